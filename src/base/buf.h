@@ -1,0 +1,29 @@
+/* A growing string of bytes. The owner embeds it, zero-initialised ({0} is an empty one), and
+ * frees it with buf_free. data is NUL-terminated whenever it is not NULL; bytes may hold NULs.
+ * Not shared between threads. */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+struct buf {
+    char *data;
+    size_t len, cap;
+};
+
+void buf_append(struct buf *b, const void *data, size_t n_bytes);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+/* Empties it but keeps the memory. */
+void buf_clear(struct buf *b);
+/* The string, "" when nothing was ever added; lives until the next call on b. */
+const char *buf_str(const struct buf *b);
+/* Hands the string over (free() it) and leaves b empty. Never NULL. */
+char *buf_take(struct buf *b);
+void buf_free(struct buf *b);
+
+#endif

@@ -1,0 +1,28 @@
+#include "base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err->code = code;
+    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool err_prefix(struct err *err, const char *fmt, ...)
+{
+    char old[sizeof err->msg];
+    memcpy(old, err->msg, sizeof old);
+
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof err->msg)
+        snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %s", old);
+    return false;
+}

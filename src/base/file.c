@@ -1,0 +1,77 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+bool file_map_open(struct file_map *map, const char *path, struct err *err)
+{
+    *map = (struct file_map){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+
+    struct stat st;
+    bool ok = false;
+    if (fstat(fd, &st) != 0)
+        err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        err_set(err, ERR_USER, "%s: is a directory, expected a file", path);
+    else if (!S_ISREG(st.st_mode))
+        err_set(err, ERR_USER, "%s: not a regular file", path);
+    else if (st.st_size == 0)
+        err_set(err, ERR_FORMAT, "%s: is empty", path);
+    else
+        ok = true;
+    if (ok) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            ok = err_set(err, ERR_IO, "%s: cannot map %lld bytes: %s", path,
+                         (long long)st.st_size, strerror(errno));
+        else
+            *map = (struct file_map){p, (size_t)st.st_size};
+    }
+    close(fd);
+    return ok;
+}
+
+void file_map_close(struct file_map *map)
+{
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->n_bytes);
+    *map = (struct file_map){0};
+}
+
+bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err)
+{
+    char chunk[1 << 16];
+    size_t total = 0;
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof chunk);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_set(err, ERR_IO, "%s: %s", name, strerror(errno));
+        if (n == 0) return true;
+        total += (size_t)n;
+        if (total > max_bytes)
+            return err_set(err, ERR_USER, "%s: more than %zu bytes", name, max_bytes);
+        buf_append(out, chunk, (size_t)n);
+    }
+}
+
+bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    bool ok = file_read_fd(fd, path, max_bytes, out, err);
+    close(fd);
+    return ok;
+}
+
+double clock_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}

@@ -1,0 +1,30 @@
+/* Whole files and clocks. Any thread may call; nothing here knows what a file holds. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* A read-only mapping of a regular file. */
+struct file_map {
+    const uint8_t *data; /* NULL only if never opened */
+    size_t n_bytes;
+};
+
+/* Maps the file at path; directories, devices and empty files are refused by name. */
+bool file_map_open(struct file_map *map, const char *path, struct err *err);
+void file_map_close(struct file_map *map);
+
+/* Appends the whole file (or what a pipe gives) to out; more than max_bytes is an error. */
+bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err);
+/* The same from an open descriptor; name is what errors call it. */
+bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err);
+
+/* A steady clock in milliseconds. */
+double clock_ms(void);
+
+#endif

@@ -1,0 +1,94 @@
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void *or_exit(void *p, size_t n_bytes)
+{
+    if (!p) {
+        fprintf(stderr, "hearth: out of memory (%zu bytes wanted)\n", n_bytes);
+        exit(1);
+    }
+    return p;
+}
+
+void *mem_alloc(size_t n_bytes)
+{
+    return or_exit(malloc(n_bytes ? n_bytes : 1), n_bytes);
+}
+
+void *mem_zalloc(size_t count, size_t size)
+{
+    return or_exit(calloc(count ? count : 1, size ? size : 1), size);
+}
+
+void *mem_resize(void *p, size_t count, size_t size)
+{
+    size_t n_bytes;
+    if (!mem_mul(count, size, &n_bytes)) return or_exit(NULL, (size_t)-1);
+    return or_exit(realloc(p, n_bytes ? n_bytes : 1), n_bytes);
+}
+
+char *mem_strndup(const char *s, size_t n)
+{
+    char *copy = mem_alloc(n + 1);
+    if (n) memcpy(copy, s, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+char *mem_strdup(const char *s)
+{
+    return mem_strndup(s, strlen(s));
+}
+
+bool mem_mul(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+bool mem_add(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+/* From this size on a huge page saves more TLB misses than it wastes memory. */
+#define HUGE_BYTES ((size_t)2 << 20)
+
+static size_t mapped_bytes(size_t n_bytes)
+{
+    size_t unit = n_bytes >= HUGE_BYTES ? HUGE_BYTES : 4096;
+    return (n_bytes + unit - 1) / unit * unit;
+}
+
+void *mem_try_pages(size_t n_bytes)
+{
+    size_t n = mapped_bytes(n_bytes ? n_bytes : 1);
+    if (n < n_bytes) return NULL;
+    if (n < HUGE_BYTES) {
+        void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    /* Map one huge page more, then cut both ends so that what stays is aligned. */
+    char *p =
+        mmap(NULL, n + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    size_t head = (HUGE_BYTES - (size_t)p % HUGE_BYTES) % HUGE_BYTES;
+    if (head) munmap(p, head);
+    munmap(p + head + n, HUGE_BYTES - head);
+    madvise(p + head, n, MADV_HUGEPAGE);
+    return p + head;
+}
+
+void mem_free_pages(void *p, size_t n_bytes)
+{
+    if (p) munmap(p, mapped_bytes(n_bytes ? n_bytes : 1));
+}

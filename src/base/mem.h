@@ -1,0 +1,41 @@
+/* Memory: small allocations that cannot fail, and checked sizes.
+ *
+ * The mem_* allocators are for bookkeeping (names, lists, trees): when the system has no memory
+ * for that, nothing useful can be done, so they print one line and exit with status 1. Weights,
+ * KV pages and scratch are large and their absence is the world's fault: those use
+ * mem_try_pages, which returns NULL. Any thread may call. */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* n bytes, uninitialised; n == 0 gives a pointer that may be freed. Free with free(). */
+void *mem_alloc(size_t n_bytes);
+/* count elements of size bytes each, zeroed; the product is checked. Free with free(). */
+void *mem_zalloc(size_t count, size_t size);
+/* realloc of count elements of size bytes; the product is checked. */
+void *mem_resize(void *p, size_t count, size_t size);
+/* A NUL-terminated copy of n bytes of s. Free with free(). */
+char *mem_strndup(const char *s, size_t n);
+char *mem_strdup(const char *s);
+
+/* a*b and a+b in size_t; false if they overflow, *out is then untouched. */
+bool mem_mul(size_t a, size_t b, size_t *out);
+bool mem_add(size_t a, size_t b, size_t *out);
+
+/* At least n_bytes of zeroed memory, aligned to 64 bytes (2 MiB and huge pages when large), or
+ * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */
+void *mem_try_pages(size_t n_bytes);
+void mem_free_pages(void *p, size_t n_bytes);
+
+/* Makes room for one more in a list of n elements with capacity *cap: doubles, from 8. */
+#define MEM_GROW(list, n, cap)                                  \
+    do {                                                        \
+        if ((n) == (cap)) {                                     \
+            (cap) = (cap) ? (cap)*2 : 8;                        \
+            (list) = mem_resize((list), (cap), sizeof *(list)); \
+        }                                                       \
+    } while (0)
+
+#endif

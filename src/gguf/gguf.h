@@ -1,0 +1,96 @@
+/* A bounds-checked reader of GGUF files, versions 2 and 3, split files included.
+ *
+ * Opening checks every count, length, offset, type and alignment against the size of the file;
+ * afterwards every accessor is total and cannot fail on the file's account. The struct owns the
+ * mapping; names, strings and tensor data borrow from it and live until gguf_close. Immutable
+ * after open, so any thread may read. It knows nothing of models or tokenizers. */
+#ifndef GGUF_GGUF_H
+#define GGUF_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "gguf/qtype.h"
+
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_N_TYPES
+};
+
+/* Bytes of the file, not NUL-terminated; any bytes may occur. */
+struct gguf_str {
+    const char *data;
+    size_t len;
+};
+
+/* One key and its value: a scalar has n == 1, an array any n. */
+struct gguf_kv {
+    struct gguf_str key;
+    enum gguf_type type; /* of the scalar or of the array's items; never GGUF_ARRAY */
+    bool is_array;
+    size_t n;
+    const uint8_t *data; /* little-endian items, or for strings: where they start */
+    const size_t *at;    /* GGUF_STRING only: offset of each item's length field from data */
+};
+
+struct gguf_tensor {
+    const char *name; /* NUL-terminated; a name with a NUL inside is refused at open */
+    enum qtype type;
+    uint32_t n_dims; /* 1..4 */
+    size_t ne[4];    /* ne[0] runs fastest; unused ones are 1; none is 0 */
+    size_t n_bytes;  /* whole tensor, checked to lie inside the file */
+    const uint8_t *data;
+};
+
+struct gguf;
+
+/* Opens the file at path; for the first of a split model (-00001-of-000NN.gguf) also all the
+ * others beside it. Errors name the file, the place, what was expected and what was found. */
+struct gguf *gguf_open(const char *path, struct err *err);
+/* The same over bytes in memory that the caller keeps (tests, fuzzing); name is for messages.
+ */
+struct gguf *gguf_from_memory(const void *data, size_t n_bytes, const char *name,
+                              struct err *err);
+void gguf_close(struct gguf *g); /* NULL is fine */
+
+const char *gguf_path(const struct gguf *g);
+uint32_t gguf_version(const struct gguf *g);
+/* Bytes of all mapped files together. */
+size_t gguf_file_bytes(const struct gguf *g);
+
+size_t gguf_n_kv(const struct gguf *g);
+const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* NULL if absent */
+
+/* Scalars by key: true if it is there with a fitting type, else false and *out untouched. An
+ * integer of any width fits u64 if not negative; an integer or float fits f64. */
+bool gguf_u64(const struct gguf *g, const char *key, uint64_t *out);
+bool gguf_f64(const struct gguf *g, const char *key, double *out);
+bool gguf_bool(const struct gguf *g, const char *key, bool *out);
+bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *out);
+
+/* Item i (< n) of a value, scalar or array, converted; the kind must fit, else 0. O(1). */
+int64_t gguf_item_int(const struct gguf_kv *kv, size_t i);  /* integers and bools */
+double gguf_item_float(const struct gguf_kv *kv, size_t i); /* integers and floats */
+struct gguf_str gguf_item_str(const struct gguf_kv *kv, size_t i);
+bool gguf_is_int(enum gguf_type type); /* one of the integer types, not bool */
+
+size_t gguf_n_tensors(const struct gguf *g);
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
+
+#endif
