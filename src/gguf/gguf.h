@@ -50,7 +50,7 @@ struct gguf_kv {
 struct gguf_tensor {
     const char *name; /* NUL-terminated; a name with a NUL inside is refused at open */
     enum qtype type;
-    uint32_t n_dims; /* 1..4 */
+    uint32_t n_dims; /* 0..4 */
     size_t ne[4];    /* ne[0] runs fastest; unused ones are 1; none is 0 */
     size_t n_bytes;  /* whole tensor, checked to lie inside the file */
     const uint8_t *data;
@@ -68,6 +68,7 @@ struct gguf *gguf_from_memory(const void *data, size_t n_bytes, const char *name
 void gguf_close(struct gguf *g); /* NULL is fine */
 
 const char *gguf_path(const struct gguf *g);
+/* Whose header says 2 or 3: the first file's. */
 uint32_t gguf_version(const struct gguf *g);
 /* Bytes of all mapped files together. */
 size_t gguf_file_bytes(const struct gguf *g);
@@ -83,11 +84,14 @@ bool gguf_f64(const struct gguf *g, const char *key, double *out);
 bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *out);
 
-/* Item i (< n) of a value, scalar or array, converted; the kind must fit, else 0. O(1). */
+/* Item i (< n) of a value, scalar or array, converted; the kind must fit, else 0 (or ""). O(1).
+ * An u64 beyond INT64_MAX reads as INT64_MAX. */
 int64_t gguf_item_int(const struct gguf_kv *kv, size_t i);  /* integers and bools */
 double gguf_item_float(const struct gguf_kv *kv, size_t i); /* integers and floats */
 struct gguf_str gguf_item_str(const struct gguf_kv *kv, size_t i);
 bool gguf_is_int(enum gguf_type type); /* one of the integer types, not bool */
+/* "u32", "string", ...; static. */
+const char *gguf_type_name(enum gguf_type type);
 
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);

@@ -1,0 +1,57 @@
+#include "base/printable.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+bool printable_char(uint32_t cp)
+{
+    if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) return false;
+    if (cp == 0xad || cp == 0x34f || cp == 0x61c || cp == 0x180e || cp == 0xfeff) return false;
+    if (cp >= 0x200b && cp <= 0x200f) return false;
+    if (cp >= 0x2028 && cp <= 0x202e) return false;
+    if (cp >= 0x2060 && cp <= 0x206f) return false;
+    if (cp >= 0xfff9 && cp <= 0xfffb) return false;
+    if (cp >= 0xe0000 && cp <= 0xe007f) return false;
+    return (cp & 0xfffe) != 0xfffe && !(cp >= 0xfdd0 && cp <= 0xfdef);
+}
+
+/* The escape (or the character itself) at s; sets *len to the bytes it stands for. */
+static size_t escape(char out[16], const char *s, size_t n, size_t *len)
+{
+    uint32_t cp = 0;
+    int valid = utf8_decode(s, n, &cp);
+    *len = valid > 0 ? (size_t)valid : 1;
+    if (valid > 0 && printable_char(cp)) {
+        memcpy(out, s, *len);
+        return *len;
+    }
+    int written;
+    if (valid > 0 && (cp == '\n' || cp == '\t' || cp == '\r'))
+        written = snprintf(out, 16, "\\%c", cp == '\n' ? 'n' : cp == '\t' ? 't' : 'r');
+    else if (valid > 0 && cp >= 0x80)
+        written = snprintf(out, 16, "\\u{%x}", (unsigned)cp);
+    else
+        written = snprintf(out, 16, "\\x%02x", (unsigned)(uint8_t)s[0]);
+    return (size_t)written;
+}
+
+const char *printable(char *out, size_t cap, const char *s, size_t n)
+{
+    size_t used = 0, cut = 0; /* cut: where "..." still fits */
+    for (size_t i = 0; i < n;) {
+        char piece[16];
+        size_t len, bytes = escape(piece, s + i, n - i, &len);
+        if (used + bytes + 1 > cap) {
+            memcpy(out + cut, "...", 4);
+            return out;
+        }
+        memcpy(out + used, piece, bytes);
+        used += bytes;
+        i += len;
+        if (used + 4 <= cap) cut = used;
+    }
+    out[used] = '\0';
+    return out;
+}

@@ -1,0 +1,20 @@
+/* Foreign strings made harmless for a terminal and for one line of an error message: names and
+ * values from files, paths, arguments. Pure, any thread. (Replies of a model stream through
+ * chat's own filter.) */
+#ifndef BASE_PRINTABLE_H
+#define BASE_PRINTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether a terminal may see the character: not C0, DEL, C1, a bidi control, a zero-width
+ * character, a line or paragraph separator, or a noncharacter. '\n' and '\t' are C0 here. */
+bool printable_char(uint32_t cp);
+
+/* Writes s[0..n) to out[0..cap), cap >= 8, always NUL-terminated: what printable_char refuses
+ * and what is not UTF-8 becomes \n, \t, \r, \xNN or \u{NNNN}; what does not fit is cut before
+ * a "...". Returns out, so that it can stand in a list of arguments. */
+const char *printable(char *out, size_t cap, const char *s, size_t n);
+
+#endif
