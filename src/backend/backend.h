@@ -1,0 +1,65 @@
+/* A backend: what runs a program. The one seam between models and devices.
+ *
+ * A backend owns the memory of its weights, pages and scratch and the threads that work on
+ * them; nothing it hands out may outlive it. It knows ops (ops.h), not model families, the
+ * meaning of tokens, or conversations. One thread at a time may call it (the engine's);
+ * `cancel` may be set by any. Every backend gives the bits of the scalar reference
+ * (hearth-numerics(7)). */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/ops.h"
+#include "base/err.h"
+#include "gguf/qtype.h"
+
+struct backend;
+struct weight;
+struct exec; /* a program with its scratch, ready to run on one backend */
+
+/* One step: n_rows consecutive positions of one sequence. */
+struct step {
+    uint32_t n_rows;           /* 1 .. max_rows of the exec */
+    uint32_t pos;              /* position of row 0 */
+    const int32_t *tokens;     /* [n_rows], each a row of the embedding */
+    void *const *pages;        /* [ceil((pos + n_rows) / PAGE_LEN)], from backend_page_new */
+    uint32_t n_logits;         /* logits are wanted for the last n_logits rows; 0: none */
+    float *logits;             /* [n_logits][n_vocab] in host memory; NULL if n_logits is 0 */
+    const atomic_bool *cancel; /* polled between work chunks; NULL: never cancelled */
+};
+
+void backend_close(struct backend *be);             /* NULL is fine */
+const char *backend_name(const struct backend *be); /* "cpu (avx2, 2 threads)" */
+
+/* Binds the matrix [n_mats][n_rows][n_cols] of type at data (file layout, borrowed). The
+ * backend may repack it or keep reading data, which therefore stays mapped until the backend is
+ * closed. n_mats is 1 except for experts. NULL on failure. */
+struct weight *backend_matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
+                              size_t n_cols, const void *data, struct err *err);
+/* Binds n floats (norms, biases, sinks), copied. */
+struct weight *backend_vector(struct backend *be, const float *data, size_t n, struct err *err);
+/* Bytes of memory a matrix takes once bound, on top of the mapped file. */
+size_t backend_matrix_bytes(const struct backend *be, enum qtype type, size_t n_mats,
+                            size_t n_rows, size_t n_cols);
+/* Bytes in the file's layout of one of the n_mats matrices of a weight. */
+size_t weight_file_bytes(const struct weight *w);
+
+/* Scratch bytes that an exec of this program takes. */
+size_t exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
+/* Prepares a program (borrowed; outlives the exec) for steps of up to max_rows. */
+struct exec *exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                      struct err *err);
+void exec_free(struct exec *x); /* NULL is fine */
+/* Runs all ops for the step. On cancel (ERR_CANCELLED) or failure it returns false and no page
+ * row before step.pos has changed. */
+bool exec_run(struct exec *x, const struct step *step, struct err *err);
+
+/* A page of page_bytes, uninitialised; NULL if there is no memory. */
+void *backend_page_new(struct backend *be, size_t page_bytes);
+void backend_page_free(struct backend *be, void *page, size_t page_bytes);
+
+#endif

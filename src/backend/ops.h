@@ -1,0 +1,225 @@
+/* The shape of every op: what a model's program is made of.
+ *
+ * A program is a list of ops over named row buffers, built once when a model is opened and then
+ * immutable. It says nothing of devices, threads or the number of rows: those arrive with each
+ * step (backend.h). What an op means to the last bit is stated in hearth-numerics(7) and by the
+ * scalar reference in src/cpu; here stand its operands and shapes. The program is owned by the
+ * model; weights are owned by the backend that bound them. */
+#ifndef BACKEND_OPS_H
+#define BACKEND_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weight; /* a bound matrix or vector; backend.h */
+
+enum { PAGE_LEN = 64 };    /* positions per page of the KV cache */
+enum { STRIPE_LEN = 256 }; /* values summed in order before stripes are folded */
+
+/* What one row of a buffer holds. */
+enum row_kind {
+    ROW_F32,   /* width floats */
+    ROW_A8,    /* width int8 codes, one f32 scale per 32, one integer sum per 16 */
+    ROW_ROUTE, /* width pairs of expert id and f32 weight, by rank */
+};
+
+struct row_buffer {
+    const char *name; /* static, for messages and inspection */
+    enum row_kind kind;
+    size_t width; /* values per row; a multiple of 32 for ROW_A8 */
+};
+
+/* n consecutive values of each row of a buffer, from the at-th on. */
+struct ref {
+    uint32_t buf; /* index into program.buffers */
+    size_t at, n;
+};
+
+enum op_kind {
+    OP_EMBED,          /* out = scale · row[token] of a matrix */
+    OP_NORM,           /* RMS norm of groups of a row, times a vector */
+    OP_QUANTISE,       /* f32 row -> A8 row */
+    OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
+    OP_ROPE,           /* rotates heads in place by the row's position */
+    OP_ROW_SCALE,      /* multiplies a row by a function of its position */
+    OP_KV_STORE,       /* puts the row's keys and values into its page */
+    OP_ATTEND,         /* attention of the row over its visible pages */
+    OP_GLU,            /* out = act(gate) · up */
+    OP_ADD,            /* out = a + scale · b */
+    OP_ROUTE,          /* expert scores -> ranked experts and their weights */
+    OP_MATMUL_EXPERTS, /* one product per chosen expert */
+    OP_COMBINE,        /* out = sum over ranks of weight · expert output */
+    OP_HEAD_ROWS,      /* from here on only the rows whose logits are wanted remain */
+    OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
+};
+
+struct op_embed {
+    const struct weight *table; /* [n_vocab][out.n] */
+    struct ref out;
+    float scale; /* 1: none */
+};
+
+/* Each group of `group` values is normalised on its own (group == in.n: the whole row; the head
+ * size: per head) and multiplied by w[group], or by nothing if w is NULL. out may be in. */
+struct op_norm {
+    struct ref in, out;
+    const struct weight *w; /* vector of `group` values, or NULL */
+    size_t group;
+    float eps;
+};
+
+struct op_quantise {
+    struct ref in;  /* ROW_F32 */
+    struct ref out; /* ROW_A8, same n */
+};
+
+/* Quantised matrices read in_a8; F32, F16 and BF16 ones read in_f32. The one that no matrix
+ * needs has n == 0. All matrices of one op have the same number of columns. */
+struct op_matmul {
+    struct ref in_f32, in_a8;
+    uint32_t n_mats; /* 1..3 */
+    struct {
+        const struct weight *w;    /* [out.n][in.n] */
+        const struct weight *bias; /* vector of out.n, or NULL */
+        struct ref out;
+    } mat[3];
+};
+
+enum rope_pairs {
+    ROPE_NORM, /* dims 2i and 2i+1 */
+    ROPE_NEOX, /* dims i and i + n_rot/2 */
+};
+
+struct op_rope {
+    struct ref x; /* in place: x.n / head_dim heads */
+    size_t head_dim;
+    uint32_t rope; /* index into program.ropes */
+};
+
+struct op_row_scale {
+    struct ref x;   /* in place */
+    uint32_t scale; /* index into program.row_scales */
+};
+
+struct op_kv_store {
+    struct ref k, v; /* n_heads · head_dim_k and · head_dim_v of the kv layer */
+    uint32_t kv;     /* index into program.kv */
+};
+
+/* Query head h reads KV head h / (n_heads / kv.n_heads). */
+struct op_attend {
+    struct ref q, out; /* n_heads · head_dim_k; n_heads · head_dim_v */
+    uint32_t kv;
+    uint32_t n_heads;
+    float scale;                /* of the scores */
+    float softcap;              /* 0: none */
+    uint32_t window;            /* visible keys, the row's own included; 0: all up to it */
+    const struct weight *sinks; /* vector of n_heads, or NULL */
+};
+
+enum glu_kind { GLU_SILU, GLU_GELU };
+
+struct op_glu {
+    struct ref gate, up, out; /* same n; out may be gate or up */
+    enum glu_kind kind;
+};
+
+struct op_add {
+    struct ref a, b, out; /* same n; out may be a or b */
+    float scale;          /* of b; 1: none */
+};
+
+enum route_kind {
+    ROUTE_SOFTMAX, /* softmax over all experts; the chosen ones may be renormalised */
+};
+
+struct op_route {
+    struct ref scores; /* the router's n_expert products */
+    struct ref out;    /* ROW_ROUTE, n = experts used */
+    enum route_kind kind;
+    bool renormalise;
+    float scale; /* of the weights; 1: none */
+};
+
+/* One product per rank of the route. If split, rank j reads the j-th of route.n equal parts of
+ * the input, otherwise all of it; it writes the j-th of route.n equal parts of out. */
+struct op_matmul_experts {
+    struct ref in_f32, in_a8, route;
+    const struct weight *w; /* [n_expert][out.n / route.n][columns] */
+    struct ref out;
+    bool split;
+};
+
+struct op_combine {
+    struct ref in; /* route.n · out.n */
+    struct ref route, out;
+};
+
+struct op_logits {
+    struct ref in;
+    float scale;   /* 1: none */
+    float softcap; /* 0: none */
+};
+
+struct op {
+    enum op_kind kind;
+    int layer; /* for messages and inspection; -1 outside the layers */
+    union {
+        struct op_embed embed;
+        struct op_norm norm;
+        struct op_quantise quantise;
+        struct op_matmul matmul;
+        struct op_rope rope;
+        struct op_row_scale row_scale;
+        struct op_kv_store kv_store;
+        struct op_attend attend;
+        struct op_glu glu;
+        struct op_add add;
+        struct op_route route;
+        struct op_matmul_experts experts;
+        struct op_combine combine;
+        struct op_logits logits;
+    };
+};
+
+enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_Q4_0 };
+
+/* How K and V of one layer lie in a page. A page holds PAGE_LEN positions of all layers; within
+ * a layer, per KV head: keys [head_dim_k][PAGE_LEN] (a lane is a key), then for all heads
+ * values [PAGE_LEN][head_dim_v]. Offsets are bytes from the start of the page, multiples of 64.
+ */
+struct kv_layer {
+    enum kv_type type;
+    uint32_t n_heads;
+    size_t head_dim_k, head_dim_v;
+    size_t k_at, v_at;
+};
+
+/* The rotation of a position: pair i turns by pos · freq[i]; cos and sin are both multiplied by
+ * mscale. freq already contains base, scaling and factors. */
+struct rope {
+    enum rope_pairs pairs;
+    size_t n_rot;       /* rotated dims of each head; the rest pass through */
+    const double *freq; /* [n_rot/2] radians per position */
+    double mscale;
+};
+
+/* A row's factor is 1 + log_scale · ln(1 + floor(pos / period)). */
+struct row_scale {
+    double log_scale;
+    uint32_t period;
+};
+
+struct program {
+    size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales;
+    const struct row_buffer *buffers;
+    const struct op *ops;
+    const struct kv_layer *kv;
+    const struct rope *ropes;
+    const struct row_scale *row_scales;
+    size_t page_bytes; /* of one page, all layers */
+    size_t n_vocab;    /* width of the logits */
+};
+
+#endif

@@ -1,0 +1,135 @@
+/* The engine, as the chat sees it: engine = loaded model and one timeline of tokens.
+ *
+ * The caller passes whole prompts; what of it is already computed, the engine finds out itself
+ * (the longest common prefix is kept, the rest prefilled). It runs on a thread of its own with
+ * a mailbox; everything it has to say arrives as events, in order, at the thread that calls
+ * engine_next. One request at a time: the next may be posted after the END or FAILED of the
+ * last. It prints nothing and knows no screen, command or template. engine_cancel may be called
+ * from a signal handler; every other function from the owner's thread only. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "text/spans.h"
+
+struct engine;
+
+struct engine_config {
+    const char *model_path;
+    const char *device;  /* "auto", "cpu" */
+    const char *cpu;     /* NULL (best there is), "scalar", "avx2" */
+    const char *kv_type; /* "f16", "f32" */
+    int n_threads;       /* 0: one per core */
+    uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
+};
+
+struct engine_bias {
+    int32_t id;
+    float bias; /* added to the logit; -INFINITY bans the token */
+};
+
+/* How a reply is sampled and when it stops. */
+struct engine_sampling {
+    float temp;                                /* 0: greedy */
+    int top_k;                                 /* 0: off */
+    float top_p;                               /* 1: off */
+    float min_p;                               /* 0: off */
+    float repeat_penalty;                      /* 1: off */
+    float presence_penalty, frequency_penalty; /* 0: off */
+    int repeat_last_n;   /* window of the penalties in tokens; 0: off, -1: the whole context */
+    uint64_t reply_seed; /* the noise of this reply: Philox(reply_seed, position, id) */
+    int max_tokens;      /* -1: until the context is full */
+    const char *const *stop; /* stop strings, found across token borders and left out */
+    size_t n_stop;
+    const struct engine_bias *bias;
+    size_t n_bias;
+};
+
+enum engine_stop {
+    STOP_END,       /* an end-of-turn token */
+    STOP_LENGTH,    /* max_tokens */
+    STOP_STRING,    /* a stop string */
+    STOP_CONTEXT,   /* the context is full */
+    STOP_CANCELLED, /* the user; what was said is kept */
+};
+
+/* Of a finished reply. Borrowed: lives until the next request. */
+struct engine_reply {
+    enum engine_stop stop;
+    const int32_t *ids; /* sampled ids as they are to be replayed, the end of turn left out */
+    size_t n_ids;
+    const char *text; /* the whole reply, reasoning and markers included, valid UTF-8 */
+    size_t text_len;
+    const size_t *id_at; /* [n_ids + 1]: where in text the bytes of each id begin */
+    size_t content_at;   /* text[0..content_at) is reasoning with its markers; 0: none */
+    size_t reasoning_at, reasoning_len; /* the reasoning alone, inside text */
+    uint64_t reply_seed;
+    uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted; /* tokens */
+    double prefill_ms, decode_ms;
+    uint32_t n_ctx_used, n_ctx;
+};
+
+enum engine_event_kind {
+    EVENT_LOAD,      /* done of total bytes */
+    EVENT_READY,     /* the model is open: engine_info holds */
+    EVENT_PREFILL,   /* done of total tokens, cached of them kept */
+    EVENT_REASONING, /* a piece of the reply's reasoning */
+    EVENT_TEXT,      /* a piece of the reply */
+    EVENT_WARNING,   /* one line that the user should see */
+    EVENT_END,       /* the reply is done */
+    EVENT_FAILED,    /* the request failed; the timeline is as valid as before */
+};
+
+struct engine_event {
+    enum engine_event_kind kind;
+    uint64_t done, total, cached;
+    const char *text; /* valid UTF-8, NUL-terminated, until the next engine_next */
+    size_t text_len;
+    const struct engine_reply *reply; /* EVENT_END */
+    struct err err;                   /* EVENT_FAILED */
+};
+
+/* What is known of the loaded model. Borrowed from the engine, constant after EVENT_READY. */
+struct engine_info {
+    const char *name;          /* general.name, or the file's name; may hold hostile bytes */
+    const char *family;        /* "qwen3" */
+    const char *chat_template; /* NULL: the file has none */
+    const char *bos_text, *eos_text; /* "" if none */
+    const char *device;              /* "cpu (avx2, 2 threads)" */
+    const char *kv_type;
+    uint32_t n_ctx, n_ctx_model, n_vocab;
+    uint64_t weights_bytes, kv_bytes_per_token, scratch_bytes;
+    double load_ms;
+    const char *const *end_tokens; /* texts of the ids that end a turn */
+    size_t n_end_tokens;
+    const char *const *reasoning_markers; /* "<think>", "</think>", … in pairs */
+    size_t n_reasoning_markers;
+};
+
+/* Starts the engine's thread, which begins to load: EVENT_LOAD…, then READY or FAILED. */
+struct engine *engine_open(const struct engine_config *config, struct err *err);
+/* Cancels what runs, joins the thread, frees everything. NULL is fine. */
+void engine_close(struct engine *e);
+
+/* Waits up to timeout_ms (-1: for ever) for the next event; false if none came. */
+bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event);
+/* A descriptor that is readable while events wait: for a face that polls. */
+int engine_event_fd(const struct engine *e);
+/* Stops the running load, prefill or reply within milliseconds. Async-signal-safe. */
+void engine_cancel(struct engine *e);
+
+const struct engine_info *engine_info(const struct engine *e);
+
+/* Posts a turn: prompt (copied) is the whole conversation as rendered, up to and including the
+ * generation prompt. Ends in EVENT_END or EVENT_FAILED. */
+void engine_turn(struct engine *e, const struct spans *prompt,
+                 const struct engine_sampling *sampling);
+
+/* The tokens of a text as plain text (n), or -1 before READY. */
+long engine_count_tokens(struct engine *e, const char *text, size_t len);
+
+#endif
