@@ -1,0 +1,15 @@
+/* The table of names that end a turn, whatever the file's eos key says.
+ *
+ * Many files name only one end while the model was trained with several (an answer, a tool
+ * call, the end of the text). Static data, any thread. */
+#ifndef TEXT_ENDS_H
+#define TEXT_ENDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The i-th name ("<|im_end|>"); NULL past the end: for listing. */
+const char *ends_name_at(size_t i);
+bool ends_is_name(const char *text, size_t len);
+
+#endif

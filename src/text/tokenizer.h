@@ -1,0 +1,92 @@
+/* Text to token ids and back, as the vocabulary of a GGUF file says.
+ *
+ * A tokenizer is opened from a file's metadata and copies what it needs, so it may outlive the
+ * file. The engine owns it. It is immutable after open: any thread may call any function here
+ * at the same time. It knows no tensors, no templates and no conversation. */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/ids.h"
+
+struct gguf;
+struct spans;
+struct tokenizer;
+
+/* What a token of the vocabulary is, as tokenizer.ggml.token_type numbers it. */
+enum token_type {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,      /* never written by plain text, never shown in a reply */
+    TOKEN_USER_DEFINED = 4, /* matched whole in any text, and shown */
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6,
+};
+
+/* Bytes of a token; not NUL-terminated, live as long as the tokenizer. */
+struct piece {
+    const char *data;
+    size_t len;
+};
+
+/* The tokenizer of the file's vocabulary. Refused with a message: no vocabulary, a tokenizer
+ * model or pre-tokenizer that hearth does not know (with the list of those it knows), arrays
+ * that do not fit together, a vocabulary that cannot spell every byte. Free with
+ * tokenizer_close. */
+struct tokenizer *tokenizer_open(const struct gguf *g, struct err *err);
+void tokenizer_close(struct tokenizer *tok); /* NULL is fine */
+
+/* Appends the ids of text[0..len) to out. parse_special: text that spells a control token
+ * becomes it. add_special: the file's BOS and EOS are added if the file asks for them. Invalid
+ * UTF-8 is fine: its bytes are encoded as they stand, or as U+FFFD where the vocabulary has no
+ * bytes. On failure out is as before. */
+bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len,
+                      bool parse_special, bool add_special, struct ids *out, struct err *err);
+
+/* Appends the ids of a rendered prompt to out. Control tokens are recognised in MARKUP only,
+ * whole ones within one piece of it; otherwise the text of neighbouring MARKUP and TEXT is
+ * tokenised as if it were one string. IDS are copied. The file's BOS comes first if the file
+ * asks for one and the rendering does not begin with it. On failure out is as before. */
+bool tokenizer_encode_spans(const struct tokenizer *tok, const struct spans *spans,
+                            struct ids *out, struct err *err);
+
+size_t tokenizer_n_vocab(const struct tokenizer *tok);
+/* The bytes a token stands for, possibly a part of a character; for a control token the text
+ * that spells it ("<|im_end|>"). An id outside the vocabulary gives an empty piece. */
+struct piece tokenizer_piece(const struct tokenizer *tok, int32_t id);
+/* TOKEN_UNUSED for an id outside the vocabulary. */
+enum token_type tokenizer_type(const struct tokenizer *tok, int32_t id);
+/* A token without text of its own: control or unknown. Replies do not show it. */
+bool tokenizer_is_control(const struct tokenizer *tok, int32_t id);
+/* The control or user-defined token that is spelled exactly so; -1 if there is none. */
+int32_t tokenizer_special_id(const struct tokenizer *tok, const char *text, size_t len);
+/* Whether the first text of a prompt gets a space in front (SentencePiece): a reply decoded
+ * from its very first token then begins with that space. */
+bool tokenizer_adds_space(const struct tokenizer *tok);
+
+/* The file's own special ids; -1 where it has none. */
+int32_t tokenizer_bos(const struct tokenizer *tok);
+int32_t tokenizer_eos(const struct tokenizer *tok);
+int32_t tokenizer_eot(const struct tokenizer *tok);
+bool tokenizer_add_bos(const struct tokenizer *tok);
+bool tokenizer_add_eos(const struct tokenizer *tok);
+
+/* Ends of a turn: the file's eos, eot and eom, and tokens with a well-known name (ends.h).
+ * Sampling one ends the reply. */
+bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
+/* All of them, ascending; *n is set to their number. Lives as long as the tokenizer. */
+const int32_t *tokenizer_ends(const struct tokenizer *tok, size_t *n);
+
+/* The chat template in the file (tokenizer.chat_template), or with a name its variant
+ * (tokenizer.chat_template.NAME); data is NULL if there is none. */
+struct piece tokenizer_template(const struct tokenizer *tok, const char *name);
+
+/* "llama", "gpt2", "gemma4" and the pre-tokenizer's name ("" where none applies): for /show. */
+const char *tokenizer_model(const struct tokenizer *tok);
+const char *tokenizer_pre(const struct tokenizer *tok);
+
+#endif
