@@ -2,67 +2,208 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-VERSION := 0.1.0
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 config ?= release
 
-CPPFLAGS += -D_GNU_SOURCE -DHEARTH_VERSION='"$(VERSION)"' -DHEARTH_PREFIX='"$(PREFIX)"' -Isrc
-# -ffp-contract=off: multiply and add are rounded separately, on every path (hearth-numerics(7)).
-CFLAGS_ALL := -std=c11 -g -pthread -ffp-contract=off -fno-strict-aliasing \
-	-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror $(CFLAGS)
-LDLIBS := -lreadline -lncursesw -lzstd -liniparser -lpcre2-8 -lutf8proc -lxxhash -ljansson -lvulkan -lm
+# Debian 12 packages: to build, to run the tests, to check and fuzz. `make setup` installs them.
+PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
+	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools \
+	libcmocka-dev tmux python3 man-db procps mesa-vulkan-drivers \
+	clang libclang-rt-14-dev clang-format-14 cppcheck
 
+ifneq ($(filter setup,$(MAKECMDGOALS)),)
+# setup comes first and alone, also under -j; the other goals run in a second make, which looks
+# for tools and libraries only once they are there.
+REST := $(filter-out setup,$(MAKECMDGOALS))
+.PHONY: setup $(REST)
+
+setup:
+	@missing=; \
+	for p in $(PACKAGES); do \
+		dpkg-query -W -f='$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || \
+			missing="$$missing $$p"; \
+	done; \
+	if [ -z "$$missing" ]; then echo "setup: all packages are installed"; exit 0; fi; \
+	as_root=; \
+	if [ "$$(id -u)" != 0 ]; then \
+		if ! command -v sudo >/dev/null; then \
+			echo "setup: not root and no sudo; as root run: apt-get install$$missing" >&2; \
+			exit 1; \
+		fi; \
+		as_root=sudo; \
+	fi; \
+	apt="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
+	echo "setup: installing with apt$${as_root:+ through sudo}:$$missing"; \
+	$$apt update && $$apt install -y --no-install-recommends $$missing
+	$(if $(REST),@$(MAKE) --no-print-directory $(REST))
+
+$(REST): setup
+	@:
+
+else
+
+VERSION := 0.1.0
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+
+# -ffp-contract=off: multiply and add are rounded separately, on every path (hearth-numerics(7)).
+# -O2, not -O3: gcc 12 at -O3 mis-sums some vectorised int8 loops.
+CPPFLAGS += -D_GNU_SOURCE -DHEARTH_VERSION='"$(VERSION)"' -Isrc -I$B
+CFLAGS_ALL := -std=c11 -g -pthread -ffp-contract=off -fno-strict-aliasing \
+	-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
+LDLIBS := -lreadline -lncursesw -lzstd -liniparser -lpcre2-8 -lutf8proc -lxxhash -ljansson \
+	-lvulkan -lm
+
+# Each config has a build folder of its own. asan includes the checks of ubsan.
 ifeq ($(config),release)
 B := build
 CFLAGS_ALL += -O2
-else
-B := build/$(config)
-endif
-ifeq ($(config),asan)
-CFLAGS_ALL += -O1 -fsanitize=address -fno-omit-frame-pointer
-endif
-ifeq ($(config),ubsan)
+else ifeq ($(config),asan)
+B := build/asan
+CFLAGS_ALL += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(config),ubsan)
+B := build/ubsan
 CFLAGS_ALL += -O1 -fsanitize=undefined -fno-sanitize-recover=all
-endif
-ifeq ($(config),tsan)
+else ifeq ($(config),tsan)
+B := build/tsan
 CFLAGS_ALL += -O1 -fsanitize=thread
-endif
-ifeq ($(config),coverage)
+else ifeq ($(config),coverage)
+B := build/coverage
 CFLAGS_ALL += -O0 --coverage
-endif
-ifeq ($(config),fuzz)
+else ifeq ($(config),fuzz)
+B := build/fuzz
 CC := clang
 CFLAGS_ALL += -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_LINK := -fsanitize=fuzzer
+else
+$(error config=$(config) is not one of release, asan, ubsan, tsan, coverage, fuzz)
 endif
+CFLAGS_ALL += $(CFLAGS)
 
 SRC := $(sort $(wildcard src/*/*.c))
 OBJ := $(SRC:%.c=$B/%.o)
-LIB := $(filter-out $B/src/app/main.o,$(OBJ))
+MAIN := $B/src/app/main.o
+LIB := $B/libhearth.a
 
-# A kernel file names its instruction set at the end of its name and is built for just that.
+# A kernel file names its instruction set at the end of its name and is built for just that; the
+# program asks the processor before it calls into one.
+AVX512 := -mavx2 -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi
 $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c
+$B/src/cpu/%_avx512.o: ISA := $(AVX512)
+$B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 
+.PHONY: all
 all: $B/hearth
 
-$B/hearth: $(OBJ)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDLIBS)
+$B/hearth: $(MAIN) $(LIB)
+	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
-$B/%.o: %.c
+$(LIB): $(filter-out $(MAIN),$(OBJ))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
+
+# Only the files that name the installed places are built again when PREFIX changes.
+PREFIX_OBJ := $(patsubst %.c,$B/%.o,$(shell grep -l HEARTH_PREFIX $(SRC)))
+$(PREFIX_OBJ): CPPFLAGS += -DHEARTH_PREFIX='"$(PREFIX)"'
+$(PREFIX_OBJ): $B/prefix
+
+# A stamp holds what its name says and is touched only when that changes.
+.PHONY: FORCE
+define stamp
+@mkdir -p $(@D)
+@printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' > $@
+endef
+$B/flags: FORCE
+	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS_ALL))
+$B/prefix: FORCE
+	$(call stamp,$(PREFIX))
+
+# shaders/<name>.comp becomes the array shader_<name> in shaders/<name>.h of the build folder.
+SHADER := $(sort $(wildcard shaders/*.comp))
+SHADER_H := $(SHADER:%.comp=$B/%.h)
+$B/shaders/%.h: shaders/%.comp $(wildcard shaders/lib/*) src/base/numeric.h
+	@mkdir -p $(@D)
+	glslangValidator -V --target-env vulkan1.2 -Isrc -Ishaders/lib --quiet \
+		--vn shader_$(subst -,_,$*) -o $@ $<
+src/base/numeric.h:
+$(OBJ): | $(SHADER_H)
 
 # Every tests/<suite>/<name>.c of these suites is one cmocka program.
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/ops/*.c tests/model/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$B/%)
-
 $(TEST_BIN): $B/%: $B/%.o $(LIB)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDLIBS) -lcmocka
+	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS) -lcmocka
 
-tests: $(TEST_BIN)
+# tests/fuzz/fuzz_<thing>.c: a libFuzzer target in config=fuzz; elsewhere a driver of our own runs
+# it over the corpus and seeded changes of it.
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BIN := $(FUZZ_SRC:%.c=$B/%)
+FUZZ_DRIVER := $(if $(FUZZ_LINK),,$B/tests/fuzz/driver.o)
+$(FUZZ_BIN): $B/%: $B/%.o $(FUZZ_DRIVER) $(LIB)
+	$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
+
+.PHONY: tests run test soak bench lint install uninstall clean help
+tests: $(TEST_BIN) $(FUZZ_BIN)
+
+run: all
+	@$B/hearth $(ARGS)
+
+# SUITES="unit shell" runs just these.
+test: all tests
+	@B=$B HEARTH=$B/hearth tests/run.sh $(SUITES)
+
+# The random tests read HEARTH_SOAK: how many times their usual length they run.
+soak: all tests
+	@B=$B HEARTH=$B/hearth HEARTH_SOAK=20 tests/run.sh $(SUITES)
+
+bench: all
+	@$B/hearth bench $(if $(MODEL),-m $(MODEL)) $(ARGS)
+
+lint:
+	@tests/lint/run.sh
+
+SHARE := $(DESTDIR)$(PREFIX)/share
+MAN := $(wildcard man/*.[1-8])
+EXAMPLES := $(wildcard examples/*.ini)
+GUIDE := $(wildcard examples/guide/*.gguf examples/guide/README.md)
+COMPLETION := examples/completion/hearth.bash
+
+install: all
+	install -D -m 755 $B/hearth $(DESTDIR)$(PREFIX)/bin/hearth
+	$(foreach m,$(MAN),install -D -m 644 $m $(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m) &&) :
+	$(foreach f,$(GUIDE),install -D -m 644 $f $(SHARE)/hearth/guide/$(notdir $f) &&) :
+	$(foreach f,$(EXAMPLES),install -D -m 644 $f $(SHARE)/hearth/examples/$(notdir $f) &&) :
+	install -D -m 644 $(COMPLETION) $(SHARE)/bash-completion/completions/hearth
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(SHARE)/bash-completion/completions/hearth
+	rm -f $(foreach m,$(MAN),$(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m))
+	rm -rf $(SHARE)/hearth
 
 clean:
 	rm -rf build
 
-.PHONY: all tests clean
+help:
+	@echo "make                  build/hearth"
+	@echo "make setup            install the Debian packages that are missing (apt, sudo)"
+	@echo "make run              build, then chat (ARGS=\"-m model.gguf\")"
+	@echo "make test             all tests (SUITES=\"unit ops model shell screen fuzz conformance\")"
+	@echo "make soak             the same with the random tests twenty times as long"
+	@echo "make bench            prefill and decode speed (MODEL=path)"
+	@echo "make lint             format, static analysis, the order of the floors"
+	@echo "make install          program, man pages, guide model, examples, completion"
+	@echo "make uninstall        remove these (PREFIX=$(PREFIX), DESTDIR=)"
+	@echo "make clean            remove build/"
+	@echo "config=asan|ubsan|tsan|coverage|fuzz   a build in a folder of its own: build/<config>"
+	@echo "Targets may be combined: make setup run, make setup test."
+
 .SECONDARY:
--include $(OBJ:.o=.d) $(TEST_SRC:%.c=$B/%.d)
+-include $(OBJ:.o=.d) $(TEST_SRC:%.c=$B/%.d) $(FUZZ_SRC:%.c=$B/%.d) $B/tests/fuzz/driver.d
+
+endif

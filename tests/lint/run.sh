@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The checks of `make lint`; ends with one line: N passed, N failed, N skipped (checks, not files).
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0
+
+# step NAME COMMAND...: one check; what it prints is shown when it fails.
+step()
+{
+    local name=$1 out start=$SECONDS
+    shift
+    if out=$("$@" 2>&1); then
+        ((passed++))
+        echo "ok - $name ($((SECONDS - start)) s)"
+    else
+        ((failed++))
+        echo "$out"
+        echo "not ok - $name"
+    fi
+}
+
+format()
+{
+    find src tests -name '*.[ch]' -print0 | xargs -0 clang-format-14 --dry-run -Werror
+}
+
+# Warnings and portability only: style is clang-format's. Tests run under sanitizers instead.
+analyse()
+{
+    cppcheck --quiet --error-exitcode=1 --std=c11 -j "$(nproc)" --inline-suppr -D_GNU_SOURCE \
+        -DHEARTH_VERSION='"0"' -DHEARTH_PREFIX='"/usr"' \
+        --enable=warning,portability --suppressions-list=tests/lint/cppcheck.txt -Isrc src
+}
+
+# Every header can be included first and alone.
+headers()
+{
+    local h status=0
+    while read -r h; do
+        printf '#include "%s"\n' "${h#src/}" |
+            gcc -std=c11 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -fsyntax-only -x c - || {
+            echo "$h does not stand alone"
+            status=1
+        }
+    done < <(find src -name '*.h' | LC_ALL=C sort)
+    return $status
+}
+
+step "the floors" tests/lint/floors.sh
+step "the floors check finds what it should" tests/lint/selftest.sh
+step "clang-format" format
+step "headers stand alone" headers
+step "cppcheck" analyse
+echo "$passed passed, $failed failed, 0 skipped"
+((failed == 0))

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Shows that floors.sh fails on what it is there for. Prints TAP.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failed=0
+
+# check NAME WANT FILE INCLUDE [FILE INCLUDE]...: a house with these files; WANT is a part of the
+# message, or "fine".
+check()
+{
+    local name=$1 want=$2 out status
+    shift 2
+    rm -rf "$dir/src" && mkdir "$dir/src"
+    while (($#)); do
+        mkdir -p "$dir/src/$(dirname "$1")"
+        printf '#include <stdio.h>\n#include "%s"\n' "$2" >>"$dir/src/$1"
+        shift 2
+    done
+    out=$("$here/floors.sh" "$dir/src")
+    status=$?
+    ((n++))
+    if { [ "$want" = fine ] && ((status == 0)) && [ -z "$out" ]; } ||
+        { [ "$want" != fine ] && ((status == 1)) && [[ $out == *"$want"* ]]; }; then
+        echo "ok $n - floors: $name"
+    else
+        ((failed++))
+        echo "not ok $n - floors: $name (status $status: $out)"
+    fi
+}
+
+check "down" fine gguf/a.c base/err.h app/main.c ui/line.h
+check "within a folder" fine gguf/a.c gguf/b.h
+check "up" "src/base/a.c:2: \"gguf/b.h\": goes up from base to gguf" base/a.c gguf/b.h
+check "up from engine to chat" "goes up" engine/a.c chat/b.h
+check "backend knows no cpu" "goes up" backend/a.h cpu/b.h
+check "cpu and vulkan" "do not know each other" cpu/a.c vulkan/b.h
+check "chat into cache" "chat includes only" chat/a.c cache/b.h
+check "chat into the tokenizer" "chat includes only" chat/a.c text/tokenizer.h
+check "chat's own guests" fine chat/a.c engine/engine.h chat/b.c text/spans.h chat/c.c config/options.h
+check "ui knows no tensor" "ui knows nothing of gguf" ui/a.c gguf/gguf.h
+check "an unknown folder" "not one of the floors" misc/a.c base/err.h
+check "a relative path" "write the folder" gguf/a.c ../base/err.h
+check "two files" "in a ring" text/a.h text/b.h text/b.h text/a.h
+check "a ring of three" "in a ring" text/a.h text/b.h text/b.h text/c.h text/c.h text/a.h
+check "an include of itself" "in a ring" text/a.h text/a.h
+((failed == 0))

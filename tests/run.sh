@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Runs suites of tests, counts their cases and ends with one line: N passed, N failed, N skipped.
+# usage: [B=build] [HEARTH=build/hearth] tests/run.sh [unit|ops|model|shell|screen|fuzz|conformance]...
+# Everything must be built (`make test` does that). Logs of all programs lie in $B/test-logs.
+set -u
+cd "$(dirname "$0")/.."
+export B=${B:-build} HEARTH=${HEARTH:-${B:-build}/hearth} LC_ALL=C.UTF-8
+# Nothing of the user's own may leak in, nothing of ours out.
+unset NO_COLOR CLICOLOR_FORCE ${!HEARTH_@}
+logs=$B/test-logs
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/hearth-tests-XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$logs" "$scratch/home"
+export HOME=$scratch/home TMPDIR=$scratch
+unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_DATA_HOME
+
+passed=0 failed=0 skipped=0
+kit=../shared/conformance
+
+# tally NAME STATUS LOG: adds what the TAP lines of a log say; a program that ended badly, or that
+# ran no test, is a failure of its own.
+tally()
+{
+    local name=$1 status=$2 log=$3 p f s
+    s=$(grep -cE '^(not )?ok\b.*# *SKIP' "$log")
+    p=$(grep -E '^ok\b' "$log" | grep -vcE '# *SKIP')
+    f=$(grep -E '^not ok\b' "$log" | grep -vcE '# *SKIP')
+    if ((status != 0 && f == 0)); then
+        f=1
+        echo "not ok - $name ended with status $status" >>"$log"
+    elif ((p + f + s == 0)); then
+        f=1
+        echo "not ok - $name ran no test" >>"$log"
+    fi
+    ((passed += p, failed += f, skipped += s))
+    if ((f)); then
+        echo "--- $name: $f failed; $log ends:"
+        grep -vE '^ok\b' "$log" | tail -n 40
+    fi
+}
+
+# run NAME COMMAND...: one program that prints TAP.
+run()
+{
+    local name=$1 log=$logs/${1//\//-}.log status=0
+    shift
+    timeout -k 10 "${TEST_TIMEOUT:-600}" "$@" >"$log" 2>&1 </dev/null || status=$?
+    tally "$name" "$status" "$log"
+}
+
+programs()
+{
+    local source
+    for source in tests/"$1"/*.c; do
+        [ -e "$source" ] || continue
+        CMOCKA_MESSAGE_OUTPUT=TAP run "${source%.c}" "$B/${source%.c}"
+    done
+}
+
+scripts()
+{
+    local script
+    for script in tests/"$1"/*.sh; do
+        [ -e "$script" ] || continue
+        run "${script%.sh}" bash "$script"
+    done
+}
+
+fuzz()
+{
+    local source thing
+    for source in tests/fuzz/fuzz_*.c; do
+        [ -e "$source" ] || continue
+        thing=${source#tests/fuzz/fuzz_} thing=${thing%.c}
+        run "${source%.c}" "$B/${source%.c}" "tests/fuzz/corpus/$thing"
+    done
+}
+
+# The kit's own checker drives `hearth inspect`; its last line is "what: N/M agree".
+conformance()
+{
+    local what only log status good all
+    for what in quants tokenizers templates logits; do
+        if [ ! -e "$kit" ]; then
+            ((skipped++))
+            echo "skipped: $what of the conformance kit ($kit is not there)"
+            continue
+        fi
+        only=.
+        [ $what = logits ] && only=${LOGITS:-'^(llama|qwen2$|qwen3($|-)|phi3|mistral3|smollm3)'}
+        log=$logs/conformance-$what.log status=0
+        timeout -k 10 900 python3 "$kit/tools/check.py" $what --hearth "$HEARTH" --only "$only" \
+            -v >"$log" 2>&1 || status=$?
+        read -r good all < <(sed -nE '$s/^[a-z]+: ([0-9]+)\/([0-9]+) agree.*/\1 \2/p' "$log")
+        if [ -z "${all:-}" ]; then
+            ((failed++))
+            echo "--- conformance $what: status $status; $log ends:"
+            tail -n 10 "$log"
+            continue
+        fi
+        ((passed += good, failed += all - good))
+        ((good == all)) || { echo "--- conformance: $(tail -n 1 "$log")"; head -n 20 "$log"; }
+        good='' all=''
+    done
+}
+
+minutes()
+{
+    local tenths=$((($1 + 3) / 6))
+    echo "$((tenths / 10)).$((tenths % 10)) min"
+}
+
+suites=("$@")
+((${#suites[@]})) || suites=(unit ops model shell screen fuzz conformance)
+for suite in "${suites[@]}"; do
+    start=$SECONDS p=$passed f=$failed s=$skipped
+    case $suite in
+    unit | ops | model) programs "$suite" ;;
+    shell | screen) scripts "$suite" ;;
+    fuzz) fuzz ;;
+    conformance) conformance ;;
+    *)
+        echo "tests/run.sh: no suite $suite" >&2
+        exit 2
+        ;;
+    esac
+    printf '%-12s %6d passed, %d failed, %d skipped, %s\n' "$suite:" \
+        $((passed - p)) $((failed - f)) $((skipped - s)) "$(minutes $((SECONDS - start)))"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0 && passed > 0))
