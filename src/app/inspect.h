@@ -1,0 +1,16 @@
+/* `hearth inspect WHAT ...`: what the parts below make of a file or of input, for people,
+ * scripts and conformance tests. One function per WHAT, main thread only.
+ *
+ * Each takes what follows "inspect" (argv[0] is WHAT itself), writes results to stdout and
+ * errors to stderr, and returns the exit status: 0 done, 1 runtime, 2 usage, 141 broken pipe.
+ */
+#ifndef APP_INSPECT_H
+#define APP_INSPECT_H
+
+/* gguf FILE: header, keys (long values shortened), tensors. Foreign text is made printable. */
+int inspect_gguf(int argc, char **argv);
+/* dequant --type T: blocks of weight type T on stdin, their values as little-endian f32 on
+ * stdout; bytes that do not fill a block are an error after the last whole one. */
+int inspect_dequant(int argc, char **argv);
+
+#endif
