@@ -1,0 +1,135 @@
+/* A real model file cut at random lengths and with bytes flipped at random places: it is
+ * refused with a message or opens, and what opens can be walked to the end. A sanitizer build
+ * sees more than a crash. The sequence is seeded; HEARTH_SOAK makes it longer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "gguf/gguf.h"
+
+#define N_CUTS 200
+#define N_FLIPS 2000
+
+static const char file[] = "examples/guide/guide-draft-q8_0.gguf";
+static uint64_t seed = 0x243f6a8885a308d3u;
+
+static size_t below(size_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(seed >> 20) % n;
+}
+
+static size_t repeated(size_t n)
+{
+    const char *soak = getenv("HEARTH_SOAK");
+    return n * (soak ? (size_t)atoi(soak) : 1);
+}
+
+/* Every key and item; of each tensor the first and the last blocks. */
+static double walk(const struct gguf *g)
+{
+    double sum = 0;
+    for (size_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        for (size_t k = 0; k < kv->n; k++) {
+            struct gguf_str s = gguf_item_str(kv, k);
+            sum += s.len ? s.data[s.len - 1] : 0;
+            sum += (double)(gguf_item_int(kv, k) & 1);
+        }
+    }
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        const struct qtype_info *info = qtype_info((uint32_t)t->type);
+        float out[256];
+        qtype_dequant(t->type, t->data, info->block_len, out);
+        qtype_dequant(t->type, t->data + t->n_bytes - info->block_bytes, info->block_len, out);
+        sum += out[0] > 0;
+    }
+    return sum;
+}
+
+/* True if the bytes open. */
+static bool try_open(const char *data, size_t n_bytes)
+{
+    struct err err = {0};
+    struct gguf *g = gguf_from_memory(data, n_bytes, "damaged", &err);
+    if (g) {
+        assert_true(walk(g) >= -1e30);
+        gguf_close(g);
+        return true;
+    }
+    assert_true(err.code != ERR_NONE && err.msg[0]);
+    assert_null(strchr(err.msg, '\n'));
+    assert_null(strchr(err.msg, '\x1b'));
+    return false;
+}
+
+static int load(void **state)
+{
+    static struct buf whole;
+    struct err err;
+    if (!file_read(file, 1 << 24, &whole, &err)) fail_msg("%s", err.msg);
+    *state = &whole;
+    return 0;
+}
+
+static int unload(void **state)
+{
+    buf_free(*state);
+    return 0;
+}
+
+static void test_whole(void **state)
+{
+    const struct buf *b = *state;
+    assert_true(try_open(b->data, b->len));
+}
+
+/* The last tensor ends where the file does, so every cut is refused. */
+static void test_cuts(void **state)
+{
+    const struct buf *b = *state;
+    for (size_t i = repeated(N_CUTS); i > 0; i--) {
+        size_t n = below(b->len);
+        char *cut = malloc(n ? n : 1);
+        memcpy(cut, b->data, n);
+        assert_false(try_open(cut, n));
+        free(cut);
+    }
+}
+
+/* Half of the places in the header and its arrays, half anywhere. */
+static void test_flips(void **state)
+{
+    struct buf *b = *state;
+    struct err err;
+    struct gguf *g = gguf_from_memory(b->data, b->len, file, &err);
+    size_t header = (size_t)((const char *)gguf_tensor_at(g, 0)->data - b->data);
+    gguf_close(g);
+    size_t n_opened = 0, n = repeated(N_FLIPS);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = below(i % 2 ? header : b->len);
+        char flip = (char)(1 << below(8));
+        b->data[at] ^= flip;
+        n_opened += try_open(b->data, b->len);
+        b->data[at] ^= flip;
+    }
+    assert_true(n_opened > 0 && n_opened < n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_flips),
+    };
+    return cmocka_run_group_tests_name("damage", tests, load, unload);
+}
