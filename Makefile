@@ -172,17 +172,18 @@ SHARE := $(DESTDIR)$(PREFIX)/share
 MAN := $(wildcard man/*.[1-8])
 EXAMPLES := $(wildcard examples/*.ini)
 GUIDE := $(wildcard examples/guide/*.gguf examples/guide/README.md)
-COMPLETION := examples/completion/hearth.bash
+COMPLETION := $(SHARE)/bash-completion/completions/hearth
 
 install: all
 	install -D -m 755 $B/hearth $(DESTDIR)$(PREFIX)/bin/hearth
 	$(foreach m,$(MAN),install -D -m 644 $m $(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m) &&) :
 	$(foreach f,$(GUIDE),install -D -m 644 $f $(SHARE)/hearth/guide/$(notdir $f) &&) :
 	$(foreach f,$(EXAMPLES),install -D -m 644 $f $(SHARE)/hearth/examples/$(notdir $f) &&) :
-	install -D -m 644 $(COMPLETION) $(SHARE)/bash-completion/completions/hearth
+	install -d $(dir $(COMPLETION))
+	$B/hearth --completion bash >$(COMPLETION)
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(SHARE)/bash-completion/completions/hearth
+	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(COMPLETION)
 	rm -f $(foreach m,$(MAN),$(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m))
 	rm -rf $(SHARE)/hearth
 
