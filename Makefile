@@ -37,7 +37,10 @@ setup:
 	apt="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
 	echo "setup: installing with apt$${as_root:+ through sudo}:$$missing"; \
 	$$apt update && $$apt install -y --no-install-recommends $$missing
-	$(if $(REST),@$(MAKE) --no-print-directory $(REST))
+ifneq ($(REST),)
+	@echo "$$MAKEFLAGS" | grep -q -e -j || jobs=-j$$(nproc); \
+	$(MAKE) --no-print-directory $$jobs $(REST)
+endif
 
 $(REST): setup
 	@:
@@ -47,6 +50,12 @@ else
 VERSION := 0.1.0
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
+
+# One short line per step; V=1 shows the commands, -s nothing.
+ifeq ($(V),)
+Q := @
+say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),,@echo "  $(1)")
+endif
 
 # -ffp-contract=off: multiply and add are rounded separately, on every path (hearth-numerics(7)).
 # -O2, not -O3: gcc 12 at -O3 mis-sums some vectorised int8 loops.
@@ -98,7 +107,8 @@ $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 all: $B/hearth
 
 $B/hearth: $(MAIN) $(LIB)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS)
+	$(call say,LD  $@)
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
 $(LIB): $(filter-out $(MAIN),$(OBJ))
 	@rm -f $@
@@ -106,7 +116,8 @@ $(LIB): $(filter-out $(MAIN),$(OBJ))
 
 $B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
+	$(call say,CC  $@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
 
 # Only the files that name the installed places are built again when PREFIX changes.
 PREFIX_OBJ := $(patsubst %.c,$B/%.o,$(shell grep -l HEARTH_PREFIX $(SRC)))
@@ -129,7 +140,8 @@ SHADER := $(sort $(wildcard shaders/*.comp))
 SHADER_H := $(SHADER:%.comp=$B/%.h)
 $B/shaders/%.h: shaders/%.comp $(wildcard shaders/lib/*) src/base/numeric.h
 	@mkdir -p $(@D)
-	glslangValidator -V --target-env vulkan1.2 -Isrc -Ishaders/lib --quiet \
+	$(call say,SPV $@)
+	$(Q)glslangValidator -V --target-env vulkan1.2 -Isrc -Ishaders/lib --quiet \
 		--vn shader_$(subst -,_,$*) -o $@ $<
 src/base/numeric.h:
 $(OBJ): | $(SHADER_H)
@@ -138,7 +150,8 @@ $(OBJ): | $(SHADER_H)
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/ops/*.c tests/model/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$B/%)
 $(TEST_BIN): $B/%: $B/%.o $(LIB)
-	$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS) -lcmocka
+	$(call say,LD  $@)
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS) -lcmocka
 
 # tests/fuzz/fuzz_<thing>.c: a libFuzzer target in config=fuzz; elsewhere a driver of our own runs
 # it over the corpus and seeded changes of it.
@@ -146,7 +159,8 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$B/%)
 FUZZ_DRIVER := $(if $(FUZZ_LINK),,$B/tests/fuzz/driver.o)
 $(FUZZ_BIN): $B/%: $B/%.o $(FUZZ_DRIVER) $(LIB)
-	$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
+	$(call say,LD  $@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
 .PHONY: tests run test soak bench lint install uninstall clean help
 tests: $(TEST_BIN) $(FUZZ_BIN)
