@@ -12,5 +12,8 @@ int inspect_gguf(int argc, char **argv);
 /* dequant --type T: blocks of weight type T on stdin, their values as little-endian f32 on
  * stdout; bytes that do not fill a block are an error after the last whole one. */
 int inspect_dequant(int argc, char **argv);
+/* prompt (-m FILE | --template FILE) --context FILE.json [--now 2025-07-04T12:34:56]: what the
+ * chat template makes of the variables in the JSON object. */
+int inspect_prompt(int argc, char **argv);
 
 #endif

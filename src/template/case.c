@@ -1,0 +1,81 @@
+#include "template/case.h"
+
+#include <utf8proc.h>
+
+static void put(struct builder *b, uint32_t cp, enum case_map map)
+{
+    if (map == CASE_SWAP) map = char_is_upper(cp) ? CASE_LOWER : CASE_UPPER;
+    if (map == CASE_UPPER && cp == 0xDF)
+        builder_puts(b, "SS");
+    else if (map == CASE_UPPER)
+        builder_put_char(b, (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
+    else
+        builder_put_char(b, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+}
+
+struct text case_map(struct work *w, struct text t, enum case_map map)
+{
+    struct builder b;
+    builder_init(&b, w);
+    size_t len;
+    for (size_t at = 0; at < t.len; at += len)
+        put(&b, text_char(t, at, &len), map);
+    return builder_take(&b);
+}
+
+struct text case_capitalize(struct work *w, struct text t)
+{
+    struct builder b;
+    builder_init(&b, w);
+    size_t len;
+    for (size_t at = 0; at < t.len; at += len)
+        put(&b, text_char(t, at, &len), at ? CASE_LOWER : CASE_UPPER);
+    return builder_take(&b);
+}
+
+struct text case_title(struct work *w, struct text t)
+{
+    struct builder b;
+    builder_init(&b, w);
+    bool inside = false;
+    size_t len;
+    for (size_t at = 0; at < t.len; at += len) {
+        uint32_t cp = text_char(t, at, &len);
+        put(&b, cp, inside ? CASE_LOWER : CASE_UPPER);
+        inside = char_is_upper(cp) || char_is_lower(cp);
+    }
+    return builder_take(&b);
+}
+
+bool char_is_alpha(uint32_t cp)
+{
+    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
+}
+
+bool char_is_digit(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_ND;
+}
+
+bool char_is_upper(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LU;
+}
+
+bool char_is_lower(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LL;
+}
+
+bool case_is(struct text t, enum case_map map)
+{
+    bool cased = false;
+    size_t len;
+    for (size_t at = 0; at < t.len; at += len) {
+        uint32_t cp = text_char(t, at, &len);
+        if (map == CASE_UPPER ? char_is_lower(cp) : char_is_upper(cp)) return false;
+        cased = cased || char_is_lower(cp) || char_is_upper(cp);
+    }
+    return cased;
+}

@@ -1,0 +1,23 @@
+/* Upper and lower case, as Python's str methods see them (simple mappings, and ß). What comes
+ * out is ORIGIN_USER. */
+#ifndef TEMPLATE_CASE_H
+#define TEMPLATE_CASE_H
+
+#include "template/text.h"
+
+enum case_map { CASE_UPPER, CASE_LOWER, CASE_SWAP };
+
+struct text case_map(struct work *w, struct text t, enum case_map map);
+/* The first character upper, the rest lower. */
+struct text case_capitalize(struct work *w, struct text t);
+/* Every letter after a non-letter upper, the rest lower: str.title. */
+struct text case_title(struct work *w, struct text t);
+
+bool char_is_alpha(uint32_t cp);
+bool char_is_digit(uint32_t cp); /* a decimal digit of any script */
+bool char_is_upper(uint32_t cp);
+bool char_is_lower(uint32_t cp);
+/* Whether t has a cased character and none of the other case. */
+bool case_is(struct text t, enum case_map map);
+
+#endif

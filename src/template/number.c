@@ -1,0 +1,59 @@
+#include "template/number.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Copies t less its surrounding white space and single underscores between digits; false if it
+ * is too long for a number or not plain ASCII. */
+static bool plain_digits(struct text t, char *out, size_t size)
+{
+    size_t n = 0;
+    t = text_strip(t, NULL, true, true);
+    for (size_t i = 0; i < t.len; i++) {
+        unsigned char c = (unsigned char)t.data[i];
+        if (c == '_') {
+            if (!i || i + 1 == t.len || t.data[i - 1] == '_') return false;
+            continue;
+        }
+        if (n + 1 >= size || c <= ' ' || c >= 0x7F) return false;
+        out[n++] = (char)c;
+    }
+    out[n] = 0;
+    return n > 0;
+}
+
+enum number_parse number_parse_int(struct text t, int base, int64_t *out)
+{
+    char s[128], *p = s, *end;
+    if (!plain_digits(t, s, sizeof s)) return NUMBER_BAD;
+    bool negative = *p == '-';
+    if (*p == '-' || *p == '+') p++;
+    if (*p == '0' && p[1]) {
+        int letter = p[1] | 0x20;
+        int named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+        if (named && (base == 0 || base == named)) {
+            base = named;
+            p += 2;
+        }
+    }
+    if (base == 0) base = 10;
+    bool digit = (*p >= '0' && *p <= '9') || ((*p | 0x20) >= 'a' && (*p | 0x20) <= 'z');
+    if (!digit || (base == 16 && (p[1] | 0x20) == 'x')) return NUMBER_BAD;
+    errno = 0;
+    unsigned long long magnitude = strtoull(p, &end, base);
+    if (end == p || *end) return NUMBER_BAD;
+    if (errno == ERANGE || magnitude > (unsigned long long)INT64_MAX + negative)
+        return NUMBER_TOO_BIG;
+    *out = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return NUMBER_OK;
+}
+
+bool number_parse_real(struct text t, double *out)
+{
+    char s[512], *end;
+    if (!plain_digits(t, s, sizeof s)) return false;
+    /* strtod also reads hexadecimal and nan(...); float() does not. */
+    if (strpbrk(s, "xX(")) return false;
+    *out = strtod(s, &end);
+    return end != s && !*end;
+}

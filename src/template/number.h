@@ -1,0 +1,15 @@
+/* Strings as numbers, the way Python's int() and float() read them. Pure. */
+#ifndef TEMPLATE_NUMBER_H
+#define TEMPLATE_NUMBER_H
+
+#include "template/text.h"
+
+enum number_parse { NUMBER_OK, NUMBER_BAD, NUMBER_TOO_BIG };
+
+/* int(t, base), base 2..36 or 0: white space around, a sign, underscores between digits and the
+ * base's prefix are fine. */
+enum number_parse number_parse_int(struct text t, int base, int64_t *out);
+/* float(t). */
+bool number_parse_real(struct text t, double *out);
+
+#endif

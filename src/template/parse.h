@@ -1,0 +1,44 @@
+/* Source to tree. Internal to the floor; template_parse is the public face. */
+#ifndef TEMPLATE_PARSE_H
+#define TEMPLATE_PARSE_H
+
+#include "template/ast.h"
+#include "template/lex.h"
+
+struct parser {
+    struct work *w;
+    struct template *t;
+    const struct token *token;             /* the current one */
+    unsigned loops;                        /* open around here, within the same macro */
+    size_t n_callers, n_kwargs, n_varargs; /* mentions of these names so far */
+};
+
+/* Parses the source (UTF-8, lines ended by \n) into t->body. Fails with line and reason. */
+void parse(struct template *t, const char *source, size_t n);
+
+/* ---- Between parse.c (statements) and parse_expr.c (expressions) ---- */
+
+const struct value *parser_intern(struct parser *p, struct text s);
+struct node *parser_node(struct parser *p, enum node_kind kind);
+void nodes_add(struct work *w, struct nodes *list, struct node *node);
+
+bool parser_at_op(const struct parser *p, int op);
+bool parser_at_name(const struct parser *p, const char *name);
+bool parser_skip_op(struct parser *p, int op);
+bool parser_skip_name(struct parser *p, const char *name);
+void parser_expect_op(struct parser *p, int op);
+/* The name here, passed. */
+struct text parser_expect_name(struct parser *p);
+/* Fails with what was expected and what was found. */
+_Noreturn void parser_fail(struct parser *p, const char *expected);
+
+struct node *parse_expression(struct parser *p, bool with_cond);
+/* One expression, or several with commas between them as a tuple. end is the name that also
+ * ends it ("in", "recursive"), or NULL. */
+struct node *parse_tuple(struct parser *p, bool with_cond, const char *end);
+/* A name, or names with commas as a tuple; with namespaces, also attributes of names. */
+struct node *parse_target(struct parser *p, bool with_namespace, const char *end);
+/* Filters from here on, `|` first unless inline, over subject. */
+struct node *parse_filters(struct parser *p, struct node *subject, bool start_inline);
+
+#endif
