@@ -112,7 +112,7 @@ $B/hearth: $(MAIN) $(LIB)
 
 $(LIB): $(filter-out $(MAIN),$(OBJ))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
