@@ -31,7 +31,7 @@ static bool parse_now(const char *s, struct tm *now, struct err *err)
 static bool parse_args(int argc, char **argv, struct args *a, struct err *err)
 {
     memset(a, 0, sizeof *a);
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool known = true;
         if (!strcmp(name, "-m") || !strcmp(name, "--model"))
@@ -49,7 +49,6 @@ static bool parse_args(int argc, char **argv, struct args *a, struct err *err)
             a->has_now = true;
             if (!parse_now(value, &a->now, err)) return false;
         }
-        i++;
     }
     if (!a->model == !a->template_file)
         return err_set(err, ERR_USER, "inspect prompt: give either -m FILE or --template FILE");

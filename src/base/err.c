@@ -23,6 +23,7 @@ bool err_prefix(struct err *err, const char *fmt, ...)
     int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof err->msg)
-        snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %s", old);
+        snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %.*s", (int)sizeof err->msg - n,
+                 old);
     return false;
 }

@@ -251,7 +251,7 @@ const char *value_type_name(const struct value *v)
     case VALUE_CYCLER: return "Cycler";
     case VALUE_JOINER: return "Joiner";
     }
-    assert(!"a type of value");
+    assert(false && "a type of value");
     return "";
 }
 
