@@ -172,7 +172,7 @@ tests: $(TEST_BIN) $(FUZZ_BIN)
 run: all
 	@$B/hearth $(ARGS)
 
-# SUITES="unit shell" runs just these.
+# SUITES="unit shell/install" runs just these.
 test: all tests
 	@B=$B HEARTH=$B/hearth tests/run.sh $(SUITES)
 

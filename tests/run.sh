@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Runs suites of tests, counts their cases and ends with one line: N passed, N failed, N skipped.
-# usage: [B=build] [HEARTH=build/hearth] tests/run.sh [unit|ops|model|shell|screen|fuzz|conformance]...
+# usage: [B=build] [HEARTH=build/hearth] tests/run.sh [SUITE|SUITE/TEST]...
+# suites: unit ops model shell screen fuzz conformance; a test: unit/test_gguf, shell/install
 # Everything must be built (`make test` does that). Logs of all programs lie in $B/test-logs.
 set -u
 cd "$(dirname "$0")/.."
-export B=${B:-build} HEARTH=${HEARTH:-${B:-build}/hearth} LC_ALL=C.UTF-8
+export B=${B:-build}
+export HEARTH=${HEARTH:-$B/hearth} LC_ALL=C.UTF-8
 # Nothing of the user's own may leak in, nothing of ours out.
-unset NO_COLOR CLICOLOR_FORCE ${!HEARTH_@}
+unset NO_COLOR CLICOLOR_FORCE
+for name in "${!HEARTH_@}"; do
+    [ "$name" = HEARTH_SOAK ] || unset "$name"
+done
 logs=$B/test-logs
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/hearth-tests-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -48,31 +53,27 @@ run()
     tally "$name" "$status" "$log"
 }
 
-programs()
+# one SOURCE: a test by its file, whatever its kind.
+one()
+{
+    local thing
+    case $1 in
+    tests/fuzz/driver.c) ;;
+    tests/fuzz/*.c)
+        thing=${1#tests/fuzz/fuzz_}
+        run "${1%.c}" "$B/${1%.c}" "tests/fuzz/corpus/${thing%.c}"
+        ;;
+    *.c) CMOCKA_MESSAGE_OUTPUT=TAP run "${1%.c}" "$B/${1%.c}" ;;
+    *.sh) run "${1%.sh}" bash "$1" ;;
+    esac
+}
+
+# suite NAME: every test of a folder, or the single one of folder/test.
+suite()
 {
     local source
-    for source in tests/"$1"/*.c; do
-        [ -e "$source" ] || continue
-        CMOCKA_MESSAGE_OUTPUT=TAP run "${source%.c}" "$B/${source%.c}"
-    done
-}
-
-scripts()
-{
-    local script
-    for script in tests/"$1"/*.sh; do
-        [ -e "$script" ] || continue
-        run "${script%.sh}" bash "$script"
-    done
-}
-
-fuzz()
-{
-    local source thing
-    for source in tests/fuzz/fuzz_*.c; do
-        [ -e "$source" ] || continue
-        thing=${source#tests/fuzz/fuzz_} thing=${thing%.c}
-        run "${source%.c}" "$B/${source%.c}" "tests/fuzz/corpus/$thing"
+    for source in tests/"$1"/*.c tests/"$1"/*.sh tests/"$1".c tests/"$1".sh; do
+        if [ -e "$source" ]; then one "$source"; fi
     done
 }
 
@@ -115,10 +116,8 @@ suites=("$@")
 for suite in "${suites[@]}"; do
     start=$SECONDS p=$passed f=$failed s=$skipped
     case $suite in
-    unit | ops | model) programs "$suite" ;;
-    shell | screen) scripts "$suite" ;;
-    fuzz) fuzz ;;
     conformance) conformance ;;
+    unit | ops | model | shell | screen | fuzz | */*) suite "$suite" ;;
     *)
         echo "tests/run.sh: no suite $suite" >&2
         exit 2
