@@ -1,0 +1,72 @@
+#include "backend/backend.h"
+
+#include <assert.h>
+
+#include "backend/impl.h"
+
+void backend_close(struct backend *be)
+{
+    if (be) be->impl->close(be);
+}
+
+const char *backend_name(const struct backend *be)
+{
+    return be->impl->name(be);
+}
+
+struct weight *backend_matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
+                              size_t n_cols, const void *data, struct err *err)
+{
+    assert(qtype_info(type) && n_mats > 0 && n_rows > 0 && n_cols > 0);
+    assert(n_cols % qtype_info(type)->block_len == 0);
+    return be->impl->matrix(be, type, n_mats, n_rows, n_cols, data, err);
+}
+
+struct weight *backend_vector(struct backend *be, const float *data, size_t n, struct err *err)
+{
+    return be->impl->vector(be, data, n, err);
+}
+
+size_t backend_matrix_bytes(const struct backend *be, enum qtype type, size_t n_mats,
+                            size_t n_rows, size_t n_cols)
+{
+    return be->impl->matrix_bytes(be, type, n_mats, n_rows, n_cols);
+}
+
+size_t weight_file_bytes(const struct weight *w)
+{
+    return qtype_bytes(w->type, w->n_rows * w->n_cols);
+}
+
+size_t exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows)
+{
+    return be->impl->exec_bytes(be, p, max_rows);
+}
+
+struct exec *exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                      struct err *err)
+{
+    assert(max_rows > 0);
+    return be->impl->exec_new(be, p, max_rows, err);
+}
+
+void exec_free(struct exec *x)
+{
+    if (x) x->be->impl->exec_free(x);
+}
+
+bool exec_run(struct exec *x, const struct step *step, struct err *err)
+{
+    assert(step->n_rows > 0 && step->n_logits <= step->n_rows);
+    return x->be->impl->exec_run(x, step, err);
+}
+
+void *backend_page_new(struct backend *be, size_t page_bytes)
+{
+    return be->impl->page_new(be, page_bytes);
+}
+
+void backend_page_free(struct backend *be, void *page, size_t page_bytes)
+{
+    if (page) be->impl->page_free(be, page, page_bytes);
+}

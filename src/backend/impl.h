@@ -1,0 +1,39 @@
+/* What a backend implements: the table behind backend.h, and the part of every handle that the
+ * seam itself knows. Each backend embeds these as the first member of its own structs. */
+#ifndef BACKEND_IMPL_H
+#define BACKEND_IMPL_H
+
+#include "backend/backend.h"
+
+struct backend_impl {
+    void (*close)(struct backend *be);
+    const char *(*name)(const struct backend *be);
+    struct weight *(*matrix)(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
+                             size_t n_cols, const void *data, struct err *err);
+    struct weight *(*vector)(struct backend *be, const float *data, size_t n, struct err *err);
+    size_t (*matrix_bytes)(const struct backend *be, enum qtype type, size_t n_mats,
+                           size_t n_rows, size_t n_cols);
+    size_t (*exec_bytes)(const struct backend *be, const struct program *p, uint32_t max_rows);
+    struct exec *(*exec_new)(struct backend *be, const struct program *p, uint32_t max_rows,
+                             struct err *err);
+    void (*exec_free)(struct exec *x);
+    bool (*exec_run)(struct exec *x, const struct step *step, struct err *err);
+    void *(*page_new)(struct backend *be, size_t page_bytes);
+    void (*page_free)(struct backend *be, void *page, size_t page_bytes);
+};
+
+struct backend {
+    const struct backend_impl *impl;
+};
+
+/* A vector is one F32 matrix of one row. */
+struct weight {
+    enum qtype type;
+    size_t n_mats, n_rows, n_cols;
+};
+
+struct exec {
+    struct backend *be;
+};
+
+#endif

@@ -1,0 +1,222 @@
+/* The elementary functions, exact to the last bit on every device: one text for scalar C, C
+ * vectors and GLSL.
+ *
+ * An includer defines the types F (f32), I (int32), U (uint32) and B (the result of a
+ * comparison), FN (qualifiers of a function), NUM(name) (its name here), K(c) (a constant as
+ * F), and the primitives fadd, fsub, fmul (one rounding each, never contracted), sel_f and
+ * sel_u (choose by B), u_of, f_of (same bits), i_of_u, u_of_i, f_of_i (exact below 2^24).
+ * Integer operators take I or U and a literal. See numeric_c.h, cpu/vec_avx2.h and
+ * shaders/lib/numeric.glsl.
+ *
+ * Only addition, subtraction, multiplication, selection and integer operations: these every
+ * device rounds alike. No argument or result is ever denormal: stored values are 0 or at least
+ * 2^-50 (keep), so a product of two is 0 or at least 2^-100 and a sum of such products is a
+ * multiple of 2^-123. Accuracy is stated in hearth-numerics(7). NaN has one pattern.
+ *
+ * No include guard: a file may include this once for every set of types. */
+
+/* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
+#ifndef NUM_SMALL
+#define NUM_SMALL 0x26800000u
+#define NUM_TINY 0x0d800000u
+#define NUM_INF 0x7f800000u
+#define NUM_NAN 0x7fc00000u
+#define NUM_ABS 0x7fffffffu
+#define NUM_SIGN 0x80000000u
+#endif
+
+/* The value as it is stored: below 2^-50 it is +0, a NaN is the one NaN. */
+FN F NUM(keep)(F x)
+{
+    U a = u_of(x) & NUM_ABS;
+    U r = sel_u(i_of_u(a) < 0x26800000, UK(0u), u_of(x));
+    return f_of(sel_u(i_of_u(a) > 0x7f800000, UK(NUM_NAN), r));
+}
+
+/* +0 below 2^-100: a product of three or more factors passes through this after each. */
+FN F NUM(flush)(F x)
+{
+    return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) < 0x0d800000, UK(0u), u_of(x)));
+}
+
+/* Key of the order -inf < ... < -0 < +0 < ... < inf < NaN; order_back undoes it. */
+FN I NUM(order)(F x)
+{
+    I i = i_of_u(u_of(x));
+    return i ^ ((i >> 31) & 0x7fffffff);
+}
+
+FN F NUM(order_back)(I i)
+{
+    return f_of(u_of_i(i ^ ((i >> 31) & 0x7fffffff)));
+}
+
+/* Nearest integer, ties to even; |x| <= 2^22. The sum's last bit is worth 1. */
+FN I NUM(rne)(F x)
+{
+    return i_of_u(u_of(fadd(x, K(12582912.0f)))) - 0x4b400000;
+}
+
+/* binary16 bits to f32, denormals exact; an infinity or NaN stays one. */
+FN F NUM(f16_to_f32)(U h)
+{
+    U m = h & 0x7fffu;
+    U normal = (m << 13) + 0x38000000u;
+    U special = sel_u(i_of_u(m) > 0x7c00, UK(NUM_NAN), UK(NUM_INF));
+    U small = u_of(fmul(f_of_i(i_of_u(m)), K(5.9604644775390625e-8f)));
+    U r = sel_u(i_of_u(m) < 0x0400, small, normal);
+    r = sel_u(i_of_u(m) > 0x7bff, special, r);
+    return f_of(r | ((h & 0x8000u) << 16));
+}
+
+/* f32 to the binary16 that keys and values are stored in: nearest, ties to even; +0 below
+ * 2^-14 (never denormal), +-65504 beyond it. */
+FN U NUM(f32_to_f16_kv)(F x)
+{
+    U a = u_of(x) & NUM_ABS;
+    U s = (u_of(x) >> 16) & 0x8000u;
+    U r = (a - 0x38000000u + 0x0fffu + ((a >> 13) & 1u)) >> 13;
+    r = sel_u(i_of_u(a) > 0x477fe000, UK(0x7bffu), r) | s;
+    r = sel_u(i_of_u(a) < 0x38800000, UK(0u), r);
+    return sel_u(i_of_u(a) > 0x7f800000, UK(0x7e00u), r);
+}
+
+/* e^x: x = k ln 2 + r, a polynomial of degree 7 in r, the exponent added by two factors. 0
+ * below -34.65, so that a result is 0 or at least 2^-50; infinity above 88.72. */
+FN F NUM(exp)(F x)
+{
+    F y = sel_f(x > K(88.75f), K(88.75f), sel_f(x < K(-34.65f), K(-34.65f), x));
+    I k = NUM(rne)(fmul(y, K(1.44269504f)));
+    F kf = f_of_i(k);
+    F r = fsub(y, fmul(kf, K(0.693359375f))); /* exact: nine bits times eight */
+    r = fadd(r, fmul(kf, K(2.12194440e-4f)));
+    F p = K(1.9875691500e-4f);
+    p = fadd(fmul(p, r), K(1.3981999507e-3f));
+    p = fadd(fmul(p, r), K(8.3334519073e-3f));
+    p = fadd(fmul(p, r), K(4.1665795894e-2f));
+    p = fadd(fmul(p, r), K(1.6666665459e-1f));
+    p = fadd(fmul(p, r), K(5.0000001201e-1f));
+    p = fadd(fadd(fmul(fmul(r, r), p), r), K(1.0f));
+    I half_k = k >> 1;
+    F lo = f_of(u_of_i(half_k + 127) << 23), hi = f_of(u_of_i(k - half_k + 127) << 23);
+    F e = fmul(fmul(p, lo), hi);
+    e = sel_f(x < K(-34.65f), K(0.0f), e);
+    e = sel_f(x > K(88.72283f), f_of(UK(NUM_INF)), e);
+    return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
+}
+
+/* ln x for x of at least 2^-126: x = m 2^e with m in [sqrt(1/2), sqrt(2)), a polynomial of
+ * degree 9 in m - 1. -inf at 0 (and below 2^-126), NaN for negative x. */
+FN F NUM(log)(F x)
+{
+    U a = u_of(x);
+    U t = a - 0x3f3504f3u; /* sqrt(1/2) has an exponent of its own */
+    I e = i_of_u(t) >> 23;
+    F m = f_of((t & 0x007fffffu) + 0x3f3504f3u);
+    F z = fsub(m, K(1.0f));
+    F p = K(7.0376836292e-2f);
+    p = fadd(fmul(p, z), K(-1.1514610310e-1f));
+    p = fadd(fmul(p, z), K(1.1676998740e-1f));
+    p = fadd(fmul(p, z), K(-1.2420140846e-1f));
+    p = fadd(fmul(p, z), K(1.4249322787e-1f));
+    p = fadd(fmul(p, z), K(-1.6668057665e-1f));
+    p = fadd(fmul(p, z), K(2.0000714765e-1f));
+    p = fadd(fmul(p, z), K(-2.4999993993e-1f));
+    p = fadd(fmul(p, z), K(3.3333331174e-1f));
+    F z2 = fmul(z, z), ef = f_of_i(e);
+    F y = fmul(fmul(z2, z), p);
+    y = fsub(y, fmul(ef, K(2.12194440e-4f)));
+    y = fsub(y, fmul(z2, K(0.5f)));
+    F r = fadd(fadd(z, y), fmul(ef, K(0.693359375f)));
+    U u = u_of(r);
+    u = sel_u(i_of_u(a) > 0x7f7fffff, UK(NUM_INF), u);
+    u = sel_u(i_of_u(a) < 0, UK(NUM_NAN), u);
+    u = sel_u(i_of_u(a & NUM_ABS) < 0x00800000, UK(0xff800000u), u);
+    return f_of(sel_u(i_of_u(a & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u));
+}
+
+/* 1/x: a guess by integer subtraction and four Newton steps on the significand in [1,2), the
+ * exponent by integers. Exact sign; infinity below 2^-100, 0 above 2^100. */
+FN F NUM(rcp)(F x)
+{
+    U u = u_of(x), a = u & NUM_ABS;
+    I e = i_of_u(a >> 23) - 127;
+    F m = f_of((a & 0x7fffffu) | 0x3f800000u);
+    F y = f_of(UK(0x7ef311c7u) - u_of(m));
+    y = fmul(y, fsub(K(2.0f), fmul(m, y)));
+    y = fmul(y, fsub(K(2.0f), fmul(m, y)));
+    y = fadd(y, fmul(y, fsub(K(1.0f), fmul(m, y))));
+    y = fadd(y, fmul(y, fsub(K(1.0f), fmul(m, y))));
+    U r = u_of(y) - (u_of_i(e) << 23);
+    r = sel_u(i_of_u(a) > 0x71800000, UK(0u), r);
+    r = sel_u(i_of_u(a) < 0x0d800000, UK(NUM_INF), r) | (u & NUM_SIGN);
+    return f_of(sel_u(i_of_u(a) > 0x7f800000, UK(NUM_NAN), r));
+}
+
+/* 1/sqrt(x), x >= 0. What is below 2^-100 counts as 2^-100; NaN for negative x. */
+FN F NUM(rsqrt)(F x)
+{
+    U a = u_of(x);
+    U b = sel_u(i_of_u(a & NUM_ABS) < 0x0d800000, UK(NUM_TINY), a & NUM_ABS);
+    I e = i_of_u(b >> 23) - 127;
+    I h = e >> 1;
+    F m = f_of((b & 0x7fffffu) | (u_of_i((e & 1) + 127) << 23)); /* [1,4) */
+    F hm = fmul(m, K(0.5f));
+    F y = f_of(UK(0x5f375a86u) - (u_of(m) >> 1));
+    y = fmul(y, fsub(K(1.5f), fmul(hm, fmul(y, y))));
+    y = fmul(y, fsub(K(1.5f), fmul(hm, fmul(y, y))));
+    y = fadd(y, fmul(y, fsub(K(0.5f), fmul(hm, fmul(y, y)))));
+    y = fadd(y, fmul(y, fsub(K(0.5f), fmul(hm, fmul(y, y)))));
+    U r = u_of(y) - (u_of_i(h) << 23);
+    r = sel_u(i_of_u(b) > 0x7f7fffff, UK(0u), r); /* infinity */
+    r = sel_u(i_of_u(a) < 0, sel_u(i_of_u(a & NUM_ABS) < 0x0d800000, r, UK(NUM_NAN)), r);
+    return f_of(sel_u(i_of_u(a & NUM_ABS) > 0x7f800000, UK(NUM_NAN), r));
+}
+
+/* 1 / (1 + e^-x), by the exponential of -|x|, which cannot overflow. */
+FN F NUM(sigmoid)(F x)
+{
+    F e = NUM(exp)(f_of(u_of(x) | NUM_SIGN));
+    F r = NUM(rcp)(fadd(K(1.0f), e));
+    return sel_f(i_of_u(u_of(x)) < 0, fmul(e, r), r);
+}
+
+FN F NUM(silu)(F x)
+{
+    return NUM(keep)(fmul(x, NUM(sigmoid)(x)));
+}
+
+/* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x sigmoid(2 sqrt(2/pi) (...)). */
+FN F NUM(gelu)(F x)
+{
+    F y = NUM(flush)(sel_f(x > K(30.0f), K(30.0f), sel_f(x < K(-30.0f), K(-30.0f), x)));
+    F y2 = NUM(flush)(fmul(y, y));
+    F z = fmul(fmul(K(1.59576912f), y), fadd(K(1.0f), fmul(K(0.044715f), y2)));
+    return NUM(keep)(fmul(x, NUM(sigmoid)(z)));
+}
+
+/* Below 0.625 an odd polynomial, beyond it 1 - 2 / (1 + e^2|x|) with the sign of x. */
+FN F NUM(tanh)(F x)
+{
+    U a = u_of(x) & NUM_ABS, s = u_of(x) & NUM_SIGN;
+    F z = f_of(sel_u(i_of_u(a) < 0x39800000, UK(0u), a)); /* 2^-12: tanh x = x */
+    z = fmul(z, z);
+    F p = K(-5.70498872745e-3f);
+    p = fadd(fmul(p, z), K(2.06390887954e-2f));
+    p = fadd(fmul(p, z), K(-5.37397155531e-2f));
+    p = fadd(fmul(p, z), K(1.33314422036e-1f));
+    p = fadd(fmul(p, z), K(-3.33332819422e-1f));
+    F near_0 = fadd(fmul(fmul(p, z), x), x);
+    F y = sel_f(f_of(a) > K(10.0f), K(10.0f), f_of(a));
+    F q = NUM(rcp)(fadd(NUM(exp)(fadd(y, y)), K(1.0f)));
+    F far = f_of(u_of(fsub(K(1.0f), fadd(q, q))) | s);
+    F r = sel_f(i_of_u(a) < 0x3f200000, near_0, far);
+    return f_of(sel_u(i_of_u(a) > 0x7f800000, UK(NUM_NAN), u_of(r)));
+}
+
+/* ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|). */
+FN F NUM(softplus)(F x)
+{
+    F l = NUM(log)(fadd(K(1.0f), NUM(exp)(f_of(u_of(x) | NUM_SIGN))));
+    return NUM(keep)(fadd(sel_f(i_of_u(u_of(x)) < 0, K(0.0f), x), l));
+}

@@ -1,0 +1,202 @@
+#include "base/pool.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+/* How long a waiting thread tries each way before the next: plain reads answer within 0.2 us,
+ * pauses leave the core's other half alone, yields leave the core. */
+enum { SPINS = 100, PAUSES = 2000, YIELD_NS = 1000000 };
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    int id;
+};
+
+struct pool {
+    int n_threads;
+    struct worker *workers; /* n_threads - 1 */
+
+    /* The loop under way: its number in the upper half, chunks not yet taken in the lower. Both
+     * change in one step, so a worker that wakes up late cannot take a chunk of a loop it has
+     * not seen; the loop's other members stay as they are until its last chunk is done. */
+    _Alignas(64) atomic_uint_fast64_t ticket;
+    _Alignas(64) atomic_size_t n_done;
+    _Alignas(64) pool_fn *fn;
+    void *ctx;
+    size_t n_chunks;
+    const atomic_bool *cancel;
+
+    atomic_int n_asleep;
+    atomic_bool quit;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+};
+
+static void pause_core(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint32_t chunks_left(const struct pool *p)
+{
+    return (uint32_t)atomic_load(&p->ticket);
+}
+
+/* Takes and runs chunks until none is left. */
+static void work(struct pool *p, int worker)
+{
+    uint_fast64_t t = atomic_load(&p->ticket);
+    while ((uint32_t)t > 0) {
+        if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
+        /* This chunk is not done yet: fn, ctx and the rest are those of its loop. */
+        size_t chunk = p->n_chunks - (uint32_t)t;
+        if (!p->cancel || !atomic_load_explicit(p->cancel, memory_order_relaxed))
+            p->fn(p->ctx, chunk, worker);
+        atomic_fetch_add(&p->n_done, 1);
+        t = atomic_load(&p->ticket);
+    }
+}
+
+static void sleep_until_work(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    /* Announced before looking: pool_run first publishes its chunks, then looks for sleepers.
+     */
+    atomic_fetch_add(&p->n_asleep, 1);
+    while (chunks_left(p) == 0 && !atomic_load(&p->quit))
+        pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->n_asleep, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void wait_for_work(struct pool *p)
+{
+    for (int i = 0; i < SPINS + PAUSES; i++) {
+        if (chunks_left(p) > 0) return;
+        if (i >= SPINS) pause_core();
+    }
+    for (int64_t until = now_ns() + YIELD_NS; now_ns() < until;) {
+        if (chunks_left(p) > 0 || atomic_load(&p->quit)) return;
+        sched_yield();
+    }
+    sleep_until_work(p);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    while (!atomic_load(&w->pool->quit)) {
+        wait_for_work(w->pool);
+        work(w->pool, w->id);
+    }
+    return NULL;
+}
+
+static void wake_sleepers(struct pool *p)
+{
+    if (atomic_load(&p->n_asleep) == 0) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+struct pool *pool_new(int n_threads, struct err *err)
+{
+    assert(n_threads >= 1 && n_threads <= POOL_MAX_THREADS);
+    struct pool *p = mem_try_pages(sizeof *p);
+    if (!p) {
+        err_set(err, ERR_MEMORY, "no memory for a pool of %d threads", n_threads);
+        return NULL;
+    }
+    p->workers = mem_zalloc((size_t)n_threads, sizeof *p->workers);
+    p->n_threads = 1;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    /* Signals are for the threads that have something to say about them. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = 0;
+    for (int i = 1; i < n_threads && !failed; i++) {
+        struct worker *w = &p->workers[i - 1];
+        *w = (struct worker){.pool = p, .id = i};
+        failed = pthread_create(&w->thread, NULL, worker_main, w);
+        if (!failed) p->n_threads = i + 1;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!failed) return p;
+    err_set(err, ERR_IO, "cannot start thread %d of %d: %s", p->n_threads + 1, n_threads,
+            strerror(failed));
+    pool_free(p);
+    return NULL;
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p) return;
+    atomic_store(&p->quit, true);
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i + 1 < p->n_threads; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    free(p->workers);
+    mem_free_pages(p, sizeof *p);
+}
+
+int pool_n_threads(const struct pool *p)
+{
+    return p->n_threads;
+}
+
+static bool run_inline(size_t n_chunks, pool_fn *fn, void *ctx, const atomic_bool *cancel)
+{
+    for (size_t i = 0; i < n_chunks; i++) {
+        if (cancel && atomic_load_explicit(cancel, memory_order_relaxed)) return false;
+        fn(ctx, i, 0);
+    }
+    return true;
+}
+
+bool pool_run(struct pool *p, size_t n_chunks, pool_fn *fn, void *ctx,
+              const atomic_bool *cancel)
+{
+    assert(n_chunks <= UINT32_MAX);
+    if (p->n_threads == 1 || n_chunks <= 1) return run_inline(n_chunks, fn, ctx, cancel);
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n_chunks = n_chunks;
+    p->cancel = cancel;
+    atomic_store(&p->n_done, 0);
+    uint_fast64_t loop = (atomic_load(&p->ticket) >> 32) + 1;
+    atomic_store(&p->ticket, loop << 32 | n_chunks);
+    wake_sleepers(p);
+    work(p, 0);
+    for (int i = 0; atomic_load(&p->n_done) < n_chunks; i++) {
+        if (i >= SPINS + PAUSES)
+            sched_yield();
+        else if (i >= SPINS)
+            pause_core();
+    }
+    return !(cancel && atomic_load_explicit(cancel, memory_order_relaxed));
+}

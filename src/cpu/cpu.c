@@ -1,0 +1,146 @@
+#include "cpu/cpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/numeric_c.h"
+#include "cpu/cpu_impl.h"
+
+bool cpu_has(enum cpu_isa isa)
+{
+    switch (isa) {
+    case CPU_AUTO:
+    case CPU_SCALAR: return true;
+    case CPU_AVX2: return false;
+    }
+    return false;
+}
+
+static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
+{
+    if (!cpu_has(isa)) {
+        err_set(err, ERR_DEVICE, "this CPU has no AVX2 with F16C: use scalar");
+        return NULL;
+    }
+    return &kernels_scalar;
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int n = CPU_COUNT(&set);
+    return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+}
+
+static void free_weight(struct cpu_weight *w)
+{
+    mem_free_pages(w->packed, w->packed_bytes);
+    free(w->vector);
+    free(w);
+}
+
+static void cpu_close(struct backend *be)
+{
+    struct cpu_backend *cpu = (struct cpu_backend *)be;
+    while (cpu->weights) {
+        struct cpu_weight *next = cpu->weights->next;
+        free_weight(cpu->weights);
+        cpu->weights = next;
+    }
+    pool_free(cpu->pool);
+    free(cpu);
+}
+
+static const char *cpu_name(const struct backend *be)
+{
+    return ((const struct cpu_backend *)be)->name;
+}
+
+static struct cpu_weight *add_weight(struct backend *be, struct weight w)
+{
+    struct cpu_backend *cpu = (struct cpu_backend *)be;
+    struct cpu_weight *cw = mem_zalloc(1, sizeof *cw);
+    cw->base = w;
+    cw->next = cpu->weights;
+    cpu->weights = cw;
+    return cw;
+}
+
+static struct weight *cpu_vector(struct backend *be, const float *data, size_t n,
+                                 struct err *err)
+{
+    (void)err;
+    struct cpu_weight *w =
+        add_weight(be, (struct weight){.type = QTYPE_F32, 1, .n_rows = 1, .n_cols = n});
+    w->vector = mem_alloc(n * sizeof *w->vector);
+    for (size_t i = 0; i < n; i++)
+        w->vector[i] = num_keep(data[i]);
+    return &w->base;
+}
+
+static size_t cpu_matrix_bytes(const struct backend *be, enum qtype type, size_t n_mats,
+                               size_t n_rows, size_t n_cols)
+{
+    (void)be, (void)type, (void)n_mats, (void)n_rows, (void)n_cols;
+    return 0;
+}
+
+static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_mats,
+                                 size_t n_rows, size_t n_cols, const void *data,
+                                 struct err *err)
+{
+    (void)err;
+    struct cpu_weight *w = add_weight(be, (struct weight){type, n_mats, n_rows, n_cols});
+    w->file = data;
+    return &w->base;
+}
+
+static void *cpu_page_new(struct backend *be, size_t page_bytes)
+{
+    (void)be;
+    return mem_try_pages(page_bytes);
+}
+
+static void cpu_page_free(struct backend *be, void *page, size_t page_bytes)
+{
+    (void)be;
+    mem_free_pages(page, page_bytes);
+}
+
+static const struct backend_impl impl = {
+    .close = cpu_close,
+    .name = cpu_name,
+    .matrix = cpu_matrix,
+    .vector = cpu_vector,
+    .matrix_bytes = cpu_matrix_bytes,
+    .exec_bytes = cpu_exec_bytes,
+    .exec_new = cpu_exec_new,
+    .exec_free = cpu_exec_free,
+    .exec_run = cpu_exec_run,
+    .page_new = cpu_page_new,
+    .page_free = cpu_page_free,
+};
+
+struct backend *cpu_open(const struct cpu_options *options, struct err *err)
+{
+    const struct kernels *kernels = kernels_of(options->isa, err);
+    if (!kernels) return NULL;
+    int n_threads = options->n_threads > 0 ? options->n_threads : usable_cores();
+    if (n_threads > POOL_MAX_THREADS) {
+        err_set(err, ERR_USER, "%d threads: at most %d", n_threads, POOL_MAX_THREADS);
+        return NULL;
+    }
+    struct pool *pool = pool_new(n_threads, err);
+    if (!pool) return NULL;
+    struct cpu_backend *cpu = mem_zalloc(1, sizeof *cpu);
+    cpu->base.impl = &impl;
+    cpu->kernels = kernels;
+    cpu->pool = pool;
+    snprintf(cpu->name, sizeof cpu->name, "cpu (%s, %d thread%s)", kernels->name, n_threads,
+             n_threads == 1 ? "" : "s");
+    return &cpu->base;
+}

@@ -1,0 +1,32 @@
+/* The CPU backend: every op of ops.h on a pool of threads.
+ *
+ * It has one set of kernels per instruction set, chosen once at opening, all with the bits of
+ * the scalar reference (ref_*.c), which defines what an op means. It knows ops and weights, no
+ * model family, no conversation. Threading is that of backend.h. */
+#ifndef CPU_CPU_H
+#define CPU_CPU_H
+
+#include <stdbool.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+
+enum cpu_isa {
+    CPU_AUTO, /* the best that this machine has */
+    CPU_SCALAR,
+    CPU_AVX2, /* with F16C */
+};
+
+struct cpu_options {
+    int n_threads; /* 0: one per core that the process may use */
+    enum cpu_isa isa;
+};
+
+/* Whether this machine and its system can run the kernels of an instruction set. */
+bool cpu_has(enum cpu_isa isa);
+
+/* NULL if the instruction set is missing here or a thread cannot be started. Weights read
+ * from files stay mapped until backend_close. */
+struct backend *cpu_open(const struct cpu_options *options, struct err *err);
+
+#endif

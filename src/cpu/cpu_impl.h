@@ -1,0 +1,23 @@
+/* What cpu.c (the backend, its weights) and exec.c (a program running) share. */
+#ifndef CPU_CPU_IMPL_H
+#define CPU_CPU_IMPL_H
+
+#include "backend/impl.h"
+#include "base/pool.h"
+#include "cpu/kernels.h"
+
+struct cpu_backend {
+    struct backend base;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct cpu_weight *weights; /* all that were bound */
+    char name[64];
+};
+
+size_t cpu_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
+struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                          struct err *err);
+void cpu_exec_free(struct exec *x);
+bool cpu_exec_run(struct exec *x, const struct step *step, struct err *err);
+
+#endif

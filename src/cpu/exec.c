@@ -1,0 +1,641 @@
+/* A program running: its row buffers, and how each op is cut into chunks for the pool.
+ *
+ * Ops run one after another; the chunks of an op are independent, so the result does not depend
+ * on who computes which. Short ops of a single row run on the calling thread: a barrier costs
+ * more than they do. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/angle.h"
+#include "base/mem.h"
+#include "base/numeric_c.h"
+#include "cpu/cpu_impl.h"
+
+/* Below this many values an op is not worth waking the pool. */
+enum { INLINE_VALUES = 16384 };
+
+/* A row buffer; rows start at multiples of 64 bytes. */
+struct rows {
+    size_t stride; /* values per row */
+    float *f32;
+    struct a8 a8;
+    int32_t *ids;   /* ROW_ROUTE */
+    float *weights; /* ROW_ROUTE */
+};
+
+struct cpu_exec {
+    struct exec base;
+    const struct program *p;
+    uint32_t max_rows;
+    struct rows *rows; /* per buffer */
+    float **cos_sin;   /* per rope: [max_rows][n_rot], cosines then sines of each row */
+    float **factors;   /* per row scale: [max_rows] */
+    size_t head_rows;  /* index of OP_HEAD_ROWS, or n_ops */
+    size_t direct;     /* the buffer that is the caller's logits, or n_buffers */
+    uint8_t *arena;
+    size_t arena_bytes;
+    uint8_t *scratch; /* per worker */
+    size_t scratch_bytes;
+
+    /* of the step under way */
+    const struct step *step;
+    const struct op *op;
+    size_t lo, hi; /* rows that are computed */
+    size_t chunk_rows, n_row_chunks;
+};
+
+typedef void rows_fn(struct cpu_exec *x, size_t lo, size_t hi);
+
+static struct cpu_backend *backend_of(const struct cpu_exec *x)
+{
+    return (struct cpu_backend *)x->base.be;
+}
+
+static const struct kernels *kernels_of(const struct cpu_exec *x)
+{
+    return backend_of(x)->kernels;
+}
+
+static void *scratch_of(const struct cpu_exec *x, int worker)
+{
+    return x->scratch + (size_t)worker * x->scratch_bytes;
+}
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static float *row_f32(const struct cpu_exec *x, const struct ref *ref, size_t row)
+{
+    const struct rows *b = &x->rows[ref->buf];
+    return b->f32 + row * b->stride + ref->at;
+}
+
+static struct a8 row_a8(const struct cpu_exec *x, const struct ref *ref, size_t row)
+{
+    const struct a8 *a = &x->rows[ref->buf].a8;
+    size_t at = row * a->stride + ref->at;
+    return (struct a8){a->q + at, a->d + at / A8_BLOCK, a->sum + at / A8_HALF, a->stride};
+}
+
+static const float *vector_of(const struct weight *w)
+{
+    return w ? ((const struct cpu_weight *)w)->vector : NULL;
+}
+
+/* ---- ops that work row by row ---- */
+
+static void embed_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_embed *op = &x->op->embed;
+    for (size_t r = lo; r < hi; r++)
+        ref_embed((const struct cpu_weight *)op->table, (size_t)x->step->tokens[r], op->scale,
+                  row_f32(x, &op->out, r));
+}
+
+static void norm_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_norm *op = &x->op->norm;
+    for (size_t r = lo; r < hi; r++)
+        for (size_t i = 0; i < op->in.n; i += op->group)
+            kernels_of(x)->norm(row_f32(x, &op->in, r) + i, vector_of(op->w), op->group,
+                                op->eps, row_f32(x, &op->out, r) + i);
+}
+
+static void quantise_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_quantise *op = &x->op->quantise;
+    for (size_t r = lo; r < hi; r++) {
+        struct a8 a = row_a8(x, &op->out, r);
+        kernels_of(x)->quantise(row_f32(x, &op->in, r), op->in.n, a.q, a.d, a.sum);
+    }
+}
+
+static void rope_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_rope *op = &x->op->rope;
+    const struct rope *rope = &x->p->ropes[op->rope];
+    for (size_t r = lo; r < hi; r++)
+        for (size_t i = 0; i < op->x.n; i += op->head_dim)
+            kernels_of(x)->rope(row_f32(x, &op->x, r) + i, rope->pairs, rope->n_rot / 2,
+                                x->cos_sin[op->rope] + r * rope->n_rot);
+}
+
+static void scale_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_row_scale *op = &x->op->row_scale;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->scale(row_f32(x, &op->x, r), op->x.n, x->factors[op->scale][r]);
+}
+
+static void kv_store_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_kv_store *op = &x->op->kv_store;
+    const struct kv_layer *kv = &x->p->kv[op->kv];
+    for (size_t h = 0; h < kv->n_heads; h++) {
+        for (size_t r = lo; r < hi; r++) {
+            size_t pos = x->step->pos + r;
+            kernels_of(x)->kv_store(kv, x->step->pages[pos / PAGE_LEN], h, pos % PAGE_LEN,
+                                    row_f32(x, &op->k, r) + h * kv->head_dim_k,
+                                    row_f32(x, &op->v, r) + h * kv->head_dim_v);
+        }
+    }
+}
+
+static void glu_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_glu *op = &x->op->glu;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->glu(op->kind, row_f32(x, &op->gate, r), row_f32(x, &op->up, r),
+                           op->out.n, row_f32(x, &op->out, r));
+}
+
+static void add_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_add *op = &x->op->add;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->add(row_f32(x, &op->a, r), row_f32(x, &op->b, r), op->scale, op->out.n,
+                           row_f32(x, &op->out, r));
+}
+
+static void route_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_route *op = &x->op->route;
+    const struct rows *out = &x->rows[op->out.buf];
+    for (size_t r = lo; r < hi; r++) {
+        size_t at = r * out->stride + op->out.at;
+        ref_route(op, row_f32(x, &op->scores, r), op->scores.n, out->ids + at,
+                  out->weights + at);
+    }
+}
+
+static void combine_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_combine *op = &x->op->combine;
+    const struct rows *route = &x->rows[op->route.buf];
+    for (size_t r = lo; r < hi; r++)
+        ref_combine(row_f32(x, &op->in, r), route->weights + r * route->stride + op->route.at,
+                    op->route.n, op->out.n, row_f32(x, &op->out, r));
+}
+
+static void logits_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_logits *op = &x->op->logits;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->logits(row_f32(x, &op->in, r), op->in.n, op->scale, op->softcap,
+                              x->step->logits + (r - x->lo) * op->in.n);
+}
+
+/* The tables of a step's positions: host arithmetic in double, the same on every machine. */
+static void rope_table(struct cpu_exec *x, size_t i, size_t lo, size_t hi)
+{
+    const struct rope *rope = &x->p->ropes[i];
+    size_t n_pairs = rope->n_rot / 2;
+    for (size_t r = lo; r < hi; r++) {
+        float *out = x->cos_sin[i] + r * rope->n_rot;
+        for (size_t k = 0; k < n_pairs; k++) {
+            double s, c;
+            angle_sin_cos((double)(x->step->pos + r) * rope->freq[k], &s, &c);
+            out[k] = num_keep((float)(c * rope->mscale));
+            out[n_pairs + k] = num_keep((float)(s * rope->mscale));
+        }
+    }
+}
+
+static void position_tables(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    for (size_t i = 0; i < x->p->n_ropes; i++)
+        rope_table(x, i, lo, hi);
+    for (size_t i = 0; i < x->p->n_row_scales; i++) {
+        const struct row_scale *s = &x->p->row_scales[i];
+        for (size_t r = lo; r < hi; r++) {
+            size_t periods = (x->step->pos + r) / s->period;
+            double factor = 1.0 + s->log_scale * angle_ln(1.0 + (double)periods);
+            x->factors[i][r] = num_keep((float)factor);
+        }
+    }
+}
+
+struct row_loop {
+    struct cpu_exec *x;
+    rows_fn *fn;
+};
+
+static void row_chunk(void *ctx, size_t chunk, int worker)
+{
+    (void)worker;
+    struct row_loop *loop = ctx;
+    struct cpu_exec *x = loop->x;
+    size_t lo = x->lo + chunk * x->chunk_rows, hi = lo + x->chunk_rows;
+    loop->fn(x, lo, hi < x->hi ? hi : x->hi);
+}
+
+/* Runs fn over the step's rows, each of n_values values. */
+static bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
+{
+    size_t n = x->hi - x->lo;
+    if (n == 1 || n * n_values <= INLINE_VALUES) {
+        fn(x, x->lo, x->hi);
+        return true;
+    }
+    struct row_loop loop = {x, fn};
+    x->chunk_rows = (INLINE_VALUES + n_values - 1) / n_values;
+    size_t n_chunks = (n + x->chunk_rows - 1) / x->chunk_rows;
+    return pool_run(backend_of(x)->pool, n_chunks, row_chunk, &loop, x->step->cancel);
+}
+
+/* ---- matrix products ---- */
+
+/* Values of one matrix per chunk: about two milliseconds' work at most, and enough chunks that
+ * a thread which is held up leaves its share to the others. */
+static size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
+                               size_t n_rows)
+{
+    size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
+    size_t share = n_values / (4 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
+    size_t n = share < most ? share : most;
+    return round_up(n > 0 ? n : 1, PANEL_ROWS);
+}
+
+struct matmul_loop {
+    struct cpu_exec *x;
+    struct matmul m[3];
+    size_t n_values[3], per_chunk[3], n_chunks[3];
+    size_t block_rows; /* rows of activations per chunk */
+    size_t n_blocks;
+};
+
+static void matmul_chunk(void *ctx, size_t chunk, int worker)
+{
+    const struct matmul_loop *loop = ctx;
+    size_t block = chunk % loop->n_blocks, i = 0;
+    chunk /= loop->n_blocks;
+    while (chunk >= loop->n_chunks[i])
+        chunk -= loop->n_chunks[i++];
+    struct matmul m = loop->m[i];
+    size_t first = block * loop->block_rows, left = m.n_rows - first;
+    m.n_rows = left < loop->block_rows ? left : loop->block_rows;
+    if (m.f32) m.f32 += first * m.f32_stride;
+    if (m.a8.q) {
+        m.a8.q += first * m.a8.stride;
+        m.a8.d += first * m.a8.stride / A8_BLOCK;
+        m.a8.sum += first * m.a8.stride / A8_HALF;
+    }
+    m.out += first * m.out_stride;
+    size_t lo = chunk * loop->per_chunk[i], hi = lo + loop->per_chunk[i];
+    kernels_of(loop->x)->matmul(&m, lo, hi < loop->n_values[i] ? hi : loop->n_values[i],
+                                scratch_of(loop->x, worker));
+}
+
+/* Rows of activations per chunk, so that sixteen values of all of them take a few milliseconds
+ * at most: a cancel is answered between chunks. */
+static size_t rows_per_block(const struct cpu_exec *x, size_t n_cols, size_t n_rows)
+{
+    size_t most = 4 * kernels_of(x)->macs_per_ms / (PANEL_ROWS * n_cols);
+    if (most < 1) most = 1;
+    return n_rows < most ? n_rows : most;
+}
+
+static bool run_matmul(struct cpu_exec *x)
+{
+    const struct op_matmul *op = &x->op->matmul;
+    struct matmul_loop loop = {.x = x};
+    size_t n_rows = x->hi - x->lo, n_chunks = 0;
+    size_t n_cols = op->mat[0].w->n_cols;
+    loop.block_rows = rows_per_block(x, n_cols, n_rows);
+    loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
+    for (uint32_t i = 0; i < op->n_mats; i++) {
+        struct matmul *m = &loop.m[i];
+        *m = (struct matmul){
+            .w = (const struct cpu_weight *)op->mat[i].w,
+            .n_rows = n_rows,
+            .bias = vector_of(op->mat[i].bias),
+            .out = row_f32(x, &op->mat[i].out, x->lo),
+            .out_stride = x->rows[op->mat[i].out.buf].stride,
+        };
+        if (op->in_f32.n) {
+            m->f32 = row_f32(x, &op->in_f32, x->lo);
+            m->f32_stride = x->rows[op->in_f32.buf].stride;
+        }
+        if (op->in_a8.n) m->a8 = row_a8(x, &op->in_a8, x->lo);
+        loop.n_values[i] = op->mat[i].out.n;
+        loop.per_chunk[i] = values_per_chunk(x, op->mat[i].out.n, n_cols, loop.block_rows);
+        loop.n_chunks[i] = (op->mat[i].out.n + loop.per_chunk[i] - 1) / loop.per_chunk[i];
+        n_chunks += loop.n_chunks[i];
+    }
+    return pool_run(backend_of(x)->pool, n_chunks * loop.n_blocks, matmul_chunk, &loop,
+                    x->step->cancel);
+}
+
+struct experts_loop {
+    struct cpu_exec *x;
+    size_t n_values, per_chunk, n_chunks; /* per row and rank */
+};
+
+static void experts_chunk(void *ctx, size_t chunk, int worker)
+{
+    const struct experts_loop *loop = ctx;
+    struct cpu_exec *x = loop->x;
+    const struct op_matmul_experts *op = &x->op->experts;
+    const struct rows *route = &x->rows[op->route.buf];
+    size_t lo = chunk % loop->n_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
+    size_t rank = chunk / loop->n_chunks % op->route.n;
+    size_t row = x->lo + chunk / loop->n_chunks / op->route.n;
+    struct matmul m = {
+        .w = (const struct cpu_weight *)op->w,
+        .mat = (size_t)route->ids[row * route->stride + op->route.at + rank],
+        .n_rows = 1,
+        .out = row_f32(x, &op->out, row) + rank * loop->n_values,
+        .out_stride = x->rows[op->out.buf].stride,
+    };
+    size_t at = op->split ? rank * op->w->n_cols : 0;
+    if (op->in_f32.n) m.f32 = row_f32(x, &op->in_f32, row) + at;
+    if (op->in_a8.n) {
+        struct ref part = {op->in_a8.buf, op->in_a8.at + at, op->w->n_cols};
+        m.a8 = row_a8(x, &part, row);
+    }
+    kernels_of(x)->matmul(&m, lo, hi < loop->n_values ? hi : loop->n_values,
+                          scratch_of(x, worker));
+}
+
+static bool run_experts(struct cpu_exec *x)
+{
+    const struct op_matmul_experts *op = &x->op->experts;
+    struct experts_loop loop = {.x = x, .n_values = op->out.n / op->route.n};
+    loop.per_chunk = values_per_chunk(x, loop.n_values, op->w->n_cols, 1);
+    loop.n_chunks = (loop.n_values + loop.per_chunk - 1) / loop.per_chunk;
+    return pool_run(backend_of(x)->pool, loop.n_chunks * op->route.n * (x->hi - x->lo),
+                    experts_chunk, &loop, x->step->cancel);
+}
+
+/* ---- attention ---- */
+
+struct attend_loop {
+    struct cpu_exec *x;
+    struct attend a;
+    size_t n_row_chunks;
+};
+
+static void attend_chunk(void *ctx, size_t chunk, int worker)
+{
+    const struct attend_loop *loop = ctx;
+    const struct kernels *k = kernels_of(loop->x);
+    size_t head = chunk / loop->n_row_chunks;
+    size_t lo = chunk % loop->n_row_chunks * k->attend_rows, hi = lo + k->attend_rows;
+    size_t n = loop->x->hi - loop->x->lo;
+    k->attend(&loop->a, head, lo, hi < n ? hi : n, scratch_of(loop->x, worker));
+}
+
+static bool run_attend(struct cpu_exec *x)
+{
+    const struct op_attend *op = &x->op->attend;
+    const struct kv_layer *kv = &x->p->kv[op->kv];
+    struct attend_loop loop = {
+        .x = x,
+        .a = {.kv = kv,
+              .pages = x->step->pages,
+              .q = row_f32(x, &op->q, x->lo),
+              .q_stride = x->rows[op->q.buf].stride,
+              .out = row_f32(x, &op->out, x->lo),
+              .out_stride = x->rows[op->out.buf].stride,
+              .pos = x->step->pos + (uint32_t)x->lo,
+              .n_group = op->n_heads / kv->n_heads,
+              .scale = op->scale,
+              .softcap = op->softcap,
+              .window = op->window,
+              .sinks = vector_of(op->sinks),
+              .cancel = x->step->cancel},
+    };
+    size_t per_chunk = kernels_of(x)->attend_rows;
+    loop.n_row_chunks = (x->hi - x->lo + per_chunk - 1) / per_chunk;
+    return pool_run(backend_of(x)->pool, loop.n_row_chunks * kv->n_heads, attend_chunk, &loop,
+                    x->step->cancel);
+}
+
+/* ---- the walk ---- */
+
+static bool run_logits(struct cpu_exec *x)
+{
+    const struct op_logits *op = &x->op->logits;
+    if (op->in.buf == x->direct && op->scale == 1.0f && op->softcap == 0.0f) return true;
+    return for_rows(x, op->in.n, logits_rows);
+}
+
+static bool run_op(struct cpu_exec *x)
+{
+    const struct op *op = x->op;
+    switch (op->kind) {
+    case OP_EMBED: return for_rows(x, op->embed.out.n, embed_rows);
+    case OP_NORM: return for_rows(x, op->norm.in.n, norm_rows);
+    case OP_QUANTISE: return for_rows(x, op->quantise.in.n, quantise_rows);
+    case OP_MATMUL: return run_matmul(x);
+    case OP_ROPE: return for_rows(x, op->rope.x.n, rope_rows);
+    case OP_ROW_SCALE: return for_rows(x, op->row_scale.x.n, scale_rows);
+    case OP_KV_STORE: return for_rows(x, op->kv_store.k.n + op->kv_store.v.n, kv_store_rows);
+    case OP_ATTEND: return run_attend(x);
+    case OP_GLU: return for_rows(x, 4 * op->glu.out.n, glu_rows);
+    case OP_ADD: return for_rows(x, op->add.out.n, add_rows);
+    case OP_ROUTE: return for_rows(x, op->route.scores.n * op->route.out.n, route_rows);
+    case OP_MATMUL_EXPERTS: return run_experts(x);
+    case OP_COMBINE: return for_rows(x, op->combine.in.n, combine_rows);
+    case OP_HEAD_ROWS: x->lo = x->hi - x->step->n_logits; return true;
+    case OP_LOGITS: return run_logits(x);
+    }
+    return false;
+}
+
+static bool tokens_known(const struct cpu_exec *x, struct err *err)
+{
+    for (size_t i = 0; i < x->p->n_ops; i++) {
+        const struct op *op = &x->p->ops[i];
+        if (op->kind != OP_EMBED) continue;
+        for (uint32_t r = 0; r < x->step->n_rows; r++) {
+            int32_t id = x->step->tokens[r];
+            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
+                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
+                               op->embed.table->n_rows - 1);
+        }
+    }
+    return true;
+}
+
+bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
+{
+    struct cpu_exec *x = (struct cpu_exec *)base;
+    assert(step->n_rows <= x->max_rows);
+    x->step = step;
+    x->lo = 0;
+    x->hi = step->n_rows;
+    if (!tokens_known(x, err)) return false;
+    size_t n_ops = step->n_logits > 0 ? x->p->n_ops : x->head_rows;
+    if (x->direct < x->p->n_buffers && step->n_logits > 0) {
+        /* Rows of the direct buffer are the wanted ones, the last of the step. */
+        struct rows *b = &x->rows[x->direct];
+        b->f32 = step->logits - (size_t)(step->n_rows - step->n_logits) * b->stride;
+    }
+    bool ran = for_rows(x, 16 * 64 * x->p->n_ropes, position_tables);
+    for (size_t i = 0; ran && i < n_ops; i++) {
+        x->op = &x->p->ops[i];
+        ran = run_op(x);
+        if (step->cancel && atomic_load_explicit(step->cancel, memory_order_relaxed))
+            ran = false;
+    }
+    if (!ran) err_set(err, ERR_CANCELLED, "cancelled");
+    return ran;
+}
+
+/* ---- memory ---- */
+
+static size_t find_head_rows(const struct program *p)
+{
+    size_t i = 0;
+    while (i < p->n_ops && p->ops[i].kind != OP_HEAD_ROWS)
+        i++;
+    return i;
+}
+
+/* A buffer of the vocabulary's width is large: where its rows are just the logits, products go
+ * straight to the caller's memory. */
+static size_t find_direct(const struct program *p)
+{
+    for (size_t i = find_head_rows(p); i < p->n_ops; i++) {
+        const struct ref *in = &p->ops[i].logits.in;
+        if (p->ops[i].kind == OP_LOGITS && in->at == 0 && in->n == p->buffers[in->buf].width)
+            return in->buf;
+    }
+    return p->n_buffers;
+}
+
+/* Hands out parts of the arena; with base NULL it only counts. */
+struct carver {
+    uint8_t *base;
+    size_t used;
+};
+
+static void *carve(struct carver *c, size_t n_bytes)
+{
+    void *p = c->base ? c->base + c->used : NULL;
+    c->used += round_up(n_bytes, 64);
+    return p;
+}
+
+static void carve_rows(struct carver *c, const struct row_buffer *b, size_t n_rows,
+                       struct rows *out)
+{
+    struct rows r = {0};
+    switch (b->kind) {
+    case ROW_F32:
+        r.stride = round_up(b->width, 16);
+        r.f32 = carve(c, n_rows * r.stride * sizeof(float));
+        break;
+    case ROW_A8:
+        r.stride = r.a8.stride = round_up(b->width, 64);
+        r.a8.q = carve(c, n_rows * r.stride);
+        r.a8.d = carve(c, n_rows * r.stride / A8_BLOCK * sizeof(float));
+        r.a8.sum = carve(c, n_rows * r.stride / A8_HALF * sizeof(int16_t));
+        break;
+    case ROW_ROUTE:
+        r.stride = b->width;
+        r.ids = carve(c, n_rows * r.stride * sizeof(int32_t));
+        r.weights = carve(c, n_rows * r.stride * sizeof(float));
+        break;
+    }
+    *out = r;
+}
+
+static size_t scratch_bytes(const struct kernels *k, const struct program *p)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->ops[i];
+        size_t n = 0;
+        if (op->kind == OP_MATMUL) n = k->matmul_scratch(op->matmul.mat[0].w->n_cols);
+        if (op->kind == OP_MATMUL_EXPERTS) n = k->matmul_scratch(op->experts.w->n_cols);
+        if (op->kind == OP_ATTEND) {
+            const struct kv_layer *kv = &p->kv[op->attend.kv];
+            n = k->attend_scratch(kv, op->attend.n_heads / kv->n_heads);
+        }
+        if (n > most) most = n;
+    }
+    return round_up(most, 64) + 64; /* a line apart, so that workers share none */
+}
+
+/* Lays out all memory of an exec; x NULL only counts. */
+static size_t layout(const struct backend *be, const struct program *p, uint32_t max_rows,
+                     struct cpu_exec *x)
+{
+    const struct cpu_backend *cpu = (const struct cpu_backend *)be;
+    struct carver c = {x ? x->arena : NULL, 0};
+    size_t direct = find_direct(p);
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        struct rows r = {.stride = p->buffers[i].width};
+        if (i != direct) carve_rows(&c, &p->buffers[i], max_rows, &r);
+        if (x) x->rows[i] = r;
+    }
+    for (size_t i = 0; i < p->n_ropes; i++) {
+        float *t = carve(&c, max_rows * p->ropes[i].n_rot * sizeof(float));
+        if (x) x->cos_sin[i] = t;
+    }
+    for (size_t i = 0; i < p->n_row_scales; i++) {
+        float *t = carve(&c, max_rows * sizeof(float));
+        if (x) x->factors[i] = t;
+    }
+    size_t per_worker = scratch_bytes(cpu->kernels, p);
+    uint8_t *scratch = carve(&c, per_worker * (size_t)pool_n_threads(cpu->pool));
+    if (x) {
+        x->scratch = scratch;
+        x->scratch_bytes = per_worker;
+    }
+    return c.used + 64; /* vector loads may read past the last row */
+}
+
+size_t cpu_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows)
+{
+    return layout(be, p, max_rows, NULL);
+}
+
+static bool kv_known(const struct program *p, struct err *err)
+{
+    for (size_t i = 0; i < p->n_kv; i++)
+        if (p->kv[i].type != KV_F32 && p->kv[i].type != KV_F16)
+            return err_set(err, ERR_USER,
+                           "KV type %s: the cpu backend keeps keys and values as f32 or f16",
+                           p->kv[i].type == KV_Q8_0 ? "q8_0" : "q4_0");
+    return true;
+}
+
+struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                          struct err *err)
+{
+    if (!kv_known(p, err)) return NULL;
+    struct cpu_exec *x = mem_zalloc(1, sizeof *x);
+    x->base.be = be;
+    x->p = p;
+    x->max_rows = max_rows;
+    x->head_rows = find_head_rows(p);
+    x->direct = find_direct(p);
+    x->rows = mem_zalloc(p->n_buffers, sizeof *x->rows);
+    x->cos_sin = mem_zalloc(p->n_ropes, sizeof *x->cos_sin);
+    x->factors = mem_zalloc(p->n_row_scales, sizeof *x->factors);
+    x->arena_bytes = layout(be, p, max_rows, NULL);
+    x->arena = mem_try_pages(x->arena_bytes);
+    if (!x->arena) {
+        err_set(err, ERR_MEMORY, "no memory for %zu MiB of scratch", x->arena_bytes >> 20);
+        cpu_exec_free(&x->base);
+        return NULL;
+    }
+    layout(be, p, max_rows, x);
+    return &x->base;
+}
+
+void cpu_exec_free(struct exec *base)
+{
+    struct cpu_exec *x = (struct cpu_exec *)base;
+    mem_free_pages(x->arena, x->arena_bytes);
+    free(x->rows);
+    free(x->cos_sin);
+    free(x->factors);
+    free(x);
+}

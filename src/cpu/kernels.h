@@ -1,0 +1,110 @@
+/* The kernels of one instruction set, and what they work on.
+ *
+ * A kernel computes a stretch of one op on one thread: no allocation, no locks, no other
+ * thread's data. cpu.c owns the memory, exec.c cuts ops into stretches. The scalar set is the
+ * definition; each member states the arithmetic in ref_*.c, next to its code. */
+#ifndef CPU_KERNELS_H
+#define CPU_KERNELS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/impl.h"
+#include "backend/ops.h"
+
+enum {
+    PANEL_ROWS = 16, /* rows of a matrix packed side by side: a lane is a row */
+    A8_BLOCK = 32,   /* values that share a scale */
+    A8_HALF = 16,    /* values that share a sum */
+    ROW_PARTIALS = 32,
+};
+
+/* Rows of quantised activations; stride is in values, a multiple of 32. */
+struct a8 {
+    int8_t *q;
+    float *d;     /* per 32 */
+    int16_t *sum; /* per 16: of q */
+    size_t stride;
+};
+
+struct cpu_weight {
+    struct weight base;
+    const uint8_t *file; /* borrowed, the file's layout; NULL for vectors */
+    uint8_t *packed;     /* panels (pack.h) of all matrices; NULL if read in place */
+    size_t packed_bytes;
+    float *vector; /* of backend_vector */
+    struct cpu_weight *next;
+};
+
+/* out[r][i] = keep(W[i] · in[r] + bias[i]) for all n_rows rows r. */
+struct matmul {
+    const struct cpu_weight *w;
+    size_t mat; /* which of w's matrices */
+    const float *f32;
+    size_t f32_stride;
+    struct a8 a8; /* quantised types read this one */
+    size_t n_rows;
+    const float *bias; /* NULL: none */
+    float *out;
+    size_t out_stride;
+};
+
+/* Attention of rows at consecutive positions over the pages of their sequence. */
+struct attend {
+    const struct kv_layer *kv;
+    void *const *pages;
+    const float *q; /* row 0, head 0 */
+    size_t q_stride;
+    float *out;
+    size_t out_stride;
+    uint32_t pos;   /* of row 0 */
+    size_t n_group; /* query heads per KV head */
+    float scale, softcap;
+    uint32_t window;           /* 0: all */
+    const float *sinks;        /* per query head, or NULL */
+    const atomic_bool *cancel; /* or NULL; polled between pages */
+};
+
+struct kernels {
+    const char *name;
+    bool packs; /* matrices are packed into panels when bound */
+    /* Multiplications per millisecond, roughly: how much to put into one chunk. */
+    size_t macs_per_ms;
+    size_t attend_rows; /* rows of one call of attend */
+
+    /* Scratch of a worker, aligned to 64. */
+    size_t (*matmul_scratch)(size_t n_cols);
+    size_t (*attend_scratch)(const struct kv_layer *kv, size_t n_group);
+
+    /* Values lo..hi-1 of all rows; lo is a multiple of PANEL_ROWS. */
+    void (*matmul)(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+    /* Query heads of one KV head, rows lo..hi-1, hi - lo <= attend_rows. */
+    void (*attend)(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+    /* One row of one KV head into slot 0..PAGE_LEN-1 of a page. */
+    void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                     const float *k, const float *v);
+    /* One group. w NULL: ones. out may be x. */
+    void (*norm)(const float *x, const float *w, size_t n, float eps, float *out);
+    /* n values, a multiple of 32. */
+    void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+    /* One head in place; n_pairs cosines, then as many sines. */
+    void (*rope)(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+    void (*scale)(float *x, size_t n, float factor);
+    void (*glu)(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
+    void (*add)(const float *a, const float *b, float scale, size_t n, float *out);
+    void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
+};
+
+extern const struct kernels kernels_scalar;
+
+/* Ops that have one form for all instruction sets. */
+void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
+/* scores[n] -> the n_used best, by rank: ids and weights. */
+void ref_route(const struct op_route *op, const float *scores, size_t n, int32_t *ids,
+               float *weights);
+/* out[n] = sum over ranks of weights[j] · in[j][n]. */
+void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out);
+
+#endif

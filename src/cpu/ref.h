@@ -1,0 +1,22 @@
+/* The scalar kernels by name: the table of kernels.h, and for kernels of other instruction
+ * sets that leave an odd end to them. */
+#ifndef CPU_REF_H
+#define CPU_REF_H
+
+#include "cpu/kernels.h"
+
+size_t ref_matmul_scratch(size_t n_cols);
+void ref_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group);
+void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                  const float *k, const float *v);
+void ref_norm(const float *x, const float *w, size_t n, float eps, float *out);
+void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+void ref_scale(float *x, size_t n, float factor);
+void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
+void ref_add(const float *a, const float *b, float scale, size_t n, float *out);
+void ref_logits(const float *x, size_t n, float scale, float softcap, float *out);
+
+#endif

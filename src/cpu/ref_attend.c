@@ -1,0 +1,182 @@
+/* The scalar reference of the KV cache and of attention over its pages.
+ *
+ * For a row and a query head, page by page from the left, over the page's visible keys j:
+ *   s_j = keep((sum over d, in order, of q_d · k_dj) · scale)
+ *   s_j = keep(cap · tanh(s_j · (1/cap)))                           with a softcap
+ *   m = max s_j;  p_j = exp(s_j - m), 0 for keys that are not visible
+ *   l = p summed in eight stripes of eight consecutive keys, each in order, folded left to
+ *       right;  o_e = keep(sum over visible j, in order, of p_j · v_je)
+ * and the pages' (m, l, o) are folded left to right:
+ *   n = max(M, m);  a = exp(M - n);  b = exp(m - n)
+ *   M = n;  L = L · a + l · b;  O_e = keep(O_e · a + o_e · b)
+ * A sink comes last, as (sink, 1, 0). out_e = keep(O_e · rcp(L)). Every sum starts with its
+ * first term. A maximum is taken in the order of num_order, where NaN is above all. */
+#include <assert.h>
+
+#include "base/half.h"
+#include "base/numeric_c.h"
+#include "cpu/ref.h"
+
+void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                  const float *k, const float *v)
+{
+    uint8_t *base = page;
+    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    size_t k_first = head * dk * PAGE_LEN + slot, v_first = (head * PAGE_LEN + slot) * dv;
+    if (kv->type == KV_F32) {
+        float *keys = (float *)(base + kv->k_at), *values = (float *)(base + kv->v_at);
+        for (size_t d = 0; d < dk; d++)
+            keys[k_first + d * PAGE_LEN] = k[d];
+        for (size_t e = 0; e < dv; e++)
+            values[v_first + e] = v[e];
+        return;
+    }
+    assert(kv->type == KV_F16);
+    uint16_t *keys = (uint16_t *)(base + kv->k_at), *values = (uint16_t *)(base + kv->v_at);
+    for (size_t d = 0; d < dk; d++)
+        keys[k_first + d * PAGE_LEN] = (uint16_t)num_f32_to_f16_kv(k[d]);
+    for (size_t e = 0; e < dv; e++)
+        values[v_first + e] = (uint16_t)num_f32_to_f16_kv(v[e]);
+}
+
+static float read_kv(const struct kv_layer *kv, const void *page, size_t at, size_t i)
+{
+    const uint8_t *p = (const uint8_t *)page + at;
+    if (kv->type == KV_F32) return ((const float *)p)[i];
+    return half_f16_to_f32(((const uint16_t *)p)[i]);
+}
+
+static float larger(float a, float b)
+{
+    return num_order(a) > num_order(b) ? a : b;
+}
+
+/* A running softmax: maximum, sum, and the weighted values. */
+struct partial {
+    float m, l;
+    float *o;
+};
+
+static float score(const struct attend *a, const void *page, size_t head, size_t key,
+                   const float *q)
+{
+    size_t dk = a->kv->head_dim_k;
+    float s = 0;
+    for (size_t d = 0; d < dk; d++) {
+        float k = read_kv(a->kv, page, a->kv->k_at, (head * dk + d) * PAGE_LEN + key);
+        float term = q[d] * k;
+        s = d == 0 ? term : s + term;
+    }
+    s = num_keep(s * a->scale);
+    if (a->softcap == 0.0f) return s;
+    return num_keep(a->softcap * num_tanh(s * (float)(1.0 / (double)a->softcap)));
+}
+
+/* Keys lo..hi-1 of a page, at least one. */
+static void attend_page(const struct attend *a, const void *page, size_t head, size_t lo,
+                        size_t hi, const float *q, struct partial *out)
+{
+    float p[PAGE_LEN] = {0}, s[PAGE_LEN] = {0};
+    for (size_t j = lo; j < hi; j++)
+        s[j] = score(a, page, head, j, q);
+    out->m = s[lo];
+    for (size_t j = lo + 1; j < hi; j++)
+        out->m = larger(out->m, s[j]);
+    for (size_t j = lo; j < hi; j++)
+        p[j] = num_exp(s[j] - out->m);
+    for (size_t stripe = 0; stripe < 8; stripe++) {
+        float sum = p[8 * stripe];
+        for (size_t j = 1; j < 8; j++)
+            sum = sum + p[8 * stripe + j];
+        out->l = stripe == 0 ? sum : out->l + sum;
+    }
+    size_t dv = a->kv->head_dim_v;
+    for (size_t e = 0; e < dv; e++) {
+        float sum = 0;
+        for (size_t j = lo; j < hi; j++) {
+            float v = read_kv(a->kv, page, a->kv->v_at, (head * PAGE_LEN + j) * dv + e);
+            float term = p[j] * v;
+            sum = j == lo ? term : sum + term;
+        }
+        out->o[e] = num_keep(sum);
+    }
+}
+
+static void fold(struct partial *all, const struct partial *page, size_t dv)
+{
+    float n = larger(all->m, page->m);
+    float a = num_exp(all->m - n), b = num_exp(page->m - n);
+    all->m = n;
+    all->l = all->l * a + page->l * b;
+    for (size_t e = 0; e < dv; e++)
+        all->o[e] = num_keep(all->o[e] * a + page->o[e] * b);
+}
+
+size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
+{
+    (void)n_group;
+    return 2 * kv->head_dim_v * sizeof(float);
+}
+
+static bool cancelled(const struct attend *a)
+{
+    return a->cancel && atomic_load_explicit(a->cancel, memory_order_relaxed);
+}
+
+/* One row, one query head. */
+static void attend_head(const struct attend *a, size_t kv_head, size_t pos, const float *q,
+                        const float *sink, float *out, float *scratch)
+{
+    size_t dv = a->kv->head_dim_v;
+    size_t end = pos + 1, first = a->window && end > a->window ? end - a->window : 0;
+    struct partial all = {.o = scratch}, one = {.o = scratch + dv};
+    for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
+        if (cancelled(a)) return;
+        size_t lo = first > p * PAGE_LEN ? first - p * PAGE_LEN : 0;
+        size_t hi = end - p * PAGE_LEN < PAGE_LEN ? end - p * PAGE_LEN : PAGE_LEN;
+        bool is_first = p == first / PAGE_LEN;
+        attend_page(a, a->pages[p], kv_head, lo, hi, q, is_first ? &all : &one);
+        if (!is_first) fold(&all, &one, dv);
+    }
+    if (sink) {
+        for (size_t e = 0; e < dv; e++)
+            one.o[e] = 0;
+        one.m = *sink;
+        one.l = 1;
+        fold(&all, &one, dv);
+    }
+    float inverse = num_rcp(all.l);
+    for (size_t e = 0; e < dv; e++)
+        out[e] = num_keep(all.o[e] * inverse);
+}
+
+void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+{
+    for (size_t r = lo; r < hi; r++) {
+        for (size_t g = 0; g < a->n_group; g++) {
+            size_t h = kv_head * a->n_group + g;
+            attend_head(a, kv_head, a->pos + r, a->q + r * a->q_stride + h * a->kv->head_dim_k,
+                        a->sinks ? a->sinks + h : NULL,
+                        a->out + r * a->out_stride + h * a->kv->head_dim_v, scratch);
+        }
+    }
+}
+
+const struct kernels kernels_scalar = {
+    .name = "scalar",
+    .packs = false,
+    .macs_per_ms = 500000,
+    .attend_rows = 4,
+    .matmul_scratch = ref_matmul_scratch,
+    .attend_scratch = ref_attend_scratch,
+    .matmul = ref_matmul,
+    .attend = ref_attend,
+    .kv_store = ref_kv_store,
+    .norm = ref_norm,
+    .quantise = ref_quantise,
+    .rope = ref_rope,
+    .scale = ref_scale,
+    .glu = ref_glu,
+    .add = ref_add,
+    .logits = ref_logits,
+};

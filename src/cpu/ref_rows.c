@@ -1,0 +1,166 @@
+/* The scalar reference of the ops that work along one row. */
+#include <assert.h>
+
+#include "base/numeric_c.h"
+#include "cpu/ref.h"
+
+/* The sum of n > 0 terms in the one shape that all row sums have: 32 partials, term i goes to
+ * partial i mod 32; partials are folded left to right. */
+static float fold(const float *partial, size_t n)
+{
+    float sum = partial[0];
+    for (size_t i = 1; i < n && i < ROW_PARTIALS; i++)
+        sum = sum + partial[i];
+    return sum;
+}
+
+static void accumulate(float *partial, size_t i, float term)
+{
+    size_t lane = i % ROW_PARTIALS;
+    partial[lane] = i < ROW_PARTIALS ? term : partial[lane] + term;
+}
+
+void ref_norm(const float *x, const float *w, size_t n, float eps, float *out)
+{
+    float partial[ROW_PARTIALS] = {0};
+    for (size_t i = 0; i < n; i++)
+        accumulate(partial, i, x[i] * x[i]);
+    float mean = fold(partial, n) * (float)(1.0 / (double)n);
+    float r = num_rsqrt(mean + eps);
+    for (size_t i = 0; i < n; i++) {
+        float y = num_keep(x[i] * r);
+        out[i] = w ? num_keep(y * w[i]) : y;
+    }
+}
+
+/* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block
+ * with a value of 2^100 or more, an infinity or a NaN gets d = NaN and q = 0. */
+void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
+{
+    for (size_t b = 0; b < n; b += A8_BLOCK) {
+        uint32_t max = 0; /* of the bits: the order of magnitudes, NaN above all */
+        for (size_t i = b; i < b + A8_BLOCK; i++) {
+            uint32_t magnitude = num_bits(x[i]) & NUM_ABS;
+            if (magnitude > max) max = magnitude;
+        }
+        float m = num_of_bits(max);
+        float scale = num_keep(m * (1.0f / 127.0f));
+        float inverse = scale == 0.0f ? 0.0f : 127.0f * num_rcp(m);
+        bool broken = max > 0x71800000u; /* 2^100 */
+        d[b / A8_BLOCK] = broken ? num_of_bits(NUM_NAN) : scale;
+        for (size_t i = b; i < b + A8_BLOCK; i++)
+            q[i] = (int8_t)(broken ? 0 : num_rne(x[i] * inverse));
+        for (size_t h = b; h < b + A8_BLOCK; h += A8_HALF) {
+            int s = 0;
+            for (size_t i = h; i < h + A8_HALF; i++)
+                s += q[i];
+            sum[h / A8_HALF] = (int16_t)s;
+        }
+    }
+}
+
+void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin)
+{
+    for (size_t i = 0; i < n_pairs; i++) {
+        float *a = pairs == ROPE_NORM ? &x[2 * i] : &x[i];
+        float *b = pairs == ROPE_NORM ? &x[2 * i + 1] : &x[i + n_pairs];
+        float c = cos_sin[i], s = cos_sin[n_pairs + i], x0 = *a, x1 = *b;
+        *a = num_keep(x0 * c - x1 * s);
+        *b = num_keep(x0 * s + x1 * c);
+    }
+}
+
+void ref_scale(float *x, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = num_keep(x[i] * factor);
+}
+
+void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = kind == GLU_SILU ? num_silu(gate[i]) : num_gelu(gate[i]);
+        out[i] = num_keep(g * up[i]);
+    }
+}
+
+void ref_add(const float *a, const float *b, float scale, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = num_keep(a[i] + b[i] * scale);
+}
+
+void ref_logits(const float *x, size_t n, float scale, float softcap, float *out)
+{
+    float inverse = softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap);
+    for (size_t i = 0; i < n; i++) {
+        float y = num_keep(x[i] * scale);
+        out[i] = softcap == 0.0f ? y : num_keep(softcap * num_tanh(y * inverse));
+    }
+}
+
+void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out)
+{
+    const struct weight *w = &table->base;
+    assert(row < w->n_rows);
+    size_t row_bytes = qtype_bytes(w->type, w->n_cols);
+    qtype_dequant(w->type, table->file + row * row_bytes, w->n_cols, out);
+    for (size_t i = 0; i < w->n_cols; i++)
+        out[i] = num_keep(num_keep(out[i]) * scale);
+}
+
+/* Whether expert a comes before b: by score (NaN first), ties to the lower id. */
+static bool better(const float *scores, size_t a, size_t b)
+{
+    int32_t x = num_order(scores[a]), y = num_order(scores[b]);
+    return x != y ? x > y : a < b;
+}
+
+static void choose(const float *scores, size_t n, int32_t *ids, size_t n_used)
+{
+    for (size_t j = 0; j < n_used; j++) {
+        size_t best = n;
+        for (size_t e = 0; e < n; e++) {
+            if (j > 0 && !better(scores, (size_t)ids[j - 1], e)) continue;
+            if (best == n || better(scores, e, best)) best = e;
+        }
+        ids[j] = (int32_t)best;
+    }
+}
+
+/* Chosen on the scores; weights are the softmax over all experts, whose maximum is the first
+ * chosen and whose sum has the shape of all row sums. Renormalising divides by the sum of the
+ * chosen, added by rank. */
+void ref_route(const struct op_route *op, const float *scores, size_t n, int32_t *ids,
+               float *weights)
+{
+    size_t n_used = op->out.n;
+    assert(n_used > 0 && n_used <= n);
+    choose(scores, n, ids, n_used);
+    float max = scores[ids[0]], partial[ROW_PARTIALS] = {0};
+    for (size_t e = 0; e < n; e++)
+        accumulate(partial, e, num_exp(scores[e] - max));
+    float inverse = num_rcp(fold(partial, n));
+    for (size_t j = 0; j < n_used; j++)
+        weights[j] = num_keep(num_exp(scores[ids[j]] - max) * inverse);
+    if (op->renormalise) {
+        float sum = weights[0];
+        for (size_t j = 1; j < n_used; j++)
+            sum = sum + weights[j];
+        inverse = num_rcp(sum);
+        for (size_t j = 0; j < n_used; j++)
+            weights[j] = num_keep(weights[j] * inverse);
+    }
+    for (size_t j = 0; j < n_used; j++)
+        weights[j] = num_keep(weights[j] * op->scale);
+}
+
+void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = in[i] * weights[0];
+        for (size_t j = 1; j < n_used; j++)
+            sum = sum + in[j * n + i] * weights[j];
+        out[i] = num_keep(sum);
+    }
+}
