@@ -15,5 +15,11 @@ int inspect_dequant(int argc, char **argv);
 /* prompt (-m FILE | --template FILE) --context FILE.json [--now 2025-07-04T12:34:56]: what the
  * chat template makes of the variables in the JSON object. */
 int inspect_prompt(int argc, char **argv);
+/* tokens -m FILE [--special]: the ids of the text on stdin, on one line; --special recognises
+ * control tokens. With --jsonl: one line of ids per object
+ * {"text": string, "special": bool, "add_special": bool}; only add_special adds a BOS. */
+int inspect_tokens(int argc, char **argv);
+/* text -m FILE IDS...: the text of token ids, control tokens spelled out, nothing added. */
+int inspect_text(int argc, char **argv);
 
 #endif

@@ -1,0 +1,41 @@
+/* Joining neighbouring symbols, best pair first: what byte-level BPE and SentencePiece share.
+ *
+ * The text is a chain of symbols. Of all neighbours that may be joined, those with the lowest
+ * rank are, the leftmost first, until none is left. Pairs wait in a heap and are looked at
+ * again when they come up, so n symbols cost O(n log n) whatever they are. A struct merger
+ * ({0}) is scratch memory of one encoding: one thread, freed with merger_free. */
+#ifndef TEXT_MERGE_H
+#define TEXT_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct symbol {
+    uint32_t start, len; /* bytes of the text; len 0: joined into the symbol before */
+    int32_t id;          /* its token, -1 if it is none */
+    int32_t prev, next;  /* neighbours in the chain, -1 at the ends */
+};
+
+struct merge_pair;
+
+struct merger {
+    struct symbol *sym;
+    size_t n, cap;
+    struct merge_pair *heap;
+    size_t n_heap, cap_heap;
+};
+
+/* Whether the neighbours l and r of text may be joined; sets the rank and the joined token. */
+typedef bool merge_lookup(const void *ctx, const char *text, const struct symbol *l,
+                          const struct symbol *r, uint32_t *rank, int32_t *id);
+
+/* Empties the chain and keeps the memory. */
+void merger_start(struct merger *m);
+/* Adds the next symbol of the text; fewer than 2^31 in all. */
+void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id);
+/* Joins all there is to join; the result is the chain from m->sym[0] on (if n is not 0). */
+void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const void *ctx);
+void merger_free(struct merger *m);
+
+#endif

@@ -1,0 +1,345 @@
+#include "text/pretokenize.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+
+/* White space as Unicode has it. \s of PCRE2 is not used: it also takes U+180E. */
+#define WS                                                                 \
+    "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}" \
+    "\\x{202f}\\x{205f}\\x{3000}"
+#define SPACE "[" WS "]"
+/* All of a run of spaces but the last, which belongs to the word that follows. */
+#define SPACES SPACE "+(?![^" WS "])"
+#define LINES SPACE "*[\\r\\n]+"
+#define SYMBOLS " ?[^" WS "\\p{L}\\p{N}]+"
+#define WORD "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
+/* Not (?i:...): the long s U+017F must not count as an s. */
+#define SHORT_ANY "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
+/* Letters except a-z, and except A-Z: beyond ASCII a letter counts as both. */
+#define UPPER "[^\\P{L}a-z]"
+#define LOWER "[^\\P{L}A-Z]"
+#define CAMEL(suffix)                                                                   \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
+    "+" LOWER "*" suffix
+
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" SYMBOLS "|" SPACES "|" SPACE "+"
+#define LLAMA3 \
+    SHORT_ANY "|" WORD "|\\p{N}{1,3}|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+#define QWEN2 SHORT_ANY "|" WORD "|\\p{N}|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+#define QWEN35                                                        \
+    SHORT_ANY "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS \
+              "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+#define TEKKEN CAMEL("") "|\\p{N}|" SYMBOLS "[\\r\\n/]*|" LINES "|" SPACES "|" SPACE "+"
+#define GPT4O                   \
+    CAMEL("(?:" SHORT_ANY ")?") \
+    "|\\p{N}{1,3}|" SYMBOLS "[\\r\\n/]*|" LINES "|" SPACES "|" SPACE "+"
+#define MINICPM5 \
+    SHORT_ANY "|" WORD "|\\p{N}+|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+#define BAILING                                                                              \
+    "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" SYMBOLS "[\\r\\n]*|" SPACE \
+    "*[\\r\\n]|" SPACES "|" SPACE "+"
+#define SEED \
+    SHORT_ANY "|" WORD "|\\p{N}| ?[^" WS "\\p{L}\\p{N}\\r\\n]+|" LINES "|" SPACES "|" SPACE "+"
+#define ASCII_PUNCT "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
+#define DEEPSEEK3                                                        \
+    ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+                " ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+#define CLAUSE " ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
+
+/* CJK as deepseek draws it: U+0800 to U+9FA5 and Hangul, without the white space in between. */
+#define DEEPSEEK_CJK                                                               \
+    "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}" \
+    "\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
+/* The cased letters deepseek-llm lists one by one (some scripts are left out). */
+#define DEEPSEEK_LETTERS                                                                    \
+    "A-Za-z\\xb5\\xc0-\\xd6\\xd8-\\xf6\\xf8-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}"     \
+    "\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}"   \
+    "\\x{388}-\\x{38a}\\x{38c}\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}"          \
+    "\\x{48a}-\\x{52f}\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}"              \
+    "\\x{13f8}-\\x{13fd}\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}\\x{1d00}-\\x{1d2b}"          \
+    "\\x{1d6b}-\\x{1d77}\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}"          \
+    "\\x{1f20}-\\x{1f45}\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}\\x{1f5b}\\x{1f5d}"  \
+    "\\x{1f5f}-\\x{1f7d}\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}" \
+    "\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}"          \
+    "\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}\\x{210a}-\\x{2113}\\x{2115}"  \
+    "\\x{2119}-\\x{211d}\\x{2124}\\x{2126}\\x{2128}\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}"  \
+    "\\x{2139}\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}\\x{214e}\\x{2183}\\x{2184}"            \
+    "\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}\\x{2cf2}\\x{2cf3}"           \
+    "\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}"          \
+    "\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}"          \
+    "\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}"      \
+    "\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}"  \
+    "\\x{1e900}-\\x{1e943}"
+#define DEEPSEEK_PUNCT \
+    "!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3001}\\x{3002}"
+
+#define STEPS_GPT2 \
+    {              \
+        GPT2       \
+    }
+#define STEPS_DIGITS   \
+    {                  \
+        "\\p{N}", GPT2 \
+    }
+#define STEPS_LLAMA3 \
+    {                \
+        LLAMA3       \
+    }
+#define STEPS_QWEN2 \
+    {               \
+        QWEN2       \
+    }
+#define STEPS_GPT4O \
+    {               \
+        GPT4O       \
+    }
+#define STEPS_BAILING \
+    {                 \
+        BAILING       \
+    }
+#define STEPS_DEEPSEEK3                                                       \
+    {                                                                         \
+        "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+", DEEPSEEK3 \
+    }
+#define STEPS_CLAUSE \
+    {                \
+        CLAUSE       \
+    }
+#define STEPS_LINES    \
+    {                  \
+        "[^\\n]+|\\n+" \
+    }
+
+/* One row per name. Each step cuts every piece the step before left, and sees only that piece:
+ * what an expression matches becomes a piece, and so does what lies between two matches. */
+static const struct row {
+    const char *name;
+    bool whole_words, add_bos;
+    const char *steps[PRE_MAX_STEPS];
+} rows[] = {
+    {"llama-bpe", true, true, STEPS_LLAMA3},
+    {"llama3", true, true, STEPS_LLAMA3},
+    {"llama-v3", true, true, STEPS_LLAMA3},
+    {"lfm2", true, true, STEPS_LLAMA3},
+    {"falcon3", true, true, STEPS_LLAMA3},
+    {"falcon-h1", true, true, STEPS_LLAMA3},
+    {"pixtral", true, true, STEPS_LLAMA3},
+    {"midm-2.0", true, true, STEPS_LLAMA3},
+    {"dbrx", false, false, STEPS_LLAMA3},
+    {"smaug-bpe", false, false, STEPS_LLAMA3},
+    {"glm4", false, false, STEPS_LLAMA3},
+    {"chatglm-bpe", false, false, STEPS_LLAMA3},
+    {"qwen2", false, false, STEPS_QWEN2},
+    {"deepseek-r1-qwen", false, false, STEPS_QWEN2},
+    {"megrez", false, false, STEPS_QWEN2},
+    {"stablelm2", false, false, STEPS_QWEN2},
+    {"hunyuan", false, false, STEPS_QWEN2},
+    {"solar-open", false, false, STEPS_QWEN2},
+    {"grok-2", false, false, STEPS_QWEN2},
+    {"qwen35", false, false, {QWEN35}},
+    {"gpt-2", false, false, STEPS_GPT2},
+    {"phi-2", false, false, STEPS_GPT2},
+    {"mpt", false, false, STEPS_GPT2},
+    {"olmo", false, false, STEPS_GPT2},
+    {"jais", false, false, STEPS_GPT2},
+    {"trillion", false, false, STEPS_GPT2},
+    {"gigachat", false, false, STEPS_GPT2},
+    {"a.x-4.0", false, false, STEPS_GPT2},
+    {"mellum", false, false, STEPS_GPT2},
+    {"exaone4", false, false, STEPS_GPT2},
+    {"granite-docling", false, false, STEPS_GPT2},
+    {"starcoder", false, false, STEPS_DIGITS},
+    {"refact", false, false, STEPS_DIGITS},
+    {"command-r", false, false, STEPS_DIGITS},
+    {"smollm", false, false, STEPS_DIGITS},
+    {"codeshell", false, false, STEPS_DIGITS},
+    {"exaone", false, false, STEPS_DIGITS},
+    {"minerva-7b", false, false, STEPS_DIGITS},
+    {"deepseek-llm",
+     false,
+     false,
+     {"[\\r\\n]", SPACE "?[" DEEPSEEK_LETTERS "]+", SPACE "?[" DEEPSEEK_PUNCT "]+",
+      SPACE "+\\z", DEEPSEEK_CJK, "\\p{N}+"}},
+    {"deepseek-coder",
+     false,
+     false,
+     {"[\\r\\n]", SPACE "?\\p{L}+", SPACE "?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"}},
+    {"deepseek-v3", false, false, STEPS_DEEPSEEK3},
+    {"hunyuan-dense", false, false, STEPS_DEEPSEEK3},
+    {"joyai-llm", false, false, STEPS_DEEPSEEK3},
+    {"falcon", false, false, {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {"tekken", true, true, {TEKKEN}},
+    {"gpt-4o", false, false, STEPS_GPT4O},
+    {"o200k", false, false, STEPS_GPT4O},
+    {"llama4", false, false, STEPS_GPT4O},
+    {"kanana2", false, false, STEPS_GPT4O},
+    {"minimax-m2", false, false, STEPS_GPT4O},
+    {"minicpm5", true, false, {"\\p{N}{1,3}", MINICPM5}},
+    {"bailingmoe", false, false, STEPS_BAILING},
+    {"bailingmoe2", false, false, STEPS_BAILING},
+    {"llada-moe", false, false, STEPS_BAILING},
+    {"seed-coder", false, false, {SEED}},
+    {"bloom", false, false, STEPS_CLAUSE},
+    {"gpt3-finnish", false, false, STEPS_CLAUSE},
+    {"poro-chat", false, false, STEPS_CLAUSE},
+    {"viking", false, false, {CLAUSE, "\\p{N}"}},
+    {"gemma4", false, true, STEPS_LINES},
+    {"default", false, false, {"[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+const char *pretokenize_name_at(size_t i)
+{
+    return i < N_ROWS ? rows[i].name : NULL;
+}
+
+static bool unknown_name(const char *name, size_t len, struct err *err)
+{
+    struct buf list = {0};
+    for (size_t i = 0; i < N_ROWS; i++)
+        buf_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    err_set(err, ERR_FORMAT, "unknown pre-tokenizer \"%.*s\"; known are %s",
+            (int)(len < 100 ? len : 100), name, buf_str(&list));
+    buf_free(&list);
+    return false;
+}
+
+bool pretokenize_open(struct pretokenizer *p, const char *name, size_t len, struct err *err)
+{
+    const struct row *row = NULL;
+    for (size_t i = 0; i < N_ROWS && !row; i++)
+        if (strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0) row = &rows[i];
+    *p = (struct pretokenizer){0};
+    if (!row) return unknown_name(name, len, err);
+    *p = (struct pretokenizer){row->name, row->whole_words, row->add_bos, {0}};
+    for (size_t i = 0; i < PRE_MAX_STEPS && row->steps[i]; i++) {
+        int code;
+        PCRE2_SIZE at;
+        p->code[i] = pcre2_compile((PCRE2_SPTR)row->steps[i], PCRE2_ZERO_TERMINATED,
+                                   PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+        if (!p->code[i]) {
+            char why[128];
+            pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+            err_set(err, ERR_MEMORY, "pre-tokenizer %s, step %zu at %zu: %s", row->name, i,
+                    (size_t)at, why);
+            pretokenize_close(p);
+            return false;
+        }
+        pcre2_jit_compile(p->code[i], PCRE2_JIT_COMPLETE); /* without JIT it is only slower */
+    }
+    return true;
+}
+
+void pretokenize_close(struct pretokenizer *p)
+{
+    for (size_t i = 0; i < PRE_MAX_STEPS; i++)
+        pcre2_code_free(p->code[i]);
+    *p = (struct pretokenizer){0};
+}
+
+/* None of the expressions nests repeats, so what JIT needs is small; the interpreter, which
+ * takes over should that ever not do, may use more. */
+#define JIT_STACK_BYTES ((size_t)1 << 20)
+#define HEAP_LIMIT_KIB ((uint32_t)1 << 20)
+
+static void prepare(struct words *w)
+{
+    w->n = 0;
+    if (w->match) return;
+    w->match = pcre2_match_data_create(1, NULL);
+    w->context = pcre2_match_context_create(NULL);
+    w->stack = pcre2_jit_stack_create(1 << 15, JIT_STACK_BYTES, NULL);
+    if (!w->context) return;
+    pcre2_set_match_limit(w->context, UINT32_MAX);
+    pcre2_set_depth_limit(w->context, UINT32_MAX);
+    pcre2_set_heap_limit(w->context, HEAP_LIMIT_KIB);
+    if (w->stack) pcre2_jit_stack_assign(w->context, NULL, w->stack);
+}
+
+void words_free(struct words *w)
+{
+    free(w->ends);
+    free(w->spare);
+    buf_free(&w->shadow);
+    pcre2_match_data_free(w->match);
+    pcre2_match_context_free(w->context);
+    pcre2_jit_stack_free(w->stack);
+    *w = (struct words){0};
+}
+
+/* PCRE2 wants UTF-8. A copy of the same length, with a symbol for each stray byte, is cut. */
+static const char *as_utf8(const char *text, size_t len, struct buf *shadow)
+{
+    if (utf8_valid(text, len)) return text;
+    buf_clear(shadow);
+    buf_append(shadow, text, len);
+    for (size_t i = 0; i < len;) {
+        uint32_t cp;
+        int n = utf8_decode(shadow->data + i, len - i, &cp);
+        if (n <= 0) shadow->data[i] = '\x1a';
+        i += n > 0 ? (size_t)n : 1;
+    }
+    return shadow->data;
+}
+
+static void add_end(struct words *w, size_t end)
+{
+    if (w->n == w->cap_spare) {
+        w->cap_spare = w->cap_spare ? w->cap_spare * 2 : 64;
+        w->spare = mem_resize(w->spare, w->cap_spare, sizeof *w->spare);
+    }
+    w->spare[w->n++] = end;
+}
+
+static bool split_piece(pcre2_code *code, const char *text, size_t base, size_t len,
+                        struct words *w, struct err *err)
+{
+    size_t at = 0;
+    PCRE2_SIZE *hit = pcre2_get_ovector_pointer(w->match);
+    while (at < len) {
+        int rc = pcre2_match(code, (PCRE2_SPTR)text + base, len, at, PCRE2_NO_UTF_CHECK,
+                             w->match, w->context);
+        if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+            rc = pcre2_match(code, (PCRE2_SPTR)text + base, len, at,
+                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match, w->context);
+        if (rc == PCRE2_ERROR_NOMATCH) break;
+        if (rc < 0) {
+            char why[128];
+            pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+            return err_set(err, ERR_MEMORY, "cutting %zu bytes of text into words: %s", len,
+                           why);
+        }
+        if (hit[0] > at) add_end(w, base + hit[0]);
+        add_end(w, base + hit[1]);
+        at = hit[1];
+    }
+    if (at < len) add_end(w, base + len);
+    return true;
+}
+
+bool pretokenize_split(const struct pretokenizer *p, const char *text, size_t len,
+                       struct words *w, struct err *err)
+{
+    prepare(w);
+    if (!w->match || !w->context)
+        return err_set(err, ERR_MEMORY, "no memory to cut text into words");
+    const char *subject = as_utf8(text, len, &w->shadow);
+    add_end(w, len);
+    for (size_t i = 0; i < PRE_MAX_STEPS && p->code[i]; i++) {
+        size_t *old = w->spare, n_old = w->n, cap_old = w->cap_spare, start = 0;
+        w->spare = w->ends, w->cap_spare = w->cap;
+        w->ends = old, w->cap = cap_old;
+        w->n = 0;
+        for (size_t k = 0; k < n_old; start = old[k++])
+            if (!split_piece(p->code[i], subject, start, old[k] - start, w, err)) return false;
+    }
+    size_t *last = w->spare, cap_last = w->cap_spare;
+    w->spare = w->ends, w->cap_spare = w->cap;
+    w->ends = last, w->cap = cap_last;
+    return true;
+}

@@ -1,0 +1,469 @@
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "gguf/gguf.h"
+#include "text/bpe.h"
+#include "text/ends.h"
+#include "text/merge.h"
+#include "text/pretokenize.h"
+#include "text/spans.h"
+#include "text/special.h"
+#include "text/spm.h"
+#include "text/vocab.h"
+
+/* Offsets inside one text are 32 bits wide. */
+#define MAX_TEXT ((size_t)1 << 30)
+
+struct template
+{
+    char *name; /* "" for the file's main one */
+    char *text;
+    size_t len;
+};
+
+struct tokenizer {
+    const char *model; /* static */
+    bool merges;       /* byte pairs (gpt2, gemma4), else scores (llama) */
+    struct vocab vocab;
+    struct bpe bpe;
+    struct pretokenizer pre;
+    struct special_set special;
+    bool add_bos, add_eos, add_space;
+    int32_t bos, eos, eot;
+    struct ids ends; /* ascending */
+    struct template *templates;
+    size_t n_templates, cap_templates;
+};
+
+/* ---- opening ---- */
+
+static bool is_text(const struct piece *p, const char *s)
+{
+    return p->len == strlen(s) && memcmp(p->data, s, p->len) == 0;
+}
+
+/* An id the file names; -1 if it names none. */
+static bool read_id(const struct gguf *g, const char *what, size_t n_vocab, int32_t *out,
+                    struct err *err)
+{
+    char key[80];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", what);
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return true;
+    uint64_t id;
+    if (gguf_u64(g, key, &id) && id < n_vocab) {
+        *out = (int32_t)id;
+        return true;
+    }
+    if (!kv->is_array && gguf_is_int(kv->type) && gguf_item_int(kv, 0) == -1) {
+        *out = -1; /* some files say "none" so */
+        return true;
+    }
+    return err_set(err, ERR_FORMAT, "%s: %s is not an id below %zu", gguf_path(g), key,
+                   n_vocab);
+}
+
+static bool read_flag(const struct gguf *g, const char *what, bool *out, struct err *err)
+{
+    char key[80];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s", what);
+    if (!gguf_find(g, key) || gguf_bool(g, key, out)) return true;
+    return err_set(err, ERR_FORMAT, "%s: %s must be true or false", gguf_path(g), key);
+}
+
+static bool open_gpt2(struct tokenizer *t, const struct gguf *g, struct err *err)
+{
+    struct gguf_str pre = {"default", 7}; /* old files do not name theirs */
+    if (t->vocab.spelling == SPELL_SPACES)
+        pre = (struct gguf_str){"gemma4", 6};
+    else if (gguf_find(g, "tokenizer.ggml.pre") && !gguf_string(g, "tokenizer.ggml.pre", &pre))
+        return err_set(err, ERR_FORMAT, "%s: tokenizer.ggml.pre must be a string",
+                       gguf_path(g));
+    if (!pretokenize_open(&t->pre, pre.data, pre.len, err)) {
+        err_prefix(err, "%s", gguf_path(g));
+        return false;
+    }
+    t->add_bos = t->pre.add_bos;
+    return bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, err);
+}
+
+static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *err)
+{
+    struct gguf_str name;
+    if (!gguf_string(g, "tokenizer.ggml.model", &name))
+        return err_set(err, ERR_FORMAT,
+                       "%s: tokenizer.ggml.model is missing: the file has no vocabulary",
+                       gguf_path(g));
+    static const char *const known[] = {"gpt2", "gemma4", "llama"};
+    size_t k = 0;
+    while (k < 3 && !is_text(&(struct piece){name.data, name.len}, known[k]))
+        k++;
+    if (k == 3)
+        return err_set(err, ERR_FORMAT,
+                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama",
+                       gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
+    t->model = known[k];
+    t->merges = k < 2;
+    if (!vocab_open(&t->vocab, g, k == 0 ? SPELL_BYTES : SPELL_SPACES, k == 2, err))
+        return false;
+    if (t->merges) return open_gpt2(t, g, err);
+    /* SentencePiece's own defaults, for files that name no ids. */
+    t->add_bos = t->add_space = true;
+    if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
+    return true;
+}
+
+static void add_end(struct tokenizer *t, int32_t id)
+{
+    if (id < 0) return;
+    size_t at = 0;
+    while (at < t->ends.n && t->ends.data[at] < id)
+        at++;
+    if (at < t->ends.n && t->ends.data[at] == id) return;
+    ids_push(&t->ends, id);
+    memmove(t->ends.data + at + 1, t->ends.data + at,
+            (t->ends.n - 1 - at) * sizeof *t->ends.data);
+    t->ends.data[at] = id;
+}
+
+/* Ends by name. A name without the usual bars counts only if the file does not call the token
+ * plain text: "</s>" is also a word of HTML. */
+static void add_named_ends(struct tokenizer *t)
+{
+    const struct vocab *v = &t->vocab;
+    bool harmony = vocab_find(v, "<|return|>", 10) >= 0 || vocab_find(v, "<|flush|>", 9) >= 0;
+    bool gemma4 = vocab_find(v, "<turn|>", 7) >= 0;
+    const char *name;
+    for (size_t i = 0; (name = ends_name_at(i)); i++) {
+        int32_t id = vocab_find(v, name, strlen(name));
+        if (id < 0) continue;
+        bool barred = strchr(name, '|') || strstr(name, "\uff5c");
+        if (v->type[id] == TOKEN_NORMAL && !barred) continue;
+        if (harmony && strcmp(name, "<|end|>") == 0)
+            continue; /* ends a message, not the turn */
+        if (gemma4 && strcmp(name, "</s>") == 0) continue;
+        v->type[id] = TOKEN_CONTROL; /* whatever the file says: plain text must not write it */
+        add_end(t, id);
+    }
+}
+
+static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
+{
+    int32_t eom = -1;
+    size_t n = t->vocab.n;
+    if (!read_id(g, "bos", n, &t->bos, err) || !read_id(g, "eos", n, &t->eos, err) ||
+        !read_id(g, "eot", n, &t->eot, err) || !read_id(g, "eom", n, &eom, err))
+        return false;
+    if (!read_flag(g, "add_bos_token", &t->add_bos, err) ||
+        !read_flag(g, "add_eos_token", &t->add_eos, err) ||
+        !read_flag(g, "add_space_prefix", &t->add_space, err))
+        return false;
+    if (t->merges) t->add_space = false;
+    if (t->vocab.spelling == SPELL_SPACES && t->merges) t->add_bos = true; /* gemma4 needs it */
+    if (t->bos < 0) t->add_bos = false;
+    if (t->eos < 0) t->add_eos = false;
+    add_end(t, t->eos);
+    add_end(t, t->eot);
+    add_end(t, eom);
+    add_named_ends(t);
+    return true;
+}
+
+/* Phi-3 files do not say that white space after special tokens is dropped: the name does. */
+static bool is_phi3(const struct gguf *g)
+{
+    struct gguf_str name;
+    if (!gguf_string(g, "general.name", &name)) return false;
+    for (size_t i = 0; i + 4 <= name.len; i++) {
+        if (strncasecmp(name.data + i, "phi3", 4) == 0) return true;
+        if (i + 5 <= name.len && strncasecmp(name.data + i, "phi-3", 5) == 0) return true;
+    }
+    return false;
+}
+
+static void read_templates(struct tokenizer *t, const struct gguf *g)
+{
+    static const char key[] = "tokenizer.chat_template";
+    size_t len = sizeof key - 1;
+    for (size_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        if (kv->is_array || kv->type != GGUF_STRING || kv->key.len < len) continue;
+        if (memcmp(kv->key.data, key, len) != 0) continue;
+        if (kv->key.len > len && kv->key.data[len] != '.') continue;
+        size_t skip = kv->key.len > len ? len + 1 : len;
+        struct gguf_str s = gguf_item_str(kv, 0);
+        MEM_GROW(t->templates, t->n_templates, t->cap_templates);
+        t->templates[t->n_templates++] =
+            (struct template){mem_strndup(kv->key.data + skip, kv->key.len - skip),
+                              mem_strndup(s.data, s.len), s.len};
+    }
+}
+
+struct tokenizer *tokenizer_open(const struct gguf *g, struct err *err)
+{
+    struct tokenizer *t = mem_zalloc(1, sizeof *t);
+    t->bos = t->eos = t->eot = -1;
+    if (!open_model(t, g, err) || !read_ids(t, g, err)) {
+        tokenizer_close(t);
+        return NULL;
+    }
+    special_open(&t->special, &t->vocab, is_phi3(g));
+    read_templates(t, g);
+    return t;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t) return;
+    special_close(&t->special);
+    pretokenize_close(&t->pre);
+    bpe_close(&t->bpe);
+    vocab_close(&t->vocab);
+    ids_free(&t->ends);
+    for (size_t i = 0; i < t->n_templates; i++) {
+        free(t->templates[i].name);
+        free(t->templates[i].text);
+    }
+    free(t->templates);
+    free(t);
+}
+
+/* ---- encoding ---- */
+
+struct scratch {
+    struct merger merger;
+    struct words words;
+    struct buf escaped;
+};
+
+static void scratch_free(struct scratch *s)
+{
+    merger_free(&s->merger);
+    words_free(&s->words);
+    buf_free(&s->escaped);
+}
+
+/* The text with U+2581 for each space, and one more in front if lead. */
+static void escape_spaces(const char *text, size_t len, bool lead, struct buf *out)
+{
+    buf_clear(out);
+    if (lead) buf_puts(out, "\u2581");
+    for (size_t i = 0; i < len;) {
+        const char *space = memchr(text + i, ' ', len - i);
+        size_t n = space ? (size_t)(space - text) - i : len - i;
+        buf_append(out, text + i, n);
+        if (space) buf_puts(out, "\u2581");
+        i += n + (space != NULL);
+    }
+}
+
+/* Text without special tokens. after_special: the start of the prompt or a special token lies
+ * before it. */
+static bool encode_plain(const struct tokenizer *t, const char *text, size_t len,
+                         bool after_special, struct scratch *s, struct ids *out,
+                         struct err *err)
+{
+    if (len == 0) return true;
+    if (t->vocab.spelling == SPELL_SPACES) {
+        escape_spaces(text, len, t->add_space && after_special, &s->escaped);
+        text = s->escaped.data;
+        len = s->escaped.len;
+    }
+    if (!t->merges) {
+        spm_encode(&t->vocab, text, len, &s->merger, out);
+        return true;
+    }
+    if (!pretokenize_split(&t->pre, text, len, &s->words, err)) return false;
+    size_t start = 0;
+    for (size_t i = 0; i < s->words.n; start = s->words.ends[i++])
+        bpe_encode(&t->bpe, &t->vocab, text + start, s->words.ends[i] - start, &s->merger, out);
+    return true;
+}
+
+static bool is_special(const struct tokenizer *t, int32_t id)
+{
+    enum token_type type = tokenizer_type(t, id);
+    return type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_USER_DEFINED;
+}
+
+/* Neighbouring markup and text, joined. */
+static bool encode_joined(const struct tokenizer *t, const char *text, size_t len,
+                          const struct special_area *areas, size_t n_areas, bool after_special,
+                          struct scratch *s, struct ids *out, struct err *err)
+{
+    if (len > MAX_TEXT)
+        return err_set(err, ERR_USER, "the text has %zu bytes, at most %zu can be tokenised",
+                       len, MAX_TEXT);
+    struct special_matches found;
+    special_find(&t->special, &t->vocab, text, len, areas, n_areas, &found);
+    size_t at = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < found.n; i++) {
+        const struct special_match *m = &found.list[i];
+        ok = encode_plain(t, text + at, m->start - at, after_special, s, out, err);
+        ids_push(out, m->id);
+        at = m->end;
+        after_special = true;
+    }
+    if (ok) ok = encode_plain(t, text + at, len - at, after_special, s, out, err);
+    free(found.list);
+    return ok;
+}
+
+bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
+                      bool parse_special, bool add_special, struct ids *out, struct err *err)
+{
+    size_t n_before = out->n;
+    if (add_special && t->add_bos) ids_push(out, t->bos);
+    struct scratch s = {0};
+    struct special_area area = {len, parse_special};
+    bool ok = encode_joined(t, text, len, &area, 1, true, &s, out, err);
+    scratch_free(&s);
+    if (ok && add_special && t->add_eos) ids_push(out, t->eos);
+    if (!ok) out->n = n_before;
+    return ok;
+}
+
+/* The spans from list[i] up to the next ids are one text; returns where they end. */
+static size_t join(const struct spans *spans, size_t i, struct buf *text,
+                   struct special_area *areas, size_t *n_areas)
+{
+    buf_clear(text);
+    *n_areas = 0;
+    for (; i < spans->n && spans->list[i].kind != SPAN_IDS; i++) {
+        const struct span *span = &spans->list[i];
+        buf_append(text, spans_bytes_of(spans, span), span->n);
+        areas[(*n_areas)++] = (struct special_area){text->len, span->kind == SPAN_MARKUP};
+    }
+    return i;
+}
+
+bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans,
+                            struct ids *out, struct err *err)
+{
+    struct ids ids = {0};
+    struct scratch s = {0};
+    struct buf text = {0};
+    struct special_area *areas = mem_zalloc(spans->n, sizeof *areas);
+    bool ok = true;
+    for (size_t i = 0, n_areas; ok && i < spans->n;) {
+        bool after_special = ids.n == 0 || is_special(t, ids.data[ids.n - 1]);
+        if (spans->list[i].kind == SPAN_IDS) {
+            ids_append(&ids, spans_ids_of(spans, &spans->list[i]), spans->list[i].n);
+            i++;
+            continue;
+        }
+        i = join(spans, i, &text, areas, &n_areas);
+        ok = encode_joined(t, buf_str(&text), text.len, areas, n_areas, after_special, &s, &ids,
+                           err);
+    }
+    if (ok) {
+        if (t->add_bos && (ids.n == 0 || ids.data[0] != t->bos)) ids_push(out, t->bos);
+        ids_append(out, ids.data, ids.n);
+    }
+    free(areas);
+    buf_free(&text);
+    scratch_free(&s);
+    ids_free(&ids);
+    return ok;
+}
+
+/* ---- questions ---- */
+
+static bool in_vocab(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->vocab.n;
+}
+
+size_t tokenizer_n_vocab(const struct tokenizer *t)
+{
+    return t->vocab.n;
+}
+
+struct piece tokenizer_piece(const struct tokenizer *t, int32_t id)
+{
+    return in_vocab(t, id) ? t->vocab.piece[id] : (struct piece){"", 0};
+}
+
+enum token_type tokenizer_type(const struct tokenizer *t, int32_t id)
+{
+    return in_vocab(t, id) ? (enum token_type)t->vocab.type[id] : TOKEN_UNUSED;
+}
+
+bool tokenizer_is_control(const struct tokenizer *t, int32_t id)
+{
+    enum token_type type = tokenizer_type(t, id);
+    return type == TOKEN_CONTROL || type == TOKEN_UNKNOWN;
+}
+
+int32_t tokenizer_special_id(const struct tokenizer *t, const char *text, size_t len)
+{
+    int32_t id = vocab_find(&t->vocab, text, len);
+    return id >= 0 && is_special(t, id) ? id : -1;
+}
+
+bool tokenizer_adds_space(const struct tokenizer *t)
+{
+    return t->add_space;
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t tokenizer_eot(const struct tokenizer *t)
+{
+    return t->eot;
+}
+
+bool tokenizer_add_bos(const struct tokenizer *t)
+{
+    return t->add_bos;
+}
+
+bool tokenizer_add_eos(const struct tokenizer *t)
+{
+    return t->add_eos;
+}
+
+bool tokenizer_is_end(const struct tokenizer *t, int32_t id)
+{
+    for (size_t i = 0; i < t->ends.n; i++)
+        if (t->ends.data[i] == id) return true;
+    return false;
+}
+
+const int32_t *tokenizer_ends(const struct tokenizer *t, size_t *n)
+{
+    *n = t->ends.n;
+    return t->ends.data;
+}
+
+struct piece tokenizer_template(const struct tokenizer *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_templates; i++)
+        if (strcmp(t->templates[i].name, name ? name : "") == 0)
+            return (struct piece){t->templates[i].text, t->templates[i].len};
+    return (struct piece){NULL, 0};
+}
+
+const char *tokenizer_model(const struct tokenizer *t)
+{
+    return t->model;
+}
+
+const char *tokenizer_pre(const struct tokenizer *t)
+{
+    return t->merges ? t->pre.name : "";
+}
