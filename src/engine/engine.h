@@ -43,7 +43,7 @@ struct engine_sampling {
     int repeat_last_n;   /* window of the penalties in tokens; 0: off, -1: the whole context */
     uint64_t reply_seed; /* the noise of this reply: Philox(reply_seed, position, id) */
     int max_tokens;      /* -1: until the context is full */
-    const char *const *stop; /* stop strings, found across token borders and left out */
+    const char *const *stop; /* found in the answer across token borders, and left out */
     size_t n_stop;
     const struct engine_bias *bias;
     size_t n_bias;
@@ -64,24 +64,28 @@ struct engine_reply {
     size_t n_ids;
     const char *text; /* the whole reply, reasoning and markers included, valid UTF-8 */
     size_t text_len;
-    const size_t *id_at; /* [n_ids + 1]: where in text the bytes of each id begin */
-    size_t content_at;   /* text[0..content_at) is reasoning with its markers; 0: none */
+    /* [n_ids + 1]: where in text the bytes of each id begin, and where the last end: text_len,
+     * or before it when a stop string cut the last token (that rest has no id). */
+    const size_t *id_at;
+    size_t content_at; /* text[0..content_at) is reasoning with its markers; 0: none */
     size_t reasoning_at, reasoning_len; /* the reasoning alone, inside text */
     uint64_t reply_seed;
-    uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted; /* tokens */
+    /* Tokens; generated counts all draws, an end of turn too. */
+    uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted;
     double prefill_ms, decode_ms;
     uint32_t n_ctx_used, n_ctx;
 };
 
 enum engine_event_kind {
-    EVENT_LOAD,      /* done of total bytes */
+    EVENT_LOAD,      /* done of total bytes; the first has text: what loading will take */
     EVENT_READY,     /* the model is open: engine_info holds */
     EVENT_PREFILL,   /* done of total tokens, cached of them kept */
     EVENT_REASONING, /* a piece of the reply's reasoning */
     EVENT_TEXT,      /* a piece of the reply */
     EVENT_WARNING,   /* one line that the user should see */
     EVENT_END,       /* the reply is done */
-    EVENT_FAILED,    /* the request failed; the timeline is as valid as before */
+    EVENT_FAILED,    /* the request failed; the timeline is as valid as before. If the prompt is
+                      * longer than the context: total > done, its tokens and the context's */
 };
 
 struct engine_event {
@@ -121,6 +125,10 @@ bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event);
 int engine_event_fd(const struct engine *e);
 /* Stops the running load, prefill or reply within milliseconds. Async-signal-safe. */
 void engine_cancel(struct engine *e);
+
+/* The seed of a reply: Philox(session seed, turn, attempt). Attempt 0 is the first; each retry
+ * counts on. Pure, any thread. */
+uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attempt);
 
 const struct engine_info *engine_info(const struct engine *e);
 

@@ -1,0 +1,283 @@
+#include "engine/generate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/ids.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+#include "engine/stop.h"
+#include "engine/timeline.h"
+#include "text/detokenize.h"
+#include "text/tokenizer.h"
+
+/* From answer_at on, the answer's bytes lie in the whole text from text_at on. */
+struct border {
+    size_t answer_at, text_at;
+};
+
+struct generator {
+    struct engine_reply reply;
+    const struct tokenizer *tok;
+    const struct engine_sampling *how;
+    const struct generate_sink *sink;
+    struct ids ids;
+    size_t *id_at;
+    size_t n_id_at, cap_id_at;
+    struct buf text;   /* the whole reply, markers and control tokens spelled out */
+    struct buf answer; /* what of it is neither reasoning nor marker */
+    struct border *borders;
+    size_t n_borders, cap_borders;
+    size_t next_id;  /* the first id whose text begins at or after cursor */
+    size_t cursor;   /* up to where text has been matched with what the splitter emitted */
+    size_t shown;    /* bytes of the answer given to the sink */
+    size_t searched; /* bytes of the answer in which no stop string ends */
+    size_t thought_end;
+    bool has_thought, stopped;
+};
+
+struct generator *generator_new(void)
+{
+    return mem_zalloc(1, sizeof(struct generator));
+}
+
+void generator_free(struct generator *g)
+{
+    if (!g) return;
+    ids_free(&g->ids);
+    free(g->id_at);
+    buf_free(&g->text);
+    buf_free(&g->answer);
+    free(g->borders);
+    free(g);
+}
+
+static void reset(struct generator *g, const struct tokenizer *tok,
+                  const struct engine_sampling *how, const struct generate_sink *sink)
+{
+    g->reply = (struct engine_reply){.reply_seed = how->reply_seed};
+    g->tok = tok;
+    g->how = how;
+    g->sink = sink;
+    ids_clear(&g->ids);
+    buf_clear(&g->text);
+    buf_clear(&g->answer);
+    g->n_id_at = g->n_borders = 0;
+    g->next_id = g->cursor = g->shown = g->searched = g->thought_end = 0;
+    g->has_thought = g->stopped = false;
+}
+
+static void push_id_at(struct generator *g, size_t at)
+{
+    MEM_GROW(g->id_at, g->n_id_at, g->cap_id_at);
+    g->id_at[g->n_id_at++] = at;
+}
+
+/* Bytes of a marker that stands at text[0..len). */
+static size_t marker_len(const char *text, size_t len)
+{
+    const struct reasoning_marker *m;
+    for (size_t i = 0; (m = reasoning_at(i)) != NULL; i++) {
+        size_t n_open = strlen(m->open), n_close = strlen(m->close);
+        if (n_open <= len && memcmp(text, m->open, n_open) == 0) return n_open;
+        if (n_close <= len && memcmp(text, m->close, n_close) == 0) return n_close;
+    }
+    return 0;
+}
+
+/* Bytes of a control token that begins at the cursor. */
+static size_t control_len(struct generator *g)
+{
+    while (g->next_id < g->ids.n && g->id_at[g->next_id] < g->cursor)
+        g->next_id++;
+    for (size_t i = g->next_id; i < g->ids.n && g->id_at[i] == g->cursor; i++)
+        if (tokenizer_is_control(g->tok, g->ids.data[i]))
+            return tokenizer_piece(g->tok, g->ids.data[i]).len;
+    return 0;
+}
+
+/* Where in the whole text an emitted piece lies: the splitter leaves out control tokens,
+ * markers and white space around them, and nothing else. */
+static size_t locate(struct generator *g, const char *piece, size_t len)
+{
+    const char *text = g->text.data;
+    while (g->cursor + len <= g->text.len) {
+        if (memcmp(text + g->cursor, piece, len) == 0) {
+            g->cursor += len;
+            return g->cursor - len;
+        }
+        size_t skip = control_len(g);
+        if (skip == 0) skip = marker_len(text + g->cursor, g->text.len - g->cursor);
+        g->cursor += skip ? skip : 1;
+    }
+    g->cursor = g->text.len;
+    return g->cursor >= len ? g->cursor - len : 0;
+}
+
+/* Gives the sink what of the answer is certain. */
+static void show(struct generator *g, size_t until)
+{
+    if (until > g->shown)
+        g->sink->piece(g->sink->user, REPLY_TEXT, g->answer.data + g->shown, until - g->shown);
+    g->shown = until > g->shown ? until : g->shown;
+}
+
+static size_t text_at_of(const struct generator *g, size_t answer_at)
+{
+    size_t i = g->n_borders;
+    while (i > 1 && g->borders[i - 1].answer_at > answer_at)
+        i--;
+    return g->borders[i - 1].text_at + (answer_at - g->borders[i - 1].answer_at);
+}
+
+/* Cuts text, answer and ids at a place in the answer; a token that is cut goes as a whole. */
+static void cut(struct generator *g, size_t answer_at)
+{
+    size_t at = text_at_of(g, answer_at);
+    g->answer.len = answer_at;
+    g->answer.data[answer_at] = '\0';
+    g->text.len = at;
+    g->text.data[at] = '\0';
+    while (g->ids.n > 0 && g->id_at[g->ids.n] > at)
+        g->ids.n--;
+    /* Tokens that only began a character which was cut. */
+    while (g->ids.n > 0 && g->id_at[g->ids.n] == g->id_at[g->ids.n - 1])
+        g->ids.n--;
+    g->n_id_at = g->ids.n + 1;
+}
+
+static void add_answer(struct generator *g, size_t at, const char *text, size_t len)
+{
+    const struct border *last = g->n_borders ? &g->borders[g->n_borders - 1] : NULL;
+    if (!last || last->text_at + (g->answer.len - last->answer_at) != at) {
+        MEM_GROW(g->borders, g->n_borders, g->cap_borders);
+        g->borders[g->n_borders++] = (struct border){g->answer.len, at};
+    }
+    buf_append(&g->answer, text, len);
+}
+
+/* What the splitter emits. After a stop string nothing counts any more. */
+static void emit(void *ctx, enum reply_part part, const char *text, size_t len)
+{
+    struct generator *g = ctx;
+    if (g->stopped) return;
+    size_t at = locate(g, text, len);
+    if (part == REPLY_REASONING) {
+        if (!g->has_thought) g->reply.reasoning_at = at;
+        g->has_thought = true;
+        g->thought_end = at + len;
+        g->sink->piece(g->sink->user, REPLY_REASONING, text, len);
+        return;
+    }
+    add_answer(g, at, text, len);
+    g->stopped = stop_find(g->how->stop, g->how->n_stop, g->answer.data, g->answer.len,
+                           g->searched, &g->searched);
+    if (g->stopped) return;
+    g->searched = g->answer.len;
+    show(g, g->answer.len -
+                stop_held(g->how->stop, g->how->n_stop, g->answer.data, g->answer.len));
+}
+
+static bool is_set(const atomic_bool *flag)
+{
+    return flag && atomic_load_explicit(flag, memory_order_relaxed);
+}
+
+/* Whether a token may be drawn after all[n]: computes the logits for it if need be. If not,
+ * either the reply's stop is set or *ok is false. */
+static bool may_draw(struct generator *g, struct timeline *tl, const struct ids *all,
+                     const atomic_bool *cancel, bool *ok, struct err *err)
+{
+    const int max = g->how->max_tokens;
+    g->reply.stop = STOP_CANCELLED;
+    if (is_set(cancel)) return false;
+    g->reply.stop = STOP_LENGTH;
+    if (max >= 0 && g->ids.n >= (size_t)max) return false;
+    g->reply.stop = STOP_CONTEXT;
+    if (all->n >= timeline_n_ctx(tl)) return false;
+    if (all->n == timeline_n(tl)) return true;
+    g->reply.stop = STOP_CANCELLED;
+    if (timeline_append(tl, all->data[all->n - 1], cancel, err)) return true;
+    *ok = err->code == ERR_CANCELLED;
+    return false;
+}
+
+/* Draws until something ends the reply; false on failure. */
+static bool run(struct generator *g, struct timeline *tl, struct sampler *sampler,
+                struct reasoning *split, struct detokenizer *whole, const atomic_bool *cancel,
+                struct err *err)
+{
+    struct ids all = {0}; /* prompt and reply: the window of the penalties */
+    ids_append(&all, timeline_ids(tl), timeline_n(tl));
+    bool ok = true;
+    while (!g->stopped && may_draw(g, tl, &all, cancel, &ok, err)) {
+        int32_t id = -1;
+        ok = sampler_draw(sampler, timeline_logits(tl), (uint32_t)all.n, &id, err);
+        if (!ok) break;
+        g->reply.n_generated++;
+        if (tokenizer_is_end(g->tok, id) && reasoning_ends_turn(split, id)) {
+            g->reply.stop = STOP_END;
+            break;
+        }
+        push_id_at(g, g->text.len);
+        ids_push(&g->ids, id);
+        ids_push(&all, id);
+        sampler_accept(sampler, all.data, all.n);
+        detokenizer_add(whole, id, &g->text);
+        reasoning_add(split, id);
+    }
+    ids_free(&all);
+    return ok;
+}
+
+static void fill_reply(struct generator *g, const struct timeline *tl, size_t n_prompt)
+{
+    struct engine_reply *r = &g->reply;
+    r->ids = g->ids.data;
+    r->n_ids = g->ids.n;
+    r->id_at = g->id_at;
+    r->text = buf_str(&g->text);
+    r->text_len = g->text.len;
+    r->content_at = g->n_borders ? g->borders[0].text_at : g->text.len;
+    r->reasoning_len = g->has_thought ? g->thought_end - r->reasoning_at : 0;
+    r->n_ctx_used = (uint32_t)(n_prompt + g->ids.n);
+    r->n_ctx = timeline_n_ctx(tl);
+}
+
+struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
+                              const struct tokenizer *tok, const struct engine_sampling *how,
+                              const struct generate_sink *sink, const atomic_bool *cancel,
+                              struct err *err)
+{
+    assert(timeline_logits(tl));
+    reset(g, tok, how, sink);
+    size_t n_prompt = timeline_n(tl);
+    if (!sampler_begin(sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
+    struct reasoning *split = reasoning_new(tok, emit, g);
+    reasoning_prompt(split, timeline_ids(tl), n_prompt);
+    struct detokenizer whole;
+    detokenizer_init(&whole, tok, true);
+    double start = clock_ms();
+    bool ok = run(g, tl, sampler, split, &whole, cancel, err);
+    if (!g->stopped) {
+        detokenizer_flush(&whole, &g->text);
+        reasoning_flush(split);
+    }
+    push_id_at(g, g->text.len);
+    if (g->stopped) {
+        g->reply.stop = STOP_STRING;
+        cut(g, g->searched);
+    }
+    show(g, g->answer.len);
+    if (reasoning_saw_invalid(split))
+        sink->warning(sink->user, "the reply has bytes that are not UTF-8; they are shown as "
+                                  "U+FFFD");
+    g->reply.decode_ms = clock_ms() - start;
+    reasoning_free(split);
+    fill_reply(g, tl, n_prompt);
+    return ok ? &g->reply : NULL;
+}

@@ -1,0 +1,44 @@
+/* A reply: draws tokens after a prompt until something ends it, and tells text from reasoning.
+ *
+ * The generator owns the buffers of one reply at a time, which the struct engine_reply it hands
+ * out borrows. It reads the timeline's logits, appends what it draws, and gives whole UTF-8 to
+ * a sink as it becomes certain: bytes that may begin a stop string wait. Stop strings are
+ * looked for in the answer, not in the reasoning. The engine owns it; one thread at a time; it
+ * knows no events and no prompt but its ids. */
+#ifndef ENGINE_GENERATE_H
+#define ENGINE_GENERATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "text/reasoning.h"
+
+struct engine_reply;
+struct engine_sampling;
+struct generator;
+struct sampler;
+struct timeline;
+struct tokenizer;
+
+struct generator *generator_new(void);
+void generator_free(struct generator *g); /* NULL is fine */
+
+/* Where a reply goes while it is made. text lives during the call; len is not 0. */
+struct generate_sink {
+    void (*piece)(void *user, enum reply_part part, const char *text, size_t len);
+    void (*warning)(void *user, const char *line);
+    void *user;
+};
+
+/* Makes a reply to the tokens of tl, which holds the logits after the last of them. A cancel is
+ * no failure: the reply ends there. On failure (broken logits, a device) tl holds the tokens
+ * that were finished. The reply lives until the next call; its counts of cached and prefilled
+ * tokens and prefill_ms are the caller's to fill in. NULL on failure. */
+struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
+                              const struct tokenizer *tok, const struct engine_sampling *how,
+                              const struct generate_sink *sink, const atomic_bool *cancel,
+                              struct err *err);
+
+#endif

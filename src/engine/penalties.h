@@ -1,0 +1,35 @@
+/* How often each token occurs in the last tokens of the conversation: what the repeat, presence
+ * and frequency penalties are computed from.
+ *
+ * The counts are kept as tokens come, at a constant cost per token, and equal a fresh count of
+ * the window at any time. The sampler owns one. Pure: one thread, no I/O. */
+#ifndef ENGINE_PENALTIES_H
+#define ENGINE_PENALTIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine_sampling;
+
+struct penalties {
+    size_t n_vocab, len; /* len: tokens in a full window, 0 if it counts nothing */
+    uint32_t *count;     /* [n_vocab] */
+    uint32_t *slot;      /* [n_vocab]: where an id with a count stands in distinct */
+    int32_t *distinct;   /* [n_distinct] ids with a count, in no order */
+    size_t n_distinct, cap;
+};
+
+void penalties_init(struct penalties *p, size_t n_vocab);
+void penalties_free(struct penalties *p);
+
+/* Counts the last len (-1: all) of ids[0..n) afresh. Ids lie inside the vocabulary. */
+void penalties_count(struct penalties *p, int len, const int32_t *ids, size_t n);
+/* ids[n-1] has been appended to the tokens counted so far; the oldest leaves a full window. */
+void penalties_add(struct penalties *p, const int32_t *ids, size_t n);
+
+/* Applies them to logits[n_vocab], in the order repeat (a positive logit is multiplied by
+ * 1/repeat, another by repeat), frequency times the count, presence. */
+void penalties_apply(const struct penalties *p, const struct engine_sampling *how,
+                     float *logits);
+
+#endif

@@ -1,0 +1,77 @@
+/* The timeline: one sequence of token ids and everything computed from it.
+ *
+ * The ids are the truth; KV pages and logits derive from them. A caller says which ids it
+ * wants; the longest common beginning is kept and only the rest is computed. Whatever fails or
+ * is cancelled leaves the tokens that were finished before, valid as if computed just so: the
+ * same ids give the same bits, warm or cold, in chunks of any size.
+ *
+ * The engine owns it; it borrows the backend and the program. One thread at a time; cancel
+ * flags may be set by any. It knows no text and no sampling. */
+#ifndef ENGINE_TIMELINE_H
+#define ENGINE_TIMELINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct backend;
+struct program;
+struct timeline;
+
+enum { TIMELINE_MAX_ROWS = 512 }; /* of a chunk */
+
+/* A timeline of at most n_ctx tokens. NULL with ERR_MEMORY if there is none for its scratch. */
+struct timeline *timeline_new(struct backend *be, const struct program *program, uint32_t n_ctx,
+                              struct err *err);
+void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
+
+/* How a long prefill is watched: progress after every chunk (NULL: not), cancel polled within
+ * chunks (NULL: never). */
+struct timeline_watch {
+    void (*progress)(void *user, size_t done, size_t total, size_t n_cached);
+    void *user;
+    const atomic_bool *cancel;
+};
+
+/* What a sync cost in tokens: n_cached + n_prefilled is the length asked for. */
+struct timeline_cost {
+    size_t n_cached, n_prefilled;
+};
+
+/* Makes the timeline hold exactly ids[0..n), n > 0, and the logits after the last of them. An
+ * exact repeat runs nothing. More than the context holds or an id outside the vocabulary is
+ * ERR_USER and changes nothing. watch and cost may be NULL. */
+bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
+                   const struct timeline_watch *watch, struct timeline_cost *cost,
+                   struct err *err);
+
+/* Appends one token and computes the logits after it. The context has room for it. */
+bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
+                     struct err *err);
+
+/* Drops all tokens but the first n (at most those there are). */
+void timeline_truncate(struct timeline *tl, size_t n);
+
+/* Receives logits[n_rows][n_vocab] of rows first.. ; false ends the run. */
+typedef bool timeline_rows_fn(void *user, size_t first, size_t n_rows, const float *logits);
+
+/* Computes ids[0..n) from nothing in chunks of chunk rows (0: as suits) and hands over the
+ * logits of every row: for inspection and tests. When rows returns false it stops there, which
+ * is no failure. */
+bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,
+                       timeline_rows_fn *rows, void *user, const atomic_bool *cancel,
+                       struct err *err);
+
+size_t timeline_n(const struct timeline *tl);           /* tokens it holds */
+const int32_t *timeline_ids(const struct timeline *tl); /* until the next change */
+uint32_t timeline_n_ctx(const struct timeline *tl);
+/* The n_vocab logits after the last token, until the next change; NULL if none are held. */
+const float *timeline_logits(const struct timeline *tl);
+size_t timeline_kv_bytes(const struct timeline *tl); /* of the pages it has now */
+/* The i-th page, for tests that fill what must not be read. */
+void *timeline_page(const struct timeline *tl, size_t i);
+
+#endif

@@ -1,0 +1,307 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/numeric_c.h"
+#include "base/philox.h"
+#include "engine/engine.h"
+#include "engine/penalties.h"
+#include "engine/sampler.h"
+
+/* Random numbers for the tests: word i of a keyed sequence. */
+struct dice {
+    uint64_t key;
+    uint32_t n;
+};
+
+static uint32_t dice_roll(struct dice *d, uint32_t below)
+{
+    return philox(d->key, d->n++, 0, 0, PHILOX_BENCH).word[0] % below;
+}
+
+static const struct engine_sampling plain = {
+    .temp = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64};
+
+/* The definition of sampler.h, by sorting everything. */
+
+struct entry {
+    float x;
+    int32_t id;
+};
+
+static int by_order(const void *va, const void *vb)
+{
+    const struct entry *a = va, *b = vb;
+    if (a->x != b->x) return a->x > b->x ? -1 : 1;
+    return a->id < b->id ? -1 : 1;
+}
+
+static void reference_penalties(const struct engine_sampling *how, float *l, size_t n_vocab,
+                                const int32_t *ids, size_t n)
+{
+    size_t len = how->repeat_last_n < 0 ? n : (size_t)how->repeat_last_n;
+    size_t from = n > len ? n - len : 0;
+    for (size_t v = 0; v < n_vocab; v++) {
+        uint32_t count = 0;
+        for (size_t i = from; i < n; i++)
+            count += ids[i] == (int32_t)v;
+        if (!count) continue;
+        float r = how->repeat_penalty;
+        if (r != 1) l[v] = l[v] > 0 ? l[v] * (1 / r) : l[v] * r;
+        l[v] -= (float)count * how->frequency_penalty;
+        l[v] -= how->presence_penalty;
+    }
+}
+
+static int32_t reference_draw(const struct engine_sampling *how, const float *logits,
+                              size_t n_vocab, const int32_t *ids, size_t n, uint32_t pos)
+{
+    float *l = malloc(n_vocab * sizeof *l);
+    struct entry *e = malloc(n_vocab * sizeof *e);
+    memcpy(l, logits, n_vocab * sizeof *l);
+    for (size_t i = 0; i < how->n_bias; i++)
+        l[how->bias[i].id] += how->bias[i].bias;
+    reference_penalties(how, l, n_vocab, ids, n);
+    float max = -INFINITY;
+    for (size_t i = 0; i < n_vocab; i++)
+        max = l[i] > max ? l[i] : max;
+    size_t m = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        float x = how->temp == 0 ? l[i] : (l[i] - max) * (1 / how->temp);
+        if (x > -INFINITY) e[m++] = (struct entry){x, (int32_t)i};
+    }
+    qsort(e, m, sizeof *e, by_order);
+    if (how->temp == 0) m = 1;
+    if (how->top_k > 0 && (size_t)how->top_k < m) m = (size_t)how->top_k;
+    if (how->temp != 0 && how->top_p < 1) {
+        uint64_t sum = 0, got = 0;
+        for (size_t i = 0; i < m; i++)
+            sum += (uint64_t)(num_exp(e[i].x) * 0x1p30f);
+        unsigned __int128 need = (unsigned __int128)sum * (uint64_t)(how->top_p * 0x1p24f);
+        size_t keep = 0;
+        do
+            got += (uint64_t)(num_exp(e[keep++].x) * 0x1p30f);
+        while (keep < m && ((unsigned __int128)got << 24) < need);
+        m = keep;
+    }
+    float best = -INFINITY;
+    int32_t id = e[0].id;
+    for (size_t i = 0; how->temp != 0 && i < m; i++) {
+        if (how->min_p > 0 && e[i].x < num_log(how->min_p)) continue;
+        float y = e[i].x + sampler_noise(how->reply_seed, pos, e[i].id);
+        if (y > best || (y == best && e[i].id < id)) best = y, id = e[i].id;
+    }
+    free(l);
+    free(e);
+    return id;
+}
+
+/* Logits with ties, bans and a wide range. */
+static void random_logits(struct dice *d, float *l, size_t n)
+{
+    uint32_t spread = 1 + dice_roll(d, 40), step = 1 + dice_roll(d, 64);
+    for (size_t i = 0; i < n; i++) {
+        l[i] = ((float)dice_roll(d, spread * step) - (float)(spread * step) / 2) / (float)step;
+        if (dice_roll(d, 50) == 0) l[i] = -INFINITY;
+    }
+    l[dice_roll(d, (uint32_t)n)] = 0.5f;
+}
+
+static void random_sampling(struct dice *d, struct engine_sampling *how,
+                            struct engine_bias *bias, size_t n_vocab)
+{
+    static const float temps[] = {0, 0.1f, 0.7f, 1, 1.3f, 5};
+    static const int ks[] = {0, 1, 2, 7, 40, 1024, 1025, 3000};
+    static const float ps[] = {1, 0.95f, 0.5f, 0.01f, 0, 0.99f};
+    static const float mins[] = {0, 0.05f, 0.5f, 1, 1e-6f};
+    *how = plain;
+    how->temp = temps[dice_roll(d, 6)];
+    how->top_k = ks[dice_roll(d, 8)];
+    how->top_p = ps[dice_roll(d, 6)];
+    how->min_p = mins[dice_roll(d, 5)];
+    if (dice_roll(d, 2)) how->repeat_penalty = 1.3f;
+    if (dice_roll(d, 2)) how->presence_penalty = 0.4f;
+    if (dice_roll(d, 2)) how->frequency_penalty = -0.25f;
+    how->repeat_last_n = (int)dice_roll(d, 4) * 10 - 1;
+    how->reply_seed = (uint64_t)dice_roll(d, UINT32_MAX) << 32 | d->n;
+    how->n_bias = dice_roll(d, 4);
+    for (size_t i = 0; i < how->n_bias; i++)
+        bias[i] = (struct engine_bias){(int32_t)dice_roll(d, (uint32_t)n_vocab),
+                                       dice_roll(d, 3) ? 2.5f : -INFINITY};
+    how->bias = bias;
+}
+
+static void test_against_sorting(void **state)
+{
+    (void)state;
+    struct dice d = {.key = 1};
+    struct err err;
+    for (int round = 0; round < 300; round++) {
+        size_t n_vocab = round % 10 == 0 ? 4000 : 2 + dice_roll(&d, 200), n = 60;
+        float *l = malloc(n_vocab * sizeof *l);
+        int32_t ids[60];
+        struct engine_sampling how;
+        struct engine_bias bias[4];
+        random_sampling(&d, &how, bias, n_vocab);
+        struct sampler *s = sampler_new(n_vocab);
+        for (size_t i = 0; i < n; i++)
+            ids[i] = (int32_t)dice_roll(&d, (uint32_t)n_vocab);
+        assert_true(sampler_begin(s, &how, ids, 30, &err));
+        for (size_t i = 30; i < n; i++) { /* counts kept incrementally from 30 to 60 */
+            random_logits(&d, l, n_vocab);
+            int32_t want = reference_draw(&how, l, n_vocab, ids, i, (uint32_t)i), id = -1;
+            if (!sampler_draw(s, l, (uint32_t)i, &id, &err)) {
+                assert_int_equal(err.code, ERR_USER); /* all banned */
+                break;
+            }
+            assert_int_equal(id, want);
+            sampler_accept(s, ids, i + 1);
+        }
+        sampler_free(s);
+        free(l);
+    }
+}
+
+static void test_penalties_equal_a_rescan(void **state)
+{
+    (void)state;
+    struct dice d = {.key = 2};
+    static const int lens[] = {-1, 0, 1, 5, 64, 300};
+    int32_t ids[400];
+    for (size_t i = 0; i < 400; i++)
+        ids[i] = (int32_t)dice_roll(&d, 50);
+    for (size_t k = 0; k < 6; k++) {
+        struct penalties a, b;
+        penalties_init(&a, 50);
+        penalties_init(&b, 50);
+        penalties_count(&a, lens[k], ids, 10);
+        for (size_t n = 11; n <= 400; n++) {
+            penalties_add(&a, ids, n);
+            penalties_count(&b, lens[k], ids, n);
+            assert_int_equal(a.n_distinct, b.n_distinct);
+            assert_memory_equal(a.count, b.count, 50 * sizeof *a.count);
+        }
+        penalties_free(&a);
+        penalties_free(&b);
+    }
+}
+
+static void test_greedy(void **state)
+{
+    (void)state;
+    struct err err;
+    struct sampler *s = sampler_new(4);
+    struct engine_sampling how = plain;
+    how.temp = 0;
+    float l[4] = {1, 3, 3, -INFINITY};
+    int32_t id;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_true(sampler_draw(s, l, 0, &id, &err));
+    assert_int_equal(id, 1);
+    struct engine_bias bias[2] = {{1, -INFINITY}, {0, 2}};
+    how.bias = bias, how.n_bias = 2;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_true(sampler_draw(s, l, 0, &id, &err));
+    assert_int_equal(id, 0);
+    sampler_free(s);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    struct err err;
+    struct sampler *s = sampler_new(3);
+    struct engine_sampling how = plain;
+    int32_t id;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_false(sampler_draw(s, (float[]){0, NAN, 1}, 0, &id, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "token 1 is not a number"));
+    assert_false(sampler_draw(s, (float[]){0, 0, INFINITY}, 0, &id, &err));
+    assert_false(sampler_draw(s, (float[]){-INFINITY, -INFINITY, -INFINITY}, 0, &id, &err));
+    assert_string_equal(err.msg, "logit-bias bans every token");
+    how.bias = &(struct engine_bias){3, 1};
+    how.n_bias = 1;
+    assert_false(sampler_begin(s, &how, NULL, 0, &err));
+    assert_string_equal(err.msg, "logit-bias names token 3, but the vocabulary has 3 tokens");
+    how.n_bias = 0;
+    how.temp = -1;
+    assert_false(sampler_begin(s, &how, NULL, 0, &err));
+    how.temp = NAN;
+    assert_false(sampler_begin(s, &how, NULL, 0, &err));
+    sampler_free(s);
+}
+
+/* The noise is that of a Gumbel distribution: its mean is Euler's constant, its variance
+ * pi^2 / 6; it stays inside the bounds that the draw relies on. */
+static void test_noise(void **state)
+{
+    (void)state;
+    double sum = 0, squares = 0;
+    const int n = 200000;
+    for (int i = 0; i < n; i++) {
+        float g = sampler_noise(42, (uint32_t)i >> 8, i & 255);
+        assert_true(g > -2.9f && g < 22.9f);
+        sum += (double)g;
+        squares += (double)g * (double)g;
+    }
+    double mean = sum / n;
+    assert_true(fabs(mean - 0.5772) < 0.01);
+    assert_true(fabs(squares / n - mean * mean - 1.6449) < 0.04);
+}
+
+/* Draws follow the softmax: chi-squared over eight tokens, 7 degrees of freedom. */
+static void test_distribution(void **state)
+{
+    (void)state;
+    struct err err;
+    struct sampler *s = sampler_new(8);
+    struct engine_sampling how = plain;
+    how.temp = 0.8f;
+    how.reply_seed = 7;
+    float l[8];
+    double p[8], total = 0, chi = 0;
+    int seen[8] = {0}, n = 40000;
+    for (int i = 0; i < 8; i++) {
+        l[i] = (float)i * 0.3f;
+        total += p[i] = exp((double)l[i] / 0.8);
+    }
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    for (int i = 0; i < n; i++) {
+        int32_t id;
+        assert_true(sampler_draw(s, l, (uint32_t)i, &id, &err));
+        seen[id]++;
+    }
+    for (int i = 0; i < 8; i++) {
+        double want = n * p[i] / total;
+        chi += (seen[i] - want) * (seen[i] - want) / want;
+    }
+    assert_true(chi < 24.3); /* 0.1 % */
+    sampler_free(s);
+}
+
+static void test_seeds(void **state)
+{
+    (void)state;
+    assert_true(engine_reply_seed(1, 0, 0) == engine_reply_seed(1, 0, 0));
+    assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(1, 0, 1));
+    assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(1, 1, 0));
+    assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(2, 0, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_sorting), cmocka_unit_test(test_penalties_equal_a_rescan),
+        cmocka_unit_test(test_greedy),          cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_noise),           cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_seeds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
