@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/angle.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
+#include "base/real.h"
 #include "cpu/cpu_impl.h"
 
 /* Below this many values an op is not worth waking the pool. */
@@ -197,7 +197,7 @@ static void rope_table(struct cpu_exec *x, size_t i, size_t lo, size_t hi)
         float *out = x->cos_sin[i] + r * rope->n_rot;
         for (size_t k = 0; k < n_pairs; k++) {
             double s, c;
-            angle_sin_cos((double)(x->step->pos + r) * rope->freq[k], &s, &c);
+            real_sincos((double)(x->step->pos + r) * rope->freq[k], &s, &c);
             out[k] = num_keep((float)(c * rope->mscale));
             out[n_pairs + k] = num_keep((float)(s * rope->mscale));
         }
@@ -212,7 +212,7 @@ static void position_tables(struct cpu_exec *x, size_t lo, size_t hi)
         const struct row_scale *s = &x->p->row_scales[i];
         for (size_t r = lo; r < hi; r++) {
             size_t periods = (x->step->pos + r) / s->period;
-            double factor = 1.0 + s->log_scale * angle_ln(1.0 + (double)periods);
+            double factor = 1.0 + s->log_scale * real_log(1.0 + (double)periods);
             x->factors[i][r] = num_keep((float)factor);
         }
     }
