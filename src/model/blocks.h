@@ -1,0 +1,48 @@
+/* The blocks that families are made of: attention, feed-forward, rotation.
+ *
+ * Each reads one row range and writes another, both n_embd wide unless said otherwise, and
+ * fetches its own tensors "blk.<layer>.…". What differs between families is an option here or a
+ * number in hparams. */
+#ifndef MODEL_BLOCKS_H
+#define MODEL_BLOCKS_H
+
+#include "model/program.h"
+
+enum { TENSOR_NAME_CAP = 96 };
+
+/* "blk.<layer>.<what>" in out. */
+const char *layer_tensor(char out[TENSOR_NAME_CAP], uint32_t layer, const char *what);
+/* The vector of n values of that name. */
+const struct weight *layer_vector(struct builder *b, uint32_t layer, const char *what,
+                                  size_t n);
+/* Matrix and, where the file has one, bias: "blk.<layer>.<stem>.weight" and ".bias". */
+struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
+                           struct ref out);
+/* The same, the bias being required. */
+struct linear layer_linear_bias(struct builder *b, uint32_t layer, const char *stem,
+                                size_t n_cols, struct ref out);
+
+struct attention {
+    enum rope_pairs pairs;
+    bool qk_norm;    /* RMS norm of each head of Q and K before the rotation */
+    bool need_bias;  /* Q, K and V have biases for sure; others may have some */
+    uint32_t window; /* as op_attend */
+};
+
+/* Projections (attn_q, attn_k, attn_v, or attn_qkv with their rows after each other), norms,
+ * rotation, cache, attention, attn_output. in and out may be the same. In the last layer the
+ * rows without logits end here, after K and V are stored. */
+void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                     const struct attention *a);
+
+/* SwiGLU: ffn_down(silu(ffn_gate x) · ffn_up x). If gate_in_up, ffn_up holds the gate's rows,
+ * then its own. in and out may be the same. */
+void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                       bool gate_in_up);
+/* The same with experts: softmax router over ffn_gate_inp, the chosen weights renormalised. */
+void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+
+/* The rotation that hparams and the file's factor tensors give; index into the ropes. */
+uint32_t block_rope(struct builder *b, enum rope_pairs pairs);
+
+#endif

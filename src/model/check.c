@@ -1,0 +1,286 @@
+/* Proves a program: every rule of ops.h, op by op.
+ *
+ * The walk keeps, per buffer, which values have been written, so that an op that reads what
+ * nothing wrote (uninitialised scratch on a device) is found at open and not as noise in the
+ * logits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/impl.h"
+#include "base/mem.h"
+#include "model/program.h"
+
+struct walk {
+    const struct program *p;
+    struct err *err;
+    size_t at;               /* index of the op */
+    unsigned char **written; /* [n_buffers][width] */
+    bool *in_head;           /* [n_buffers]: first written after OP_HEAD_ROWS */
+    bool head_rows, failed;
+};
+
+static const char *const op_names[] = {
+    [OP_EMBED] = "embed",       [OP_NORM] = "norm",           [OP_QUANTISE] = "quantise",
+    [OP_MATMUL] = "matmul",     [OP_ROPE] = "rope",           [OP_ROW_SCALE] = "row scale",
+    [OP_KV_STORE] = "kv store", [OP_ATTEND] = "attend",       [OP_GLU] = "glu",
+    [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
+    [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
+};
+
+static void demand(struct walk *w, bool holds, const char *what)
+{
+    if (holds || w->failed) return;
+    w->failed = true;
+    const struct op *op = &w->p->ops[w->at];
+    err_set(w->err, ERR_FORMAT, "op %zu (%s, layer %d): %s", w->at, op_names[op->kind],
+            op->layer, what);
+}
+
+static bool in_range(struct walk *w, struct ref r, enum row_kind kind)
+{
+    demand(w, r.buf < w->p->n_buffers, "a buffer that is not there");
+    if (w->failed) return false;
+    const struct row_buffer *b = &w->p->buffers[r.buf];
+    demand(w, b->kind == kind, "a row of the wrong kind");
+    demand(w, r.n > 0 && r.at <= b->width && r.n <= b->width - r.at, "values beyond the row");
+    demand(w, kind != ROW_A8 || (r.at % 32 == 0 && r.n % 32 == 0), "a broken block of 32");
+    return !w->failed;
+}
+
+static void reads(struct walk *w, struct ref r, enum row_kind kind)
+{
+    if (!in_range(w, r, kind)) return;
+    demand(w, memchr(w->written[r.buf] + r.at, 0, r.n) == NULL, "it reads what nothing wrote");
+}
+
+static void writes(struct walk *w, struct ref r, enum row_kind kind)
+{
+    if (!in_range(w, r, kind)) return;
+    if (w->head_rows && memchr(w->written[r.buf], 1, w->p->buffers[r.buf].width) == NULL)
+        w->in_head[r.buf] = true;
+    memset(w->written[r.buf] + r.at, 1, r.n);
+}
+
+static bool same(struct ref a, struct ref b)
+{
+    return a.buf == b.buf && a.at == b.at && a.n == b.n;
+}
+
+static bool apart(struct ref a, struct ref b)
+{
+    return a.buf != b.buf || a.at + a.n <= b.at || b.at + b.n <= a.at;
+}
+
+static void matrix(struct walk *w, const struct weight *m, size_t n_mats, size_t n_rows,
+                   size_t n_cols)
+{
+    demand(w, m && m->n_mats == n_mats && m->n_rows == n_rows && m->n_cols == n_cols,
+           "a matrix of another shape");
+}
+
+static void vector(struct walk *w, const struct weight *v, size_t n)
+{
+    demand(w, v && v->type == QTYPE_F32 && v->n_mats == 1 && v->n_rows == 1 && v->n_cols == n,
+           "a vector of another length");
+}
+
+/* The input a matrix reads by its type; its columns. */
+static size_t product_input(struct walk *w, const struct weight *wt, struct ref f32,
+                            struct ref a8)
+{
+    const bool quantised = weight_quantised(wt);
+    const struct ref in = quantised ? a8 : f32;
+    demand(w, in.n > 0, "no input of the kind that its matrix reads");
+    return in.n;
+}
+
+static void check_matmul(struct walk *w, const struct op_matmul *o)
+{
+    if (o->in_f32.n) reads(w, o->in_f32, ROW_F32);
+    if (o->in_a8.n) reads(w, o->in_a8, ROW_A8);
+    demand(w, !o->in_f32.n || !o->in_a8.n || o->in_f32.n == o->in_a8.n,
+           "inputs of two lengths");
+    demand(w, o->n_mats >= 1 && o->n_mats <= 3, "not 1 to 3 matrices");
+    for (uint32_t i = 0; i < o->n_mats && !w->failed; i++) {
+        const struct ref out = o->mat[i].out;
+        matrix(w, o->mat[i].w, 1, out.n, product_input(w, o->mat[i].w, o->in_f32, o->in_a8));
+        if (o->mat[i].bias) vector(w, o->mat[i].bias, out.n);
+        demand(w, !o->in_f32.n || apart(out, o->in_f32), "it writes over its input");
+        for (uint32_t j = 0; j < i; j++)
+            demand(w, apart(out, o->mat[j].out), "two matrices write the same values");
+        writes(w, out, ROW_F32);
+    }
+}
+
+static void check_experts(struct walk *w, const struct op_matmul_experts *o)
+{
+    reads(w, o->route, ROW_ROUTE);
+    if (o->in_f32.n) reads(w, o->in_f32, ROW_F32);
+    if (o->in_a8.n) reads(w, o->in_a8, ROW_A8);
+    const size_t n_in = product_input(w, o->w, o->in_f32, o->in_a8);
+    if (w->failed) return;
+    const size_t parts = o->split ? o->route.n : 1;
+    demand(w, o->out.n % o->route.n == 0 && n_in % parts == 0, "ranks of unequal length");
+    matrix(w, o->w, o->w ? o->w->n_mats : 0, o->out.n / o->route.n, n_in / parts);
+    demand(w, !o->in_f32.n || apart(o->out, o->in_f32), "it writes over its input");
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_attention(struct walk *w, const struct op *op)
+{
+    const bool store = op->kind == OP_KV_STORE;
+    const uint32_t index = store ? op->kv_store.kv : op->attend.kv;
+    demand(w, index < w->p->n_kv, "a KV layer that is not there");
+    if (w->failed) return;
+    const struct kv_layer *kv = &w->p->kv[index];
+    if (store) {
+        reads(w, op->kv_store.k, ROW_F32);
+        reads(w, op->kv_store.v, ROW_F32);
+        demand(w, op->kv_store.k.n == kv->n_heads * kv->head_dim_k, "keys of another width");
+        demand(w, op->kv_store.v.n == kv->n_heads * kv->head_dim_v, "values of another width");
+        demand(w, !w->head_rows, "it stores the rows with logits only");
+        return;
+    }
+    const struct op_attend *o = &op->attend;
+    reads(w, o->q, ROW_F32);
+    demand(w, o->n_heads > 0 && o->n_heads % kv->n_heads == 0,
+           "heads that do not share evenly");
+    demand(w, o->q.n == o->n_heads * kv->head_dim_k, "queries of another width");
+    demand(w, o->out.n == o->n_heads * kv->head_dim_v, "an output of another width");
+    demand(w, apart(o->q, o->out), "it writes over its input");
+    if (o->sinks) vector(w, o->sinks, o->n_heads);
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_rope(struct walk *w, const struct op_rope *o)
+{
+    reads(w, o->x, ROW_F32);
+    demand(w, o->rope < w->p->n_ropes, "a rope that is not there");
+    if (w->failed) return;
+    const size_t n_rot = w->p->ropes[o->rope].n_rot;
+    demand(w, o->head_dim > 0 && o->x.n % o->head_dim == 0, "a broken head");
+    demand(w, n_rot >= 2 && n_rot % 2 == 0 && n_rot <= o->head_dim,
+           "a rotation beyond the head");
+}
+
+static void check_route(struct walk *w, const struct op_route *o)
+{
+    reads(w, o->scores, ROW_F32);
+    demand(w, o->out.n <= o->scores.n, "more experts chosen than there are");
+    writes(w, o->out, ROW_ROUTE);
+}
+
+static void check_combine(struct walk *w, const struct op_combine *o)
+{
+    reads(w, o->in, ROW_F32);
+    reads(w, o->route, ROW_ROUTE);
+    demand(w, o->in.n == o->route.n * o->out.n, "ranks of another width");
+    demand(w, apart(o->in, o->out), "it writes over its input");
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_logits(struct walk *w, const struct op_logits *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, w->head_rows && w->at + 1 == w->p->n_ops, "not the last op after head rows");
+    demand(w, o->in.n == w->p->n_vocab, "not as wide as the vocabulary");
+    if (w->failed) return;
+    demand(w, o->in.at == 0 && w->p->buffers[o->in.buf].width == w->p->n_vocab,
+           "a buffer that holds more than the logits");
+    demand(w, w->in_head[o->in.buf], "a buffer in use before head rows");
+}
+
+static void check_elementwise(struct walk *w, const struct op *op)
+{
+    struct ref a, b, out;
+    if (op->kind == OP_GLU) {
+        a = op->glu.gate, b = op->glu.up, out = op->glu.out;
+    } else {
+        a = op->add.a, b = op->add.b, out = op->add.out;
+    }
+    reads(w, a, ROW_F32);
+    reads(w, b, ROW_F32);
+    demand(w, a.n == b.n && a.n == out.n, "rows of different widths");
+    demand(w, same(out, a) || apart(out, a), "it writes over part of its input");
+    demand(w, same(out, b) || apart(out, b), "it writes over part of its input");
+    writes(w, out, ROW_F32);
+}
+
+static void check_norm(struct walk *w, const struct op_norm *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, o->in.n == o->out.n, "rows of different widths");
+    demand(w, o->group > 0 && o->in.n % o->group == 0, "a broken group");
+    demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
+    if (o->w) vector(w, o->w, o->group);
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_op(struct walk *w, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_EMBED:
+        matrix(w, op->embed.table, 1, w->p->n_vocab, op->embed.out.n);
+        writes(w, op->embed.out, ROW_F32);
+        break;
+    case OP_NORM: check_norm(w, &op->norm); break;
+    case OP_QUANTISE:
+        reads(w, op->quantise.in, ROW_F32);
+        demand(w, op->quantise.in.n == op->quantise.out.n, "rows of different widths");
+        writes(w, op->quantise.out, ROW_A8);
+        break;
+    case OP_MATMUL: check_matmul(w, &op->matmul); break;
+    case OP_ROPE: check_rope(w, &op->rope); break;
+    case OP_ROW_SCALE:
+        reads(w, op->row_scale.x, ROW_F32);
+        demand(w, op->row_scale.scale < w->p->n_row_scales, "a row scale that is not there");
+        break;
+    case OP_KV_STORE:
+    case OP_ATTEND: check_attention(w, op); break;
+    case OP_GLU:
+    case OP_ADD: check_elementwise(w, op); break;
+    case OP_ROUTE: check_route(w, &op->route); break;
+    case OP_MATMUL_EXPERTS: check_experts(w, &op->experts); break;
+    case OP_COMBINE: check_combine(w, &op->combine); break;
+    case OP_HEAD_ROWS:
+        demand(w, !w->head_rows, "a second one");
+        w->head_rows = true;
+        break;
+    case OP_LOGITS: check_logits(w, &op->logits); break;
+    }
+}
+
+/* Each layer's K, then V, after those of the layer before, aligned, within the page. */
+static bool check_pages(const struct program *p, struct err *err)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < p->n_kv; i++) {
+        const struct kv_layer *kv = &p->kv[i];
+        const size_t item = kv->type == KV_F32 ? 4 : 2;
+        if (kv->k_at < end || kv->k_at % 64 || kv->v_at % 64 ||
+            kv->v_at < kv->k_at + kv->n_heads * kv->head_dim_k * PAGE_LEN * item)
+            return err_set(err, ERR_FORMAT, "KV layer %zu overlaps another", i);
+        end = kv->v_at + kv->n_heads * kv->head_dim_v * PAGE_LEN * item;
+    }
+    if (end > p->page_bytes) return err_set(err, ERR_FORMAT, "KV layers exceed the page");
+    return true;
+}
+
+bool program_check(const struct program *p, struct err *err)
+{
+    if (!check_pages(p, err)) return false;
+    if (p->n_ops == 0 || p->ops[p->n_ops - 1].kind != OP_LOGITS)
+        return err_set(err, ERR_FORMAT, "no logits at the end");
+    struct walk w = {.p = p, .err = err};
+    w.written = mem_zalloc(p->n_buffers, sizeof *w.written);
+    w.in_head = mem_zalloc(p->n_buffers, sizeof *w.in_head);
+    for (size_t i = 0; i < p->n_buffers; i++)
+        w.written[i] = mem_zalloc(p->buffers[i].width, 1);
+    for (; w.at < p->n_ops && !w.failed; w.at++)
+        check_op(&w, &p->ops[w.at]);
+    for (size_t i = 0; i < p->n_buffers; i++)
+        free(w.written[i]);
+    free(w.written);
+    free(w.in_head);
+    return !w.failed;
+}

@@ -1,0 +1,19 @@
+/* The table of model families. A row and small functions over the blocks (blocks.h) are all
+ * that a family is. */
+#ifndef MODEL_FAMILIES_H
+#define MODEL_FAMILIES_H
+
+#include "model/program.h"
+
+struct family {
+    const char *name; /* general.architecture */
+    /* Reads keys that only this family has or reads in its own way; NULL: none. */
+    bool (*read)(struct hparams *hp, struct err *err);
+    /* Adds the ops of one layer, from x to x. */
+    void (*layer)(struct builder *b, uint32_t layer, struct ref x);
+};
+
+/* The family a file names; ERR_USER with the name and all known ones if there is none. */
+const struct family *family_find(const struct gguf *g, struct err *err);
+
+#endif

@@ -1,0 +1,255 @@
+/* Keys to numbers, each checked once, here. */
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/printable.h"
+
+enum { KEY_CAP = 192 };
+
+static const char *full_key(const struct hparams *hp, const char *key, char out[KEY_CAP])
+{
+    snprintf(out, KEY_CAP, "%s.%s", hp->arch, key);
+    return out;
+}
+
+static bool missing(const struct hparams *hp, const char *key, struct err *err)
+{
+    return err_set(err, ERR_FORMAT, "%s: key %s.%s is missing", gguf_path(hp->g), hp->arch,
+                   key);
+}
+
+/* What stands at the key, for messages. */
+static const char *found_text(const struct gguf_kv *kv, char out[64])
+{
+    if (kv->is_array)
+        snprintf(out, 64, "an array of %zu %s", kv->n, gguf_type_name(kv->type));
+    else if (gguf_is_int(kv->type))
+        snprintf(out, 64, "%lld", (long long)gguf_item_int(kv, 0));
+    else if (kv->type == GGUF_F32 || kv->type == GGUF_F64)
+        snprintf(out, 64, "%g", gguf_item_float(kv, 0));
+    else
+        snprintf(out, 64, "a %s", gguf_type_name(kv->type));
+    return out;
+}
+
+static bool item_u32(const struct hparams *hp, const char *key, const struct gguf_kv *kv,
+                     size_t item, uint32_t lo, uint32_t hi, uint32_t *value, struct err *err)
+{
+    if (gguf_is_int(kv->type)) {
+        int64_t v = gguf_item_int(kv, item);
+        if (v >= lo && v <= hi) {
+            *value = (uint32_t)v;
+            return true;
+        }
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s.%s should be between %u and %u, but is %lld",
+                       gguf_path(hp->g), hp->arch, key, lo, hi, (long long)v);
+    }
+    char found[64];
+    return err_set(err, ERR_FORMAT, "%s: key %s.%s should be an integer, but is %s",
+                   gguf_path(hp->g), hp->arch, key, found_text(kv, found));
+}
+
+bool hparams_u32(const struct hparams *hp, const char *key, uint32_t lo, uint32_t hi,
+                 bool required, uint32_t *value, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv) return required ? missing(hp, key, err) : true;
+    if (kv->is_array)
+        return err_set(err, ERR_FORMAT, "%s: key %s should be an integer, but is %s",
+                       gguf_path(hp->g), name, found_text(kv, found));
+    return item_u32(hp, key, kv, 0, lo, hi, value, err);
+}
+
+bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
+                       uint32_t hi, bool required, uint32_t *value, struct err *err)
+{
+    char name[KEY_CAP];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv) return required ? missing(hp, key, err) : true;
+    if (kv->is_array && kv->n != hp->n_layer)
+        return err_set(err, ERR_FORMAT, "%s: key %s has %zu items, but there are %u layers",
+                       gguf_path(hp->g), name, kv->n, hp->n_layer);
+    return item_u32(hp, key, kv, kv->is_array ? layer : 0, lo, hi, value, err);
+}
+
+bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi, bool required,
+                 double *value, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv) return required ? missing(hp, key, err) : true;
+    double v;
+    if (!gguf_f64(hp->g, name, &v))
+        return err_set(err, ERR_FORMAT, "%s: key %s should be a number, but is %s",
+                       gguf_path(hp->g), name, found_text(kv, found));
+    if (!(v >= lo && v <= hi))
+        return err_set(err, ERR_FORMAT, "%s: key %s should be between %g and %g, but is %g",
+                       gguf_path(hp->g), name, lo, hi, v);
+    *value = v;
+    return true;
+}
+
+static bool read_scaling_type(struct hparams *hp, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, "rope.scaling.type", name));
+    hp->scaling = SCALING_LINEAR;
+    if (!kv) return true;
+    struct gguf_str s;
+    if (!gguf_string(hp->g, name, &s))
+        return err_set(err, ERR_FORMAT, "%s: key %s should be a string, but is %s",
+                       gguf_path(hp->g), name, found_text(kv, found));
+    /* llama3 and longrope bring their factors as tensors. */
+    static const struct {
+        const char *name;
+        enum rope_scaling scaling;
+    } known[] = {
+        {"none", SCALING_NONE},     {"linear", SCALING_LINEAR},   {"yarn", SCALING_YARN},
+        {"llama3", SCALING_LINEAR}, {"longrope", SCALING_LINEAR},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (s.len != strlen(known[i].name) || memcmp(s.data, known[i].name, s.len) != 0)
+            continue;
+        hp->scaling = known[i].scaling;
+        return true;
+    }
+    return err_set(err, ERR_FORMAT,
+                   "%s: key %s should be none, linear, yarn, llama3 or longrope, but is \"%s\"",
+                   gguf_path(hp->g), name, printable(found, sizeof found, s.data, s.len));
+}
+
+static bool read_rope(struct hparams *hp, struct err *err)
+{
+    hp->n_rot = hp->head_dim_k;
+    hp->rope_base = 10000.0;
+    hp->scaling_factor = 0.0;
+    hp->attn_factor = 1.0;
+    hp->n_ctx_orig = hp->n_ctx_train;
+    hp->yarn_beta_fast = 32.0;
+    hp->yarn_beta_slow = 1.0;
+    hp->yarn_ext_factor = 1.0;
+    hp->yarn_log_multiplier = 0.0;
+    if (!hparams_u32(hp, "rope.dimension_count", 2, hp->head_dim_k, false, &hp->n_rot, err) ||
+        !hparams_f64(hp, "rope.freq_base", 1.0009765625, 1e15, false, &hp->rope_base, err) ||
+        !read_scaling_type(hp, err) ||
+        !hparams_f64(hp, "rope.scale_linear", 0, 1e6, false, &hp->scaling_factor, err) ||
+        !hparams_f64(hp, "rope.scaling.factor", 0, 1e6, false, &hp->scaling_factor, err) ||
+        !hparams_f64(hp, "rope.scaling.attn_factor", 1e-3, 1e3, false, &hp->attn_factor, err) ||
+        !hparams_u32(hp, "rope.scaling.original_context_length", 1, MAX_CONTEXT, false,
+                     &hp->n_ctx_orig, err) ||
+        !hparams_f64(hp, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, false, &hp->yarn_beta_fast,
+                     err) ||
+        !hparams_f64(hp, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, false, &hp->yarn_beta_slow,
+                     err) ||
+        !hparams_f64(hp, "rope.scaling.yarn_ext_factor", 0, 1, false, &hp->yarn_ext_factor,
+                     err) ||
+        !hparams_f64(hp, "rope.scaling.yarn_log_multiplier", 0, 1e3, false,
+                     &hp->yarn_log_multiplier, err))
+        return false;
+    if (hp->n_rot % 2)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s.rope.dimension_count should be even, but is %u",
+                       gguf_path(hp->g), hp->arch, hp->n_rot);
+    /* A factor of 0 means that there is none; one below 2^-20 would be no factor at all. */
+    if (hp->scaling == SCALING_NONE || hp->scaling_factor < 0x1p-20) hp->scaling_factor = 1.0;
+    return true;
+}
+
+static bool read_layers(struct hparams *hp, struct err *err)
+{
+    hp->layers = mem_zalloc(hp->n_layer, sizeof *hp->layers);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        l->rope = true;
+        if (!hparams_layer_u32(hp, "attention.head_count", i, 1, MAX_HEADS, true, &l->n_head,
+                               err))
+            return false;
+        l->n_head_kv = l->n_head;
+        if (!hparams_layer_u32(hp, "attention.head_count_kv", i, 0, MAX_HEADS, false,
+                               &l->n_head_kv, err) ||
+            !hparams_layer_u32(hp, "feed_forward_length", i, 0, MAX_WIDTH, false, &l->n_ff,
+                               err))
+            return false;
+        l->n_ff_exp = l->n_ff;
+        if (!hparams_layer_u32(hp, "expert_feed_forward_length", i, 0, MAX_WIDTH, false,
+                               &l->n_ff_exp, err))
+            return false;
+    }
+    return true;
+}
+
+static bool read_heads(struct hparams *hp, struct err *err)
+{
+    const uint32_t n_head = hp->layers[0].n_head;
+    hp->head_dim_k = hp->n_embd / n_head;
+    if (!hparams_u32(hp, "attention.key_length", 2, MAX_HEAD_DIM, false, &hp->head_dim_k, err))
+        return false;
+    hp->head_dim_v = hp->head_dim_k;
+    if (!hparams_u32(hp, "attention.value_length", 2, MAX_HEAD_DIM, false, &hp->head_dim_v,
+                     err))
+        return false;
+    if (hp->head_dim_k < 2 || hp->head_dim_k > MAX_HEAD_DIM)
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: %u values per row and %u heads give a head size of %u; it should be "
+            "between 2 and %d",
+            gguf_path(hp->g), hp->n_embd, n_head, hp->head_dim_k, MAX_HEAD_DIM);
+    hp->attn_scale = (float)(1.0 / sqrt((double)hp->head_dim_k));
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const struct layer_hparams *l = &hp->layers[i];
+        if (l->n_head_kv && l->n_head % l->n_head_kv)
+            return err_set(err, ERR_FORMAT,
+                           "%s: layer %u has %u heads, which is no multiple of its %u KV heads",
+                           gguf_path(hp->g), i, l->n_head, l->n_head_kv);
+    }
+    return true;
+}
+
+static bool read_experts(struct hparams *hp, struct err *err)
+{
+    if (!hparams_u32(hp, "expert_count", 0, MAX_EXPERTS, false, &hp->n_expert, err))
+        return false;
+    double scale = 1.0;
+    if (!hparams_f64(hp, "expert_weights_scale", 0, 1e6, false, &scale, err)) return false;
+    hp->expert_scale = scale < 0x1p-20 ? 1.0f : (float)scale;
+    if (hp->n_expert == 0) return true;
+    return hparams_u32(hp, "expert_used_count", 1, hp->n_expert, true, &hp->n_expert_used, err);
+}
+
+static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
+{
+    double eps = 0;
+    if (!hparams_u32(hp, "block_count", 1, MAX_LAYERS, true, &hp->n_layer, err) ||
+        !hparams_u32(hp, "embedding_length", 1, MAX_WIDTH, true, &hp->n_embd, err) ||
+        !hparams_u32(hp, "context_length", 1, MAX_CONTEXT, true, &hp->n_ctx_train, err) ||
+        !hparams_f64(hp, "attention.layer_norm_rms_epsilon", 1e-12, 1, true, &eps, err))
+        return false;
+    hp->norm_eps = (float)eps;
+    hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;
+    return read_layers(hp, err) && read_heads(hp, err) && read_experts(hp, err) &&
+           read_rope(hp, err);
+}
+
+bool hparams_read(struct hparams *hp, const struct gguf *g, const char *arch, uint32_t n_ctx,
+                  struct err *err)
+{
+    memset(hp, 0, sizeof *hp);
+    hp->g = g;
+    hp->arch = arch;
+    if (read_all(hp, n_ctx, err)) return true;
+    hparams_free(hp);
+    return false;
+}
+
+void hparams_free(struct hparams *hp)
+{
+    free(hp->layers);
+    hp->layers = NULL;
+}

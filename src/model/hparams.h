@@ -1,0 +1,68 @@
+/* Hyperparameters: the keys of a GGUF file as checked numbers.
+ *
+ * hparams_read takes what every family shares; a family's own read function (families.c) adds
+ * the rest through the same checked getters. After that every number is in a range in which no
+ * product overflows and nothing divides by zero. Pure; owned by whoever builds a program. */
+#ifndef MODEL_HPARAMS_H
+#define MODEL_HPARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/ops.h"
+#include "base/err.h"
+#include "gguf/gguf.h"
+
+enum { MAX_LAYERS = 1024, MAX_EXPERTS = 4096, MAX_HEADS = 8192, MAX_HEAD_DIM = 8192 };
+enum { MAX_CONTEXT = 1 << 27 };
+enum { MAX_WIDTH = 1 << 24 }; /* of a row: embedding, feed-forward, all heads together */
+
+struct layer_hparams {
+    uint32_t n_head, n_head_kv;
+    uint32_t n_ff;     /* of the dense feed-forward */
+    uint32_t n_ff_exp; /* of one expert */
+    bool rope;         /* whether Q and K are rotated */
+};
+
+enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
+
+struct hparams {
+    const struct gguf *g;
+    const char *arch; /* general.architecture, the prefix of the keys; static */
+    uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
+    uint32_t head_dim_k, head_dim_v;
+    uint32_t n_expert, n_expert_used; /* 0: dense */
+    float expert_scale;               /* of the routed weights; 1: none */
+    float norm_eps;
+    float attn_scale; /* of the scores; default 1/sqrt(head_dim_k) */
+    double
+        temp_log_scale; /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
+
+    uint32_t n_rot;
+    double rope_base;
+    enum rope_scaling scaling;
+    double scaling_factor; /* at least a positive number; 1: none */
+    double attn_factor;    /* multiplies cos and sin */
+    uint32_t n_ctx_orig;   /* context before scaling; default n_ctx_train */
+    double yarn_beta_fast, yarn_beta_slow, yarn_ext_factor, yarn_log_multiplier;
+
+    struct layer_hparams *layers; /* [n_layer], owned */
+};
+
+/* Reads what all families share. g is borrowed; n_ctx as in model_params. On failure nothing is
+ * owned. n_vocab is left to whoever finds the embedding. */
+bool hparams_read(struct hparams *hp, const struct gguf *g, const char *arch, uint32_t n_ctx,
+                  struct err *err);
+void hparams_free(struct hparams *hp);
+
+/* The value of "<arch>.<key>" within lo..hi. An absent key leaves *value as it is, or is an
+ * error if required. Wrong type or range: an error naming key, range and value. */
+bool hparams_u32(const struct hparams *hp, const char *key, uint32_t lo, uint32_t hi,
+                 bool required, uint32_t *value, struct err *err);
+bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi, bool required,
+                 double *value, struct err *err);
+/* The same for a key that is one number or an array of n_layer; layer's entry. */
+bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
+                       uint32_t hi, bool required, uint32_t *value, struct err *err);
+
+#endif

@@ -1,0 +1,214 @@
+/* Opening a model: check everything, then bind everything. */
+#include "model/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/families.h"
+
+struct model {
+    const struct family *family;
+    struct hparams hp;
+    struct program program;
+    uint64_t token_bytes;
+};
+
+/* The whole network: embedding, layers, head. */
+static void build_network(struct builder *b, const struct family *family)
+{
+    const struct hparams *hp = b->hp;
+    struct ref x = build_rows(b, "x", hp->n_embd);
+    build_embed(b, weights_table(b->ws, "token_embd.weight", hp->n_vocab, hp->n_embd), 1, x);
+    for (uint32_t i = 0; i < hp->n_layer && !b->ws->failed; i++) {
+        b->layer = (int)i;
+        family->layer(b, i, x);
+    }
+    b->layer = -1;
+    if (!b->head_rows) build_head_rows(b);
+    struct ref h = build_rows(b, "h", hp->n_embd);
+    struct ref logits = build_rows(b, "logits", hp->n_vocab);
+    build_norm(b, x, weights_vector(b->ws, "output_norm.weight", hp->n_embd), 0, h);
+    const bool tied = !weights_has(b->ws, "output.weight");
+    const struct linear head = {
+        .w = weights_matrix(b->ws, tied ? "token_embd.weight" : "output.weight", hp->n_vocab,
+                            hp->n_embd),
+        .bias = weights_vector_if(b->ws, "output.bias", hp->n_vocab),
+        .out = logits,
+    };
+    build_matmul(b, h, &head, 1);
+    build_logits(b, logits, 1, 0);
+    weights_all_used(b->ws, hp->n_layer, family->name);
+}
+
+static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
+                        const struct model_params *params, struct err *err)
+{
+    if (params->kv_type != KV_F32 && params->kv_type != KV_F16)
+        return err_set(err, ERR_USER, "this KV type is not supported; use f32 or f16");
+    if (params->n_ctx > MAX_CONTEXT)
+        return err_set(err, ERR_USER, "a context of %u tokens is too large; the limit is %d",
+                       params->n_ctx, MAX_CONTEXT);
+    if (!hparams_read(hp, g, family->name, params->n_ctx, err)) return false;
+    const struct gguf_tensor *embd = gguf_tensor_find(g, "token_embd.weight");
+    if (!embd)
+        err_set(err, ERR_FORMAT,
+                "%s: tensor token_embd.weight: expected [%u, vocabulary], but it "
+                "is missing",
+                gguf_path(g), hp->n_embd);
+    else if (embd->ne[1] < 1 || embd->ne[1] > MAX_WIDTH)
+        err_set(err, ERR_FORMAT,
+                "%s: tensor token_embd.weight: expected at most %d rows, found %zu",
+                gguf_path(g), MAX_WIDTH, embd->ne[1]);
+    else {
+        hp->n_vocab = (uint32_t)embd->ne[1];
+        if (!family->read || family->read(hp, err)) return true;
+    }
+    hparams_free(hp);
+    return false;
+}
+
+/* Builds the program with the given weights, which tell whether anything is bound. */
+static bool build(struct program *p, const struct hparams *hp, const struct family *family,
+                  enum kv_type kv_type, struct weights *ws)
+{
+    struct builder b;
+    build_init(&b, hp, ws, kv_type);
+    build_network(&b, family);
+    if (ws->failed) {
+        build_free(&b);
+        return false;
+    }
+    build_finish(&b, p);
+    struct err bug;
+    if (!program_check(p, &bug)) {
+        weights_fail(ws, ERR_FORMAT, "family %s: %s", family->name, bug.msg);
+        program_free(p);
+        return false;
+    }
+    return true;
+}
+
+struct model *model_open(const struct gguf *g, struct backend *be,
+                         const struct model_params *params,
+                         const struct model_progress *progress, const atomic_bool *cancel,
+                         struct err *err)
+{
+    assert(be);
+    const struct family *family = family_find(g, err);
+    if (!family) return NULL;
+    struct model *m = mem_zalloc(1, sizeof *m);
+    m->family = family;
+    if (!read_params(&m->hp, family, g, params, err)) {
+        free(m);
+        return NULL;
+    }
+    /* Once without a backend: errors come before the first byte is loaded, and the total is
+     * known. */
+    struct weights ws;
+    weights_init(&ws, g, NULL, err);
+    bool ok = build(&m->program, &m->hp, family, params->kv_type, &ws);
+    const uint64_t total = ws.file_bytes;
+    weights_free(&ws);
+    if (ok) {
+        program_free(&m->program);
+        weights_init(&ws, g, be, err);
+        ws.cancel = cancel;
+        if (progress) {
+            ws.report = progress->report;
+            ws.user = progress->user;
+        }
+        ws.total_bytes = total;
+        ok = build(&m->program, &m->hp, family, params->kv_type, &ws);
+        m->token_bytes = ws.token_bytes;
+        weights_free(&ws);
+    }
+    if (ok) return m;
+    hparams_free(&m->hp);
+    free(m);
+    return NULL;
+}
+
+void model_close(struct model *m)
+{
+    if (!m) return;
+    program_free(&m->program);
+    hparams_free(&m->hp);
+    free(m);
+}
+
+bool model_estimate(const struct gguf *g, const struct backend *be,
+                    const struct model_params *params, uint32_t max_rows,
+                    struct model_sizes *out, struct err *err)
+{
+    const struct family *family = family_find(g, err);
+    struct hparams hp;
+    if (!family || !read_params(&hp, family, g, params, err)) return false;
+    struct weights ws;
+    struct program p;
+    weights_init(&ws, g, NULL, err);
+    ws.count_be = be;
+    const bool ok = build(&p, &hp, family, params->kv_type, &ws);
+    if (ok) {
+        *out = (struct model_sizes){
+            .weights_bytes = ws.bound_bytes,
+            .kv_bytes_per_token = p.page_bytes / PAGE_LEN,
+            .scratch_bytes = be ? exec_bytes(be, &p, max_rows) : 0,
+        };
+        program_free(&p);
+    }
+    weights_free(&ws);
+    hparams_free(&hp);
+    return ok;
+}
+
+const struct program *model_program(const struct model *m)
+{
+    return &m->program;
+}
+
+const char *model_family(const struct model *m)
+{
+    return m->family->name;
+}
+
+uint32_t model_n_vocab(const struct model *m)
+{
+    return m->hp.n_vocab;
+}
+
+uint32_t model_n_layer(const struct model *m)
+{
+    return m->hp.n_layer;
+}
+
+uint32_t model_n_ctx_train(const struct model *m)
+{
+    return m->hp.n_ctx_train;
+}
+
+uint32_t model_n_ctx(const struct model *m)
+{
+    return m->hp.n_ctx;
+}
+
+uint64_t model_token_bytes(const struct model *m)
+{
+    return m->token_bytes;
+}
+
+uint64_t model_kv_read_bytes(const struct model *m, uint32_t pos)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->program.n_ops; i++) {
+        const struct op *op = &m->program.ops[i];
+        if (op->kind != OP_ATTEND) continue;
+        const struct kv_layer *kv = &m->program.kv[op->attend.kv];
+        uint64_t keys = (uint64_t)pos + 1;
+        if (op->attend.window && keys > op->attend.window) keys = op->attend.window;
+        bytes += keys * kv->n_heads * (kv->head_dim_k + kv->head_dim_v) *
+                 (kv->type == KV_F32 ? 4 : 2);
+    }
+    return bytes;
+}

@@ -1,0 +1,71 @@
+/* A model: hyperparameters, bound weights and the program that computes its logits.
+ *
+ * Immutable after model_open, so any thread may read it. It is owned by the engine; its weights
+ * belong to the backend that bound them and its names borrow from the GGUF, so close the model
+ * first, then the backend, then the file. It runs nothing itself (backend.h does) and knows no
+ * conversation, tokenizer or device. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/ops.h"
+#include "base/err.h"
+#include "gguf/gguf.h"
+
+struct model;
+
+struct model_params {
+    enum kv_type kv_type; /* KV_F32 or KV_F16 */
+    uint32_t n_ctx;       /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
+};
+
+/* Called on the opening thread while weights are bound. */
+struct model_progress {
+    void (*report)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    void *user;
+};
+
+/* What a model takes, known before anything is loaded. */
+struct model_sizes {
+    uint64_t weights_bytes; /* of memory, once bound; the mapped file where read in place */
+    uint64_t kv_bytes_per_token; /* of all layers */
+    uint64_t scratch_bytes;      /* of an exec for steps of max_rows */
+};
+
+/* Checks the whole file against its family (keys, tensors, types, shapes), then binds the
+ * weights to be. progress and cancel may be NULL; cancel is polled between tensors. NULL with
+ * err: an unknown family (ERR_USER), keys or tensors that are missing or odd (ERR_FORMAT, each
+ * named), no memory, ERR_CANCELLED. Weights bound until then go with the backend. */
+struct model *model_open(const struct gguf *g, struct backend *be,
+                         const struct model_params *params,
+                         const struct model_progress *progress, const atomic_bool *cancel,
+                         struct err *err);
+void model_close(struct model *m); /* NULL is fine */
+
+/* Makes all checks of model_open and states the sizes, but binds nothing. be may be NULL: then
+ * weights are counted as they lie in the file and scratch as 0. */
+bool model_estimate(const struct gguf *g, const struct backend *be,
+                    const struct model_params *params, uint32_t max_rows,
+                    struct model_sizes *out, struct err *err);
+
+const struct program *model_program(const struct model *m);
+const char *model_family(const struct model *m); /* "qwen3"; static */
+uint32_t model_n_vocab(const struct model *m);
+uint32_t model_n_layer(const struct model *m);
+uint32_t model_n_ctx_train(const struct model *m); /* context_length of the file */
+uint32_t model_n_ctx(const struct model *m);       /* params.n_ctx, or the file's if 0 */
+/* File bytes of the weights that one decoded token reads, each counted once; of experts, those
+ * used. */
+uint64_t model_token_bytes(const struct model *m);
+/* Bytes of K and V that a token at position pos reads. */
+uint64_t model_kv_read_bytes(const struct model *m, uint32_t pos);
+
+/* The i-th family that hearth runs ("llama"), NULL past the last; static. */
+const char *model_family_at(size_t i);
+
+#endif

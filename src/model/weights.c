@@ -1,0 +1,277 @@
+/* From a tensor's name to a bound weight. */
+#include "model/weights.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/impl.h"
+#include "base/mem.h"
+#include "base/printable.h"
+
+void weights_init(struct weights *ws, const struct gguf *g, struct backend *be, struct err *err)
+{
+    memset(ws, 0, sizeof *ws);
+    ws->g = g;
+    ws->be = be;
+    ws->count_be = be;
+    ws->err = err;
+    ws->used = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->used);
+    ws->of_tensor = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->of_tensor);
+}
+
+void weights_free(struct weights *ws)
+{
+    for (size_t i = 0; i < ws->n_stand_ins; i++)
+        free(ws->stand_ins[i]);
+    free(ws->stand_ins);
+    free(ws->used);
+    free(ws->of_tensor);
+    memset(ws, 0, sizeof *ws);
+}
+
+bool weights_fail(struct weights *ws, enum err_code code, const char *fmt, ...)
+{
+    if (ws->failed) return false;
+    ws->failed = true;
+    char msg[sizeof ws->err->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    return err_set(ws->err, code, "%s: %s", gguf_path(ws->g), msg);
+}
+
+bool weights_has(const struct weights *ws, const char *name)
+{
+    return gguf_tensor_find(ws->g, name) != NULL;
+}
+
+size_t weights_dim(const struct weights *ws, const char *name, unsigned i)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    assert(i < 4);
+    return t ? t->ne[i] : 0;
+}
+
+/* "[256, 512]", trailing ones left out as far as n_dims allows. */
+static const char *shape_text(const size_t ne[4], uint32_t n_dims, char out[96])
+{
+    size_t at = 0;
+    at += (size_t)snprintf(out, 96, "[");
+    for (uint32_t i = 0; i < n_dims && i < 4; i++)
+        at += (size_t)snprintf(out + at, 96 - at, i ? ", %zu" : "%zu", ne[i]);
+    snprintf(out + at, 96 - at, "]");
+    return out;
+}
+
+/* The tensor, if it is there with the wanted shape. */
+static const struct gguf_tensor *fetch(struct weights *ws, const char *name, size_t ne0,
+                                       size_t ne1, size_t ne2)
+{
+    if (ws->failed) return NULL;
+    const size_t want[4] = {ne0, ne1, ne2, 1};
+    uint32_t n_dims = ne2 > 1 ? 3 : ne1 > 1 ? 2 : 1;
+    char expected[96], found[96];
+    shape_text(want, n_dims, expected);
+    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    if (!t) {
+        weights_fail(ws, ERR_FORMAT, "tensor %s: expected %s, but it is missing", name,
+                     expected);
+        return NULL;
+    }
+    if (memcmp(t->ne, want, sizeof want) != 0) {
+        weights_fail(ws, ERR_FORMAT, "tensor %s: expected %s, found %s", name, expected,
+                     shape_text(t->ne, t->n_dims, found));
+        return NULL;
+    }
+    return t;
+}
+
+static bool cancelled(struct weights *ws)
+{
+    if (ws->cancel && atomic_load_explicit(ws->cancel, memory_order_relaxed))
+        weights_fail(ws, ERR_CANCELLED, "loading was cancelled");
+    return ws->failed;
+}
+
+static size_t tensor_index(const struct weights *ws, const struct gguf_tensor *t)
+{
+    return (size_t)(t - gguf_tensor_at(ws->g, 0));
+}
+
+/* The tensor counts as bound, as w; without a backend w is NULL and a stand-in takes its place.
+ */
+static const struct weight *enter(struct weights *ws, const struct gguf_tensor *t,
+                                  const struct weight *w, struct weight shape)
+{
+    if (!w) {
+        struct weight *stand_in = mem_alloc(sizeof *stand_in);
+        *stand_in = shape;
+        MEM_GROW(ws->stand_ins, ws->n_stand_ins, ws->cap_stand_ins);
+        ws->stand_ins[ws->n_stand_ins++] = stand_in;
+        w = stand_in;
+    }
+    ws->of_tensor[tensor_index(ws, t)] = w;
+    ws->used[tensor_index(ws, t)] = true;
+    ws->file_bytes += t->n_bytes;
+    if (ws->report) ws->report(ws->user, ws->file_bytes, ws->total_bytes);
+    return w;
+}
+
+static const struct weight *not_bound(struct weights *ws, const struct gguf_tensor *t)
+{
+    ws->failed = true;
+    err_prefix(ws->err, "%s: tensor %s", gguf_path(ws->g), t->name);
+    return NULL;
+}
+
+/* Bytes of memory; what the backend does not copy is read in the mapped file. */
+static size_t memory_bytes(const struct weights *ws, const struct gguf_tensor *t,
+                           const struct weight *shape)
+{
+    size_t copied = 0;
+    if (ws->count_be)
+        copied = backend_matrix_bytes(ws->count_be, shape->type, shape->n_mats, shape->n_rows,
+                                      shape->n_cols);
+    return copied ? copied : t->n_bytes;
+}
+
+/* token_share of token_of: the part of the tensor that one token reads. */
+static const struct weight *matrix(struct weights *ws, const char *name, struct weight shape,
+                                   size_t token_share, size_t token_of)
+{
+    const struct gguf_tensor *t = fetch(ws, name, shape.n_cols, shape.n_rows, shape.n_mats);
+    if (!t || cancelled(ws)) return NULL;
+    const size_t share = t->n_bytes / token_of * token_share;
+    const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
+    if (w) {
+        /* A tied head: the row that embeds is part of what the head reads. */
+        if (share == t->n_bytes) ws->token_bytes += share - t->n_bytes / shape.n_rows;
+        return w;
+    }
+    shape.type = t->type;
+    ws->token_bytes += share;
+    ws->bound_bytes += memory_bytes(ws, t, &shape);
+    if (ws->be) {
+        w = backend_matrix(ws->be, t->type, shape.n_mats, shape.n_rows, shape.n_cols, t->data,
+                           ws->err);
+        if (!w) return not_bound(ws, t);
+    }
+    return enter(ws, t, w, shape);
+}
+
+const struct weight *weights_matrix(struct weights *ws, const char *name, size_t n_rows,
+                                    size_t n_cols)
+{
+    return matrix(ws, name, (struct weight){.n_mats = 1, .n_rows = n_rows, .n_cols = n_cols}, 1,
+                  1);
+}
+
+const struct weight *weights_table(struct weights *ws, const char *name, size_t n_rows,
+                                   size_t n_cols)
+{
+    return matrix(ws, name, (struct weight){.n_mats = 1, .n_rows = n_rows, .n_cols = n_cols}, 1,
+                  n_rows);
+}
+
+const struct weight *weights_experts(struct weights *ws, const char *name, size_t n_experts,
+                                     size_t n_used, size_t n_rows, size_t n_cols)
+{
+    return matrix(ws, name,
+                  (struct weight){.n_mats = n_experts, .n_rows = n_rows, .n_cols = n_cols},
+                  n_used, n_experts);
+}
+
+/* A tensor that must hold plain floats. */
+static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n)
+{
+    const struct gguf_tensor *t = fetch(ws, name, n, 1, 1);
+    if (!t) return NULL;
+    if (t->type == QTYPE_F32) return t;
+    weights_fail(ws, ERR_FORMAT, "tensor %s: expected type F32, found %s", name,
+                 qtype_info(t->type)->name);
+    return NULL;
+}
+
+bool weights_values(struct weights *ws, const char *name, size_t n, float *out)
+{
+    const struct gguf_tensor *t = fetch_f32(ws, name, n);
+    if (!t) return false;
+    memcpy(out, t->data, n * sizeof *out);
+    ws->used[tensor_index(ws, t)] = true;
+    return true;
+}
+
+const struct weight *weights_vector(struct weights *ws, const char *name, size_t n)
+{
+    const struct gguf_tensor *t = fetch_f32(ws, name, n);
+    if (!t || cancelled(ws)) return NULL;
+    const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
+    if (w) return w;
+    ws->token_bytes += t->n_bytes;
+    ws->bound_bytes += t->n_bytes;
+    if (ws->be) {
+        /* The file promises no alignment. */
+        float *values = mem_alloc(t->n_bytes);
+        memcpy(values, t->data, t->n_bytes);
+        w = backend_vector(ws->be, values, n, ws->err);
+        free(values);
+        if (!w) return not_bound(ws, t);
+    }
+    return enter(ws, t, w, (struct weight){QTYPE_F32, 1, 1, n});
+}
+
+const struct weight *weights_vector_if(struct weights *ws, const char *name, size_t n)
+{
+    return weights_has(ws, name) ? weights_vector(ws, name, n) : NULL;
+}
+
+bool weight_quantised(const struct weight *w)
+{
+    return w && qtype_info(w->type)->block_len > 1;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), m = strlen(tail);
+    return n >= m && strcmp(s + n - m, tail) == 0;
+}
+
+static bool changes_result(const char *name, uint32_t n_layer)
+{
+    if (strncmp(name, "blk.", 4) == 0) {
+        char *end;
+        unsigned long layer = strtoul(name + 4, &end, 10);
+        /* Old converters left the rotation's frequencies, which follow from the keys. */
+        return *end == '.' && layer < n_layer && !ends_with(name, "rot_embd.weight") &&
+               !ends_with(name, "rotary_emb.inv_freq");
+    }
+    static const char *const outside[] = {
+        "token_embd.bias",      "token_embd_norm.weight",
+        "token_embd_norm.bias", "position_embd.weight",
+        "token_types.weight",   "output_norm.bias",
+        "output.bias",          "output.scale",
+        "rope_freqs.weight",    "per_layer_token_embd.weight",
+    };
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        if (strcmp(name, outside[i]) == 0) return true;
+    return false;
+}
+
+bool weights_all_used(struct weights *ws, uint32_t n_layer, const char *family)
+{
+    if (ws->failed) return false;
+    for (size_t i = 0; i < gguf_n_tensors(ws->g); i++) {
+        const char *name = gguf_tensor_at(ws->g, i)->name;
+        if (ws->used[i] || !changes_result(name, n_layer)) continue;
+        char shown[160];
+        return weights_fail(
+            ws, ERR_FORMAT,
+            "tensor %s: hearth's %s has no such tensor, and leaving it out would "
+            "change the answers",
+            printable(shown, sizeof shown, name, strlen(name)), family);
+    }
+    return true;
+}
