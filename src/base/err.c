@@ -3,17 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
-bool err_set(struct err *err, enum err_code code, const char *fmt, ...)
+void err_write(struct err *err, enum err_code code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     err->code = code;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    return false;
 }
 
-bool err_prefix(struct err *err, const char *fmt, ...)
+void err_write_prefix(struct err *err, const char *fmt, ...)
 {
     char old[sizeof err->msg];
     memcpy(old, err->msg, sizeof old);
@@ -25,5 +24,4 @@ bool err_prefix(struct err *err, const char *fmt, ...)
     if (n >= 0 && (size_t)n < sizeof err->msg)
         snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %.*s", (int)sizeof err->msg - n,
                  old);
-    return false;
 }

@@ -25,11 +25,21 @@ struct err {
     char msg[1024]; /* one line, no trailing newline; cut at the end if longer */
 };
 
-/* Sets code and message; always returns false, so that `return err_set(...)` reads well. */
-bool err_set(struct err *err, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Sets code and message; always false, so that `return err_set(...)` reads well. (A macro, so
+ * that compilers and analysers see the false at every call.) */
+#define err_set(...) (err_write(__VA_ARGS__), err_false())
 
-/* Puts "prefix: " before the message already there; returns false. */
-bool err_prefix(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Puts "prefix: " before the message already there; always false. */
+#define err_prefix(...) (err_write_prefix(__VA_ARGS__), err_false())
+
+void err_write(struct err *err, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void err_write_prefix(struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline bool err_false(void)
+{
+    return false;
+}
 
 #endif
