@@ -1,17 +1,119 @@
+/* hearth: arguments, then what they ask for: an answer about itself, a subcommand, or a chat in
+ * the face that fits. */
+#include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "app/inspect.h"
+#include "app/command_line.h"
+#include "app/completion.h"
+#include "app/faces.h"
+#include "app/model_choice.h"
+#include "app/subcommands.h"
+#include "base/printable.h"
+
+static int print_help(void)
+{
+    struct buf out = {0};
+    buf_puts(&out, "hearth - chat with a local language model in the terminal\n\n"
+                   "usage: hearth [-m MODEL.gguf] [options]\n"
+                   "       hearth -p PROMPT [-f FILE]...   or   command | hearth -p PROMPT\n"
+                   "       hearth SUBCOMMAND [arguments]\n\n");
+    options_help(&out);
+    buf_puts(&out, "\n");
+    subcommands_help(&out);
+    buf_puts(&out, "\nEvery option can also stand in ~/.config/hearth/hearth.ini or in the "
+                   "environment\n(--top-k: HEARTH_TOP_K). In the chat, /help lists the "
+                   "commands.\nSee also hearth(1) and hearth.ini(5).\n");
+    return print_text(&out);
+}
+
+static int print_version(void)
+{
+    struct buf out = {0};
+    buf_printf(&out, "hearth %s\n", HEARTH_VERSION);
+    return print_text(&out);
+}
+
+static int print_devices(void)
+{
+    struct buf out = {0};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    buf_printf(&out, "cpu  %s, %ld %s\n", __builtin_cpu_supports("avx2") ? "AVX2" : "scalar",
+               cores, cores == 1 ? "core" : "cores");
+    return print_text(&out);
+}
+
+/* An argument that is no option: say what it may have been meant to be. */
+static int unexpected(const char *arg)
+{
+    char shown[80];
+    printable(shown, sizeof shown, arg, strlen(arg));
+    size_t n = strlen(arg);
+    if (n > 5 && strcmp(arg + n - 5, ".gguf") == 0)
+        return usage_error(NULL, "%s: unexpected argument; a model is named with -m", shown);
+    for (size_t i = 0; subcommand_at(i); i++)
+        if (strcmp(subcommand_at(i)->name, arg) == 0)
+            return usage_error(NULL, "%s: a subcommand comes before all options", shown);
+    const char *nearest = subcommand_nearest(arg);
+    if (nearest)
+        return usage_error(NULL, "%s: unexpected argument, did you mean hearth %s?", shown,
+                           nearest);
+    return usage_error(NULL, "%s: unexpected argument; a prompt is given with -p", shown);
+}
+
+/* What asks for an answer instead of a chat and needs no configuration. */
+static bool answer_at_once(const struct options *o, int *status)
+{
+    if (o->help) {
+        *status = print_help();
+    } else if (o->version) {
+        *status = print_version();
+    } else if (o->completion) {
+        struct buf out = {0};
+        completion_bash(&out);
+        *status = print_text(&out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int run(struct options *o, int argc, char **argv)
+{
+    struct option_args args = {0};
+    struct err err;
+    if (!options_parse_args(o, argc, argv, &args, &err))
+        return usage_error(NULL, "%s", err.msg);
+    int status;
+    bool done = answer_at_once(o, &status);
+    if (!done && args.n_rest > 0) {
+        status = unexpected(args.rest[0]);
+        done = true;
+    }
+    free(args.rest);
+    if (done) return status;
+
+    if (!command_line_finish(o, &err)) return usage_error(NULL, "%s", err.msg);
+    if (o->print_config) {
+        struct buf out = {0};
+        options_print_config(o, &out);
+        return print_text(&out);
+    }
+    if (o->list_devices) return print_devices();
+    if (!model_choose(o, &err)) return runtime_error(&err);
+    return faces_run(o);
+}
 
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "inspect") == 0) {
-        if (strcmp(argv[2], "gguf") == 0) return inspect_gguf(argc - 2, argv + 2);
-        if (strcmp(argv[2], "dequant") == 0) return inspect_dequant(argc - 2, argv + 2);
-        if (strcmp(argv[2], "prompt") == 0) return inspect_prompt(argc - 2, argv + 2);
-        if (strcmp(argv[2], "tokens") == 0) return inspect_tokens(argc - 2, argv + 2);
-        if (strcmp(argv[2], "text") == 0) return inspect_text(argc - 2, argv + 2);
-    }
-    printf("hearth %s\n", HEARTH_VERSION);
-    return 0;
+    /* Characters only: numbers keep their decimal point everywhere. */
+    setlocale(LC_CTYPE, "");
+    int status;
+    if (subcommand_run(argc, argv, &status)) return status;
+    struct options *o = options_new();
+    status = run(o, argc, argv);
+    options_free(o);
+    return status;
 }

@@ -1,0 +1,113 @@
+#include "app/command_line.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/paths.h"
+
+int usage_error(const char *command, const char *fmt, ...)
+{
+    struct buf msg = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&msg, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "hearth: %s%s%s (try hearth --help)\n", command ? command : "",
+            command ? ": " : "", buf_str(&msg));
+    buf_free(&msg);
+    return EXIT_USAGE;
+}
+
+int runtime_error(const struct err *err)
+{
+    fprintf(stderr, "hearth: %s\n", err->msg);
+    return err->code == ERR_CANCELLED ? EXIT_SIGINT : EXIT_RUNTIME;
+}
+
+int print_text(struct buf *out)
+{
+    size_t done = 0;
+    int status = EXIT_DONE;
+    while (done < out->len && status == EXIT_DONE) {
+        ssize_t n = write(STDOUT_FILENO, out->data + done, out->len - done);
+        if (n >= 0) {
+            done += (size_t)n;
+        } else if (errno == EPIPE) {
+            status = EXIT_PIPE;
+        } else if (errno != EINTR) {
+            fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
+            status = EXIT_RUNTIME;
+        }
+    }
+    buf_free(out);
+    return status;
+}
+
+bool command_line_finish(struct options *o, struct err *err)
+{
+    char *ini = paths_in(PATHS_CONFIG, "hearth.ini");
+    bool ok = options_parse_env(o, environ, err) && options_parse_ini(o, ini, err) &&
+              options_check(o, err);
+    free(ini);
+    for (size_t i = 0; i < o->notes.n && !o->quiet; i++)
+        fprintf(stderr, "hearth: %s\n", o->notes.items[i]);
+    return ok;
+}
+
+static int command_help(const char *command, const char *usage,
+                        const struct option_extra *extra, size_t n_extra)
+{
+    struct buf out = {0};
+    buf_printf(&out, "usage: hearth %s %s\n\n", command, usage);
+    for (size_t i = 0; i < n_extra; i++) {
+        char letter[8] = "   ";
+        if (extra[i].letter) snprintf(letter, sizeof letter, "-%c,", extra[i].letter);
+        char name[40];
+        snprintf(name, sizeof name, "%s --%s%s%s", letter, extra[i].name,
+                 extra[i].arg ? " " : "", extra[i].arg ? extra[i].arg : "");
+        buf_printf(&out, "  %-24s %s\n", name, extra[i].help);
+    }
+    buf_puts(&out, "\nAnd of the chat's options, as hearth --help explains them:\n ");
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (row->flags & OPTION_ENGINE) buf_printf(&out, " --%s", row->name);
+    }
+    buf_putc(&out, '\n');
+    return print_text(&out);
+}
+
+int command_line_read(struct command_line *line, const char *command, const char *usage,
+                      const struct option_extra *extra, size_t n_extra, int argc, char **argv)
+{
+    *line = (struct command_line){
+        .options = options_new(),
+        .args = {.command = command, .extra = extra, .n_extra = n_extra, .engine_only = true}};
+    struct err err;
+    if (!options_parse_args(line->options, argc, argv, &line->args, &err))
+        return usage_error(command, "%s", err.msg);
+    if (line->options->help) return command_help(command, usage, extra, n_extra);
+    if (!command_line_finish(line->options, &err)) return usage_error(command, "%s", err.msg);
+    return COMMAND_LINE_GO;
+}
+
+void command_line_free(struct command_line *line)
+{
+    free(line->args.rest);
+    options_free(line->options);
+    *line = (struct command_line){0};
+}
+
+struct engine_config command_line_engine(const struct options *o)
+{
+    return (struct engine_config){
+        .model_path = o->model,
+        .device = o->device,
+        .cpu = strcmp(o->cpu, "auto") == 0 ? NULL : o->cpu,
+        .kv_type = o->kv_type,
+        .n_threads = o->threads,
+        .n_ctx = (uint32_t)o->ctx,
+    };
+}

@@ -1,0 +1,58 @@
+/* What main and the subcommands share: reading options in the order of their precedence,
+ * saying what is wrong, and the exit status.
+ *
+ * A subcommand lists its own options, calls command_line_read, goes on if that returns
+ * COMMAND_LINE_GO and returns its result otherwise. Main thread only; these print. */
+#ifndef APP_COMMAND_LINE_H
+#define APP_COMMAND_LINE_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+enum { COMMAND_LINE_GO = -1 };
+
+enum exit_status {
+    EXIT_DONE = 0,
+    EXIT_RUNTIME = 1,
+    EXIT_USAGE = 2,
+    EXIT_TOO_LONG = 3,
+    EXIT_SESSION = 4,
+    EXIT_SIGINT = 130,
+    EXIT_PIPE = 141,
+    EXIT_SIGTERM = 143,
+};
+
+struct command_line {
+    struct options *options;
+    struct option_args args; /* args.rest: what is no option */
+};
+
+/* Options of a subcommand that opens a model or none: its own and those marked OPTION_ENGINE,
+ * with environment and INI file behind them. command is "inspect tokens", usage what --help
+ * says after that. Free with command_line_free whatever it returned. */
+int command_line_read(struct command_line *line, const char *command, const char *usage,
+                      const struct option_extra *extra, size_t n_extra, int argc, char **argv);
+void command_line_free(struct command_line *line);
+
+/* --device, --cpu, --kv-type, --threads and --ctx for engine_open; strings are borrowed from o.
+ */
+struct engine_config command_line_engine(const struct options *o);
+
+/* Environment and INI file for options whose flags were read. Prints notes. False and err on
+ * what is wrong. */
+bool command_line_finish(struct options *o, struct err *err);
+
+/* Prints "hearth COMMAND: message (try hearth --help)"; returns EXIT_USAGE. command may be
+ * NULL. */
+int usage_error(const char *command, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Prints "hearth: message"; returns the status that goes with the code. */
+int runtime_error(const struct err *err);
+/* Writes out to stdout and frees it: EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */
+int print_text(struct buf *out);
+
+#endif

@@ -1,0 +1,117 @@
+#include "app/subcommands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "app/command_line.h"
+#include "app/inspect.h"
+#include "base/nearest.h"
+#include "base/printable.h"
+
+static const struct subcommand table[] = {
+    {"bench", NULL, "[-m FILE] [--prompt N] [--gen N] [--json]", "how fast a model runs here",
+     NULL},
+    {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
+    {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
+     "the token ids of the text on standard input", NULL},
+    {"inspect", "text", "-m FILE IDS...", "the text of token ids", NULL},
+    {"inspect", "prompt", "(-m FILE | --template FILE) --context FILE.json [--now TIME]",
+     "what the chat template makes of its variables", inspect_prompt},
+    {"inspect", "dequant", "--type TYPE", "the values of weight blocks on standard input",
+     inspect_dequant},
+    {"inspect", "logits", "-m FILE --ids IDS [--rows all|last]",
+     "the logits after token ids, little-endian f32", NULL},
+    {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
+     NULL},
+    {"inspect", "plan", "", "what a turn would reuse", NULL},
+    {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
+     NULL},
+    {"models", NULL, "", "the models found on this machine", NULL},
+    {"sessions", NULL, "[list|show|export|rm|check]", "the saved conversations", NULL},
+    {"cache", NULL, "[list|clear|check]", "the pages on disk", NULL},
+};
+
+enum { N_SUBCOMMANDS = sizeof table / sizeof *table };
+
+const struct subcommand *subcommand_at(size_t i)
+{
+    return i < N_SUBCOMMANDS ? &table[i] : NULL;
+}
+
+static int run(const struct subcommand *s, int argc, char **argv)
+{
+    if (s->run) return s->run(argc, argv);
+    return usage_error(NULL, "hearth %s%s%s is not built yet", s->name, s->what ? " " : "",
+                       s->what ? s->what : "");
+}
+
+/* "inspect" without a word it knows. */
+static int unknown_what(const char *name, const char *what)
+{
+    struct buf known = {0};
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+        if (table[i].run && table[i].what && strcmp(table[i].name, name) == 0)
+            buf_printf(&known, "%s%s", known.len ? ", " : "", table[i].what);
+    char shown[80];
+    int status =
+        what ? usage_error(name, "unknown word '%s', expected one of: %s",
+                           printable(shown, sizeof shown, what, strlen(what)), buf_str(&known))
+             : usage_error(name, "expected one of: %s", buf_str(&known));
+    buf_free(&known);
+    return status;
+}
+
+bool subcommand_run(int argc, char **argv, int *status)
+{
+    bool named = false;
+    for (size_t i = 0; argc > 1 && i < N_SUBCOMMANDS; i++) {
+        const struct subcommand *s = &table[i];
+        if (strcmp(argv[1], s->name) != 0) continue;
+        named = true;
+        int skip = s->what ? 2 : 1;
+        if (s->what && (argc < 3 || strcmp(argv[2], s->what) != 0)) continue;
+        *status = run(s, argc - skip, argv + skip);
+        return true;
+    }
+    if (!named) return false;
+    const char *what = argc > 2 ? argv[2] : NULL;
+    if (what && (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0)) {
+        struct buf out = {0};
+        subcommands_help(&out);
+        *status = print_text(&out);
+        return true;
+    }
+    *status = unknown_what(argv[1], what);
+    return true;
+}
+
+void subcommands_help(struct buf *out)
+{
+    buf_puts(out, "Subcommands:\n");
+    struct buf missing = {0};
+    size_t at = 0; /* column behind the last name that is missing */
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
+        const struct subcommand *s = &table[i];
+        char name[32];
+        snprintf(name, sizeof name, "%s%s%s", s->name, s->what ? " " : "",
+                 s->what ? s->what : "");
+        if (s->run) {
+            buf_printf(out, "  %-25s%s\n", name, s->help);
+            continue;
+        }
+        if (missing.len) buf_puts(&missing, at + strlen(name) > 76 ? ",\n    " : ", ");
+        at = missing.len && at + strlen(name) <= 76 ? at + strlen(name) + 2 : 20 + strlen(name);
+        buf_puts(&missing, name);
+    }
+    if (missing.len) buf_printf(out, "  not built yet: %s\n", buf_str(&missing));
+    buf_free(&missing);
+}
+
+const char *subcommand_nearest(const char *word)
+{
+    struct nearest nearest;
+    nearest_begin(&nearest, word);
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+        nearest_offer(&nearest, table[i].name);
+    return nearest.best;
+}

@@ -1,0 +1,151 @@
+/* What the option table looks like as text: --help, and --print-config as an INI file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "config/ini.h"
+#include "config/options.h"
+
+enum { HELP_COLUMN = 27, HELP_WIDTH = 80 };
+
+/* Appends words of text from column `at` on, broken before HELP_WIDTH. */
+static void wrap(struct buf *out, size_t at, const char *text)
+{
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (at > HELP_COLUMN && at + 1 + word > HELP_WIDTH) {
+            buf_printf(out, "\n%*s", HELP_COLUMN, "");
+            at = HELP_COLUMN;
+        } else if (at > HELP_COLUMN) {
+            buf_putc(out, ' ');
+            at++;
+        }
+        buf_append(out, text, word);
+        at += word;
+        text += word;
+        while (*text == ' ')
+            text++;
+    }
+    buf_putc(out, '\n');
+}
+
+/* What is not built yet of a row: "(vulkan not built yet)". */
+static void describe_built(const struct option_row *row, struct buf *out)
+{
+    if (!row->built) return;
+    struct buf missing = {0};
+    const char *w, *b;
+    size_t len, built_len;
+    for (size_t i = 0; row->words && (w = option_word(row->words, i, &len)); i++) {
+        bool built = false;
+        for (size_t j = 0; (b = option_word(row->built, j, &built_len)); j++)
+            built = built || (built_len == len && memcmp(b, w, len) == 0);
+        if (built) continue;
+        if (missing.len) buf_puts(&missing, ", ");
+        const char *bracket = memchr(w, '[', len);
+        buf_append(&missing, w, bracket ? (size_t)(bracket - w) : len);
+    }
+    bool some = missing.len && row->type != OPTION_STRING;
+    buf_printf(out, " (%s%snot built yet)", some ? buf_str(&missing) : "", some ? " " : "");
+    buf_free(&missing);
+}
+
+static void help_row(const struct option_row *row, struct buf *out)
+{
+    struct buf left = {0}, right = {0};
+    if (row->letter)
+        buf_printf(&left, "  -%c, --%s", row->letter, row->name);
+    else
+        buf_printf(&left, "      --%s", row->name);
+    if (row->arg) buf_printf(&left, " %s", row->arg);
+    buf_puts(&right, row->help);
+    bool plain_default = row->preset && row->type != OPTION_BOOL && !row->built &&
+                         strcmp(row->preset, "0") != 0 && strcmp(row->preset, "-1") != 0;
+    if (plain_default) buf_printf(&right, " (%s)", row->preset);
+    describe_built(row, &right);
+
+    buf_puts(out, buf_str(&left));
+    if (left.len + 2 > HELP_COLUMN)
+        buf_printf(out, "\n%*s", HELP_COLUMN, "");
+    else
+        buf_printf(out, "%*s", (int)(HELP_COLUMN - left.len), "");
+    wrap(out, HELP_COLUMN, buf_str(&right));
+    buf_free(&left);
+    buf_free(&right);
+}
+
+void options_help(struct buf *out)
+{
+    for (size_t g = 0; g < N_OPTION_GROUPS; g++) {
+        buf_printf(out, "%s%s:\n", g ? "\n" : "", option_group_title((enum option_group)g));
+        for (size_t i = 0; i < N_OPTIONS; i++) {
+            const struct option_row *row = option_row((enum option_id)i);
+            if (row->group == g && !(row->flags & OPTION_HIDDEN)) help_row(row, out);
+        }
+    }
+}
+
+/* ---- --print-config ---- */
+
+/* The value as ini.c reads it back, in quotes where it must be; false: too long for a line, or
+ * not a text that an INI file can hold. */
+static bool print_ini_value(const char *value, size_t n, struct buf *out)
+{
+    bool plain = n > 0 && value[0] != ' ' && value[n - 1] != ' ' &&
+                 !strpbrk(value, "\"'\\#;\n\t") && strlen(value) == n;
+    size_t start = out->len;
+    if (plain) {
+        buf_append(out, value, n);
+    } else {
+        buf_putc(out, '"');
+        for (size_t i = 0; i < n; i++) {
+            char c = value[i];
+            if (c == '\n' || c == '\t') {
+                buf_puts(out, c == '\n' ? "\\n" : "\\t");
+                continue;
+            }
+            if (c == '"' || c == '\\') buf_putc(out, '\\');
+            buf_putc(out, c);
+        }
+        buf_putc(out, '"');
+    }
+    char shown[INI_MAX_LINE_BYTES + 1];
+    printable(shown, sizeof shown, out->data + start, out->len - start);
+    return out->len - start < INI_MAX_LINE_BYTES - 60 && strcmp(shown, out->data + start) == 0;
+}
+
+static void print_row(const struct options *o, enum option_id id, struct buf *out)
+{
+    const struct option_row *row = option_row(id);
+    struct buf value = {0}, line = {0}, origin = {0};
+    option_value(o, id, &value);
+    option_origin(o, id, &origin);
+    char shown[512];
+    printable(shown, sizeof shown, buf_str(&origin), origin.len);
+
+    bool given = option_given(o, id) || row->preset;
+    bool fits = print_ini_value(buf_str(&value), value.len, &line);
+    /* A profile's values stand here already, so naming it again would only need its section. */
+    bool comment = !given || !fits || id == OPT_PROFILE;
+    if (!given)
+        buf_printf(out, "# %s", row->name);
+    else if (!fits)
+        buf_printf(out, "# %s: %zu bytes that no line of an INI file can hold", row->name,
+                   value.len);
+    else
+        buf_printf(out, "%s%s = %s", comment ? "# " : "", row->name, buf_str(&line));
+    buf_printf(out, given ? "  ; %s\n" : " is %s\n", given ? shown : "not set");
+    buf_free(&value);
+    buf_free(&line);
+    buf_free(&origin);
+}
+
+void options_print_config(const struct options *o, struct buf *out)
+{
+    buf_printf(out, "# hearth %s: every option, its value and where it comes from\n",
+               HEARTH_VERSION);
+    buf_puts(out, "[hearth]\n");
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (!(option_row((enum option_id)i)->flags & OPTION_NO_KEY))
+            print_row(o, (enum option_id)i, out);
+}

@@ -1,0 +1,390 @@
+#include "config/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/nearest.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "config/ini.h"
+#include "config/option_value.h"
+
+enum { MAX_SYSTEM_BYTES = 16 << 20 };
+
+static const struct option_reading as_is = {.one_item = true};
+static const struct option_reading as_list = {.one_item = false};
+
+struct options *options_new(void)
+{
+    struct options *o = mem_zalloc(1, sizeof *o);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (!row->preset) continue;
+        struct option_parsed value;
+        struct err err;
+        if (!option_parse(row, row->preset, &as_list, &value, &err)) abort(); /* our table */
+        option_store(o, row, &value, false);
+    }
+    return o;
+}
+
+void options_free(struct options *o)
+{
+    if (!o) return;
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        option_unset(o, option_row((enum option_id)i));
+    for (size_t i = 0; i < o->notes.n; i++)
+        free(o->notes.items[i]);
+    free(o->notes.items);
+    free(o->system_text);
+    free(o->ini_path);
+    free(o->profile_name);
+    free(o);
+}
+
+struct options *options_clone(const struct options *o)
+{
+    struct options *copy = mem_zalloc(1, sizeof *copy);
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        option_copy(copy, o, option_row((enum option_id)i));
+    memcpy(copy->source, o->source, sizeof copy->source);
+    if (o->system_text) copy->system = copy->system_text = mem_strdup(o->system_text);
+    if (o->ini_path) copy->ini_path = mem_strdup(o->ini_path);
+    if (o->profile_name) copy->profile_name = mem_strdup(o->profile_name);
+    return copy;
+}
+
+bool option_given(const struct options *o, enum option_id id)
+{
+    return o->source[id].from != FROM_BUILTIN;
+}
+
+/* ---- One value ---- */
+
+bool options_give(struct options *o, enum option_id id, enum option_from from, int line,
+                  const char *value, struct err *err)
+{
+    const struct option_row *row = option_row(id);
+    struct option_reading reading = from == FROM_FLAG ? as_is : as_list;
+    char *folder = NULL;
+    if ((from == FROM_HEARTH || from == FROM_PROFILE) && !(row->flags & OPTION_CWD) &&
+        o->ini_path) {
+        const char *slash = strrchr(o->ini_path, '/');
+        if (slash && slash > o->ini_path)
+            reading.folder = folder = mem_strndup(o->ini_path, (size_t)(slash - o->ini_path));
+    }
+    struct option_parsed parsed;
+    bool ok = option_parse(row, value, &reading, &parsed, err);
+    free(folder);
+    if (!ok) return false;
+
+    struct option_source *source = &o->source[id];
+    if (from < source->from) {
+        option_parsed_free(&parsed);
+        return true;
+    }
+    bool append = from == FROM_FLAG && source->from == FROM_FLAG;
+    option_store(o, row, &parsed, append && !o->text[id]);
+    *source = (struct option_source){from, line};
+    return true;
+}
+
+bool options_set(struct options *o, const struct option_row *row, const char *value,
+                 struct err *err)
+{
+    if (!(row->flags & OPTION_SET))
+        return err_set(err, ERR_USER, "%s: is set when hearth starts, with --%s", row->name,
+                       row->name);
+    if (!options_give(o, option_id(row), FROM_SET, 0, value, err))
+        return err_prefix(err, "%s", row->name);
+    return true;
+}
+
+void options_apply_model(struct options *o, const char *key, double value, bool *used)
+{
+    if (used) *used = false;
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (!row->model_key || strcmp(row->model_key, key) != 0) continue;
+        char text[40];
+        snprintf(text, sizeof text, "%.9g", value);
+        struct err err;
+        bool ok = options_give(o, (enum option_id)i, FROM_MODEL, 0, text, &err);
+        if (used) *used = ok;
+    }
+}
+
+/* ---- Sources ---- */
+
+static bool give_env(struct options *o, const struct option_row *row, const char *name,
+                     const char *value, struct err *err)
+{
+    if (!*value || options_give(o, option_id(row), FROM_ENV, 0, value, err)) return true;
+    return err_prefix(err, "%s", name);
+}
+
+static void note_unknown(struct options *o, const char *variable, const char *nearest)
+{
+    char shown[80];
+    struct buf note = {0};
+    buf_printf(&note, "%s in the environment is no option",
+               printable(shown, sizeof shown, variable, strlen(variable)));
+    if (nearest) buf_printf(&note, "; did you mean %s?", nearest);
+    MEM_GROW(o->notes.items, o->notes.n, o->notes.cap);
+    o->notes.items[o->notes.n++] = buf_take(&note);
+}
+
+bool options_parse_env(struct options *o, char *const *env, struct err *err)
+{
+    char names[N_OPTIONS][40];
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        option_env_name(option_row((enum option_id)i), names[i], sizeof names[i]);
+
+    for (; *env; env++) {
+        const char *equals = strchr(*env, '=');
+        if (strncmp(*env, "HEARTH_", 7) != 0 || !equals) continue;
+        char *variable = mem_strndup(*env, (size_t)(equals - *env));
+        const struct option_row *row = NULL;
+        struct nearest nearest;
+        nearest_begin(&nearest, variable);
+        for (size_t i = 0; i < N_OPTIONS; i++) {
+            const struct option_row *r = option_row((enum option_id)i);
+            if (r->flags & OPTION_NO_ENV) continue;
+            if (strcmp(variable, names[i]) == 0) row = r;
+            nearest_offer(&nearest, names[i]);
+        }
+        bool ok = true;
+        if (row)
+            ok = give_env(o, row, variable, equals + 1, err);
+        else
+            note_unknown(o, variable, nearest.best);
+        free(variable);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool unknown_key(const struct ini_entry *e, const char *path, struct err *err)
+{
+    struct nearest nearest;
+    nearest_begin(&nearest, e->key);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (row->flags & OPTION_NO_KEY) continue;
+        if (e->profile && (row->flags & OPTION_HEARTH_ONLY)) continue;
+        nearest_offer(&nearest, row->name);
+    }
+    char shown[80];
+    printable(shown, sizeof shown, e->key, strlen(e->key));
+    if (nearest.best)
+        return err_set(err, ERR_USER, "%s:%d: unknown key %s, did you mean %s?", path, e->line,
+                       shown, nearest.best);
+    return err_set(err, ERR_USER, "%s:%d: unknown key %s", path, e->line, shown);
+}
+
+/* Checks every entry, of every profile, and applies those of [hearth] and of the chosen one. */
+static bool apply_entry(struct options *o, const struct ini_entry *e, const char *path,
+                        struct err *err)
+{
+    const struct option_row *row = option_find(e->key);
+    if (!row || (row->flags & OPTION_NO_KEY)) return unknown_key(e, path, err);
+    if (e->profile && (row->flags & OPTION_HEARTH_ONLY))
+        return err_set(err, ERR_USER, "%s:%d: %s belongs in [hearth], not in a profile", path,
+                       e->line, row->name);
+    bool ok;
+    if (!e->profile) {
+        ok = options_give(o, option_id(row), FROM_HEARTH, e->line, e->value, err);
+    } else if (o->profile_name && strcmp(e->profile, o->profile_name) == 0) {
+        ok = options_give(o, option_id(row), FROM_PROFILE, e->line, e->value, err);
+    } else {
+        struct option_parsed unused;
+        ok = option_parse(row, e->value, &as_list, &unused, err);
+        if (ok) option_parsed_free(&unused);
+    }
+    return ok || err_prefix(err, "%s:%d: %s", path, e->line, row->name);
+}
+
+static bool unknown_profile(const struct ini *ini, const char *wanted, const char *path,
+                            struct err *err)
+{
+    char shown[80];
+    printable(shown, sizeof shown, wanted, strlen(wanted));
+    struct buf names = {0};
+    for (size_t i = 0; i < ini_n_profiles(ini); i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", ini_profile(ini, i));
+    if (names.len)
+        err_set(err, ERR_USER, "no profile %s in %s; there are: %s", shown, path,
+                buf_str(&names));
+    else
+        err_set(err, ERR_USER, "no profile %s in %s, which has no [profile NAME]", shown, path);
+    buf_free(&names);
+    return false;
+}
+
+/* The name of the chosen profile may itself stand in [hearth]. */
+static bool choose_profile(struct options *o, const struct ini *ini, const char *path,
+                           struct err *err)
+{
+    const char *wanted = o->profile;
+    size_t n;
+    const struct ini_entry *entries = ini_entries(ini, &n);
+    for (size_t i = 0; i < n && !option_given(o, OPT_PROFILE); i++)
+        if (!entries[i].profile && strcmp(entries[i].key, "profile") == 0)
+            wanted = entries[i].value;
+    if (!wanted || !*wanted) return true;
+    for (size_t i = 0; i < ini_n_profiles(ini); i++)
+        if (strcasecmp(ini_profile(ini, i), wanted) == 0) {
+            o->profile_name = mem_strdup(ini_profile(ini, i));
+            return true;
+        }
+    return unknown_profile(ini, wanted, path, err);
+}
+
+bool options_parse_ini(struct options *o, const char *default_path, struct err *err)
+{
+    const char *path = o->config ? o->config : default_path;
+    char shown[512];
+    struct ini *ini = NULL;
+    if (path) {
+        printable(shown, sizeof shown, path, strlen(path));
+        bool missing;
+        ini = ini_read(path, shown, &missing, err);
+        if (!ini && !(missing && !o->config)) return false;
+    }
+    if (!ini) {
+        if (o->profile && *o->profile)
+            return err_set(err, ERR_USER, "--profile: there is no configuration file%s%s",
+                           path ? " at " : "", path ? shown : "");
+        return true;
+    }
+    o->ini_path = mem_strdup(path);
+    bool ok = choose_profile(o, ini, shown, err);
+    size_t n;
+    const struct ini_entry *entries = ini_entries(ini, &n);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = apply_entry(o, &entries[i], shown, err);
+    ini_free(ini);
+    return ok;
+}
+
+/* ---- After all sources ---- */
+
+/* Puts the place of the value before a message: "--temp", "HEARTH_TEMP", "FILE:3: temp". */
+static bool fail_at(const struct options *o, enum option_id id, struct err *err)
+{
+    const struct option_row *row = option_row(id);
+    const struct option_source *source = &o->source[id];
+    char name[512];
+    if (source->from == FROM_ENV) {
+        option_env_name(row, name, sizeof name);
+        return err_prefix(err, "%s", name);
+    }
+    if (source->from != FROM_HEARTH && source->from != FROM_PROFILE)
+        return err_prefix(err, "--%s", row->name);
+    return err_prefix(err, "%s:%d: %s",
+                      printable(name, sizeof name, o->ini_path, strlen(o->ini_path)),
+                      source->line, row->name);
+}
+
+static bool check_built(const struct options *o, struct err *err)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        enum option_id id = (enum option_id)i;
+        const struct option_row *row = option_row(id);
+        if (option_is_built(o, row)) continue;
+        struct buf value = {0};
+        option_value(o, id, &value);
+        char shown[80];
+        printable(shown, sizeof shown, buf_str(&value), value.len);
+        bool whole = row->type == OPTION_BOOL || !*row->built;
+        buf_free(&value);
+        if (whole)
+            err_set(err, ERR_USER, "is not built yet");
+        else
+            err_set(err, ERR_USER, "%s is not built yet", shown);
+        return fail_at(o, id, err);
+    }
+    return true;
+}
+
+/* "@FILE" becomes what the file holds, "@@" a text that begins with @. */
+static bool read_system(struct options *o, struct err *err)
+{
+    if (!o->system || *o->system != '@' || o->system_text) return true;
+    const char *text = o->text[OPT_SYSTEM];
+    if (text[1] == '@') {
+        o->system = o->system_text = mem_strdup(text + 1);
+        return true;
+    }
+    struct option_parsed path;
+    struct option_reading reading = as_is;
+    char *folder = NULL;
+    if (o->source[OPT_SYSTEM].from == FROM_HEARTH ||
+        o->source[OPT_SYSTEM].from == FROM_PROFILE) {
+        const char *slash = strrchr(o->ini_path, '/');
+        if (slash) folder = mem_strndup(o->ini_path, (size_t)(slash - o->ini_path));
+        reading.folder = folder;
+    }
+    bool ok = option_parse(option_row(OPT_MODEL), text + 1, &reading, &path, err);
+    free(folder);
+    if (!ok) return fail_at(o, OPT_SYSTEM, err);
+
+    struct buf content = {0};
+    char shown[256];
+    printable(shown, sizeof shown, path.text, strlen(path.text));
+    ok = file_read(path.text, MAX_SYSTEM_BYTES, &content, err);
+    if (ok && (!utf8_valid(buf_str(&content), content.len) ||
+               memchr(buf_str(&content), 0, content.len)))
+        ok = err_set(err, ERR_USER, "%s: is not UTF-8 text", shown);
+    option_parsed_free(&path);
+    if (!ok) {
+        buf_free(&content);
+        return fail_at(o, OPT_SYSTEM, err);
+    }
+    while (content.len && content.data[content.len - 1] == '\n')
+        content.data[--content.len] = '\0';
+    o->system = o->system_text = buf_take(&content);
+    return true;
+}
+
+bool options_check(struct options *o, struct err *err)
+{
+    if (!check_built(o, err)) return false;
+    if (o->quiet && o->verbose) {
+        enum option_from q = o->source[OPT_QUIET].from, v = o->source[OPT_VERBOSE].from;
+        if (q == v) return err_set(err, ERR_USER, "--quiet: cannot be together with --verbose");
+        if (q > v)
+            o->verbose = false;
+        else
+            o->quiet = false;
+    }
+    if (o->stdin_mode == STDIN_AS_LINES && o->prompt)
+        return err_set(
+            err, ERR_USER,
+            "--stdin: lines takes its prompts from standard input, not from --prompt");
+    return read_system(o, err);
+}
+
+void option_origin(const struct options *o, enum option_id id, struct buf *out)
+{
+    const struct option_row *row = option_row(id);
+    const struct option_source *source = &o->source[id];
+    char variable[64];
+    switch (source->from) {
+    case FROM_BUILTIN: buf_puts(out, "built-in"); break;
+    case FROM_MODEL: buf_puts(out, "the model"); break;
+    case FROM_HEARTH: buf_printf(out, "[hearth], %s:%d", o->ini_path, source->line); break;
+    case FROM_PROFILE:
+        buf_printf(out, "profile %s, %s:%d", o->profile_name, o->ini_path, source->line);
+        break;
+    case FROM_ENV:
+        option_env_name(row, variable, sizeof variable);
+        buf_printf(out, "environment %s", variable);
+        break;
+    case FROM_FLAG: buf_printf(out, "flag --%s", row->name); break;
+    case FROM_SET: buf_puts(out, "/set"); break;
+    }
+}

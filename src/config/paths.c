@@ -1,0 +1,150 @@
+#include "config/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/printable.h"
+
+static const char last_model[] = "last-model";
+
+char *paths_in(enum paths_folder folder, const char *name)
+{
+    static const struct {
+        const char *variable, *below_home;
+    } places[] = {
+        [PATHS_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
+        [PATHS_STATE] = {"XDG_STATE_HOME", ".local/state"},
+        [PATHS_CACHE] = {"XDG_CACHE_HOME", ".cache"},
+        [PATHS_DATA] = {"XDG_DATA_HOME", ".local/share"},
+    };
+    const char *xdg = getenv(places[folder].variable), *home = getenv("HOME");
+    struct buf path = {0};
+    if (xdg && *xdg == '/')
+        buf_puts(&path, xdg);
+    else if (home && *home == '/')
+        buf_printf(&path, "%s/%s", home, places[folder].below_home);
+    else
+        return NULL;
+    buf_puts(&path, "/hearth");
+    if (name) buf_printf(&path, "/%s", name);
+    return buf_take(&path);
+}
+
+bool paths_make_parents(const char *path, struct err *err)
+{
+    char *copy = mem_strdup(path);
+    bool ok = true;
+    for (char *p = copy + 1; ok && *copy && *p; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
+            char shown[256];
+            ok = err_set(err, ERR_IO, "%s: cannot make the folder: %s",
+                         printable(shown, sizeof shown, copy, strlen(copy)), strerror(errno));
+        }
+        *p = '/';
+    }
+    free(copy);
+    return ok;
+}
+
+static char *if_readable(struct buf *path)
+{
+    char *s = buf_take(path);
+    if (access(s, R_OK) == 0) return s;
+    free(s);
+    return NULL;
+}
+
+char *paths_guide(const char *file)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    struct buf path = {0};
+    if (n > 0) {
+        program[n] = '\0';
+        char *slash = strrchr(program, '/');
+        if (slash) *slash = '\0';
+        /* build/hearth and build/asan/hearth alike. */
+        for (int up = 0; up < 2; up++) {
+            buf_clear(&path);
+            buf_printf(&path, "%s/%sexamples/guide/%s", program, up ? "../../" : "../", file);
+            char *found = if_readable(&path);
+            if (found) return found;
+        }
+    }
+    buf_clear(&path);
+    buf_printf(&path, "%s/share/hearth/guide/%s", HEARTH_PREFIX, file);
+    return if_readable(&path);
+}
+
+char *paths_remembered_model(void)
+{
+    char *state = paths_in(PATHS_STATE, last_model);
+    if (!state) return NULL;
+    struct buf model = {0};
+    struct err err;
+    bool ok = file_read(state, PATH_MAX, &model, &err);
+    free(state);
+    while (model.len && model.data[model.len - 1] == '\n')
+        model.data[--model.len] = '\0';
+    ok = ok && model.len > 0 && model.data[0] == '/' && !memchr(model.data, 0, model.len) &&
+         !memchr(model.data, '\n', model.len);
+    if (!ok) {
+        buf_free(&model);
+        return NULL;
+    }
+    return if_readable(&model);
+}
+
+static bool write_file(const char *path, const char *text, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0;
+    size_t n = strlen(text);
+    ok = ok && write(fd, text, n) == (ssize_t)n;
+    if (fd >= 0 && close(fd) != 0) ok = false;
+    char shown[256];
+    if (!ok)
+        err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
+                strerror(errno));
+    return ok;
+}
+
+bool paths_remember_model(const char *path, struct err *err)
+{
+    char absolute[PATH_MAX], shown[256];
+    printable(shown, sizeof shown, path, strlen(path));
+    if (!realpath(path, absolute))
+        return err_set(err, ERR_IO, "%s: %s", shown, strerror(errno));
+    if (strchr(absolute, '\n')) /* the file holds one line */
+        return err_set(err, ERR_USER, "%s: a path with a line break is not remembered", shown);
+    char *state = paths_in(PATHS_STATE, last_model);
+    if (!state) return err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
+
+    /* Under another name first: two hearths that start at once leave one whole file. */
+    struct buf temporary = {0}, line = {0};
+    buf_printf(&temporary, "%s.%ld", state, (long)getpid());
+    buf_printf(&line, "%s\n", absolute);
+    bool ok = paths_make_parents(state, err);
+    if (ok) {
+        unlink(buf_str(&temporary));
+        ok = write_file(buf_str(&temporary), buf_str(&line), err);
+    }
+    if (ok && rename(buf_str(&temporary), state) != 0)
+        ok = err_set(err, ERR_IO, "%s: %s", state, strerror(errno));
+    if (!ok) unlink(buf_str(&temporary));
+    buf_free(&temporary);
+    buf_free(&line);
+    free(state);
+    return ok;
+}

@@ -1,0 +1,35 @@
+/* Where hearth's files are: the XDG folders, the bundled guide, the model it remembers.
+ *
+ * Paths come back as strings the caller frees, or NULL when neither the XDG variable nor HOME
+ * says where. A relative XDG variable is ignored, as the XDG specification demands. Main
+ * thread only (it reads the environment). */
+#ifndef CONFIG_PATHS_H
+#define CONFIG_PATHS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum paths_folder {
+    PATHS_CONFIG, /* $XDG_CONFIG_HOME/hearth, ~/.config/hearth */
+    PATHS_STATE,  /* $XDG_STATE_HOME/hearth, ~/.local/state/hearth */
+    PATHS_CACHE,  /* $XDG_CACHE_HOME/hearth, ~/.cache/hearth */
+    PATHS_DATA,   /* $XDG_DATA_HOME/hearth, ~/.local/share/hearth */
+};
+
+/* The folder, or with name (may be NULL) a path in it. Nothing is created. */
+char *paths_in(enum paths_folder folder, const char *name);
+
+/* Makes the folder of the file `path` and those above it that are missing, mode 0700. */
+bool paths_make_parents(const char *path, struct err *err);
+
+/* A file of the bundled guide: beside the program (../examples/guide), then in
+ * PREFIX/share/hearth/guide. NULL if it is in neither. */
+char *paths_guide(const char *file);
+
+/* The model remembered by paths_remember_model, if the file still exists; else NULL. */
+char *paths_remembered_model(void);
+/* Remembers the absolute form of path in the state folder (0600), replacing what was there. */
+bool paths_remember_model(const char *path, struct err *err);
+
+#endif
