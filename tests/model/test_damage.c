@@ -13,6 +13,9 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
+#include "model/model.h"
+#include "template/template.h"
+#include "text/tokenizer.h"
 
 #define N_CUTS 200
 #define N_FLIPS 2000
@@ -55,20 +58,61 @@ static double walk(const struct gguf *g)
     return sum;
 }
 
-/* True if the bytes open. */
-static bool try_open(const char *data, size_t n_bytes)
+/* A refusal is one line with a code, and nothing in it moves a cursor. Always false. */
+static bool refused(const struct err *err)
+{
+    assert_true(err->code != ERR_NONE && err->msg[0]);
+    assert_null(strchr(err->msg, '\n'));
+    assert_null(strchr(err->msg, '\x1b'));
+    return false;
+}
+
+static bool try_tokenizer(const struct gguf *g)
+{
+    static const char text[] = "What is a draft model? <|im_end|> \xff\xc3\xa9";
+    struct err err = {0};
+    struct tokenizer *tok = tokenizer_open(g, &err);
+    if (!tok) return refused(&err);
+    struct ids ids = {0};
+    if (!tokenizer_encode(tok, text, sizeof text - 1, true, true, &ids, &err)) refused(&err);
+    for (size_t i = 0; i < ids.n; i++) {
+        struct piece piece = tokenizer_piece(tok, ids.data[i]);
+        assert_true(piece.len == 0 || piece.data[piece.len - 1] + 1 > -200);
+    }
+    ids_free(&ids);
+    tokenizer_close(tok);
+    return true;
+}
+
+static bool try_template(const struct gguf *g)
+{
+    struct gguf_str s;
+    struct err err = {0};
+    if (!gguf_string(g, "tokenizer.chat_template", &s)) return false;
+    struct template *t = template_parse(s.data, s.len, "chat template", &err);
+    if (!t) return refused(&err);
+    template_free(t);
+    return true;
+}
+
+static bool try_model(const struct gguf *g)
+{
+    struct err err = {0};
+    struct model_params params = {.kv_type = KV_F32};
+    struct model_sizes sizes;
+    return model_estimate(g, NULL, &params, 64, &sizes, &err) || refused(&err);
+}
+
+/* How many of the four parts take the bytes. */
+static int try_open(const char *data, size_t n_bytes)
 {
     struct err err = {0};
     struct gguf *g = gguf_from_memory(data, n_bytes, "damaged", &err);
-    if (g) {
-        assert_true(walk(g) >= -1e30);
-        gguf_close(g);
-        return true;
-    }
-    assert_true(err.code != ERR_NONE && err.msg[0]);
-    assert_null(strchr(err.msg, '\n'));
-    assert_null(strchr(err.msg, '\x1b'));
-    return false;
+    if (!g) return refused(&err);
+    assert_true(walk(g) >= -1e30);
+    int taken = 1 + try_tokenizer(g) + try_template(g) + try_model(g);
+    gguf_close(g);
+    return taken;
 }
 
 static int load(void **state)
@@ -89,7 +133,7 @@ static int unload(void **state)
 static void test_whole(void **state)
 {
     const struct buf *b = *state;
-    assert_true(try_open(b->data, b->len));
+    assert_int_equal(try_open(b->data, b->len), 4);
 }
 
 /* The last tensor ends where the file does, so every cut is refused. */
@@ -100,7 +144,7 @@ static void test_cuts(void **state)
         size_t n = below(b->len);
         char *cut = malloc(n ? n : 1);
         memcpy(cut, b->data, n);
-        assert_false(try_open(cut, n));
+        assert_int_equal(try_open(cut, n), 0);
         free(cut);
     }
 }
@@ -113,15 +157,17 @@ static void test_flips(void **state)
     struct gguf *g = gguf_from_memory(b->data, b->len, file, &err);
     size_t header = (size_t)((const char *)gguf_tensor_at(g, 0)->data - b->data);
     gguf_close(g);
-    size_t n_opened = 0, n = repeated(N_FLIPS);
+    size_t n_whole = 0, n_none = 0, n = repeated(N_FLIPS);
     for (size_t i = 0; i < n; i++) {
         size_t at = below(i % 2 ? header : b->len);
         char flip = (char)(1 << below(8));
         b->data[at] ^= flip;
-        n_opened += try_open(b->data, b->len);
+        int taken = try_open(b->data, b->len);
+        n_whole += taken == 4;
+        n_none += taken == 0;
         b->data[at] ^= flip;
     }
-    assert_true(n_opened > 0 && n_opened < n);
+    assert_true(n_whole > 0 && n_none > 0 && n_whole + n_none < n);
 }
 
 int main(void)
