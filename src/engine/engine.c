@@ -1,0 +1,413 @@
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "engine/generate.h"
+#include "engine/machine.h"
+#include "engine/mailbox.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+#include "gguf/gguf.h"
+#include "text/reasoning.h"
+#include "text/tokenizer.h"
+
+/* A turn as posted, with copies of all it points to. */
+struct request {
+    struct spans prompt;
+    struct engine_sampling sampling;
+    char **stop;
+    struct engine_bias *bias;
+};
+
+struct engine {
+    pthread_t thread;
+    struct mailbox *box;
+    atomic_bool cancel;
+    atomic_bool is_ready;
+
+    /* The owner's side of the one request there may be. */
+    pthread_mutex_t lock;
+    pthread_cond_t posted;
+    bool has_request, closing;
+    struct request request;
+
+    /* The engine's thread only. */
+    struct engine_config config;
+    char *strings[4]; /* copies of the configuration's strings */
+    struct machine machine;
+    struct tokenizer *tok;
+    struct sampler *sampler;
+    struct generator *generator;
+    struct request turn; /* the one that runs */
+    double last_progress_ms;
+    bool is_open;
+
+    /* Written before is_ready, constant after. */
+    struct engine_info info;
+    char *info_strings[4];
+    char **end_tokens;
+    const char *markers[2];
+};
+
+/* Progress of loading is reported this often. */
+static const double PROGRESS_MS = 20;
+
+/* Events. */
+
+static void post_text(struct engine *e, enum engine_event_kind kind, const char *text,
+                      size_t len)
+{
+    mailbox_post(e->box, &(struct engine_event){.kind = kind, .text = text, .text_len = len});
+}
+
+static void post_failed(struct engine *e, const struct err *err, uint64_t n_prompt)
+{
+    struct engine_event event = {.kind = EVENT_FAILED, .err = *err};
+    if (n_prompt > 0) event.done = e->machine.n_ctx, event.total = n_prompt;
+    mailbox_post(e->box, &event);
+}
+
+static void on_warning(void *user, const char *line)
+{
+    post_text(user, EVENT_WARNING, line, strlen(line));
+}
+
+static void on_sizes(void *user, uint64_t total, const char *line)
+{
+    struct engine *e = user;
+    mailbox_post(e->box, &(struct engine_event){.kind = EVENT_LOAD,
+                                                .total = total,
+                                                .text = line,
+                                                .text_len = strlen(line)});
+}
+
+static void on_load(void *user, uint64_t done, uint64_t total)
+{
+    struct engine *e = user;
+    double now = clock_ms();
+    if (done < total && now - e->last_progress_ms < PROGRESS_MS) return;
+    e->last_progress_ms = now;
+    mailbox_post(e->box,
+                 &(struct engine_event){.kind = EVENT_LOAD, .done = done, .total = total});
+}
+
+static void on_prefill(void *user, size_t done, size_t total, size_t n_cached)
+{
+    struct engine *e = user;
+    mailbox_post(e->box,
+                 &(struct engine_event){
+                     .kind = EVENT_PREFILL, .done = done, .total = total, .cached = n_cached});
+}
+
+static void on_piece(void *user, enum reply_part part, const char *text, size_t len)
+{
+    post_text(user, part == REPLY_TEXT ? EVENT_TEXT : EVENT_REASONING, text, len);
+}
+
+/* Loading. */
+
+static char *copy_piece(struct piece p)
+{
+    return p.data ? mem_strndup(p.data, p.len) : NULL;
+}
+
+static char *copy_token(const struct tokenizer *tok, int32_t id)
+{
+    return id < 0 ? mem_strdup("") : copy_piece(tokenizer_piece(tok, id));
+}
+
+static char *model_name(const struct engine *e)
+{
+    struct gguf_str name;
+    if (gguf_string(e->machine.gguf, "general.name", &name) && name.len > 0)
+        return mem_strndup(name.data, name.len);
+    const char *slash = strrchr(e->config.model_path, '/');
+    return mem_strdup(slash ? slash + 1 : e->config.model_path);
+}
+
+static void fill_info(struct engine *e)
+{
+    const struct machine *m = &e->machine;
+    size_t n_ends = 0;
+    const int32_t *ends = tokenizer_ends(e->tok, &n_ends);
+    e->end_tokens = mem_zalloc(n_ends + 1, sizeof *e->end_tokens);
+    for (size_t i = 0; i < n_ends; i++)
+        e->end_tokens[i] = copy_token(e->tok, ends[i]);
+    const struct reasoning_marker *marker = reasoning_of(e->tok);
+    if (marker) e->markers[0] = marker->open, e->markers[1] = marker->close;
+    e->info_strings[0] = model_name(e);
+    e->info_strings[1] = copy_piece(tokenizer_template(e->tok, NULL));
+    e->info_strings[2] = copy_token(e->tok, tokenizer_bos(e->tok));
+    e->info_strings[3] = copy_token(e->tok, tokenizer_eos(e->tok));
+    e->info = (struct engine_info){
+        .name = e->info_strings[0],
+        .family = model_family(m->model),
+        .chat_template = e->info_strings[1],
+        .bos_text = e->info_strings[2],
+        .eos_text = e->info_strings[3],
+        .device = backend_name(m->be),
+        .kv_type = m->kv_type,
+        .n_ctx = m->n_ctx,
+        .n_ctx_model = model_n_ctx_train(m->model),
+        .n_vocab = model_n_vocab(m->model),
+        .weights_bytes = m->sizes.weights_bytes,
+        .kv_bytes_per_token = m->sizes.kv_bytes_per_token,
+        .scratch_bytes = m->sizes.scratch_bytes,
+        .load_ms = m->load_ms,
+        .end_tokens = (const char *const *)e->end_tokens,
+        .n_end_tokens = n_ends,
+        .reasoning_markers = e->markers,
+        .n_reasoning_markers = marker ? 2 : 0,
+    };
+}
+
+static bool load(struct engine *e, struct err *err)
+{
+    const struct machine_watch watch = {.sizes = on_sizes,
+                                        .progress = on_load,
+                                        .warning = on_warning,
+                                        .user = e,
+                                        .cancel = &e->cancel};
+    double start = clock_ms();
+    if (!machine_open(&e->machine, &e->config, &watch, err)) return false;
+    e->tok = tokenizer_open(e->machine.gguf, err);
+    if (!e->tok) return false;
+    if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
+    size_t n_vocab = model_n_vocab(e->machine.model);
+    if (tokenizer_n_vocab(e->tok) > n_vocab)
+        return err_set(err, ERR_FORMAT, "the vocabulary has %zu tokens, the model's output %zu",
+                       tokenizer_n_vocab(e->tok), n_vocab);
+    e->sampler = sampler_new(n_vocab);
+    e->generator = generator_new();
+    e->machine.load_ms = clock_ms() - start;
+    fill_info(e);
+    return true;
+}
+
+/* A turn. */
+
+static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,
+                     struct err *err)
+{
+    const struct timeline_watch watch = {on_prefill, e, &e->cancel};
+    const struct generate_sink sink = {on_piece, on_warning, e};
+    struct timeline_cost cost;
+    double start = clock_ms();
+    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, ids, err) ||
+        !timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err))
+        return false;
+    double prefill_ms = clock_ms() - start;
+    *reply = generate(e->generator, e->machine.tl, e->sampler, e->tok, &e->turn.sampling, &sink,
+                      &e->cancel, err);
+    if (!*reply) return false;
+    (*reply)->n_cached = (uint32_t)cost.n_cached;
+    (*reply)->n_prefilled = (uint32_t)cost.n_prefilled;
+    (*reply)->prefill_ms = prefill_ms;
+    return true;
+}
+
+static void answer(struct engine *e)
+{
+    struct err err;
+    if (!e->is_open) {
+        err_set(&err, ERR_USER, "no model is loaded");
+        post_failed(e, &err, 0);
+        return;
+    }
+    struct ids ids = {0};
+    struct engine_reply *reply = NULL;
+    if (run_turn(e, &ids, &reply, &err))
+        mailbox_post(e->box, &(struct engine_event){.kind = EVENT_END, .reply = reply});
+    else
+        post_failed(e, &err, ids.n > e->machine.n_ctx ? ids.n : 0);
+    ids_free(&ids);
+}
+
+static void request_free(struct request *r)
+{
+    spans_free(&r->prompt);
+    for (size_t i = 0; i < r->sampling.n_stop; i++)
+        free(r->stop[i]);
+    free(r->stop);
+    free(r->bias);
+    *r = (struct request){0};
+}
+
+static bool wait_for_request(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    while (!e->has_request && !e->closing)
+        pthread_cond_wait(&e->posted, &e->lock);
+    bool run = !e->closing;
+    if (run) {
+        request_free(&e->turn);
+        e->turn = e->request;
+        e->request = (struct request){0};
+        e->has_request = false;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return run;
+}
+
+static void *engine_main(void *arg)
+{
+    struct engine *e = arg;
+    struct err err;
+    e->is_open = load(e, &err);
+    if (e->is_open) {
+        atomic_store(&e->is_ready, true);
+        mailbox_post(e->box, &(struct engine_event){.kind = EVENT_READY});
+    } else {
+        post_failed(e, &err, 0);
+    }
+    while (wait_for_request(e))
+        answer(e);
+    return NULL;
+}
+
+/* The owner's side. */
+
+static const char *keep(struct engine *e, size_t i, const char *s)
+{
+    return e->strings[i] = s ? mem_strdup(s) : NULL;
+}
+
+static void engine_free(struct engine *e)
+{
+    request_free(&e->request);
+    request_free(&e->turn);
+    generator_free(e->generator);
+    sampler_free(e->sampler);
+    tokenizer_close(e->tok);
+    machine_close(&e->machine);
+    for (size_t i = 0; i < 4; i++) {
+        free(e->strings[i]);
+        free(e->info_strings[i]);
+    }
+    for (size_t i = 0; i < e->info.n_end_tokens; i++)
+        free(e->end_tokens[i]);
+    free(e->end_tokens);
+    pthread_cond_destroy(&e->posted);
+    pthread_mutex_destroy(&e->lock);
+    mailbox_free(e->box);
+    free(e);
+}
+
+struct engine *engine_open(const struct engine_config *config, struct err *err)
+{
+    if (!config->model_path) {
+        err_set(err, ERR_USER, "no model is named");
+        return NULL;
+    }
+    struct engine *e = mem_zalloc(1, sizeof *e);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->posted, NULL);
+    e->config = *config;
+    e->config.model_path = keep(e, 0, config->model_path);
+    e->config.device = keep(e, 1, config->device);
+    e->config.cpu = keep(e, 2, config->cpu);
+    e->config.kv_type = keep(e, 3, config->kv_type);
+    e->box = mailbox_new(err);
+    if (!e->box) {
+        engine_free(e);
+        return NULL;
+    }
+    int failed = pthread_create(&e->thread, NULL, engine_main, e);
+    if (failed) {
+        err_set(err, ERR_IO, "the engine's thread did not start: %s", strerror(failed));
+        engine_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e) return;
+    mailbox_hang_up(e->box);
+    pthread_mutex_lock(&e->lock);
+    e->closing = true;
+    pthread_cond_signal(&e->posted);
+    pthread_mutex_unlock(&e->lock);
+    atomic_store(&e->cancel, true);
+    pthread_join(e->thread, NULL);
+    engine_free(e);
+}
+
+bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event)
+{
+    return mailbox_next(e->box, timeout_ms, event);
+}
+
+int engine_event_fd(const struct engine *e)
+{
+    return mailbox_fd(e->box);
+}
+
+void engine_cancel(struct engine *e)
+{
+    atomic_store(&e->cancel, true);
+}
+
+const struct engine_info *engine_info(const struct engine *e)
+{
+    return &e->info;
+}
+
+static void copy_sampling(struct request *r, const struct engine_sampling *from)
+{
+    r->sampling = *from;
+    r->stop = mem_zalloc(from->n_stop + 1, sizeof *r->stop);
+    for (size_t i = 0; i < from->n_stop; i++)
+        r->stop[i] = mem_strdup(from->stop[i]);
+    r->bias = mem_zalloc(from->n_bias + 1, sizeof *r->bias);
+    if (from->n_bias) memcpy(r->bias, from->bias, from->n_bias * sizeof *r->bias);
+    r->sampling.stop = (const char *const *)r->stop;
+    r->sampling.bias = r->bias;
+}
+
+static void copy_spans(struct spans *to, const struct spans *from)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        const struct span *s = &from->list[i];
+        switch (s->kind) {
+        case SPAN_MARKUP: spans_markup(to, spans_bytes_of(from, s), s->n); break;
+        case SPAN_TEXT: spans_text(to, spans_bytes_of(from, s), s->n); break;
+        case SPAN_IDS: spans_ids(to, spans_ids_of(from, s), s->n); break;
+        }
+    }
+}
+
+void engine_turn(struct engine *e, const struct spans *prompt,
+                 const struct engine_sampling *sampling)
+{
+    struct request request = {0};
+    copy_spans(&request.prompt, prompt);
+    copy_sampling(&request, sampling);
+    atomic_store(&e->cancel, false);
+    pthread_mutex_lock(&e->lock);
+    assert(!e->has_request);
+    e->request = request;
+    e->has_request = true;
+    pthread_cond_signal(&e->posted);
+    pthread_mutex_unlock(&e->lock);
+}
+
+long engine_count_tokens(struct engine *e, const char *text, size_t len)
+{
+    if (!atomic_load(&e->is_ready)) return -1;
+    struct ids ids = {0};
+    struct err err;
+    long n = tokenizer_encode(e->tok, text, len, false, false, &ids, &err) ? (long)ids.n : -1;
+    ids_free(&ids);
+    return n;
+}

@@ -1,0 +1,56 @@
+/* A loaded model on a device with one timeline: what the engine's thread, `hearth bench` and
+ * `hearth inspect` all work with.
+ *
+ * machine_open does everything in order: it maps the file, opens the device, states what will
+ * be needed, refuses what does not fit, binds the weights. The owner embeds the struct and
+ * reads its members; machine_close frees them in the right order. One thread at a time; cancel
+ * may be set by any. It knows no tokenizer and no conversation. */
+#ifndef ENGINE_MACHINE_H
+#define ENGINE_MACHINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+#include "model/model.h"
+
+struct backend;
+struct gguf;
+struct timeline;
+
+struct machine {
+    struct gguf *gguf;
+    struct backend *be;
+    struct model *model;
+    struct timeline *tl;
+    struct model_sizes sizes;
+    uint64_t available; /* bytes of memory the system could give before loading */
+    uint32_t n_ctx;
+    const char *kv_type; /* "f16"; static */
+    double load_ms;
+};
+
+/* What opening tells on the way. Any may be NULL. */
+struct machine_watch {
+    /* One line, before anything is loaded: what it will take. total: bytes of weights. */
+    void (*sizes)(void *user, uint64_t total, const char *line);
+    void (*progress)(void *user, uint64_t done, uint64_t total);
+    void (*warning)(void *user, const char *line);
+    void *user;
+    const atomic_bool *cancel;
+};
+
+/* On failure *m is empty. ERR_USER: an unknown device, KV type, instruction set or family;
+ * ERR_MEMORY: weights, scratch and KV do not fit (with the numbers). watch may be NULL. */
+bool machine_open(struct machine *m, const struct engine_config *config,
+                  const struct machine_watch *watch, struct err *err);
+void machine_close(struct machine *m); /* an empty one is fine */
+
+/* Tokens of context that memory allows: want (0: n_model) if it fits, else for want == 0 as
+ * many as do. 0 with ERR_MEMORY if that is fewer than min(n_model, 512). Pure. */
+uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
+                             uint64_t available, struct err *err);
+
+#endif

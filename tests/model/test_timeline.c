@@ -1,0 +1,313 @@
+/* The timeline on the bundled guide: whatever was computed before, the same ids give the same
+ * logits to the last bit. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "engine/machine.h"
+#include "engine/timeline.h"
+
+static const char GUIDE[] = "examples/guide/guide-q8_0.gguf";
+enum { N_VOCAB = 2048 };
+
+/* Two machines over the same file: one goes through histories, one starts cold each time. */
+static struct machine warm, cold;
+
+static int open_machines(void **state)
+{
+    (void)state;
+    struct err err;
+    const struct engine_config config = {.model_path = GUIDE, .n_threads = 2};
+    const struct engine_config single = {.model_path = GUIDE, .n_threads = 1};
+    if (!machine_open(&warm, &config, NULL, &err) ||
+        !machine_open(&cold, &single, NULL, &err)) {
+        print_error("%s\n", err.msg);
+        return -1;
+    }
+    return 0;
+}
+
+static int close_machines(void **state)
+{
+    (void)state;
+    machine_close(&warm);
+    machine_close(&cold);
+    return 0;
+}
+
+static void random_ids(uint64_t key, int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(philox(key, (uint32_t)i, 0, 0, PHILOX_BENCH).word[0] % N_VOCAB);
+}
+
+static void check_cold(const int32_t *ids, size_t n)
+{
+    struct err err;
+    timeline_truncate(cold.tl, 0);
+    assert_true(timeline_sync(cold.tl, ids, n, NULL, NULL, &err));
+    assert_int_equal(timeline_n(warm.tl), n);
+    assert_memory_equal(timeline_ids(warm.tl), ids, n * sizeof *ids);
+    assert_non_null(timeline_logits(warm.tl));
+    assert_memory_equal(timeline_logits(warm.tl), timeline_logits(cold.tl),
+                        N_VOCAB * sizeof(float));
+}
+
+static void sync_and_check(const int32_t *ids, size_t n, size_t want_cached)
+{
+    struct err err;
+    struct timeline_cost cost;
+    assert_true(timeline_sync(warm.tl, ids, n, NULL, &cost, &err));
+    assert_int_equal(cost.n_cached, want_cached);
+    assert_int_equal(cost.n_prefilled, n - want_cached);
+    check_cold(ids, n);
+}
+
+static void test_histories(void **state)
+{
+    (void)state;
+    int32_t ids[200], edited[200];
+    random_ids(1, ids, 200);
+    timeline_truncate(warm.tl, 0);
+    sync_and_check(ids, 90, 0);
+    sync_and_check(ids, 90, 90);  /* an exact repeat runs nothing */
+    sync_and_check(ids, 150, 90); /* appended */
+    memcpy(edited, ids, sizeof ids);
+    edited[100] = (ids[100] + 1) % N_VOCAB;
+    sync_and_check(edited, 160, 100); /* the last message edited */
+    sync_and_check(ids, 120, 100);    /* and taken back, shorter */
+    sync_and_check(ids, 64, 63);      /* shortened to a page's border */
+    sync_and_check(ids, 1, 0);
+    edited[0] = (ids[0] + 1) % N_VOCAB;
+    sync_and_check(edited, 3, 0); /* nothing in common */
+}
+
+static void test_append_equals_prefill(void **state)
+{
+    (void)state;
+    struct err err;
+    int32_t ids[140];
+    random_ids(2, ids, 140);
+    timeline_truncate(warm.tl, 0);
+    sync_and_check(ids, 120, 0);
+    for (size_t n = 121; n <= 140; n++) {
+        assert_true(timeline_append(warm.tl, ids[n - 1], NULL, &err));
+        if (n == 121 || n == 128 || n == 129 || n == 140) check_cold(ids, n);
+    }
+}
+
+struct rows_check {
+    float *all;
+    size_t n;
+};
+
+static bool keep_rows(void *user, size_t first, size_t n_rows, const float *logits)
+{
+    struct rows_check *r = user;
+    memcpy(r->all + first * N_VOCAB, logits, n_rows * N_VOCAB * sizeof(float));
+    r->n += n_rows;
+    return true;
+}
+
+static void test_all_rows_in_any_chunks(void **state)
+{
+    (void)state;
+    struct err err;
+    enum { N = 100 };
+    int32_t ids[N];
+    random_ids(3, ids, N);
+    struct rows_check want = {calloc((size_t)N * N_VOCAB, sizeof(float)), 0};
+    assert_true(timeline_all_rows(cold.tl, ids, N, 1, keep_rows, &want, NULL, &err));
+    static const uint32_t chunks[] = {3, 64, 0};
+    for (size_t i = 0; i < 3; i++) {
+        struct rows_check got = {calloc((size_t)N * N_VOCAB, sizeof(float)), 0};
+        assert_true(timeline_all_rows(warm.tl, ids, N, chunks[i], keep_rows, &got, NULL, &err));
+        assert_int_equal(got.n, N);
+        assert_memory_equal(got.all, want.all, (size_t)N * N_VOCAB * sizeof(float));
+        free(got.all);
+    }
+    sync_and_check(ids, N, N - 1); /* what all_rows left is a timeline like any other */
+    free(want.all);
+}
+
+/* Rows beyond the token count hold whatever they like: here NaN. */
+static void test_rows_beyond_are_never_read(void **state)
+{
+    (void)state;
+    struct err err;
+    int32_t ids[100];
+    random_ids(4, ids, 100);
+    timeline_truncate(warm.tl, 0);
+    sync_and_check(ids, 100, 0);
+    const struct program *p = model_program(warm.model);
+    timeline_truncate(warm.tl, 70);
+    unsigned char *page = timeline_page(warm.tl, 1);
+    for (size_t l = 0; l < p->n_kv; l++) {
+        const struct kv_layer *kv = &p->kv[l];
+        assert_int_equal(kv->type, KV_F16);
+        uint16_t *k = (uint16_t *)(page + kv->k_at), *v = (uint16_t *)(page + kv->v_at);
+        for (size_t h = 0; h < kv->n_heads; h++)
+            for (size_t key = 70 - PAGE_LEN; key < PAGE_LEN; key++) {
+                for (size_t d = 0; d < kv->head_dim_k; d++)
+                    k[(h * kv->head_dim_k + d) * PAGE_LEN + key] = 0x7e00;
+                for (size_t d = 0; d < kv->head_dim_v; d++)
+                    v[(h * PAGE_LEN + key) * kv->head_dim_v + d] = 0x7e00;
+            }
+    }
+    assert_true(timeline_append(warm.tl, ids[70], NULL, &err));
+    check_cold(ids, 71);
+    sync_and_check(ids, 75, 71);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct err err;
+    size_t n_ctx = timeline_n_ctx(warm.tl);
+    assert_int_equal(n_ctx, 2048);
+    int32_t *ids = calloc(n_ctx + 1, sizeof *ids);
+    random_ids(5, ids, 70);
+    timeline_truncate(warm.tl, 0);
+    sync_and_check(ids, 70, 0);
+    assert_false(timeline_sync(warm.tl, ids, n_ctx + 1, NULL, NULL, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(err.msg, "the prompt has 2049 tokens, the context holds 2048");
+    assert_false(timeline_sync(warm.tl, ids, 0, NULL, NULL, &err));
+    int32_t odd[2] = {1, N_VOCAB};
+    assert_false(timeline_sync(warm.tl, odd, 2, NULL, NULL, &err));
+    assert_string_equal(err.msg, "token id 2048 is outside the vocabulary of 2048");
+    sync_and_check(ids, 70, 70); /* nothing had changed */
+    free(ids);
+}
+
+struct canceller {
+    atomic_bool flag;
+    uint32_t delay_us;
+    struct timespec set_at;
+};
+
+static void *cancel_later(void *arg)
+{
+    struct canceller *c = arg;
+    nanosleep(&(struct timespec){.tv_nsec = (long)c->delay_us * 1000}, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &c->set_at);
+    atomic_store(&c->flag, true);
+    return NULL;
+}
+
+static double ms_since(const struct timespec *from)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - from->tv_sec) * 1e3 +
+           (double)(now.tv_nsec - from->tv_nsec) / 1e6;
+}
+
+/* Cancelled at random moments of prefill and decode, it holds what it says it holds. */
+static void test_cancel_at_random_moments(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12, N = 400 };
+    struct err err;
+    int32_t ids[N];
+    random_ids(6, ids, N);
+    int n_cancelled = 0, n_late = 0;
+    timeline_truncate(warm.tl, 0);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct canceller c = {.delay_us = philox(7, round, 0, 0, PHILOX_BENCH).word[0] % 60000};
+        const struct timeline_watch watch = {.cancel = &c.flag};
+        pthread_t t;
+        timeline_truncate(warm.tl, timeline_n(warm.tl) / 2);
+        assert_int_equal(pthread_create(&t, NULL, cancel_later, &c), 0);
+        bool ok = timeline_sync(warm.tl, ids, N - 40, &watch, NULL, &err);
+        while (ok && timeline_n(warm.tl) < N)
+            ok = timeline_append(warm.tl, ids[timeline_n(warm.tl)], &c.flag, &err);
+        double late_ms = ms_since(&c.set_at);
+        pthread_join(t, NULL);
+        if (!ok) {
+            n_cancelled++;
+            assert_int_equal(err.code, ERR_CANCELLED);
+            n_late += late_ms >= 50;
+        }
+        size_t n = timeline_n(warm.tl);
+        assert_memory_equal(timeline_ids(warm.tl), ids, n * sizeof *ids);
+        size_t next = n < N ? n + 1 : N;
+        assert_true(timeline_sync(warm.tl, ids, next, NULL, NULL, &err));
+        check_cold(ids, next);
+    }
+    assert_true(n_cancelled > ROUNDS / 4);
+    /* A busy machine may take the processor away now and then. */
+    assert_true(n_late <= n_cancelled / 4);
+}
+
+static void test_fit_context(void **state)
+{
+    (void)state;
+    struct err err;
+    const struct model_sizes s = {.weights_bytes = 1000u << 20,
+                                  .kv_bytes_per_token = 1u << 20,
+                                  .scratch_bytes = 24u << 20};
+    uint64_t mib = 1 << 20;
+    assert_int_equal(machine_fit_context(0, 4096, &s, 8000 * mib, &err), 4096);
+    assert_int_equal(machine_fit_context(100, 4096, &s, 8000 * mib, &err), 100);
+    /* 2048 - 1024 - 64 spare */
+    assert_int_equal(machine_fit_context(0, 4096, &s, 2048 * mib, &err), 960);
+    assert_int_equal(machine_fit_context(0, 4096, &s, 1100 * mib, &err), 0);
+    assert_int_equal(err.code, ERR_MEMORY);
+    assert_string_equal(err.msg,
+                        "not enough memory: 1536.0 MiB needed (weights 1000.0, scratch "
+                        "24.0, KV of 512 tokens 512.0), 1100.0 MiB available");
+    assert_int_equal(machine_fit_context(4000, 4096, &s, 2048 * mib, &err), 0);
+    assert_int_equal(machine_fit_context(0, 4096, &s, 10 * mib, &err), 0);
+}
+
+static void test_odd_configurations(void **state)
+{
+    (void)state;
+    struct err err;
+    struct machine m;
+    const struct {
+        struct engine_config config;
+        const char *message;
+    } odd[] = {
+        {{.model_path = GUIDE, .device = "vulkan"},
+         "unknown device 'vulkan'; known: auto, cpu"},
+        {{.model_path = GUIDE, .kv_type = "q8_0"}, "unknown KV type 'q8_0'; known: f16, f32"},
+        {{.model_path = GUIDE, .cpu = "amx"},
+         "unknown instruction set 'amx'; known: auto, scalar, avx2"},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        assert_false(machine_open(&m, &odd[i].config, NULL, &err));
+        assert_string_equal(err.msg, odd[i].message);
+        assert_null(m.be);
+        assert_null(m.gguf);
+    }
+    atomic_bool stop = true;
+    const struct machine_watch watch = {.cancel = &stop};
+    assert_false(machine_open(&m, &(struct engine_config){.model_path = GUIDE}, &watch, &err));
+    assert_int_equal(err.code, ERR_CANCELLED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_append_equals_prefill),
+        cmocka_unit_test(test_all_rows_in_any_chunks),
+        cmocka_unit_test(test_rows_beyond_are_never_read),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cancel_at_random_moments),
+        cmocka_unit_test(test_fit_context),
+        cmocka_unit_test(test_odd_configurations),
+    };
+    return cmocka_run_group_tests(tests, open_machines, close_machines);
+}
