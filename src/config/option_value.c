@@ -268,7 +268,9 @@ bool option_parse(const struct option_row *row, const char *text,
     bool list =
         row->type == OPTION_PATHS || row->type == OPTION_STRINGS || row->type == OPTION_BIASES;
     if (ok && !list && !out->text)
-        out->text = mem_strdup(row->type != OPTION_BOOL ? text : out->number ? "on" : "off");
+        out->text = mem_strdup(row->type != OPTION_BOOL ? text
+                               : out->number != 0       ? "on"
+                                                        : "off");
     if (!ok) option_parsed_free(out);
     return ok;
 }

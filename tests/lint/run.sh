@@ -33,11 +33,13 @@ analyse()
         --enable=warning,portability --suppressions-list=tests/lint/cppcheck.txt -Isrc src
 }
 
-# Every header can be included first and alone.
+# Every header can be included first and alone, but for texts that take their types from the
+# includer and say "No include guard".
 headers()
 {
     local h status=0
     while read -r h; do
+        grep -q 'No include guard' "$h" && continue
         printf '#include "%s"\n' "${h#src/}" |
             gcc -std=c11 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -fsyntax-only -x c - || {
             echo "$h does not stand alone"
