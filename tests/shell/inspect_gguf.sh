@@ -58,6 +58,7 @@ check "  message without a raw ESC" says "begins with 'MZ\\x1b['"
 check "split file alone" go 1 gguf $corpus/split.gguf
 check "  message" says "expected a name that ends in -00001-of-00002.gguf"
 check "no file named" go 2 gguf
+check "help" go 0 gguf --help
 check "unknown option" go 2 gguf --frobnicate
 
 dequant()
