@@ -129,8 +129,8 @@ static inline void golden_free(struct golden_set *set)
     free(set->cases);
 }
 
-/* Families of dense models; the hybrids have a program of their own. */
-static const char *const golden_dense[] = {"llama",    "qwen2$",  "qwen3$", "qwen3-",
+/* The families that hearth runs. */
+static const char *const golden_known[] = {"llama",    "qwen2$",  "qwen3$", "qwen3-",
                                            "mistral3", "smollm3", "phi3",   NULL};
 
 /* Sum of squared differences over the sum of squares of want; NaN if got has one. */
