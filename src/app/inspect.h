@@ -21,5 +21,10 @@ int inspect_prompt(int argc, char **argv);
 int inspect_tokens(int argc, char **argv);
 /* text -m FILE IDS...: the text of token ids, control tokens spelled out, nothing added. */
 int inspect_text(int argc, char **argv);
+/* logits -m FILE --ids IDS [--rows all|last]: little-endian f32 [rows][vocabulary] on stdout.
+ */
+int inspect_logits(int argc, char **argv);
+/* greedy -m FILE --ids IDS [-n N]: the N most likely ids, one after another, on one line. */
+int inspect_greedy(int argc, char **argv);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/bench.h"
 #include "app/command_line.h"
 #include "app/inspect.h"
 #include "base/nearest.h"
@@ -10,7 +11,7 @@
 
 static const struct subcommand table[] = {
     {"bench", NULL, "[-m FILE] [--prompt N] [--gen N] [--json]", "how fast a model runs here",
-     NULL},
+     bench_run},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
      "the token ids of the text on standard input", inspect_tokens},
@@ -20,9 +21,9 @@ static const struct subcommand table[] = {
     {"inspect", "dequant", "--type TYPE", "the values of weight blocks on standard input",
      inspect_dequant},
     {"inspect", "logits", "-m FILE --ids IDS [--rows all|last]",
-     "the logits after token ids, little-endian f32", NULL},
+     "the logits after token ids, little-endian f32", inspect_logits},
     {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
-     NULL},
+     inspect_greedy},
     {"inspect", "plan", "", "what a turn would reuse", NULL},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
      NULL},

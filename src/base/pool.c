@@ -164,6 +164,14 @@ void pool_free(struct pool *p)
     mem_free_pages(p, sizeof *p);
 }
 
+int pool_usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int n = CPU_COUNT(&set);
+    return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+}
+
 int pool_n_threads(const struct pool *p)
 {
     return p->n_threads;

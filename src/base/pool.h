@@ -25,6 +25,8 @@ typedef void pool_fn(void *ctx, size_t chunk, int worker);
 struct pool *pool_new(int n_threads, struct err *err);
 void pool_free(struct pool *p); /* NULL is fine */
 int pool_n_threads(const struct pool *p);
+/* Cores that this process may run on, 1..POOL_MAX_THREADS: how many threads suit a pool. */
+int pool_usable_cores(void);
 
 /* Calls fn for every chunk 0..n_chunks-1, in any order, and returns when all are done. Once
  * *cancel is true no further chunk begins; then it returns false. cancel may be NULL. */

@@ -1,6 +1,5 @@
 #include "cpu/cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +25,6 @@ static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
         return NULL;
     }
     return &kernels_scalar;
-}
-
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
 }
 
 static void free_weight(struct cpu_weight *w)
@@ -129,7 +120,7 @@ struct backend *cpu_open(const struct cpu_options *options, struct err *err)
 {
     const struct kernels *kernels = kernels_of(options->isa, err);
     if (!kernels) return NULL;
-    int n_threads = options->n_threads > 0 ? options->n_threads : usable_cores();
+    int n_threads = options->n_threads > 0 ? options->n_threads : pool_usable_cores();
     if (n_threads > POOL_MAX_THREADS) {
         err_set(err, ERR_USER, "%d threads: at most %d", n_threads, POOL_MAX_THREADS);
         return NULL;

@@ -1,0 +1,208 @@
+#include "app/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "app/command_line.h"
+#include "app/model_choice.h"
+#include "backend/backend.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/philox.h"
+#include "base/pool.h"
+#include "engine/machine.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+
+struct result {
+    uint32_t n_prompt, n_gen;
+    int n_threads;
+    double prefill_tok_s, decode_tok_s, decode_gb_s, read_gb_s;
+    uint64_t logits_hash;
+};
+
+static bool parse_count(const char *name, const char *text, uint32_t *out, struct err *err)
+{
+    if (!text) return true;
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < 1 || n > 1 << 24)
+        return err_set(err, ERR_USER, "--%s is '%.20s', expected a number of tokens from 1",
+                       name, text);
+    *out = (uint32_t)n;
+    return true;
+}
+
+/* The machine's read bandwidth: 1 GiB read in order by all threads, best of five. */
+
+enum { READ_CHUNKS = 64 };
+static const size_t READ_BYTES = (size_t)1 << 30;
+
+typedef uint64_t vector __attribute__((vector_size(32)));
+
+struct reading {
+    vector *data;
+    size_t per_chunk;
+    vector sum[READ_CHUNKS];
+};
+
+static void fill_chunk(void *ctx, size_t chunk, int worker)
+{
+    (void)worker;
+    struct reading *r = ctx;
+    memset(r->data + chunk * r->per_chunk, (int)chunk + 1, r->per_chunk * sizeof *r->data);
+}
+
+static void read_chunk(void *ctx, size_t chunk, int worker)
+{
+    (void)worker;
+    struct reading *r = ctx;
+    const vector *p = r->data + chunk * r->per_chunk;
+    vector a = p[0], b = p[1], c = p[2], d = p[3];
+    for (size_t i = 4; i < r->per_chunk; i += 4) {
+        a ^= p[i];
+        b ^= p[i + 1];
+        c ^= p[i + 2];
+        d ^= p[i + 3];
+    }
+    r->sum[chunk] = a ^ b ^ c ^ d;
+}
+
+static bool measure_reads(int n_threads, double *gb_s, struct err *err)
+{
+    struct pool *pool = pool_new(n_threads, err);
+    if (!pool) return false;
+    void *data = mem_try_pages(READ_BYTES);
+    if (!data) {
+        pool_free(pool);
+        return err_set(err, ERR_MEMORY, "no memory for reading %zu MiB", READ_BYTES >> 20);
+    }
+    struct reading r = {.data = data, .per_chunk = READ_BYTES / READ_CHUNKS / sizeof(vector)};
+    pool_run(pool, READ_CHUNKS, fill_chunk, &r, NULL);
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        double start = clock_ms();
+        pool_run(pool, READ_CHUNKS, read_chunk, &r, NULL);
+        double speed = (double)READ_BYTES / 1e6 / (clock_ms() - start);
+        best = speed > best ? speed : best;
+    }
+    *gb_s = best;
+    mem_free_pages(data, READ_BYTES);
+    pool_free(pool);
+    return true;
+}
+
+/* The model's speed. */
+
+static bool measure_model(struct machine *m, struct result *r, struct err *err)
+{
+    size_t n_vocab = model_n_vocab(m->model);
+    int32_t *ids = mem_alloc(r->n_prompt * sizeof *ids);
+    for (uint32_t i = 0; i < r->n_prompt; i++)
+        ids[i] = (int32_t)(philox(0, i, 0, 0, PHILOX_BENCH).word[0] % n_vocab);
+    /* Once unmeasured: pages of weights come in, chunks find their size. */
+    bool ok = timeline_sync(m->tl, ids, r->n_prompt < 64 ? r->n_prompt : 64, NULL, NULL, err);
+    timeline_truncate(m->tl, 0);
+    double start = clock_ms();
+    ok = ok && timeline_sync(m->tl, ids, r->n_prompt, NULL, NULL, err);
+    r->prefill_tok_s = r->n_prompt / (clock_ms() - start) * 1e3;
+    double bytes = 0;
+    start = clock_ms();
+    for (uint32_t i = 0; ok && i < r->n_gen; i++) {
+        int32_t id = sampler_argmax(timeline_logits(m->tl), n_vocab);
+        if (id < 0)
+            ok = err_set(err, ERR_FORMAT,
+                         "the model's logits are not numbers: the weights "
+                         "are broken");
+        bytes += (double)model_token_bytes(m->model) +
+                 (double)model_kv_read_bytes(m->model, r->n_prompt + i);
+        ok = ok && timeline_append(m->tl, id, NULL, err);
+    }
+    double ms = clock_ms() - start;
+    r->decode_tok_s = r->n_gen / ms * 1e3;
+    r->decode_gb_s = bytes / 1e6 / ms;
+    if (ok) r->logits_hash = XXH3_64bits(timeline_logits(m->tl), n_vocab * sizeof(float));
+    free(ids);
+    return ok;
+}
+
+static void print_json(const struct result *r, struct buf *out)
+{
+    buf_printf(out,
+               "{\"prompt\": %u, \"gen\": %u, \"threads\": %d, \"prefill_tok_s\": %.3f, "
+               "\"decode_tok_s\": %.3f, \"decode_gb_s\": %.4f, \"read_gb_s\": %.4f, "
+               "\"decode_share\": %.4f, \"logits_hash\": \"%016lx\"}\n",
+               r->n_prompt, r->n_gen, r->n_threads, r->prefill_tok_s, r->decode_tok_s,
+               r->decode_gb_s, r->read_gb_s, r->decode_gb_s / r->read_gb_s, r->logits_hash);
+}
+
+static void print_lines(const struct result *r, const struct machine *m, struct buf *out)
+{
+    buf_printf(out, "%s, %s, weights %.1f MiB\n", model_family(m->model), backend_name(m->be),
+               (double)m->sizes.weights_bytes / (1 << 20));
+    buf_printf(out, "prefill  %10.1f tok/s  (%u tokens)\n", r->prefill_tok_s, r->n_prompt);
+    buf_printf(out, "decode   %10.1f tok/s  (%u tokens)\n", r->decode_tok_s, r->n_gen);
+    buf_printf(out,
+               "         %10.2f GB/s of weights, keys and values: %.0f %% of this machine's"
+               " %.2f GB/s\n",
+               r->decode_gb_s, r->decode_gb_s / r->read_gb_s * 100, r->read_gb_s);
+    buf_printf(out, "logits   %016lx\n", r->logits_hash);
+}
+
+/* Fits the numbers of tokens to the context where they were not asked for. */
+static bool fit_counts(struct result *r, const struct machine *m, bool has_prompt, bool has_gen,
+                       struct err *err)
+{
+    if (!has_gen && r->n_gen >= m->n_ctx / 2) r->n_gen = m->n_ctx / 2;
+    if (!has_prompt && r->n_gen < m->n_ctx && r->n_prompt > m->n_ctx - r->n_gen)
+        r->n_prompt = m->n_ctx - r->n_gen;
+    if ((uint64_t)r->n_prompt + r->n_gen <= m->n_ctx) return true;
+    return err_set(err, ERR_USER, "%u and %u tokens do not fit the context of %u", r->n_prompt,
+                   r->n_gen, m->n_ctx);
+}
+
+static int measure(const struct options *o, const char *prompt, const char *gen, bool json)
+{
+    struct result r = {.n_prompt = 512, .n_gen = 64};
+    struct engine_config config = command_line_engine(o);
+    struct machine m = {0};
+    struct buf out = {0};
+    struct err err;
+    if (!parse_count("prompt", prompt, &r.n_prompt, &err) ||
+        !parse_count("gen", gen, &r.n_gen, &err))
+        return usage_error("bench", "%s", err.msg);
+    r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
+    bool ok = machine_open(&m, &config, NULL, &err) &&
+              fit_counts(&r, &m, prompt != NULL, gen != NULL, &err) &&
+              measure_model(&m, &r, &err) && measure_reads(r.n_threads, &r.read_gb_s, &err);
+    if (ok && json) print_json(&r, &out);
+    if (ok && !json) print_lines(&r, &m, &out);
+    machine_close(&m);
+    return ok ? print_text(&out) : runtime_error(&err);
+}
+
+int bench_run(int argc, char **argv)
+{
+    const char *prompt = NULL, *gen = NULL;
+    bool json = false;
+    const struct option_extra extra[] = {
+        {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
+        {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
+        {"json", 0, NULL, NULL, &json, "one JSON object"},
+    };
+    struct command_line line;
+    struct err err;
+    int status = command_line_read(&line, "bench", "[-m FILE] [--prompt N] [--gen N] [--json]",
+                                   extra, sizeof extra / sizeof *extra, argc, argv);
+    if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
+        status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
+    if (status == COMMAND_LINE_GO && !model_choose(line.options, &err))
+        status = runtime_error(&err);
+    if (status == COMMAND_LINE_GO) status = measure(line.options, prompt, gen, json);
+    command_line_free(&line);
+    return status;
+}

@@ -1,0 +1,168 @@
+/* hearth inspect logits and greedy: what a model computes for token ids, taken as they are. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/command_line.h"
+#include "app/inspect.h"
+#include "base/ids.h"
+#include "base/printable.h"
+#include "engine/machine.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+
+/* "1 2 3", commas are fine too. */
+static bool parse_ids(const char *text, struct ids *ids, struct err *err)
+{
+    const char *s = text;
+    for (;;) {
+        s += strspn(s, " ,\t\n");
+        if (*s == '\0') break;
+        char *end;
+        errno = 0;
+        long id = strtol(s, &end, 10);
+        if (end == s || errno || id < 0 || id > INT32_MAX) {
+            char shown[32];
+            return err_set(err, ERR_USER, "--ids: '%s' is no token id",
+                           printable(shown, sizeof shown, s, strlen(s)));
+        }
+        ids_push(ids, (int32_t)id);
+        s = end;
+    }
+    if (ids->n == 0) return err_set(err, ERR_USER, "--ids: no token ids");
+    return true;
+}
+
+static void say(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "hearth: %s\n", line);
+}
+
+/* Reads the options of both commands and opens the model. *status is set on false. */
+static bool open_model(struct machine *m, struct command_line *line, const char *command,
+                       const char *usage, const struct option_extra *extra, size_t n_extra,
+                       int argc, char **argv, int *status)
+{
+    *status = command_line_read(line, command, usage, extra, n_extra, argc, argv);
+    if (*status != COMMAND_LINE_GO) return false;
+    const struct options *o = line->options;
+    if (line->args.n_rest > 0)
+        *status = usage_error(command, "unexpected argument '%.40s'", line->args.rest[0]);
+    else if (!o->model || !*o->model)
+        *status = usage_error(command, "-m FILE is missing");
+    if (*status != COMMAND_LINE_GO) return false;
+    struct engine_config config = command_line_engine(o);
+    const struct machine_watch watch = {.warning = o->quiet ? NULL : say};
+    struct err err;
+    if (machine_open(m, &config, &watch, &err)) return true;
+    *status = runtime_error(&err);
+    return false;
+}
+
+static bool write_rows(void *user, size_t first, size_t n_rows, const float *logits)
+{
+    (void)first;
+    size_t n_vocab = *(const size_t *)user;
+    return fwrite(logits, sizeof *logits * n_vocab, n_rows, stdout) == n_rows;
+}
+
+/* The status after all output: a reader that went away is not worth a message. */
+static int flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_DONE;
+    if (errno == EPIPE) return EXIT_PIPE;
+    fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_RUNTIME;
+}
+
+static int finish(struct command_line *line, struct machine *m, struct ids *ids, bool ok,
+                  const struct err *err)
+{
+    int status = ok ? flush_output() : runtime_error(err);
+    if (!ok && err->code == ERR_USER) status = ids->n > m->n_ctx ? EXIT_TOO_LONG : EXIT_USAGE;
+    ids_free(ids);
+    machine_close(m);
+    command_line_free(line);
+    return status;
+}
+
+int inspect_logits(int argc, char **argv)
+{
+    const char *list = "", *rows = "last";
+    const struct option_extra extra[] = {
+        {"ids", 0, "IDS", &list, NULL, "token ids, \"1 2 3\"; no BOS is added"},
+        {"rows", 0, "all|last", &rows, NULL, "of every id, or after the last (default)"},
+    };
+    struct command_line line;
+    struct machine m = {0};
+    struct ids ids = {0};
+    int status;
+    if (!open_model(&m, &line, "inspect logits", "-m FILE --ids IDS [--rows all|last]", extra,
+                    2, argc, argv, &status)) {
+        command_line_free(&line);
+        return status;
+    }
+    struct err err;
+    size_t n_vocab = model_n_vocab(m.model);
+    bool ok = parse_ids(list, &ids, &err);
+    if (ok && strcmp(rows, "all") == 0) {
+        ok = timeline_all_rows(m.tl, ids.data, ids.n, 0, write_rows, &n_vocab, NULL, &err);
+    } else if (ok && strcmp(rows, "last") == 0) {
+        ok = timeline_sync(m.tl, ids.data, ids.n, NULL, NULL, &err);
+        if (ok) write_rows(&n_vocab, 0, 1, timeline_logits(m.tl));
+    } else if (ok) {
+        ok = err_set(&err, ERR_USER, "--rows is '%.20s', expected all or last", rows);
+    }
+    return finish(&line, &m, &ids, ok, &err);
+}
+
+/* Draws n ids, the most likely each time; an end of turn is an id like others. */
+static bool print_greedy(struct machine *m, const struct ids *ids, long n, struct err *err)
+{
+    size_t n_vocab = model_n_vocab(m->model), n_ctx = timeline_n_ctx(m->tl);
+    if (!timeline_sync(m->tl, ids->data, ids->n, NULL, NULL, err)) return false;
+    if ((size_t)n > n_ctx - ids->n)
+        return err_set(err, ERR_USER, "%zu tokens and %ld more do not fit the context of %zu",
+                       ids->n, n, n_ctx);
+    for (long i = 0; i < n; i++) {
+        int32_t id = sampler_argmax(timeline_logits(m->tl), n_vocab);
+        if (id < 0)
+            return err_set(err, ERR_FORMAT,
+                           "the model's logits are not numbers: the weights "
+                           "are broken");
+        printf("%s%d", i ? " " : "", (int)id);
+        if (i + 1 < n && !timeline_append(m->tl, id, NULL, err)) return false;
+    }
+    putchar('\n');
+    return true;
+}
+
+int inspect_greedy(int argc, char **argv)
+{
+    const char *list = "", *count = "48";
+    const struct option_extra extra[] = {
+        {"ids", 0, "IDS", &list, NULL, "token ids, \"1 2 3\"; no BOS is added"},
+        {"max-tokens", 'n', "N", &count, NULL, "how many ids (48)"},
+    };
+    struct command_line line;
+    struct machine m = {0};
+    struct ids ids = {0};
+    int status;
+    if (!open_model(&m, &line, "inspect greedy", "-m FILE --ids IDS [-n N]", extra, 2, argc,
+                    argv, &status)) {
+        command_line_free(&line);
+        return status;
+    }
+    struct err err;
+    char *end;
+    errno = 0;
+    long n = strtol(count, &end, 10);
+    bool ok = parse_ids(list, &ids, &err);
+    if (ok && (end == count || *end || errno || n < 0 || n > INT32_MAX))
+        ok = err_set(&err, ERR_USER, "-n is '%.20s', expected a number of tokens", count);
+    ok = ok && print_greedy(&m, &ids, n, &err);
+    return finish(&line, &m, &ids, ok, &err);
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# hearth bench, inspect logits and inspect greedy on the bundled guide.
+set -u
+hearth=${HEARTH:-build/hearth}
+guide=examples/guide/guide-q8_0.gguf
+n=0 failed=0
+check() { # name, then a command that succeeds
+    n=$((n + 1))
+    local name=$1
+    shift
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name"; failed=1; fi
+}
+status() { # wanted status, wanted stderr (a part), command...
+    local want=$1 part=$2 got err
+    shift 2
+    err=$("$@" 2>&1 >/dev/null)
+    got=$?
+    [ "$got" = "$want" ] && [[ $err == *"$part"* ]] || { echo "# $got: $err"; return 1; }
+}
+
+json=$("$hearth" bench -m $guide --prompt 40 --gen 8 --threads 1 --json)
+keys() {
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+for k in "prefill_tok_s decode_tok_s decode_gb_s read_gb_s decode_share".split():
+    assert d[k] > 0, k
+assert len(d["logits_hash"]) == 16
+assert abs(d["decode_share"] - d["decode_gb_s"] / d["read_gb_s"]) < 0.01' "$json"
+}
+check "bench prints one JSON object with its keys" keys
+hash_of() { "$hearth" bench -m $guide --prompt 40 --gen 8 "$@" --json | grep -o '"logits_hash": "[0-9a-f]*"'; }
+check "the hash does not depend on threads" [ "$(hash_of --threads 2)" = "$(hash_of --threads 1)" ]
+check "nor on the instruction set" [ "$(hash_of --cpu scalar)" = "$(hash_of)" ]
+check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
+    "$hearth" bench -m $guide --prompt 2048 --gen 1
+check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
+
+rows() { [ "$("$hearth" inspect logits -m $guide --ids "$1" --rows "$2" | wc -c)" = "$3" ]; }
+check "logits of all rows" rows "1 2 3" all $((3 * 2048 * 4))
+check "logits of the last row" rows "1 2 3" last $((2048 * 4))
+check "the last row is the last of all" cmp -s \
+    <("$hearth" inspect logits -m $guide --ids "5 6 7 8" --rows all | tail -c 8192) \
+    <("$hearth" inspect logits -m $guide --ids "5,6,7,8")
+check "a bad id is named" status 2 "'x' is no token id" "$hearth" inspect logits -m $guide --ids "1 x"
+check "an id beyond the vocabulary is refused" status 2 "token id 2048 is outside the vocabulary" \
+    "$hearth" inspect logits -m $guide --ids 2048
+check "ids beyond the context end with 3" status 3 "has 5 tokens, the context holds 4" \
+    "$hearth" inspect logits -m $guide --ids "1 2 3 4 5" --ctx 4
+check "no model is a usage error" status 2 "-m FILE is missing" "$hearth" inspect greedy --ids 1
+greedy=$("$hearth" inspect greedy -m $guide --ids "1 2 3" -n 8)
+check "greedy draws as many as asked" [ "$(wc -w <<<"$greedy")" = 8 ]
+one_by_one() { # greedy ids are the argmax of the logits, whatever prefilled them
+    python3 - "$hearth" $guide "$greedy" <<'PY'
+import struct, subprocess, sys
+hearth, guide, want = sys.argv[1:]
+ids, want = [1, 2, 3], [int(x) for x in want.split()]
+for k in range(3):
+    out = subprocess.run([hearth, 'inspect', 'logits', '-m', guide, '--ids', ' '.join(map(str, ids))],
+                         stdout=subprocess.PIPE, check=True).stdout
+    row = struct.unpack('<2048f', out)
+    ids.append(row.index(max(row)))
+sys.exit(ids[3:] != want[:3])
+PY
+}
+check "greedy follows the logits" one_by_one
+check "a closed output is quiet" status 141 "" bash -c \
+    "set -o pipefail; $hearth inspect logits -m $guide --ids '$(seq -s' ' 1 400)' --rows all | head -c 1"
+echo "1..$n"
+exit $failed
