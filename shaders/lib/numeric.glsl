@@ -1,0 +1,39 @@
+/* numeric.h for GLSL: num_exp, num_rcp, num_keep and so on, on float, int and uint.
+ *
+ * Every addition, subtraction and multiplication of floats goes through fadd, fsub or fmul: the
+ * `precise` result makes glslang decorate it NoContraction, so no driver may fuse two of them.
+ * A test reads the SPIR-V and finds an operation that was written without. */
+#define F float
+#define I int
+#define U uint
+#define FN
+#define NUM(name) num_##name
+#define K(c) (c)
+#define UK(c) (c)
+#define sel_f(c, a, b) ((c) ? (a) : (b))
+#define sel_u(c, a, b) ((c) ? (a) : (b))
+#define u_of(x) floatBitsToUint(x)
+#define f_of(u) uintBitsToFloat(u)
+#define i_of_u(u) int(u)
+#define u_of_i(i) uint(i)
+#define f_of_i(i) float(i)
+
+float fadd(float a, float b)
+{
+    precise float r = a + b;
+    return r;
+}
+
+float fsub(float a, float b)
+{
+    precise float r = a - b;
+    return r;
+}
+
+float fmul(float a, float b)
+{
+    precise float r = a * b;
+    return r;
+}
+
+#include "base/numeric.h"
