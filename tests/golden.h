@@ -130,8 +130,8 @@ static inline void golden_free(struct golden_set *set)
 }
 
 /* The families that hearth runs. */
-static const char *const golden_known[] = {"llama",    "qwen2$",  "qwen3$", "qwen3-",
-                                           "mistral3", "smollm3", "phi3",   NULL};
+static const char *const golden_known[] = {
+    "llama", "mistral3", "phi3", "qwen2$", "qwen3$", "qwen3-", "qwen3moe", "smollm3", NULL};
 
 /* Sum of squared differences over the sum of squares of want; NaN if got has one. */
 static inline double golden_nmse(const float *want, const float *got, size_t n)
