@@ -26,5 +26,7 @@ int inspect_text(int argc, char **argv);
 int inspect_logits(int argc, char **argv);
 /* greedy -m FILE --ids IDS [-n N]: the N most likely ids, one after another, on one line. */
 int inspect_greedy(int argc, char **argv);
+/* make --shape SHAPE --type TYPE OUT.gguf: a model file with random weights. */
+int inspect_make(int argc, char **argv);
 
 #endif

@@ -26,7 +26,7 @@ static const struct subcommand table[] = {
      inspect_greedy},
     {"inspect", "plan", "", "what a turn would reuse", NULL},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
-     NULL},
+     inspect_make},
     {"models", NULL, "", "the models found on this machine", NULL},
     {"sessions", NULL, "[list|show|export|rm|check]", "the saved conversations", NULL},
     {"cache", NULL, "[list|clear|check]", "the pages on disk", NULL},

@@ -46,12 +46,6 @@ struct kv_list {
     const struct gguf_kv **by_key;
 };
 
-static const uint8_t scalar_bytes[GGUF_N_TYPES] = {
-    [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
-    [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
-    [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
-};
-
 /* The fewest bytes that one key or one tensor takes in a file: a length of 8, one byte of name,
  * a type of 4, then the value or the number of dimensions and the offset. A count that would
  * not fit at this size is refused before anything is allocated for it. */
@@ -161,7 +155,7 @@ static bool read_items(struct reader *r, struct gguf_kv *kv, struct err *err)
 {
     if (kv->type == GGUF_STRING) return read_strings(r, kv, err);
     struct shown key;
-    size_t size = scalar_bytes[kv->type];
+    size_t size = gguf_type_bytes(kv->type);
     if (kv->n > left(r) / size)
         return err_set(err, ERR_FORMAT,
                        "%s: key '%s': claims %zu values of %zu bytes, the file has %zu bytes "

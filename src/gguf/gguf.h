@@ -92,6 +92,8 @@ struct gguf_str gguf_item_str(const struct gguf_kv *kv, size_t i);
 bool gguf_is_int(enum gguf_type type); /* one of the integer types, not bool */
 /* "u32", "string", ...; static. */
 const char *gguf_type_name(enum gguf_type type);
+/* Bytes of one value of a type; 0 for strings and arrays, which have no fixed size. */
+size_t gguf_type_bytes(enum gguf_type type);
 
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);

@@ -32,6 +32,17 @@ const char *gguf_type_name(enum gguf_type type)
     return names[type];
 }
 
+size_t gguf_type_bytes(enum gguf_type type)
+{
+    static const uint8_t n_bytes[GGUF_N_TYPES] = {
+        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
+        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
+        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
+    };
+    assert(type < GGUF_N_TYPES);
+    return n_bytes[type];
+}
+
 int64_t gguf_item_int(const struct gguf_kv *kv, size_t i)
 {
     assert(i < kv->n);
