@@ -1,0 +1,543 @@
+/* Hyperparameters, weights and programs over files of our own making: each thing that can be
+ * wrong with a file, with its message; and the checker over programs that break a rule. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../gguf_builder.h"
+#include "backend/impl.h"
+#include "base/mem.h"
+#include "cpu/cpu.h"
+#include "model/model.h"
+#include "model/program.h"
+
+enum { EMBD = 32, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 8, FF = 64, VOCAB = 16, LAYERS = 2 };
+
+/* A key or tensor of the file under construction. */
+struct item {
+    char name[64];
+    enum gguf_type type; /* of a key */
+    uint64_t n;          /* value of an integer key; items of an array (all 1) */
+    double f;
+    char s[64];
+    bool array, gone;
+    uint64_t ne[3];
+    uint32_t qtype;
+};
+
+struct draft {
+    struct item keys[48], tensors[64];
+    size_t n_keys, n_tensors;
+};
+
+static void key_u32(struct draft *d, const char *name, uint64_t n)
+{
+    struct item *k = &d->keys[d->n_keys++];
+    *k = (struct item){.type = GGUF_U32, .n = n};
+    snprintf(k->name, sizeof k->name, "%s", name);
+}
+
+static void key_f32(struct draft *d, const char *name, double f)
+{
+    key_u32(d, name, 0);
+    d->keys[d->n_keys - 1].type = GGUF_F32;
+    d->keys[d->n_keys - 1].f = f;
+}
+
+static void key_str(struct draft *d, const char *name, const char *s)
+{
+    key_u32(d, name, 0);
+    d->keys[d->n_keys - 1].type = GGUF_STRING;
+    snprintf(d->keys[d->n_keys - 1].s, sizeof d->keys->s, "%s", s);
+}
+
+static void key_array(struct draft *d, const char *name, uint64_t n)
+{
+    key_u32(d, name, n);
+    d->keys[d->n_keys - 1].array = true;
+}
+
+static struct item *tensor(struct draft *d, const char *name, uint64_t ne0, uint64_t ne1)
+{
+    struct item *t = &d->tensors[d->n_tensors++];
+    *t = (struct item){.ne = {ne0, ne1, 1}, .qtype = QTYPE_F32};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return t;
+}
+
+static struct item *find(struct item *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    fail_msg("the draft has no %s", name);
+    return NULL;
+}
+
+static struct item *key_of(struct draft *d, const char *name)
+{
+    return find(d->keys, d->n_keys, name);
+}
+
+static struct item *tensor_of(struct draft *d, const char *name)
+{
+    return find(d->tensors, d->n_tensors, name);
+}
+
+/* A whole llama of two layers. */
+static struct draft good(void)
+{
+    struct draft d = {0};
+    key_str(&d, "general.architecture", "llama");
+    key_u32(&d, "llama.block_count", LAYERS);
+    key_u32(&d, "llama.context_length", 128);
+    key_u32(&d, "llama.embedding_length", EMBD);
+    key_u32(&d, "llama.feed_forward_length", FF);
+    key_u32(&d, "llama.attention.head_count", HEADS);
+    key_u32(&d, "llama.attention.head_count_kv", KV_HEADS);
+    key_f32(&d, "llama.attention.layer_norm_rms_epsilon", 1e-5);
+    tensor(&d, "token_embd.weight", EMBD, VOCAB);
+    tensor(&d, "output_norm.weight", EMBD, 1);
+    for (int i = 0; i < LAYERS; i++) {
+        static const struct {
+            const char *name;
+            uint64_t ne0, ne1;
+        } parts[] = {
+            {"attn_norm", EMBD, 1},
+            {"attn_q", EMBD, HEADS * HEAD_DIM},
+            {"attn_k", EMBD, KV_HEADS * HEAD_DIM},
+            {"attn_v", EMBD, KV_HEADS * HEAD_DIM},
+            {"attn_output", HEADS * HEAD_DIM, EMBD},
+            {"ffn_norm", EMBD, 1},
+            {"ffn_gate", EMBD, FF},
+            {"ffn_up", EMBD, FF},
+            {"ffn_down", FF, EMBD},
+        };
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "blk.%d.%s.weight", i, parts[k].name);
+            tensor(&d, name, parts[k].ne0, parts[k].ne1);
+        }
+    }
+    return d;
+}
+
+static void write_key(struct buf *b, const struct item *k)
+{
+    if (k->array) {
+        gb_kv_array(b, k->name, GGUF_U32, k->n);
+        for (uint64_t i = 0; i < k->n; i++)
+            gb_u32(b, 1);
+        return;
+    }
+    gb_kv(b, k->name, k->type);
+    if (k->type == GGUF_STRING) {
+        gb_str(b, k->s);
+    } else if (k->type == GGUF_F32) {
+        float f = (float)k->f;
+        buf_append(b, &f, sizeof f);
+    } else if (k->type == GGUF_U64 || k->type == GGUF_I64) {
+        gb_u64(b, k->n);
+    } else {
+        gb_u32(b, (uint32_t)k->n);
+    }
+}
+
+static size_t write_tensor(struct buf *b, const struct item *t, size_t at)
+{
+    const uint32_t n_dims = t->ne[2] > 1 ? 3 : t->ne[1] > 1 ? 2 : 1;
+    gb_str(b, t->name);
+    gb_u32(b, n_dims);
+    for (uint32_t i = 0; i < n_dims; i++)
+        gb_u64(b, t->ne[i]);
+    gb_u32(b, t->qtype);
+    gb_u64(b, at);
+    size_t n = qtype_bytes((enum qtype)t->qtype, t->ne[0] * t->ne[1] * t->ne[2]);
+    return at + (n + 31) / 32 * 32;
+}
+
+static struct gguf *write_draft(const struct draft *d, struct buf *b)
+{
+    size_t n_keys = 0, n_tensors = 0, at = 0;
+    for (size_t i = 0; i < d->n_keys; i++)
+        n_keys += !d->keys[i].gone;
+    for (size_t i = 0; i < d->n_tensors; i++)
+        n_tensors += !d->tensors[i].gone;
+    gb_header(b, 3, n_tensors, n_keys);
+    for (size_t i = 0; i < d->n_keys; i++)
+        if (!d->keys[i].gone) write_key(b, &d->keys[i]);
+    for (size_t i = 0; i < d->n_tensors; i++)
+        if (!d->tensors[i].gone) at = write_tensor(b, &d->tensors[i], at);
+    gb_pad(b, 32);
+    gb_zeros(b, at);
+    struct err err;
+    struct gguf *g = gguf_from_memory(b->data, b->len, "m.gguf", &err);
+    if (!g) fail_msg("%s", err.msg);
+    return g;
+}
+
+static bool estimate(const struct draft *d, uint32_t n_ctx, struct model_sizes *sizes,
+                     struct err *err)
+{
+    struct buf b = {0};
+    struct gguf *g = write_draft(d, &b);
+    const struct model_params params = {.kv_type = KV_F16, .n_ctx = n_ctx};
+    bool ok = model_estimate(g, NULL, &params, 64, sizes, err);
+    gguf_close(g);
+    buf_free(&b);
+    return ok;
+}
+
+static void check_good(const struct draft *d)
+{
+    struct err err;
+    struct model_sizes sizes;
+    if (!estimate(d, 0, &sizes, &err)) fail_msg("%s", err.msg);
+}
+
+static void check_bad(const struct draft *d, enum err_code code, const char *message)
+{
+    struct err err = {0};
+    struct model_sizes sizes;
+    assert_false(estimate(d, 0, &sizes, &err));
+    assert_string_equal(err.msg, message);
+    assert_int_equal(err.code, code);
+}
+
+static void test_good(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    struct model_sizes sizes;
+    struct err err;
+    assert_true(estimate(&d, 0, &sizes, &err));
+    const size_t layer =
+        2 * EMBD + 2 * EMBD * EMBD + 2 * EMBD * KV_HEADS * HEAD_DIM + 3 * EMBD * FF;
+    assert_int_equal(sizes.weights_bytes, 4 * (VOCAB * EMBD + EMBD + LAYERS * layer));
+    assert_int_equal(sizes.kv_bytes_per_token, LAYERS * 2 * KV_HEADS * HEAD_DIM * 2);
+    assert_int_equal(sizes.scratch_bytes, 0);
+}
+
+static void test_family(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    strcpy(key_of(&d, "general.architecture")->s, "mamba\x1b");
+    check_bad(&d, ERR_USER,
+              "m.gguf: hearth does not know the model family \"mamba\\x1b\"; it runs llama, "
+              "mistral3, phi3, qwen2, qwen3, qwen3moe, smollm3");
+    key_of(&d, "general.architecture")->gone = true;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key general.architecture is missing or no string: no model");
+}
+
+static void set_u32(struct draft *d, const char *key, uint64_t n)
+{
+    key_of(d, key)->n = n;
+}
+
+static void test_keys(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    key_of(&d, "llama.block_count")->gone = true;
+    check_bad(&d, ERR_FORMAT, "m.gguf: key llama.block_count is missing");
+    d = good();
+    set_u32(&d, "llama.block_count", 100000);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.block_count should be between 1 and 1024, but is 100000");
+    d = good();
+    key_of(&d, "llama.block_count")->type = GGUF_I32;
+    set_u32(&d, "llama.block_count", 0xffffffff);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.block_count should be between 1 and 1024, but is -1");
+    d = good();
+    set_u32(&d, "llama.attention.head_count", 0);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.attention.head_count should be between 1 and 8192, but is 0");
+    d = good();
+    set_u32(&d, "llama.attention.head_count_kv", 3);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: layer 0 has 4 heads, which is no multiple of its 3 KV heads");
+    d = good();
+    set_u32(&d, "llama.attention.head_count_kv", 0);
+    check_bad(&d, ERR_FORMAT, "m.gguf: layer 0 has no KV heads, which llama needs");
+    d = good();
+    key_of(&d, "llama.attention.layer_norm_rms_epsilon")->f = 0;
+    check_bad(
+        &d, ERR_FORMAT,
+        "m.gguf: key llama.attention.layer_norm_rms_epsilon should be between 1e-12 and 1, "
+        "but is 0");
+    d = good();
+    key_of(&d, "llama.context_length")->type = GGUF_STRING;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.context_length should be an integer, but is a string");
+    d = good();
+    key_of(&d, "llama.embedding_length")->type = GGUF_U64;
+    set_u32(&d, "llama.embedding_length", UINT64_MAX);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.embedding_length should be between 1 and 16777216, but is "
+              "9223372036854775807");
+    d = good();
+    key_of(&d, "llama.feed_forward_length")->gone = true;
+    key_array(&d, "llama.feed_forward_length", 3);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.feed_forward_length has 3 items, but there are 2 layers");
+    d = good();
+    set_u32(&d, "llama.attention.head_count", 64);
+    check_bad(
+        &d, ERR_FORMAT,
+        "m.gguf: 32 values per row and 64 heads give a head size of 0; it should be between "
+        "2 and 8192");
+}
+
+static void test_rope_keys(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    key_u32(&d, "llama.rope.dimension_count", 9);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.rope.dimension_count should be between 2 and 8, but is 9");
+    d = good();
+    key_u32(&d, "llama.rope.dimension_count", 5);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.rope.dimension_count should be even, but is 5");
+    d = good();
+    key_f32(&d, "llama.rope.freq_base", 1);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.rope.freq_base should be between 1.00098 and 1e+15, but is 1");
+    d = good();
+    key_str(&d, "llama.rope.scaling.type", "dynamic");
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.rope.scaling.type should be none, linear, yarn, llama3 or "
+              "longrope, but is \"dynamic\"");
+    d = good();
+    tensor(&d, "rope_freqs.weight", HEAD_DIM / 2, 1);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor rope_freqs.weight: item 0 should be a positive number, but is 0");
+    d = good();
+    tensor(&d, "rope_freqs.weight", HEAD_DIM, 1);
+    check_bad(&d, ERR_FORMAT, "m.gguf: tensor rope_freqs.weight: expected [4], found [8]");
+    d = good();
+    key_f32(&d, "llama.rope.scaling.factor", 4);
+    key_str(&d, "llama.rope.scaling.type", "yarn");
+    check_good(&d);
+}
+
+static void test_tensors(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    tensor_of(&d, "blk.1.attn_v.weight")->gone = true;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor blk.1.attn_v.weight: expected [32, 16], but it is missing");
+    d = good();
+    tensor_of(&d, "blk.0.ffn_down.weight")->ne[1] = 31;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor blk.0.ffn_down.weight: expected [64, 32], found [64, 31]");
+    d = good();
+    tensor_of(&d, "blk.0.attn_norm.weight")->qtype = QTYPE_F16;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor blk.0.attn_norm.weight: expected type F32, found F16");
+    d = good();
+    tensor_of(&d, "token_embd.weight")->gone = true;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor token_embd.weight: expected [32, vocabulary], but it is missing");
+    d = good();
+    tensor(&d, "output.weight", EMBD, VOCAB + 1);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor output.weight: expected [32, 16], found [32, 17]");
+    d = good();
+    tensor(&d, "blk.0.attn_sub_norm.weight", EMBD, 1);
+    check_bad(
+        &d, ERR_FORMAT,
+        "m.gguf: tensor blk.0.attn_sub_norm.weight: hearth's llama has no such tensor, and "
+        "leaving it out would change the answers");
+    /* What is beyond the layers or of another sense is ignored; biases are used. */
+    d = good();
+    tensor(&d, "blk.2.attn_q.weight", EMBD, EMBD);
+    tensor(&d, "v.patch_embd.weight", EMBD, EMBD);
+    tensor(&d, "blk.0.attn_q.bias", HEADS * HEAD_DIM, 1);
+    tensor(&d, "blk.1.ffn_down.bias", EMBD, 1);
+    check_good(&d);
+}
+
+static void test_experts(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    key_u32(&d, "llama.expert_count", 8);
+    check_bad(&d, ERR_FORMAT, "m.gguf: key llama.expert_used_count is missing");
+    key_u32(&d, "llama.expert_used_count", 9);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.expert_used_count should be between 1 and 8, but is 9");
+    set_u32(&d, "llama.expert_used_count", 2);
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: tensor blk.0.ffn_gate_inp.weight: expected [32, 8], but it is missing");
+}
+
+static void test_params(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    struct err err;
+    struct model_sizes sizes;
+    assert_false(estimate(&d, UINT32_MAX, &sizes, &err));
+    assert_string_equal(err.msg,
+                        "a context of 4294967295 tokens is too large; the limit is 134217728");
+    struct buf b = {0};
+    struct gguf *g = write_draft(&d, &b);
+    const struct model_params params = {.kv_type = KV_Q8_0};
+    assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
+    assert_string_equal(err.msg, "this KV type is not supported; use f32 or f16");
+    gguf_close(g);
+    buf_free(&b);
+}
+
+struct seen {
+    uint64_t done, total;
+    int n;
+};
+
+static void report(void *user, uint64_t done, uint64_t total)
+{
+    struct seen *s = user;
+    assert_true(done >= s->done && done <= total);
+    *s = (struct seen){done, total, s->n + 1};
+}
+
+static void test_open(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    struct buf b = {0};
+    struct gguf *g = write_draft(&d, &b);
+    struct err err;
+    struct backend *be =
+        cpu_open(&(struct cpu_options){.n_threads = 1, .isa = CPU_SCALAR}, &err);
+    assert_non_null(be);
+    struct seen seen = {0};
+    const struct model_progress progress = {report, &seen};
+    const struct model_params params = {.kv_type = KV_F32};
+    atomic_bool cancel = false;
+    struct model *m = model_open(g, be, &params, &progress, &cancel, &err);
+    if (!m) fail_msg("%s", err.msg);
+    assert_int_equal(seen.done, seen.total);
+    assert_int_equal(seen.n, 2 + 9 * LAYERS);
+    assert_string_equal(model_family(m), "llama");
+    assert_int_equal(model_n_vocab(m), VOCAB);
+    assert_int_equal(model_n_layer(m), LAYERS);
+    assert_int_equal(model_n_ctx(m), 128);
+    assert_int_equal(model_program(m)->page_bytes,
+                     LAYERS * 2 * KV_HEADS * HEAD_DIM * PAGE_LEN * 4);
+    /* The tied embedding is read once per token, as the head. */
+    assert_int_equal(model_token_bytes(m), seen.total);
+    assert_int_equal(model_kv_read_bytes(m, 9), 10 * LAYERS * 2 * KV_HEADS * HEAD_DIM * 4);
+    model_close(m);
+    cancel = true;
+    assert_null(model_open(g, be, &params, NULL, &cancel, &err));
+    assert_int_equal(err.code, ERR_CANCELLED);
+    backend_close(be);
+    gguf_close(g);
+    buf_free(&b);
+}
+
+/* A small right program, to be broken: x -> norm -> matmul -> logits. */
+struct small {
+    struct weight table, vec, head;
+    struct row_buffer buffers[3];
+    struct op ops[5];
+    struct program p;
+};
+
+static void small_init(struct small *s)
+{
+    *s = (struct small){
+        .table = {QTYPE_F32, 1, 16, 8},
+        .vec = {QTYPE_F32, 1, 1, 8},
+        .head = {QTYPE_F16, 1, 16, 8},
+        .buffers = {{"x", ROW_F32, 8}, {"h", ROW_F32, 8}, {"logits", ROW_F32, 16}},
+    };
+    const struct ref x = {0, 0, 8}, h = {1, 0, 8}, out = {2, 0, 16};
+    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {&s->table, x, 1}};
+    s->ops[1] = (struct op){.kind = OP_NORM, .norm = {x, h, &s->vec, 8, 1e-5f}};
+    s->ops[2] = (struct op){.kind = OP_HEAD_ROWS};
+    s->ops[3] =
+        (struct op){.kind = OP_MATMUL,
+                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, out}}}};
+    s->ops[4] = (struct op){.kind = OP_LOGITS, .logits = {out, 1, 0}};
+    s->p = (struct program){
+        .n_buffers = 3, .n_ops = 5, .buffers = s->buffers, .ops = s->ops, .n_vocab = 16};
+}
+
+static void check_broken(const struct small *s, const char *message)
+{
+    struct err err = {0};
+    assert_false(program_check(&s->p, &err));
+    assert_string_equal(err.msg, message);
+}
+
+static void test_checker(void **unused)
+{
+    (void)unused;
+    struct small s;
+    struct err err;
+    small_init(&s);
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.ops[1].norm.out.n = 9;
+    check_broken(&s, "op 1 (norm, layer 0): rows of different widths");
+    small_init(&s);
+    s.ops[1].norm.in.buf = 7;
+    check_broken(&s, "op 1 (norm, layer 0): a buffer that is not there");
+    small_init(&s);
+    s.ops[1].norm.in.at = SIZE_MAX;
+    check_broken(&s, "op 1 (norm, layer 0): values beyond the row");
+    small_init(&s);
+    s.ops[1].norm.in.buf = 1;
+    check_broken(&s, "op 1 (norm, layer 0): it reads what nothing wrote");
+    small_init(&s);
+    s.ops[1].norm.group = 3;
+    check_broken(&s, "op 1 (norm, layer 0): a broken group");
+    small_init(&s);
+    s.vec.n_cols = 4;
+    check_broken(&s, "op 1 (norm, layer 0): a vector of another length");
+    small_init(&s);
+    s.head.type = QTYPE_Q8_0;
+    check_broken(&s, "op 3 (matmul, layer 0): no input of the kind that its matrix reads");
+    small_init(&s);
+    s.head.n_rows = 15;
+    check_broken(&s, "op 3 (matmul, layer 0): a matrix of another shape");
+    small_init(&s);
+    s.ops[2].kind = OP_NORM;
+    s.ops[2].norm = s.ops[1].norm;
+    check_broken(&s, "op 4 (logits, layer 0): not the last op after head rows");
+    small_init(&s);
+    s.buffers[2].width = 17;
+    check_broken(&s, "op 4 (logits, layer 0): a buffer that holds more than the logits");
+    small_init(&s);
+    s.p.n_ops = 4;
+    check_broken(&s, "no logits at the end");
+    small_init(&s);
+    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, 2048}, {KV_F16, 2, 8, 8, 4032, 8192}};
+    s.p.kv = kv;
+    s.p.n_kv = 2;
+    s.p.page_bytes = 1 << 20;
+    check_broken(&s, "KV layer 1 overlaps another");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_family),
+        cmocka_unit_test(test_keys),    cmocka_unit_test(test_rope_keys),
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_params),  cmocka_unit_test(test_open),
+        cmocka_unit_test(test_checker),
+    };
+    return cmocka_run_group_tests_name("model", tests, NULL, NULL);
+}
