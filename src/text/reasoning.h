@@ -32,7 +32,8 @@ const struct reasoning_marker *reasoning_of(const struct tokenizer *tok);
 
 enum reply_part { REPLY_TEXT, REPLY_REASONING };
 
-/* Receives whole UTF-8; len is never 0. text lives during the call. */
+/* Receives whole UTF-8; len is never 0. text lives during the call. Markers, control tokens
+ * and the white space around a thought are left out; nothing else is. */
 typedef void reasoning_emit(void *ctx, enum reply_part part, const char *text, size_t len);
 
 /* A splitter for one reply; emit is called from reasoning_add and reasoning_flush. tok must
@@ -43,15 +44,18 @@ void reasoning_free(struct reasoning *r); /* NULL is fine */
 /* Before the first reasoning_add: the ids of the prompt. Its end tells whether the generation
  * prompt opened a thought already ("<think>\n") or stands inside a harmony header. */
 void reasoning_prompt(struct reasoning *r, const int32_t *ids, size_t n);
-/* One token of the reply. Markers and control tokens are not emitted. */
+/* One token of the reply; a token that ends the turn is not passed. */
 void reasoning_add(struct reasoning *r, int32_t id);
 /* The end of the reply: emits what was held back. */
 void reasoning_flush(struct reasoning *r);
 
+/* Inside emit: where the piece begins in the whole reply as a detokenizer that shows control
+ * tokens writes it. */
+size_t reasoning_piece_at(const struct reasoning *r);
 /* Whether the reply stands inside a thought now. */
 bool reasoning_is_open(const struct reasoning *r);
-/* Whether an end-of-turn id ends the turn here: false for a harmony message that is not the
- * last (<|end|>, when <|return|> is a token of the vocabulary). */
+/* Whether a token that usually ends a turn does so here: false for <|end|> in harmony, which
+ * ends a message. */
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id);
 /* Whether invalid UTF-8 was replaced by U+FFFD so far: the face warns once. */
 bool reasoning_saw_invalid(const struct reasoning *r);

@@ -407,6 +407,11 @@ int32_t tokenizer_special_id(const struct tokenizer *t, const char *text, size_t
     return id >= 0 && is_special(t, id) ? id : -1;
 }
 
+int32_t tokenizer_find(const struct tokenizer *t, const char *text, size_t len)
+{
+    return vocab_find(&t->vocab, text, len);
+}
+
 bool tokenizer_adds_space(const struct tokenizer *t)
 {
     return t->add_space;

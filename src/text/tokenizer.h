@@ -64,6 +64,8 @@ enum token_type tokenizer_type(const struct tokenizer *tok, int32_t id);
 bool tokenizer_is_control(const struct tokenizer *tok, int32_t id);
 /* The control or user-defined token that is spelled exactly so; -1 if there is none. */
 int32_t tokenizer_special_id(const struct tokenizer *tok, const char *text, size_t len);
+/* The token of any kind that the file spells exactly so; -1 if there is none. */
+int32_t tokenizer_find(const struct tokenizer *tok, const char *text, size_t len);
 /* Whether the first text of a prompt gets a space in front (SentencePiece): a reply decoded
  * from its very first token then begins with that space. */
 bool tokenizer_adds_space(const struct tokenizer *tok);
