@@ -7,13 +7,16 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cpu/cpu_impl.h"
+#include "cpu/pack.h"
 
 bool cpu_has(enum cpu_isa isa)
 {
     switch (isa) {
     case CPU_AUTO:
     case CPU_SCALAR: return true;
-    case CPU_AVX2: return false;
+    case CPU_AVX2:
+        /* The builtin asks XCR0 too: whether the system saves the registers. */
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
     }
     return false;
 }
@@ -24,7 +27,8 @@ static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
         err_set(err, ERR_DEVICE, "this CPU has no AVX2 with F16C: use scalar");
         return NULL;
     }
-    return &kernels_scalar;
+    if (isa == CPU_AUTO) isa = cpu_has(CPU_AVX2) ? CPU_AVX2 : CPU_SCALAR;
+    return isa == CPU_AVX2 ? &kernels_avx2 : &kernels_scalar;
 }
 
 static void free_weight(struct cpu_weight *w)
@@ -73,20 +77,55 @@ static struct weight *cpu_vector(struct backend *be, const float *data, size_t n
     return &w->base;
 }
 
+static size_t n_panels(size_t n_rows)
+{
+    return (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+}
+
+/* Kernels read a little ahead of the last panel. */
+enum { PACK_SLACK = 64 };
+
+static size_t packed_bytes(enum qtype type, size_t n_mats, size_t n_rows, size_t n_cols)
+{
+    return n_mats * n_panels(n_rows) * pack_panel_bytes(type, n_cols) + PACK_SLACK;
+}
+
 static size_t cpu_matrix_bytes(const struct backend *be, enum qtype type, size_t n_mats,
                                size_t n_rows, size_t n_cols)
 {
-    (void)be, (void)type, (void)n_mats, (void)n_rows, (void)n_cols;
-    return 0;
+    bool packs = ((const struct cpu_backend *)be)->kernels->packs;
+    return packs ? packed_bytes(type, n_mats, n_rows, n_cols) : 0;
+}
+
+static void pack_chunk(void *ctx, size_t chunk, int worker)
+{
+    (void)worker;
+    const struct cpu_weight *cw = ctx;
+    const struct weight *w = &cw->base;
+    size_t panels = n_panels(w->n_rows), mat = chunk / panels,
+           first = chunk % panels * PANEL_ROWS;
+    size_t left = w->n_rows - first, row_bytes = qtype_bytes(w->type, w->n_cols);
+    pack_panel(w->type, cw->file + (mat * w->n_rows + first) * row_bytes, row_bytes,
+               left < PANEL_ROWS ? left : PANEL_ROWS, w->n_cols,
+               cw->packed + chunk * pack_panel_bytes(w->type, w->n_cols));
 }
 
 static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_mats,
                                  size_t n_rows, size_t n_cols, const void *data,
                                  struct err *err)
 {
-    (void)err;
+    struct cpu_backend *cpu = (struct cpu_backend *)be;
     struct cpu_weight *w = add_weight(be, (struct weight){type, n_mats, n_rows, n_cols});
     w->file = data;
+    if (!cpu->kernels->packs) return &w->base;
+    w->packed_bytes = packed_bytes(type, n_mats, n_rows, n_cols);
+    w->packed = mem_try_pages(w->packed_bytes);
+    if (!w->packed) {
+        err_set(err, ERR_MEMORY, "no memory for a packed matrix of %zu MiB",
+                w->packed_bytes >> 20);
+        return NULL;
+    }
+    pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, NULL);
     return &w->base;
 }
 

@@ -97,7 +97,7 @@ struct kernels {
     void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
 };
 
-extern const struct kernels kernels_scalar;
+extern const struct kernels kernels_scalar, kernels_avx2;
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);

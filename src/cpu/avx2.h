@@ -1,0 +1,21 @@
+/* The AVX2 kernels by name, for the table in avx2.c. */
+#ifndef CPU_AVX2_H
+#define CPU_AVX2_H
+
+#include "cpu/kernels.h"
+
+size_t avx2_matmul_scratch(size_t n_cols);
+void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
+void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                   const float *k, const float *v);
+void avx2_norm(const float *x, const float *w, size_t n, float eps, float *out);
+void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+void avx2_scale(float *x, size_t n, float factor);
+void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
+void avx2_add(const float *a, const float *b, float scale, size_t n, float *out);
+void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out);
+
+#endif

@@ -1,0 +1,530 @@
+/* Matrix products on AVX2: packed panels (pack.h), a lane per row of weights.
+ *
+ * One inline function, tile, computes 16 values for 1 to 4 rows of activations. It is
+ * instantiated per layout twice: reading the panel itself (few rows: the weights stream from
+ * memory once) and reading a panel unpacked to bytes (many rows: unpacked once per chunk). The
+ * arithmetic is that of ref_matmul.c; integer sums are exact in any order. */
+#include <assert.h>
+#include <string.h>
+
+#include "cpu/avx2.h"
+#include "cpu/pack.h"
+#include "cpu/ref.h"
+#include "cpu/vec_avx2.h"
+#include "gguf/qblocks.h"
+
+#if defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
+
+/* All that a kernel needs to know of a type; constant in every instance. */
+struct layout {
+    enum pack_head head;
+    uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
+    const int8_t *table; /* codes are indices into it; NULL: codes are values plus offset */
+    bool is_signed;      /* codes use all eight bits, or a table */
+    int offset;
+    int lines_per_madd; /* sums of so many lines fit in 16 bits */
+    bool halves;        /* a scale per 16 columns */
+    enum min_kind min;
+    bool unpacked;
+};
+
+/* A block of a panel whose codes are bytes and whose scales are floats or 16-bit pairs. */
+struct wide_block {
+    uint8_t codes[8][64];
+    float dw[PANEL_ROWS], mw[PANEL_ROWS];
+    int32_t s0[PANEL_ROWS], s1[PANEL_ROWS];   /* a half's scale twice */
+    int32_t s01[PANEL_ROWS], m01[PANEL_ROWS]; /* both halves' */
+};
+
+/* The scales of eight rows of a block. */
+struct scales {
+    f8 dw, mw;
+    __m256i s0, s1, s01, m01;
+};
+
+VEC_INLINE __m256i load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+VEC_INLINE f8 f16_to_f8(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+
+VEC_INLINE __m256i bytes_i8(const void *p)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
+}
+
+VEC_INLINE __m256i pair(__m256i low, __m256i high)
+{
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(0xffff)),
+                           _mm256_slli_epi32(high, 16));
+}
+
+VEC_INLINE void set_halves(struct scales *s, __m256i s0, __m256i s1)
+{
+    s->s0 = pair(s0, s0);
+    s->s1 = pair(s1, s1);
+    s->s01 = pair(s0, s1);
+}
+
+/* Rows 8h..8h+7 of block b from the head of its panel. */
+VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, size_t b, int h)
+{
+    struct scales s = {0};
+    size_t g = b % 8;
+    const uint8_t *lines = head + 32 + 8 * h, *min_lines = head + 64 + 8 * h;
+    __m256i low4 = _mm256_set1_epi32(15);
+    switch (t.head) {
+    case HEAD_D: s.dw = f16_to_f8(head + 16 * h); break;
+    case HEAD_D_M:
+        s.dw = f16_to_f8(head + 16 * h);
+        s.mw = -f16_to_f8(head + 32 + 16 * h);
+        break;
+    case HEAD_E8: {
+        __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(head + 8 * h)));
+        __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+        /* 2^-50 and above only */
+        s.dw = (f8)_mm256_and_si256(bits, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(77)));
+        break;
+    }
+    case HEAD_K_MIN:
+        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * g));
+        s.mw = f16_to_f8(head + 32 + 16 * h) *
+               (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * (8 + g)));
+        break;
+    case HEAD_K_D:
+        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(lines + 16 * g));
+        break;
+    case HEAD_K_S:
+        s.dw = f16_to_f8(head + 16 * h);
+        set_halves(&s, bytes_i8(lines + 32 * g), bytes_i8(lines + 32 * g + 16));
+        break;
+    case HEAD_K_S_M: {
+        __m256i a = bytes_i8(min_lines + 32 * g), c = bytes_i8(min_lines + 32 * g + 16);
+        s.dw = f16_to_f8(head + 16 * h);
+        s.mw = f16_to_f8(head + 32 + 16 * h);
+        set_halves(&s, _mm256_and_si256(a, low4), _mm256_and_si256(c, low4));
+        s.m01 = pair(_mm256_and_si256(_mm256_srli_epi32(a, 4), low4),
+                     _mm256_and_si256(_mm256_srli_epi32(c, 4), low4));
+        break;
+    }
+    case HEAD_FLOATS: break;
+    }
+    return s;
+}
+
+VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_block *w, int h)
+{
+    struct scales s = {0};
+    s.dw = vec_load(w->dw + 8 * h);
+    if (t.min != MIN_NONE) s.mw = vec_load(w->mw + 8 * h);
+    if (t.halves) {
+        s.s0 = load(w->s0 + 8 * h);
+        s.s1 = load(w->s1 + 8 * h);
+        s.s01 = load(w->s01 + 8 * h);
+    }
+    if (t.min == MIN_PAIR) s.m01 = load(w->m01 + 8 * h);
+    return s;
+}
+
+VEC_INLINE __m256i shift_to(__m256i v, int from, int to)
+{
+    return from > to ? _mm256_srli_epi16(v, from - to) : _mm256_slli_epi16(v, to - from);
+}
+
+/* Codes 4k..4k+3 of rows 8h..8h+7: a line's half. */
+VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, int h)
+{
+    if (t.unpacked || t.bits == 8) return load(p + 64 * k + 32 * h);
+    __m256i q;
+    if (t.bits == 4) {
+        q = load(p + 64 * (k & 3) + 32 * h);
+        q = _mm256_and_si256(k < 4 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
+    } else {
+        q = load(p + 64 * (k / 4) + 32 * h);
+        q = _mm256_and_si256(shift_to(q, 2 * (k % 4), 0), _mm256_set1_epi8(3));
+    }
+    p += t.bits == 4 ? 256 : 128;
+    if (t.more_bits == 1) {
+        __m256i bit = _mm256_set1_epi8((char)(1 << t.bits));
+        __m256i more = shift_to(load(p + 32 * h), k, (int)t.bits);
+        q = _mm256_or_si256(q, _mm256_and_si256(more, bit));
+    }
+    if (t.more_bits == 2) {
+        __m256i more = shift_to(load(p + 64 * (k / 4) + 32 * h), 2 * (k % 4), 4);
+        q = _mm256_or_si256(q, _mm256_and_si256(more, _mm256_set1_epi8(0x30)));
+    }
+    if (t.table) {
+        __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t.table));
+        q = _mm256_shuffle_epi8(table, q);
+    }
+    return q;
+}
+
+VEC_INLINE __m256i all_i32(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+/* Pairs of products in 16 bits; an unsigned code times a signed activation cannot saturate
+ * below 129, a signed one is turned into that by moving its sign to the activation. */
+VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i magnitude, __m256i x)
+{
+    return t.is_signed ? _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, q))
+                       : _mm256_maddubs_epi16(q, x);
+}
+
+/* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
+VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
+                          const struct scales s[2], const int8_t *x[4], __m256i id[4][2])
+{
+    __m256i sum[4][2];
+    UNROLL for (int k = 0; k < 8; k++)
+    {
+        __m256i q[2], magnitude[2];
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            q[h] = read_codes(t, codes, k, h);
+            magnitude[h] = t.is_signed ? _mm256_abs_epi8(q[h]) : q[h];
+        }
+        bool first = k % t.lines_per_madd == 0;
+        bool last = k % t.lines_per_madd == t.lines_per_madd - 1;
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            __m256i xs = all_i32(x[r] + 4 * k);
+            UNROLL for (int h = 0; h < 2; h++)
+            {
+                __m256i p = products(t, q[h], magnitude[h], xs);
+                sum[r][h] = first ? p : _mm256_add_epi16(sum[r][h], p);
+                if (!last) continue;
+                __m256i by = !t.halves ? _mm256_set1_epi16(1) : k < 4 ? s[h].s0 : s[h].s1;
+                __m256i i = _mm256_madd_epi16(sum[r][h], by);
+                id[r][h] = k < t.lines_per_madd ? i : _mm256_add_epi32(id[r][h], i);
+            }
+        }
+    }
+}
+
+/* The float step of one block for one row and eight lanes. */
+VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256i id, float da,
+                   const int16_t *sum)
+{
+    if (t.offset && t.halves) {
+        __m256i j = _mm256_madd_epi16(s->s01, all_i32(sum));
+        id = _mm256_sub_epi32(id, _mm256_mullo_epi32(j, _mm256_set1_epi32(t.offset)));
+    } else if (t.offset) {
+        id = _mm256_sub_epi32(id, _mm256_set1_epi32(t.offset * (sum[0] + sum[1])));
+    }
+    acc = acc + (vec_all(da) * s->dw) * (f8)_mm256_cvtepi32_ps(id);
+    if (t.min == MIN_SUM) acc = acc - s->mw * vec_all(da * (float)(sum[0] + sum[1]));
+    if (t.min == MIN_PAIR) {
+        __m256i j = _mm256_madd_epi16(s->m01, all_i32(sum));
+        acc = acc - s->mw * (vec_all(da) * (f8)_mm256_cvtepi32_ps(j));
+    }
+    return acc;
+}
+
+enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK, PREFETCH_BYTES = 2048 };
+
+/* Sixteen values of n rows: out[r][16], before bias and keep. */
+VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
+                     const struct a8 *a, float out[4][PANEL_ROWS])
+{
+    const int8_t *x[4];
+    const float *d[4];
+    const int16_t *sum[4];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        x[r] = a->q + (size_t)r * a->stride;
+        d[r] = a->d + (size_t)r * a->stride / A8_BLOCK;
+        sum[r] = a->sum + (size_t)r * a->stride / A8_HALF;
+    }
+    const uint8_t *head = w;
+    /* From 0 instead of the first term: that differs only where a sum is -0, which keep hides.
+     */
+    f8 acc[4][2] = {{{0}}};
+    for (size_t b = 0; b < n_blocks; b++) {
+        struct scales s[2];
+        const uint8_t *codes;
+        if (t.unpacked) {
+            const struct wide_block *wide = (const struct wide_block *)w + b;
+            codes = wide->codes[0];
+            s[0] = read_wide(t, wide, 0);
+            s[1] = read_wide(t, wide, 1);
+        } else {
+            if (b % t.head_blocks == 0) {
+                head = w;
+                w += t.head_bytes;
+            }
+            codes = w;
+            w += t.code_bytes;
+            UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
+                _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+            s[0] = read_head(t, head, b, 0);
+            s[1] = read_head(t, head, b, 1);
+        }
+        __m256i id[4][2];
+        dot_block(t, n, codes, s, x, id);
+        bool last = b % BLOCKS_PER_STRIPE == BLOCKS_PER_STRIPE - 1 || b + 1 == n_blocks;
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int h = 0; h < 2; h++)
+            {
+                acc[r][h] = step(t, acc[r][h], &s[h], id[r][h], *d[r], sum[r]);
+                if (!last) continue;
+                float *o = out[r] + 8 * h;
+                vec_store(o, b < BLOCKS_PER_STRIPE ? acc[r][h] : vec_load(o) + acc[r][h]);
+                acc[r][h] = vec_all(0);
+            }
+            x[r] += A8_BLOCK;
+            d[r]++;
+            sum[r] += 2;
+        }
+    }
+}
+
+VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
+                       struct wide_block *out)
+{
+    const uint8_t *head = w;
+    for (size_t b = 0; b < n_blocks; b++, out++) {
+        if (b % t.head_blocks == 0) {
+            head = w;
+            w += t.head_bytes;
+        }
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            struct scales s = read_head(t, head, b, h);
+            vec_store(out->dw + 8 * h, s.dw);
+            vec_store(out->mw + 8 * h, s.mw);
+            _mm256_storeu_si256((__m256i *)(out->s0 + 8 * h), s.s0);
+            _mm256_storeu_si256((__m256i *)(out->s1 + 8 * h), s.s1);
+            _mm256_storeu_si256((__m256i *)(out->s01 + 8 * h), s.s01);
+            _mm256_storeu_si256((__m256i *)(out->m01 + 8 * h), s.m01);
+            UNROLL for (int k = 0; k < 8; k++) _mm256_storeu_si256(
+                (__m256i *)(out->codes[k] + 32 * h), read_codes(t, w, k, h));
+        }
+        w += t.code_bytes;
+    }
+}
+
+/* ---- one instance per layout ---- */
+
+typedef float values[4][PANEL_ROWS];
+
+struct instance {
+    void (*tile[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
+    void (*wide[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
+    void (*unpack)(const uint8_t *w, size_t n_blocks, struct wide_block *out);
+};
+
+#define TILE(name, n, is_wide)                                                                \
+    static void name##_##n##_##is_wide(const uint8_t *w, size_t n_blocks, const struct a8 *a, \
+                                       values out)                                            \
+    {                                                                                         \
+        struct layout t = name;                                                               \
+        t.unpacked = is_wide;                                                                 \
+        tile(t, n, w, n_blocks, a, out);                                                      \
+    }
+#define INSTANCE(name)                                                                   \
+    TILE(name, 1, 0)                                                                     \
+    TILE(name, 2, 0)                                                                     \
+    TILE(name, 3, 0)                                                                     \
+    TILE(name, 4, 0)                                                                     \
+    TILE(name, 1, 1)                                                                     \
+    TILE(name, 2, 1)                                                                     \
+    TILE(name, 3, 1)                                                                     \
+    TILE(name, 4, 1)                                                                     \
+    static void name##_unpack(const uint8_t *w, size_t n_blocks, struct wide_block *out) \
+    {                                                                                    \
+        unpack(name, w, n_blocks, out);                                                  \
+    }                                                                                    \
+    static const struct instance name##_kernels = {                                      \
+        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                                \
+        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                                \
+        name##_unpack,                                                                   \
+    };
+
+/* The largest code u bounds how many lines fit in 16 bits: 254 u lines < 32768. */
+#define LAYOUT static const struct layout
+/*             head        bytes n bits + code table  signed off  lines halves min      */
+LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, false, 8, 8, false, MIN_NONE, false};
+LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, false, 16, 4, false, MIN_NONE, false};
+LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, true, 0, 1, false, MIN_NONE, false};
+LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
+LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
+LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, false, 0, 4, true, MIN_PAIR, false};
+LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, false, 4, 4, true, MIN_NONE, false};
+LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
+LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
+LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, false, 32, 2, true, MIN_NONE, false};
+LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
+LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
+LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, true, 0, 8, false, MIN_NONE, false};
+
+INSTANCE(q4_0)
+INSTANCE(q5_0)
+INSTANCE(q8_0)
+INSTANCE(q4_1)
+INSTANCE(q5_1)
+INSTANCE(q2_k)
+INSTANCE(q3_k)
+INSTANCE(q4_k)
+INSTANCE(q5_k)
+INSTANCE(q6_k)
+INSTANCE(iq4_nl)
+INSTANCE(iq4_xs)
+INSTANCE(mxfp4)
+
+static const struct instance *instance_of(enum qtype type)
+{
+    switch (type) {
+    case QTYPE_Q4_0: return &q4_0_kernels;
+    case QTYPE_Q5_0: return &q5_0_kernels;
+    case QTYPE_Q8_0: return &q8_0_kernels;
+    case QTYPE_Q4_1: return &q4_1_kernels;
+    case QTYPE_Q5_1: return &q5_1_kernels;
+    case QTYPE_Q2_K: return &q2_k_kernels;
+    case QTYPE_Q3_K: return &q3_k_kernels;
+    case QTYPE_Q4_K: return &q4_k_kernels;
+    case QTYPE_Q5_K: return &q5_k_kernels;
+    case QTYPE_Q6_K: return &q6_k_kernels;
+    case QTYPE_IQ4_NL: return &iq4_nl_kernels;
+    case QTYPE_IQ4_XS: return &iq4_xs_kernels;
+    case QTYPE_MXFP4: return &mxfp4_kernels;
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: break;
+    }
+    return NULL;
+}
+
+/* ---- float matrices ---- */
+
+VEC_INLINE f8 read_column(enum qtype type, const uint8_t *w, size_t i, int h)
+{
+    if (type == QTYPE_F32) return vec_load((const float *)(w + 64 * i + 32 * h));
+    __m128i v = _mm_loadu_si128((const __m128i *)(w + 32 * i + 16 * h));
+    if (type == QTYPE_F16) return _mm256_cvtph_ps(v);
+    return (f8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16);
+}
+
+VEC_INLINE void float_tile(enum qtype type, int n, const uint8_t *w, size_t n_cols,
+                           const float *x, size_t stride, values out)
+{
+    for (size_t from = 0; from < n_cols; from += STRIPE_LEN) {
+        size_t to = n_cols - from < STRIPE_LEN ? n_cols : from + STRIPE_LEN;
+        f8 acc[4][2] = {{{0}}};
+        for (size_t i = from; i < to; i++) {
+            f8 c[2] = {read_column(type, w, i, 0), read_column(type, w, i, 1)};
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                f8 xs = vec_all(x[(size_t)r * stride + i]);
+                acc[r][0] = acc[r][0] + xs * c[0];
+                acc[r][1] = acc[r][1] + xs * c[1];
+            }
+        }
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int h = 0; h < 2; h++)
+            {
+                float *o = out[r] + 8 * h;
+                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
+            }
+        }
+    }
+}
+
+#define FLOAT_TILE(type, n)                             \
+    case n:                                             \
+        float_tile(type, n, w, n_cols, x, stride, out); \
+        break;
+#define FLOAT_TILES(type)   \
+    switch (n) {            \
+        FLOAT_TILE(type, 1) \
+        FLOAT_TILE(type, 2) \
+        FLOAT_TILE(type, 3) \
+        FLOAT_TILE(type, 4) \
+    }
+
+static void float_tiles(enum qtype type, size_t n, const uint8_t *w, size_t n_cols,
+                        const float *x, size_t stride, values out)
+{
+    if (type == QTYPE_F32)
+        FLOAT_TILES(QTYPE_F32)
+    else if (type == QTYPE_F16)
+        FLOAT_TILES(QTYPE_F16)
+    else
+        FLOAT_TILES(QTYPE_BF16)
+}
+
+/* ---- the op ---- */
+
+size_t avx2_matmul_scratch(size_t n_cols)
+{
+    return (n_cols + A8_BLOCK - 1) / A8_BLOCK * sizeof(struct wide_block);
+}
+
+/* Values first..first+n_values-1 of n rows leave the tile. */
+static void finish(const struct matmul *m, size_t row, size_t n, size_t first, size_t n_values,
+                   values y)
+{
+    float bias[PANEL_ROWS] = {0};
+    if (m->bias) memcpy(bias, m->bias + first, n_values * sizeof(float));
+    for (size_t r = 0; r < n; r++) {
+        float *out = m->out + (row + r) * m->out_stride + first;
+        for (int h = 0; h < 2; h++) {
+            f8 v = vec_load(y[r] + 8 * h);
+            if (m->bias) v = v + vec_load(bias + 8 * h);
+            vec_store(y[r] + 8 * h, num8_keep(v));
+        }
+        memcpy(out, y[r], n_values * sizeof(float));
+    }
+}
+
+/* Unpacking a panel costs about as much as one tile of four rows. */
+enum { FEW_ROWS = 4 };
+
+void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    const struct weight *w = &m->w->base;
+    const struct instance *k = instance_of(w->type);
+    size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
+    size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    size_t n_blocks = w->n_cols / A8_BLOCK;
+    values y;
+    for (size_t first = lo; first < hi; first += PANEL_ROWS) {
+        const uint8_t *p = m->w->packed + (m->mat * panels + first / PANEL_ROWS) * panel_bytes;
+        size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
+        bool wide = k && m->n_rows > FEW_ROWS;
+        if (wide) k->unpack(p, n_blocks, scratch);
+        for (size_t r = 0; r < m->n_rows; r += 4) {
+            size_t n = m->n_rows - r < 4 ? m->n_rows - r : 4;
+            if (k) {
+                struct a8 a = m->a8;
+                a.q += r * a.stride;
+                a.d += r * a.stride / A8_BLOCK;
+                a.sum += r * a.stride / A8_HALF;
+                if (wide)
+                    k->wide[n - 1](scratch, n_blocks, &a, y);
+                else
+                    k->tile[n - 1](p, n_blocks, &a, y);
+            } else {
+                float_tiles(w->type, n, p, w->n_cols, m->f32 + r * m->f32_stride, m->f32_stride,
+                            y);
+            }
+            finish(m, r, n, first, n_values, y);
+        }
+    }
+}

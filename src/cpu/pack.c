@@ -1,0 +1,297 @@
+#include "cpu/pack.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/numeric_c.h"
+#include "cpu/kernels.h"
+#include "gguf/qblocks.h"
+
+#define FLOATS                     \
+    {                              \
+        HEAD_FLOATS, 0, 1, 0, 0, 0 \
+    }
+
+const struct pack_format *pack_format(enum qtype type)
+{
+    static const struct pack_format d4 = {HEAD_D, 32, 1, 4, 0, 256},
+                                    d5 = {HEAD_D, 32, 1, 4, 1, 320},
+                                    d8 = {HEAD_D, 32, 1, 8, 0, 512},
+                                    dm4 = {HEAD_D_M, 64, 1, 4, 0, 256},
+                                    dm5 = {HEAD_D_M, 64, 1, 4, 1, 320},
+                                    e4 = {HEAD_E8, 16, 1, 4, 0, 256},
+                                    k2 = {HEAD_K_S_M, 320, 8, 2, 0, 128},
+                                    k3 = {HEAD_K_S, 288, 8, 2, 1, 192},
+                                    k4 = {HEAD_K_MIN, 320, 8, 4, 0, 256},
+                                    k5 = {HEAD_K_MIN, 320, 8, 4, 1, 320},
+                                    k6 = {HEAD_K_S, 288, 8, 4, 2, 384},
+                                    iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256}, floats = FLOATS;
+    switch (type) {
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: break;
+    case QTYPE_Q4_0:
+    case QTYPE_IQ4_NL: return &d4;
+    case QTYPE_Q4_1: return &dm4;
+    case QTYPE_Q5_0: return &d5;
+    case QTYPE_Q5_1: return &dm5;
+    case QTYPE_Q8_0: return &d8;
+    case QTYPE_Q2_K: return &k2;
+    case QTYPE_Q3_K: return &k3;
+    case QTYPE_Q4_K: return &k4;
+    case QTYPE_Q5_K: return &k5;
+    case QTYPE_Q6_K: return &k6;
+    case QTYPE_IQ4_XS: return &iq4_xs;
+    case QTYPE_MXFP4: return &e4;
+    }
+    return &floats;
+}
+
+size_t pack_panel_bytes(enum qtype type, size_t n_cols)
+{
+    const struct pack_format *f = pack_format(type);
+    if (f->head == HEAD_FLOATS) return qtype_bytes(type, n_cols) * PANEL_ROWS;
+    size_t n_blocks = n_cols / A8_BLOCK;
+    return n_blocks / f->head_blocks * f->head_bytes + n_blocks * f->code_bytes;
+}
+
+/* ---- codes of one block of one row, unsigned, one per byte ---- */
+
+static void codes_nibbles(const uint8_t *qs, uint8_t *q)
+{
+    for (int i = 0; i < 16; i++) {
+        q[i] = qs[i] & 15;
+        q[i + 16] = (uint8_t)(qs[i] >> 4);
+    }
+}
+
+static void codes_fifth(uint32_t high, uint8_t *q)
+{
+    for (int i = 0; i < 32; i++)
+        q[i] |= (uint8_t)((high >> i & 1) << 4);
+}
+
+/* The field of `bits` at bit `at` of each of 32 bytes. */
+static void codes_fields(const uint8_t *qs, int at, int mask, uint8_t *q)
+{
+    for (int i = 0; i < 32; i++)
+        q[i] = (uint8_t)(qs[i] >> at & mask);
+}
+
+static void codes_more(const uint8_t *qs, int at, int mask, int shift, uint8_t *q)
+{
+    for (int i = 0; i < 32; i++)
+        q[i] |= (uint8_t)((qs[i] >> at & mask) << shift);
+}
+
+static void read_codes(enum qtype type, const uint8_t *p, size_t b, uint8_t *q)
+{
+    int g = (int)(b % 8); /* which 32 of 256 */
+    switch (type) {
+    case QTYPE_Q4_0: codes_nibbles(p + offsetof(struct block_q4_0, qs), q); break;
+    case QTYPE_IQ4_NL: codes_nibbles(p + offsetof(struct block_iq4_nl, qs), q); break;
+    case QTYPE_MXFP4: codes_nibbles(p + offsetof(struct block_mxfp4, qs), q); break;
+    case QTYPE_Q4_1: codes_nibbles(p + offsetof(struct block_q4_1, qs), q); break;
+    case QTYPE_Q5_0:
+        codes_nibbles(p + offsetof(struct block_q5_0, qs), q);
+        codes_fifth(bytes_u32(p + offsetof(struct block_q5_0, qh)), q);
+        break;
+    case QTYPE_Q5_1:
+        codes_nibbles(p + offsetof(struct block_q5_1, qs), q);
+        codes_fifth(bytes_u32(p + offsetof(struct block_q5_1, qh)), q);
+        break;
+    case QTYPE_Q8_0: memcpy(q, p + offsetof(struct block_q8_0, qs), 32); break;
+    case QTYPE_Q2_K:
+        codes_fields(p + offsetof(struct block_q2_k, qs) + g / 4 * 32, g % 4 * 2, 3, q);
+        break;
+    case QTYPE_Q3_K:
+        codes_fields(p + offsetof(struct block_q3_k, qs) + g / 4 * 32, g % 4 * 2, 3, q);
+        codes_more(p + offsetof(struct block_q3_k, hmask), g, 1, 2, q);
+        break;
+    case QTYPE_Q4_K:
+        codes_fields(p + offsetof(struct block_q4_k, qs) + g / 2 * 32, g % 2 * 4, 15, q);
+        break;
+    case QTYPE_Q5_K:
+        codes_fields(p + offsetof(struct block_q5_k, qs) + g / 2 * 32, g % 2 * 4, 15, q);
+        codes_more(p + offsetof(struct block_q5_k, qh), g, 1, 4, q);
+        break;
+    case QTYPE_Q6_K:
+        codes_fields(p + offsetof(struct block_q6_k, ql) + g / 4 * 64 + g % 2 * 32,
+                     g % 4 / 2 * 4, 15, q);
+        codes_more(p + offsetof(struct block_q6_k, qh) + g / 4 * 32, g % 4 * 2, 3, 4, q);
+        break;
+    case QTYPE_IQ4_XS: codes_nibbles(p + offsetof(struct block_iq4_xs, qs) + 16 * g, q); break;
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: assert(false);
+    }
+}
+
+/* ---- planes ---- */
+
+static void put(uint8_t *line, size_t row, uint32_t word)
+{
+    memcpy(line + 4 * row, &word, sizeof word);
+}
+
+/* Two bits of every code, from bit `at`: two lines. */
+static void put_pairs(const uint32_t w[8], int at, size_t row, uint8_t *out)
+{
+    for (int h = 0; h < 2; h++) {
+        uint32_t word = 0;
+        for (int k = 0; k < 4; k++)
+            word |= (w[4 * h + k] >> at & 0x03030303u) << (2 * k);
+        put(out + 64 * h, row, word);
+    }
+}
+
+static void put_codes(const struct pack_format *f, const uint8_t q[32], size_t row,
+                      uint8_t *out)
+{
+    uint32_t w[8]; /* values 4k..4k+3 */
+    memcpy(w, q, sizeof w);
+    if (f->bits == 8) {
+        for (int k = 0; k < 8; k++)
+            put(out + 64 * k, row, w[k]);
+        return;
+    }
+    if (f->bits == 4) {
+        for (int k = 0; k < 4; k++)
+            put(out + 64 * k, row, (w[k] & 0x0f0f0f0fu) | (w[k + 4] & 0x0f0f0f0fu) << 4);
+        out += 256;
+    } else {
+        put_pairs(w, 0, row, out);
+        out += 128;
+    }
+    if (f->more_bits == 2) put_pairs(w, (int)f->bits, row, out);
+    if (f->more_bits == 1) {
+        uint32_t word = 0;
+        for (int k = 0; k < 8; k++)
+            word |= (w[k] >> f->bits & 0x01010101u) << k;
+        put(out, row, word);
+    }
+}
+
+/* ---- heads ---- */
+
+static void put_u16(uint8_t *out, size_t row, const uint8_t *from)
+{
+    memcpy(out + 2 * row, from, 2);
+}
+
+static void put_bytes(uint8_t *lines, size_t row, const void *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lines[i * PANEL_ROWS + row] = ((const uint8_t *)from)[i];
+}
+
+static void put_scales_k(const uint8_t packed[12], size_t row, uint8_t *lines)
+{
+    uint8_t scale[8], min[8];
+    qblock_scales_k(packed, scale, min);
+    put_bytes(lines, row, scale, 8);
+    put_bytes(lines + 8 * PANEL_ROWS, row, min, 8);
+}
+
+static void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *out)
+{
+    switch (type) {
+    case QTYPE_Q4_0:
+    case QTYPE_Q5_0:
+    case QTYPE_Q8_0:
+    case QTYPE_IQ4_NL: put_u16(out, row, p); break;
+    case QTYPE_Q4_1:
+    case QTYPE_Q5_1:
+        put_u16(out, row, p);
+        put_u16(out + 32, row, p + 2);
+        break;
+    case QTYPE_MXFP4: out[row] = p[0]; break;
+    case QTYPE_Q4_K:
+    case QTYPE_Q5_K: /* both begin alike */
+        put_u16(out, row, p);
+        put_u16(out + 32, row, p + 2);
+        put_scales_k(p + 4, row, out + 64);
+        break;
+    case QTYPE_Q2_K:
+        put_u16(out, row, p + offsetof(struct block_q2_k, d));
+        put_u16(out + 32, row, p + offsetof(struct block_q2_k, dmin));
+        put_bytes(out + 64, row, p, 16);
+        break;
+    case QTYPE_Q3_K: {
+        int8_t scale[16];
+        qblock_scales_q3_k(p + offsetof(struct block_q3_k, scales), scale);
+        put_u16(out, row, p + offsetof(struct block_q3_k, d));
+        put_bytes(out + 32, row, scale, 16);
+        break;
+    }
+    case QTYPE_Q6_K:
+        put_u16(out, row, p + offsetof(struct block_q6_k, d));
+        put_bytes(out + 32, row, p + offsetof(struct block_q6_k, scales), 16);
+        break;
+    case QTYPE_IQ4_XS: {
+        struct block_iq4_xs x;
+        memcpy(&x, p, sizeof x);
+        int8_t scale[8];
+        for (int g = 0; g < 8; g++)
+            scale[g] = (int8_t)(((x.scales_l[g / 2] >> (g % 2 * 4) & 15) |
+                                 (x.scales_h >> (2 * g) & 3) << 4) -
+                                32);
+        put_u16(out, row, p);
+        put_bytes(out + 32, row, scale, 8);
+        break;
+    }
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: assert(false);
+    }
+}
+
+/* F32 and BF16 values are kept here (hearth-numerics(7)); an F16 never needs it. */
+static void pack_floats(enum qtype type, const uint8_t *row, size_t r, size_t n_cols,
+                        uint8_t *panel)
+{
+    for (size_t i = 0; i < n_cols; i++) {
+        size_t at = i * PANEL_ROWS + r;
+        if (type == QTYPE_F32) {
+            uint32_t bits = num_bits(num_keep(bytes_f32(row + 4 * i)));
+            memcpy(panel + 4 * at, &bits, 4);
+        } else if (type == QTYPE_BF16) {
+            uint32_t bits =
+                num_bits(num_keep(num_of_bits((uint32_t)bytes_u16(row + 2 * i) << 16)));
+            uint16_t high = (uint16_t)(bits >> 16);
+            memcpy(panel + 2 * at, &high, 2);
+        } else {
+            memcpy(panel + 2 * at, row + 2 * i, 2);
+        }
+    }
+}
+
+void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
+                size_t n_cols, uint8_t *panel)
+{
+    assert(n_rows >= 1 && n_rows <= PANEL_ROWS);
+    const struct pack_format *f = pack_format(type);
+    if (n_rows < PANEL_ROWS) memset(panel, 0, pack_panel_bytes(type, n_cols));
+    if (f->head == HEAD_FLOATS) {
+        for (size_t r = 0; r < n_rows; r++)
+            pack_floats(type, rows + r * row_bytes, r, n_cols, panel);
+        return;
+    }
+    const struct qtype_info *info = qtype_info(type);
+    size_t n_blocks = n_cols / A8_BLOCK;
+    for (size_t b = 0; b < n_blocks; b++) {
+        bool has_head = b % f->head_blocks == 0;
+        uint8_t *codes = panel + (has_head ? f->head_bytes : 0);
+        for (size_t r = 0; r < n_rows; r++) {
+            const uint8_t *p =
+                rows + r * row_bytes + b / f->head_blocks * (size_t)info->block_bytes;
+            uint8_t q[A8_BLOCK];
+            if (has_head) put_head(type, p, r, panel);
+            read_codes(type, p, b, q);
+            put_codes(f, q, r, codes);
+        }
+        panel = codes + f->code_bytes;
+    }
+}

@@ -1,0 +1,49 @@
+/* How a matrix is packed for kernels that have a lane per row.
+ *
+ * Sixteen rows make a panel, a panel is a run of blocks of 32 columns. A line is 64 bytes: four
+ * bytes of each row in turn. Codes lie in bit planes, so kernels know widths, not types:
+ *   4 bits: four lines; line k holds values 4k..4k+3 in low and 16+4k..16+4k+3 in high nibbles
+ *   8 bits: eight lines; line k holds values 4k..4k+3
+ *   2 bits: two lines; line h holds values 16h+4k..16h+4k+3 at bits 2k
+ *   1 more bit (after 4 or 2): one line; values 4k..4k+3 at bits k
+ *   2 more bits (after 4): two lines, as for 2 bits
+ * Before the codes of a block (types of 32) or of eight (types of 256) stand scales, each as
+ * one element per row: f16 d[16], f16 dmin[16] or m[16], then lines of sixteen bytes of
+ * integer scales. Float matrices: the sixteen rows' values column by column. Rows beyond
+ * the matrix are zero. */
+#ifndef CPU_PACK_H
+#define CPU_PACK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gguf/qtype.h"
+
+/* What stands before the codes. */
+enum pack_head {
+    HEAD_D,      /* per 32: d */
+    HEAD_D_M,    /* per 32: d, m (added) */
+    HEAD_E8,     /* per 32: one byte e, the scale is 2^(e - 128) */
+    HEAD_K_MIN,  /* per 256: d, dmin, 8 lines of scales, 8 of minimums; a pair per block */
+    HEAD_K_D,    /* per 256: d, 8 lines of signed scales; one per block */
+    HEAD_K_S,    /* per 256: d, 16 lines of signed scales; one per half block */
+    HEAD_K_S_M,  /* per 256: d, dmin, 16 lines of scale | min << 4; one per half block */
+    HEAD_FLOATS, /* none */
+};
+
+struct pack_format {
+    enum pack_head head;
+    uint32_t head_bytes, head_blocks; /* head_blocks: 1 or 8 */
+    uint32_t bits, more_bits;
+    uint32_t code_bytes; /* of a panel's block, without the head */
+};
+
+/* Static; for floats only head is set. */
+const struct pack_format *pack_format(enum qtype type);
+/* Bytes of one panel of n_cols columns. */
+size_t pack_panel_bytes(enum qtype type, size_t n_cols);
+/* Packs n_rows (1..16) rows of file blocks, row_bytes apart, into one panel. */
+void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
+                size_t n_cols, uint8_t *panel);
+
+#endif

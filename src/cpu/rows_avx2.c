@@ -1,0 +1,186 @@
+/* The ops along a row on AVX2; see ref_rows.c for what they compute. Odd ends go to ref_*. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/numeric_c.h"
+#include "cpu/avx2.h"
+#include "cpu/ref.h"
+#include "cpu/vec_avx2.h"
+
+enum { LANES = 8, N_PARTIALS = ROW_PARTIALS / LANES };
+
+/* Sum of squares with 32 partials: four vectors hold them. n is a multiple of 32. */
+static float sum_squares(const float *x, size_t n)
+{
+    f8 sum[N_PARTIALS];
+    for (size_t j = 0; j < N_PARTIALS; j++) {
+        f8 v = vec_load(x + LANES * j);
+        sum[j] = v * v;
+    }
+    for (size_t i = ROW_PARTIALS; i < n; i += ROW_PARTIALS) {
+        for (size_t j = 0; j < N_PARTIALS; j++) {
+            f8 v = vec_load(x + i + LANES * j);
+            sum[j] = sum[j] + v * v;
+        }
+    }
+    float partial[ROW_PARTIALS];
+    for (size_t j = 0; j < N_PARTIALS; j++)
+        vec_store(partial + LANES * j, sum[j]);
+    float total = partial[0];
+    for (size_t i = 1; i < ROW_PARTIALS; i++)
+        total = total + partial[i];
+    return total;
+}
+
+void avx2_norm(const float *x, const float *w, size_t n, float eps, float *out)
+{
+    if (n % ROW_PARTIALS != 0) {
+        ref_norm(x, w, n, eps, out);
+        return;
+    }
+    float mean = sum_squares(x, n) * (float)(1.0 / (double)n);
+    f8 r = vec_all(num_rsqrt(mean + eps));
+    for (size_t i = 0; i < n; i += LANES) {
+        f8 y = num8_keep(vec_load(x + i) * r);
+        if (w) y = num8_keep(y * vec_load(w + i));
+        vec_store(out + i, y);
+    }
+}
+
+/* The largest magnitude's bits of 32 values. */
+static int32_t block_max(const float *x)
+{
+    __m256i mask = _mm256_set1_epi32(0x7fffffff), m = _mm256_setzero_si256();
+    for (int j = 0; j < 4; j++) {
+        __m256i v = _mm256_castps_si256((__m256)vec_load(x + LANES * j));
+        m = _mm256_max_epi32(m, _mm256_and_si256(v, mask));
+    }
+    return vec_max_i((i8x)m);
+}
+
+static void quantise_block(const float *x, f8 inverse, int8_t *q, int16_t *sum)
+{
+    __m256i v[4];
+    for (int j = 0; j < 4; j++)
+        v[j] = (__m256i)num8_rne(vec_load(x + LANES * j) * inverse);
+    /* Packing works within halves of 128 bits: put the groups of four back in order. */
+    __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);
+    __m256i packed = _mm256_packs_epi16(a, b);
+    packed = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256((__m256i *)q, packed);
+    /* Sums of sixteen: offset to unsigned for the sum of absolute differences. */
+    __m256i bytes = _mm256_xor_si256(packed, _mm256_set1_epi8((char)0x80));
+    __m256i sums = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
+    int64_t s[4];
+    _mm256_storeu_si256((__m256i *)s, sums);
+    sum[0] = (int16_t)(s[0] + s[1] - 16 * 128);
+    sum[1] = (int16_t)(s[2] + s[3] - 16 * 128);
+}
+
+/* Scales of eight blocks at a time. */
+void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
+{
+    size_t n_blocks = n / A8_BLOCK;
+    for (size_t from = 0; from < n_blocks; from += LANES) {
+        size_t count = n_blocks - from < LANES ? n_blocks - from : LANES;
+        int32_t max[LANES] = {0};
+        for (size_t i = 0; i < count; i++)
+            max[i] = block_max(x + (from + i) * A8_BLOCK);
+        i8x bits = (i8x)_mm256_loadu_si256((const __m256i *)max);
+        f8 m = (f8)bits, zero = vec_all(0);
+        f8 scale = num8_keep(m * (1.0f / 127.0f));
+        f8 inverse = vec_all(127.0f) * num8_rcp(m);
+        inverse = (f8)_mm256_blendv_ps(inverse, zero, (__m256)(scale == zero));
+        i8x broken = bits > 0x71800000;
+        f8 nan = (f8)_mm256_set1_epi32(NUM_NAN);
+        scale = (f8)_mm256_blendv_ps(scale, nan, (__m256)broken);
+        float scales[LANES], inverses[LANES];
+        vec_store(scales, scale);
+        vec_store(inverses, inverse);
+        for (size_t i = 0; i < count; i++) {
+            size_t b = from + i;
+            d[b] = scales[i];
+            if (max[i] > 0x71800000) {
+                memset(q + b * A8_BLOCK, 0, A8_BLOCK);
+                sum[2 * b] = sum[2 * b + 1] = 0;
+                continue;
+            }
+            quantise_block(x + b * A8_BLOCK, vec_all(inverses[i]), q + b * A8_BLOCK,
+                           sum + 2 * b);
+        }
+    }
+}
+
+static void rope_neox(float *x, size_t n_pairs, const float *cos_sin)
+{
+    for (size_t i = 0; i < n_pairs; i += LANES) {
+        f8 c = vec_load(cos_sin + i), s = vec_load(cos_sin + n_pairs + i);
+        f8 a = vec_load(x + i), b = vec_load(x + n_pairs + i);
+        vec_store(x + i, num8_keep(a * c - b * s));
+        vec_store(x + n_pairs + i, num8_keep(a * s + b * c));
+    }
+}
+
+/* Pairs lie side by side: even lanes x0 c - x1 s, odd lanes x1 c + x0 s. */
+static void rope_norm(float *x, size_t n_pairs, const float *cos_sin)
+{
+    const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    for (size_t i = 0; i < n_pairs; i += LANES / 2) {
+        __m256 c = _mm256_castps128_ps256(_mm_loadu_ps(cos_sin + i));
+        __m256 s = _mm256_castps128_ps256(_mm_loadu_ps(cos_sin + n_pairs + i));
+        c = _mm256_permutevar8x32_ps(c, twice);
+        s = _mm256_permutevar8x32_ps(s, twice);
+        __m256 v = _mm256_loadu_ps(x + 2 * i), swapped = _mm256_permute_ps(v, 0xb1);
+        __m256 y = _mm256_addsub_ps(_mm256_mul_ps(v, c), _mm256_mul_ps(swapped, s));
+        vec_store(x + 2 * i, num8_keep((f8)y));
+    }
+}
+
+void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin)
+{
+    if (n_pairs % LANES != 0)
+        ref_rope(x, pairs, n_pairs, cos_sin);
+    else if (pairs == ROPE_NEOX)
+        rope_neox(x, n_pairs, cos_sin);
+    else
+        rope_norm(x, n_pairs, cos_sin);
+}
+
+void avx2_scale(float *x, size_t n, float factor)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(x + i, num8_keep(vec_load(x + i) * vec_all(factor)));
+    ref_scale(x + i, n - i, factor);
+}
+
+void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        f8 g = vec_load(gate + i);
+        g = kind == GLU_SILU ? num8_silu(g) : num8_gelu(g);
+        vec_store(out + i, num8_keep(g * vec_load(up + i)));
+    }
+    ref_glu(kind, gate + i, up + i, n - i, out + i);
+}
+
+void avx2_add(const float *a, const float *b, float scale, size_t n, float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(out + i, num8_keep(vec_load(a + i) + vec_load(b + i) * vec_all(scale)));
+    ref_add(a + i, b + i, scale, n - i, out + i);
+}
+
+void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out)
+{
+    f8 inverse = vec_all(softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap));
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        f8 y = num8_keep(vec_load(x + i) * vec_all(scale));
+        if (softcap != 0.0f) y = num8_keep(vec_all(softcap) * num8_tanh(y * inverse));
+        vec_store(out + i, y);
+    }
+    ref_logits(x + i, n - i, scale, softcap, out + i);
+}

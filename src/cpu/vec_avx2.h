@@ -1,0 +1,82 @@
+/* Eight lanes of AVX2: numeric.h as num8_exp, num8_keep and so on. For *_avx2.c files only. */
+#ifndef CPU_VEC_AVX2_H
+#define CPU_VEC_AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+typedef float f8 __attribute__((vector_size(32)));
+typedef int32_t i8x __attribute__((vector_size(32)));
+typedef uint32_t u8x __attribute__((vector_size(32)));
+
+#define F f8
+#define I i8x
+#define U u8x
+#define FN static inline __attribute__((always_inline, unused))
+#define NUM(name) num8_##name
+#define K(c) ((f8)_mm256_set1_ps(c))
+#define UK(c) ((u8x)_mm256_set1_epi32((int)(c)))
+#define fadd(a, b) ((a) + (b))
+#define fsub(a, b) ((a) - (b))
+#define fmul(a, b) ((a) * (b))
+#define sel_f(c, a, b) ((f8)_mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(c)))
+#define sel_u(c, a, b) ((u8x)_mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(c)))
+#define u_of(x) ((u8x)(x))
+#define f_of(u) ((f8)(u))
+#define i_of_u(u) ((i8x)(u))
+#define u_of_i(i) ((u8x)(i))
+#define f_of_i(i) ((f8)_mm256_cvtepi32_ps((__m256i)(i)))
+
+#include "base/numeric.h"
+
+#undef F
+#undef I
+#undef U
+#undef FN
+#undef NUM
+#undef K
+#undef UK
+#undef fadd
+#undef fsub
+#undef fmul
+#undef sel_f
+#undef sel_u
+#undef u_of
+#undef f_of
+#undef i_of_u
+#undef u_of_i
+#undef f_of_i
+
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
+
+VEC_INLINE f8 vec_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+VEC_INLINE void vec_store(float *p, f8 v)
+{
+    _mm256_storeu_ps(p, v);
+}
+
+VEC_INLINE f8 vec_all(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+VEC_INLINE f8 vec_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+/* The largest of eight keys of num8_order. */
+VEC_INLINE int32_t vec_max_i(i8x v)
+{
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128((__m256i)v),
+                              _mm256_extracti128_si256((__m256i)v, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return _mm_cvtsi128_si32(m);
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* For the tests of ops: seeded data, one-op programs, the backends to compare, stored hashes.
+ *
+ * Everything goes through backend.h: rows of input are the rows of an F32 embedding, results
+ * leave as logits. The first backend is the scalar reference on one thread. */
+#ifndef TESTS_OPS_H
+#define TESTS_OPS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "backend/backend.h"
+#include "base/mem.h"
+#include "cpu/cpu.h"
+
+/* ---- seeded data ---- */
+
+static uint64_t random_state;
+
+static inline void random_seed(uint64_t seed)
+{
+    random_state = seed * 0x9e3779b97f4a7c15u + 1;
+}
+
+static inline uint64_t random_u64(void)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static inline double random_unit(void)
+{
+    return (double)(random_u64() >> 11) * 0x1p-53;
+}
+
+/* About normal: a sum of twelve, exact arithmetic, so the same on every machine. */
+static inline double random_normal(void)
+{
+    double s = -6;
+    for (int i = 0; i < 12; i++)
+        s += random_unit();
+    return s;
+}
+
+enum spread { NORMAL, OUTLIERS, ZEROS, TINY, HUGE_VALUES, N_SPREADS };
+
+/* n values of a kind of activations that models produce, or that only bugs do. */
+static inline void random_floats(enum spread spread, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double v = random_normal();
+        if (spread == OUTLIERS && random_u64() % 97 == 0) v *= 1000;
+        if (spread == ZEROS && random_u64() % 4 != 0) v = 0;
+        if (spread == TINY) v *= ldexp(1, -(int)(random_u64() % 90));
+        if (spread == HUGE_VALUES) v *= ldexp(1, (int)(random_u64() % 40));
+        x[i] = (float)v;
+    }
+    /* Whole blocks of zeros, too. */
+    if (spread == ZEROS)
+        for (size_t i = 0; i + 32 <= n; i += 160)
+            memset(x + i, 0, 32 * sizeof *x);
+}
+
+/* ---- the backends ---- */
+
+struct machine {
+    enum cpu_isa isa;
+    int n_threads;
+    struct backend *be;
+};
+
+static struct machine machines[] = {
+    {CPU_SCALAR, 1, NULL}, {CPU_SCALAR, 2, NULL}, {CPU_AVX2, 1, NULL},
+    {CPU_AVX2, 2, NULL},   {CPU_AVX2, 7, NULL},
+};
+enum { N_MACHINES = sizeof machines / sizeof *machines };
+
+static inline void machines_open(void)
+{
+    struct err err;
+    for (int i = 0; i < N_MACHINES; i++) {
+        struct machine *m = &machines[i];
+        m->be = cpu_has(m->isa) ? cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err)
+                                : NULL;
+        if (!m->be) print_message("no %d-thread machine %d here\n", m->n_threads, m->isa);
+    }
+    assert_non_null(machines[0].be);
+}
+
+static inline void machines_close(void)
+{
+    for (int i = 0; i < N_MACHINES; i++) {
+        backend_close(machines[i].be);
+        machines[i].be = NULL;
+    }
+}
+
+/* ---- programs ---- */
+
+enum { MAX_OPS = 16, MAX_BUFFERS = 16 };
+
+/* A program under construction: buffer 0 holds the input rows. */
+struct trial {
+    struct row_buffer buffers[MAX_BUFFERS];
+    struct op ops[MAX_OPS];
+    struct kv_layer kv;
+    struct rope rope;
+    struct row_scale row_scale;
+    struct program p;
+    struct backend *be;
+    uint32_t pos;
+};
+
+static inline struct ref trial_buffer(struct trial *t, enum row_kind kind, size_t width)
+{
+    t->buffers[t->p.n_buffers] = (struct row_buffer){"test", kind, width};
+    return (struct ref){(uint32_t)t->p.n_buffers++, 0, width};
+}
+
+static inline struct ref ref_part(struct ref r, size_t at, size_t n)
+{
+    return (struct ref){r.buf, r.at + at, n};
+}
+
+static inline struct op *trial_op(struct trial *t, enum op_kind kind)
+{
+    struct op *op = &t->ops[t->p.n_ops++];
+    assert_true(t->p.n_ops <= MAX_OPS);
+    *op = (struct op){.kind = kind};
+    return op;
+}
+
+/* n_rows rows of width inputs become buffer 0. */
+static inline struct ref trial_begin(struct trial *t, struct backend *be, const float *input,
+                                     size_t n_rows, size_t width)
+{
+    struct err err;
+    memset(t, 0, sizeof *t);
+    t->be = be;
+    struct ref in = trial_buffer(t, ROW_F32, width);
+    struct weight *w = backend_matrix(be, QTYPE_F32, 1, n_rows, width, input, &err);
+    assert_non_null(w);
+    trial_op(t, OP_EMBED)->embed = (struct op_embed){w, in, 1};
+    return in;
+}
+
+/* Runs rows first..first+n-1 of the input at t->pos + first; out [n][result.n]. */
+static inline void trial_run(struct trial *t, struct ref result, uint32_t first, uint32_t n,
+                             void *const *pages, float *out)
+{
+    size_t n_ops = t->p.n_ops;
+    trial_op(t, OP_HEAD_ROWS);
+    trial_op(t, OP_LOGITS)->logits = (struct op_logits){result, 1, 0};
+    t->p.buffers = t->buffers;
+    t->p.ops = t->ops;
+    t->p.kv = &t->kv;
+    t->p.ropes = &t->rope;
+    t->p.row_scales = &t->row_scale;
+    t->p.n_vocab = result.n;
+    struct err err;
+    struct exec *x = exec_new(t->be, &t->p, n, &err);
+    assert_non_null(x);
+    int32_t *tokens = mem_zalloc(n, sizeof *tokens);
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(first + i);
+    struct step step = {n, t->pos + first, tokens, pages, n, out, NULL};
+    assert_true(exec_run(x, &step, &err));
+    exec_free(x);
+    free(tokens);
+    t->p.n_ops = n_ops;
+}
+
+/* ---- comparison ---- */
+
+static inline void assert_same_bits(const float *got, const float *want, size_t n,
+                                    const char *what)
+{
+    if (memcmp(got, want, n * sizeof *got) == 0) return;
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(&got[i], &want[i], sizeof *got) == 0) continue;
+        fail_msg("%s: value %zu of %zu is %a, the reference has %a", what, i, n, (double)got[i],
+                 (double)want[i]);
+    }
+}
+
+/* The bits of a case, against tests/ops/hashes.txt: "case hash" per line. A fused or reordered
+ * reference fails here even where it agrees with every kernel. HEARTH_RECORD_HASHES=1 adds the
+ * cases that have none: after a change of the definition, and only then. */
+static inline void assert_hash(const char *name, uint64_t hash)
+{
+    FILE *f = fopen("tests/ops/hashes.txt", "r");
+    assert_non_null(f);
+    char line[128], key[96];
+    unsigned long long want;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%95s %llx", key, &want) != 2 || strcmp(key, name) != 0) continue;
+        fclose(f);
+        if (want != hash)
+            fail_msg("%s: the bits hash to %016llx, stored is %016llx", name,
+                     (unsigned long long)hash, want);
+        return;
+    }
+    fclose(f);
+    if (getenv("HEARTH_RECORD_HASHES")) {
+        f = fopen("tests/ops/hashes.txt", "a");
+        assert_non_null(f);
+        fprintf(f, "%s %016llx\n", name, (unsigned long long)hash);
+        fclose(f);
+        return;
+    }
+    fail_msg("%s: no stored hash; these bits have %016llx", name, (unsigned long long)hash);
+}
+
+static inline int group_setup(void **state)
+{
+    (void)state;
+    machines_open();
+    return 0;
+}
+
+static inline int group_teardown(void **state)
+{
+    (void)state;
+    machines_close();
+    return 0;
+}
+
+#endif

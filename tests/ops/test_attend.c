@@ -1,0 +1,181 @@
+/* The KV cache and attention: all machines give the reference's bits for every head size,
+ * grouping, window, softcap, sink and depth; rows beyond the last one may hold anything. */
+#include "ops.h"
+
+#include "base/half.h"
+
+struct attention {
+    const char *name;
+    enum kv_type type;
+    uint32_t n_heads, n_kv, window;
+    size_t dk, dv;
+    float softcap;
+    bool sinks;
+};
+
+static const struct attention cases[] = {
+    {"f16_64", KV_F16, 4, 2, 0, 64, 64, 0, false},
+    {"f16_128", KV_F16, 2, 2, 0, 128, 128, 0, false},
+    {"f16_group8", KV_F16, 8, 1, 0, 32, 32, 0, false},
+    {"f16_window", KV_F16, 3, 1, 70, 40, 24, 0, false},
+    {"f16_window1", KV_F16, 1, 1, 1, 16, 16, 0, false},
+    {"f16_cap_sink", KV_F16, 4, 2, 0, 96, 80, 30, true},
+    {"f16_odd", KV_F16, 2, 1, 100, 12, 20, 0, true},
+    {"f32_64", KV_F32, 4, 2, 0, 64, 64, 0, false},
+    {"f32_window_cap", KV_F32, 4, 4, 33, 48, 256, 50, true},
+};
+enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4 };
+
+static size_t width_of(const struct attention *c)
+{
+    return c->n_heads * c->dk + c->n_kv * (c->dk + c->dv);
+}
+
+static void pages_new(void *pages[N_PAGES], size_t bytes)
+{
+    for (int i = 0; i < N_PAGES; i++) {
+        pages[i] = malloc(bytes);
+        assert_non_null(pages[i]);
+        memset(pages[i], 0xff, bytes); /* NaN in f16 and in f32 */
+    }
+}
+
+/* All rows in batches of at most n_batch; out [N_POS][n_heads * dv]. */
+static void attend_all(struct backend *be, const struct attention *c, const float *x,
+                       const float *sinks, uint32_t n_batch, float *out)
+{
+    struct trial t;
+    struct err err;
+    struct ref in = trial_begin(&t, be, x, N_POS, width_of(c));
+    size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
+    size_t size = c->type == KV_F16 ? 2 : 4, k_bytes = (nk * PAGE_LEN * size + 63) / 64 * 64;
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, k_bytes};
+    t.p.n_kv = 1;
+    t.p.page_bytes = k_bytes + nv * PAGE_LEN * size;
+    struct ref y = trial_buffer(&t, ROW_F32, c->n_heads * c->dv);
+    trial_op(&t, OP_KV_STORE)->kv_store =
+        (struct op_kv_store){ref_part(in, nq, nk), ref_part(in, nq + nk, nv), 0};
+    struct weight *w = c->sinks ? backend_vector(be, sinks, c->n_heads, &err) : NULL;
+    trial_op(&t, OP_ATTEND)->attend =
+        (struct op_attend){ref_part(in, 0, nq),     y,          0,         c->n_heads,
+                           1 / sqrtf((float)c->dk), c->softcap, c->window, w};
+    void *pages[N_PAGES];
+    pages_new(pages, t.p.page_bytes);
+    for (uint32_t first = 0; first < N_POS; first += n_batch) {
+        uint32_t n = N_POS - first < n_batch ? N_POS - first : n_batch;
+        trial_run(&t, y, first, n, pages, out + first * y.n);
+    }
+    for (int i = 0; i < N_PAGES; i++)
+        free(pages[i]);
+}
+
+/* Softmax attention in double, with keys and values as f16 rounds them. */
+static double stored(const struct attention *c, float v)
+{
+    if (c->type == KV_F32) return (double)v;
+    if (fabsf(v) < 0x1p-14f) return 0;
+    double unit = ldexp(1, ilogb((double)v) - 10);
+    return rint((double)v / unit) * unit;
+}
+
+static void check_accuracy(const struct attention *c, const float *x, const float *sinks,
+                           const float *y)
+{
+    size_t width = width_of(c), nq = c->n_heads * c->dk, nk = c->n_kv * c->dk;
+    for (size_t pos = 0; pos < N_POS; pos += 7) {
+        for (size_t h = 0; h < c->n_heads; h++) {
+            size_t g = h / (c->n_heads / c->n_kv);
+            size_t first = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
+            double s[N_POS], m = c->sinks ? (double)sinks[h] : -1e300, l, out[256] = {0};
+            for (size_t j = first; j <= pos; j++) {
+                s[j] = 0;
+                for (size_t d = 0; d < c->dk; d++)
+                    s[j] += (double)x[pos * width + h * c->dk + d] *
+                            stored(c, x[j * width + nq + g * c->dk + d]);
+                s[j] /= sqrt((double)c->dk);
+                if (c->softcap != 0) s[j] = c->softcap * tanh(s[j] / c->softcap);
+                m = fmax(m, s[j]);
+            }
+            l = c->sinks ? exp((double)sinks[h] - m) : 0;
+            for (size_t j = first; j <= pos; j++) {
+                double p = exp(s[j] - m);
+                l += p;
+                for (size_t e = 0; e < c->dv; e++)
+                    out[e] += p * stored(c, x[j * width + nq + nk + g * c->dv + e]);
+            }
+            for (size_t e = 0; e < c->dv; e++) {
+                double got = (double)y[(pos * c->n_heads + h) * c->dv + e];
+                if (!(fabs(got - out[e] / l) < 1e-5))
+                    fail_msg("%s: row %zu head %zu value %zu: %g, in double %g", c->name, pos,
+                             h, e, got, out[e] / l);
+            }
+        }
+    }
+}
+
+static void one_case(const struct attention *c, uint64_t seed)
+{
+    size_t n_x = N_POS * width_of(c), n_y = N_POS * c->n_heads * c->dv;
+    float *x = mem_zalloc(n_x, sizeof *x), sinks[16];
+    float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+    random_seed(seed);
+    random_floats(NORMAL, x, n_x);
+    random_floats(NORMAL, sinks, 16);
+    attend_all(machines[0].be, c, x, sinks, N_POS, want);
+    check_accuracy(c, x, sinks, want);
+    char what[96];
+    snprintf(what, sizeof what, "attend_%s", c->name);
+    assert_hash(what, XXH3_64bits(want, n_y * sizeof *want));
+    static const uint32_t batches[] = {1, 3, 17, 64, N_POS};
+    for (int m = 0; m < N_MACHINES; m++) {
+        for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
+            if (m == 0 && batches[b] != 3) continue;
+            snprintf(what, sizeof what, "%s in batches of %u, %s", c->name, batches[b],
+                     backend_name(machines[m].be));
+            attend_all(machines[m].be, c, x, sinks, batches[b], got);
+            assert_same_bits(got, want, n_y, what);
+        }
+    }
+    free(x);
+    free(want);
+    free(got);
+}
+
+static void all_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        one_case(&cases[i], 77 + i);
+        machines_close();
+        machines_open();
+    }
+}
+
+/* Values of any size: scores overflow, probabilities vanish, f16 is clamped. Same bits. */
+static void extremes(void **state)
+{
+    (void)state;
+    for (enum spread k = OUTLIERS; k < N_SPREADS; k++) {
+        const struct attention *c = &cases[k % 2 ? 5 : 8];
+        size_t n_x = N_POS * width_of(c), n_y = N_POS * c->n_heads * c->dv;
+        float *x = mem_zalloc(n_x, sizeof *x), sinks[16] = {0};
+        float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+        random_seed(k);
+        random_floats(k, x, n_x);
+        attend_all(machines[0].be, c, x, sinks, N_POS, want);
+        for (int m = 1; m < N_MACHINES; m++) {
+            if (!machines[m].be) continue;
+            attend_all(machines[m].be, c, x, sinks, 5 + (uint32_t)m, got);
+            assert_same_bits(got, want, n_y, c->name);
+        }
+        free(x);
+        free(want);
+        free(got);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_cases), cmocka_unit_test(extremes)};
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,217 @@
+/* Matrix products: every weight type and many shapes; all machines give the reference's bits,
+ * the reference is near the product in double, and its bits are the stored ones. */
+#include "ops.h"
+
+#include "base/half.h"
+#include "cpu/ref.h"
+
+/* Where the binary16 scales of a block stand. */
+static void scale_places(enum qtype type, size_t at[2], size_t *n)
+{
+    size_t end = qtype_info(type)->block_bytes;
+    at[0] = 0;
+    at[1] = 2;
+    *n = 1;
+    if (type == QTYPE_Q4_1 || type == QTYPE_Q5_1 || type == QTYPE_Q4_K || type == QTYPE_Q5_K)
+        *n = 2;
+    if (type == QTYPE_Q2_K) at[0] = end - 4, at[1] = end - 2, *n = 2;
+    if (type == QTYPE_Q3_K || type == QTYPE_Q6_K) at[0] = end - 2;
+}
+
+/* Random blocks with sensible scales, now and then 0, denormal, negative or large. */
+static void random_blocks(enum qtype type, uint8_t *p, size_t n_values)
+{
+    const struct qtype_info *info = qtype_info(type);
+    size_t n_bytes = qtype_bytes(type, n_values), at[2], n_at;
+    for (size_t i = 0; i < n_bytes; i++)
+        p[i] = (uint8_t)random_u64();
+    if (type == QTYPE_F32) {
+        for (size_t i = 0; i < n_values; i++) {
+            float f = (float)random_normal();
+            if (random_u64() % 50 == 0) f *= 1e-30f;
+            memcpy(p + 4 * i, &f, 4);
+        }
+        return;
+    }
+    scale_places(type, at, &n_at);
+    for (size_t b = 0; b < n_bytes; b += info->block_bytes) {
+        uint8_t *block = p + b;
+        if (type == QTYPE_F16 || type == QTYPE_BF16) {
+            /* Exponents about 1, any mantissa and sign; some denormal or zero. */
+            uint16_t bits = (uint16_t)(random_u64() & 0x83ff);
+            if (random_u64() % 50 != 0) bits |= type == QTYPE_F16 ? 0x3800 : 0x3e00;
+            memcpy(block, &bits, 2);
+            continue;
+        }
+        if (type == QTYPE_MXFP4) {
+            block[0] =
+                (uint8_t)(random_u64() % 40 == 0 ? random_u64() % 90 : 118 + random_u64() % 8);
+            continue;
+        }
+        for (size_t i = 0; i < n_at; i++) {
+            uint16_t bits = (uint16_t)(0x1c00 + random_u64() % 0x0800);
+            uint64_t odd = random_u64() % 60;
+            if (odd == 0) bits = 0;
+            if (odd == 1) bits = 0x0003;
+            if (odd == 2) bits |= 0x8000;
+            if (odd == 3) bits = 0x6400;
+            memcpy(block + at[i], &bits, 2);
+        }
+    }
+}
+
+struct shape {
+    size_t n_cols, n_values;
+};
+
+static const struct shape small_shapes[] = {{32, 1},   {96, 5},   {256, 16},
+                                            {288, 17}, {544, 40}, {1024, 100}};
+static const struct shape k_shapes[] = {{256, 1}, {256, 16}, {512, 33}, {1280, 100}};
+static const struct shape float_shapes[] = {{1, 1},    {7, 3},    {96, 16},
+                                            {257, 17}, {300, 40}, {1100, 50}};
+
+static size_t shapes_of(enum qtype type, const struct shape **out)
+{
+    uint32_t block = qtype_info(type)->block_len;
+    *out = block == 1 ? float_shapes : block == 32 ? small_shapes : k_shapes;
+    return block == 1    ? sizeof float_shapes / sizeof *float_shapes
+           : block == 32 ? sizeof small_shapes / sizeof *small_shapes
+                         : sizeof k_shapes / sizeof *k_shapes;
+}
+
+enum { MAX_ROWS = 64 };
+
+/* Rows first..first+n-1 of the product (and, as a second matrix, of the same with a bias). */
+static void product(struct backend *be, enum qtype type, const struct shape *s,
+                    const void *blocks, const float *bias, const float *x, uint32_t first,
+                    uint32_t n, float *out)
+{
+    struct trial t;
+    struct err err;
+    struct ref in = trial_begin(&t, be, x, MAX_ROWS, s->n_cols);
+    struct ref a8 = {0};
+    if (qtype_info(type)->block_len > 1) {
+        a8 = trial_buffer(&t, ROW_A8, s->n_cols);
+        trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){in, a8};
+    }
+    struct ref y = trial_buffer(&t, ROW_F32, 2 * s->n_values);
+    struct weight *w = backend_matrix(be, type, 1, s->n_values, s->n_cols, blocks, &err);
+    struct weight *b = backend_vector(be, bias, s->n_values, &err);
+    assert_non_null(w);
+    assert_non_null(b);
+    struct op_matmul *op = &trial_op(&t, OP_MATMUL)->matmul;
+    *op = (struct op_matmul){.in_f32 = in, .in_a8 = a8, .n_mats = 2};
+    op->mat[0].w = op->mat[1].w = w;
+    op->mat[0].out = ref_part(y, 0, s->n_values);
+    op->mat[1].out = ref_part(y, s->n_values, s->n_values);
+    op->mat[1].bias = b;
+    trial_run(&t, y, first, n, NULL, out);
+}
+
+/* The reference against the same product in double: with the activations as A8 has them it
+ * must be almost exact, with the true ones as near as ARITHMETIC of A8 allows. */
+static void check_accuracy(enum qtype type, const struct shape *s, const void *blocks,
+                           const float *x, const float *y)
+{
+    float *w = mem_zalloc(s->n_values * s->n_cols, sizeof *w);
+    qtype_dequant(type, blocks, s->n_values * s->n_cols, w);
+    bool quantised = qtype_info(type)->block_len > 1;
+    int8_t *q = mem_zalloc(s->n_cols, 1);
+    float *d = mem_zalloc(s->n_cols, sizeof *d);
+    int16_t *sum = mem_zalloc(s->n_cols, sizeof *sum);
+    double error2 = 0, squares = 0;
+    for (size_t r = 0; r < 4; r++) {
+        const float *xr = x + r * s->n_cols;
+        if (quantised) ref_quantise(xr, s->n_cols, q, d, sum);
+        for (size_t i = 0; i < s->n_values; i++) {
+            double exact = 0, as_stored = 0, magnitude = 0;
+            for (size_t k = 0; k < s->n_cols; k++) {
+                double wk = (double)w[i * s->n_cols + k];
+                double stored = quantised ? (double)q[k] * (double)d[k / 32] : (double)xr[k];
+                exact += wk * (double)xr[k];
+                as_stored += wk * stored;
+                magnitude += fabs(wk * stored);
+                squares += wk * (double)xr[k] * wk * (double)xr[k];
+            }
+            double got = (double)y[r * 2 * s->n_values + i];
+            /* Q4_1 and the like cancel within a block, so magnitudes count, not the result. */
+            if (fabs(got - as_stored) > 4e-6 * magnitude + 0x1p-49)
+                fail_msg("%s: %g, in double %g (sum of magnitudes %g)", qtype_info(type)->name,
+                         got, as_stored, magnitude);
+            error2 += (got - exact) * (got - exact);
+        }
+    }
+    /* Rounding to 1/254 of a block's maximum: 0.0055 of a dot of normal values, squared 3e-5.
+     */
+    if (s->n_values >= 16 && error2 > 8e-5 * squares)
+        fail_msg("%s: mean square error %g", qtype_info(type)->name, error2 / squares);
+    free(w);
+    free(q);
+    free(d);
+    free(sum);
+}
+
+static void check_shape(enum qtype type, const struct shape *s, enum spread spread,
+                        XXH3_state_t *hash)
+{
+    static const uint32_t batches[] = {1, 2, 3, 4, 5, 7, 8, MAX_ROWS};
+    size_t n_x = MAX_ROWS * s->n_cols, n_y = MAX_ROWS * 2 * s->n_values;
+    float *x = mem_zalloc(n_x, sizeof *x), *bias = mem_zalloc(s->n_values, sizeof *bias);
+    float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+    uint8_t *blocks = mem_zalloc(qtype_bytes(type, s->n_values * s->n_cols), 1);
+    random_floats(spread, x, n_x);
+    random_floats(NORMAL, bias, s->n_values);
+    random_blocks(type, blocks, s->n_values * s->n_cols);
+    product(machines[0].be, type, s, blocks, bias, x, 0, MAX_ROWS, want);
+    XXH3_64bits_update(hash, want, n_y * sizeof *want);
+    if (spread == NORMAL) check_accuracy(type, s, blocks, x, want);
+    char what[96];
+    for (int m = 1; m < N_MACHINES; m++) {
+        if (!machines[m].be) continue;
+        uint32_t first = 0;
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+            uint32_t n = batches[b];
+            if (n == MAX_ROWS) first = 0;
+            snprintf(what, sizeof what, "%s %zux%zu, %u rows, %s", qtype_info(type)->name,
+                     s->n_values, s->n_cols, n, backend_name(machines[m].be));
+            product(machines[m].be, type, s, blocks, bias, x, first, n, got);
+            assert_same_bits(got, want + first * 2 * s->n_values, n * 2 * s->n_values, what);
+            first += n;
+        }
+    }
+    free(x);
+    free(bias);
+    free(want);
+    free(got);
+    free(blocks);
+}
+
+static void all_types(void **state)
+{
+    (void)state;
+    const struct qtype_info *info;
+    for (size_t i = 0; (info = qtype_at(i)); i++) {
+        XXH3_state_t *hash = XXH3_createState();
+        XXH3_64bits_reset(hash);
+        random_seed(info->type + 1);
+        const struct shape *shapes;
+        size_t n = shapes_of(info->type, &shapes);
+        for (size_t s = 0; s < n; s++)
+            for (enum spread k = NORMAL; k < N_SPREADS; k++)
+                if (k == NORMAL || s == 2 || s == 3)
+                    check_shape(info->type, &shapes[s], k, hash);
+        char name[32];
+        snprintf(name, sizeof name, "matmul_%s", info->name);
+        assert_hash(name, XXH3_64bits_digest(hash));
+        XXH3_freeState(hash);
+        /* Weights stay with their backend until it closes. */
+        machines_close();
+        machines_open();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_types)};
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,349 @@
+/* Ops along a row: all machines give the reference's bits at every width and batch, the
+ * reference is near the formula in double, and its bits are the stored ones. */
+#include "ops.h"
+
+enum { N_ROWS = 64, MAX_WIDTH = 1100 };
+
+/* What one op makes of a row of `width` (an even number; the halves are two operands). */
+struct row_case {
+    const char *name;
+    struct ref (*build)(struct trial *t, struct ref in, size_t width);
+    /* The formula in double: value i of the row at pos. NULL: bits only. */
+    double (*exact)(const float *x, size_t width, size_t i, size_t pos);
+    double bound; /* of the error, against max(1, |value|) */
+};
+
+static float norm_weights[MAX_WIDTH];
+static double frequencies[MAX_WIDTH];
+
+static struct ref build_norm_by(struct trial *t, struct ref in, size_t width, size_t group,
+                                bool weighted)
+{
+    struct err err;
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    struct weight *w = weighted ? backend_vector(t->be, norm_weights, group, &err) : NULL;
+    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, group, 1e-6f};
+    return out;
+}
+
+static struct ref build_norm(struct trial *t, struct ref in, size_t width)
+{
+    return build_norm_by(t, in, width, width, true);
+}
+
+static struct ref build_head_norm(struct trial *t, struct ref in, size_t width)
+{
+    return build_norm_by(t, in, width, width / 2, false);
+}
+
+static double norm_of(const float *x, size_t from, size_t n, size_t i)
+{
+    double s = 0;
+    for (size_t k = from; k < from + n; k++)
+        s += (double)x[k] * (double)x[k];
+    return (double)x[i] / sqrt(s / (double)n + 1e-6);
+}
+
+static double exact_norm(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return norm_of(x, 0, width, i) * (double)norm_weights[i];
+}
+
+static double exact_head_norm(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return norm_of(x, i / (width / 2) * (width / 2), width / 2, i);
+}
+
+static struct ref build_rope_by(struct trial *t, struct ref in, size_t width,
+                                enum rope_pairs pairs)
+{
+    t->rope = (struct rope){pairs, width / 4 * 2, frequencies, 1.25};
+    t->p.n_ropes = 1;
+    trial_op(t, OP_ROPE)->rope = (struct op_rope){in, width, 0};
+    return in;
+}
+
+static struct ref build_rope_neox(struct trial *t, struct ref in, size_t width)
+{
+    return build_rope_by(t, in, width, ROPE_NEOX);
+}
+
+static struct ref build_rope_norm(struct trial *t, struct ref in, size_t width)
+{
+    return build_rope_by(t, in, width, ROPE_NORM);
+}
+
+static double rotated(const float *x, size_t a, size_t b, size_t pair, bool second, size_t pos)
+{
+    double angle = (double)pos * frequencies[pair], c = 1.25 * cos(angle),
+           s = 1.25 * sin(angle);
+    return second ? (double)x[a] * s + (double)x[b] * c : (double)x[a] * c - (double)x[b] * s;
+}
+
+static double exact_rope_neox(const float *x, size_t width, size_t i, size_t pos)
+{
+    size_t n_pairs = width / 4;
+    if (i >= 2 * n_pairs) return (double)x[i];
+    size_t pair = i % n_pairs;
+    return rotated(x, pair, pair + n_pairs, pair, i >= n_pairs, pos);
+}
+
+static double exact_rope_norm(const float *x, size_t width, size_t i, size_t pos)
+{
+    size_t n_pairs = width / 4;
+    if (i >= 2 * n_pairs) return (double)x[i];
+    return rotated(x, i / 2 * 2, i / 2 * 2 + 1, i / 2, i % 2, pos);
+}
+
+static struct ref build_row_scale(struct trial *t, struct ref in, size_t width)
+{
+    (void)width;
+    t->row_scale = (struct row_scale){0.1, 16};
+    t->p.n_row_scales = 1;
+    trial_op(t, OP_ROW_SCALE)->row_scale = (struct op_row_scale){in, 0};
+    return in;
+}
+
+static double exact_row_scale(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width;
+    return (double)x[i] * (1 + 0.1 * log(1 + floor((double)pos / 16)));
+}
+
+static struct ref build_glu_by(struct trial *t, struct ref in, size_t width, enum glu_kind kind)
+{
+    struct ref out = trial_buffer(t, ROW_F32, width / 2);
+    trial_op(t, OP_GLU)->glu = (struct op_glu){ref_part(in, 0, width / 2),
+                                               ref_part(in, width / 2, width / 2), out, kind};
+    return out;
+}
+
+static struct ref build_silu(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_SILU);
+}
+
+static struct ref build_gelu(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_GELU);
+}
+
+static double exact_silu(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[i] / (1 + exp(-(double)x[i])) * (double)x[i + width / 2];
+}
+
+static double exact_gelu(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double g = (double)x[i];
+    g = 0.5 * g * (1 + tanh(0.79788456080286536 * (g + 0.044715 * g * g * g)));
+    return g * (double)x[i + width / 2];
+}
+
+static struct ref build_add(struct trial *t, struct ref in, size_t width)
+{
+    struct ref a = ref_part(in, 0, width / 2), b = ref_part(in, width / 2, width / 2);
+    trial_op(t, OP_ADD)->add = (struct op_add){a, b, a, 0.75f};
+    return a;
+}
+
+static double exact_add(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[i] + 0.75 * (double)x[i + width / 2];
+}
+
+/* Routing of 8 experts of 32 by renormalised softmax, and a sum of eight parts by rank. */
+static struct ref build_route(struct trial *t, struct ref in, size_t width)
+{
+    struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
+    struct ref scores = ref_part(in, 0, width / 4);
+    trial_op(t, OP_ROUTE)->route = (struct op_route){scores, route, ROUTE_SOFTMAX, true, 2.5f};
+    trial_op(t, OP_COMBINE)->combine =
+        (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
+    return out;
+}
+
+static double exact_route(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    size_t n = width / 4, taken[4];
+    double weight[4], sum = 0, out = 0;
+    for (size_t j = 0; j < 4; j++) {
+        size_t best = n;
+        for (size_t e = 0; e < n; e++) {
+            bool used = false;
+            for (size_t k = 0; k < j; k++)
+                used = used || taken[k] == e;
+            if (!used && (best == n || x[e] > x[best])) best = e;
+        }
+        taken[j] = best;
+        weight[j] = exp((double)x[best] - (double)x[taken[0]]);
+        sum += weight[j];
+    }
+    for (size_t j = 0; j < 4; j++)
+        out += 2.5 * weight[j] / sum * (double)x[width / 2 + j * (width / 8) + i];
+    return out;
+}
+
+static const struct row_case cases[] = {
+    {"norm", build_norm, exact_norm, 1e-6},
+    {"head_norm", build_head_norm, exact_head_norm, 1e-6},
+    {"rope_neox", build_rope_neox, exact_rope_neox, 1e-6},
+    {"rope_norm", build_rope_norm, exact_rope_norm, 1e-6},
+    {"row_scale", build_row_scale, exact_row_scale, 2e-7},
+    {"silu", build_silu, exact_silu, 1e-6},
+    {"gelu", build_gelu, exact_gelu, 4e-6},
+    {"add", build_add, exact_add, 4e-7},
+    {"route", build_route, exact_route, 2e-6},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* Rows of n from first on; returns the width of the result. */
+static size_t run(struct backend *be, const struct row_case *c, const float *x, size_t width,
+                  uint32_t first, uint32_t n, float *out)
+{
+    struct trial t;
+    struct ref in = trial_begin(&t, be, x, N_ROWS, width);
+    struct ref y = c->build(&t, in, width);
+    trial_run(&t, y, first, n, NULL, out);
+    return y.n;
+}
+
+static void check_accuracy(const struct row_case *c, const float *x, size_t width,
+                           const float *y, size_t n_out)
+{
+    for (size_t r = 0; r < N_ROWS; r++) {
+        for (size_t i = 0; i < n_out; i++) {
+            double want = c->exact(x + r * width, width, i, r);
+            double got = (double)y[r * n_out + i];
+            if (!(fabs(got - want) <= c->bound * fmax(1, fabs(want))))
+                fail_msg("%s of %zu: row %zu value %zu: %.9g, in double %.9g", c->name, width,
+                         r, i, got, want);
+        }
+    }
+}
+
+static void one_width(const struct row_case *c, size_t width, enum spread spread,
+                      XXH3_state_t *hash)
+{
+    static const uint32_t batches[] = {1, 2, 3, 7, 8, N_ROWS};
+    float *x = mem_zalloc(N_ROWS * width, sizeof *x);
+    float *want = mem_zalloc(N_ROWS * width, sizeof *want);
+    float *got = mem_zalloc(N_ROWS * width, sizeof *got);
+    random_floats(spread, x, N_ROWS * width);
+    size_t n_out = run(machines[0].be, c, x, width, 0, N_ROWS, want);
+    XXH3_64bits_update(hash, want, N_ROWS * n_out * sizeof *want);
+    if (spread == NORMAL) check_accuracy(c, x, width, want, n_out);
+    for (int m = 1; m < N_MACHINES; m++) {
+        uint32_t first = 0;
+        for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
+            uint32_t n = batches[b];
+            if (n == N_ROWS) first = 0;
+            char what[96];
+            snprintf(what, sizeof what, "%s of %zu, %u rows, %s", c->name, width, n,
+                     backend_name(machines[m].be));
+            run(machines[m].be, c, x, width, first, n, got);
+            assert_same_bits(got, want + first * n_out, n * n_out, what);
+            first += n;
+        }
+    }
+    free(x);
+    free(want);
+    free(got);
+}
+
+static void all_cases(void **state)
+{
+    (void)state;
+    static const size_t widths[] = {16, 24, 64, 72, 256, 1096};
+    random_seed(5);
+    random_floats(NORMAL, norm_weights, MAX_WIDTH);
+    for (size_t i = 0; i < MAX_WIDTH; i++)
+        frequencies[i] = 1.0 / (1.0 + (double)i * 0.37);
+    for (size_t i = 0; i < N_CASES; i++) {
+        XXH3_state_t *hash = XXH3_createState();
+        XXH3_64bits_reset(hash);
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+            for (enum spread k = NORMAL; k < N_SPREADS; k++)
+                one_width(&cases[i], widths[w], k, hash);
+        char name[32];
+        snprintf(name, sizeof name, "row_%s", cases[i].name);
+        assert_hash(name, XXH3_64bits_digest(hash));
+        XXH3_freeState(hash);
+        machines_close();
+        machines_open();
+    }
+}
+
+static float nan_of(int sign)
+{
+    uint32_t bits = sign < 0 ? 0xffc01234u : 0x7fc01234u;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* NaN and infinity are an error state: they come out as the one NaN, the same everywhere. */
+static void broken_values(void **state)
+{
+    (void)state;
+    float x[N_ROWS * 64], want[N_ROWS * 64], got[N_ROWS * 64];
+    for (size_t i = 0; i < N_CASES; i++) {
+        random_seed(i);
+        random_floats(NORMAL, x, N_ROWS * 64);
+        for (size_t r = 0; r < N_ROWS; r++) {
+            float odd[] = {nan_of(1), nan_of(-1), INFINITY, -INFINITY};
+            x[r * 64 + r % 64] = odd[r / 16];
+        }
+        size_t n = N_ROWS * run(machines[0].be, &cases[i], x, 64, 0, N_ROWS, want);
+        for (size_t k = 0; k < n; k++) {
+            uint32_t bits;
+            memcpy(&bits, &want[k], sizeof bits);
+            if (want[k] != want[k]) assert_int_equal(bits, 0x7fc00000);
+        }
+        for (int m = 1; m < N_MACHINES; m++) {
+            if (!machines[m].be) continue;
+            run(machines[m].be, &cases[i], x, 64, 0, N_ROWS, got);
+            assert_same_bits(got, want, n, cases[i].name);
+        }
+    }
+}
+
+/* Equal scores go to the lower id, on every machine. */
+static void route_ties(void **state)
+{
+    (void)state;
+    float x[64] = {0}, y[8];
+    for (size_t i = 0; i < 8; i++)
+        for (size_t j = 0; j < 4; j++)
+            x[32 + j * 8 + i] = (float)(j + 1);
+    x[9] = 1;
+    for (int m = 0; m < N_MACHINES; m++) {
+        if (!machines[m].be) continue;
+        struct trial t;
+        struct ref in = trial_begin(&t, machines[m].be, x, 1, 64);
+        struct ref route = trial_buffer(&t, ROW_ROUTE, 4), out = trial_buffer(&t, ROW_F32, 8);
+        trial_op(&t, OP_ROUTE)->route =
+            (struct op_route){ref_part(in, 0, 16), route, ROUTE_SOFTMAX, true, 1};
+        trial_op(&t, OP_COMBINE)->combine =
+            (struct op_combine){ref_part(in, 32, 32), route, out};
+        trial_run(&t, out, 0, 1, NULL, y);
+        double e = exp(1.0), want = (1 * e + 2 + 3 + 4) / (e + 3);
+        assert_true(fabs((double)y[0] - want) < 1e-6);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_cases),
+        cmocka_unit_test(broken_values),
+        cmocka_unit_test(route_ties),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
