@@ -100,8 +100,7 @@ static const struct value *subscript(struct eval *e, const struct node *n)
     const struct value *parts[3];
     for (size_t i = 0; i < 3; i++)
         parts[i] = key->items.at[i] ? eval(e, key->items.at[i]) : NULL;
-    const struct value *v = op_slice(e->w, object, parts[0], parts[1], parts[2]);
-    return v ? v : value_undefined_attr(e->w, object, "slice");
+    return op_slice(e->w, object, parts[0], parts[1], parts[2]);
 }
 
 /* ---- Calls ---- */

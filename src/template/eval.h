@@ -103,7 +103,7 @@ bool op_contains(struct work *w, const struct value *container, const struct val
 /* object[key] by key or index alone; NULL if there is no such item. */
 const struct value *op_item(struct work *w, const struct value *object,
                             const struct value *key);
-/* object[start:stop:step], None or NULL where left out; NULL if it cannot be sliced. */
+/* object[start:stop:step], None or NULL where left out; fails if it cannot be sliced. */
 const struct value *op_slice(struct work *w, const struct value *object,
                              const struct value *start, const struct value *stop,
                              const struct value *step);

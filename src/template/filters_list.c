@@ -329,6 +329,12 @@ static const struct value *named(const struct args *a, const char *name)
     return NULL;
 }
 
+/* What is walked: nothing if v is false, whatever its type. */
+static struct items items_if_true(struct eval *e, const struct value *v)
+{
+    return value_truth(v) ? value_items(e->w, v) : (struct items){NULL, 0};
+}
+
 /* item's attribute along a path, `fallback` (NULL: none) for what is undefined on the way. */
 static const struct value *attr_or(struct eval *e, const struct value *item,
                                    const struct value *path, const struct value *fallback)
@@ -342,7 +348,7 @@ static const struct value *filter_map(struct eval *e, const struct value *self,
                                       const struct args *a)
 {
     struct value *made = new_seq(e, SEQ_GENERATOR);
-    struct items items = value_items(e->w, self);
+    struct items items = items_if_true(e, self);
     if (!a->n && named(a, "attribute")) {
         for (size_t i = 0; i < items.n; i++)
             seq_add(e->w, made->seq,
@@ -366,7 +372,7 @@ static const struct value *select_items(struct eval *e, const struct value *self
                                         const struct args *a, bool by_attr, bool wanted)
 {
     struct value *made = new_seq(e, SEQ_GENERATOR);
-    struct items items = value_items(e->w, self);
+    struct items items = items_if_true(e, self);
     const struct builtin *test = NULL;
     size_t before = by_attr;
     if (a->n < before) work_fail(e->w, "the name of an attribute is needed");

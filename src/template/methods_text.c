@@ -20,8 +20,7 @@ static void split_space(struct eval *e, struct value *list, struct text t, int64
         if (at == t.len) return;
         size_t from = at;
         if (max == 0) {
-            struct text tail = text_strip(text_slice(t, from, t.len), NULL, false, true);
-            add_slice(e, list, tail, 0, tail.len);
+            add_slice(e, list, t, from, t.len);
             return;
         }
         while (at < t.len && !char_is_space(text_char(t, at, &len)))
@@ -47,7 +46,6 @@ static void rsplit_space(struct eval *e, struct value *list, struct text t, int6
         t = text_strip(t, NULL, false, true);
         if (!t.len) return;
         if (max == 0) {
-            t = text_strip(t, NULL, true, false);
             add_slice(e, list, t, 0, t.len);
             return;
         }
@@ -191,7 +189,6 @@ static struct text part_of(struct eval *e, const struct value *self, const struc
     *before = 0;
     if (!start && !end) return self->text;
     const struct value *v = op_slice(e->w, self, start, end, NULL);
-    if (!v) work_fail(e->w, "slice indices must be integers or None");
     if (v->text.len) *before = (size_t)(v->text.data - self->text.data);
     return v->text;
 }

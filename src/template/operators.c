@@ -305,8 +305,10 @@ const struct value *op_slice(struct work *w, const struct value *object,
                              const struct value *start, const struct value *stop,
                              const struct value *step)
 {
-    if (!slice_bound(start) || !slice_bound(stop) || !slice_bound(step)) return NULL;
-    if (object->type != VALUE_STRING && !indexable(object)) return NULL;
+    if (!slice_bound(start) || !slice_bound(stop) || !slice_bound(step))
+        work_fail(w, "slice indices must be integers or None");
+    if (object->type != VALUE_STRING && !indexable(object))
+        work_fail(w, "a %s cannot be sliced", value_type_name(object));
     int64_t by = 1, from, to;
     if (step && value_as_int(step, &by) && by == 0) work_fail(w, "slice step cannot be zero");
     size_t n = 0;

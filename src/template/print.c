@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "template/eval.h"
+
 void print_real(char out[PRINT_REAL_SIZE], double f)
 {
     if (isnan(f) || isinf(f)) {
@@ -162,6 +164,11 @@ void print_repr(struct builder *b, const struct value *v)
             repr_dict(b, v->dict);
         if (v->type == VALUE_NAMESPACE) builder_putc(b, '>');
         work_leave(b->w);
+        break;
+    case VALUE_MACRO:
+        builder_puts(b, "<Macro ");
+        repr_text(b, v->macro->node->name->text);
+        builder_putc(b, '>');
         break;
     default:
         builder_putc(b, '<');
