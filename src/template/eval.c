@@ -88,7 +88,13 @@ const struct value *eval_item(struct eval *e, const struct value *object,
     const struct value *v = op_item(e->w, object, key);
     if (!v && key->type == VALUE_STRING) v = attribute(e, object, key->text);
     if (v) return v;
-    return value_undefined_attr(e->w, object, name_copy(e->w, print_to_text(e->w, key)));
+    if (key->type == VALUE_STRING)
+        return value_undefined_attr(e->w, object, name_copy(e->w, key->text));
+    struct text shown = print_to_text(e->w, key);
+    char *reason = work_alloc(e->w, 160);
+    snprintf(reason, 160, "%s object has no element %.*s", value_type_name(object),
+             (int)(shown.len < 80 ? shown.len : 80), shown.data);
+    return value_undefined_reason(e->w, reason);
 }
 
 static const struct value *subscript(struct eval *e, const struct node *n)

@@ -34,9 +34,11 @@ struct loop {
     const struct for_node *node;
     struct scope *outer;
     struct items source;
-    size_t fetched;             /* of source */
-    const struct value **items; /* those that passed */
-    size_t n, cap;
+    size_t fetched;                   /* of source */
+    const struct value *const *items; /* those that passed; without a filter, source's own */
+    size_t n;
+    const struct value **passed; /* where items lie when there is a filter */
+    size_t cap;
     size_t index;                /* of the current one */
     unsigned depth;              /* of recursive calls, from 0 */
     const struct value *changed; /* arguments of the last loop.changed(); NULL */

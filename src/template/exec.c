@@ -96,37 +96,44 @@ static bool loop_fetch(struct eval *e, struct loop *l)
 {
     while (l->fetched < l->source.n) {
         const struct value *item = l->source.at[l->fetched++];
-        if (l->node->filter) {
-            struct scope *inside = e->scope;
-            e->scope = scope_new(e->w, l->outer);
-            assign(e, e->scope, l->node->target, item);
-            bool passes = value_truth(eval(e, l->node->filter));
-            e->scope = inside;
-            if (!passes) continue;
-        }
+        struct scope *inside = e->scope;
+        e->scope = scope_new(e->w, l->outer);
+        assign(e, e->scope, l->node->target, item);
+        bool passes = value_truth(eval(e, l->node->filter));
+        e->scope = inside;
+        if (!passes) continue;
         if (l->n == l->cap) {
-            size_t cap = l->cap ? l->cap * 2 : 8;
-            l->items = work_grow(e->w, l->items, l->n, cap, sizeof *l->items);
-            l->cap = cap;
+            l->cap = l->cap ? l->cap * 2 : 8;
+            l->passed = work_grow(e->w, l->passed, l->n, l->cap, sizeof *l->passed);
+            l->items = l->passed;
         }
-        l->items[l->n++] = item;
+        l->passed[l->n++] = item;
         return true;
     }
     return false;
 }
 
+static struct loop *loop_new(struct eval *e, const struct for_node *node,
+                             const struct value *iterable, unsigned depth)
+{
+    struct loop *l = work_zalloc(e->w, 1, sizeof *l);
+    l->node = node;
+    l->outer = e->scope;
+    l->depth = depth;
+    l->source = value_items(e->w, iterable);
+    if (!node->filter) {
+        l->items = l->source.at;
+        l->n = l->fetched = l->source.n;
+    }
+    return l;
+}
+
 static enum flow run_loop(struct eval *e, const struct for_node *node,
                           const struct value *iterable, unsigned depth)
 {
-    static const struct value loop_name = {.type = VALUE_STRING,
-                                           .text = {.data = "loop", .len = 4}};
-    const struct value *name = dict_get_text(e->w, e->t->names, loop_name.text);
+    const struct value *name = dict_get_text(e->w, e->t->names, text_literal("loop"));
     struct scope *outer = e->scope;
-    struct loop *l = work_zalloc(e->w, 1, sizeof *l);
-    l->node = node;
-    l->outer = outer;
-    l->depth = depth;
-    l->source = value_items(e->w, iterable);
+    struct loop *l = loop_new(e, node, iterable, depth);
     struct value *loop = value_new(e->w, VALUE_LOOP);
     loop->loop = l;
 

@@ -56,8 +56,7 @@ static const struct value *filter_trim(struct eval *e, const struct value *self,
     struct text t = arg_text(e, self), chars;
     bool all = !a->bound[0] || a->bound[0]->type == VALUE_NONE;
     if (!all) chars = arg_string(e, a->bound[0], "the characters to trim");
-    work_burn_bytes(e->w, all ? t.len : t.len * (1 + chars.len / 8));
-    return make_text(e, text_strip(t, all ? NULL : &chars, true, true));
+    return make_text(e, text_strip(e->w, t, all ? NULL : &chars, true, true));
 }
 
 static const struct value *filter_replace(struct eval *e, const struct value *self,

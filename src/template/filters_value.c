@@ -72,10 +72,10 @@ static const struct value *filter_int(struct eval *e, const struct value *self,
     if (value_as_int(self, &i)) return value_make_int(e->w, i);
     if (self->type == VALUE_FLOAT && !isnan(self->real)) return real_as_int(e->w, self->real);
     if (self->type == VALUE_STRING) {
-        enum number_parse read = number_parse_int(self->text, (int)base, &i);
+        enum number_parse read = number_parse_int(e->w, self->text, (int)base, &i);
         if (read == NUMBER_TOO_BIG) work_fail(e->w, "an integer does not fit 64 bits");
         if (read == NUMBER_OK) return value_make_int(e->w, i);
-        if (number_parse_real(self->text, &f) && isfinite(f)) return real_as_int(e->w, f);
+        if (number_parse_real(e->w, self->text, &f) && isfinite(f)) return real_as_int(e->w, f);
     }
     return a->bound[0] ? a->bound[0] : value_make_int(e->w, 0);
 }
@@ -86,7 +86,7 @@ static const struct value *filter_float(struct eval *e, const struct value *self
     double f;
     if (self->type == VALUE_UNDEFINED) value_fail_undefined(e->w, self);
     if (value_is_number(self)) return value_make_float(e->w, value_as_real(self));
-    if (self->type == VALUE_STRING && number_parse_real(self->text, &f))
+    if (self->type == VALUE_STRING && number_parse_real(e->w, self->text, &f))
         return value_make_float(e->w, f);
     return a->bound[0] ? a->bound[0] : value_make_float(e->w, 0);
 }

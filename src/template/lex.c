@@ -88,12 +88,12 @@ static void push_data(struct lexer *lx, size_t from, size_t to, int sign, bool s
 {
     struct text t = text_slice(lx->src, from, to);
     if (sign == '-') {
-        t = text_strip(t, NULL, false, true);
+        t = text_strip(lx->w, t, NULL, false, true);
     } else if (sign != '+' && strip) {
         size_t line = t.len;
         while (line > 0 && t.data[line - 1] != '\n')
             line--;
-        bool blank = text_strip(text_slice(t, line, t.len), NULL, true, false).len == 0;
+        bool blank = text_strip(lx->w, text_slice(t, line, t.len), NULL, true, false).len == 0;
         if ((line > 0 || lx->line_starting) && blank) t = text_slice(t, 0, line);
     }
     if (t.len) push(lx, TOKEN_DATA)->text = t;

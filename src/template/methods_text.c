@@ -43,7 +43,7 @@ static void reverse_list(struct seq *seq)
 static void rsplit_space(struct eval *e, struct value *list, struct text t, int64_t max)
 {
     while (t.len) {
-        t = text_strip(t, NULL, false, true);
+        t = text_strip(e->w, t, NULL, false, true);
         if (!t.len) return;
         if (max == 0) {
             add_slice(e, list, t, 0, t.len);
@@ -159,8 +159,7 @@ static const struct value *strip(struct eval *e, const struct value *self, const
     struct text chars = text_literal("");
     bool all = !a->bound[0] || a->bound[0]->type == VALUE_NONE;
     if (!all) chars = arg_string(e, a->bound[0], "the characters to strip");
-    work_burn_bytes(e->w, self->text.len * (1 + chars.len / 8));
-    return make_text(e, text_strip(self->text, all ? NULL : &chars, left, right));
+    return make_text(e, text_strip(e->w, self->text, all ? NULL : &chars, left, right));
 }
 
 static const struct value *text_method_strip(struct eval *e, const struct value *self,

@@ -5,10 +5,10 @@
 
 /* Copies t less its surrounding white space and single underscores between digits; false if it
  * is too long for a number or not plain ASCII. */
-static bool plain_digits(struct text t, char *out, size_t size)
+static bool plain_digits(struct work *w, struct text t, char *out, size_t size)
 {
     size_t n = 0;
-    t = text_strip(t, NULL, true, true);
+    t = text_strip(w, t, NULL, true, true);
     for (size_t i = 0; i < t.len; i++) {
         unsigned char c = (unsigned char)t.data[i];
         if (c == '_') {
@@ -22,10 +22,10 @@ static bool plain_digits(struct text t, char *out, size_t size)
     return n > 0;
 }
 
-enum number_parse number_parse_int(struct text t, int base, int64_t *out)
+enum number_parse number_parse_int(struct work *w, struct text t, int base, int64_t *out)
 {
     char s[128], *p = s, *end;
-    if (!plain_digits(t, s, sizeof s)) return NUMBER_BAD;
+    if (!plain_digits(w, t, s, sizeof s)) return NUMBER_BAD;
     bool negative = *p == '-';
     if (*p == '-' || *p == '+') p++;
     if (*p == '0' && p[1]) {
@@ -48,10 +48,10 @@ enum number_parse number_parse_int(struct text t, int base, int64_t *out)
     return NUMBER_OK;
 }
 
-bool number_parse_real(struct text t, double *out)
+bool number_parse_real(struct work *w, struct text t, double *out)
 {
     char s[512], *end;
-    if (!plain_digits(t, s, sizeof s)) return false;
+    if (!plain_digits(w, t, s, sizeof s)) return false;
     /* strtod also reads hexadecimal and nan(...); float() does not. */
     if (strpbrk(s, "xX(")) return false;
     *out = strtod(s, &end);

@@ -8,8 +8,8 @@ enum number_parse { NUMBER_OK, NUMBER_BAD, NUMBER_TOO_BIG };
 
 /* int(t, base), base 2..36 or 0: white space around, a sign, underscores between digits and the
  * base's prefix are fine. */
-enum number_parse number_parse_int(struct text t, int base, int64_t *out);
+enum number_parse number_parse_int(struct work *w, struct text t, int base, int64_t *out);
 /* float(t). */
-bool number_parse_real(struct text t, double *out);
+bool number_parse_real(struct work *w, struct text t, double *out);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define MAX_SOURCE_BYTES ((size_t)1 << 20)
 #define MAX_PARSE_BYTES ((size_t)256 << 20)
-#define MAX_PARSE_DEPTH 200
+#define MAX_PARSE_DEPTH 400
 
 #define DEFAULT_FUEL 20000000u
 #define DEFAULT_DEPTH 600

@@ -166,9 +166,11 @@ bool char_is_space(uint32_t cp)
            cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-static bool strips(struct text t, size_t at, size_t len, uint32_t cp, const struct text *chars)
+static bool strips(struct work *w, struct text t, size_t at, size_t len, uint32_t cp,
+                   const struct text *chars)
 {
     if (!chars) return char_is_space(cp);
+    work_burn(w, chars->len / 16);
     for (size_t i = 0; i < chars->len;) {
         size_t n = text_char_len(*chars, i);
         if (n == len && memcmp(chars->data + i, t.data + at, n) == 0) return true;
@@ -177,12 +179,13 @@ static bool strips(struct text t, size_t at, size_t len, uint32_t cp, const stru
     return false;
 }
 
-struct text text_strip(struct text t, const struct text *chars, bool left, bool right)
+struct text text_strip(struct work *w, struct text t, const struct text *chars, bool left,
+                       bool right)
 {
     size_t from = 0, to = t.len, len;
     while (left && from < to) {
         uint32_t cp = text_char(t, from, &len);
-        if (!strips(t, from, len, cp, chars)) break;
+        if (!strips(w, t, from, len, cp, chars)) break;
         from += len;
     }
     while (right && to > from) {
@@ -196,9 +199,10 @@ struct text text_strip(struct text t, const struct text *chars, bool left, bool 
             len = 1;
             cp = 0xFFFD;
         }
-        if (!strips(t, at, len, cp, chars)) break;
+        if (!strips(w, t, at, len, cp, chars)) break;
         to = at;
     }
+    work_burn_bytes(w, t.len - (to - from));
     return text_slice(t, from, to);
 }
 

@@ -57,7 +57,8 @@ size_t text_char_pos(struct text t, size_t i);
 bool char_is_space(uint32_t cp);
 /* Without the characters at the start and the end that are white space (chars NULL) or occur in
  * *chars. */
-struct text text_strip(struct text t, const struct text *chars, bool left, bool right);
+struct text text_strip(struct work *w, struct text t, const struct text *chars, bool left,
+                       bool right);
 /* The end of the line that starts at `at` and, in *next, where the following one starts, after
  * any of the line ends of Python's str.splitlines. */
 size_t text_line_end(struct text t, size_t at, size_t *next);

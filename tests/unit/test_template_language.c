@@ -1,0 +1,537 @@
+/* What templates mean: one row per point of the language, with the text that Jinja 3.1 in the
+ * set-up of transformers renders. */
+#include "../template_case.h"
+
+static const char variables[] =
+    "{\"n\":7,"
+    "\"f\":2.5,"
+    "\"s\":\"  Hello, World  \","
+    "\"u\":\"Grüße 日本語\","
+    "\"l\":[3, 1, 2],"
+    "\"names\":[\"bob\", \"Alice\", \"carol\", \"alice\"],"
+    "\"d\":{\"b\": 2, \"a\": 1, \"C\": 3},"
+    "\"people\":[{\"name\": \"Ann\", \"age\": 30, \"city\": {\"n\": \"X\"}}, {\"name\": "
+    "\"bob\", \"age\": 25, \"city\": {\"n\": \"Y\"}}, {\"name\": \"Cy\", \"age\": 30, "
+    "\"city\": {\"n\": \"X\"}}],"
+    "\"tree\":[{\"v\": 1, \"c\": [{\"v\": 2, \"c\": []}, {\"v\": 3, \"c\": [{\"v\": 4, \"c\": "
+    "[]}]}]}],"
+    "\"odd\":{\"items\": 1, \"get\": 2},"
+    "\"lines\":\"a\\nb\\n\\nc\","
+    "\"mixed\":[1, \"a\", 2.0, null, true],"
+    "\"q\":\"it's \\\"q\\\" \\\\ \\n\"}";
+
+struct example {
+    const char *source, *expected;
+};
+
+static void check_all(const struct example *examples, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        check_rendering(examples[i].source, variables, examples[i].expected);
+}
+
+static void test_arithmetic(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ 1 + 2 * 3 - 4 }} {{ 4 / 2 }}", "3 2.0"},
+        {"{{ 7 // 2 }} {{ -7 // 2 }} {{ 7.5 // 2 }}", "3 -4 3.0"},
+        {"{{ -7 % 3 }} {{ 7 % -3 }} {{ -7.5 % 2 }}", "2 -2 0.5"},
+        {"{{ 2 ** 10 }} {{ 2 ** -1 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }}", "1024 0.5 64 4"},
+        {"{{ true + 1 }} {{ -true }} {{ 1.0 * 2 }}", "2 -1 2.0"},
+        {"{{ -n|abs }} {{ +n }} {{ - 3 - -3 }}", "7 7 0"},
+        {"{{ 9223372036854775807 }} {{ -9223372036854775807 }}",
+         "9223372036854775807 -9223372036854775807"},
+        {"{{ 10_000 }} {{ 0x1F }} {{ 0b101 }} {{ 0o17 }} {{ 1_0.5 }}", "10000 31 5 15 10.5"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_floats(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ 0.1 + 0.2 }} {{ 1 / 3 }} {{ 100.0 }}",
+         "0.30000000000000004 0.3333333333333333 100.0"},
+        {"{{ 1e3 }} {{ 1.5e-7 }} {{ 1e16 }} {{ 1e22 }} {{ 123456789012345680.0 }}",
+         "1000.0 1.5e-07 1e+16 1e+22 1.2345678901234568e+17"},
+        {"{{ 0.0001 }} {{ 0.00001 }} {{ -0.0 }} {{ 1e400 }}", "0.0001 1e-05 -0.0 inf"},
+        {"{{ 2.5|round }} {{ 3.5|round }} {{ 2.345|round(2) }} {{ 42|round }} {{ "
+         "1234|round(-2) }}",
+         "2.0 4.0 2.35 42 1200"},
+        {"{{ 2.1|round(0, 'ceil') }} {{ 2.9|round(0, 'floor') }}", "3.0 2.0"},
+        {"{{ 3.7|int }} {{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(5) }} {{ '42.9'|int }} {{ "
+         "'ff'|int(0, 16) }} {{ none|int }}",
+         "3 42 0 5 42 255 0"},
+        {"{{ '3.5'|float }} {{ 'x'|float }} {{ '1e3'|float }} {{ '0x10'|float }} {{ ' 7 '|int "
+         "}}",
+         "3.5 0.0 1000.0 0.0 7"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_printing(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ none }} {{ true }} {{ false }} {{ undefinedvar }}|", "None True False |"},
+        {"{{ d }} {{ l }} {{ (1,) }} {{ () }} {{ {} }}",
+         "{'b': 2, 'a': 1, 'C': 3} [3, 1, 2] (1,) () {}"},
+        {"{{ [q] }} {{ [\"it's\"] }} {{ ['\\x07\\u200b\\u00a0é'] }}",
+         "['it\\'s \"q\" \\\\ \\n'] [\"it's\"] ['\\x07\\u200b\\xa0é']"},
+        {"{{ [none, true, 1.0, 'x'] }} {{ {'a': [1, {'b': none}]} }}",
+         "[None, True, 1.0, 'x'] {'a': [1, {'b': None}]}"},
+        {"{{ range(3) }} {{ range(0, 5, 2) }} {{ d.keys() }} {{ d.items() }}",
+         "range(0, 3) range(0, 5, 2) dict_keys(['b', 'a', 'C']) dict_items([('b', 2), ('a', "
+         "1), ('C', 3)])"},
+        {"{{ 'a' ~ 1 ~ none ~ true ~ 2.0 ~ undefinedvar ~ [1, 'x'] }}",
+         "a1NoneTrue2.0[1, 'x']"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_comparing(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 3 in [1,2] == false }}", "True False False"},
+        {"{{ 1 == 1.0 }} {{ true == 1 }} {{ 'a' == 1 }} {{ none == none }} {{ undefinedvar == "
+         "none }}",
+         "True True False True False"},
+        {"{{ 'a' < 'b' }} {{ [1,2] < [1,3] }} {{ (1,2) == [1,2] }}", "True True False"},
+        {"{{ {'a':1,'b':2} == {'b':2,'a':1} }} {{ {1: 'x'}[1.0] }} {{ {(1,2): 3}[(1,2)] }}",
+         "True x 3"},
+        {"{{ 'a' in 'abc' }} {{ 1 in [1,2] }} {{ 'a' in d }} {{ 'zz' not in d }} {{ 1 in "
+         "undefinedvar }}",
+         "True True True True False"},
+        {"{{ 0 or 'x' }} {{ 0 and 1 }} {{ '' or none }} {{ not 1 in [1] }}", "x 0 None False"},
+        {"{{ 'x' if true else 'y' }} {{ 'x' if false }}| {{ 'a' if 0 else 'b' if 0 else 'c' }}",
+         "x | c"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_slices(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ l[0] }} {{ l[-1] }} {{ l[5] }}| {{ l[1:] }} {{ l[::-1] }} {{ l[:2] }} {{ l[5:1] "
+         "}}",
+         "3 2 | [1, 2] [2, 1, 3] [3, 1] []"},
+        {"{{ 'hello'[1:3] }} {{ 'hello'[::2] }} {{ 'hello'[-1:0:-2] }} {{ 'hello'[-100:100] }}",
+         "el hlo ol hello"},
+        {"{{ u[1:9] }} {{ u[::-1] }} {{ u[-1] }} {{ u[-3:] }} {{ u|length }}",
+         "rüße 日本語 語本日 eßürG 語 日本語 9"},
+        {"{{ (1,2,3)[1:] }} {{ range(10)[2:5]|list }} {{ l.0 }} {{ people.0.name }}",
+         "(2, 3) [2, 3, 4] 3 Ann"},
+        {"{{ d.nope is defined }} {{ d['nope'] is defined }} {{ none.x is defined }} {{ 5['x'] "
+         "is defined }}",
+         "False False False False"},
+        {"{{ odd.items is callable }} {{ odd['items'] }} {{ odd.get('get') }}", "True 1 2"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_string_methods(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ s.strip() }}|{{ s.lstrip() }}|{{ s.rstrip() }}|{{ 'xxaxx'.strip('x') }}|{{ "
+         "'xyaxy'.strip('xy') }}",
+         "Hello, World|Hello, World  |  Hello, World|a|a"},
+        {"{{ s.split() }} {{ 'a,b,,c'.split(',') }} {{ 'a,b,c'.split(',', 1) }} {{ "
+         "''.split(',') }} {{ ''.split() }}",
+         "['Hello,', 'World'] ['a', 'b', '', 'c'] ['a', 'b,c'] [''] []"},
+        {"{{ 'a,b,c'.rsplit(',', 1) }} {{ ' a b c '.split(none, 1) }} {{ ' a b c "
+         "'.rsplit(none, 1) }}",
+         "['a,b', 'c'] ['a', 'b c '] [' a b', 'c']"},
+        {"{{ 'Hello'.startswith('He') }} {{ 'Hello'.startswith(('x','H')) }} {{ "
+         "'Hello'.endswith('lo') }} {{ 'Hello'.startswith('l', 2) }}",
+         "True True True True"},
+        {"{{ u.find('日') }} {{ u.find('zz') }} {{ u.rfind('ß') }} {{ 'abcabc'.find('c', 3) }} "
+         "{{ 'aaa'.count('a') }} {{ 'abc'.count('') }}",
+         "6 -1 3 5 3 4"},
+        {"{{ \"they're x1y\".title() }} {{ 'hELLO wORLD'.capitalize() }} {{ 'aB'.swapcase() }} "
+         "{{ 'Straße'.upper() }} {{ 'ÀÉ'.lower() }}",
+         "They'Re X1Y Hello world Ab STRASSE àé"},
+        {"{{ 'a-b-c'.replace('-', '+', 1) }} {{ 'abc'.replace('', '-') }} {{ "
+         "'abc'.replace('b', '') }}",
+         "a+b-c -a-b-c- ac"},
+        {"{{ 'a\\nb\\r\\nc'.splitlines() }} {{ 'a\\n'.splitlines() }} {{ "
+         "'a\\nb'.splitlines(true) }}",
+         "['a', 'b', 'c'] ['a'] ['a\\n', 'b']"},
+        {"{{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }} {{ "
+         "'a.b.c'.partition('.') }} {{ 'abc'.rpartition('x') }}",
+         "bc ab ('a', '.', 'b.c') ('', '', 'abc')"},
+        {"{{ 'ab'.ljust(4) }}|{{ 'ab'.rjust(4, '*') }}|{{ 'ab'.center(5) }}|{{ 'abc'.center(6, "
+         "'-') }}|{{ '-5'.zfill(4) }}",
+         "ab  |**ab|  ab |-abc--|-005"},
+        {"{{ 'abc'.isalpha() }} {{ '12'.isdigit() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} "
+         "{{ ''.isalpha() }}",
+         "True True True True False"},
+        {"{{ ', '.join(['a','b']) }} {{ '-'.join(d) }} {{ 'x'.join('abc') }}",
+         "a, b b-a-C axbxc"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_formatting(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ '%s is %d and %.2f' % ('a', 3, 2.5) }} {{ '%s' % 'x' }} {{ '%(a)s' % d }} {{ '%r' "
+         "% 'x' }} {{ '%%' % () }}",
+         "a is 3 and 2.50 x 1 'x' %"},
+        {"{{ '%5s|%-5s|%05d|%x|%+d|% d' % ('r', 'l', 42, 255, 3, 4) }} {{ '%e' % 12345.678 }} "
+         "{{ '%g' % 0.00001 }}",
+         "    r|l    |00042|ff|+3| 4 1.234568e+04 1e-05"},
+        {"{{ '%s %s'|format('a', 'b') }} {{ '%(x)s'|format(x=1) }}", "a b 1"},
+        {"{{ '{} {}'.format('a', 1) }} {{ '{1}{0}'.format('a', 'b') }} {{ '{x}'.format(x=5) }} "
+         "{{ '{{}}'.format() }}",
+         "a 1 ba 5 {}"},
+        {"{{ '{:>5}|{:<5}|{:^5}|{:05d}|{:.2f}|{:,}'.format('a','b','c',42,3.14159,1234567) }} "
+         "{{ '{!r}'.format('x') }} {{ '{:*^9}'.format('mid') }}",
+         "    a|b    |  c  |00042|3.14|1,234,567 'x' ***mid***"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_text_filters(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ s|trim }} {{ 'xyaxy'|trim('xy') }} {{ undefinedvar|trim }}| {{ 5|trim }}",
+         "Hello, World a | 5"},
+        {"{{ \"they're bill's\"|title }} {{ 'foo-bar (baz)'|title }} {{ 'HELLO'|capitalize }} "
+         "{{ 'Straße'|upper }}",
+         "They're Bill's Foo-Bar (Baz) Hello STRASSE"},
+        {"{{ 'aaa'|replace('a', 'b', 2) }} {{ 'a b c'|wordcount }} {{ '<a>&'|e }} {{ 5|string "
+         "+ 'a' }}",
+         "bba 3 &lt;a&gt;&amp; 5a"},
+        {"{{ lines|indent }}|{{ lines|indent(2, true) }}|{{ lines|indent(2, false, true) }}|{{ "
+         "lines|indent('> ', first=true) }}",
+         "a\n    b\n\n    c|  a\n  b\n\n  c|a\n  b\n  \n  c|> a\n> b\n\n> c"},
+        {"{{ 'a\\n'|indent }}|{{ ''|indent }}|", "a\n||"},
+        {"{{ 'foo bar baz qux'|truncate(9) }} {{ 'foo bar baz qux'|truncate(9, true) }} {{ "
+         "'foo bar baz qux'|truncate(11) }}",
+         "foo... foo ba... foo bar baz qux"},
+        {"{{ ['a', 1, none]|join(', ') }} {{ people|join(', ', attribute='name') }} {{ "
+         "'abc'|join('-') }}",
+         "a, 1, None Ann, bob, Cy a-b-c"},
+        {"{{ undefinedvar|default('x') }} {{ none|default('x') }} {{ ''|default('x', true) }} "
+         "{{ 0|d('y', boolean=true) }}",
+         "x None x y"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_lists(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ l|sort }} {{ names|sort }} {{ names|sort(reverse=true) }} {{ "
+         "names|sort(case_sensitive=true) }}",
+         "[1, 2, 3] ['Alice', 'alice', 'bob', 'carol'] ['carol', 'bob', 'Alice', 'alice'] "
+         "['Alice', 'alice', 'bob', 'carol']"},
+        {"{{ people|sort(attribute='age')|map(attribute='name')|list }} {{ "
+         "people|sort(attribute='age,name', reverse=true)|map(attribute='name')|join(',') }}",
+         "['bob', 'Ann', 'Cy'] Cy,Ann,bob"},
+        {"{{ names|unique|list }} {{ l|min }} {{ l|max }} {{ names|min }} {{ l|sum }} {{ "
+         "people|sum(attribute='age') }} {{ [[1],[2]]|sum(start=[]) }}",
+         "['bob', 'Alice', 'carol'] 1 3 Alice 6 85 [1, 2]"},
+        {"{{ l|map('string')|list }} {{ people|map(attribute='zip', default='-')|list }} {{ "
+         "people|map(attribute='city.n')|list }} {{ [[1,2],[3]]|map('first')|list }}",
+         "['3', '1', '2'] ['-', '-', '-'] ['X', 'Y', 'X'] [1, 3]"},
+        {"{{ l|select('odd')|list }} {{ l|reject('odd')|list }} {{ mixed|select|list }} {{ "
+         "mixed|select('string')|list }}",
+         "[3, 1] [2] [1, 'a', 2.0, True] ['a']"},
+        {"{{ people|selectattr('age', '>', 26)|map(attribute='name')|list }} {{ "
+         "people|rejectattr('age', 'equalto', 30)|map(attribute='name')|list }} {{ "
+         "people|selectattr('zip')|list }}",
+         "['Ann', 'Cy'] ['bob'] []"},
+        {"{{ l|first }} {{ l|last }} {{ []|first }}| {{ 'abc'|first }} {{ l|reverse|list }} {{ "
+         "'abc'|reverse }} {{ d|list }} {{ d|last }}",
+         "3 2 | a [2, 1, 3] cba ['b', 'a', 'C'] C"},
+        {"{{ l|batch(2)|list }} {{ l|batch(2, 'x')|list }} {{ [1,2,3,4,5,6,7]|slice(3)|list }}",
+         "[[3, 1], [2]] [[3, 1], [2, 'x']] [[1, 2, 3], [4, 5], [6, 7]]"},
+        {"{% for g in people|groupby('age') %}{{ g.grouper }}:{{ "
+         "g.list|map(attribute='name')|join(',') }};{% endfor %}",
+         "25:bob;30:Ann,Cy;"},
+        {"{% for k, v in people|groupby('city.n') %}{{ k }}={{ v|length }} {% endfor %}",
+         "X=2 Y=1 "},
+        {"{{ [1] + [2] }} {{ [0] * 3 }} {{ l.index(1) }} {{ l.count(3) }}",
+         "[1, 2] [0, 0, 0] 1 1"},
+        {"{% if l|select('gt', 100) %}a generator is true{% endif %}{% set g = l|map('string') "
+         "%}{{ g|join }}/{{ g|join }}",
+         "a generator is true312/"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_dicts(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ d.items()|list }} {{ d.values()|list }} {{ d|length }} {{ d|items|list }}",
+         "[('b', 2), ('a', 1), ('C', 3)] [2, 1, 3] 3 [('b', 2), ('a', 1), ('C', 3)]"},
+        {"{{ d.get('a') }} {{ d.get('zz') }} {{ d.get('zz', 5) }} {{ {}|length }}",
+         "1 None 5 0"},
+        {"{{ d|dictsort }} {{ d|dictsort(true) }} {{ d|dictsort(false, 'value', true) }}",
+         "[('a', 1), ('b', 2), ('C', 3)] [('C', 3), ('a', 1), ('b', 2)] [('C', 3), ('b', 2), "
+         "('a', 1)]"},
+        {"{{ dict(a=1, b=2) }} {{ dict([('x', 1)], y=2) }} {{ dict(d, z=9) }} {{ {'a': 1, 'a': "
+         "2} }}",
+         "{'a': 1, 'b': 2} {'x': 1, 'y': 2} {'b': 2, 'a': 1, 'C': 3, 'z': 9} {'a': 2}"},
+        {"{% for k, v in d.items() %}{{ k }}={{ v }} {% endfor %}{% for k in d %}{{ k }}{% "
+         "endfor %}",
+         "b=2 a=1 C=3 baC"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_json(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ d|tojson }} {{ mixed|tojson }} {{ q|tojson }} {{ u|tojson }} {{ "
+         "'<a>&\\x7f\\x1f'|tojson }}",
+         "{\"b\": 2, \"a\": 1, \"C\": 3} [1, \"a\", 2.0, null, true] \"it's \\\"q\\\" \\\\ "
+         "\\n\" \"Grüße 日本語\" \"<a>&\177\\u001f\""},
+        {"{{ d|tojson(indent=2) }} {{ [[], {}]|tojson(indent=1) }} {{ []|tojson(indent=2) }}",
+         "{\n  \"b\": 2,\n  \"a\": 1,\n  \"C\": 3\n} [\n [],\n {}\n] []"},
+        {"{{ u|tojson(ensure_ascii=true) }} {{ '😀'|tojson(true) }} {{ d|tojson(sort_keys=true) "
+         "}} {{ d|tojson(separators=(',', ':')) }}",
+         "\"Gr\\u00fc\\u00dfe \\u65e5\\u672c\\u8a9e\" \"\\ud83d\\ude00\" {\"C\": 3, \"a\": 1, "
+         "\"b\": 2} {\"b\":2,\"a\":1,\"C\":3}"},
+        {"{{ {1: 2, none: 3, true: 4, 1.5: 6}|tojson }} {{ (1, 2)|tojson }} {{ 1e20|tojson }} "
+         "{{ 1e400|tojson }}",
+         "{\"1\": 4, \"null\": 3, \"1.5\": 6} [1, 2] 1e+20 Infinity"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_loops(void **state)
+{
+    static const struct example examples[] = {
+        {"{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ "
+         "loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }} {% endfor %}",
+         "1032TrueFalse3 2121FalseFalse3 3210FalseTrue3 "},
+        {"{% for x in l %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }} {{ loop.cycle('a', "
+         "'b') }}{{ loop.changed(x) }} {% endfor %}",
+         "<3>1 aTrue 3<1>2 bTrue 1<2> aTrue "},
+        {"{% for x in l if x > 1 %}{{ loop.index }}/{{ loop.length }}:{{ x }} {% else %}none{% "
+         "endfor %}",
+         "1/2:3 2/2:2 "},
+        {"{% for x in [] %}{% else %}empty{% endfor %} {% for x in undefinedvar %}{% else "
+         "%}undefined{% endfor %}",
+         "empty undefined"},
+        {"{% for x in [1,2,3,4] %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 4 %}{% "
+         "break %}{% endif %}{{ x }}{% endfor %}",
+         "13"},
+        {"{% for n in tree recursive %}{{ n.v }}[{{ loop.depth }}{% if n.c %}({{ loop(n.c) "
+         "}}){% endif %}]{% endfor %}",
+         "1[1(2[2]3[2(4[3])])]"},
+        {"{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %} {% for c in u "
+         "%}{{ c }}.{% endfor %}",
+         "123 G.r.ü.ß.e. .日.本.語."},
+        {"{% for x in [1,2] %}{% set outer = loop %}{% for y in [1,2] %}{{ outer.index }}{{ "
+         "loop.index }} {% endfor %}{% endfor %}",
+         "11 12 21 22 "},
+        {"{% set ns = namespace(seen=false) %}{% for x in l if not ns.seen %}{{ x }}{% set "
+         "ns.seen = x == 1 %}{% endfor %}",
+         "31"},
+        {"{% set c = cycler('a','b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current "
+         "}} {% set j = joiner('|') %}{{ j() }}a{{ j() }}b",
+         "abab a|b"},
+        {"{{ range(1, 10, 3)|list }} {{ range(5, 0, -2)|list }} {{ range(0)|list }}",
+         "[1, 4, 7] [5, 3, 1] []"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_scopes(void **state)
+{
+    static const struct example examples[] = {
+        {"{% set x = 1 %}{% for i in l %}{{ x }}{% set x = x + 1 %}{% endfor %}{{ x }}",
+         "1111"},
+        {"{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ "
+         "ns.x }} {{ ns.zz is defined }} {{ ns['x'] }}",
+         "7 False 7"},
+        {"{% if true %}{% set v = 1 %}{% endif %}{{ v }}{% for i in [1] %}{% set w = 2 %}{% "
+         "endfor %}{{ w }}|",
+         "1|"},
+        {"{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (c, e) = [3, 4] %}{{ c }}{{ e }}", "1234"},
+        {"{% set x %}hello {{ n }}{% endset %}{{ x }} {% set y | upper | replace('L', '_') "
+         "%}hello{% endset %}{{ y }}",
+         "hello 7 HE__O"},
+        {"{% with a = 1, b = n %}{{ a }}{{ b }}{% endwith %}{{ a }}| {% set a = 5 %}{% with a "
+         "= 2, b = a %}{{ b }}{% endwith %}",
+         "17| 5"},
+        {"{% filter upper %}hello{% endfilter %} {% filter replace('a', 'b')|upper %}aXa{% "
+         "endfilter %}",
+         "HELLO BXB"},
+        {"{% generation %}text{% set x = 1 %}{% endgeneration %}{{ x }}|", "text|"},
+        {"{% block a %}in{% endblock %}{% block b %}x{% endblock b %}", "inx"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_macros(void **state)
+{
+    static const struct example examples[] = {
+        {"{% macro m(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{{ varargs }}{{ kwargs }}{% endmacro "
+         "%}{{ m(1) }} {{ m(1, 3, 4, 5, x=6) }} {{ m(b=1, a=2) }}",
+         "121(){} 134(5,){'x': 6} 212(){}"},
+        {"{% macro m(a) %}[{{ caller(a) }}]{% endmacro %}{% call(x) m(5) %}<{{ x }}{{ n }}>{% "
+         "endcall %}",
+         "[<57>]"},
+        {"{% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(5) "
+         "}} {{ f }} {{ f.name }}",
+         "54321 <Macro 'f'> f"},
+        {"{% macro f() %}{{ later }}{% endmacro %}{% set later = 'L' %}{{ f() }}", "L"},
+        {"{% for i in [1,2] %}{% macro g() %}{{ i }}{{ loop.index }}{% endmacro %}{{ g() }}{% "
+         "endfor %}",
+         "1122"},
+        {"{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1, 2]) }}{{ m(**{'a': 3, 'b': "
+         "4}) }}{{ m(1, *[2]) }}",
+         "123412"},
+        {"{% set x = 5 %}{% macro m() %}{{ x }}{% set x = 6 %}{{ x }}{% endmacro %}{{ m() }}{{ "
+         "x }}",
+         "565"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_tests(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ n is divisibleby 7 }} {{ n is divisibleby(7) }} {{ n is odd }} {{ n is not even "
+         "}} {{ not n is odd }}",
+         "True True True True False"},
+        {"{{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ d is sequence }} {{ "
+         "'a' is iterable }} {{ range is callable }}",
+         "True True True True True True"},
+        {"{{ 5 is number }} {{ true is integer }} {{ 2.0 is float }} {{ true is boolean }} {{ "
+         "1 is true }} {{ none is none }}",
+         "True False True True False True"},
+        {"{{ undefinedvar is undefined }} {{ undefinedvar is none }} {{ undefinedvar is "
+         "iterable }} {{ undefinedvar is sequence }}",
+         "True False True True"},
+        {"{{ 'ab' is lower }} {{ 'AB' is upper }} {{ 3 is in l }} {{ 1 is lt 2 }} {{ 1 is "
+         "ge(1) }} {{ 'upper' is filter }}",
+         "True True True True True True"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_undefined(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ undefinedvar }}|{{ undefinedvar ~ 'x' }} {{ undefinedvar|length }} {{ "
+         "undefinedvar|list }} {{ undefinedvar|join(',') }}|",
+         "|x 0 [] |"},
+        {"{{ undefinedvar or 'x' }} {{ not undefinedvar }} {{ undefinedvar == other }} {{ "
+         "undefinedvar != 1 }} {{ [undefinedvar] }}",
+         "x True True True [Undefined]"},
+        {"{{ 'abc'.nope }}|{{ l.append }}|{{ l.append is defined }}|{{ people[9] }}|{{ "
+         "d.nope|default('q') }}",
+         "||False||q"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_trim_and_lstrip(void **state)
+{
+    static const struct example examples[] = {
+        {"a\n  {% if true %}\n  b\n  {% endif %}\nc", "a\n  b\nc"},
+        {"a {% if true %} b {% endif %} c\n", "a  b  c"},
+        {"  {{ 1 }}\n  {{ 2 }}\n", "  1\n  2"},
+        {"{# c #}\nx\n   {# c #}\ny", "x\ny"},
+        {"{% if true %}\n\nx\n{% endif %}\n\ny", "\nx\n\ny"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_signs(void **state)
+{
+    static const struct example examples[] = {
+        {"a  {%- if true -%}  b  {%- endif -%}  c", "abc"},
+        {"a\n  {%+ if true %}b{% endif +%}\nc", "a\n  b\nc"},
+        {"x {{- 1 -}} y", "x1y"},
+        {"a {#- c -#} b", "ab"},
+        {"x\n   {{- 1 }}\n{{ 2 -}}\n  y", "x1\n2y"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_raw(void **state)
+{
+    static const struct example examples[] = {
+        {"{% raw %}{{ x }} {% if %} {# c #}{% endraw %}", "{{ x }} {% if %} {# c #}"},
+        {"a {% raw -%}   b   {%- endraw %} c", "a b c"},
+        {"   {% raw %}\n r\n   {% endraw %}\nw", "\n r\nw"},
+        {"{%- raw %} {{ x }} {% endraw -%}  z", " {{ x }} z"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_line_ends(void **state)
+{
+    static const struct example examples[] = {
+        {"a\r\nb\rc\n", "a\nb\nc"},
+        {"a\n\n", "a\n"},
+        {"{{ \"x\\ny\" }}\r\n", "x\ny"},
+        {"{% if true %}\r\nx{% endif %}", "x"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+static void test_literals(void **state)
+{
+    static const struct example examples[] = {
+        {"{{ \"a\\tb\\x41\\u00e9\\101\\'\\\"\\\\ \\d\" }}", "a\tbAéA'\"\\ \\d"},
+        {"{{ \"a\" 'b' \"c\" }}", "abc"},
+        {"{{ \"}}\" }} {{ '{% x %}' }} {{ {'a': {'b': 1}} }}", "}} {% x %} {'a': {'b': 1}}"},
+        {"{{ [1, 2,] }} {{ {'a': 1,} }} {{ (1, 2,) }}", "[1, 2] {'a': 1} (1, 2)"},
+        {"{{ \"a\\\nb\" }}", "ab"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_printing),
+        cmocka_unit_test(test_comparing),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_string_methods),
+        cmocka_unit_test(test_formatting),
+        cmocka_unit_test(test_text_filters),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_dicts),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_macros),
+        cmocka_unit_test(test_tests),
+        cmocka_unit_test(test_undefined),
+        cmocka_unit_test(test_trim_and_lstrip),
+        cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_line_ends),
+        cmocka_unit_test(test_literals),
+    };
+    return cmocka_run_group_tests_name("template_language", tests, NULL, NULL);
+}
