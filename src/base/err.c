@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 void err_write(struct err *err, enum err_code code, const char *fmt, ...)
 {
     va_list ap;

@@ -22,7 +22,7 @@ enum err_code {
 
 struct err {
     enum err_code code;
-    char msg[1024]; /* one line, no trailing newline; cut at the end if longer */
+    char msg[1024]; /* one line made printable, no newline; cut at the end if longer */
 };
 
 /* Sets code and message; always false, so that `return err_set(...)` reads well. (A macro, so

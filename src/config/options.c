@@ -342,6 +342,7 @@ static bool read_system(struct options *o, struct err *err)
     option_parsed_free(&path);
     if (!ok) {
         buf_free(&content);
+        err->code = ERR_USER; /* the option names a file that is not there */
         return fail_at(o, OPT_SYSTEM, err);
     }
     while (content.len && content.data[content.len - 1] == '\n')

@@ -74,10 +74,13 @@ char *paths_guide(const char *file)
         program[n] = '\0';
         char *slash = strrchr(program, '/');
         if (slash) *slash = '\0';
-        /* build/hearth and build/asan/hearth alike. */
-        for (int up = 0; up < 2; up++) {
+        /* From build/, build/asan/ and build/tests/unit/; then where an install put it. */
+        static const char *const places[] = {"../examples/guide", "../../examples/guide",
+                                             "../../../examples/guide",
+                                             "../share/hearth/guide"};
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             buf_clear(&path);
-            buf_printf(&path, "%s/%sexamples/guide/%s", program, up ? "../../" : "../", file);
+            buf_printf(&path, "%s/%s/%s", program, places[i], file);
             char *found = if_readable(&path);
             if (found) return found;
         }

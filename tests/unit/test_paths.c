@@ -1,0 +1,153 @@
+/* The XDG folders, their modes, the remembered model, the bundled guide. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config/paths.h"
+
+static char home[] = "/tmp/hearth-paths-XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    umask(022);
+    return mkdtemp(home) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", home);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static void clear(void)
+{
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("XDG_DATA_HOME");
+    setenv("HOME", home, 1);
+}
+
+static void folder_is(enum paths_folder folder, const char *name, const char *want)
+{
+    char *path = paths_in(folder, name);
+    assert_non_null(path);
+    assert_string_equal(path, want);
+    free(path);
+}
+
+static void test_folders(void **state)
+{
+    (void)state;
+    clear();
+    setenv("HOME", "/h", 1);
+    folder_is(PATHS_CONFIG, "hearth.ini", "/h/.config/hearth/hearth.ini");
+    folder_is(PATHS_STATE, "history", "/h/.local/state/hearth/history");
+    folder_is(PATHS_CACHE, NULL, "/h/.cache/hearth");
+    folder_is(PATHS_DATA, NULL, "/h/.local/share/hearth");
+    setenv("XDG_CONFIG_HOME", "/c", 1);
+    folder_is(PATHS_CONFIG, NULL, "/c/hearth");
+    setenv("XDG_CONFIG_HOME", "relative", 1);
+    folder_is(PATHS_CONFIG, NULL, "/h/.config/hearth");
+    setenv("XDG_CONFIG_HOME", "", 1);
+    folder_is(PATHS_CONFIG, NULL, "/h/.config/hearth");
+    unsetenv("HOME");
+    assert_null(paths_in(PATHS_STATE, "x"));
+    setenv("XDG_STATE_HOME", "/s", 1);
+    folder_is(PATHS_STATE, "x", "/s/hearth/x");
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 0777;
+}
+
+static void test_remembered(void **state)
+{
+    (void)state;
+    clear();
+    assert_null(paths_remembered_model());
+
+    char model[64], state_path[128], shown[128];
+    snprintf(model, sizeof model, "%s/m.gguf", home);
+    fclose(fopen(model, "w"));
+    struct err err = {0};
+    if (!paths_remember_model(model, &err)) fail_msg("%s", err.msg);
+    char *back = paths_remembered_model();
+    assert_non_null(back);
+    assert_string_equal(back, model);
+    free(back);
+    snprintf(state_path, sizeof state_path, "%s/.local/state/hearth/last-model", home);
+    assert_int_equal(mode_of(state_path), 0600);
+    snprintf(shown, sizeof shown, "%s/.local/state/hearth", home);
+    assert_int_equal(mode_of(shown), 0700);
+    snprintf(shown, sizeof shown, "%s/.local", home);
+    assert_int_equal(mode_of(shown), 0700);
+
+    assert_true(paths_remember_model(model, &err)); /* again, over the old one */
+    unlink(model);
+    assert_null(paths_remembered_model());
+    assert_false(paths_remember_model(model, &err));
+    assert_string_equal(err.msg + strlen(model), ": No such file or directory");
+
+    /* What is not one absolute path is not taken. */
+    static const char *const bad[] = {"", "\n", "m.gguf\n", "/etc/passwd\n/etc/group\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        FILE *f = fopen(state_path, "w");
+        fputs(bad[i], f);
+        fclose(f);
+        assert_null(paths_remembered_model());
+    }
+}
+
+static void test_make_parents(void **state)
+{
+    (void)state;
+    char path[128], folder[128];
+    snprintf(path, sizeof path, "%s/a/b/file", home);
+    snprintf(folder, sizeof folder, "%s/a/b", home);
+    struct err err = {0};
+    assert_true(paths_make_parents(path, &err));
+    assert_true(paths_make_parents(path, &err));
+    assert_int_equal(mode_of(folder), 0700);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof path, "%s/f", home);
+    fclose(fopen(path, "w"));
+    snprintf(path, sizeof path, "%s/f/g/h", home);
+    assert_false(paths_make_parents(path, &err));
+    assert_non_null(strstr(err.msg, "/f/g: cannot make the folder: Not a directory"));
+}
+
+static void test_guide(void **state)
+{
+    (void)state;
+    char *path = paths_guide("guide-q8_0.gguf");
+    assert_non_null(path);
+    assert_non_null(strstr(path, "examples/guide/guide-q8_0.gguf"));
+    free(path);
+    assert_null(paths_guide("no-such-guide.gguf"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_remembered),
+        cmocka_unit_test(test_make_parents),
+        cmocka_unit_test(test_guide),
+    };
+    return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
+}
