@@ -1,0 +1,71 @@
+/* The chat: one conversation between a person and a loaded model, without a screen.
+ *
+ * The face opens it, gives it lines, and turns its crank: chat_step handles what the engine has
+ * to say and calls the face back (chat/face.h). The chat owns the engine, the template, the
+ * conversation and a copy of the options that /set changes. It passes the engine whole prompts;
+ * what of them is computed already is the engine's affair. It never prints, knows no terminal,
+ * tensor, page or backend. Owner's thread only, but chat_cancel, which a signal handler may
+ * call. */
+#ifndef CHAT_CHAT_H
+#define CHAT_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct chat;
+struct engine_config;
+struct face;
+struct options;
+
+enum chat_state {
+    CHAT_LOADING,  /* the model is being opened; lines must wait */
+    CHAT_IDLE,     /* waits for a line */
+    CHAT_BUSY,     /* a turn is running */
+    CHAT_CLOSED,   /* /quit */
+    CHAT_FAILED,   /* the model could not be opened: chat_error says why */
+};
+
+/* Starts loading the model of o (borrowed for the call, copied). The face is borrowed. NULL and
+ * err when the engine cannot be started or the template given by --template cannot be used. */
+struct chat *chat_open(const struct options *o, const struct engine_config *engine,
+                       const struct face *face, struct err *err);
+/* Cancels what runs and frees everything; NULL is fine. */
+void chat_close(struct chat *c);
+
+/* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)
+ * for it; returns the state after it. Call it while LOADING or BUSY, again and again; returns at
+ * once when IDLE. */
+enum chat_state chat_step(struct chat *c, int timeout_ms);
+/* A descriptor that is readable when chat_step has something to do. */
+int chat_fd(const struct chat *c);
+enum chat_state chat_state(const struct chat *c);
+const struct err *chat_error(const struct chat *c); /* CHAT_FAILED */
+/* Stops loading, prefill or the reply within milliseconds; what was said is kept. */
+void chat_cancel(struct chat *c);
+
+/* A message of the user, sent to the model as it is, also when it begins with a slash. IDLE
+ * only. Begins a turn: BUSY, and turn_begin was called; a refused one (template error, empty)
+ * has been said to the face as FACE_ERROR, leaves the conversation as it was and returns false. */
+bool chat_say(struct chat *c, const char *text, size_t n);
+
+/* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends
+ * "/x", anything else and anything with a line break is a message. IDLE only. Returns as
+ * chat_say; a command that begins no turn returns true and leaves IDLE or CLOSED. */
+bool chat_line(struct chat *c, const char *line, size_t n);
+
+/* Appends the completions of a command line's last word, one per line ("/retry", "temp",
+ * "on"); *is_path is set if a file name is wanted there instead. Any state. */
+void chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path);
+
+/* The options as /set has changed them; borrowed until the next command. */
+const struct options *chat_options(const struct chat *c);
+/* One line about the model for a greeting: name, family, device, context. Until chat_close. */
+const char *chat_model_line(const struct chat *c);
+/* Messages so far on the current path, of user and model. */
+size_t chat_n_messages(const struct chat *c);
+
+#endif
