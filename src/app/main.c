@@ -11,6 +11,7 @@
 #include "app/faces.h"
 #include "app/model_choice.h"
 #include "app/subcommands.h"
+#include "base/cpuid.h"
 #include "base/printable.h"
 
 static int print_help(void)
@@ -40,8 +41,8 @@ static int print_devices(void)
 {
     struct buf out = {0};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    buf_printf(&out, "cpu  %s, %ld %s\n", __builtin_cpu_supports("avx2") ? "AVX2" : "scalar",
-               cores, cores == 1 ? "core" : "cores");
+    buf_printf(&out, "cpu  %s, %ld %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
+               cores == 1 ? "core" : "cores");
     return print_text(&out);
 }
 

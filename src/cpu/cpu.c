@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpuid.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cpu/cpu_impl.h"
@@ -14,9 +15,7 @@ bool cpu_has(enum cpu_isa isa)
     switch (isa) {
     case CPU_AUTO:
     case CPU_SCALAR: return true;
-    case CPU_AVX2:
-        /* The builtin asks XCR0 too: whether the system saves the registers. */
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    case CPU_AVX2: return cpuid_avx2();
     }
     return false;
 }

@@ -1,0 +1,97 @@
+#include "base/cpuid.h"
+
+#ifdef __x86_64__
+
+#include <cpuid.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Bits as in the Intel manual, volume 2, CPUID, and volume 1, chapter 13 (XCR0). */
+enum {
+    OSXSAVE = 1u << 27, /* leaf 1, ecx */
+    AVX = 1u << 28,
+    F16C = 1u << 29,
+
+    AVX2 = 1u << 5, /* leaf 7, ebx */
+    AVX512F = 1u << 16,
+    AVX512DQ = 1u << 17,
+    AVX512BW = 1u << 30,
+
+    AVX512VBMI = 1u << 1, /* leaf 7, ecx */
+    AVX512VNNI = 1u << 11,
+
+    AMX_TILE = 1u << 24, /* leaf 7, edx */
+    AMX_INT8 = 1u << 25,
+
+    STATE_AVX = 1u << 1 | 1u << 2,
+    STATE_AVX512 = STATE_AVX | 1u << 5 | 1u << 6 | 1u << 7,
+    STATE_AMX = STATE_AVX512 | 1u << 17 | 1u << 18,
+};
+/* An enumerator is an int, and this one has its top bit. */
+#define AVX512VL (1u << 31)
+
+/* From <asm/prctl.h> of Linux 5.16, which Debian 12's own headers have and older ones lack. */
+enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
+
+struct leaf {
+    unsigned eax, ebx, ecx, edx;
+};
+
+static struct leaf leaf(unsigned n)
+{
+    struct leaf l = {0};
+    __get_cpuid_count(n, 0, &l.eax, &l.ebx, &l.ecx, &l.edx);
+    return l;
+}
+
+static bool all(unsigned word, unsigned bits)
+{
+    return (word & bits) == bits;
+}
+
+/* Whether the system saves these registers. xgetbv faults without OSXSAVE. */
+static bool saves(unsigned states)
+{
+    if (!all(leaf(1).ecx, OSXSAVE)) return false;
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return all(low, states);
+}
+
+bool cpuid_avx2(void)
+{
+    return all(leaf(1).ecx, AVX | F16C) && all(leaf(7).ebx, AVX2) && saves(STATE_AVX);
+}
+
+bool cpuid_avx512(void)
+{
+    struct leaf l = leaf(7);
+    return cpuid_avx2() && all(l.ebx, AVX512F | AVX512DQ | AVX512BW | AVX512VL) &&
+           all(l.ecx, AVX512VBMI | AVX512VNNI) && saves(STATE_AVX512);
+}
+
+bool cpuid_amx(void)
+{
+    return cpuid_avx512() && all(leaf(7).edx, AMX_TILE | AMX_INT8) && saves(STATE_AMX) &&
+           syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+}
+
+#else
+
+bool cpuid_avx2(void)
+{
+    return false;
+}
+
+bool cpuid_avx512(void)
+{
+    return false;
+}
+
+bool cpuid_amx(void)
+{
+    return false;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* What this processor can run, asked of it with cpuid and of the system with xgetbv: an
+ * instruction set counts only where the system also saves its registers (XCR0).
+ *
+ * Each function answers for the instruction set that the Makefile compiles for under that name.
+ * Any thread may call them; cpuid may trap in a virtual machine, so callers ask once, at
+ * opening. On other architectures every answer is no. This file knows no kernel. */
+#ifndef BASE_CPUID_H
+#define BASE_CPUID_H
+
+#include <stdbool.h>
+
+/* AVX2 and F16C. */
+bool cpuid_avx2(void);
+
+/* AVX-512 F, BW, VL, DQ, VNNI and VBMI, with all that cpuid_avx2 asks for. */
+bool cpuid_avx512(void);
+
+/* AMX tiles and int8 products, with all that cpuid_avx512 asks for. Linux lends the tile
+ * registers to a process that asks (arch_prctl), and only then: this asks, for the whole
+ * process and for good, and is false where the system refuses. */
+bool cpuid_amx(void);
+
+#endif
