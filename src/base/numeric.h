@@ -15,6 +15,11 @@
  *
  * No include guard: a file may include this once for every set of types. */
 
+/* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
+#ifndef NUMERICS_VERSION
+#define NUMERICS_VERSION 1
+#endif
+
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
 #ifndef NUM_SMALL
 #define NUM_SMALL 0x26800000u
