@@ -109,5 +109,6 @@ struct engine_config command_line_engine(const struct options *o)
         .kv_type = o->kv_type,
         .n_threads = o->threads,
         .n_ctx = (uint32_t)o->ctx,
+        .cache_ram_bytes = o->cache_ram_bytes,
     };
 }

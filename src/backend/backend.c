@@ -70,3 +70,18 @@ void backend_page_free(struct backend *be, void *page, size_t page_bytes)
 {
     if (page) be->impl->page_free(be, page, page_bytes);
 }
+
+void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes)
+{
+    be->impl->page_copy(be, to, from, page_bytes);
+}
+
+void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)
+{
+    be->impl->page_read(be, page, page_bytes, host);
+}
+
+void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host)
+{
+    be->impl->page_write(be, page, page_bytes, host);
+}

@@ -61,5 +61,10 @@ bool exec_run(struct exec *x, const struct step *step, struct err *err);
 /* A page of page_bytes, uninitialised; NULL if there is no memory. */
 void *backend_page_new(struct backend *be, size_t page_bytes);
 void backend_page_free(struct backend *be, void *page, size_t page_bytes);
+/* Copies a whole page into another of the same size. */
+void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes);
+/* A page's bytes to host memory and back. */
+void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host);
+void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host);
 
 #endif

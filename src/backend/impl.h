@@ -20,6 +20,9 @@ struct backend_impl {
     bool (*exec_run)(struct exec *x, const struct step *step, struct err *err);
     void *(*page_new)(struct backend *be, size_t page_bytes);
     void (*page_free)(struct backend *be, void *page, size_t page_bytes);
+    void (*page_copy)(struct backend *be, void *to, const void *from, size_t page_bytes);
+    void (*page_read)(struct backend *be, const void *page, size_t page_bytes, void *host);
+    void (*page_write)(struct backend *be, void *page, size_t page_bytes, const void *host);
 };
 
 struct backend {

@@ -140,6 +140,24 @@ static void cpu_page_free(struct backend *be, void *page, size_t page_bytes)
     mem_free_pages(page, page_bytes);
 }
 
+static void cpu_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes)
+{
+    (void)be;
+    memcpy(to, from, page_bytes);
+}
+
+static void cpu_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)
+{
+    (void)be;
+    memcpy(host, page, page_bytes);
+}
+
+static void cpu_page_write(struct backend *be, void *page, size_t page_bytes, const void *host)
+{
+    (void)be;
+    memcpy(page, host, page_bytes);
+}
+
 static const struct backend_impl impl = {
     .close = cpu_close,
     .name = cpu_name,
@@ -152,6 +170,9 @@ static const struct backend_impl impl = {
     .exec_run = cpu_exec_run,
     .page_new = cpu_page_new,
     .page_free = cpu_page_free,
+    .page_copy = cpu_page_copy,
+    .page_read = cpu_page_read,
+    .page_write = cpu_page_write,
 };
 
 struct backend *cpu_open(const struct cpu_options *options, struct err *err)

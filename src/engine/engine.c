@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "engine/generate.h"
@@ -16,12 +17,17 @@
 #include "engine/mailbox.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
+#include "engine/verify.h"
 #include "gguf/gguf.h"
+#include "text/detokenize.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
 
-/* A turn as posted, with copies of all it points to. */
+enum request_kind { REQUEST_TURN, REQUEST_VERIFY };
+
+/* What was posted, with copies of all it points to. */
 struct request {
+    enum request_kind kind;
     struct spans prompt;
     struct engine_sampling sampling;
     char **stop;
@@ -48,6 +54,9 @@ struct engine {
     struct sampler *sampler;
     struct generator *generator;
     struct request turn; /* the one that runs */
+    struct buf diverged[2]; /* what the reply borrows: the token before and now */
+    struct buf difference;
+    struct engine_verified verified;
     double last_progress_ms;
     bool is_open;
 
@@ -195,6 +204,29 @@ static bool load(struct engine *e, struct err *err)
 
 /* A turn. */
 
+/* The text of one token; bytes that are not UTF-8 become U+FFFD. */
+static const char *token_text(const struct engine *e, int32_t id, struct buf *out)
+{
+    struct detokenizer whole;
+    buf_clear(out);
+    detokenizer_init(&whole, e->tok, true);
+    detokenizer_add(&whole, id, out);
+    detokenizer_flush(&whole, out);
+    return buf_str(out);
+}
+
+static void fill_cost(struct engine *e, const struct timeline_cost *cost,
+                      struct engine_reply *reply)
+{
+    reply->n_cached = (uint32_t)cost->n_cached;
+    reply->n_restored = (uint32_t)cost->n_restored;
+    reply->n_prefilled = (uint32_t)cost->n_prefilled;
+    if (!cost->diverged) return;
+    reply->diverged_at = (uint32_t)cost->diverged_at;
+    reply->diverged_old = token_text(e, cost->old_id, &e->diverged[0]);
+    reply->diverged_new = token_text(e, cost->new_id, &e->diverged[1]);
+}
+
 static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,
                      struct err *err)
 {
@@ -209,10 +241,58 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     *reply = generate(e->generator, e->machine.tl, e->sampler, e->tok, &e->turn.sampling, &sink,
                       &e->cancel, err);
     if (!*reply) return false;
-    (*reply)->n_cached = (uint32_t)cost.n_cached;
-    (*reply)->n_prefilled = (uint32_t)cost.n_prefilled;
+    fill_cost(e, &cost, *reply);
     (*reply)->prefill_ms = prefill_ms;
     return true;
+}
+
+static void answer_turn(struct engine *e)
+{
+    struct err err;
+    struct ids ids = {0};
+    struct engine_reply *reply = NULL;
+    if (run_turn(e, &ids, &reply, &err))
+        mailbox_post(e->box, &(struct engine_event){.kind = EVENT_END, .reply = reply});
+    else
+        post_failed(e, &err, ids.n > e->machine.n_ctx ? ids.n : 0);
+    ids_free(&ids);
+}
+
+static const char *difference_text(const struct verify_verdict *v, struct buf *out)
+{
+    buf_clear(out);
+    switch (v->what) {
+    case VERIFY_SAME: return NULL;
+    case VERIFY_KEYS:
+        buf_printf(out, "keys of layer %zu at token %zu", v->layer, v->pos);
+        break;
+    case VERIFY_VALUES:
+        buf_printf(out, "values of layer %zu at token %zu", v->layer, v->pos);
+        break;
+    case VERIFY_LOGITS: buf_printf(out, "logits after token %zu", v->pos); break;
+    }
+    return buf_str(out);
+}
+
+static void answer_verify(struct engine *e)
+{
+    const struct timeline_watch watch = {on_prefill, e, &e->cancel};
+    struct verify_verdict verdict;
+    struct err err;
+    double start = clock_ms();
+    if (!timeline_verify(e->machine.tl, &watch, &verdict, &err)) {
+        post_failed(e, &err, 0);
+        return;
+    }
+    e->verified = (struct engine_verified){
+        .n_tokens = (uint32_t)verdict.n_tokens,
+        .n_snapshots = (uint32_t)verdict.n_held,
+        .n_bytes = verdict.n_bytes,
+        .ms = clock_ms() - start,
+        .difference = difference_text(&verdict, &e->difference),
+    };
+    mailbox_post(e->box,
+                 &(struct engine_event){.kind = EVENT_VERIFIED, .verified = &e->verified});
 }
 
 static void answer(struct engine *e)
@@ -223,13 +303,10 @@ static void answer(struct engine *e)
         post_failed(e, &err, 0);
         return;
     }
-    struct ids ids = {0};
-    struct engine_reply *reply = NULL;
-    if (run_turn(e, &ids, &reply, &err))
-        mailbox_post(e->box, &(struct engine_event){.kind = EVENT_END, .reply = reply});
-    else
-        post_failed(e, &err, ids.n > e->machine.n_ctx ? ids.n : 0);
-    ids_free(&ids);
+    switch (e->turn.kind) {
+    case REQUEST_TURN: answer_turn(e); break;
+    case REQUEST_VERIFY: answer_verify(e); break;
+    }
 }
 
 static void request_free(struct request *r)
@@ -296,6 +373,9 @@ static void engine_free(struct engine *e)
     for (size_t i = 0; i < e->info.n_end_tokens; i++)
         free(e->end_tokens[i]);
     free(e->end_tokens);
+    buf_free(&e->diverged[0]);
+    buf_free(&e->diverged[1]);
+    buf_free(&e->difference);
     pthread_cond_destroy(&e->posted);
     pthread_mutex_destroy(&e->lock);
     mailbox_free(e->box);
@@ -387,12 +467,8 @@ static void copy_spans(struct spans *to, const struct spans *from)
     }
 }
 
-void engine_turn(struct engine *e, const struct spans *prompt,
-                 const struct engine_sampling *sampling)
+static void post(struct engine *e, struct request request)
 {
-    struct request request = {0};
-    copy_spans(&request.prompt, prompt);
-    copy_sampling(&request, sampling);
     atomic_store(&e->cancel, false);
     pthread_mutex_lock(&e->lock);
     assert(!e->has_request);
@@ -400,6 +476,20 @@ void engine_turn(struct engine *e, const struct spans *prompt,
     e->has_request = true;
     pthread_cond_signal(&e->posted);
     pthread_mutex_unlock(&e->lock);
+}
+
+void engine_turn(struct engine *e, const struct spans *prompt,
+                 const struct engine_sampling *sampling)
+{
+    struct request request = {.kind = REQUEST_TURN};
+    copy_spans(&request.prompt, prompt);
+    copy_sampling(&request, sampling);
+    post(e, request);
+}
+
+void engine_verify(struct engine *e)
+{
+    post(e, (struct request){.kind = REQUEST_VERIFY});
 }
 
 long engine_count_tokens(struct engine *e, const char *text, size_t len)

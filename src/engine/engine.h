@@ -25,6 +25,9 @@ struct engine_config {
     const char *kv_type; /* "f16", "f32" */
     int n_threads;       /* 0: one per core */
     uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
+    /* Most memory that keeps what was computed for other conversations and branches than the
+     * current one; 0: none. The current one has what it needs in any case. */
+    uint64_t cache_ram_bytes;
 };
 
 struct engine_bias {
@@ -70,10 +73,26 @@ struct engine_reply {
     size_t content_at; /* text[0..content_at) is reasoning with its markers; 0: none */
     size_t reasoning_at, reasoning_len; /* the reasoning alone, inside text */
     uint64_t reply_seed;
-    /* Tokens; generated counts all draws, an end of turn too. */
-    uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted;
+    /* Tokens of the prompt: cached + prefilled are all of it; restored are those of the cached
+     * that came from another branch than the one just left. */
+    uint32_t n_cached, n_restored, n_prefilled;
+    /* Where the prompt left what the timeline held before, as token index and as the text of
+     * the token there then and now (valid UTF-8, raw). NULL: it only went on, or was cut. */
+    uint32_t diverged_at;
+    const char *diverged_old, *diverged_new;
+    uint32_t n_generated, n_drafted, n_accepted; /* generated: all draws, an end of turn too */
     double prefill_ms, decode_ms;
     uint32_t n_ctx_used, n_ctx;
+};
+
+/* Of engine_verify. Borrowed: lives until the next request. */
+struct engine_verified {
+    uint32_t n_tokens, n_snapshots; /* computed again; compared with them */
+    uint64_t n_bytes;               /* of keys, values, states and logits compared */
+    double ms;
+    /* NULL: every bit is the same. Otherwise the first that is not, in words: "keys of layer 3
+     * at token 17". */
+    const char *difference;
 };
 
 enum engine_event_kind {
@@ -84,6 +103,7 @@ enum engine_event_kind {
     EVENT_TEXT,      /* a piece of the reply */
     EVENT_WARNING,   /* one line that the user should see */
     EVENT_END,       /* the reply is done */
+    EVENT_VERIFIED,  /* the answer to engine_verify */
     EVENT_FAILED,    /* the request failed; the timeline is as valid as before. If the prompt is
                       * longer than the context: total > done, its tokens and the context's */
 };
@@ -93,8 +113,9 @@ struct engine_event {
     uint64_t done, total, cached;
     const char *text; /* valid UTF-8, NUL-terminated, until the next engine_next */
     size_t text_len;
-    const struct engine_reply *reply; /* EVENT_END */
-    struct err err;                   /* EVENT_FAILED */
+    const struct engine_reply *reply;       /* EVENT_END */
+    const struct engine_verified *verified; /* EVENT_VERIFIED */
+    struct err err;                         /* EVENT_FAILED */
 };
 
 /* What is known of the loaded model. Borrowed from the engine, constant after EVENT_READY. */
@@ -136,6 +157,11 @@ const struct engine_info *engine_info(const struct engine *e);
  * generation prompt. Ends in EVENT_END or EVENT_FAILED. */
 void engine_turn(struct engine *e, const struct spans *prompt,
                  const struct engine_sampling *sampling);
+
+/* Computes all tokens of the timeline again from nothing and compares every bit with what is
+ * held: keys, values, snapshots, the last logits. EVENT_PREFILL…, then EVENT_VERIFIED or
+ * EVENT_FAILED (cancelled, no memory for a second copy). Changes nothing. */
+void engine_verify(struct engine *e);
 
 /* The tokens of a text as plain text (n), or -1 before READY. */
 long engine_count_tokens(struct engine *e, const char *text, size_t len);

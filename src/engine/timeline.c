@@ -9,8 +9,11 @@
 #include "base/ids.h"
 #include "base/mem.h"
 #include "cache/page.h"
+#include "engine/verify.h"
 
 struct timeline {
+    struct backend *be;
+    const struct program *program;
     struct exec *exec;
     struct page_pool *pool;
     struct page_table table;
@@ -35,6 +38,8 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     struct exec *exec = exec_new(be, program, TIMELINE_MAX_ROWS, err);
     if (!exec) return NULL;
     struct timeline *tl = mem_zalloc(1, sizeof *tl);
+    tl->be = be;
+    tl->program = program;
     tl->exec = exec;
     tl->pool = page_pool_new(be, program->page_bytes);
     tl->n_ctx = n_ctx;
@@ -143,6 +148,19 @@ static size_t common_prefix(const struct ids *have, const int32_t *ids, size_t n
     return i;
 }
 
+static struct timeline_cost cost_of(const struct timeline *tl, const int32_t *ids, size_t n,
+                                    size_t keep)
+{
+    struct timeline_cost cost = {.n_cached = keep, .n_prefilled = n - keep};
+    size_t same = common_prefix(&tl->ids, ids, n);
+    if (same == n || same == tl->ids.n) return cost;
+    cost.diverged = true;
+    cost.diverged_at = same;
+    cost.old_id = tl->ids.data[same];
+    cost.new_id = ids[same];
+    return cost;
+}
+
 static uint32_t chunk_rows(const struct timeline *tl, size_t left)
 {
     size_t rows = MIN_CHUNK;
@@ -163,8 +181,8 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     /* Logits are not kept per position: a shorter history computes its last row again, which
      * writes the same bits over its keys and values. */
     if (keep == n && !(tl->has_logits && tl->ids.n == n)) keep--;
+    if (cost) *cost = cost_of(tl, ids, n, keep);
     timeline_truncate(tl, keep);
-    if (cost) *cost = (struct timeline_cost){.n_cached = keep, .n_prefilled = n - keep};
     while (tl->ids.n < n) {
         uint32_t rows = chunk_rows(tl, n - tl->ids.n);
         bool last = tl->ids.n + rows == n;
@@ -209,4 +227,20 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
     }
     mem_free_pages(logits, n_bytes);
     return ok;
+}
+
+bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
+                     struct verify_verdict *out, struct err *err)
+{
+    const struct verify_logits held = {tl->ids.n, tl->logits};
+    const struct verify_subject subject = {.be = tl->be,
+                                           .program = tl->program,
+                                           .exec = tl->exec,
+                                           .max_rows = TIMELINE_MAX_ROWS,
+                                           .ids = tl->ids.data,
+                                           .n = tl->ids.n,
+                                           .pages = tl->table.data,
+                                           .held = &held,
+                                           .n_held = tl->has_logits};
+    return verify_run(&subject, watch, out, err);
 }

@@ -20,6 +20,7 @@
 struct backend;
 struct program;
 struct timeline;
+struct verify_verdict;
 
 enum { TIMELINE_MAX_ROWS = 512 }; /* of a chunk */
 
@@ -39,6 +40,12 @@ struct timeline_watch {
 /* What a sync cost in tokens: n_cached + n_prefilled is the length asked for. */
 struct timeline_cost {
     size_t n_cached, n_prefilled;
+    size_t n_restored; /* of the cached: those that the timeline did not hold just before */
+    /* Whether the wanted tokens leave those held before, at which index, and both ids there. To
+     * go on or to be cut is not to diverge. */
+    bool diverged;
+    size_t diverged_at;
+    int32_t old_id, new_id;
 };
 
 /* Makes the timeline hold exactly ids[0..n), n > 0, and the logits after the last of them. An
@@ -64,6 +71,10 @@ typedef bool timeline_rows_fn(void *user, size_t first, size_t n_rows, const flo
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,
                        timeline_rows_fn *rows, void *user, const atomic_bool *cancel,
                        struct err *err);
+
+/* Computes the tokens again from nothing and compares every bit with what is held (verify.h). */
+bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
+                     struct verify_verdict *out, struct err *err);
 
 size_t timeline_n(const struct timeline *tl);           /* tokens it holds */
 const int32_t *timeline_ids(const struct timeline *tl); /* until the next change */

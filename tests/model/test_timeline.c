@@ -12,9 +12,11 @@
 
 #include <cmocka.h>
 
+#include "backend/kv_rows.h"
 #include "base/philox.h"
 #include "engine/machine.h"
 #include "engine/timeline.h"
+#include "engine/verify.h"
 
 static const char GUIDE[] = "examples/guide/guide-q8_0.gguf";
 enum { N_VOCAB = 2048 };
@@ -150,19 +152,7 @@ static void test_rows_beyond_are_never_read(void **state)
     sync_and_check(ids, 100, 0);
     const struct program *p = model_program(warm.model);
     timeline_truncate(warm.tl, 70);
-    unsigned char *page = timeline_page(warm.tl, 1);
-    for (size_t l = 0; l < p->n_kv; l++) {
-        const struct kv_layer *kv = &p->kv[l];
-        assert_int_equal(kv->type, KV_F16);
-        uint16_t *k = (uint16_t *)(page + kv->k_at), *v = (uint16_t *)(page + kv->v_at);
-        for (size_t h = 0; h < kv->n_heads; h++)
-            for (size_t key = 70 - PAGE_LEN; key < PAGE_LEN; key++) {
-                for (size_t d = 0; d < kv->head_dim_k; d++)
-                    k[(h * kv->head_dim_k + d) * PAGE_LEN + key] = 0x7e00;
-                for (size_t d = 0; d < kv->head_dim_v; d++)
-                    v[(h * PAGE_LEN + key) * kv->head_dim_v + d] = 0x7e00;
-            }
-    }
+    kv_rows_poison(p->kv, p->n_kv, timeline_page(warm.tl, 1), 70 - PAGE_LEN);
     assert_true(timeline_append(warm.tl, ids[70], NULL, &err));
     check_cold(ids, 71);
     sync_and_check(ids, 75, 71);
@@ -249,6 +239,78 @@ static void test_cancel_at_random_moments(void **state)
     assert_true(n_late <= n_cancelled / 4);
 }
 
+/* What is held is what is computed again; one wrong bit is found and named. */
+static void test_verify(void **state)
+{
+    (void)state;
+    struct err err;
+    struct verify_verdict v;
+    int32_t ids[150];
+    random_ids(8, ids, 150);
+    timeline_truncate(warm.tl, 0);
+    assert_true(timeline_verify(warm.tl, NULL, &v, &err));
+    assert_int_equal(v.what, VERIFY_SAME);
+    assert_int_equal(v.n_tokens, 0);
+    sync_and_check(ids, 140, 0);
+    sync_and_check(ids, 150, 140);
+    const struct program *p = model_program(warm.model);
+    assert_true(timeline_verify(warm.tl, NULL, &v, &err));
+    assert_int_equal(v.what, VERIFY_SAME);
+    assert_int_equal(v.n_tokens, 150);
+    assert_int_equal(v.n_held, 1);
+    assert_int_equal(v.n_bytes, 150 * (p->page_bytes / PAGE_LEN) + N_VOCAB * sizeof(float));
+    sync_and_check(ids, 150, 150);
+
+    const struct kv_layer *kv = &p->kv[2];
+    const size_t slot = 100 - PAGE_LEN;
+    uint8_t *page = timeline_page(warm.tl, 1);
+    uint8_t *value = page + kv->v_at + (PAGE_LEN + slot) * kv->head_dim_v * 2 + 3;
+    uint8_t *k = page + kv->k_at + (7 * PAGE_LEN + slot + 1) * 2;
+    *value ^= 1;
+    *k ^= 4;
+    assert_true(timeline_verify(warm.tl, NULL, &v, &err));
+    assert_int_equal(v.what, VERIFY_VALUES);
+    assert_int_equal(v.layer, 2);
+    assert_int_equal(v.pos, 100);
+    *value ^= 1;
+    assert_true(timeline_verify(warm.tl, NULL, &v, &err));
+    assert_int_equal(v.what, VERIFY_KEYS);
+    assert_int_equal(v.layer, 2);
+    assert_int_equal(v.pos, 101);
+    *k ^= 4;
+    float *last = (float *)timeline_logits(warm.tl);
+    last[5] += 1;
+    assert_true(timeline_verify(warm.tl, NULL, &v, &err));
+    assert_int_equal(v.what, VERIFY_LOGITS);
+    assert_int_equal(v.pos, 149);
+    last[5] -= 1;
+    timeline_truncate(warm.tl, 0);
+}
+
+static void test_divergence_is_told(void **state)
+{
+    (void)state;
+    struct err err;
+    struct timeline_cost cost;
+    int32_t ids[90];
+    random_ids(9, ids, 90);
+    timeline_truncate(warm.tl, 0);
+    assert_true(timeline_sync(warm.tl, ids, 70, NULL, &cost, &err));
+    assert_false(cost.diverged);
+    assert_true(timeline_sync(warm.tl, ids, 90, NULL, &cost, &err));
+    assert_false(cost.diverged);
+    assert_true(timeline_sync(warm.tl, ids, 80, NULL, &cost, &err));
+    assert_false(cost.diverged);
+    int32_t old = ids[75];
+    ids[75] = (old + 1) % N_VOCAB;
+    assert_true(timeline_sync(warm.tl, ids, 80, NULL, &cost, &err));
+    assert_true(cost.diverged);
+    assert_int_equal(cost.diverged_at, 75);
+    assert_int_equal(cost.old_id, old);
+    assert_int_equal(cost.new_id, ids[75]);
+    assert_int_equal(cost.n_cached, 75);
+}
+
 static void test_fit_context(void **state)
 {
     (void)state;
@@ -306,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_rows_beyond_are_never_read),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel_at_random_moments),
+        cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_divergence_is_told),
         cmocka_unit_test(test_fit_context),
         cmocka_unit_test(test_odd_configurations),
     };

@@ -1,0 +1,55 @@
+#include "backend/kv_rows.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES])
+{
+    assert(kv->type == KV_F32 || kv->type == KV_F16);
+    size_t size = kv->type == KV_F32 ? 4 : 2;
+    planes[0] = (struct kv_plane){kv->k_at, kv->n_heads * kv->head_dim_k, size, true};
+    planes[1] = (struct kv_plane){kv->v_at, kv->n_heads, kv->head_dim_v * size, false};
+    return 2;
+}
+
+static bool plane_differs(const struct kv_plane *p, const uint8_t *a, const uint8_t *b,
+                          size_t slot)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        size_t at = p->at + (i * PAGE_LEN + slot) * p->unit;
+        if (memcmp(a + at, b + at, p->unit) != 0) return true;
+    }
+    return false;
+}
+
+bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, const void *a, const void *b,
+                    size_t n_slots, struct kv_difference *where)
+{
+    struct kv_plane planes[KV_MAX_PLANES];
+    for (size_t layer = 0; layer < n_layers; layer++) {
+        size_t n = kv_planes(&kv[layer], planes);
+        for (size_t slot = 0; slot < n_slots; slot++) {
+            for (size_t i = 0; i < n; i++) {
+                if (!plane_differs(&planes[i], a, b, slot)) continue;
+                *where = (struct kv_difference){layer, slot, planes[i].is_key};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, void *page, size_t from)
+{
+    struct kv_plane planes[KV_MAX_PLANES];
+    for (size_t layer = 0; layer < n_layers; layer++) {
+        size_t n = kv_planes(&kv[layer], planes);
+        for (size_t i = 0; i < n; i++) {
+            const struct kv_plane *p = &planes[i];
+            for (size_t k = 0; k < p->n && from < PAGE_LEN; k++)
+                memset((uint8_t *)page + p->at + (k * PAGE_LEN + from) * p->unit, 0xff,
+                       (PAGE_LEN - from) * p->unit);
+        }
+    }
+}

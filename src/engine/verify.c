@@ -1,0 +1,127 @@
+#include "engine/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/kv_rows.h"
+#include "base/mem.h"
+#include "engine/timeline.h"
+
+/* Rows per step: enough for the weights to be read seldom, few enough to show progress. */
+enum { ROWS = 128 };
+
+struct run {
+    const struct verify_subject *s;
+    void **pages; /* fresh ones, [n_pages] */
+    size_t n_pages;
+    float *logits;      /* after the last row that was computed */
+    void *warm, *fresh; /* one page of each in host memory */
+    size_t done, next_held;
+};
+
+static bool open_run(struct run *r, const struct verify_subject *s, struct err *err)
+{
+    const struct program *p = s->program;
+    *r = (struct run){.s = s};
+    r->pages = mem_zalloc((s->n + PAGE_LEN - 1) / PAGE_LEN + 1, sizeof *r->pages);
+    r->logits = mem_zalloc(p->n_vocab, sizeof *r->logits);
+    r->warm = mem_try_pages(p->page_bytes);
+    r->fresh = mem_try_pages(p->page_bytes);
+    if (r->warm && r->fresh) return true;
+    return err_set(err, ERR_MEMORY, "no memory to compare pages of %zu bytes", p->page_bytes);
+}
+
+static void close_run(struct run *r)
+{
+    const struct program *p = r->s->program;
+    for (size_t i = 0; i < r->n_pages; i++)
+        backend_page_free(r->s->be, r->pages[i], p->page_bytes);
+    mem_free_pages(r->warm, p->page_bytes);
+    mem_free_pages(r->fresh, p->page_bytes);
+    free(r->pages);
+    free(r->logits);
+}
+
+/* The next step ends where logits are held, at a page's end, or when it is long enough. */
+static uint32_t next_rows(const struct run *r)
+{
+    size_t most = r->s->max_rows < ROWS ? r->s->max_rows : ROWS, end = r->s->n;
+    if (r->next_held < r->s->n_held) end = r->s->held[r->next_held].n;
+    size_t left = end - r->done;
+    return (uint32_t)(left < most ? left : most);
+}
+
+static bool compute(struct run *r, uint32_t n_rows, const atomic_bool *cancel, struct err *err)
+{
+    const struct verify_subject *s = r->s;
+    while (r->n_pages * PAGE_LEN < r->done + n_rows) {
+        void *page = backend_page_new(s->be, s->program->page_bytes);
+        if (!page)
+            return err_set(err, ERR_MEMORY,
+                           "no memory for a second copy of %zu tokens to compare with", s->n);
+        r->pages[r->n_pages++] = page;
+    }
+    bool wants = r->next_held < s->n_held && s->held[r->next_held].n == r->done + n_rows;
+    const struct step step = {.n_rows = n_rows,
+                              .pos = (uint32_t)r->done,
+                              .tokens = s->ids + r->done,
+                              .pages = r->pages,
+                              .n_logits = wants,
+                              .logits = wants ? r->logits : NULL,
+                              .cancel = cancel};
+    if (!exec_run(s->exec, &step, err)) return false;
+    r->done += n_rows;
+    return true;
+}
+
+static bool rows_same(struct run *r, struct verify_verdict *v)
+{
+    const struct verify_subject *s = r->s;
+    const struct program *p = s->program;
+    for (size_t i = v->n_tokens / PAGE_LEN; i * PAGE_LEN < r->done; i++) {
+        size_t left = r->done - i * PAGE_LEN, n_slots = left < PAGE_LEN ? left : PAGE_LEN;
+        struct kv_difference d;
+        backend_page_read(s->be, s->pages[i], p->page_bytes, r->warm);
+        backend_page_read(s->be, r->pages[i], p->page_bytes, r->fresh);
+        if (!kv_rows_differ(p->kv, p->n_kv, r->warm, r->fresh, n_slots, &d)) continue;
+        v->what = d.is_key ? VERIFY_KEYS : VERIFY_VALUES;
+        v->layer = d.layer;
+        v->pos = i * PAGE_LEN + d.slot;
+        return false;
+    }
+    v->n_bytes += (r->done - v->n_tokens) * (p->page_bytes / PAGE_LEN);
+    v->n_tokens = r->done;
+    return true;
+}
+
+static bool logits_same(struct run *r, struct verify_verdict *v)
+{
+    const struct verify_subject *s = r->s;
+    size_t n_bytes = s->program->n_vocab * sizeof(float);
+    for (; r->next_held < s->n_held && s->held[r->next_held].n == r->done; r->next_held++) {
+        if (memcmp(s->held[r->next_held].logits, r->logits, n_bytes) != 0) {
+            v->what = VERIFY_LOGITS;
+            v->pos = r->done - 1;
+            return false;
+        }
+        v->n_held++;
+        v->n_bytes += n_bytes;
+    }
+    return true;
+}
+
+bool verify_run(const struct verify_subject *s, const struct timeline_watch *watch,
+                struct verify_verdict *out, struct err *err)
+{
+    struct run r;
+    *out = (struct verify_verdict){.what = VERIFY_SAME};
+    bool ok = open_run(&r, s, err);
+    while (ok && r.done < s->n) {
+        ok = compute(&r, next_rows(&r), watch ? watch->cancel : NULL, err);
+        if (!ok || !rows_same(&r, out) || !logits_same(&r, out)) break;
+        if (watch && watch->progress) watch->progress(watch->user, r.done, s->n, 0);
+    }
+    close_run(&r);
+    return ok;
+}

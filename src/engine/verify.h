@@ -1,0 +1,53 @@
+/* Whether what a timeline holds is what its tokens give: computes them again from nothing, in
+ * pages of its own, and compares every byte.
+ *
+ * It borrows everything of its subject and changes none of it. One thread at a time; cancel may
+ * be set by any. It knows no text. */
+#ifndef ENGINE_VERIFY_H
+#define ENGINE_VERIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct backend;
+struct exec;
+struct program;
+struct timeline_watch;
+
+/* Logits that are held for the first n tokens. */
+struct verify_logits {
+    size_t n;
+    const float *logits; /* [n_vocab] */
+};
+
+struct verify_subject {
+    struct backend *be;
+    const struct program *program;
+    struct exec *exec;
+    uint32_t max_rows; /* of the exec */
+    const int32_t *ids;
+    size_t n;
+    void *const *pages;                /* of the n tokens */
+    const struct verify_logits *held; /* [n_held], by n */
+    size_t n_held;
+};
+
+enum verify_what { VERIFY_SAME, VERIFY_KEYS, VERIFY_VALUES, VERIFY_LOGITS };
+
+/* What was found: the first difference in the order of positions, or VERIFY_SAME. */
+struct verify_verdict {
+    enum verify_what what;
+    size_t pos;   /* of the token */
+    size_t layer; /* of keys and values: among the layers that have them */
+    size_t n_tokens, n_held, n_bytes; /* compared until then */
+};
+
+/* False without memory for a second copy (ERR_MEMORY), when cancelled, or when the device fails.
+ * watch may be NULL; its progress counts tokens. */
+bool verify_run(const struct verify_subject *s, const struct timeline_watch *watch,
+                struct verify_verdict *out, struct err *err);
+
+#endif

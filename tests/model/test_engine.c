@@ -1,0 +1,129 @@
+/* The engine's seam on the bundled guide: whole prompts in, events out, and what a reply says of
+ * its cost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+
+static struct engine *e;
+
+/* The event that ends a request; the test fails if it is another. */
+static struct engine_event wait_for(enum engine_event_kind kind)
+{
+    struct engine_event event;
+    while (engine_next(e, 60000, &event))
+        if (event.kind == EVENT_READY || event.kind >= EVENT_END) {
+            if (event.kind == EVENT_FAILED) print_error("%s\n", event.err.msg);
+            assert_int_equal(event.kind, kind);
+            return event;
+        }
+    fail_msg("no event within a minute");
+    return event;
+}
+
+static const struct engine_sampling greedy = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 12};
+
+static const struct engine_reply *turn(const struct spans *prompt,
+                                       const struct engine_sampling *sampling)
+{
+    engine_turn(e, prompt, sampling);
+    return wait_for(EVENT_END).reply;
+}
+
+static void verify_all(uint32_t n_tokens)
+{
+    engine_verify(e);
+    const struct engine_verified *v = wait_for(EVENT_VERIFIED).verified;
+    assert_null(v->difference);
+    assert_int_equal(v->n_tokens, n_tokens);
+    assert_true(n_tokens == 0 || v->n_bytes > 0);
+}
+
+static int open_engine(void **state)
+{
+    (void)state;
+    struct err err;
+    const struct engine_config config = {
+        .model_path = "examples/guide/guide-q8_0.gguf", .n_threads = 2, .n_ctx = 512};
+    e = engine_open(&config, &err);
+    return e ? 0 : -1;
+}
+
+static int close_engine(void **state)
+{
+    (void)state;
+    engine_close(e);
+    return 0;
+}
+
+static void text(struct spans *s, const char *words)
+{
+    spans_text(s, words, strlen(words));
+}
+
+static void test_cost_of_turns(void **state)
+{
+    (void)state;
+    wait_for(EVENT_READY);
+    verify_all(0);
+    struct spans prompt = {0};
+    text(&prompt, "How do I take back the last message?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    uint32_t n_prompt = r->n_prefilled;
+    assert_true(n_prompt > 5);
+    assert_int_equal(r->n_cached, 0);
+    assert_null(r->diverged_old);
+    assert_true(r->n_ids > 1 && r->n_ids <= 12);
+    uint32_t n_all = n_prompt + (uint32_t)r->n_ids;
+
+    /* Went on: all that was computed of prompt and reply is there. */
+    spans_ids(&prompt, r->ids, r->n_ids);
+    text(&prompt, " And then?");
+    r = turn(&prompt, &greedy);
+    assert_true(r->n_cached + 1 >= n_all);
+    assert_true(r->n_prefilled < 12);
+    assert_null(r->diverged_old);
+    verify_all(r->n_cached + r->n_prefilled + (uint32_t)r->n_ids -
+               (r->stop == STOP_LENGTH ? 1 : 0));
+    spans_free(&prompt);
+
+    /* Edited: the reply tells where. */
+    text(&prompt, "How do I take back the first message?");
+    r = turn(&prompt, &greedy);
+    assert_true(r->n_cached > 0 && r->n_cached < n_prompt);
+    assert_int_equal(r->n_cached, r->diverged_at);
+    assert_non_null(strstr(r->diverged_old, "l"));
+    assert_non_null(strstr(r->diverged_new, "f"));
+    spans_free(&prompt);
+}
+
+static void test_verify_is_cancelled(void **state)
+{
+    (void)state;
+    engine_verify(e);
+    engine_cancel(e);
+    struct engine_event event;
+    while (engine_next(e, 60000, &event) && event.kind < EVENT_END)
+        ;
+    if (event.kind == EVENT_FAILED) assert_int_equal(event.err.code, ERR_CANCELLED);
+    else assert_int_equal(event.kind, EVENT_VERIFIED); /* it was faster */
+    struct spans prompt = {0};
+    text(&prompt, "How do I take back the first message?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    assert_true(r->n_cached + 1 >= r->n_cached + r->n_prefilled);
+    spans_free(&prompt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cost_of_turns),
+        cmocka_unit_test(test_verify_is_cancelled),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
