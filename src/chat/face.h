@@ -1,10 +1,11 @@
 /* What a conversation needs of whoever shows it: a struct of callbacks.
  *
  * The face (src/ui) owns the struct and what user points to; both outlive the chat. All calls
- * come from within chat_step, chat_say and chat_command, on the thread that called these, so a
+ * come from within chat_step, chat_say and chat_line, on the thread that called these, so a
  * face needs no lock. Strings are borrowed for the call, valid UTF-8 and NUL-terminated. What
- * reaches a face with is_terminal set has been through the filter (chat/sanitise.h); a pipe gets
- * the reply's bytes as they are. No callback may be NULL. Knows no terminal and no engine. */
+ * reaches a face with is_terminal set has been through the filter (chat/sanitise.h); a pipe
+ * gets the reply's bytes as they are. No callback may be NULL. Knows no terminal and no engine.
+ */
 #ifndef CHAT_FACE_H
 #define CHAT_FACE_H
 
@@ -23,7 +24,7 @@ enum face_phase {
 };
 
 enum face_level {
-    FACE_INFO,    /* an answer to a command, a hint; left out by --quiet where it was not asked for */
+    FACE_INFO,    /* an answer to a command, a hint; hints do not come at all under --quiet */
     FACE_WARNING, /* something happened that the user should know; the turn goes on */
     FACE_ERROR,   /* something failed; the conversation is as before */
 };
@@ -41,7 +42,7 @@ enum face_stop {
 struct face_report {
     enum face_stop stop;
     bool too_long;    /* FACE_STOP_FAILED since the prompt exceeds the context */
-    const char *text; /* the answer without its reasoning */
+    const char *text; /* the answer without its reasoning, as it came (not filtered) */
     size_t text_len;
     uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted; /* tokens */
     double prefill_ms, decode_ms;
@@ -60,6 +61,9 @@ struct face {
                      uint64_t cached);
     /* Text of one or more lines, without a newline at its end. */
     void (*say)(void *user, enum face_level level, const char *text);
+    /* Puts a message into the prompt for the user to change and send: after /edit, and when a
+     * message was refused or taken back. A face without a prompt ignores it. */
+    void (*offer)(void *user, const char *text, size_t n);
     /* A turn begins (after it was accepted, before its first progress or text). */
     void (*turn_begin)(void *user);
     /* The turn that turn_begin announced is over, whatever happened. */
