@@ -86,6 +86,18 @@ FN U NUM(f32_to_f16_kv)(F x)
     return sel_u(i_of_u(a) > 0x7f800000, UK(0x7e00u), r);
 }
 
+/* f32 to bfloat16, its upper half: nearest, ties to even; not for NaN. */
+FN U NUM(f32_to_bf16)(F x)
+{
+    U u = u_of(x);
+    return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+}
+
+FN F NUM(bf16_to_f32)(U h)
+{
+    return f_of(h << 16);
+}
+
 /* e^x: x = k ln 2 + r, a polynomial of degree 7 in r, the exponent added by two factors. 0
  * below -34.65, so that a result is 0 or at least 2^-50; infinity above 88.72. */
 FN F NUM(exp)(F x)

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "backend/kv.h"
 #include "base/numeric_c.h"
 #include "cpu/avx2.h"
 #include "cpu/ref.h"
@@ -268,6 +269,7 @@ static size_t align64(size_t n)
 
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
+    if (kv_type_blocks(kv->type)) return ref_attend_scratch(kv, n_group);
     size_t n = ATTEND_ROWS * n_group, dv = kv->head_dim_v, dk = kv->head_dim_k;
     return align64(n * sizeof(struct query)) +
            ((n + 2) * dv + (dk + dv) * PAGE_LEN) * sizeof(float);
@@ -302,7 +304,7 @@ static void all_pages(const struct attend *a, size_t kv_head, struct query *x, s
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
 {
     size_t dv = a->kv->head_dim_v, dk = a->kv->head_dim_k, n = (hi - lo) * a->n_group;
-    if (dv % LANES != 0) {
+    if (dv % LANES != 0 || kv_type_blocks(a->kv->type)) {
         ref_attend(a, kv_head, lo, hi, scratch);
         return;
     }

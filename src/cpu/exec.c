@@ -596,20 +596,9 @@ size_t cpu_exec_bytes(const struct backend *be, const struct program *p, uint32_
     return layout(be, p, max_rows, NULL);
 }
 
-static bool kv_known(const struct program *p, struct err *err)
-{
-    for (size_t i = 0; i < p->n_kv; i++)
-        if (p->kv[i].type != KV_F32 && p->kv[i].type != KV_F16)
-            return err_set(err, ERR_USER,
-                           "KV type %s: the cpu backend keeps keys and values as f32 or f16",
-                           p->kv[i].type == KV_Q8_0 ? "q8_0" : "q4_0");
-    return true;
-}
-
 struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
                           struct err *err)
 {
-    if (!kv_known(p, err)) return NULL;
     struct cpu_exec *x = mem_zalloc(1, sizeof *x);
     x->base.be = be;
     x->p = p;

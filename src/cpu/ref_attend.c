@@ -10,9 +10,11 @@
  *   n = max(M, m);  a = exp(M - n);  b = exp(m - n)
  *   M = n;  L = L · a + l · b;  O_e = keep(O_e · a + o_e · b)
  * A sink comes last, as (sink, 1, 0). out_e = keep(O_e · rcp(L)). Every sum starts with its
- * first term. A maximum is taken in the order of num_order, where NaN is above all. */
+ * first term. A maximum is taken in the order of num_order, where NaN is above all. KV types of
+ * blocks have integer products instead of q · k and p · v: ref_attend_q.c. */
 #include <assert.h>
 
+#include "backend/kv.h"
 #include "base/half.h"
 #include "base/numeric_c.h"
 #include "cpu/ref.h"
@@ -20,6 +22,10 @@
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                   const float *k, const float *v)
 {
+    if (kv_type_blocks(kv->type)) {
+        ref_kv_store_q(kv, page, head, slot, k, v);
+        return;
+    }
     uint8_t *base = page;
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     size_t k_first = head * dk * PAGE_LEN + slot, v_first = (head * PAGE_LEN + slot) * dv;
@@ -57,24 +63,56 @@ struct partial {
     float *o;
 };
 
-static float score(const struct attend *a, const void *page, size_t head, size_t key,
-                   const float *q)
+/* A head's row as the KV type multiplies it: as it is, or quantised. */
+struct query {
+    const float *f32;
+    struct a8 a8;
+};
+
+static float dot(const struct kv_layer *kv, const void *page, size_t head, size_t key,
+                 const struct query *q)
 {
-    size_t dk = a->kv->head_dim_k;
+    if (kv_type_blocks(kv->type)) return ref_dot_q(kv, page, head, key, &q->a8);
+    size_t dk = kv->head_dim_k;
     float s = 0;
     for (size_t d = 0; d < dk; d++) {
-        float k = read_kv(a->kv, page, a->kv->k_at, (head * dk + d) * PAGE_LEN + key);
-        float term = q[d] * k;
+        float k = read_kv(kv, page, kv->k_at, (head * dk + d) * PAGE_LEN + key);
+        float term = q->f32[d] * k;
         s = d == 0 ? term : s + term;
     }
-    s = num_keep(s * a->scale);
+    return s;
+}
+
+static float score(const struct attend *a, const void *page, size_t head, size_t key,
+                   const struct query *q)
+{
+    float s = num_keep(dot(a->kv, page, head, key, q) * a->scale);
     if (a->softcap == 0.0f) return s;
     return num_keep(a->softcap * num_tanh(s * (float)(1.0 / (double)a->softcap)));
 }
 
+static void weigh_values(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
+                         size_t hi, const float *p, float *out)
+{
+    if (kv_type_blocks(kv->type)) {
+        ref_values_q(kv, page, head, lo, hi, p, out);
+        return;
+    }
+    size_t dv = kv->head_dim_v;
+    for (size_t e = 0; e < dv; e++) {
+        float sum = 0;
+        for (size_t j = lo; j < hi; j++) {
+            float v = read_kv(kv, page, kv->v_at, (head * PAGE_LEN + j) * dv + e);
+            float term = p[j] * v;
+            sum = j == lo ? term : sum + term;
+        }
+        out[e] = num_keep(sum);
+    }
+}
+
 /* Keys lo..hi-1 of a page, at least one. */
 static void attend_page(const struct attend *a, const void *page, size_t head, size_t lo,
-                        size_t hi, const float *q, struct partial *out)
+                        size_t hi, const struct query *q, struct partial *out)
 {
     float p[PAGE_LEN] = {0}, s[PAGE_LEN] = {0};
     for (size_t j = lo; j < hi; j++)
@@ -90,16 +128,7 @@ static void attend_page(const struct attend *a, const void *page, size_t head, s
             sum = sum + p[8 * stripe + j];
         out->l = stripe == 0 ? sum : out->l + sum;
     }
-    size_t dv = a->kv->head_dim_v;
-    for (size_t e = 0; e < dv; e++) {
-        float sum = 0;
-        for (size_t j = lo; j < hi; j++) {
-            float v = read_kv(a->kv, page, a->kv->v_at, (head * PAGE_LEN + j) * dv + e);
-            float term = p[j] * v;
-            sum = j == lo ? term : sum + term;
-        }
-        out->o[e] = num_keep(sum);
-    }
+    weigh_values(a->kv, page, head, lo, hi, p, out->o);
 }
 
 static void fold(struct partial *all, const struct partial *page, size_t dv)
@@ -115,7 +144,9 @@ static void fold(struct partial *all, const struct partial *page, size_t dv)
 size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     (void)n_group;
-    return 2 * kv->head_dim_v * sizeof(float);
+    size_t n_blocks = kv_type_blocks(kv->type) ? kv->head_dim_k / KV_BLOCK : 0;
+    size_t a8 = n_blocks * (sizeof(float) + 2 * sizeof(int16_t) + KV_BLOCK);
+    return 2 * kv->head_dim_v * sizeof(float) + a8;
 }
 
 static bool cancelled(const struct attend *a)
@@ -123,11 +154,24 @@ static bool cancelled(const struct attend *a)
     return a->cancel && atomic_load_explicit(a->cancel, memory_order_relaxed);
 }
 
+static struct query query_of(const struct kv_layer *kv, const float *x, float *scratch)
+{
+    struct query q = {.f32 = x};
+    if (!kv_type_blocks(kv->type)) return q;
+    size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    q.a8.d = scratch;
+    q.a8.sum = (int16_t *)(q.a8.d + n_blocks);
+    q.a8.q = (int8_t *)(q.a8.sum + 2 * n_blocks);
+    ref_quantise(x, kv->head_dim_k, q.a8.q, q.a8.d, q.a8.sum);
+    return q;
+}
+
 /* One row, one query head. */
-static void attend_head(const struct attend *a, size_t kv_head, size_t pos, const float *q,
+static void attend_head(const struct attend *a, size_t kv_head, size_t pos, const float *x,
                         const float *sink, float *out, float *scratch)
 {
     size_t dv = a->kv->head_dim_v;
+    struct query q = query_of(a->kv, x, scratch + 2 * dv);
     size_t end = pos + 1, first = a->window && end > a->window ? end - a->window : 0;
     struct partial all = {.o = scratch}, one = {.o = scratch + dv};
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
@@ -135,7 +179,7 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t pos, cons
         size_t lo = first > p * PAGE_LEN ? first - p * PAGE_LEN : 0;
         size_t hi = end - p * PAGE_LEN < PAGE_LEN ? end - p * PAGE_LEN : PAGE_LEN;
         bool is_first = p == first / PAGE_LEN;
-        attend_page(a, a->pages[p], kv_head, lo, hi, q, is_first ? &all : &one);
+        attend_page(a, a->pages[p], kv_head, lo, hi, &q, is_first ? &all : &one);
         if (!is_first) fold(&all, &one, dv);
     }
     if (sink) {

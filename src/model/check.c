@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/impl.h"
+#include "backend/kv.h"
 #include "base/mem.h"
 #include "model/program.h"
 
@@ -256,11 +257,13 @@ static bool check_pages(const struct program *p, struct err *err)
     size_t end = 0;
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];
-        const size_t item = kv->type == KV_F32 ? 4 : 2;
         if (kv->k_at < end || kv->k_at % 64 || kv->v_at % 64 ||
-            kv->v_at < kv->k_at + kv->n_heads * kv->head_dim_k * PAGE_LEN * item)
+            kv->v_at < kv->k_at + kv_layer_k_bytes(kv))
             return err_set(err, ERR_FORMAT, "KV layer %zu overlaps another", i);
-        end = kv->v_at + kv->n_heads * kv->head_dim_v * PAGE_LEN * item;
+        if (kv_type_blocks(kv->type) &&
+            (kv->head_dim_k % KV_BLOCK != 0 || kv->head_dim_v % KV_BLOCK != 0))
+            return err_set(err, ERR_FORMAT, "KV layer %zu has heads of broken blocks", i);
+        end = kv->v_at + kv_layer_v_bytes(kv);
     }
     if (end > p->page_bytes) return err_set(err, ERR_FORMAT, "KV layers exceed the page");
     return true;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kv.h"
 #include "base/mem.h"
 
 void build_init(struct builder *b, const struct hparams *hp, struct weights *ws,
@@ -252,17 +253,17 @@ static size_t round_up(size_t n, size_t to)
 
 uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v)
 {
-    /* Limits of hparams.h keep these products far below SIZE_MAX. */
-    const size_t item = b->kv_type == KV_F32 ? 4 : 2;
-    const size_t k_bytes = round_up(n_heads * head_dim_k * PAGE_LEN * item, 64);
-    const size_t v_bytes = round_up(n_heads * head_dim_v * PAGE_LEN * item, 64);
     MEM_GROW(b->kv, b->n_kv, b->cap_kv);
-    b->kv[b->n_kv] = (struct kv_layer){.type = b->kv_type,
-                                       .n_heads = n_heads,
-                                       .head_dim_k = head_dim_k,
-                                       .head_dim_v = head_dim_v,
-                                       .k_at = b->page_bytes,
-                                       .v_at = b->page_bytes + k_bytes};
+    struct kv_layer *kv = &b->kv[b->n_kv];
+    *kv = (struct kv_layer){.type = b->kv_type,
+                            .n_heads = n_heads,
+                            .head_dim_k = head_dim_k,
+                            .head_dim_v = head_dim_v};
+    /* Limits of hparams.h keep these products far below SIZE_MAX. */
+    const size_t k_bytes = round_up(kv_layer_k_bytes(kv), 64);
+    const size_t v_bytes = round_up(kv_layer_v_bytes(kv), 64);
+    kv->k_at = b->page_bytes;
+    kv->v_at = b->page_bytes + k_bytes;
     b->page_bytes += k_bytes + v_bytes;
     return (uint32_t)b->n_kv++;
 }

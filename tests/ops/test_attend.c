@@ -2,6 +2,7 @@
  * grouping, window, softcap, sink and depth; rows beyond the last one may hold anything. */
 #include "ops.h"
 
+#include "backend/kv.h"
 #include "base/half.h"
 
 struct attention {
@@ -23,6 +24,18 @@ static const struct attention cases[] = {
     {"f16_odd", KV_F16, 2, 1, 100, 12, 20, 0, true},
     {"f32_64", KV_F32, 4, 2, 0, 64, 64, 0, false},
     {"f32_window_cap", KV_F32, 4, 4, 33, 48, 256, 50, true},
+    {"q8_64", KV_Q8_0, 4, 2, 0, 64, 64, 0, false},
+    {"q8_128", KV_Q8_0, 2, 2, 0, 128, 128, 0, false},
+    {"q8_group8", KV_Q8_0, 8, 1, 0, 32, 32, 0, false},
+    {"q8_window1", KV_Q8_0, 1, 1, 1, 32, 64, 0, false},
+    {"q8_window_cap", KV_Q8_0, 3, 1, 70, 96, 256, 50, true},
+    {"q8_256", KV_Q8_0, 2, 1, 0, 256, 96, 0, true},
+    {"q4_64", KV_Q4_0, 4, 2, 0, 64, 64, 0, false},
+    {"q4_128", KV_Q4_0, 2, 2, 0, 128, 128, 0, false},
+    {"q4_group8", KV_Q4_0, 8, 1, 0, 32, 32, 0, false},
+    {"q4_window1", KV_Q4_0, 1, 1, 1, 32, 64, 0, false},
+    {"q4_window_cap", KV_Q4_0, 3, 1, 70, 96, 256, 50, true},
+    {"q4_256", KV_Q4_0, 2, 1, 0, 256, 96, 0, true},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4 };
 
@@ -40,18 +53,19 @@ static void pages_new(void *pages[N_PAGES], size_t bytes)
     }
 }
 
-/* All rows in batches of at most n_batch; out [N_POS][n_heads * dv]. */
-static void attend_all(struct backend *be, const struct attention *c, const float *x,
-                       const float *sinks, uint32_t n_batch, float *out)
+/* All rows in batches of at most n_batch; out [N_POS][n_heads * dv]. Returns the hash of the
+ * pages, of which the last is full of 0xff beyond row N_POS. */
+static uint64_t attend_all(struct backend *be, const struct attention *c, const float *x,
+                           const float *sinks, uint32_t n_batch, float *out)
 {
     struct trial t;
     struct err err;
     struct ref in = trial_begin(&t, be, x, N_POS, width_of(c));
     size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
-    size_t size = c->type == KV_F16 ? 2 : 4, k_bytes = (nk * PAGE_LEN * size + 63) / 64 * 64;
-    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, k_bytes};
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0};
+    t.kv.v_at = (kv_layer_k_bytes(&t.kv) + 63) / 64 * 64;
     t.p.n_kv = 1;
-    t.p.page_bytes = k_bytes + nv * PAGE_LEN * size;
+    t.p.page_bytes = t.kv.v_at + kv_layer_v_bytes(&t.kv);
     struct ref y = trial_buffer(&t, ROW_F32, c->n_heads * c->dv);
     trial_op(&t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(in, nq, nk), ref_part(in, nq + nk, nv), 0};
@@ -65,33 +79,74 @@ static void attend_all(struct backend *be, const struct attention *c, const floa
         uint32_t n = N_POS - first < n_batch ? N_POS - first : n_batch;
         trial_run(&t, y, first, n, pages, out + first * y.n);
     }
-    for (int i = 0; i < N_PAGES; i++)
+    uint64_t hash = 0;
+    for (int i = 0; i < N_PAGES; i++) {
+        hash = XXH3_64bits_withSeed(pages[i], t.p.page_bytes, hash);
         free(pages[i]);
+    }
+    return hash;
 }
 
-/* Softmax attention in double, with keys and values as f16 rounds them. */
-static double stored(const struct attention *c, float v)
+/* Rounds to n_bits of significand, in double. */
+static double round_to(double v, int n_bits)
 {
-    if (c->type == KV_F32) return (double)v;
-    if (fabsf(v) < 0x1p-14f) return 0;
-    double unit = ldexp(1, ilogb((double)v) - 10);
-    return rint((double)v / unit) * unit;
+    if (v == 0) return 0;
+    double unit = ldexp(1, ilogb(v) - n_bits + 1);
+    return rint(v / unit) * unit;
 }
 
+/* What is read back of x[0..dim) stored as a type, in double. */
+static void stored(enum kv_type type, const float *x, size_t dim, double *out)
+{
+    for (size_t i = 0; i < dim; i++) {
+        if (type == KV_F32) out[i] = (double)x[i];
+        if (type == KV_F16) out[i] = fabsf(x[i]) < 0x1p-14f ? 0 : round_to((double)x[i], 11);
+    }
+    for (size_t b = 0; kv_type_blocks(type) && b < dim; b += 32) {
+        double extreme = 0;
+        for (size_t i = b; i < b + 32; i++)
+            if (fabs((double)x[i]) > fabs(extreme)) extreme = (double)x[i];
+        double d = round_to(type == KV_Q8_0 ? fabs(extreme) / 127 : extreme / -8, 8);
+        for (size_t i = b; i < b + 32; i++)
+            out[i] = d * (type == KV_Q8_0 ? rint((double)x[i] / d)
+                                          : fmin(rint((double)x[i] / d), 7));
+    }
+}
+
+/* The query as it is multiplied: types of blocks quantise it, by 1/127 of each block's largest
+ * magnitude. */
+static void asked(enum kv_type type, const float *q, size_t dim, double *out)
+{
+    for (size_t i = 0; i < dim; i++)
+        out[i] = (double)q[i];
+    for (size_t b = 0; kv_type_blocks(type) && b < dim; b += 32) {
+        double m = 0;
+        for (size_t i = b; i < b + 32; i++)
+            m = fmax(m, fabs((double)q[i]));
+        for (size_t i = b; i < b + 32; i++)
+            out[i] = m / 127 * rint((double)q[i] * 127 / m);
+    }
+}
+
+/* Against softmax attention in double on the numbers that are stored. Integer weights of values
+ * are exact to half of 1/2047 of the largest. */
 static void check_accuracy(const struct attention *c, const float *x, const float *sinks,
                            const float *y)
 {
     size_t width = width_of(c), nq = c->n_heads * c->dk, nk = c->n_kv * c->dk;
+    double tolerance = kv_type_blocks(c->type) ? 3e-3 : 1e-5;
     for (size_t pos = 0; pos < N_POS; pos += 7) {
         for (size_t h = 0; h < c->n_heads; h++) {
             size_t g = h / (c->n_heads / c->n_kv);
             size_t first = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
             double s[N_POS], m = c->sinks ? (double)sinks[h] : -1e300, l, out[256] = {0};
+            double q[256], kv[256];
+            asked(c->type, x + pos * width + h * c->dk, c->dk, q);
             for (size_t j = first; j <= pos; j++) {
                 s[j] = 0;
+                stored(c->type, x + j * width + nq + g * c->dk, c->dk, kv);
                 for (size_t d = 0; d < c->dk; d++)
-                    s[j] += (double)x[pos * width + h * c->dk + d] *
-                            stored(c, x[j * width + nq + g * c->dk + d]);
+                    s[j] += q[d] * kv[d];
                 s[j] /= sqrt((double)c->dk);
                 if (c->softcap != 0) s[j] = c->softcap * tanh(s[j] / c->softcap);
                 m = fmax(m, s[j]);
@@ -100,12 +155,13 @@ static void check_accuracy(const struct attention *c, const float *x, const floa
             for (size_t j = first; j <= pos; j++) {
                 double p = exp(s[j] - m);
                 l += p;
+                stored(c->type, x + j * width + nq + nk + g * c->dv, c->dv, kv);
                 for (size_t e = 0; e < c->dv; e++)
-                    out[e] += p * stored(c, x[j * width + nq + nk + g * c->dv + e]);
+                    out[e] += p * kv[e];
             }
             for (size_t e = 0; e < c->dv; e++) {
                 double got = (double)y[(pos * c->n_heads + h) * c->dv + e];
-                if (!(fabs(got - out[e] / l) < 1e-5))
+                if (!(fabs(got - out[e] / l) < tolerance))
                     fail_msg("%s: row %zu head %zu value %zu: %g, in double %g", c->name, pos,
                              h, e, got, out[e] / l);
             }
@@ -121,7 +177,7 @@ static void one_case(const struct attention *c, uint64_t seed)
     random_seed(seed);
     random_floats(NORMAL, x, n_x);
     random_floats(NORMAL, sinks, 16);
-    attend_all(machines[0].be, c, x, sinks, N_POS, want);
+    uint64_t pages = attend_all(machines[0].be, c, x, sinks, N_POS, want);
     check_accuracy(c, x, sinks, want);
     char what[96];
     snprintf(what, sizeof what, "attend_%s", c->name);
@@ -132,8 +188,9 @@ static void one_case(const struct attention *c, uint64_t seed)
             if (m == 0 && batches[b] != 3) continue;
             snprintf(what, sizeof what, "%s in batches of %u, %s", c->name, batches[b],
                      backend_name(machines[m].be));
-            attend_all(machines[m].be, c, x, sinks, batches[b], got);
+            uint64_t same = attend_all(machines[m].be, c, x, sinks, batches[b], got);
             assert_same_bits(got, want, n_y, what);
+            if (same != pages) fail_msg("%s: the pages differ from the reference's", what);
         }
     }
     free(x);
@@ -151,26 +208,35 @@ static void all_cases(void **state)
     }
 }
 
-/* Values of any size: scores overflow, probabilities vanish, f16 is clamped. Same bits. */
+/* Values of any size: scores overflow, probabilities vanish, f16 is clamped, blocks break. Same
+ * bits. */
 static void extremes(void **state)
 {
     (void)state;
-    for (enum spread k = OUTLIERS; k < N_SPREADS; k++) {
-        const struct attention *c = &cases[k % 2 ? 5 : 8];
-        size_t n_x = N_POS * width_of(c), n_y = N_POS * c->n_heads * c->dv;
-        float *x = mem_zalloc(n_x, sizeof *x), sinks[16] = {0};
-        float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
-        random_seed(k);
-        random_floats(k, x, n_x);
-        attend_all(machines[0].be, c, x, sinks, N_POS, want);
-        for (int m = 1; m < N_MACHINES; m++) {
-            if (!machines[m].be) continue;
-            attend_all(machines[m].be, c, x, sinks, 5 + (uint32_t)m, got);
-            assert_same_bits(got, want, n_y, c->name);
+    static const char *const some[] = {"f16_cap_sink",  "f32_window_cap", "q8_64",
+                                       "q8_window_cap", "q4_64",          "q4_window_cap",
+                                       "q4_256"};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const struct attention *c = cases;
+        while (strcmp(c->name, some[i]) != 0)
+            c++;
+        for (enum spread k = OUTLIERS; k < N_SPREADS; k++) {
+            size_t n_x = N_POS * width_of(c), n_y = N_POS * c->n_heads * c->dv;
+            float *x = mem_zalloc(n_x, sizeof *x), sinks[16] = {0};
+            float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+            random_seed(k);
+            random_floats(k, x, n_x);
+            uint64_t pages = attend_all(machines[0].be, c, x, sinks, N_POS, want);
+            for (int m = 1; m < N_MACHINES; m++) {
+                if (!machines[m].be) continue;
+                uint64_t same = attend_all(machines[m].be, c, x, sinks, 5 + (uint32_t)m, got);
+                assert_same_bits(got, want, n_y, c->name);
+                assert_int_equal(same, pages);
+            }
+            free(x);
+            free(want);
+            free(got);
         }
-        free(x);
-        free(want);
-        free(got);
     }
 }
 

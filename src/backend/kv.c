@@ -1,0 +1,61 @@
+#include "backend/kv.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bits; /* of a number or code */
+    bool blocks;
+} types[] = {
+    [KV_F32] = {"f32", 32, false},
+    [KV_F16] = {"f16", 16, false},
+    [KV_Q8_0] = {"q8_0", 8, true},
+    [KV_Q4_0] = {"q4_0", 4, true},
+};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+const char *kv_type_name(enum kv_type type)
+{
+    return types[type].name;
+}
+
+bool kv_type_find(const char *name, enum kv_type *out)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        if (strcmp(types[i].name, name) != 0) continue;
+        *out = (enum kv_type)i;
+        return true;
+    }
+    return false;
+}
+
+bool kv_type_blocks(enum kv_type type)
+{
+    return types[type].blocks;
+}
+
+size_t kv_code_bytes(enum kv_type type, size_t dim)
+{
+    return dim * types[type].bits / 8 * PAGE_LEN;
+}
+
+size_t kv_scale_bytes(enum kv_type type, size_t dim)
+{
+    return types[type].blocks ? dim / KV_BLOCK * sizeof(uint16_t) * PAGE_LEN : 0;
+}
+
+static size_t head_bytes(enum kv_type type, size_t dim)
+{
+    return kv_code_bytes(type, dim) + kv_scale_bytes(type, dim);
+}
+
+size_t kv_layer_k_bytes(const struct kv_layer *kv)
+{
+    return kv->n_heads * head_bytes(kv->type, kv->head_dim_k);
+}
+
+size_t kv_layer_v_bytes(const struct kv_layer *kv)
+{
+    return kv->n_heads * head_bytes(kv->type, kv->head_dim_v);
+}
