@@ -70,7 +70,8 @@ static int command_help(const char *command, const char *usage,
                  extra[i].arg ? " " : "", extra[i].arg ? extra[i].arg : "");
         buf_printf(&out, "  %-24s %s\n", name, extra[i].help);
     }
-    buf_puts(&out, "\nAnd of the chat's options, as hearth --help explains them:\n ");
+    if (n_extra) buf_putc(&out, '\n');
+    buf_puts(&out, "And of the chat's options, as hearth --help explains them:\n ");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
         if (row->flags & OPTION_ENGINE) buf_printf(&out, " --%s", row->name);

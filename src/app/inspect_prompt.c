@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/command_line.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
@@ -25,35 +26,6 @@ static bool parse_now(const char *s, struct tm *now, struct err *err)
         return err_set(err, ERR_USER,
                        "--now: expected a time like 2025-07-04T12:34:56, found '%s'", s);
     timegm(now); /* checks nothing, but completes the day of the week and of the year */
-    return true;
-}
-
-static bool parse_args(int argc, char **argv, struct args *a, struct err *err)
-{
-    memset(a, 0, sizeof *a);
-    for (int i = 1; i < argc; i += 2) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool known = true;
-        if (!strcmp(name, "-m") || !strcmp(name, "--model"))
-            a->model = value;
-        else if (!strcmp(name, "--template"))
-            a->template_file = value;
-        else if (!strcmp(name, "--context"))
-            a->context = value;
-        else if (strcmp(name, "--now"))
-            known = false;
-        if (!known)
-            return err_set(err, ERR_USER, "inspect prompt: unknown argument '%s'", name);
-        if (!value) return err_set(err, ERR_USER, "inspect prompt: %s needs a value", name);
-        if (!strcmp(name, "--now")) {
-            a->has_now = true;
-            if (!parse_now(value, &a->now, err)) return false;
-        }
-    }
-    if (!a->model == !a->template_file)
-        return err_set(err, ERR_USER, "inspect prompt: give either -m FILE or --template FILE");
-    if (!a->context)
-        return err_set(err, ERR_USER, "inspect prompt: --context FILE.json is missing");
     return true;
 }
 
@@ -100,21 +72,50 @@ static bool render(const struct args *a, struct value_pool *pool, struct renderi
     return ok;
 }
 
-int inspect_prompt(int argc, char **argv)
+static int print_prompt(const struct args *a)
 {
-    struct args a;
     struct err err = {0};
-    if (!parse_args(argc, argv, &a, &err)) {
-        fprintf(stderr, "hearth: %s\n", err.msg);
-        return 2;
-    }
     struct value_pool *pool = value_pool_new();
     struct rendering out = {0};
-    bool ok = render(&a, pool, &out, &err);
-    if (ok && (fwrite(out.text, 1, out.len, stdout) != out.len || fflush(stdout) != 0))
-        ok = err_set(&err, ERR_IO, "standard output: writing failed");
-    if (!ok) fprintf(stderr, "hearth: %s\n", err.msg);
+    bool ok = render(a, pool, &out, &err);
+    int status = EXIT_DONE;
+    if (ok) {
+        struct buf text = {0};
+        buf_append(&text, out.text, out.len);
+        status = print_text(&text);
+    }
     rendering_free(&out);
     value_pool_free(pool);
-    return ok ? 0 : 1;
+    return ok ? status : runtime_error(&err);
+}
+
+int inspect_prompt(int argc, char **argv)
+{
+    static const char command[] = "inspect prompt";
+    struct args a = {0};
+    const char *now = NULL;
+    const struct option_extra extra[] = {
+        {"template", 0, "FILE", &a.template_file, NULL, "a template instead of a model's"},
+        {"context", 0, "FILE", &a.context, NULL, "the variables, one JSON object"},
+        {"now", 0, "TIME", &now, NULL, "the time it shall be, 2025-07-04T12:34:56"},
+    };
+    struct command_line line;
+    int status = command_line_read(
+        &line, command, "(-m FILE | --template FILE) --context FILE.json [--now TIME]", extra,
+        3, argc, argv);
+    if (status == COMMAND_LINE_GO) {
+        struct err err;
+        bool model_named = line.options->source[OPT_MODEL].from == FROM_FLAG;
+        a.model = line.options->model;
+        if (a.template_file ? model_named : !a.model)
+            status = usage_error(command, "give either -m FILE or --template FILE");
+        else if (!a.context)
+            status = usage_error(command, "--context FILE.json is missing");
+        else if (now && !parse_now(now, &a.now, &err))
+            status = usage_error(command, "%s", err.msg);
+        else
+            a.has_now = now != NULL, status = print_prompt(&a);
+    }
+    command_line_free(&line);
+    return status;
 }

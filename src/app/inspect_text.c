@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/command_line.h"
 #include "app/inspect.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -16,19 +17,19 @@
 
 #define MAX_INPUT ((size_t)1 << 30)
 
-struct args {
-    const char *model;
-    bool special, jsonl;
-    char **rest; /* what is no option */
-    int n_rest;
-};
-
 /* The status of an error; its message may carry text of the file or of stdin. */
 static int fail(const struct err *err)
 {
     char shown[sizeof err->msg];
     fprintf(stderr, "hearth: %s\n", printable(shown, sizeof shown, err->msg, strlen(err->msg)));
     return err->code == ERR_USER ? 2 : 1;
+}
+
+static int unexpected(const char *command, const char *arg)
+{
+    char shown[80];
+    return usage_error(command, "unexpected argument '%s'",
+                       printable(shown, sizeof shown, arg, strlen(arg)));
 }
 
 /* The status after all output: a reader that went away is not a failure worth a message. */
@@ -39,35 +40,6 @@ static int finish(int status)
     if (errno == EPIPE) return 141;
     fprintf(stderr, "hearth: cannot write to stdout: %s\n", strerror(errno));
     return 1;
-}
-
-static bool parse_args(int argc, char **argv, struct args *a, struct err *err)
-{
-    bool tokens = !strcmp(argv[0], "tokens");
-    *a = (struct args){.rest = argv + 1};
-    for (int i = 1; i < argc; i++) {
-        char *s = argv[i];
-        if (!strcmp(s, "-m") || !strcmp(s, "--model")) {
-            if (i + 1 == argc)
-                return err_set(err, ERR_USER, "inspect %s: %s needs a file", argv[0], s);
-            a->model = argv[++i];
-        } else if (!strncmp(s, "--model=", 8)) {
-            a->model = s + 8;
-        } else if (tokens && !strcmp(s, "--special")) {
-            a->special = true;
-        } else if (tokens && !strcmp(s, "--jsonl")) {
-            a->jsonl = true;
-        } else if (tokens || s[0] == '-') {
-            return err_set(err, ERR_USER, "inspect %s: unknown argument '%s'", argv[0], s);
-        } else {
-            a->rest[a->n_rest++] = s;
-        }
-    }
-    if (!a->model) return err_set(err, ERR_USER, "inspect %s: -m FILE is missing", argv[0]);
-    if (a->special && a->jsonl)
-        return err_set(err, ERR_USER,
-                       "inspect tokens: with --jsonl each object says \"special\" itself");
-    return true;
 }
 
 static struct tokenizer *open_tokenizer(const char *path, struct err *err)
@@ -134,21 +106,45 @@ static bool print_json_lines(const struct tokenizer *tok, const struct buf *in, 
     return true;
 }
 
-int inspect_tokens(int argc, char **argv)
+static bool print_tokens(const char *model, bool special, bool jsonl, struct err *err)
 {
-    struct args a;
-    struct err err;
     struct buf in = {0};
-    if (!parse_args(argc, argv, &a, &err)) return fail(&err);
-    struct tokenizer *tok = open_tokenizer(a.model, &err);
-    bool ok = tok && file_read_fd(STDIN_FILENO, "stdin", MAX_INPUT, &in, &err);
-    if (ok && a.jsonl)
-        ok = print_json_lines(tok, &in, &err);
+    struct tokenizer *tok = open_tokenizer(model, err);
+    bool ok = tok && file_read_fd(STDIN_FILENO, "stdin", MAX_INPUT, &in, err);
+    if (ok && jsonl)
+        ok = print_json_lines(tok, &in, err);
     else if (ok)
-        ok = print_ids(tok, buf_str(&in), in.len, a.special, false, &err);
+        ok = print_ids(tok, buf_str(&in), in.len, special, false, err);
     tokenizer_close(tok);
     buf_free(&in);
-    return finish(ok ? 0 : fail(&err));
+    return ok;
+}
+
+int inspect_tokens(int argc, char **argv)
+{
+    static const char command[] = "inspect tokens";
+    bool special = false, jsonl = false;
+    const struct option_extra extra[] = {
+        {"special", 0, NULL, NULL, &special, "control tokens in the text are recognised"},
+        {"jsonl", 0, NULL, NULL, &jsonl, "one object of text, special, add_special per line"},
+    };
+    struct command_line line;
+    int status = command_line_read(&line, command, "-m FILE [--special] [--jsonl]", extra, 2,
+                                   argc, argv);
+    if (status == COMMAND_LINE_GO) {
+        const char *model = line.options->model;
+        struct err err;
+        if (line.args.n_rest > 0)
+            status = unexpected(command, line.args.rest[0]);
+        else if (!model)
+            status = usage_error(command, "-m FILE is missing");
+        else if (special && jsonl)
+            status = usage_error(command, "with --jsonl each object says \"special\" itself");
+        else
+            status = finish(print_tokens(model, special, jsonl, &err) ? 0 : fail(&err));
+    }
+    command_line_free(&line);
+    return status;
 }
 
 /* Appends the ids in an argument such as "12" or "12 13". */
@@ -170,17 +166,15 @@ static bool add_ids(struct ids *ids, const char *s, size_t n_vocab, struct err *
     }
 }
 
-int inspect_text(int argc, char **argv)
+static bool print_text_of(const char *model, const char *const *args, size_t n_args,
+                          struct err *err)
 {
-    struct args a;
-    struct err err;
-    if (!parse_args(argc, argv, &a, &err)) return fail(&err);
-    struct tokenizer *tok = open_tokenizer(a.model, &err);
-    if (!tok) return fail(&err);
+    struct tokenizer *tok = open_tokenizer(model, err);
+    if (!tok) return false;
     struct ids ids = {0};
     bool ok = true;
-    for (int i = 0; ok && i < a.n_rest; i++)
-        ok = add_ids(&ids, a.rest[i], tokenizer_n_vocab(tok), &err);
+    for (size_t i = 0; ok && i < n_args; i++)
+        ok = add_ids(&ids, args[i], tokenizer_n_vocab(tok), err);
     if (ok) {
         struct buf out = {0};
         struct detokenizer d;
@@ -194,5 +188,23 @@ int inspect_text(int argc, char **argv)
     }
     ids_free(&ids);
     tokenizer_close(tok);
-    return finish(ok ? 0 : fail(&err));
+    return ok;
+}
+
+int inspect_text(int argc, char **argv)
+{
+    struct command_line line;
+    int status =
+        command_line_read(&line, "inspect text", "-m FILE IDS...", NULL, 0, argc, argv);
+    if (status == COMMAND_LINE_GO) {
+        const char *model = line.options->model;
+        struct err err;
+        if (!model)
+            status = usage_error("inspect text", "-m FILE is missing");
+        else
+            status = finish(
+                print_text_of(model, line.args.rest, line.args.n_rest, &err) ? 0 : fail(&err));
+    }
+    command_line_free(&line);
+    return status;
 }

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# hearth inspect tokens, text and prompt as commands: help, their own options, what is refused.
+set -u
+hearth=${HEARTH:-build/hearth}
+guide=examples/guide/guide-q8_0.gguf
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+# go STATUS ARGS...: keeps out and err; standard input is the caller's.
+go()
+{
+    local want=$1 got
+    shift
+    "$hearth" inspect "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+out() { [ "$(cat "$dir/out")" = "$1" ] || { echo "# printed: $(cat "$dir/out")" && return 1; }; }
+
+for what in tokens text prompt; do
+    check "$what --help" go 0 $what --help
+    check "  is a usage" grep -q "^usage: hearth inspect $what " "$dir/out"
+    check "$what without a model" go 2 $what </dev/null
+    check "$what: an unknown option" go 2 $what --frobnicate
+    check "  is named" says "--frobnicate: unknown option"
+    check "$what takes the engine's options" go 0 $what --threads 2 --ctx 64 --device cpu --help
+done
+
+check "control tokens are text" eval 'printf "hi <|im_end|>" | go 0 tokens -m $guide'
+check "  many tokens" [ "$(wc -w <"$dir/out")" -gt 4 ]
+check "and tokens with --special" eval 'printf "hi <|im_end|>" | go 0 tokens -m $guide --special'
+ids=$(cat "$dir/out")
+check "  the last is the end of a turn" [ "${ids##* }" = 2047 ]
+check "back to text" go 0 text -m $guide $ids
+check "  the same" out "hi <|im_end|>"
+check "a model from the environment" eval 'HEARTH_MODEL=$guide go 0 text 2047 && out "<|im_end|>"'
+check "lines of JSON" eval \
+    'printf "%s\n" "{\"text\":\"a\"}" "" "{\"text\":\"<|im_end|>\",\"special\":true}" |
+        go 0 tokens -m $guide --jsonl && [ "$(sed -n 2p "$dir/out")" = 2047 ]'
+check "--special with --jsonl" go 2 tokens -m $guide --special --jsonl
+check "an argument too many" go 2 tokens -m $guide x
+check "  is named" says "unexpected argument 'x'"
+check "an id that is none" go 2 text -m $guide 1x
+check "  is named" says "'1x' is not a token id"
+
+echo '{"messages": [{"role": "user", "content": "Hi"}], "x": "\u001b"}' >"$dir/c.json"
+printf '{{ messages[0].content }} {{ strftime_now("%%Y") }}' >"$dir/t.jinja"
+check "prompt from a template" go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json" \
+    --now 2025-07-04T12:34:56
+check "  rendered" out "Hi 2025"
+check "prompt of a model" go 0 prompt -m $guide --context "$dir/c.json"
+check "  rendered" grep -q "^<|im_start|>user$" "$dir/out"
+check "a template wins over a model of the environment" eval \
+    'HEARTH_MODEL=$guide go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json"'
+check "both named" go 2 prompt -m $guide --template "$dir/t.jinja" --context "$dir/c.json"
+check "  is refused" says "give either -m FILE or --template FILE"
+check "no context" go 2 prompt -m $guide
+check "a bad time" go 2 prompt -m $guide --context "$dir/c.json" --now today
+check "  is shown" says "expected a time like 2025-07-04T12:34:56, found 'today'"
+((failed == 0))
