@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# The manual pages against the program's own tables: what hearth(1) and hearth.ini(5) list is what
+# --help and --print-config list, in the same order, and neither has more. Their examples work.
+set -u
+hearth=${HEARTH:-build/hearth}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export MANWIDTH=1000 LC_ALL=C.UTF-8
+unset MANOPT MANPAGER PAGER MANROFFOPT
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+page() { man --nh --nj -l "man/$1"; }
+
+tags() { python3 tests/man_tags.py "man/$1" "$2"; }
+tags hearth.1 OPTIONS >"$dir/options"
+tags hearth.ini.5 KEYS >"$dir/keys"
+
+# text_of FILE TAG: the lines with a tag that this expression finds
+text_of() { awk -F '\t' -v tag="$2" '$1 ~ tag { print $2 }' "$1"; }
+
+same()
+{
+    [ -s "$dir/program" ] || { echo "# the program lists nothing" && return 1; }
+    diff -u --label "the program" "$dir/program" --label "the page" "$dir/page" >"$dir/diff" ||
+        { sed 's/^/# /' "$dir/diff" && return 1; }
+}
+
+"$hearth" --help >"$dir/help"
+"$hearth" --print-config >"$dir/config"
+
+for path in man/*.[1-8]; do
+    name=$(basename "$path")
+    man --warnings -E UTF-8 -l -Tutf8 -Z "$path" >/dev/null 2>"$dir/warnings"
+    check "$name is formatted without a warning" [ ! -s "$dir/warnings" ]
+    sed 's/^/# /' "$dir/warnings"
+    if command -v mandoc >/dev/null; then
+        mandoc -T lint -W warning "$path" >"$dir/warnings" 2>&1
+        check "$name: mandoc has no warning" [ ! -s "$dir/warnings" ]
+        sed 's/^/# /' "$dir/warnings"
+    fi
+    page "$name" | awk '/^SEE ALSO/ { inside = 1; next } /^[A-Z]/ { inside = 0 } inside' |
+        grep -oE 'hearth[-.a-z]*\([1-8]\)' | tr '()' '. ' >"$dir/others"
+    while read -r other; do
+        check "$name names $other, which is there" [ -s "man/$other" ]
+    done <"$dir/others"
+done
+
+# "  -m, --model FILE   the model" and "      --draft DRAFT" as "-m, --model FILE", "--draft DRAFT".
+sed -nE '/^Subcommands:/q; s/^ {2,6}(-.*)/\1/p' "$dir/help" | sed -E 's/ {2,}.*//' >"$dir/program"
+cut -f 1 "$dir/options" >"$dir/page"
+check "hearth(1) has the options of --help" same
+
+# What --print-config and the environment leave out is said to have no key, no variable.
+sed -nE 's/^.*--([a-z0-9-]+).*/\1/p' "$dir/program" >"$dir/names"
+while read -r name; do
+    grep -qE "^(# )?$name( =|:| is not set)" "$dir/config"
+    has_key=$?
+    text_of "$dir/options" "--$name( |\$)" | grep -q "No key"
+    says_none=$?
+    check "hearth(1): $name has $( ((has_key)) && echo no || echo a) key" [ $has_key != $says_none ]
+done <"$dir/names"
+
+sed -nE '/^Subcommands:/,/^$/p' "$dir/help" |
+    sed -nE 's/^  ([a-z]+( [a-z]+)?) {2,}.*/\1/p' >"$dir/subcommands"
+while read -r name; do
+    # shellcheck disable=SC2086
+    "$hearth" $name --help 2>&1 | sed -nE '1s/^usage: //p' | sed -E 's/ <.*//'
+done <"$dir/subcommands" >"$dir/program"
+tags hearth.1 SUBCOMMANDS | cut -f 1 >"$dir/page"
+check "hearth(1) has the subcommands of --help, as each explains itself" same
+check "  all of them" [ "$(wc -l <"$dir/page")" = "$(wc -l <"$dir/subcommands")" ]
+
+"$hearth" bench --help | sed -n '$p' | tr -s ' ' '\n' | grep -e -- >"$dir/program"
+page hearth.1 | awk '/^[A-Z]/ { s = $0 } s == "SUBCOMMANDS"' | sed -nE '/take/p' | head -n 1 |
+    grep -oE -e '--[a-z-]+' >"$dir/page"
+check "hearth(1) has the options that subcommands take" same
+
+# "temp = 0.7" where there is a built-in value; "model = FILE" where there is none.
+while read -r line; do
+    case $line in
+    "# hearth "* | "[hearth]") ;;
+    "# "*" is not set")
+        key=${line#\# }
+        key=${key% is not set}
+        echo "$key = $(sed -nE "s/^.*--$key ([A-Za-z=]+).*/\1/p" "$dir/help")"
+        ;;
+    *) sed -E 's/ +; built-in$//' <<<"$line" ;;
+    esac
+done <"$dir/config" >"$dir/program"
+cut -f 1 "$dir/keys" >"$dir/page"
+check "hearth.ini(5) has the keys and built-in values of --print-config" same
+
+# Words that an option takes stand in both pages.
+"$hearth" --completion bash >"$dir/completion"
+while read -r key; do
+    text_of "$dir/options" "--$key( |\$)" >"$dir/text"
+    grep -E "^$key = " "$dir/keys" >"$dir/key"
+    words=$(grep -A 1 -E "^    --$key(\|-.)?\)" "$dir/completion" |
+        sed -nE 's/.*compgen -W "([a-z0-9_ ]+).*/\1/p')
+    for word in $words; do
+        check "hearth(1): $key takes $word" grep -qw -- "$word" "$dir/text"
+        check "hearth.ini(5): $key takes $word" grep -qw -- "$word" "$dir/key"
+    done
+done <"$dir/names"
+
+# The example of hearth.ini(5) is a file that hearth reads.
+sed -n '/^\.EX/,/^\.EE/{/^\.E[XE]/d;p;}' man/hearth.ini.5 | sed '/^hearth: /,$d' |
+    sed 's/\\-/-/g; s/\\(rs/\\/g' >"$dir/example.ini"
+"$hearth" -c "$dir/example.ini" -P code --print-config >"$dir/out" 2>"$dir/err"
+check "the example of hearth.ini(5) is read" [ $? = 0 ]
+check "  its [hearth]" grep -qF "system = \"You are brief.\\nYou answer in English.\"" "$dir/out"
+check "  its profile" grep -qE '^temp = 0\.2 .*profile code' "$dir/out"
+check "  its list" grep -qF 'stop = "User:,\n\n"' "$dir/out"
+
+# Its diagnostics are the program's.
+printf '%s\n' '[hearth]' 'ctx = 10' 'tmep = 1' >"$dir/1"
+printf '%s\n' '[hearth]' '' '' '' 'top-p = 1.5' >"$dir/2"
+printf '%s\n' '' '' '' 'temp = 1' '' '' '' '' 'Temp = 0' >"$dir/3"
+for i in 1 2 3; do
+    cp "$dir/$i" "$dir/hearth.ini"
+    (cd "$dir" && "$OLDPWD/${hearth#"$OLDPWD"/}" -c hearth.ini --print-config) 2>&1 |
+        sed 's/ (try hearth --help)$//' >"$dir/message"
+    check "hearth.ini(5): diagnostic $i is what hearth says" \
+        grep -qxF "       $(cat "$dir/message")" <(page hearth.ini.5 | sed 's/^ */       /')
+    sed 's/^/# /' "$dir/message"
+done
+
+# The exit codes of the program's table.
+sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/app/command_line.h >"$dir/program"
+tags hearth.1 "EXIT STATUS" | cut -f 1 >"$dir/page"
+check "hearth(1) has the exit codes of the source" same
+((failed == 0))
