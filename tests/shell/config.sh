@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Configuration from outside: the example files, the order of precedence, --print-config read back,
+# and what a wrong file says.
+set -u
+hearth=${HEARTH:-build/hearth}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME=$dir/config
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+# config STATUS ARGS...: prints the configuration to $dir/out, messages to $dir/err.
+config()
+{
+    local want=$1 got
+    shift
+    "$hearth" --print-config "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    got=$?
+    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
+}
+
+# has KEY VALUE [ORIGIN]: a line of the output
+has()
+{
+    grep -qF -- "$1 = $2  ; ${3:-}" "$dir/out" ||
+        { echo "# found: $(grep -E "^(# )?$1\b" "$dir/out")" && return 1; }
+}
+says() { grep -qxF -- "hearth: $1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+
+# --- The examples
+values() { sed -E 's/  ; .*//; /^#/d' "$1"; }
+for file in examples/*.ini; do
+    check "$file" config 0 -c "$file"
+    check "  says nothing" [ ! -s "$dir/err" ]
+    mapfile -t profiles < <(sed -nE 's/^\[profile +([^]]+)\]/\1/p' "$file")
+    for profile in "${profiles[@]}"; do
+        check "  profile $profile" config 0 -c "$file" -P "$profile"
+        check "    sets something" grep -q "; profile $profile, $file:" "$dir/out"
+        cp "$dir/out" "$dir/first.ini"
+        check "    and is read back" config 0 -c "$dir/first.ini"
+        check "    with the same values" cmp <(values "$dir/first.ini") <(values "$dir/out")
+    done
+done
+# A key that is commented out, as in "#ctx = 8192", is a key too.
+sed -E 's/^#([a-z-]+ = )/\1/' examples/hearth.ini >"$dir/all.ini"
+check "hearth.ini with everything switched on" config 0 -c "$dir/all.ini"
+check "  has a context" has ctx 8192 "[hearth], $dir/all.ini:"
+check "a system message over two lines" config 0 -c examples/code.ini -P commit
+check "  is one text" grep -q '^system = "*Write .* imperative, an empty line' "$dir/out"
+check "script.ini stops at a line break" eval \
+    'config 0 -c examples/script.ini -P classify && has stop "\"\\n\"" "profile classify"'
+
+# --- Precedence: flag > environment > profile > [hearth] > built-in
+mkdir -p "$dir/config/hearth"
+printf '%s\n' 'temp = 0.1' 'top-k = 1' 'min-p = 0.3' '[profile p]' 'temp = 0.2' 'top-k = 2' \
+    >"$dir/config/hearth/hearth.ini"
+ini=$dir/config/hearth/hearth.ini
+check "all sources" eval 'HEARTH_TEMP=0.3 config 0 -P p --seed 5'
+check "  a flag" has seed 5 "flag --seed"
+check "  the environment above a profile" has temp 0.3 "environment HEARTH_TEMP"
+check "  a profile above [hearth]" has top-k 2 "profile p, $ini:6"
+check "  [hearth]" has min-p 0.3 "[hearth], $ini:3"
+check "  built-in" has top-p 0.95 "built-in"
+check "a flag above the environment" eval 'HEARTH_TEMP=0.3 config 0 --temp 0.4 && has temp 0.4 "flag --temp"'
+check "an empty variable is none" eval 'HEARTH_TEMP= config 0 && has temp 0.1 "[hearth]"'
+check "the profile may come from the environment" eval 'HEARTH_PROFILE=p config 0 && has top-k 2 "profile p"'
+check "an unknown variable is reported" eval 'HEARTH_TMEP=1 config 0'
+check "  with what was meant" says \
+    "HEARTH_TMEP in the environment is no option; did you mean HEARTH_TEMP?"
+check "  but not with -q" eval 'HEARTH_TMEP=1 config 0 -q && [ ! -s "$dir/err" ]'
+check "-c replaces your own file" eval \
+    'echo "top-k = 7" >"$dir/other.ini" && config 0 -c "$dir/other.ini" && has top-k 7 && has temp 0.7 "built-in"'
+
+# --- What is wrong: status 2, nothing on stdout, file and line
+# wrong NAME MESSAGE CONTENT: the message without "hearth: FILE:" and the hint at its end
+wrong()
+{
+    local name=$1 message=$2
+    printf "$3" >"$dir/bad.ini"
+    check "$name" config 2 -c "$dir/bad.ini"
+    check "  says where" says "$dir/bad.ini:$message (try hearth --help)"
+    check "  and prints nothing" [ ! -s "$dir/out" ]
+}
+wrong "an unknown key" "2: unknown key tmep, did you mean temp?" '[hearth]\ntmep = 1\n'
+wrong "a bad value" "1: top-p: expected a number from 0 to 1, found '1.5'" 'top-p = 1.5\n'
+wrong "a key set twice" "3: temp is set twice, first in line 1" 'temp=1\n\nTEMP=2\n'
+wrong "a bad value in a profile that is not chosen" \
+    "2: color: expected auto, always or never, found 'red'" '[profile x]\ncolor = red\n'
+wrong "no value's place" "1: expected KEY = VALUE, found 'temp 1'" 'temp 1\n'
+wrong "an unknown section" "1: unknown section [sampling], expected [hearth] or [profile NAME]" \
+    '[sampling]\n'
+wrong "an escape sequence is shown harmless" "1: a control character: 0x1b" 'system = \033[31m\n'
+wrong "a byte that is not UTF-8" "1: not valid UTF-8: byte 0xff" 'system = \377\n'
+wrong "a line that is too long" \
+    "2: a line of more than 1000 bytes (a long system message can stand in a file: system = @FILE)" \
+    "[hearth]\nsystem = $(printf '%01000d' 0)\n"
+wrong "a quote left open" '1: the quote " is not closed' 'system = "a\n'
+
+check "a file that is not there" config 2 -c "$dir/none.ini"
+check "  is named" says "$dir/none.ini: No such file or directory (try hearth --help)"
+check "a folder" config 2 -c "$dir"
+check "  is named" says "$dir: is a directory, expected an INI file (try hearth --help)"
+check "a profile that is not there" config 2 -P q
+check "  is named, with those that are" says "no profile q in $ini; there are: p (try hearth --help)"
+if [ "$(id -u)" = 0 ]; then
+    check "a file that may not be read # SKIP root reads everything" true
+else
+    chmod 000 "$dir/other.ini"
+    check "a file that may not be read" config 2 -c "$dir/other.ini"
+    check "  is named" says "$dir/other.ini: Permission denied (try hearth --help)"
+fi
+check "a full disk" eval '! "$hearth" --print-config >/dev/full 2>"$dir/err"'
+check "  is one error" says "cannot write to standard output: No space left on device"
+((failed == 0))
