@@ -93,7 +93,8 @@ def bpe(path):
     cut = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+|\d| ?[^\s\w]+\n*|\s+")
     words = Counter(tuple(chars[b] for b in m.encode()) for m in cut.findall(TEXT))
     tokens = [chars[b] for b in range(256)]
-    merges = learn(words, 500, tokens)
+    blank = (chars[10], chars[10])  # an empty line, which many prompts have at their borders
+    merges = [blank] + learn(words, 500, tokens + ["".join(blank)])
     tokens += ["".join(m) for m in merges]
     types = [1] * len(tokens)
     n = len(tokens)

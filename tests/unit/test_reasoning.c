@@ -1,0 +1,216 @@
+/* Reasoning and answer told apart, whatever the markers are, and however the reply is cut into
+ * tokens. */
+#include "../vocab_case.h"
+
+#include "text/detokenize.h"
+#include "text/reasoning.h"
+
+/* What was emitted: "R:hm|T:Yes", neighbouring pieces of one part joined. */
+struct heard {
+    struct buf shown, whole;
+    struct reasoning *r;
+    int part; /* of the last piece, -1 at first */
+};
+
+static void hear(void *ctx, enum reply_part part, const char *text, size_t len)
+{
+    struct heard *h = ctx;
+    assert_true(len > 0);
+    assert_true(utf8_valid(text, len));
+    size_t at = reasoning_piece_at(h->r);
+    assert_true(at + len <= h->whole.len);
+    assert_memory_equal(h->whole.data + at, text, len);
+    if (h->part != (int)part)
+        buf_printf(&h->shown, "%s%c:", h->shown.len ? "|" : "", part == REPLY_TEXT ? 'T' : 'R');
+    h->part = (int)part;
+    buf_append(&h->shown, text, len);
+}
+
+/* The reply is given as text in which control tokens count (special) or not. */
+static void split_ids(const struct tokenizer *tok, const char *prompt, const struct ids *ids,
+                      const char *expected)
+{
+    struct err err;
+    struct ids before = {0};
+    struct heard h = {.part = -1};
+    struct detokenizer d;
+    h.r = reasoning_new(tok, hear, &h);
+    assert_true(tokenizer_encode(tok, prompt, strlen(prompt), true, false, &before, &err));
+    reasoning_prompt(h.r, before.data, before.n);
+    detokenizer_init(&d, tok, true);
+    for (size_t i = 0; i < ids->n; i++) {
+        if (tokenizer_is_end(tok, ids->data[i]) && reasoning_ends_turn(h.r, ids->data[i]))
+            break;
+        detokenizer_add(&d, ids->data[i], &h.whole);
+        reasoning_add(h.r, ids->data[i]);
+    }
+    detokenizer_flush(&d, &h.whole);
+    reasoning_flush(h.r);
+    assert_string_equal(buf_str(&h.shown), expected);
+    reasoning_free(h.r);
+    buf_free(&h.shown);
+    buf_free(&h.whole);
+    ids_free(&before);
+}
+
+static void split(const struct tokenizer *tok, const char *prompt, const char *reply,
+                  bool special, const char *expected)
+{
+    struct err err;
+    struct ids ids = {0};
+    assert_true(tokenizer_encode(tok, reply, strlen(reply), special, false, &ids, &err));
+    split_ids(tok, prompt, &ids, expected);
+    ids_free(&ids);
+}
+
+static struct tokenizer *with(const struct extra_token *extra, uint32_t n)
+{
+    struct err err = {0};
+    struct tokenizer *tok =
+        vocab_make(&(struct made_vocab){"gpt2", "gpt-2", NULL, extra, n, 0}, &err);
+    if (!tok) fail_msg("%s", err.msg);
+    return tok;
+}
+
+/* Every row of the table, its markers as tokens of their own: once as control tokens and once
+ * as user-defined ones. */
+static void test_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 2; reasoning_at(i); i++) {
+        const struct reasoning_marker *m = reasoning_at(i);
+        for (int user = 0; user < 2; user++) {
+            enum token_type type = user ? TOKEN_USER_DEFINED : TOKEN_CONTROL;
+            const struct extra_token extra[] = {{m->open, type}, {m->close, type}};
+            struct tokenizer *tok = with(extra, 2);
+            assert_ptr_equal(reasoning_of(tok), m);
+            char reply[200];
+            snprintf(reply, sizeof reply, "%s\nhm,\n ok\n%s\n\nYes. ", m->open, m->close);
+            split(tok, "", reply, true, "R:hm,\n ok|T:Yes. ");
+            snprintf(reply, sizeof reply, "hm\n%s\nYes", m->close);
+            char prompt[100];
+            snprintf(prompt, sizeof prompt, "Q\n%s\n", m->open);
+            split(tok, prompt, reply, true, "R:hm|T:Yes");
+            snprintf(prompt, sizeof prompt, "Q\n%s\n\n%s\n\n", m->open, m->close);
+            split(tok, prompt, "Yes", true, "T:Yes");
+            tokenizer_close(tok);
+        }
+    }
+}
+
+/* Without such tokens the markers are looked for in the text, an opening one at the start. */
+static void test_by_text(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = with(NULL, 0);
+    assert_null(reasoning_of(tok));
+    split(tok, "", "<think>\nhm\n</think>\n\nYes", false, "R:hm|T:Yes");
+    split(tok, "", "\n [THINK]hm[/THINK]Yes", false, "R:hm|T:Yes");
+    split(tok, "", "A <think> is a tag </think>.", false, "T:A <think> is a tag </think>.");
+    split(tok, "", "<thin air", false, "T:<thin air");
+    split(tok, "", "<think>a </thin b</think>c", false, "R:a </thin b|T:c");
+    split(tok, "", "<think>cut off </th", false, "R:cut off </th");
+    split(tok, "", "<think>cut off \n", false, "R:cut off");
+    split(tok, "", "<think></think>Yes", false, "T:Yes");
+    split(tok, "", " \n", false, "T: \n");
+    split(tok, "", "", false, "");
+    split(tok, "assistant\n<think>\n", "hm</think>\nYes", false, "R:hm|T:Yes");
+    split(tok, "write <think> here", "Yes", false, "T:Yes");
+    tokenizer_close(tok);
+}
+
+/* With such tokens, plain letters are text: a model may write about its own markers. */
+static void test_letters_are_text(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<think>", TOKEN_CONTROL},
+                                        {"</think>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 2);
+    split(tok, "", "<think>x</think>", false, "T:<think>x</think>");
+    struct ids ids = {0};
+    struct err err;
+    ids_push(&ids, 256);
+    assert_true(tokenizer_encode(tok, "a</think>b", 10, false, false, &ids, &err));
+    ids_push(&ids, 257);
+    ids_push(&ids, 'Y');
+    split_ids(tok, "", &ids, "R:a</think>b|T:Y");
+    ids_free(&ids);
+    tokenizer_close(tok);
+}
+
+static void test_harmony(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {
+        {"<|start|>", TOKEN_CONTROL},   {"<|channel|>", TOKEN_CONTROL},
+        {"<|message|>", TOKEN_CONTROL}, {"<|end|>", TOKEN_CONTROL},
+        {"<|return|>", TOKEN_CONTROL},  {"<|constrain|>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 6);
+    assert_string_equal(reasoning_of(tok)->name, "harmony");
+    const char *prompt = "<|start|>user<|message|>Q<|end|><|start|>assistant";
+    split(tok, prompt,
+          "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
+          "<|channel|>final<|message|>Yes<|return|>",
+          true, "R:hm|T:Yes");
+    split(tok, prompt, "<|channel|>final<|message|>Yes<|return|>more", true, "T:Yes");
+    /* A comment before the tool call is for the user, and the turn goes on after <|end|>. */
+    split(tok, prompt,
+          "<|channel|>commentary<|message|>Wait<|end|><|start|>assistant<|channel|>analysis"
+          "<|message|>hm<|end|>",
+          true, "T:Wait|R:hm");
+    split(tok, "<|start|>assistant<|channel|>analysis<|message|>", "hm<|end|>", true, "R:hm");
+    split(tok, prompt, "<|channel|>anal", true, ""); /* cut off in a header */
+    split(tok, prompt, "no header", true, "T:no header");
+    tokenizer_close(tok);
+}
+
+static void test_gemma(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<|channel>", TOKEN_CONTROL},
+                                        {"<channel|>", TOKEN_CONTROL},
+                                        {"<|turn>", TOKEN_CONTROL},
+                                        {"<turn|>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 4);
+    assert_string_equal(reasoning_of(tok)->name, "gemma");
+    split(tok, "<|turn>model\n", "<|channel>thought\nhm\n<channel|>Yes<turn|>", true,
+          "R:hm|T:Yes");
+    split(tok, "<|turn>model\n", "<|channel>thought<channel|>Yes", true, "T:Yes");
+    split(tok, "<|turn>model\n<|channel>thought\n<channel|>", "Yes", true, "T:Yes");
+    tokenizer_close(tok);
+}
+
+static void test_invalid(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = with(NULL, 0);
+    struct heard h = {.part = -1};
+    h.r = reasoning_new(tok, hear, &h);
+    buf_puts(&h.whole, "a\xef\xbf\xbd"
+                       "b");
+    assert_false(reasoning_is_open(h.r));
+    const int32_t ids[] = {'a', 0xff, 'b'};
+    for (size_t i = 0; i < 3; i++)
+        reasoning_add(h.r, ids[i]);
+    reasoning_flush(h.r);
+    assert_string_equal(h.shown.data, "T:a\xef\xbf\xbd"
+                                      "b");
+    assert_true(reasoning_saw_invalid(h.r));
+    reasoning_free(h.r);
+    buf_free(&h.shown);
+    buf_free(&h.whole);
+    tokenizer_close(tok);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_by_text),
+        cmocka_unit_test(test_letters_are_text),
+        cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_invalid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

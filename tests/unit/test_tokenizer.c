@@ -1,0 +1,501 @@
+/* The tokenizer over the vocabularies of tests/data/vocab: fixed cases (checked once against
+ * llama.cpp), the borders of template, user text and replies, and random text. */
+#include "../vocab_case.h"
+
+#include "text/detokenize.h"
+#include "text/ends.h"
+#include "text/pretokenize.h"
+
+static const char *const files[] = {"bpe", "spm", "gemma4"};
+
+static uint64_t seed = 0x9e3779b97f4a7c15u;
+
+static size_t below(size_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(seed >> 33) % n;
+}
+
+static size_t repeated(size_t n)
+{
+    const char *soak = getenv("HEARTH_SOAK");
+    return n * (soak ? (size_t)atoi(soak) : 1);
+}
+
+static void encode(const struct tokenizer *tok, const char *text, size_t len, bool special,
+                   struct ids *out)
+{
+    struct err err;
+    if (!tokenizer_encode(tok, text, len, special, false, out, &err)) fail_msg("%s", err.msg);
+}
+
+static void encode_spans(const struct tokenizer *tok, const struct spans *s, struct ids *out)
+{
+    struct err err;
+    if (!tokenizer_encode_spans(tok, s, out, &err)) fail_msg("%s", err.msg);
+}
+
+static void check_text(const struct tokenizer *tok, const char *text, bool special,
+                       const char *expected)
+{
+    struct ids ids = {0};
+    encode(tok, text, strlen(text), special, &ids);
+    check_ids(tok, &ids, expected);
+    ids_free(&ids);
+}
+
+static void assert_same_ids(const struct ids *a, const struct ids *b)
+{
+    assert_int_equal(a->n, b->n);
+    if (a->n) assert_memory_equal(a->data, b->data, a->n * sizeof *a->data);
+}
+
+/* ---- fixed cases ---- */
+
+static void test_bpe(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    assert_string_equal(tokenizer_model(tok), "gpt2");
+    assert_string_equal(tokenizer_pre(tok), "qwen2");
+    check_text(tok, "", false, "");
+    check_text(tok, "She said it's late.", false, "She| said| it|'s| late|.");
+    check_text(tok, "Stra\u00dfe, caf\u00e9 20", false,
+               "S|t|ra|\xc3|\x9f"
+               "e|,| caf\u00e9| |2|0");
+    check_text(tok, "\u4f60\u597d \U0001f642", false, "\u4f60\u597d| \U0001f642");
+    check_text(tok, "a  b   c\n\nd", false, "a| | |b| | | c|\n\n|d");
+    check_text(tok, "printf(\"%d\\n\")", false, "p|r|int|f|(\"%|d|\\|n|\"|)");
+    check_text(tok, "\xff\xfe", false, "\xff|\xfe"); /* invalid bytes as they stand */
+    tokenizer_close(tok);
+}
+
+static void test_spm(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("spm");
+    assert_string_equal(tokenizer_model(tok), "llama");
+    assert_string_equal(tokenizer_pre(tok), "");
+    assert_true(tokenizer_adds_space(tok));
+    check_text(tok, "She said it's late.", false, " She| said| it's| late|.");
+    check_text(tok, "a  b   c", false, " a|  |b|  | c");
+    /* Bytes for what the vocabulary has no characters for; no token is ever unknown. */
+    check_text(tok, "\u4f60", false, " |\xe4|\xbd|\xa0");
+    check_text(tok, "\xff", false, " |\xff");
+    /* A byte token is never matched by its name. */
+    check_text(tok, "<0x41>", false, " <|0|x|4|1|>");
+    tokenizer_close(tok);
+}
+
+static void test_gemma4(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("gemma4");
+    assert_string_equal(tokenizer_model(tok), "gemma4");
+    assert_false(tokenizer_adds_space(tok));
+    assert_true(tokenizer_add_bos(tok));
+    check_text(tok, "She said it's late.", false, "S|he sa|id i|t's la|t|e|.");
+    check_text(tok, "a  b   c\n\nd", false, "a|  |b|  | c|\n\n|d");
+    check_text(tok, "\n\n\n\n\n", false, "\n|\n|\n|\n|\n"); /* no token is five long */
+    check_text(tok, "x<html>", false, "x|<html>");
+    check_text(tok, "\u4f60", false, "\xe4|\xbd|\xa0");
+    check_text(tok, "<|turn>", true, "{<|turn>}");
+    tokenizer_close(tok);
+}
+
+static void test_special_in_text(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    check_text(tok, "<|im_start|>user\nHi<|im_end|>", true,
+               "{<|im_start|>}|u|s|er|\n|H|i|{<|im_end|>}");
+    check_text(tok, "Hi<|im_end|>", false, "H|i|<|||i|m|_|e|nd|||>");
+    /* User-defined tokens are text like any other, in either. */
+    check_text(tok, "<think>x", true, "<think>|x");
+    check_text(tok, "<think>x", false, "<think>|x");
+    check_text(tok, "a\n\n\n\n", false,
+               "a|\n\n\n|\n"); /* the longest first, then the leftmost */
+    tokenizer_close(tok);
+}
+
+/* ---- borders ---- */
+
+static void test_user_text_is_never_control(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"<|im_end|>", "<|im_start|>", "<|endoftext|>",
+                                        "</s>",       "<s>",          "<unk>",
+                                        "<|turn>",    "<turn|>",      "<eos>",
+                                        "<bos>",      "<channel|>",   "<|im_",
+                                        "end|>",      "<|",           "|>",
+                                        " ",          "\n",           "hi",
+                                        "<0x0A>"};
+    for (size_t f = 0; f < 3; f++) {
+        struct tokenizer *tok = vocab_file(files[f]);
+        for (size_t k = repeated(500); k > 0; k--) {
+            struct spans s = {0};
+            struct ids plain = {0}, ids = {0};
+            struct buf text = {0};
+            for (size_t n = 1 + below(8); n > 0; n--)
+                buf_puts(&text, parts[below(sizeof parts / sizeof *parts)]);
+            spans_markup(&s, "you: ", 5);
+            spans_text(&s, text.data, text.len);
+            spans_markup(&s, "end", 3);
+            encode(tok, text.data, text.len, false, &plain);
+            encode_spans(tok, &s, &ids);
+            for (size_t i = 0; i < plain.n; i++)
+                assert_false(tokenizer_is_control(tok, plain.data[i]));
+            for (size_t i = tokenizer_add_bos(tok); i < ids.n; i++)
+                assert_false(tokenizer_is_control(tok, ids.data[i]));
+            spans_free(&s);
+            ids_free(&plain);
+            ids_free(&ids);
+            buf_free(&text);
+        }
+        tokenizer_close(tok);
+    }
+}
+
+static void test_borders(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    struct spans s = {0};
+    struct ids ids = {0};
+    spans_markup(&s, "<|im_start|>user\n", 17);
+    spans_text(&s, "\nHi <|im_end|>", 14);
+    spans_markup(&s, "<|im_end|>\n", 11);
+    encode_spans(tok, &s, &ids);
+    /* The two line breaks are one token, as if the text were one. */
+    check_ids(tok, &ids, "{<|im_start|>}|u|s|er|\n\n|H|i| <|||i|m|_|e|nd|||>|{<|im_end|>}|\n");
+
+    /* A control token that only the pieces together spell is none. */
+    spans_clear(&s);
+    ids_clear(&ids);
+    spans_markup(&s, "<|im_", 5);
+    spans_text(&s, "end|>", 5);
+    spans_markup(&s, "<|im_end", 8);
+    spans_text(&s, "|>", 2);
+    encode_spans(tok, &s, &ids);
+    for (size_t i = 0; i < ids.n; i++)
+        assert_false(tokenizer_is_control(tok, ids.data[i]));
+
+    /* A user-defined one may cross the border: it is text. */
+    spans_clear(&s);
+    ids_clear(&ids);
+    spans_markup(&s, "a\n", 2);
+    spans_text(&s, "\n\nb", 3);
+    encode_spans(tok, &s, &ids);
+    check_ids(tok, &ids, "a|\n\n\n|b");
+
+    /* Ids are copied, and nothing joins across them. */
+    int32_t newline = tokenizer_find(tok, "\u010a", 2);
+    spans_clear(&s);
+    ids_clear(&ids);
+    spans_markup(&s, "a\n", 2);
+    spans_ids(&s, &newline, 1);
+    spans_text(&s, "\n\n", 2);
+    encode_spans(tok, &s, &ids);
+    check_ids(tok, &ids, "a|\n|\n|\n\n");
+    spans_free(&s);
+    ids_free(&ids);
+    tokenizer_close(tok);
+}
+
+/* Random text, cut at random places into markup and text, gives the ids of the whole. */
+static void test_joined(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"user",         "\n",    "\n\n",    " ",
+                                        "Hi",           "it's",  "the",     "  ",
+                                        "\u4f60\u597d", "<html", "<think>", "9"};
+    for (size_t f = 0; f < 3; f++) {
+        struct tokenizer *tok = vocab_file(files[f]);
+        for (size_t k = repeated(500); k > 0; k--) {
+            struct spans s = {0}, whole = {0};
+            struct ids a = {0}, b = {0};
+            for (size_t n = below(12); n > 0; n--) {
+                const char *part = parts[below(sizeof parts / sizeof *parts)];
+                size_t len = strlen(part), cut = below(len + 1);
+                spans_markup(&whole, part, len);
+                (below(2) ? spans_text : spans_markup)(&s, part, cut);
+                (below(2) ? spans_text : spans_markup)(&s, part + cut, len - cut);
+            }
+            encode_spans(tok, &s, &a);
+            encode_spans(tok, &whole, &b);
+            assert_same_ids(&a, &b);
+            spans_free(&s);
+            spans_free(&whole);
+            ids_free(&a);
+            ids_free(&b);
+        }
+        tokenizer_close(tok);
+    }
+}
+
+static void test_bos_and_space(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("spm");
+    struct spans s = {0};
+    struct ids ids = {0};
+    spans_text(&s, "the", 3);
+    encode_spans(tok, &s, &ids);
+    check_ids(tok, &ids, "{<s>}| the");
+
+    /* The template wrote it already. Text after a control token gets a space, after a reply's
+     * token it does not. */
+    spans_clear(&s);
+    ids_clear(&ids);
+    spans_markup(&s, "<s>the</s>", 10);
+    spans_ids(&s, (int32_t[]){tokenizer_eos(tok)}, 1);
+    spans_text(&s, "the", 3);
+    encode_spans(tok, &s, &ids);
+    check_ids(tok, &ids, "{<s>}| the|{</s>}|{</s>}| the");
+    int32_t the = ids.data[1];
+    spans_clear(&s);
+    ids_clear(&ids);
+    spans_ids(&s, &the, 1);
+    spans_text(&s, " the", 4);
+    encode_spans(tok, &s, &ids);
+    check_ids(tok, &ids, "{<s>}| the| the");
+
+    struct err err;
+    ids_clear(&ids);
+    assert_true(tokenizer_encode(tok, "the", 3, false, true, &ids, &err));
+    check_ids(tok, &ids, "{<s>}| the");
+    spans_free(&s);
+    ids_free(&ids);
+    tokenizer_close(tok);
+}
+
+/* ---- round trip ---- */
+
+static uint32_t random_char(void)
+{
+    static const uint32_t ranges[][2] = {
+        {0, 0x7f},           {0x80, 0x7ff},  {0x800, 0xd7ff},  {0xe000, 0xffff},
+        {0x10000, 0x10ffff}, {0x20, 0x7e},   {0x4e00, 0x4e20}, {0x2580, 0x2582},
+        {0x1f642, 0x1f643},  {0x300, 0x340}, {0x9, 0xd},       {0x20, 0x20}};
+    const uint32_t *r = ranges[below(sizeof ranges / sizeof *ranges)];
+    return r[0] + (uint32_t)below(r[1] - r[0] + 1);
+}
+
+/* What decoding gives back: with the spelling of spaces, U+2581 is a space. */
+static void expected_text(const struct tokenizer *tok, const struct buf *text, struct buf *out)
+{
+    bool spaces = strcmp(tokenizer_model(tok), "gpt2") != 0;
+    if (tokenizer_adds_space(tok) && text->len) buf_putc(out, ' ');
+    for (size_t i = 0; i < text->len; i++) {
+        bool space = spaces && memcmp(text->data + i, "\u2581", 3) == 0;
+        buf_putc(out, space ? ' ' : text->data[i]);
+        if (space) i += 2;
+    }
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < 3; f++) {
+        struct tokenizer *tok = vocab_file(files[f]);
+        for (size_t k = repeated(1500); k > 0; k--) {
+            struct buf text = {0}, back = {0}, expected = {0};
+            struct ids ids = {0};
+            for (size_t n = below(40); n > 0; n--) {
+                char c[4];
+                buf_append(&text, c, (size_t)utf8_encode(random_char(), c));
+            }
+            encode(tok, buf_str(&text), text.len, false, &ids);
+            struct detokenizer d;
+            detokenizer_init(&d, tok, false);
+            for (size_t i = 0; i < ids.n; i++) {
+                detokenizer_add(&d, ids.data[i], &back);
+                assert_true(utf8_valid(buf_str(&back), back.len));
+            }
+            detokenizer_flush(&d, &back);
+            assert_false(d.invalid);
+            expected_text(tok, &text, &expected);
+            assert_int_equal(back.len, expected.len);
+            assert_memory_equal(buf_str(&back), buf_str(&expected), back.len);
+            buf_free(&text);
+            buf_free(&back);
+            buf_free(&expected);
+            ids_free(&ids);
+        }
+        tokenizer_close(tok);
+    }
+}
+
+/* ---- what a file says of its tokens ---- */
+
+static struct tokenizer *made(const struct made_vocab *m)
+{
+    struct err err = {0};
+    struct tokenizer *tok = vocab_make(m, &err);
+    if (!tok) fail_msg("%s", err.msg);
+    return tok;
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    size_t n;
+    const int32_t *ends = tokenizer_ends(tok, &n);
+    assert_int_equal(n, 2); /* the file's eos, and <|endoftext|> by its name */
+    assert_true(ends[0] < ends[1]);
+    assert_true(tokenizer_is_end(tok, tokenizer_eos(tok)));
+    assert_true(tokenizer_is_end(tok, tokenizer_special_id(tok, "<|endoftext|>", 13)));
+    assert_false(tokenizer_is_end(tok, tokenizer_special_id(tok, "<|im_start|>", 12)));
+    assert_false(tokenizer_is_end(tok, -1));
+    tokenizer_close(tok);
+
+    /* Names count whatever their type says, but a word without bars only if it is no text; and
+     * then plain text must not write them. */
+    const struct extra_token odd[] = {
+        {"<|eot_id|>", TOKEN_NORMAL}, {"</s>", TOKEN_NORMAL}, {"<|end|>", TOKEN_CONTROL}};
+    struct made_vocab m = {"gpt2", "gpt-2", NULL, odd, 3, 0};
+    tok = made(&m);
+    ends = tokenizer_ends(tok, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(ends[0], 256);
+    assert_int_equal(ends[1], 258);
+    assert_true(tokenizer_is_control(tok, 256));
+    assert_false(tokenizer_is_control(tok, 257));
+    check_text(tok, "<|eot_id|>", false, "<|||e|o|t|_|i|d|||>");
+    tokenizer_close(tok);
+
+    /* In harmony <|end|> ends a message, not the turn. */
+    const struct extra_token harmony[] = {
+        {"<|return|>", TOKEN_CONTROL}, {"<|end|>", TOKEN_CONTROL}, {"<|call|>", TOKEN_CONTROL}};
+    m.extra = harmony;
+    tok = made(&m);
+    assert_true(tokenizer_is_end(tok, 256));
+    assert_false(tokenizer_is_end(tok, 257));
+    assert_true(tokenizer_is_end(tok, 258));
+    tokenizer_close(tok);
+
+    for (size_t i = 0; ends_name_at(i); i++)
+        assert_true(ends_is_name(ends_name_at(i), strlen(ends_name_at(i))));
+    assert_false(ends_is_name("<|im_start|>", 12));
+}
+
+static void test_templates(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    struct piece t = tokenizer_template(tok, NULL);
+    assert_int_equal(t.len, 14);
+    assert_memory_equal(t.data, "{{ messages }}", 14);
+    t = tokenizer_template(tok, "tool_use");
+    assert_memory_equal(t.data, "{{ tools }}", 11);
+    assert_null(tokenizer_template(tok, "rag").data);
+    tokenizer_close(tok);
+}
+
+static void test_questions(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("spm");
+    assert_int_equal(tokenizer_bos(tok), 1);
+    assert_int_equal(tokenizer_eos(tok), 2);
+    assert_int_equal(tokenizer_eot(tok), -1);
+    assert_true(tokenizer_add_bos(tok));
+    assert_false(tokenizer_add_eos(tok));
+    assert_int_equal(tokenizer_type(tok, 0), TOKEN_UNKNOWN);
+    assert_int_equal(tokenizer_type(tok, 3), TOKEN_BYTE);
+    assert_int_equal(tokenizer_type(tok, -1), TOKEN_UNUSED);
+    assert_int_equal(tokenizer_type(tok, (int32_t)tokenizer_n_vocab(tok)), TOKEN_UNUSED);
+    assert_int_equal(tokenizer_piece(tok, -7).len, 0);
+    assert_int_equal(tokenizer_special_id(tok, "</s>", 4), 2);
+    assert_int_equal(tokenizer_special_id(tok, "\u2581the", 6), -1);
+    assert_true(tokenizer_find(tok, "\u2581the", 6) > 0);
+    tokenizer_close(tok);
+}
+
+/* Phi-3 drops the white space after its control tokens; only the model's name tells. */
+static void test_phi3_strips(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<|user|>", TOKEN_CONTROL}, {"<s>", TOKEN_CONTROL}};
+    struct made_vocab m = {"llama", NULL, "Phi-3 mini", extra, 2, 0};
+    struct tokenizer *tok = made(&m);
+    check_text(tok, "<|user|> \n a", true, "{<|user|>}|\xe2|\x96|\x81|a");
+    check_text(tok, "<s>\na", true, "{<s>}|\xe2|\x96|\x81|\n|a");
+    tokenizer_close(tok);
+    m.name = "Phi-2";
+    tok = made(&m);
+    check_text(tok, "<|user|>\na", true, "{<|user|>}|\xe2|\x96|\x81|\n|a");
+    tokenizer_close(tok);
+}
+
+/* ---- refusals ---- */
+
+static void refused(const struct made_vocab *m, const char *what)
+{
+    struct err err = {0};
+    struct tokenizer *tok = vocab_make(m, &err);
+    assert_null(tok);
+    assert_int_equal(err.code, ERR_FORMAT);
+    if (!strstr(err.msg, what)) fail_msg("'%s' does not say '%s'", err.msg, what);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const struct extra_token none[] = {{"x1", TOKEN_NORMAL}};
+    refused(&(struct made_vocab){"wordpiece", NULL, NULL, none, 1, 0},
+            "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama");
+    const struct made_vocab odd = {"gpt2", "klingon", NULL, none, 1, 0};
+    refused(&odd, "unknown pre-tokenizer \"klingon\"; known are llama-bpe, ");
+    const struct extra_token twice[] = {{"x1", TOKEN_NORMAL}, {"x1", TOKEN_NORMAL}};
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, twice, 2, 0},
+            "tokens 256 and 257 have the same text \"x1\"");
+    const struct extra_token type[] = {{"x1", (enum token_type)9}};
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, type, 1, 0},
+            "token 256 has the unknown type 9");
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, none, 1, 257},
+            "eos_token_id is not an id below 257");
+}
+
+/* The refusal lists every name, and every name of the list opens. */
+static void test_names(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct pretokenizer p;
+    assert_false(pretokenize_open(&p, "klingon", 7, &err));
+    size_t n = 0;
+    const char *name;
+    for (; (name = pretokenize_name_at(n)); n++) {
+        if (!strstr(err.msg, name)) fail_msg("the list lacks %s: %s", name, err.msg);
+        struct err other = {0};
+        if (!pretokenize_open(&p, name, strlen(name), &other)) fail_msg("%s", other.msg);
+        assert_string_equal(p.name, name);
+        pretokenize_close(&p);
+    }
+    assert_true(n > 14);
+    assert_false(pretokenize_open(&p, "gpt-2 ", 6, &err)); /* no name is guessed at */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bpe),
+        cmocka_unit_test(test_spm),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_special_in_text),
+        cmocka_unit_test(test_user_text_is_never_control),
+        cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_bos_and_space),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_phi3_strips),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

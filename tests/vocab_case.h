@@ -1,0 +1,114 @@
+/* Tokenizers for tests: the small vocabularies of tests/data/vocab, and smaller ones made on
+ * the spot with every byte and the few tokens a test needs. */
+#ifndef TESTS_VOCAB_CASE_H
+#define TESTS_VOCAB_CASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/utf8.h"
+#include "gguf_builder.h"
+#include "text/spans.h"
+#include "text/tokenizer.h"
+#include "text/vocab.h"
+
+static inline struct tokenizer *vocab_file(const char *name)
+{
+    struct err err = {0};
+    char path[100];
+    snprintf(path, sizeof path, "tests/data/vocab/%s.gguf", name);
+    struct gguf *g = gguf_open(path, &err);
+    struct tokenizer *tok = g ? tokenizer_open(g, &err) : NULL;
+    if (!tok) fail_msg("%s", err.msg);
+    gguf_close(g);
+    return tok;
+}
+
+struct extra_token {
+    const char *text;
+    enum token_type type;
+};
+
+/* A vocabulary of the 256 bytes (ids 0..255) and `extra` (from 256 on) under a tokenizer model;
+ * pre and name (general.name) may be NULL. */
+struct made_vocab {
+    const char *model, *pre, *name;
+    const struct extra_token *extra;
+    uint32_t n_extra;
+    uint32_t eos; /* 0: none named */
+};
+
+static inline void put_byte_tokens(struct buf *b, bool as_hex)
+{
+    for (int i = 0; i < 256; i++) {
+        char text[8] = "";
+        if (as_hex)
+            snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
+        else
+            text[utf8_encode(vocab_byte_char((uint8_t)i), text)] = '\0';
+        gb_str(b, text);
+    }
+}
+
+static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct err *err)
+{
+    bool spm = strcmp(m->model, "llama") == 0;
+    uint32_t n = 256 + m->n_extra;
+    uint64_t n_kv = 4 + (m->pre != NULL) + (m->name != NULL) + (m->eos != 0);
+    struct buf b = {0};
+    gb_header(&b, 3, 0, n_kv);
+    gb_kv_str(&b, "tokenizer.ggml.model", m->model);
+    gb_kv_array(&b, "tokenizer.ggml.tokens", GGUF_STRING, n);
+    put_byte_tokens(&b, spm);
+    for (uint32_t i = 0; i < m->n_extra; i++)
+        gb_str(&b, m->extra[i].text);
+    gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);
+    for (uint32_t i = 0; i < n; i++)
+        gb_u32(&b, i >= 256 ? m->extra[i - 256].type : spm ? TOKEN_BYTE : TOKEN_NORMAL);
+    if (spm) {
+        gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
+        gb_zeros(&b, (size_t)n * 4);
+    } else {
+        gb_kv_array(&b, "tokenizer.ggml.merges", GGUF_STRING, 0);
+    }
+    if (m->pre) gb_kv_str(&b, "tokenizer.ggml.pre", m->pre);
+    if (m->name) gb_kv_str(&b, "general.name", m->name);
+    if (m->eos) gb_kv_u32(&b, "tokenizer.ggml.eos_token_id", m->eos);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "made", err);
+    if (!g) fail_msg("%s", err->msg);
+    struct tokenizer *tok = tokenizer_open(g, err);
+    gguf_close(g);
+    buf_free(&b);
+    return tok;
+}
+
+/* The bytes of the tokens with a bar between them, control tokens in braces: "Hi|{<|im_end|>}".
+ */
+static inline char *ids_shown(const struct tokenizer *tok, const struct ids *ids)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < ids->n; i++) {
+        struct piece p = tokenizer_piece(tok, ids->data[i]);
+        bool control = tokenizer_is_control(tok, ids->data[i]);
+        buf_printf(&b, "%s%s%.*s%s", i ? "|" : "", control ? "{" : "", (int)p.len, p.data,
+                   control ? "}" : "");
+    }
+    return buf_take(&b);
+}
+
+static inline void check_ids(const struct tokenizer *tok, const struct ids *ids,
+                             const char *expected)
+{
+    char *shown = ids_shown(tok, ids);
+    assert_string_equal(shown, expected);
+    free(shown);
+}
+
+#endif
