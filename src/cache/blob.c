@@ -1,0 +1,193 @@
+#include "cache/blob.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+
+static const char magic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'K', 'V'};
+
+enum { SUM_AT = 64 };
+
+struct blob_codec {
+    ZSTD_CCtx *pack;
+    ZSTD_DCtx *unpack;
+    struct buf shuffled;
+};
+
+struct blob_codec *blob_codec_new(void)
+{
+    struct blob_codec *codec = mem_zalloc(1, sizeof *codec);
+    return codec;
+}
+
+void blob_codec_free(struct blob_codec *codec)
+{
+    if (!codec) return;
+    ZSTD_freeCCtx(codec->pack);
+    ZSTD_freeDCtx(codec->unpack);
+    buf_free(&codec->shuffled);
+    free(codec);
+}
+
+static void reserve(struct buf *b, size_t n)
+{
+    if (b->cap <= n) {
+        b->data = mem_resize(b->data, n + 1, 1);
+        b->cap = n + 1;
+    }
+    b->len = n;
+    b->data[n] = '\0';
+}
+
+/* Byte b of element i goes to b * n_elements + i. */
+static void shuffle(const uint8_t *restrict in, size_t n, size_t element, uint8_t *restrict out)
+{
+    size_t m = n / element;
+    if (element == 2) { /* the common one, in a form that compilers vectorise */
+        for (size_t i = 0; i < m; i++) {
+            out[i] = in[2 * i];
+            out[m + i] = in[2 * i + 1];
+        }
+    } else {
+        for (size_t b = 0; b < element; b++)
+            for (size_t i = 0; i < m; i++)
+                out[b * m + i] = in[i * element + b];
+    }
+    memcpy(out + m * element, in + m * element, n - m * element);
+}
+
+static void unshuffle(const uint8_t *restrict in, size_t n, size_t element,
+                      uint8_t *restrict out)
+{
+    size_t m = n / element;
+    if (element == 2) {
+        for (size_t i = 0; i < m; i++) {
+            out[2 * i] = in[i];
+            out[2 * i + 1] = in[m + i];
+        }
+    } else {
+        for (size_t b = 0; b < element; b++)
+            for (size_t i = 0; i < m; i++)
+                out[i * element + b] = in[b * m + i];
+    }
+    memcpy(out + m * element, in + m * element, n - m * element);
+}
+
+static uint64_t sum_of(const uint8_t *data, size_t n)
+{
+    uint64_t front = XXH3_64bits(data, SUM_AT);
+    return XXH3_64bits_withSeed(data + BLOB_HEAD_BYTES, n - BLOB_HEAD_BYTES, front);
+}
+
+static void put_u32(char *at, uint32_t v)
+{
+    memcpy(at, &v, sizeof v);
+}
+
+static void put_u64(char *at, uint64_t v)
+{
+    memcpy(at, &v, sizeof v);
+}
+
+void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+               size_t n_bytes, unsigned element_bytes, int level, struct buf *out)
+{
+    assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
+    assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
+    if (!codec->pack && !(codec->pack = ZSTD_createCCtx())) abort();
+    reserve(&codec->shuffled, n_bytes);
+    shuffle(raw, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
+    size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
+    size_t bound = ZSTD_compressBound(n_bytes);
+    reserve(out, front + bound);
+    size_t packed = ZSTD_compressCCtx(codec->pack, out->data + front, bound,
+                                      codec->shuffled.data, n_bytes, level);
+    assert(!ZSTD_isError(packed)); /* the output is large enough for anything */
+
+    char *p = out->data;
+    memcpy(p, magic, sizeof magic);
+    put_u32(p + 8, BLOB_VERSION);
+    put_u32(p + 12, (uint32_t)id->kind);
+    put_u64(p + 16, id->key.lo);
+    put_u64(p + 24, id->key.hi);
+    put_u32(p + 32, (uint32_t)id->n_ids);
+    put_u32(p + 36, element_bytes);
+    put_u64(p + 40, n_bytes);
+    put_u64(p + 48, packed);
+    put_u64(p + 56, id->n_tokens);
+    if (ids_bytes) memcpy(p + BLOB_HEAD_BYTES, id->ids, ids_bytes);
+    out->len = front + packed;
+    put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
+}
+
+bool blob_head(const void *data, size_t n_bytes, struct blob_head *head, struct err *err)
+{
+    const uint8_t *p = data;
+    if (n_bytes < BLOB_HEAD_BYTES)
+        return err_set(err, ERR_FORMAT, "it has %zu bytes, less than a header", n_bytes);
+    if (memcmp(p, magic, sizeof magic) != 0)
+        return err_set(err, ERR_FORMAT, "it does not begin with HEARTHKV");
+    uint32_t version = bytes_u32(p + 8), kind = bytes_u32(p + 12);
+    if (version != BLOB_VERSION)
+        return err_set(err, ERR_FORMAT, "it has version %u, expected %d", version,
+                       BLOB_VERSION);
+    if (kind >= N_BLOB_KINDS) return err_set(err, ERR_FORMAT, "unknown kind %u", kind);
+    *head = (struct blob_head){.kind = (enum blob_kind)kind,
+                               .key = {bytes_u64(p + 16), bytes_u64(p + 24)},
+                               .n_ids = bytes_u32(p + 32),
+                               .element_bytes = bytes_u32(p + 36),
+                               .raw_bytes = bytes_u64(p + 40),
+                               .packed_bytes = bytes_u64(p + 48),
+                               .n_tokens = bytes_u64(p + 56)};
+    if (head->n_ids > BLOB_MAX_IDS || head->raw_bytes > BLOB_MAX_BYTES ||
+        head->element_bytes < 1 || head->element_bytes > BLOB_MAX_ELEMENT)
+        return err_set(err, ERR_FORMAT, "its sizes are out of range");
+    uint64_t rest = n_bytes - BLOB_HEAD_BYTES, ids_bytes = (uint64_t)head->n_ids * 4;
+    if (rest < ids_bytes || rest - ids_bytes != head->packed_bytes)
+        return err_set(err, ERR_FORMAT, "it has %zu bytes, its header says otherwise", n_bytes);
+    return true;
+}
+
+static bool is_wanted(const struct blob_head *head, const uint8_t *ids,
+                      const struct blob_id *id, size_t n_raw, struct err *err)
+{
+    if (head->kind != id->kind || head->key.lo != id->key.lo || head->key.hi != id->key.hi)
+        return err_set(err, ERR_USER, "it is of another kind or key");
+    if (head->raw_bytes != n_raw)
+        return err_set(err, ERR_USER, "it holds %llu bytes, expected %zu",
+                       (unsigned long long)head->raw_bytes, n_raw);
+    if (head->n_ids != id->n_ids ||
+        (id->n_ids > 0 && memcmp(ids, id->ids, id->n_ids * sizeof *id->ids) != 0))
+        return err_set(err, ERR_USER, "it is of other tokens");
+    return true;
+}
+
+bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
+                 const struct blob_id *id, void *raw, size_t n_raw, struct err *err)
+{
+    const uint8_t *p = data;
+    struct blob_head head;
+    if (!blob_head(data, n_bytes, &head, err)) return false;
+    if (bytes_u64(p + SUM_AT) != sum_of(p, n_bytes))
+        return err_set(err, ERR_FORMAT, "its checksum is wrong");
+    if (id && !is_wanted(&head, p + BLOB_HEAD_BYTES, id, n_raw, err)) return false;
+    /* What the checksum covers was written so, but perhaps not by us: the frame must say the
+     * size itself before memory is taken for it, and fill it exactly. */
+    const uint8_t *frame = p + BLOB_HEAD_BYTES + (size_t)head.n_ids * 4;
+    size_t packed = (size_t)head.packed_bytes, size = (size_t)head.raw_bytes;
+    if (ZSTD_getFrameContentSize(frame, packed) != head.raw_bytes)
+        return err_set(err, ERR_FORMAT, "its frame is of another size");
+    if (!codec->unpack && !(codec->unpack = ZSTD_createDCtx())) abort();
+    reserve(&codec->shuffled, size);
+    size_t got = ZSTD_decompressDCtx(codec->unpack, codec->shuffled.data, size, frame, packed);
+    if (ZSTD_isError(got) || got != size)
+        return err_set(err, ERR_FORMAT, "its frame does not unpack");
+    if (raw) unshuffle((const uint8_t *)codec->shuffled.data, size, head.element_bytes, raw);
+    return true;
+}

@@ -1,0 +1,55 @@
+/* The store: pages and snapshots of one model on disk, under a key of what they were computed
+ * from, so that any conversation that begins alike starts warm.
+ *
+ * Getting reads a file at once. Putting copies the bytes to a queue; a writer thread of idle
+ * priority packs and writes them, so nothing waits for it but store_flush. The store is a
+ * convenience: whatever is wrong with a file is a miss, and a folder that cannot be written is
+ * said once and then left alone. Several processes may share the folder (cache/store_files.h).
+ *
+ * The engine owns it and is the only thread that calls. It knows no page layout: contents are
+ * bytes of a size that the caller knows. */
+#ifndef CACHE_STORE_H
+#define CACHE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cache/blob.h"
+
+struct store;
+
+/* A store in dir (made when the first blob is written) for model, a name for the eyes: what
+ * tells models apart is the key. The folder as a whole is kept to cap_bytes, more or less: a
+ * process looks each time that it has written a sixteenth of them. Never NULL. */
+struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes);
+/* Writes what is queued and frees it; NULL is fine. */
+void store_free(struct store *s);
+
+/* Fills raw[0..n_raw) with the blob's content, if it is there, sound, of these tokens and this
+ * size. A damaged file is removed. On false raw holds rubbish. */
+bool store_get(struct store *s, const struct blob_id *id, void *raw, size_t n_raw);
+/* Queues raw[0..n_raw), n_raw > 0, to be written unless it is there. element_bytes as for
+ * blob_pack. False if the queue is full: offer it again later. */
+bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+               unsigned element_bytes);
+/* Notes that the blob was used now: the least recently used go first. */
+void store_touch(struct store *s, const struct blob_id *id);
+/* Returns when all that was put is on disk, or never will be. The caller helps writing. */
+void store_flush(struct store *s);
+
+/* Why writing has stopped: true once, when it has. */
+bool store_trouble(struct store *s, struct err *err);
+
+struct store_counts {
+    size_t n_read, n_written;
+    uint64_t read_bytes, written_bytes; /* of contents */
+    uint64_t packed_bytes;              /* of the files that were written */
+    double read_ms;
+};
+
+/* What it has done so far. */
+struct store_counts store_counts(struct store *s);
+
+#endif

@@ -1,0 +1,282 @@
+#include "cache/store_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/printable.h"
+#include "config/paths.h"
+
+static const char *const suffixes[N_BLOB_KINDS] = {
+    [BLOB_PAGE] = ".page", [BLOB_WINDOW] = ".window", [BLOB_SNAPSHOT] = ".snap"};
+
+enum { KEY_CHARS = 32, MODEL_CHARS = 64, STALE_SECONDS = 3600 };
+
+static bool refuse(struct err *err, const char *path)
+{
+    int why = errno;
+    char shown[512];
+    return err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
+                   strerror(why));
+}
+
+/* Letters, digits and ._- of a name, others as _; never empty, hidden or "..". */
+static void put_model(struct buf *out, const char *model)
+{
+    size_t n = strlen(model);
+    for (size_t i = 0; i < n && i < MODEL_CHARS; i++) {
+        char c = model[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                     (c >= '0' && c <= '9') || c == '-' || (c == '.' && i > 0);
+        buf_putc(out, plain ? c : '_');
+    }
+    if (n == 0) buf_putc(out, '_');
+}
+
+char *store_files_path(const char *dir, const char *model, enum blob_kind kind,
+                       const struct blob_key *key)
+{
+    struct buf path = {0};
+    buf_printf(&path, "%s/", dir);
+    put_model(&path, model);
+    buf_printf(&path, "/%016llx%016llx%s", (unsigned long long)key->hi,
+               (unsigned long long)key->lo, suffixes[kind]);
+    return buf_take(&path);
+}
+
+/* Writing and reading. */
+
+static bool write_all(int fd, const char *data, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        ssize_t n = write(fd, data, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        data += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+static char *temporary_name(const char *path)
+{
+    static atomic_uint count;
+    const char *slash = strrchr(path, '/');
+    struct buf name = {0};
+    buf_append(&name, path, (size_t)(slash - path));
+    buf_printf(&name, "/.%s.%ld.%u", slash + 1, (long)getpid(), atomic_fetch_add(&count, 1));
+    return buf_take(&name);
+}
+
+bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err)
+{
+    if (!paths_make_parents(path, err)) return false;
+    char *temporary = temporary_name(path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write_all(fd, data, n_bytes);
+    /* No fsync: a page that a power cut left torn fails its checksum and is computed again. */
+    if (!ok) refuse(err, temporary);
+    if (fd >= 0 && close(fd) != 0 && ok) ok = refuse(err, temporary);
+    if (ok && rename(temporary, path) != 0) ok = refuse(err, path);
+    if (!ok && fd >= 0) unlink(temporary);
+    free(temporary);
+    return ok;
+}
+
+bool store_files_read(const char *path, size_t max_bytes, struct buf *out)
+{
+    struct stat st;
+    buf_clear(out);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return false;
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
+              (uint64_t)st.st_size <= max_bytes;
+    size_t n_bytes = ok ? (size_t)st.st_size : 0;
+    if (ok && out->cap <= n_bytes) {
+        out->data = mem_resize(out->data, n_bytes + 1, 1);
+        out->cap = n_bytes + 1;
+    }
+    while (ok && out->len < n_bytes) {
+        ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);
+        if (n < 0 && errno == EINTR) continue;
+        ok = n > 0;
+        if (ok) out->len += (size_t)n;
+    }
+    close(fd);
+    return ok;
+}
+
+void store_files_touch(const char *path, uint64_t n_tokens)
+{
+    struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {0}};
+    clock_gettime(CLOCK_REALTIME, &used[1]);
+    int64_t age_ms = (int64_t)(n_tokens / 64) * 10;
+    used[1].tv_sec -= age_ms / 1000;
+    used[1].tv_nsec -= age_ms % 1000 * 1000000;
+    if (used[1].tv_nsec < 0) used[1].tv_sec--, used[1].tv_nsec += 1000000000;
+    utimensat(AT_FDCWD, path, used, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Walking. */
+
+/* Whether a file name is a key and a known suffix. */
+static bool is_blob(const char *name, enum blob_kind *kind)
+{
+    if (strspn(name, "0123456789abcdef") != KEY_CHARS) return false;
+    for (int i = 0; i < N_BLOB_KINDS; i++) {
+        if (strcmp(name + KEY_CHARS, suffixes[i]) != 0) continue;
+        *kind = (enum blob_kind)i;
+        return true;
+    }
+    return false;
+}
+
+/* Whether a file is one of ours that a killed process left half written. */
+static bool is_stale(const char *name, const struct stat *st)
+{
+    enum blob_kind kind;
+    char blob[64];
+    const char *dot = name[0] == '.' ? strchr(name + 1, '.') : NULL;
+    dot = dot ? strchr(dot + 1, '.') : NULL;
+    if (!dot || (size_t)(dot - name) >= sizeof blob) return false;
+    snprintf(blob, sizeof blob, "%.*s", (int)(dot - name - 1), name + 1);
+    return is_blob(blob, &kind) && st->st_mtim.tv_sec < time(NULL) - STALE_SECONDS;
+}
+
+struct walk {
+    store_file_fn *fn;
+    void *user;
+    bool remove_stale;
+};
+
+static bool walk_model(const struct walk *w, const char *folder, const char *model,
+                       struct err *err)
+{
+    DIR *d = opendir(folder);
+    if (!d) return errno == ENOTDIR || errno == ENOENT ? true : refuse(err, folder);
+    struct buf path = {0};
+    struct dirent *entry;
+    while ((entry = readdir(d))) {
+        struct store_file file = {.model = model};
+        struct stat st;
+        if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (!S_ISREG(st.st_mode)) continue;
+        if (w->remove_stale && is_stale(entry->d_name, &st))
+            unlinkat(dirfd(d), entry->d_name, 0);
+        if (!is_blob(entry->d_name, &file.kind)) continue;
+        buf_clear(&path);
+        buf_printf(&path, "%s/%s", folder, entry->d_name);
+        file.path = buf_str(&path);
+        file.n_bytes = (uint64_t)st.st_size;
+        file.used = st.st_mtim;
+        w->fn(w->user, &file);
+    }
+    closedir(d);
+    buf_free(&path);
+    return true;
+}
+
+static bool walk_dir(const struct walk *w, const char *dir, struct err *err)
+{
+    DIR *d = opendir(dir);
+    if (!d) return errno == ENOENT ? true : refuse(err, dir);
+    struct buf folder = {0};
+    struct dirent *entry;
+    bool ok = true;
+    while (ok && (entry = readdir(d))) {
+        if (entry->d_name[0] == '.') continue;
+        buf_clear(&folder);
+        buf_printf(&folder, "%s/%s", dir, entry->d_name);
+        ok = walk_model(w, buf_str(&folder), entry->d_name, err);
+    }
+    closedir(d);
+    buf_free(&folder);
+    return ok;
+}
+
+bool store_files_walk(const char *dir, store_file_fn *fn, void *user, struct err *err)
+{
+    return walk_dir(&(struct walk){fn, user, false}, dir, err);
+}
+
+/* Shrinking. */
+
+struct candidate {
+    char *path;
+    uint64_t n_bytes;
+    struct timespec used;
+};
+
+struct candidates {
+    struct candidate *items;
+    size_t n, cap;
+    uint64_t n_bytes;
+};
+
+static void add_candidate(void *user, const struct store_file *file)
+{
+    struct candidates *all = user;
+    MEM_GROW(all->items, all->n, all->cap);
+    all->items[all->n++] =
+        (struct candidate){mem_strdup(file->path), file->n_bytes, file->used};
+    all->n_bytes += file->n_bytes;
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    if (x->used.tv_nsec != y->used.tv_nsec) return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+/* The lock of removals: its descriptor, or -1. */
+static int lock(const char *dir, struct err *err)
+{
+    struct buf path = {0};
+    buf_printf(&path, "%s/.lock", dir);
+    int fd = open(buf_str(&path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        if (errno == EINTR) continue;
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0) refuse(err, buf_str(&path));
+    buf_free(&path);
+    return fd;
+}
+
+bool store_files_shrink(const char *dir, uint64_t keep_bytes, struct store_total *left,
+                        struct store_total *removed, struct err *err)
+{
+    struct candidates all = {0};
+    struct store_total gone = {0};
+    bool is_there = access(dir, F_OK) == 0;
+    int fd = is_there ? lock(dir, err) : -1;
+    bool ok =
+        !is_there || (fd >= 0 && walk_dir(&(struct walk){add_candidate, &all, true}, dir, err));
+    if (all.n > 0) qsort(all.items, all.n, sizeof *all.items, oldest_first);
+    uint64_t n_bytes = all.n_bytes;
+    for (size_t i = 0; ok && i < all.n && n_bytes > keep_bytes; i++) {
+        /* Gone already is as good: another process cleared the folder by hand. */
+        if (unlink(all.items[i].path) != 0 && errno != ENOENT)
+            ok = refuse(err, all.items[i].path);
+        else
+            n_bytes -= all.items[i].n_bytes, gone.n_bytes += all.items[i].n_bytes, gone.n++;
+    }
+    if (left) *left = (struct store_total){all.n - gone.n, n_bytes};
+    if (removed) *removed = gone;
+    for (size_t i = 0; i < all.n; i++)
+        free(all.items[i].path);
+    free(all.items);
+    if (fd >= 0) close(fd);
+    return ok;
+}

@@ -1,0 +1,579 @@
+/* Blobs and the store: round trips, damage at thousands of places, the size cap, several
+ * processes, kills, a full disk, a folder that cannot be written. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/philox.h"
+#include "cache/store.h"
+#include "cache/store_files.h"
+
+enum { N_IDS = 64, N_RAW = 8192 };
+
+static char home[] = "/tmp/hearth-store-XXXXXX";
+static char dir[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    umask(0);
+    if (!mkdtemp(home)) return -1;
+    snprintf(dir, sizeof dir, "%s/deep/pages", home);
+    return 0;
+}
+
+static void clear(void)
+{
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s/deep'", home);
+    assert_int_equal(system(command), 0);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static uint32_t word(uint64_t key, uint32_t i)
+{
+    return philox(key, i, 0, 0, PHILOX_BENCH).word[0];
+}
+
+/* What blob number i holds, and which it is: half of its bytes are noise, as in a page. */
+struct sample {
+    struct blob_id id;
+    int32_t ids[N_IDS];
+    uint8_t raw[N_RAW];
+};
+
+static void sample_make(struct sample *s, uint32_t i)
+{
+    for (uint32_t k = 0; k < N_IDS; k++)
+        s->ids[k] = (int32_t)(word(i, k) % 1000);
+    for (uint32_t k = 0; k < N_RAW; k++)
+        s->raw[k] = k % 2 ? 60 : (uint8_t)word(~(uint64_t)i, k);
+    s->id = (struct blob_id){.kind = BLOB_PAGE,
+                             .key = {i + 1, 0xabcdefu * (uint64_t)(i + 1)},
+                             .ids = s->ids,
+                             .n_ids = N_IDS,
+                             .n_tokens = 64};
+}
+
+static bool store_has(struct store *s, uint32_t i)
+{
+    struct sample *want = mem_alloc(sizeof *want);
+    uint8_t *got = mem_alloc(N_RAW);
+    sample_make(want, i);
+    bool hit = store_get(s, &want->id, got, N_RAW);
+    if (hit) assert_memory_equal(got, want->raw, N_RAW);
+    free(want);
+    free(got);
+    return hit;
+}
+
+static void put(struct store *s, uint32_t i)
+{
+    struct sample *sample = mem_alloc(sizeof *sample);
+    sample_make(sample, i);
+    assert_true(store_put(s, &sample->id, sample->raw, N_RAW, 2));
+    free(sample);
+}
+
+static char *path_of(uint32_t i)
+{
+    struct blob_key key = {i + 1, 0xabcdefu * (uint64_t)(i + 1)};
+    return store_files_path(dir, "model", BLOB_PAGE, &key);
+}
+
+static void test_blob(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 2, 3, 67, 68, 69, 1000, 4096};
+    static const unsigned elements[] = {1, 2, 4, 18, 34, 64};
+    struct blob_codec *codec = blob_codec_new();
+    struct sample s;
+    sample_make(&s, 7);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t k = 0; k < sizeof elements / sizeof *elements; k++) {
+            struct buf out = {0};
+            struct blob_head head;
+            struct err err;
+            uint8_t *raw = mem_alloc(sizes[i]);
+            blob_pack(codec, &s.id, s.raw, sizes[i], elements[k], 1, &out);
+            assert_true(blob_head(out.data, out.len, &head, &err));
+            assert_int_equal(head.raw_bytes, sizes[i]);
+            assert_int_equal(head.n_ids, N_IDS);
+            assert_int_equal(head.n_tokens, 64);
+            assert_true(blob_unpack(codec, out.data, out.len, &s.id, raw, sizes[i], &err));
+            assert_memory_equal(raw, s.raw, sizes[i]);
+            assert_true(blob_unpack(codec, out.data, out.len, NULL, NULL, 0, &err));
+            assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, sizes[i] - 1, &err));
+            assert_int_equal(err.code, ERR_USER);
+            free(raw);
+            buf_free(&out);
+        }
+    }
+    blob_codec_free(codec);
+}
+
+static void test_put_get(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    assert_false(store_has(s, 0));
+    for (uint32_t i = 0; i < 10; i++)
+        put(s, i);
+    store_flush(s);
+    put(s, 3); /* there already */
+    store_flush(s);
+    struct store_counts counts = store_counts(s);
+    assert_int_equal(counts.n_written, 10);
+    assert_int_equal(counts.written_bytes, 10 * N_RAW);
+    assert_true(counts.packed_bytes < 10 * N_RAW * 3 / 4);
+    store_free(s);
+
+    s = store_new(dir, "model", 1 << 30);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_true(store_has(s, i));
+    assert_false(store_has(s, 10));
+    assert_int_equal(store_counts(s).n_read, 10);
+
+    struct sample other;
+    uint8_t got[N_RAW + 1];
+    sample_make(&other, 4);
+    other.ids[63]++;
+    assert_false(store_get(s, &other.id, got, N_RAW)); /* the key lies */
+    other.ids[63]--;
+    other.id.n_ids--;
+    assert_false(store_get(s, &other.id, got, N_RAW));
+    other.id.n_ids++;
+    assert_false(store_get(s, &other.id, got, N_RAW + 1));
+    other.id.kind = BLOB_WINDOW;
+    assert_false(store_get(s, &other.id, got, N_RAW));
+    assert_true(store_has(s, 4)); /* a sound one stays */
+    struct err err;
+    assert_false(store_trouble(s, &err));
+    store_free(s);
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void test_modes(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "../a b/\x1b", 1 << 30);
+    struct sample sample;
+    sample_make(&sample, 0);
+    assert_true(store_put(s, &sample.id, sample.raw, N_RAW, 2));
+    store_free(s);
+    char *path = store_files_path(dir, "../a b/\x1b", BLOB_PAGE, &sample.id.key);
+    assert_int_equal(mode_of(path), 0600);
+    *strrchr(path, '/') = '\0';
+    assert_string_equal(strrchr(path, '/'), "/_._a_b__");
+    assert_int_equal(mode_of(path), 0700);
+    assert_int_equal(mode_of(dir), 0700);
+    snprintf(path, strlen(path), "%s/.lock", dir);
+    assert_int_equal(mode_of(path), 0600);
+    free(path);
+}
+
+/* Every way a file can be cut or changed is a miss, after which the file is gone and a new one
+ * can be written. */
+static void test_damage(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 0);
+    store_flush(s);
+    char *path = path_of(0);
+    struct buf good = {0};
+    struct err err;
+    assert_true(file_read(path, 1 << 20, &good, &err));
+    for (uint32_t i = 0; i < 4001; i++) {
+        struct buf bad = {0};
+        buf_append(&bad, good.data, good.len);
+        size_t at = word(99, i) % good.len;
+        if (i < 2000)
+            bad.data[at] ^= (char)(1 << word(98, i) % 8);
+        else if (i < 4000)
+            bad.len = at;
+        else
+            buf_putc(&bad, 'x');
+        assert_true(store_files_write(path, bad.data, bad.len, &err));
+        assert_false(store_has(s, 0));
+        assert_int_equal(access(path, F_OK), -1);
+        buf_free(&bad);
+    }
+    /* Grown beyond all bounds: not even read, and out of the way. */
+    assert_true(store_files_write(path, good.data, good.len, &err));
+    assert_int_equal(truncate(path, 1 << 24), 0);
+    assert_false(store_has(s, 0));
+    put(s, 0);
+    store_flush(s);
+    assert_true(store_has(s, 0));
+    store_free(s);
+    buf_free(&good);
+    free(path);
+}
+
+/* A blob whose checksum is right though its content is not what it says. */
+static void test_forged(void **state)
+{
+    (void)state;
+    struct blob_codec *codec = blob_codec_new();
+    struct sample s;
+    sample_make(&s, 1);
+    struct buf out = {0};
+    struct err err;
+    uint8_t raw[N_RAW];
+    s.id.kind = (enum blob_kind)17;
+    blob_pack(codec, &s.id, s.raw, N_RAW, 2, 1, &out);
+    assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, N_RAW, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    assert_string_equal(err.msg, "unknown kind 17");
+    buf_free(&out);
+    blob_codec_free(codec);
+}
+
+static void add_bytes(void *user, const struct store_file *file)
+{
+    struct store_total *total = user;
+    total->n++;
+    total->n_bytes += file->n_bytes;
+}
+
+static struct store_total measure(void)
+{
+    struct store_total total = {0};
+    struct err err;
+    assert_true(store_files_walk(dir, add_bytes, &total, &err));
+    return total;
+}
+
+/* Time of a file s seconds ago. */
+static void make_older(uint32_t i, int seconds)
+{
+    char *path = path_of(i);
+    struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {0}};
+    clock_gettime(CLOCK_REALTIME, &used[1]);
+    used[1].tv_sec -= seconds;
+    assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
+    free(path);
+}
+
+static void test_cap(void **state)
+{
+    (void)state;
+    clear();
+    enum { CAP = 100000 };
+    struct store *s = store_new(dir, "model", CAP);
+    for (uint32_t i = 0; i < 60; i++) {
+        put(s, i);
+        store_flush(s);
+        assert_true(measure().n_bytes <= CAP);
+        make_older(i, 1000 - (int)i);
+        if (i > 0) assert_true(store_has(s, 0)); /* in use all the time */
+    }
+    assert_true(store_has(s, 59));
+    assert_false(store_has(s, 1));
+    store_free(s);
+
+    /* Less room than one blob: nothing is kept, nothing complains. */
+    clear();
+    s = store_new(dir, "model", 1000);
+    put(s, 0);
+    store_flush(s);
+    struct err err;
+    assert_false(store_trouble(s, &err));
+    assert_int_equal(measure().n, 0);
+    store_free(s);
+}
+
+/* The end of a conversation goes before its beginning, without which it is worth nothing. */
+static void test_order(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    for (uint32_t i = 0; i < 20; i++) {
+        sample_make(&sample, i);
+        sample.id.n_tokens = 64 * (i + 1);
+        assert_true(store_put(s, &sample.id, sample.raw, N_RAW, 2));
+    }
+    store_flush(s);
+    for (uint32_t i = 0; i < 20; i++) {
+        sample_make(&sample, i);
+        sample.id.n_tokens = 64 * (i + 1);
+        store_touch(s, &sample.id);
+    }
+    struct err err;
+    struct store_total left, removed, all = measure();
+    assert_true(store_files_shrink(dir, all.n_bytes / 2, &left, &removed, &err));
+    assert_int_equal(left.n + removed.n, 20);
+    assert_int_equal(left.n, 10);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(store_has(s, i), i < left.n);
+    store_free(s);
+}
+
+static void test_stale(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 0);
+    store_free(s);
+    char *path = path_of(0);
+    struct buf name = {0};
+    struct err err;
+    *strrchr(path, '/') = '\0';
+    static const char *const names[] = {".00000000000000000000000000000001.page.12.3",
+                                        ".00000000000000000000000000000002.page.12.3",
+                                        ".mine.page.12.3", "notes.txt"};
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    for (size_t i = 0; i < 4; i++) {
+        buf_clear(&name);
+        buf_printf(&name, "%s/%s", path, names[i]);
+        assert_true(store_files_write(buf_str(&name), "x", 1, &err));
+        if (i != 1) assert_int_equal(utimensat(AT_FDCWD, buf_str(&name), old, 0), 0);
+    }
+    assert_true(store_files_shrink(dir, UINT64_MAX, NULL, NULL, &err));
+    assert_int_equal(measure().n, 1);
+    for (size_t i = 0; i < 4; i++) {
+        buf_clear(&name);
+        buf_printf(&name, "%s/%s", path, names[i]);
+        assert_int_equal(access(buf_str(&name), F_OK), i == 0 ? -1 : 0);
+    }
+    buf_free(&name);
+    free(path);
+}
+
+static void check_sound(void *user, const struct store_file *file)
+{
+    struct blob_codec *codec = user;
+    struct buf data = {0};
+    struct err err = {0};
+    assert_true(store_files_read(file->path, 1 << 20, &data));
+    if (!blob_unpack(codec, data.data, data.len, NULL, NULL, 0, &err))
+        fail_msg("%s: %s", file->path, err.msg);
+    buf_free(&data);
+}
+
+static void all_sound(void)
+{
+    struct blob_codec *codec = blob_codec_new();
+    struct err err;
+    assert_true(store_files_walk(dir, check_sound, codec, &err));
+    blob_codec_free(codec);
+}
+
+/* Processes that write, read and make room at the same time. */
+static void test_processes(void **state)
+{
+    (void)state;
+    clear();
+    enum { N = 3, CAP = 60000 };
+    pid_t child[N];
+    for (uint32_t c = 0; c < N; c++) {
+        child[c] = fork();
+        assert_true(child[c] >= 0);
+        if (child[c] != 0) continue;
+        struct store *s = store_new(dir, "model", CAP);
+        struct err err;
+        for (uint32_t i = 0; i < 200; i++) {
+            put(s, word(c, i) % 20);
+            store_has(s, word(c + 10, i) % 20); /* a miss, or the right bytes */
+        }
+        store_flush(s);
+        bool bad = store_trouble(s, &err);
+        if (bad) fprintf(stderr, "# %s\n", err.msg);
+        store_free(s);
+        _exit(bad ? 1 : 0);
+    }
+    for (uint32_t c = 0; c < N; c++) {
+        int status;
+        assert_int_equal(waitpid(child[c], &status, 0), child[c]);
+        assert_int_equal(status, 0);
+    }
+    all_sound();
+    assert_true(measure().n_bytes <= CAP + N * (CAP / 16 + N_RAW));
+}
+
+/* Whatever the moment of the kill, what lies under its name is whole. */
+static void test_kill(void **state)
+{
+    (void)state;
+    clear();
+    const char *soak = getenv("HEARTH_SOAK");
+    uint32_t n = 300 * (soak ? (uint32_t)atoi(soak) : 1);
+    size_t most = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct store *s = store_new(dir, "model", 200000);
+            for (uint32_t i = 0;; i++)
+                put(s, (k * 7 + i) % 1000);
+        }
+        usleep(word(5, k) % 4000);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        if (k % 20 == 0) all_sound();
+        if (measure().n > most) most = measure().n;
+    }
+    all_sound();
+    assert_true(most > 5);
+}
+
+/* In a child: a store that meets trouble says so once, goes on reading, and leaves no half
+ * file. Returns the exit status. */
+static int meet_trouble(uint32_t n, int code)
+{
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct err err;
+    for (uint32_t i = 100; i < 100 + n; i++) {
+        put(s, i);
+        store_flush(s);
+    }
+    if (!store_trouble(s, &err)) return 2;
+    fprintf(stderr, "# %s\n", err.msg);
+    if (err.code != ERR_IO || !strstr(err.msg, strerror(code))) return 3;
+    put(s, 200);
+    store_flush(s);
+    if (store_trouble(s, &err)) return 4;
+    if (store_has(s, 200)) return 5;
+    if (!store_has(s, 0)) return 6;
+    store_free(s);
+    char *path = path_of(0);
+    *strrchr(path, '/') = '\0';
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    while ((entry = readdir(d)))
+        if (entry->d_name[0] == '.' && entry->d_name[1] && entry->d_name[1] != '.') return 7;
+    closedir(d);
+    free(path);
+    all_sound();
+    return 0;
+}
+
+static void put_first(void)
+{
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 0);
+    store_free(s);
+}
+
+static int size_limit(void)
+{
+    put_first();
+    const struct rlimit limit = {3000, 3000};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 11;
+    return meet_trouble(1, EFBIG);
+}
+
+static int disk_full(void)
+{
+    /* A small disk of its own where we may mount one, else a limit on the size of a file. */
+    if (mkdir(home, 0700) != 0 && errno != EEXIST) return 10;
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount("hearth", home, "tmpfs", 0, "size=64k,mode=0700") == 0) {
+        put_first();
+        return meet_trouble(40, ENOSPC);
+    }
+    return size_limit();
+}
+
+static int read_only(void)
+{
+    put_first();
+    char *path = path_of(0);
+    *strrchr(path, '/') = '\0';
+    if (geteuid() == 0) {
+        /* Root may write anywhere; somebody else may not. */
+        char *file = path_of(0);
+        if (chmod(home, 0755) != 0 || chmod(file, 0644) != 0 || chmod(path, 0755) != 0)
+            return 12;
+        *strrchr(path, '/') = '\0';
+        if (chmod(path, 0755) != 0) return 12;
+        *strrchr(path, '/') = '\0';
+        if (chmod(path, 0755) != 0) return 12;
+        free(file);
+        if (setgid(65534) != 0 || setuid(65534) != 0) return 13;
+    } else if (chmod(path, 0500) != 0) {
+        return 12;
+    }
+    free(path);
+    return meet_trouble(3, EACCES);
+}
+
+static void in_child(int (*fn)(void))
+{
+    clear();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(fn());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_disk_full(void **state)
+{
+    (void)state;
+    in_child(disk_full);
+    in_child(size_limit);
+}
+
+static void test_read_only(void **state)
+{
+    (void)state;
+    in_child(read_only);
+    char command[512];
+    snprintf(command, sizeof command, "chmod -R u+w '%s'", home);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blob),      cmocka_unit_test(test_put_get),
+        cmocka_unit_test(test_modes),     cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_forged),    cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_processes), cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_read_only),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
