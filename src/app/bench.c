@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "app/bench_tokenizer.h"
 #include "app/command_line.h"
 #include "app/model_choice.h"
 #include "backend/backend.h"
@@ -188,21 +189,25 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
 int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL;
-    bool json = false;
+    bool json = false, tokenizer = false;
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
+        {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
         {"json", 0, NULL, NULL, &json, "one JSON object"},
     };
     struct command_line line;
     struct err err;
-    int status = command_line_read(&line, "bench", "[-m FILE] [--prompt N] [--gen N] [--json]",
+    int status = command_line_read(&line, "bench",
+                                   "[-m FILE] [--prompt N] [--gen N] [--tokenizer] [--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, &err))
         status = runtime_error(&err);
-    if (status == COMMAND_LINE_GO) status = measure(line.options, prompt, gen, json);
+    if (status == COMMAND_LINE_GO)
+        status = tokenizer ? bench_tokenizer(line.options->model, json)
+                           : measure(line.options, prompt, gen, json);
     command_line_free(&line);
     return status;
 }

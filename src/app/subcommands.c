@@ -10,8 +10,8 @@
 #include "base/printable.h"
 
 static const struct subcommand table[] = {
-    {"bench", NULL, "[-m FILE] [--prompt N] [--gen N] [--json]", "how fast a model runs here",
-     bench_run},
+    {"bench", NULL, "[-m FILE] [--prompt N] [--gen N] [--tokenizer] [--json]",
+     "how fast a model runs here", bench_run},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
      "the token ids of the text on standard input", inspect_tokens},

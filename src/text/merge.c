@@ -4,13 +4,6 @@
 
 #include "base/mem.h"
 
-/* A pair is valid as long as both symbols have the lengths they had when it was found. */
-struct merge_pair {
-    uint64_t key; /* rank, then index of the left symbol: the smallest comes first */
-    int32_t id;
-    uint32_t l_len, r_len;
-};
-
 void merger_start(struct merger *m)
 {
     m->n = 0;
@@ -25,22 +18,29 @@ void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id)
     m->n++;
 }
 
-static void heap_push(struct merger *m, struct merge_pair p)
+/* A key of the heap is the rank of a pair, then the index of its left symbol: the smallest
+ * comes first. Four children to a node: a long word's heap is larger than the caches, and a
+ * level less is a miss less. */
+enum { N_CHILDREN = 4 };
+
+static void heap_push(struct merger *m, uint64_t key)
 {
     MEM_GROW(m->heap, m->n_heap, m->cap_heap);
     size_t i = m->n_heap++;
-    for (; i > 0 && m->heap[(i - 1) / 2].key > p.key; i = (i - 1) / 2)
-        m->heap[i] = m->heap[(i - 1) / 2];
-    m->heap[i] = p;
+    for (size_t up; i > 0 && m->heap[up = (i - 1) / N_CHILDREN] > key; i = up)
+        m->heap[i] = m->heap[up];
+    m->heap[i] = key;
 }
 
-static struct merge_pair heap_pop(struct merger *m)
+static uint64_t heap_pop(struct merger *m)
 {
-    struct merge_pair top = m->heap[0], last = m->heap[--m->n_heap];
+    uint64_t top = m->heap[0], last = m->heap[--m->n_heap];
     size_t i = 0, child;
-    while ((child = 2 * i + 1) < m->n_heap) {
-        if (child + 1 < m->n_heap && m->heap[child + 1].key < m->heap[child].key) child++;
-        if (m->heap[child].key >= last.key) break;
+    while ((child = N_CHILDREN * i + 1) < m->n_heap) {
+        size_t end = child + N_CHILDREN < m->n_heap ? child + N_CHILDREN : m->n_heap;
+        for (size_t k = child + 1; k < end; k++)
+            if (m->heap[k] < m->heap[child]) child = k;
+        if (m->heap[child] >= last) break;
         m->heap[i] = m->heap[child];
         i = child;
     }
@@ -55,9 +55,8 @@ static void consider(struct merger *m, int32_t left, const char *text, merge_loo
     const struct symbol *l = &m->sym[left], *r = &m->sym[l->next];
     uint32_t rank;
     int32_t id;
-    if (!lookup(ctx, text, l, r, &rank, &id)) return;
-    heap_push(m,
-              (struct merge_pair){(uint64_t)rank << 32 | (uint32_t)left, id, l->len, r->len});
+    if (lookup(ctx, text, l, r, &rank, &id))
+        heap_push(m, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
 void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const void *ctx)
@@ -65,14 +64,17 @@ void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const 
     for (size_t i = 0; i + 1 < m->n; i++)
         consider(m, (int32_t)i, text, lookup, ctx);
     while (m->n_heap) {
-        struct merge_pair p = heap_pop(m);
-        int32_t left = (int32_t)(uint32_t)p.key;
+        uint64_t key = heap_pop(m);
+        int32_t left = (int32_t)(uint32_t)key, id;
+        uint32_t rank;
         struct symbol *l = &m->sym[left];
-        if (l->len != p.l_len || l->next < 0) continue;
+        /* What stands there now may be another pair than the one that was found, or none. Its
+         * rank tells: a pair of the same rank is as good. */
+        if (l->len == 0 || l->next < 0) continue;
         struct symbol *r = &m->sym[l->next];
-        if (r->len != p.r_len) continue;
+        if (!lookup(ctx, text, l, r, &rank, &id) || rank != key >> 32) continue;
         l->len += r->len;
-        l->id = p.id;
+        l->id = id;
         l->next = r->next;
         r->len = 0;
         if (l->next >= 0) m->sym[l->next].prev = left;

@@ -17,12 +17,10 @@ struct symbol {
     int32_t prev, next;  /* neighbours in the chain, -1 at the ends */
 };
 
-struct merge_pair;
-
 struct merger {
     struct symbol *sym;
     size_t n, cap;
-    struct merge_pair *heap;
+    uint64_t *heap; /* pairs that may be joined */
     size_t n_heap, cap_heap;
 };
 

@@ -32,6 +32,20 @@ check "bench prints one JSON object with its keys" keys
 hash_of() { "$hearth" bench -m $guide --prompt 40 --gen 8 "$@" --json | grep -o '"logits_hash": "[0-9a-f]*"'; }
 check "the hash does not depend on threads" [ "$(hash_of --threads 2)" = "$(hash_of --threads 1)" ]
 check "nor on the instruction set" [ "$(hash_of --cpu scalar)" = "$(hash_of)" ]
+tokenizer() {
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+assert len(d["texts"]) >= 6
+for t in d["texts"]:
+    assert t["mb_s"] > 0 and t["ms"] > 0 and 0 < t["tokens"] <= t["bytes"] == 1000000' \
+        "$("$hearth" bench --tokenizer -m $guide --json)"
+}
+check "bench --tokenizer prints one JSON object" tokenizer
+check "and a line per text" grep -q "^prose and code .* MB/s .* tokens$" \
+    <("$hearth" bench --tokenizer -m $guide)
+check "a model that is not there" status 1 "nofile.gguf: No such file" \
+    "$hearth" bench --tokenizer -m nofile.gguf
 check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
