@@ -22,11 +22,11 @@ struct face;
 struct options;
 
 enum chat_state {
-    CHAT_LOADING,  /* the model is being opened; lines must wait */
-    CHAT_IDLE,     /* waits for a line */
-    CHAT_BUSY,     /* a turn is running */
-    CHAT_CLOSED,   /* /quit */
-    CHAT_FAILED,   /* the model could not be opened: chat_error says why */
+    CHAT_LOADING, /* the model is being opened; lines must wait */
+    CHAT_IDLE,    /* waits for a line */
+    CHAT_BUSY,    /* a turn is running */
+    CHAT_CLOSED,  /* /quit */
+    CHAT_FAILED,  /* the model could not be opened: chat_error says why */
 };
 
 /* Starts loading the model of o (borrowed for the call, copied). The face is borrowed. NULL and
@@ -37,8 +37,8 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
 void chat_close(struct chat *c);
 
 /* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)
- * for it; returns the state after it. Call it while LOADING or BUSY, again and again; returns at
- * once when IDLE. */
+ * for it; returns the state after it. Call it while LOADING or BUSY, again and again; returns
+ * at once when IDLE. */
 enum chat_state chat_step(struct chat *c, int timeout_ms);
 /* A descriptor that is readable when chat_step has something to do. */
 int chat_fd(const struct chat *c);
@@ -49,7 +49,8 @@ void chat_cancel(struct chat *c);
 
 /* A message of the user, sent to the model as it is, also when it begins with a slash. IDLE
  * only. Begins a turn: BUSY, and turn_begin was called; a refused one (template error, empty)
- * has been said to the face as FACE_ERROR, leaves the conversation as it was and returns false. */
+ * has been said to the face as FACE_ERROR, leaves the conversation as it was and returns false.
+ */
 bool chat_say(struct chat *c, const char *text, size_t n);
 
 /* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends

@@ -1,0 +1,307 @@
+#include "chat/chat.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "chat/render.h"
+#include "config/options.h"
+#include "engine/engine.h"
+#include "template/template.h"
+
+#define MAX_TEMPLATE_BYTES ((size_t)16 << 20)
+
+/* ---- saying ---- */
+
+static const char *filtered(struct chat *c, const char *s, size_t n)
+{
+    buf_clear(&c->filtered);
+    if (c->face->is_terminal)
+        sanitise_all(s, n, &c->filtered);
+    else
+        buf_append(&c->filtered, s, n);
+    return buf_str(&c->filtered);
+}
+
+static void tell(struct chat *c, enum face_level level, const char *fmt, va_list ap)
+{
+    struct buf text = {0};
+    buf_vprintf(&text, fmt, ap);
+    while (text.len > 0 && text.data[text.len - 1] == '\n')
+        text.len--;
+    c->face->say(c->face->user, level, filtered(c, buf_str(&text), text.len));
+    buf_free(&text);
+}
+
+void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    tell(c, level, fmt, ap);
+    va_end(ap);
+}
+
+void chat_hint(struct chat *c, const char *fmt, ...)
+{
+    if (c->options->quiet) return;
+    va_list ap;
+    va_start(ap, fmt);
+    tell(c, FACE_INFO, fmt, ap);
+    va_end(ap);
+}
+
+void chat_offer(struct chat *c, const char *text, size_t n)
+{
+    const char *s = filtered(c, text, n);
+    c->face->offer(c->face->user, s, c->filtered.len);
+}
+
+const char *face_stop_name(enum face_stop stop)
+{
+    static const char *const names[] = {
+        [FACE_STOP_END] = "end",
+        [FACE_STOP_LENGTH] = "length",
+        [FACE_STOP_STRING] = "stop",
+        [FACE_STOP_CONTEXT] = "context",
+        [FACE_STOP_CANCELLED] = "cancelled",
+        [FACE_STOP_FAILED] = "error",
+    };
+    return names[stop];
+}
+
+/* ---- opening ---- */
+
+void chat_choose_seed(struct chat *c)
+{
+    if (option_given(c->options, OPT_SEED)) {
+        c->session_seed = c->options->seed;
+        return;
+    }
+    if (getrandom(&c->session_seed, sizeof c->session_seed, 0) == sizeof c->session_seed)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    c->session_seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
+}
+
+static bool set_renderer(struct chat *c, const char *source, size_t len, const char *name,
+                         struct err *err)
+{
+    const struct engine_info *info = c->engine ? engine_info(c->engine) : NULL;
+    const struct render_config config = {
+        .source = source,
+        .len = len,
+        .name = name,
+        .bos_text = info && info->bos_text ? info->bos_text : "",
+        .eos_text = info && info->eos_text ? info->eos_text : "",
+    };
+    struct renderer *r = renderer_new(&config, err);
+    if (!r) return false;
+    renderer_free(c->renderer);
+    c->renderer = r;
+    return true;
+}
+
+/* The file of --template is read and parsed before the model: an error in it comes at once. */
+static bool read_template(struct chat *c, struct err *err)
+{
+    const char *path = c->options->template_path;
+    if (!path) return true;
+    struct buf text = {0};
+    bool ok = file_read(path, MAX_TEMPLATE_BYTES, &text, err) &&
+              set_renderer(c, buf_str(&text), text.len, path, err);
+    if (ok) c->template_text = buf_take(&text);
+    buf_free(&text);
+    return ok;
+}
+
+struct chat *chat_open(const struct options *o, const struct engine_config *engine,
+                       const struct face *face, struct err *err)
+{
+    struct chat *c = mem_zalloc(1, sizeof *c);
+    c->options = options_clone(o);
+    c->face = face;
+    c->conversation = conversation_new();
+    c->state = CHAT_LOADING;
+    c->reply_seed_waits = option_given(o, OPT_REPLY_SEED);
+    conversation_set_system(c->conversation, o->system);
+    chat_choose_seed(c);
+    if (read_template(c, err)) c->engine = engine_open(engine, err);
+    if (c->engine) return c;
+    chat_close(c);
+    return NULL;
+}
+
+void chat_close(struct chat *c)
+{
+    if (!c) return;
+    engine_close(c->engine);
+    turn_forget(c);
+    conversation_free(c->conversation);
+    renderer_free(c->renderer);
+    options_free(c->options);
+    free(c->template_text);
+    free(c->model_line);
+    buf_free(&c->attached);
+    buf_free(&c->filtered);
+    free(c);
+}
+
+/* ---- loading ---- */
+
+static void make_model_line(struct chat *c)
+{
+    const struct engine_info *info = engine_info(c->engine);
+    struct buf line = {0}, clean = {0};
+    buf_printf(&line, "%s (%s) on %s, context %u", info->name, info->family, info->device,
+               (unsigned)info->n_ctx);
+    if (info->n_ctx < info->n_ctx_model)
+        buf_printf(&line, " of %u", (unsigned)info->n_ctx_model);
+    buf_printf(&line, ", KV %s", info->kv_type);
+    sanitise_all(line.data, line.len, &clean);
+    c->model_line = buf_take(&clean);
+    buf_free(&line);
+}
+
+static bool choose_template(struct chat *c, struct err *err)
+{
+    const struct engine_info *info = engine_info(c->engine);
+    if (c->template_text) {
+        c->template_from = "--template";
+        return set_renderer(c, c->template_text, strlen(c->template_text),
+                            c->options->template_path, err);
+    }
+    if (!info->chat_template) {
+        c->template_from = "ChatML, since the model has none";
+        chat_tell(
+            c, FACE_WARNING,
+            "the model has no chat template; using ChatML (--template FILE gives another)");
+        return set_renderer(c, template_chatml, strlen(template_chatml), "ChatML", err);
+    }
+    c->template_from = "the model's own";
+    if (set_renderer(c, info->chat_template, strlen(info->chat_template), "chat template", err))
+        return true;
+    err_write_prefix(err,
+                     "the model's template cannot be used (--template FILE gives another)");
+    return false;
+}
+
+static void loading(struct chat *c, const struct engine_event *event)
+{
+    const struct face *f = c->face;
+    switch (event->kind) {
+    case EVENT_LOAD:
+        if (event->text_len > 0) chat_hint(c, "%s", event->text);
+        f->progress(f->user, FACE_LOAD, event->done, event->total, 0);
+        break;
+    case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;
+    case EVENT_READY:
+        make_model_line(c);
+        c->state = choose_template(c, &c->err) ? CHAT_IDLE : CHAT_FAILED;
+        break;
+    case EVENT_FAILED:
+        c->err = event->err;
+        c->state = CHAT_FAILED;
+        break;
+    case EVENT_PREFILL:
+    case EVENT_REASONING:
+    case EVENT_TEXT:
+    case EVENT_END:
+    case EVENT_VERIFIED: break;
+    }
+}
+
+/* ---- the crank ---- */
+
+enum chat_state chat_step(struct chat *c, int timeout_ms)
+{
+    struct engine_event event;
+    while ((c->state == CHAT_LOADING || c->state == CHAT_BUSY) &&
+           engine_next(c->engine, timeout_ms, &event)) {
+        if (c->state == CHAT_LOADING)
+            loading(c, &event);
+        else
+            turn_event(c, &event);
+        timeout_ms = 0;
+    }
+    return c->state;
+}
+
+int chat_fd(const struct chat *c)
+{
+    return engine_event_fd(c->engine);
+}
+
+enum chat_state chat_state(const struct chat *c)
+{
+    return c->state;
+}
+
+const struct err *chat_error(const struct chat *c)
+{
+    return &c->err;
+}
+
+void chat_cancel(struct chat *c)
+{
+    atomic_store(&c->cancelled, true);
+    engine_cancel(c->engine);
+}
+
+/* ---- lines ---- */
+
+static bool is_blank(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r')))
+        i++;
+    return i == n;
+}
+
+bool chat_say(struct chat *c, const char *text, size_t n)
+{
+    if (is_blank(text, n)) {
+        chat_tell(c, FACE_ERROR, "the message is empty");
+        return false;
+    }
+    if (c->attached.len == 0) return turn_say(c, text, n);
+    struct buf whole = {0};
+    buf_append(&whole, c->attached.data, c->attached.len);
+    buf_append(&whole, text, n);
+    bool ok = turn_say(c, whole.data, whole.len);
+    if (ok) buf_clear(&c->attached);
+    buf_free(&whole);
+    return ok;
+}
+
+bool chat_line(struct chat *c, const char *line, size_t n)
+{
+    if (is_blank(line, n)) return true;
+    if (line[0] != '/' || memchr(line, '\n', n)) return chat_say(c, line, n);
+    if (n > 1 && line[1] == '/') return chat_say(c, line + 1, n - 1);
+    return command_run(c, line, n);
+}
+
+/* ---- asking ---- */
+
+const struct options *chat_options(const struct chat *c)
+{
+    return c->options;
+}
+
+const char *chat_model_line(const struct chat *c)
+{
+    return c->model_line ? c->model_line : "";
+}
+
+size_t chat_n_messages(const struct chat *c)
+{
+    return conversation_n(c->conversation);
+}

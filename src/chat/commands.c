@@ -1,0 +1,232 @@
+#include "chat/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/nearest.h"
+#include "chat/impl.h"
+
+static bool command_help(struct chat *c, const char *args);
+static bool command_quit(struct chat *c, const char *args);
+
+static const struct command table[] = {
+    {.name = "help",
+     .args = "[command]",
+     .help = "list the commands, or explain one",
+     .more = "A message that begins with a slash is sent with two: //x sends /x.",
+     .kind = WORDS_COMMAND,
+     .run = command_help},
+    {.name = "quit",
+     .aliases = {"exit", "bye"},
+     .args = "",
+     .help = "leave hearth",
+     .more = "Ctrl-D on an empty line does the same.",
+     .run = command_quit},
+    {.name = "clear",
+     .aliases = {"new"},
+     .args = "",
+     .help = "begin a new, empty conversation",
+     .more = "The system message and the settings stay. The old conversation stays a branch.",
+     .run = command_clear},
+    {.name = "undo",
+     .args = "[n]",
+     .help = "take back the last turn, or the last n",
+     .more = "A turn is a message of yours and its reply. What is left needs no computing.",
+     .run = command_undo},
+    {.name = "retry",
+     .aliases = {"regen"},
+     .args = "[seed]",
+     .help = "ask for the last reply again",
+     .more = "Each try has a seed of its own; with a seed that was shown, that reply comes "
+             "again. The reply before stays a branch.",
+     .run = command_retry},
+    {.name = "edit",
+     .args = "[n]",
+     .help = "change your last message, or the nth last, and send it again",
+     .more = "The conversation goes back to before that message, which is put into the prompt. "
+             "What followed stays a branch.",
+     .run = command_edit},
+    {.name = "continue",
+     .args = "",
+     .help = "go on with the last reply where it stopped",
+     .more = "For a reply that was stopped by you, by --max-tokens or by a stop string.",
+     .run = command_continue},
+    {.name = "fork",
+     .args = "[name]",
+     .help = "begin a branch of the conversation here",
+     .more = "Both branches share what they have in common, so a fork costs nothing.",
+     .run = command_fork},
+    {.name = "branches",
+     .args = "",
+     .help = "list the branches of the conversation",
+     .more = "Go to one of them with /switch.",
+     .run = command_branches},
+    {.name = "switch",
+     .args = "name",
+     .help = "go to another branch, by name or number",
+     .more = "/branches lists them.",
+     .kind = WORDS_BRANCH,
+     .run = command_switch},
+    {.name = "trim",
+     .args = "[n]",
+     .help = "drop the oldest turn, or the oldest n",
+     .more = "It makes room in a full context. The system message stays; the rest is computed "
+             "again with the next message. The conversation as it was stays a branch.",
+     .run = command_trim},
+    {.name = "system",
+     .args = "[text]",
+     .help = "show the system message, or set it",
+     .more = "/system - removes it. It holds from the next message on.",
+     .run = command_system},
+    {.name = "set",
+     .args = "[key value]",
+     .help = "change a setting, or list what can be set",
+     .more = "For example: /set temp 0.7. A key alone shows its value.",
+     .kind = WORDS_SETTING,
+     .run = command_set},
+    {.name = "show",
+     .args = "[what]",
+     .help = "show the model, the settings and the conversation",
+     .more = "what is one of model, settings, template, system.",
+     .kind = WORDS_LIST,
+     .words = "model|settings|template|system",
+     .run = command_show},
+    {.name = "think",
+     .args = "[on|off|hide|show]",
+     .help = "reasoning: ask for it or not, hide or show it",
+     .more = "on and off ask the template; hide and show leave it to the model.",
+     .kind = WORDS_LIST,
+     .words = "on|off|hide|show",
+     .run = command_think},
+    {.name = "read",
+     .args = "file",
+     .help = "put the text of a file before your next message",
+     .more = "For example: /read notes.txt. Then ask something about it.",
+     .kind = WORDS_FILE,
+     .run = command_read},
+    {.name = "stats",
+     .args = "",
+     .help = "explain the last turn: reused, computed, generated, memory",
+     .more = "",
+     .run = command_stats},
+};
+#define N_COMMANDS (sizeof table / sizeof *table)
+
+const struct command *command_at(size_t i)
+{
+    return i < N_COMMANDS ? &table[i] : NULL;
+}
+
+static bool is_word(const char *word, const char *name, size_t n)
+{
+    return word && strlen(word) == n && memcmp(word, name, n) == 0;
+}
+
+const struct command *command_find(const char *name, size_t n)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const struct command *row = &table[i];
+        if (is_word(row->name, name, n) || is_word(row->aliases[0], name, n) ||
+            is_word(row->aliases[1], name, n))
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- the parser ---- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static const char *nearest_command(const char *name)
+{
+    struct nearest near;
+    nearest_begin(&near, name);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        nearest_offer(&near, table[i].name);
+        for (size_t k = 0; k < 2 && table[i].aliases[k]; k++)
+            nearest_offer(&near, table[i].aliases[k]);
+    }
+    return near.best;
+}
+
+static void tell_unknown(struct chat *c, const char *name)
+{
+    const char *best = nearest_command(name);
+    if (best)
+        chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s? (//%s sends it as text)",
+                  name, best, name);
+    else
+        chat_tell(c, FACE_ERROR, "no command /%s; /help lists them (//%s sends it as text)",
+                  name, name);
+}
+
+bool command_run(struct chat *c, const char *line, size_t n)
+{
+    size_t end = 1;
+    while (end < n && !is_space(line[end]))
+        end++;
+    size_t args = end;
+    while (args < n && is_space(line[args]))
+        args++;
+    while (n > args && is_space(line[n - 1]))
+        n--;
+    const struct command *row = command_find(line + 1, end - 1);
+    char *rest = mem_strndup(line + args, n - args), *name = mem_strndup(line + 1, end - 1);
+    bool ok = false;
+    if (!row)
+        tell_unknown(c, name);
+    else if (*rest && !*row->args)
+        chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", row->name, rest);
+    else
+        ok = row->run(c, rest);
+    free(rest);
+    free(name);
+    return ok;
+}
+
+/* ---- /help and /quit ---- */
+
+static void put_row(const struct command *row, struct buf *out)
+{
+    size_t start = out->len;
+    buf_printf(out, "/%s", row->name);
+    for (size_t k = 0; k < 2 && row->aliases[k]; k++)
+        buf_printf(out, " /%s", row->aliases[k]);
+    if (*row->args) buf_printf(out, " %s", row->args);
+    do
+        buf_putc(out, ' ');
+    while (out->len - start < 28);
+    buf_printf(out, "%s\n", row->help);
+}
+
+static bool command_help(struct chat *c, const char *args)
+{
+    struct buf text = {0};
+    const char *name = *args == '/' ? args + 1 : args;
+    const struct command *row = command_find(name, strlen(name));
+    bool ok = !*name || row;
+    if (!ok)
+        tell_unknown(c, name);
+    else if (row) {
+        put_row(row, &text);
+        buf_puts(&text, row->more);
+    } else {
+        for (size_t i = 0; i < N_COMMANDS; i++)
+            put_row(&table[i], &text);
+        buf_puts(&text, "/help COMMAND says more; //x sends /x as a message.");
+    }
+    if (ok) chat_tell(c, FACE_INFO, "%s", buf_str(&text));
+    buf_free(&text);
+    return ok;
+}
+
+static bool command_quit(struct chat *c, const char *args)
+{
+    (void)args;
+    c->state = CHAT_CLOSED;
+    return true;
+}

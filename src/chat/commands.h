@@ -1,0 +1,61 @@
+/* The commands: one table, from which the parser, /help, the completion and the check of the
+ * man page are made.
+ *
+ * Static data, any thread. What a command does is in its function, which works on the chat. */
+#ifndef CHAT_COMMANDS_H
+#define CHAT_COMMANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct chat;
+
+/* What the words after a command can be completed to. */
+enum command_words {
+    WORDS_NONE,
+    WORDS_COMMAND, /* names of commands */
+    WORDS_SETTING, /* a key that /set takes, then its values */
+    WORDS_LIST,    /* those in `words` */
+    WORDS_FILE,
+    WORDS_BRANCH,
+};
+
+struct command {
+    const char *name;       /* without the slash */
+    const char *aliases[2]; /* NULL where there is none */
+    const char *args;       /* "[n]", "" */
+    const char *help;       /* one line, no full stop */
+    const char *more;       /* what /help NAME adds: sentences; "" if nothing */
+    enum command_words kind;
+    const char *words; /* WORDS_LIST: "on|off" */
+    /* Runs with what stands after the name, without white space around it; as chat_line. */
+    bool (*run)(struct chat *c, const char *args);
+};
+
+/* Row i of the table; NULL past the end. */
+const struct command *command_at(size_t i);
+/* By name or alias, exactly, n bytes; NULL if there is none. */
+const struct command *command_find(const char *name, size_t n);
+
+/* The functions of the table, by file. */
+
+/* commands_talk.c: what goes back, forth and sideways in the conversation. */
+bool command_clear(struct chat *c, const char *args);
+bool command_undo(struct chat *c, const char *args);
+bool command_retry(struct chat *c, const char *args);
+bool command_edit(struct chat *c, const char *args);
+bool command_continue(struct chat *c, const char *args);
+bool command_fork(struct chat *c, const char *args);
+bool command_branches(struct chat *c, const char *args);
+bool command_switch(struct chat *c, const char *args);
+bool command_trim(struct chat *c, const char *args);
+bool command_system(struct chat *c, const char *args);
+bool command_read(struct chat *c, const char *args);
+
+/* commands_show.c: settings and figures. */
+bool command_set(struct chat *c, const char *args);
+bool command_show(struct chat *c, const char *args);
+bool command_think(struct chat *c, const char *args);
+bool command_stats(struct chat *c, const char *args);
+
+#endif

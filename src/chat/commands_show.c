@@ -1,0 +1,254 @@
+/* The commands that show and change settings and figures. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/nearest.h"
+#include "chat/commands.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "chat/render.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+static void tell_buf(struct chat *c, struct buf *text)
+{
+    chat_tell(c, FACE_INFO, "%s", buf_str(text));
+    buf_free(text);
+}
+
+/* ---- /set, /think ---- */
+
+static void put_setting(const struct options *o, const struct option_row *row, struct buf *out)
+{
+    struct buf value = {0};
+    enum option_id id = option_id(row);
+    option_value(o, id, &value);
+    buf_printf(out, "%-18s %-10s ", row->name, value.len ? value.data : "-");
+    option_origin(o, id, out);
+    buf_putc(out, '\n');
+    buf_free(&value);
+}
+
+static void put_settings(const struct options *o, struct buf *out)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (row->flags & OPTION_SET) put_setting(o, row, out);
+    }
+}
+
+static const struct option_row *find_setting(struct chat *c, const char *name)
+{
+    const struct option_row *row = option_find(name);
+    if (row && (row->flags & OPTION_SET)) return row;
+    struct nearest near;
+    nearest_begin(&near, name);
+    for (size_t i = 0; i < N_OPTIONS && !row; i++) {
+        const struct option_row *other = option_row((enum option_id)i);
+        if (other->flags & OPTION_SET) nearest_offer(&near, other->name);
+    }
+    if (row)
+        chat_tell(c, FACE_ERROR, "/set: %s is settled at the start; give --%s there", name,
+                  name);
+    else if (near.best)
+        chat_tell(c, FACE_ERROR, "/set: no setting '%s'; did you mean %s?", name, near.best);
+    else
+        chat_tell(c, FACE_ERROR, "/set: no setting '%s'; /set lists them", name);
+    return NULL;
+}
+
+static bool set(struct chat *c, const struct option_row *row, const char *value)
+{
+    struct err err;
+    if (!options_set(c->options, row, value, &err)) {
+        chat_tell(c, FACE_ERROR, "%s", err.msg);
+        return false;
+    }
+    if (option_id(row) == OPT_SEED) chat_choose_seed(c);
+    if (option_id(row) == OPT_THINK) c->said_no_think = false;
+    struct buf line = {0};
+    put_setting(c->options, row, &line);
+    if (!c->options->quiet) chat_tell(c, FACE_INFO, "%s", buf_str(&line));
+    buf_free(&line);
+    return true;
+}
+
+bool command_set(struct chat *c, const char *args)
+{
+    struct buf out = {0};
+    if (!*args) {
+        put_settings(c->options, &out);
+        tell_buf(c, &out);
+        return true;
+    }
+    size_t n = strcspn(args, " \t");
+    buf_append(&out, args, n);
+    const struct option_row *row = find_setting(c, buf_str(&out));
+    buf_clear(&out);
+    const char *value = args + n + strspn(args + n, " \t");
+    bool ok = row != NULL;
+    if (row && *value) {
+        ok = set(c, row, value);
+    } else if (row) {
+        put_setting(c->options, row, &out);
+        chat_tell(c, FACE_INFO, "%s", buf_str(&out));
+    }
+    buf_free(&out);
+    return ok;
+}
+
+bool command_think(struct chat *c, const char *args)
+{
+    const struct option_row *row = option_row(OPT_THINK);
+    if (*args) return set(c, row, args);
+    struct buf out = {0};
+    option_value(c->options, OPT_THINK, &out);
+    chat_tell(c, FACE_INFO, "think %s; the template %s", buf_str(&out),
+              render_knows_think(c->renderer) ? "can turn thinking on and off"
+                                              : "has no switch for it");
+    buf_free(&out);
+    return true;
+}
+
+/* ---- /show ---- */
+
+static void put_bytes(struct buf *out, uint64_t n)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)n;
+    size_t unit = 0;
+    while (x >= 1000 && unit + 1 < sizeof units / sizeof *units) {
+        x /= 1024;
+        unit++;
+    }
+    buf_printf(out, unit == 0 || x >= 100 ? "%.0f %s" : "%.1f %s", x, units[unit]);
+}
+
+static void put_list(struct buf *out, const char *label, const char *const *items, size_t n)
+{
+    buf_printf(out, "%-12s", label);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, " %s", items[i]);
+    buf_puts(out, n ? "\n" : " none\n");
+}
+
+static void put_model(struct chat *c, struct buf *out)
+{
+    const struct engine_info *info = engine_info(c->engine);
+    buf_printf(out, "%-12s %s (%s)\n", "model", info->name, info->family);
+    if (c->options->model) buf_printf(out, "%-12s %s\n", "file", c->options->model);
+    buf_printf(out, "%-12s %s\n", "device", info->device);
+    buf_printf(out, "%-12s %u tokens (the model's own: %u), KV %s\n", "context",
+               (unsigned)info->n_ctx, (unsigned)info->n_ctx_model, info->kv_type);
+    buf_printf(out, "%-12s weights ", "memory");
+    put_bytes(out, info->weights_bytes);
+    buf_puts(out, ", KV ");
+    put_bytes(out, info->kv_bytes_per_token);
+    buf_puts(out, " per token, scratch ");
+    put_bytes(out, info->scratch_bytes);
+    buf_printf(out, "\n%-12s %u tokens\n", "vocabulary", (unsigned)info->n_vocab);
+    put_list(out, "ends", info->end_tokens, info->n_end_tokens);
+    put_list(out, "reasoning", info->reasoning_markers, info->n_reasoning_markers);
+    buf_printf(out, "%-12s %s; thinking %s\n", "template", c->template_from,
+               render_knows_think(c->renderer) ? "can be switched" : "has no switch");
+}
+
+static void put_conversation(struct chat *c, struct buf *out)
+{
+    const struct branch *b = conversation_current(c->conversation);
+    size_t turns = conversation_n_turns(c->conversation);
+    buf_printf(out, "%-12s branch %u%s%s of %zu, %zu turn%s, seed %" PRIu64 "\n",
+               "conversation", b->number, b->name ? " " : "", b->name ? b->name : "",
+               conversation_n_branches(c->conversation), turns, turns == 1 ? "" : "s",
+               c->session_seed);
+}
+
+static void put_template(struct chat *c, struct buf *out)
+{
+    const char *own = engine_info(c->engine)->chat_template;
+    if (c->template_text)
+        buf_puts(out, c->template_text);
+    else
+        buf_puts(out, own ? own : "ChatML");
+}
+
+static void put_all(struct chat *c, struct buf *out)
+{
+    const char *system = conversation_system(c->conversation);
+    put_model(c, out);
+    put_conversation(c, out);
+    buf_printf(out, "%-12s %s\n", "system", system ? system : "none");
+    put_settings(c->options, out);
+}
+
+bool command_show(struct chat *c, const char *args)
+{
+    struct buf out = {0};
+    bool known = true;
+    if (!*args)
+        put_all(c, &out);
+    else if (!strcmp(args, "model"))
+        put_model(c, &out);
+    else if (!strcmp(args, "settings"))
+        put_settings(c->options, &out);
+    else if (!strcmp(args, "template"))
+        put_template(c, &out);
+    else if (!strcmp(args, "system"))
+        return command_system(c, "");
+    else
+        known = false;
+    if (known)
+        chat_tell(c, FACE_INFO, "%s", buf_str(&out));
+    else
+        chat_tell(c, FACE_ERROR,
+                  "/show: expected model, settings, template or system, found '%s'", args);
+    buf_free(&out);
+    return known;
+}
+
+/* ---- /stats ---- */
+
+static void put_rate(struct buf *out, uint32_t n, double ms)
+{
+    buf_printf(out, " in %.0f ms", ms);
+    if (ms > 0 && n > 0) buf_printf(out, " (%.1f tok/s)", n * 1000.0 / ms);
+}
+
+static void put_last(const struct face_report *r, struct buf *out)
+{
+    buf_printf(out, "%-12s %u tokens: %u reused, %u computed", "prompt",
+               (unsigned)(r->n_cached + r->n_prefilled), (unsigned)r->n_cached,
+               (unsigned)r->n_prefilled);
+    put_rate(out, r->n_prefilled, r->prefill_ms);
+    buf_printf(out, "\n%-12s %u tokens", "reply", (unsigned)r->n_generated);
+    put_rate(out, r->n_generated, r->decode_ms);
+    buf_printf(out, ", stop %s, seed %" PRIu64 "\n", face_stop_name(r->stop), r->reply_seed);
+    if (r->n_drafted)
+        buf_printf(out, "%-12s %u drafted, %u accepted\n", "draft", (unsigned)r->n_drafted,
+                   (unsigned)r->n_accepted);
+    buf_printf(out, "%-12s %u of %u tokens (%.0f %%)\n", "context", (unsigned)r->n_ctx_used,
+               (unsigned)r->n_ctx, r->n_ctx ? 100.0 * r->n_ctx_used / r->n_ctx : 0);
+}
+
+bool command_stats(struct chat *c, const char *args)
+{
+    (void)args;
+    const struct engine_info *info = engine_info(c->engine);
+    const struct face_report *r = &c->last.report;
+    struct buf out = {0};
+    if (c->last.there)
+        put_last(r, &out);
+    else
+        buf_printf(&out, "no turn yet\n");
+    buf_printf(&out, "%-12s weights ", "memory");
+    put_bytes(&out, info->weights_bytes);
+    buf_puts(&out, ", KV ");
+    put_bytes(&out, info->kv_bytes_per_token * (c->last.there ? r->n_ctx_used : 0));
+    buf_puts(&out, " of ");
+    put_bytes(&out, info->kv_bytes_per_token * info->n_ctx);
+    buf_puts(&out, ", scratch ");
+    put_bytes(&out, info->scratch_bytes);
+    tell_buf(c, &out);
+    return true;
+}

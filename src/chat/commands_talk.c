@@ -1,0 +1,250 @@
+/* The commands that go back, forth and sideways in the conversation. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "chat/commands.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "engine/engine.h"
+
+#define MAX_READ_BYTES ((size_t)64 << 20)
+
+/* ---- arguments ---- */
+
+/* A number from 1 on; none means 1. False after saying so. */
+static bool read_count(struct chat *c, const char *command, const char *args, size_t *n)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = *args ? strtoull(args, &end, 10) : 1;
+    bool ok = !*args || (*args >= '1' && *args <= '9' && *end == '\0' && errno == 0);
+    *n = (size_t)value;
+    if (!ok)
+        chat_tell(c, FACE_ERROR, "/%s: expected a number from 1 on, found '%s'", command, args);
+    return ok;
+}
+
+/* Whether the conversation has n turns; says so if not. */
+static bool has_turns(struct chat *c, const char *command, size_t n)
+{
+    size_t turns = conversation_n_turns(c->conversation);
+    if (n <= turns) return true;
+    if (turns == 0)
+        chat_tell(c, FACE_ERROR, "/%s: nothing has been said yet", command);
+    else
+        chat_tell(c, FACE_ERROR, "/%s: there %s only %zu turn%s", command,
+                  turns == 1 ? "is" : "are", turns, turns == 1 ? "" : "s");
+    return false;
+}
+
+/* Messages before the nth last one of the user; n is not more than there are. */
+static size_t before_turn(struct chat *c, size_t n)
+{
+    const struct message *const *path = conversation_path(c->conversation);
+    size_t i = conversation_n(c->conversation);
+    while (n > 0)
+        n -= path[--i]->role == ROLE_USER;
+    return i;
+}
+
+/* "; what was there is branch 3", or nothing. */
+static const char *where(char out[64], unsigned number)
+{
+    out[0] = '\0';
+    if (number) snprintf(out, 64, "; what was there is branch %u", number);
+    return out;
+}
+
+static const char *first_words(const struct message *m, char out[64])
+{
+    return m ? printable(out, 48, m->text, m->len) : "";
+}
+
+/* ---- back ---- */
+
+bool command_clear(struct chat *c, const char *args)
+{
+    char note[64];
+    (void)args;
+    unsigned number = conversation_rewind(c->conversation, 0);
+    buf_clear(&c->attached);
+    chat_hint(c, "a new conversation%s", where(note, number));
+    return true;
+}
+
+bool command_undo(struct chat *c, const char *args)
+{
+    size_t n;
+    char note[64], words[64];
+    if (!read_count(c, "undo", args, &n) || !has_turns(c, "undo", n)) return false;
+    size_t at = before_turn(c, n);
+    const struct message *m = conversation_at(c->conversation, at);
+    first_words(m, words);
+    unsigned number = conversation_rewind(c->conversation, at);
+    chat_tell(c, FACE_INFO, "back to before \"%s\"%s", words, where(note, number));
+    return true;
+}
+
+bool command_retry(struct chat *c, const char *args)
+{
+    if (!*args) return turn_retry(c, NULL);
+    char *end = NULL;
+    errno = 0;
+    uint64_t seed = strtoull(args, &end, 0);
+    if (*args < '0' || *args > '9' || *end || errno) {
+        chat_tell(c, FACE_ERROR, "/retry: expected a seed, found '%s'", args);
+        return false;
+    }
+    return turn_retry(c, &seed);
+}
+
+bool command_edit(struct chat *c, const char *args)
+{
+    size_t n;
+    char note[64];
+    if (!read_count(c, "edit", args, &n) || !has_turns(c, "edit", n)) return false;
+    size_t at = before_turn(c, n);
+    struct message *m = message_retain(conversation_at(c->conversation, at));
+    unsigned number = conversation_rewind(c->conversation, at);
+    chat_hint(c, "change the message and send it%s", where(note, number));
+    chat_offer(c, m->text, m->len);
+    message_release(m);
+    return true;
+}
+
+bool command_continue(struct chat *c, const char *args)
+{
+    (void)args;
+    return turn_continue(c);
+}
+
+/* ---- sideways ---- */
+
+bool command_fork(struct chat *c, const char *args)
+{
+    if (*args && conversation_find(c->conversation, args)) {
+        chat_tell(c, FACE_ERROR, "/fork: there is a branch '%s' already", args);
+        return false;
+    }
+    if (*args >= '0' && *args <= '9') {
+        chat_tell(c, FACE_ERROR, "/fork: a name does not begin with a digit, found '%s'", args);
+        return false;
+    }
+    const struct branch *b = conversation_fork(c->conversation, *args ? args : NULL);
+    chat_tell(c, FACE_INFO, "branch %u%s%s", b->number, b->name ? " " : "",
+              b->name ? b->name : "");
+    return true;
+}
+
+bool command_branches(struct chat *c, const char *args)
+{
+    (void)args;
+    struct buf out = {0};
+    const struct branch *current = conversation_current(c->conversation);
+    for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
+        const struct branch *b = conversation_branch(c->conversation, i);
+        char words[64];
+        size_t n = branch_n(b);
+        buf_printf(&out, "%c %u %-12s %3zu message%s  %s\n", b == current ? '*' : ' ',
+                   b->number, b->name ? b->name : "-", n, n == 1 ? " " : "s",
+                   first_words(branch_last_user(b), words));
+    }
+    chat_tell(c, FACE_INFO, "%s", buf_str(&out));
+    buf_free(&out);
+    return true;
+}
+
+bool command_switch(struct chat *c, const char *args)
+{
+    const struct branch *b = *args ? conversation_find(c->conversation, args) : NULL;
+    char words[64];
+    if (!b) {
+        if (*args)
+            chat_tell(c, FACE_ERROR, "/switch: no branch '%s'; /branches lists them", args);
+        else
+            chat_tell(c, FACE_ERROR, "/switch: which branch? /branches lists them");
+        return false;
+    }
+    conversation_switch(c->conversation, b);
+    size_t n = branch_n(b);
+    chat_tell(c, FACE_INFO, "branch %u%s%s, %zu message%s%s%s%s", b->number, b->name ? " " : "",
+              b->name ? b->name : "", n, n == 1 ? "" : "s", n ? ", last: \"" : "",
+              first_words(branch_last_user(b), words), n ? "\"" : "");
+    return true;
+}
+
+bool command_trim(struct chat *c, const char *args)
+{
+    size_t n;
+    char note[64];
+    if (!read_count(c, "trim", args, &n) || !has_turns(c, "trim", n)) return false;
+    size_t turns = conversation_n_turns(c->conversation);
+    size_t at = n < turns ? before_turn(c, turns - n) : conversation_n(c->conversation);
+    unsigned number = conversation_drop_oldest(c->conversation, at);
+    chat_tell(c, FACE_INFO, "dropped the oldest %zu turn%s%s", n, n == 1 ? "" : "s",
+              where(note, number));
+    return true;
+}
+
+/* ---- what comes before the next message ---- */
+
+bool command_system(struct chat *c, const char *args)
+{
+    const char *old = conversation_system(c->conversation);
+    if (!*args) {
+        chat_tell(c, FACE_INFO, "%s", old ? old : "no system message");
+        return true;
+    }
+    bool remove = strcmp(args, "-") == 0;
+    conversation_set_system(c->conversation, remove ? NULL : args);
+    c->said_folded = false;
+    chat_hint(c, "%s%s", remove ? "no system message" : "the system message is set",
+              conversation_n(c->conversation) ? "; the conversation is computed again with it"
+                                              : "");
+    return true;
+}
+
+static char *expand_home(const char *path)
+{
+    const char *home = getenv("HOME");
+    struct buf out = {0};
+    if (path[0] == '~' && path[1] == '/' && home)
+        buf_printf(&out, "%s%s", home, path + 1);
+    else
+        buf_puts(&out, path);
+    return buf_take(&out);
+}
+
+bool command_read(struct chat *c, const char *args)
+{
+    if (!*args) {
+        chat_tell(c, FACE_ERROR, "/read: which file?");
+        return false;
+    }
+    struct buf text = {0};
+    struct err err;
+    char *path = expand_home(args);
+    bool ok = file_read(path, MAX_READ_BYTES, &text, &err);
+    if (ok && text.len == 0) ok = err_set(&err, ERR_USER, "%s is empty", path);
+    if (ok && memchr(text.data, '\0', text.len))
+        ok = err_set(&err, ERR_USER, "%s is not text: it has NUL bytes", path);
+    if (ok) {
+        while (text.len > 0 && text.data[text.len - 1] == '\n')
+            text.len--;
+        buf_append(&c->attached, buf_str(&text), text.len);
+        buf_puts(&c->attached, "\n\n");
+        chat_tell(c, FACE_INFO, "%s: %zu bytes, %ld tokens; they go before your next message",
+                  path, text.len, engine_count_tokens(c->engine, text.data, text.len));
+    } else {
+        chat_tell(c, FACE_ERROR, "%s", err.msg);
+    }
+    free(path);
+    buf_free(&text);
+    return ok;
+}

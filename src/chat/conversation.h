@@ -1,0 +1,106 @@
+/* The conversation: a tree of messages and the branches that lead through it.
+ *
+ * A branch is the path from the root to its leaf; one branch is the current one and grows. What
+ * a command leaves behind (an undone turn, an answer that was asked for again) stays reachable
+ * as a loose branch; only so many of those are kept, the oldest goes first. Branches share
+ * their common messages, and messages are counted, so that a trimmed copy of a path costs next
+ * to nothing.
+ *
+ * The chat owns it and all that is in it; what is handed out is borrowed until the next change.
+ * Owner's thread only. Knows no tokens but the ids that replies carry, no engine, no face. */
+#ifndef CHAT_CONVERSATION_H
+#define CHAT_CONVERSATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conversation;
+struct node;
+
+enum role { ROLE_USER, ROLE_REPLY };
+
+/* One message. Immutable once it is in a conversation. */
+struct message {
+    unsigned refs;
+    enum role role;
+    char *text; /* of a reply all of it, reasoning and markers included */
+    size_t len;
+
+    /* A reply: the ids that were sampled, and where in text the bytes of each begin; id_at has
+     * n_ids + 1 entries. An id of -1 stands for text that has none. */
+    int32_t *ids;
+    size_t *id_at;
+    size_t n_ids;
+    size_t content_at;                  /* the answer is text[content_at..len) */
+    size_t reasoning_at, reasoning_len; /* inside text */
+    char *answer;                       /* what was shown as the answer, markers left out */
+    size_t answer_len;
+    uint64_t seed;
+    uint32_t attempt;
+    const char *stop; /* why it ended, static: "end", "cancelled", … */
+};
+
+/* A message of that role with a copy of the text, counted once. */
+struct message *message_new(enum role role, const char *text, size_t n);
+/* Counts one more reference. */
+struct message *message_retain(const struct message *m);
+void message_release(struct message *m); /* NULL is fine */
+
+struct conversation *conversation_new(void);
+void conversation_free(struct conversation *c); /* NULL is fine */
+
+/* The system message, NULL if there is none; the same for all branches. */
+const char *conversation_system(const struct conversation *c);
+void conversation_set_system(struct conversation *c, const char *text); /* NULL or "": none */
+
+/* ---- the current branch ---- */
+
+size_t conversation_n(const struct conversation *c);
+/* Message i of n, the oldest first. */
+const struct message *conversation_at(const struct conversation *c, size_t i);
+/* All n of them in that order. */
+const struct message *const *conversation_path(struct conversation *c);
+size_t conversation_n_turns(const struct conversation *c); /* messages of the user */
+/* Takes the reference of m over and puts it at the end. */
+void conversation_add(struct conversation *c, struct message *m);
+/* How many replies the last message, one of the user, has been given so far; counts on. */
+uint32_t conversation_next_attempt(struct conversation *c);
+/* Goes back to the first n messages. What was there stays a loose branch unless another branch
+ * holds it; returns its number, or 0. */
+unsigned conversation_rewind(struct conversation *c, size_t n);
+/* Removes the last message, which nothing else may hold: it was never said. */
+void conversation_take_back(struct conversation *c);
+/* Replaces the path by a copy without its oldest messages; what was there is kept as by
+ * conversation_rewind. */
+unsigned conversation_drop_oldest(struct conversation *c, size_t n);
+
+/* A place to come back to when a turn fails. Hold it, then return to it or drop it. */
+struct node *conversation_hold(struct conversation *c);
+void conversation_return(struct conversation *c, struct node *mark);
+void conversation_drop(struct node *mark);
+
+/* ---- branches ---- */
+
+struct branch {
+    unsigned number; /* from 1, never used again */
+    char *name;      /* NULL if it has none */
+    bool is_loose;   /* left behind by a command, not made by /fork */
+    struct node *leaf;
+};
+
+size_t conversation_n_branches(const struct conversation *c);
+/* Branch i by number. */
+const struct branch *conversation_branch(const struct conversation *c, size_t i);
+const struct branch *conversation_current(const struct conversation *c);
+/* A branch by number or name; NULL if there is none. */
+const struct branch *conversation_find(const struct conversation *c, const char *word);
+/* A new branch at the end of the current one, which becomes the current one; name may be NULL.
+ */
+const struct branch *conversation_fork(struct conversation *c, const char *name);
+void conversation_switch(struct conversation *c, const struct branch *to);
+/* Messages of a branch, and its last message of the user (NULL if there is none). */
+size_t branch_n(const struct branch *b);
+const struct message *branch_last_user(const struct branch *b);
+
+#endif

@@ -1,0 +1,98 @@
+/* What the files of the chat share: the struct itself, saying things, and the turn.
+ *
+ * Private to this folder. chat.c owns it, turn.c runs the turn in it, the commands change it.
+ */
+#ifndef CHAT_IMPL_H
+#define CHAT_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "chat/chat.h"
+#include "chat/face.h"
+#include "chat/sanitise.h"
+
+struct conversation;
+struct engine;
+struct engine_event;
+struct message;
+struct node;
+struct options;
+struct renderer;
+
+/* The turn that runs. */
+struct turn {
+    struct node *mark;    /* where the conversation goes back to if nothing comes of it */
+    bool is_new;          /* the user's last message belongs to this turn */
+    struct message *base; /* the reply that is gone on with; NULL: a new one is made */
+    uint64_t seed;
+    uint32_t attempt;
+    unsigned n_dropped;                /* turns that --overflow trim has dropped */
+    struct buf answer;                 /* as it came, without reasoning */
+    struct sanitiser reply, reasoning; /* filters of the two streams */
+};
+
+/* What /stats says of the last turn. */
+struct last_turn {
+    bool there;
+    struct face_report report;
+};
+
+struct chat {
+    struct options *options;
+    const struct face *face;
+    struct engine *engine;
+    struct renderer *renderer;
+    char *template_text; /* of --template, NULL: the model's own */
+    const char *template_from;
+    struct conversation *conversation;
+    enum chat_state state;
+    struct err err;
+    char *model_line;
+    uint64_t session_seed;
+    bool reply_seed_waits; /* --reply-seed has not been used yet */
+    bool said_folded, said_no_think;
+    struct buf attached; /* what /read put before the next message */
+    struct turn turn;
+    struct last_turn last;
+    struct buf filtered; /* scratch */
+    atomic_bool cancelled;
+};
+
+/* Says a text to the face, filtered if it is a terminal; foreign bytes are fine. */
+void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for a hint that nobody asked for: not under --quiet. */
+void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Puts a message into the prompt, filtered if that is a terminal's. */
+void chat_offer(struct chat *c, const char *text, size_t n);
+
+/* Sets c->session_seed from the options, or by chance. */
+void chat_choose_seed(struct chat *c);
+
+/* ---- the turn (turn.c) ---- */
+
+/* Each begins a turn: BUSY and true, or an error was said, the conversation is as it was before
+ * and false. */
+
+/* Adds a message of the user and asks for a reply. */
+bool turn_say(struct chat *c, const char *text, size_t n);
+/* Asks for another reply to the last message of the user. */
+bool turn_retry(struct chat *c, const uint64_t *seed);
+/* Goes on with the reply at the end. */
+bool turn_continue(struct chat *c);
+/* Handles one event of the turn. */
+void turn_event(struct chat *c, const struct engine_event *event);
+/* Forgets what runs: before the chat is freed. */
+void turn_forget(struct chat *c);
+
+/* ---- commands (commands.c) ---- */
+
+/* Runs a line that begins with a slash; as chat_line. */
+bool command_run(struct chat *c, const char *line, size_t n);
+
+#endif

@@ -1,0 +1,273 @@
+#include "chat/render.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "chat/conversation.h"
+#include "template/template.h"
+
+struct renderer {
+    struct template *template;
+    char *bos_text, *eos_text;
+    struct tm now;
+    bool has_think_switch;
+    const char *reasoning_key; /* where the template looks for reasoning, NULL: nowhere */
+    bool splits_text;          /* it looks for "</think>" in the text itself */
+};
+
+/* Names under which templates take the switch, and the reasoning of an earlier reply. */
+static const char *const think_switches[] = {"enable_thinking", "thinking"};
+static const char *const reasoning_keys[] = {"reasoning_content", "thinking", "reasoning"};
+
+#define N_OF(a) (sizeof(a) / sizeof *(a))
+
+struct renderer *renderer_new(const struct render_config *config, struct err *err)
+{
+    struct template *t = template_parse(config->source, config->len, config->name, err);
+    if (!t) return NULL;
+    struct renderer *r = mem_zalloc(1, sizeof *r);
+    r->template = t;
+    r->bos_text = mem_strdup(config->bos_text);
+    r->eos_text = mem_strdup(config->eos_text);
+    time_t now = time(NULL);
+    localtime_r(&now, &r->now);
+    for (size_t i = 0; i < N_OF(think_switches); i++)
+        r->has_think_switch |= template_mentions(t, think_switches[i]);
+    for (size_t i = N_OF(reasoning_keys); i-- > 0;)
+        if (template_mentions(t, reasoning_keys[i])) r->reasoning_key = reasoning_keys[i];
+    r->splits_text = memmem(config->source, config->len, "</think>", 8) != NULL;
+    return r;
+}
+
+void renderer_free(struct renderer *r)
+{
+    if (!r) return;
+    template_free(r->template);
+    free(r->bos_text);
+    free(r->eos_text);
+    free(r);
+}
+
+bool render_knows_think(const struct renderer *r)
+{
+    return r->has_think_switch;
+}
+
+bool render_knows_reasoning(const struct renderer *r)
+{
+    return r->reasoning_key || r->splits_text;
+}
+
+/* ---- values ---- */
+
+static struct value *message_value(struct value_pool *pool, const char *role,
+                                   struct value *content)
+{
+    struct value *m = value_dict(pool);
+    value_dict_set(pool, m, "role", value_markup(pool, role, strlen(role)));
+    value_dict_set(pool, m, "content", content);
+    return m;
+}
+
+/* Reply number i. A template that knows where reasoning goes gets it apart from the answer; one
+ * that looks for tags, or knows no reasoning, gets the text as it was said. */
+static struct value *reply_value(const struct renderer *r, struct value_pool *pool,
+                                 const struct message *m, size_t i)
+{
+    uint32_t number = (uint32_t)i;
+    if (!r->reasoning_key || m->content_at == 0)
+        return message_value(pool, "assistant", value_reply(pool, m->text, m->len, number, 0));
+    struct value *v = message_value(pool, "assistant",
+                                    value_reply(pool, m->text + m->content_at,
+                                                m->len - m->content_at, number, m->content_at));
+    if (m->reasoning_len > 0)
+        value_dict_set(pool, v, r->reasoning_key,
+                       value_reply(pool, m->text + m->reasoning_at, m->reasoning_len, number,
+                                   m->reasoning_at));
+    return v;
+}
+
+/* The text of the user's message, with the system message in front of it. */
+static struct value *folded_value(struct value_pool *pool, const char *system,
+                                  const struct message *m)
+{
+    struct buf text = {0};
+    buf_printf(&text, "%s\n\n", system);
+    buf_append(&text, m->text, m->len);
+    struct value *v = value_text(pool, text.data, text.len);
+    buf_free(&text);
+    return v;
+}
+
+static struct value *messages_value(const struct renderer *r, struct value_pool *pool,
+                                    const char *system, const struct message *const *path,
+                                    size_t n, bool fold)
+{
+    struct value *list = value_list(pool);
+    if (system && !fold)
+        value_list_add(pool, list,
+                       message_value(pool, "system", value_text(pool, system, strlen(system))));
+    bool folded = !system || !fold;
+    for (size_t i = 0; i < n; i++) {
+        const struct message *m = path[i];
+        struct value *v;
+        if (m->role == ROLE_REPLY)
+            v = reply_value(r, pool, m, i);
+        else if (folded)
+            v = message_value(pool, "user", value_text(pool, m->text, m->len));
+        else
+            v = message_value(pool, "user", folded_value(pool, system, m));
+        folded |= m->role == ROLE_USER;
+        value_list_add(pool, list, v);
+    }
+    return list;
+}
+
+static struct value *globals(const struct renderer *r, struct value_pool *pool,
+                             struct value *messages, enum render_think think)
+{
+    struct value *g = value_dict(pool);
+    value_dict_set(pool, g, "messages", messages);
+    value_dict_set(pool, g, "add_generation_prompt", value_bool(pool, true));
+    value_dict_set(pool, g, "bos_token", value_markup(pool, r->bos_text, strlen(r->bos_text)));
+    value_dict_set(pool, g, "eos_token", value_markup(pool, r->eos_text, strlen(r->eos_text)));
+    for (size_t i = 0; i < N_OF(think_switches) && think != RENDER_THINK_DEFAULT; i++)
+        value_dict_set(pool, g, think_switches[i], value_bool(pool, think == RENDER_THINK_ON));
+    return g;
+}
+
+/* ---- spans ---- */
+
+/* The first id whose text begins at or after `at`. */
+static size_t first_id(const struct message *m, size_t at)
+{
+    size_t low = 0, high = m->n_ids;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (m->id_at[mid] < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The ids first..last, with text where there is none. */
+static void put_ids(const struct message *m, size_t first, size_t last, struct spans *out)
+{
+    for (size_t i = first; i < last; i++)
+        if (m->ids[i] >= 0)
+            spans_ids(out, &m->ids[i], 1);
+        else
+            spans_text(out, m->text + m->id_at[i], m->id_at[i + 1] - m->id_at[i]);
+}
+
+void render_reply(const struct message *m, size_t at, size_t n, struct spans *out)
+{
+    assert(at + n <= m->len);
+    const size_t end = at + n;
+    size_t first = first_id(m, at), last = end == m->len ? m->n_ids : first_id(m, end);
+    /* id_at[n_ids] is where the last id ends; inside, an id that begins before end may go on
+     * beyond it. */
+    if (last > first && m->id_at[last] > end) last--;
+    while (last > first && last < m->n_ids && m->id_at[last] == m->id_at[last - 1])
+        last--; /* only began a character that is not in */
+    if (last <= first) {
+        spans_text(out, m->text + at, n);
+        return;
+    }
+    spans_text(out, m->text + at, m->id_at[first] - at);
+    put_ids(m, first, last, out);
+    spans_text(out, m->text + m->id_at[last], end - m->id_at[last]);
+}
+
+static void put_runs(const struct rendering *text, const struct message *const *path,
+                     struct spans *out)
+{
+    for (size_t i = 0; i < text->n_runs; i++) {
+        const struct origin_run *run = &text->runs[i];
+        const char *s = text->text + run->start;
+        switch (run->origin) {
+        case ORIGIN_LITERAL: spans_markup(out, s, run->len); break;
+        case ORIGIN_USER: spans_text(out, s, run->len); break;
+        case ORIGIN_REPLY: render_reply(path[run->reply], run->source, run->len, out); break;
+        }
+    }
+}
+
+/* ---- rendering ---- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Whether the rendering has the system message, but for white space around it. */
+static bool has_system(const struct rendering *text, const char *system)
+{
+    size_t n = strlen(system);
+    while (n > 0 && is_space(system[n - 1]))
+        n--;
+    while (n > 0 && is_space(*system))
+        system++, n--;
+    return n == 0 || memmem(text->text, text->len, system, n) != NULL;
+}
+
+static bool render_once(struct renderer *r, const char *system,
+                        const struct message *const *path, size_t n, enum render_think think,
+                        bool fold, struct rendering *text, struct err *err)
+{
+    struct value_pool *pool = value_pool_new();
+    const struct template_options options = {.now = &r->now};
+    struct value *messages = messages_value(r, pool, system, path, n, fold);
+    bool ok =
+        template_render(r->template, globals(r, pool, messages, think), &options, text, err);
+    value_pool_free(pool);
+    return ok;
+}
+
+static bool render_path(struct renderer *r, struct conversation *c, size_t n,
+                        enum render_think think, struct spans *out, bool *folded,
+                        struct err *err)
+{
+    const char *system = conversation_system(c);
+    const struct message *const *path = conversation_path(c);
+    struct rendering text;
+    *folded = false;
+    bool ok = render_once(r, system, path, n, think, false, &text, err);
+    bool refused = !ok && err->code == ERR_USER;
+    if (system && (refused || (ok && !has_system(&text, system)))) {
+        struct rendering second;
+        struct err ignored;
+        if (render_once(r, system, path, n, think, true, &second, &ignored)) {
+            rendering_free(&text);
+            text = second;
+            ok = *folded = true;
+        }
+    }
+    if (!ok) return false;
+    put_runs(&text, path, out);
+    rendering_free(&text);
+    return true;
+}
+
+bool render_prompt(struct renderer *r, struct conversation *c, enum render_think think,
+                   struct spans *out, bool *folded, struct err *err)
+{
+    return render_path(r, c, conversation_n(c), think, out, folded, err);
+}
+
+bool render_continued(struct renderer *r, struct conversation *c, enum render_think think,
+                      struct spans *out, bool *folded, struct err *err)
+{
+    size_t n = conversation_n(c) - 1;
+    const struct message *reply = conversation_at(c, n);
+    assert(reply->role == ROLE_REPLY);
+    if (!render_path(r, c, n, think, out, folded, err)) return false;
+    render_reply(reply, 0, reply->len, out);
+    return true;
+}

@@ -1,0 +1,145 @@
+#include "chat/sanitise.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "base/utf8.h"
+
+enum {
+    CR = 0x0d,
+    ZWNJ = 0x200c,
+    ZWJ = 0x200d,
+    BLACK_FLAG = 0x1f3f4,
+    TAG_FIRST = 0xe0020,
+    TAG_END = 0xe007f,
+    /* A flag of a region has at most six tags and their end; more would be hidden text. */
+    MAX_TAGS = 7,
+};
+
+/* What may stand beside a joiner in an emoji: pictographs, skin tones, selectors, keycaps. */
+static bool is_emoji_part(uint32_t cp)
+{
+    return (cp >= 0x1f000 && cp <= 0x1faff) || (cp >= 0x2190 && cp <= 0x2bff) || cp == 0xfe0f ||
+           cp == 0x20e3 || cp == 0xa9 || cp == 0xae || cp == 0x3030 || cp == 0x303d;
+}
+
+/* Letters and marks of scripts that use joiners: Arabic and its kin, the Indic scripts, Khmer,
+ * Mongolian. */
+static bool is_joining_script(uint32_t cp)
+{
+    return (cp >= 0x0620 && cp <= 0x08ff) || (cp >= 0x0900 && cp <= 0x0dff) ||
+           (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x18af) ||
+           (cp >= 0xa840 && cp <= 0xa8ff) || (cp >= 0xfb50 && cp <= 0xfdcf) ||
+           (cp >= 0xfe70 && cp <= 0xfefc);
+}
+
+static bool joins(uint32_t before, uint32_t joiner, uint32_t after)
+{
+    if (is_joining_script(before)) return is_joining_script(after);
+    return joiner == ZWJ && is_emoji_part(before) && is_emoji_part(after) && after != 0xfe0f;
+}
+
+static void put_raw(struct buf *out, uint32_t cp)
+{
+    char s[4];
+    buf_append(out, s, (size_t)utf8_encode(cp, s));
+}
+
+static void put_escaped(struct buf *out, uint32_t cp)
+{
+    char s[4], escape[16];
+    buf_puts(out, printable(escape, sizeof escape, s, (size_t)utf8_encode(cp, s)));
+}
+
+/* Decides about what waits, now that `after` follows (0: nothing does). */
+static void release(struct sanitiser *f, uint32_t after, struct buf *out)
+{
+    uint32_t cp = f->held;
+    f->held = 0;
+    if (cp == 0 || (cp == CR && after == '\n')) return;
+    if (cp != CR && joins(f->last, cp, after))
+        put_raw(out, cp);
+    else
+        put_escaped(out, cp);
+}
+
+/* Tags are let through after a black flag only, and only so many. */
+static bool is_flag_tag(struct sanitiser *f, uint32_t cp)
+{
+    if (cp < TAG_FIRST || cp > TAG_END) return false;
+    if (f->last == BLACK_FLAG)
+        f->n_tags = 0;
+    else if (f->last < TAG_FIRST || f->last >= TAG_END)
+        return false;
+    return ++f->n_tags <= MAX_TAGS;
+}
+
+static void add_char(struct sanitiser *f, uint32_t cp, struct buf *out)
+{
+    release(f, cp, out);
+    if (cp == CR || cp == ZWJ || cp == ZWNJ) {
+        f->held = cp;
+        return;
+    }
+    bool let = cp == '\n' || cp == '\t' || printable_char(cp) || is_flag_tag(f, cp);
+    f->last = let ? cp : '\\';
+    if (let)
+        put_raw(out, cp);
+    else
+        put_escaped(out, cp);
+}
+
+static void add_bad_byte(struct sanitiser *f, char byte, struct buf *out)
+{
+    char escape[16];
+    release(f, 0, out);
+    f->last = '\\';
+    buf_puts(out, printable(escape, sizeof escape, &byte, 1));
+}
+
+/* As much of s[0..n) as can be decoded; returns what was used. last: nothing follows. */
+static size_t decode(struct sanitiser *f, const char *s, size_t n, bool last, struct buf *out)
+{
+    size_t i = 0;
+    while (i < n) {
+        uint32_t cp = 0;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len < 0 && !last) break;
+        if (len > 0)
+            add_char(f, cp, out);
+        else
+            add_bad_byte(f, s[i], out);
+        i += len > 0 ? (size_t)len : 1;
+    }
+    return i;
+}
+
+void sanitise(struct sanitiser *f, const char *s, size_t n, struct buf *out)
+{
+    while (f->n_tail > 0 && n > 0) {
+        f->tail[f->n_tail++] = *s++;
+        n--;
+        size_t used = decode(f, f->tail, f->n_tail, false, out);
+        memmove(f->tail, f->tail + used, f->n_tail - used);
+        f->n_tail -= used;
+    }
+    size_t used = decode(f, s, n, false, out);
+    if (used == n) return;
+    f->n_tail = n - used;
+    memcpy(f->tail, s + used, f->n_tail);
+}
+
+void sanitise_end(struct sanitiser *f, struct buf *out)
+{
+    decode(f, f->tail, f->n_tail, true, out);
+    release(f, 0, out);
+    *f = (struct sanitiser){0};
+}
+
+void sanitise_all(const char *s, size_t n, struct buf *out)
+{
+    struct sanitiser f = {0};
+    sanitise(&f, s, n, out);
+    sanitise_end(&f, out);
+}

@@ -1,0 +1,455 @@
+/* One turn: conversation -> prompt -> engine -> face -> conversation. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "chat/render.h"
+#include "config/options.h"
+#include "engine/engine.h"
+#include "text/spans.h"
+
+/* ---- beginning ---- */
+
+static enum render_think wanted_think(const struct options *o)
+{
+    return o->think == THINK_ON    ? RENDER_THINK_ON
+           : o->think == THINK_OFF ? RENDER_THINK_OFF
+                                   : RENDER_THINK_DEFAULT;
+}
+
+static void explain_prompt(struct chat *c, bool folded)
+{
+    if (folded && !c->said_folded) {
+        chat_tell(c, FACE_WARNING,
+                  "the template takes no system message; it stands before your first message");
+        c->said_folded = true;
+    }
+    if (wanted_think(c->options) != RENDER_THINK_DEFAULT && !render_knows_think(c->renderer) &&
+        !c->said_no_think) {
+        chat_tell(c, FACE_WARNING,
+                  "the template cannot turn thinking on or off; the model does as it does");
+        c->said_no_think = true;
+    }
+}
+
+static bool render(struct chat *c, struct spans *prompt, struct err *err)
+{
+    bool folded = false;
+    enum render_think think = wanted_think(c->options);
+    bool ok = c->turn.base
+                  ? render_continued(c->renderer, c->conversation, think, prompt, &folded, err)
+                  : render_prompt(c->renderer, c->conversation, think, prompt, &folded, err);
+    if (ok) explain_prompt(c, folded);
+    return ok;
+}
+
+static struct engine_sampling sampling_of(const struct options *o, uint64_t seed,
+                                          struct engine_bias *bias)
+{
+    for (size_t i = 0; i < o->logit_bias.n; i++)
+        bias[i] = (struct engine_bias){o->logit_bias.items[i].id, o->logit_bias.items[i].bias};
+    return (struct engine_sampling){
+        .temp = o->temp,
+        .top_k = o->top_k,
+        .top_p = o->top_p,
+        .min_p = o->min_p,
+        .repeat_penalty = o->repeat_penalty,
+        .presence_penalty = o->presence_penalty,
+        .frequency_penalty = o->frequency_penalty,
+        .repeat_last_n = o->repeat_last_n,
+        .reply_seed = seed,
+        .max_tokens = o->max_tokens,
+        .stop = (const char *const *)o->stop.items,
+        .n_stop = o->stop.n,
+        .bias = bias,
+        .n_bias = o->logit_bias.n,
+    };
+}
+
+static void post(struct chat *c, const struct spans *prompt)
+{
+    struct engine_bias *bias = mem_zalloc(c->options->logit_bias.n + 1, sizeof *bias);
+    struct engine_sampling how = sampling_of(c->options, c->turn.seed, bias);
+    engine_turn(c->engine, prompt, &how);
+    /* A cancel that came before the request was there. */
+    if (atomic_load(&c->cancelled)) engine_cancel(c->engine);
+    free(bias);
+}
+
+/* ---- a full context ---- */
+
+static bool drop_oldest_turn(struct chat *c)
+{
+    const struct message *const *path = conversation_path(c->conversation);
+    size_t n = conversation_n(c->conversation), i = 1;
+    while (i < n && path[i]->role != ROLE_USER)
+        i++;
+    if (i >= n) return false;
+    conversation_drop_oldest(c->conversation, i);
+    c->turn.n_dropped++;
+    return true;
+}
+
+static size_t count_tokens(struct chat *c, const struct spans *prompt)
+{
+    long n = engine_count_tokens(c->engine, buf_str(&prompt->bytes), prompt->bytes.len);
+    return prompt->ids.n + (n > 0 ? (size_t)n : 0);
+}
+
+/* --overflow trim: drops turns until a quarter of the context, or --max-tokens if that is less,
+ * is left for the reply. The engine has the last word on the length. */
+static bool make_room(struct chat *c, struct spans *prompt, struct err *err)
+{
+    const size_t n_ctx = engine_info(c->engine)->n_ctx;
+    size_t room = n_ctx / 4;
+    if (c->options->max_tokens >= 0 && (size_t)c->options->max_tokens < room)
+        room = (size_t)c->options->max_tokens;
+    while (count_tokens(c, prompt) + room > n_ctx && drop_oldest_turn(c)) {
+        spans_clear(prompt);
+        if (!render(c, prompt, err)) return false;
+    }
+    return true;
+}
+
+static void tell_dropped(struct chat *c)
+{
+    unsigned n = c->turn.n_dropped;
+    if (n == 0) return;
+    if (n == 1)
+        chat_tell(c, FACE_WARNING, "the context is full: dropped the oldest turn");
+    else
+        chat_tell(c, FACE_WARNING, "the context is full: dropped the %u oldest turns", n);
+    c->turn.n_dropped = 0;
+}
+
+/* Renders the conversation and posts it. */
+static bool send(struct chat *c, struct err *err)
+{
+    struct spans prompt = {0};
+    bool ok = render(c, &prompt, err);
+    if (ok && c->options->overflow == OVERFLOW_TRIM) ok = make_room(c, &prompt, err);
+    if (ok) {
+        tell_dropped(c);
+        post(c, &prompt);
+    }
+    spans_free(&prompt);
+    return ok;
+}
+
+static bool begin(struct chat *c)
+{
+    struct turn *t = &c->turn;
+    struct err err;
+    buf_clear(&t->answer);
+    t->reply = t->reasoning = (struct sanitiser){0};
+    t->n_dropped = 0;
+    atomic_store(&c->cancelled, false);
+    if (!send(c, &err)) {
+        conversation_return(c->conversation, t->mark);
+        t->mark = NULL;
+        turn_forget(c);
+        chat_tell(c, FACE_ERROR, "%s", err.msg);
+        return false;
+    }
+    c->state = CHAT_BUSY;
+    c->face->turn_begin(c->face->user);
+    return true;
+}
+
+static void choose_reply_seed(struct chat *c, const uint64_t *seed)
+{
+    struct turn *t = &c->turn;
+    size_t turn = conversation_n_turns(c->conversation) - 1;
+    t->attempt = conversation_next_attempt(c->conversation);
+    if (seed)
+        t->seed = *seed;
+    else if (c->reply_seed_waits)
+        t->seed = c->options->reply_seed;
+    else
+        t->seed = engine_reply_seed(c->session_seed, (uint32_t)turn, t->attempt);
+}
+
+bool turn_say(struct chat *c, const char *text, size_t n)
+{
+    c->turn.mark = conversation_hold(c->conversation);
+    c->turn.is_new = true;
+    conversation_add(c->conversation, message_new(ROLE_USER, text, n));
+    choose_reply_seed(c, NULL);
+    return begin(c);
+}
+
+bool turn_retry(struct chat *c, const uint64_t *seed)
+{
+    size_t n = conversation_n(c->conversation);
+    if (n == 0) {
+        chat_tell(c, FACE_ERROR, "there is no message to answer again");
+        return false;
+    }
+    c->turn.mark = conversation_hold(c->conversation);
+    c->turn.is_new = false;
+    if (conversation_at(c->conversation, n - 1)->role == ROLE_REPLY)
+        conversation_rewind(c->conversation, n - 1);
+    choose_reply_seed(c, seed);
+    return begin(c);
+}
+
+bool turn_continue(struct chat *c)
+{
+    size_t n = conversation_n(c->conversation);
+    const struct message *last = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
+    if (!last) {
+        chat_tell(c, FACE_ERROR, "there is no reply to go on with");
+        return false;
+    }
+    if (last->role == ROLE_USER) return turn_retry(c, NULL);
+    struct turn *t = &c->turn;
+    t->mark = conversation_hold(c->conversation);
+    t->is_new = false;
+    t->base = message_retain(last);
+    t->seed = last->seed;
+    t->attempt = last->attempt;
+    return begin(c);
+}
+
+/* ---- running ---- */
+
+static void show(struct chat *c, enum face_part part, struct sanitiser *filter,
+                 const struct engine_event *event)
+{
+    const char *s = event->text;
+    size_t n = event->text_len;
+    buf_clear(&c->filtered);
+    if (c->face->is_terminal) {
+        if (event->kind == EVENT_END)
+            sanitise_end(filter, &c->filtered);
+        else
+            sanitise(filter, s, n, &c->filtered);
+        s = buf_str(&c->filtered);
+        n = c->filtered.len;
+    }
+    if (n > 0) c->face->text(c->face->user, part, s, n);
+}
+
+static void show_reasoning(struct chat *c, const struct engine_event *event)
+{
+    if (c->options->think != THINK_HIDE) show(c, FACE_REASONING, &c->turn.reasoning, event);
+}
+
+/* What the filters held back. */
+static void show_rest(struct chat *c)
+{
+    const struct engine_event end = {.kind = EVENT_END};
+    show_reasoning(c, &end);
+    show(c, FACE_REPLY, &c->turn.reply, &end);
+}
+
+/* ---- the reply as a message ---- */
+
+/* Appends ids with their places, moved by `shift`, to those of m. */
+static void append_ids(struct message *m, const int32_t *ids, const size_t *id_at, size_t n,
+                       size_t shift)
+{
+    m->ids = mem_resize(m->ids, m->n_ids + n + 1, sizeof *m->ids);
+    m->id_at = mem_resize(m->id_at, m->n_ids + n + 1, sizeof *m->id_at);
+    for (size_t i = 0; i < n; i++) {
+        m->ids[m->n_ids + i] = ids[i];
+        m->id_at[m->n_ids + i] = id_at[i] + shift;
+    }
+    m->n_ids += n;
+    m->id_at[m->n_ids] = id_at[n] + shift;
+}
+
+/* A reply goes on where base ended: text, ids and thoughts of both. */
+static struct message *join(const struct message *base, const struct engine_reply *r)
+{
+    struct buf text = {0};
+    buf_append(&text, base->text, base->len);
+    buf_append(&text, r->text, r->text_len);
+    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    buf_free(&text);
+    append_ids(m, base->ids, base->id_at, base->n_ids, 0);
+    if (m->id_at[m->n_ids] < base->len) {
+        const int32_t none = -1;
+        const size_t at[2] = {m->id_at[m->n_ids], base->len};
+        append_ids(m, &none, at, 1, 0);
+    }
+    append_ids(m, r->ids, r->id_at, r->n_ids, base->len);
+    bool had_content = base->content_at < base->len;
+    m->content_at = had_content ? base->content_at : base->len + r->content_at;
+    m->reasoning_at = base->reasoning_len ? base->reasoning_at : base->len + r->reasoning_at;
+    size_t end = r->reasoning_len && !had_content
+                     ? base->len + r->reasoning_at + r->reasoning_len
+                     : base->reasoning_at + base->reasoning_len;
+    m->reasoning_len = end > m->reasoning_at ? end - m->reasoning_at : 0;
+    return m;
+}
+
+static const struct message empty_reply = {
+    .text = (char *)"", .ids = (int32_t[1]){0}, .id_at = (size_t[1]){0}};
+
+static void set_answer(struct chat *c, struct message *m)
+{
+    const struct message *base = c->turn.base;
+    struct buf answer = {0};
+    if (base) buf_append(&answer, base->answer, base->answer_len);
+    buf_append(&answer, c->turn.answer.data, c->turn.answer.len);
+    m->answer_len = answer.len;
+    m->answer = buf_take(&answer);
+    m->seed = c->turn.seed;
+    m->attempt = c->turn.attempt;
+}
+
+static enum face_stop stop_of(enum engine_stop stop)
+{
+    static const enum face_stop table[] = {
+        [STOP_END] = FACE_STOP_END,
+        [STOP_LENGTH] = FACE_STOP_LENGTH,
+        [STOP_STRING] = FACE_STOP_STRING,
+        [STOP_CONTEXT] = FACE_STOP_CONTEXT,
+        [STOP_CANCELLED] = FACE_STOP_CANCELLED,
+    };
+    return table[stop];
+}
+
+/* Puts the reply into the conversation. */
+static const struct message *add_reply(struct chat *c, struct message *m, enum face_stop stop)
+{
+    set_answer(c, m);
+    m->stop = face_stop_name(stop);
+    if (c->turn.base) conversation_take_back(c->conversation);
+    conversation_add(c->conversation, m);
+    c->reply_seed_waits = false;
+    conversation_drop(c->turn.mark);
+    c->turn.mark = NULL;
+    return m;
+}
+
+/* Nothing came of the turn: the conversation is as before it, and a new message of the user
+ * goes back into the prompt. */
+static void give_up(struct chat *c)
+{
+    struct turn *t = &c->turn;
+    size_t n = conversation_n(c->conversation);
+    struct message *m =
+        t->is_new ? message_retain(conversation_at(c->conversation, n - 1)) : NULL;
+    conversation_return(c->conversation, t->mark);
+    t->mark = NULL;
+    if (m) chat_offer(c, m->text, m->len);
+    message_release(m);
+}
+
+/* ---- ending ---- */
+
+/* reply is the message that came of the turn, or NULL. */
+static void finish(struct chat *c, struct face_report *report, const struct message *reply)
+{
+    report->text = reply ? reply->answer : "";
+    report->text_len = reply ? reply->answer_len : 0;
+    c->state = CHAT_IDLE;
+    c->last = (struct last_turn){true, *report};
+    c->last.report.text = NULL;
+    c->face->turn_end(c->face->user, report);
+    turn_forget(c);
+}
+
+static void end(struct chat *c, const struct engine_reply *r)
+{
+    show_rest(c);
+    struct face_report report = {
+        .stop = stop_of(r->stop),
+        .n_cached = r->n_cached,
+        .n_prefilled = r->n_prefilled,
+        .n_generated = r->n_generated,
+        .n_drafted = r->n_drafted,
+        .n_accepted = r->n_accepted,
+        .prefill_ms = r->prefill_ms,
+        .decode_ms = r->decode_ms,
+        .n_ctx_used = r->n_ctx_used,
+        .n_ctx = r->n_ctx,
+        .reply_seed = r->reply_seed,
+    };
+    const struct message *reply = NULL;
+    if (r->n_ids == 0 && r->stop == STOP_CANCELLED)
+        give_up(c);
+    else
+        reply = add_reply(c, join(c->turn.base ? c->turn.base : &empty_reply, r), report.stop);
+    finish(c, &report, reply);
+    if (report.stop == FACE_STOP_CONTEXT)
+        chat_tell(c, FACE_WARNING,
+                  "the context of %u tokens is full: /trim drops the oldest turns, /clear "
+                  "begins a new conversation",
+                  (unsigned)report.n_ctx);
+}
+
+/* A reply that broke off: its text stays, without ids. */
+static const struct message *keep_partial(struct chat *c)
+{
+    struct buf text = {0};
+    if (c->turn.base) buf_append(&text, c->turn.base->answer, c->turn.base->answer_len);
+    buf_append(&text, c->turn.answer.data, c->turn.answer.len);
+    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    buf_free(&text);
+    append_ids(m, NULL, &(size_t){0}, 0, 0);
+    return add_reply(c, m, FACE_STOP_FAILED);
+}
+
+static void fail(struct chat *c, const struct engine_event *event)
+{
+    bool too_long = event->total > event->done;
+    struct err err = event->err;
+    if (too_long && c->options->overflow == OVERFLOW_TRIM && drop_oldest_turn(c)) {
+        struct err again;
+        if (send(c, &again)) return;
+        err = again;
+    }
+    show_rest(c);
+    bool cancelled = err.code == ERR_CANCELLED;
+    struct face_report report = {
+        .stop = cancelled ? FACE_STOP_CANCELLED : FACE_STOP_FAILED,
+        .too_long = too_long,
+        .n_ctx = engine_info(c->engine)->n_ctx,
+        .n_ctx_used = too_long ? (uint32_t)event->total : 0,
+        .reply_seed = c->turn.seed,
+    };
+    const struct message *reply = NULL;
+    if (c->turn.answer.len > 0)
+        reply = keep_partial(c);
+    else
+        give_up(c);
+    finish(c, &report, reply);
+    if (!cancelled) chat_tell(c, FACE_ERROR, "%s", err.msg);
+}
+
+void turn_event(struct chat *c, const struct engine_event *event)
+{
+    switch (event->kind) {
+    case EVENT_PREFILL:
+        c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
+                          event->cached);
+        break;
+    case EVENT_REASONING: show_reasoning(c, event); break;
+    case EVENT_TEXT:
+        buf_append(&c->turn.answer, event->text, event->text_len);
+        show(c, FACE_REPLY, &c->turn.reply, event);
+        break;
+    case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;
+    case EVENT_END: end(c, event->reply); break;
+    case EVENT_FAILED: fail(c, event); break;
+    case EVENT_LOAD:
+    case EVENT_READY:
+    case EVENT_VERIFIED: break;
+    }
+}
+
+void turn_forget(struct chat *c)
+{
+    struct turn *t = &c->turn;
+    if (t->mark) conversation_drop(t->mark);
+    message_release(t->base);
+    buf_free(&t->answer);
+    *t = (struct turn){0};
+}
