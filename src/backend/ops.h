@@ -191,19 +191,22 @@ struct op {
 
 enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_Q4_0 };
 
-/* How K and V of one layer lie in a page. A page holds PAGE_LEN positions of all layers. Offsets
- * are bytes from the start of the page, multiples of 64. At k_at the keys of all heads, at v_at
- * the values:
- *   f32, f16  keys [n_heads][head_dim_k][PAGE_LEN] (a lane is a key),
- *             values [n_heads][PAGE_LEN][head_dim_v];
- *   q8_0      int8 codes of keys [n_heads][head_dim_k/4][PAGE_LEN][4], then their scales
- *             [n_heads][head_dim_k/32][PAGE_LEN]; codes of values [n_heads][PAGE_LEN][head_dim_v],
- *             then their scales [n_heads][head_dim_v/32][PAGE_LEN];
- *   q4_0      the same with two codes + 8 in a byte: of keys [n_heads][head_dim_k/8][PAGE_LEN][4],
- *             dims 8i..8i+3 in the low halves, 8i+4..8i+7 in the high ones; of values
- *             [n_heads][PAGE_LEN][head_dim_v/32][16], the first sixteen dims of a block low.
- * A scale is the upper half of an f32 (bfloat16): codes are found with the rounded scale, so its
- * eight bits cost no accuracy, and its range is that of the values, which that of f16 is not. */
+/* How K and V of one layer lie in a page, which holds PAGE_LEN positions of all layers. Offsets
+ * are bytes from the start of the page, multiples of 64: at k_at the keys of all heads, at v_at
+ * the values. A lane is a key.
+ *
+ *   f32, f16  keys   [n_heads][head_dim_k][PAGE_LEN]
+ *             values [n_heads][PAGE_LEN][head_dim_v]
+ *   q8_0      keys   int8 [n_heads][head_dim_k/4][PAGE_LEN][4]
+ *                    scales [n_heads][head_dim_k/32][PAGE_LEN]
+ *             values int8 [n_heads][PAGE_LEN][head_dim_v]
+ *                    scales [n_heads][head_dim_v/32][PAGE_LEN]
+ *   q4_0      the same with two codes + 8 in a byte:
+ *             keys   [n_heads][head_dim_k/8][PAGE_LEN][4]: dims 8i..8i+3 low, 8i+4..8i+7 high
+ *             values [n_heads][PAGE_LEN][head_dim_v/32][16]: the first half of a block low
+ *
+ * A scale is the upper half of an f32 (bfloat16): codes are found with the rounded scale, so
+ * its eight bits cost no accuracy, and its range is that of the values, unlike that of f16. */
 struct kv_layer {
     enum kv_type type;
     uint32_t n_heads;

@@ -9,20 +9,12 @@
 
 #include "backend/kv.h"
 #include "base/numeric_c.h"
+#include "cpu/attend_avx2.h"
 #include "cpu/avx2.h"
 #include "cpu/ref.h"
 #include "cpu/vec_avx2.h"
 
 enum { LANES = 8, KEY_VECS = PAGE_LEN / LANES, FEW_QUERIES = 2, ATTEND_ROWS = 16 };
-
-/* One row and query head on its way through the pages. */
-struct query {
-    const float *q;
-    size_t first, end; /* visible positions */
-    float m, l;
-    float *o; /* [head_dim_v] */
-    bool begun;
-};
 
 /* Keys and values of one page and head, as f32 or f16. */
 struct tile {
@@ -139,8 +131,7 @@ VEC_INLINE void transpose(f8 v[8])
     }
 }
 
-/* Raw dots s[64] of keys lo..hi-1 -> probabilities in place, 0 elsewhere; m and l. */
-static void softmax(const struct attend *a, size_t lo, size_t hi, float *s, float *m, float *l)
+void avx2_softmax(const struct attend *a, size_t lo, size_t hi, float *s, float *m, float *l)
 {
     const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
     f8 cap = vec_all(a->softcap);
@@ -183,8 +174,19 @@ static void fold(struct query *x, float m, float l, const float *o, size_t dv)
                   num8_keep(vec_load(x->o + e) * vec_all(a) + vec_load(o + e) * vec_all(b)));
 }
 
-/* Visible keys of page p for a query: lo >= hi if there are none. */
-static void visible_keys(const struct query *x, size_t p, size_t *lo, size_t *hi)
+void avx2_fold(struct query *x, float m, float l, const float *o, size_t dv)
+{
+    if (x->begun) {
+        fold(x, m, l, o, dv);
+        return;
+    }
+    assert(o == x->o);
+    x->m = m;
+    x->l = l;
+    x->begun = true;
+}
+
+void avx2_visible(const struct query *x, size_t p, size_t *lo, size_t *hi)
 {
     size_t from = p * PAGE_LEN;
     *lo = x->first > from ? x->first - from : 0;
@@ -200,7 +202,7 @@ static void attend_page(const struct attend *a, const struct tile *t, size_t p,
     const float *q[2];
     float *o[2];
     for (int r = 0; r < n; r++) {
-        visible_keys(x[r], p, &lo[r], &hi[r]);
+        avx2_visible(x[r], p, &lo[r], &hi[r]);
         if (lo[r] < from) from = lo[r];
         if (hi[r] > to) to = hi[r];
         q[r] = x[r]->q;
@@ -213,21 +215,14 @@ static void attend_page(const struct attend *a, const struct tile *t, size_t p,
             for (int r = 0; r < n; r++)
                 memset(s[r] + at, 0, sizeof s[r] / 2);
     for (int r = 0; r < n; r++)
-        softmax(a, lo[r], hi[r], s[r], &m[r], &l[r]);
+        avx2_softmax(a, lo[r], hi[r], s[r], &m[r], &l[r]);
     if (n == 2 && lo[0] == lo[1] && hi[0] == hi[1])
         values_of[t->is_f16][1](t, lo[0], hi[0], (const float(*)[PAGE_LEN])s, o);
     else
         for (int r = 0; r < n; r++)
             values_of[t->is_f16][0](t, lo[r], hi[r], (const float(*)[PAGE_LEN]) & s[r], &o[r]);
-    for (int r = 0; r < n; r++) {
-        if (x[r]->begun) {
-            fold(x[r], m[r], l[r], o[r], t->dv);
-        } else {
-            x[r]->m = m[r];
-            x[r]->l = l[r];
-            x[r]->begun = true;
-        }
-    }
+    for (int r = 0; r < n; r++)
+        avx2_fold(x[r], m[r], l[r], o[r], t->dv);
 }
 
 static void widen(const uint16_t *from, size_t n, float *to)
@@ -267,12 +262,29 @@ static size_t align64(size_t n)
     return (n + 63) / 64 * 64;
 }
 
+/* The scratch of a call: queries, their outputs, one more output, their quantised forms, and
+ * what a page takes. */
+struct layout {
+    size_t o, o_scratch, q, page, n_bytes;
+};
+
+static struct layout layout_of(const struct kv_layer *kv, size_t n)
+{
+    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    bool blocks = kv_type_blocks(kv->type);
+    struct layout l;
+    l.o = align64(n * sizeof(struct query));
+    l.o_scratch = l.o + align64(n * dv * sizeof(float));
+    l.q = l.o_scratch + align64(2 * dv * sizeof(float));
+    l.page = l.q + (blocks ? n * avx2_query_q_bytes(kv) : 0);
+    size_t wide = (dk + dv) * PAGE_LEN * sizeof(float);
+    l.n_bytes = l.page + (blocks ? avx2_page_q_scratch(kv) : wide);
+    return l;
+}
+
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
-    if (kv_type_blocks(kv->type)) return ref_attend_scratch(kv, n_group);
-    size_t n = ATTEND_ROWS * n_group, dv = kv->head_dim_v, dk = kv->head_dim_k;
-    return align64(n * sizeof(struct query)) +
-           ((n + 2) * dv + (dk + dv) * PAGE_LEN) * sizeof(float);
+    return layout_of(kv, ATTEND_ROWS * n_group).n_bytes;
 }
 
 static bool cancelled(const struct attend *a)
@@ -280,38 +292,37 @@ static bool cancelled(const struct attend *a)
     return a->cancel && atomic_load_explicit(a->cancel, memory_order_relaxed);
 }
 
-static void all_pages(const struct attend *a, size_t kv_head, struct query *x, size_t n,
-                      float *o_scratch, float *wide)
+static void float_page(const struct attend *a, size_t kv_head, size_t p, struct query *x,
+                       size_t n, float *o_scratch, float *wide)
 {
-    size_t first = x[0].first, end = x[n - 1].end;
-    for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
-        if (cancelled(a)) return;
-        struct tile t = tile_of(a->kv, a->pages[p], kv_head, n > FEW_QUERIES, wide);
-        struct query *two[2];
-        int n_two = 0;
-        for (size_t i = 0; i < n; i++) {
-            size_t lo, hi;
-            visible_keys(&x[i], p, &lo, &hi);
-            if (lo < hi) two[n_two++] = &x[i];
-            if (n_two == 2 || (n_two == 1 && i + 1 == n)) {
-                attend_page(a, &t, p, two, n_two, o_scratch);
-                n_two = 0;
-            }
+    struct tile t = tile_of(a->kv, a->pages[p], kv_head, n > FEW_QUERIES, wide);
+    struct query *two[2];
+    int n_two = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t lo, hi;
+        avx2_visible(&x[i], p, &lo, &hi);
+        if (lo < hi) two[n_two++] = &x[i];
+        if (n_two == 2 || (n_two == 1 && i + 1 == n)) {
+            attend_page(a, &t, p, two, n_two, o_scratch);
+            n_two = 0;
         }
     }
 }
 
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
 {
-    size_t dv = a->kv->head_dim_v, dk = a->kv->head_dim_k, n = (hi - lo) * a->n_group;
-    if (dv % LANES != 0 || kv_type_blocks(a->kv->type)) {
+    const struct kv_layer *kv = a->kv;
+    size_t dv = kv->head_dim_v, dk = kv->head_dim_k, n = (hi - lo) * a->n_group;
+    if (dv % LANES != 0) {
         ref_attend(a, kv_head, lo, hi, scratch);
         return;
     }
     assert(hi - lo <= ATTEND_ROWS);
+    bool blocks = kv_type_blocks(kv->type);
+    uint8_t *base = scratch;
+    struct layout at = layout_of(kv, n);
     struct query *x = scratch;
-    float *o = (float *)((uint8_t *)scratch + align64(n * sizeof *x));
-    float *o_scratch = o + n * dv, *wide = o_scratch + 2 * dv;
+    float *o_scratch = (float *)(base + at.o_scratch);
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
         size_t end = a->pos + r + 1;
@@ -319,11 +330,17 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
             .q = a->q + r * a->q_stride + h * dk,
             .first = a->window && end > a->window ? end - a->window : 0,
             .end = end,
-            .o = o + i * dv,
+            .o = (float *)(base + at.o) + i * dv,
         };
+        if (blocks) avx2_query_q(kv, &x[i], base + at.q + i * avx2_query_q_bytes(kv));
     }
-    all_pages(a, kv_head, x, n, o_scratch, wide);
-    if (cancelled(a)) return;
+    for (size_t p = x[0].first / PAGE_LEN; p * PAGE_LEN < x[n - 1].end; p++) {
+        if (cancelled(a)) return;
+        if (blocks)
+            avx2_page_q(a, kv_head, p, x, n, base + at.page);
+        else
+            float_page(a, kv_head, p, x, n, o_scratch, (float *)(base + at.page));
+    }
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
         if (a->sinks) {
@@ -341,6 +358,10 @@ void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t sl
                    const float *k, const float *v)
 {
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    if (kv_type_blocks(kv->type)) {
+        avx2_kv_store_q(kv, page, head, slot, k, v);
+        return;
+    }
     if (kv->type != KV_F16 || dk % LANES != 0 || dv % LANES != 0) {
         ref_kv_store(kv, page, head, slot, k, v);
         return;

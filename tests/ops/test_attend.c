@@ -226,6 +226,9 @@ static void extremes(void **state)
             float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
             random_seed(k);
             random_floats(k, x, n_x);
+            if (k == HUGE_VALUES) /* what only a broken model computes, in later rows */
+                for (size_t at = n_x / 2; at < n_x; at += 997)
+                    x[at] = at % 3 == 0 ? NAN : at % 3 == 1 ? INFINITY : 0x1p101f;
             uint64_t pages = attend_all(machines[0].be, c, x, sinks, N_POS, want);
             for (int m = 1; m < N_MACHINES; m++) {
                 if (!machines[m].be) continue;
