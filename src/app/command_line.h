@@ -12,19 +12,9 @@
 #include "base/err.h"
 #include "config/options.h"
 #include "engine/engine.h"
+#include "ui/exit_status.h"
 
 enum { COMMAND_LINE_GO = -1 };
-
-enum exit_status {
-    EXIT_DONE = 0,
-    EXIT_RUNTIME = 1,
-    EXIT_USAGE = 2,
-    EXIT_TOO_LONG = 3,
-    EXIT_SESSION = 4,
-    EXIT_SIGINT = 130,
-    EXIT_PIPE = 141,
-    EXIT_SIGTERM = 143,
-};
 
 struct command_line {
     struct options *options;

@@ -1,0 +1,148 @@
+#include "ui/complete.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <readline/readline.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "chat/chat.h"
+
+static const struct chat *chat;
+
+/* What is being completed: readline's word is the whole line up to the cursor, so that names
+ * with blanks need no quotes. */
+static struct {
+    struct buf words; /* candidates, one per line */
+    size_t at;        /* of the next one in words */
+    size_t word;      /* where the last word of the line begins */
+    struct buf match;
+} job;
+
+size_t complete_word(const char *line, size_t n, int is_path)
+{
+    if (is_path) {
+        size_t i = strcspn(line, " \t");
+        while (i < n && (line[i] == ' ' || line[i] == '\t'))
+            i++;
+        return i < n ? i : n;
+    }
+    while (n > 0 && line[n - 1] != ' ' && line[n - 1] != '\t')
+        n--;
+    return n;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Whether the prompt can show the name as it is. */
+static bool can_be_shown(const char *name)
+{
+    size_t n = strlen(name);
+    char *shown = mem_alloc(4 * n + 16);
+    bool same = strcmp(printable(shown, 4 * n + 16, name, n), name) == 0;
+    free(shown);
+    return same;
+}
+
+/* Appends the files whose path begins with `prefix`, a folder's with a slash. */
+static void add_files(struct buf *out, const char *prefix)
+{
+    const char *slash = strrchr(prefix, '/');
+    int n_folder = slash ? (int)(slash - prefix) + 1 : 0;
+    const char *name = prefix + n_folder;
+    char *typed = mem_strndup(prefix, (size_t)n_folder);
+    char *folder = n_folder ? tilde_expand(typed) : mem_strdup(".");
+    DIR *dir = opendir(folder);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        if (strncmp(e->d_name, name, strlen(name)) != 0 || !can_be_shown(e->d_name)) continue;
+        if (e->d_name[0] == '.' && name[0] != '.') continue;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        struct buf path = {0};
+        buf_printf(&path, "%s/%s", folder, e->d_name);
+        buf_printf(out, "%s%s%s\n", typed, e->d_name, is_folder(path.data) ? "/" : "");
+        buf_free(&path);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+    free(typed);
+}
+
+static char *next_match(const char *text, int state)
+{
+    (void)state;
+    size_t n_word = strlen(text) - job.word;
+    while (job.at < job.words.len) {
+        const char *word = job.words.data + job.at;
+        size_t n = strcspn(word, "\n");
+        job.at += n + 1;
+        if (n < n_word || memcmp(word, text + job.word, n_word) != 0) continue;
+        buf_clear(&job.match);
+        buf_append(&job.match, text, job.word);
+        buf_append(&job.match, word, n);
+        /* readline frees it, with free(). */
+        return strdup(job.match.data);
+    }
+    return NULL;
+}
+
+static char **matches_of(const char *text, int start, int end)
+{
+    (void)start, (void)end;
+    rl_attempted_completion_over = 1;
+    if (!chat || text[0] != '/' || strchr(text, '\n')) return NULL;
+    bool is_path = false;
+    buf_clear(&job.words);
+    chat_complete(chat, text, &job.words, &is_path);
+    job.at = 0;
+    job.word = complete_word(text, strlen(text), is_path);
+    if (is_path) add_files(&job.words, text + job.word);
+    rl_completion_append_character = is_path ? '\0' : ' ';
+    return rl_completion_matches(text, next_match);
+}
+
+/* Without the line before the word, and without the folders of a path. */
+static const char *shown_part(const char *match)
+{
+    const char *word = match + (strlen(match) < job.word ? 0 : job.word);
+    size_t n = strlen(word);
+    if (job.word == 0) return word;
+    for (size_t i = n; i-- > 0;)
+        if (word[i] == '/' && i + 1 < n) return word + i + 1;
+    return word;
+}
+
+static void show_matches(char **matches, int n, int longest)
+{
+    char **shown = mem_zalloc((size_t)n + 2, sizeof *shown);
+    longest = 0;
+    for (int i = 0; i <= n; i++) {
+        shown[i] = mem_strdup(shown_part(matches[i]));
+        if ((int)strlen(shown[i]) > longest) longest = (int)strlen(shown[i]);
+    }
+    rl_display_match_list(shown, n, longest);
+    rl_forced_update_display();
+    for (int i = 0; i <= n; i++)
+        free(shown[i]);
+    free(shown);
+}
+
+void complete_install(const struct chat *c)
+{
+    chat = c;
+    rl_completer_word_break_characters = "";
+    rl_attempted_completion_function = matches_of;
+    rl_completion_display_matches_hook = show_matches;
+    if (c) return;
+    buf_free(&job.words);
+    buf_free(&job.match);
+}

@@ -1,0 +1,17 @@
+/* TAB at the prompt: what the chat knows of its commands, and file names where it wants one.
+ * Installs itself into readline. Main thread. */
+#ifndef UI_COMPLETE_H
+#define UI_COMPLETE_H
+
+#include <stddef.h>
+
+struct chat;
+
+/* c is asked from now on; NULL: nobody is. */
+void complete_install(const struct chat *c);
+
+/* Where the last word of a command line begins; a file name is everything behind the command's
+ * name and the blanks after it. Pure. */
+size_t complete_word(const char *line, size_t n, int is_path);
+
+#endif

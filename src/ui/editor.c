@@ -1,0 +1,95 @@
+#include "ui/editor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "ui/signals.h"
+
+enum { TEXT_MAX_BYTES = 16 << 20 };
+
+static const char *editor_name(void)
+{
+    const char *name = getenv("VISUAL");
+    if (!name || !*name) name = getenv("EDITOR");
+    return name && *name ? name : "vi";
+}
+
+static void be_editor(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_DFL);
+    /* Through the shell, since the variable may hold arguments. */
+    struct buf command = {0};
+    buf_printf(&command, "%s \"$1\"", editor_name());
+    execl("/bin/sh", "sh", "-c", command.data, "sh", path, (char *)NULL);
+    _exit(127);
+}
+
+/* Waits for the editor; false if it did not end well. */
+static bool wait_for(pid_t child)
+{
+    int status = 0;
+    for (;;) {
+        pid_t who = waitpid(child, &status, WUNTRACED);
+        if (signals_leaving()) kill(child, SIGTERM);
+        if (who < 0 && errno != EINTR) return false;
+        if (who != child) continue;
+        if (!WIFSTOPPED(status)) break;
+        /* The shell wakes the whole group, so the editor goes on with us. */
+        signals_stop_here();
+        kill(child, SIGCONT);
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool edit_file(const char *path, struct err *err)
+{
+    pid_t child = fork();
+    if (child == 0) be_editor(path);
+    if (child < 0) return err_set(err, ERR_IO, "the editor: %s", strerror(errno));
+    bool ok = wait_for(child);
+    /* A Ctrl-C in the editor was the editor's. */
+    signals_take(SIGINT);
+    char shown[128];
+    const char *name = editor_name();
+    return ok || err_set(err, ERR_USER, "the editor %s failed; the text is as before",
+                         printable(shown, sizeof shown, name, strlen(name)));
+}
+
+static bool read_back(const char *path, struct buf *out, struct err *err)
+{
+    if (!file_read(path, TEXT_MAX_BYTES, out, err)) return false;
+    if (!utf8_valid(buf_str(out), out->len) || strlen(buf_str(out)) != out->len)
+        return err_set(err, ERR_FORMAT, "the edited text is not UTF-8; the text is as before");
+    while (out->len > 0 && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = '\0';
+    return true;
+}
+
+bool editor_run(const char *s, size_t n, struct buf *out, struct err *err)
+{
+    struct buf path = {0};
+    const char *folder = getenv("TMPDIR");
+    buf_printf(&path, "%s/hearth-XXXXXX.md", folder && *folder ? folder : "/tmp");
+    int fd = mkostemps(path.data, 3, O_CLOEXEC);
+    bool ok = fd >= 0 || err_set(err, ERR_IO, "%s: %s", path.data, strerror(errno));
+    if (ok) {
+        ok = write(fd, s, n) == (ssize_t)n && (n == 0 || write(fd, "\n", 1) == 1);
+        ok = close(fd) == 0 && ok;
+        if (!ok) err_set(err, ERR_IO, "%s: cannot be written: %s", path.data, strerror(errno));
+        ok = ok && edit_file(path.data, err) && read_back(path.data, out, err);
+        unlink(path.data);
+    }
+    buf_free(&path);
+    return ok;
+}

@@ -1,0 +1,18 @@
+/* The user's own editor: $VISUAL, $EDITOR, else vi. Main thread; the terminal must be as the
+ * user's shell had it. */
+#ifndef UI_EDITOR_H
+#define UI_EDITOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Lets the user change s[0..n) in a file of mode 0600, which is removed afterwards; *out
+ * (empty) gets the text without the line break at its end. False and err if there is no editor,
+ * it fails, or what it leaves is no UTF-8: the text is then as before. A stop (Ctrl-Z) of the
+ * editor stops this process too; SIGTERM and SIGHUP end both. */
+bool editor_run(const char *s, size_t n, struct buf *out, struct err *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* What the program exits with; shells add 128 to the number of a signal. Data. */
+#ifndef UI_EXIT_STATUS_H
+#define UI_EXIT_STATUS_H
+
+enum exit_status {
+    EXIT_DONE = 0,
+    EXIT_RUNTIME = 1,
+    EXIT_USAGE = 2,
+    EXIT_TOO_LONG = 3, /* the prompt exceeds the context */
+    EXIT_SESSION = 4,
+    EXIT_SIGHUP = 129,
+    EXIT_SIGINT = 130,
+    EXIT_PIPE = 141,
+    EXIT_SIGTERM = 143,
+};
+
+#endif

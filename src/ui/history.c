@@ -1,0 +1,147 @@
+#include "ui/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "config/paths.h"
+
+enum { FILE_MAX_BYTES = 64 << 20 };
+
+static char *file;
+static bool write_failed;
+
+void history_encode(struct buf *out, const char *entry)
+{
+    for (; *entry; entry++) {
+        if (*entry == '\n')
+            buf_puts(out, "\\n");
+        else if (*entry == '\\')
+            buf_puts(out, "\\\\");
+        else
+            buf_putc(out, *entry);
+    }
+}
+
+void history_decode(struct buf *out, const char *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] == '\\' && i + 1 < n) {
+            i++;
+            buf_putc(out, line[i] == 'n' ? '\n' : line[i]);
+        } else {
+            buf_putc(out, line[i]);
+        }
+    }
+}
+
+static bool io_error(struct err *err, const char *what)
+{
+    char shown[256];
+    return err_set(err, ERR_IO, "the history %s: %s: %s",
+                   printable(shown, sizeof shown, file, strlen(file)), what, strerror(errno));
+}
+
+static bool append(const char *bytes, size_t n, struct err *err)
+{
+    int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return io_error(err, "cannot be opened");
+    /* One lock, one write: lines of two programs never mix. */
+    flock(fd, LOCK_EX);
+    bool ok = write(fd, bytes, n) == (ssize_t)n;
+    if (!ok) io_error(err, "cannot be written");
+    close(fd);
+    return ok;
+}
+
+/* Keeps the newest entries, in a new file that takes the place of the old one. */
+static void shorten(void)
+{
+    struct buf all = {0}, path = {0};
+    HIST_ENTRY **list = history_list();
+    for (int i = 0; list && list[i]; i++) {
+        history_encode(&all, list[i]->line);
+        buf_putc(&all, '\n');
+    }
+    buf_printf(&path, "%s.XXXXXX", file);
+    int fd = mkstemp(path.data);
+    if (fd >= 0) {
+        bool ok = write(fd, buf_str(&all), all.len) == (ssize_t)all.len;
+        ok = close(fd) == 0 && ok;
+        if (!ok || rename(path.data, file) != 0) unlink(path.data);
+    }
+    buf_free(&path);
+    buf_free(&all);
+}
+
+static void load(const struct buf *bytes)
+{
+    int n_entries = 0;
+    for (size_t at = 0; at < bytes->len;) {
+        const char *line = bytes->data + at;
+        const char *end = memchr(line, '\n', bytes->len - at);
+        size_t n = end ? (size_t)(end - line) : bytes->len - at;
+        at += n + 1;
+        struct buf entry = {0};
+        history_decode(&entry, line, n);
+        /* What somebody else put there must not reach the terminal. */
+        if (entry.len > 0 && strlen(entry.data) == entry.len &&
+            utf8_valid(entry.data, entry.len)) {
+            add_history(entry.data);
+            n_entries++;
+        }
+        buf_free(&entry);
+    }
+    if (n_entries > HISTORY_MAX + HISTORY_MAX / 4) shorten();
+}
+
+bool history_open(const char *path, struct err *err)
+{
+    using_history();
+    stifle_history(HISTORY_MAX);
+    write_failed = false;
+    if (!path) return true;
+    file = mem_strdup(path);
+    if (!paths_make_parents(path, err)) return false;
+    if (access(path, F_OK) != 0) return true;
+    struct buf bytes = {0};
+    bool ok = file_read(path, FILE_MAX_BYTES, &bytes, err);
+    if (ok && chmod(path, 0600) != 0) ok = io_error(err, "cannot be made private");
+    if (ok) load(&bytes);
+    buf_free(&bytes);
+    return ok;
+}
+
+bool history_remember(const char *entry, struct err *err)
+{
+    HIST_ENTRY *last =
+        history_length > 0 ? history_get(history_base + history_length - 1) : NULL;
+    if (last && strcmp(last->line, entry) == 0) return true;
+    add_history(entry);
+    if (!file || write_failed) return true;
+    struct buf line = {0};
+    history_encode(&line, entry);
+    buf_putc(&line, '\n');
+    bool ok = append(line.data, line.len, err);
+    buf_free(&line);
+    write_failed = !ok;
+    return ok;
+}
+
+void history_close(void)
+{
+    clear_history();
+    free(file);
+    file = NULL;
+}

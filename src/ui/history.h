@@ -1,0 +1,29 @@
+/* The history of the prompt: readline's list in memory, a file on disk.
+ *
+ * One entry per line of the file, line breaks and backslashes escaped, so that a message of
+ * many lines comes back as it was; mode 0600. Several programs may append at the same time. The
+ * main thread's alone, as readline is. */
+#ifndef UI_HISTORY_H
+#define UI_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { HISTORY_MAX = 10000 };
+
+/* Loads the file into readline's list (a missing one is an empty one) and shortens it on disk
+ * when it holds far more than HISTORY_MAX entries. path NULL: nothing is kept on disk. */
+bool history_open(const char *path, struct err *err);
+/* Adds an entry, unless it equals the one before, and appends it to the file. A write that
+ * fails is reported once, the first time. */
+bool history_remember(const char *entry, struct err *err);
+void history_close(void);
+
+/* The escapes of the file: appends the entry of a line, the line of an entry. Pure. */
+void history_encode(struct buf *out, const char *entry);
+void history_decode(struct buf *out, const char *line, size_t n);
+
+#endif

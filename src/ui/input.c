@@ -1,0 +1,65 @@
+#include "ui/input.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+size_t input_repair(struct buf *out, const char *s, size_t n)
+{
+    size_t n_bad = 0, start = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len > 0) {
+            i += (size_t)len;
+            continue;
+        }
+        buf_append(out, s + start, i - start);
+        buf_puts(out, "\xef\xbf\xbd");
+        i += utf8_bad_len(s + i, n - i);
+        start = i;
+        n_bad++;
+    }
+    buf_append(out, s + start, n - start);
+    return n_bad;
+}
+
+void input_join(struct buf *message, const char *part, size_t n)
+{
+    while (n > 0 && (part[n - 1] == '\n' || part[n - 1] == '\r'))
+        n--;
+    if (n == 0) return;
+    if (message->len > 0) buf_puts(message, "\n\n");
+    buf_append(message, part, n);
+}
+
+bool input_is_blank(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!memchr(" \t\r\n", s[i], 4)) return false;
+    return true;
+}
+
+enum input_got input_read(int fd, struct buf *out)
+{
+    char bytes[65536];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n < 0) return errno == EINTR || errno == EAGAIN ? INPUT_MORE : INPUT_FAILED;
+    if (n == 0) return INPUT_END;
+    buf_append(out, bytes, (size_t)n);
+    return INPUT_MORE;
+}
+
+const char *input_line(const struct buf *raw, size_t *at, bool at_end, size_t *n)
+{
+    if (*at >= raw->len) return NULL;
+    const char *line = raw->data + *at;
+    const char *end = memchr(line, '\n', raw->len - *at);
+    if (!end && !at_end) return NULL;
+    *n = end ? (size_t)(end - line) : raw->len - *at;
+    *at += *n + (end ? 1 : 0);
+    if (end && *n > 0 && line[*n - 1] == '\r') --*n;
+    return line;
+}

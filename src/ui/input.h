@@ -1,0 +1,30 @@
+/* What is read from outside and becomes a message: repaired to valid UTF-8, joined by blank
+ * lines. Only input_read does I/O. */
+#ifndef UI_INPUT_H
+#define UI_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+/* No context holds a message of more bytes; what is longer is refused before it is read. */
+enum { INPUT_MAX_BYTES = 64 << 20 };
+
+/* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. */
+size_t input_repair(struct buf *out, const char *s, size_t n);
+/* Appends a part of a message: a blank line before it unless it is the first, without the line
+ * breaks at its end. Nothing for a part that is empty then. */
+void input_join(struct buf *message, const char *part, size_t n);
+/* Whether s[0..n) holds only blanks, tabs and line breaks. */
+bool input_is_blank(const char *s, size_t n);
+
+enum input_got { INPUT_MORE, INPUT_END, INPUT_FAILED };
+/* Appends what one read gives; INPUT_FAILED leaves errno. */
+enum input_got input_read(int fd, struct buf *out);
+
+/* Takes the first line off raw[*at..): returns where it begins and sets its length, CR LF left
+ * out, and moves *at behind it; NULL if no line is complete. With at_end the rest is a line. */
+const char *input_line(const struct buf *raw, size_t *at, bool at_end, size_t *n);
+
+#endif

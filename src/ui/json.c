@@ -1,0 +1,96 @@
+#include "ui/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "base/utf8.h"
+
+static void escape(struct buf *out, uint32_t cp)
+{
+    if (cp >= 0x10000)
+        buf_printf(out, "\\u%04x\\u%04x", 0xd7c0 + (cp >> 10), 0xdc00 + (cp & 0x3ff));
+    else
+        buf_printf(out, "\\u%04x", cp);
+}
+
+void json_string(struct buf *out, const char *s, size_t n)
+{
+    buf_putc(out, '"');
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len <= 0)
+            buf_puts(out, "\\ufffd");
+        else if (cp == '"' || cp == '\\')
+            buf_printf(out, "\\%c", (char)cp);
+        else if (cp == '\n')
+            buf_puts(out, "\\n");
+        else if (cp == '\t')
+            buf_puts(out, "\\t");
+        else if (!printable_char(cp))
+            escape(out, cp);
+        else
+            buf_append(out, s + i, (size_t)len);
+        i += len > 0 ? (size_t)len : utf8_bad_len(s + i, n - i);
+    }
+    buf_putc(out, '"');
+}
+
+void json_start(struct buf *out, unsigned turn, const char *model)
+{
+    buf_printf(out, "{\"type\":\"start\",\"turn\":%u,\"model\":", turn);
+    json_string(out, model, strlen(model));
+    buf_puts(out, "}\n");
+}
+
+void json_prefill(struct buf *out, uint64_t done, uint64_t total, uint64_t cached)
+{
+    buf_printf(out,
+               "{\"type\":\"prefill\",\"done\":%" PRIu64 ",\"total\":%" PRIu64
+               ",\"cached\":%" PRIu64 "}\n",
+               done, total, cached);
+}
+
+void json_text(struct buf *out, enum face_part part, const char *s, size_t n)
+{
+    buf_printf(out, "{\"type\":\"%s\",\"text\":", part == FACE_REPLY ? "text" : "reasoning");
+    json_string(out, s, n);
+    buf_puts(out, "}\n");
+}
+
+static void report(struct buf *out, const struct face_report *r)
+{
+    buf_printf(out,
+               ",\"usage\":{\"cached\":%" PRIu32 ",\"prefilled\":%" PRIu32
+               ",\"generated\":%" PRIu32 ",\"drafted\":%" PRIu32 ",\"accepted\":%" PRIu32 "}",
+               r->n_cached, r->n_prefilled, r->n_generated, r->n_drafted, r->n_accepted);
+    buf_printf(out, ",\"timings\":{\"prefill_ms\":%.3f,\"decode_ms\":%.3f}", r->prefill_ms,
+               r->decode_ms);
+    /* A string: many readers of JSON keep only 53 bits of a number. */
+    buf_printf(out,
+               ",\"context\":{\"used\":%" PRIu32 ",\"limit\":%" PRIu32 "},\"seed\":\"%" PRIu64
+               "\"",
+               r->n_ctx_used, r->n_ctx, r->reply_seed);
+}
+
+void json_end(struct buf *out, const struct json_end *end)
+{
+    static const struct face_report none = {.stop = FACE_STOP_FAILED};
+    const struct face_report *r = end->report ? end->report : &none;
+    buf_printf(out, "{\"type\":\"end\",\"stop\":\"%s\"", face_stop_name(r->stop));
+    if (end->reasoning) {
+        buf_puts(out, ",\"text\":");
+        json_string(out, r->text ? r->text : "", r->text ? r->text_len : 0);
+        if (end->reasoning->len > 0) {
+            buf_puts(out, ",\"reasoning\":");
+            json_string(out, end->reasoning->data, end->reasoning->len);
+        }
+    }
+    if (end->error) {
+        buf_puts(out, ",\"error\":");
+        json_string(out, end->error, strlen(end->error));
+    }
+    report(out, r);
+    buf_printf(out, ",\"exit\":%d}\n", end->exit);
+}

@@ -1,0 +1,449 @@
+#include "ui/line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/printable.h"
+#include "chat/chat.h"
+#include "chat/face.h"
+#include "config/options.h"
+#include "config/paths.h"
+#include "ui/complete.h"
+#include "ui/exit_status.h"
+#include "ui/history.h"
+#include "ui/output.h"
+#include "ui/progress.h"
+#include "ui/prompt.h"
+#include "ui/signals.h"
+#include "ui/status.h"
+#include "ui/term.h"
+#include "ui/tty.h"
+
+/* Where the cursor stands in what a turn prints. */
+enum place { AT_START, IN_REASONING, IN_REPLY };
+
+struct line {
+    struct chat *chat;
+    struct term term; /* where replies go */
+    struct term ui;   /* where the prompt is */
+    struct output out;
+    struct output copy; /* --output; fd is -1 without */
+    struct progress progress;
+    enum place place;
+    bool at_margin;  /* the reasoning or the message printed last ended its line */
+    struct buf held; /* --no-stream, --accessible: not printed yet */
+    enum face_part held_part;
+    bool quiet, verbose, no_stream, accessible;
+    bool cancelling;
+    bool warned_of_history;
+    int status; /* of what ends the program, -1: goes on */
+};
+
+static void take_options(struct line *l, const struct options *o)
+{
+    l->term = term_of(STDOUT_FILENO, o);
+    l->ui = l->term.is_tty ? l->term : term_of(STDERR_FILENO, o);
+    l->quiet = o->quiet;
+    l->verbose = o->verbose;
+    l->no_stream = o->no_stream;
+    l->accessible = o->accessible;
+    l->progress.term = l->ui;
+    if (o->quiet) l->progress.term.redraw = false;
+}
+
+static void put(struct line *l, const char *s)
+{
+    output_raw(&l->out, s, strlen(s));
+}
+
+/* --- A turn on the screen ----------------------------------------------------------------- */
+
+static void label(struct line *l, const char *name)
+{
+    if (l->accessible) {
+        put(l, name);
+        put(l, ":\n");
+        return;
+    }
+    put(l, term_on(&l->term, STYLE_LABEL));
+    put(l, "[");
+    put(l, name);
+    put(l, "]");
+    put(l, term_off(&l->term));
+    put(l, "\n");
+}
+
+static void end_reasoning(struct line *l)
+{
+    if (l->place != IN_REASONING) return;
+    put(l, l->at_margin ? "\n" : "\n\n");
+    l->place = AT_START;
+    /* Without dimming nothing else tells the answer from what came before it. */
+    if (!l->term.colour && !l->accessible) label(l, "answer");
+}
+
+static void print_reasoning(struct line *l, const char *s, size_t n)
+{
+    if (l->place != IN_REASONING) label(l, l->accessible ? "Thinking" : "thinking");
+    l->place = IN_REASONING;
+    put(l, term_on(&l->term, STYLE_DIM));
+    output_raw(&l->out, s, n);
+    put(l, term_off(&l->term));
+    l->at_margin = s[n - 1] == '\n';
+}
+
+static void print_text(struct line *l, enum face_part part, const char *s, size_t n)
+{
+    if (n == 0) return;
+    if (part == FACE_REASONING) {
+        print_reasoning(l, s, n);
+        return;
+    }
+    end_reasoning(l);
+    if (l->place == AT_START && l->accessible) label(l, "Reply");
+    l->place = IN_REPLY;
+    output_text(&l->out, s, n);
+}
+
+/* Prints what was held back, up to n bytes of it. */
+static void release(struct line *l, size_t n)
+{
+    print_text(l, l->held_part, l->held.data, n);
+    memmove(l->held.data, l->held.data + n, l->held.len - n);
+    l->held.len -= n;
+}
+
+static void hold(struct line *l, enum face_part part, const char *s, size_t n)
+{
+    if (part != l->held_part && l->held.len > 0) release(l, l->held.len);
+    l->held_part = part;
+    buf_append(&l->held, s, n);
+    if (l->no_stream) return;
+    /* A screen reader reads whole lines. */
+    const char *last = memrchr(l->held.data, '\n', l->held.len);
+    if (last) release(l, (size_t)(last - l->held.data) + 1);
+}
+
+static void on_text(void *user, enum face_part part, const char *s, size_t n)
+{
+    struct line *l = user;
+    progress_end(&l->progress);
+    if (l->copy.fd >= 0 && part == FACE_REPLY) output_text(&l->copy, s, n);
+    if (l->no_stream || l->accessible)
+        hold(l, part, s, n);
+    else
+        print_text(l, part, s, n);
+}
+
+/* Ends the line that the reply stands in, if it stands in one. */
+static void to_margin(struct line *l)
+{
+    progress_clear(&l->progress);
+    if (l->held.len > 0) release(l, l->held.len);
+    if (l->place == IN_REASONING && !l->at_margin) put(l, "\n");
+    if (l->place == IN_REPLY) output_end(&l->out);
+    l->at_margin = true;
+}
+
+static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64_t total,
+                        uint64_t cached)
+{
+    struct line *l = user;
+    progress_update(&l->progress, phase, done, total, cached);
+}
+
+static void print_message(struct line *l, enum style style, const char *text)
+{
+    struct term err = l->ui;
+    err.colour = l->ui.colour && isatty(STDERR_FILENO);
+    struct buf line = {0};
+    buf_printf(&line, "%shearth: %s%s\n", term_on(&err, style), text, term_off(&err));
+    output_write(STDERR_FILENO, line.data, line.len);
+    buf_free(&line);
+}
+
+static void on_say(void *user, enum face_level level, const char *text)
+{
+    struct line *l = user;
+    to_margin(l);
+    if (level == FACE_INFO) {
+        put(l, text);
+        put(l, "\n");
+    } else {
+        print_message(l, level == FACE_WARNING ? STYLE_WARNING : STYLE_ERROR, text);
+    }
+}
+
+static void on_offer(void *user, const char *text, size_t n)
+{
+    (void)user;
+    prompt_fill(text, n);
+}
+
+static void on_turn_begin(void *user)
+{
+    struct line *l = user;
+    l->place = AT_START;
+    l->at_margin = true;
+    l->cancelling = false;
+    buf_clear(&l->held);
+}
+
+static void on_turn_end(void *user, const struct face_report *report)
+{
+    struct line *l = user;
+    progress_end(&l->progress);
+    to_margin(l);
+    l->place = AT_START;
+    if (l->copy.fd >= 0) output_end(&l->copy);
+    if (report->stop == FACE_STOP_FAILED) return;
+    if (report->stop == FACE_STOP_CANCELLED && l->quiet) return;
+    if (l->quiet) return;
+    struct buf text = {0};
+    buf_printf(&text, "%s[", term_on(&l->ui, STYLE_DIM));
+    status_report(&text, report, l->verbose);
+    buf_printf(&text, "]%s\n", term_off(&l->ui));
+    output_write(l->ui.fd, text.data, text.len);
+    buf_free(&text);
+}
+
+/* --- Signals ------------------------------------------------------------------------------ */
+
+static void stop_here(struct line *l)
+{
+    progress_clear(&l->progress);
+    prompt_pause();
+    tty_restore();
+    signals_stop_here();
+    tty_return();
+    prompt_resume();
+}
+
+static void on_interrupt(struct line *l)
+{
+    switch (chat_state(l->chat)) {
+    case CHAT_LOADING: l->status = EXIT_SIGINT; break;
+    case CHAT_BUSY:
+        /* The second one does not wait for the engine. */
+        if (l->cancelling) {
+            l->status = EXIT_SIGINT;
+            tty_restore();
+            _exit(EXIT_SIGINT);
+        }
+        l->cancelling = true;
+        chat_cancel(l->chat);
+        break;
+    default:
+        if (prompt_is_shown()) prompt_interrupt();
+    }
+}
+
+static void on_signals(struct line *l)
+{
+    signals_drain();
+    if (signals_leaving()) l->status = signals_leaving();
+    if (signals_take(SIGTSTP)) stop_here(l);
+    if (signals_take(SIGCONT)) {
+        /* Somebody else stopped us, and a shell has used the terminal since. */
+        prompt_pause();
+        tty_return();
+        prompt_resume();
+    }
+    if (signals_take(SIGWINCH) && prompt_is_shown()) prompt_resize();
+    if (signals_take(SIGINT)) on_interrupt(l);
+}
+
+/* --- The loop ----------------------------------------------------------------------------- */
+
+/* Runs the engine's work to its end: loading, a reply. */
+static void wait_until_idle(struct line *l)
+{
+    while (l->status < 0) {
+        enum chat_state state = chat_state(l->chat);
+        if (state != CHAT_LOADING && state != CHAT_BUSY) return;
+        struct pollfd fds[2] = {{.fd = signals_fd(), .events = POLLIN},
+                                {.fd = chat_fd(l->chat), .events = POLLIN}};
+        poll(fds, 2, -1);
+        on_signals(l);
+        chat_step(l->chat, 0);
+        if (l->out.failed && l->out.failed != EINTR) {
+            l->status = l->out.failed == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
+            if (l->out.failed != EPIPE)
+                fprintf(stderr, "hearth: standard output: cannot be written: %s\n",
+                        strerror(l->out.failed));
+        }
+        l->out.failed = 0;
+    }
+}
+
+static void show_prompt(struct line *l)
+{
+    if (l->accessible) {
+        prompt_show("You: ");
+        return;
+    }
+    struct buf marker = {0};
+    if (l->ui.colour)
+        buf_printf(&marker, "\001%s\002>\001%s\002 ", term_on(&l->ui, STYLE_PROMPT),
+                   term_off(&l->ui));
+    else
+        buf_puts(&marker, "> ");
+    prompt_show(marker.data);
+    buf_free(&marker);
+}
+
+/* The next line of the user; false when the program is to end. */
+static bool ask(struct line *l, struct prompt_line *line)
+{
+    show_prompt(l);
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                                {.fd = signals_fd(), .events = POLLIN}};
+        poll(fds, 2, -1);
+        on_signals(l);
+        if (l->status >= 0) return false;
+        if (!fds[0].revents) continue;
+        switch (prompt_keys(line)) {
+        case PROMPT_MORE: break;
+        case PROMPT_LINE: return true;
+        case PROMPT_EOF:
+            if (signals_leaving()) l->status = signals_leaving();
+            if (!l->quiet || l->accessible) output_write(l->ui.fd, "\n", 1);
+            if (l->status < 0) l->status = EXIT_DONE;
+            return false;
+        }
+    }
+}
+
+/* What is sent again from the history must be the message it was, so a pasted one that looks
+ * like a command is kept as //. */
+static void remember(struct line *l, const struct prompt_line *line)
+{
+    struct buf entry = {0};
+    struct err err;
+    if (line->is_pasted && line->text.data[0] == '/' && !strchr(line->text.data, '\n'))
+        buf_putc(&entry, '/');
+    buf_puts(&entry, line->text.data);
+    if (!history_remember(entry.data, &err)) print_message(l, STYLE_WARNING, err.msg);
+    buf_free(&entry);
+}
+
+static bool is_blank(const char *s)
+{
+    return s[strspn(s, " \t\n")] == '\0';
+}
+
+static void converse(struct line *l)
+{
+    struct prompt_line line = {0};
+    while (l->status < 0 && ask(l, &line)) {
+        if (is_blank(buf_str(&line.text))) continue;
+        remember(l, &line);
+        signals_take(SIGINT);
+        l->place = AT_START;
+        if (line.is_pasted)
+            chat_say(l->chat, line.text.data, line.text.len);
+        else
+            chat_line(l->chat, line.text.data, line.text.len);
+        wait_until_idle(l);
+        if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
+        take_options(l, chat_options(l->chat));
+        if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
+    }
+    buf_free(&line.text);
+}
+
+static void greet(struct line *l)
+{
+    if (l->quiet) return;
+    struct buf text = {0};
+    buf_printf(&text,
+               "%shearth " HEARTH_VERSION
+               ": %s%s\n%s/help lists the commands, Ctrl-D leaves.%s\n\n",
+               term_on(&l->ui, STYLE_DIM), chat_model_line(l->chat), term_off(&l->ui),
+               term_on(&l->ui, STYLE_DIM), term_off(&l->ui));
+    output_write(l->ui.fd, text.data, text.len);
+    buf_free(&text);
+}
+
+static void load_history(struct line *l, const struct options *o)
+{
+    char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
+    struct err err;
+    if (!history_open(path, &err)) print_message(l, STYLE_WARNING, err.msg);
+    free(path);
+}
+
+static void run(struct line *l, const struct options *o,
+                void (*loaded)(const struct options *o))
+{
+    if (l->accessible && !l->quiet) output_write(l->ui.fd, "Loading the model.\n", 19);
+    wait_until_idle(l);
+    if (l->status >= 0) return;
+    if (chat_state(l->chat) == CHAT_FAILED) {
+        print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
+        l->status = EXIT_RUNTIME;
+        return;
+    }
+    if (loaded) loaded(o);
+    greet(l);
+    load_history(l, o);
+    prompt_open(l->term.is_tty ? stdout : stderr);
+    complete_install(l->chat);
+    converse(l);
+    prompt_close();
+    complete_install(NULL);
+    history_close();
+}
+
+int line_run(const struct options *o, const struct engine_config *engine,
+             void (*loaded)(const struct options *o))
+{
+    struct line l = {.status = -1, .copy.fd = -1, .at_margin = true};
+    struct err err;
+    take_options(&l, o);
+    bool ok = output_open(&l.out, NULL, &err) &&
+              (!o->output || output_open(&l.copy, o->output, &err));
+    struct face face = {.user = &l,
+                        .is_terminal = l.term.is_tty,
+                        .text = on_text,
+                        .progress = on_progress,
+                        .say = on_say,
+                        .offer = on_offer,
+                        .turn_begin = on_turn_begin,
+                        .turn_end = on_turn_end};
+    if (ok) {
+        signals_install(true);
+        tty_open(STDIN_FILENO);
+        tty_quiet();
+        signals_block();
+        l.chat = chat_open(o, engine, &face, &err);
+        signals_unblock();
+    }
+    if (l.chat) {
+        run(&l, o, loaded);
+    } else {
+        print_message(&l, STYLE_ERROR, err.msg);
+        l.status = err.code == ERR_USER ? EXIT_USAGE : EXIT_RUNTIME;
+    }
+    progress_end(&l.progress);
+    if (l.copy.fd >= 0 && !output_close(&l.copy)) {
+        char shown[256];
+        struct buf text = {0};
+        buf_printf(&text, "%s: cannot be written: %s",
+                   printable(shown, sizeof shown, o->output, strlen(o->output)),
+                   strerror(l.copy.failed));
+        print_message(&l, STYLE_ERROR, buf_str(&text));
+        buf_free(&text);
+        if (l.status == EXIT_DONE) l.status = EXIT_RUNTIME;
+    }
+    tty_restore();
+    chat_close(l.chat);
+    buf_free(&l.held);
+    return l.status;
+}

@@ -1,0 +1,15 @@
+/* The face at the line prompt: readline below, the conversation scrolling above. Standard
+ * output gets replies and what commands answer, standard error warnings and errors; the prompt
+ * goes to whichever of them is a terminal. Main thread. */
+#ifndef UI_LINE_H
+#define UI_LINE_H
+
+struct engine_config;
+struct options;
+
+/* Runs until the user leaves; returns the exit status. loaded (may be NULL) is called once the
+ * model is open. */
+int line_run(const struct options *o, const struct engine_config *engine,
+             void (*loaded)(const struct options *o));
+
+#endif

@@ -1,0 +1,91 @@
+#include "ui/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/printable.h"
+#include "ui/signals.h"
+
+bool output_open(struct output *out, const char *path, struct err *err)
+{
+    *out = (struct output){.fd = STDOUT_FILENO, .name = "standard output"};
+    if (!path) return true;
+    out->name = path;
+    out->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    char shown[256];
+    return out->fd >= 0 ||
+           err_set(err, ERR_IO, "%s: cannot be written: %s",
+                   printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+}
+
+bool output_close(struct output *out)
+{
+    if (out->fd == STDOUT_FILENO || out->fd < 0) return true;
+    if (close(out->fd) != 0 && !out->failed) out->failed = errno;
+    out->fd = -1;
+    return !out->failed;
+}
+
+bool output_write(int fd, const char *s, size_t n)
+{
+    while (n > 0) {
+        /* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
+        size_t some = n < PIPE_BUF ? n : PIPE_BUF;
+        struct pollfd fds[2] = {{.fd = fd, .events = POLLOUT},
+                                {.fd = signals_fd(), .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
+        if (fds[0].revents) {
+            ssize_t done = write(fd, s, some);
+            if (done < 0 && errno != EINTR && errno != EAGAIN) return false;
+            if (done > 0) s += done, n -= (size_t)done;
+            continue;
+        }
+        /* The flags stay for the loop of the face. */
+        signals_drain();
+        if (signals_come(SIGINT) || signals_leaving()) {
+            errno = EINTR;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool put(struct output *out, const char *s, size_t n)
+{
+    if (out->failed) return false;
+    if (!output_write(out->fd, s, n)) out->failed = errno;
+    return !out->failed;
+}
+
+bool output_text(struct output *out, const char *s, size_t n)
+{
+    size_t text = n;
+    while (text > 0 && s[text - 1] == '\n')
+        text--;
+    if (n > 0) out->began = true;
+    if (text > 0) {
+        for (; out->held > 0; out->held--)
+            if (!put(out, "\n", 1)) return false;
+        if (!put(out, s, text)) return false;
+    }
+    out->held += n - text;
+    return !out->failed;
+}
+
+bool output_end(struct output *out)
+{
+    bool began = out->began;
+    out->held = 0;
+    out->began = false;
+    return began ? put(out, "\n", 1) : !out->failed;
+}
+
+bool output_raw(struct output *out, const char *s, size_t n)
+{
+    return put(out, s, n);
+}

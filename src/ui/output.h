@@ -1,0 +1,37 @@
+/* Where replies are written: standard output or a file. Keeps the line breaks at a reply's end
+ * back, so that each reply ends in exactly one, and remembers the first failure.
+ *
+ * The owner embeds it. Writes wait in a poll, so that SIGINT, SIGTERM and SIGHUP end them also
+ * when nobody reads. Main thread. */
+#ifndef UI_OUTPUT_H
+#define UI_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct output {
+    int fd;
+    const char *name; /* for messages: "standard output", or the file, borrowed */
+    int failed;       /* errno of the write that failed, 0 */
+    bool began;       /* something of this reply was written or held back */
+    size_t held;      /* line breaks not written yet */
+};
+
+/* Standard output if path is NULL; else the file, made or emptied. */
+bool output_open(struct output *out, const char *path, struct err *err);
+/* False if the file did not take what it was given (out->failed). */
+bool output_close(struct output *out);
+
+/* A piece of a reply; n may be 0. False once a write failed or was interrupted. */
+bool output_text(struct output *out, const char *s, size_t n);
+/* The reply is over: its line break, if it began at all. */
+bool output_end(struct output *out);
+/* As it is, without holding back: labels, colours, JSON. */
+bool output_raw(struct output *out, const char *s, size_t n);
+
+/* All of s[0..n) to fd, waiting as above; false and errno (EINTR: a signal ended it). */
+bool output_write(int fd, const char *s, size_t n);
+
+#endif

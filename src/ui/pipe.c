@@ -1,0 +1,456 @@
+#include "ui/pipe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "chat/chat.h"
+#include "chat/face.h"
+#include "config/options.h"
+#include "ui/exit_status.h"
+#include "ui/input.h"
+#include "ui/json.h"
+#include "ui/output.h"
+#include "ui/progress.h"
+#include "ui/signals.h"
+#include "ui/status.h"
+#include "ui/term.h"
+
+enum form { AS_TEXT, AS_JSON, AS_JSONL };
+
+struct pipe {
+    const struct options *o;
+    struct chat *chat;
+    enum form form;
+    struct output out;
+    struct term err;
+    struct progress progress;
+    struct buf held;      /* the reply, with --no-stream */
+    struct buf reasoning; /* of this turn */
+    bool reasoning_open;  /* standard error stands behind reasoning */
+    unsigned n_turns;
+    bool end_is_due;  /* JSON: no end object since the last start */
+    struct buf error; /* the last error said, for the end object */
+    int status;       /* of the first thing that went wrong, EXIT_DONE so far */
+
+    bool read_stdin, at_end, repaired;
+    struct buf raw; /* standard input as it came; of lines, at_line is the next */
+    size_t at_line;
+    struct buf message; /* what is said next: files first */
+    struct buf after;   /* files named behind -f -, which is standard input */
+};
+
+static void fail(struct pipe *p, int status)
+{
+    if (p->status == EXIT_DONE) p->status = status;
+    if (p->chat) chat_cancel(p->chat);
+}
+
+static void print_error(struct pipe *p, const char *text)
+{
+    progress_clear(&p->progress);
+    fprintf(stderr, "hearth: %s\n", text);
+    buf_clear(&p->error);
+    buf_puts(&p->error, text);
+}
+
+/* After every write: a reader that left ends the program quietly, anything else is said. */
+static void check_output(struct pipe *p)
+{
+    if (!p->out.failed || p->out.failed == EINTR || p->status != EXIT_DONE) return;
+    if (p->out.failed == EPIPE) {
+        fail(p, EXIT_PIPE);
+        return;
+    }
+    char shown[256];
+    struct buf text = {0};
+    buf_printf(&text, "%s: cannot be written: %s",
+               printable(shown, sizeof shown, p->out.name, strlen(p->out.name)),
+               strerror(p->out.failed));
+    print_error(p, buf_str(&text));
+    buf_free(&text);
+    fail(p, EXIT_RUNTIME);
+}
+
+/* Writes the JSON object in line and empties it. */
+static void put_object(struct pipe *p, struct buf *line)
+{
+    progress_clear(&p->progress);
+    output_raw(&p->out, line->data, line->len);
+    check_output(p);
+    buf_free(line);
+}
+
+static void put_end(struct pipe *p, const struct face_report *report)
+{
+    struct json_end end = {.report = report, .exit = p->status};
+    if (p->error.len > 0) end.error = buf_str(&p->error);
+    if (p->form == AS_JSON) end.reasoning = &p->reasoning;
+    struct buf line = {0};
+    json_end(&line, &end);
+    p->end_is_due = false;
+    put_object(p, &line);
+}
+
+/* --- What the chat calls ----------------------------------------------------------------- */
+
+static void show_reasoning(struct pipe *p, const char *s, size_t n)
+{
+    if (p->o->quiet) return;
+    struct buf text = {0};
+    if (!p->reasoning_open)
+        buf_printf(&text, "%s[thinking]%s\n", term_on(&p->err, STYLE_LABEL), term_off(&p->err));
+    buf_puts(&text, term_on(&p->err, STYLE_DIM));
+    if (p->err.is_tty)
+        term_harmless(&text, s, n);
+    else
+        buf_append(&text, s, n);
+    buf_puts(&text, term_off(&p->err));
+    output_write(STDERR_FILENO, text.data, text.len);
+    buf_free(&text);
+    p->reasoning_open = true;
+}
+
+static void close_reasoning(struct pipe *p)
+{
+    if (!p->reasoning_open) return;
+    const char *end = p->err.is_tty ? "\n\n" : "\n";
+    output_write(STDERR_FILENO, end, strlen(end));
+    p->reasoning_open = false;
+}
+
+static void on_text(void *user, enum face_part part, const char *s, size_t n)
+{
+    struct pipe *p = user;
+    progress_end(&p->progress);
+    if (part == FACE_REASONING) buf_append(&p->reasoning, s, n);
+    if (p->form == AS_JSONL) {
+        struct buf line = {0};
+        json_text(&line, part, s, n);
+        put_object(p, &line);
+    } else if (p->form == AS_TEXT && part == FACE_REASONING) {
+        show_reasoning(p, s, n);
+    } else if (p->form == AS_TEXT) {
+        close_reasoning(p);
+        if (p->o->no_stream)
+            buf_append(&p->held, s, n);
+        else
+            output_text(&p->out, s, n);
+        check_output(p);
+    }
+}
+
+static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64_t total,
+                        uint64_t cached)
+{
+    struct pipe *p = user;
+    if (p->form == AS_JSONL && phase == FACE_PREFILL) {
+        struct buf line = {0};
+        json_prefill(&line, done, total, cached);
+        put_object(p, &line);
+    }
+    progress_update(&p->progress, phase, done, total, cached);
+}
+
+static void on_say(void *user, enum face_level level, const char *text)
+{
+    struct pipe *p = user;
+    if (level == FACE_INFO && !p->o->verbose) return;
+    close_reasoning(p);
+    if (level == FACE_ERROR) {
+        print_error(p, text);
+        return;
+    }
+    progress_clear(&p->progress);
+    fprintf(stderr, "hearth: %s%s\n", level == FACE_WARNING ? "warning: " : "", text);
+}
+
+static void on_offer(void *user, const char *text, size_t n)
+{
+    (void)user, (void)text, (void)n;
+}
+
+static void on_turn_begin(void *user)
+{
+    struct pipe *p = user;
+    p->n_turns++;
+    p->end_is_due = true;
+    buf_clear(&p->error);
+    buf_clear(&p->reasoning);
+    if (p->form != AS_JSONL) return;
+    struct buf line = {0};
+    json_start(&line, p->n_turns, p->o->model);
+    put_object(p, &line);
+}
+
+static int status_of(const struct face_report *report)
+{
+    if (report->stop == FACE_STOP_CANCELLED) return EXIT_SIGINT;
+    if (report->stop != FACE_STOP_FAILED) return EXIT_DONE;
+    return report->too_long ? EXIT_TOO_LONG : EXIT_RUNTIME;
+}
+
+static void show_statistics(struct pipe *p, const struct face_report *report)
+{
+    if (p->o->quiet || !(p->o->verbose || p->err.is_tty)) return;
+    struct buf line = {0};
+    buf_printf(&line, "%s[", term_on(&p->err, STYLE_DIM));
+    status_report(&line, report, p->o->verbose);
+    buf_printf(&line, "]%s\n", term_off(&p->err));
+    output_write(STDERR_FILENO, line.data, line.len);
+    buf_free(&line);
+}
+
+static void on_turn_end(void *user, const struct face_report *report)
+{
+    struct pipe *p = user;
+    progress_end(&p->progress);
+    close_reasoning(p);
+    if (p->form == AS_TEXT) {
+        output_text(&p->out, p->held.data, p->held.len);
+        buf_clear(&p->held);
+        /* Also an empty reply is a line, so that replies can be counted. */
+        if (report->stop != FACE_STOP_FAILED && report->stop != FACE_STOP_CANCELLED)
+            p->out.began = true;
+        output_end(&p->out);
+        check_output(p);
+    }
+    /* What made us cancel the turn has set the status already. */
+    if (p->status == EXIT_DONE) p->status = status_of(report);
+    if (p->form != AS_TEXT) put_end(p, report);
+    if (p->form == AS_TEXT && report->stop != FACE_STOP_FAILED && !p->out.failed)
+        show_statistics(p, report);
+}
+
+/* --- Input ------------------------------------------------------------------------------- */
+
+static void repaired(struct pipe *p, const char *name)
+{
+    if (p->repaired) return;
+    p->repaired = true;
+    struct buf text = {0};
+    char shown[256];
+    buf_printf(&text, "%s is not valid UTF-8: U+FFFD stands for what is not",
+               printable(shown, sizeof shown, name, strlen(name)));
+    on_say(p, FACE_WARNING, buf_str(&text));
+    buf_free(&text);
+}
+
+static void add_part(struct pipe *p, struct buf *message, const char *name, const char *s,
+                     size_t n)
+{
+    struct buf text = {0};
+    if (input_repair(&text, s, n) > 0) repaired(p, name);
+    input_join(message, buf_str(&text), text.len);
+    buf_free(&text);
+}
+
+static bool too_much(struct pipe *p, const char *name)
+{
+    struct buf text = {0};
+    char shown[256];
+    buf_printf(&text, "%s: more than %d MiB, longer than any context",
+               printable(shown, sizeof shown, name, strlen(name)), INPUT_MAX_BYTES >> 20);
+    print_error(p, buf_str(&text));
+    buf_free(&text);
+    fail(p, EXIT_TOO_LONG);
+    return false;
+}
+
+static bool read_files(struct pipe *p)
+{
+    struct buf *message = &p->message;
+    for (size_t i = 0; i < p->o->files.n; i++) {
+        const char *path = p->o->files.items[i];
+        if (strcmp(path, "-") == 0) {
+            message = &p->after;
+            continue;
+        }
+        struct buf bytes = {0};
+        struct err err;
+        bool ok = file_read(path, INPUT_MAX_BYTES, &bytes, &err);
+        if (ok) {
+            add_part(p, message, path, bytes.data, bytes.len);
+        } else {
+            print_error(p, err.msg);
+            fail(p, EXIT_RUNTIME);
+        }
+        buf_free(&bytes);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static void read_more(struct pipe *p)
+{
+    switch (input_read(STDIN_FILENO, &p->raw)) {
+    case INPUT_MORE:
+        if (p->raw.len - p->at_line > INPUT_MAX_BYTES) too_much(p, "standard input");
+        break;
+    case INPUT_END: p->at_end = true; break;
+    case INPUT_FAILED: {
+        int error = errno;
+        p->at_end = true;
+        /* Without one it is as good as empty where something else is the prompt. */
+        if (error == EBADF && (p->o->prompt || p->message.len > 0)) break;
+        struct buf text = {0};
+        buf_printf(&text, "standard input: cannot be read: %s", strerror(error));
+        print_error(p, buf_str(&text));
+        buf_free(&text);
+        fail(p, EXIT_RUNTIME);
+    }
+    }
+}
+
+/* Moves the next line that is not blank into the message; false if there is none yet. */
+static bool next_line(struct pipe *p)
+{
+    size_t n;
+    const char *line;
+    while ((line = input_line(&p->raw, &p->at_line, p->at_end, &n))) {
+        if (input_is_blank(line, n)) continue;
+        add_part(p, &p->message, "standard input", line, n);
+        return true;
+    }
+    /* What is left is the beginning of a line. */
+    if (p->at_line > 0) {
+        memmove(p->raw.data, p->raw.data + p->at_line, p->raw.len - p->at_line);
+        p->raw.len -= p->at_line;
+        p->at_line = 0;
+    }
+    return false;
+}
+
+/* --- The loop ---------------------------------------------------------------------------- */
+
+static void on_signals(struct pipe *p)
+{
+    signals_drain();
+    int leaving = signals_leaving();
+    if (leaving) fail(p, leaving);
+    if (!signals_take(SIGINT)) return;
+    /* The second one does not wait for the engine. */
+    if (p->status == EXIT_SIGINT) _exit(EXIT_SIGINT);
+    fail(p, EXIT_SIGINT);
+}
+
+/* Waits until something can be done, and does what needs no state. */
+static void wait_for(struct pipe *p, bool input)
+{
+    enum chat_state state = chat_state(p->chat);
+    bool running = state == CHAT_LOADING || state == CHAT_BUSY;
+    struct pollfd fds[4] = {
+        {.fd = signals_fd(), .events = POLLIN},
+        /* No events asked for: only that the reader has left. */
+        {.fd = p->out.failed ? -1 : p->out.fd},
+        {.fd = running ? chat_fd(p->chat) : -1, .events = POLLIN},
+        {.fd = input ? STDIN_FILENO : -1, .events = POLLIN},
+    };
+    poll(fds, 4, -1);
+    on_signals(p);
+    if (fds[1].revents & (POLLERR | POLLHUP)) {
+        p->out.failed = EPIPE;
+        check_output(p);
+    }
+    if (fds[3].revents) read_more(p);
+    if (running) chat_step(p->chat, 0);
+}
+
+/* Whether there is a turn to take; otherwise reads on or is at the end. */
+static bool next_turn(struct pipe *p)
+{
+    if (p->o->stdin_mode == STDIN_AS_LINES) return next_line(p);
+    if (p->n_turns > 0 || (p->read_stdin && !p->at_end)) return false;
+    if (p->read_stdin) add_part(p, &p->message, "standard input", p->raw.data, p->raw.len);
+    input_join(&p->message, buf_str(&p->after), p->after.len);
+    if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
+    if (!input_is_blank(buf_str(&p->message), p->message.len)) return true;
+    print_error(p, "nothing to answer: standard input is empty and there is no --prompt");
+    fail(p, EXIT_USAGE);
+    return false;
+}
+
+static void take_turns(struct pipe *p)
+{
+    while (p->status == EXIT_DONE || chat_state(p->chat) == CHAT_BUSY) {
+        enum chat_state state = chat_state(p->chat);
+        if (state == CHAT_FAILED || state == CHAT_CLOSED) break;
+        bool reading = p->read_stdin && !p->at_end && p->status == EXIT_DONE;
+        bool lines = p->o->stdin_mode == STDIN_AS_LINES;
+        if (state != CHAT_IDLE) {
+            wait_for(p, reading && !lines);
+        } else if (next_turn(p)) {
+            if (!chat_say(p->chat, p->message.data, p->message.len)) fail(p, EXIT_RUNTIME);
+            buf_clear(&p->message);
+        } else if (reading) {
+            wait_for(p, true);
+        } else {
+            break;
+        }
+    }
+    if (chat_state(p->chat) == CHAT_FAILED && p->status == EXIT_DONE) {
+        print_error(p, chat_error(p->chat)->msg);
+        fail(p, EXIT_RUNTIME);
+    }
+}
+
+static bool start(struct pipe *p, const struct engine_config *engine, const struct face *face)
+{
+    const struct options *o = p->o;
+    struct err err;
+    if (!output_open(&p->out, o->output, &err)) {
+        print_error(p, err.msg);
+        fail(p, EXIT_RUNTIME);
+        return false;
+    }
+    if (!read_files(p)) return false;
+    signals_block();
+    p->chat = chat_open(o, engine, face, &err);
+    signals_unblock();
+    if (p->chat) return true;
+    print_error(p, err.msg);
+    fail(p, err.code == ERR_USER ? EXIT_USAGE : EXIT_RUNTIME);
+    return false;
+}
+
+static bool names_stdin(const struct options *o)
+{
+    for (size_t i = 0; i < o->files.n; i++)
+        if (strcmp(o->files.items[i], "-") == 0) return true;
+    return false;
+}
+
+int pipe_run(const struct options *o, const struct engine_config *engine)
+{
+    struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
+    p.form = o->jsonl ? AS_JSONL : o->json ? AS_JSON : AS_TEXT;
+    p.progress.term = p.err;
+    if (o->quiet) p.progress.term.redraw = false;
+    p.read_stdin = !isatty(STDIN_FILENO) || names_stdin(o) || o->stdin_mode == STDIN_AS_LINES;
+    struct face face = {.user = &p,
+                        .is_terminal = !o->output && p.form == AS_TEXT && isatty(STDOUT_FILENO),
+                        .text = on_text,
+                        .progress = on_progress,
+                        .say = on_say,
+                        .offer = on_offer,
+                        .turn_begin = on_turn_begin,
+                        .turn_end = on_turn_end};
+    signals_install(false);
+    if (start(&p, engine, &face)) take_turns(&p);
+    progress_end(&p.progress);
+    if (p.form != AS_TEXT && p.end_is_due) put_end(&p, NULL);
+    if (!output_close(&p.out)) check_output(&p);
+    chat_close(p.chat);
+    buf_free(&p.held);
+    buf_free(&p.reasoning);
+    buf_free(&p.error);
+    buf_free(&p.raw);
+    buf_free(&p.message);
+    buf_free(&p.after);
+    return p.status;
+}

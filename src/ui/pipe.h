@@ -1,0 +1,14 @@
+/* The face without a prompt: one turn of standard input, files and --prompt, or a turn per line
+ * of standard input (--stdin lines). Standard output gets the replies, or the lines of --json
+ * and --jsonl, and nothing else; reasoning, warnings and statistics go to standard error.
+ * Changes no terminal settings. Main thread. */
+#ifndef UI_PIPE_H
+#define UI_PIPE_H
+
+struct engine_config;
+struct options;
+
+/* Returns the exit status (ui/exit_status.h). */
+int pipe_run(const struct options *o, const struct engine_config *engine);
+
+#endif

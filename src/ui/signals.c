@@ -1,0 +1,110 @@
+#include "ui/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "ui/exit_status.h"
+#include "ui/tty.h"
+
+static atomic_int pending[NSIG];
+static int ends[2] = {-1, -1};
+static sigset_t handled;
+
+static void on_signal(int sig)
+{
+    int saved = errno;
+    int n = atomic_fetch_add(&pending[sig], 1);
+    if (sig == SIGINT && n >= 2) {
+        tty_restore();
+        _exit(EXIT_SIGINT);
+    }
+    /* A full pipe is fine: it is readable then. */
+    ssize_t written = write(ends[1], "", 1);
+    (void)written;
+    errno = saved;
+}
+
+static void handle(int sig)
+{
+    struct sigaction old, act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    /* nohup and a shell's background jobs ignore what is none of their business. */
+    sigaction(sig, NULL, &old);
+    if (old.sa_handler == SIG_IGN) return;
+    /* What ends the program also ends a wait for the editor. */
+    if (sig == SIGTERM || sig == SIGHUP) act.sa_flags = 0;
+    sigfillset(&act.sa_mask);
+    sigaction(sig, &act, NULL);
+    sigaddset(&handled, sig);
+}
+
+void signals_install(bool terminal)
+{
+    if (ends[0] < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
+    sigemptyset(&handled);
+    signal(SIGPIPE, SIG_IGN);
+    handle(SIGINT);
+    handle(SIGTERM);
+    handle(SIGHUP);
+    if (!terminal) return;
+    handle(SIGTSTP);
+    handle(SIGCONT);
+    handle(SIGWINCH);
+}
+
+void signals_block(void)
+{
+    pthread_sigmask(SIG_BLOCK, &handled, NULL);
+}
+
+void signals_unblock(void)
+{
+    pthread_sigmask(SIG_UNBLOCK, &handled, NULL);
+}
+
+int signals_fd(void)
+{
+    return ends[0];
+}
+
+void signals_drain(void)
+{
+    char bytes[64];
+    while (read(ends[0], bytes, sizeof bytes) > 0)
+        continue;
+}
+
+bool signals_come(int sig)
+{
+    return atomic_load(&pending[sig]) != 0;
+}
+
+bool signals_take(int sig)
+{
+    return atomic_exchange(&pending[sig], 0) != 0;
+}
+
+int signals_leaving(void)
+{
+    if (signals_come(SIGTERM)) return EXIT_SIGTERM;
+    return signals_come(SIGHUP) ? EXIT_SIGHUP : 0;
+}
+
+void signals_stop_here(void)
+{
+    struct sigaction old, act = {.sa_handler = SIG_DFL};
+    sigset_t stop, mask;
+    sigaction(SIGTSTP, &act, &old);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    pthread_sigmask(SIG_UNBLOCK, &stop, &mask);
+    raise(SIGTSTP);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    sigaction(SIGTSTP, &old, NULL);
+    /* What stopped and woke this process is dealt with. */
+    signals_take(SIGTSTP);
+    signals_take(SIGCONT);
+}

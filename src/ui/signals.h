@@ -1,0 +1,30 @@
+/* Signals, turned into flags and a descriptor that a poll can wait for.
+ *
+ * The handler only sets a flag and writes a byte; all work is done by the face in its loop. One
+ * per process, main thread; signals_come may be called from any. A third Ctrl-C that nobody
+ * took ends the program at once, so that a bug cannot lock the user in. Knows no chat. */
+#ifndef UI_SIGNALS_H
+#define UI_SIGNALS_H
+
+#include <stdbool.h>
+
+/* Handles SIGINT, SIGTERM, SIGHUP (each unless it was ignored) and SIGCONT; SIGPIPE is ignored,
+ * so that a write says EPIPE. With a terminal also SIGTSTP and SIGWINCH. */
+void signals_install(bool terminal);
+/* Around what starts threads: they inherit the mask, so that signals reach the main thread. */
+void signals_block(void);
+void signals_unblock(void);
+
+/* Readable after a signal came; signals_drain empties it. */
+int signals_fd(void);
+void signals_drain(void);
+/* Whether it came since it was last taken; take clears it. */
+bool signals_come(int sig);
+bool signals_take(int sig);
+/* 0, or the status of SIGTERM or SIGHUP that came: never cleared, the program is leaving. */
+int signals_leaving(void);
+
+/* Stops the process as Ctrl-Z does; returns when it goes on. The terminal is the caller's. */
+void signals_stop_here(void);
+
+#endif

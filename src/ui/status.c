@@ -1,0 +1,123 @@
+#include "ui/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void status_count(struct buf *out, uint64_t n)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0) buf_putc(out, ',');
+        buf_putc(out, digits[i]);
+    }
+}
+
+void status_rate(struct buf *out, uint64_t n_tokens, double ms)
+{
+    if (n_tokens == 0 || !(ms > 0)) {
+        buf_puts(out, "-");
+        return;
+    }
+    double rate = (double)n_tokens * 1000 / ms;
+    if (rate >= 99.95)
+        status_count(out, (uint64_t)(rate + 0.5));
+    else
+        buf_printf(out, rate < 9.995 ? "%.2f" : "%.1f", rate);
+}
+
+static void duration(struct buf *out, double ms)
+{
+    if (ms < 999.5)
+        buf_printf(out, "%.0f ms", ms);
+    else if (ms < 59950)
+        buf_printf(out, "%.1f s", ms / 1000);
+    else
+        buf_printf(out, "%d min %02d s", (int)(ms / 60000), (int)(ms / 1000) % 60);
+}
+
+void status_report(struct buf *out, const struct face_report *r, bool verbose)
+{
+    if (r->stop != FACE_STOP_END) buf_printf(out, "stop: %s, ", face_stop_name(r->stop));
+    status_count(out, r->n_cached);
+    buf_puts(out, " cached, ");
+    status_count(out, r->n_prefilled);
+    buf_puts(out, " prefilled, ");
+    if (verbose && r->n_prefilled > 0) {
+        out->len -= 2;
+        buf_puts(out, " at ");
+        status_rate(out, r->n_prefilled, r->prefill_ms);
+        buf_puts(out, " tok/s in ");
+        duration(out, r->prefill_ms);
+        buf_puts(out, ", ");
+    }
+    status_count(out, r->n_generated);
+    buf_puts(out, " generated at ");
+    status_rate(out, r->n_generated, r->decode_ms);
+    buf_puts(out, " tok/s");
+    if (verbose) {
+        buf_puts(out, " in ");
+        duration(out, r->decode_ms);
+    }
+    if (r->n_drafted > 0) {
+        buf_puts(out, ", ");
+        status_count(out, r->n_accepted);
+        buf_puts(out, " of ");
+        status_count(out, r->n_drafted);
+        buf_puts(out, " drafted accepted");
+    }
+    buf_puts(out, ", context ");
+    status_count(out, r->n_ctx_used);
+    buf_puts(out, " of ");
+    status_count(out, r->n_ctx);
+    buf_printf(out, ", seed %" PRIu64, r->reply_seed);
+}
+
+void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t done,
+                     uint64_t total, uint64_t cached, double elapsed_ms)
+{
+    struct buf tail = {0};
+    double share = total > 0 ? (double)done / (double)total : 0;
+    if (share > 1) share = 1;
+    buf_printf(&tail, " %3d %%", (int)(share * 100));
+    /* What was cached took no time and says nothing about the rest. */
+    uint64_t fresh = phase == FACE_PREFILL && done > cached ? done - cached : done;
+    if (fresh > 0 && elapsed_ms > 0) {
+        if (phase == FACE_PREFILL) {
+            buf_puts(&tail, ", ");
+            status_rate(&tail, fresh, elapsed_ms);
+            buf_puts(&tail, " tok/s");
+        }
+        if (total > done) {
+            buf_puts(&tail, ", ");
+            duration(&tail, (double)(total - done) * elapsed_ms / (double)fresh + 500);
+            buf_puts(&tail, " left");
+        }
+    }
+    struct buf head = {0};
+    if (phase == FACE_LOAD) {
+        buf_puts(&head, "loading the model ");
+    } else {
+        buf_puts(&head, "reading ");
+        status_count(&head, total - (cached < total ? cached : total));
+        buf_puts(&head, " tokens ");
+    }
+    int room = width - (int)head.len - (int)tail.len - 2;
+    if (room > 30) room = 30;
+    size_t start = out->len;
+    buf_puts(out, buf_str(&head));
+    if (room >= 5) {
+        buf_putc(out, '[');
+        for (int i = 0; i < room; i++)
+            buf_putc(out, i < (int)(share * room) ? '#' : '.');
+        buf_putc(out, ']');
+    }
+    buf_puts(out, buf_str(&tail));
+    if (width >= 0 && out->len - start > (size_t)width) {
+        out->len = start + (size_t)width;
+        out->data[out->len] = '\0';
+    }
+    buf_free(&head);
+    buf_free(&tail);
+}

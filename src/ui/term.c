@@ -1,0 +1,70 @@
+#include "ui/term.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "config/options.h"
+
+static bool dumb(void)
+{
+    const char *name = getenv("TERM");
+    return !name || !*name || strcmp(name, "dumb") == 0;
+}
+
+static bool colour_wanted(const struct options *o, bool is_tty)
+{
+    if (o->plain || o->color == COLOR_NEVER) return false;
+    if (o->color == COLOR_ALWAYS) return true;
+    const char *no = getenv("NO_COLOR");
+    return is_tty && !dumb() && !(no && *no);
+}
+
+struct term term_of(int fd, const struct options *o)
+{
+    bool is_tty = isatty(fd);
+    return (struct term){
+        .fd = fd,
+        .is_tty = is_tty,
+        .colour = colour_wanted(o, is_tty),
+        .redraw = is_tty && !dumb() && !o->plain && !o->accessible,
+    };
+}
+
+const char *term_on(const struct term *t, enum style style)
+{
+    static const char *const on[] = {
+        [STYLE_DIM] = "\033[2m",       [STYLE_LABEL] = "\033[2;3m",
+        [STYLE_PROMPT] = "\033[1;32m", [STYLE_WARNING] = "\033[33m",
+        [STYLE_ERROR] = "\033[31m",
+    };
+    return t->colour ? on[style] : "";
+}
+
+const char *term_off(const struct term *t)
+{
+    return t->colour ? "\033[0m" : "";
+}
+
+int term_width(const struct term *t)
+{
+    struct winsize size;
+    if (ioctl(t->fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return 80;
+}
+
+void term_harmless(struct buf *out, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len > 0 && (cp == '\n' || cp == '\t' || printable_char(cp)))
+            buf_append(out, s + i, (size_t)len);
+        else
+            buf_puts(out, "\xef\xbf\xbd");
+        i += len > 0 ? (size_t)len : utf8_bad_len(s + i, n - i);
+    }
+}

@@ -1,0 +1,34 @@
+/* What a stream may be given: colours, redrawn lines, foreign bytes. Values, no state; nothing
+ * here changes the terminal's settings (ui/tty.h does). */
+#ifndef UI_TERM_H
+#define UI_TERM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct options;
+
+struct term {
+    int fd;
+    bool is_tty;
+    bool colour; /* --color, NO_COLOR, TERM=dumb, --plain */
+    bool redraw; /* a line may be written over: neither --plain nor --accessible nor dumb */
+};
+
+enum style { STYLE_DIM, STYLE_LABEL, STYLE_PROMPT, STYLE_WARNING, STYLE_ERROR };
+
+/* Reads the environment; o as it is at the moment. */
+struct term term_of(int fd, const struct options *o);
+/* The sequences that begin and end a style: "" without colours. Static. */
+const char *term_on(const struct term *t, enum style style);
+const char *term_off(const struct term *t);
+/* Columns, 80 where nobody knows. */
+int term_width(const struct term *t);
+
+/* Appends s[0..n), in whole characters, with U+FFFD for what a terminal must not see (line
+ * breaks and tabs stay). */
+void term_harmless(struct buf *out, const char *s, size_t n);
+
+#endif

@@ -1,0 +1,78 @@
+#include "ui/tty.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+static int terminal = -1;
+static struct termios saved;
+static int n_cooked;
+
+/* A process in the background must not change the settings of the one in front. */
+static bool in_front(void)
+{
+    return tcgetpgrp(terminal) == getpgrp();
+}
+
+void tty_restore(void)
+{
+    if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSADRAIN, &saved);
+}
+
+static void on_crash(int sig)
+{
+    /* Colours, bracketed paste and the cursor as a shell expects them. */
+    static const char sane[] = "\033[0m\033[?2004l\033[?25h\n";
+    if (terminal >= 0 && in_front()) {
+        ssize_t written = write(terminal, sane, sizeof sane - 1);
+        (void)written;
+        tcsetattr(terminal, TCSANOW, &saved);
+    }
+    raise(sig); /* SA_RESETHAND: now as the system does it */
+}
+
+void tty_open(int fd)
+{
+    if (!isatty(fd) || tcgetattr(fd, &saved) != 0) return;
+    terminal = fd;
+    atexit(tty_restore);
+    static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGQUIT};
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+        struct sigaction old,
+            act = {.sa_handler = on_crash, .sa_flags = SA_RESETHAND | SA_NODEFER};
+        sigaction(crashes[i], NULL, &old);
+        if (old.sa_handler == SIG_DFL) sigaction(crashes[i], &act, NULL);
+    }
+}
+
+void tty_quiet(void)
+{
+    struct termios now;
+    if (terminal < 0 || tcgetattr(terminal, &now) != 0) return;
+    struct termios quiet = saved;
+    quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    /* Return stays what it is to readline; Ctrl-J is a line break there. */
+    quiet.c_iflag &= ~(tcflag_t)(ICRNL | INLCR);
+    quiet.c_cc[VMIN] = 1;
+    quiet.c_cc[VTIME] = 0;
+    tcsetattr(terminal, TCSADRAIN, &quiet);
+    if ((now.c_lflag & ICANON) && ioctl(terminal, FIONREAD, &n_cooked) != 0) n_cooked = 0;
+}
+
+bool tty_return(void)
+{
+    if (terminal < 0) return true;
+    if (!in_front()) return false;
+    tcgetattr(terminal, &saved);
+    tty_quiet();
+    return true;
+}
+
+int tty_take_cooked(void)
+{
+    int n = n_cooked;
+    n_cooked = 0;
+    return n;
+}

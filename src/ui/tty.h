@@ -1,0 +1,26 @@
+/* The terminal's line discipline: saved when hearth starts, changed while a reply comes, put
+ * back however the program ends.
+ *
+ * One per process. tty_restore is async-signal-safe and may be called at any time, as often as
+ * one likes; everything else belongs to the main thread. Readline changes the same settings
+ * while a prompt is shown and restores them by itself. */
+#ifndef UI_TTY_H
+#define UI_TTY_H
+
+#include <stdbool.h>
+
+/* Saves the settings of the terminal fd and restores them at exit and on a crash. Nothing
+ * happens if fd is no terminal. */
+void tty_open(int fd);
+/* Keys are kept for the next prompt and not echoed; Ctrl-C and Ctrl-Z stay signals. */
+void tty_quiet(void);
+/* As it was when hearth started. */
+void tty_restore(void);
+/* After the process was stopped: takes the present settings as those to restore, then
+ * tty_quiet. In the background nothing is touched; false. */
+bool tty_return(void);
+/* How many bytes were typed before tty_quiet took over, and have a line feed for Return; counts
+ * from then on. */
+int tty_take_cooked(void);
+
+#endif
