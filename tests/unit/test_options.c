@@ -178,22 +178,57 @@ static void test_usage_errors(void **state)
     refused("--model=", "--model: expected a path, found nothing");
 }
 
+/* The value is in force if the row's `built` has it, else refused by name. */
+static void check_built(enum option_id id, const char *value)
+{
+    const struct option_row *row = option_row(id);
+    struct options *o = options_new();
+    struct err err = {0};
+    size_t len = 0;
+    bool built = !row->built;
+    const char *w, *colon = strchr(value, ':');
+    size_t n = colon ? (size_t)(colon - value) : strlen(value); /* vulkan:1 is a vulkan */
+    for (size_t i = 0; row->built && (w = option_word(row->built, i, &len)); i++)
+        built = built || (len >= n && strncmp(w, value, n) == 0 && (len == n || w[n] == '['));
+    assert_true(options_give(o, id, FROM_FLAG, 0, value, &err));
+    assert_int_equal(options_check(o, &err), built);
+    if (!built) {
+        char want[128];
+        bool whole = row->type == OPTION_BOOL || !*row->built;
+        snprintf(want, sizeof want, "--%s: %s%sis not built yet", row->name, whole ? "" : value,
+                 whole ? "" : " ");
+        assert_string_equal(err.msg, want);
+        assert_int_equal(err.code, ERR_USER);
+    }
+    options_free(o);
+}
+
 static void test_not_built(void **state)
 {
     (void)state;
-    refused("--draft lookup", "--draft: lookup is not built yet");
-    refused("--device vulkan:1", "--device: vulkan:1 is not built yet");
-    refused("--kv-type q8_0", "--kv-type: q8_0 is not built yet");
-    refused("--cpu amx", "--cpu: amx is not built yet");
-    refused("--gpu-layers 3", "--gpu-layers: 3 is not built yet");
-    refused("--cache-ram 2G", "--cache-ram: 2G is not built yet");
-    refused("--cache-disk 1", "--cache-disk: 1 is not built yet");
-    refused("--warm-typing on", "--warm-typing: on is not built yet");
-    refused("--overflow trim", "--overflow: trim is not built yet");
-    refused("--allow-inexact", "--allow-inexact: is not built yet");
-    refused("-s x", "--session: is not built yet");
-    refused("--continue", "--continue: is not built yet");
-    refused("--tui", "--tui: is not built yet");
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        enum option_id id = (enum option_id)i;
+        const struct option_row *row = option_row(id);
+        size_t len;
+        const char *w;
+        char word[64];
+        for (size_t k = 0; row->words && (w = option_word(row->words, k, &len)); k++) {
+            const char *bracket = memchr(w, '[', len);
+            if (bracket) {
+                snprintf(word, sizeof word, "%.*s:1", (int)(bracket - w), w);
+                check_built(id, word);
+                len = (size_t)(bracket - w);
+            }
+            snprintf(word, sizeof word, "%.*s", (int)len, w);
+            check_built(id, word);
+        }
+        if (row->type == OPTION_BOOL) check_built(id, "on");
+    }
+    check_built(OPT_GPU_LAYERS, "3");
+    check_built(OPT_CACHE_RAM, "2G");
+    check_built(OPT_CACHE_DISK, "1");
+    check_built(OPT_SESSION, "x");
+    check_built(OPT_DRAFT, "small.gguf");
     /* A value on top of one that is not built wins before anything is refused. */
     check("--tui --tui=off", OPT_TUI, "off");
 }

@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# Every option of the table, each value that it can take: it is in force, or it is refused by name
+# because its feature is not built, and --help says so; a bad value is refused with what was expected.
+set -u
+hearth=${HEARTH:-build/hearth}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+go()
+{
+    "$hearth" --print-config "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+# help_of NAME: its lines of --help on one
+"$hearth" --help | sed '/^Subcommands/q' >"$dir/help"
+help_of()
+{
+    awk -v name="--$1" '
+        /^  +-/ { on = 0; for (i = 1; i <= 2; i++) on = on || $i == name }
+        on' "$dir/help" | tr -s ' \n' ' '
+}
+
+# What --help says is not built of an option: "all", words, or nothing.
+missing_of()
+{
+    local text words
+    text=$(help_of "$1")
+    [[ $text == *"not built yet)"* ]] || return
+    words=$(sed -nE 's/.*\(([^()]*)not built yet\).*/\1/p' <<<"$text")
+    words=${words//,/ }
+    [ -n "${words// /}" ] && echo "$words" || echo all
+}
+
+# in_force_or_refused NAME VALUE SHOWN ARGS...: SHOWN as --print-config writes it
+in_force_or_refused()
+{
+    local name=$1 value=$2 shown=$3 missing
+    shift 3
+    missing=" $(missing_of "$name") "
+    go "$@"
+    if ((status == 0)); then
+        grep -qF -- "$name = $shown  ; flag --$name" "$dir/out" ||
+            { echo "# printed: $(grep -E "^(# )?$name\b" "$dir/out")" && return 1; }
+        [[ $missing != *" ${value%%:*} "* ]] || { echo "# --help says it is not built" && return 1; }
+    else
+        ((status == 2)) || { echo "# status $status: $(cat "$dir/err")" && return 1; }
+        grep -qE -- "^hearth: --$name: (.* )?is not built yet" "$dir/err" ||
+            { echo "# said: $(cat "$dir/err")" && return 1; }
+        [ ! -s "$dir/out" ] || { echo "# and printed something" && return 1; }
+        [[ $missing == *" all "* || $missing == *" ${value%%:*} "* ]] ||
+            { echo "# --help does not say so" && return 1; }
+    fi
+}
+
+# takes NAME VALUE...: each value
+seen=" "
+takes()
+{
+    local name=$1 value
+    seen+="$name "
+    shift
+    for value; do
+        check "--$name $value" in_force_or_refused "$name" "$value" "$value" "--$name" "$value"
+    done
+}
+
+# switch NAME: on by itself, off by =off
+switch()
+{
+    seen+="$1 "
+    check "--$1" in_force_or_refused "$1" on on "--$1"
+    go "--$1" "--$1=off"
+    check "--$1=off" grep -qF -- "$1 = off  ; flag --$1" "$dir/out"
+}
+
+# refuses NAME VALUE EXPECTED
+refuses()
+{
+    local found="'$2'"
+    [ -n "$2" ] || found=nothing
+    go "--$1" "$2"
+    check "--$1 '$2' is refused" [ $status = 2 ]
+    check "  with what was expected" grep -qxF -- \
+        "hearth: --$1: expected $3, found $found (try hearth --help)" "$dir/err"
+}
+
+takes model /m.gguf
+refuses model '' 'a path'
+takes draft off lookup
+takes template /t.jinja
+takes device auto cpu vulkan vulkan:1
+refuses device gpu 'auto, cpu or vulkan[:N]'
+refuses device vulkan:x 'auto, cpu or vulkan[:N]'
+takes gpu-layers -1 0 3
+refuses gpu-layers -2 'a whole number from -1 to 100000'
+switch allow-inexact
+takes cpu auto scalar avx2 avx512 amx
+refuses cpu sse 'auto, scalar, avx2, avx512 or amx'
+takes threads 0 7
+refuses threads 1.5 'a whole number from 0 to 1024'
+takes ctx 0 4096
+refuses ctx -1 'a whole number from 0 to 16777216'
+takes kv-type f32 f16 q8_0 q4_0
+refuses kv-type q6_K 'f32, f16, q8_0 or q4_0'
+takes cache-ram 0 2G
+takes cache-disk 0 512M
+refuses cache-disk lots 'a size such as 512M or 4G'
+takes warm-typing on off
+
+takes system 'Be brief.'
+takes prompt hello
+takes file - /a.txt
+takes stdin text lines jsonl
+refuses stdin csv 'text, lines or jsonl'
+takes output /dev/null
+switch no-stream
+switch json
+switch jsonl
+
+takes max-tokens -1 0 5
+refuses max-tokens -2 'a whole number of at least -1'
+takes temp 0 0.5 2
+refuses temp -1 'a number from 0 to 100'
+refuses temp hot 'a number from 0 to 100'
+takes top-k 0 40
+takes top-p 0 1
+refuses top-p 1.01 'a number from 0 to 1'
+takes min-p 0.05
+takes repeat-penalty 1.1
+refuses repeat-penalty 0 'a number from 0.01 to 100'
+takes repeat-last-n -1 0 64
+takes presence-penalty -0.5
+takes frequency-penalty 0.5
+takes logit-bias 5=-1.5
+refuses logit-bias 5 "ID=X, a token's number and a bias such as 5=-1.5"
+takes seed 18446744073709551615
+refuses seed -1 'a whole number below 2^64'
+takes reply-seed 7
+takes stop User:
+takes overflow stop trim
+refuses overflow wrap 'stop or trim'
+takes think on off hide show
+refuses think maybe 'on, off, hide or show'
+
+takes session work
+switch continue
+switch private
+
+switch tui
+switch plain
+switch accessible
+takes color auto always never
+refuses color sometimes 'auto, always or never'
+switch quiet
+switch verbose
+
+# The rest is about hearth itself.
+printf '[profile p]\ntemp = 1\n' >"$dir/c.ini"
+go -c "$dir/c.ini" -P P
+check "--config and --profile" grep -qF 'temp = 1  ; profile p' "$dir/out"
+for flag in --help -h --version -V --list-devices --print-config "--completion bash"; do
+    # shellcheck disable=SC2086
+    "$hearth" $flag >"$dir/out" 2>"$dir/err"
+    check "$flag" [ $? = 0 ] && check "  prints to stdout alone" [ -s "$dir/out" ] &&
+        check "  nothing to stderr" [ ! -s "$dir/err" ]
+done
+seen+="config profile help version list-devices print-config "
+
+# No row is forgotten here.
+grep -oE -- '^ {2,6}(-., )?--[a-z0-9-]+' "$dir/help" | sed 's/.*--//' >"$dir/names"
+while read -r name; do
+    [[ $seen == *" $name "* ]] || check "--$name is tried here" false
+done <"$dir/names"
+check "all options of --help were tried" [ "$(wc -l <"$dir/names")" -gt 45 ]
+
+# A value of higher rank takes the place of one that is not built.
+go --tui --tui=off
+check "an option taken back is not refused" [ $status = 0 ]
+# From the environment and from a file it is refused by the name it has there.
+HEARTH_SESSION=x go
+session=$status
+printf 'session = x\n' >"$dir/s.ini"
+go -c "$dir/s.ini"
+check "the environment and a file are treated alike" [ $session = $status ]
+[ $status = 0 ] || check "  and the file is named" \
+    grep -qF "$dir/s.ini:1: session: is not built yet" "$dir/err"
+
+# Forms
+same() { [ "$(grep '^temp' "$dir/out")" = "temp = 0.5  ; flag --temp" ] || cat "$dir/err"; }
+for form in "--temp 0.5" "--temp=0.5" "--temp 1 --temp 0.5"; do
+    # shellcheck disable=SC2086
+    go $form
+    check "$form" same
+done
+go -qn5
+check "-qn5" eval 'grep -q "^quiet = on" "$dir/out" && grep -q "^max-tokens = 5 " "$dir/out"'
+go --temp
+check "a value that is missing" grep -qxF \
+    "hearth: --temp: expected T after it (try hearth --help)" "$dir/err"
+go --tmep 1
+check "a mistyped option" grep -qxF \
+    "hearth: --tmep: unknown option, did you mean --temp? (try hearth --help)" "$dir/err"
+check "  status 2" [ $status = 2 ]
+go -Z
+check "an unknown letter" grep -qF "hearth: -Z: unknown option" "$dir/err"
+go "$(printf -- '--\033[31m')"
+check "a hostile name is shown harmless" grep -qF 'hearth: --\x1b[31m: unknown option' "$dir/err"
+go model.gguf
+check "a model without -m" grep -qF "model.gguf: unexpected argument; a model is named with -m" "$dir/err"
+go --stdin lines -p x
+check "options that exclude each other" [ $status = 2 ]
+((failed == 0))
