@@ -5,25 +5,28 @@
 
 #include "base/printable.h"
 
+/* Longer than the message, so that a cut shows. */
+enum { RAW_BYTES = sizeof((struct err *)0)->msg + 8 };
+
 void err_write(struct err *err, enum err_code code, const char *fmt, ...)
 {
+    char raw[RAW_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    err->code = code;
-    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
+    err->code = code;
+    printable(err->msg, sizeof err->msg, raw, strlen(raw));
 }
 
 void err_write_prefix(struct err *err, const char *fmt, ...)
 {
-    char old[sizeof err->msg];
-    memcpy(old, err->msg, sizeof old);
-
+    char raw[RAW_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof err->msg)
-        snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %.*s", (int)sizeof err->msg - n,
-                 old);
+    size_t n = strlen(raw);
+    snprintf(raw + n, sizeof raw - n, ": %s", err->msg);
+    printable(err->msg, sizeof err->msg, raw, strlen(raw));
 }
