@@ -10,24 +10,40 @@
 #include "cpu/cpu_impl.h"
 #include "cpu/pack.h"
 
+static bool always(void)
+{
+    return true;
+}
+
+static const struct {
+    const char *name, *needs;
+    bool (*here)(void);
+    const struct kernels *kernels;
+} isas[N_CPU_ISAS] = {
+    [CPU_AUTO] = {"auto", "", always, NULL},
+    [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
+    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2},
+};
+
 bool cpu_has(enum cpu_isa isa)
 {
-    switch (isa) {
-    case CPU_AUTO:
-    case CPU_SCALAR: return true;
-    case CPU_AVX2: return cpuid_avx2();
-    }
-    return false;
+    return isas[isa].here();
+}
+
+const char *cpu_isa_name(enum cpu_isa isa)
+{
+    return isas[isa].name;
 }
 
 static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
 {
-    if (!cpu_has(isa)) {
-        err_set(err, ERR_DEVICE, "this CPU has no AVX2 with F16C: use scalar");
-        return NULL;
-    }
-    if (isa == CPU_AUTO) isa = cpu_has(CPU_AVX2) ? CPU_AVX2 : CPU_SCALAR;
-    return isa == CPU_AVX2 ? &kernels_avx2 : &kernels_scalar;
+    enum cpu_isa best = N_CPU_ISAS - 1;
+    while (!cpu_has(best))
+        best--;
+    if (isa == CPU_AUTO) isa = best;
+    if (cpu_has(isa)) return isas[isa].kernels;
+    err_set(err, ERR_DEVICE, "this CPU has no %s: use %s", isas[isa].needs, isas[best].name);
+    return NULL;
 }
 
 static void free_weight(struct cpu_weight *w)

@@ -14,7 +14,8 @@
 enum cpu_isa {
     CPU_AUTO, /* the best that this machine has */
     CPU_SCALAR,
-    CPU_AVX2, /* with F16C */
+    CPU_AVX2,   /* with F16C */
+    N_CPU_ISAS, /* from slow to fast */
 };
 
 struct cpu_options {
@@ -24,6 +25,8 @@ struct cpu_options {
 
 /* Whether this machine and its system can run the kernels of an instruction set. */
 bool cpu_has(enum cpu_isa isa);
+/* "auto", "scalar", "avx2", ...: static. */
+const char *cpu_isa_name(enum cpu_isa isa);
 
 /* NULL if the instruction set is missing here or a thread cannot be started. Weights read
  * from files stay mapped until backend_close. */

@@ -79,18 +79,18 @@ static bool open_device(struct machine *m, const struct engine_config *config, s
     if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
         return err_set(err, ERR_DEVICE, "unknown device '%s'; known: auto, cpu",
                        printable(shown, sizeof shown, device, strlen(device)));
-    static const struct {
-        const char *name;
-        enum cpu_isa isa;
-    } isas[] = {{"auto", CPU_AUTO}, {"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}};
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        if (strcmp(cpu, isas[i].name) != 0) continue;
-        const struct cpu_options options = {config->n_threads, isas[i].isa};
+    for (enum cpu_isa isa = CPU_AUTO; isa < N_CPU_ISAS; isa++) {
+        if (strcmp(cpu, cpu_isa_name(isa)) != 0) continue;
+        const struct cpu_options options = {config->n_threads, isa};
         m->be = cpu_open(&options, err);
         return m->be != NULL;
     }
-    return err_set(err, ERR_USER, "unknown instruction set '%s'; known: auto, scalar, avx2",
-                   printable(shown, sizeof shown, cpu, strlen(cpu)));
+    char known[64] = "";
+    for (enum cpu_isa isa = CPU_AUTO; isa < N_CPU_ISAS; isa++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                 isa == CPU_AUTO ? "" : ", ", cpu_isa_name(isa));
+    return err_set(err, ERR_USER, "unknown instruction set '%s'; known: %s",
+                   printable(shown, sizeof shown, cpu, strlen(cpu)), known);
 }
 
 static void warn(const struct machine_watch *watch, const char *line)

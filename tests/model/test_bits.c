@@ -3,9 +3,10 @@
  * stored in tests/data/golden/bits.txt (so that a change of the reference itself shows).
  *
  * Every model of the golden cases runs 600 seeded random ids and its golden prompt, with K and
- * V as f32 and f16. One run per model and KV type is the yardstick; the others differ from it
- * in everything at once and take turns through the combinations; with HEARTH_SOAK all of them
- * run. HEARTH_BITS=FILE in the environment writes the hashes to a file instead of comparing. */
+ * V as f32 and f16. One scalar run per model and KV type is the yardstick; every combination of
+ * threads and rows per step is compared with it on every other instruction set of this machine,
+ * and in turns, or with HEARTH_SOAK on every model, on the scalar one. HEARTH_BITS=FILE in the
+ * environment writes the hashes to a file instead of comparing. */
 #include <xxhash.h>
 
 #include "../golden.h"
@@ -76,11 +77,6 @@ struct result {
     float *random, *golden;
 };
 
-static const char *isa_name(enum cpu_isa isa)
-{
-    return isa == CPU_SCALAR ? "scalar" : "avx2";
-}
-
 static uint32_t n_random(const struct golden_case *c)
 {
     return strcmp(c->name, "mistral3") == 0 ? 500 : RANDOM_IDS;
@@ -123,7 +119,7 @@ static void compare(const struct golden_case *c, const struct runner_options *o,
     while (i < n && memcmp(&a[i], &b[i], sizeof *a) == 0)
         i++;
     fail_msg("%s: %s, %d threads, batch %u, KV %s: %s logit %zu of row %zu is %a, not %a",
-             c->name, isa_name(o->isa), o->n_threads, o->batch,
+             c->name, cpu_isa_name(o->isa), o->n_threads, o->batch,
              o->kv_type == KV_F16 ? "f16" : "f32", n == nr ? "random" : "golden",
              i % c->n_vocab, i / c->n_vocab, (double)b[i], (double)a[i]);
 }
@@ -131,8 +127,7 @@ static void compare(const struct golden_case *c, const struct runner_options *o,
 static const int threads[] = {1, 2, 7};
 static const uint32_t batches[] = {1, 3, 64, 512};
 
-/* How far the turn through the combinations has come, over all models. */
-static size_t turn;
+static size_t n_runs, n_scalar;
 
 static void check_model(const struct golden_case *c, enum kv_type kv_type, bool all)
 {
@@ -146,19 +141,22 @@ static void check_model(const struct golden_case *c, enum kv_type kv_type, bool 
     b.golden = XXH3_64bits(base.golden, (size_t)c->n_tokens * c->n_vocab * sizeof(float));
     check_stored(&b);
     o.poison = true;
-    const size_t n_isas = cpu_has(CPU_AVX2) ? 2 : 1, n_combinations = 12 * n_isas;
-    for (size_t k = 0; k < (all ? n_combinations : 2); k++) {
-        /* 7 has no factor in common with 12 or 24: all combinations come round. The instruction
-         * set alternates slowest, so that half of the models run each one. */
-        const size_t pick = all ? k : turn++ * 7 % n_combinations;
-        o.isa = pick / 12 % 2 || (!all && k == 1 && n_isas == 2) ? CPU_AVX2 : CPU_SCALAR;
-        o.n_threads = threads[pick % 3];
-        o.batch = batches[pick / 3 % 4];
-        struct result got;
-        run_case(c, o, &got);
-        compare(c, &o, &base, &got);
-        result_free(&got);
+    /* Of the fast sets all combinations; the scalar one, which takes far longer, has turns. */
+    for (enum cpu_isa isa = CPU_SCALAR; isa < N_CPU_ISAS; isa++) {
+        if (!cpu_has(isa)) continue;
+        for (size_t pick = 0; pick < 12; pick++) {
+            if (isa == CPU_SCALAR && !all && pick != n_scalar % 48) continue;
+            o.isa = isa;
+            o.n_threads = threads[pick % 3];
+            o.batch = batches[pick / 3 % 4];
+            struct result got;
+            run_case(c, o, &got);
+            compare(c, &o, &base, &got);
+            result_free(&got);
+            n_runs++;
+        }
     }
+    n_scalar += 5; /* no factor in common with 48: all combinations come round */
     result_free(&base);
 }
 
@@ -170,7 +168,7 @@ static void check_folder(const char *folder)
         check_model(&set.cases[i], KV_F32, all);
         check_model(&set.cases[i], KV_F16, all);
     }
-    print_message("# %zu models, %zu runs against the yardsticks\n", set.n, turn);
+    print_message("# %zu models, %zu runs against the yardsticks\n", set.n, n_runs);
     golden_free(&set);
 }
 
@@ -210,11 +208,10 @@ static void test_rollback(void **unused)
     static const char *const some[] = {"llama-Q4_0$", "llama-moe$", "phi3$",
                                        "mistral3$",   "smollm3$",   NULL};
     struct golden_set set = golden_read("tests/data", some);
-    const enum cpu_isa best = cpu_has(CPU_AVX2) ? CPU_AVX2 : CPU_SCALAR;
     for (size_t i = 0; i < set.n; i++) {
         const struct golden_case *c = &set.cases[i];
         struct runner warm, cold;
-        const struct runner_options o = {.isa = best,
+        const struct runner_options o = {.isa = CPU_AUTO,
                                          .n_threads = 2,
                                          .kv_type = i % 2 ? KV_F32 : KV_F16,
                                          .n_ctx = 512,

@@ -92,7 +92,8 @@ static inline void machines_open(void)
         struct machine *m = &machines[i];
         m->be = cpu_has(m->isa) ? cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err)
                                 : NULL;
-        if (!m->be) print_message("no %d-thread machine %d here\n", m->n_threads, m->isa);
+        if (!m->be)
+            print_message("# not here: %s, %d threads\n", cpu_isa_name(m->isa), m->n_threads);
     }
     assert_non_null(machines[0].be);
 }
