@@ -149,6 +149,8 @@ void chat_close(struct chat *c)
     options_free(c->options);
     free(c->template_text);
     free(c->model_line);
+    free(c->last.diverged_old);
+    free(c->last.diverged_new);
     buf_free(&c->attached);
     buf_free(&c->filtered);
     free(c);
@@ -271,14 +273,7 @@ bool chat_say(struct chat *c, const char *text, size_t n)
         chat_tell(c, FACE_ERROR, "the message is empty");
         return false;
     }
-    if (c->attached.len == 0) return turn_say(c, text, n);
-    struct buf whole = {0};
-    buf_append(&whole, c->attached.data, c->attached.len);
-    buf_append(&whole, text, n);
-    bool ok = turn_say(c, whole.data, whole.len);
-    if (ok) buf_clear(&c->attached);
-    buf_free(&whole);
-    return ok;
+    return turn_say(c, text, n);
 }
 
 bool chat_line(struct chat *c, const char *line, size_t n)

@@ -54,8 +54,9 @@ void chat_cancel(struct chat *c);
 bool chat_say(struct chat *c, const char *text, size_t n);
 
 /* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends
- * "/x", anything else and anything with a line break is a message. IDLE only. Returns as
- * chat_say; a command that begins no turn returns true and leaves IDLE or CLOSED. */
+ * "/x", anything else and anything with a line break is a message. IDLE only. A
+ * turn begins as with chat_say; a command that begins none leaves IDLE, CLOSED, or BUSY without
+ * turn_begin and turn_end (/verify: step until IDLE). False: an error was said. */
 bool chat_line(struct chat *c, const char *line, size_t n);
 
 /* Appends the completions of a command line's last word, one per line ("/retry", "temp",

@@ -108,8 +108,13 @@ static const struct command table[] = {
     {.name = "stats",
      .args = "",
      .help = "explain the last turn: reused, computed, generated, memory",
-     .more = "",
+     .more = "reused counts tokens whose work was there already, computed those of this turn.",
      .run = command_stats},
+    {.name = "verify",
+     .args = "",
+     .help = "compute the conversation again and compare every bit",
+     .more = "Keys, values, snapshots and the last logits must be the same as those held.",
+     .run = command_verify},
 };
 #define N_COMMANDS (sizeof table / sizeof *table)
 

@@ -57,5 +57,6 @@ bool command_set(struct chat *c, const char *args);
 bool command_show(struct chat *c, const char *args);
 bool command_think(struct chat *c, const char *args);
 bool command_stats(struct chat *c, const char *args);
+bool command_verify(struct chat *c, const char *args);
 
 #endif

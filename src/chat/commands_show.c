@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -215,12 +216,28 @@ static void put_rate(struct buf *out, uint32_t n, double ms)
     if (ms > 0 && n > 0) buf_printf(out, " (%.1f tok/s)", n * 1000.0 / ms);
 }
 
-static void put_last(const struct face_report *r, struct buf *out)
+static void put_reused(const struct last_turn *last, struct buf *out)
 {
-    buf_printf(out, "%-12s %u tokens: %u reused, %u computed", "prompt",
-               (unsigned)(r->n_cached + r->n_prefilled), (unsigned)r->n_cached,
-               (unsigned)r->n_prefilled);
+    const struct face_report *r = &last->report;
+    buf_printf(out, "%-12s %u tokens: %u reused", "prompt",
+               (unsigned)(r->n_cached + r->n_prefilled), (unsigned)r->n_cached);
+    if (last->n_restored)
+        buf_printf(out, " (%u of them from another branch)", (unsigned)last->n_restored);
+    buf_printf(out, ", %u computed", (unsigned)r->n_prefilled);
     put_rate(out, r->n_prefilled, r->prefill_ms);
+    if (last->diverged_old) {
+        char old[64], now[64];
+        printable(old, sizeof old, last->diverged_old, strlen(last->diverged_old));
+        printable(now, sizeof now, last->diverged_new, strlen(last->diverged_new));
+        buf_printf(out, "\n%-12s at token %u: \"%s\" was held, \"%s\" came", "diverged",
+                   (unsigned)last->diverged_at, old, now);
+    }
+}
+
+static void put_last(const struct last_turn *last, struct buf *out)
+{
+    const struct face_report *r = &last->report;
+    put_reused(last, out);
     buf_printf(out, "\n%-12s %u tokens", "reply", (unsigned)r->n_generated);
     put_rate(out, r->n_generated, r->decode_ms);
     buf_printf(out, ", stop %s, seed %" PRIu64 "\n", face_stop_name(r->stop), r->reply_seed);
@@ -238,7 +255,7 @@ bool command_stats(struct chat *c, const char *args)
     const struct face_report *r = &c->last.report;
     struct buf out = {0};
     if (c->last.there)
-        put_last(r, &out);
+        put_last(&c->last, &out);
     else
         buf_printf(&out, "no turn yet\n");
     buf_printf(&out, "%-12s weights ", "memory");
@@ -250,5 +267,16 @@ bool command_stats(struct chat *c, const char *args)
     buf_puts(&out, ", scratch ");
     put_bytes(&out, info->scratch_bytes);
     tell_buf(c, &out);
+    return true;
+}
+
+bool command_verify(struct chat *c, const char *args)
+{
+    (void)args;
+    if (!c->last.there) {
+        chat_tell(c, FACE_ERROR, "/verify: nothing has been computed yet");
+        return false;
+    }
+    turn_verify(c);
     return true;
 }

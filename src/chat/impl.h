@@ -28,6 +28,7 @@ struct renderer;
 struct turn {
     struct node *mark;    /* where the conversation goes back to if nothing comes of it */
     bool is_new;          /* the user's last message belongs to this turn */
+    size_t n_attached;    /* bytes of it that came from /read */
     struct message *base; /* the reply that is gone on with; NULL: a new one is made */
     uint64_t seed;
     uint32_t attempt;
@@ -39,7 +40,11 @@ struct turn {
 /* What /stats says of the last turn. */
 struct last_turn {
     bool there;
-    struct face_report report;
+    struct face_report report; /* without its text */
+    uint32_t n_restored;       /* of n_cached: from another branch than the one just left */
+    /* The first token at which the prompt left what was held; NULL: it only went on. */
+    uint32_t diverged_at;
+    char *diverged_old, *diverged_new;
 };
 
 struct chat {
@@ -58,6 +63,7 @@ struct chat {
     bool said_folded, said_no_think;
     struct buf attached; /* what /read put before the next message */
     struct turn turn;
+    bool verifying; /* /verify runs, no turn */
     struct last_turn last;
     struct buf filtered; /* scratch */
     atomic_bool cancelled;
@@ -79,12 +85,15 @@ void chat_choose_seed(struct chat *c);
 /* Each begins a turn: BUSY and true, or an error was said, the conversation is as it was before
  * and false. */
 
-/* Adds a message of the user and asks for a reply. */
+/* Adds a message of the user, what was attached in front of it, and asks for a reply. When
+ * nothing comes of the turn, now or later, both go back to where they were. */
 bool turn_say(struct chat *c, const char *text, size_t n);
 /* Asks for another reply to the last message of the user. */
 bool turn_retry(struct chat *c, const uint64_t *seed);
 /* Goes on with the reply at the end. */
 bool turn_continue(struct chat *c);
+/* Recomputes the conversation from nothing and compares; BUSY without a turn. */
+void turn_verify(struct chat *c);
 /* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */

@@ -58,10 +58,12 @@ static void release(struct sanitiser *f, uint32_t after, struct buf *out)
     uint32_t cp = f->held;
     f->held = 0;
     if (cp == 0 || (cp == CR && after == '\n')) return;
-    if (cp != CR && joins(f->last, cp, after))
+    if (cp != CR && joins(f->last, cp, after)) {
         put_raw(out, cp);
-    else
+    } else {
         put_escaped(out, cp);
+        f->last = '\\';
+    }
 }
 
 /* Tags are let through after a black flag only, and only so many. */

@@ -1,5 +1,6 @@
 /* One turn: conversation -> prompt -> engine -> face -> conversation. */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,30 @@ static bool send(struct chat *c, struct err *err)
     return ok;
 }
 
+/* Longer messages are not put back into the prompt. */
+enum { MAX_OFFER_BYTES = 64 << 10 };
+
+/* Nothing came of the turn: the conversation is as before it, and a new message of the user
+ * goes back into the prompt. */
+static void give_up(struct chat *c)
+{
+    struct turn *t = &c->turn;
+    size_t n = conversation_n(c->conversation);
+    struct message *m = NULL;
+    if (t->is_new) m = message_retain(conversation_at(c->conversation, n - 1));
+    conversation_return(c->conversation, t->mark);
+    t->mark = NULL;
+    if (!m) return;
+    buf_append(&c->attached, m->text, t->n_attached);
+    size_t n_typed = m->len - t->n_attached;
+    if (n_typed <= MAX_OFFER_BYTES)
+        chat_offer(c, m->text + t->n_attached, n_typed);
+    else if (c->face->is_terminal)
+        chat_hint(c, "the message of %zu bytes is too long to put back into the prompt",
+                  n_typed);
+    message_release(m);
+}
+
 static bool begin(struct chat *c)
 {
     struct turn *t = &c->turn;
@@ -149,8 +174,7 @@ static bool begin(struct chat *c)
     t->n_dropped = 0;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
-        conversation_return(c->conversation, t->mark);
-        t->mark = NULL;
+        give_up(c);
         turn_forget(c);
         chat_tell(c, FACE_ERROR, "%s", err.msg);
         return false;
@@ -177,7 +201,11 @@ bool turn_say(struct chat *c, const char *text, size_t n)
 {
     c->turn.mark = conversation_hold(c->conversation);
     c->turn.is_new = true;
-    conversation_add(c->conversation, message_new(ROLE_USER, text, n));
+    c->turn.n_attached = c->attached.len;
+    buf_append(&c->attached, text, n);
+    conversation_add(c->conversation,
+                     message_new(ROLE_USER, c->attached.data, c->attached.len));
+    buf_clear(&c->attached);
     choose_reply_seed(c, NULL);
     return begin(c);
 }
@@ -328,20 +356,6 @@ static const struct message *add_reply(struct chat *c, struct message *m, enum f
     return m;
 }
 
-/* Nothing came of the turn: the conversation is as before it, and a new message of the user
- * goes back into the prompt. */
-static void give_up(struct chat *c)
-{
-    struct turn *t = &c->turn;
-    size_t n = conversation_n(c->conversation);
-    struct message *m =
-        t->is_new ? message_retain(conversation_at(c->conversation, n - 1)) : NULL;
-    conversation_return(c->conversation, t->mark);
-    t->mark = NULL;
-    if (m) chat_offer(c, m->text, m->len);
-    message_release(m);
-}
-
 /* ---- ending ---- */
 
 /* reply is the message that came of the turn, or NULL. */
@@ -350,15 +364,31 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     report->text = reply ? reply->answer : "";
     report->text_len = reply ? reply->answer_len : 0;
     c->state = CHAT_IDLE;
-    c->last = (struct last_turn){true, *report};
+    c->last.there = true;
+    c->last.report = *report;
     c->last.report.text = NULL;
     c->face->turn_end(c->face->user, report);
     turn_forget(c);
 }
 
+/* What /stats explains beyond the report. */
+static void keep_cost(struct chat *c, const struct engine_reply *r)
+{
+    struct last_turn *last = &c->last;
+    free(last->diverged_old);
+    free(last->diverged_new);
+    last->diverged_old = last->diverged_new = NULL;
+    last->n_restored = r ? r->n_restored : 0;
+    if (!r || !r->diverged_old) return;
+    last->diverged_at = r->diverged_at;
+    last->diverged_old = mem_strdup(r->diverged_old);
+    last->diverged_new = mem_strdup(r->diverged_new);
+}
+
 static void end(struct chat *c, const struct engine_reply *r)
 {
     show_rest(c);
+    keep_cost(c, r);
     struct face_report report = {
         .stop = stop_of(r->stop),
         .n_cached = r->n_cached,
@@ -407,6 +437,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         err = again;
     }
     show_rest(c);
+    keep_cost(c, NULL);
     bool cancelled = err.code == ERR_CANCELLED;
     struct face_report report = {
         .stop = cancelled ? FACE_STOP_CANCELLED : FACE_STOP_FAILED,
@@ -424,8 +455,42 @@ static void fail(struct chat *c, const struct engine_event *event)
     if (!cancelled) chat_tell(c, FACE_ERROR, "%s", err.msg);
 }
 
+/* ---- /verify ---- */
+
+void turn_verify(struct chat *c)
+{
+    atomic_store(&c->cancelled, false);
+    c->verifying = true;
+    c->state = CHAT_BUSY;
+    engine_verify(c->engine);
+}
+
+static void verify_event(struct chat *c, const struct engine_event *event)
+{
+    const struct engine_verified *v = event->verified;
+    if (event->kind == EVENT_PREFILL)
+        c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total, 0);
+    if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
+    if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED) return;
+    c->verifying = false;
+    c->state = CHAT_IDLE;
+    if (!v)
+        chat_tell(c, FACE_ERROR, "/verify: %s", event->err.msg);
+    else if (v->difference)
+        chat_tell(c, FACE_ERROR, "not the same bits: %s", v->difference);
+    else
+        chat_tell(c, FACE_INFO,
+                  "the same bits: %u tokens computed again in %.0f ms, %" PRIu64
+                  " bytes of keys, values and logits compared, %u snapshots",
+                  (unsigned)v->n_tokens, v->ms, v->n_bytes, (unsigned)v->n_snapshots);
+}
+
 void turn_event(struct chat *c, const struct engine_event *event)
 {
+    if (c->verifying) {
+        verify_event(c, event);
+        return;
+    }
     switch (event->kind) {
     case EVENT_PREFILL:
         c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,

@@ -1,0 +1,213 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/philox.h"
+#include "chat/conversation.h"
+
+static void say(struct conversation *c, const char *text)
+{
+    conversation_add(c, message_new(ROLE_USER, text, strlen(text)));
+}
+
+static void reply(struct conversation *c, const char *text)
+{
+    conversation_add(c, message_new(ROLE_REPLY, text, strlen(text)));
+}
+
+/* The current path as "a A b B". */
+static const char *path(struct conversation *c)
+{
+    static char out[4096];
+    struct buf b = {0};
+    const struct message *const *list = conversation_path(c);
+    for (size_t i = 0; i < conversation_n(c); i++) {
+        assert_ptr_equal(list[i], conversation_at(c, i));
+        buf_printf(&b, "%s%s", i ? " " : "", list[i]->text);
+    }
+    snprintf(out, sizeof out, "%s", buf_str(&b));
+    buf_free(&b);
+    return out;
+}
+
+static void test_path(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    assert_int_equal(conversation_n(c), 0);
+    say(c, "a"), reply(c, "A"), say(c, "b"), reply(c, "B");
+    assert_string_equal(path(c), "a A b B");
+    assert_int_equal(conversation_n_turns(c), 2);
+    unsigned number = conversation_rewind(c, 2);
+    assert_int_equal(number, 2);
+    assert_string_equal(path(c), "a A");
+    say(c, "c");
+    assert_string_equal(path(c), "a A c");
+    conversation_take_back(c);
+    assert_string_equal(path(c), "a A");
+    /* What is left already lies on another branch: nothing new to keep. */
+    assert_int_equal(conversation_rewind(c, 1), 0);
+    assert_int_equal(conversation_n_branches(c), 2);
+    conversation_switch(c, conversation_find(c, "2"));
+    assert_string_equal(path(c), "a A b B");
+    conversation_switch(c, conversation_find(c, "main"));
+    assert_string_equal(path(c), "a");
+    conversation_free(c);
+}
+
+static void test_system(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    assert_null(conversation_system(c));
+    conversation_set_system(c, "be brief");
+    assert_string_equal(conversation_system(c), "be brief");
+    conversation_set_system(c, conversation_system(c));
+    assert_string_equal(conversation_system(c), "be brief");
+    conversation_set_system(c, "");
+    assert_null(conversation_system(c));
+    conversation_free(c);
+}
+
+static void test_fork(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    say(c, "a"), reply(c, "A");
+    const struct branch *b = conversation_fork(c, "other");
+    assert_ptr_equal(b, conversation_current(c));
+    say(c, "b"), reply(c, "B");
+    assert_string_equal(path(c), "a A b B");
+    conversation_switch(c, conversation_find(c, "main"));
+    assert_string_equal(path(c), "a A");
+    say(c, "c");
+    assert_string_equal(path(c), "a A c");
+    assert_int_equal(branch_n(conversation_find(c, "other")), 4);
+    assert_string_equal(branch_last_user(conversation_find(c, "other"))->text, "b");
+    assert_null(conversation_find(c, "none"));
+    assert_null(conversation_find(c, "7"));
+    conversation_free(c);
+}
+
+/* A failed turn leaves everything as it was, the list of branches too. */
+static void test_marks(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    say(c, "a"), reply(c, "A");
+    struct node *mark = conversation_hold(c);
+    conversation_rewind(c, 1);
+    assert_int_equal(conversation_n_branches(c), 2);
+    conversation_return(c, mark);
+    assert_string_equal(path(c), "a A");
+    assert_int_equal(conversation_n_branches(c), 1);
+    mark = conversation_hold(c);
+    say(c, "b");
+    conversation_return(c, mark);
+    assert_string_equal(path(c), "a A");
+    mark = conversation_hold(c);
+    conversation_drop(mark);
+    conversation_free(c);
+}
+
+static void test_trim(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    say(c, "a"), reply(c, "A"), say(c, "b"), reply(c, "B");
+    assert_int_equal(conversation_next_attempt(c), 0);
+    unsigned number = conversation_drop_oldest(c, 2);
+    assert_int_equal(number, 2);
+    assert_string_equal(path(c), "b B");
+    assert_int_equal(conversation_next_attempt(c), 1);
+    assert_int_equal(conversation_drop_oldest(c, 9), 3);
+    assert_string_equal(path(c), "");
+    conversation_switch(c, conversation_find(c, "2"));
+    assert_string_equal(path(c), "a A b B");
+    conversation_free(c);
+}
+
+/* Loose branches are kept up to a bound, named and current ones always. */
+static void test_bounded(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    say(c, "q");
+    reply(c, "first");
+    conversation_fork(c, "kept");
+    conversation_switch(c, conversation_find(c, "main"));
+    for (int i = 0; i < 1000; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "r%d", i);
+        conversation_rewind(c, 1);
+        assert_true(conversation_next_attempt(c) == (uint32_t)i);
+        reply(c, text);
+    }
+    assert_int_equal(conversation_n_branches(c), 2 + 32);
+    assert_string_equal(path(c), "q r999");
+    assert_non_null(conversation_find(c, "kept"));
+    for (size_t i = 1; i < conversation_n_branches(c); i++)
+        assert_true(conversation_branch(c, i - 1)->number < conversation_branch(c, i)->number);
+    conversation_free(c);
+}
+
+/* Random histories against plain strings: every named branch keeps its text. */
+static void test_random(void **unused)
+{
+    (void)unused;
+    enum { BRANCHES = 6 };
+    struct conversation *c = conversation_new();
+    char text[BRANCHES][2000] = {""};
+    size_t at = 0, n = 1;
+    char names[BRANCHES][8] = {"main", "b1", "b2", "b3", "b4", "b5"};
+    for (uint32_t i = 0; i < 3000; i++) {
+        uint32_t x = philox(5, i, 0, 0, PHILOX_BENCH).word[0], kind = x % 5;
+        size_t len = conversation_n(c);
+        x /= 5;
+        char *now = text[at];
+        if (kind <= 1 && len < 200) {
+            char word[2] = {(char)('a' + x % 26), '\0'};
+            if (len % 2 == 0)
+                say(c, word);
+            else
+                reply(c, word);
+            snprintf(now + strlen(now), 2000 - strlen(now), "%s%s", len ? " " : "", word);
+        } else if (kind == 2) {
+            size_t keep = x % (len + 1);
+            conversation_rewind(c, keep);
+            now[keep ? 2 * keep - 1 : 0] = '\0';
+        } else if (kind == 3 && n < BRANCHES) {
+            conversation_fork(c, names[n]);
+            strcpy(text[n], now);
+            at = n++;
+        } else if (kind == 3) {
+            size_t drop = x % (len + 1);
+            conversation_drop_oldest(c, drop);
+            memmove(now, now + (drop == len ? strlen(now) : 2 * drop),
+                    drop == len ? 1 : strlen(now + 2 * drop) + 1);
+        } else {
+            at = x % n;
+            conversation_switch(c, conversation_find(c, names[at]));
+        }
+        assert_string_equal(path(c), text[at]);
+    }
+    conversation_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_path),   cmocka_unit_test(test_system),
+        cmocka_unit_test(test_fork),   cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_trim),   cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

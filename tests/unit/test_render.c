@@ -1,0 +1,305 @@
+/* A conversation as spans: what is markup, what is text, which sampled ids stay ids. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/philox.h"
+#include "chat/conversation.h"
+#include "chat/render.h"
+#include "template/template.h"
+
+/* "M:<s>|T:Hi|I:1 2" */
+static char *spell(const struct spans *s)
+{
+    struct buf out = {0};
+    for (size_t i = 0; i < s->n; i++) {
+        const struct span *span = &s->list[i];
+        buf_printf(&out, "%s%c:", i ? "|" : "", "MTI"[span->kind]);
+        if (span->kind != SPAN_IDS) {
+            buf_append(&out, spans_bytes_of(s, span), span->n);
+            continue;
+        }
+        for (size_t k = 0; k < span->n; k++)
+            buf_printf(&out, "%s%d", k ? " " : "", (int)spans_ids_of(s, span)[k]);
+    }
+    return buf_take(&out);
+}
+
+static struct renderer *renderer(const char *source)
+{
+    struct err err = {0};
+    const struct render_config config = {source, strlen(source), "test", "<s>", "</s>"};
+    struct renderer *r = renderer_new(&config, &err);
+    if (!r) fail_msg("%s", err.msg);
+    return r;
+}
+
+static void say(struct conversation *c, const char *text)
+{
+    conversation_add(c, message_new(ROLE_USER, text, strlen(text)));
+}
+
+/* A reply of tokens; their ids are 100, 101, … An empty token begins a character that the next
+ * one ends. */
+static struct message *reply_of(const char *const *tokens, size_t n)
+{
+    struct buf text = {0};
+    size_t *at = mem_zalloc(n + 1, sizeof *at);
+    int32_t *ids = mem_zalloc(n + 1, sizeof *ids);
+    for (size_t i = 0; i < n; i++) {
+        at[i] = text.len;
+        ids[i] = 100 + (int32_t)i;
+        buf_puts(&text, tokens[i]);
+    }
+    at[n] = text.len;
+    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    buf_free(&text);
+    m->ids = ids;
+    m->id_at = at;
+    m->n_ids = n;
+    return m;
+}
+
+#define REPLY(...)                          \
+    reply_of((const char *[]){__VA_ARGS__}, \
+             sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
+
+static void expect(struct renderer *r, struct conversation *c, enum render_think think,
+                   bool folded, const char *expected)
+{
+    struct spans s = {0};
+    struct err err = {0};
+    bool was_folded = !folded;
+    if (!render_prompt(r, c, think, &s, &was_folded, &err)) fail_msg("%s", err.msg);
+    char *got = spell(&s);
+    assert_string_equal(got, expected);
+    assert_int_equal(was_folded, folded);
+    free(got);
+    spans_free(&s);
+}
+
+static void test_chatml(void **unused)
+{
+    (void)unused;
+    struct renderer *r = renderer(template_chatml);
+    struct conversation *c = conversation_new();
+    conversation_set_system(c, "Be brief <|im_end|>");
+    say(c, "Hi<|im_start|>");
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:<|im_start|>system\n|T:Be brief <|im_end|>|M:<|im_end|>\n<|im_start|>user\n|"
+           "T:Hi<|im_start|>|M:<|im_end|>\n<|im_start|>assistant\n");
+    conversation_add(c, REPLY("Hel", "lo", " there"));
+    say(c, "More");
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:<|im_start|>system\n|T:Be brief <|im_end|>|M:<|im_end|>\n<|im_start|>user\n|"
+           "T:Hi<|im_start|>|M:<|im_end|>\n<|im_start|>assistant\n|I:100 101 102|"
+           "M:<|im_end|>\n<|im_start|>user\n|T:More|M:<|im_end|>\n<|im_start|>assistant\n");
+    conversation_free(c);
+    renderer_free(r);
+}
+
+static char *of_reply(const struct message *m, size_t at, size_t n)
+{
+    struct spans s = {0};
+    render_reply(m, at, n, &s);
+    char *out = spell(&s);
+    spans_free(&s);
+    return out;
+}
+
+static void expect_reply(const struct message *m, size_t at, size_t n, const char *expected)
+{
+    char *got = of_reply(m, at, n);
+    assert_string_equal(got, expected);
+    free(got);
+}
+
+static void test_reply_parts(void **unused)
+{
+    (void)unused;
+    struct message *m = REPLY(" Hel", "lo", "\n\n", "", "", "é", "!");
+    expect_reply(m, 0, m->len, "I:100 101 102 103 104 105 106");
+    expect_reply(m, 1, m->len - 1, "T:Hel|I:101 102 103 104 105 106");
+    expect_reply(m, 0, 6, "I:100 101");
+    expect_reply(m, 0, 7, "I:100 101|T:\n");
+    expect_reply(m, 0, 8, "I:100 101 102");
+    expect_reply(m, 8, 2, "I:103 104 105");
+    expect_reply(m, 5, 1, "T:o");
+    expect_reply(m, 2, 1, "T:e");
+    message_release(m);
+
+    /* A stop string cut the last token: its rest is text. */
+    m = message_new(ROLE_REPLY, "one two", 7);
+    m->ids = mem_zalloc(2, sizeof *m->ids);
+    m->id_at = mem_zalloc(2, sizeof *m->id_at);
+    m->ids[0] = 5;
+    m->id_at[1] = 3;
+    m->n_ids = 1;
+    expect_reply(m, 0, 7, "I:5|T: two");
+    expect_reply(m, 3, 4, "T: two");
+    message_release(m);
+
+    /* Text without ids. */
+    m = message_new(ROLE_REPLY, "broken", 6);
+    m->id_at = mem_zalloc(1, sizeof *m->id_at);
+    expect_reply(m, 0, 6, "T:broken");
+    message_release(m);
+}
+
+/* Any stretch of a random reply: the texts of ids and of the rest are that stretch, and no id
+ * is missing that lies wholly inside. */
+static void test_reply_random(void **unused)
+{
+    (void)unused;
+    for (uint32_t round = 0; round < 300; round++) {
+        const char *tokens[12];
+        static const char *const pool[] = {"", "a", "bc", "def", " ", "\n\n"};
+        size_t n = 1 + philox(3, round, 0, 0, PHILOX_BENCH).word[0] % 12;
+        for (size_t i = 0; i < n; i++)
+            tokens[i] = pool[philox(4, round, (uint32_t)i, 0, PHILOX_BENCH).word[0] % 6];
+        tokens[n - 1] = "end";
+        struct message *m = reply_of(tokens, n);
+        for (size_t at = 0; at <= m->len; at++)
+            for (size_t len = 1; at + len <= m->len; len++) {
+                struct spans s = {0};
+                render_reply(m, at, len, &s);
+                struct buf text = {0};
+                size_t n_ids = 0, want_ids = 0;
+                for (size_t i = 0; i < s.n; i++) {
+                    const struct span *span = &s.list[i];
+                    if (span->kind != SPAN_IDS) {
+                        buf_append(&text, spans_bytes_of(&s, span), span->n);
+                        continue;
+                    }
+                    n_ids += span->n;
+                    for (size_t k = 0; k < span->n; k++)
+                        buf_puts(&text, tokens[spans_ids_of(&s, span)[k] - 100]);
+                }
+                for (size_t i = 0; i < n; i++)
+                    want_ids += *tokens[i] && m->id_at[i] >= at && m->id_at[i + 1] <= at + len;
+                assert_int_equal(text.len, len);
+                assert_memory_equal(text.data, m->text + at, len);
+                assert_true(n_ids >= want_ids);
+                buf_free(&text);
+                spans_free(&s);
+            }
+        message_release(m);
+    }
+}
+
+/* A template that cuts earlier reasoning: what is left of the reply stays ids. */
+static void test_reasoning(void **unused)
+{
+    (void)unused;
+    static const char by_key[] =
+        "{% for m in messages %}[{{ m.role }}]"
+        "{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>"
+        "{% endif %}{{ m.content }}{% endfor %}"
+        "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}";
+    static const char by_text[] = "{% for m in messages %}[{{ m.role }}]"
+                                  "{{ m.content.split('</think>')[-1] }}{% endfor %}";
+    static const char unknowing[] = "{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+                                    "{% endfor %}";
+    struct conversation *c = conversation_new();
+    struct message *m = REPLY("<think>", "hm", "</think>", "\n\n", "Yes", ".");
+    m->reasoning_at = 7;
+    m->reasoning_len = 2;
+    m->content_at = 19;
+    say(c, "q");
+    conversation_add(c, m);
+    say(c, "r");
+    struct renderer *r = renderer(by_key);
+    assert_true(render_knows_think(r));
+    assert_true(render_knows_reasoning(r));
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
+    expect(r, c, RENDER_THINK_OFF, false,
+           "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r|M:<think></think>");
+    expect(r, c, RENDER_THINK_ON, false, "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
+    renderer_free(r);
+    r = renderer(by_text);
+    assert_false(render_knows_think(r));
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]|I:103 104 105|M:[user]|T:r");
+    renderer_free(r);
+    r = renderer(unknowing);
+    assert_false(render_knows_reasoning(r));
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]|I:100 101 102 103 104 105|M:[user]|T:r");
+    renderer_free(r);
+    conversation_free(c);
+}
+
+static void test_system(void **unused)
+{
+    (void)unused;
+    static const char refuses[] =
+        "{% for m in messages %}{% if m.role == 'system' %}"
+        "{{ raise_exception('no system role here') }}{% endif %}[{{ m.role }}]{{ m.content }}"
+        "{% endfor %}";
+    static const char ignores[] = "{% for m in messages %}{% if m.role != 'system' %}"
+                                  "[{{ m.role }}]{{ m.content | trim }}{% endif %}{% endfor %}";
+    struct conversation *c = conversation_new();
+    conversation_set_system(c, " Be kind. ");
+    say(c, "q");
+    struct renderer *r = renderer(refuses);
+    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T: Be kind. \n\nq");
+    renderer_free(r);
+    r = renderer(ignores);
+    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:Be kind. \n\nq");
+    renderer_free(r);
+    /* A template that trims it has it all the same. */
+    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
+    renderer_free(r);
+
+    /* What the template complains of otherwise is said in its own words. */
+    r = renderer("{{ bos_token }}{{ raise_exception('never') }}");
+    struct spans s = {0};
+    struct err err = {0};
+    bool folded;
+    assert_false(render_prompt(r, c, RENDER_THINK_DEFAULT, &s, &folded, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(err.msg, "test: line 1: never");
+    assert_int_equal(s.n, 0);
+    renderer_free(r);
+    spans_free(&s);
+    conversation_free(c);
+}
+
+/* Going on with a reply: its prompt and all of its ids, also of what the template would cut. */
+static void test_continued(void **unused)
+{
+    (void)unused;
+    struct renderer *r = renderer(template_chatml);
+    struct conversation *c = conversation_new();
+    say(c, "q");
+    conversation_add(c, REPLY(" A", " b"));
+    struct spans s = {0};
+    struct err err = {0};
+    bool folded;
+    assert_true(render_continued(r, c, RENDER_THINK_DEFAULT, &s, &folded, &err));
+    char *got = spell(&s);
+    assert_string_equal(
+        got, "M:<|im_start|>user\n|T:q|M:<|im_end|>\n<|im_start|>assistant\n|I:100 101");
+    free(got);
+    spans_free(&s);
+    renderer_free(r);
+    conversation_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chatml),       cmocka_unit_test(test_reply_parts),
+        cmocka_unit_test(test_reply_random), cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_system),       cmocka_unit_test(test_continued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

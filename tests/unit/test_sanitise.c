@@ -1,0 +1,156 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "chat/sanitise.h"
+
+/* The filter gives `expected`, whatever the pieces. */
+static void check_bytes(const char *text, size_t n, const char *expected)
+{
+    for (size_t piece = 1; piece <= n + 1; piece++) {
+        struct sanitiser f = {0};
+        struct buf out = {0};
+        for (size_t at = 0; at < n; at += piece)
+            sanitise(&f, text + at, piece < n - at ? piece : n - at, &out);
+        sanitise_end(&f, &out);
+        assert_string_equal(buf_str(&out), expected);
+        assert_int_equal(out.len, strlen(expected));
+        buf_free(&out);
+    }
+}
+
+static void check(const char *text, const char *expected)
+{
+    check_bytes(text, strlen(text), expected);
+}
+
+static void test_plain(void **unused)
+{
+    (void)unused;
+    check("", "");
+    check("Hello, world.\n\tindented", "Hello, world.\n\tindented");
+    check("naïve Straße 日本語 ok", "naïve Straße 日本語 ok");
+    check("e\xcc\x81 combining", "e\xcc\x81 combining");
+    check("line\r\nnext", "line\nnext");
+}
+
+static void test_controls(void **unused)
+{
+    (void)unused;
+    check("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m");
+    check("\x1b]0;title\x07", "\\x1b]0;title\\x07");
+    check("a\rb\r", "a\\rb\\r");
+    check("\x7f\x08\x0b\x0c\x0e", "\\x7f\\x08\\x0b\\x0c\\x0e");
+    check_bytes("a\0b", 3, "a\\x00b");
+    check("\xc2\x9b"
+          "31m",
+          "\\u{9b}31m");
+    check("\u202eevil\u202c", "\\u{202e}evil\\u{202c}");
+    check("\u2066x\u2069\u200e\u200f\u061c", "\\u{2066}x\\u{2069}\\u{200e}\\u{200f}\\u{61c}");
+    check("a\u200bb\ufeff\u2060", "a\\u{200b}b\\u{feff}\\u{2060}");
+    check("\u2028\u2029", "\\u{2028}\\u{2029}");
+    check("\xef\xbf\xbe\xef\xb7\x90", "\\u{fffe}\\u{fdd0}");
+}
+
+static void test_joiners(void **unused)
+{
+    (void)unused;
+    check("👩\u200d💻", "👩\u200d💻");
+    check("👩🏽\u200d🚀", "👩🏽\u200d🚀");
+    check("🏳\ufe0f\u200d🌈", "🏳\ufe0f\u200d🌈");
+    check("❤\ufe0f\u200d🔥", "❤\ufe0f\u200d🔥");
+    check("می\u200cخواهم", "می\u200cخواهم");
+    check("क्\u200dष", "क्\u200dष");
+    check("a\u200db", "a\\u{200d}b");
+    check("👩\u200d", "👩\\u{200d}");
+    check("👩\u200d\u200d💻", "👩\\u{200d}\\u{200d}💻");
+    check("\u200d💻", "\\u{200d}💻");
+    check("👩\u200c💻", "👩\\u{200c}💻");
+}
+
+static void test_tags(void **unused)
+{
+    (void)unused;
+    const char *england =
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f";
+    check(england, england);
+    check("a\U000e0067", "a\\u{e0067}");
+    /* More tags than a flag has are hidden text. */
+    check("\U0001f3f4\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061"
+          "\U000e0061",
+          "\U0001f3f4\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\\u{"
+          "e0061}");
+}
+
+static void test_bad_utf8(void **unused)
+{
+    (void)unused;
+    check("a\xff\xfe"
+          "b",
+          "a\\xff\\xfe"
+          "b");
+    check("\xe2\x82", "\\xe2\\x82");
+    check("\xc0\xaf", "\\xc0\\xaf");
+    check("\xed\xa0\x80", "\\xed\\xa0\\x80");
+    check("\xf0\x9f\x91\x1b", "\\xf0\\x9f\\x91\\x1b");
+}
+
+/* Random bytes, with a liking for the dangerous ones: what comes out is safe and the same for
+ * any pieces. */
+static void test_random(void **unused)
+{
+    (void)unused;
+    static const char *const liked[] = {"\x1b", "\u200d", "👩",     "\u202e",     "\r",
+                                        "\n",   "\xe2",   "\x80",  "\U000e0061", "\U0001f3f4",
+                                        "a",    "م",      "\u200c"};
+    const size_t n_liked = sizeof liked / sizeof *liked;
+    for (uint32_t round = 0; round < 2000; round++) {
+        struct buf in = {0}, whole = {0}, parts = {0};
+        for (uint32_t i = 0; i < 24; i++) {
+            uint32_t x = philox(11, round, i, 0, PHILOX_BENCH).word[0];
+            if (x & 1)
+                buf_puts(&in, liked[(x >> 1) % n_liked]);
+            else
+                buf_putc(&in, (char)(x >> 8));
+        }
+        sanitise_all(in.data, in.len, &whole);
+        struct sanitiser f = {0};
+        for (size_t at = 0, i = 0; at < in.len; i++) {
+            size_t n = 1 + philox(12, round, (uint32_t)i, 0, PHILOX_BENCH).word[0] % 5;
+            if (n > in.len - at) n = in.len - at;
+            sanitise(&f, in.data + at, n, &parts);
+            at += n;
+        }
+        sanitise_end(&f, &parts);
+        assert_string_equal(buf_str(&whole), buf_str(&parts));
+        for (size_t at = 0; at < whole.len;) {
+            uint32_t cp = 0;
+            int len = utf8_decode(whole.data + at, whole.len - at, &cp);
+            assert_true(len > 0);
+            bool joiner = cp == 0x200c || cp == 0x200d || (cp >= 0xe0020 && cp <= 0xe007f);
+            assert_true(cp == '\n' || cp == '\t' || joiner || printable_char(cp));
+            at += (size_t)len;
+        }
+        buf_free(&in);
+        buf_free(&whole);
+        buf_free(&parts);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),    cmocka_unit_test(test_controls),
+        cmocka_unit_test(test_joiners),  cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_bad_utf8), cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
