@@ -206,6 +206,7 @@ static void on_line(char *line)
     got_line->is_pasted = pasted_at_zero;
     free(line);
     rl_callback_handler_remove();
+    tty_quiet();
 }
 
 enum prompt_got prompt_keys(struct prompt_line *line)
@@ -246,8 +247,9 @@ void prompt_show(const char *marker)
     pasted_at_zero = false;
     rl_startup_hook = fill.len > 0 ? use_fill : NULL;
     shown = true;
-    rl_callback_handler_install(marker_shown, on_line);
+    tty_echo();
     n_cooked += tty_take_cooked();
+    rl_callback_handler_install(marker_shown, on_line);
 }
 
 void prompt_fill(const char *text, size_t n)
@@ -301,7 +303,7 @@ void prompt_pause(void)
 void prompt_resume(void)
 {
     if (!shown) return;
-    tty_quiet();
+    tty_echo();
     n_cooked += tty_take_cooked();
     rl_prep_terminal(1);
     rl_resize_terminal();

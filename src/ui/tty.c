@@ -47,18 +47,29 @@ void tty_open(int fd)
     }
 }
 
-void tty_quiet(void)
+static void take_keys(tcflag_t echo)
 {
     struct termios now;
     if (terminal < 0 || tcgetattr(terminal, &now) != 0) return;
     struct termios quiet = saved;
     quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    quiet.c_lflag |= saved.c_lflag & echo;
     /* Return stays what it is to readline; Ctrl-J is a line break there. */
     quiet.c_iflag &= ~(tcflag_t)(ICRNL | INLCR);
     quiet.c_cc[VMIN] = 1;
     quiet.c_cc[VTIME] = 0;
     tcsetattr(terminal, TCSADRAIN, &quiet);
     if ((now.c_lflag & ICANON) && ioctl(terminal, FIONREAD, &n_cooked) != 0) n_cooked = 0;
+}
+
+void tty_quiet(void)
+{
+    take_keys(0);
+}
+
+void tty_echo(void)
+{
+    take_keys(ECHO);
 }
 
 bool tty_return(void)

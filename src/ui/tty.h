@@ -14,6 +14,9 @@
 void tty_open(int fd);
 /* Keys are kept for the next prompt and not echoed; Ctrl-C and Ctrl-Z stay signals. */
 void tty_quiet(void);
+/* The same with echo, for readline to take over: it shows what is typed only where the terminal
+ * did. */
+void tty_echo(void);
 /* As it was when hearth started. */
 void tty_restore(void);
 /* After the process was stopped: takes the present settings as those to restore, then
