@@ -1,9 +1,45 @@
 #include "app/faces.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "app/command_line.h"
+#include "config/paths.h"
+#include "ui/line.h"
+#include "ui/pipe.h"
+
+/* A standard descriptor that is closed would be taken by the next file that is opened, say the
+ * model, and replies written over it. What is opened here instead fails on use. */
+static void fill_closed(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
+/* A model that was named and that opened is the one for next time. The error is not the
+ * conversation's: next time the user names it again. */
+static void remember_model(const struct options *o)
+{
+    struct err ignored;
+    if (o->source[OPT_MODEL].from == FROM_FLAG && !o->private_mode)
+        paths_remember_model(o->model, &ignored);
+}
+
+static bool wants_prompt(const struct options *o)
+{
+    return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
+           o->stdin_mode == STDIN_AS_TEXT;
+}
 
 int faces_run(const struct options *o)
 {
-    (void)o;
-    return usage_error(NULL, "the chat itself is not built yet");
+    fill_closed();
+    struct engine_config engine = command_line_engine(o);
+    if (wants_prompt(o)) return line_run(o, &engine, remember_model);
+    if (isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && o->stdin_mode == STDIN_AS_TEXT)
+        return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
+                           o->jsonl ? "l" : "");
+    return pipe_run(o, &engine);
 }
