@@ -17,15 +17,18 @@ static void pattern(const struct option_row *row, struct buf *out)
     if (row->letter) buf_printf(out, "|-%c", row->letter);
 }
 
-/* The words of a row that works today, between spaces. */
+/* Appends compgen over the words of a row that work today, "[:N]" left out. */
 static void words(const struct option_row *row, struct buf *out)
 {
     const char *list = row->built && *row->built ? row->built : row->words, *w;
     size_t len;
+    buf_puts(out, "$(compgen -W \"");
     for (size_t i = 0; (w = option_word(list, i, &len)); i++) {
+        const char *bracket = memchr(w, '[', len);
         if (i) buf_putc(out, ' ');
-        buf_append(out, w, len);
+        buf_append(out, w, bracket ? (size_t)(bracket - w) : len);
     }
+    buf_puts(out, "\" -- \"$current\")");
 }
 
 /* One case per option that takes a value: its words, files, or nothing. */
@@ -35,7 +38,7 @@ static void value_cases(struct buf *out)
     const char *bar = "";
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
-        if (!is_path(row)) continue;
+        if (!is_path(row) || row->words) continue;
         buf_puts(out, bar);
         pattern(row, out);
         bar = "|";
@@ -44,7 +47,7 @@ static void value_cases(struct buf *out)
                   "        _hearth_files; return ;;\n");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
-        if (row->type == OPTION_BOOL || is_path(row)) continue;
+        if (row->type == OPTION_BOOL || (is_path(row) && !row->words)) continue;
         buf_puts(out, "    ");
         pattern(row, out);
         buf_puts(out, ")\n");
@@ -52,9 +55,10 @@ static void value_cases(struct buf *out)
             buf_puts(out, "        COMPREPLY=($(compgen -W \"$(_hearth_profiles)\" -- "
                           "\"$current\")); return ;;\n");
         } else if (row->words) {
-            buf_puts(out, "        COMPREPLY=($(compgen -W \"");
+            buf_puts(out, is_path(row) ? "        _hearth_files; COMPREPLY+=("
+                                       : "        COMPREPLY=(");
             words(row, out);
-            buf_puts(out, "\" -- \"$current\")); return ;;\n");
+            buf_puts(out, "); return ;;\n");
         } else {
             buf_puts(out, "        return ;;\n");
         }
@@ -125,7 +129,8 @@ void completion_bash(struct buf *out)
         "}\n"
         "_hearth_profiles() {\n"
         "    sed -n "
-        "'s/^[[:space:]]*\\[profile[[:space:]]\\{1,\\}\\([A-Za-z0-9._-]*\\).*/\\1/p' \\\n"
+        "'s/^[[:space:]]*\\[[[:space:]]*profile[[:space:]]\\{1,\\}\\([A-Za-z0-9._-]*\\).*/\\1/"
+        "p' \\\n"
         "        \"${XDG_CONFIG_HOME:-$HOME/.config}/hearth/hearth.ini\" 2>/dev/null\n"
         "}\n"
         "_hearth() {\n"

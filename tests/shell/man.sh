@@ -2,7 +2,7 @@
 # The manual pages against the program's own tables: what hearth(1) and hearth.ini(5) list is what
 # --help and --print-config list, in the same order, and neither has more. Their examples work.
 set -u
-hearth=${HEARTH:-build/hearth}
+hearth=$(realpath "${HEARTH:-build/hearth}")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export MANWIDTH=1000 LC_ALL=C.UTF-8
@@ -126,7 +126,7 @@ printf '%s\n' '[hearth]' '' '' '' 'top-p = 1.5' >"$dir/2"
 printf '%s\n' '' '' '' 'temp = 1' '' '' '' '' 'Temp = 0' >"$dir/3"
 for i in 1 2 3; do
     cp "$dir/$i" "$dir/hearth.ini"
-    (cd "$dir" && "$OLDPWD/${hearth#"$OLDPWD"/}" -c hearth.ini --print-config) 2>&1 |
+    (cd "$dir" && "$hearth" -c hearth.ini --print-config) 2>&1 |
         sed 's/ (try hearth --help)$//' >"$dir/message"
     check "hearth.ini(5): diagnostic $i is what hearth says" \
         grep -qxF "       $(cat "$dir/message")" <(page hearth.ini.5 | sed 's/^ */       /')
@@ -134,7 +134,7 @@ for i in 1 2 3; do
 done
 
 # The exit codes of the program's table.
-sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/app/command_line.h >"$dir/program"
+sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/*/command_line.h src/*/exit_status.h 2>/dev/null >"$dir/program"
 tags hearth.1 "EXIT STATUS" | cut -f 1 >"$dir/page"
 check "hearth(1) has the exit codes of the source" same
 ((failed == 0))
