@@ -53,7 +53,7 @@ struct engine {
     struct tokenizer *tok;
     struct sampler *sampler;
     struct generator *generator;
-    struct request turn; /* the one that runs */
+    struct request turn;    /* the one that runs */
     struct buf diverged[2]; /* what the reply borrows: the token before and now */
     struct buf difference;
     struct engine_verified verified;

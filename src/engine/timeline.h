@@ -72,7 +72,8 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
                        timeline_rows_fn *rows, void *user, const atomic_bool *cancel,
                        struct err *err);
 
-/* Computes the tokens again from nothing and compares every bit with what is held (verify.h). */
+/* Computes the tokens again from nothing and compares every bit with what is held (verify.h).
+ */
 bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
                      struct verify_verdict *out, struct err *err);
 

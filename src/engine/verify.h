@@ -30,7 +30,7 @@ struct verify_subject {
     uint32_t max_rows; /* of the exec */
     const int32_t *ids;
     size_t n;
-    void *const *pages;                /* of the n tokens */
+    void *const *pages;               /* of the n tokens */
     const struct verify_logits *held; /* [n_held], by n */
     size_t n_held;
 };
@@ -40,13 +40,13 @@ enum verify_what { VERIFY_SAME, VERIFY_KEYS, VERIFY_VALUES, VERIFY_LOGITS };
 /* What was found: the first difference in the order of positions, or VERIFY_SAME. */
 struct verify_verdict {
     enum verify_what what;
-    size_t pos;   /* of the token */
-    size_t layer; /* of keys and values: among the layers that have them */
+    size_t pos;                       /* of the token */
+    size_t layer;                     /* of keys and values: among the layers that have them */
     size_t n_tokens, n_held, n_bytes; /* compared until then */
 };
 
-/* False without memory for a second copy (ERR_MEMORY), when cancelled, or when the device fails.
- * watch may be NULL; its progress counts tokens. */
+/* False without memory for a second copy (ERR_MEMORY), when cancelled, or when the device
+ * fails. watch may be NULL; its progress counts tokens. */
 bool verify_run(const struct verify_subject *s, const struct timeline_watch *watch,
                 struct verify_verdict *out, struct err *err);
 

@@ -1,5 +1,5 @@
-/* The engine's seam on the bundled guide: whole prompts in, events out, and what a reply says of
- * its cost. */
+/* The engine's seam on the bundled guide: whole prompts in, events out, and what a reply says
+ * of its cost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ static struct engine_event wait_for(enum engine_event_kind kind)
     return event;
 }
 
-static const struct engine_sampling greedy = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 12};
+static const struct engine_sampling greedy = {
+    .top_p = 1, .repeat_penalty = 1, .max_tokens = 12};
 
 static const struct engine_reply *turn(const struct spans *prompt,
                                        const struct engine_sampling *sampling)
@@ -110,8 +111,10 @@ static void test_verify_is_cancelled(void **state)
     struct engine_event event;
     while (engine_next(e, 60000, &event) && event.kind < EVENT_END)
         ;
-    if (event.kind == EVENT_FAILED) assert_int_equal(event.err.code, ERR_CANCELLED);
-    else assert_int_equal(event.kind, EVENT_VERIFIED); /* it was faster */
+    if (event.kind == EVENT_FAILED)
+        assert_int_equal(event.err.code, ERR_CANCELLED);
+    else
+        assert_int_equal(event.kind, EVENT_VERIFIED); /* it was faster */
     struct spans prompt = {0};
     text(&prompt, "How do I take back the first message?");
     const struct engine_reply *r = turn(&prompt, &greedy);
