@@ -6,88 +6,144 @@
 #include "backend/backend.h"
 #include "base/mem.h"
 
+/* A retry frees a page and asks for one: mapping and zeroing it anew costs about as much as the
+ * copy that follows. */
+enum { N_SPARE = 2 };
+
 struct page {
-    void *data;
+    void *part[PAGE_PARTS];
     uint32_t n_refs;
 };
 
 struct page_pool {
     struct backend *be;
-    size_t page_bytes, n_pages;
+    size_t part_bytes[PAGE_PARTS];
+    size_t bytes; /* in use */
+    void *spare[PAGE_PARTS][N_SPARE];
+    size_t n_spare[PAGE_PARTS];
+    void (*on_new)(void *user, enum page_part part, void *data);
+    void *on_new_user;
 };
 
-struct page_pool *page_pool_new(struct backend *be, size_t page_bytes)
+struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS])
 {
     struct page_pool *pool = mem_zalloc(1, sizeof *pool);
     pool->be = be;
-    pool->page_bytes = page_bytes;
+    for (int i = 0; i < PAGE_PARTS; i++)
+        pool->part_bytes[i] = part_bytes[i];
     return pool;
 }
 
 void page_pool_free(struct page_pool *pool)
 {
     if (!pool) return;
-    assert(pool->n_pages == 0);
+    assert(pool->bytes == 0);
+    for (int i = 0; i < PAGE_PARTS; i++)
+        while (pool->n_spare[i] > 0)
+            backend_page_free(pool->be, pool->spare[i][--pool->n_spare[i]],
+                              pool->part_bytes[i]);
     free(pool);
 }
 
 size_t page_pool_bytes(const struct page_pool *pool)
 {
-    return pool->n_pages * pool->page_bytes;
+    return pool->bytes;
 }
 
-static struct page *page_new(struct page_pool *pool)
+bool page_pool_has_windows(const struct page_pool *pool)
 {
-    void *data = backend_page_new(pool->be, pool->page_bytes);
-    if (!data) return NULL;
-    struct page *page = mem_alloc(sizeof *page);
-    *page = (struct page){.data = data, .n_refs = 1};
-    pool->n_pages++;
-    return page;
+    return pool->part_bytes[PAGE_WINDOW] > 0;
 }
 
-static void page_unref(struct page_pool *pool, struct page *page)
+size_t page_pool_page_bytes(const struct page_pool *pool)
 {
-    assert(page->n_refs > 0);
-    if (--page->n_refs > 0) return;
-    backend_page_free(pool->be, page->data, pool->page_bytes);
-    free(page);
-    pool->n_pages--;
+    return pool->part_bytes[PAGE_FULL] + pool->part_bytes[PAGE_WINDOW];
 }
 
-static void table_reserve(struct page_table *t, size_t n)
+void page_pool_on_new(struct page_pool *pool,
+                      void (*fn)(void *user, enum page_part part, void *data), void *user)
 {
-    if (n <= t->cap) return;
-    t->cap = n > 2 * t->cap ? n : 2 * t->cap;
-    t->pages = mem_resize(t->pages, t->cap, sizeof *t->pages);
-    t->data = mem_resize(t->data, t->cap, sizeof *t->data);
+    pool->on_new = fn;
+    pool->on_new_user = user;
 }
 
-bool page_table_grow(struct page_table *t, struct page_pool *pool, size_t n, struct err *err)
+static bool take_part(struct page_pool *pool, struct page *page, enum page_part part)
 {
-    table_reserve(t, n);
-    for (; t->n < n; t->n++) {
-        struct page *page = page_new(pool);
-        if (!page)
-            return err_set(err, ERR_MEMORY,
-                           "no memory for %zu more bytes of KV cache (it has %zu)",
-                           pool->page_bytes, page_pool_bytes(pool));
-        t->pages[t->n] = page;
-        t->data[t->n] = page->data;
-    }
+    size_t n_bytes = pool->part_bytes[part];
+    if (n_bytes == 0) return true;
+    void *data = pool->n_spare[part] > 0 ? pool->spare[part][--pool->n_spare[part]]
+                                         : backend_page_new(pool->be, n_bytes);
+    if (!data) return false;
+    page->part[part] = data;
+    pool->bytes += n_bytes;
+    if (pool->on_new) pool->on_new(pool->on_new_user, part, data);
     return true;
 }
 
-void page_table_trim(struct page_table *t, struct page_pool *pool, size_t n)
+static void give_part(struct page_pool *pool, struct page *page, enum page_part part)
 {
-    while (t->n > n)
-        page_unref(pool, t->pages[--t->n]);
+    void *data = page->part[part];
+    if (!data) return;
+    page->part[part] = NULL;
+    pool->bytes -= pool->part_bytes[part];
+    if (pool->n_spare[part] < N_SPARE)
+        pool->spare[part][pool->n_spare[part]++] = data;
+    else
+        backend_page_free(pool->be, data, pool->part_bytes[part]);
 }
 
-void page_table_free(struct page_table *t, struct page_pool *pool)
+struct page *page_new(struct page_pool *pool)
 {
-    page_table_trim(t, pool, 0);
-    free(t->pages);
-    free(t->data);
-    *t = (struct page_table){0};
+    struct page *page = mem_zalloc(1, sizeof *page);
+    page->n_refs = 1;
+    if (take_part(pool, page, PAGE_FULL) && take_part(pool, page, PAGE_WINDOW)) return page;
+    page_unref(pool, page);
+    return NULL;
+}
+
+struct page *page_ref(struct page *page)
+{
+    assert(page->n_refs > 0);
+    page->n_refs++;
+    return page;
+}
+
+void page_unref(struct page_pool *pool, struct page *page)
+{
+    if (!page) return;
+    assert(page->n_refs > 0);
+    if (--page->n_refs > 0) return;
+    give_part(pool, page, PAGE_FULL);
+    give_part(pool, page, PAGE_WINDOW);
+    free(page);
+}
+
+void page_copy(struct page_pool *pool, struct page *to, const struct page *from)
+{
+    for (int i = 0; i < PAGE_PARTS; i++)
+        if (from->part[i])
+            backend_page_copy(pool->be, to->part[i], from->part[i], pool->part_bytes[i]);
+}
+
+void *page_data(const struct page *page, enum page_part part)
+{
+    return page->part[part];
+}
+
+size_t page_bytes(const struct page_pool *pool, const struct page *page)
+{
+    size_t n = 0;
+    for (int i = 0; i < PAGE_PARTS; i++)
+        n += page->part[i] ? pool->part_bytes[i] : 0;
+    return n;
+}
+
+void page_drop_window(struct page_pool *pool, struct page *page)
+{
+    give_part(pool, page, PAGE_WINDOW);
+}
+
+bool page_renew_window(struct page_pool *pool, struct page *page)
+{
+    return page->part[PAGE_WINDOW] || take_part(pool, page, PAGE_WINDOW);
 }

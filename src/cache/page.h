@@ -1,9 +1,11 @@
-/* Pages of the KV cache: PAGE_LEN positions of all attention layers each, shared by counting
- * references, and the table that strings them into a sequence.
+/* Pages of the KV cache: PAGE_LEN positions of all attention layers, shared by counting
+ * references.
  *
- * A pool allocates the pages of one program on one backend, one by one as sequences grow; a
- * page is freed when its last table lets go of it. What lies inside a page is the backend's
- * business. One thread at a time (the engine's). */
+ * A page has two parts, allocated apart: the layers that see everything before them, and those
+ * that see a window only, whose part may be dropped once the window has passed. What lies
+ * inside is the backend's business. A pool allocates the pages of one program on one backend; a
+ * page is freed when the last reference goes. The pool keeps a few freed pages for the next one
+ * who asks. One thread at a time (the engine's). It knows no tokens. */
 #ifndef CACHE_PAGE_H
 #define CACHE_PAGE_H
 
@@ -11,28 +13,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-
 struct backend;
 struct page;
 struct page_pool;
 
-/* Pages of page_bytes each from be, which outlives the pool. */
-struct page_pool *page_pool_new(struct backend *be, size_t page_bytes);
-void page_pool_free(struct page_pool *pool);          /* no page is left; NULL is fine */
-size_t page_pool_bytes(const struct page_pool *pool); /* of all pages there are now */
+enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
 
-/* The pages of positions 0..64n-1 in order. The owner embeds it; {0} is an empty one. */
-struct page_table {
-    struct page **pages;
-    void **data; /* [n] what a backend reads and writes: the argument of a step */
-    size_t n, cap;
-};
+/* Parts of part_bytes each (0: there is no such part) from be, which outlives the pool. */
+struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS]);
+void page_pool_free(struct page_pool *pool); /* no page is in use; NULL is fine */
+/* Bytes of all pages in use; those kept for later are not counted. */
+size_t page_pool_bytes(const struct page_pool *pool);
+bool page_pool_has_windows(const struct page_pool *pool);
+/* What a page with all its parts takes. */
+size_t page_pool_page_bytes(const struct page_pool *pool);
 
-/* Appends fresh pages until there are n. ERR_MEMORY leaves the table with those it got. */
-bool page_table_grow(struct page_table *t, struct page_pool *pool, size_t n, struct err *err);
-/* Lets go of all pages but the first n. */
-void page_table_trim(struct page_table *t, struct page_pool *pool, size_t n);
-void page_table_free(struct page_table *t, struct page_pool *pool);
+/* Called with every part that is handed out, for tests that fill it. NULL: none. */
+void page_pool_on_new(struct page_pool *pool,
+                      void (*fn)(void *user, enum page_part part, void *data), void *user);
+
+/* A page with all its parts, contents undefined, one reference; NULL without memory. */
+struct page *page_new(struct page_pool *pool);
+struct page *page_ref(struct page *page); /* the same page, once more */
+void page_unref(struct page_pool *pool, struct page *page);
+/* Copies all parts that from has; to has them too. */
+void page_copy(struct page_pool *pool, struct page *to, const struct page *from);
+
+/* What a backend reads and writes; NULL if the part is absent. */
+void *page_data(const struct page *page, enum page_part part);
+size_t page_bytes(const struct page_pool *pool, const struct page *page);
+
+void page_drop_window(struct page_pool *pool, struct page *page);
+/* The windowed part again, contents undefined; false without memory. */
+bool page_renew_window(struct page_pool *pool, struct page *page);
 
 #endif

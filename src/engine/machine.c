@@ -146,6 +146,18 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     return true;
 }
 
+static bool open_timeline(struct machine *m, const struct engine_config *config,
+                          struct err *err)
+{
+    uint64_t fixed = m->sizes.weights_bytes + m->sizes.scratch_bytes + SPARE;
+    const struct timeline_limits limits = {.n_ctx = m->n_ctx,
+                                           .warm_bytes = config->cache_ram_bytes,
+                                           .total_bytes =
+                                               m->available > fixed ? m->available - fixed : 1};
+    m->tl = timeline_new(m->be, model_program(m->model), &limits, err);
+    return m->tl != NULL;
+}
+
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err)
 {
@@ -160,7 +172,7 @@ bool machine_open(struct machine *m, const struct engine_config *config,
               plan_memory(m, config, &params, watch, err) &&
               (m->model = model_open(m->gguf, m->be, &params,
                                      watch->progress ? &progress : NULL, watch->cancel, err)) &&
-              (m->tl = timeline_new(m->be, model_program(m->model), m->n_ctx, err));
+              open_timeline(m, config, err);
     m->load_ms = clock_ms() - start;
     if (!ok) machine_close(m);
     return ok;

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/kv_rows.h"
 #include "base/file.h"
-#include "base/ids.h"
 #include "base/mem.h"
 #include "cache/page.h"
+#include "cache/plan.h"
+#include "cache/tree.h"
 #include "engine/verify.h"
 
 struct timeline {
@@ -16,8 +18,8 @@ struct timeline {
     const struct program *program;
     struct exec *exec;
     struct page_pool *pool;
-    struct page_table table;
-    struct ids ids;
+    struct tree *tree;
+    struct plan_model model;
     uint32_t n_ctx;
     size_t n_vocab;
     float *logits; /* [n_vocab] */
@@ -31,9 +33,11 @@ static const double CHUNK_MS = 400;
 enum { MIN_CHUNK = 32 };
 /* Logits of all rows are delivered in buffers of about this size. */
 static const size_t ROWS_BYTES = 32u << 20;
+/* Two for each of the newest turns, and as many again for older ones. */
+enum { N_SNAPSHOTS = 24 };
 
-struct timeline *timeline_new(struct backend *be, const struct program *program, uint32_t n_ctx,
-                              struct err *err)
+struct timeline *timeline_new(struct backend *be, const struct program *program,
+                              const struct timeline_limits *limits, struct err *err)
 {
     struct exec *exec = exec_new(be, program, TIMELINE_MAX_ROWS, err);
     if (!exec) return NULL;
@@ -41,8 +45,15 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->be = be;
     tl->program = program;
     tl->exec = exec;
-    tl->pool = page_pool_new(be, program->page_bytes);
-    tl->n_ctx = n_ctx;
+    /* Windowed layers keep all their rows with the others. */
+    const size_t part_bytes[PAGE_PARTS] = {program->page_bytes, 0};
+    tl->pool = page_pool_new(be, part_bytes);
+    const struct tree_limits tree_limits = {
+        .warm_bytes = limits->warm_bytes,
+        .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
+        .n_snapshots = N_SNAPSHOTS};
+    tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, 0);
+    tl->n_ctx = limits->n_ctx;
     tl->n_vocab = program->n_vocab;
     tl->logits = mem_zalloc(tl->n_vocab, sizeof *tl->logits);
     return tl;
@@ -51,22 +62,21 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
 void timeline_free(struct timeline *tl)
 {
     if (!tl) return;
-    page_table_free(&tl->table, tl->pool);
+    tree_free(tl->tree);
     page_pool_free(tl->pool);
     exec_free(tl->exec);
-    ids_free(&tl->ids);
     free(tl->logits);
     free(tl);
 }
 
 size_t timeline_n(const struct timeline *tl)
 {
-    return tl->ids.n;
+    return tree_n(tl->tree);
 }
 
 const int32_t *timeline_ids(const struct timeline *tl)
 {
-    return tl->ids.data;
+    return tree_ids(tl->tree);
 }
 
 uint32_t timeline_n_ctx(const struct timeline *tl)
@@ -79,50 +89,58 @@ const float *timeline_logits(const struct timeline *tl)
     return tl->has_logits ? tl->logits : NULL;
 }
 
-size_t timeline_kv_bytes(const struct timeline *tl)
+struct timeline_usage timeline_usage(const struct timeline *tl)
 {
-    return page_pool_bytes(tl->pool);
+    struct tree_usage u = tree_usage(tl->tree);
+    return (struct timeline_usage){.n_pages = u.n_pages,
+                                   .n_current_pages = u.n_path_pages,
+                                   .n_snapshots = u.n_snapshots,
+                                   .bytes = u.bytes,
+                                   .current_bytes = u.path_bytes,
+                                   .n_dropped_pages = u.n_dropped};
 }
 
-void *timeline_page(const struct timeline *tl, size_t i)
+void timeline_snapshot(struct timeline *tl)
 {
-    assert(i < tl->table.n);
-    return tl->table.data[i];
-}
-
-static size_t pages_for(size_t n_tokens)
-{
-    return (n_tokens + PAGE_LEN - 1) / PAGE_LEN;
+    if (tl->has_logits && tree_n(tl->tree) > 0) tree_snapshot(tl->tree, tl->logits, NULL);
 }
 
 void timeline_truncate(struct timeline *tl, size_t n)
 {
-    assert(n <= tl->ids.n);
-    if (n == tl->ids.n) return;
-    tl->ids.n = n;
+    assert(n <= tree_n(tl->tree));
+    if (n == tree_n(tl->tree)) return;
+    tree_truncate(tl->tree, n);
     tl->has_logits = false;
-    page_table_trim(&tl->table, tl->pool, pages_for(n));
 }
 
-/* Appends n_rows tokens in one step, with the logits of the last n_logits rows. The only place
- * where the timeline grows: the ids follow only when the step is done. */
-static bool run_chunk(struct timeline *tl, const int32_t *ids, uint32_t n_rows,
+void timeline_forget(struct timeline *tl)
+{
+    tree_forget(tl->tree);
+    tl->has_logits = false;
+}
+
+/* Computes the rows from..from+n_rows-1 of ids (theirs) in one step, with the logits of the
+ * last n_logits rows. The only place where the timeline grows: the tree takes the ids only when
+ * the step is done. Rows that are there already are written again with the same bits. */
+static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint32_t n_rows,
                       uint32_t n_logits, float *logits, const atomic_bool *cancel,
                       struct err *err)
 {
-    assert(n_rows > 0 && tl->ids.n + n_rows <= tl->n_ctx);
+    assert(n_rows > 0 && from + n_rows <= tl->n_ctx);
     tl->has_logits = false;
-    if (!page_table_grow(&tl->table, tl->pool, pages_for(tl->ids.n + n_rows), err))
-        return false;
+    if (!tree_grow(tl->tree, from, from + n_rows, err)) return false;
     const struct step step = {.n_rows = n_rows,
-                              .pos = (uint32_t)tl->ids.n,
+                              .pos = (uint32_t)from,
                               .tokens = ids,
-                              .pages = tl->table.data,
+                              .pages = tree_pages(tl->tree, PAGE_FULL),
                               .n_logits = n_logits,
                               .logits = n_logits ? logits : NULL,
                               .cancel = cancel};
-    if (!exec_run(tl->exec, &step, err)) return false;
-    ids_append(&tl->ids, ids, n_rows);
+    if (!exec_run(tl->exec, &step, err)) {
+        tree_cancel(tl->tree);
+        return false;
+    }
+    tree_commit(tl->tree, ids, from, n_rows);
     tl->has_logits = n_logits > 0 && logits == tl->logits;
     return true;
 }
@@ -140,27 +158,6 @@ static bool check_ids(const struct timeline *tl, const int32_t *ids, size_t n, s
     return true;
 }
 
-static size_t common_prefix(const struct ids *have, const int32_t *ids, size_t n)
-{
-    size_t most = have->n < n ? have->n : n, i = 0;
-    while (i < most && have->data[i] == ids[i])
-        i++;
-    return i;
-}
-
-static struct timeline_cost cost_of(const struct timeline *tl, const int32_t *ids, size_t n,
-                                    size_t keep)
-{
-    struct timeline_cost cost = {.n_cached = keep, .n_prefilled = n - keep};
-    size_t same = common_prefix(&tl->ids, ids, n);
-    if (same == n || same == tl->ids.n) return cost;
-    cost.diverged = true;
-    cost.diverged_at = same;
-    cost.old_id = tl->ids.data[same];
-    cost.new_id = ids[same];
-    return cost;
-}
-
 static uint32_t chunk_rows(const struct timeline *tl, size_t left)
 {
     size_t rows = MIN_CHUNK;
@@ -172,26 +169,64 @@ static uint32_t chunk_rows(const struct timeline *tl, size_t left)
     return (uint32_t)(rows < left ? rows : left);
 }
 
+/* The plan for ids[0..n) with its cost. The logits that are held anyway are as good as a
+ * snapshot: then from is n and there is none. */
+static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n,
+                             struct timeline_cost *cost)
+{
+    const size_t n_old = tree_n(tl->tree);
+    const int32_t *old = tree_ids(tl->tree);
+    size_t same = 0;
+    while (same < n && same < n_old && old[same] == ids[same])
+        same++;
+    struct plan plan = plan_make(&tl->model, tree_find(tl->tree, ids, n), n);
+    if (same == n && n == n_old && tl->has_logits)
+        plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
+    *cost = (struct timeline_cost){.n_cached = plan.from,
+                                   .n_restored = plan.from > same ? plan.from - same : 0,
+                                   .n_prefilled = n - plan.from};
+    if (same < n && same < n_old) {
+        cost->diverged = true;
+        cost->diverged_at = same;
+        cost->old_id = old[same];
+        cost->new_id = ids[same];
+    }
+    return plan;
+}
+
+struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size_t n)
+{
+    assert(n > 0);
+    struct timeline_cost cost;
+    make_plan(tl, ids, n, &cost);
+    return cost;
+}
+
 bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
                    const struct timeline_watch *watch, struct timeline_cost *cost,
                    struct err *err)
 {
     if (!check_ids(tl, ids, n, err)) return false;
-    size_t keep = common_prefix(&tl->ids, ids, n);
-    /* Logits are not kept per position: a shorter history computes its last row again, which
-     * writes the same bits over its keys and values. */
-    if (keep == n && !(tl->has_logits && tl->ids.n == n)) keep--;
-    if (cost) *cost = cost_of(tl, ids, n, keep);
-    timeline_truncate(tl, keep);
-    while (tl->ids.n < n) {
-        uint32_t rows = chunk_rows(tl, n - tl->ids.n);
-        bool last = tl->ids.n + rows == n;
+    struct timeline_cost own;
+    if (!cost) cost = &own;
+    const struct plan plan = make_plan(tl, ids, n, cost);
+    if (plan.snapshot != PLAN_NO_SNAPSHOT) {
+        memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan.snapshot),
+               tl->n_vocab * sizeof *tl->logits);
+        tree_snapshot_used(tl->tree, plan.snapshot);
+    }
+    tree_go(tl->tree);
+    tl->has_logits = plan.from == n;
+    for (size_t at = plan.from; at < n;) {
+        uint32_t rows = chunk_rows(tl, n - at);
+        bool last = at + rows == n;
         double start = clock_ms();
-        if (!run_chunk(tl, ids + tl->ids.n, rows, last ? 1 : 0, tl->logits,
-                       watch ? watch->cancel : NULL, err))
+        if (!run_chunk(tl, ids + at, at, rows, last, tl->logits, watch ? watch->cancel : NULL,
+                       err))
             return false;
+        at += rows;
         if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
-        if (watch && watch->progress) watch->progress(watch->user, tl->ids.n, n, keep);
+        if (watch && watch->progress) watch->progress(watch->user, at, n, plan.from);
     }
     return true;
 }
@@ -200,7 +235,7 @@ bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err)
 {
     assert(id >= 0 && (size_t)id < tl->n_vocab);
-    return run_chunk(tl, &id, 1, 1, tl->logits, cancel, err);
+    return run_chunk(tl, &id, tree_n(tl->tree), 1, 1, tl->logits, cancel, err);
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,
@@ -217,13 +252,13 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
         mem_mul(n_floats, sizeof *logits, &n_bytes))
         logits = mem_try_pages(n_bytes);
     if (!logits) return err_set(err, ERR_MEMORY, "no memory for the logits of %u rows", chunk);
-    timeline_truncate(tl, 0);
+    timeline_forget(tl);
     bool ok = true, wanted = true;
-    while (ok && wanted && tl->ids.n < n) {
-        size_t first = tl->ids.n, left = n - first;
-        uint32_t n_rows = left < chunk ? (uint32_t)left : chunk;
-        ok = run_chunk(tl, ids + first, n_rows, n_rows, logits, cancel, err);
-        wanted = ok && rows(user, first, n_rows, logits);
+    for (size_t at = 0; ok && wanted && at < n;) {
+        uint32_t n_rows = n - at < chunk ? (uint32_t)(n - at) : chunk;
+        ok = run_chunk(tl, ids + at, at, n_rows, n_rows, logits, cancel, err);
+        wanted = ok && rows(user, at, n_rows, logits);
+        at += n_rows;
     }
     mem_free_pages(logits, n_bytes);
     return ok;
@@ -232,15 +267,51 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
 bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
                      struct verify_verdict *out, struct err *err)
 {
-    const struct verify_logits held = {tl->ids.n, tl->logits};
+    const size_t n = tree_n(tl->tree);
+    const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
+    struct verify_logits *held = mem_zalloc(have->n_snapshots + 1, sizeof *held);
+    size_t n_held = 0;
+    for (size_t i = 0; i < have->n_snapshots; i++)
+        held[n_held++] =
+            (struct verify_logits){have->snapshots[i], tree_snapshot_logits(tl->tree, i)};
+    if (tl->has_logits) held[n_held++] = (struct verify_logits){n, tl->logits};
     const struct verify_subject subject = {.be = tl->be,
                                            .program = tl->program,
                                            .exec = tl->exec,
                                            .max_rows = TIMELINE_MAX_ROWS,
-                                           .ids = tl->ids.data,
-                                           .n = tl->ids.n,
-                                           .pages = tl->table.data,
-                                           .held = &held,
-                                           .n_held = tl->has_logits};
-    return verify_run(&subject, watch, out, err);
+                                           .ids = tree_ids(tl->tree),
+                                           .n = n,
+                                           .pages = tree_pages(tl->tree, PAGE_FULL),
+                                           .held = held,
+                                           .n_held = n_held};
+    bool ok = verify_run(&subject, watch, out, err);
+    free(held);
+    return ok;
+}
+
+/* ---- for tests ---- */
+
+void *timeline_page(const struct timeline *tl, size_t i)
+{
+    assert(i * PAGE_LEN < tree_n(tl->tree));
+    return tree_pages(tl->tree, PAGE_FULL)[i];
+}
+
+static void poison_part(void *user, enum page_part part, void *data)
+{
+    const struct timeline *tl = user;
+    (void)part;
+    kv_rows_poison(tl->program->kv, tl->program->n_kv, data, 0);
+}
+
+static void poison_page(void *user, struct page *page, size_t n)
+{
+    const struct timeline *tl = user;
+    kv_rows_poison(tl->program->kv, tl->program->n_kv, page_data(page, PAGE_FULL), n);
+}
+
+void timeline_poison(struct timeline *tl)
+{
+    page_pool_on_new(tl->pool, poison_part, tl);
+    tree_each_page(tl->tree, poison_page, tl);
 }

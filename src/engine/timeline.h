@@ -1,9 +1,10 @@
 /* The timeline: one sequence of token ids and everything computed from it.
  *
  * The ids are the truth; KV pages and logits derive from them. A caller says which ids it
- * wants; the longest common beginning is kept and only the rest is computed. Whatever fails or
- * is cancelled leaves the tokens that were finished before, valid as if computed just so: the
- * same ids give the same bits, warm or cold, in chunks of any size.
+ * wants; the longest beginning that is warm, in this sequence or in one held before, is kept
+ * and only the rest is computed. Whatever fails or is cancelled leaves the tokens that were
+ * finished before, valid as if computed just so: the same ids give the same bits, warm or cold,
+ * in chunks of any size.
  *
  * The engine owns it; it borrows the backend and the program. One thread at a time; cancel
  * flags may be set by any. It knows no text and no sampling. */
@@ -24,9 +25,15 @@ struct verify_verdict;
 
 enum { TIMELINE_MAX_ROWS = 512 }; /* of a chunk */
 
-/* A timeline of at most n_ctx tokens. NULL with ERR_MEMORY if there is none for its scratch. */
-struct timeline *timeline_new(struct backend *be, const struct program *program, uint32_t n_ctx,
-                              struct err *err);
+struct timeline_limits {
+    uint32_t n_ctx;       /* most tokens of the sequence */
+    uint64_t warm_bytes;  /* for what is not the current sequence; 0: it is forgotten */
+    uint64_t total_bytes; /* beyond this the rest goes too; 0: no limit */
+};
+
+/* NULL with ERR_MEMORY if there is no memory for its scratch. */
+struct timeline *timeline_new(struct backend *be, const struct program *program,
+                              const struct timeline_limits *limits, struct err *err);
 void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
 
 /* How a long prefill is watched: progress after every chunk (NULL: not), cancel polled within
@@ -48,8 +55,8 @@ struct timeline_cost {
     int32_t old_id, new_id;
 };
 
-/* Makes the timeline hold exactly ids[0..n), n > 0, and the logits after the last of them. An
- * exact repeat runs nothing. More than the context holds or an id outside the vocabulary is
+/* Makes the timeline hold exactly ids[0..n), n > 0, and the logits after the last of them. What
+ * has a snapshot runs nothing. More than the context holds or an id outside the vocabulary is
  * ERR_USER and changes nothing. watch and cost may be NULL. */
 bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
                    const struct timeline_watch *watch, struct timeline_cost *cost,
@@ -59,8 +66,16 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
 bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err);
 
-/* Drops all tokens but the first n (at most those there are). */
+/* Keeps the logits after the last token, if there are any, so that coming back to just these
+ * tokens costs nothing: at the end of a prompt and of a reply. */
+void timeline_snapshot(struct timeline *tl);
+
+/* Drops all tokens but the first n (at most those there are); what was computed for the others
+ * is forgotten, as for tokens that were drafted and refused. To leave tokens for others and
+ * perhaps come back, just sync. */
 void timeline_truncate(struct timeline *tl, size_t n);
+/* Forgets everything. */
+void timeline_forget(struct timeline *tl);
 
 /* Receives logits[n_rows][n_vocab] of rows first.. ; false ends the run. */
 typedef bool timeline_rows_fn(void *user, size_t first, size_t n_rows, const float *logits);
@@ -82,8 +97,21 @@ const int32_t *timeline_ids(const struct timeline *tl); /* until the next change
 uint32_t timeline_n_ctx(const struct timeline *tl);
 /* The n_vocab logits after the last token, until the next change; NULL if none are held. */
 const float *timeline_logits(const struct timeline *tl);
-size_t timeline_kv_bytes(const struct timeline *tl); /* of the pages it has now */
-/* The i-th page, for tests that fill what must not be read. */
+
+/* What it would cost to sync ids[0..n), n > 0, now; nothing changes. */
+struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size_t n);
+
+/* What is held, in pages of PAGE_LEN tokens and in bytes. */
+struct timeline_usage {
+    size_t n_pages, n_current_pages, n_snapshots;
+    uint64_t bytes, current_bytes; /* of all, of the current sequence; snapshots included */
+    uint64_t n_dropped_pages;      /* given up for the limits, ever */
+};
+struct timeline_usage timeline_usage(const struct timeline *tl);
+
+/* The i-th page, for tests that look into it. */
 void *timeline_page(const struct timeline *tl, size_t i);
+/* For tests: fills every row that holds nothing with NaN, and every new page from now on. */
+void timeline_poison(struct timeline *tl);
 
 #endif

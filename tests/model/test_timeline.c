@@ -55,7 +55,7 @@ static void random_ids(uint64_t key, int32_t *ids, size_t n)
 static void check_cold(const int32_t *ids, size_t n)
 {
     struct err err;
-    timeline_truncate(cold.tl, 0);
+    timeline_forget(cold.tl);
     assert_true(timeline_sync(cold.tl, ids, n, NULL, NULL, &err));
     assert_int_equal(timeline_n(warm.tl), n);
     assert_memory_equal(timeline_ids(warm.tl), ids, n * sizeof *ids);
@@ -79,7 +79,7 @@ static void test_histories(void **state)
     (void)state;
     int32_t ids[200], edited[200];
     random_ids(1, ids, 200);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     sync_and_check(ids, 90, 0);
     sync_and_check(ids, 90, 90);  /* an exact repeat runs nothing */
     sync_and_check(ids, 150, 90); /* appended */
@@ -99,7 +99,7 @@ static void test_append_equals_prefill(void **state)
     struct err err;
     int32_t ids[140];
     random_ids(2, ids, 140);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     sync_and_check(ids, 120, 0);
     for (size_t n = 121; n <= 140; n++) {
         assert_true(timeline_append(warm.tl, ids[n - 1], NULL, &err));
@@ -148,7 +148,7 @@ static void test_rows_beyond_are_never_read(void **state)
     struct err err;
     int32_t ids[100];
     random_ids(4, ids, 100);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     sync_and_check(ids, 100, 0);
     const struct program *p = model_program(warm.model);
     timeline_truncate(warm.tl, 70);
@@ -166,7 +166,7 @@ static void test_refusals(void **state)
     assert_int_equal(n_ctx, 2048);
     int32_t *ids = calloc(n_ctx + 1, sizeof *ids);
     random_ids(5, ids, 70);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     sync_and_check(ids, 70, 0);
     assert_false(timeline_sync(warm.tl, ids, n_ctx + 1, NULL, NULL, &err));
     assert_int_equal(err.code, ERR_USER);
@@ -211,7 +211,7 @@ static void test_cancel_at_random_moments(void **state)
     int32_t ids[N];
     random_ids(6, ids, N);
     int n_cancelled = 0, n_late = 0;
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct canceller c = {.delay_us = philox(7, round, 0, 0, PHILOX_BENCH).word[0] % 60000};
         const struct timeline_watch watch = {.cancel = &c.flag};
@@ -247,7 +247,7 @@ static void test_verify(void **state)
     struct verify_verdict v;
     int32_t ids[150];
     random_ids(8, ids, 150);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));
     assert_int_equal(v.what, VERIFY_SAME);
     assert_int_equal(v.n_tokens, 0);
@@ -284,7 +284,7 @@ static void test_verify(void **state)
     assert_int_equal(v.what, VERIFY_LOGITS);
     assert_int_equal(v.pos, 149);
     last[5] -= 1;
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
 }
 
 static void test_divergence_is_told(void **state)
@@ -294,7 +294,7 @@ static void test_divergence_is_told(void **state)
     struct timeline_cost cost;
     int32_t ids[90];
     random_ids(9, ids, 90);
-    timeline_truncate(warm.tl, 0);
+    timeline_forget(warm.tl);
     assert_true(timeline_sync(warm.tl, ids, 70, NULL, &cost, &err));
     assert_false(cost.diverged);
     assert_true(timeline_sync(warm.tl, ids, 90, NULL, &cost, &err));

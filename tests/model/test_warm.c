@@ -50,8 +50,9 @@ static void check_model(const struct golden_case *c, uint32_t i)
                                      .batch = 1};
     runner_open(&r, c->model, o);
     struct err err = {0};
-    struct timeline *warm = timeline_new(r.be, model_program(r.m), CONTEXT, &err);
-    struct timeline *cold = timeline_new(r.be, model_program(r.m), CONTEXT, &err);
+    const struct timeline_limits limits = {.n_ctx = CONTEXT};
+    struct timeline *warm = timeline_new(r.be, model_program(r.m), &limits, &err);
+    struct timeline *cold = timeline_new(r.be, model_program(r.m), &limits, &err);
     assert_true(warm && cold);
     int32_t ids[CONTEXT], before[CONTEXT];
     uint32_t n = 80, n_before = 0;
@@ -61,7 +62,7 @@ static void check_model(const struct golden_case *c, uint32_t i)
         struct timeline_cost cost;
         const size_t same = kept(before, n_before, ids, n);
         if (!timeline_sync(warm, ids, n, NULL, &cost, &err)) fail_msg("%s", err.msg);
-        timeline_truncate(cold, 0);
+        timeline_forget(cold);
         if (!timeline_sync(cold, ids, n, NULL, NULL, &err)) fail_msg("%s", err.msg);
         assert_true(cost.n_cached + 1 >= same && cost.n_cached + cost.n_prefilled == n);
         if (memcmp(timeline_logits(warm), timeline_logits(cold), c->n_vocab * sizeof(float)) !=

@@ -1,0 +1,43 @@
+#include "cache/key.h"
+
+#include <assert.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "backend/ops.h"
+
+/* The bytes that are hashed: fingerprint, key before, ids. */
+struct hashed {
+    struct fingerprint f;
+    struct key before;
+    int32_t ids[PAGE_LEN];
+};
+
+static struct key hash(const struct hashed *h, size_t n)
+{
+    XXH128_hash_t x = XXH3_128bits(h, offsetof(struct hashed, ids) + n * sizeof *h->ids);
+    return (struct key){x.low64, x.high64};
+}
+
+struct key key_begin(const struct fingerprint *f)
+{
+    struct hashed h = {.f = *f};
+    return hash(&h, 0);
+}
+
+struct key key_next(const struct fingerprint *f, struct key before, const int32_t *ids,
+                    size_t n)
+{
+    assert(n >= 1 && n <= PAGE_LEN);
+    struct hashed h = {.f = *f, .before = before};
+    memcpy(h.ids, ids, n * sizeof *ids);
+    return hash(&h, n);
+}
+
+struct key key_of(const struct fingerprint *f, const int32_t *ids, size_t n)
+{
+    struct key key = key_begin(f);
+    for (size_t at = 0; at < n; at += PAGE_LEN)
+        key = key_next(f, key, ids + at, n - at < PAGE_LEN ? n - at : PAGE_LEN);
+    return key;
+}

@@ -1,0 +1,680 @@
+#include "cache/tree.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/ops.h"
+#include "base/ids.h"
+#include "base/mem.h"
+#include "cache/thin.h"
+
+/* Snapshots of the newest turns, two each, that never thin out. */
+enum { N_NEWEST = 8 };
+
+struct snapshot {
+    struct node *node;
+    struct snapshot *next; /* of the same node */
+    uint64_t stamp;        /* of its last use */
+    uint32_t n;            /* the node's rows before it, 1..PAGE_LEN */
+    void *states;
+    float logits[];
+};
+
+struct node {
+    struct node *parent, *child, *next, *prev; /* next and prev are siblings */
+    struct node *newer, *older; /* by use, a ring through the root; parents before children */
+    struct page *page;
+    struct snapshot *snapshots;
+    uint32_t n;        /* rows that hold something; PAGE_LEN where there are children */
+    uint32_t n_window; /* rows, the first, whose windowed part holds something too */
+    bool attached, on_path;
+    int32_t ids[PAGE_LEN];
+};
+
+/* The current sequence. Its last nodes may be room: not attached to the tree yet. */
+struct path {
+    struct node **nodes;
+    void **data[PAGE_PARTS];
+    size_t n_nodes, cap;
+    struct ids ids;
+    struct node *copied; /* what the open page, not attached, is a copy of; NULL: none is */
+};
+
+struct found {
+    struct plan_have have;
+    const int32_t *ids;
+    struct node **nodes; /* one per page of have.n */
+    uint32_t *windows;
+    size_t cap;
+    struct snapshot **snapshots;
+    size_t *counts;
+    size_t cap_snapshots;
+};
+
+struct tree {
+    struct page_pool *pool;
+    struct tree_limits limits;
+    size_t n_logits, state_bytes;
+    struct node root; /* no page, no rows */
+    struct path path;
+    struct found found;
+    struct snapshot **snapshots; /* all, the longest unused first */
+    size_t n_snapshots, cap_snapshots;
+    uint64_t *stamps; /* [limits.n_snapshots + 1], for thin_out */
+    uint64_t clock;
+    size_t n_pages;
+    uint64_t snapshot_bytes, path_bytes, n_dropped;
+};
+
+struct tree *tree_new(struct page_pool *pool, const struct tree_limits *limits, size_t n_logits,
+                      size_t state_bytes)
+{
+    assert(limits->n_snapshots >= 2);
+    struct tree *t = mem_zalloc(1, sizeof *t);
+    t->pool = pool;
+    t->limits = *limits;
+    t->n_logits = n_logits;
+    t->state_bytes = state_bytes;
+    t->stamps = mem_zalloc(limits->n_snapshots + 1, sizeof *t->stamps);
+    t->root.newer = t->root.older = &t->root;
+    return t;
+}
+
+void tree_free(struct tree *t)
+{
+    if (!t) return;
+    tree_forget(t);
+    ids_free(&t->path.ids);
+    free(t->path.nodes);
+    free(t->path.data[PAGE_FULL]);
+    free(t->path.data[PAGE_WINDOW]);
+    free(t->found.nodes);
+    free(t->found.windows);
+    free(t->found.snapshots);
+    free(t->found.counts);
+    free(t->snapshots);
+    free(t->stamps);
+    free(t);
+}
+
+size_t tree_n(const struct tree *t)
+{
+    return t->path.ids.n;
+}
+
+const int32_t *tree_ids(const struct tree *t)
+{
+    return t->path.ids.data;
+}
+
+void *const *tree_pages(const struct tree *t, enum page_part part)
+{
+    return t->path.data[part];
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t pages_for(size_t n_tokens)
+{
+    return (n_tokens + PAGE_LEN - 1) / PAGE_LEN;
+}
+
+static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t most = least(n_a, n_b), i = 0;
+    while (i < most && a[i] == b[i])
+        i++;
+    return i;
+}
+
+static size_t snapshot_bytes(const struct tree *t)
+{
+    return sizeof(struct snapshot) + t->n_logits * sizeof(float) + t->state_bytes;
+}
+
+static uint64_t bytes_of(const struct tree *t, const struct node *node)
+{
+    uint64_t n = page_bytes(t->pool, node->page);
+    for (const struct snapshot *s = node->snapshots; s; s = s->next)
+        n += snapshot_bytes(t);
+    return n;
+}
+
+static uint64_t total_bytes(const struct tree *t)
+{
+    return page_pool_bytes(t->pool) + t->snapshot_bytes;
+}
+
+/* ---- snapshots ---- */
+
+static void snapshot_free(struct tree *t, struct snapshot *s)
+{
+    struct snapshot **at = &s->node->snapshots;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    size_t i = 0;
+    while (t->snapshots[i] != s)
+        i++;
+    memmove(t->snapshots + i, t->snapshots + i + 1,
+            (--t->n_snapshots - i) * sizeof *t->snapshots);
+    t->snapshot_bytes -= snapshot_bytes(t);
+    if (s->node->on_path) t->path_bytes -= snapshot_bytes(t);
+    free(s->states);
+    free(s);
+}
+
+static void drop_snapshots(struct tree *t, struct node *node, size_t beyond)
+{
+    for (struct snapshot *s = node->snapshots, *next; s; s = next) {
+        next = s->next;
+        if (s->n > beyond) snapshot_free(t, s);
+    }
+}
+
+static void snapshot_used(struct tree *t, struct snapshot *s)
+{
+    size_t i = 0;
+    while (t->snapshots[i] != s)
+        i++;
+    memmove(t->snapshots + i, t->snapshots + i + 1,
+            (t->n_snapshots - 1 - i) * sizeof *t->snapshots);
+    t->snapshots[t->n_snapshots - 1] = s;
+    s->stamp = ++t->clock;
+}
+
+static struct snapshot *snapshot_at(const struct node *node, size_t n)
+{
+    struct snapshot *s = node->snapshots;
+    while (s && s->n != n)
+        s = s->next;
+    return s;
+}
+
+static void thin_out(struct tree *t)
+{
+    while (t->n_snapshots > t->limits.n_snapshots) {
+        for (size_t i = 0; i < t->n_snapshots; i++)
+            t->stamps[i] = t->snapshots[i]->stamp;
+        size_t newest = least(N_NEWEST, t->n_snapshots - 2);
+        snapshot_free(t, t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)]);
+    }
+}
+
+void tree_snapshot(struct tree *t, const float *logits, const void *states)
+{
+    assert(tree_n(t) > 0 && !t->path.copied);
+    struct node *node = t->path.nodes[t->path.n_nodes - 1];
+    size_t n = (tree_n(t) - 1) % PAGE_LEN + 1;
+    struct snapshot *s = snapshot_at(node, n);
+    if (s) {
+        snapshot_used(t, s);
+        return;
+    }
+    s = mem_alloc(sizeof *s + t->n_logits * sizeof *s->logits);
+    *s = (struct snapshot){.node = node, .next = node->snapshots, .n = (uint32_t)n};
+    s->stamp = ++t->clock;
+    memcpy(s->logits, logits, t->n_logits * sizeof *s->logits);
+    if (t->state_bytes) {
+        s->states = mem_alloc(t->state_bytes);
+        memcpy(s->states, states, t->state_bytes);
+    }
+    node->snapshots = s;
+    MEM_GROW(t->snapshots, t->n_snapshots, t->cap_snapshots);
+    t->snapshots[t->n_snapshots++] = s;
+    t->snapshot_bytes += snapshot_bytes(t);
+    t->path_bytes += snapshot_bytes(t);
+    thin_out(t);
+}
+
+/* ---- nodes ---- */
+
+static void unlink_use(struct node *node)
+{
+    node->newer->older = node->older;
+    node->older->newer = node->newer;
+}
+
+static void link_use(struct node *node, struct node *after)
+{
+    node->newer = after;
+    node->older = after->older;
+    after->older->newer = node;
+    after->older = node;
+}
+
+static void attach(struct tree *t, struct node *node)
+{
+    struct node *parent = node->parent;
+    node->next = parent->child;
+    if (node->next) node->next->prev = node;
+    parent->child = node;
+    link_use(node, parent);
+    node->attached = true;
+    t->n_pages++;
+}
+
+static void detach(struct tree *t, struct node *node)
+{
+    if (node->prev)
+        node->prev->next = node->next;
+    else
+        node->parent->child = node->next;
+    if (node->next) node->next->prev = node->prev;
+    unlink_use(node);
+    node->attached = false;
+    t->n_pages--;
+}
+
+static void set_on_path(struct tree *t, struct node *node, bool on_path)
+{
+    if (node->on_path == on_path) return;
+    node->on_path = on_path;
+    if (on_path)
+        t->path_bytes += bytes_of(t, node);
+    else
+        t->path_bytes -= bytes_of(t, node);
+}
+
+static struct node *node_new(struct tree *t, struct node *parent)
+{
+    struct page *page = page_new(t->pool);
+    if (!page) return NULL;
+    struct node *node = mem_zalloc(1, sizeof *node);
+    node->parent = parent;
+    node->page = page;
+    set_on_path(t, node, true);
+    return node;
+}
+
+static void node_free(struct tree *t, struct node *node)
+{
+    assert(!node->child);
+    drop_snapshots(t, node, 0);
+    set_on_path(t, node, false);
+    if (node->attached) detach(t, node);
+    page_unref(t->pool, node->page);
+    free(node);
+}
+
+/* Drops what was used longest ago; false: all that is left is the path. A node off the path
+ * whose children are older than it and off the path too is met after them. */
+static bool drop_oldest(struct tree *t)
+{
+    struct node *node = t->root.newer;
+    while (node != &t->root && node->on_path)
+        node = node->newer;
+    if (node == &t->root) return false;
+    node_free(t, node);
+    t->n_dropped++;
+    return true;
+}
+
+static void keep_limits(struct tree *t, uint64_t more)
+{
+    while (total_bytes(t) - t->path_bytes > t->limits.warm_bytes ||
+           total_bytes(t) + more > t->limits.total_bytes)
+        if (!drop_oldest(t)) break;
+}
+
+/* ---- the path ---- */
+
+static void path_push(struct tree *t, struct node *node)
+{
+    struct path *p = &t->path;
+    if (p->n_nodes == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 8;
+        p->nodes = mem_resize(p->nodes, p->cap, sizeof *p->nodes);
+        for (int i = 0; i < PAGE_PARTS; i++)
+            p->data[i] = mem_resize(p->data[i], p->cap, sizeof *p->data[i]);
+    }
+    p->nodes[p->n_nodes] = node;
+    for (int i = 0; i < PAGE_PARTS; i++)
+        p->data[i][p->n_nodes] = page_data(node->page, (enum page_part)i);
+    p->n_nodes++;
+    set_on_path(t, node, true);
+}
+
+/* Lets go of the path's nodes from the first-th on, which stay in the tree. */
+static void path_cut(struct tree *t, size_t first)
+{
+    while (t->path.n_nodes > first)
+        set_on_path(t, t->path.nodes[--t->path.n_nodes], false);
+}
+
+/* The path is the most recent: its root end first. */
+static void path_used(struct tree *t)
+{
+    for (size_t i = t->path.n_nodes; i > 0; i--) {
+        unlink_use(t->path.nodes[i - 1]);
+        link_use(t->path.nodes[i - 1], &t->root);
+    }
+}
+
+/* ---- finding ---- */
+
+static void found_node(struct found *f, size_t i, struct node *node)
+{
+    if (i == f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 8;
+        f->nodes = mem_resize(f->nodes, f->cap, sizeof *f->nodes);
+        f->windows = mem_resize(f->windows, f->cap, sizeof *f->windows);
+    }
+    f->nodes[i] = node;
+    f->windows[i] = node->n_window;
+}
+
+static void found_snapshots(struct found *f, const struct node *node, size_t before, size_t n)
+{
+    for (struct snapshot *s = node->snapshots; s; s = s->next) {
+        if (s->n > n) continue;
+        size_t at = f->have.n_snapshots, count = before + s->n;
+        if (at == f->cap_snapshots) {
+            f->cap_snapshots = at ? 2 * at : 8;
+            f->snapshots = mem_resize(f->snapshots, f->cap_snapshots, sizeof *f->snapshots);
+            f->counts = mem_resize(f->counts, f->cap_snapshots, sizeof *f->counts);
+        }
+        for (; at > 0 && f->counts[at - 1] > count; at--) {
+            f->counts[at] = f->counts[at - 1];
+            f->snapshots[at] = f->snapshots[at - 1];
+        }
+        f->counts[at] = count;
+        f->snapshots[at] = s;
+        f->have.n_snapshots++;
+    }
+}
+
+/* The child that begins most like ids[0..n), NULL if none does at all. Among equals one that
+ * ends there, which can grow in place. Snapshots of all of them count: they tell the same. */
+static struct node *best_child(struct found *f, const struct node *node, const int32_t *ids,
+                               size_t n, size_t before, size_t *same)
+{
+    struct node *best = NULL;
+    *same = 0;
+    for (struct node *c = node->child; c; c = c->next) {
+        size_t l = common(c->ids, c->n, ids, least(n, PAGE_LEN));
+        if (l == 0) continue;
+        found_snapshots(f, c, before, l);
+        if (l > *same || (l == *same && c->n == l)) best = c, *same = l;
+    }
+    return best;
+}
+
+const struct plan_have *tree_find(struct tree *t, const int32_t *ids, size_t n)
+{
+    assert(!t->path.copied && t->path.n_nodes == pages_for(tree_n(t)));
+    struct found *f = &t->found;
+    f->have = (struct plan_have){0};
+    f->ids = ids;
+    const struct node *node = &t->root;
+    for (size_t i = 0, same = PAGE_LEN; same == PAGE_LEN && f->have.n < n; i++) {
+        struct node *child =
+            best_child(f, node, ids + f->have.n, n - f->have.n, f->have.n, &same);
+        if (!child) break;
+        found_node(f, i, child);
+        f->have.n += same;
+        node = child;
+    }
+    f->have.windows = page_pool_has_windows(t->pool) ? f->windows : NULL;
+    f->have.snapshots = f->counts;
+    return &f->have;
+}
+
+void tree_go(struct tree *t)
+{
+    const struct found *f = &t->found;
+    size_t n_nodes = pages_for(f->have.n), same = 0;
+    while (same < n_nodes && same < t->path.n_nodes && t->path.nodes[same] == f->nodes[same])
+        same++;
+    path_cut(t, same);
+    for (size_t i = same; i < n_nodes; i++)
+        path_push(t, f->nodes[i]);
+    struct ids *ids = &t->path.ids;
+    ids->n = common(ids->data, ids->n, f->ids, f->have.n);
+    if (f->have.n > ids->n) ids_append(ids, f->ids + ids->n, f->have.n - ids->n);
+    path_used(t);
+    keep_limits(t, 0);
+}
+
+const float *tree_snapshot_logits(const struct tree *t, size_t i)
+{
+    assert(i < t->found.have.n_snapshots);
+    return t->found.snapshots[i]->logits;
+}
+
+const void *tree_snapshot_states(const struct tree *t, size_t i)
+{
+    assert(i < t->found.have.n_snapshots);
+    return t->found.snapshots[i]->states;
+}
+
+void tree_snapshot_used(struct tree *t, size_t i)
+{
+    assert(i < t->found.have.n_snapshots);
+    snapshot_used(t, t->found.snapshots[i]);
+}
+
+/* ---- growing ---- */
+
+void tree_drop_windows(struct tree *t, size_t first, size_t end)
+{
+    assert(end <= t->path.n_nodes);
+    for (size_t i = first; i < end; i++) {
+        struct node *node = t->path.nodes[i];
+        uint64_t before = page_bytes(t->pool, node->page);
+        page_drop_window(t->pool, node->page);
+        t->path_bytes -= before - page_bytes(t->pool, node->page);
+        t->path.data[PAGE_WINDOW][i] = NULL;
+        node->n_window = 0;
+    }
+}
+
+static struct node *room_for(struct tree *t, struct node *parent)
+{
+    keep_limits(t, page_pool_page_bytes(t->pool));
+    for (;;) {
+        struct node *node = node_new(t, parent);
+        if (node || !drop_oldest(t)) return node;
+    }
+}
+
+static bool no_room(const struct tree *t, struct err *err)
+{
+    return err_set(err, ERR_MEMORY, "no memory for %zu more bytes of KV cache (it has %zu)",
+                   page_pool_page_bytes(t->pool), page_pool_bytes(t->pool));
+}
+
+/* The open page of the path as a copy of its own. */
+static bool copy_open(struct tree *t, struct err *err)
+{
+    struct path *p = &t->path;
+    size_t last = p->n_nodes - 1, n = p->ids.n - last * PAGE_LEN;
+    struct node *from = p->nodes[last], *node = room_for(t, from->parent);
+    if (!node) return no_room(t, err);
+    page_copy(t->pool, node->page, from->page);
+    node->n = (uint32_t)n;
+    node->n_window = (uint32_t)least(from->n_window, n);
+    memcpy(node->ids, from->ids, n * sizeof *node->ids);
+    p->n_nodes--;
+    path_push(t, node);
+    p->copied = from; /* stays on the path until the copy has taken its place */
+    return true;
+}
+
+static bool renew_window(struct tree *t, size_t i)
+{
+    struct node *node = t->path.nodes[i];
+    uint64_t before = page_bytes(t->pool, node->page);
+    if (!page_renew_window(t->pool, node->page)) return false;
+    t->path_bytes += page_bytes(t->pool, node->page) - before;
+    t->path.data[PAGE_WINDOW][i] = page_data(node->page, PAGE_WINDOW);
+    return true;
+}
+
+bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err)
+{
+    struct path *p = &t->path;
+    size_t n = p->ids.n;
+    assert(from <= n && to > from && !p->copied && p->n_nodes == pages_for(n));
+    bool ok = true;
+    for (size_t i = from / PAGE_LEN; ok && i < p->n_nodes && i * PAGE_LEN < to; i++)
+        ok = renew_window(t, i) || no_room(t, err);
+    if (ok && to > n && n % PAGE_LEN != 0 && p->nodes[p->n_nodes - 1]->n > n % PAGE_LEN)
+        ok = copy_open(t, err);
+    while (ok && p->n_nodes * PAGE_LEN < to) {
+        struct node *node = room_for(t, p->n_nodes ? p->nodes[p->n_nodes - 1] : &t->root);
+        ok = node || no_room(t, err);
+        if (node) path_push(t, node);
+    }
+    if (!ok) tree_cancel(t);
+    return ok;
+}
+
+void tree_cancel(struct tree *t)
+{
+    struct path *p = &t->path;
+    while (p->n_nodes > 0 && !p->nodes[p->n_nodes - 1]->attached)
+        node_free(t, p->nodes[--p->n_nodes]);
+    if (p->copied) path_push(t, p->copied);
+    p->copied = NULL;
+}
+
+/* A sibling that holds nothing but rows this node has too goes; its snapshots move. Which of
+ * the two goes when both are whole is up to the children: this one has none yet. */
+static void absorb(struct tree *t, struct node *keep, struct node *gone)
+{
+    while (gone->snapshots) {
+        struct snapshot *s = gone->snapshots;
+        if (snapshot_at(keep, s->n)) {
+            snapshot_free(t, s);
+            continue;
+        }
+        gone->snapshots = s->next;
+        s->next = keep->snapshots;
+        s->node = keep;
+        keep->snapshots = s;
+        if (keep->on_path && !gone->on_path) t->path_bytes += snapshot_bytes(t);
+    }
+    node_free(t, gone);
+}
+
+/* Two pages with the same rows; the first is off the path, the second on it. */
+static void swap_pages(struct tree *t, struct node *a, struct node *b)
+{
+    t->path_bytes += page_bytes(t->pool, a->page) - page_bytes(t->pool, b->page);
+    struct page *page = a->page;
+    uint32_t n_window = a->n_window;
+    a->page = b->page, a->n_window = b->n_window;
+    b->page = page, b->n_window = n_window;
+}
+
+/* A page that has become whole: one with the same rows may be there already. */
+static void merge(struct tree *t, size_t i)
+{
+    struct node *node = t->path.nodes[i], *next;
+    for (struct node *s = node->parent->child; s; s = next) {
+        next = s->next;
+        if (s == node || common(s->ids, s->n, node->ids, node->n) < s->n) continue;
+        if (s->n < PAGE_LEN) {
+            absorb(t, node, s);
+            continue;
+        }
+        /* Only the last node of a path may be replaced; others have a child by now. */
+        if (i + 1 < t->path.n_nodes) continue;
+        if (s->n_window < node->n_window) swap_pages(t, s, node);
+        t->path.n_nodes--;
+        path_push(t, s);
+        absorb(t, s, node);
+        break;
+    }
+}
+
+static void windows_computed(struct path *p, size_t from, size_t to)
+{
+    for (size_t i = from / PAGE_LEN; i * PAGE_LEN < to; i++) {
+        struct node *node = p->nodes[i];
+        size_t first = i * PAGE_LEN, lo = from > first ? from - first : 0;
+        if (node->n_window >= lo && node->n_window < to - first)
+            node->n_window = (uint32_t)least(to - first, PAGE_LEN);
+    }
+}
+
+void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n)
+{
+    struct path *p = &t->path;
+    assert(from <= p->ids.n);
+    windows_computed(p, from, from + n);
+    size_t known = least(p->ids.n - from, n);
+    ids += known;
+    n -= known;
+    if (p->copied) {
+        set_on_path(t, p->copied, false);
+        p->copied = NULL;
+    }
+    while (n > 0) {
+        size_t i = p->ids.n / PAGE_LEN, at = p->ids.n % PAGE_LEN, m = least(n, PAGE_LEN - at);
+        struct node *node = p->nodes[i];
+        assert(i < p->n_nodes && node->n == at);
+        memcpy(node->ids + at, ids, m * sizeof *ids);
+        node->n += (uint32_t)m;
+        if (!node->attached) attach(t, node);
+        ids_append(&p->ids, ids, m);
+        ids += m;
+        n -= m;
+        if (node->n == PAGE_LEN) merge(t, i);
+    }
+    keep_limits(t, 0);
+}
+
+/* ---- shrinking ---- */
+
+void tree_truncate(struct tree *t, size_t n)
+{
+    struct path *p = &t->path;
+    assert(n <= p->ids.n && !p->copied);
+    size_t n_nodes = pages_for(n);
+    bool ours = true; /* until another branch runs through a node */
+    while (p->n_nodes > n_nodes) {
+        struct node *node = p->nodes[p->n_nodes - 1];
+        ours = ours && !node->child;
+        path_cut(t, p->n_nodes - 1);
+        if (ours) node_free(t, node);
+    }
+    p->ids.n = n;
+    if (n % PAGE_LEN == 0) return;
+    struct node *open = p->nodes[n_nodes - 1];
+    if (open->child) return;
+    drop_snapshots(t, open, n % PAGE_LEN);
+    open->n = (uint32_t)(n % PAGE_LEN);
+}
+
+void tree_forget(struct tree *t)
+{
+    path_cut(t, 0);
+    ids_clear(&t->path.ids);
+    while (t->root.newer != &t->root)
+        node_free(t, t->root.newer);
+}
+
+/* ---- what there is ---- */
+
+struct tree_usage tree_usage(const struct tree *t)
+{
+    return (struct tree_usage){.n_pages = t->n_pages,
+                               .n_snapshots = t->n_snapshots,
+                               .n_path_pages = t->path.n_nodes,
+                               .bytes = total_bytes(t),
+                               .path_bytes = t->path_bytes,
+                               .n_dropped = t->n_dropped};
+}
+
+void tree_each_page(const struct tree *t, void (*fn)(void *user, struct page *page, size_t n),
+                    void *user)
+{
+    for (const struct node *node = t->root.older; node != &t->root; node = node->older)
+        fn(user, node->page, node->n);
+}

@@ -1,0 +1,518 @@
+/* The tree on a backend whose rows are hashes of all tokens up to theirs: whatever histories it
+ * goes through, a path's rows are those of its tokens, and what is found is what was there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/impl.h"
+#include "backend/ops.h"
+#include "base/ids.h"
+#include "base/philox.h"
+#include "cache/tree.h"
+
+enum { PART_BYTES = PAGE_LEN * sizeof(uint64_t) };
+
+/* ---- the backend ---- */
+
+static struct {
+    size_t n_pages;
+    uint32_t fail_in; /* 0: never; n: the n-th page from now and all after it */
+} mem;
+
+static void *fake_page_new(struct backend *be, size_t n)
+{
+    (void)be;
+    if (mem.fail_in == 1) return NULL;
+    if (mem.fail_in > 1) mem.fail_in--;
+    mem.n_pages++;
+    return malloc(n);
+}
+
+static void fake_page_free(struct backend *be, void *page, size_t n)
+{
+    (void)be;
+    (void)n;
+    mem.n_pages--;
+    free(page);
+}
+
+static void fake_page_copy(struct backend *be, void *to, const void *from, size_t n)
+{
+    (void)be;
+    memcpy(to, from, n);
+}
+
+static const struct backend_impl fake_impl = {
+    .page_new = fake_page_new, .page_free = fake_page_free, .page_copy = fake_page_copy};
+static struct backend fake = {&fake_impl};
+
+/* ---- a timeline without a model ---- */
+
+static uint64_t key;
+static uint32_t drawn;
+
+static uint32_t below(uint32_t n)
+{
+    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
+}
+
+static size_t soak(void)
+{
+    const char *s = getenv("HEARTH_SOAK");
+    return s ? (size_t)atoi(s) : 1;
+}
+
+struct sim {
+    struct page_pool *pool;
+    struct tree *tree;
+    struct plan_model model;
+    uint64_t warm_bytes;
+    struct ids *past; /* every sequence that was ever held, for the brute force */
+    size_t n_past, cap_past;
+    uint64_t state; /* of the recurrent layers */
+    bool never_drops;
+};
+
+static uint64_t hash(uint64_t before, int32_t id)
+{
+    struct philox_words {
+        uint64_t a;
+    } w = {before * 0x9e3779b97f4a7c15u + (uint32_t)id + 1};
+    w.a ^= w.a >> 29;
+    return w.a * 0xbf58476d1ce4e5b9u + 1;
+}
+
+static uint64_t hash_of(const int32_t *ids, size_t n)
+{
+    uint64_t h = 1;
+    for (size_t i = 0; i < n; i++)
+        h = hash(h, ids[i]);
+    return h;
+}
+
+static void fill(void *user, enum page_part part, void *data)
+{
+    (void)user;
+    (void)part;
+    memset(data, 0xff, PART_BYTES);
+}
+
+static struct sim open_sim(struct plan_model model, uint64_t warm_bytes, uint64_t total_bytes,
+                           size_t n_snapshots)
+{
+    struct sim s = {.model = model, .warm_bytes = warm_bytes, .state = 1};
+    const size_t parts[PAGE_PARTS] = {PART_BYTES, model.window ? PART_BYTES : 0};
+    s.pool = page_pool_new(&fake, parts);
+    page_pool_on_new(s.pool, fill, NULL);
+    const struct tree_limits limits = {warm_bytes, total_bytes, n_snapshots};
+    s.tree = tree_new(s.pool, &limits, 2, model.is_recurrent ? sizeof(uint64_t) : 0);
+    s.never_drops = warm_bytes == UINT64_MAX && total_bytes == UINT64_MAX;
+    return s;
+}
+
+static void close_sim(struct sim *s)
+{
+    /* Accounts of the path that leave nothing when it is empty were right. */
+    tree_find(s->tree, NULL, 0);
+    tree_go(s->tree);
+    assert_int_equal(tree_usage(s->tree).path_bytes, 0);
+    tree_free(s->tree);
+    page_pool_free(s->pool);
+    for (size_t i = 0; i < s->n_past; i++)
+        ids_free(&s->past[i]);
+    free(s->past);
+    assert_int_equal(mem.n_pages, 0);
+}
+
+static void remember(struct sim *s)
+{
+    if (s->n_past == s->cap_past) {
+        s->cap_past = s->cap_past ? 2 * s->cap_past : 8;
+        s->past = realloc(s->past, s->cap_past * sizeof *s->past);
+    }
+    s->past[s->n_past] = (struct ids){0};
+    ids_append(&s->past[s->n_past++], tree_ids(s->tree), tree_n(s->tree));
+}
+
+static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t i = 0;
+    while (i < n_a && i < n_b && a[i] == b[i])
+        i++;
+    return i;
+}
+
+static size_t longest_known(const struct sim *s, const int32_t *ids, size_t n)
+{
+    size_t most = common(tree_ids(s->tree), tree_n(s->tree), ids, n);
+    for (size_t i = 0; i < s->n_past; i++) {
+        size_t l = common(s->past[i].data, s->past[i].n, ids, n);
+        most = l > most ? l : most;
+    }
+    return most;
+}
+
+static void check_path(const struct sim *s, const int32_t *ids, size_t n)
+{
+    assert_int_equal(tree_n(s->tree), n);
+    if (n > 0) assert_memory_equal(tree_ids(s->tree), ids, n * sizeof *ids);
+    uint64_t h = 1;
+    for (size_t i = 0; i < n; i++) {
+        h = hash(h, ids[i]);
+        const uint64_t *full = tree_pages(s->tree, PAGE_FULL)[i / PAGE_LEN];
+        assert_true(full[i % PAGE_LEN] == h);
+        if (!s->model.window || i + s->model.window <= n) continue;
+        const uint64_t *windowed = tree_pages(s->tree, PAGE_WINDOW)[i / PAGE_LEN];
+        assert_non_null(windowed);
+        assert_true(windowed[i % PAGE_LEN] == ~h);
+    }
+    struct tree_usage u = tree_usage(s->tree);
+    assert_true(u.bytes >= u.path_bytes);
+    assert_true(u.bytes - u.path_bytes <= s->warm_bytes);
+}
+
+static void logits_of(uint64_t h, float out[2])
+{
+    uint32_t words[2] = {(uint32_t)h >> 2, (uint32_t)(h >> 32) >> 2}; /* no NaN */
+    memcpy(out, words, sizeof words);
+}
+
+static void take_snapshot(struct sim *s)
+{
+    if (tree_n(s->tree) == 0) return;
+    float logits[2];
+    logits_of(hash_of(tree_ids(s->tree), tree_n(s->tree)), logits);
+    tree_snapshot(s->tree, logits, s->model.is_recurrent ? &s->state : NULL);
+}
+
+/* "Computes" rows from..to-1 of ids: each needs all rows before it. */
+static void compute(struct sim *s, const int32_t *ids, size_t from, size_t to)
+{
+    uint64_t h = hash_of(ids, from), *all = malloc((to + 1) * sizeof *all);
+    if (s->model.is_recurrent) assert_true(s->state == h);
+    all[0] = 1;
+    for (size_t i = 0; i < to; i++)
+        all[i + 1] = hash(all[i], ids[i]);
+    for (size_t i = from; i < to; i++) {
+        for (size_t back = 1; back < s->model.window && back <= i; back++) {
+            const uint64_t *page = tree_pages(s->tree, PAGE_WINDOW)[(i - back) / PAGE_LEN];
+            assert_non_null(page);
+            assert_true(page[(i - back) % PAGE_LEN] == ~all[i - back + 1]);
+        }
+        h = hash(h, ids[i]);
+        ((uint64_t *)tree_pages(s->tree, PAGE_FULL)[i / PAGE_LEN])[i % PAGE_LEN] = h;
+        if (!s->model.window) continue;
+        ((uint64_t *)tree_pages(s->tree, PAGE_WINDOW)[i / PAGE_LEN])[i % PAGE_LEN] = ~h;
+    }
+    s->state = h;
+    free(all);
+}
+
+/* Rows that a cancelled step had begun. */
+static void scribble(struct sim *s, size_t from, size_t to)
+{
+    for (size_t i = from > tree_n(s->tree) ? from : tree_n(s->tree); i < to; i++)
+        ((uint64_t *)tree_pages(s->tree, PAGE_FULL)[i / PAGE_LEN])[i % PAGE_LEN] = 7;
+}
+
+/* One chunk, which may be cancelled or find no memory; false: it was not done. */
+static bool chunk(struct sim *s, const int32_t *ids, size_t from, size_t to)
+{
+    struct err err;
+    size_t n = tree_n(s->tree);
+    uint64_t state = s->state;
+    if (!s->never_drops && below(20) == 0) mem.fail_in = 1 + below(2); /* makes it drop */
+    bool room = tree_grow(s->tree, from, to, &err);
+    mem.fail_in = 0;
+    if (room && below(8)) {
+        compute(s, ids, from, to);
+        tree_commit(s->tree, ids + from, from, to - from);
+        return true;
+    }
+    if (room) scribble(s, from, to);
+    if (room)
+        tree_cancel(s->tree);
+    else
+        assert_int_equal(err.code, ERR_MEMORY);
+    assert_int_equal(tree_n(s->tree), n);
+    s->state = state;
+    return false;
+}
+
+static size_t sync(struct sim *s, const int32_t *ids, size_t n, bool may_give_up)
+{
+    remember(s);
+    size_t known = longest_known(s, ids, n);
+    const struct plan_have *have = tree_find(s->tree, ids, n);
+    if (s->never_drops) assert_int_equal(have->n, known);
+    assert_true(have->n <= known);
+    assert_true(have->n >= common(tree_ids(s->tree), tree_n(s->tree), ids, n));
+    for (size_t i = 0; i < have->n_snapshots; i++) {
+        float want[2];
+        logits_of(hash_of(ids, have->snapshots[i]), want);
+        assert_memory_equal(tree_snapshot_logits(s->tree, i), want, sizeof want);
+        assert_true(have->snapshots[i] <= have->n);
+        assert_true(i == 0 || have->snapshots[i - 1] <= have->snapshots[i]);
+    }
+    struct plan plan = plan_make(&s->model, have, n);
+    s->state = 1;
+    if (plan.snapshot != PLAN_NO_SNAPSHOT) {
+        tree_snapshot_used(s->tree, plan.snapshot);
+        if (s->model.is_recurrent)
+            s->state = *(const uint64_t *)tree_snapshot_states(s->tree, plan.snapshot);
+    }
+    tree_go(s->tree);
+    size_t keep = plan.keep, done = plan.from;
+    while (done < n) {
+        size_t to = done + 1 + below(100);
+        if (to > n) to = n;
+        if (chunk(s, ids, done, to))
+            done = to;
+        else if (may_give_up && !s->model.is_recurrent)
+            break;
+    }
+    /* A replay that was given up leaves the rows that were known, but perhaps no windows. */
+    size_t now = done > keep ? done : keep;
+    if (done >= keep)
+        check_path(s, ids, now);
+    else
+        assert_int_equal(tree_n(s->tree), keep);
+    return plan.from;
+}
+
+/* Drops windowed rows as a timeline may: all but those near the end and now and then a page. */
+static void drop_windows(struct sim *s)
+{
+    size_t n = tree_n(s->tree);
+    if (!s->model.window || n < s->model.window) return;
+    size_t last = (n - s->model.window + 1) / PAGE_LEN;
+    for (size_t i = 0; i < last; i++)
+        if (below(8)) tree_drop_windows(s->tree, i, i + 1);
+}
+
+/* ---- histories ---- */
+
+/* A conversation: turns of a user, a thought and an answer; thoughts of earlier turns are
+ * stripped when it is rendered again, as templates do. */
+enum { N_TURNS = 12 };
+struct turn {
+    struct ids user, thought, answer;
+};
+
+static void babble(struct ids *ids, uint32_t most)
+{
+    for (uint32_t n = 1 + below(most); n > 0; n--)
+        ids_push(ids, (int32_t)below(50));
+}
+
+static void render(const struct turn *turns, size_t n, bool with_last, struct ids *out)
+{
+    ids_clear(out);
+    for (int32_t i = 0; i < 20; i++)
+        ids_push(out, i); /* the system message */
+    for (size_t i = 0; i < n; i++) {
+        ids_push(out, 1000);
+        ids_append(out, turns[i].user.data, turns[i].user.n);
+        ids_push(out, 1001);
+        if (i + 1 == n && !with_last) continue;
+        ids_append(out, turns[i].answer.data, turns[i].answer.n);
+    }
+}
+
+/* Token by token; a turn that has its answer already gives the same again. */
+static void answer(struct sim *s, struct turn *turn)
+{
+    if (turn->answer.n == 0) {
+        babble(&turn->thought, 60);
+        babble(&turn->answer, 60);
+    }
+    struct ids all = {0};
+    ids_append(&all, tree_ids(s->tree), tree_n(s->tree));
+    ids_append(&all, turn->thought.data, turn->thought.n);
+    ids_append(&all, turn->answer.data, turn->answer.n);
+    for (size_t at = tree_n(s->tree); at < all.n;) {
+        at += chunk(s, all.data, at, at + 1);
+        if (below(10) == 0) take_snapshot(s);
+    }
+    check_path(s, all.data, all.n);
+    take_snapshot(s);
+    ids_free(&all);
+}
+
+static void turn_free(struct turn *t)
+{
+    ids_free(&t->user);
+    ids_free(&t->thought);
+    ids_free(&t->answer);
+}
+
+static void run_history(struct sim *s, uint32_t n_steps)
+{
+    struct turn turns[N_TURNS] = {0};
+    size_t n = 0;
+    struct ids ids = {0};
+    while (n_steps-- > 0) {
+        uint32_t what = below(6);
+        bool replies = false;
+        if (n == N_TURNS || (what == 0 && n > 0)) { /* undo */
+            for (size_t left = below((uint32_t)n); n > left;) {
+                turn_free(&turns[--n]);
+                turns[n] = (struct turn){0};
+            }
+        } else if (what == 1 && n > 0) { /* retry: another answer, or the same once more */
+            replies = true;
+            if (below(2)) turns[n - 1].answer.n = turns[n - 1].thought.n = 0;
+        } else if (what == 2 && n > 0) { /* edit */
+            turn_free(&turns[n - 1]);
+            turns[n - 1] = (struct turn){0};
+            babble(&turns[n - 1].user, 100);
+        } else {
+            babble(&turns[n++].user, 150);
+        }
+        replies = replies || (n > 0 && turns[n - 1].answer.n == 0);
+        render(turns, n, !replies, &ids);
+        sync(s, ids.data, ids.n, false);
+        take_snapshot(s);
+        size_t n_have = tree_find(s->tree, ids.data, ids.n)->n_snapshots;
+        assert_true(n_have > 0);
+        if (replies) answer(s, &turns[n - 1]);
+        /* The same again, from wherever that was. */
+        if (below(3) == 0) sync(s, ids.data, ids.n, false);
+        if (below(4) == 0 && s->n_past > 0) { /* back to some other branch */
+            const struct ids old = s->past[below((uint32_t)s->n_past)];
+            if (old.n > 0) {
+                struct ids copy = {0};
+                ids_append(&copy, old.data, 1 + below((uint32_t)old.n));
+                sync(s, copy.data, copy.n, true);
+                ids_free(&copy);
+            }
+        }
+        drop_windows(s);
+        if (below(10) == 0) {
+            remember(s);
+            s->never_drops = false; /* a truncate forgets */
+            tree_truncate(s->tree, below((uint32_t)tree_n(s->tree) + 1));
+            s->state = hash_of(tree_ids(s->tree), tree_n(s->tree));
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        turn_free(&turns[i]);
+    ids_free(&ids);
+}
+
+static void histories(struct plan_model model, uint64_t warm, uint64_t total, size_t n)
+{
+    for (uint32_t i = 0; i < 12 * soak(); i++) {
+        key = 100 + i;
+        drawn = 0;
+        struct sim s = open_sim(model, warm, total, n);
+        run_history(&s, 60);
+        close_sim(&s);
+    }
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    histories((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
+}
+
+static void test_attention_in_little_memory(void **state)
+{
+    (void)state;
+    histories((struct plan_model){0}, 0, UINT64_MAX, 2);
+    histories((struct plan_model){0}, 6 * PART_BYTES, UINT64_MAX, 5);
+    histories((struct plan_model){0}, UINT64_MAX, 20 * PART_BYTES, 5);
+}
+
+static void test_windows(void **state)
+{
+    (void)state;
+    histories((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 24);
+    histories((struct plan_model){.window = 100}, 20 * PART_BYTES, UINT64_MAX, 10);
+}
+
+static void test_recurrent(void **state)
+{
+    (void)state;
+    histories((struct plan_model){.is_recurrent = true}, UINT64_MAX, UINT64_MAX, 24);
+    histories((struct plan_model){.window = 70, .is_recurrent = true}, 20 * PART_BYTES,
+              UINT64_MAX, 10);
+}
+
+/* What a turn costs, case by case: the rows that must be computed. */
+static void test_costs(void **state)
+{
+    (void)state;
+    key = 5;
+    drawn = 1000000;
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
+    int32_t ids[300];
+    for (int32_t i = 0; i < 300; i++)
+        ids[i] = i;
+    assert_int_equal(sync(&s, ids, 200, false), 0);
+    assert_int_equal(sync(&s, ids, 200, false), 199); /* no logits were kept */
+    take_snapshot(&s);
+    assert_int_equal(sync(&s, ids, 200, false), 200);
+    assert_int_equal(sync(&s, ids, 260, false), 200);
+    take_snapshot(&s);
+    assert_int_equal(sync(&s, ids, 200, false), 200); /* undone */
+    ids[210] = 5;
+    assert_int_equal(sync(&s, ids, 250, false), 210); /* edited: rows of the other branch */
+    take_snapshot(&s);
+    ids[210] = 210;
+    assert_int_equal(sync(&s, ids, 260, false), 260); /* switched back */
+    ids[210] = 5;
+    assert_int_equal(sync(&s, ids, 250, false), 250);
+    assert_int_equal(sync(&s, ids, 300, false), 250);
+    close_sim(&s);
+}
+
+/* Two branches over a long beginning share its pages. */
+static void test_sharing(void **state)
+{
+    (void)state;
+    key = 6;
+    drawn = 2000000;
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
+    int32_t ids[640];
+    for (int32_t i = 0; i < 640; i++)
+        ids[i] = i % 97;
+    sync(&s, ids, 640, false);
+    assert_int_equal(tree_usage(s.tree).n_pages, 10);
+    ids[600] = 99;
+    sync(&s, ids, 640, false);
+    assert_int_equal(tree_usage(s.tree).n_pages, 11);
+    assert_int_equal(page_pool_bytes(s.pool), 11 * PART_BYTES);
+    /* The same again through another page becomes the same page. */
+    ids[600] = 600 % 97;
+    tree_find(s.tree, ids, 600);
+    tree_go(s.tree);
+    struct err err;
+    for (size_t n = 600; n < 640; n++) {
+        assert_true(tree_grow(s.tree, n, n + 1, &err));
+        compute(&s, ids, n, n + 1);
+        tree_commit(s.tree, ids + n, n, 1);
+    }
+    check_path(&s, ids, 640);
+    assert_int_equal(tree_usage(s.tree).n_pages, 11);
+    tree_forget(s.tree);
+    assert_int_equal(tree_n(s.tree), 0);
+    assert_int_equal(tree_usage(s.tree).bytes, 0);
+    close_sim(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_costs),     cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_in_little_memory),
+        cmocka_unit_test(test_windows),   cmocka_unit_test(test_recurrent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
