@@ -238,9 +238,11 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
         !timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err))
         return false;
     double prefill_ms = clock_ms() - start;
+    timeline_snapshot(e->machine.tl); /* for another attempt */
     *reply = generate(e->generator, e->machine.tl, e->sampler, e->tok, &e->turn.sampling, &sink,
                       &e->cancel, err);
     if (!*reply) return false;
+    timeline_snapshot(e->machine.tl); /* for going on with the reply */
     fill_cost(e, &cost, *reply);
     (*reply)->prefill_ms = prefill_ms;
     return true;

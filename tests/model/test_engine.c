@@ -50,7 +50,8 @@ static int open_engine(void **state)
     (void)state;
     struct err err;
     const struct engine_config config = {
-        .model_path = "examples/guide/guide-q8_0.gguf", .n_threads = 2, .n_ctx = 512};
+        .model_path = "examples/guide/guide-q8_0.gguf", .n_threads = 2, .n_ctx = 512,
+                                         .cache_ram_bytes = 64 << 20};
     e = engine_open(&config, &err);
     return e ? 0 : -1;
 }
@@ -103,6 +104,50 @@ static void test_cost_of_turns(void **state)
     spans_free(&prompt);
 }
 
+/* Another attempt, going on with a reply, coming back to another branch: nothing is computed
+ * that was computed before. */
+static void test_coming_back_is_free(void **state)
+{
+    (void)state;
+    struct spans prompt = {0}, other = {0};
+    text(&prompt, "What does the option --seed do, and when is it of use?");
+    text(&other, "What does the option --temp do?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    uint32_t n_prompt = r->n_cached + r->n_prefilled;
+    int32_t ids[12];
+    size_t n_ids = r->n_ids;
+    memcpy(ids, r->ids, n_ids * sizeof *ids);
+    struct engine_sampling hot = greedy;
+    hot.temp = 2;
+    for (uint64_t seed = 1; seed <= 3; seed++) { /* retried */
+        hot.reply_seed = seed;
+        r = turn(&prompt, &hot);
+        assert_int_equal(r->n_cached, n_prompt);
+        assert_int_equal(r->n_prefilled, 0);
+    }
+    r = turn(&prompt, &greedy);
+    assert_int_equal(r->n_prefilled, 0);
+    assert_int_equal(r->n_ids, n_ids);
+    assert_memory_equal(r->ids, ids, n_ids * sizeof *ids);
+
+    turn(&other, &greedy); /* and back: all comes from the other branch but the beginning */
+    r = turn(&prompt, &greedy);
+    assert_int_equal(r->n_prefilled, 0);
+    assert_int_equal(r->n_cached, n_prompt);
+    assert_true(r->n_restored > 0 && r->n_restored < n_prompt);
+    assert_int_equal(r->n_restored, n_prompt - r->diverged_at);
+    assert_memory_equal(r->ids, ids, n_ids * sizeof *ids);
+    verify_all(n_prompt + (uint32_t)r->n_ids - (r->stop == STOP_LENGTH));
+
+    /* Continued: the reply as far as it was computed. */
+    spans_ids(&prompt, ids, n_ids - 1);
+    r = turn(&prompt, &greedy);
+    assert_int_equal(r->n_prefilled, 0);
+    assert_int_equal(r->ids[0], ids[n_ids - 1]);
+    spans_free(&prompt);
+    spans_free(&other);
+}
+
 static void test_verify_is_cancelled(void **state)
 {
     (void)state;
@@ -126,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost_of_turns),
+        cmocka_unit_test(test_coming_back_is_free),
         cmocka_unit_test(test_verify_is_cancelled),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
