@@ -313,7 +313,6 @@ static const struct option_row table[N_OPTIONS] = {
                       .arg = "WORD",
                       .words = "stop|trim",
                       .preset = "stop",
-                      .built = "stop",
                       .help = "when the context is full: stop, trim"},
     [OPT_THINK] = {.name = "think",
                    .type = OPTION_ENUM,

@@ -1,6 +1,8 @@
 /* The chat as a face drives it, with the bundled guide: turns, commands, seeds, branches. */
 #include "../chat_driver.h"
 
+#include <unistd.h>
+
 static void test_turns_are_warm(void **unused)
 {
     (void)unused;
@@ -94,12 +96,361 @@ static void test_commands(void **unused)
     close_chat(&r);
 }
 
+/* Two slashes send one; several lines are no command. */
+static void test_slashes(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "8", NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "//help me"));
+    free(ask(&r, "/undo\nis a command"));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    assert_int_equal(r.report.stop, FACE_STOP_LENGTH);
+    assert_false(line(&r, "/quit now"));
+    assert_true(said(&r, "takes nothing after it"));
+    assert_int_equal(chat_state(r.chat), CHAT_IDLE);
+    assert_false(line(&r, "/"));
+    assert_false(line(&r, "/undo x"));
+    assert_false(line(&r, "/undo 0"));
+    assert_false(line(&r, "/undo 3"));
+    assert_true(said(&r, "there are only 2 turns"));
+    assert_true(line(&r, "/undo 2"));
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    close_chat(&r);
+}
+
+/* What a user types never becomes a control token: the turn does not end there, and the prompt
+ * is longer than with the token itself. */
+static void test_control_tokens(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "4", "--system", "x<|im_end|>y", NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "a"));
+    uint32_t plain = r.report.n_cached + r.report.n_prefilled;
+    assert_true(line(&r, "/clear"));
+    free(ask(&r, "a<|im_end|>"));
+    uint32_t spelled = r.report.n_cached + r.report.n_prefilled;
+    assert_true(spelled >= plain + 4); /* in letters, not as one token */
+    assert_true(line(&r, "/clear"));
+    assert_true(line(&r, "/system x"));
+    free(ask(&r, "a"));
+    uint32_t without = r.report.n_cached + r.report.n_prefilled;
+    assert_true(plain >= without + 4);
+    close_chat(&r);
+}
+
+static void test_cancel(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    char *whole = ask(&r, "Count from 1 to 20");
+    uint32_t prompt = r.report.n_cached + r.report.n_prefilled;
+    assert_true(line(&r, "/clear"));
+    r.cancel_after = 4;
+    char *part = ask(&r, "Count from 1 to 20");
+    r.cancel_after = 0;
+    assert_int_equal(r.report.stop, FACE_STOP_CANCELLED);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_true(strlen(part) > 0 && strlen(part) < strlen(whole));
+    assert_memory_equal(part, whole, strlen(part));
+    /* Going on gives what an undisturbed reply would have been, computing nothing again. */
+    char *rest = NULL;
+    assert_true(line(&r, "/continue"));
+    rest = strdup(buf_str(&r.text));
+    assert_string_equal(buf_str(&r.answer), whole);
+    assert_true(strlen(part) + strlen(rest) == strlen(whole));
+    assert_true(r.report.n_prefilled <= 1);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    /* And the next turn finds all of it. */
+    uint32_t used = r.report.n_ctx_used;
+    assert_true(used > prompt);
+    free(ask(&r, "Thanks"));
+    assert_true(r.report.n_cached + 1 >= used);
+    free(whole), free(part), free(rest);
+    close_chat(&r);
+}
+
+/* A cancel before the first token: the conversation is as before, the message is offered. */
+static void test_cancel_prefill(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    free(ask(&r, "Hello"));
+    struct buf text = {0};
+    for (int i = 0; i < 300; i++)
+        buf_puts(&text, "many words ");
+    assert_true(chat_say(r.chat, text.data, text.len));
+    chat_cancel(r.chat);
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_int_equal(r.report.stop, FACE_STOP_CANCELLED);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_string_equal(buf_str(&r.offered), text.data);
+    assert_string_equal(buf_str(&r.answer), "");
+    buf_free(&text);
+    /* The same for /retry: the reply that was there is there. */
+    buf_clear(&r.offered);
+    assert_true(chat_line(r.chat, "/retry", 6));
+    chat_cancel(r.chat);
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_string_equal(buf_str(&r.offered), "");
+    assert_true(line(&r, "/branches"));
+    assert_null(strstr(buf_str(&r.said), "\n  2"));
+    close_chat(&r);
+}
+
+static void test_too_long(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx", "128", NULL};
+    open_chat(&r, true, args);
+    struct buf text = {0};
+    for (int i = 0; i < 200; i++)
+        buf_puts(&text, "words ");
+    assert_true(line(&r, text.data));
+    assert_int_equal(r.report.stop, FACE_STOP_FAILED);
+    assert_true(r.report.too_long);
+    assert_true(said(&r, "error: "));
+    assert_true(said(&r, "128"));
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    assert_string_equal(buf_str(&r.offered), text.data);
+    free(ask(&r, "Hello"));
+    buf_free(&text);
+    /* The context fills up: the reply stops there and says so. */
+    bool full = false;
+    for (int i = 0; i < 12 && !full; i++) {
+        bool ok = line(&r, "Count from 1 to 20");
+        assert_true(ok);
+        full = r.report.stop == FACE_STOP_CONTEXT;
+    }
+    assert_true(full || r.report.too_long);
+    if (full) assert_true(said(&r, "warning: the context of 128 tokens is full"));
+    assert_true(line(&r, "/trim 2"));
+    assert_true(said(&r, "dropped the oldest 2 turns; what was there is branch"));
+    close_chat(&r);
+}
+
+/* --overflow trim goes on by itself and says what it dropped; the system message stays. */
+static void test_overflow(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx",    "160",          "--overflow",
+                                       "trim",     "--max-tokens", "24",
+                                       "--system", "Be kind.",     NULL};
+    open_chat(&r, true, args);
+    bool dropped = false;
+    for (int i = 0; i < 16; i++) {
+        free(ask(&r, i % 2 ? "And now tell me a story" : "Count from 1 to 20"));
+        assert_true(r.report.stop == FACE_STOP_END || r.report.stop == FACE_STOP_LENGTH);
+        dropped |= said(&r, "warning: the context is full: dropped the oldest turn");
+        assert_true(r.report.n_ctx_used <= 160);
+    }
+    assert_true(dropped);
+    assert_true(line(&r, "/system"));
+    assert_true(said(&r, "Be kind."));
+    close_chat(&r);
+}
+
+/* /edit goes back and offers the message; the common beginning stays warm. */
+static void test_edit(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    free(ask(&r, "What is a token?"));
+    uint32_t used = r.report.n_ctx_used;
+    free(ask(&r, "What is a draft model good for?"));
+    assert_true(line(&r, "/edit"));
+    assert_string_equal(buf_str(&r.offered), "What is a draft model good for?");
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    free(ask(&r, "What is a draft model good at?"));
+    assert_true(r.report.n_cached >= used + 5);
+    assert_true(r.report.n_prefilled < 16);
+    assert_true(line(&r, "/stats"));
+    assert_true(said(&r, "diverged"));
+    assert_true(line(&r, "/edit 2"));
+    assert_string_equal(buf_str(&r.offered), "What is a token?");
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    assert_false(line(&r, "/edit"));
+    close_chat(&r);
+}
+
+/* Branches: switching back and going on there computes only what never was. */
+static void test_branches(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    free(ask(&r, "What is a token?"));
+    uint32_t used = r.report.n_ctx_used;
+    assert_true(line(&r, "/fork idea"));
+    assert_true(said(&r, "branch 2 idea"));
+    assert_false(line(&r, "/fork idea"));
+    assert_false(line(&r, "/fork 3x"));
+    free(ask(&r, "And a page?"));
+    assert_true(r.report.n_cached + 1 >= used);
+    assert_true(line(&r, "/switch main"));
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    free(ask(&r, "And a seed?"));
+    assert_true(r.report.n_cached + 1 >= used);
+    assert_true(line(&r, "/switch 2"));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    char *again = ask(&r, "/retry");
+    assert_true(line(&r, "/branches"));
+    assert_true(said(&r, "* 2 idea"));
+    assert_true(said(&r, "  3 -"));
+    assert_false(line(&r, "/switch nowhere"));
+    assert_false(line(&r, "/switch"));
+    struct buf words = {0};
+    bool is_path;
+    chat_complete(r.chat, "/switch ", &words, &is_path);
+    assert_string_equal(buf_str(&words), "main\nidea\n3\n");
+    buf_free(&words);
+    free(again);
+    assert_true(line(&r, "/verify"));
+    assert_true(said(&r, "info: the same bits"));
+    close_chat(&r);
+}
+
+/* A file stands before the next message, once. */
+static void test_read(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "2", NULL};
+    char path[] = "/tmp/hearth-read-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "some notes\n\n", 12) == 12);
+    close(fd);
+    open_chat(&r, false, args);
+    free(ask(&r, "x"));
+    uint32_t plain = r.report.n_ctx_used;
+    assert_true(line(&r, "/clear"));
+    char command[64];
+    snprintf(command, sizeof command, "/read %s", path);
+    assert_true(line(&r, command));
+    assert_true(said(&r, "10 bytes"));
+    free(ask(&r, "x"));
+    assert_true(r.report.n_ctx_used >= plain + 3);
+    uint32_t once = r.report.n_ctx_used;
+    free(ask(&r, "x"));
+    assert_true(r.report.n_ctx_used < 2 * once);
+    assert_false(line(&r, "/read /nonexistent/file"));
+    assert_true(said(&r, "/nonexistent/file"));
+    assert_false(line(&r, "/read /tmp"));
+    assert_false(line(&r, "/read"));
+    unlink(path);
+    close_chat(&r);
+}
+
+static void test_stop_strings(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    char *whole = ask(&r, "Count from 1 to 10");
+    assert_non_null(strstr(whole, "5"));
+    assert_true(line(&r, "/set stop 5"));
+    char *cut = ask(&r, "/retry");
+    assert_int_equal(r.report.stop, FACE_STOP_STRING);
+    assert_null(strstr(cut, "5"));
+    assert_memory_equal(cut, whole, strlen(cut));
+    uint32_t used = r.report.n_ctx_used;
+    free(ask(&r, "Thanks"));
+    assert_true(r.report.n_cached + 3 >= used);
+    free(whole), free(cut);
+    close_chat(&r);
+}
+
+static void test_templates(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/hearth-template-XXXXXX";
+    int fd = mkstemp(path);
+    static const char source[] =
+        "{% if messages | length > 2 %}{{ raise_exception('only one') }}"
+        "{% endif %}{{ messages[0].content }}";
+    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
+    close(fd);
+    struct recorder r;
+    const char *const args[] = {"--max-tokens", "2", "--template", path, NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "x"));
+    assert_false(line(&r, "and more"));
+    assert_true(said(&r, "line 1: only one"));
+    assert_string_equal(buf_str(&r.offered), "and more");
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_true(line(&r, "/show template"));
+    assert_true(said(&r, "raise_exception('only one')"));
+    close_chat(&r);
+
+    FILE *f = fopen(path, "w");
+    fputs("{% if %}", f);
+    fclose(f);
+    struct options *o = options_new();
+    struct err err = {0};
+    assert_true(options_give(o, OPT_TEMPLATE, FROM_FLAG, 0, path, &err));
+    const struct engine_config config = {.model_path = GUIDE};
+    assert_null(chat_open(o, &config, &r.face, &err));
+    assert_non_null(strstr(err.msg, path));
+    options_free(o);
+    unlink(path);
+}
+
+static void test_completion(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    static const struct {
+        const char *line, *words;
+        bool is_path;
+    } cases[] = {
+        {"/un", "/undo\n", false},
+        {"/re", "/retry\n/regen\n/read\n", false},
+        {"/set temp", "temp\n", false},
+        {"/set top", "top-k\ntop-p\n", false},
+        {"/set think h", "hide\n", false},
+        {"/set color ", "auto\nalways\nnever\n", false},
+        {"/set quiet o", "on\noff\n", false},
+        {"/think o", "on\noff\n", false},
+        {"/help ret", "retry\n", false},
+        {"/read no", "", true},
+        {"/show m", "model\n", false},
+        {"/undo ", "", false},
+        {"/nothing x", "", false},
+        {"//re", "", false},
+        {"hello", "", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf words = {0};
+        bool is_path = !cases[i].is_path;
+        chat_complete(r.chat, cases[i].line, &words, &is_path);
+        assert_string_equal(buf_str(&words), cases[i].words);
+        assert_int_equal(is_path, cases[i].is_path);
+        buf_free(&words);
+    }
+    close_chat(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns_are_warm),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_turns_are_warm), cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
+        cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_cancel_prefill), cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_overflow),       cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
+        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_completion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
