@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/printable.h"
 #include "config/paths.h"
 
 static const char *const suffixes[N_BLOB_KINDS] = {
@@ -22,10 +21,7 @@ enum { KEY_CHARS = 32, MODEL_CHARS = 64, STALE_SECONDS = 3600 };
 
 static bool refuse(struct err *err, const char *path)
 {
-    int why = errno;
-    char shown[512];
-    return err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
-                   strerror(why));
+    return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
 /* Letters, digits and ._- of a name, others as _; never empty, hidden or "..". */

@@ -13,6 +13,9 @@ enum { MAX_LOOSE = 32 };
 struct node {
     struct node *parent; /* NULL: the root, which has no message */
     struct message *message;
+    uint64_t number; /* 0: the root */
+    bool is_kept;
+    uint32_t kept_attempts;
     unsigned refs; /* children, branches and marks */
     uint32_t n_attempts;
     size_t depth; /* messages on the path up to here */
@@ -23,6 +26,7 @@ struct conversation {
     struct branch *branches;
     size_t n_branches, cap_branches, current;
     unsigned next_number;
+    uint64_t last_node;
     const struct message **path; /* what conversation_path handed out */
 };
 
@@ -57,11 +61,12 @@ void message_release(struct message *m)
 
 /* ---- nodes ---- */
 
-static struct node *node_new(struct node *parent, struct message *m)
+static struct node *node_new(struct node *parent, uint64_t number, struct message *m)
 {
     struct node *n = mem_zalloc(1, sizeof *n);
     n->parent = parent;
     n->message = m;
+    n->number = number;
     n->depth = parent ? parent->depth + 1 : 0;
     if (parent) parent->refs++;
     return n;
@@ -143,7 +148,7 @@ static void thin_out(struct conversation *c)
 struct conversation *conversation_new(void)
 {
     struct conversation *c = mem_zalloc(1, sizeof *c);
-    push_branch(c, node_new(NULL, NULL), "main", false);
+    push_branch(c, node_new(NULL, 0, NULL), "main", false);
     return c;
 }
 
@@ -206,7 +211,7 @@ void conversation_add(struct conversation *c, struct message *m)
 {
     struct branch *b = current(c);
     b->is_loose = false;
-    move_leaf(b, node_new(b->leaf, m));
+    move_leaf(b, node_new(b->leaf, ++c->last_node, m));
 }
 
 uint32_t conversation_next_attempt(struct conversation *c)
@@ -248,11 +253,11 @@ static struct node *root_of(struct node *n)
 }
 
 /* A copy of the path up to `from` without its first n messages. */
-static struct node *copy_path(struct node *from, size_t n)
+static struct node *copy_path(struct conversation *c, struct node *from, size_t n)
 {
     if (from->depth <= n) return root_of(from);
-    struct node *parent = copy_path(from->parent, n);
-    struct node *copy = node_new(parent, message_retain(from->message));
+    struct node *parent = copy_path(c, from->parent, n);
+    struct node *copy = node_new(parent, ++c->last_node, message_retain(from->message));
     copy->n_attempts = from->n_attempts;
     return copy;
 }
@@ -261,7 +266,7 @@ unsigned conversation_drop_oldest(struct conversation *c, size_t n)
 {
     struct node *leaf = current(c)->leaf;
     if (n == 0 || leaf->depth == 0) return 0;
-    struct node *copy = copy_path(leaf, n);
+    struct node *copy = copy_path(c, leaf, n);
     unsigned number = keep(c, leaf);
     move_leaf(current(c), copy);
     return number;
@@ -341,4 +346,93 @@ const struct message *branch_last_user(const struct branch *b)
     for (const struct node *n = b->leaf; n->message; n = n->parent)
         if (n->message->role == ROLE_USER) return n->message;
     return NULL;
+}
+
+/* ---- keeping it in a file ---- */
+
+uint64_t node_number(const struct node *n)
+{
+    return n->number;
+}
+
+struct node *node_parent(const struct node *n)
+{
+    return n->parent;
+}
+
+struct message *node_message(const struct node *n)
+{
+    return n->message;
+}
+
+uint32_t node_attempts(const struct node *n)
+{
+    return n->n_attempts;
+}
+
+bool node_kept(const struct node *n, uint32_t *n_attempts)
+{
+    *n_attempts = n->kept_attempts;
+    return n->is_kept;
+}
+
+void node_set_kept(struct node *n)
+{
+    n->is_kept = true;
+    n->kept_attempts = n->n_attempts;
+}
+
+struct node *conversation_restore(struct conversation *c, struct node *parent, uint64_t number,
+                                  struct message *m)
+{
+    struct node *n = node_new(parent, number, m);
+    n->refs++;
+    if (number > c->last_node) c->last_node = number;
+    return n;
+}
+
+void node_set_attempts(struct node *n, uint32_t n_attempts)
+{
+    n->n_attempts = n_attempts;
+}
+
+struct node *conversation_root(struct conversation *c)
+{
+    return root_of(current(c)->leaf);
+}
+
+void conversation_set_branch(struct conversation *c, unsigned number, const char *name,
+                             bool is_loose, struct node *leaf)
+{
+    size_t i = 0;
+    while (i < c->n_branches && c->branches[i].number < number)
+        i++;
+    if (i == c->n_branches || c->branches[i].number != number) {
+        unsigned last = c->next_number;
+        c->next_number = number - 1;
+        push_branch(c, leaf, NULL, is_loose);
+        if (c->next_number < last) c->next_number = last;
+        /* Branches stand by number. */
+        struct branch made = c->branches[c->n_branches - 1];
+        memmove(&c->branches[i + 1], &c->branches[i],
+                (c->n_branches - 1 - i) * sizeof *c->branches);
+        c->branches[i] = made;
+        if (c->current >= i) c->current++;
+    }
+    struct branch *b = &c->branches[i];
+    if (name) {
+        free(b->name);
+        b->name = mem_strdup(name);
+    }
+    b->is_loose = is_loose;
+    move_leaf(b, leaf);
+}
+
+void conversation_remove_branch(struct conversation *c, unsigned number)
+{
+    for (size_t i = 0; i < c->n_branches; i++) {
+        if (c->branches[i].number != number || i == c->current) continue;
+        remove_branch(c, i);
+        return;
+    }
 }

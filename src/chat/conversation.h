@@ -39,6 +39,7 @@ struct message {
     uint64_t seed;
     uint32_t attempt;
     const char *stop; /* why it ended, static: "end", "cancelled", … */
+    uint64_t kept_as; /* the node it was written down with (archive.c); 0: it was not */
 };
 
 /* A message of that role with a copy of the text, counted once. */
@@ -102,5 +103,30 @@ void conversation_switch(struct conversation *c, const struct branch *to);
 /* Messages of a branch, and its last message of the user (NULL if there is none). */
 size_t branch_n(const struct branch *b);
 const struct message *branch_last_user(const struct branch *b);
+
+/* ---- keeping it in a file (archive.c) ---- */
+
+/* A node is a message in its place. Numbers count from 1 in the order of making and are never
+ * used again; the root, which has no message, is 0. */
+uint64_t node_number(const struct node *n);
+struct node *node_parent(const struct node *n);     /* NULL: n is the root */
+struct message *node_message(const struct node *n); /* NULL: n is the root */
+uint32_t node_attempts(const struct node *n);       /* conversation_next_attempt's count */
+/* What was last written down of it: false if nothing was, else *n_attempts as it was then. */
+bool node_kept(const struct node *n, uint32_t *n_attempts);
+void node_set_kept(struct node *n);
+
+/* Building a conversation again, in one that is fresh. The node belongs to the caller, who
+ * drops it with conversation_drop when the branches are there; m's reference is taken over. */
+struct node *conversation_restore(struct conversation *c, struct node *parent, uint64_t number,
+                                  struct message *m);
+void node_set_attempts(struct node *n, uint32_t n_attempts);
+struct node *conversation_root(struct conversation *c);
+/* The branch of that number ends at leaf; name NULL: it keeps its name. Made if there is none.
+ */
+void conversation_set_branch(struct conversation *c, unsigned number, const char *name,
+                             bool is_loose, struct node *leaf);
+/* Removes the branch of that number, if there is one and it is not the current one. */
+void conversation_remove_branch(struct conversation *c, unsigned number);
 
 #endif

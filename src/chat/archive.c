@@ -1,0 +1,445 @@
+#include "chat/archive.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/frames.h"
+#include "base/mem.h"
+#include "chat/conversation.h"
+#include "chat/record.h"
+#include "config/paths.h"
+
+#define MAX_SESSION_BYTES ((size_t)1 << 30)
+
+/* A branch as it was last written. */
+struct kept_branch {
+    unsigned number;
+    bool is_loose;
+    char *name;
+    uint64_t leaf;
+};
+
+struct archive {
+    char *path;
+    int fd; /* -1: there is no file yet */
+    bool is_read_only, is_broken;
+    uint64_t n_bytes; /* of the file */
+    uint64_t next, identity;
+
+    struct archive_state state; /* as last written; its strings are these */
+    struct buf strings[3];
+    char *system;
+    bool has_state;
+    struct kept_branch *branches;
+    size_t n_branches, cap_branches;
+    unsigned current;
+
+    struct buf frames, payload; /* scratch of one archive_sync */
+};
+
+static bool refuse(struct err *err, const char *path)
+{
+    return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+struct archive *archive_new(const char *path)
+{
+    struct archive *a = mem_zalloc(1, sizeof *a);
+    a->path = mem_strdup(path);
+    a->fd = -1;
+    return a;
+}
+
+void archive_close(struct archive *a)
+{
+    if (!a) return;
+    if (a->fd >= 0) close(a->fd);
+    for (size_t i = 0; i < a->n_branches; i++)
+        free(a->branches[i].name);
+    for (size_t i = 0; i < 3; i++)
+        buf_free(&a->strings[i]);
+    buf_free(&a->frames);
+    buf_free(&a->payload);
+    free(a->branches);
+    free(a->system);
+    free(a->path);
+    free(a);
+}
+
+const char *archive_path(const struct archive *a)
+{
+    return a->path;
+}
+
+bool archive_is_read_only(const struct archive *a)
+{
+    return a->is_read_only;
+}
+
+bool archive_has_file(const struct archive *a)
+{
+    return a->fd >= 0;
+}
+
+const struct archive_state *archive_state(const struct archive *a)
+{
+    return &a->state;
+}
+
+/* ---- what is in the file ---- */
+
+static struct kept_branch *kept_branch(struct archive *a, unsigned number)
+{
+    for (size_t i = 0; i < a->n_branches; i++)
+        if (a->branches[i].number == number) return &a->branches[i];
+    MEM_GROW(a->branches, a->n_branches, a->cap_branches);
+    a->branches[a->n_branches] = (struct kept_branch){.number = number};
+    return &a->branches[a->n_branches++];
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void keep_name(char **kept, const char *name)
+{
+    char *copy = name ? mem_strdup(name) : NULL;
+    free(*kept);
+    *kept = copy;
+}
+
+static void keep_branch(struct archive *a, const struct branch *b)
+{
+    struct kept_branch *kept = kept_branch(a, b->number);
+    kept->is_loose = b->is_loose;
+    kept->leaf = node_number(b->leaf);
+    keep_name(&kept->name, b->name);
+}
+
+static void keep_string(struct buf *out, const char **kept, const char *string)
+{
+    struct buf copy = {0};
+    if (string) buf_puts(&copy, string);
+    buf_free(out);
+    *out = copy;
+    *kept = string ? buf_str(out) : NULL;
+}
+
+static void keep_state(struct archive *a, const struct archive_state *state, const char *system)
+{
+    keep_string(&a->strings[0], &a->state.model, state->model);
+    keep_string(&a->strings[1], &a->state.draft, state->draft);
+    keep_string(&a->strings[2], &a->state.settings, state->settings);
+    keep_name(&a->system, system);
+    a->state.seed = state->seed;
+    a->state.vocabulary = state->vocabulary;
+    a->has_state = true;
+}
+
+/* ---- opening ---- */
+
+static bool read_whole(struct archive *a, struct conversation *c, struct buf *notes,
+                       struct err *err)
+{
+    struct buf data = {0};
+    struct frames_end end = {0};
+    bool ok = file_read_fd(a->fd, a->path, MAX_SESSION_BYTES, &data, err) &&
+              archive_read((const uint8_t *)buf_str(&data), data.len, a->path, c, &a->state,
+                           a->strings, notes, &end, err);
+    a->n_bytes = data.len;
+    a->next = end.next;
+    a->identity = end.identity;
+    if (ok && end.is_torn && !a->is_read_only) {
+        /* Half a frame from a write that was cut off: the next one takes its place. */
+        ok = ftruncate(a->fd, (off_t)end.sound) == 0 || refuse(err, a->path);
+        a->n_bytes = end.sound;
+    }
+    buf_free(&data);
+    if (!ok) return false;
+    a->has_state = end.next > 0;
+    keep_name(&a->system, conversation_system(c));
+    for (size_t i = 0; i < conversation_n_branches(c); i++)
+        keep_branch(a, conversation_branch(c, i));
+    a->current = conversation_current(c)->number;
+    return true;
+}
+
+struct archive *archive_open(const char *path, struct conversation *c, struct buf *notes,
+                             struct err *err)
+{
+    struct archive *a = archive_new(path);
+    struct stat st;
+    const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_APPEND;
+    a->fd = open(path, O_RDWR | flags);
+    if (a->fd < 0 && (errno == EACCES || errno == EROFS)) {
+        a->fd = open(path, O_RDONLY | flags);
+        a->is_read_only = true;
+    }
+    bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || refuse(err, path);
+    if (ok && !S_ISREG(st.st_mode))
+        ok = err_set(err, ERR_FORMAT, "%s: is no regular file", path);
+    if (ok && flock(a->fd, LOCK_EX | LOCK_NB) != 0) a->is_read_only = true;
+    if (ok && read_whole(a, c, notes, err)) return a;
+    archive_close(a);
+    return NULL;
+}
+
+/* ---- writing: records into the scratch ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static struct record_bytes bytes_of(const char *s)
+{
+    return s ? (struct record_bytes){(const uint8_t *)s, strlen(s)} : (struct record_bytes){0};
+}
+
+static void put(struct archive *a, const struct record *rec)
+{
+    buf_clear(&a->payload);
+    record_write(rec, &a->payload);
+    frame_append(&a->frames, &(struct frame){.version = RECORD_VERSION,
+                                             .type = (uint16_t)rec->type,
+                                             .identity = a->identity,
+                                             .number = a->next++,
+                                             .at = a->n_bytes + a->frames.len,
+                                             .payload = (const uint8_t *)buf_str(&a->payload),
+                                             .n_bytes = a->payload.len});
+}
+
+static void put_state(struct archive *a, const struct archive_state *s, const char *system)
+{
+    bool same = a->has_state && same_name(s->model, a->state.model) &&
+                same_name(s->draft, a->state.draft) &&
+                same_name(s->settings, a->state.settings) && same_name(system, a->system) &&
+                s->seed == a->state.seed && s->vocabulary == a->state.vocabulary;
+    if (same) return;
+    put(a, &(struct record){.type = RECORD_STATE,
+                            .seed = s->seed,
+                            .vocabulary = s->vocabulary,
+                            .model = bytes_of(s->model),
+                            .draft = bytes_of(s->draft),
+                            .system = bytes_of(system),
+                            .settings = bytes_of(s->settings)});
+    keep_state(a, s, system);
+}
+
+/* A reply's own fields. at holds its places for as long as the record is used. */
+static void fill_reply(struct record *rec, const struct message *m, uint32_t *at)
+{
+    size_t n_answer = m->len - m->content_at;
+    bool plain = m->answer_len == n_answer &&
+                 (n_answer == 0 || memcmp(m->answer, m->text + m->content_at, n_answer) == 0);
+    if (!plain) rec->answer = (struct record_bytes){(const uint8_t *)m->answer, m->answer_len};
+    for (size_t i = 0; i <= m->n_ids; i++)
+        at[i] = (uint32_t)m->id_at[i];
+    if (m->n_ids > 0) {
+        rec->ids = (struct record_bytes){(const uint8_t *)m->ids, 4 * m->n_ids};
+        rec->id_at = (struct record_bytes){(const uint8_t *)at, 4 * (m->n_ids + 1)};
+    }
+    rec->content_at = m->content_at;
+    rec->reasoning_at = m->reasoning_at;
+    rec->reasoning_len = m->reasoning_len;
+    rec->seed = m->seed;
+    rec->attempt = m->attempt;
+    rec->stop = bytes_of(m->stop);
+}
+
+static uint64_t number_above(const struct node *n, int steps)
+{
+    while (n && steps-- > 0)
+        n = node_parent(n);
+    return n ? node_number(n) : 0;
+}
+
+static void put_message(struct archive *a, struct node *n, const struct branch *b)
+{
+    struct message *m = node_message(n);
+    struct record rec = {.type = RECORD_MESSAGE,
+                         .node = node_number(n),
+                         .parent = number_above(n, 1),
+                         .grandparent = number_above(n, 2),
+                         .attempts = node_attempts(n),
+                         .branch = b->number,
+                         .time_ms = now_ms(),
+                         .role = m->role};
+    uint32_t *at = NULL;
+    if (m->kept_as) {
+        rec.same_as = m->kept_as;
+    } else {
+        rec.text = (struct record_bytes){(const uint8_t *)m->text, m->len};
+        at = mem_zalloc(m->n_ids + 1, sizeof *at);
+        if (m->role == ROLE_REPLY) fill_reply(&rec, m, at);
+        m->kept_as = rec.node;
+    }
+    put(a, &rec);
+    free(at);
+    node_set_kept(n);
+    struct kept_branch *kept = kept_branch(a, b->number);
+    kept->leaf = rec.node;
+    kept->is_loose = false;
+    a->current = b->number;
+}
+
+/* The new nodes of a branch from the oldest on, and a count of attempts that has changed at the
+ * node they grow from. */
+static void put_nodes(struct archive *a, const struct branch *b)
+{
+    struct node **news = NULL, *n = b->leaf;
+    size_t n_news = 0, cap = 0;
+    uint32_t attempts;
+    for (; node_parent(n) && !node_kept(n, &attempts); n = node_parent(n)) {
+        MEM_GROW(news, n_news, cap);
+        news[n_news++] = n;
+    }
+    if (node_parent(n) && attempts != node_attempts(n)) {
+        put(a, &(struct record){.type = RECORD_ATTEMPTS,
+                                .node = node_number(n),
+                                .attempts = node_attempts(n)});
+        node_set_kept(n);
+    }
+    while (n_news > 0)
+        put_message(a, news[--n_news], b);
+    free(news);
+}
+
+static void put_branch(struct archive *a, const struct branch *b, bool is_current)
+{
+    const struct kept_branch *kept = kept_branch(a, b->number);
+    uint64_t leaf = node_number(b->leaf);
+    bool same = kept->leaf == leaf && kept->is_loose == b->is_loose &&
+                same_name(kept->name, b->name) && (a->current == b->number) == is_current;
+    if (same) return;
+    const struct message *m = node_message(b->leaf);
+    put(a, &(struct record){.type = RECORD_BRANCH,
+                            .branch = b->number,
+                            .name = bytes_of(b->name),
+                            .node = leaf,
+                            .parent = number_above(b->leaf, 1),
+                            .role = m ? m->role : 0,
+                            .is_loose = b->is_loose,
+                            .is_current = is_current});
+    keep_branch(a, b);
+    if (is_current) a->current = b->number;
+}
+
+static bool has_branch(const struct conversation *c, unsigned number)
+{
+    for (size_t i = 0; i < conversation_n_branches(c); i++)
+        if (conversation_branch(c, i)->number == number) return true;
+    return false;
+}
+
+static void put_gone(struct archive *a, const struct conversation *c)
+{
+    for (size_t i = a->n_branches; i-- > 0;) {
+        struct kept_branch *kept = &a->branches[i];
+        if (has_branch(c, kept->number)) continue;
+        put(a,
+            &(struct record){.type = RECORD_BRANCH, .branch = kept->number, .is_gone = true});
+        free(kept->name);
+        *kept = a->branches[--a->n_branches];
+    }
+}
+
+/* All branches, the current one last: an ordinary turn is then nothing but its messages. */
+static void put_conversation(struct archive *a, struct conversation *c)
+{
+    const struct branch *current = conversation_current(c);
+    size_t n = conversation_n_branches(c);
+    for (size_t i = 0; i < n; i++)
+        if (conversation_branch(c, i) != current) put_nodes(a, conversation_branch(c, i));
+    put_nodes(a, current);
+    put_branch(a, current, true);
+    for (size_t i = 0; i < n; i++)
+        if (conversation_branch(c, i) != current)
+            put_branch(a, conversation_branch(c, i), false);
+    put_gone(a, c);
+}
+
+/* ---- writing: the scratch into the file ---- */
+
+static bool make_file(struct archive *a, struct err *err)
+{
+    if (!paths_make_parents(a->path, err)) return false;
+    a->fd = open(a->path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (a->fd < 0 && errno == EEXIST)
+        return err_set(err, ERR_USER, "%s: there is a session of this name already", a->path);
+    if (a->fd < 0) return refuse(err, a->path);
+    if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
+    return true;
+}
+
+static uint64_t new_identity(void)
+{
+    uint64_t identity = 0;
+    if (getrandom(&identity, sizeof identity, 0) != sizeof identity) identity = now_ms();
+    return identity;
+}
+
+static bool write_frames(struct archive *a, bool durable, struct err *err)
+{
+    size_t done = 0;
+    while (done < a->frames.len) {
+        ssize_t n = write(a->fd, a->frames.data + done, a->frames.len - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            refuse(err, a->path);
+            /* If this fails too, the next reader finds a frame that was cut off. */
+            if (ftruncate(a->fd, (off_t)a->n_bytes) != 0) errno = 0;
+            return false;
+        }
+        done += (size_t)n;
+    }
+    a->n_bytes += a->frames.len;
+    return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);
+}
+
+bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
+                  bool durable, struct err *err)
+{
+    if (a->is_read_only || a->is_broken) return true;
+    bool has_message = conversation_n(c) > 0 || conversation_n_branches(c) > 1;
+    if (a->fd < 0 && !has_message) return true;
+    buf_clear(&a->frames);
+    bool ok = a->fd >= 0 || make_file(a, err);
+    if (ok) {
+        if (a->identity == 0) a->identity = new_identity();
+        if (a->next == 0)
+            put(a, &(struct record){.type = RECORD_SESSION,
+                                    .time_ms = now_ms(),
+                                    .program = bytes_of("hearth " HEARTH_VERSION)});
+        put_state(a, state, conversation_system(c));
+        put_conversation(a, c);
+        ok = write_frames(a, durable, err);
+    }
+    a->is_broken = !ok;
+    return ok;
+}
+
+bool archive_rename(struct archive *a, const char *path, struct err *err)
+{
+    bool ok = a->fd < 0 || renameat2(AT_FDCWD, a->path, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    /* A file system that cannot look and rename in one step. */
+    if (!ok && errno == EINVAL && access(path, F_OK) != 0) ok = rename(a->path, path) == 0;
+    if (!ok && (errno == EEXIST || errno == EINVAL))
+        return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+    if (!ok) return refuse(err, path);
+    keep_name(&a->path, path);
+    return true;
+}

@@ -1,0 +1,65 @@
+/* A session on disk: a conversation as a log of frames (hearth-session(5)).
+ *
+ * Writing appends what is new since the last time and nothing else, so that its cost does not
+ * grow with the conversation. Reading builds the conversation again; a damaged frame costs what
+ * stood in it and is named. One process at a time may write a session: who comes second reads.
+ * The file is 0600, its folder 0700, from creation.
+ *
+ * The chat owns an archive, and the subcommands open some to look into; owner's thread only. It
+ * knows no tokens but as numbers, no engine and no face. */
+#ifndef CHAT_ARCHIVE_H
+#define CHAT_ARCHIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct archive;
+struct conversation;
+struct frames_end;
+
+/* What a session remembers besides its conversation. Strings may be NULL. */
+struct archive_state {
+    const char *model, *draft; /* names, for the eyes */
+    const char *settings;      /* lines of "key value" */
+    uint64_t seed;
+    uint64_t
+        vocabulary; /* of the ids of replies: with another one they mean nothing; 0: none */
+};
+
+/* A session that has no file yet: archive_sync makes it once there is a message. The name must
+ * be free then: ERR_USER from archive_sync otherwise. */
+struct archive *archive_new(const char *path);
+/* Reads a session into c, which is fresh. Appends a line to notes for every damage. NULL:
+ * ERR_IO; ERR_FORMAT: no session, or of a newer hearth. */
+struct archive *archive_open(const char *path, struct conversation *c, struct buf *notes,
+                             struct err *err);
+/* Closes the file and gives up the lock; NULL is fine. */
+void archive_close(struct archive *a);
+
+const char *archive_path(const struct archive *a);
+/* Whether somebody else writes the session, or it may not be written: archive_sync does
+ * nothing. */
+bool archive_is_read_only(const struct archive *a);
+bool archive_has_file(const struct archive *a);
+/* As read or last written; lives until the next archive_sync. */
+const struct archive_state *archive_state(const struct archive *a);
+
+/* Appends what c and state have that the file has not. With durable it returns when that is on
+ * the disk. On failure the file is as it was, and the archive stays as it is from now on: the
+ * next call does nothing. */
+bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
+                  bool durable, struct err *err);
+/* Gives the file another name in the same folder; ERR_USER if it is taken. */
+bool archive_rename(struct archive *a, const char *path, struct err *err);
+
+/* The reading alone, from bytes: fills c, and *state with strings that live in strings. name is
+ * what errors call it. Pure. */
+bool archive_read(const uint8_t *data, size_t n, const char *name, struct conversation *c,
+                  struct archive_state *state, struct buf strings[3], struct buf *notes,
+                  struct frames_end *end, struct err *err);
+
+#endif

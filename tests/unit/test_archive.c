@@ -1,0 +1,588 @@
+/* Sessions on disk: random histories read back as they were; cuts, flips and kills cost the
+ * frame they hit; two processes, a full disk, files that are no sessions. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/frames.h"
+#include "base/mem.h"
+#include "base/philox.h"
+#include "chat/archive.h"
+#include "chat/conversation.h"
+#include "chat/face.h"
+#include "chat/record.h"
+
+static char home[] = "/tmp/hearth-archive-XXXXXX";
+static char path[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    umask(0);
+    if (!mkdtemp(home)) return -1;
+    snprintf(path, sizeof path, "%s/state/sessions/one.session", home);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    return system(command) == 0 ? 0 : -1;
+}
+
+/* ---- chance ---- */
+
+static uint64_t chance_key;
+static uint32_t chance_at;
+
+static uint32_t below(uint32_t n)
+{
+    return philox(chance_key, chance_at++, 0, 0, PHILOX_BENCH).word[0] % n;
+}
+
+/* ---- conversations ---- */
+
+static const struct archive_state some_state = {
+    .model = "a model", .settings = "temp 0.5\n", .seed = 42, .vocabulary = 7};
+
+static void say(struct conversation *c, size_t n_bytes)
+{
+    char text[4096];
+    for (size_t i = 0; i < n_bytes; i++)
+        text[i] = (char)('a' + below(26));
+    conversation_add(c, message_new(ROLE_USER, text, n_bytes));
+}
+
+/* A reply with ids, some of which have no bytes or share a character, and a thought. */
+static void reply(struct conversation *c)
+{
+    struct buf text = {0};
+    struct buf answer = {0};
+    uint32_t n = below(30);
+    buf_puts(&text, "<think>hm</think>");
+    size_t content_at = text.len;
+    int32_t *ids = mem_zalloc(n + 1, sizeof *ids);
+    size_t *id_at = mem_zalloc(n + 1, sizeof *id_at);
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = below(5) == 0 ? -1 : (int32_t)below(150000);
+        id_at[i] = text.len;
+        if (below(4)) buf_puts(&text, "w\xc3\xb6rd ");
+    }
+    id_at[n] = text.len;
+    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    m->ids = ids;
+    m->id_at = id_at;
+    m->n_ids = n;
+    m->content_at = content_at;
+    m->reasoning_at = 7;
+    m->reasoning_len = 2;
+    buf_append(&answer, m->text + content_at, m->len - content_at);
+    if (below(4) == 0) buf_puts(&answer, "!");
+    m->answer_len = answer.len;
+    m->answer = buf_take(&answer);
+    m->seed = (uint64_t)below(1u << 30) << 20;
+    m->attempt = conversation_next_attempt(c);
+    m->stop = face_stop_name((enum face_stop)below(5));
+    conversation_add(c, m);
+    buf_free(&text);
+}
+
+/* One thing that a user might do. */
+static void step(struct conversation *c)
+{
+    size_t n = conversation_n(c);
+    char name[32];
+    switch (below(n == 0 ? 4 : 12)) {
+    case 4: conversation_rewind(c, below((uint32_t)n + 1)); break;
+    case 5:
+        snprintf(name, sizeof name, "b%u", below(1000000));
+        conversation_fork(c, below(2) ? name : NULL);
+        break;
+    case 6:
+    case 7:
+        conversation_switch(
+            c, conversation_branch(c, below((uint32_t)conversation_n_branches(c))));
+        break;
+    case 8: conversation_drop_oldest(c, 2 * below((uint32_t)n / 2 + 1)); break;
+    case 9: conversation_set_system(c, below(2) ? "Be brief." : NULL); break;
+    case 10: /* another reply to the same message */
+        if (n % 2 == 0) {
+            conversation_rewind(c, n - 1);
+            reply(c);
+        }
+        break;
+    default:
+        if (n % 2 == 0) say(c, 1 + below(100));
+        reply(c);
+    }
+}
+
+static bool same_bytes(const void *a, size_t n_a, const void *b, size_t n_b)
+{
+    return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a) == 0);
+}
+
+static bool same_message(const struct message *a, const struct message *b)
+{
+    if (a->role != b->role || !same_bytes(a->text, a->len, b->text, b->len)) return false;
+    if (a->role == ROLE_USER) return true;
+    return same_bytes(a->ids, a->n_ids * sizeof *a->ids, b->ids, b->n_ids * sizeof *b->ids) &&
+           (a->n_ids == 0 || same_bytes(a->id_at, (a->n_ids + 1) * sizeof *a->id_at, b->id_at,
+                                        (b->n_ids + 1) * sizeof *b->id_at)) &&
+           same_bytes(a->answer, a->answer_len, b->answer, b->answer_len) &&
+           a->content_at == b->content_at && a->reasoning_at == b->reasoning_at &&
+           a->reasoning_len == b->reasoning_len && a->seed == b->seed &&
+           a->attempt == b->attempt && a->stop == b->stop;
+}
+
+static bool same_string(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Whether the branches are the same; of their messages n_other differ. */
+static bool same_conversation(const struct conversation *a, const struct conversation *b,
+                              size_t *n_other)
+{
+    *n_other = 0;
+    if (!same_string(conversation_system(a), conversation_system(b))) return false;
+    if (conversation_n_branches(a) != conversation_n_branches(b)) return false;
+    if (conversation_current(a)->number != conversation_current(b)->number) return false;
+    for (size_t i = 0; i < conversation_n_branches(a); i++) {
+        const struct branch *x = conversation_branch(a, i), *y = conversation_branch(b, i);
+        if (x->number != y->number || x->is_loose != y->is_loose) return false;
+        if (!same_string(x->name, y->name)) return false;
+        const struct node *p = x->leaf, *q = y->leaf;
+        for (; node_parent(p) && node_parent(q); p = node_parent(p), q = node_parent(q)) {
+            if (node_number(p) != node_number(q)) return false;
+            if (node_attempts(p) != node_attempts(q)) return false;
+            *n_other += !same_message(node_message(p), node_message(q));
+        }
+        if (node_parent(p) || node_parent(q)) return false;
+    }
+    return true;
+}
+
+static struct archive *open_again(struct conversation **c, struct buf *notes)
+{
+    struct err err;
+    *c = conversation_new();
+    struct archive *a = archive_open(path, *c, notes, &err);
+    if (!a) fail_msg("%s", err.msg);
+    return a;
+}
+
+/* ---- tests ---- */
+
+static void test_histories(void **state)
+{
+    (void)state;
+    const char *soak = getenv("HEARTH_SOAK");
+    uint32_t rounds = 40 * (soak ? (uint32_t)atoi(soak) : 1);
+    for (uint32_t round = 0; round < rounds; round++) {
+        struct conversation *c = conversation_new(), *d;
+        struct archive *a = archive_new(path);
+        struct buf notes = {0};
+        struct err err;
+        size_t other;
+        chance_key = round;
+        chance_at = 0;
+        unlink(path);
+        for (uint32_t i = 0; i < 60; i++) {
+            for (uint32_t k = below(3); k-- > 0;)
+                step(c);
+            assert_true(archive_sync(a, c, &some_state, false, &err));
+            if (below(4) || !archive_has_file(a)) continue;
+            archive_close(a);
+            a = open_again(&d, &notes);
+            if (!same_conversation(c, d, &other) || other) fail_msg("round %u", round);
+            assert_int_equal(notes.len, 0);
+            assert_string_equal(archive_state(a)->model, "a model");
+            assert_null(archive_state(a)->draft);
+            assert_string_equal(archive_state(a)->settings, "temp 0.5\n");
+            assert_int_equal(archive_state(a)->seed, 42);
+            assert_int_equal(archive_state(a)->vocabulary, 7);
+            /* It goes on with what was read. */
+            conversation_free(c);
+            c = d;
+        }
+        archive_close(a);
+        conversation_free(c);
+        buf_free(&notes);
+    }
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    struct stat st;
+    char other[300];
+    unlink(path);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(access(path, F_OK), -1); /* nothing said: no file */
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    snprintf(other, sizeof other, "%s/state/sessions", home);
+    assert_int_equal(stat(other, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+
+    /* A second one of the name. */
+    struct archive *b = archive_new(path);
+    assert_false(archive_sync(b, c, &some_state, true, &err));
+    assert_int_equal(err.code, ERR_USER);
+    archive_close(b);
+
+    /* Another name; one that is taken. */
+    snprintf(other, sizeof other, "%s/state/sessions/two.session", home);
+    assert_true(archive_rename(a, other, &err));
+    assert_int_equal(access(path, F_OK), -1);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    close(fd);
+    assert_false(archive_rename(a, path, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(archive_path(a), other);
+    unlink(path);
+    unlink(other);
+    archive_close(a);
+    conversation_free(c);
+}
+
+/* What a turn adds to the file does not depend on what was said before. */
+static void test_cost(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    struct stat st;
+    off_t before = 0, first = 0;
+    unlink(path);
+    for (int i = 0; i < 400; i++) {
+        chance_key = 1;
+        chance_at = 0;
+        say(c, 50);
+        reply(c);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        assert_int_equal(stat(path, &st), 0);
+        if (i == 10) first = st.st_size - before;
+        if (i >= 10) assert_int_equal(st.st_size - before, first);
+        before = st.st_size;
+    }
+    archive_close(a);
+    conversation_free(c);
+}
+
+/* A session of n turns on one branch, as bytes. */
+static void make_session(struct conversation *c, uint32_t n, struct buf *bytes)
+{
+    struct archive *a = archive_new(path);
+    struct err err;
+    unlink(path);
+    chance_key = 3;
+    chance_at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        say(c, 1 + below(60));
+        reply(c);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+    }
+    archive_close(a);
+    assert_true(file_read(path, 1 << 24, bytes, &err));
+}
+
+static void write_bytes(const char *data, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, n), n);
+    close(fd);
+}
+
+/* Where the frames begin, and the end. */
+struct places {
+    uint64_t at[200];
+    uint16_t type[200];
+    size_t n;
+};
+
+static void add_place(void *user, const struct frame *frame)
+{
+    struct places *p = user;
+    p->type[p->n] = frame->type;
+    p->at[p->n++] = frame->at;
+}
+
+static void find_places(const struct buf *bytes, struct places *p)
+{
+    const struct frames_sink sink = {add_place, NULL, p};
+    p->n = 0;
+    frames_scan((const uint8_t *)bytes->data, bytes->len, RECORD_VERSION, &sink);
+    p->at[p->n] = bytes->len;
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new(), *d;
+    struct buf bytes = {0}, notes = {0};
+    struct places places;
+    struct err err;
+    make_session(c, 20, &bytes);
+    find_places(&bytes, &places);
+    for (uint32_t i = 0; i < 2000; i++) {
+        chance_key = 4;
+        chance_at = i;
+        size_t n = below((uint32_t)bytes.len + 1), whole = 0, messages = 0;
+        while (whole < places.n && places.at[whole + 1] <= n)
+            messages += places.type[whole++] == RECORD_MESSAGE;
+        write_bytes(bytes.data, n);
+        buf_clear(&notes);
+        struct archive *a = open_again(&d, &notes);
+        assert_int_equal(conversation_n(d), messages);
+        for (size_t k = 0; k < messages; k++)
+            assert_true(same_message(conversation_at(c, k), conversation_at(d, k)));
+        assert_int_equal(notes.len > 0, n > places.at[whole]);
+        /* It goes on, and the cut is forgotten. */
+        say(d, 5);
+        assert_true(archive_sync(a, d, &some_state, false, &err));
+        archive_close(a);
+        conversation_free(d);
+        buf_clear(&notes);
+        a = open_again(&d, &notes);
+        assert_int_equal(conversation_n(d), messages + 1);
+        assert_int_equal(notes.len, 0);
+        archive_close(a);
+        conversation_free(d);
+    }
+    conversation_free(c);
+    buf_free(&bytes);
+    buf_free(&notes);
+}
+
+static void test_flips(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new(), *d;
+    struct buf bytes = {0}, notes = {0};
+    struct places places;
+    make_session(c, 20, &bytes);
+    find_places(&bytes, &places);
+    for (uint32_t i = 0; i < 2000; i++) {
+        chance_key = 5;
+        chance_at = 2 * i;
+        size_t at = below((uint32_t)bytes.len), hit = 0, other;
+        char bit = (char)(1 << below(8));
+        while (places.at[hit + 1] <= at)
+            hit++;
+        bytes.data[at] ^= bit;
+        write_bytes(bytes.data, bytes.len);
+        bytes.data[at] ^= bit;
+        buf_clear(&notes);
+        struct archive *a = open_again(&d, &notes);
+        char want[100];
+        snprintf(want, sizeof want, "bytes %llu to %llu are damaged (frame %zu",
+                 (unsigned long long)places.at[hit], (unsigned long long)places.at[hit + 1] - 1,
+                 hit);
+        assert_memory_equal(buf_str(&notes), want, strlen(want));
+        if (hit == places.n - 1) /* the last reply: nothing came after it */
+            assert_int_equal(conversation_n(d), conversation_n(c) - 1);
+        else {
+            assert_true(same_conversation(c, d, &other));
+            assert_int_equal(other, places.type[hit] == RECORD_MESSAGE);
+            assert_int_equal(archive_state(a)->seed, places.type[hit] == RECORD_STATE ? 0 : 42);
+        }
+        archive_close(a);
+        conversation_free(d);
+    }
+    conversation_free(c);
+    buf_free(&bytes);
+    buf_free(&notes);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct buf notes = {0}, log = {0};
+    struct err err;
+    static const char text[] = "This is no session at all, but a text of some length. "
+                               "It has nothing to say.";
+    write_bytes(text, sizeof text);
+    assert_null(archive_open(path, c, &notes, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "is no session of hearth"));
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, sizeof text); /* and untouched */
+
+    frame_append(&log, &(struct frame){.version = RECORD_VERSION + 1, .identity = 5});
+    write_bytes(log.data, log.len);
+    assert_null(archive_open(path, c, &notes, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "newer hearth"));
+
+    unlink(path);
+    assert_null(archive_open(path, c, &notes, &err));
+    assert_int_equal(err.code, ERR_IO);
+    assert_null(archive_open(home, c, &notes, &err));
+    conversation_free(c);
+    buf_free(&log);
+    buf_free(&notes);
+}
+
+static int status_of(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    struct buf notes = {0};
+    unlink(path);
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    pid_t child = fork();
+    if (child == 0) {
+        struct conversation *d;
+        archive_close(a); /* the lock is the parent's all the same */
+        struct archive *b = open_again(&d, &notes);
+        if (!archive_is_read_only(b) || conversation_n(d) != 1) _exit(1);
+        say(d, 10);
+        _exit(archive_sync(b, d, &some_state, true, &err) ? 0 : 2);
+    }
+    assert_int_equal(status_of(child), 0);
+    archive_close(a);
+    struct conversation *d;
+    a = open_again(&d, &notes);
+    assert_false(archive_is_read_only(a));
+    assert_int_equal(conversation_n(d), 1);
+    archive_close(a);
+    conversation_free(c);
+    conversation_free(d);
+}
+
+/* A disk that is full: said once, and what was there stays. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new(), *d;
+    struct archive *a = archive_new(path);
+    struct buf notes = {0};
+    struct err err;
+    unlink(path);
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {1500, 1500};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(1);
+        say(c, 4000);
+        if (archive_sync(a, c, &some_state, true, &err)) _exit(2);
+        if (!strstr(err.msg, strerror(EFBIG))) _exit(3);
+        say(c, 10);
+        _exit(archive_sync(a, c, &some_state, true, &err) ? 0 : 4);
+    }
+    assert_int_equal(status_of(child), 0);
+    archive_close(a);
+    a = open_again(&d, &notes);
+    assert_int_equal(conversation_n(d), 1);
+    assert_int_equal(notes.len, 0);
+    archive_close(a);
+    conversation_free(c);
+    conversation_free(d);
+}
+
+/* Killed at any moment: what archive_sync had said is kept, is. */
+static void test_kill(void **state)
+{
+    (void)state;
+    const char *soak = getenv("HEARTH_SOAK");
+    uint32_t n = 300 * (soak ? (uint32_t)atoi(soak) : 1);
+    unlink(path);
+    size_t before = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        int ends[2];
+        struct conversation *c = NULL;
+        struct buf notes = {0};
+        assert_int_equal(pipe(ends), 0);
+        chance_key = 1000 + i;
+        chance_at = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            struct err err;
+            struct archive *a;
+            if (access(path, F_OK) == 0) {
+                a = open_again(&c, &notes);
+            } else {
+                c = conversation_new();
+                a = archive_new(path);
+            }
+            for (;;) {
+                say(c, 1 + below(3000));
+                if (!archive_sync(a, c, &some_state, false, &err)) _exit(1);
+                if (write(ends[1], "x", 1) != 1) _exit(1);
+            }
+        }
+        close(ends[1]);
+        usleep(philox(9, i, 0, 0, PHILOX_BENCH).word[0] % 3000);
+        kill(child, SIGKILL);
+        assert_int_equal(status_of(child), 255);
+        size_t said = 0;
+        char chunk[4096];
+        for (ssize_t got; (got = read(ends[0], chunk, sizeof chunk)) > 0;)
+            said += (size_t)got;
+        close(ends[0]);
+        if (access(path, F_OK) != 0) continue;
+        struct archive *a = open_again(&c, &notes);
+        size_t now = conversation_n(c);
+        assert_true(now >= before + said);
+        assert_true(now <= before + said + 1);
+        before = now;
+        archive_close(a);
+        conversation_free(c);
+        buf_free(&notes);
+        if (before > 300) {
+            unlink(path);
+            before = 0;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_histories), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_cost),      cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_flips),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lock),      cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_kill),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
