@@ -130,8 +130,21 @@ static inline void golden_free(struct golden_set *set)
 }
 
 /* The families that hearth runs. */
-static const char *const golden_known[] = {
-    "llama", "mistral3", "phi3", "qwen2$", "qwen3$", "qwen3-", "qwen3moe", "smollm3", NULL};
+static const char *const golden_known[] = {"llama",  "mistral3", "phi3",    "qwen2$", "qwen3$",
+                                           "qwen3-", "qwen3moe", "smollm3", NULL};
+
+/* Whether a model can have KV types of blocks; its refusal is tested elsewhere. */
+static inline bool golden_has_blocks(const struct golden_case *c)
+{
+    struct err err = {0};
+    struct gguf *g = gguf_open(c->model, &err);
+    if (!g) fail_msg("%s", err.msg);
+    const struct model_params params = {.kv_type = KV_Q8_0};
+    struct model_sizes sizes;
+    const bool ok = model_estimate(g, NULL, &params, 1, &sizes, &err);
+    gguf_close(g);
+    return ok;
+}
 
 /* Sum of squared differences over the sum of squares of want; NaN if got has one. */
 static inline double golden_nmse(const float *want, const float *got, size_t n)

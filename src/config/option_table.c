@@ -98,7 +98,6 @@ static const struct option_row table[N_OPTIONS] = {
                      .arg = "TYPE",
                      .words = "f32|f16|q8_0|q4_0",
                      .preset = "f16",
-                     .built = "f32|f16",
                      .help = "type of the KV cache: f32, f16, q8_0, q4_0"},
     [OPT_CACHE_RAM] = {.name = "cache-ram",
                        .type = OPTION_SIZE,

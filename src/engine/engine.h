@@ -22,7 +22,7 @@ struct engine_config {
     const char *model_path;
     const char *device;  /* "auto", "cpu" */
     const char *cpu;     /* NULL (best there is), "scalar", "avx2" */
-    const char *kv_type; /* "f16", "f32" */
+    const char *kv_type; /* "f32", "f16", "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */
     uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
     /* Most memory that keeps what was computed for other conversations and branches than the

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/kv.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/printable.h"
@@ -60,15 +61,12 @@ uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model
 static bool parse_kv_type(const char *name, enum kv_type *type, const char **kept,
                           struct err *err)
 {
-    *kept = "f16";
-    *type = KV_F16;
-    if (!name || strcmp(name, "f16") == 0) return true;
-    *kept = "f32";
-    *type = KV_F32;
-    if (strcmp(name, "f32") == 0) return true;
     char shown[64];
-    return err_set(err, ERR_USER, "unknown KV type '%s'; known: f16, f32",
-                   printable(shown, sizeof shown, name, strlen(name)));
+    if (!kv_type_find(name ? name : "f16", type))
+        return err_set(err, ERR_USER, "unknown KV type '%s'; known: f32, f16, q8_0, q4_0",
+                       printable(shown, sizeof shown, name, strlen(name)));
+    *kept = kv_type_name(*type);
+    return true;
 }
 
 static bool open_device(struct machine *m, const struct engine_config *config, struct err *err)

@@ -43,15 +43,31 @@ static void build_network(struct builder *b, const struct family *family)
     weights_all_used(b->ws, hp->n_layer, family->name);
 }
 
+/* Types of blocks need heads of whole blocks. */
+static bool kv_fits(const struct hparams *hp, const struct gguf *g, enum kv_type type,
+                    struct err *err)
+{
+    if (!kv_type_blocks(type)) return true;
+    const bool keys_fit = hp->head_dim_k % KV_BLOCK == 0;
+    if (keys_fit && hp->head_dim_v % KV_BLOCK == 0) return true;
+    return err_set(err, ERR_USER,
+                   "%s: %s have a head size of %u; KV type %s needs a multiple of %d; use f16 "
+                   "or f32",
+                   gguf_path(g), keys_fit ? "values" : "keys",
+                   keys_fit ? hp->head_dim_v : hp->head_dim_k, kv_type_name(type), KV_BLOCK);
+}
+
 static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
                         const struct model_params *params, struct err *err)
 {
-    if (params->kv_type != KV_F32 && params->kv_type != KV_F16)
-        return err_set(err, ERR_USER, "this KV type is not supported; use f32 or f16");
     if (params->n_ctx > MAX_CONTEXT)
         return err_set(err, ERR_USER, "a context of %u tokens is too large; the limit is %d",
                        params->n_ctx, MAX_CONTEXT);
     if (!hparams_read(hp, g, family->name, params->n_ctx, err)) return false;
+    if (!kv_fits(hp, g, params->kv_type, err)) {
+        hparams_free(hp);
+        return false;
+    }
     const struct gguf_tensor *embd = gguf_tensor_find(g, "token_embd.weight");
     if (!embd)
         err_set(err, ERR_FORMAT,

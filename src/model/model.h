@@ -20,7 +20,7 @@
 struct model;
 
 struct model_params {
-    enum kv_type kv_type; /* KV_F32 or KV_F16 */
+    enum kv_type kv_type;
     uint32_t n_ctx;       /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
 };
 

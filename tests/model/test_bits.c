@@ -3,13 +3,16 @@
  * stored in tests/data/golden/bits.txt (so that a change of the reference itself shows).
  *
  * Every model of the golden cases runs 600 seeded random ids and its golden prompt, with K and
- * V as f32 and f16. One scalar run per model and KV type is the yardstick; every combination of
- * threads and rows per step is compared with it on every other instruction set of this machine,
- * and in turns, or with HEARTH_SOAK on every model, on the scalar one. HEARTH_BITS=FILE in the
- * environment writes the hashes to a file instead of comparing. */
+ * V as f32 and f16, and one of each attention as q8_0 and q4_0. One scalar run per model and KV
+ * type is the yardstick; every combination of threads and rows per step is compared with it on
+ * every other instruction set of this machine, and in turns, or with HEARTH_SOAK on every
+ * model, on the scalar one. HEARTH_BITS=FILE in the environment writes the hashes to a file
+ * instead of comparing. */
 #include <xxhash.h>
 
 #include "../golden.h"
+#include "backend/kv.h"
+#include "backend/kv_rows.h"
 
 enum { RANDOM_IDS = 600, MAX_HASHES = 256 };
 
@@ -119,9 +122,9 @@ static void compare(const struct golden_case *c, const struct runner_options *o,
     while (i < n && memcmp(&a[i], &b[i], sizeof *a) == 0)
         i++;
     fail_msg("%s: %s, %d threads, batch %u, KV %s: %s logit %zu of row %zu is %a, not %a",
-             c->name, cpu_isa_name(o->isa), o->n_threads, o->batch,
-             o->kv_type == KV_F16 ? "f16" : "f32", n == nr ? "random" : "golden",
-             i % c->n_vocab, i / c->n_vocab, (double)b[i], (double)a[i]);
+             c->name, cpu_isa_name(o->isa), o->n_threads, o->batch, kv_type_name(o->kv_type),
+             n == nr ? "random" : "golden", i % c->n_vocab, i / c->n_vocab, (double)b[i],
+             (double)a[i]);
 }
 
 static const int threads[] = {1, 2, 7};
@@ -136,7 +139,7 @@ static void check_model(const struct golden_case *c, enum kv_type kv_type, bool 
     struct result base;
     run_case(c, o, &base);
     struct bits b;
-    snprintf(b.name, sizeof b.name, "%s %s", c->name, kv_type == KV_F16 ? "f16" : "f32");
+    snprintf(b.name, sizeof b.name, "%s %s", c->name, kv_type_name(kv_type));
     b.random = XXH3_64bits(base.random, (size_t)n_random(c) * c->n_vocab * sizeof(float));
     b.golden = XXH3_64bits(base.golden, (size_t)c->n_tokens * c->n_vocab * sizeof(float));
     check_stored(&b);
@@ -179,29 +182,95 @@ static void test_bits(void **unused)
     check_folder(golden_kit() ? golden_kit() : "tests/data");
 }
 
+/* Models of ours that differ in their attention: heads, groups, windows, biases, experts. */
+static const char *const of_blocks[] = {
+    "llama-Q4_0$", "llama-ropefreqs$", "mistral3$",       "phi3$",
+    "qwen2$",      "qwen3-IQ4_XS$",    "qwen3moe-MXFP4$", NULL};
+
+static void test_blocks(void **unused)
+{
+    (void)unused;
+    const bool all = getenv("HEARTH_SOAK") != NULL;
+    struct golden_set set = golden_read("tests/data", of_blocks);
+    for (size_t i = 0; i < set.n; i++) {
+        check_model(&set.cases[i], KV_Q8_0, all);
+        check_model(&set.cases[i], KV_Q4_0, all);
+    }
+    golden_free(&set);
+}
+
+/* Heads of 24 dims have no whole blocks. */
+static void test_refusal(void **unused)
+{
+    (void)unused;
+    static const char *const some[] = {"llama-moe$", "smollm3$", NULL};
+    struct golden_set set = golden_read("tests/data", some);
+    for (size_t i = 0; i < set.n; i++) {
+        struct err err = {0};
+        struct gguf *g = gguf_open(set.cases[i].model, &err);
+        assert_non_null(g);
+        for (enum kv_type type = KV_Q8_0; type <= KV_Q4_0; type++) {
+            const struct model_params params = {.kv_type = type};
+            struct model_sizes sizes;
+            assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
+            assert_int_equal(err.code, ERR_USER);
+            assert_non_null(strstr(err.msg, "have a head size of 24; KV type q"));
+        }
+        gguf_close(g);
+    }
+    assert_int_equal(set.n, 2);
+    golden_free(&set);
+}
+
 /* NaN over the rows of positions pos.. of all pages. */
 static void poison_rows(struct runner *r, uint32_t pos)
 {
     const struct program *p = model_program(r->m);
     for (size_t page = 0; page < r->n_pages; page++) {
-        for (size_t slot = 0; slot < PAGE_LEN; slot++) {
-            if (page * PAGE_LEN + slot < pos) continue;
-            for (size_t i = 0; i < p->n_kv; i++) {
-                const struct kv_layer *kv = &p->kv[i];
-                const size_t item = kv->type == KV_F32 ? 4 : 2;
-                uint8_t *base = r->pages[page];
-                for (size_t d = 0; d < kv->n_heads * kv->head_dim_k; d++)
-                    memset(base + kv->k_at + (d * PAGE_LEN + slot) * item, 0xff, item);
-                for (size_t h = 0; h < kv->n_heads; h++)
-                    memset(base + kv->v_at + (h * PAGE_LEN + slot) * kv->head_dim_v * item,
-                           0xff, kv->head_dim_v * item);
-            }
-        }
+        const size_t from = page * PAGE_LEN;
+        if (from + PAGE_LEN <= pos) continue;
+        kv_rows_poison(p->kv, p->n_kv, r->pages[page], pos > from ? pos - from : 0);
     }
 }
 
 /* Going back to any token and on with others gives what a cold run gives, with NaN in every row
  * that was given up. */
+static void check_rollback(const struct golden_case *c, enum kv_type type)
+{
+    struct runner warm, cold;
+    const struct runner_options o = {.isa = CPU_AUTO,
+                                     .n_threads = 2,
+                                     .kv_type = type,
+                                     .n_ctx = 512,
+                                     .batch = 40,
+                                     .poison = true};
+    runner_open(&warm, c->model, o);
+    runner_open(&cold, c->model, o);
+    int32_t ids[200], edited[200];
+    random_ids(ids, 200, c->n_vocab);
+    float *want = mem_zalloc((size_t)200 * c->n_vocab, sizeof *want);
+    float *got = mem_zalloc((size_t)200 * c->n_vocab, sizeof *got);
+    static const uint32_t keeps[] = {199, 130, 128, 127, 65, 64, 63, 1, 0};
+    for (size_t k = 0; k < sizeof keeps / sizeof *keeps; k++) {
+        const uint32_t keep = keeps[k], n = 200 - keep;
+        runner_run(&warm, ids, 200, 0, NULL);
+        poison_rows(&warm, keep);
+        for (size_t t = 0; t < 200; t++)
+            edited[t] = t < keep ? ids[t] : (ids[t] + 1 + (int32_t)k) % (int32_t)c->n_vocab;
+        runner_run(&warm, edited + keep, n, keep, got);
+        runner_reset(&cold);
+        runner_run(&cold, edited, 200, 0, want);
+        if (memcmp(want + (size_t)keep * c->n_vocab, got,
+                   (size_t)n * c->n_vocab * sizeof *got) != 0)
+            fail_msg("%s, KV %s: going on from %u of 200 tokens differs from a cold run",
+                     c->name, kv_type_name(type), keep);
+    }
+    free(want);
+    free(got);
+    runner_close(&warm);
+    runner_close(&cold);
+}
+
 static void test_rollback(void **unused)
 {
     (void)unused;
@@ -210,38 +279,9 @@ static void test_rollback(void **unused)
     struct golden_set set = golden_read("tests/data", some);
     for (size_t i = 0; i < set.n; i++) {
         const struct golden_case *c = &set.cases[i];
-        struct runner warm, cold;
-        const struct runner_options o = {.isa = CPU_AUTO,
-                                         .n_threads = 2,
-                                         .kv_type = i % 2 ? KV_F32 : KV_F16,
-                                         .n_ctx = 512,
-                                         .batch = 40,
-                                         .poison = true};
-        runner_open(&warm, c->model, o);
-        runner_open(&cold, c->model, o);
-        int32_t ids[200], edited[200];
-        random_ids(ids, 200, c->n_vocab);
-        float *want = mem_zalloc((size_t)200 * c->n_vocab, sizeof *want);
-        float *got = mem_zalloc((size_t)200 * c->n_vocab, sizeof *got);
-        static const uint32_t keeps[] = {199, 130, 128, 127, 65, 64, 63, 1, 0};
-        for (size_t k = 0; k < sizeof keeps / sizeof *keeps; k++) {
-            const uint32_t keep = keeps[k], n = 200 - keep;
-            runner_run(&warm, ids, 200, 0, NULL);
-            poison_rows(&warm, keep);
-            for (size_t t = 0; t < 200; t++)
-                edited[t] = t < keep ? ids[t] : (ids[t] + 1 + (int32_t)k) % (int32_t)c->n_vocab;
-            runner_run(&warm, edited + keep, n, keep, got);
-            runner_reset(&cold);
-            runner_run(&cold, edited, 200, 0, want);
-            if (memcmp(want + (size_t)keep * c->n_vocab, got,
-                       (size_t)n * c->n_vocab * sizeof *got) != 0)
-                fail_msg("%s: going on from %u of 200 tokens differs from a cold run", c->name,
-                         keep);
-        }
-        free(want);
-        free(got);
-        runner_close(&warm);
-        runner_close(&cold);
+        const enum kv_type last = golden_has_blocks(c) ? KV_Q4_0 : KV_F16;
+        for (enum kv_type type = KV_F32; type <= last; type++)
+            check_rollback(c, type);
     }
     golden_free(&set);
 }
@@ -259,6 +299,8 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_rollback),
     };
     int status = cmocka_run_group_tests_name("bits", tests, NULL, NULL);

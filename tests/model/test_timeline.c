@@ -343,7 +343,8 @@ static void test_odd_configurations(void **state)
     } odd[] = {
         {{.model_path = GUIDE, .device = "vulkan"},
          "unknown device 'vulkan'; known: auto, cpu"},
-        {{.model_path = GUIDE, .kv_type = "q8_0"}, "unknown KV type 'q8_0'; known: f16, f32"},
+        {{.model_path = GUIDE, .kv_type = "q5_1"},
+         "unknown KV type 'q5_1'; known: f32, f16, q8_0, q4_0"},
         {{.model_path = GUIDE, .cpu = "amx"},
          "unknown instruction set 'amx'; known: auto, scalar, avx2"},
     };

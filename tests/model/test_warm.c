@@ -43,11 +43,10 @@ static void check_model(const struct golden_case *c, uint32_t i)
     key = 20250704 + i;
     drawn = 0;
     struct runner r;
-    const struct runner_options o = {.isa = CPU_AUTO,
-                                     .n_threads = 2,
-                                     .kv_type = i % 2 ? KV_F32 : KV_F16,
-                                     .n_ctx = CONTEXT,
-                                     .batch = 1};
+    static const enum kv_type types[] = {KV_F16, KV_Q8_0, KV_F32, KV_Q4_0};
+    const enum kv_type type = types[golden_has_blocks(c) ? i % 4 : i % 2 * 2];
+    const struct runner_options o = {
+        .isa = CPU_AUTO, .n_threads = 2, .kv_type = type, .n_ctx = CONTEXT, .batch = 1};
     runner_open(&r, c->model, o);
     struct err err = {0};
     const struct timeline_limits limits = {.n_ctx = CONTEXT};

@@ -12,6 +12,8 @@
 
 #include "../gguf_builder.h"
 #include "backend/impl.h"
+#include "backend/kv.h"
+#include "backend/kv_rows.h"
 #include "base/mem.h"
 #include "cpu/cpu.h"
 #include "model/model.h"
@@ -394,9 +396,71 @@ static void test_params(void **unused)
     struct gguf *g = write_draft(&d, &b);
     const struct model_params params = {.kv_type = KV_Q8_0};
     assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
-    assert_string_equal(err.msg, "this KV type is not supported; use f32 or f16");
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(err.msg, "m.gguf: keys have a head size of 8; KV type q8_0 needs a "
+                                 "multiple of 32; use f16 or f32");
     gguf_close(g);
     buf_free(&b);
+}
+
+/* What a token takes with each KV type, to the byte: 32 dims of a block are 34 or 18 bytes. */
+static void test_kv_types(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    key_u32(&d, "llama.attention.key_length", 64);
+    key_u32(&d, "llama.attention.value_length", 32);
+    for (int i = 0; i < LAYERS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_q.weight", i);
+        tensor_of(&d, name)->ne[1] = HEADS * 64;
+        snprintf(name, sizeof name, "blk.%d.attn_k.weight", i);
+        tensor_of(&d, name)->ne[1] = KV_HEADS * 64;
+        snprintf(name, sizeof name, "blk.%d.attn_v.weight", i);
+        tensor_of(&d, name)->ne[1] = KV_HEADS * 32;
+        snprintf(name, sizeof name, "blk.%d.attn_output.weight", i);
+        tensor_of(&d, name)->ne[0] = HEADS * 32;
+    }
+    struct buf b = {0};
+    struct gguf *g = write_draft(&d, &b);
+    static const uint64_t bytes_of_32[] = {
+        [KV_F32] = 128, [KV_F16] = 64, [KV_Q8_0] = 34, [KV_Q4_0] = 18};
+    for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
+        struct err err;
+        struct model_sizes sizes;
+        const struct model_params params = {.kv_type = type};
+        if (!model_estimate(g, NULL, &params, 1, &sizes, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(sizes.kv_bytes_per_token,
+                         LAYERS * KV_HEADS * (64 + 32) / 32 * bytes_of_32[type]);
+    }
+    gguf_close(g);
+    buf_free(&b);
+}
+
+/* The planes of a row cover each byte of a page once, with every type. */
+static void test_kv_rows(void **unused)
+{
+    (void)unused;
+    for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
+        struct kv_layer kv = {type, 3, 64, 96, 128, 0};
+        kv.v_at = kv.k_at + kv_layer_k_bytes(&kv);
+        const size_t end = kv.v_at + kv_layer_v_bytes(&kv);
+        uint8_t *page = mem_zalloc(end, 1);
+        struct kv_plane planes[KV_MAX_PLANES];
+        const size_t n = kv_planes(&kv, planes);
+        for (size_t i = 0; i < n; i++)
+            for (size_t at = 0; at < planes[i].n * PAGE_LEN * planes[i].unit; at++)
+                page[planes[i].at + at]++;
+        for (size_t at = 0; at < end; at++)
+            assert_int_equal(page[at], at >= kv.k_at);
+        memset(page, 0, end);
+        kv_rows_poison(&kv, 1, page, PAGE_LEN - 1);
+        size_t n_set = 0;
+        for (size_t at = 0; at < end; at++)
+            n_set += page[at] == 0xff;
+        assert_int_equal(n_set * PAGE_LEN, end - kv.k_at);
+        free(page);
+    }
 }
 
 struct seen {
@@ -536,7 +600,8 @@ int main(void)
         cmocka_unit_test(test_good),    cmocka_unit_test(test_family),
         cmocka_unit_test(test_keys),    cmocka_unit_test(test_rope_keys),
         cmocka_unit_test(test_tensors), cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_params),  cmocka_unit_test(test_open),
+        cmocka_unit_test(test_params),  cmocka_unit_test(test_kv_types),
+        cmocka_unit_test(test_kv_rows), cmocka_unit_test(test_open),
         cmocka_unit_test(test_checker),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
