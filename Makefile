@@ -178,7 +178,7 @@ test: all tests
 
 # The random tests read HEARTH_SOAK: how many times their usual length they run.
 soak: all tests
-	@B=$B HEARTH=$B/hearth HEARTH_SOAK=20 tests/run.sh $(SUITES)
+	@B=$B HEARTH=$B/hearth HEARTH_SOAK=20 TEST_TIMEOUT=$${TEST_TIMEOUT:-3600} tests/run.sh $(SUITES)
 
 bench: all
 	@$B/hearth bench $(if $(MODEL),-m $(MODEL)) $(ARGS)
