@@ -25,6 +25,7 @@ struct generator {
     const struct tokenizer *tok;
     const struct engine_sampling *how;
     const struct generate_sink *sink;
+    struct reasoning *split; /* of the reply under way */
     struct ids ids;
     size_t *id_at;
     size_t n_id_at, cap_id_at;
@@ -32,8 +33,6 @@ struct generator {
     struct buf answer; /* what of it is neither reasoning nor marker */
     struct border *borders;
     size_t n_borders, cap_borders;
-    size_t next_id;  /* the first id whose text begins at or after cursor */
-    size_t cursor;   /* up to where text has been matched with what the splitter emitted */
     size_t shown;    /* bytes of the answer given to the sink */
     size_t searched; /* bytes of the answer in which no stop string ends */
     size_t thought_end;
@@ -67,7 +66,7 @@ static void reset(struct generator *g, const struct tokenizer *tok,
     buf_clear(&g->text);
     buf_clear(&g->answer);
     g->n_id_at = g->n_borders = 0;
-    g->next_id = g->cursor = g->shown = g->searched = g->thought_end = 0;
+    g->shown = g->searched = g->thought_end = 0;
     g->has_thought = g->stopped = false;
 }
 
@@ -75,47 +74,6 @@ static void push_id_at(struct generator *g, size_t at)
 {
     MEM_GROW(g->id_at, g->n_id_at, g->cap_id_at);
     g->id_at[g->n_id_at++] = at;
-}
-
-/* Bytes of a marker that stands at text[0..len). */
-static size_t marker_len(const char *text, size_t len)
-{
-    const struct reasoning_marker *m;
-    for (size_t i = 0; (m = reasoning_at(i)) != NULL; i++) {
-        size_t n_open = strlen(m->open), n_close = strlen(m->close);
-        if (n_open <= len && memcmp(text, m->open, n_open) == 0) return n_open;
-        if (n_close <= len && memcmp(text, m->close, n_close) == 0) return n_close;
-    }
-    return 0;
-}
-
-/* Bytes of a control token that begins at the cursor. */
-static size_t control_len(struct generator *g)
-{
-    while (g->next_id < g->ids.n && g->id_at[g->next_id] < g->cursor)
-        g->next_id++;
-    for (size_t i = g->next_id; i < g->ids.n && g->id_at[i] == g->cursor; i++)
-        if (tokenizer_is_control(g->tok, g->ids.data[i]))
-            return tokenizer_piece(g->tok, g->ids.data[i]).len;
-    return 0;
-}
-
-/* Where in the whole text an emitted piece lies: the splitter leaves out control tokens,
- * markers and white space around them, and nothing else. */
-static size_t locate(struct generator *g, const char *piece, size_t len)
-{
-    const char *text = g->text.data;
-    while (g->cursor + len <= g->text.len) {
-        if (memcmp(text + g->cursor, piece, len) == 0) {
-            g->cursor += len;
-            return g->cursor - len;
-        }
-        size_t skip = control_len(g);
-        if (skip == 0) skip = marker_len(text + g->cursor, g->text.len - g->cursor);
-        g->cursor += skip ? skip : 1;
-    }
-    g->cursor = g->text.len;
-    return g->cursor >= len ? g->cursor - len : 0;
 }
 
 /* Gives the sink what of the answer is certain. */
@@ -165,7 +123,7 @@ static void emit(void *ctx, enum reply_part part, const char *text, size_t len)
 {
     struct generator *g = ctx;
     if (g->stopped) return;
-    size_t at = locate(g, text, len);
+    size_t at = reasoning_piece_at(g->split);
     if (part == REPLY_REASONING) {
         if (!g->has_thought) g->reply.reasoning_at = at;
         g->has_thought = true;
@@ -257,7 +215,7 @@ struct engine_reply *generate(struct generator *g, struct timeline *tl, struct s
     reset(g, tok, how, sink);
     size_t n_prompt = timeline_n(tl);
     if (!sampler_begin(sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
-    struct reasoning *split = reasoning_new(tok, emit, g);
+    struct reasoning *split = g->split = reasoning_new(tok, emit, g);
     reasoning_prompt(split, timeline_ids(tl), n_prompt);
     struct detokenizer whole;
     detokenizer_init(&whole, tok, true);
@@ -278,6 +236,7 @@ struct engine_reply *generate(struct generator *g, struct timeline *tl, struct s
                                   "U+FFFD");
     g->reply.decode_ms = clock_ms() - start;
     reasoning_free(split);
+    g->split = NULL;
     fill_reply(g, tl, n_prompt);
     return ok ? &g->reply : NULL;
 }

@@ -61,6 +61,7 @@ struct reasoning {
     bool muted;       /* the prompt is replayed */
     struct buf text;  /* not emitted yet: it may belong to a marker or be dropped */
     struct buf fresh; /* scratch of reasoning_add */
+    size_t n_prompt;  /* bytes at the front of text that the prompt wrote: part of a header */
     size_t end;       /* of text in the whole reply */
     size_t piece_at;
 };
@@ -147,12 +148,16 @@ static void drop(struct reasoning *r, size_t n)
     memmove(r->text.data, r->text.data + n, r->text.len - n);
     r->text.len -= n;
     r->text.data[r->text.len] = '\0';
+    r->n_prompt -= n < r->n_prompt ? n : r->n_prompt;
 }
 
 static void emit_front(struct reasoning *r, size_t n)
 {
+    size_t foreign = r->n_prompt < n ? r->n_prompt : n;
+    if (foreign) drop(r, foreign);
+    n -= foreign;
     if (n == 0) return;
-    r->piece_at = r->end - r->text.len;
+    r->piece_at = r->end - r->text.len; /* all of it is the reply's now */
     if (!r->muted) r->emit(r->ctx, r->part, r->text.data, n);
     drop(r, n);
 }
@@ -222,7 +227,7 @@ static void drain(struct reasoning *r, bool last)
         if (r->state == STATE_HEADER) {
             if (r->text.len <= MAX_HEADER && !last) return;
             r->state = STATE_BODY;
-            if (r->in_channel) drop(r, r->text.len); /* a reply cut off in a header */
+            if (last && r->in_channel) drop(r, r->text.len); /* cut off in a header */
             continue;
         }
         if (r->state == STATE_BEGIN && !begin(r, last)) return;
@@ -315,8 +320,15 @@ static void add_text(struct reasoning *r, const char *text, size_t n)
     drain(r, false);
 }
 
+/* Whether a token begins inside a character. */
+static bool is_continuation(struct piece p)
+{
+    return p.len && ((uint8_t)p.data[0] & 0xc0) == 0x80;
+}
+
 void reasoning_add(struct reasoning *r, int32_t id)
 {
+    bool was_held = r->whole.n_held > 0;
     buf_clear(&r->fresh);
     detokenizer_add(&r->whole, id, &r->fresh);
     bool control = tokenizer_is_control(r->tok, id);
@@ -328,12 +340,13 @@ void reasoning_add(struct reasoning *r, int32_t id)
         add_text(r, buf_str(&r->fresh), r->fresh.len);
         return;
     }
-    /* What stands before the token's own spelling are bytes that never became a character. */
-    size_t n_own = tokenizer_piece(r->tok, id).len;
-    if (r->fresh.len > n_own) add_text(r, r->fresh.data, r->fresh.len - n_own);
+    /* Bytes that were held and never became a character stand before the token's own spelling:
+     * one U+FFFD. */
+    size_t before = was_held && !is_continuation(tokenizer_piece(r->tok, id)) ? 3 : 0;
+    if (before) add_text(r, r->fresh.data, before);
     if (!harmony_token(r, id) && !tag_token(r, id) && r->state != STATE_HEADER) drain(r, true);
     /* A header keeps only what counts towards its channel, so its offset is not needed. */
-    r->end += n_own;
+    r->end += r->fresh.len - before;
 }
 
 void reasoning_flush(struct reasoning *r)
@@ -354,7 +367,8 @@ static void replay(struct reasoning *r, const int32_t *ids, size_t from, size_t 
         reasoning_add(r, ids[i]);
     r->muted = false;
     if (r->text.len && !(r->state == STATE_HEADER && r->in_channel)) drop(r, r->text.len);
-    r->end = r->text.len;
+    r->n_prompt = r->text.len;
+    r->end = 0;
     detokenizer_init(&r->whole, r->tok, true);
 }
 

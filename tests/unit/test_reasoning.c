@@ -159,6 +159,9 @@ static void test_harmony(void **state)
           "<|message|>hm<|end|>",
           true, "T:Wait|R:hm");
     split(tok, "<|start|>assistant<|channel|>analysis<|message|>", "hm<|end|>", true, "R:hm");
+    /* The prompt may stand inside a header: its part of it is not of the reply. */
+    split(tok, "<|start|>assistant<|channel|>ana", "lysis<|message|>hm<|end|>", true, "R:hm");
+    split(tok, "<|start|>assistant<|channel|>final", "<|message|>Yes", true, "T:Yes");
     split(tok, prompt, "<|channel|>anal", true, ""); /* cut off in a header */
     split(tok, prompt, "no header", true, "T:no header");
     tokenizer_close(tok);
@@ -177,6 +180,36 @@ static void test_gemma(void **state)
           "R:hm|T:Yes");
     split(tok, "<|turn>model\n", "<|channel>thought<channel|>Yes", true, "T:Yes");
     split(tok, "<|turn>model\n<|channel>thought\n<channel|>", "Yes", true, "T:Yes");
+    tokenizer_close(tok);
+}
+
+/* What is longer than any header is text after all; the prompt's part is still not shown. */
+static void test_long_header(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<|channel>", TOKEN_CONTROL},
+                                        {"<channel|>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 2);
+    char reply[400], expected[410];
+    memset(reply, 'x', 300);
+    reply[300] = '\0';
+    snprintf(expected, sizeof expected, "R:%s", reply);
+    split(tok, "<|channel>tho", reply, true, expected);
+    tokenizer_close(tok);
+}
+
+/* Bytes that a control token cuts off become one U+FFFD before it. */
+static void test_cut_character(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<think>", TOKEN_CONTROL},
+                                        {"</think>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 2);
+    const int32_t list[] = {256, 'a', 0xe4, 0xbd, 257, 'b', 0xe4};
+    struct ids ids = {0};
+    ids_append(&ids, list, sizeof list / sizeof *list);
+    split_ids(tok, "", &ids, "R:a\xef\xbf\xbd|T:b\xef\xbf\xbd");
+    ids_free(&ids);
     tokenizer_close(tok);
 }
 
@@ -210,6 +243,8 @@ int main(void)
         cmocka_unit_test(test_letters_are_text),
         cmocka_unit_test(test_harmony),
         cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_long_header),
+        cmocka_unit_test(test_cut_character),
         cmocka_unit_test(test_invalid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
