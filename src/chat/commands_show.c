@@ -273,10 +273,7 @@ bool command_stats(struct chat *c, const char *args)
 bool command_verify(struct chat *c, const char *args)
 {
     (void)args;
-    if (!c->last.there) {
-        chat_tell(c, FACE_ERROR, "/verify: nothing has been computed yet");
-        return false;
-    }
-    turn_verify(c);
-    return true;
+    if (conversation_n(c->conversation) > 0) return turn_verify(c);
+    chat_tell(c, FACE_ERROR, "/verify: nothing has been said yet");
+    return false;
 }

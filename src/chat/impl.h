@@ -63,7 +63,7 @@ struct chat {
     bool said_folded, said_no_think;
     struct buf attached; /* what /read put before the next message */
     struct turn turn;
-    bool verifying; /* /verify runs, no turn */
+    enum { VERIFY_NO, VERIFY_SYNCS, VERIFY_RUNS } verify; /* BUSY with it, no turn */
     struct last_turn last;
     struct buf filtered; /* scratch */
     atomic_bool cancelled;
@@ -92,8 +92,9 @@ bool turn_say(struct chat *c, const char *text, size_t n);
 bool turn_retry(struct chat *c, const uint64_t *seed);
 /* Goes on with the reply at the end. */
 bool turn_continue(struct chat *c);
-/* Recomputes the conversation from nothing and compares; BUSY without a turn. */
-void turn_verify(struct chat *c);
+/* Recomputes the conversation, which has a message, from nothing and compares; BUSY without a
+ * turn. */
+bool turn_verify(struct chat *c);
 /* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */

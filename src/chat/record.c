@@ -78,8 +78,7 @@ static bool take(const struct field *field, const uint8_t *data, size_t n, struc
         return true;
     }
     if (field->kind == WORDS && n % 4 != 0) return false;
-    if (field->kind == TEXT &&
-        (memchr(data, 0, n) || !utf8_valid((const char *)data, n)))
+    if (field->kind == TEXT && (memchr(data, 0, n) || !utf8_valid((const char *)data, n)))
         return false;
     const struct record_bytes bytes = {data, n};
     memcpy(value, &bytes, sizeof bytes);

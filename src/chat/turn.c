@@ -457,23 +457,50 @@ static void fail(struct chat *c, const struct engine_event *event)
 
 /* ---- /verify ---- */
 
-void turn_verify(struct chat *c)
+/* The engine holds what was computed last, which may be another branch: first it is brought to
+ * this one, without a reply. */
+bool turn_verify(struct chat *c)
 {
-    atomic_store(&c->cancelled, false);
-    c->verifying = true;
-    c->state = CHAT_BUSY;
-    engine_verify(c->engine);
+    struct spans prompt = {0};
+    struct err err;
+    size_t n = conversation_n(c->conversation);
+    bool folded, has_reply = conversation_at(c->conversation, n - 1)->role == ROLE_REPLY;
+    enum render_think think = wanted_think(c->options);
+    bool ok =
+        has_reply
+            ? render_continued(c->renderer, c->conversation, think, &prompt, &folded, &err)
+            : render_prompt(c->renderer, c->conversation, think, &prompt, &folded, &err);
+    if (ok) {
+        atomic_store(&c->cancelled, false);
+        c->state = CHAT_BUSY;
+        c->verify = VERIFY_SYNCS;
+        const struct engine_sampling none = {.top_p = 1, .repeat_penalty = 1};
+        engine_turn(c->engine, &prompt, &none);
+    } else {
+        chat_tell(c, FACE_ERROR, "/verify: %s", err.msg);
+    }
+    spans_free(&prompt);
+    return ok;
 }
 
 static void verify_event(struct chat *c, const struct engine_event *event)
 {
     const struct engine_verified *v = event->verified;
     if (event->kind == EVENT_PREFILL)
-        c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total, 0);
+        c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
+                          event->cached);
     if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
-    if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED) return;
-    c->verifying = false;
+    if (event->kind == EVENT_END && !atomic_load(&c->cancelled)) {
+        c->verify = VERIFY_RUNS;
+        engine_verify(c->engine);
+        return;
+    }
+    if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED &&
+        event->kind != EVENT_END)
+        return;
+    c->verify = VERIFY_NO;
     c->state = CHAT_IDLE;
+    if (event->kind == EVENT_END) return;
     if (!v)
         chat_tell(c, FACE_ERROR, "/verify: %s", event->err.msg);
     else if (v->difference)
@@ -487,7 +514,7 @@ static void verify_event(struct chat *c, const struct engine_event *event)
 
 void turn_event(struct chat *c, const struct engine_event *event)
 {
-    if (c->verifying) {
+    if (c->verify != VERIFY_NO) {
         verify_event(c, event);
         return;
     }

@@ -1,6 +1,7 @@
 /* The chat as a face drives it, with the bundled guide: turns, commands, seeds, branches. */
 #include "../chat_driver.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 static void test_turns_are_warm(void **unused)
@@ -41,7 +42,7 @@ static void test_seeds(void **unused)
     char *second = ask(&r, "/retry");
     assert_string_not_equal(first, second);
     assert_int_equal(r.report.reply_seed, engine_reply_seed(7, 0, 1));
-    assert_int_equal(r.report.n_prefilled, 1);
+    assert_int_equal(r.report.n_prefilled, 0);
     char command[64];
     snprintf(command, sizeof command, "/retry %" PRIu64, first_seed);
     char *again = ask(&r, command);
@@ -316,7 +317,66 @@ static void test_branches(void **unused)
     free(again);
     assert_true(line(&r, "/verify"));
     assert_true(said(&r, "info: the same bits"));
+    uint32_t ends = (uint32_t)r.n_ends;
+    assert_true(line(&r, "/switch main"));
+    assert_true(line(&r, "/verify"));
+    assert_true(said(&r, "info: the same bits"));
+    assert_int_equal(r.n_ends, ends); /* no turn */
     close_chat(&r);
+}
+
+/* Hundreds of rounds of /undo and /retry: neither what the chat holds nor what the engine
+ * computes grows. */
+static void test_rounds(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "2", NULL};
+    const char *soak = getenv("HEARTH_SOAK");
+    const int n = 500 * (soak ? atoi(soak) : 1);
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    free(ask(&r, "And a page?"));
+    size_t held = 0;
+    for (int i = 0; i < n; i++) {
+        free(ask(&r, "/retry"));
+        assert_int_equal(r.report.n_prefilled, 0);
+        assert_true(line(&r, "/undo"));
+        free(ask(&r, "And a page?"));
+        assert_int_equal(r.report.n_prefilled, 0);
+        assert_int_equal(chat_n_messages(r.chat), 4);
+        if (i == 100) held = mallinfo2().uordblks;
+    }
+    /* A few arrays grow by doubling and with the numbers of branches. */
+    if (held) assert_true(mallinfo2().uordblks < held + (64 << 10));
+    close_chat(&r);
+}
+
+/* A template that drops earlier reasoning: all is reused up to where the thought began. */
+static void test_stripped(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/hearth-template-XXXXXX";
+    int fd = mkstemp(path);
+    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
+                                 "m.content }}<|im_end|>\n{% endfor %}"
+                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
+    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
+    close(fd);
+    struct recorder r;
+    const char *const args[] = {"--max-tokens", "8", "--template", path, NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    uint32_t prompt = r.report.n_cached + r.report.n_prefilled;
+    uint32_t thought = (uint32_t)strlen("<think>\nEasy.\n</think>\n\n");
+    free(ask(&r, "And a page?"));
+    assert_true(r.report.n_cached < prompt);
+    assert_true(r.report.n_cached + thought >= prompt);
+    assert_true(r.report.n_cached + 16 >= prompt);
+    assert_true(line(&r, "/stats"));
+    assert_true(said(&r, "diverged     at token"));
+    close_chat(&r);
+    unlink(path);
 }
 
 /* A file stands before the next message, once. */
@@ -450,7 +510,8 @@ int main(void)
         cmocka_unit_test(test_overflow),       cmocka_unit_test(test_edit),
         cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
         cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_stripped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
