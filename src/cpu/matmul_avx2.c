@@ -38,6 +38,7 @@ struct layout {
 struct wide_block {
     uint8_t codes[8][64];
     float dw[PANEL_ROWS], mw[PANEL_ROWS];
+    /* With a scale per half only: */
     int32_t s0[PANEL_ROWS], s1[PANEL_ROWS];   /* a half's scale twice */
     int32_t s01[PANEL_ROWS], m01[PANEL_ROWS]; /* both halves' */
 };
@@ -122,6 +123,11 @@ VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, s
     return s;
 }
 
+VEC_INLINE size_t wide_bytes(const struct layout t)
+{
+    return t.halves ? sizeof(struct wide_block) : offsetof(struct wide_block, s0);
+}
+
 VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_block *w, int h)
 {
     struct scales s = {0};
@@ -185,6 +191,11 @@ VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i magnitude,
                        : _mm256_maddubs_epi16(q, x);
 }
 
+/* Sums are left in the order written: gcc turns a chain of integer additions into a tree, holds
+ * all of its leaves at once and spills them, which costs a third of the speed (gcc 12, Zen 3,
+ * November 2026). */
+#define IN_ORDER(v) __asm__("" : "+x"(v))
+
 /* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
 VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
                           const struct scales s[2], const int8_t *x[4], __m256i id[4][2])
@@ -207,30 +218,35 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
             {
                 __m256i p = products(t, q[h], magnitude[h], xs);
                 sum[r][h] = first ? p : _mm256_add_epi16(sum[r][h], p);
+                if (t.lines_per_madd > 1) IN_ORDER(sum[r][h]);
                 if (!last) continue;
                 __m256i by = !t.halves ? _mm256_set1_epi16(1) : k < 4 ? s[h].s0 : s[h].s1;
                 __m256i i = _mm256_madd_epi16(sum[r][h], by);
                 id[r][h] = k < t.lines_per_madd ? i : _mm256_add_epi32(id[r][h], i);
+                IN_ORDER(id[r][h]);
             }
         }
     }
 }
 
-/* The float step of one block for one row and eight lanes. */
-VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256i id, float da,
+VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256i id, f8 da,
                    const int16_t *sum)
 {
     if (t.offset && t.halves) {
         __m256i j = _mm256_madd_epi16(s->s01, all_i32(sum));
         id = _mm256_sub_epi32(id, _mm256_mullo_epi32(j, _mm256_set1_epi32(t.offset)));
     } else if (t.offset) {
-        id = _mm256_sub_epi32(id, _mm256_set1_epi32(t.offset * (sum[0] + sum[1])));
+        __m256i j = _mm256_madd_epi16(_mm256_set1_epi16((short)t.offset), all_i32(sum));
+        id = _mm256_sub_epi32(id, j);
     }
-    acc = acc + (vec_all(da) * s->dw) * (f8)_mm256_cvtepi32_ps(id);
-    if (t.min == MIN_SUM) acc = acc - s->mw * vec_all(da * (float)(sum[0] + sum[1]));
+    acc = acc + (da * s->dw) * (f8)_mm256_cvtepi32_ps(id);
+    if (t.min == MIN_SUM) {
+        __m256i j = _mm256_madd_epi16(_mm256_set1_epi16(1), all_i32(sum));
+        acc = acc - s->mw * (da * (f8)_mm256_cvtepi32_ps(j));
+    }
     if (t.min == MIN_PAIR) {
         __m256i j = _mm256_madd_epi16(s->m01, all_i32(sum));
-        acc = acc - s->mw * (vec_all(da) * (f8)_mm256_cvtepi32_ps(j));
+        acc = acc - s->mw * (da * (f8)_mm256_cvtepi32_ps(j));
     }
     return acc;
 }
@@ -251,54 +267,60 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
         sum[r] = a->sum + (size_t)r * a->stride / A8_HALF;
     }
     const uint8_t *head = w;
-    /* From 0 instead of the first term: that differs only where a sum is -0, which keep hides.
-     */
-    f8 acc[4][2] = {{{0}}};
-    for (size_t b = 0; b < n_blocks; b++) {
-        struct scales s[2];
-        const uint8_t *codes;
-        if (t.unpacked) {
-            const struct wide_block *wide = (const struct wide_block *)w + b;
-            codes = wide->codes[0];
-            s[0] = read_wide(t, wide, 0);
-            s[1] = read_wide(t, wide, 1);
-        } else {
-            if (b % t.head_blocks == 0) {
-                head = w;
-                w += t.head_bytes;
+    size_t b = 0;
+    for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
+        size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
+        /* From 0 instead of the first term: that differs only where a sum is -0, which keep
+         * hides. */
+        f8 acc[4][2] = {{{0}}};
+        for (; b < to; b++) {
+            struct scales s[2];
+            const uint8_t *codes;
+            if (t.unpacked) {
+                const struct wide_block *wide =
+                    (const struct wide_block *)(w + b * wide_bytes(t));
+                codes = wide->codes[0];
+                s[0] = read_wide(t, wide, 0);
+                s[1] = read_wide(t, wide, 1);
+            } else {
+                if (b % t.head_blocks == 0) {
+                    head = w;
+                    w += t.head_bytes;
+                }
+                codes = w;
+                w += t.code_bytes;
+                UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
+                    _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+                s[0] = read_head(t, head, b, 0);
+                s[1] = read_head(t, head, b, 1);
             }
-            codes = w;
-            w += t.code_bytes;
-            UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-                _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
-            s[0] = read_head(t, head, b, 0);
-            s[1] = read_head(t, head, b, 1);
+            __m256i id[4][2];
+            const int8_t *xb[4];
+            UNROLL for (int r = 0; r < n; r++) xb[r] = x[r] + A8_BLOCK * b;
+            dot_block(t, n, codes, s, xb, id);
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                f8 da = vec_all(d[r][b]);
+                UNROLL for (int h = 0; h < 2; h++) acc[r][h] =
+                    step(t, acc[r][h], &s[h], id[r][h], da, sum[r] + 2 * b);
+            }
         }
-        __m256i id[4][2];
-        dot_block(t, n, codes, s, x, id);
-        bool last = b % BLOCKS_PER_STRIPE == BLOCKS_PER_STRIPE - 1 || b + 1 == n_blocks;
         UNROLL for (int r = 0; r < n; r++)
         {
             UNROLL for (int h = 0; h < 2; h++)
             {
-                acc[r][h] = step(t, acc[r][h], &s[h], id[r][h], *d[r], sum[r]);
-                if (!last) continue;
                 float *o = out[r] + 8 * h;
-                vec_store(o, b < BLOCKS_PER_STRIPE ? acc[r][h] : vec_load(o) + acc[r][h]);
-                acc[r][h] = vec_all(0);
+                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
             }
-            x[r] += A8_BLOCK;
-            d[r]++;
-            sum[r] += 2;
         }
     }
 }
 
-VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
-                       struct wide_block *out)
+VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks, uint8_t *to)
 {
     const uint8_t *head = w;
-    for (size_t b = 0; b < n_blocks; b++, out++) {
+    for (size_t b = 0; b < n_blocks; b++, to += wide_bytes(t)) {
+        struct wide_block *out = (struct wide_block *)to;
         if (b % t.head_blocks == 0) {
             head = w;
             w += t.head_bytes;
@@ -307,11 +329,13 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
         {
             struct scales s = read_head(t, head, b, h);
             vec_store(out->dw + 8 * h, s.dw);
-            vec_store(out->mw + 8 * h, s.mw);
-            _mm256_storeu_si256((__m256i *)(out->s0 + 8 * h), s.s0);
-            _mm256_storeu_si256((__m256i *)(out->s1 + 8 * h), s.s1);
-            _mm256_storeu_si256((__m256i *)(out->s01 + 8 * h), s.s01);
-            _mm256_storeu_si256((__m256i *)(out->m01 + 8 * h), s.m01);
+            if (t.min != MIN_NONE) vec_store(out->mw + 8 * h, s.mw);
+            if (t.halves) {
+                _mm256_storeu_si256((__m256i *)(out->s0 + 8 * h), s.s0);
+                _mm256_storeu_si256((__m256i *)(out->s1 + 8 * h), s.s1);
+                _mm256_storeu_si256((__m256i *)(out->s01 + 8 * h), s.s01);
+                _mm256_storeu_si256((__m256i *)(out->m01 + 8 * h), s.m01);
+            }
             UNROLL for (int k = 0; k < 8; k++) _mm256_storeu_si256(
                 (__m256i *)(out->codes[k] + 32 * h), read_codes(t, w, k, h));
         }
@@ -326,7 +350,7 @@ typedef float values[4][PANEL_ROWS];
 struct instance {
     void (*tile[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
     void (*wide[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
-    void (*unpack)(const uint8_t *w, size_t n_blocks, struct wide_block *out);
+    void (*unpack)(const uint8_t *w, size_t n_blocks, uint8_t *out);
 };
 
 #define TILE(name, n, is_wide)                                                                \
@@ -337,23 +361,23 @@ struct instance {
         t.unpacked = is_wide;                                                                 \
         tile(t, n, w, n_blocks, a, out);                                                      \
     }
-#define INSTANCE(name)                                                                   \
-    TILE(name, 1, 0)                                                                     \
-    TILE(name, 2, 0)                                                                     \
-    TILE(name, 3, 0)                                                                     \
-    TILE(name, 4, 0)                                                                     \
-    TILE(name, 1, 1)                                                                     \
-    TILE(name, 2, 1)                                                                     \
-    TILE(name, 3, 1)                                                                     \
-    TILE(name, 4, 1)                                                                     \
-    static void name##_unpack(const uint8_t *w, size_t n_blocks, struct wide_block *out) \
-    {                                                                                    \
-        unpack(name, w, n_blocks, out);                                                  \
-    }                                                                                    \
-    static const struct instance name##_kernels = {                                      \
-        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                                \
-        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                                \
-        name##_unpack,                                                                   \
+#define INSTANCE(name)                                                         \
+    TILE(name, 1, 0)                                                           \
+    TILE(name, 2, 0)                                                           \
+    TILE(name, 3, 0)                                                           \
+    TILE(name, 4, 0)                                                           \
+    TILE(name, 1, 1)                                                           \
+    TILE(name, 2, 1)                                                           \
+    TILE(name, 3, 1)                                                           \
+    TILE(name, 4, 1)                                                           \
+    static void name##_unpack(const uint8_t *w, size_t n_blocks, uint8_t *out) \
+    {                                                                          \
+        unpack(name, w, n_blocks, out);                                        \
+    }                                                                          \
+    static const struct instance name##_kernels = {                            \
+        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                      \
+        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                      \
+        name##_unpack,                                                         \
     };
 
 /* The largest code u bounds how many lines fit in 16 bits: 254 u lines < 32768. */
@@ -493,8 +517,12 @@ static void finish(const struct matmul *m, size_t row, size_t n, size_t first, s
     }
 }
 
-/* Unpacking a panel costs about as much as one tile of four rows. */
-enum { FEW_ROWS = 4 };
+/* Up to here unpacking a panel first costs more than it saves: about two tiles of four rows.
+ * Codes of eight bits are bytes already. */
+static bool worth_unpacking(const struct weight *w, size_t n_rows)
+{
+    return w->type != QTYPE_Q8_0 && n_rows > (w->type == QTYPE_Q6_K ? 4 : 8);
+}
 
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
@@ -507,7 +535,7 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     for (size_t first = lo; first < hi; first += PANEL_ROWS) {
         const uint8_t *p = m->w->packed + (m->mat * panels + first / PANEL_ROWS) * panel_bytes;
         size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        bool wide = k && m->n_rows > FEW_ROWS;
+        bool wide = k && worth_unpacking(w, m->n_rows);
         if (wide) k->unpack(p, n_blocks, scratch);
         for (size_t r = 0; r < m->n_rows; r += 4) {
             size_t n = m->n_rows - r < 4 ? m->n_rows - r : 4;
