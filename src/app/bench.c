@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "app/bench_kv.h"
 #include "app/bench_tokenizer.h"
 #include "app/command_line.h"
 #include "app/model_choice.h"
@@ -188,18 +189,20 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
 
 int bench_run(int argc, char **argv)
 {
-    const char *prompt = NULL, *gen = NULL;
+    const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
     bool json = false, tokenizer = false;
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
         {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
+        {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
         {"json", 0, NULL, NULL, &json, "one JSON object"},
     };
     struct command_line line;
     struct err err;
     int status = command_line_read(&line, "bench",
-                                   "[-m FILE] [--prompt N] [--gen N] [--tokenizer] [--json]",
+                                   "[-m FILE] [--prompt N] [--gen N] [--tokenizer] "
+                                   "[--kv-error TEXT] [--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
@@ -207,6 +210,7 @@ int bench_run(int argc, char **argv)
         status = runtime_error(&err);
     if (status == COMMAND_LINE_GO)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
+                 : kv_text ? bench_kv_error(line.options, kv_text, json)
                            : measure(line.options, prompt, gen, json);
     command_line_free(&line);
     return status;

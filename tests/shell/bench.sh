@@ -46,6 +46,28 @@ check "and a line per text" grep -q "^prose and code .* MB/s .* tokens$" \
     <("$hearth" bench --tokenizer -m $guide)
 check "a model that is not there" status 1 "nofile.gguf: No such file" \
     "$hearth" bench --tokenizer -m nofile.gguf
+kv_error() {
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+assert d["tokens"] > 200
+t = {x["kv_type"]: x for x in d["types"]}
+assert list(t) == ["f32", "f16", "q8_0", "q4_0"]
+size = [x["token_bytes"] for x in d["types"]]
+assert [s * 64 for s in size] == [size[0] * f for f in (64, 32, 17, 9)]
+assert t["f32"]["error"] == 0 and t["f32"]["same_first"] == 1
+assert 0 < t["f16"]["error"] < 0.02 and 0 < t["q8_0"]["error"] < 0.02
+assert 0.02 < t["q4_0"]["error"] < 0.2
+assert abs(t["q8_0"]["perplexity"] / t["f32"]["perplexity"] - 1) < 0.01' \
+        "$("$hearth" bench --kv-error "$1" -m $guide --json)"
+}
+head -c 1500 examples/guide/samples.txt >"$TMPDIR/text"
+check "bench --kv-error compares the KV types over a text" kv_error "$TMPDIR/text"
+check "it names a text that is not there" status 1 "nofile: No such file" \
+    "$hearth" bench --kv-error nofile -m $guide
+: >"$TMPDIR/empty"
+check "it needs some text" status 1 "two tokens at least" \
+    "$hearth" bench --kv-error "$TMPDIR/empty" -m $guide
 check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
