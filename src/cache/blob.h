@@ -25,6 +25,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "cache/key.h"
 
 enum { BLOB_VERSION = 1, BLOB_HEAD_BYTES = 72, BLOB_MAX_ELEMENT = 64 };
 /* Contents and lists of ids longer than this are not blobs. */
@@ -38,15 +39,11 @@ enum blob_kind {
     N_BLOB_KINDS
 };
 
-struct blob_key {
-    uint64_t lo, hi; /* XXH3-128 */
-};
-
 /* What a blob holds. ids are the tokens it was computed from since the key before it: they are
  * compared on load, so that equal keys of unequal tokens are a miss. Borrowed. */
 struct blob_id {
     enum blob_kind kind;
-    struct blob_key key;
+    struct key key;
     const int32_t *ids; /* [n_ids] */
     size_t n_ids;
     uint64_t n_tokens; /* from the beginning to the end of this; not compared: the key has it */
@@ -54,7 +51,7 @@ struct blob_id {
 
 struct blob_head {
     enum blob_kind kind;
-    struct blob_key key;
+    struct key key;
     uint32_t n_ids, element_bytes;
     uint64_t raw_bytes, packed_bytes, n_tokens;
 };

@@ -300,6 +300,21 @@ void store_touch(struct store *s, const struct blob_id *id)
     free(path);
 }
 
+void store_drop(struct store *s, const struct blob_id *id)
+{
+    char *path = path_of(s, id);
+    unlink(path);
+    free(path);
+}
+
+bool store_has(struct store *s, const struct blob_id *id)
+{
+    char *path = path_of(s, id);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
 struct store_counts store_counts(struct store *s)
 {
     pthread_mutex_lock(&s->lock);

@@ -36,8 +36,14 @@ bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_
                unsigned element_bytes);
 /* Notes that the blob was used now: the least recently used go first. */
 void store_touch(struct store *s, const struct blob_id *id);
+/* Removes the blob, if it is on disk: it will not be asked for again. */
+void store_drop(struct store *s, const struct blob_id *id);
 /* Returns when all that was put is on disk, or never will be. The caller helps writing. */
 void store_flush(struct store *s);
+
+/* Whether the blob is on disk, sound or not: cheaper than store_get where there mostly is none.
+ */
+bool store_has(struct store *s, const struct blob_id *id);
 
 /* Why writing has stopped: true once, when it has. */
 bool store_trouble(struct store *s, struct err *err);

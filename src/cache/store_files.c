@@ -38,7 +38,7 @@ static void put_model(struct buf *out, const char *model)
 }
 
 char *store_files_path(const char *dir, const char *model, enum blob_kind kind,
-                       const struct blob_key *key)
+                       const struct key *key)
 {
     struct buf path = {0};
     buf_printf(&path, "%s/", dir);

@@ -19,7 +19,7 @@
 
 /* The path of a blob, to free(). model is made a harmless file name. */
 char *store_files_path(const char *dir, const char *model, enum blob_kind kind,
-                       const struct blob_key *key);
+                       const struct key *key);
 
 /* Writes a new file whole: a temporary one beside it, then rename; makes the folders. On
  * failure nothing is left behind. */

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "engine/disk.h"
 #include "engine/generate.h"
 #include "engine/machine.h"
 #include "engine/mailbox.h"
@@ -48,7 +49,7 @@ struct engine {
 
     /* The engine's thread only. */
     struct engine_config config;
-    char *strings[4]; /* copies of the configuration's strings */
+    char *strings[5]; /* copies of the configuration's strings */
     struct machine machine;
     struct tokenizer *tok;
     struct sampler *sampler;
@@ -221,10 +222,31 @@ static void fill_cost(struct engine *e, const struct timeline_cost *cost,
     reply->n_cached = (uint32_t)cost->n_cached;
     reply->n_restored = (uint32_t)cost->n_restored;
     reply->n_prefilled = (uint32_t)cost->n_prefilled;
+    reply->n_read = (uint32_t)cost->n_read;
+    reply->read_ms = cost->read_ms;
     if (!cost->diverged) return;
     reply->diverged_at = (uint32_t)cost->diverged_at;
     reply->diverged_old = token_text(e, cost->old_id, &e->diverged[0]);
     reply->diverged_new = token_text(e, cost->new_id, &e->diverged[1]);
+}
+
+/* A resumed conversation has pages on disk; their names follow from the model's content. */
+static void wait_for_disk(struct engine *e)
+{
+    struct disk *disk = e->machine.disk;
+    if (!e->config.resumes || !disk || disk_is_ready(disk)) return;
+    on_warning(e, "reading the model once more, to know what was kept of it on disk");
+    disk_make_ready(disk);
+}
+
+static void save(struct engine *e)
+{
+    struct disk *disk = e->machine.disk;
+    struct err err;
+    timeline_save(e->machine.tl);
+    if (!disk || !disk_trouble(disk, &err)) return;
+    err_write_prefix(&err, "what is computed is no longer kept on disk");
+    on_warning(e, err.msg);
 }
 
 static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,
@@ -233,6 +255,7 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     const struct timeline_watch watch = {on_prefill, e, &e->cancel};
     const struct generate_sink sink = {on_piece, on_warning, e};
     struct timeline_cost cost;
+    wait_for_disk(e);
     double start = clock_ms();
     if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, ids, err) ||
         !timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err))
@@ -243,6 +266,7 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
                       &e->cancel, err);
     if (!*reply) return false;
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
+    save(e);
     fill_cost(e, &cost, *reply);
     (*reply)->prefill_ms = prefill_ms;
     return true;
@@ -368,10 +392,10 @@ static void engine_free(struct engine *e)
     sampler_free(e->sampler);
     tokenizer_close(e->tok);
     machine_close(&e->machine);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++)
         free(e->strings[i]);
+    for (size_t i = 0; i < 4; i++)
         free(e->info_strings[i]);
-    }
     for (size_t i = 0; i < e->info.n_end_tokens; i++)
         free(e->end_tokens[i]);
     free(e->end_tokens);
@@ -398,6 +422,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     e->config.device = keep(e, 1, config->device);
     e->config.cpu = keep(e, 2, config->cpu);
     e->config.kv_type = keep(e, 3, config->kv_type);
+    e->config.cache_dir = keep(e, 4, config->cache_dir);
     e->box = mailbox_new(err);
     if (!e->box) {
         engine_free(e);

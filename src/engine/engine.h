@@ -28,6 +28,13 @@ struct engine_config {
     /* Most memory that keeps what was computed for other conversations and branches than the
      * current one; 0: none. The current one has what it needs in any case. */
     uint64_t cache_ram_bytes;
+    /* Where pages are kept on disk (hearth's folder in the user's cache; NULL: nowhere) and how
+     * many bytes of them. */
+    const char *cache_dir;
+    uint64_t cache_disk_bytes;
+    /* A conversation goes on that was kept: its pages are worth waiting for, the first time
+     * that the model's files must be read to know them. */
+    bool resumes;
 };
 
 struct engine_bias {
@@ -76,6 +83,8 @@ struct engine_reply {
     /* Tokens of the prompt: cached + prefilled are all of it; restored are those of the cached
      * that came from another branch than the one just left. */
     uint32_t n_cached, n_restored, n_prefilled;
+    uint32_t n_read; /* of the cached: from the disk */
+    double read_ms;
     /* Where the prompt left what the timeline held before, as token index and as the text of
      * the token there then and now (valid UTF-8, raw). NULL: it only went on, or was cut. */
     uint32_t diverged_at;

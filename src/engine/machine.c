@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "cpu/cpu.h"
+#include "engine/disk.h"
 #include "engine/timeline.h"
 #include "gguf/gguf.h"
 
@@ -156,6 +157,17 @@ static bool open_timeline(struct machine *m, const struct engine_config *config,
     return m->tl != NULL;
 }
 
+static void open_disk(struct machine *m, const struct engine_config *config)
+{
+    if (!config->cache_dir || config->cache_disk_bytes == 0) return;
+    const char *slash = strrchr(config->model_path, '/');
+    const struct disk_config disk = {.dir = config->cache_dir,
+                                     .cap_bytes = config->cache_disk_bytes,
+                                     .name = slash ? slash + 1 : config->model_path};
+    m->disk = disk_new(&disk, m->be, m->gguf, model_program(m->model));
+    timeline_set_disk(m->tl, m->disk);
+}
+
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err)
 {
@@ -171,6 +183,7 @@ bool machine_open(struct machine *m, const struct engine_config *config,
               (m->model = model_open(m->gguf, m->be, &params,
                                      watch->progress ? &progress : NULL, watch->cancel, err)) &&
               open_timeline(m, config, err);
+    if (ok) open_disk(m, config);
     m->load_ms = clock_ms() - start;
     if (!ok) machine_close(m);
     return ok;
@@ -178,7 +191,9 @@ bool machine_open(struct machine *m, const struct engine_config *config,
 
 void machine_close(struct machine *m)
 {
+    if (m->disk) timeline_save_all(m->tl);
     timeline_free(m->tl);
+    disk_free(m->disk);
     model_close(m->model);
     backend_close(m->be);
     gguf_close(m->gguf);

@@ -17,6 +17,7 @@
 #include "model/model.h"
 
 struct backend;
+struct disk;
 struct gguf;
 struct timeline;
 
@@ -25,6 +26,7 @@ struct machine {
     struct backend *be;
     struct model *model;
     struct timeline *tl;
+    struct disk *disk; /* NULL: nothing is kept */
     struct model_sizes sizes;
     uint64_t available; /* bytes of memory the system could give before loading */
     uint32_t n_ctx;
@@ -46,7 +48,8 @@ struct machine_watch {
  * ERR_MEMORY: weights, scratch and KV do not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);
-void machine_close(struct machine *m); /* an empty one is fine */
+/* Waits until what can be kept is on disk. An empty one is fine. */
+void machine_close(struct machine *m);
 
 /* Tokens of context that memory allows: want (0: n_model) if it fits, else for want == 0 as
  * many as do. 0 with ERR_MEMORY if that is fewer than min(n_model, 512). Pure. */

@@ -11,6 +11,7 @@
 #include "cache/page.h"
 #include "cache/plan.h"
 #include "cache/tree.h"
+#include "engine/disk.h"
 #include "engine/verify.h"
 
 struct timeline {
@@ -19,6 +20,8 @@ struct timeline {
     struct exec *exec;
     struct page_pool *pool;
     struct tree *tree;
+    struct disk *disk; /* NULL: none */
+    size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
     struct plan_model model;
     uint32_t n_ctx;
     size_t n_vocab;
@@ -105,18 +108,26 @@ void timeline_snapshot(struct timeline *tl)
     if (tl->has_logits && tree_n(tl->tree) > 0) tree_snapshot(tl->tree, tl->logits, NULL);
 }
 
+/* The sequence keeps only its first n tokens. */
+static void saved_is_at_most(struct timeline *tl, size_t n)
+{
+    if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
+}
+
 void timeline_truncate(struct timeline *tl, size_t n)
 {
     assert(n <= tree_n(tl->tree));
     if (n == tree_n(tl->tree)) return;
     tree_truncate(tl->tree, n);
     tl->has_logits = false;
+    saved_is_at_most(tl, n);
 }
 
 void timeline_forget(struct timeline *tl)
 {
     tree_forget(tl->tree);
     tl->has_logits = false;
+    tl->n_saved = 0;
 }
 
 /* Computes the rows from..from+n_rows-1 of ids (theirs) in one step, with the logits of the
@@ -169,28 +180,150 @@ static uint32_t chunk_rows(const struct timeline *tl, size_t left)
     return (uint32_t)(rows < left ? rows : left);
 }
 
-/* The plan for ids[0..n) with its cost. The logits that are held anyway are as good as a
- * snapshot: then from is n and there is none. */
-static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n,
-                             struct timeline_cost *cost)
+/* ---- the disk ---- */
+
+void timeline_set_disk(struct timeline *tl, struct disk *disk)
+{
+    tl->disk = disk;
+}
+
+/* Gives it the whole pages that it has not; ready only. */
+static void save_pages(struct timeline *tl)
+{
+    disk_follow(tl->disk, tree_ids(tl->tree), tree_n(tl->tree));
+    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
+    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN &&
+           disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved]))
+        tl->n_saved++;
+}
+
+/* A page has become whole, or several. */
+static void save_whole(struct timeline *tl)
+{
+    if (tl->disk && tl->n_saved < tree_n(tl->tree) / PAGE_LEN && disk_is_ready(tl->disk))
+        save_pages(tl);
+}
+
+void timeline_save(struct timeline *tl)
+{
+    size_t n = tree_n(tl->tree);
+    if (!tl->disk || n == 0 || !disk_is_ready(tl->disk)) return;
+    save_pages(tl);
+    if (tl->has_logits && tl->n_saved == n / PAGE_LEN)
+        disk_put_snapshot(tl->disk, tl->logits,
+                          tree_pages(tl->tree, PAGE_FULL)[(n - 1) / PAGE_LEN]);
+}
+
+void timeline_save_all(struct timeline *tl)
+{
+    size_t n = tree_n(tl->tree);
+    if (!tl->disk || n == 0) return;
+    disk_make_ready(tl->disk);
+    for (timeline_save(tl); tl->n_saved < n / PAGE_LEN; timeline_save(tl))
+        disk_drain(tl->disk);
+    disk_touch(tl->disk);
+}
+
+/* Rows from..to-1 of ids from the disk into the tree, which takes them as if computed. fill
+ * writes them to the page that it is given; false: a miss, and nothing has changed. */
+static bool adopt(struct timeline *tl, const int32_t *ids, size_t from, size_t to,
+                  bool (*fill)(struct timeline *tl, size_t n, void *page))
+{
+    struct err ignored; /* no memory for the page: then none is read, and computing says so */
+    if (!tree_grow(tl->tree, from, to, &ignored)) return false;
+    if (!fill(tl, to, tree_pages(tl->tree, PAGE_FULL)[from / PAGE_LEN])) {
+        tree_cancel(tl->tree);
+        return false;
+    }
+    tree_commit(tl->tree, ids + from, from, to - from);
+    return true;
+}
+
+static bool fill_page(struct timeline *tl, size_t n, void *page)
+{
+    return disk_get_page(tl->disk, n / PAGE_LEN - 1, page);
+}
+
+static bool fill_tail(struct timeline *tl, size_t n, void *page)
+{
+    return disk_get_snapshot(tl->disk, n, tl->logits, page);
+}
+
+static bool fill_logits(struct timeline *tl, size_t n)
+{
+    return disk_get_snapshot(tl->disk, n, tl->logits, NULL);
+}
+
+/* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
+ * where a prompt or a reply ended before. */
+static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_t n)
+{
+    size_t least = tree_n(tl->tree), k = at + PAGE_LEN - 1 < n ? at + PAGE_LEN - 1 : n;
+    bool ok = false;
+    while (k > least && !disk_has_snapshot(tl->disk, k))
+        k--;
+    if (k > least)
+        ok = adopt(tl, ids, at, k, fill_tail);
+    else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
+        ok = fill_logits(tl, n);
+    if (ok) tree_snapshot(tl->tree, tl->logits, NULL);
+}
+
+/* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
+ * of the most tokens behind them. Returns the tokens that were read. */
+static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n)
+{
+    const struct plan_have *have = tree_find(tl->tree, ids, n);
+    const size_t n_warm = have->n;
+    bool exact =
+        n_warm == n && have->n_snapshots > 0 && have->snapshots[have->n_snapshots - 1] == n;
+    if (exact || !tl->disk || !disk_is_ready(tl->disk)) return 0;
+    tree_go(tl->tree);
+    tl->has_logits = false;
+    saved_is_at_most(tl, n_warm);
+    disk_follow(tl->disk, ids, n);
+    size_t at = n_warm / PAGE_LEN * PAGE_LEN;
+    while (at + PAGE_LEN <= n && disk_has_page(tl->disk, at / PAGE_LEN) &&
+           adopt(tl, ids, at, at + PAGE_LEN, fill_page)) {
+        if (tl->n_saved == at / PAGE_LEN) tl->n_saved++;
+        at += PAGE_LEN;
+    }
+    fetch_tail(tl, ids, at, n);
+    return tree_n(tl->tree) > n_warm ? tree_n(tl->tree) - n_warm : 0;
+}
+
+/* ---- making the sequence another ---- */
+
+/* What the wanted tokens have in common with those held before. */
+static size_t compare(const struct timeline *tl, const int32_t *ids, size_t n,
+                      struct timeline_cost *cost)
 {
     const size_t n_old = tree_n(tl->tree);
     const int32_t *old = tree_ids(tl->tree);
     size_t same = 0;
+    *cost = (struct timeline_cost){0};
     while (same < n && same < n_old && old[same] == ids[same])
         same++;
-    struct plan plan = plan_make(&tl->model, tree_find(tl->tree, ids, n), n);
-    if (same == n && n == n_old && tl->has_logits)
-        plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
-    *cost = (struct timeline_cost){.n_cached = plan.from,
-                                   .n_restored = plan.from > same ? plan.from - same : 0,
-                                   .n_prefilled = n - plan.from};
     if (same < n && same < n_old) {
         cost->diverged = true;
         cost->diverged_at = same;
         cost->old_id = old[same];
         cost->new_id = ids[same];
     }
+    return same;
+}
+
+/* The plan for ids[0..n), of which the first `same` were held before, with its cost. The logits
+ * that are held anyway are as good as a snapshot: then from is n and there is none. */
+static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
+                             struct timeline_cost *cost)
+{
+    struct plan plan = plan_make(&tl->model, tree_find(tl->tree, ids, n), n);
+    if (same == n && n == tree_n(tl->tree) && tl->has_logits)
+        plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
+    cost->n_cached = plan.from;
+    cost->n_restored = plan.from > same ? plan.from - same : 0;
+    cost->n_prefilled = n - plan.from;
     return plan;
 }
 
@@ -198,7 +331,8 @@ struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size
 {
     assert(n > 0);
     struct timeline_cost cost;
-    make_plan(tl, ids, n, &cost);
+    size_t same = compare(tl, ids, n, &cost);
+    make_plan(tl, ids, n, same, &cost);
     return cost;
 }
 
@@ -209,7 +343,14 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     if (!check_ids(tl, ids, n, err)) return false;
     struct timeline_cost own;
     if (!cost) cost = &own;
-    const struct plan plan = make_plan(tl, ids, n, cost);
+    size_t same = compare(tl, ids, n, cost);
+    bool is_held = same == n && n == tree_n(tl->tree) && tl->has_logits;
+    saved_is_at_most(tl, same);
+    double start_read = clock_ms();
+    if (!is_held) cost->n_read = fetch(tl, ids, n);
+    if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
+    const struct plan plan = make_plan(tl, ids, n, same, cost);
+    if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
     if (plan.snapshot != PLAN_NO_SNAPSHOT) {
         memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan.snapshot),
                tl->n_vocab * sizeof *tl->logits);
@@ -228,6 +369,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
         if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
         if (watch && watch->progress) watch->progress(watch->user, at, n, plan.from);
     }
+    save_whole(tl);
     return true;
 }
 
@@ -235,7 +377,9 @@ bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err)
 {
     assert(id >= 0 && (size_t)id < tl->n_vocab);
-    return run_chunk(tl, &id, tree_n(tl->tree), 1, 1, tl->logits, cancel, err);
+    if (!run_chunk(tl, &id, tree_n(tl->tree), 1, 1, tl->logits, cancel, err)) return false;
+    if (tree_n(tl->tree) % PAGE_LEN == 0) save_whole(tl);
+    return true;
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,

@@ -19,6 +19,7 @@
 #include "base/err.h"
 
 struct backend;
+struct disk;
 struct program;
 struct timeline;
 struct verify_verdict;
@@ -35,6 +36,8 @@ struct timeline_limits {
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err);
 void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
+/* From now on what is missing is looked for on disk (borrowed; NULL: it is not). */
+void timeline_set_disk(struct timeline *tl, struct disk *disk);
 
 /* How a long prefill is watched: progress after every chunk (NULL: not), cancel polled within
  * chunks (NULL: never). */
@@ -48,6 +51,8 @@ struct timeline_watch {
 struct timeline_cost {
     size_t n_cached, n_prefilled;
     size_t n_restored; /* of the cached: those that the timeline did not hold just before */
+    size_t n_read;     /* of the cached: those that came from the disk */
+    double read_ms;    /* what reading them took */
     /* Whether the wanted tokens leave those held before, at which index, and both ids there. To
      * go on or to be cut is not to diverge. */
     bool diverged;
@@ -69,6 +74,12 @@ bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
 /* Keeps the logits after the last token, if there are any, so that coming back to just these
  * tokens costs nothing: at the end of a prompt and of a reply. */
 void timeline_snapshot(struct timeline *tl);
+
+/* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
+ * if the logits are held. What does not fit its queue is for the next time. */
+void timeline_save(struct timeline *tl);
+/* The same until nothing is left, waiting if need be: before the end. */
+void timeline_save_all(struct timeline *tl);
 
 /* Drops all tokens but the first n (at most those there are); what was computed for the others
  * is forgotten, as for tokens that were drafted and refused. To leave tokens for others and

@@ -590,6 +590,16 @@ size_t gguf_file_bytes(const struct gguf *g)
     return sum;
 }
 
+bool gguf_file(const struct gguf *g, size_t i, const char **path, const uint8_t **data,
+               size_t *n_bytes)
+{
+    if (i >= g->n_parts) return false;
+    *path = g->parts[i].path;
+    *data = g->parts[i].map.data;
+    *n_bytes = g->parts[i].map.n_bytes;
+    return true;
+}
+
 size_t gguf_n_kv(const struct gguf *g)
 {
     return g->n_kv;

@@ -72,6 +72,9 @@ const char *gguf_path(const struct gguf *g);
 uint32_t gguf_version(const struct gguf *g);
 /* Bytes of all mapped files together. */
 size_t gguf_file_bytes(const struct gguf *g);
+/* File i as it is mapped, and its path (borrowed); false past the last. */
+bool gguf_file(const struct gguf *g, size_t i, const char **path, const uint8_t **data,
+               size_t *n_bytes);
 
 size_t gguf_n_kv(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);

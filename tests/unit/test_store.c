@@ -81,7 +81,7 @@ static void sample_make(struct sample *s, uint32_t i)
                              .n_tokens = 64};
 }
 
-static bool store_has(struct store *s, uint32_t i)
+static bool holds(struct store *s, uint32_t i)
 {
     struct sample *want = mem_alloc(sizeof *want);
     uint8_t *got = mem_alloc(N_RAW);
@@ -103,7 +103,7 @@ static void put(struct store *s, uint32_t i)
 
 static char *path_of(uint32_t i)
 {
-    struct blob_key key = {i + 1, 0xabcdefu * (uint64_t)(i + 1)};
+    struct key key = {i + 1, 0xabcdefu * (uint64_t)(i + 1)};
     return store_files_path(dir, "model", BLOB_PAGE, &key);
 }
 
@@ -143,7 +143,7 @@ static void test_put_get(void **state)
     (void)state;
     clear();
     struct store *s = store_new(dir, "model", 1 << 30);
-    assert_false(store_has(s, 0));
+    assert_false(holds(s, 0));
     for (uint32_t i = 0; i < 10; i++)
         put(s, i);
     store_flush(s);
@@ -157,8 +157,8 @@ static void test_put_get(void **state)
 
     s = store_new(dir, "model", 1 << 30);
     for (uint32_t i = 0; i < 10; i++)
-        assert_true(store_has(s, i));
-    assert_false(store_has(s, 10));
+        assert_true(holds(s, i));
+    assert_false(holds(s, 10));
     assert_int_equal(store_counts(s).n_read, 10);
 
     struct sample other;
@@ -173,7 +173,7 @@ static void test_put_get(void **state)
     assert_false(store_get(s, &other.id, got, N_RAW + 1));
     other.id.kind = BLOB_WINDOW;
     assert_false(store_get(s, &other.id, got, N_RAW));
-    assert_true(store_has(s, 4)); /* a sound one stays */
+    assert_true(holds(s, 4)); /* a sound one stays */
     struct err err;
     assert_false(store_trouble(s, &err));
     store_free(s);
@@ -230,17 +230,17 @@ static void test_damage(void **state)
         else
             buf_putc(&bad, 'x');
         assert_true(store_files_write(path, bad.data, bad.len, &err));
-        assert_false(store_has(s, 0));
+        assert_false(holds(s, 0));
         assert_int_equal(access(path, F_OK), -1);
         buf_free(&bad);
     }
     /* Grown beyond all bounds: not even read, and out of the way. */
     assert_true(store_files_write(path, good.data, good.len, &err));
     assert_int_equal(truncate(path, 1 << 24), 0);
-    assert_false(store_has(s, 0));
+    assert_false(holds(s, 0));
     put(s, 0);
     store_flush(s);
-    assert_true(store_has(s, 0));
+    assert_true(holds(s, 0));
     store_free(s);
     buf_free(&good);
     free(path);
@@ -302,10 +302,10 @@ static void test_cap(void **state)
         store_flush(s);
         assert_true(measure().n_bytes <= CAP);
         make_older(i, 1000 - (int)i);
-        if (i > 0) assert_true(store_has(s, 0)); /* in use all the time */
+        if (i > 0) assert_true(holds(s, 0)); /* in use all the time */
     }
-    assert_true(store_has(s, 59));
-    assert_false(store_has(s, 1));
+    assert_true(holds(s, 59));
+    assert_false(holds(s, 1));
     store_free(s);
 
     /* Less room than one blob: nothing is kept, nothing complains. */
@@ -343,7 +343,7 @@ static void test_order(void **state)
     assert_int_equal(left.n + removed.n, 20);
     assert_int_equal(left.n, 10);
     for (uint32_t i = 0; i < 20; i++)
-        assert_int_equal(store_has(s, i), i < left.n);
+        assert_int_equal(holds(s, i), i < left.n);
     store_free(s);
 }
 
@@ -413,7 +413,7 @@ static void test_processes(void **state)
         struct err err;
         for (uint32_t i = 0; i < 200; i++) {
             put(s, word(c, i) % 20);
-            store_has(s, word(c + 10, i) % 20); /* a miss, or the right bytes */
+            holds(s, word(c + 10, i) % 20); /* a miss, or the right bytes */
         }
         store_flush(s);
         bool bad = store_trouble(s, &err);
@@ -472,8 +472,8 @@ static int meet_trouble(uint32_t n, int code)
     put(s, 200);
     store_flush(s);
     if (store_trouble(s, &err)) return 4;
-    if (store_has(s, 200)) return 5;
-    if (!store_has(s, 0)) return 6;
+    if (holds(s, 200)) return 5;
+    if (!holds(s, 0)) return 6;
     store_free(s);
     char *path = path_of(0);
     *strrchr(path, '/') = '\0';

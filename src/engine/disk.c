@@ -1,0 +1,280 @@
+#include "engine/disk.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "backend/backend.h"
+#include "backend/kv_rows.h"
+#include "base/ids.h"
+#include "base/mem.h"
+#include "base/numeric_c.h"
+#include "cache/key.h"
+#include "engine/weights_id.h"
+
+/* Snapshots of this run that stay on disk: each has a page and the logits, and all but the last
+ * are of use only to a conversation that went back before it was left. */
+enum { N_SNAPSHOTS = 4 };
+
+struct disk {
+    struct store *store;
+    struct weights_id *weights;
+    struct backend *be;
+    const struct program *program;
+    bool is_ready;
+    struct fingerprint fingerprint;
+
+    struct ids ids;   /* the sequence */
+    struct key *keys; /* [n_keys] of its whole pages, as far as they were needed */
+    size_t n_keys, cap_keys;
+
+    uint8_t *host; /* logits and a page */
+    size_t logits_bytes;
+
+    struct key kept[N_SNAPSHOTS]; /* snapshots of this run, a ring */
+    size_t n_kept;
+};
+
+static size_t page_bytes(const struct disk *d)
+{
+    return d->program->page_bytes;
+}
+
+/* Everything in the program that may differ between two runs with the same files: rope scaling
+ * follows --ctx, and the layout of a page its type. */
+static struct key options_key(const struct program *p)
+{
+    struct buf all = {0};
+    for (size_t i = 0; i < p->n_ropes; i++) {
+        const struct rope *rope = &p->ropes[i];
+        const uint64_t numbers[2] = {rope->pairs, rope->n_rot};
+        buf_append(&all, numbers, sizeof numbers);
+        buf_append(&all, rope->freq, rope->n_rot / 2 * sizeof *rope->freq);
+        buf_append(&all, &rope->mscale, sizeof rope->mscale);
+    }
+    for (size_t i = 0; i < p->n_row_scales; i++) {
+        const uint64_t period = p->row_scales[i].period;
+        buf_append(&all, &p->row_scales[i].log_scale, sizeof p->row_scales[i].log_scale);
+        buf_append(&all, &period, sizeof period);
+    }
+    for (size_t i = 0; i < p->n_kv; i++) {
+        const struct kv_layer *kv = &p->kv[i];
+        const uint64_t numbers[6] = {kv->type,       kv->n_heads, kv->head_dim_k,
+                                     kv->head_dim_v, kv->k_at,    kv->v_at};
+        buf_append(&all, numbers, sizeof numbers);
+    }
+    XXH128_hash_t sum = XXH3_128bits(buf_str(&all), all.len);
+    buf_free(&all);
+    return (struct key){sum.low64, sum.high64};
+}
+
+struct disk *disk_new(const struct disk_config *config, struct backend *be,
+                      const struct gguf *g, const struct program *program)
+{
+    struct disk *d = mem_zalloc(1, sizeof *d);
+    struct buf path = {0};
+    buf_printf(&path, "%s/pages", config->dir);
+    d->store = store_new(buf_str(&path), config->name, config->cap_bytes);
+    buf_clear(&path);
+    buf_printf(&path, "%s/weights", config->dir);
+    d->weights = weights_id_new(g, buf_str(&path));
+    buf_free(&path);
+    d->be = be;
+    d->program = program;
+    d->fingerprint.options = options_key(program);
+    d->fingerprint.numerics = NUMERICS_VERSION;
+    d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
+    d->logits_bytes = program->n_vocab * sizeof(float);
+    d->host = mem_alloc(d->logits_bytes + page_bytes(d));
+    return d;
+}
+
+void disk_free(struct disk *d)
+{
+    if (!d) return;
+    store_free(d->store);
+    weights_id_free(d->weights);
+    ids_free(&d->ids);
+    free(d->keys);
+    free(d->host);
+    free(d);
+}
+
+bool disk_is_ready(struct disk *d)
+{
+    if (!d->is_ready) d->is_ready = weights_id_known(d->weights, &d->fingerprint.weights);
+    return d->is_ready;
+}
+
+void disk_make_ready(struct disk *d)
+{
+    if (disk_is_ready(d)) return;
+    d->fingerprint.weights = weights_id_wait(d->weights);
+    d->is_ready = true;
+}
+
+/* ---- names ---- */
+
+void disk_follow(struct disk *d, const int32_t *ids, size_t n)
+{
+    assert(d->is_ready);
+    size_t most = d->ids.n < n ? d->ids.n : n, same = 0;
+    while (same < most && d->ids.data[same] == ids[same])
+        same++;
+    if (d->n_keys > same / PAGE_LEN) d->n_keys = same / PAGE_LEN;
+    d->ids.n = same;
+    if (n > same) ids_append(&d->ids, ids + same, n - same);
+}
+
+/* The key of the first i pages. */
+static struct key key_before(struct disk *d, size_t i)
+{
+    while (d->n_keys < i) {
+        struct key before = d->n_keys ? d->keys[d->n_keys - 1] : key_begin(&d->fingerprint);
+        MEM_GROW(d->keys, d->n_keys, d->cap_keys);
+        d->keys[d->n_keys] =
+            key_next(&d->fingerprint, before, d->ids.data + d->n_keys * PAGE_LEN, PAGE_LEN);
+        d->n_keys++;
+    }
+    return i ? d->keys[i - 1] : key_begin(&d->fingerprint);
+}
+
+static struct blob_id page_id(struct disk *d, size_t i)
+{
+    assert((i + 1) * PAGE_LEN <= d->ids.n);
+    return (struct blob_id){.kind = BLOB_PAGE,
+                            .key = key_before(d, i + 1),
+                            .ids = d->ids.data + i * PAGE_LEN,
+                            .n_ids = PAGE_LEN,
+                            .n_tokens = (i + 1) * PAGE_LEN};
+}
+
+static struct blob_id snapshot_id(struct disk *d, size_t n)
+{
+    assert(n > 0 && n <= d->ids.n);
+    size_t i = (n - 1) / PAGE_LEN, n_ids = n - i * PAGE_LEN;
+    const int32_t *ids = d->ids.data + i * PAGE_LEN;
+    return (struct blob_id){.kind = BLOB_SNAPSHOT,
+                            .key = key_next(&d->fingerprint, key_before(d, i), ids, n_ids),
+                            .ids = ids,
+                            .n_ids = n_ids,
+                            .n_tokens = n};
+}
+
+static bool has_tail(size_t n)
+{
+    return n % PAGE_LEN != 0;
+}
+
+static size_t snapshot_bytes(const struct disk *d, size_t n)
+{
+    return d->logits_bytes + (has_tail(n) ? page_bytes(d) : 0);
+}
+
+/* What the shuffle takes apart: the numbers of a page. */
+static unsigned element_bytes(const struct disk *d)
+{
+    return d->fingerprint.kv_type == KV_F32 ? 4 : d->fingerprint.kv_type == KV_F16 ? 2 : 1;
+}
+
+/* ---- reading ---- */
+
+bool disk_get_page(struct disk *d, size_t i, void *page)
+{
+    const struct blob_id id = page_id(d, i);
+    if (!store_get(d->store, &id, d->host, page_bytes(d))) return false;
+    backend_page_write(d->be, page, page_bytes(d), d->host);
+    return true;
+}
+
+bool disk_has_page(struct disk *d, size_t i)
+{
+    const struct blob_id id = page_id(d, i);
+    return store_has(d->store, &id);
+}
+
+bool disk_has_snapshot(struct disk *d, size_t n)
+{
+    const struct blob_id id = snapshot_id(d, n);
+    return store_has(d->store, &id);
+}
+
+bool disk_get_snapshot(struct disk *d, size_t n, float *logits, void *page)
+{
+    const struct blob_id id = snapshot_id(d, n);
+    if (!store_get(d->store, &id, d->host, snapshot_bytes(d, n))) return false;
+    memcpy(logits, d->host, d->logits_bytes);
+    if (page) backend_page_write(d->be, page, page_bytes(d), d->host + d->logits_bytes);
+    return true;
+}
+
+/* ---- writing ---- */
+
+bool disk_put_page(struct disk *d, size_t i, const void *page)
+{
+    const struct blob_id id = page_id(d, i);
+    if (store_has(d->store, &id)) {
+        store_touch(d->store, &id);
+        return true;
+    }
+    backend_page_read(d->be, page, page_bytes(d), d->host);
+    return store_put(d->store, &id, d->host, page_bytes(d), element_bytes(d));
+}
+
+static bool same_key(struct key a, struct key b)
+{
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+/* Remembers that it was put, and drops the oldest of those for it. */
+static void keep_snapshot(struct disk *d, struct key key)
+{
+    size_t n = d->n_kept < N_SNAPSHOTS ? d->n_kept : N_SNAPSHOTS;
+    for (size_t i = 0; i < n; i++)
+        if (same_key(d->kept[i], key)) return;
+    struct key *slot = &d->kept[d->n_kept % N_SNAPSHOTS];
+    const struct blob_id oldest = {.kind = BLOB_SNAPSHOT, .key = *slot};
+    if (n == N_SNAPSHOTS) store_drop(d->store, &oldest);
+    *slot = key;
+    d->n_kept++;
+}
+
+void disk_put_snapshot(struct disk *d, const float *logits, const void *page)
+{
+    const size_t n = d->ids.n;
+    const struct blob_id id = snapshot_id(d, n);
+    memcpy(d->host, logits, d->logits_bytes);
+    if (has_tail(n)) {
+        uint8_t *host = d->host + d->logits_bytes;
+        backend_page_read(d->be, page, page_bytes(d), host);
+        /* Rows behind the last token hold what was there before. */
+        kv_rows_poison(d->program->kv, d->program->n_kv, host, n % PAGE_LEN);
+    }
+    if (!store_put(d->store, &id, d->host, snapshot_bytes(d, n), element_bytes(d))) return;
+    keep_snapshot(d, id.key);
+}
+
+void disk_drain(struct disk *d)
+{
+    store_flush(d->store);
+}
+
+void disk_touch(struct disk *d)
+{
+    for (size_t i = 0; i < d->ids.n / PAGE_LEN; i++) {
+        const struct blob_id id = page_id(d, i);
+        store_touch(d->store, &id);
+    }
+}
+
+bool disk_trouble(struct disk *d, struct err *err)
+{
+    return store_trouble(d->store, err);
+}
+
+struct store_counts disk_counts(struct disk *d)
+{
+    return store_counts(d->store);
+}

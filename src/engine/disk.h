@@ -1,0 +1,65 @@
+/* The disk behind a timeline: which page of which tokens is asked of the store and given to it.
+ *
+ * It follows one sequence of tokens and keeps the keys of its pages. Everything may miss, at
+ * any time; the timeline computes then. What the files of a model contain may not be known yet:
+ * until then nothing is found and nothing is kept. The machine owns it, the timeline borrows
+ * it; the engine's thread only. */
+#ifndef ENGINE_DISK_H
+#define ENGINE_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cache/store.h"
+
+struct backend;
+struct disk;
+struct gguf;
+struct program;
+
+struct disk_config {
+    const char *dir;    /* hearth's folder in the user's cache */
+    uint64_t cap_bytes; /* of all pages on disk */
+    const char *name;   /* of the model, for the eyes */
+};
+
+/* All that is given is borrowed and outlives it. */
+struct disk *disk_new(const struct disk_config *config, struct backend *be,
+                      const struct gguf *g, const struct program *program);
+/* Waits until all that was put is written. NULL is fine. */
+void disk_free(struct disk *d);
+
+/* Whether pages can be named: the model's content is known. */
+bool disk_is_ready(struct disk *d);
+/* Waits until they can. */
+void disk_make_ready(struct disk *d);
+
+/* From now on it is about ids[0..n), copied. Ready only. */
+void disk_follow(struct disk *d, const int32_t *ids, size_t n);
+
+/* Whether there may be page i of the sequence. */
+bool disk_has_page(struct disk *d, size_t i);
+/* Page i of the sequence into page, one of the backend's; false: a miss, page is as before. */
+bool disk_get_page(struct disk *d, size_t i, void *page);
+/* Whether there may be a snapshot of its first n tokens. */
+bool disk_has_snapshot(struct disk *d, size_t n);
+/* The logits after n tokens, and the rows since the last whole page into page (NULL: they are
+ * not wanted, or n ends one). False: a miss, page is as before; logits may hold rubbish. */
+bool disk_get_snapshot(struct disk *d, size_t n, float *logits, void *page);
+
+/* Gives page i, which is whole; false: the queue is full, give it again later. */
+bool disk_put_page(struct disk *d, size_t i, const void *page);
+/* Gives the snapshot of all its tokens; logits and page as above. Of those given before only
+ * the newest few are kept. */
+void disk_put_snapshot(struct disk *d, const float *logits, const void *page);
+/* Waits until there is room in the queue. */
+void disk_drain(struct disk *d);
+/* Notes that the pages of the sequence were used now. */
+void disk_touch(struct disk *d);
+
+bool disk_trouble(struct disk *d, struct err *err);
+struct store_counts disk_counts(struct disk *d);
+
+#endif

@@ -1,0 +1,264 @@
+/* Pages on disk never change a bit: random histories with saves, restarts, kills and damage
+ * have the logits of a run that starts from nothing; and what was saved is not computed again.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../golden.h"
+#include "base/philox.h"
+#include "cache/store_files.h"
+#include "engine/engine.h"
+#include "engine/machine.h"
+#include "engine/timeline.h"
+
+enum { CONTEXT = 400 };
+
+static char home[] = "/tmp/hearth-disk-XXXXXX";
+static uint64_t key;
+static uint32_t drawn;
+
+static uint32_t below(uint32_t n)
+{
+    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(home) ? 0 : -1;
+}
+
+static void clear(void)
+{
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'/*", home);
+    assert_int_equal(system(command), 0);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    clear();
+    return rmdir(home);
+}
+
+static void open_model(struct machine *m, const char *path, const char *kv_type, bool disk)
+{
+    const struct engine_config config = {.model_path = path,
+                                         .device = "cpu",
+                                         .kv_type = kv_type,
+                                         .n_threads = 1,
+                                         .n_ctx = CONTEXT,
+                                         .cache_dir = disk ? home : NULL,
+                                         .cache_disk_bytes = 64 << 20};
+    struct err err;
+    if (!machine_open(m, &config, NULL, &err)) fail_msg("%s: %s", path, err.msg);
+}
+
+static struct timeline_cost sync_to(struct machine *m, const int32_t *ids, size_t n)
+{
+    struct timeline_cost cost;
+    struct err err;
+    if (!timeline_sync(m->tl, ids, n, NULL, &cost, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(cost.n_cached + cost.n_prefilled, n);
+    return cost;
+}
+
+static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
+{
+    for (size_t i = from; i < to; i++)
+        ids[i] = (int32_t)below((uint32_t)n_vocab);
+}
+
+/* Zero tokens of a stored conversation are computed again, whatever its length; a new turn
+ * costs its own. */
+static void test_resume(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {1, 63, 64, 65, 127, 128, 200, 320};
+    static const char *const types[] = {"f16", "f32"};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct machine m;
+        int32_t ids[CONTEXT];
+        const size_t n = lengths[i];
+        const char *path = "tests/data/models/llama-Q4_0.gguf", *type = types[i % 2];
+        clear();
+        key = 11 + i;
+        drawn = 0;
+        open_model(&m, path, type, true);
+        const size_t n_vocab = model_n_vocab(m.model);
+        float *want = mem_zalloc(n_vocab, sizeof *want);
+        random_ids(ids, 0, n + 20, n_vocab);
+        assert_int_equal(sync_to(&m, ids, n).n_prefilled, n);
+        memcpy(want, timeline_logits(m.tl), n_vocab * sizeof *want);
+        timeline_save(m.tl);
+        machine_close(&m);
+
+        open_model(&m, path, type, true);
+        struct timeline_cost cost = sync_to(&m, ids, n);
+        assert_int_equal(cost.n_prefilled, 0);
+        assert_int_equal(cost.n_read, n);
+        assert_int_equal(cost.n_restored, 0);
+        assert_memory_equal(timeline_logits(m.tl), want, n_vocab * sizeof *want);
+        machine_close(&m);
+
+        open_model(&m, path, type, true);
+        cost = sync_to(&m, ids, n + 20);
+        assert_int_equal(cost.n_prefilled, 20);
+        assert_int_equal(cost.n_read, n);
+        /* Another KV type, another file: nothing is found. */
+        machine_close(&m);
+        open_model(&m, path, types[(i + 1) % 2], true);
+        assert_int_equal(sync_to(&m, ids, n).n_read, 0);
+        machine_close(&m);
+        open_model(&m, "tests/data/models/llama-Q4_1.gguf", type, true);
+        assert_int_equal(sync_to(&m, ids, n).n_read, 0);
+        machine_close(&m);
+        free(want);
+    }
+}
+
+/* Rows of another branch behind the tokens of a snapshot are not touched by reading it. */
+static void test_exact_repeat(void **state)
+{
+    (void)state;
+    struct machine m, cold;
+    int32_t ids[CONTEXT];
+    const char *path = "tests/data/models/llama-Q4_0.gguf";
+    clear();
+    key = 5;
+    drawn = 0;
+    open_model(&cold, path, "f16", false);
+    open_model(&m, path, "f16", true);
+    const size_t n_vocab = model_n_vocab(m.model);
+    random_ids(ids, 0, 120, n_vocab);
+    sync_to(&m, ids, 90);
+    timeline_save(m.tl);
+    machine_close(&m);
+    open_model(&m, path, "f16", true);
+    sync_to(&m, ids, 110);                                 /* grows behind what was read */
+    assert_int_equal(sync_to(&m, ids, 90).n_prefilled, 0); /* the logits alone */
+    sync_to(&m, ids, 120);
+    sync_to(&cold, ids, 120);
+    assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
+                        n_vocab * sizeof(float));
+    machine_close(&m);
+    machine_close(&cold);
+}
+
+/* ---- random histories ---- */
+
+static size_t next_history(int32_t *ids, size_t n, size_t n_vocab)
+{
+    const uint32_t kind = below(6);
+    if (kind == 0 && n > 0) return n;
+    if (kind == 1 && n > 0) return below((uint32_t)n) + 1;
+    size_t keep = kind == 2 ? n : below((uint32_t)n + 1);
+    size_t grown = keep + 1 + below(kind == 4 ? 150 : 12);
+    if (grown > CONTEXT) grown = CONTEXT;
+    random_ids(ids, keep < grown ? keep : grown, grown, n_vocab);
+    return grown;
+}
+
+static void flip(void *user, const struct store_file *file)
+{
+    (void)user;
+    if (below(4)) return;
+    FILE *f = fopen(file->path, "r+b");
+    if (!f) return;
+    long at = (long)below((uint32_t)file->n_bytes);
+    fseek(f, at, SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at, SEEK_SET);
+    fputc(c ^ (1 << below(8)), f);
+    fclose(f);
+}
+
+/* A process that goes on from the history and dies at some moment of saving. */
+static void die(struct machine *m, int32_t *ids, size_t n, size_t n_vocab, const char *path,
+                const char *type)
+{
+    uint32_t moment = below(8000);
+    machine_close(m);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        drawn += 1000;
+        open_model(m, path, type, true);
+        for (;;) {
+            n = next_history(ids, n, n_vocab);
+            sync_to(m, ids, n);
+            timeline_save(m->tl);
+        }
+    }
+    usleep(moment);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    open_model(m, path, type, true);
+}
+
+static void check_model(const struct golden_case *c, uint32_t i, int n_steps)
+{
+    static const char *const types[] = {"f16", "q8_0", "f32", "q4_0"};
+    const char *type = types[golden_has_blocks(c) ? i % 4 : i % 2 * 2];
+    struct machine m, cold;
+    struct err err;
+    int32_t ids[CONTEXT];
+    size_t n = 0, n_read = 0;
+    char pages[512];
+    snprintf(pages, sizeof pages, "%s/pages", home);
+    clear();
+    key = 20261121 + i;
+    drawn = 0;
+    open_model(&m, c->model, type, true);
+    open_model(&cold, c->model, type, false);
+    for (int step = 0; step < n_steps; step++) {
+        n = next_history(ids, n, c->n_vocab);
+        struct timeline_cost cost = sync_to(&m, ids, n);
+        n_read += cost.n_read;
+        timeline_forget(cold.tl);
+        sync_to(&cold, ids, n);
+        if (memcmp(timeline_logits(m.tl), timeline_logits(cold.tl),
+                   c->n_vocab * sizeof(float)) != 0)
+            fail_msg("%s: step %d: %zu tokens, %zu of them read, differ from a cold run",
+                     c->name, step, n, cost.n_read);
+        switch (below(6)) {
+        case 0: timeline_save(m.tl); break;
+        case 1: timeline_forget(m.tl); break;
+        case 2:
+            if (below(2)) timeline_save(m.tl);
+            machine_close(&m);
+            open_model(&m, c->model, type, true);
+            break;
+        case 3: die(&m, ids, n, c->n_vocab, c->model, type); break;
+        case 4:
+            if (below(3) == 0 && !store_files_walk(pages, flip, NULL, &err))
+                fail_msg("%s", err.msg);
+            break;
+        default: break;
+        }
+    }
+    if (n_read == 0) fail_msg("%s: nothing was ever read", c->name);
+    machine_close(&m);
+    machine_close(&cold);
+}
+
+static void test_histories(void **state)
+{
+    (void)state;
+    const char *soak = getenv("HEARTH_SOAK");
+    const int n_steps = 24 * (soak ? atoi(soak) : 1);
+    struct golden_set set = golden_read("tests/data", golden_known);
+    for (size_t i = 0; i < set.n; i++)
+        check_model(&set.cases[i], (uint32_t)i, n_steps);
+    golden_free(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_exact_repeat),
+                                       cmocka_unit_test(test_histories)};
+    return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
+}
