@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -42,6 +43,16 @@ void file_map_close(struct file_map *map)
 {
     if (map->data) munmap((void *)(uintptr_t)map->data, map->n_bytes);
     *map = (struct file_map){0};
+}
+
+void file_map_release(const struct file_map *map, const void *data, size_t n_bytes)
+{
+    enum { PAGE = 4096 };
+    size_t from = (size_t)((const uint8_t *)data - map->data), to = from + n_bytes;
+    assert(to <= map->n_bytes);
+    from = (from + PAGE - 1) / PAGE * PAGE;
+    to = to / PAGE * PAGE;
+    if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err)

@@ -18,6 +18,9 @@ struct file_map {
 /* Maps the file at path; directories, devices and empty files are refused by name. */
 bool file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
+/* Gives back the memory of the whole pages within n_bytes of the mapping from data on: they are
+ * read again when they are touched again. */
+void file_map_release(const struct file_map *map, const void *data, size_t n_bytes);
 
 /* Appends the whole file (or what a pipe gives) to out; more than max_bytes is an error. */
 bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err);

@@ -46,9 +46,47 @@ static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
     return NULL;
 }
 
+/* Packed matrices lie side by side in slabs: in pages of their own each would end in a huge page
+ * of which most is never used. */
+struct slab {
+    uint8_t *data;
+    size_t n_bytes, used;
+    struct slab *next;
+};
+
+static const size_t SLAB_BYTES = (size_t)64 << 20;
+
+/* n_bytes aligned to 64; NULL if there is no memory. What a slab has left when the next one
+ * begins is never touched. */
+static uint8_t *slab_alloc(struct cpu_backend *cpu, size_t n_bytes)
+{
+    n_bytes = (n_bytes + 63) / 64 * 64;
+    struct slab *s = cpu->slabs;
+    if (!s || s->n_bytes - s->used < n_bytes) {
+        size_t size = n_bytes > SLAB_BYTES ? n_bytes : SLAB_BYTES;
+        uint8_t *data = mem_try_pages(size);
+        if (!data) return NULL;
+        s = mem_alloc(sizeof *s);
+        *s = (struct slab){data, size, 0, cpu->slabs};
+        cpu->slabs = s;
+    }
+    uint8_t *p = s->data + s->used;
+    s->used += n_bytes;
+    return p;
+}
+
+static void free_slabs(struct cpu_backend *cpu)
+{
+    while (cpu->slabs) {
+        struct slab *next = cpu->slabs->next;
+        mem_free_pages(cpu->slabs->data, cpu->slabs->n_bytes);
+        free(cpu->slabs);
+        cpu->slabs = next;
+    }
+}
+
 static void free_weight(struct cpu_weight *w)
 {
-    mem_free_pages(w->packed, w->packed_bytes);
     free(w->vector);
     free(w);
 }
@@ -61,6 +99,7 @@ static void cpu_close(struct backend *be)
         free_weight(cpu->weights);
         cpu->weights = next;
     }
+    free_slabs(cpu);
     pool_free(cpu->pool);
     free(cpu);
 }
@@ -133,11 +172,10 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
     struct cpu_weight *w = add_weight(be, (struct weight){type, n_mats, n_rows, n_cols});
     w->file = data;
     if (!cpu->kernels->packs) return &w->base;
-    w->packed_bytes = packed_bytes(type, n_mats, n_rows, n_cols);
-    w->packed = mem_try_pages(w->packed_bytes);
+    const size_t n_bytes = packed_bytes(type, n_mats, n_rows, n_cols);
+    w->packed = slab_alloc(cpu, n_bytes);
     if (!w->packed) {
-        err_set(err, ERR_MEMORY, "no memory for a packed matrix of %zu MiB",
-                w->packed_bytes >> 20);
+        err_set(err, ERR_MEMORY, "no memory for a packed matrix of %zu MiB", n_bytes >> 20);
         return NULL;
     }
     pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, NULL);

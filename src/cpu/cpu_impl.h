@@ -11,6 +11,7 @@ struct cpu_backend {
     const struct kernels *kernels;
     struct pool *pool;
     struct cpu_weight *weights; /* all that were bound */
+    struct slab *slabs;         /* memory of packed matrices, newest first */
     char name[64];
 };
 

@@ -627,6 +627,16 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
     return &g->tensors[i];
 }
 
+void gguf_tensor_release(const struct gguf *g, const struct gguf_tensor *t)
+{
+    for (size_t i = 0; i < g->n_parts; i++) {
+        const struct file_map *map = &g->parts[i].map;
+        const uint8_t *data = t->data;
+        if (g->parts[i].mapped && data >= map->data && data < map->data + map->n_bytes)
+            file_map_release(map, data, t->n_bytes);
+    }
+}
+
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name)
 {
     struct gguf_tensor probe = {.name = name};

@@ -100,6 +100,8 @@ size_t gguf_type_bytes(enum gguf_type type);
 
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
+/* The tensor's data has been copied: its memory may go, until it is touched again. */
+void gguf_tensor_release(const struct gguf *g, const struct gguf_tensor *t);
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
 
 #endif
