@@ -195,6 +195,8 @@ static struct snapshot *snapshot_at(const struct node *node, size_t n)
     return s;
 }
 
+static void absorb_shorter(struct tree *t, struct node *node);
+
 static void thin_out(struct tree *t)
 {
     while (t->n_snapshots > t->limits.n_snapshots) {
@@ -209,6 +211,7 @@ void tree_snapshot(struct tree *t, const float *logits, const void *states)
 {
     assert(tree_n(t) > 0 && !t->path.copied);
     struct node *node = t->path.nodes[t->path.n_nodes - 1];
+    absorb_shorter(t, node);
     size_t n = (tree_n(t) - 1) % PAGE_LEN + 1;
     struct snapshot *s = snapshot_at(node, n);
     if (s) {
@@ -560,6 +563,18 @@ static void absorb(struct tree *t, struct node *keep, struct node *gone)
         if (keep->on_path && !gone->on_path) t->path_bytes += snapshot_bytes(t);
     }
     node_free(t, gone);
+}
+
+/* Siblings whose rows this open page, the path's last, has too: the same reply made again
+ * leaves no page behind. */
+static void absorb_shorter(struct tree *t, struct node *node)
+{
+    for (struct node *s = node->parent->child, *next; s; s = next) {
+        next = s->next;
+        if (s == node || s->on_path || s->child || s->n > node->n) continue;
+        if (s->n_window > node->n_window) continue;
+        if (common(s->ids, s->n, node->ids, node->n) == s->n) absorb(t, node, s);
+    }
 }
 
 /* Two pages with the same rows; the first is off the path, the second on it. */

@@ -507,12 +507,41 @@ static void test_sharing(void **state)
     close_sim(&s);
 }
 
+/* The same reply to the same prompt, again and again, leaves no pages and snapshots behind. */
+static void test_repeats(void **state)
+{
+    (void)state;
+    key = 7;
+    drawn = 3000000;
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
+    int32_t ids[100];
+    for (int32_t i = 0; i < 100; i++)
+        ids[i] = i;
+    sync(&s, ids, 70, false);
+    take_snapshot(&s);
+    for (int round = 0; round < 50; round++) {
+        struct err err;
+        assert_int_equal(sync(&s, ids, 70, false), 70);
+        for (size_t n = 70; n < 100; n++) {
+            assert_true(tree_grow(s.tree, n, n + 1, &err));
+            compute(&s, ids, n, n + 1);
+            tree_commit(s.tree, ids + n, n, 1);
+        }
+        take_snapshot(&s);
+        assert_true(tree_usage(s.tree).n_pages <= 3);
+        assert_int_equal(tree_usage(s.tree).n_snapshots, 2);
+    }
+    check_path(&s, ids, 100);
+    close_sim(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_costs),     cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_in_little_memory),
         cmocka_unit_test(test_windows),   cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
