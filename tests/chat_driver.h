@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "app/command_line.h"
 #include "base/buf.h"
 #include "chat/chat.h"
 #include "chat/conversation.h"
@@ -109,11 +110,7 @@ static void open_chat(struct recorder *r, bool is_terminal, const char *const *a
     free(rest.rest);
     r->face =
         (struct face){r, is_terminal, on_text, on_progress, on_say, on_offer, on_begin, on_end};
-    const struct engine_config config = {.model_path = r->options->model,
-                                         .device = "cpu",
-                                         .kv_type = "f16",
-                                         .n_threads = 2,
-                                         .n_ctx = (uint32_t)r->options->ctx};
+    const struct engine_config config = command_line_engine(r->options);
     r->chat = chat_open(r->options, &config, &r->face, &err);
     if (!r->chat) fail_msg("%s", err.msg);
     if (finish(r) != CHAT_IDLE) fail_msg("%s", chat_error(r->chat)->msg);
