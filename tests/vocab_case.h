@@ -25,7 +25,7 @@ static inline struct tokenizer *vocab_file(const char *name)
     char path[100];
     snprintf(path, sizeof path, "tests/data/vocab/%s.gguf", name);
     struct gguf *g = gguf_open(path, &err);
-    struct tokenizer *tok = g ? tokenizer_open(g, &err) : NULL;
+    struct tokenizer *tok = g ? tokenizer_open(g, NULL, &err) : NULL;
     if (!tok) fail_msg("%s", err.msg);
     gguf_close(g);
     return tok;
@@ -83,7 +83,7 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     if (m->eos) gb_kv_u32(&b, "tokenizer.ggml.eos_token_id", m->eos);
     struct gguf *g = gguf_from_memory(b.data, b.len, "made", err);
     if (!g) fail_msg("%s", err->msg);
-    struct tokenizer *tok = tokenizer_open(g, err);
+    struct tokenizer *tok = tokenizer_open(g, NULL, err);
     gguf_close(g);
     buf_free(&b);
     return tok;

@@ -77,7 +77,7 @@ static bool read_text(const struct options *o, const char *path, struct ids *ids
 {
     struct buf text = {0};
     struct gguf *g = gguf_open(o->model, err);
-    struct tokenizer *tok = g ? tokenizer_open(g, err) : NULL;
+    struct tokenizer *tok = g ? tokenizer_open(g, NULL, err) : NULL;
     bool ok = tok && file_read(path, MAX_TEXT, &text, err) &&
               tokenizer_encode(tok, text.data, text.len, false, true, ids, err);
     if (ok && ids->n < 2)
@@ -94,7 +94,10 @@ static bool measure_type(struct engine_config config, enum kv_type type, struct 
 {
     struct machine m;
     config.kv_type = kv_type_name(type);
-    if (!machine_open(&m, &config, NULL, err)) return false;
+    if (!machine_open(&m, &config, NULL, err)) {
+        machine_close(&m);
+        return false;
+    }
     bool ok = true;
     p->first = !p->logits;
     if (p->first) {

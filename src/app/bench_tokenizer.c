@@ -87,7 +87,7 @@ int bench_tokenizer(const char *model_path, bool json)
     struct err err;
     struct buf text = {0}, out = {0};
     struct gguf *g = gguf_open(model_path, &err);
-    struct tokenizer *tok = g ? tokenizer_open(g, &err) : NULL;
+    struct tokenizer *tok = g ? tokenizer_open(g, NULL, &err) : NULL;
     bool ok = tok != NULL;
     if (ok && json)
         buf_printf(&out, "{\"tokenizer\": \"%s\", \"pre\": \"%s\", \"texts\": [",

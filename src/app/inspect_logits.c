@@ -59,6 +59,7 @@ static bool open_model(struct machine *m, struct command_line *line, const char 
     struct err err;
     if (machine_open(m, &config, &watch, &err)) return true;
     *status = runtime_error(&err);
+    machine_close(m);
     return false;
 }
 

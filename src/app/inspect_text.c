@@ -46,7 +46,7 @@ static struct tokenizer *open_tokenizer(const char *path, struct err *err)
 {
     struct gguf *g = gguf_open(path, err);
     if (!g) return NULL;
-    struct tokenizer *tok = tokenizer_open(g, err);
+    struct tokenizer *tok = tokenizer_open(g, NULL, err);
     gguf_close(g);
     return tok;
 }

@@ -15,11 +15,12 @@ const char *backend_name(const struct backend *be)
 }
 
 struct weight *backend_matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
-                              size_t n_cols, const void *data, struct err *err)
+                              size_t n_cols, const void *data, const atomic_bool *cancel,
+                              struct err *err)
 {
     assert(qtype_info(type) && n_mats > 0 && n_rows > 0 && n_cols > 0);
     assert(n_cols % qtype_info(type)->block_len == 0);
-    return be->impl->matrix(be, type, n_mats, n_rows, n_cols, data, err);
+    return be->impl->matrix(be, type, n_mats, n_rows, n_cols, data, cancel, err);
 }
 
 struct weight *backend_vector(struct backend *be, const float *data, size_t n, struct err *err)

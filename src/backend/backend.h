@@ -37,9 +37,11 @@ const char *backend_name(const struct backend *be); /* "cpu (avx2, 2 threads)" *
 
 /* Binds the matrix [n_mats][n_rows][n_cols] of type at data (file layout, borrowed). The
  * backend may repack it or keep reading data, which therefore stays mapped until the backend is
- * closed. n_mats is 1 except for experts. NULL on failure. */
+ * closed. n_mats is 1 except for experts. NULL on failure; ERR_CANCELLED once *cancel (may be
+ * NULL) is true. */
 struct weight *backend_matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
-                              size_t n_cols, const void *data, struct err *err);
+                              size_t n_cols, const void *data, const atomic_bool *cancel,
+                              struct err *err);
 /* Binds n floats (norms, biases, sinks), copied. */
 struct weight *backend_vector(struct backend *be, const float *data, size_t n, struct err *err);
 /* Bytes of memory a matrix takes once bound, on top of the mapped file. */

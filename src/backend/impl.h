@@ -9,7 +9,8 @@ struct backend_impl {
     void (*close)(struct backend *be);
     const char *(*name)(const struct backend *be);
     struct weight *(*matrix)(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
-                             size_t n_cols, const void *data, struct err *err);
+                             size_t n_cols, const void *data, const atomic_bool *cancel,
+                             struct err *err);
     struct weight *(*vector)(struct backend *be, const float *data, size_t n, struct err *err);
     size_t (*matrix_bytes)(const struct backend *be, enum qtype type, size_t n_mats,
                            size_t n_rows, size_t n_cols);

@@ -166,7 +166,7 @@ static void pack_chunk(void *ctx, size_t chunk, int worker)
 
 static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_mats,
                                  size_t n_rows, size_t n_cols, const void *data,
-                                 struct err *err)
+                                 const atomic_bool *cancel, struct err *err)
 {
     struct cpu_backend *cpu = (struct cpu_backend *)be;
     struct cpu_weight *w = add_weight(be, (struct weight){type, n_mats, n_rows, n_cols});
@@ -178,8 +178,9 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
         err_set(err, ERR_MEMORY, "no memory for a packed matrix of %zu MiB", n_bytes >> 20);
         return NULL;
     }
-    pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, NULL);
-    return &w->base;
+    if (pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, cancel)) return &w->base;
+    err_set(err, ERR_CANCELLED, "cancelled");
+    return NULL;
 }
 
 static void *cpu_page_new(struct backend *be, size_t page_bytes)

@@ -189,7 +189,7 @@ static bool load(struct engine *e, struct err *err)
                                         .cancel = &e->cancel};
     double start = clock_ms();
     if (!machine_open(&e->machine, &e->config, &watch, err)) return false;
-    e->tok = tokenizer_open(e->machine.gguf, err);
+    e->tok = tokenizer_open(e->machine.gguf, &e->cancel, err);
     if (!e->tok) return false;
     if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
     size_t n_vocab = model_n_vocab(e->machine.model);
@@ -371,6 +371,7 @@ static void *engine_main(void *arg)
         mailbox_post(e->box, &(struct engine_event){.kind = EVENT_READY});
     } else {
         post_failed(e, &err, 0);
+        machine_close(&e->machine); /* after the answer: it takes its time */
     }
     while (wait_for_request(e))
         answer(e);

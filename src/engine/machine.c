@@ -185,7 +185,6 @@ bool machine_open(struct machine *m, const struct engine_config *config,
               open_timeline(m, config, err);
     if (ok) open_disk(m, config);
     m->load_ms = clock_ms() - start;
-    if (!ok) machine_close(m);
     return ok;
 }
 

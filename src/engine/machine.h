@@ -44,7 +44,8 @@ struct machine_watch {
     const atomic_bool *cancel;
 };
 
-/* On failure *m is empty. ERR_USER: an unknown device, KV type, instruction set or family;
+/* On failure *m holds what was opened so far, for machine_close: giving back the memory of large
+ * weights takes longer than a cancelled user should wait for an answer. ERR_USER: an unknown device, KV type, instruction set or family;
  * ERR_MEMORY: weights, scratch and KV do not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);

@@ -156,8 +156,8 @@ static const struct weight *matrix(struct weights *ws, const char *name, struct 
     ws->bound_bytes += memory_bytes(ws, t, &shape);
     if (ws->be) {
         w = backend_matrix(ws->be, t->type, shape.n_mats, shape.n_rows, shape.n_cols, t->data,
-                           ws->err);
-        if (!w) return not_bound(ws, t);
+                           ws->cancel, ws->err);
+        if (!w) return cancelled(ws) ? NULL : not_bound(ws, t);
         if (backend_matrix_bytes(ws->be, t->type, shape.n_mats, shape.n_rows, shape.n_cols) > 0)
             gguf_tensor_release(ws->g, t);
     }

@@ -12,6 +12,9 @@
 
 #define MERGES_KEY "tokenizer.ggml.merges"
 
+/* Merges read between two looks at the cancel flag. */
+enum { CANCEL_STEP = 4096 };
+
 struct bpe_merge {
     int32_t left, right, id; /* id: the joined token; left is -1 in a free slot */
     uint32_t rank;
@@ -58,7 +61,7 @@ static bool add_merge(struct bpe *b, const struct gguf *g, const struct vocab *v
 }
 
 bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v, bool whole_words,
-              struct err *err)
+              const atomic_bool *cancel, struct err *err)
 {
     *b = (struct bpe){.whole_words = whole_words};
     const struct gguf_kv *kv = gguf_find(g, MERGES_KEY);
@@ -74,7 +77,10 @@ bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v, bool w
     b->slots = mem_alloc(b->n_slots * sizeof *b->slots);
     memset(b->slots, 0xff, b->n_slots * sizeof *b->slots);
     for (size_t i = 0; i < kv->n; i++) {
-        if (!add_merge(b, g, v, i, gguf_item_str(kv, i), err)) {
+        bool stop = i % CANCEL_STEP == 0 && cancel &&
+                    atomic_load_explicit(cancel, memory_order_relaxed);
+        if (stop) err_set(err, ERR_CANCELLED, "reading the vocabulary was cancelled");
+        if (stop || !add_merge(b, g, v, i, gguf_item_str(kv, i), err)) {
             bpe_close(b);
             return false;
         }

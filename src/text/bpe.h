@@ -5,6 +5,7 @@
 #ifndef TEXT_BPE_H
 #define TEXT_BPE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,9 +24,10 @@ struct bpe {
 };
 
 /* Reads tokenizer.ggml.merges. Refused: no such array, a line that is not two tokens, a merge
- * whose parts or result are not in the vocabulary. */
+ * whose parts or result are not in the vocabulary. ERR_CANCELLED once *cancel (may be NULL) is
+ * true. */
 bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v, bool whole_words,
-              struct err *err);
+              const atomic_bool *cancel, struct err *err);
 void bpe_close(struct bpe *b);
 
 /* Appends the ids of one word: raw bytes for gpt2, text with U+2581 for spaces for gemma4. */

@@ -76,7 +76,8 @@ static bool read_flag(const struct gguf *g, const char *what, bool *out, struct 
     return err_set(err, ERR_FORMAT, "%s: %s must be true or false", gguf_path(g), key);
 }
 
-static bool open_gpt2(struct tokenizer *t, const struct gguf *g, struct err *err)
+static bool open_gpt2(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
+                      struct err *err)
 {
     struct gguf_str pre = {"default", 7}; /* old files do not name theirs */
     if (t->vocab.spelling == SPELL_SPACES)
@@ -89,10 +90,11 @@ static bool open_gpt2(struct tokenizer *t, const struct gguf *g, struct err *err
         return false;
     }
     t->add_bos = t->pre.add_bos;
-    return bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, err);
+    return bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, cancel, err);
 }
 
-static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *err)
+static bool open_model(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
+                       struct err *err)
 {
     struct gguf_str name;
     if (!gguf_string(g, "tokenizer.ggml.model", &name))
@@ -111,7 +113,7 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
     t->merges = k < 2;
     if (!vocab_open(&t->vocab, g, k == 0 ? SPELL_BYTES : SPELL_SPACES, k == 2, err))
         return false;
-    if (t->merges) return open_gpt2(t, g, err);
+    if (t->merges) return open_gpt2(t, g, cancel, err);
     /* SentencePiece's own defaults, for files that name no ids. */
     t->add_bos = t->add_space = true;
     if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
@@ -204,11 +206,12 @@ static void read_templates(struct tokenizer *t, const struct gguf *g)
     }
 }
 
-struct tokenizer *tokenizer_open(const struct gguf *g, struct err *err)
+struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel,
+                                 struct err *err)
 {
     struct tokenizer *t = mem_zalloc(1, sizeof *t);
     t->bos = t->eos = t->eot = -1;
-    if (!open_model(t, g, err) || !read_ids(t, g, err)) {
+    if (!open_model(t, g, cancel, err) || !read_ids(t, g, err)) {
         tokenizer_close(t);
         return NULL;
     }

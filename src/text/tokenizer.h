@@ -6,6 +6,7 @@
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,9 +36,11 @@ struct piece {
 
 /* The tokenizer of the file's vocabulary. Refused with a message: no vocabulary, a tokenizer
  * model or pre-tokenizer that hearth does not know (with the list of those it knows), arrays
- * that do not fit together, a vocabulary that cannot spell every byte. Free with
+ * that do not fit together, a vocabulary that cannot spell every byte. A large vocabulary takes
+ * a tenth of a second: ERR_CANCELLED once *cancel (may be NULL) is true. Free with
  * tokenizer_close. */
-struct tokenizer *tokenizer_open(const struct gguf *g, struct err *err);
+struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel,
+                                 struct err *err);
 void tokenizer_close(struct tokenizer *tok); /* NULL is fine */
 
 /* Appends the ids of text[0..len) to out. parse_special: text that spells a control token

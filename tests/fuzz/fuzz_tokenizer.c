@@ -30,7 +30,7 @@ static const struct tokenizer *vocab(unsigned i)
         char path[100];
         snprintf(path, sizeof path, "tests/data/vocab/%s.gguf", names[i]);
         struct gguf *g = gguf_open(path, &err);
-        open[i] = g ? tokenizer_open(g, &err) : NULL;
+        open[i] = g ? tokenizer_open(g, NULL, &err) : NULL;
         if (!open[i]) {
             fprintf(stderr, "%s\n", err.msg);
             abort();
@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     }
     struct err err = {0};
     struct gguf *g = gguf_from_memory(rest, n, "fuzz", &err);
-    struct tokenizer *tok = g ? tokenizer_open(g, &err) : NULL;
+    struct tokenizer *tok = g ? tokenizer_open(g, NULL, &err) : NULL;
     if (tok) {
         size_t tail = n < TAIL ? n : TAIL;
         round_trip(tok, rest + n - tail, tail, false);

@@ -71,7 +71,7 @@ static bool try_tokenizer(const struct gguf *g)
 {
     static const char text[] = "What is a draft model? <|im_end|> \xff\xc3\xa9";
     struct err err = {0};
-    struct tokenizer *tok = tokenizer_open(g, &err);
+    struct tokenizer *tok = tokenizer_open(g, NULL, &err);
     if (!tok) return refused(&err);
     struct ids ids = {0};
     if (!tokenizer_encode(tok, text, sizeof text - 1, true, true, &ids, &err)) refused(&err);

@@ -351,13 +351,14 @@ static void test_odd_configurations(void **state)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         assert_false(machine_open(&m, &odd[i].config, NULL, &err));
         assert_string_equal(err.msg, odd[i].message);
-        assert_null(m.be);
-        assert_null(m.gguf);
+        assert_null(m.model);
+        machine_close(&m);
     }
     atomic_bool stop = true;
     const struct machine_watch watch = {.cancel = &stop};
     assert_false(machine_open(&m, &(struct engine_config){.model_path = GUIDE}, &watch, &err));
     assert_int_equal(err.code, ERR_CANCELLED);
+    machine_close(&m);
 }
 
 int main(void)

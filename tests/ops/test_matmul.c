@@ -95,7 +95,7 @@ static void product(struct backend *be, enum qtype type, const struct shape *s,
         trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){in, a8};
     }
     struct ref y = trial_buffer(&t, ROW_F32, 2 * s->n_values);
-    struct weight *w = backend_matrix(be, type, 1, s->n_values, s->n_cols, blocks, &err);
+    struct weight *w = backend_matrix(be, type, 1, s->n_values, s->n_cols, blocks, NULL, &err);
     struct weight *b = backend_vector(be, bias, s->n_values, &err);
     assert_non_null(w);
     assert_non_null(b);
