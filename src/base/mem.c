@@ -63,10 +63,11 @@ bool mem_add(size_t a, size_t b, size_t *out)
 /* From this size on a huge page saves more TLB misses than it wastes memory. */
 #define HUGE_BYTES ((size_t)2 << 20)
 
+/* What does not fill a huge page at the end lies in small ones: KV pages of a few megabytes would
+ * else waste up to half. */
 static size_t mapped_bytes(size_t n_bytes)
 {
-    size_t unit = n_bytes >= HUGE_BYTES ? HUGE_BYTES : 4096;
-    return (n_bytes + unit - 1) / unit * unit;
+    return (n_bytes + 4095) / 4096 * 4096;
 }
 
 void *mem_try_pages(size_t n_bytes)

