@@ -254,15 +254,17 @@ static void check_model(const struct golden_case *c, enum kv_type type, size_t f
     runner_close(&r);
 }
 
-static const enum kv_type types[] = {KV_F32, KV_F16};
-enum { N_TYPES = sizeof types / sizeof *types };
+enum { N_TYPES = 4, N_FLOAT_TYPES = 2 };
+static const enum kv_type types[N_TYPES] = {KV_F32, KV_F16, KV_Q8_0, KV_Q4_0};
 
 static void check_type(size_t i)
 {
     const char *folder = golden_kit() ? golden_kit() : "tests/data";
     struct golden_set set = golden_read(folder, golden_known);
-    for (size_t c = 0; c < set.n; c++)
-        check_model(&set.cases[c], types[i], (i + c) % N_TYPES, N_TYPES);
+    for (size_t c = 0; c < set.n; c++) {
+        size_t n_types = golden_has_blocks(&set.cases[c]) ? N_TYPES : N_FLOAT_TYPES;
+        if (i < n_types) check_model(&set.cases[c], types[i], (i + c) % n_types, n_types);
+    }
     golden_free(&set);
 }
 
@@ -276,6 +278,18 @@ static void test_f16(void **state)
 {
     (void)state;
     check_type(1);
+}
+
+static void test_q8_0(void **state)
+{
+    (void)state;
+    check_type(2);
+}
+
+static void test_q4_0(void **state)
+{
+    (void)state;
+    check_type(3);
 }
 
 /* Bytes of memory that the process has in use. */
@@ -363,6 +377,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32),
         cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_q8_0),
+        cmocka_unit_test(test_q4_0),
         cmocka_unit_test(test_memory_is_flat),
         cmocka_unit_test(test_memory_per_token),
     };
