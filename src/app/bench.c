@@ -8,6 +8,7 @@
 
 #include "app/bench_kv.h"
 #include "app/bench_tokenizer.h"
+#include "app/bench_turns.h"
 #include "app/command_line.h"
 #include "app/model_choice.h"
 #include "backend/backend.h"
@@ -167,9 +168,10 @@ static bool fit_counts(struct result *r, const struct machine *m, bool has_promp
                    r->n_gen, m->n_ctx);
 }
 
-static int measure(const struct options *o, const char *prompt, const char *gen, bool json)
+static int measure(const struct options *o, const char *prompt, const char *gen, bool turns,
+                   bool json)
 {
-    struct result r = {.n_prompt = 512, .n_gen = 64};
+    struct result r = {.n_prompt = turns ? 0 : 512, .n_gen = 64};
     struct engine_config config = command_line_engine(o);
     struct machine m = {0};
     struct buf out = {0};
@@ -177,6 +179,7 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
     if (!parse_count("prompt", prompt, &r.n_prompt, &err) ||
         !parse_count("gen", gen, &r.n_gen, &err))
         return usage_error("bench", "%s", err.msg);
+    if (turns) return bench_turns(o, r.n_prompt, json);
     r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
     bool ok = machine_open(&m, &config, NULL, &err) &&
               fit_counts(&r, &m, prompt != NULL, gen != NULL, &err) &&
@@ -190,10 +193,11 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
 int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
-    bool json = false, tokenizer = false;
+    bool json = false, tokenizer = false, turns = false;
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
+        {"turns", 0, NULL, NULL, &turns, "the time to the first token of turns instead"},
         {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
         {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
         {"json", 0, NULL, NULL, &json, "one JSON object"},
@@ -201,7 +205,7 @@ int bench_run(int argc, char **argv)
     struct command_line line;
     struct err err;
     int status = command_line_read(&line, "bench",
-                                   "[-m FILE] [--prompt N] [--gen N] [--tokenizer] "
+                                   "[-m FILE] [--prompt N] [--gen N] [--turns] [--tokenizer] "
                                    "[--kv-error TEXT] [--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
@@ -211,7 +215,7 @@ int bench_run(int argc, char **argv)
     if (status == COMMAND_LINE_GO)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
                  : kv_text ? bench_kv_error(line.options, kv_text, json)
-                           : measure(line.options, prompt, gen, json);
+                           : measure(line.options, prompt, gen, turns, json);
     command_line_free(&line);
     return status;
 }

@@ -10,7 +10,9 @@
 #include "base/printable.h"
 
 static const struct subcommand table[] = {
-    {"bench", NULL, "[-m FILE] [--prompt N] [--gen N] [--tokenizer] [--kv-error TEXT] [--json]",
+    {"bench", NULL,
+     "[-m FILE] [--prompt N] [--gen N] [--turns] [--tokenizer] "
+     "[--kv-error TEXT] [--json]",
      "how fast a model runs here", bench_run},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",

@@ -32,6 +32,26 @@ check "bench prints one JSON object with its keys" keys
 hash_of() { "$hearth" bench -m $guide --prompt 40 --gen 8 "$@" --json | grep -o '"logits_hash": "[0-9a-f]*"'; }
 check "the hash does not depend on threads" [ "$(hash_of --threads 2)" = "$(hash_of --threads 1)" ]
 check "nor on the instruction set" [ "$(hash_of --cpu scalar)" = "$(hash_of)" ]
+turns() { # what each kind of turn computes; times only that they are there
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+want = {"cold": (100, 100), "exact repeat": (100, 0), "shared prefix": (100, 7),
+        "edited tail": (100, 40), "after switch": (100, 0), "extended prompt": (113, 13),
+        "stripped thought": (145, 45)}
+assert {t["turn"]: (t["tokens"], t["computed"]) for t in d["turns"]} == want
+assert all(t["ms"] > 0 and t["batch_ms"] > 0 for t in d["turns"])
+assert d["prompt"] == 100 and d["kv_type"] == "f16" and d["kv_bytes_per_token"] == 4096
+' "$("$hearth" bench --turns -m $guide --prompt 100 --json)"
+}
+check "bench --turns prints one JSON object" turns
+check "and a line per kind" grep -q "^exact repeat  *70  *0 .* ms" \
+    <("$hearth" bench --turns -m $guide --prompt 70)
+check "bench --turns refuses what is longer than the context" status 1 \
+    "turns of up to 710 tokens do not fit the context of 700" \
+    "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
+check "and a prompt shorter than a page" status 1 "--prompt is 63, --turns needs at least 64" \
+    "$hearth" bench --turns -m $guide --prompt 63
 tokenizer() {
     python3 -c '
 import json, sys

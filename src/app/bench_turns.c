@@ -1,0 +1,264 @@
+#include "app/bench_turns.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/command_line.h"
+#include "backend/backend.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/ids.h"
+#include "base/philox.h"
+#include "engine/machine.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+
+/* New tokens of each kind of turn. */
+enum { PREFIX = 7, EDITED = 40, EXTENDED = 13, THOUGHT = 64, ANSWER = 32 };
+enum { REPEATS = 5, N_PROMPT = 571 };
+
+enum kind {
+    COLD,
+    EXACT,
+    SHARED_PREFIX,
+    EDITED_TAIL,
+    SWITCHED,
+    EXTENDED_PROMPT,
+    STRIPPED_THOUGHT,
+    N_KINDS
+};
+
+static const struct {
+    const char *name, *what;
+} kinds[N_KINDS] = {
+    [COLD] = {"cold", "nothing computed before"},
+    [EXACT] = {"exact repeat", "after a reply of 8 tokens"},
+    [SHARED_PREFIX] = {"shared prefix", "the last 7 tokens differ"},
+    [EDITED_TAIL] = {"edited tail", "the last 40 tokens differ"},
+    [SWITCHED] = {"after switch", "back from two other branches"},
+    [EXTENDED_PROMPT] = {"extended prompt", "13 tokens more"},
+    [STRIPPED_THOUGHT] = {"stripped thought", "64 tokens of thought go, the answer stays"},
+};
+
+struct turn {
+    size_t n, n_computed;
+    double ms[REPEATS];
+    double batch_ms[REPEATS]; /* the same rows at the same place, straight on */
+};
+
+struct bench {
+    struct machine m;
+    size_t n_prompt, n_vocab;
+    uint32_t drawn;
+    struct ids prompt;
+    struct turn turns[N_KINDS];
+    double kv_resident; /* bytes of memory per token, as measured; 0: not */
+};
+
+static void add_random(struct bench *b, struct ids *ids, size_t n)
+{
+    while (n-- > 0)
+        ids_push(ids,
+                 (int32_t)(philox(1, b->drawn++, 0, 0, PHILOX_BENCH).word[0] % b->n_vocab));
+}
+
+/* Bytes of the process that lie in memory. */
+static size_t resident(void)
+{
+    size_t size = 0, pages = 0;
+    struct buf text = {0};
+    struct err ignored;
+    if (file_read("/proc/self/statm", 4096, &text, &ignored) &&
+        sscanf(buf_str(&text), "%zu %zu", &size, &pages) != 2)
+        pages = 0;
+    buf_free(&text);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The time until the first token of a reply to ids is known. */
+static bool first_token(struct bench *b, const struct ids *ids, double *ms, size_t *n_computed,
+                        struct err *err)
+{
+    struct timeline_cost cost;
+    double start = clock_ms();
+    if (!timeline_sync(b->m.tl, ids->data, ids->n, NULL, &cost, err)) return false;
+    int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);
+    *ms = clock_ms() - start;
+    *n_computed = cost.n_prefilled;
+    timeline_snapshot(b->m.tl);
+    return id >= 0 || err_set(err, ERR_FORMAT,
+                              "the model's logits are not numbers: the weights "
+                              "are broken");
+}
+
+/* One turn, then as a yardstick the rows it computed once more without any search or copy. */
+static bool run_turn(struct bench *b, enum kind kind, const struct ids *ids, int repeat,
+                     struct err *err)
+{
+    struct turn *t = &b->turns[kind];
+    t->n = ids->n;
+    if (!first_token(b, ids, &t->ms[repeat], &t->n_computed, err)) return false;
+    t->batch_ms[repeat] = t->ms[repeat];
+    if (kind == COLD || t->n_computed == 0) return true;
+    size_t n_computed;
+    timeline_truncate(b->m.tl, ids->n - t->n_computed);
+    return first_token(b, ids, &t->batch_ms[repeat], &n_computed, err);
+}
+
+/* The prompt with its last n_changed tokens replaced. */
+static void change_tail(struct bench *b, struct ids *ids, size_t n_changed)
+{
+    ids_clear(ids);
+    ids_append(ids, b->prompt.data, b->prompt.n - n_changed);
+    add_random(b, ids, n_changed);
+}
+
+static bool decode(struct bench *b, size_t n, struct err *err)
+{
+    for (bool ok = true; n > 0; n--) {
+        int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);
+        ok = timeline_append(b->m.tl, id < 0 ? 0 : id, NULL, err);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool run_thought(struct bench *b, struct ids *ids, int repeat, struct err *err)
+{
+    struct ids answer = {0};
+    add_random(b, &answer, ANSWER);
+    ids_clear(ids);
+    ids_append(ids, b->prompt.data, b->prompt.n);
+    add_random(b, ids, THOUGHT);
+    ids_append(ids, answer.data, answer.n);
+    bool ok = timeline_sync(b->m.tl, ids->data, ids->n, NULL, NULL, err);
+    timeline_snapshot(b->m.tl);
+    ids->n = b->prompt.n;
+    ids_append(ids, answer.data, answer.n);
+    add_random(b, ids, EXTENDED);
+    ids_free(&answer);
+    return ok && run_turn(b, STRIPPED_THOUGHT, ids, repeat, err);
+}
+
+/* Once unmeasured, so that scratch and weights are in memory; then what the pages of a second
+ * prompt take beside those of the first. */
+static bool measure_memory(struct bench *b, struct err *err)
+{
+    struct ids ids = {0};
+    size_t n_pages = 0, before = 0;
+    bool ok = true;
+    for (int i = 0; ok && i < 2; i++) {
+        before = resident();
+        n_pages = timeline_usage(b->m.tl).n_pages;
+        ids_clear(&ids);
+        add_random(b, &ids, b->n_prompt);
+        ok = timeline_sync(b->m.tl, ids.data, ids.n, NULL, NULL, err);
+    }
+    n_pages = timeline_usage(b->m.tl).n_pages - n_pages;
+    if (ok && n_pages > 0) /* 0: there is no room for two */
+        b->kv_resident = (double)(resident() - before) / (double)(n_pages * PAGE_LEN);
+    ids_free(&ids);
+    return ok;
+}
+
+/* Every kind once, in an order in which each finds what its name says. */
+static bool run_kinds(struct bench *b, int repeat, struct err *err)
+{
+    struct ids ids = {0};
+    timeline_forget(b->m.tl);
+    ids_clear(&b->prompt);
+    add_random(b, &b->prompt, b->n_prompt);
+    bool ok = run_turn(b, COLD, &b->prompt, repeat, err) && decode(b, 8, err) &&
+              run_turn(b, EXACT, &b->prompt, repeat, err);
+    change_tail(b, &ids, PREFIX);
+    ok = ok && run_turn(b, SHARED_PREFIX, &ids, repeat, err);
+    change_tail(b, &ids, EDITED);
+    ok = ok && run_turn(b, EDITED_TAIL, &ids, repeat, err);
+    ok = ok && run_turn(b, SWITCHED, &b->prompt, repeat, err);
+    change_tail(b, &ids, 0);
+    add_random(b, &ids, EXTENDED);
+    ok = ok && run_turn(b, EXTENDED_PROMPT, &ids, repeat, err);
+    ok = ok && run_thought(b, &ids, repeat, err);
+    ids_free(&ids);
+    return ok;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double ms[REPEATS])
+{
+    double sorted[REPEATS];
+    memcpy(sorted, ms, sizeof sorted);
+    qsort(sorted, REPEATS, sizeof *sorted, by_size);
+    return sorted[REPEATS / 2];
+}
+
+static void print_json(const struct bench *b, struct buf *out)
+{
+    struct timeline_usage u = timeline_usage(b->m.tl);
+    buf_printf(out,
+               "{\"prompt\": %zu, \"kv_type\": \"%s\", \"kv_bytes_per_token\": %lu, "
+               "\"kv_resident_per_token\": %.1f, \"warm_bytes\": %lu, \"turns\": [",
+               b->n_prompt, b->m.kv_type, (unsigned long)b->m.sizes.kv_bytes_per_token,
+               b->kv_resident, (unsigned long)u.bytes);
+    for (int k = 0; k < N_KINDS; k++) {
+        const struct turn *t = &b->turns[k];
+        buf_printf(out,
+                   "%s{\"turn\": \"%s\", \"tokens\": %zu, \"computed\": %zu, \"ms\": %.3f, "
+                   "\"batch_ms\": %.3f}",
+                   k ? ", " : "", kinds[k].name, t->n, t->n_computed, median(t->ms),
+                   median(t->batch_ms));
+    }
+    buf_puts(out, "]}\n");
+}
+
+static void print_lines(const struct bench *b, struct buf *out)
+{
+    buf_printf(out, "%s, %s, KV %s\n", model_family(b->m.model), backend_name(b->m.be),
+               b->m.kv_type);
+    buf_printf(out, "%-18s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
+               "plain batch");
+    for (int k = 0; k < N_KINDS; k++) {
+        const struct turn *t = &b->turns[k];
+        buf_printf(out, "%-18s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
+                   median(t->ms));
+        if (k != COLD && t->n_computed > 0)
+            buf_printf(out, "%9.2f ms", median(t->batch_ms));
+        else
+            buf_printf(out, "%12s", "");
+        buf_printf(out, "  %s\n", kinds[k].what);
+    }
+    buf_printf(out, "KV of a token: %lu bytes; %.0f in memory, pages of %d tokens\n",
+               (unsigned long)b->m.sizes.kv_bytes_per_token, b->kv_resident, PAGE_LEN);
+}
+
+int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
+{
+    struct engine_config config = command_line_engine(o);
+    struct bench b = {.n_prompt = n_prompt ? n_prompt : N_PROMPT};
+    struct buf out = {0};
+    struct err err;
+    bool ok = machine_open(&b.m, &config, NULL, &err);
+    size_t most = b.n_prompt + THOUGHT + ANSWER + EXTENDED;
+    if (ok && most > b.m.n_ctx)
+        ok = err_set(&err, ERR_USER, "turns of up to %zu tokens do not fit the context of %u",
+                     most, b.m.n_ctx);
+    if (ok && b.n_prompt < PAGE_LEN)
+        ok = err_set(&err, ERR_USER, "--prompt is %zu, --turns needs at least %d", b.n_prompt,
+                     PAGE_LEN);
+    if (ok) b.n_vocab = model_n_vocab(b.m.model);
+    ok = ok && measure_memory(&b, &err);
+    for (int i = 0; ok && i < REPEATS; i++)
+        ok = run_kinds(&b, i, &err);
+    if (ok && json) print_json(&b, &out);
+    if (ok && !json) print_lines(&b, &out);
+    ids_free(&b.prompt);
+    machine_close(&b.m);
+    return ok ? print_text(&out) : runtime_error(&err);
+}
