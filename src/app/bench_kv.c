@@ -39,10 +39,11 @@ struct figures {
 /* -ln of the probability of a token. */
 static double loss_of(const float *row, size_t n, int32_t id)
 {
-    double max = (double)row[0], sum = 0;
+    double max = (double)row[0];
     for (size_t i = 1; i < n; i++)
         max = fmax(max, (double)row[i]);
-    for (size_t i = 0; i < n; i++)
+    double sum = exp((double)row[0] - max);
+    for (size_t i = 1; i < n; i++)
         sum += exp((double)row[i] - max);
     return log(sum) + max - (double)row[id];
 }

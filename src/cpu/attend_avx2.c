@@ -33,24 +33,32 @@ VEC_INLINE void scores32(bool is_f16, int n, const struct tile *t, size_t at,
                          const float *const q[2], float (*s)[PAGE_LEN])
 {
     f8 acc[2][4];
+    UNROLL
     for (int j = 0; j < 4; j++) {
         f8 k = read8(is_f16, t->k, at + (size_t)j * LANES);
+        UNROLL
         for (int r = 0; r < n; r++)
             acc[r][j] = vec_all(q[r][0]) * k;
     }
     for (size_t d = 1; d < t->dk; d++) {
         f8 x[2];
+        UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(q[r][d]);
+        UNROLL
         for (int j = 0; j < 4; j++) {
             f8 k = read8(is_f16, t->k, d * PAGE_LEN + at + (size_t)j * LANES);
+            UNROLL
             for (int r = 0; r < n; r++)
                 acc[r][j] = acc[r][j] + x[r] * k;
         }
     }
-    for (int r = 0; r < n; r++)
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
         for (int j = 0; j < 4; j++)
             vec_store(s[r] + at + (size_t)j * LANES, acc[r][j]);
+    }
 }
 
 /* o[r][e..e+8*n_vecs) = sum over keys lo..hi-1 of p[r][j] v[j]. */
@@ -58,24 +66,32 @@ VEC_INLINE void values(bool is_f16, int n, int n_vecs, const struct tile *t, siz
                        size_t lo, size_t hi, const float (*p)[PAGE_LEN], float *const o[2])
 {
     f8 acc[2][4];
+    UNROLL
     for (int i = 0; i < n_vecs; i++) {
         f8 v = read8(is_f16, t->v, lo * t->dv + e + (size_t)i * LANES);
+        UNROLL
         for (int r = 0; r < n; r++)
             acc[r][i] = vec_all(p[r][lo]) * v;
     }
     for (size_t j = lo + 1; j < hi; j++) {
         f8 x[2];
+        UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(p[r][j]);
+        UNROLL
         for (int i = 0; i < n_vecs; i++) {
             f8 v = read8(is_f16, t->v, j * t->dv + e + (size_t)i * LANES);
+            UNROLL
             for (int r = 0; r < n; r++)
                 acc[r][i] = acc[r][i] + x[r] * v;
         }
     }
-    for (int r = 0; r < n; r++)
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
         for (int i = 0; i < n_vecs; i++)
             vec_store(o[r] + e + (size_t)i * LANES, num8_keep(acc[r][i]));
+    }
 }
 
 VEC_INLINE void all_values(bool is_f16, int n, const struct tile *t, size_t lo, size_t hi,
@@ -115,16 +131,19 @@ static values_fn *const values_of[2][2] = {{values_0_1, values_0_2}, {values_1_1
 VEC_INLINE void transpose(f8 v[8])
 {
     __m256 a[8], b[8];
+    UNROLL
     for (int i = 0; i < 8; i += 2) {
         a[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
         a[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
     }
+    UNROLL
     for (int i = 0; i < 8; i += 4) {
         b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
         b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xee);
         b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
         b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
     }
+    UNROLL
     for (int i = 0; i < 4; i++) {
         v[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
         v[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
@@ -154,6 +173,7 @@ void avx2_softmax(const struct attend *a, size_t lo, size_t hi, float *s, float 
     }
     transpose(v); /* a lane is a stripe now, a vector the n-th key of each */
     f8 stripes = v[0];
+    UNROLL
     for (int j = 1; j < 8; j++)
         stripes = stripes + v[j];
     float sum[LANES];

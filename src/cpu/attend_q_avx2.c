@@ -205,26 +205,34 @@ VEC_INLINE void scores32(int n, const struct tile *t, size_t b, size_t at,
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i acc[2][4];
-    for (int r = 0; r < n; r++)
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
         for (int j = 0; j < 4; j++)
             acc[r][j] = _mm256_setzero_si256();
+    }
     for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 4) {
         const int8_t *keys = t->k + d * PAGE_LEN + at * 4;
         __m256i q[2], magnitude[2];
+        UNROLL
         for (int r = 0; r < n; r++) {
             q[r] = four_bytes(x[r]->codes + d);
             magnitude[r] = four_bytes(x[r]->magnitudes + d);
         }
+        UNROLL
         for (int j = 0; j < 4; j++) {
             __m256i k = load(keys + 32 * j);
+            UNROLL
             for (int r = 0; r < n; r++) {
                 __m256i pairs = _mm256_maddubs_epi16(magnitude[r], _mm256_sign_epi8(k, q[r]));
                 acc[r][j] = _mm256_add_epi32(acc[r][j], _mm256_madd_epi16(pairs, ones));
             }
         }
     }
+    UNROLL
     for (int j = 0; j < 4; j++) {
         f8 scale = scales8(t->k_scales + b * PAGE_LEN + at + (size_t)j * LANES);
+        UNROLL
         for (int r = 0; r < n; r++) {
             float *out = s[r] + at + (size_t)j * LANES;
             f8 term = (vec_all(x[r]->d[b]) * scale) * (f8)_mm256_cvtepi32_ps(acc[r][j]);
@@ -269,6 +277,7 @@ VEC_INLINE int32_t weigh(const float *p, const uint16_t *scales, size_t lo, size
 {
     const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
     i8x max = {0};
+    UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
         i8x key = lane + (int)LANES * j;
         i8x visible = (key >= (int)lo) & (key < (int)hi);
@@ -326,24 +335,33 @@ VEC_INLINE void values32(int n, const struct tile *t, size_t b, size_t lo, size_
                          float *const o[2])
 {
     __m256i acc[2][4];
-    for (int r = 0; r < n; r++)
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
         for (int i = 0; i < 4; i++)
             acc[r][i] = _mm256_setzero_si256();
+    }
     const int16_t *values = t->v + b * KV_BLOCK * PAGE_LEN;
     for (size_t j = lo; j < hi; j++) {
         __m256i weight[2];
+        UNROLL
         for (int r = 0; r < n; r++)
             weight[r] = two_words(u[r] + b * PAGE_LEN + 2 * j);
+        UNROLL
         for (int i = 0; i < 4; i++) {
             __m256i v = load(values + j * 2 * KV_BLOCK + 16 * i);
+            UNROLL
             for (int r = 0; r < n; r++)
                 acc[r][i] = _mm256_add_epi32(acc[r][i], _mm256_madd_epi16(v, weight[r]));
         }
     }
-    for (int r = 0; r < n; r++)
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
         for (int i = 0; i < 4; i++)
             vec_store(o[r] + b * KV_BLOCK + (size_t)i * LANES,
                       num8_keep(vec_all(step[r][b]) * (f8)_mm256_cvtepi32_ps(acc[r][i])));
+    }
 }
 
 static void values_1(const struct tile *t, size_t b, size_t lo, size_t hi,

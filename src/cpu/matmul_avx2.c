@@ -13,12 +13,6 @@
 #include "cpu/vec_avx2.h"
 #include "gguf/qblocks.h"
 
-#if defined __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
 /* All that a kernel needs to know of a type; constant in every instance. */

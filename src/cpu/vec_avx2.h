@@ -49,6 +49,14 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
 
+/* Before a loop with a constant number of turns: accumulators in arrays become registers only if
+ * it is unrolled, which -O2 does not do by itself. */
+#if defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 VEC_INLINE f8 vec_load(const float *p)
 {
     return _mm256_loadu_ps(p);
