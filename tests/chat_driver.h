@@ -108,8 +108,14 @@ static void open_chat(struct recorder *r, bool is_terminal, const char *const *a
         !options_check(r->options, &err))
         fail_msg("%s", err.msg);
     free(rest.rest);
-    r->face =
-        (struct face){r, is_terminal, on_text, on_progress, on_say, on_offer, on_begin, on_end};
+    r->face = (struct face){.user = r,
+                            .is_terminal = is_terminal,
+                            .text = on_text,
+                            .progress = on_progress,
+                            .say = on_say,
+                            .offer = on_offer,
+                            .turn_begin = on_begin,
+                            .turn_end = on_end};
     const struct engine_config config = command_line_engine(r->options);
     r->chat = chat_open(r->options, &config, &r->face, &err);
     if (!r->chat) fail_msg("%s", err.msg);

@@ -284,6 +284,17 @@ bool chat_line(struct chat *c, const char *line, size_t n)
     return command_run(c, line, n);
 }
 
+char *chat_path(const char *typed)
+{
+    const char *home = getenv("HOME");
+    struct buf out = {0};
+    if (typed[0] == '~' && typed[1] == '/' && home)
+        buf_printf(&out, "%s%s", home, typed + 1);
+    else
+        buf_puts(&out, typed);
+    return buf_take(&out);
+}
+
 /* ---- asking ---- */
 
 const struct options *chat_options(const struct chat *c)

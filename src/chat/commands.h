@@ -52,6 +52,10 @@ bool command_trim(struct chat *c, const char *args);
 bool command_system(struct chat *c, const char *args);
 bool command_read(struct chat *c, const char *args);
 
+/* commands_out.c: what leaves the conversation. */
+bool command_copy(struct chat *c, const char *args);
+bool command_export(struct chat *c, const char *args);
+
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);
 bool command_show(struct chat *c, const char *args);

@@ -210,17 +210,6 @@ bool command_system(struct chat *c, const char *args)
     return true;
 }
 
-static char *expand_home(const char *path)
-{
-    const char *home = getenv("HOME");
-    struct buf out = {0};
-    if (path[0] == '~' && path[1] == '/' && home)
-        buf_printf(&out, "%s%s", home, path + 1);
-    else
-        buf_puts(&out, path);
-    return buf_take(&out);
-}
-
 bool command_read(struct chat *c, const char *args)
 {
     if (!*args) {
@@ -229,7 +218,7 @@ bool command_read(struct chat *c, const char *args)
     }
     struct buf text = {0};
     struct err err;
-    char *path = expand_home(args);
+    char *path = chat_path(args);
     bool ok = file_read(path, MAX_READ_BYTES, &text, &err);
     if (ok && text.len == 0) ok = err_set(&err, ERR_USER, "%s is empty", path);
     if (ok && memchr(text.data, '\0', text.len))

@@ -64,6 +64,8 @@ struct face {
     /* Puts a message into the prompt for the user to change and send: after /edit, and when a
      * message was refused or taken back. A face without a prompt ignores it. */
     void (*offer)(void *user, const char *text, size_t n);
+    /* Puts text on the clipboard, as it is; false if there is none. NULL: /copy says so. */
+    bool (*copy)(void *user, const char *text, size_t n);
     /* A turn begins (after it was accepted, before its first progress or text). */
     void (*turn_begin)(void *user);
     /* The turn that turn_begin announced is over, whatever happened. */

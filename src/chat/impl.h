@@ -80,6 +80,9 @@ void chat_offer(struct chat *c, const char *text, size_t n);
 /* Sets c->session_seed from the options, or by chance. */
 void chat_choose_seed(struct chat *c);
 
+/* A path as typed, with ~/ expanded; free() it. */
+char *chat_path(const char *typed);
+
 /* ---- the turn (turn.c) ---- */
 
 /* Each begins a turn: BUSY and true, or an error was said, the conversation is as it was before

@@ -13,6 +13,7 @@
 #include "chat/face.h"
 #include "config/options.h"
 #include "config/paths.h"
+#include "ui/clipboard.h"
 #include "ui/complete.h"
 #include "ui/exit_status.h"
 #include "ui/history.h"
@@ -183,6 +184,17 @@ static void on_offer(void *user, const char *text, size_t n)
 {
     (void)user;
     prompt_fill(text, n);
+}
+
+static bool on_copy(void *user, const char *text, size_t n)
+{
+    struct line *l = user;
+    if (!l->term.is_tty) return false;
+    struct buf sequence = {0};
+    clipboard_sequence(text, n, &sequence);
+    put(l, buf_str(&sequence));
+    buf_free(&sequence);
+    return true;
 }
 
 static void on_turn_begin(void *user)
@@ -415,6 +427,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
                         .progress = on_progress,
                         .say = on_say,
                         .offer = on_offer,
+                        .copy = on_copy,
                         .turn_begin = on_turn_begin,
                         .turn_end = on_turn_end};
     if (ok) {

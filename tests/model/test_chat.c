@@ -2,7 +2,10 @@
 #include "../chat_driver.h"
 
 #include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 static void test_turns_are_warm(void **unused)
 {
@@ -423,6 +426,74 @@ static void test_read(void **unused)
     close_chat(&r);
 }
 
+static void test_export(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--system", "Be kind.", NULL};
+    char folder[] = "/tmp/hearth-export-XXXXXX", command[96], path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/chat.md", folder);
+    snprintf(command, sizeof command, "/export %s", path);
+    open_chat(&r, false, args);
+    assert_false(line(&r, command));
+    assert_false(line(&r, "/copy"));
+    assert_true(said(&r, "no reply yet"));
+    char *answer = ask(&r, "What is a token?");
+    assert_true(line(&r, command));
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    struct buf text = {0}, want = {0};
+    struct err err;
+    assert_true(file_read(path, 1 << 20, &text, &err));
+    buf_printf(&want,
+               "## System\n\nBe kind.\n\n## User\n\nWhat is a token?\n\n## Assistant\n\n%s\n",
+               answer);
+    assert_string_equal(text.data, buf_str(&want));
+    assert_false(line(&r, command));
+    assert_true(said(&r, "File exists"));
+    assert_false(line(&r, "/export /nonexistent/x"));
+    assert_false(line(&r, "/copy"));
+    assert_true(said(&r, "no clipboard"));
+    buf_free(&text);
+    buf_free(&want);
+    free(answer);
+    unlink(path);
+    rmdir(folder);
+    close_chat(&r);
+}
+
+static bool on_copy(void *user, const char *text, size_t n)
+{
+    struct recorder *r = user;
+    buf_clear(&r->offered);
+    buf_append(&r->offered, text, n);
+    return true;
+}
+
+static void test_copy(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    r.face.copy = on_copy;
+    char *answer = ask(&r, "What is a token?");
+    assert_true(line(&r, "/copy"));
+    assert_string_equal(buf_str(&r.offered), answer);
+    assert_false(line(&r, "/copy code"));
+    assert_true(said(&r, "no code block"));
+    assert_false(line(&r, "/copy all"));
+    free(answer);
+    free(ask(&r, "Write a C function that adds two numbers"));
+    assert_non_null(strstr(buf_str(&r.answer), "```c\n"));
+    assert_true(line(&r, "/copy code"));
+    assert_null(strstr(buf_str(&r.offered), "```"));
+    assert_non_null(strstr(buf_str(&r.offered), "return"));
+    assert_true(r.offered.data[r.offered.len - 1] == '\n');
+    close_chat(&r);
+}
+
 static void test_stop_strings(void **unused)
 {
     (void)unused;
@@ -524,7 +595,8 @@ int main(void)
         cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
         cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
         cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
+        cmocka_unit_test(test_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
