@@ -7,6 +7,8 @@
 #include <xxhash.h>
 
 #include "app/bench_kv.h"
+#include "app/bench_reads.h"
+#include "app/bench_table.h"
 #include "app/bench_tokenizer.h"
 #include "app/bench_turns.h"
 #include "app/command_line.h"
@@ -37,65 +39,6 @@ static bool parse_count(const char *name, const char *text, uint32_t *out, struc
         return err_set(err, ERR_USER, "--%s is '%.20s', expected a number of tokens from 1",
                        name, text);
     *out = (uint32_t)n;
-    return true;
-}
-
-/* The machine's read bandwidth: 1 GiB read in order by all threads, best of five. */
-
-enum { READ_CHUNKS = 64 };
-static const size_t READ_BYTES = (size_t)1 << 30;
-
-typedef uint64_t vector __attribute__((vector_size(32)));
-
-struct reading {
-    vector *data;
-    size_t per_chunk;
-    vector sum[READ_CHUNKS];
-};
-
-static void fill_chunk(void *ctx, size_t chunk, int worker)
-{
-    (void)worker;
-    struct reading *r = ctx;
-    memset(r->data + chunk * r->per_chunk, (int)chunk + 1, r->per_chunk * sizeof *r->data);
-}
-
-static void read_chunk(void *ctx, size_t chunk, int worker)
-{
-    (void)worker;
-    struct reading *r = ctx;
-    const vector *p = r->data + chunk * r->per_chunk;
-    vector a = p[0], b = p[1], c = p[2], d = p[3];
-    for (size_t i = 4; i < r->per_chunk; i += 4) {
-        a ^= p[i];
-        b ^= p[i + 1];
-        c ^= p[i + 2];
-        d ^= p[i + 3];
-    }
-    r->sum[chunk] = a ^ b ^ c ^ d;
-}
-
-static bool measure_reads(int n_threads, double *gb_s, struct err *err)
-{
-    struct pool *pool = pool_new(n_threads, err);
-    if (!pool) return false;
-    void *data = mem_try_pages(READ_BYTES);
-    if (!data) {
-        pool_free(pool);
-        return err_set(err, ERR_MEMORY, "no memory for reading %zu MiB", READ_BYTES >> 20);
-    }
-    struct reading r = {.data = data, .per_chunk = READ_BYTES / READ_CHUNKS / sizeof(vector)};
-    pool_run(pool, READ_CHUNKS, fill_chunk, &r, NULL);
-    double best = 0;
-    for (int i = 0; i < 5; i++) {
-        double start = clock_ms();
-        pool_run(pool, READ_CHUNKS, read_chunk, &r, NULL);
-        double speed = (double)READ_BYTES / 1e6 / (clock_ms() - start);
-        best = speed > best ? speed : best;
-    }
-    *gb_s = best;
-    mem_free_pages(data, READ_BYTES);
-    pool_free(pool);
     return true;
 }
 
@@ -183,7 +126,7 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
     r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
     bool ok = machine_open(&m, &config, NULL, &err) &&
               fit_counts(&r, &m, prompt != NULL, gen != NULL, &err) &&
-              measure_model(&m, &r, &err) && measure_reads(r.n_threads, &r.read_gb_s, &err);
+              measure_model(&m, &r, &err) && bench_reads(r.n_threads, &r.read_gb_s, &err);
     if (ok && json) print_json(&r, &out);
     if (ok && !json) print_lines(&r, &m, &out);
     machine_close(&m);
@@ -193,28 +136,38 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
 int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
-    bool json = false, tokenizer = false, turns = false;
+    bool json = false, tokenizer = false, turns = false, table = false;
+    struct bench_table t = {0};
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
         {"turns", 0, NULL, NULL, &turns, "the time to the first token of turns instead"},
         {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
         {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
+        {"table", 0, NULL, NULL, &table, "a line per depth and number of rows instead"},
+        {"depth", 0, "LIST", &t.depths, NULL, "of the table: positions (0)"},
+        {"rows", 0, "LIST", &t.rows, NULL, "of the table: rows per step (1,2,4,8,512)"},
+        {"each-threads", 0, "LIST", &t.threads, NULL, "of the table: numbers of threads"},
+        {"each-cpu", 0, "LIST", &t.isas, NULL, "of the table: instruction sets"},
+        {"compare", 0, "CSV", &t.compare, NULL, "of the table: ratios to an earlier one"},
+        {"csv", 0, NULL, NULL, &t.csv, "the table as CSV"},
         {"json", 0, NULL, NULL, &json, "one JSON object"},
     };
     struct command_line line;
     struct err err;
     int status = command_line_read(&line, "bench",
                                    "[-m FILE] [--prompt N] [--gen N] [--turns] [--tokenizer] "
-                                   "[--kv-error TEXT] [--json]",
+                                   "[--kv-error TEXT] [--table] [--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, &err))
         status = runtime_error(&err);
+    t.json = json;
     if (status == COMMAND_LINE_GO)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
                  : kv_text ? bench_kv_error(line.options, kv_text, json)
+                 : table   ? bench_table(line.options, &t)
                            : measure(line.options, prompt, gen, turns, json);
     command_line_free(&line);
     return status;

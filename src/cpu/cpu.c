@@ -35,19 +35,25 @@ const char *cpu_isa_name(enum cpu_isa isa)
     return isas[isa].name;
 }
 
-static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
+enum cpu_isa cpu_best(void)
 {
     enum cpu_isa best = N_CPU_ISAS - 1;
     while (!cpu_has(best))
         best--;
+    return best;
+}
+
+static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
+{
+    const enum cpu_isa best = cpu_best();
     if (isa == CPU_AUTO) isa = best;
     if (cpu_has(isa)) return isas[isa].kernels;
     err_set(err, ERR_DEVICE, "this CPU has no %s: use %s", isas[isa].needs, isas[best].name);
     return NULL;
 }
 
-/* Packed matrices lie side by side in slabs: in pages of their own each would end in a huge page
- * of which most is never used. */
+/* Packed matrices lie side by side in slabs: in pages of their own each would end in a huge
+ * page of which most is never used. */
 struct slab {
     uint8_t *data;
     size_t n_bytes, used;

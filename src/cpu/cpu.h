@@ -25,6 +25,8 @@ struct cpu_options {
 
 /* Whether this machine and its system can run the kernels of an instruction set. */
 bool cpu_has(enum cpu_isa isa);
+/* The fastest that this machine has: what CPU_AUTO stands for. */
+enum cpu_isa cpu_best(void);
 /* "auto", "scalar", "avx2", ...: static. */
 const char *cpu_isa_name(enum cpu_isa isa);
 

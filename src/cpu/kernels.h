@@ -33,7 +33,7 @@ struct cpu_weight {
     struct weight base;
     const uint8_t *file; /* borrowed, the file's layout; NULL for vectors */
     uint8_t *packed;     /* panels (pack.h) of all matrices; NULL if read in place */
-    float *vector; /* of backend_vector */
+    float *vector;       /* of backend_vector */
     struct cpu_weight *next;
 };
 

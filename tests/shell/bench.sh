@@ -92,6 +92,31 @@ check "bench refuses more than the context" status 1 "do not fit the context of 
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
 
+table=(--table -m $guide --rows 1,3 --depth 0,100)
+"$hearth" bench "${table[@]}" --each-threads 1,2 --csv >"$TMPDIR/table.csv"
+check "bench --table --csv has a line for each of threads, depth and rows" \
+    [ "$(cut -d, -f4-6 "$TMPDIR/table.csv" | tr '\n' ' ')" = \
+    "threads,depth,rows 1,0,1 1,0,3 1,100,1 1,100,3 2,0,1 2,0,3 2,100,1 2,100,3 " ]
+compared() {
+    python3 -c '
+import json, sys
+lines = json.loads(sys.argv[1])["lines"]
+assert [(l["depth"], l["rows"]) for l in lines] == [(0, 1), (0, 5), (100, 1), (100, 5)]
+for l in lines:
+    assert l["tok_s"] > 0 and abs(l["tok_s"] - 1000 * l["rows"] / l["ms"]) < 0.01 * l["tok_s"]
+    assert (l["ratio"] > 0) == (l["rows"] == 1), l' \
+        "$("$hearth" bench "${table[@]}" --rows 1,5 -t 2 --json --compare "$TMPDIR/table.csv")"
+}
+check "--compare gives ratios where the earlier table has the line" compared
+check "a scalar table beside the best" grep -q "^scalar  *1  *0  *1 " \
+    <("$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu auto,scalar)
+check "a bad list" status 2 "--rows is '1,x', expected" "$hearth" bench --table -m $guide --rows 1,x
+check "a depth beyond the context" status 1 "2049 positions do not fit the context of 2048" \
+    "$hearth" bench --table -m $guide --rows 1 --depth 2048
+echo "1,2" >"$TMPDIR/none.csv"
+check "--compare with another file" status 1 "none.csv: line 1 is none of a bench table" \
+    "$hearth" bench "${table[@]}" --compare "$TMPDIR/none.csv"
+
 rows() { [ "$("$hearth" inspect logits -m $guide --ids "$1" --rows "$2" | wc -c)" = "$3" ]; }
 check "logits of all rows" rows "1 2 3" all $((3 * 2048 * 4))
 check "logits of the last row" rows "1 2 3" last $((2048 * 4))

@@ -1,0 +1,349 @@
+#include "app/bench_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/bench_reads.h"
+#include "app/command_line.h"
+#include "backend/backend.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/printable.h"
+#include "cpu/cpu.h"
+#include "engine/machine.h"
+
+enum { MAX_ITEMS = 16, MAX_LINES = 1024, MIN_REPEATS = 5, MAX_REPEATS = 501 };
+/* A line is repeated for at least so long. */
+static const double LINE_MS = 300;
+/* Up to here all rows have logits, as when drafts are verified. */
+enum { VERIFY_ROWS = 16 };
+
+struct list {
+    uint32_t v[MAX_ITEMS];
+    size_t n;
+};
+
+/* What a line is known by, then its figures. */
+struct line {
+    char model[64], isa[16], kv[8];
+    uint32_t n_threads, depth, n_rows;
+    double ms, tok_s, gb_s, read_gb_s;
+};
+
+struct table {
+    struct line lines[MAX_LINES];
+    size_t n;
+};
+
+static const char csv_head[] = "model,cpu,kv,threads,depth,rows,ms,tok_s,gb_s,read_gb_s,share";
+
+static bool parse_list(const char *name, const char *text, uint32_t least, uint32_t most,
+                       struct list *out, struct err *err)
+{
+    out->n = 0;
+    for (const char *p = text;; p++) {
+        char *end;
+        errno = 0;
+        long v = strtol(p, &end, 10);
+        if (end == p || errno || v < (long)least || v > (long)most || out->n == MAX_ITEMS ||
+            (*end != ',' && *end != '\0'))
+            return err_set(err, ERR_USER,
+                           "--%s is '%.40s', expected up to %d numbers of %u to %u with commas "
+                           "between",
+                           name, text, MAX_ITEMS, least, most);
+        out->v[out->n++] = (uint32_t)v;
+        p = end;
+        if (*p == '\0') return true;
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* ---- one machine ---- */
+
+struct bench_run {
+    struct machine *m;
+    struct exec *exec;
+    void **pages;
+    size_t n_pages;
+    int32_t *tokens;
+    float *logits;
+};
+
+static bool step_once(struct bench_run *r, uint32_t depth, uint32_t n_rows, struct err *err)
+{
+    const struct step step = {
+        .n_rows = n_rows,
+        .pos = depth,
+        .tokens = r->tokens,
+        .pages = r->pages,
+        .n_logits = n_rows <= VERIFY_ROWS ? n_rows : 1,
+        .logits = r->logits,
+    };
+    return exec_run(r->exec, &step, err);
+}
+
+/* Bytes of weights, each counted once, and of the keys and values that all rows read. */
+static double bytes_of(const struct machine *m, uint32_t depth, uint32_t n_rows)
+{
+    return (double)model_token_bytes(m->model) +
+           (double)model_kv_read_bytes(m->model, depth + n_rows - 1);
+}
+
+static bool measure_line(struct bench_run *r, struct line *line, struct err *err)
+{
+    double ms[MAX_REPEATS], total = 0;
+    size_t n = 0;
+    if (!step_once(r, line->depth, line->n_rows, err)) return false;
+    while (n < MIN_REPEATS || (total < LINE_MS && n < MAX_REPEATS)) {
+        double start = clock_ms();
+        if (!step_once(r, line->depth, line->n_rows, err)) return false;
+        ms[n] = clock_ms() - start;
+        total += ms[n++];
+    }
+    qsort(ms, n, sizeof *ms, by_size);
+    line->ms = ms[n / 2];
+    line->tok_s = line->n_rows / line->ms * 1e3;
+    line->gb_s = bytes_of(r->m, line->depth, line->n_rows) / 1e6 / line->ms;
+    return true;
+}
+
+static uint32_t largest(const struct list *l)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < l->n; i++)
+        most = l->v[i] > most ? l->v[i] : most;
+    return most;
+}
+
+static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_positions,
+                     uint32_t n_rows, struct err *err)
+{
+    const struct program *p = model_program(m->model);
+    *r = (struct bench_run){.m = m, .exec = exec_new(m->be, p, n_rows, err)};
+    if (!r->exec) return false;
+    r->n_pages = (n_positions + PAGE_LEN - 1) / PAGE_LEN;
+    r->pages = mem_zalloc(r->n_pages, sizeof *r->pages);
+    r->tokens = mem_zalloc(n_rows, sizeof *r->tokens);
+    r->logits = mem_zalloc((size_t)VERIFY_ROWS * p->n_vocab, sizeof *r->logits);
+    for (uint32_t i = 0; i < n_rows; i++)
+        r->tokens[i] = (int32_t)(i * 7919u % p->n_vocab);
+    for (size_t i = 0; i < r->n_pages; i++) {
+        r->pages[i] = backend_page_new(m->be, p->page_bytes);
+        if (!r->pages[i])
+            return err_set(err, ERR_MEMORY, "no memory for the keys and values of %u positions",
+                           n_positions);
+        memset(r->pages[i], 0, p->page_bytes);
+    }
+    return true;
+}
+
+/* What run_open has left, whole or not. */
+static void run_close(struct bench_run *r)
+{
+    if (!r->exec) return;
+    const size_t page_bytes = model_program(r->m->model)->page_bytes;
+    for (size_t i = 0; i < r->n_pages; i++)
+        if (r->pages[i]) backend_page_free(r->m->be, r->pages[i], page_bytes);
+    free(r->pages);
+    free(r->tokens);
+    free(r->logits);
+    exec_free(r->exec);
+}
+
+/* All depths and numbers of rows on one machine. */
+static bool measure_machine(const struct engine_config *config, const struct list *depths,
+                            const struct list *rows, struct line line, struct table *out,
+                            struct err *err)
+{
+    struct machine m = {0};
+    struct bench_run r = {0};
+    if (!machine_open(&m, config, NULL, err)) return false;
+    const uint32_t n_rows = largest(rows), n_positions = largest(depths) + n_rows;
+    bool ok = n_positions <= m.n_ctx;
+    if (!ok)
+        err_set(err, ERR_USER, "%u positions do not fit the context of %u", n_positions,
+                m.n_ctx);
+    ok = ok && run_open(&r, &m, n_positions, n_rows, err) &&
+         bench_reads((int)line.n_threads, &line.read_gb_s, err);
+    for (size_t d = 0; ok && d < depths->n; d++) {
+        for (size_t i = 0; ok && i < rows->n; i++) {
+            line.depth = depths->v[d];
+            line.n_rows = rows->v[i];
+            ok = out->n < MAX_LINES || err_set(err, ERR_USER, "more than %d lines", MAX_LINES);
+            ok = ok && measure_line(&r, &line, err);
+            if (ok) out->lines[out->n++] = line;
+        }
+    }
+    run_close(&r);
+    machine_close(&m);
+    return ok;
+}
+
+/* ---- an earlier table ---- */
+
+static bool same_line(const struct line *a, const struct line *b)
+{
+    return strcmp(a->model, b->model) == 0 && strcmp(a->isa, b->isa) == 0 &&
+           strcmp(a->kv, b->kv) == 0 && a->n_threads == b->n_threads && a->depth == b->depth &&
+           a->n_rows == b->n_rows;
+}
+
+static bool read_csv(const char *path, struct table *out, struct err *err)
+{
+    struct buf text = {0};
+    if (!file_read(path, 1 << 20, &text, err)) return false;
+    char *save = NULL, *copy = buf_take(&text);
+    bool ok = true;
+    uint32_t n = 0;
+    for (char *p = strtok_r(copy, "\n", &save); ok && p; p = strtok_r(NULL, "\n", &save)) {
+        struct line l = {0};
+        n++;
+        if (strcmp(p, csv_head) == 0) continue;
+        ok = out->n < MAX_LINES &&
+             sscanf(p, "%63[^,],%15[^,],%7[^,],%u,%u,%u,%lf,%lf,%lf,%lf", l.model, l.isa, l.kv,
+                    &l.n_threads, &l.depth, &l.n_rows, &l.ms, &l.tok_s, &l.gb_s,
+                    &l.read_gb_s) == 10;
+        if (ok)
+            out->lines[out->n++] = l;
+        else
+            err_set(err, ERR_FORMAT, "%s: line %u is none of a bench table", path, n);
+    }
+    free(copy);
+    return ok;
+}
+
+/* Now against then, in tok/s; 0 where the earlier table has no such line. */
+static double ratio_of(const struct line *l, const struct table *then)
+{
+    for (size_t i = 0; i < then->n; i++)
+        if (same_line(l, &then->lines[i])) return l->tok_s / then->lines[i].tok_s;
+    return 0;
+}
+
+/* ---- output ---- */
+
+static void print_csv(const struct table *t, struct buf *out)
+{
+    buf_printf(out, "%s\n", csv_head);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct line *l = &t->lines[i];
+        buf_printf(out, "%s,%s,%s,%u,%u,%u,%.4f,%.2f,%.3f,%.3f,%.4f\n", l->model, l->isa, l->kv,
+                   l->n_threads, l->depth, l->n_rows, l->ms, l->tok_s, l->gb_s, l->read_gb_s,
+                   l->gb_s / l->read_gb_s);
+    }
+}
+
+static void print_json(const struct table *t, const struct table *then, struct buf *out)
+{
+    buf_puts(out, "{\"lines\": [");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct line *l = &t->lines[i];
+        buf_printf(out,
+                   "%s{\"model\": \"%s\", \"cpu\": \"%s\", \"kv\": \"%s\", \"threads\": %u, "
+                   "\"depth\": %u, \"rows\": %u, \"ms\": %.4f, \"tok_s\": %.2f, \"gb_s\": "
+                   "%.3f, \"read_gb_s\": %.3f, \"share\": %.4f",
+                   i ? ",\n " : "", l->model, l->isa, l->kv, l->n_threads, l->depth, l->n_rows,
+                   l->ms, l->tok_s, l->gb_s, l->read_gb_s, l->gb_s / l->read_gb_s);
+        if (then) buf_printf(out, ", \"ratio\": %.4f", ratio_of(l, then));
+        buf_puts(out, "}");
+    }
+    buf_puts(out, "]}\n");
+}
+
+static void print_lines(const struct table *t, const struct table *then, struct buf *out)
+{
+    if (t->n) buf_printf(out, "%s, KV %s\n", t->lines[0].model, t->lines[0].kv);
+    buf_printf(
+        out, "cpu     threads   depth  rows         ms      tok/s    GB/s  of GB/s  share%s\n",
+        then ? "  ratio" : "");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct line *l = &t->lines[i];
+        buf_printf(out, "%-7s %7u %7u %5u %10.3f %10.1f %7.2f %8.2f %5.0f%%", l->isa,
+                   l->n_threads, l->depth, l->n_rows, l->ms, l->tok_s, l->gb_s, l->read_gb_s,
+                   l->gb_s / l->read_gb_s * 100);
+        double ratio = then ? ratio_of(l, then) : 0;
+        if (ratio > 0) buf_printf(out, " %6.2f", ratio);
+        if (then && ratio <= 0) buf_puts(out, "      -");
+        buf_puts(out, "\n");
+    }
+}
+
+/* ---- the command ---- */
+
+/* The file's name without its folder, with nothing that a CSV or JSON would trip over. */
+static void name_model(const char *path, char *out, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    printable(out, size, name, strlen(name));
+    for (char *p = out; *p; p++)
+        if (strchr(",\"\\", *p)) *p = '_';
+}
+
+struct wanted {
+    struct list depths, rows, threads;
+};
+
+static bool parse_wanted(const struct bench_table *t, int n_threads, struct wanted *w,
+                         struct err *err)
+{
+    w->threads.n = 1;
+    w->threads.v[0] = (uint32_t)(n_threads ? n_threads : pool_usable_cores());
+    return parse_list("depth", t->depths ? t->depths : "0", 0, 1 << 20, &w->depths, err) &&
+           parse_list("rows", t->rows ? t->rows : "1,2,4,8,512", 1, 512, &w->rows, err) &&
+           (!t->threads ||
+            parse_list("each-threads", t->threads, 1, POOL_MAX_THREADS, &w->threads, err));
+}
+
+static bool measure_all(struct engine_config config, const struct bench_table *t,
+                        const struct wanted *w, struct table *table, struct err *err)
+{
+    struct line line = {0};
+    name_model(config.model_path, line.model, sizeof line.model);
+    snprintf(line.kv, sizeof line.kv, "%s", config.kv_type ? config.kv_type : "f16");
+    const char *isas = t->isas ? t->isas : config.cpu ? config.cpu : "auto";
+    while (*isas) {
+        char isa[16];
+        size_t len = strcspn(isas, ",");
+        snprintf(isa, sizeof isa, "%.*s", (int)(len < 15 ? len : 15), isas);
+        isas += len + (isas[len] == ',');
+        config.cpu = isa;
+        snprintf(line.isa, sizeof line.isa, "%s",
+                 strcmp(isa, "auto") == 0 ? cpu_isa_name(cpu_best()) : isa);
+        for (size_t i = 0; i < w->threads.n; i++) {
+            config.n_threads = (int)w->threads.v[i];
+            line.n_threads = w->threads.v[i];
+            if (!measure_machine(&config, &w->depths, &w->rows, line, table, err)) return false;
+        }
+    }
+    return true;
+}
+
+int bench_table(const struct options *o, const struct bench_table *t)
+{
+    const struct engine_config config = command_line_engine(o);
+    struct wanted wanted;
+    struct buf out = {0};
+    struct err err;
+    if (!parse_wanted(t, config.n_threads, &wanted, &err))
+        return usage_error("bench", "%s", err.msg);
+    struct table *now = mem_zalloc(1, sizeof *now), *then = NULL;
+    if (t->compare) then = mem_zalloc(1, sizeof *then);
+    bool ok = (!then || read_csv(t->compare, then, &err)) &&
+              measure_all(config, t, &wanted, now, &err);
+    if (ok && t->csv) print_csv(now, &out);
+    if (ok && !t->csv && t->json) print_json(now, then, &out);
+    if (ok && !t->csv && !t->json) print_lines(now, then, &out);
+    free(now);
+    free(then);
+    return ok ? print_text(&out) : runtime_error(&err);
+}
