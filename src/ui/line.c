@@ -218,7 +218,7 @@ static void on_turn_end(void *user, const struct face_report *report)
     if (l->quiet) return;
     struct buf text = {0};
     buf_printf(&text, "%s[", term_on(&l->ui, STYLE_DIM));
-    status_report(&text, report, l->verbose);
+    status_report(&text, term_width(&l->ui) - 2, report, l->verbose);
     buf_printf(&text, "]%s\n", term_off(&l->ui));
     output_write(l->ui.fd, text.data, text.len);
     buf_free(&text);
@@ -230,7 +230,7 @@ static void stop_here(struct line *l)
 {
     progress_clear(&l->progress);
     prompt_pause();
-    tty_restore();
+    tty_lend();
     signals_stop_here();
     tty_return();
     prompt_resume();
@@ -309,27 +309,31 @@ static void show_prompt(struct line *l)
     buf_free(&marker);
 }
 
+static bool keys_wait(void)
+{
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&keys, 1, 0) > 0;
+}
+
 /* The next line of the user; false when the program is to end. */
 static bool ask(struct line *l, struct prompt_line *line)
 {
+    enum prompt_got got = PROMPT_MORE;
     show_prompt(l);
-    for (;;) {
+    while (got == PROMPT_MORE) {
         struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN}};
         poll(fds, 2, -1);
-        on_signals(l);
+        /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
+        while (got == PROMPT_MORE && !signals_leaving() && keys_wait())
+            got = prompt_keys(line);
+        if (got == PROMPT_MORE) on_signals(l);
         if (l->status >= 0) return false;
-        if (!fds[0].revents) continue;
-        switch (prompt_keys(line)) {
-        case PROMPT_MORE: break;
-        case PROMPT_LINE: return true;
-        case PROMPT_EOF:
-            if (signals_leaving()) l->status = signals_leaving();
-            if (!l->quiet || l->accessible) output_write(l->ui.fd, "\n", 1);
-            if (l->status < 0) l->status = EXIT_DONE;
-            return false;
-        }
     }
+    if (got == PROMPT_LINE) return true;
+    l->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
+    if (!l->quiet || l->accessible) output_write(l->ui.fd, "\n", 1);
+    return false;
 }
 
 /* What is sent again from the history must be the message it was, so a pasted one that looks
@@ -356,7 +360,6 @@ static void converse(struct line *l)
     while (l->status < 0 && ask(l, &line)) {
         if (is_blank(buf_str(&line.text))) continue;
         remember(l, &line);
-        signals_take(SIGINT);
         l->place = AT_START;
         if (line.is_pasted)
             chat_say(l->chat, line.text.data, line.text.len);

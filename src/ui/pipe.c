@@ -34,7 +34,9 @@ struct pipe {
     struct buf reasoning; /* of this turn */
     bool reasoning_open;  /* standard error stands behind reasoning */
     unsigned n_turns;
-    bool end_is_due;  /* JSON: no end object since the last start */
+    bool end_is_due; /* JSON: no end object since the last start */
+    bool ended;      /* … and what it is to say is in report, its text in held */
+    struct face_report report;
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
 
@@ -86,15 +88,22 @@ static void put_object(struct pipe *p, struct buf *line)
     buf_free(line);
 }
 
-static void put_end(struct pipe *p, const struct face_report *report)
+static void put_end(struct pipe *p)
 {
-    struct json_end end = {.report = report, .exit = p->status};
+    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->status};
     if (p->error.len > 0) end.error = buf_str(&p->error);
     if (p->form == AS_JSON) end.reasoning = &p->reasoning;
     struct buf line = {0};
     json_end(&line, &end);
-    p->end_is_due = false;
+    p->end_is_due = p->ended = false;
+    buf_clear(&p->held);
     put_object(p, &line);
+}
+
+/* The error of a turn that failed is said after its end, so the object waits for it. */
+static void put_due_end(struct pipe *p)
+{
+    if (p->form != AS_TEXT && p->end_is_due && p->ended) put_end(p);
 }
 
 /* --- What the chat calls ----------------------------------------------------------------- */
@@ -179,7 +188,6 @@ static void on_turn_begin(void *user)
 {
     struct pipe *p = user;
     p->n_turns++;
-    p->end_is_due = true;
     buf_clear(&p->error);
     buf_clear(&p->reasoning);
     if (p->form != AS_JSONL) return;
@@ -200,7 +208,7 @@ static void show_statistics(struct pipe *p, const struct face_report *report)
     if (p->o->quiet || !(p->o->verbose || p->err.is_tty)) return;
     struct buf line = {0};
     buf_printf(&line, "%s[", term_on(&p->err, STYLE_DIM));
-    status_report(&line, report, p->o->verbose);
+    status_report(&line, term_width(&p->err) - 2, report, p->o->verbose);
     buf_printf(&line, "]%s\n", term_off(&p->err));
     output_write(STDERR_FILENO, line.data, line.len);
     buf_free(&line);
@@ -222,9 +230,14 @@ static void on_turn_end(void *user, const struct face_report *report)
     }
     /* What made us cancel the turn has set the status already. */
     if (p->status == EXIT_DONE) p->status = status_of(report);
-    if (p->form != AS_TEXT) put_end(p, report);
-    if (p->form == AS_TEXT && report->stop != FACE_STOP_FAILED && !p->out.failed)
+    if (p->form != AS_TEXT) {
+        p->ended = true;
+        p->report = *report;
+        buf_append(&p->held, report->text, report->text_len);
+        p->report.text = buf_str(&p->held);
+    } else if (report->stop != FACE_STOP_FAILED && !p->out.failed) {
         show_statistics(p, report);
+    }
 }
 
 /* --- Input ------------------------------------------------------------------------------- */
@@ -359,6 +372,7 @@ static void wait_for(struct pipe *p, bool input)
     }
     if (fds[3].revents) read_more(p);
     if (running) chat_step(p->chat, 0);
+    put_due_end(p);
 }
 
 /* Whether there is a turn to take; otherwise reads on or is at the end. */
@@ -385,7 +399,9 @@ static void take_turns(struct pipe *p)
         if (state != CHAT_IDLE) {
             wait_for(p, reading && !lines);
         } else if (next_turn(p)) {
+            p->end_is_due = true;
             if (!chat_say(p->chat, p->message.data, p->message.len)) fail(p, EXIT_RUNTIME);
+            put_due_end(p);
             buf_clear(&p->message);
         } else if (reading) {
             wait_for(p, true);
@@ -443,7 +459,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     signals_install(false);
     if (start(&p, engine, &face)) take_turns(&p);
     progress_end(&p.progress);
-    if (p.form != AS_TEXT && p.end_is_due) put_end(&p, NULL);
+    if (p.form != AS_TEXT && p.end_is_due) put_end(&p);
     if (!output_close(&p.out)) check_output(&p);
     chat_close(p.chat);
     buf_free(&p.held);

@@ -37,8 +37,24 @@ static void duration(struct buf *out, double ms)
         buf_printf(out, "%d min %02d s", (int)(ms / 60000), (int)(ms / 1000) % 60);
 }
 
-void status_report(struct buf *out, const struct face_report *r, bool verbose)
+/* Puts a line break for the blank behind the last comma that fits, from `at` on. */
+static void break_lines(struct buf *out, size_t at, size_t width)
 {
+    size_t comma = 0;
+    for (size_t i = at; i + 1 < out->len; i++) {
+        if (i + 1 - at > width && comma > 0) {
+            out->data[comma + 1] = '\n';
+            at = comma + 2;
+            comma = 0;
+        }
+        if (out->data[i] == ',' && out->data[i + 1] == ' ') comma = i;
+    }
+    if (out->len - at > width && comma > 0) out->data[comma + 1] = '\n';
+}
+
+void status_report(struct buf *out, int width, const struct face_report *r, bool verbose)
+{
+    size_t start = out->len;
     if (r->stop != FACE_STOP_END) buf_printf(out, "stop: %s, ", face_stop_name(r->stop));
     status_count(out, r->n_cached);
     buf_puts(out, " cached, ");
@@ -72,6 +88,7 @@ void status_report(struct buf *out, const struct face_report *r, bool verbose)
     buf_puts(out, " of ");
     status_count(out, r->n_ctx);
     buf_printf(out, ", seed %" PRIu64, r->reply_seed);
+    break_lines(out, start, width > 20 ? (size_t)width : 20);
 }
 
 void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t done,

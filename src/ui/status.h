@@ -16,8 +16,8 @@ void status_rate(struct buf *out, uint64_t n_tokens, double ms);
 
 /* Appends "12 cached, 23 prefilled, 88 generated at 42.1 tok/s, context 123 of 2,048, seed …",
  * with what was drafted if something was, why it stopped unless the model ended it, and with
- * verbose the times. */
-void status_report(struct buf *out, const struct face_report *report, bool verbose);
+ * verbose the times. Broken after commas where a line would be longer than width. */
+void status_report(struct buf *out, int width, const struct face_report *report, bool verbose);
 
 /* Appends one line of at most `width` columns: what is going on, a bar, the percentage, and
  * what is known of the speed and the time left after elapsed_ms. */

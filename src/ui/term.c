@@ -53,7 +53,7 @@ int term_width(const struct term *t)
 {
     struct winsize size;
     if (ioctl(t->fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    return 80;
+    return t->is_tty ? 80 : 1000;
 }
 
 void term_harmless(struct buf *out, const char *s, size_t n)

@@ -24,7 +24,7 @@ struct term term_of(int fd, const struct options *o);
 /* The sequences that begin and end a style: "" without colours. Static. */
 const char *term_on(const struct term *t, enum style style);
 const char *term_off(const struct term *t);
-/* Columns, 80 where nobody knows. */
+/* Columns: 80 where nobody knows, far more where there are none. */
 int term_width(const struct term *t);
 
 /* Appends s[0..n), in whole characters, with U+FFFD for what a terminal must not see (line

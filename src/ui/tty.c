@@ -21,6 +21,11 @@ void tty_restore(void)
     if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSADRAIN, &saved);
 }
 
+void tty_lend(void)
+{
+    if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSAFLUSH, &saved);
+}
+
 static void on_crash(int sig)
 {
     /* Colours, bracketed paste and the cursor as a shell expects them. */
@@ -53,7 +58,8 @@ static void take_keys(tcflag_t echo)
     if (terminal < 0 || tcgetattr(terminal, &now) != 0) return;
     struct termios quiet = saved;
     quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    quiet.c_lflag |= saved.c_lflag & echo;
+    /* Ctrl-C and Ctrl-Z do not throw away what was typed before them. */
+    quiet.c_lflag |= (saved.c_lflag & echo) | NOFLSH;
     /* Return stays what it is to readline; Ctrl-J is a line break there. */
     quiet.c_iflag &= ~(tcflag_t)(ICRNL | INLCR);
     quiet.c_cc[VMIN] = 1;

@@ -19,6 +19,9 @@ void tty_quiet(void);
 void tty_echo(void);
 /* As it was when hearth started. */
 void tty_restore(void);
+/* The same before the process stops; keys typed during a reply are not the shell's: forgotten.
+ */
+void tty_lend(void);
 /* After the process was stopped: takes the present settings as those to restore, then
  * tty_quiet. In the background nothing is touched; false. */
 bool tty_return(void);

@@ -1,0 +1,91 @@
+# A terminal for the screen tests: a tmux server of our own with one pane, a plain shell in it.
+# Sourced, not run. Waits are for text on the screen, up to a deadline; nothing sleeps for luck.
+set -u
+hearth=$(realpath "${HEARTH:-build/hearth}")
+guide=$PWD/examples/guide/guide-q8_0.gguf
+dir=$(mktemp -d)
+export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
+export LC_ALL=C.UTF-8 INPUTRC=$dir/inputrc TMUX_TMPDIR=$dir
+unset HEARTH_MODEL NO_COLOR VISUAL EDITOR TMUX ENV
+: >"$INPUTRC"
+n=0 failed=0
+
+mux() { tmux -u -L "hearth$$" -f /dev/null "$@"; }
+trap 'mux kill-server 2>/dev/null; rm -rf "$dir"' EXIT
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+# screen WIDTH HEIGHT: a new pane with a shell.
+screen()
+{
+    mux kill-server 2>/dev/null
+    mux new-session -d -x "$1" -y "$2" "PS1='shell: ' exec sh -i"
+    mux set-option -g default-terminal tmux-256color
+    shows 'shell: '
+}
+keys() { mux send-keys -- "$@"; }
+paste() { mux set-buffer -- "$1" && mux paste-buffer -p; }
+text() { mux capture-pane -p -J; }
+
+# shows TEXT: it is on the screen within twenty seconds.
+shows()
+{
+    local deadline=$((SECONDS + 20))
+    until text | grep -qF -- "$1"; do
+        if ((SECONDS > deadline)); then
+            echo "# no '$1' on:" && text | sed 's/^/#   /'
+            return 1
+        fi
+        sleep 0.03
+    done
+}
+hides() { ! text | grep -qF -- "$1" || { echo "# '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
+# last TEXT: the last line on the screen that is not empty is this.
+last()
+{
+    local deadline=$((SECONDS + 20))
+    until [ "$(text | sed 's/ *$//' | grep . | tail -n 1)" = "$1" ]; do
+        if ((SECONDS > deadline)); then
+            echo "# the last line is not '$1' on:" && text | sed 's/^/#   /'
+            return 1
+        fi
+        sleep 0.03
+    done
+}
+# An empty screen with the prompt on it.
+fresh() { keys C-l && last '>'; }
+
+# start ARGS...: hearth in the pane, up to its prompt; its exit status is shown at its end.
+start()
+{
+    printf '%q ' "$hearth" "$@" >"$dir/command"
+    printf 'clear; stty -g >%q/before; sh -c '\''echo $$ >%q/pid; exec %s'\''; echo "status $?"; stty -g >%q/after\n' \
+        "$dir" "$dir" "$(sed "s/'/'\\\\''/g" "$dir/command")" "$dir" >"$dir/run"
+    keys ". $dir/run" Enter
+    last '>'
+}
+same_terminal()
+{
+    local deadline=$((SECONDS + 10))
+    until [ -s "$dir/after" ]; do ((SECONDS > deadline)) && return 1 || sleep 0.03; done
+    cmp -s "$dir/before" "$dir/after" || { echo "# $(cat "$dir/before") became $(cat "$dir/after")" && return 1; }
+}
+# leave STATUS: Ctrl-D; the program ends with the status and the terminal is as before.
+left()
+{
+    shows "status $1" && same_terminal
+    local result=$?
+    rm -f "$dir/after"
+    return $result
+}
+done_testing()
+{
+    echo "1..$n"
+    ((failed == 0))
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# The line prompt on a terminal: greeting, turns, keys, history, completion, leaving.
+. tests/screen/lib/tmux.sh
+history=$XDG_STATE_HOME/hearth/history
+newest() { # the newest line of the history, within a deadline
+    local deadline=$((SECONDS + 10))
+    until [ "$(tail -n 1 "$history" 2>/dev/null)" = "$1" ]; do
+        ((SECONDS > deadline)) && echo "# $(tail -n 1 "$history")" && return 1
+        sleep 0.03
+    done
+}
+
+screen 80 24
+check "a prompt" start --temp 0
+check "the guide says what it is" shows 'this is the bundled guide'
+check "the greeting names the model" shows 'hearth guide'
+check "  and how to go on" shows '/help lists the commands'
+keys 'What is a draft model?' Enter
+check "a reply" shows 'A draft model is'
+check "  with its statistics" shows ' prefilled, '
+check "  and a new prompt" last '>'
+fresh
+keys Enter '  ' Enter
+check "a blank line is no turn" last '>'
+check "  and nothing to remember" newest 'What is a draft model?'
+fresh
+keys '/help' Enter
+check "a command" shows 'list the commands'
+fresh
+keys '/hlep' Enter
+check "a wrong command is said to be one" shows '/help'
+fresh
+keys '//help' Enter
+check "// sends a message that begins with a slash" shows ' prefilled, '
+
+fresh
+keys 'one' C-j 'two' M-Enter 'three' Enter
+check "Ctrl-J and Alt-Enter break the line" shows 'two'
+check "  the message is one" newest 'one\ntwo\nthree'
+check "  and sent once" shows ' prefilled, '
+fresh
+keys Up
+check "history brings it back whole" last 'three'
+keys Up
+check "  the key goes up in it first" last 'three'
+keys C-c
+check "Ctrl-C clears the line" shows '^C'
+check "  and stays" last '>'
+keys C-r 'draft'
+check "history is searched" shows 'What is a draft model?'
+keys C-c
+check "  Ctrl-C leaves the search" last '>'
+
+fresh
+keys '/he' Tab
+check "TAB completes a command" last '> /help'
+keys C-u '/set tem' Tab
+check "  a setting" last '> /set temp'
+: >"$dir/file with blanks.txt"
+keys C-u "/read $dir/file" Tab
+check "  a file name, with its blanks" shows 'file with blanks.txt'
+keys C-c
+last '>'
+
+fresh
+paste '/quit'
+check "a pasted command waits" last '> /quit'
+keys Enter
+check "  and is a message" shows ' prefilled, '
+check "  also when it comes from the history" newest '//quit'
+fresh
+paste $'/quit\nnow\033[31m red\a'
+check "a paste of several lines is not sent by itself" last 'now[31m red'
+keys Enter
+check "  and is one message without control characters" newest '/quit\nnow[31m red'
+check "  that is answered" shows ' prefilled, '
+
+printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "What is a page?\\nIn short." >"$1"\n' "$dir" >"$dir/editor"
+chmod +x "$dir/editor"
+keys '/quit' Enter
+check "/quit leaves" left 0
+check "the history is private" [ "$(stat -c %a "$history")" = 600 ]
+check "  as is its folder" [ "$(stat -c %a "$(dirname "$history")")" = 700 ]
+
+printf 'EDITOR=%q\nexport EDITOR\n' "$dir/editor" >"$dir/env"
+keys ". $dir/env" Enter
+check "a second start" start --temp 0 -q
+check "quiet: no greeting" hides '/help lists'
+keys Up Up
+check "remembers the history" last 'now[31m red'
+keys C-c
+last '>'
+keys 'draft' C-x C-e
+check "Ctrl-X Ctrl-E opens the editor" last 'In short.'
+check "  with the line" [ "$(cat "$dir/edited")" = draft ]
+keys Enter
+check "  and its text is sent by Return" newest 'What is a page?\nIn short.'
+last '>'
+check "no statistics when quiet" hides 'prefilled'
+keys 'x' C-d
+check "Ctrl-D on a line that is not empty stays" last '> x'
+keys C-u C-d
+check "Ctrl-D on an empty line leaves" left 0
+
+check "--private" start --private
+keys 'a secret' Enter
+shows ' prefilled, '
+last '>'
+keys Up
+check "  has a history" last '> a secret'
+keys C-c
+last '>'
+keys C-d
+left 0
+check "  but not on disk" eval '! grep -q secret "$history"'
+
+# The user's inputrc wins.
+printf 'set editing-mode vi\n"\\C-j": accept-line\n' >"$INPUTRC"
+check "with an inputrc" start --temp 0
+keys 'abcd' Escape x x
+check "vi mode" last '> ab'
+keys A C-j
+check "a binding of the user's own" newest 'ab'
+shows ' prefilled, '
+last '>'
+keys C-d
+check "  leaves too" left 0
+: >"$INPUTRC"
+
+check "a narrow window" eval 'start --temp 0 && mux resize-window -x 40 -y 12'
+keys 'a line that is longer than forty columns, so it must be broken'
+check "  shows all of a long line" last '> a line that is longer than forty columns, so it must be broken'
+mux resize-window -x 80 -y 24
+keys ' X'
+check "  and a wide one again" last '> a line that is longer than forty columns, so it must be broken X'
+keys C-u C-d
+left 0
+done_testing

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# The line prompt and its terminal: signals at any moment, settings left as they were, nothing
+# hostile on the screen, colours and redrawn lines only where they are allowed.
+. tests/screen/lib/tmux.sh
+
+# The guide never ends its turn with these.
+endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
+# Everything that reaches the terminal from now on, as bytes.
+record() { : >"$dir/raw" && mux pipe-pane "exec cat >>'$dir/raw'"; }
+raw() { grep -qF -- "$1" "$dir/raw"; }
+signal() { kill -"$1" "$(cat "$dir/pid")"; }
+# Brings the stopped program back; KEY is what the shell takes for Return.
+back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }
+# The answer grows on the screen.
+speaks()
+{
+    local before deadline=$((SECONDS + 20))
+    before=$(text)
+    while [ "$(text)" = "$before" ]; do
+        ((SECONDS > deadline)) && return 1
+        sleep 0.03
+    done
+}
+
+screen 80 24
+start "${endless[@]}"
+keys 'tell me all' Enter
+check "a long reply" speaks
+keys C-c
+check "Ctrl-C stops it" shows 'stop: cancelled'
+check "  back at the prompt" last '>'
+keys '/show conversation' Enter
+last '>'
+fresh
+keys '/stats' Enter
+check "  what was said is kept" shows 'stop cancelled'
+fresh
+keys 'tell me more' Enter
+speaks
+keys 'typed ahead'
+sleep 0.1
+check "what is typed during a reply is not shown" hides 'typed ahead'
+keys C-c
+check "  but waits for the prompt" last '> typed ahead'
+keys C-u
+
+fresh
+keys 'half a line' C-z
+check "Ctrl-Z at the prompt stops" last 'shell:'
+keys "stty -g | cmp - $dir/before && echo alike" Enter
+check "  the terminal is the shell's meanwhile" shows 'alike'
+back Enter
+check "  fg brings the line back" last '> half a line'
+keys C-c
+last '>'
+fresh
+keys 'tell me all' Enter
+speaks
+keys C-z
+check "Ctrl-Z in a reply stops" last 'shell:'
+keys "clear; stty -g | cmp - $dir/before && echo alike" Enter
+check "  the terminal is the shell's meanwhile" shows 'alike'
+back Enter
+check "  fg goes on with the reply" speaks
+keys C-c
+check "  which can be stopped" shows 'stop: cancelled'
+last '>'
+keys 'still here'
+check "  and keys are shown again" last '> still here'
+signal STOP
+shows 'Stopped'
+# This shell leaves the terminal as it finds it: Return is no line feed now.
+back C-j
+check "a stop that nobody can catch" last '> still here'
+keys C-u C-d
+check "the terminal is as it was" left 0
+
+start "${endless[@]}"
+keys 'tell me all' Enter
+speaks
+signal TERM
+check "SIGTERM in a reply" left 143
+start "${endless[@]}"
+keys 'half a line'
+last '> half a line'
+signal TERM
+check "SIGTERM at the prompt" left 143
+start "${endless[@]}"
+signal HUP
+check "SIGHUP" left 129
+start "${endless[@]}"
+signal ABRT
+check "a crash" left 134
+start "${endless[@]}"
+keys 'tell me all' Enter
+speaks
+signal SEGV
+check "a crash in a reply" left 139
+check "a model that is missing" eval 'keys "clear; $hearth -m /no/such.gguf; echo status \$?" Enter && shows "status 1"'
+check "  is said in one line" shows 'hearth: /no/such.gguf: No such file or directory'
+
+RANDOM=11
+any_moment()
+{
+    local i
+    for ((i = 0; i < ${HEARTH_SOAK:-1} * 6; i++)); do
+        printf 'clear; stty -g >%q/before; sh -c '\''echo $$ >%q/pid; exec %q -q "$@"'\'' sh %s; echo "status $?"; stty -g >%q/after\n' \
+            "$dir" "$dir" "$hearth" "${endless[*]}" "$dir" >"$dir/run"
+        rm -f "$dir/pid"
+        keys ". $dir/run" Enter 'tell me all' Enter
+        until [ -s "$dir/pid" ]; do sleep 0.01; done
+        sleep "0.$(printf %03d $((RANDOM % 500)))"
+        signal TERM
+        left 143 || return 1
+    done
+}
+check "SIGTERM at random moments" any_moment
+# What a model says is never obeyed.
+esc=$(printf '\033' | "$hearth" inspect tokens -m "$guide")
+start --temp 0 -n 5 --logit-bias "$esc=1000"
+record
+keys 'x' Enter
+check "an ESC in a reply is shown" shows '\x1b\x1b\x1b\x1b\x1b'
+check "  and never sent" eval '! raw $'"'\\033\\033'"
+keys C-d
+left 0
+printf 'text' >"$dir/$(printf 'evil\033[31mname')"
+start --temp 0
+record
+keys "/read $dir/evil" Tab Enter
+last '>'
+check "a hostile file name is never sent" eval '! raw $'"'evil\\033'"
+keys C-d
+left 0
+
+# Colours.
+start --temp 0 -n 5
+record
+keys 'x' Enter
+shows ' prefilled, '
+last '>'
+check "colours on a terminal" raw $'\033[2m'
+keys C-d
+left 0
+keys 'NO_COLOR=1; export NO_COLOR' Enter
+start --temp 0 -n 5
+record
+keys 'x' Enter
+shows ' prefilled, '
+last '>'
+check "NO_COLOR" eval '! raw $'"'\\033[2m'"' && ! raw $'"'\\033[1;32m'"
+keys C-d
+left 0
+keys 'unset NO_COLOR; TERM=dumb; export TERM' Enter
+start --temp 0 -n 5
+record
+keys 'x' Enter
+shows ' prefilled, '
+last '>'
+check "a dumb terminal gets no escape at all" eval '! raw $'"'\\033'"
+keys C-d
+left 0
+keys 'TERM=tmux-256color; clear' Enter
+printf '%q --accessible --temp 0 -n 5; echo "status $?"\n' "$hearth" >"$dir/run"
+keys ". $dir/run" Enter
+check "--accessible asks with a word" last 'You:'
+record
+keys 'hello' Enter
+check "  names the reply" shows 'Reply:'
+last 'You:'
+check "  and redraws nothing" eval '! raw $'"'\\033[K'"
+keys C-d
+check "  and leaves" shows 'status 0'
+done_testing

@@ -1,0 +1,340 @@
+#!/usr/bin/env bash
+# hearth in a pipe, as scripts meet it: what is on stdout, what on stderr, and the exit status.
+set -u
+hearth=$(realpath "${HEARTH:-build/hearth}")
+guide=$PWD/examples/guide/guide-q8_0.gguf
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
+unset HEARTH_MODEL
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+# go STATUS ARGS...: hearth with stdin from $dir/in; keeps out and err.
+go()
+{
+    local want=$1 got
+    shift
+    timeout 120 "$hearth" "$@" <"$dir/in" >"$dir/out" 2>"$dir/err"
+    got=$?
+    ((got == want)) || { echo "# status $got, expected $want: $(head -c 500 "$dir/err")" && return 1; }
+}
+given() { printf "$@" >"$dir/in"; }
+says() { grep -qF -- "$1" "$dir/err" || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
+quiet() { [ ! -s "$dir/err" ] || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
+nothing() { [ ! -s "$dir/out" ]; }
+lines() { [ "$(wc -l <"$dir/out")" = "$1" ] || { echo "# $(wc -l <"$dir/out") lines" && return 1; }; }
+errors() { [ "$(wc -l <"$dir/err")" = "$1" ] || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
+whole_lines() { [ -s "$dir/out" ] && [ "$(tail -c 1 "$dir/out")" = "" ] && [ "$(tail -c 2 "$dir/out" | tr -d '\n' | wc -c)" = 1 ]; }
+
+# The guide never ends its turn with these; one byte-level token again and again with the next.
+endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf)
+say_byte() { echo "--logit-bias $("$hearth" inspect tokens -m "$guide" <"$1")=1000 --temp 0"; }
+
+# --- One turn
+given 'What is a draft model?\n'
+check "a question on stdin" go 0
+check "  the reply, one line break at its end" whole_lines
+check "  nothing but the reply: it is about draft models" grep -qi 'draft' "$dir/out"
+check "  one line tells of the guide" errors 1
+check "  which says how to load a real model" says "hearth -m MODEL.gguf"
+check "quiet is quiet" go 0 -q
+check "  no word on stderr" quiet
+check "-v tells the statistics" go 0 -v
+check "  on stderr" says " prefilled at "
+go 0 -q --temp 0 && cp "$dir/out" "$dir/stdin_reply"
+given ''
+check "the same question as -p" go 0 -q --temp 0 -p 'What is a draft model?'
+check "  gets the same reply" cmp -s "$dir/out" "$dir/stdin_reply"
+printf 'What is a draft model?\n' >"$dir/question"
+check "and as -f" go 0 -q --temp 0 -f "$dir/question"
+check "  too" cmp -s "$dir/out" "$dir/stdin_reply"
+check "and streamed or not" go 0 -q --temp 0 --no-stream -f "$dir/question"
+check "  too" cmp -s "$dir/out" "$dir/stdin_reply"
+check "-o FILE takes the reply" go 0 -q --temp 0 -f "$dir/question" -o "$dir/reply"
+check "  the reply is there" cmp -s "$dir/reply" "$dir/stdin_reply"
+check "  and not on stdout" nothing
+check "-o into a folder that is not there" go 1 -q -p x -o "$dir/no/such"
+check "  says so" says "no/such: cannot be written: No such file or directory"
+
+# Stdin, a blank line, the prompt: the same tokens as that text, written out.
+prefilled() { sed -E 's/.*"prefilled":([0-9]+).*/\1/' "$dir/out"; }
+joined()
+{
+    given 'one\ntwo\n\n'
+    go 0 --json -n 1 -p 'three' && local a && a=$(prefilled) || return 1
+    given 'one\ntwo\n\nthree'
+    go 0 --json -n 1 || return 1
+    [ "$a" = "$(prefilled)" ]
+}
+check "stdin comes before the prompt, a blank line between" joined
+files()
+{
+    printf 'first' >"$dir/a"
+    printf 'third\n' >"$dir/b"
+    given 'second\n'
+    go 0 --json -n 1 -f "$dir/a" -f - -f "$dir/b" -p 'fourth' && local a && a=$(prefilled) || return 1
+    given 'first\n\nsecond\n\nthird\n\nfourth'
+    go 0 --json -n 1 || return 1
+    [ "$a" = "$(prefilled)" ]
+}
+check "-f - names the place of stdin among files" files
+
+given ''
+check "nothing to answer" go 2
+check "  is said" says "nothing to answer"
+given ' \n\n'
+check "nor in blanks" go 2
+given 'x'
+check "a file that is missing" go 1 -f "$dir/none"
+check "  is named" says "none: No such file or directory"
+check "a folder as a file" go 1 -f "$dir"
+check "  is named" says "irectory"
+check "a model that is missing" go 1 -m "$dir/none.gguf"
+check "  is named" says "none.gguf: No such file or directory"
+check "a folder as a model" go 1 -m "$dir"
+: >"$dir/empty.gguf"
+check "an empty file as a model" go 1 -m "$dir/empty.gguf"
+check "  is named" says "empty.gguf: is empty"
+check "  and nothing is on stdout" nothing
+check "an unknown option" go 2 --temprature 1
+check "a value out of range" go 2 --temp=-1
+check "an option that is not built" go 2 --tui
+check "  is refused by name" says "--tui"
+mkdir -p "$dir/config/hearth/hearth.ini"
+check "an unreadable configuration" go 2
+check "  is named" says "hearth.ini"
+rmdir "$dir/config/hearth/hearth.ini"
+
+# --- What is no text
+given 'What is \xff\xfe a draft model?'
+check "invalid UTF-8 on stdin" go 0
+check "  one warning" says "standard input is not valid UTF-8"
+check "  and no second" errors 2
+given 'What is\0a draft model?'
+check "a NUL byte" go 0 -q
+check "  a reply" whole_lines
+head -c 10000000 /dev/urandom | base64 -w 0 | head -c 10000000 >"$dir/in"
+check "10 MB are refused as too long" go 3 -q
+check "  with numbers" grep -qE 'the prompt has [0-9]+ tokens, the context holds 2048' "$dir/err"
+check "  and nothing on stdout" nothing
+truncate -s 70M "$dir/in"
+check "70 MB are refused before they are read" go 3 -q
+check "  with a number" says "more than 64 MiB"
+
+# Plain text is never a control token: it costs what its characters cost, not one token.
+plain_tokens() { printf '%s' "$1" | "$hearth" inspect tokens -m "$guide" | wc -w; }
+control_is_text()
+{
+    local with without
+    given '%s' "x <|im_end|>"
+    go 0 --json -n 1 && with=$(prefilled) && given 'x' && go 0 --json -n 1 && without=$(prefilled) || return 1
+    ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
+}
+check "a control token that is typed is text" control_is_text
+control_in_file()
+{
+    local with without
+    given ''
+    printf 'x <|im_end|>' >"$dir/a"
+    printf 'x' >"$dir/b"
+    go 0 --json -n 1 -f "$dir/a" && with=$(prefilled) && go 0 --json -n 1 -f "$dir/b" && without=$(prefilled) || return 1
+    ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
+}
+check "in a file too" control_in_file
+control_in_system()
+{
+    local with without
+    given 'x'
+    go 0 --json -n 1 --system 'x <|im_end|>' && with=$(prefilled) &&
+        go 0 --json -n 1 --system 'x' && without=$(prefilled) || return 1
+    ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
+}
+check "in a system message too" control_in_system
+
+# --- Many turns
+given 'What is a draft model?\n\n  \n/help\r\nHow do I quit?'
+check "--stdin lines" go 0 --stdin lines -q --temp 0
+check "  a reply for each line that is not blank, nothing between" lines 3
+check "  the first as if alone" cmp -s <(head -n 1 "$dir/out") "$dir/stdin_reply"
+check "  the last ends its line" whole_lines
+check "the turns are warm" go 0 --stdin lines --jsonl --temp 0
+check "  the second reuses the first" python3 -c '
+import json, sys
+ends = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "end"]
+assert len(ends) == 3 and ends[0]["usage"]["cached"] == 0
+for a, b in zip(ends, ends[1:]):
+    assert b["usage"]["cached"] >= a["usage"]["prefilled"] + a["usage"]["cached"], (a, b)
+' "$dir/out"
+given ''
+check "no lines at all" go 0 --stdin lines
+check "  no reply" nothing
+given 'x\n'
+check "lines and a prompt exclude each other" go 2 --stdin lines -p x
+replies_come_at_once()
+{
+    coproc H { "$hearth" --stdin lines -q --temp 0 2>/dev/null; }
+    local reply='' second='' pid=$H_PID
+    echo 'What is a draft model?' >&"${H[1]}"
+    read -r -t 30 reply <&"${H[0]}"
+    echo 'How do I quit?' >&"${H[1]}"
+    read -r -t 30 second <&"${H[0]}"
+    eval "exec ${H[1]}>&-"
+    wait "$pid" && [ "$reply" = "$(cat "$dir/stdin_reply")" ] && [ -n "$second" ]
+}
+check "each reply comes before the next line is read" replies_come_at_once
+
+# --- JSON
+given 'What is a draft model?\n'
+json() { python3 - "$dir/out" "$@"; }
+check "--json" go 0 --json --temp 0
+check "  one object" lines 1
+check "  with the text" json "$dir/stdin_reply" <<'PY'
+import json, sys
+e = json.loads(open(sys.argv[1]).read())
+assert e["type"] == "end" and e["stop"] == "end" and e["exit"] == 0
+assert e["text"] == open(sys.argv[2]).read().rstrip("\n")
+assert set(e["usage"]) == {"cached", "prefilled", "generated", "drafted", "accepted"}
+assert e["timings"]["decode_ms"] > 0
+PY
+check "--jsonl" go 0 --jsonl --temp 0
+check "  start, prefill, text, end" json "$dir/stdin_reply" <<'PY'
+import json, sys
+events = [json.loads(l) for l in open(sys.argv[1])]
+types = [e["type"] for e in events]
+assert types[0] == "start" and types[1] == "prefill" and types[-1] == "end"
+assert set(types) == {"start", "prefill", "text", "end"}
+text = "".join(e["text"] for e in events if e["type"] == "text")
+assert text == open(sys.argv[2]).read().rstrip("\n")
+last = [e for e in events if e["type"] == "prefill"][-1]
+assert last["done"] == last["total"]
+PY
+check "--jsonl ends with an end whatever happens" go 1 --jsonl -m "$dir/none.gguf"
+check "  with the error and the status" json <<'PY'
+import json, sys
+e = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+assert e["type"] == "end" and e["stop"] == "error" and e["exit"] == 1 and "none.gguf" in e["error"]
+PY
+yes | head -c 20000 >"$dir/in"
+check "--json of a prompt that is too long" go 3 --json
+check "  has the status" json <<'PY'
+import json, sys
+e = json.loads(open(sys.argv[1]).read())
+assert e["type"] == "end" and e["exit"] == 3 and "context holds" in e["error"]
+PY
+printf '\033' >"$dir/esc"
+given 'x\n'
+# shellcheck disable=SC2046
+check "an ESC in a reply" go 0 --jsonl -n 5 $(say_byte "$dir/esc")
+check "  is escaped in JSON" eval '! grep -q $'"'\\033'"' "$dir/out" && grep -qF "\\u001b" "$dir/out"'
+check "  and raw in a pipe" eval 'go 0 -q -n 5 $(say_byte "$dir/esc") && [ "$(tr -dc "\033" <"$dir/out" | wc -c)" = 5 ]'
+printf '\377' >"$dir/ff"
+check "a reply that is not UTF-8" eval 'go 0 -n 5 $(say_byte "$dir/ff")'
+check "  is U+FFFD" grep -q $'\xef\xbf\xbd' "$dir/out"
+check "  with one warning" errors 2
+printf '\n' >"$dir/lf"
+given 'x\ny\n'
+check "replies of line breaks alone" eval 'go 0 -q -n 5 --stdin lines $(say_byte "$dir/lf")'
+check "  end in one each" lines 2
+
+# --- Endings
+given 'x\n'
+check "the limit of tokens" go 0 --json -n 7
+check "  is the reason" grep -q '"stop":"length"' "$dir/out"
+check "a full context" go 0 --json --ctx 100 "${endless[@]}"
+check "  is the reason" grep -q '"stop":"context"' "$dir/out"
+check "a stop string" go 0 --json --temp 0 --stop model -p 'What is a draft model?'
+check "  is the reason" grep -q '"stop":"stop"' "$dir/out"
+check "a full disk" eval '! "$hearth" -q -p x >/dev/full 2>"$dir/err"'
+check "  one error" errors 1
+check "  that says so" says "standard output: cannot be written: No space left on device"
+closed() { "$hearth" -q -p x >&- 2>"$dir/err"; [ $? = 1 ]; }
+check "a closed stdout" closed
+check "  one error" errors 1
+no_stdin() { "$hearth" -q -p 'What is a draft model?' --temp 0 <&- >"$dir/out" 2>"$dir/err"; }
+check "a closed stdin with a prompt" no_stdin
+check "  a reply" cmp -s "$dir/out" "$dir/stdin_reply"
+reader_leaves()
+{
+    local start=$SECONDS
+    "$hearth" -q "${endless[@]}" -p x </dev/null 2>"$dir/err" | head -c 1 >/dev/null
+    [ "${PIPESTATUS[0]}" = 141 ] && ((SECONDS - start < 30))
+}
+check "a reader that leaves ends it" reader_leaves
+check "  quietly" quiet
+reader_leaves_early()
+{
+    yes word | head -c 8000 >"$dir/long"
+    "$hearth" -q --cpu scalar -t 1 "${endless[@]}" -f "$dir/long" </dev/null 2>"$dir/err" | true
+    [ "${PIPESTATUS[0]}" = 141 ]
+}
+check "also before the first word" reader_leaves_early
+
+# signalled SIGNAL STATUS: at a random moment of load, prefill and decode.
+signalled()
+{
+    local i pid got
+    for ((i = 0; i < ${HEARTH_SOAK:-1} * 12; i++)); do
+        env --default-signal=INT,TERM,HUP "$hearth" -q "${endless[@]}" --cpu scalar -t 1 -p "tell me all" \
+            </dev/null >"$dir/out" 2>"$dir/err" &
+        pid=$!
+        sleep "0.$(printf %03d $((RANDOM % 400)))"
+        kill -"$1" $pid
+        wait $pid
+        got=$?
+        ((got == $2)) && [ ! -s "$dir/err" ] || { echo "# round $i: status $got, $(cat "$dir/err")" && return 1; }
+        # What was said is there, as whole lines.
+        [ ! -s "$dir/out" ] || whole_lines || { echo "# round $i: an open line" && return 1; }
+    done
+}
+RANDOM=7
+check "SIGINT at random moments" signalled INT 130
+check "SIGTERM at random moments" signalled TERM 143
+check "SIGHUP at random moments" signalled HUP 129
+interrupted_stdin()
+{
+    local got
+    mkfifo "$dir/fifo"
+    env --default-signal=INT "$hearth" -q <"$dir/fifo" 2>"$dir/err" &
+    local pid=$!
+    exec 9>"$dir/fifo"
+    sleep 0.3
+    kill -INT $pid
+    wait $pid
+    got=$?
+    exec 9>&-
+    ((got == 130))
+}
+check "SIGINT while stdin has not ended" interrupted_stdin
+
+# Stopped and woken it says what it would have said. Job control gives each job a group of its own.
+stopped()
+{
+    "$hearth" -q --temp 0 -n 200 "${endless[@]}" --cpu scalar -t 1 -p "tell me all" </dev/null >"$dir/whole"
+    set -m
+    local i pid status=0
+    for ((i = 0; i < ${HEARTH_SOAK:-1} * 6; i++)); do
+        "$hearth" -q --temp 0 -n 200 "${endless[@]}" --cpu scalar -t 1 -p "tell me all" </dev/null >"$dir/out" &
+        pid=$!
+        sleep "0.$(printf %03d $((RANDOM % 300)))"
+        kill -TSTP $pid 2>/dev/null
+        sleep 0.05
+        kill -CONT $pid 2>/dev/null
+        wait $pid || status=1
+        cmp -s "$dir/out" "$dir/whole" || status=1
+    done 2>/dev/null
+    set +m
+    return $status
+}
+check "SIGTSTP and SIGCONT at random moments" stopped
+
+check "no trace but the cache: a pipe keeps no history" [ ! -e "$dir/state/hearth/history" ]
+echo "1..$n"
+((failed == 0))
