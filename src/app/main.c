@@ -13,6 +13,7 @@
 #include "app/subcommands.h"
 #include "base/cpuid.h"
 #include "base/printable.h"
+#include "base/resources.h"
 
 static int print_help(void)
 {
@@ -40,8 +41,8 @@ static int print_version(void)
 static int print_devices(void)
 {
     struct buf out = {0};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    buf_printf(&out, "cpu  %s, %ld %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
+    int cores = resources_cores(NULL);
+    buf_printf(&out, "cpu  %s, %d %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
                cores == 1 ? "core" : "cores");
     return print_text(&out);
 }

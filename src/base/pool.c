@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/resources.h"
 
 /* How long a waiting thread tries each way before the next: plain reads answer within 0.2 us,
  * pauses leave the core's other half alone, yields leave the core. */
@@ -166,10 +167,8 @@ void pool_free(struct pool *p)
 
 int pool_usable_cores(void)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+    int n = resources_cores(NULL);
+    return n < POOL_MAX_THREADS ? n : POOL_MAX_THREADS;
 }
 
 int pool_n_threads(const struct pool *p)

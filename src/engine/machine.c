@@ -6,9 +6,9 @@
 
 #include "backend/backend.h"
 #include "backend/kv.h"
-#include "base/buf.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/resources.h"
 #include "cpu/cpu.h"
 #include "engine/disk.h"
 #include "engine/timeline.h"
@@ -21,20 +21,6 @@ enum { MIN_CONTEXT = 512 };
 static double mib(uint64_t n_bytes)
 {
     return (double)n_bytes / (1 << 20);
-}
-
-/* MemAvailable of the system, UINT64_MAX if it does not say. */
-static uint64_t memory_available(void)
-{
-    struct buf text = {0};
-    struct err ignored;
-    uint64_t kib = 0, bytes = UINT64_MAX;
-    if (file_read("/proc/meminfo", 1 << 20, &text, &ignored)) {
-        const char *line = strstr(buf_str(&text), "MemAvailable:");
-        if (line && sscanf(line, "MemAvailable: %lu", &kib) == 1) bytes = kib << 10;
-    }
-    buf_free(&text);
-    return bytes;
 }
 
 uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
@@ -119,7 +105,7 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     if (!model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err))
         return false;
     uint32_t n_model = context_of(m->gguf);
-    m->available = memory_available();
+    m->available = resources_memory(NULL);
     m->n_ctx = machine_fit_context(config->n_ctx, n_model, &m->sizes, m->available, err);
     if (m->n_ctx == 0) return false;
     char line[512];
