@@ -23,10 +23,7 @@
 static const char *filtered(struct chat *c, const char *s, size_t n)
 {
     buf_clear(&c->filtered);
-    if (c->face->is_terminal)
-        sanitise_all(s, n, &c->filtered);
-    else
-        buf_append(&c->filtered, s, n);
+    sanitise_all(s, n, &c->filtered);
     return buf_str(&c->filtered);
 }
 
@@ -59,8 +56,11 @@ void chat_hint(struct chat *c, const char *fmt, ...)
 
 void chat_offer(struct chat *c, const char *text, size_t n)
 {
-    const char *s = filtered(c, text, n);
-    c->face->offer(c->face->user, s, c->filtered.len);
+    if (c->face->is_terminal) {
+        text = filtered(c, text, n);
+        n = c->filtered.len;
+    }
+    c->face->offer(c->face->user, text, n);
 }
 
 const char *face_stop_name(enum face_stop stop)

@@ -3,8 +3,9 @@
  * The face (src/ui) owns the struct and what user points to; both outlive the chat. All calls
  * come from within chat_step, chat_say and chat_line, on the thread that called these, so a
  * face needs no lock. Strings are borrowed for the call, valid UTF-8 and NUL-terminated. What
- * reaches a face with is_terminal set has been through the filter (chat/sanitise.h); a pipe
- * gets the reply's bytes as they are. No callback may be NULL. Knows no terminal and no engine.
+ * is said, and all that reaches a face with is_terminal set, has been through the filter
+ * (chat/sanitise.h); a pipe gets the reply's bytes as they are. No callback may be NULL. Knows
+ * no terminal and no engine.
  */
 #ifndef CHAT_FACE_H
 #define CHAT_FACE_H

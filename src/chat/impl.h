@@ -69,7 +69,7 @@ struct chat {
     atomic_bool cancelled;
 };
 
-/* Says a text to the face, filtered if it is a terminal; foreign bytes are fine. */
+/* Says a text to the face, filtered: foreign bytes are fine. */
 void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a hint that nobody asked for: not under --quiet. */

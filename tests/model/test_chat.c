@@ -426,6 +426,67 @@ static void test_read(void **unused)
     close_chat(&r);
 }
 
+/* A generation prompt that opens a thought: what comes is reasoning, shown or hidden, and no
+ * part of the answer. */
+static void test_thinking(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/hearth-template-XXXXXX";
+    int fd = mkstemp(path);
+    static const char source[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
+        "%}"
+        "{% set ignored = messages[-1].reasoning_content %}<|im_start|>assistant\n<think>\n";
+    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
+    close(fd);
+    struct recorder r;
+    const char *const args[] = {"--max-tokens", "8", "--template", path, NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    assert_true(r.reasoning.len > 0);
+    assert_string_equal(buf_str(&r.text), "");
+    uint32_t prompt = r.report.n_cached + r.report.n_prefilled;
+    assert_true(line(&r, "/think hide"));
+    buf_clear(&r.reasoning);
+    free(ask(&r, "And a page?"));
+    assert_int_equal(r.reasoning.len, 0);
+    assert_true(r.report.n_cached + 8 >= prompt);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    /* This template cannot be asked. */
+    assert_true(line(&r, "/think off"));
+    free(ask(&r, "And a seed?"));
+    assert_true(said(&r, "warning: the template cannot turn thinking on or off"));
+    free(ask(&r, "And a draft?"));
+    assert_false(said(&r, "warning"));
+    close_chat(&r);
+    unlink(path);
+}
+
+/* Foreign bytes never reach a face raw, whatever says them. */
+static void test_filtered(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, true, NULL);
+    assert_false(line(&r, "/foo\x1b[31m"));
+    assert_true(said(&r, "/foo\\x1b[31m"));
+    assert_true(line(&r, "/system \x1b]0;x\x07 \xff"));
+    assert_true(line(&r, "/system"));
+    assert_false(line(&r, "/set \x1bx"));
+    assert_false(line(&r, "/switch \x1bx"));
+    assert_false(line(&r, "/read \x1bx"));
+    assert_true(line(&r, "/fork \x1bx"));
+    assert_true(line(&r, "/show"));
+    assert_null(strchr(buf_str(&r.said), '\x1b'));
+    assert_true(said(&r, "\\x1b]0;x\\x07 \\xff"));
+    assert_true(said(&r, "\\x1bx"));
+    r.cancel_after = 1;
+    assert_true(line(&r, "a \x1b[1m b"));
+    assert_true(line(&r, "/edit"));
+    assert_string_equal(buf_str(&r.offered), "a \\x1b[1m b");
+    close_chat(&r);
+}
+
 static void test_export(void **unused)
 {
     (void)unused;
@@ -596,7 +657,8 @@ int main(void)
         cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
         cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
-        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_filtered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
