@@ -26,6 +26,11 @@ int inspect_text(int argc, char **argv);
 int inspect_logits(int argc, char **argv);
 /* greedy -m FILE --ids IDS [-n N]: the N most likely ids, one after another, on one line. */
 int inspect_greedy(int argc, char **argv);
+/* plan -m FILE [--ids | --jsonl]: for each prompt on stdin, one per line, how many of its
+ * tokens would be kept from the prompt before, restored from another branch, and computed, and
+ * why. Text is a rendered prompt; with --jsonl {"prompt": text or ids, "reply": text or ids} in
+ * and objects out. Nothing is computed. */
+int inspect_plan(int argc, char **argv);
 /* make --shape SHAPE --type TYPE OUT.gguf: a model file with random weights. */
 int inspect_make(int argc, char **argv);
 

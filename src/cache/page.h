@@ -19,7 +19,8 @@ struct page_pool;
 
 enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
 
-/* Parts of part_bytes each (0: there is no such part) from be, which outlives the pool. */
+/* Parts of part_bytes each (0: there is no such part) from be, which outlives the pool. NULL:
+ * pages without memory, which are counted like others, for planning without a model. */
 struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS]);
 void page_pool_free(struct page_pool *pool); /* no page is in use; NULL is fine */
 /* Bytes of all pages in use; those kept for later are not counted. */

@@ -102,6 +102,7 @@ static const struct option_row table[N_OPTIONS] = {
     [OPT_CACHE_RAM] = {.name = "cache-ram",
                        .type = OPTION_SIZE,
                        .group = GROUP_MODEL,
+                       .flags = OPTION_ENGINE,
                        .at = AT(cache_ram_bytes),
                        .arg = "SIZE",
                        .preset = "1G",

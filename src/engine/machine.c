@@ -45,8 +45,7 @@ uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model
     return 0;
 }
 
-static bool parse_kv_type(const char *name, enum kv_type *type, const char **kept,
-                          struct err *err)
+bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, struct err *err)
 {
     char shown[64];
     if (!kv_type_find(name ? name : "f16", type))
@@ -163,7 +162,7 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     double start = clock_ms();
     struct model_params params = {.n_ctx = config->n_ctx};
     const struct model_progress progress = {watch->progress, watch->user};
-    if (!parse_kv_type(config->kv_type, &params.kv_type, &m->kv_type, err)) return false;
+    if (!machine_kv_type(config->kv_type, &params.kv_type, &m->kv_type, err)) return false;
     bool ok = open_device(m, config, err) && (m->gguf = gguf_open(config->model_path, err)) &&
               plan_memory(m, config, &params, watch, err) &&
               (m->model = model_open(m->gguf, m->be, &params,

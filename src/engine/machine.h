@@ -44,13 +44,17 @@ struct machine_watch {
     const atomic_bool *cancel;
 };
 
-/* On failure *m holds what was opened so far, for machine_close: giving back the memory of large
- * weights takes longer than a cancelled user should wait for an answer. ERR_USER: an unknown device, KV type, instruction set or family;
- * ERR_MEMORY: weights, scratch and KV do not fit (with the numbers). watch may be NULL. */
+/* On failure *m holds what was opened so far, for machine_close: giving back the memory of
+ * large weights takes longer than a cancelled user should wait for an answer. ERR_USER: an
+ * unknown device, KV type, instruction set or family; ERR_MEMORY: weights, scratch and KV do
+ * not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);
 /* Waits until what can be kept is on disk. An empty one is fine. */
 void machine_close(struct machine *m);
+
+/* The KV type of a name, NULL: f16. *kept is the name, static. ERR_USER: an unknown one. */
+bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, struct err *err);
 
 /* Tokens of context that memory allows: want (0: n_model) if it fits, else for want == 0 as
  * many as do. 0 with ERR_MEMORY if that is fewer than min(n_model, 512). Pure. */

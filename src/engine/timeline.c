@@ -36,8 +36,6 @@ static const double CHUNK_MS = 400;
 enum { MIN_CHUNK = 32 };
 /* Logits of all rows are delivered in buffers of about this size. */
 static const size_t ROWS_BYTES = 32u << 20;
-/* Two for each of the newest turns, and as many again for older ones. */
-enum { N_SNAPSHOTS = 24 };
 
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err)
@@ -54,7 +52,7 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     const struct tree_limits tree_limits = {
         .warm_bytes = limits->warm_bytes,
         .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
-        .n_snapshots = N_SNAPSHOTS};
+        .n_snapshots = TIMELINE_SNAPSHOTS};
     tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, 0);
     tl->n_ctx = limits->n_ctx;
     tl->n_vocab = program->n_vocab;

@@ -25,6 +25,8 @@ struct timeline;
 struct verify_verdict;
 
 enum { TIMELINE_MAX_ROWS = 512 }; /* of a chunk */
+/* Snapshots held: two for each of the newest turns, and twice as many for older ones. */
+enum { TIMELINE_SNAPSHOTS = 24 };
 
 struct timeline_limits {
     uint32_t n_ctx;       /* most tokens of the sequence */

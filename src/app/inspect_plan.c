@@ -1,0 +1,368 @@
+/* hearth inspect plan: what of each of a row of prompts would not have to be computed, and why.
+ *
+ * Nothing is computed: pages are only counted, in the tree that the engine uses, with its
+ * limits. A file's weights are not read. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/command_line.h"
+#include "app/inspect.h"
+#include "backend/ops.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "cache/page.h"
+#include "cache/tree.h"
+#include "engine/machine.h"
+#include "engine/timeline.h"
+#include "gguf/gguf.h"
+#include "model/model.h"
+#include "text/detokenize.h"
+#include "text/spans.h"
+#include "text/tokenizer.h"
+
+#define MAX_INPUT ((size_t)1 << 30)
+
+struct planner {
+    struct tokenizer *tok;
+    struct page_pool *pool;
+    struct tree *tree;
+    float *logits; /* what stands for a snapshot's */
+    uint64_t warm_bytes;
+    size_t n_prompts;
+    bool ids, json;
+};
+
+/* What one prompt would cost. */
+struct row {
+    size_t n, same, from, n_reply;
+    size_t n_old;
+    int32_t old_id, new_id; /* where the prompt leaves what was there before */
+    bool diverges, copies;
+};
+
+static bool open_planner(struct planner *p, const struct options *o, struct err *err)
+{
+    struct gguf *g = gguf_open(o->model, err);
+    struct model_params params = {.n_ctx = (uint32_t)o->ctx};
+    struct model_sizes sizes;
+    const char *name;
+    bool ok = g && machine_kv_type(o->kv_type, &params.kv_type, &name, err) &&
+              model_estimate(g, NULL, &params, 1, &sizes, err) &&
+              (p->tok = tokenizer_open(g, NULL, err));
+    gguf_close(g);
+    if (!ok) return false;
+    const size_t part_bytes[PAGE_PARTS] = {sizes.kv_bytes_per_token * PAGE_LEN, 0};
+    const struct tree_limits limits = {o->cache_ram_bytes, UINT64_MAX, TIMELINE_SNAPSHOTS};
+    size_t n_vocab = tokenizer_n_vocab(p->tok);
+    p->warm_bytes = limits.warm_bytes;
+    p->pool = page_pool_new(NULL, part_bytes);
+    p->tree = tree_new(p->pool, &limits, n_vocab, 0);
+    p->logits = mem_zalloc(n_vocab, sizeof *p->logits);
+    return true;
+}
+
+static void close_planner(struct planner *p)
+{
+    tree_free(p->tree);
+    page_pool_free(p->pool);
+    tokenizer_close(p->tok);
+    free(p->logits);
+}
+
+/* ---- what is read ---- */
+
+static bool parse_ids(const struct planner *p, const char *s, struct ids *ids, struct err *err)
+{
+    for (;;) {
+        s += strspn(s, " ,\t\r");
+        if (!*s) return true;
+        char *end, shown[40];
+        errno = 0;
+        long id = strtol(s, &end, 10);
+        if (end == s || errno || id < 0 || (size_t)id >= tokenizer_n_vocab(p->tok))
+            return err_set(err, ERR_USER, "'%s' is no token id below %zu",
+                           printable(shown, sizeof shown, s, strcspn(s, " ,\t\r")),
+                           tokenizer_n_vocab(p->tok));
+        ids_push(ids, (int32_t)id);
+        s = end;
+    }
+}
+
+static bool encode(const struct planner *p, const char *text, size_t len, struct ids *ids,
+                   struct err *err)
+{
+    struct spans spans = {0};
+    spans_markup(&spans, text, len);
+    bool ok = tokenizer_encode_spans(p->tok, &spans, ids, err);
+    spans_free(&spans);
+    return ok;
+}
+
+static bool json_ids(const struct planner *p, const json_t *list, struct ids *ids,
+                     struct err *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
+        if (id < 0 || (size_t)id >= tokenizer_n_vocab(p->tok))
+            return err_set(err, ERR_USER, "entry %zu of the list is no token id below %zu", i,
+                           tokenizer_n_vocab(p->tok));
+        ids_push(ids, (int32_t)id);
+    }
+    return true;
+}
+
+/* A string is a rendered prompt, a list its ids. For a reply neither gets a BOS. */
+static bool json_tokens(const struct planner *p, const json_t *v, bool is_reply,
+                        struct ids *ids, struct err *err)
+{
+    const char *name = is_reply ? "reply" : "prompt";
+    if (json_is_array(v)) return json_ids(p, v, ids, err);
+    if (!json_is_string(v))
+        return err_set(err, ERR_USER, "\"%s\" must be a text or a list of token ids", name);
+    if (!is_reply) return encode(p, json_string_value(v), json_string_length(v), ids, err);
+    return tokenizer_encode(p->tok, json_string_value(v), json_string_length(v), true, false,
+                            ids, err);
+}
+
+static bool json_line(const struct planner *p, const char *line, size_t len, struct ids *prompt,
+                      struct ids *reply, struct err *err)
+{
+    json_error_t why;
+    json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, &why);
+    if (!object) return err_set(err, ERR_USER, "%s", why.text);
+    const json_t *said = json_object_get(object, "reply");
+    bool ok = json_tokens(p, json_object_get(object, "prompt"), false, prompt, err) &&
+              (!said || json_tokens(p, said, true, reply, err));
+    json_decref(object);
+    return ok;
+}
+
+/* ---- what is planned ---- */
+
+/* As if the rows were computed. */
+static bool add_rows(struct planner *p, const int32_t *ids, size_t from, size_t to,
+                     struct err *err)
+{
+    if (from == to) return true;
+    if (!tree_grow(p->tree, from, to, err)) return false;
+    tree_commit(p->tree, ids, from, to - from);
+    return true;
+}
+
+static size_t pages_made(const struct planner *p)
+{
+    struct tree_usage u = tree_usage(p->tree);
+    return u.n_pages + u.n_dropped;
+}
+
+static bool plan_prompt(struct planner *p, const struct ids *prompt, const struct ids *reply,
+                        struct row *row, struct err *err)
+{
+    const struct plan_model attention = {0};
+    *row = (struct row){.n = prompt->n, .n_reply = reply->n, .n_old = tree_n(p->tree)};
+    while (row->same < row->n && row->same < row->n_old &&
+           tree_ids(p->tree)[row->same] == prompt->data[row->same])
+        row->same++;
+    const struct plan_have *have = tree_find(p->tree, prompt->data, prompt->n);
+    struct plan plan = plan_make(&attention, have, prompt->n);
+    row->from = plan.from;
+    if (row->same < row->n && row->same < row->n_old) {
+        row->diverges = true;
+        row->old_id = tree_ids(p->tree)[row->same];
+        row->new_id = prompt->data[row->same];
+    }
+    if (plan.snapshot != PLAN_NO_SNAPSHOT) tree_snapshot_used(p->tree, plan.snapshot);
+    size_t n_pages = pages_made(p);
+    tree_go(p->tree);
+    if (!add_rows(p, prompt->data + plan.from, plan.from, prompt->n, err)) return false;
+    size_t n_needed = (prompt->n - 1) / PAGE_LEN + 1 - (plan.keep + PAGE_LEN - 1) / PAGE_LEN;
+    row->copies = plan.keep < prompt->n && pages_made(p) > n_pages + n_needed;
+    tree_snapshot(p->tree, p->logits, NULL);
+    if (reply->n == 0) return true;
+    if (!add_rows(p, reply->data, prompt->n, prompt->n + reply->n, err)) return false;
+    tree_snapshot(p->tree, p->logits, NULL);
+    return true;
+}
+
+/* ---- what is said ---- */
+
+static void token_text(const struct planner *p, int32_t id, struct buf *out)
+{
+    struct detokenizer d;
+    buf_clear(out);
+    detokenizer_init(&d, p->tok, true);
+    detokenizer_add(&d, id, out);
+    detokenizer_flush(&d, out);
+}
+
+static const char *shown_token(const struct planner *p, int32_t id, char *shown, size_t cap)
+{
+    struct buf text = {0};
+    token_text(p, id, &text);
+    printable(shown, cap, buf_str(&text), text.len);
+    buf_free(&text);
+    return shown;
+}
+
+static void explain(const struct planner *p, const struct row *row, struct buf *out)
+{
+    char old[64], new[64];
+    size_t restored = row->from > row->same ? row->from - row->same : 0;
+    if (row->n_old == 0)
+        buf_puts(out, "nothing was there");
+    else if (row->diverges)
+        buf_printf(out, "token %zu is now \"%s\", was \"%s\"", row->same,
+                   shown_token(p, row->new_id, new, sizeof new),
+                   shown_token(p, row->old_id, old, sizeof old));
+    else if (row->n == row->n_old)
+        buf_puts(out, "the same again");
+    else if (row->n < row->n_old)
+        buf_printf(out, "cut, %zu tokens fewer", row->n_old - row->n);
+    else
+        buf_puts(out, "goes on");
+    if (restored) buf_printf(out, "; %zu come from another branch", restored);
+    if (row->from == row->n)
+        buf_puts(out, "; its logits are held");
+    else if (row->n == row->from + 1 && (restored || row->n <= row->n_old))
+        buf_puts(out, "; the last one for its logits");
+    if (row->copies) buf_puts(out, "; another branch shares the open page: copied");
+}
+
+static void print_row(const struct planner *p, const struct row *row, struct buf *out)
+{
+    size_t kept = row->from < row->same ? row->from : row->same;
+    buf_printf(out, "%6zu %8zu %8zu %9zu %9zu  ", p->n_prompts, row->n, kept, row->from - kept,
+               row->n - row->from);
+    explain(p, row, out);
+    buf_putc(out, '\n');
+}
+
+static void print_json_row(const struct planner *p, const struct row *row, struct buf *out)
+{
+    size_t kept = row->from < row->same ? row->from : row->same;
+    struct tree_usage u = tree_usage(p->tree);
+    json_t *o = json_pack("{sI sI sI sI sI sb}", "tokens", (json_int_t)row->n, "kept",
+                          (json_int_t)kept, "restored", (json_int_t)(row->from - kept),
+                          "computed", (json_int_t)(row->n - row->from), "reply",
+                          (json_int_t)row->n_reply, "copied", row->copies);
+    if (row->diverges) {
+        struct buf old = {0}, new = {0};
+        token_text(p, row->old_id, &old);
+        token_text(p, row->new_id, &new);
+        json_object_set_new(o, "diverged",
+                            json_pack("{sI ss% ss%}", "at", (json_int_t)row->same, "old",
+                                      buf_str(&old), old.len, "new", buf_str(&new), new.len));
+        buf_free(&old);
+        buf_free(&new);
+    }
+    json_object_set_new(o, "pages", json_integer((json_int_t)u.n_pages));
+    json_object_set_new(o, "snapshots", json_integer((json_int_t)u.n_snapshots));
+    json_object_set_new(o, "bytes", json_integer((json_int_t)u.bytes));
+    json_object_set_new(o, "dropped", json_integer((json_int_t)u.n_dropped));
+    char *text = json_dumps(o, JSON_COMPACT);
+    buf_printf(out, "%s\n", text);
+    free(text);
+    json_decref(o);
+}
+
+static void print_summary(const struct planner *p, struct buf *out)
+{
+    struct tree_usage u = tree_usage(p->tree);
+    buf_printf(
+        out,
+        "\n%zu pages of %d tokens and %zu snapshots, %.1f MiB; %.1f of them off the last "
+        "prompt, --cache-ram allows %.1f",
+        u.n_pages, PAGE_LEN, u.n_snapshots, (double)u.bytes / (1 << 20),
+        (double)(u.bytes - u.path_bytes) / (1 << 20), (double)p->warm_bytes / (1 << 20));
+    if (u.n_dropped) buf_printf(out, "; %lu pages were dropped", (unsigned long)u.n_dropped);
+    buf_putc(out, '\n');
+}
+
+static bool plan_line(struct planner *p, const char *line, size_t len, struct buf *out,
+                      struct err *err)
+{
+    struct ids prompt = {0}, reply = {0};
+    struct row row;
+    bool ok = p->ids    ? parse_ids(p, line, &prompt, err)
+              : p->json ? json_line(p, line, len, &prompt, &reply, err)
+                        : encode(p, line, len, &prompt, err);
+    if (ok && prompt.n == 0) ok = err_set(err, ERR_USER, "the prompt has no tokens");
+    ok = ok && plan_prompt(p, &prompt, &reply, &row, err);
+    if (ok && p->json) print_json_row(p, &row, out);
+    if (ok && !p->json) print_row(p, &row, out);
+    ids_free(&prompt);
+    ids_free(&reply);
+    return ok;
+}
+
+static bool plan_lines(struct planner *p, struct buf *in, struct buf *out, struct err *err)
+{
+    char *s = in->data;
+    size_t left = in->len, n = 1;
+    if (!p->json) buf_puts(out, "prompt   tokens     kept restored  computed  why\n");
+    for (; left > 0; n++) {
+        char *nl = memchr(s, '\n', left);
+        size_t len = nl ? (size_t)(nl - s) : left;
+        s[len] = '\0'; /* a buf has one byte more than its length */
+        p->n_prompts += len > 0;
+        if (len > 0 && !plan_line(p, s, len, out, err))
+            return err_prefix(err, "standard input, line %zu", n);
+        len += nl != NULL;
+        s += len, left -= len;
+    }
+    if (p->n_prompts == 0) return err_set(err, ERR_USER, "no prompt on standard input");
+    if (!p->json) print_summary(p, out);
+    return true;
+}
+
+static int run(const struct options *o, bool ids, bool jsonl)
+{
+    struct planner p = {.ids = ids, .json = jsonl};
+    struct buf in = {0}, out = {0};
+    struct err err;
+    bool ok = open_planner(&p, o, &err) &&
+              file_read_fd(STDIN_FILENO, "standard input", MAX_INPUT, &in, &err) &&
+              plan_lines(&p, &in, &out, &err);
+    close_planner(&p);
+    buf_free(&in);
+    if (ok) return print_text(&out);
+    buf_free(&out);
+    return err.code == ERR_USER ? usage_error("inspect plan", "%s", err.msg)
+                                : runtime_error(&err);
+}
+
+int inspect_plan(int argc, char **argv)
+{
+    static const char command[] = "inspect plan";
+    bool ids = false, jsonl = false;
+    const struct option_extra extra[] = {
+        {"ids", 0, NULL, NULL, &ids, "each line is a prompt as token ids, \"1 2 3\""},
+        {"jsonl", 0, NULL, NULL, &jsonl,
+         "each line is an object of prompt and reply, texts or lists of ids; prints objects"},
+    };
+    struct command_line line;
+    int status =
+        command_line_read(&line, command, "-m FILE [--ids] [--jsonl]", extra, 2, argc, argv);
+    if (status == COMMAND_LINE_GO) {
+        char shown[80];
+        if (line.args.n_rest > 0)
+            status = usage_error(
+                command, "unexpected argument '%s'",
+                printable(shown, sizeof shown, line.args.rest[0], strlen(line.args.rest[0])));
+        else if (!line.options->model)
+            status = usage_error(command, "-m FILE is missing");
+        else if (ids && jsonl)
+            status = usage_error(command, "--ids and --jsonl exclude each other");
+        else
+            status = run(line.options, ids, jsonl);
+    }
+    command_line_free(&line);
+    return status;
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# hearth inspect plan: what prompts would share, by counts and in words.
+set -u
+hearth=${HEARTH:-build/hearth}
+guide=examples/guide/guide-q8_0.gguf
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failed=0
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+# go STATUS ARGS...: keeps out and err; standard input is the caller's.
+go()
+{
+    local want=$1 got
+    shift
+    "$hearth" inspect plan "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
+}
+has() { grep -qE -- "$1" "$dir/out" || { sed 's/^/# /' "$dir/out" && return 1; }; }
+says() { grep -qF -- "$1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+seq_ids() { seq -s ' ' "$1" "$2"; }
+
+check "help" go 0 --help
+check "  is a usage" has "^usage: hearth inspect plan "
+
+{
+    seq_ids 1 200
+    seq_ids 1 200
+    seq_ids 1 260
+    echo "$(seq_ids 1 190) $(seq_ids 1000 1060)"
+    seq_ids 1 200
+    seq_ids 1 150
+    echo 7 8 9
+} >"$dir/ids"
+check "ids, a prompt per line" go 0 -m $guide --ids <"$dir/ids"
+row() { has "^ +$1 +$2 +$3 +$4 +$5  $6"; } # prompt tokens kept restored computed why
+check "the first computes all" row 1 200 0 0 200 "nothing was there$"
+check "the same again computes nothing" row 2 200 200 0 0 "the same again; its logits are held$"
+check "going on computes what is new" row 3 260 200 0 60 "goes on$"
+check "an edit computes from where it is" row 4 251 190 0 61 \
+    "token 190 is now \".*\", was \".*\"; another branch shares the open page: copied$"
+check "coming back computes nothing" row 5 200 190 10 0 \
+    "token 190 is .*; 10 come from another branch; its logits are held$"
+check "a cut computes the last token" row 6 150 149 0 1 "cut, 50 tokens fewer; the last one for its logits$"
+check "another beginning computes all" row 7 3 0 0 3 "token 0 is now"
+check "and what it takes" has "^8 pages of 64 tokens and 5 snapshots, .* MiB; .* off the last prompt"
+
+check "without memory for branches" go 0 -m $guide --ids --cache-ram 0 <"$dir/ids"
+check "  going on is as before" row 3 260 200 0 60 "goes on$"
+check "  coming back is not" row 5 200 190 0 10 "token 190 is"
+check "  and pages were dropped" has "pages were dropped$"
+
+printf '%s\n' '{"prompt": "one two three", "reply": " four five"}' \
+    '{"prompt": "one two three four five six"}' \
+    '{"prompt": [5, 6, 7], "reply": [8]}' '{"prompt": [5, 6, 7, 8, 9]}' >"$dir/jsonl"
+check "objects in, objects out" go 0 -m $guide --jsonl <"$dir/jsonl"
+objects()
+{
+    python3 -c '
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert len(rows) == 4
+for r in rows:
+    assert r["kept"] + r["restored"] + r["computed"] == r["tokens"]
+assert rows[0]["computed"] == rows[0]["tokens"] and rows[0]["reply"] > 0
+assert rows[1]["kept"] == rows[0]["tokens"] + rows[0]["reply"] and rows[1]["computed"] == 1
+assert rows[2]["diverged"]["at"] == 0 and rows[2]["kept"] == 0
+assert (rows[3]["tokens"], rows[3]["kept"], rows[3]["computed"]) == (5, 4, 1)
+assert rows[3]["pages"] == 2 and rows[3]["bytes"] > 0
+' "$dir/out"
+}
+check "  with counts that add up" objects
+
+check "text with control tokens" eval 'printf "<|im_start|>user hi<|im_end|>\n" | go 0 -m $guide'
+check "  is one row" row 1 4 0 0 4 "nothing was there$"
+check "hostile tokens are shown harmless" eval 'printf "1 2 3\n1 2 4\n" | go 0 -m $guide --ids && ! LC_ALL=C grep -q "[[:cntrl:]]" <(tr -d "\n" <"$dir/out")'
+check "no prompt" go 2 -m $guide </dev/null
+check "  is an error" says "no prompt on standard input"
+check "no model" go 2 </dev/null
+check "  is an error" says "-m FILE is missing"
+check "an odd id" eval 'printf "1 2\n3 x\n" | go 2 -m $guide --ids'
+check "  is named with its line" says "standard input, line 2: 'x' is no token id below 2048"
+check "an id beyond the vocabulary" eval 'echo 2048 | go 2 -m $guide --ids'
+check "an object without a prompt" eval 'echo "{}" | go 2 -m $guide --jsonl'
+check "  is named" says "standard input, line 1: \"prompt\" must be a text or a list of token ids"
+check "no JSON" eval 'echo "{" | go 2 -m $guide --jsonl'
+check "both forms at once" go 2 -m $guide --ids --jsonl </dev/null
+echo "1..$n"
+((failed == 0))
