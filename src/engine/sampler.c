@@ -255,6 +255,9 @@ static bool prepare(struct sampler *s, const float *logits, float *max, struct e
     for (size_t i = 0; i < s->n_vocab; i++)
         m = s->logits[i] > m ? s->logits[i] : m;
     if (m == -INFINITY) return err_set(err, ERR_USER, "logit-bias bans every token");
+    if (m == INFINITY)
+        return err_set(err, ERR_FORMAT,
+                       "a logit is infinite after bias and penalties: the weights are broken");
     *max = m;
     return true;
 }

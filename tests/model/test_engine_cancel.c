@@ -345,6 +345,59 @@ static void test_memory_is_stated(void **state)
     engine_close(e);
 }
 
+/* The ends of a turn are among the model's last ids: without them only a limit ends a reply. */
+static struct engine_sampling endless(int max_tokens)
+{
+    static struct engine_bias bias[64];
+    struct engine_sampling s = sampling;
+    for (int32_t i = 0; i < 64; i++)
+        bias[i] = (struct engine_bias){2047 - i, -INFINITY};
+    s.bias = bias, s.n_bias = 64;
+    s.max_tokens = max_tokens;
+    return s;
+}
+
+/* A stop string that begins and ends inside tokens: what comes before it is the reply. */
+static void test_stop_strings(void **state)
+{
+    (void)state;
+    struct engine *e = ready_engine();
+    struct spans prompt = {0};
+    prompt_of(&prompt, 12);
+    struct engine_sampling s = endless(20);
+    engine_turn(e, &prompt, &s);
+    const struct engine_reply *r = wait_for(e, EVENT_END).reply;
+    assert_true(r->n_ids == 20 && r->content_at == 0);
+    struct buf whole = {0};
+    struct ids ids = {0};
+    buf_append(&whole, r->text, r->text_len);
+    ids_append(&ids, r->ids, r->n_ids);
+    size_t ends = r->id_at[4];
+
+    for (size_t at = 0; at + 5 <= ends; at++) {
+        char word[6] = "";
+        memcpy(word, whole.data + at, 5);
+        size_t first = (size_t)(strstr(whole.data, word) - whole.data);
+        const char *const stop[] = {"never said", word};
+        s.stop = stop, s.n_stop = 2;
+        struct told t = {0};
+        engine_turn(e, &prompt, &s);
+        r = follow(e, &t);
+        assert_int_equal(r->stop, STOP_STRING);
+        assert_int_equal(r->text_len, first);
+        assert_memory_equal(r->text, whole.data, first);
+        assert_string_equal(buf_str(&t.text), r->text); /* shown: as much, and no more */
+        assert_beginning(r, &ids);
+        assert_true(r->id_at[r->n_ids] <= first);
+        buf_free(&t.text);
+    }
+    verify(e);
+    buf_free(&whole);
+    ids_free(&ids);
+    spans_free(&prompt);
+    engine_close(e);
+}
+
 static void test_failed_turns(void **state)
 {
     (void)state;
@@ -393,13 +446,7 @@ static void test_ends(void **state)
     wait_for(e, EVENT_READY);
     struct spans prompt = {0};
     prompt_of(&prompt, 20);
-    /* The ends of a turn, among the last ids, are banned. */
-    struct engine_bias bias[64];
-    for (int32_t i = 0; i < 64; i++)
-        bias[i] = (struct engine_bias){2047 - i, -INFINITY};
-    struct engine_sampling s = sampling;
-    s.bias = bias, s.n_bias = 64;
-    s.max_tokens = 0;
+    struct engine_sampling s = endless(0);
     engine_turn(e, &prompt, &s);
     const struct engine_reply *r = wait_for(e, EVENT_END).reply;
     assert_int_equal(r->stop, STOP_LENGTH);
@@ -425,7 +472,8 @@ int main(void)
         cmocka_unit_test(test_order),          cmocka_unit_test(test_load_cancelled),
         cmocka_unit_test(test_turn_cancelled), cmocka_unit_test(test_late_cancel),
         cmocka_unit_test(test_refused_models), cmocka_unit_test(test_memory_is_stated),
-        cmocka_unit_test(test_failed_turns),   cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_failed_turns),
+        cmocka_unit_test(test_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,6 +226,17 @@ static void test_errors(void **state)
     assert_false(sampler_draw(s, (float[]){0, 0, INFINITY}, 0, &id, &err));
     assert_false(sampler_draw(s, (float[]){-INFINITY, -INFINITY, -INFINITY}, 0, &id, &err));
     assert_string_equal(err.msg, "logit-bias bans every token");
+    /* Numbers so large that bias or penalty make them infinite. */
+    how.bias = &(struct engine_bias){2, 3e38f};
+    how.n_bias = 1, how.top_p = 0.9f;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_false(sampler_draw(s, (float[]){0, -3e38f, 3e38f}, 0, &id, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    how.n_bias = 0, how.repeat_penalty = 0.01f, how.repeat_last_n = -1;
+    assert_true(sampler_begin(s, &how, (int32_t[]){2}, 1, &err));
+    assert_false(sampler_draw(s, (float[]){0, -3e38f, 3e38f}, 1, &id, &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    how = plain;
     how.bias = &(struct engine_bias){3, 1};
     how.n_bias = 1;
     assert_false(sampler_begin(s, &how, NULL, 0, &err));
