@@ -89,6 +89,9 @@ FUZZ_LINK := -fsanitize=fuzzer
 else
 $(error config=$(config) is not one of release, asan, ubsan, tsan, coverage, fuzz)
 endif
+ifneq ($(findstring -fsanitize,$(CFLAGS_ALL)),)
+CPPFLAGS += -DHEARTH_SANITIZED
+endif
 # Under sanitizers gcc warns of what cannot be; clang, which builds them in CI, does not.
 ifeq ($(filter release,$(config))$(findstring clang,$(CC)),)
 CFLAGS_ALL += -Wno-error
