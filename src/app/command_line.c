@@ -111,5 +111,6 @@ struct engine_config command_line_engine(const struct options *o)
         .n_threads = o->threads,
         .n_ctx = (uint32_t)o->ctx,
         .cache_ram_bytes = o->cache_ram_bytes,
+        .cache_disk_bytes = o->cache_disk_bytes,
     };
 }

@@ -1,6 +1,7 @@
 #include "app/faces.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,10 +37,15 @@ static bool wants_prompt(const struct options *o)
 int faces_run(const struct options *o)
 {
     fill_closed();
-    struct engine_config engine = command_line_engine(o);
-    if (wants_prompt(o)) return line_run(o, &engine, remember_model);
-    if (isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && o->stdin_mode == STDIN_AS_TEXT)
+    const bool prompt = wants_prompt(o);
+    if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 &&
+        o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
-    return pipe_run(o, &engine);
+    struct engine_config engine = command_line_engine(o);
+    char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
+    engine.cache_dir = cache;
+    int status = prompt ? line_run(o, &engine, remember_model) : pipe_run(o, &engine);
+    free(cache);
+    return status;
 }

@@ -17,6 +17,7 @@ enum err_code {
     ERR_FORMAT,    /* bytes from outside that are not what they claim to be */
     ERR_MEMORY,    /* weights, KV or scratch do not fit */
     ERR_DEVICE,    /* a driver or device failed */
+    ERR_SESSION,   /* a session that cannot be used: damaged, newer, open elsewhere */
     ERR_CANCELLED, /* the user stopped it; everything finished before stays valid */
 };
 

@@ -114,10 +114,7 @@ void store_files_touch(const char *path, uint64_t n_tokens)
 {
     struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {0}};
     clock_gettime(CLOCK_REALTIME, &used[1]);
-    int64_t age_ms = (int64_t)(n_tokens / 64) * 10;
-    used[1].tv_sec -= age_ms / 1000;
-    used[1].tv_nsec -= age_ms % 1000 * 1000000;
-    if (used[1].tv_nsec < 0) used[1].tv_sec--, used[1].tv_nsec += 1000000000;
+    used[1].tv_sec -= (time_t)(n_tokens / 64); /* a second for each page before it */
     utimensat(AT_FDCWD, path, used, AT_SYMLINK_NOFOLLOW);
 }
 

@@ -37,7 +37,7 @@ struct archive {
     uint64_t next, identity;
 
     struct archive_state state; /* as last written; its strings are these */
-    struct buf strings[3];
+    struct buf strings[ARCHIVE_STRINGS];
     char *system;
     bool has_state;
     struct kept_branch *branches;
@@ -66,7 +66,7 @@ void archive_close(struct archive *a)
     if (a->fd >= 0) close(a->fd);
     for (size_t i = 0; i < a->n_branches; i++)
         free(a->branches[i].name);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < ARCHIVE_STRINGS; i++)
         buf_free(&a->strings[i]);
     buf_free(&a->frames);
     buf_free(&a->payload);
@@ -141,9 +141,11 @@ static void keep_state(struct archive *a, const struct archive_state *state, con
     keep_string(&a->strings[0], &a->state.model, state->model);
     keep_string(&a->strings[1], &a->state.draft, state->draft);
     keep_string(&a->strings[2], &a->state.settings, state->settings);
+    keep_string(&a->strings[3], &a->state.kv_type, state->kv_type);
     keep_name(&a->system, system);
     a->state.seed = state->seed;
-    a->state.vocabulary = state->vocabulary;
+    a->state.numerics = state->numerics;
+    a->state.clock_ms = state->clock_ms;
     a->has_state = true;
 }
 
@@ -175,13 +177,14 @@ static bool read_whole(struct archive *a, struct conversation *c, struct buf *no
     return true;
 }
 
-struct archive *archive_open(const char *path, struct conversation *c, struct buf *notes,
-                             struct err *err)
+static struct archive *open_file(const char *path, bool look, struct conversation *c,
+                                 struct buf *notes, struct err *err)
 {
     struct archive *a = archive_new(path);
     struct stat st;
     const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_APPEND;
-    a->fd = open(path, O_RDWR | flags);
+    a->is_read_only = look;
+    a->fd = open(path, (look ? O_RDONLY : O_RDWR) | flags);
     if (a->fd < 0 && (errno == EACCES || errno == EROFS)) {
         a->fd = open(path, O_RDONLY | flags);
         a->is_read_only = true;
@@ -189,10 +192,22 @@ struct archive *archive_open(const char *path, struct conversation *c, struct bu
     bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || refuse(err, path);
     if (ok && !S_ISREG(st.st_mode))
         ok = err_set(err, ERR_FORMAT, "%s: is no regular file", path);
-    if (ok && flock(a->fd, LOCK_EX | LOCK_NB) != 0) a->is_read_only = true;
+    if (ok && !look && flock(a->fd, LOCK_EX | LOCK_NB) != 0) a->is_read_only = true;
     if (ok && read_whole(a, c, notes, err)) return a;
     archive_close(a);
     return NULL;
+}
+
+struct archive *archive_open(const char *path, struct conversation *c, struct buf *notes,
+                             struct err *err)
+{
+    return open_file(path, false, c, notes, err);
+}
+
+struct archive *archive_look(const char *path, struct conversation *c, struct buf *notes,
+                             struct err *err)
+{
+    return open_file(path, true, c, notes, err);
 }
 
 /* ---- writing: records into the scratch ---- */
@@ -227,11 +242,14 @@ static void put_state(struct archive *a, const struct archive_state *s, const ch
     bool same = a->has_state && same_name(s->model, a->state.model) &&
                 same_name(s->draft, a->state.draft) &&
                 same_name(s->settings, a->state.settings) && same_name(system, a->system) &&
-                s->seed == a->state.seed && s->vocabulary == a->state.vocabulary;
+                same_name(s->kv_type, a->state.kv_type) && s->seed == a->state.seed &&
+                s->numerics == a->state.numerics && s->clock_ms == a->state.clock_ms;
     if (same) return;
     put(a, &(struct record){.type = RECORD_STATE,
                             .seed = s->seed,
-                            .vocabulary = s->vocabulary,
+                            .numerics = s->numerics,
+                            .time_ms = s->clock_ms,
+                            .kv_type = bytes_of(s->kv_type),
                             .model = bytes_of(s->model),
                             .draft = bytes_of(s->draft),
                             .system = bytes_of(system),
@@ -257,6 +275,7 @@ static void fill_reply(struct record *rec, const struct message *m, uint32_t *at
     rec->reasoning_len = m->reasoning_len;
     rec->seed = m->seed;
     rec->attempt = m->attempt;
+    rec->vocabulary = m->vocabulary;
     rec->stop = bytes_of(m->stop);
 }
 

@@ -17,6 +17,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+enum { ARCHIVE_STRINGS = 4 }; /* of struct archive_state */
+
 struct archive;
 struct conversation;
 struct frames_end;
@@ -25,9 +27,10 @@ struct frames_end;
 struct archive_state {
     const char *model, *draft; /* names, for the eyes */
     const char *settings;      /* lines of "key value" */
+    const char *kv_type;
     uint64_t seed;
-    uint64_t
-        vocabulary; /* of the ids of replies: with another one they mean nothing; 0: none */
+    uint64_t numerics; /* version of the arithmetic */
+    uint64_t clock_ms; /* what a template takes for the time, since 1970 */
 };
 
 /* A session that has no file yet: archive_sync makes it once there is a message. The name must
@@ -36,6 +39,9 @@ struct archive *archive_new(const char *path);
 /* Reads a session into c, which is fresh. Appends a line to notes for every damage. NULL:
  * ERR_IO; ERR_FORMAT: no session, or of a newer hearth. */
 struct archive *archive_open(const char *path, struct conversation *c, struct buf *notes,
+                             struct err *err);
+/* The same to look only: without the lock, read only. */
+struct archive *archive_look(const char *path, struct conversation *c, struct buf *notes,
                              struct err *err);
 /* Closes the file and gives up the lock; NULL is fine. */
 void archive_close(struct archive *a);
@@ -59,7 +65,7 @@ bool archive_rename(struct archive *a, const char *path, struct err *err);
 /* The reading alone, from bytes: fills c, and *state with strings that live in strings. name is
  * what errors call it. Pure. */
 bool archive_read(const uint8_t *data, size_t n, const char *name, struct conversation *c,
-                  struct archive_state *state, struct buf strings[3], struct buf *notes,
-                  struct frames_end *end, struct err *err);
+                  struct archive_state *state, struct buf strings[ARCHIVE_STRINGS],
+                  struct buf *notes, struct frames_end *end, struct err *err);
 
 #endif

@@ -19,7 +19,7 @@ struct entry {
 struct reader {
     struct conversation *c;
     struct archive_state *state;
-    struct buf *strings; /* [3] model, draft, settings */
+    struct buf *strings; /* [ARCHIVE_STRINGS] model, draft, settings, kv_type */
     struct buf *notes;
     struct entry *nodes; /* by number */
     size_t n_nodes, cap_nodes;
@@ -145,6 +145,7 @@ static struct message *message_of(const struct record *rec)
     m->answer_len = answer->data ? answer->n : m->len - m->content_at;
     m->seed = rec->seed;
     m->attempt = (uint32_t)rec->attempt;
+    m->vocabulary = rec->vocabulary;
     m->stop = stop_of(&rec->stop);
     return m;
 }
@@ -204,12 +205,14 @@ static bool take_state(struct reader *r, const struct record *rec)
     take_string(&r->strings[0], &rec->model, &r->state->model);
     take_string(&r->strings[1], &rec->draft, &r->state->draft);
     take_string(&r->strings[2], &rec->settings, &r->state->settings);
+    take_string(&r->strings[3], &rec->kv_type, &r->state->kv_type);
     char *system =
         rec->system.data ? mem_strndup((const char *)rec->system.data, rec->system.n) : NULL;
     conversation_set_system(r->c, system);
     free(system);
     r->state->seed = rec->seed;
-    r->state->vocabulary = rec->vocabulary;
+    r->state->numerics = rec->numerics;
+    r->state->clock_ms = rec->time_ms;
     return true;
 }
 
@@ -306,8 +309,8 @@ static bool begins_like_one(const uint8_t *data, size_t n)
 }
 
 bool archive_read(const uint8_t *data, size_t n, const char *name, struct conversation *c,
-                  struct archive_state *state, struct buf strings[3], struct buf *notes,
-                  struct frames_end *end, struct err *err)
+                  struct archive_state *state, struct buf strings[ARCHIVE_STRINGS],
+                  struct buf *notes, struct frames_end *end, struct err *err)
 {
     struct reader r = {.c = c, .state = state, .strings = strings, .notes = notes};
     const struct frames_sink sink = {on_frame, on_damage, &r};

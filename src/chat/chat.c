@@ -101,6 +101,7 @@ static bool set_renderer(struct chat *c, const char *source, size_t len, const c
         .name = name,
         .bos_text = info && info->bos_text ? info->bos_text : "",
         .eos_text = info && info->eos_text ? info->eos_text : "",
+        .now_s = c->clock_s,
     };
     struct renderer *r = renderer_new(&config, err);
     if (!r) return false;
@@ -132,8 +133,13 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     c->state = CHAT_LOADING;
     c->reply_seed_waits = option_given(o, OPT_REPLY_SEED);
     conversation_set_system(c->conversation, o->system);
+    c->clock_s = time(NULL);
     chat_choose_seed(c);
-    if (read_template(c, err)) c->engine = engine_open(engine, err);
+    struct engine_config config = *engine;
+    if (session_begin(c, err) && read_template(c, err)) {
+        config.resumes = c->resumed;
+        c->engine = engine_open(&config, err);
+    }
     if (c->engine) return c;
     chat_close(c);
     return NULL;
@@ -142,6 +148,7 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
 void chat_close(struct chat *c)
 {
     if (!c) return;
+    session_end(c);
     engine_close(c->engine);
     turn_forget(c);
     conversation_free(c->conversation);
@@ -153,6 +160,7 @@ void chat_close(struct chat *c)
     free(c->last.diverged_new);
     buf_free(&c->attached);
     buf_free(&c->filtered);
+    buf_free(&c->session_notes);
     free(c);
 }
 
@@ -172,7 +180,7 @@ static void make_model_line(struct chat *c)
     buf_free(&line);
 }
 
-static bool choose_template(struct chat *c, struct err *err)
+bool chat_choose_template(struct chat *c, struct err *err)
 {
     const struct engine_info *info = engine_info(c->engine);
     if (c->template_text) {
@@ -206,7 +214,8 @@ static void loading(struct chat *c, const struct engine_event *event)
     case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;
     case EVENT_READY:
         make_model_line(c);
-        c->state = choose_template(c, &c->err) ? CHAT_IDLE : CHAT_FAILED;
+        c->state = chat_choose_template(c, &c->err) ? CHAT_IDLE : CHAT_FAILED;
+        if (c->state == CHAT_IDLE) session_ready(c);
         break;
     case EVENT_FAILED:
         c->err = event->err;

@@ -112,6 +112,23 @@ static const struct command table[] = {
      .kind = WORDS_LIST,
      .words = "code",
      .run = command_copy},
+    {.name = "save",
+     .args = "[name]",
+     .help = "save the conversation, under a name if you like",
+     .more = "It is saved after every turn anyway; this gives it a name for /load, and for "
+             "hearth -s.",
+     .run = command_save},
+    {.name = "load",
+     .args = "name",
+     .help = "go on with a saved conversation",
+     .more = "/sessions lists them. The conversation there is stays saved.",
+     .kind = WORDS_SESSION,
+     .run = command_load},
+    {.name = "sessions",
+     .args = "",
+     .help = "list the saved conversations",
+     .more = "Go on with one of them with /load.",
+     .run = command_sessions},
     {.name = "export",
      .args = "file",
      .help = "write the conversation to a new file",
@@ -201,6 +218,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
         chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", row->name, rest);
     else
         ok = row->run(c, rest);
+    if (ok && c->state == CHAT_IDLE) session_save(c, false);
     free(rest);
     free(name);
     return ok;

@@ -18,6 +18,7 @@ enum command_words {
     WORDS_LIST,    /* those in `words` */
     WORDS_FILE,
     WORDS_BRANCH,
+    WORDS_SESSION,
 };
 
 struct command {
@@ -55,6 +56,11 @@ bool command_read(struct chat *c, const char *args);
 /* commands_out.c: what leaves the conversation. */
 bool command_copy(struct chat *c, const char *args);
 bool command_export(struct chat *c, const char *args);
+
+/* commands_session.c: saved conversations. */
+bool command_save(struct chat *c, const char *args);
+bool command_load(struct chat *c, const char *args);
+bool command_sessions(struct chat *c, const char *args);
 
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);

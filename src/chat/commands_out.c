@@ -7,6 +7,7 @@
 
 #include "chat/commands.h"
 #include "chat/conversation.h"
+#include "chat/export.h"
 #include "chat/impl.h"
 
 static const struct message *last_reply(struct chat *c)
@@ -92,28 +93,6 @@ bool command_copy(struct chat *c, const char *args)
 
 /* ---- /export ---- */
 
-static void put_part(struct buf *out, const char *title, const char *text, size_t n)
-{
-    while (n > 0 && text[n - 1] == '\n')
-        n--;
-    buf_printf(out, "%s## %s\n\n", out->len ? "\n" : "", title);
-    buf_append(out, text, n);
-    buf_putc(out, '\n');
-}
-
-static void put_conversation(struct chat *c, struct buf *out)
-{
-    const char *system = conversation_system(c->conversation);
-    const struct message *const *path = conversation_path(c->conversation);
-    if (system) put_part(out, "System", system, strlen(system));
-    for (size_t i = 0; i < conversation_n(c->conversation); i++) {
-        if (path[i]->role == ROLE_USER)
-            put_part(out, "User", path[i]->text, path[i]->len);
-        else
-            put_part(out, "Assistant", path[i]->answer, path[i]->answer_len);
-    }
-}
-
 static bool write_all(int fd, const struct buf *text)
 {
     for (size_t done = 0; done < text->len;) {
@@ -151,7 +130,7 @@ bool command_export(struct chat *c, const char *args)
     struct buf text = {0};
     struct err err;
     char *path = chat_path(args);
-    put_conversation(c, &text);
+    export_markdown(c->conversation, &text);
     bool ok = write_new(path, &text, &err);
     if (ok)
         chat_tell(c, FACE_INFO, "%s: %zu messages, %zu bytes", path,

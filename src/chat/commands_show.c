@@ -223,6 +223,8 @@ static void put_reused(const struct last_turn *last, struct buf *out)
                (unsigned)(r->n_cached + r->n_prefilled), (unsigned)r->n_cached);
     if (last->n_restored)
         buf_printf(out, " (%u of them from another branch)", (unsigned)last->n_restored);
+    if (r->n_read)
+        buf_printf(out, " (%u read from disk in %.0f ms)", (unsigned)r->n_read, last->read_ms);
     buf_printf(out, ", %u computed", (unsigned)r->n_prefilled);
     put_rate(out, r->n_prefilled, r->prefill_ms);
     if (last->diverged_old) {

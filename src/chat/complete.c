@@ -5,6 +5,7 @@
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
+#include "chat/sessions.h"
 #include "config/options.h"
 
 static void offer(struct buf *out, const char *prefix, const char *word, size_t n,
@@ -66,6 +67,16 @@ static void offer_branches(const struct chat *c, struct buf *out, const char *ty
     }
 }
 
+static void offer_sessions(struct buf *out, const char *typed)
+{
+    struct session_list list;
+    struct err ignored;
+    sessions_list(&list, &ignored);
+    for (size_t i = 0; i < list.n; i++)
+        offer(out, "", list.items[i].name, strlen(list.items[i].name), typed);
+    session_list_free(&list);
+}
+
 void chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path)
 {
     static const char spaces[] = " \t";
@@ -98,5 +109,6 @@ void chat_complete(const struct chat *c, const char *line, struct buf *out, bool
         break;
     case WORDS_FILE: *is_path = true; break;
     case WORDS_BRANCH: offer_branches(c, out, first); break;
+    case WORDS_SESSION: offer_sessions(out, first); break;
     }
 }

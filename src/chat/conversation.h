@@ -36,6 +36,7 @@ struct message {
     size_t reasoning_at, reasoning_len; /* inside text */
     char *answer;                       /* what was shown as the answer, markers left out */
     size_t answer_len;
+    uint64_t vocabulary; /* that the ids belong to */
     uint64_t seed;
     uint32_t attempt;
     const char *stop; /* why it ended, static: "end", "cancelled", … */

@@ -45,7 +45,8 @@ struct face_report {
     bool too_long;    /* FACE_STOP_FAILED since the prompt exceeds the context */
     const char *text; /* the answer without its reasoning, as it came (not filtered) */
     size_t text_len;
-    uint32_t n_cached, n_prefilled, n_generated, n_drafted, n_accepted; /* tokens */
+    /* Tokens; read: those of the cached that came from the disk. */
+    uint32_t n_cached, n_read, n_prefilled, n_generated, n_drafted, n_accepted;
     double prefill_ms, decode_ms;
     uint32_t n_ctx_used, n_ctx;
     uint64_t reply_seed;

@@ -19,6 +19,7 @@
 struct conversation;
 struct engine;
 struct engine_event;
+struct engine_reply;
 struct message;
 struct node;
 struct options;
@@ -41,11 +42,14 @@ struct turn {
 struct last_turn {
     bool there;
     struct face_report report; /* without its text */
+    double read_ms;            /* of n_read */
     uint32_t n_restored;       /* of n_cached: from another branch than the one just left */
     /* The first token at which the prompt left what was held; NULL: it only went on. */
     uint32_t diverged_at;
     char *diverged_old, *diverged_new;
 };
+
+struct archive;
 
 struct chat {
     struct options *options;
@@ -59,7 +63,15 @@ struct chat {
     struct err err;
     char *model_line;
     uint64_t session_seed;
-    bool reply_seed_waits; /* --reply-seed has not been used yet */
+    int64_t clock_s;          /* what a template takes for the time */
+    struct archive *archive;  /* where the conversation is kept; NULL: nowhere */
+    unsigned auto_attempt;    /* of the name that was made up for it; 0: somebody named it */
+    struct buf session_notes; /* what reading it found, to be said once the model is there */
+    bool was_read;            /* from a file that was there */
+    bool resumed;             /* it had messages */
+    bool expects_pages;       /* the first turn should find them on disk */
+    bool tell_saving;         /* it is the first session of all */
+    bool reply_seed_waits;    /* --reply-seed has not been used yet */
     bool said_folded, said_no_think;
     struct buf attached; /* what /read put before the next message */
     struct turn turn;
@@ -77,11 +89,30 @@ void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(print
 /* Puts a message into the prompt, filtered if that is a terminal's. */
 void chat_offer(struct chat *c, const char *text, size_t n);
 
+/* Makes the renderer of the template that counts, anew after c->clock_s has changed. */
+bool chat_choose_template(struct chat *c, struct err *err);
 /* Sets c->session_seed from the options, or by chance. */
 void chat_choose_seed(struct chat *c);
 
 /* A path as typed, with ~/ expanded; free() it. */
 char *chat_path(const char *typed);
+
+/* ---- the session (session.c) ---- */
+
+/* Finds or makes the session that the options ask for, before the engine is opened.
+ * ERR_SESSION: it cannot be used. */
+bool session_begin(struct chat *c, struct err *err);
+/* The model is there: says what was read and whether it still holds. */
+void session_ready(struct chat *c);
+/* The first turn of a resumed session: says if nothing was found on disk. */
+void session_explain(struct chat *c, const struct engine_reply *r);
+/* Writes what is new; with durable it is on the disk then. Says once if it fails. */
+void session_save(struct chat *c, bool durable);
+/* Writes and closes it: before the engine goes. */
+void session_end(struct chat *c);
+/* /save NAME and /load NAME. */
+bool session_rename(struct chat *c, const char *name, struct err *err);
+bool session_load(struct chat *c, const char *name, struct err *err);
 
 /* ---- the turn (turn.c) ---- */
 

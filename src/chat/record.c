@@ -25,11 +25,12 @@ static const struct field {
     FIELD(11, NUMBER, attempts),     FIELD(12, NUMBER, content_at),
     FIELD(13, NUMBER, reasoning_at), FIELD(14, NUMBER, reasoning_len),
     FIELD(15, NUMBER, is_loose),     FIELD(16, NUMBER, is_gone),
-    FIELD(17, NUMBER, is_current),   FIELD(32, TEXT, program),
-    FIELD(33, TEXT, model),          FIELD(34, TEXT, draft),
-    FIELD(35, TEXT, system),         FIELD(36, TEXT, settings),
-    FIELD(37, TEXT, text),           FIELD(38, TEXT, answer),
-    FIELD(39, TEXT, stop),           FIELD(40, TEXT, name),
+    FIELD(17, NUMBER, is_current),   FIELD(18, NUMBER, numerics),
+    FIELD(32, TEXT, program),        FIELD(33, TEXT, model),
+    FIELD(34, TEXT, draft),          FIELD(35, TEXT, system),
+    FIELD(36, TEXT, settings),       FIELD(37, TEXT, text),
+    FIELD(38, TEXT, answer),         FIELD(39, TEXT, stop),
+    FIELD(40, TEXT, name),           FIELD(41, TEXT, kv_type),
     FIELD(48, WORDS, ids),           FIELD(49, WORDS, id_at),
 #undef FIELD
 };

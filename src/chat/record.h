@@ -16,7 +16,7 @@ enum { RECORD_VERSION = 1 };
 
 enum record_type {
     RECORD_SESSION = 1, /* time, program: the first frame of a file */
-    RECORD_STATE = 2, /* model, draft, system, settings, seed, vocabulary: replaces the last */
+    RECORD_STATE = 2,   /* model, kv_type, system, settings, seed, …: replaces the last */
     RECORD_MESSAGE = 3, /* node, parent, …: a message at the end of a branch, the current one */
     RECORD_ATTEMPTS = 4, /* node, attempts: replies that were asked for after it */
     RECORD_BRANCH = 5,   /* branch, name, node, is_loose, is_gone, is_current */
@@ -31,16 +31,18 @@ struct record_bytes {
 /* The fields. Numbers that are absent are 0. */
 struct record {
     enum record_type type;
-    uint64_t time_ms; /* since 1970 */
-    uint64_t seed;    /* of the session, of the reply */
-    uint64_t vocabulary;
+    uint64_t time_ms;                   /* since 1970 */
+    uint64_t seed;                      /* of the session, of the reply */
+    uint64_t vocabulary;                /* that the ids belong to */
     uint64_t node, parent, grandparent; /* 0: the root */
     uint64_t same_as;                   /* the node whose message this one has too; 0: none */
     uint64_t branch, role, attempt, attempts;
     uint64_t content_at, reasoning_at, reasoning_len;
     uint64_t is_loose, is_gone, is_current;
+    uint64_t numerics;
     /* UTF-8 without NUL. */
-    struct record_bytes program, model, draft, system, settings, text, answer, stop, name;
+    struct record_bytes program, model, draft, system, settings, text, answer, stop, name,
+        kv_type;
     struct record_bytes ids;   /* i32 each, any alignment */
     struct record_bytes id_at; /* u32 each, one more than ids */
 };

@@ -33,7 +33,7 @@ struct renderer *renderer_new(const struct render_config *config, struct err *er
     r->template = t;
     r->bos_text = mem_strdup(config->bos_text);
     r->eos_text = mem_strdup(config->eos_text);
-    time_t now = time(NULL);
+    const time_t now = (time_t)config->now_s;
     localtime_r(&now, &r->now);
     for (size_t i = 0; i < N_OF(think_switches); i++)
         r->has_think_switch |= template_mentions(t, think_switches[i]);

@@ -4,14 +4,15 @@
  * again where they cover whole sampled tokens, so that what the engine has computed for them
  * stays valid whatever the tokenizer would make of the text; the rest of them is TEXT.
  *
- * The chat owns a renderer. The clock that a template may read stands still at the time the
- * renderer was made: a prompt that changed with the minute would never be warm. Owner's thread
- * only; knows no engine and no face. */
+ * The chat owns a renderer. The clock that a template may read stands still: a prompt that
+ * changed with the minute would never be warm. Owner's thread only; knows no engine and no
+ * face. */
 #ifndef CHAT_RENDER_H
 #define CHAT_RENDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "text/spans.h"
@@ -25,6 +26,7 @@ struct render_config {
     size_t len;
     const char *name; /* what errors call it */
     const char *bos_text, *eos_text;
+    int64_t now_s; /* since 1970: what a template takes for the time */
 };
 
 /* What the template is asked about thinking. */

@@ -181,6 +181,7 @@ static bool begin(struct chat *c)
     }
     c->state = CHAT_BUSY;
     c->face->turn_begin(c->face->user);
+    session_save(c, false);
     return true;
 }
 
@@ -327,6 +328,7 @@ static void set_answer(struct chat *c, struct message *m)
     buf_append(&answer, c->turn.answer.data, c->turn.answer.len);
     m->answer_len = answer.len;
     m->answer = buf_take(&answer);
+    m->vocabulary = engine_info(c->engine)->vocabulary;
     m->seed = c->turn.seed;
     m->attempt = c->turn.attempt;
 }
@@ -369,6 +371,7 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     c->last.report.text = NULL;
     c->face->turn_end(c->face->user, report);
     turn_forget(c);
+    session_save(c, true);
 }
 
 /* What /stats explains beyond the report. */
@@ -379,6 +382,7 @@ static void keep_cost(struct chat *c, const struct engine_reply *r)
     free(last->diverged_new);
     last->diverged_old = last->diverged_new = NULL;
     last->n_restored = r ? r->n_restored : 0;
+    last->read_ms = r ? r->read_ms : 0;
     if (!r || !r->diverged_old) return;
     last->diverged_at = r->diverged_at;
     last->diverged_old = mem_strdup(r->diverged_old);
@@ -392,6 +396,7 @@ static void end(struct chat *c, const struct engine_reply *r)
     struct face_report report = {
         .stop = stop_of(r->stop),
         .n_cached = r->n_cached,
+        .n_read = r->n_read,
         .n_prefilled = r->n_prefilled,
         .n_generated = r->n_generated,
         .n_drafted = r->n_drafted,
@@ -408,6 +413,7 @@ static void end(struct chat *c, const struct engine_reply *r)
     else
         reply = add_reply(c, join(c->turn.base ? c->turn.base : &empty_reply, r), report.stop);
     finish(c, &report, reply);
+    session_explain(c, r);
     if (report.stop == FACE_STOP_CONTEXT)
         chat_tell(c, FACE_WARNING,
                   "the context of %u tokens is full: /trim drops the oldest turns, /clear "

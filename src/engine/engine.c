@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/numeric_c.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
 #include "engine/machine.h"
@@ -144,6 +147,15 @@ static char *model_name(const struct engine *e)
     return mem_strdup(slash ? slash + 1 : e->config.model_path);
 }
 
+/* The array of tokens as it lies in the file. */
+static uint64_t vocabulary_of(const struct gguf *g)
+{
+    const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+    if (!kv || kv->type != GGUF_STRING || kv->n == 0) return 0;
+    struct gguf_str last = gguf_item_str(kv, kv->n - 1);
+    return XXH3_64bits(kv->data, (size_t)((const uint8_t *)last.data + last.len - kv->data));
+}
+
 static void fill_info(struct engine *e)
 {
     const struct machine *m = &e->machine;
@@ -166,6 +178,8 @@ static void fill_info(struct engine *e)
         .eos_text = e->info_strings[3],
         .device = backend_name(m->be),
         .kv_type = m->kv_type,
+        .vocabulary = vocabulary_of(m->gguf),
+        .numerics = NUMERICS_VERSION,
         .n_ctx = m->n_ctx,
         .n_ctx_model = model_n_ctx_train(m->model),
         .n_vocab = model_n_vocab(m->model),

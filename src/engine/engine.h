@@ -135,6 +135,8 @@ struct engine_info {
     const char *bos_text, *eos_text; /* "" if none */
     const char *device;              /* "cpu (avx2, 2 threads)" */
     const char *kv_type;
+    uint64_t vocabulary; /* XXH3-64 of the texts of all tokens: what the ids of replies mean */
+    uint32_t numerics;   /* NUMERICS_VERSION */
     uint32_t n_ctx, n_ctx_model, n_vocab;
     uint64_t weights_bytes, kv_bytes_per_token, scratch_bytes;
     double load_ms;

@@ -2,6 +2,8 @@
 #ifndef UI_EXIT_STATUS_H
 #define UI_EXIT_STATUS_H
 
+#include "base/err.h"
+
 enum exit_status {
     EXIT_DONE = 0,
     EXIT_RUNTIME = 1,
@@ -13,5 +15,13 @@ enum exit_status {
     EXIT_PIPE = 141,
     EXIT_SIGTERM = 143,
 };
+
+/* Of a chat that could not be opened. */
+static inline enum exit_status exit_status_of(const struct err *err)
+{
+    return err->code == ERR_USER      ? EXIT_USAGE
+           : err->code == ERR_SESSION ? EXIT_SESSION
+                                      : EXIT_RUNTIME;
+}
 
 #endif

@@ -445,7 +445,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
         run(&l, o, loaded);
     } else {
         print_message(&l, STYLE_ERROR, err.msg);
-        l.status = err.code == ERR_USER ? EXIT_USAGE : EXIT_RUNTIME;
+        l.status = exit_status_of(&err);
     }
     progress_end(&l.progress);
     if (l.copy.fd >= 0 && !output_close(&l.copy)) {

@@ -430,7 +430,7 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
     signals_unblock();
     if (p->chat) return true;
     print_error(p, err.msg);
-    fail(p, err.code == ERR_USER ? EXIT_USAGE : EXIT_RUNTIME);
+    fail(p, exit_status_of(&err));
     return false;
 }
 

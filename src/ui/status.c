@@ -57,7 +57,13 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
     size_t start = out->len;
     if (r->stop != FACE_STOP_END) buf_printf(out, "stop: %s, ", face_stop_name(r->stop));
     status_count(out, r->n_cached);
-    buf_puts(out, " cached, ");
+    buf_puts(out, " cached");
+    if (r->n_read > 0) {
+        buf_puts(out, " (");
+        status_count(out, r->n_read);
+        buf_puts(out, " from disk)");
+    }
+    buf_puts(out, ", ");
     status_count(out, r->n_prefilled);
     buf_puts(out, " prefilled, ");
     if (verbose && r->n_prefilled > 0) {

@@ -63,13 +63,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     repair(copy, n_bytes);
     struct conversation *c = conversation_new();
     struct archive_state state;
-    struct buf strings[3] = {0}, notes = {0};
+    struct buf strings[ARCHIVE_STRINGS] = {0}, notes = {0};
     struct frames_end end;
     struct err err;
     archive_read(copy, n_bytes, "fuzz", c, &state, strings, &notes, &end, &err);
     walk(c);
     conversation_free(c);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < ARCHIVE_STRINGS; i++)
         buf_free(&strings[i]);
     buf_free(&notes);
     free(copy);

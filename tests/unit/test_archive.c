@@ -60,7 +60,7 @@ static uint32_t below(uint32_t n)
 /* ---- conversations ---- */
 
 static const struct archive_state some_state = {
-    .model = "a model", .settings = "temp 0.5\n", .seed = 42, .vocabulary = 7};
+    .model = "a model", .settings = "temp 0.5\n", .kv_type = "f16", .seed = 42, .numerics = 7};
 
 static void say(struct conversation *c, size_t n_bytes)
 {
@@ -97,6 +97,7 @@ static void reply(struct conversation *c)
     if (below(4) == 0) buf_puts(&answer, "!");
     m->answer_len = answer.len;
     m->answer = buf_take(&answer);
+    m->vocabulary = below(3);
     m->seed = (uint64_t)below(1u << 30) << 20;
     m->attempt = conversation_next_attempt(c);
     m->stop = face_stop_name((enum face_stop)below(5));
@@ -148,8 +149,8 @@ static bool same_message(const struct message *a, const struct message *b)
                                         (b->n_ids + 1) * sizeof *b->id_at)) &&
            same_bytes(a->answer, a->answer_len, b->answer, b->answer_len) &&
            a->content_at == b->content_at && a->reasoning_at == b->reasoning_at &&
-           a->reasoning_len == b->reasoning_len && a->seed == b->seed &&
-           a->attempt == b->attempt && a->stop == b->stop;
+           a->reasoning_len == b->reasoning_len && a->vocabulary == b->vocabulary &&
+           a->seed == b->seed && a->attempt == b->attempt && a->stop == b->stop;
 }
 
 static bool same_string(const char *a, const char *b)
@@ -218,7 +219,8 @@ static void test_histories(void **state)
             assert_null(archive_state(a)->draft);
             assert_string_equal(archive_state(a)->settings, "temp 0.5\n");
             assert_int_equal(archive_state(a)->seed, 42);
-            assert_int_equal(archive_state(a)->vocabulary, 7);
+            assert_int_equal(archive_state(a)->numerics, 7);
+            assert_string_equal(archive_state(a)->kv_type, "f16");
             /* It goes on with what was read. */
             conversation_free(c);
             c = d;

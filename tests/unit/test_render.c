@@ -34,7 +34,7 @@ static char *spell(const struct spans *s)
 static struct renderer *renderer(const char *source)
 {
     struct err err = {0};
-    const struct render_config config = {source, strlen(source), "test", "<s>", "</s>"};
+    const struct render_config config = {source, strlen(source), "test", "<s>", "</s>", 0};
     struct renderer *r = renderer_new(&config, &err);
     if (!r) fail_msg("%s", err.msg);
     return r;

@@ -86,7 +86,7 @@ static void check_template(const char *name, const char *source, size_t len, con
     static const char *const texts[] = {"SYSTEM<|im_end|>x", "QUERY1<|im_end|><eos></s>",
                                         "QUERY2", "QUERY3 [INST]<|eot_id|>x"};
     struct err err = {0};
-    const struct render_config config = {source, len, name, bos, eos};
+    const struct render_config config = {source, len, name, bos, eos, 0};
     struct renderer *r = renderer_new(&config, &err);
     if (!r) fail_msg("%s", err.msg);
     struct conversation *c = conversation_new();

@@ -1,0 +1,93 @@
+/* The commands of sessions: /save, /load, /sessions. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "chat/archive.h"
+#include "chat/commands.h"
+#include "chat/impl.h"
+#include "chat/sessions.h"
+#include "config/options.h"
+
+static bool is_private(struct chat *c, const char *command)
+{
+    if (!c->options->private_mode) return false;
+    chat_tell(c, FACE_ERROR, "/%s: --private saves nothing", command);
+    return true;
+}
+
+bool command_save(struct chat *c, const char *args)
+{
+    struct err err;
+    if (is_private(c, "save")) return false;
+    if (!*args && !c->archive) {
+        chat_tell(c, FACE_ERROR, "/save: under which name?");
+        return false;
+    }
+    if (c->archive && archive_is_read_only(c->archive)) {
+        chat_tell(c, FACE_ERROR, "/save: this session is open in another hearth");
+        return false;
+    }
+    if (*args && !session_rename(c, args, &err)) {
+        chat_tell(c, FACE_ERROR, "/save: %s", err.msg);
+        return false;
+    }
+    session_save(c, true);
+    bool there = archive_has_file(c->archive);
+    char *name = sessions_name(archive_path(c->archive));
+    chat_tell(c, FACE_INFO, there ? "saved as %s" : "it will be saved as %s", name);
+    free(name);
+    return true;
+}
+
+bool command_load(struct chat *c, const char *args)
+{
+    struct err err;
+    if (is_private(c, "load")) return false;
+    if (!*args) {
+        chat_tell(c, FACE_ERROR, "/load: which session? /sessions lists them");
+        return false;
+    }
+    bool ok = session_load(c, args, &err);
+    if (!ok) chat_tell(c, FACE_ERROR, "/load: %s", err.msg);
+    return ok;
+}
+
+static void put_session(struct chat *c, const struct session_file *file, struct buf *out)
+{
+    struct session_summary sum;
+    struct err err;
+    char when[32];
+    time_t changed = (time_t)file->changed_s;
+    struct tm t;
+    localtime_r(&changed, &t);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
+    bool here = c->archive && strcmp(file->path, archive_path(c->archive)) == 0;
+    buf_printf(out, "%c %-20s %s  ", here ? '*' : ' ', file->name, when);
+    if (session_summarise(file->path, &sum, &err))
+        buf_printf(out, "%3zu message%s  %s\n", sum.n_messages, sum.n_messages == 1 ? " " : "s",
+                   sum.first);
+    else
+        buf_puts(out, "cannot be read\n");
+}
+
+bool command_sessions(struct chat *c, const char *args)
+{
+    (void)args;
+    enum { MOST = 30 };
+    struct session_list list;
+    struct buf out = {0};
+    struct err err;
+    if (!sessions_list(&list, &err)) {
+        chat_tell(c, FACE_ERROR, "/sessions: %s", err.msg);
+        return false;
+    }
+    for (size_t i = 0; i < list.n && i < MOST; i++)
+        put_session(c, &list.items[i], &out);
+    if (list.n > MOST)
+        buf_printf(&out, "and %zu more: hearth sessions lists all", list.n - MOST);
+    chat_tell(c, FACE_INFO, "%s", list.n ? buf_str(&out) : "no session has been saved yet");
+    session_list_free(&list);
+    buf_free(&out);
+    return true;
+}

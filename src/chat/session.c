@@ -1,0 +1,314 @@
+/* The session of a chat: which file it has, when it is written, what it brings back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "chat/archive.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "chat/sessions.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+enum { MAX_ATTEMPTS = 1000 };
+
+/* ---- what a session remembers ---- */
+
+/* Sampling as it is now, a line for each setting. */
+static void put_settings(const struct options *o, struct buf *out)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        if (row->group != GROUP_SAMPLING || !(row->flags & OPTION_SET) || i == OPT_SEED)
+            continue;
+        struct buf value = {0};
+        option_value(o, (enum option_id)i, &value);
+        if (value.len > 0 && !strchr(value.data, '\n'))
+            buf_printf(out, "%s %s\n", row->name, value.data);
+        buf_free(&value);
+    }
+}
+
+/* A setting of the session counts unless it was given for this run. */
+static void take_setting(struct chat *c, const char *line, size_t n)
+{
+    struct err ignored; /* a setting that this hearth has not */
+    const char *space = memchr(line, ' ', n);
+    if (!space) return;
+    char *key = mem_strndup(line, (size_t)(space - line));
+    char *value = mem_strndup(space + 1, n - (size_t)(space + 1 - line));
+    const struct option_row *row = option_find(key);
+    if (row && row->group == GROUP_SAMPLING && (row->flags & OPTION_SET) &&
+        c->options->source[option_id(row)].from < FROM_ENV)
+        options_set(c->options, row, value, &ignored);
+    free(key);
+    free(value);
+}
+
+static void take_state(struct chat *c)
+{
+    const struct archive_state *state = archive_state(c->archive);
+    if (c->options->system) conversation_set_system(c->conversation, c->options->system);
+    if (state->clock_ms == 0) return; /* its frame is lost */
+    if (!option_given(c->options, OPT_SEED)) c->session_seed = state->seed;
+    c->clock_s = (int64_t)(state->clock_ms / 1000);
+    const char *line = state->settings ? state->settings : "";
+    while (*line) {
+        size_t n = strcspn(line, "\n");
+        take_setting(c, line, n);
+        line += n + (line[n] == '\n');
+    }
+}
+
+/* ---- beginning ---- */
+
+static bool refuse(struct err *err)
+{
+    err->code = ERR_SESSION;
+    return false;
+}
+
+static void tell_notes(struct chat *c, const char *name)
+{
+    char *lines = buf_take(&c->session_notes), *rest = lines;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (*line) chat_tell(c, FACE_WARNING, "session %s: %s", name, line);
+    free(lines);
+}
+
+/* Reads the session at path in place of the conversation there is. */
+static bool load(struct chat *c, const char *path, struct err *err)
+{
+    struct conversation *conversation = conversation_new();
+    struct buf notes = {0};
+    struct archive *a = archive_open(path, conversation, &notes, err);
+    char *name = sessions_name(path);
+    bool ok = a != NULL;
+    if (ok && archive_is_read_only(a) && !c->face->is_terminal)
+        ok = err_set(err, ERR_USER,
+                     "session %s: another hearth has it open, or it may not be "
+                     "written",
+                     name);
+    if (ok) {
+        archive_close(c->archive);
+        conversation_free(c->conversation);
+        buf_free(&c->session_notes);
+        c->archive = a;
+        c->conversation = conversation;
+        c->was_read = true;
+        c->resumed = conversation_n(conversation) > 0;
+        c->session_notes = notes;
+        notes = (struct buf){0};
+        take_state(c);
+    } else {
+        archive_close(a);
+        conversation_free(conversation);
+    }
+    buf_free(&notes);
+    free(name);
+    return ok || refuse(err);
+}
+
+/* The session that was used last; NULL: there is none, or err is set. */
+static char *newest(struct err *err)
+{
+    struct session_list list;
+    char *path = NULL;
+    err->code = ERR_NONE;
+    if (sessions_list(&list, err) && list.n > 0) path = mem_strdup(list.items[0].path);
+    session_list_free(&list);
+    return path;
+}
+
+static bool begin_named(struct chat *c, char *path, struct err *err)
+{
+    if (!path) return refuse(err);
+    bool ok = true;
+    if (access(path, F_OK) == 0)
+        ok = load(c, path, err);
+    else
+        c->archive = archive_new(path);
+    free(path);
+    return ok;
+}
+
+static void begin_unnamed(struct chat *c, unsigned attempt)
+{
+    struct err err;
+    char *name = sessions_new_name(attempt), *path = sessions_path(name, &err);
+    archive_close(c->archive);
+    c->archive = path ? archive_new(path) : NULL;
+    c->auto_attempt = attempt;
+    free(path);
+    free(name);
+}
+
+bool session_begin(struct chat *c, struct err *err)
+{
+    const struct options *o = c->options;
+    if (o->private_mode) {
+        if (!o->session && !o->continue_last) return true;
+        err_set(err, ERR_USER, "--private saves nothing: it goes with no session");
+        return false;
+    }
+    if (o->session) return begin_named(c, sessions_path(o->session, err), err);
+    if (o->continue_last) {
+        char *path = newest(err);
+        if (path) return begin_named(c, path, err);
+        if (err->code == ERR_NONE)
+            err_set(err, ERR_USER, "--continue: there is no session yet");
+        return refuse(err);
+    }
+    if (!c->face->is_terminal) return true; /* an answer in a pipe is no conversation to keep */
+    c->tell_saving = !sessions_any();
+    begin_unnamed(c, 1);
+    return true;
+}
+
+/* ---- the model is there ---- */
+
+static void forget_ids(struct chat *c, uint64_t vocabulary, size_t *n_lost)
+{
+    for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
+        const struct node *n = conversation_branch(c->conversation, i)->leaf;
+        for (; node_parent(n); n = node_parent(n)) {
+            struct message *m = node_message(n);
+            if (m->n_ids == 0 || m->vocabulary == vocabulary) continue;
+            m->n_ids = 0;
+            m->id_at[0] = 0;
+            ++*n_lost;
+        }
+    }
+}
+
+void session_ready(struct chat *c)
+{
+    const struct engine_info *info = engine_info(c->engine);
+    if (!c->archive || !c->was_read) return;
+    const struct archive_state *state = archive_state(c->archive);
+    char *name = sessions_name(archive_path(c->archive));
+    size_t n_lost = 0;
+    forget_ids(c, info->vocabulary, &n_lost);
+    tell_notes(c, name);
+    if (archive_is_read_only(c->archive))
+        chat_tell(c, FACE_WARNING,
+                  "session %s: another hearth has it open, or it may not be written: what you "
+                  "say here is not saved",
+                  name);
+    if (!c->resumed)
+        ;
+    else if (n_lost > 0 || (state->model && strcmp(state->model, info->name) != 0))
+        chat_tell(c, FACE_WARNING,
+                  "session %s was held with %s: its text is loaded, and computed anew with %s",
+                  name, state->model ? state->model : "another model", info->name);
+    else if (state->kv_type && strcmp(state->kv_type, info->kv_type) != 0)
+        chat_tell(c, FACE_WARNING,
+                  "session %s was held with a KV cache of type %s, not %s: it is computed anew",
+                  name, state->kv_type, info->kv_type);
+    else if (state->numerics != info->numerics)
+        chat_tell(c, FACE_WARNING,
+                  "session %s was held with another version of the arithmetic: it is computed "
+                  "anew",
+                  name);
+    else
+        c->expects_pages = true;
+    size_t n = conversation_n(c->conversation);
+    chat_hint(c, "session %s: %zu message%s", name, n, n == 1 ? "" : "s");
+    free(name);
+}
+
+/* The first turn says whether anything was found. */
+void session_explain(struct chat *c, const struct engine_reply *r)
+{
+    enum { FEW = 256 }; /* tokens that are computed in no time */
+    if (!c->expects_pages) return;
+    c->expects_pages = false;
+    if (r->n_read > 0 || r->n_cached > 0 || r->n_prefilled < FEW) return;
+    chat_tell(
+        c, FACE_WARNING,
+        "nothing of the session was found on disk (the pages are gone, or the model's file "
+        "has changed): it was computed anew");
+}
+
+/* ---- saving ---- */
+
+void session_save(struct chat *c, bool durable)
+{
+    if (!c->archive || !c->engine || c->state == CHAT_LOADING || c->state == CHAT_FAILED)
+        return;
+    const struct engine_info *info = engine_info(c->engine);
+    struct buf settings = {0};
+    struct err err;
+    put_settings(c->options, &settings);
+    const struct archive_state state = {.model = info->name,
+                                        .settings = buf_str(&settings),
+                                        .kv_type = info->kv_type,
+                                        .seed = c->session_seed,
+                                        .numerics = info->numerics,
+                                        .clock_ms = (uint64_t)c->clock_s * 1000};
+    bool was_there = archive_has_file(c->archive);
+    bool ok = archive_sync(c->archive, c->conversation, &state, durable, &err);
+    /* Two hearths that began in the same minute. */
+    while (!ok && err.code == ERR_USER && c->auto_attempt > 0 &&
+           c->auto_attempt < MAX_ATTEMPTS) {
+        begin_unnamed(c, c->auto_attempt + 1);
+        ok = archive_sync(c->archive, c->conversation, &state, durable, &err);
+    }
+    buf_free(&settings);
+    if (!ok) {
+        err_write_prefix(&err, "the session is no longer saved");
+        chat_tell(c, FACE_WARNING, "%s", err.msg);
+    } else if (c->tell_saving && !was_there && archive_has_file(c->archive)) {
+        char *name = sessions_name(archive_path(c->archive));
+        chat_hint(c,
+                  "the conversation is saved as %s; hearth --continue goes on with it, "
+                  "--private saves nothing",
+                  name);
+        c->tell_saving = false;
+        free(name);
+    }
+}
+
+void session_end(struct chat *c)
+{
+    session_save(c, true);
+    archive_close(c->archive);
+    c->archive = NULL;
+}
+
+/* ---- the commands ---- */
+
+bool session_rename(struct chat *c, const char *name, struct err *err)
+{
+    char *path = sessions_path(name, err);
+    bool ok = path != NULL;
+    if (ok && !c->archive)
+        c->archive = archive_new(path);
+    else if (ok && strcmp(path, archive_path(c->archive)) != 0)
+        ok = archive_rename(c->archive, path, err);
+    if (ok) c->auto_attempt = 0;
+    free(path);
+    return ok;
+}
+
+bool session_load(struct chat *c, const char *name, struct err *err)
+{
+    char *path = sessions_path(name, err);
+    bool ok = path != NULL;
+    if (ok && c->archive && strcmp(path, archive_path(c->archive)) == 0)
+        ok = err_set(err, ERR_USER, "the session %s is the one you are in", name);
+    if (ok && access(path, F_OK) != 0)
+        ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
+    if (ok) session_save(c, true);
+    ok = ok && load(c, path, err) && chat_choose_template(c, err);
+    if (ok) {
+        c->auto_attempt = 0;
+        buf_clear(&c->attached);
+        session_ready(c);
+    }
+    free(path);
+    return ok;
+}

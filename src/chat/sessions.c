@@ -1,0 +1,169 @@
+#include "chat/sessions.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "chat/archive.h"
+#include "chat/conversation.h"
+#include "config/paths.h"
+
+enum { MAX_NAME = 100 };
+static const char folder[] = "sessions", suffix[] = ".session";
+
+static bool is_name(const char *name)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > MAX_NAME || name[0] == '.' || !utf8_valid(name, n)) return false;
+    for (size_t i = 0; i < n;) {
+        uint32_t c;
+        i += (size_t)utf8_decode(name + i, n - i, &c);
+        if (c == '/' || !printable_char(c)) return false;
+    }
+    return true;
+}
+
+char *sessions_path(const char *name, struct err *err)
+{
+    if (!is_name(name)) {
+        err_set(err, ERR_USER,
+                "'%s' cannot be the name of a session: expected at most %d bytes without a "
+                "slash, and no point at the beginning",
+                name, MAX_NAME);
+        return NULL;
+    }
+    struct buf below = {0};
+    buf_printf(&below, "%s/%s%s", folder, name, suffix);
+    char *path = paths_in(PATHS_STATE, buf_str(&below));
+    buf_free(&below);
+    if (!path) err_set(err, ERR_IO, "neither XDG_STATE_HOME nor HOME names a folder");
+    return path;
+}
+
+char *sessions_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name), m = sizeof suffix - 1;
+    return mem_strndup(name, n > m && strcmp(name + n - m, suffix) == 0 ? n - m : n);
+}
+
+char *sessions_new_name(unsigned attempt)
+{
+    char text[64];
+    time_t now = time(NULL);
+    struct tm t;
+    localtime_r(&now, &t);
+    size_t n = strftime(text, sizeof text, "%Y-%m-%d-%H%M", &t);
+    struct buf name = {0};
+    buf_append(&name, text, n);
+    if (attempt > 1) buf_printf(&name, "-%u", attempt);
+    return buf_take(&name);
+}
+
+bool sessions_any(void)
+{
+    char *path = paths_in(PATHS_STATE, folder);
+    bool any = path && access(path, F_OK) == 0;
+    free(path);
+    return any;
+}
+
+/* ---- the list ---- */
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct session_file *x = a, *y = b;
+    if (x->changed_s != y->changed_s) return x->changed_s > y->changed_s ? -1 : 1;
+    if (x->changed_ns != y->changed_ns) return x->changed_ns > y->changed_ns ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void add_file(struct session_list *list, int dir, const char *dir_path, const char *file)
+{
+    struct stat st;
+    size_t n = strlen(file), m = sizeof suffix - 1;
+    if (n <= m || strcmp(file + n - m, suffix) != 0) return;
+    if (fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return;
+    char *name = mem_strndup(file, n - m);
+    if (!is_name(name)) {
+        free(name);
+        return;
+    }
+    struct buf path = {0};
+    buf_printf(&path, "%s/%s", dir_path, file);
+    MEM_GROW(list->items, list->n, list->cap);
+    list->items[list->n++] = (struct session_file){.name = name,
+                                                   .path = buf_take(&path),
+                                                   .changed_s = st.st_mtim.tv_sec,
+                                                   .changed_ns = st.st_mtim.tv_nsec,
+                                                   .n_bytes = (uint64_t)st.st_size};
+}
+
+bool sessions_list(struct session_list *list, struct err *err)
+{
+    *list = (struct session_list){0};
+    char *path = paths_in(PATHS_STATE, folder);
+    if (!path) return err_set(err, ERR_IO, "neither XDG_STATE_HOME nor HOME names a folder");
+    DIR *d = opendir(path);
+    bool ok = d || errno == ENOENT || err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        add_file(list, dirfd(d), path, entry->d_name);
+    if (d) closedir(d);
+    free(path);
+    if (list->n > 0) qsort(list->items, list->n, sizeof *list->items, newest_first);
+    return ok;
+}
+
+void session_list_free(struct session_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        free(list->items[i].name);
+        free(list->items[i].path);
+    }
+    free(list->items);
+    *list = (struct session_list){0};
+}
+
+bool session_summarise(const char *path, struct session_summary *out, struct err *err)
+{
+    struct conversation *c = conversation_new();
+    struct buf notes = {0};
+    struct archive *a = archive_look(path, c, &notes, err);
+    *out = (struct session_summary){0};
+    if (a) {
+        const char *model = archive_state(a)->model;
+        out->n_messages = conversation_n(c);
+        out->n_branches = conversation_n_branches(c);
+        if (model) printable(out->model, sizeof out->model, model, strlen(model));
+        if (out->n_messages > 0) {
+            const struct message *m = conversation_at(c, 0);
+            printable(out->first, sizeof out->first, m->text, m->len);
+        }
+    }
+    archive_close(a);
+    conversation_free(c);
+    buf_free(&notes);
+    return a != NULL;
+}
+
+bool session_remove(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0 ||
+              err_set(err, ERR_USER, "%s: another hearth has this session open", path);
+    if (ok && unlink(path) != 0) ok = err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    close(fd);
+    return ok;
+}

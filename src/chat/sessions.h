@@ -1,0 +1,53 @@
+/* The folder of sessions: names and files, and what a list shows of each.
+ *
+ * A session NAME is the file NAME.session below hearth's folder in the user's state. The chat
+ * and the subcommands use it; main thread (it reads the environment). Names of files may hold
+ * hostile bytes; those that no session can have are passed over. */
+#ifndef CHAT_SESSIONS_H
+#define CHAT_SESSIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* The file of a session, to free(). ERR_USER: the name cannot be one: it is empty, longer than
+ * 100 bytes, begins with a point, or has a slash, a control character or bytes that are no
+ * UTF-8 in it; ERR_IO: no folder is known. */
+char *sessions_path(const char *name, struct err *err);
+/* The name of a file that sessions_path made, to free(). */
+char *sessions_name(const char *path);
+/* A name for a session that nobody named: the time, "2026-11-21-1407", and beyond attempt 1 its
+ * number. */
+char *sessions_new_name(unsigned attempt);
+/* Whether there has ever been a session. */
+bool sessions_any(void);
+
+struct session_file {
+    char *name, *path;
+    int64_t changed_s; /* since 1970 */
+    int64_t changed_ns;
+    uint64_t n_bytes;
+};
+
+struct session_list {
+    struct session_file *items; /* the newest first */
+    size_t n, cap;
+};
+
+/* All sessions. No folder: none. */
+bool sessions_list(struct session_list *list, struct err *err);
+void session_list_free(struct session_list *list);
+
+/* What a file holds, for a list. */
+struct session_summary {
+    size_t n_messages, n_branches; /* of the current branch; in all */
+    char model[80], first[80];     /* printable; first words of the first message */
+};
+bool session_summarise(const char *path, struct session_summary *out, struct err *err);
+
+/* Removes a session; ERR_USER if somebody has it open. */
+bool session_remove(const char *path, struct err *err);
+
+#endif
