@@ -21,7 +21,15 @@ struct tile {
     bool is_f16;
     const void *k, *v;
     size_t dk, dv;
+    struct ahead ahead;
 };
+
+/* As many lines as the i-th step over 32 numbers reads. */
+VEC_INLINE void prefetch32(bool is_f16, const char *base, size_t i)
+{
+    avx2_prefetch(base, is_f16 ? i : 2 * i);
+    if (!is_f16) avx2_prefetch(base, 2 * i + 1);
+}
 
 VEC_INLINE f8 read8(bool is_f16, const void *p, size_t i)
 {
@@ -42,6 +50,7 @@ VEC_INLINE void scores32(bool is_f16, int n, const struct tile *t, size_t at,
     }
     for (size_t d = 1; d < t->dk; d++) {
         f8 x[2];
+        prefetch32(is_f16, t->ahead.k, at / 32 * t->dk + d);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(q[r][d]);
@@ -75,6 +84,7 @@ VEC_INLINE void values(bool is_f16, int n, int n_vecs, const struct tile *t, siz
     }
     for (size_t j = lo + 1; j < hi; j++) {
         f8 x[2];
+        prefetch32(is_f16, t->ahead.v, e / 32 * PAGE_LEN + j);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(p[r][j]);
@@ -213,6 +223,16 @@ void avx2_visible(const struct query *x, size_t p, size_t *lo, size_t *hi)
     *hi = x->end > from ? (x->end - from < PAGE_LEN ? x->end - from : PAGE_LEN) : 0;
 }
 
+struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end)
+{
+    const struct kv_layer *kv = a->kv;
+    const char *page = a->pages[(p + 1) * PAGE_LEN < end ? p + 1 : p];
+    return (struct ahead){
+        .k = page + kv->k_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_k),
+        .v = page + kv->v_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_v),
+    };
+}
+
 /* One page for n (1 or 2) queries that all see something of it. */
 static void attend_page(const struct attend *a, const struct tile *t, size_t p,
                         struct query *const x[2], int n, float *o_scratch)
@@ -316,6 +336,7 @@ static void float_page(const struct attend *a, size_t kv_head, size_t p, struct 
                        size_t n, float *o_scratch, float *wide)
 {
     struct tile t = tile_of(a->kv, a->pages[p], kv_head, n > FEW_QUERIES, wide);
+    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end);
     struct query *two[2];
     int n_two = 0;
     for (size_t i = 0; i < n; i++) {

@@ -2,6 +2,8 @@
 #ifndef CPU_ATTEND_AVX2_H
 #define CPU_ATTEND_AVX2_H
 
+#include <immintrin.h>
+
 #include "cpu/kernels.h"
 
 /* One row and query head on its way through the pages. */
@@ -15,7 +17,24 @@ struct query {
     /* of KV types of blocks: q quantised */
     int8_t *codes, *magnitudes; /* [head_dim_k] */
     float *d;                   /* [head_dim_k/32] */
+    int16_t *sums;              /* [head_dim_k/16] */
 };
+
+/* The next page's keys and values of one head, prefetched while this page is computed: a line
+ * at a time between the products, for more at once than the processor has buffers for would
+ * make it wait. At the last page it is this one again. */
+struct ahead {
+    const char *k, *v;
+};
+
+struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end);
+
+/* Inlined by force: gcc 12 takes a function that only prefetches for one without effect and drops
+ * its calls. */
+static inline __attribute__((always_inline)) void avx2_prefetch(const char *base, size_t line)
+{
+    _mm_prefetch(base + 64 * line, _MM_HINT_T0);
+}
 
 /* Raw dots s[PAGE_LEN] of keys lo..hi-1 -> probabilities in place, 0 elsewhere; m and l. */
 void avx2_softmax(const struct attend *a, size_t lo, size_t hi, float *s, float *m, float *l);

@@ -1,9 +1,10 @@
 /* Attention on AVX2 over KV types that store blocks; see ref_attend_q.c for what it computes.
  *
- * A page is laid out for the kernels once for all queries of the call: keys as int8
- * [dim/4][PAGE_LEN][4] (as q8_0 has them), values as int16 pairs of keys
- * [dim/32][PAGE_LEN/2][32 dims][2]. Scores: a lane is a key; unsigned |q| times k with the sign
- * of q, so that no product of two int8 leaves 16 bits. Values: a lane is a dim. */
+ * Scores: a lane is a key. q8_0 multiplies |q| by k with the sign of q, so that two products of
+ * int8 stay within 16 bits; q4_0 multiplies codes 0..15 by q, adds a whole block within 16 bits
+ * and takes 8 times the sum of q away. Values: a lane is a dim, a product takes two keys. For
+ * few queries values are widened to int16 as they are multiplied; for more they are laid out
+ * once as [PAGE_LEN/2][dim][2]. */
 #include <string.h>
 
 #include "backend/kv.h"
@@ -15,18 +16,20 @@
 enum {
     LANES = 8,
     KEY_VECS = PAGE_LEN / LANES,
-    PAIRS = PAGE_LEN / 2,
+    FEW_QUERIES = 2,
     BATCH = 8, /* queries whose scores and weights are at hand together */
     WEIGHT_MAX = 2047,
     LARGEST = 0x71800000, /* 2^100 */
 };
 
-/* One page and head, laid out. */
+/* Keys and values of one page and head. */
 struct tile {
+    bool is_q4;
     size_t k_blocks, v_blocks;
-    const int8_t *k;
-    const int16_t *v;
+    const uint8_t *k, *v;                /* as stored */
     const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
+    int16_t *wide;                       /* values laid out, or NULL */
+    struct ahead ahead;
 };
 
 /* What a batch of queries has between its steps. */
@@ -44,23 +47,21 @@ static size_t align64(size_t n)
 /* The parts of the scratch of a page. Steps are written eight at a time. */
 struct parts {
     struct batch *batch;
-    int8_t *k;   /* [head_dim_k][PAGE_LEN] */
-    int16_t *v;  /* [head_dim_v][PAGE_LEN] */
-    int16_t *u;  /* [BATCH][v_blocks][PAGE_LEN] */
-    float *step; /* [BATCH][v_blocks] */
-    float *o;    /* [2][head_dim_v] */
+    int16_t *wide; /* [PAGE_LEN/2][head_dim_v][2] */
+    int16_t *u;    /* [BATCH][v_blocks][PAGE_LEN] */
+    float *step;   /* [BATCH][v_blocks] */
+    float *o;      /* [2][head_dim_v] */
 };
 
 struct offsets {
-    size_t k, v, u, step, o, n_bytes;
+    size_t wide, u, step, o, n_bytes;
 };
 
 static struct offsets offsets_of(const struct kv_layer *kv)
 {
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v, v_blocks = dv / KV_BLOCK;
-    struct offsets at = {.k = align64(sizeof(struct batch))};
-    at.v = at.k + dk * PAGE_LEN;
-    at.u = at.v + dv * PAGE_LEN * sizeof(int16_t);
+    size_t dv = kv->head_dim_v, v_blocks = dv / KV_BLOCK;
+    struct offsets at = {.wide = align64(sizeof(struct batch))};
+    at.u = at.wide + dv * PAGE_LEN * sizeof(int16_t);
     at.step = at.u + BATCH * v_blocks * PAGE_LEN * sizeof(int16_t);
     at.o = at.step + align64((BATCH * v_blocks + LANES) * sizeof(float));
     at.n_bytes = at.o + 2 * dv * sizeof(float);
@@ -78,15 +79,14 @@ static struct parts parts_of(const struct kv_layer *kv, void *scratch)
     struct offsets at = offsets_of(kv);
     return (struct parts){
         .batch = scratch,
-        .k = (int8_t *)(base + at.k),
-        .v = (int16_t *)(base + at.v),
+        .wide = (int16_t *)(base + at.wide),
         .u = (int16_t *)(base + at.u),
         .step = (float *)(base + at.step),
         .o = (float *)(base + at.o),
     };
 }
 
-/* ---- laying out a page ---- */
+/* ---- reading a page ---- */
 
 static __m256i load(const void *p)
 {
@@ -98,90 +98,62 @@ static void store(void *p, __m256i v)
     _mm256_storeu_si256((__m256i *)p, v);
 }
 
-/* Keys of q4_0 as those of q8_0: byte groups of eight dims become two of four. */
-static void expand_keys(const uint8_t *from, size_t dim, int8_t *to)
+/* Where values come from: rows of q8_0 or q4_0, or laid out. */
+enum form { ROWS_Q8, ROWS_Q4, WIDE };
+
+VEC_INLINE size_t block_bytes(enum form form)
 {
-    const __m256i low = _mm256_set1_epi8(0x0f), bias = _mm256_set1_epi8(8);
-    enum { GROUP = 4 * PAGE_LEN };
-    for (size_t g = 0; g < dim / 8; g++) {
-        for (size_t i = 0; i < GROUP; i += 32) {
-            __m256i v = load(from + g * GROUP + i);
-            __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low);
-            store(to + 2 * g * GROUP + i, _mm256_sub_epi8(_mm256_and_si256(v, low), bias));
-            store(to + (2 * g + 1) * GROUP + i, _mm256_sub_epi8(high, bias));
-        }
-    }
+    return form == ROWS_Q4 ? KV_BLOCK / 2 : KV_BLOCK;
 }
 
-/* Sixteen dims of two keys -> int16 pairs. */
-VEC_INLINE void widen_16(__m128i a, __m128i b, int16_t *to)
-{
-    store(to, _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
-    store(to + 16, _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
-}
-
-static void widen_values_q8(const uint8_t *from, size_t dim, size_t lo, size_t hi, int16_t *to)
-{
-    for (size_t b = 0; b < dim; b += KV_BLOCK) {
-        for (size_t j = lo; j < hi; j++) {
-            const __m128i *a = (const __m128i *)(from + 2 * j * dim + b);
-            const __m128i *c = (const __m128i *)(from + (2 * j + 1) * dim + b);
-            int16_t *out = to + b * PAGE_LEN + j * 2 * KV_BLOCK;
-            widen_16(_mm_loadu_si128(a), _mm_loadu_si128(c), out);
-            widen_16(_mm_loadu_si128(a + 1), _mm_loadu_si128(c + 1), out + KV_BLOCK);
-        }
-    }
-}
-
-static void widen_values_q4(const uint8_t *from, size_t dim, size_t lo, size_t hi, int16_t *to)
+/* Dims 8i..8i+7 of a block of two keys, whose rows lie row_bytes apart, as int16 pairs. */
+VEC_INLINE __m256i pairs(enum form form, const uint8_t *p, size_t row_bytes, int i)
 {
     const __m128i low = _mm_set1_epi8(0x0f), bias = _mm_set1_epi8(8);
-    for (size_t b = 0; b < dim; b += KV_BLOCK) {
-        for (size_t j = lo; j < hi; j++) {
-            const uint8_t *p = from + j * dim + b / 2;
-            __m128i x = _mm_loadu_si128((const __m128i *)p);
-            __m128i y = _mm_loadu_si128((const __m128i *)(p + dim / 2));
-            int16_t *out = to + b * PAGE_LEN + j * 2 * KV_BLOCK;
-            __m128i xl = _mm_sub_epi8(_mm_and_si128(x, low), bias);
-            __m128i yl = _mm_sub_epi8(_mm_and_si128(y, low), bias);
-            __m128i xh = _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(x, 4), low), bias);
-            __m128i yh = _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(y, 4), low), bias);
-            widen_16(xl, yl, out);
-            widen_16(xh, yh, out + KV_BLOCK);
+    if (form == ROWS_Q8) p += i / 2 * 16;
+    __m128i x = _mm_loadu_si128((const __m128i *)p);
+    __m128i y = _mm_loadu_si128((const __m128i *)(p + row_bytes));
+    if (form == ROWS_Q4) {
+        x = _mm_and_si128(i < 2 ? x : _mm_srli_epi16(x, 4), low);
+        y = _mm_and_si128(i < 2 ? y : _mm_srli_epi16(y, 4), low);
+        x = _mm_sub_epi8(x, bias);
+        y = _mm_sub_epi8(y, bias);
+    }
+    return _mm256_cvtepi8_epi16(i % 2 ? _mm_unpackhi_epi8(x, y) : _mm_unpacklo_epi8(x, y));
+}
+
+VEC_INLINE void widen_values(enum form form, const struct tile *t, size_t lo, size_t hi)
+{
+    size_t row_bytes = t->v_blocks * block_bytes(form);
+    int16_t *to = t->wide + lo * t->v_blocks * 2 * KV_BLOCK;
+    for (size_t j = lo; j < hi; j++) {
+        const uint8_t *rows = t->v + 2 * j * row_bytes;
+        for (size_t b = 0; b < t->v_blocks; b++, to += 2 * KV_BLOCK) {
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                store(to + 16 * i, pairs(form, rows + b * block_bytes(form), row_bytes, i));
         }
     }
 }
 
-/* Keys lo..hi-1 are visible to some query; the others may be anything. */
-static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
-                           size_t hi, const struct parts *parts)
+static struct tile tile_of(const struct attend *a, size_t head, size_t p, struct ahead ahead)
 {
+    const struct kv_layer *kv = a->kv;
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     size_t k_bytes = kv_code_bytes(kv->type, dk), v_bytes = kv_code_bytes(kv->type, dv);
-    const uint8_t *keys = (const uint8_t *)page + kv->k_at;
-    const uint8_t *values = (const uint8_t *)page + kv->v_at;
-    const uint8_t *k_scales =
-        keys + kv->n_heads * k_bytes + head * kv_scale_bytes(kv->type, dk);
-    const uint8_t *v_scales =
-        values + kv->n_heads * v_bytes + head * kv_scale_bytes(kv->type, dv);
-    keys += head * k_bytes;
-    values += head * v_bytes;
-    struct tile t = {
+    const uint8_t *page = a->pages[p], *k = page + kv->k_at, *v = page + kv->v_at;
+    const uint8_t *k_scales = k + kv->n_heads * k_bytes + head * kv_scale_bytes(kv->type, dk);
+    const uint8_t *v_scales = v + kv->n_heads * v_bytes + head * kv_scale_bytes(kv->type, dv);
+    return (struct tile){
+        .is_q4 = kv->type == KV_Q4_0,
         .k_blocks = dk / KV_BLOCK,
         .v_blocks = dv / KV_BLOCK,
-        .k = (const int8_t *)keys,
-        .v = parts->v,
+        .k = k + head * k_bytes,
+        .v = v + head * v_bytes,
         .k_scales = (const uint16_t *)k_scales,
         .v_scales = (const uint16_t *)v_scales,
+        .ahead = ahead,
     };
-    if (kv->type == KV_Q8_0) {
-        widen_values_q8(values, dv, lo / 2, (hi + 1) / 2, parts->v);
-        return t;
-    }
-    expand_keys(keys, dk, parts->k);
-    t.k = parts->k;
-    widen_values_q4(values, dv, lo / 2, (hi + 1) / 2, parts->v);
-    return t;
 }
 
 /* ---- scores ---- */
@@ -199,21 +171,15 @@ VEC_INLINE __m256i four_bytes(const int8_t *p)
     return _mm256_set1_epi32(bytes);
 }
 
-/* Block b of keys at..at+31 for n queries, added to s[r][at..]. */
-VEC_INLINE void scores32(int n, const struct tile *t, size_t b, size_t at,
-                         struct query *const x[2], float (*s)[PAGE_LEN])
+/* int32 dots of block b of keys at..at+31 and n queries. */
+VEC_INLINE void dots_q8(int n, const struct tile *t, size_t b, size_t at,
+                        struct query *const x[2], __m256i acc[2][4])
 {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i acc[2][4];
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            acc[r][j] = _mm256_setzero_si256();
-    }
     for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 4) {
-        const int8_t *keys = t->k + d * PAGE_LEN + at * 4;
+        const uint8_t *keys = t->k + (d * PAGE_LEN + at * 4);
         __m256i q[2], magnitude[2];
+        avx2_prefetch(t->ahead.k, at / 4 * t->k_blocks + d / 4);
         UNROLL
         for (int r = 0; r < n; r++) {
             q[r] = four_bytes(x[r]->codes + d);
@@ -229,6 +195,57 @@ VEC_INLINE void scores32(int n, const struct tile *t, size_t b, size_t at,
             }
         }
     }
+}
+
+VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
+                        struct query *const x[2], __m256i acc[2][4])
+{
+    const __m256i ones = _mm256_set1_epi16(1), low = _mm256_set1_epi8(0x0f);
+    for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 8) {
+        const uint8_t *keys = t->k + (d / 2 * PAGE_LEN + at * 4);
+        __m256i q[2][2];
+        avx2_prefetch(t->ahead.k, at / 8 * t->k_blocks + d / 8);
+        UNROLL
+        for (int r = 0; r < n; r++) {
+            q[r][0] = four_bytes(x[r]->codes + d);
+            q[r][1] = four_bytes(x[r]->codes + d + 4);
+        }
+        UNROLL
+        for (int j = 0; j < 4; j++) {
+            __m256i k = load(keys + 32 * j), k0 = _mm256_and_si256(k, low);
+            __m256i k1 = _mm256_and_si256(_mm256_srli_epi16(k, 4), low);
+            UNROLL
+            for (int r = 0; r < n; r++) {
+                __m256i sum = _mm256_maddubs_epi16(k0, q[r][0]);
+                sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(k1, q[r][1]));
+                acc[r][j] = _mm256_add_epi16(acc[r][j], sum);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        __m256i bias = _mm256_set1_epi32(8 * (x[r]->sums[2 * b] + x[r]->sums[2 * b + 1]));
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            acc[r][j] = _mm256_sub_epi32(_mm256_madd_epi16(acc[r][j], ones), bias);
+    }
+}
+
+/* Block b of keys at..at+31 for n queries, added to s[r][at..]. */
+VEC_INLINE void scores32(bool is_q4, int n, const struct tile *t, size_t b, size_t at,
+                         struct query *const x[2], float (*s)[PAGE_LEN])
+{
+    __m256i acc[2][4];
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            acc[r][j] = _mm256_setzero_si256();
+    }
+    if (is_q4)
+        dots_q4(n, t, b, at, x, acc);
+    else
+        dots_q8(n, t, b, at, x, acc);
     UNROLL
     for (int j = 0; j < 4; j++) {
         f8 scale = scales8(t->k_scales + b * PAGE_LEN + at + (size_t)j * LANES);
@@ -241,34 +258,6 @@ VEC_INLINE void scores32(int n, const struct tile *t, size_t b, size_t at,
     }
 }
 
-static void scores_1(const struct tile *t, size_t b, size_t at, struct query *const x[2],
-                     float (*s)[PAGE_LEN])
-{
-    scores32(1, t, b, at, x, s);
-}
-
-static void scores_2(const struct tile *t, size_t b, size_t at, struct query *const x[2],
-                     float (*s)[PAGE_LEN])
-{
-    scores32(2, t, b, at, x, s);
-}
-
-/* Sums of all keys lo..hi-1, and of some more that softmax leaves out. */
-static void all_scores(const struct tile *t, size_t lo, size_t hi, struct query *const *x,
-                       size_t n, float (*s)[PAGE_LEN])
-{
-    for (size_t at = 0; at < PAGE_LEN; at += PAGE_LEN / 2) {
-        if (at >= hi || at + PAGE_LEN / 2 <= lo) {
-            for (size_t i = 0; i < n; i++)
-                memset(s[i] + at, 0, sizeof s[i] / 2);
-            continue;
-        }
-        for (size_t i = 0; i < n; i += 2)
-            for (size_t b = 0; b < t->k_blocks; b++)
-                (n - i == 1 ? scores_1 : scores_2)(t, b, at, x + i, s + i);
-    }
-}
-
 /* ---- values ---- */
 
 /* The largest magnitude's bits of |w|, w = p · scale of keys lo..hi-1 and 0 elsewhere. */
@@ -278,12 +267,18 @@ VEC_INLINE int32_t weigh(const float *p, const uint16_t *scales, size_t lo, size
     const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
     i8x max = {0};
     UNROLL
-    for (int j = 0; j < KEY_VECS; j++) {
-        i8x key = lane + (int)LANES * j;
-        i8x visible = (key >= (int)lo) & (key < (int)hi);
-        w[j] = (f8)((i8x)(vec_load(p + LANES * j) * scales8(scales + LANES * j)) & visible);
-        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)((i8x)w[j] & 0x7fffffff));
+    for (int j = 0; j < KEY_VECS; j++)
+        w[j] = vec_load(p + LANES * j) * scales8(scales + LANES * j);
+    if (lo > 0 || hi < PAGE_LEN) {
+        UNROLL
+        for (int j = 0; j < KEY_VECS; j++) {
+            i8x key = lane + (int)LANES * j;
+            w[j] = (f8)((i8x)w[j] & (key >= (int)lo) & (key < (int)hi));
+        }
     }
+    UNROLL
+    for (int j = 0; j < KEY_VECS; j++)
+        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)((i8x)w[j] & 0x7fffffff));
     return vec_max_i(max);
 }
 
@@ -295,8 +290,11 @@ static void quantise_weights(const struct tile *t, const float *p, size_t lo, si
         size_t n = t->v_blocks - from < LANES ? t->v_blocks - from : LANES;
         f8 w[LANES][KEY_VECS];
         int32_t max[LANES] = {0};
-        for (size_t b = 0; b < n; b++)
+        for (size_t b = 0; b < n; b++) {
             max[b] = weigh(p, t->v_scales + (from + b) * PAGE_LEN, lo, hi, w[b]);
+            for (size_t i = 0; i < 8; i++) /* the scores did half of the keys */
+                avx2_prefetch(t->ahead.k, t->k_blocks * (t->is_q4 ? 8 : 16) + from + b * 8 + i);
+        }
         i8x bits = (i8x)load(max), broken = bits >= (int)LARGEST;
         f8 m = (f8)bits, zero = vec_all(0);
         f8 steps = num8_keep(m * (1.0f / (float)WEIGHT_MAX));
@@ -330,8 +328,8 @@ VEC_INLINE __m256i two_words(const int16_t *p)
 }
 
 /* o[r][32 b..] = keep(step · (u · codes)) for n queries; pairs lo..hi-1 of keys. */
-VEC_INLINE void values32(int n, const struct tile *t, size_t b, size_t lo, size_t hi,
-                         const int16_t *const u[2], const float *const step[2],
+VEC_INLINE void values32(enum form form, int n, const struct tile *t, size_t b, size_t lo,
+                         size_t hi, const int16_t *const u[2], const float *const step[2],
                          float *const o[2])
 {
     __m256i acc[2][4];
@@ -341,19 +339,24 @@ VEC_INLINE void values32(int n, const struct tile *t, size_t b, size_t lo, size_
         for (int i = 0; i < 4; i++)
             acc[r][i] = _mm256_setzero_si256();
     }
-    const int16_t *values = t->v + b * KV_BLOCK * PAGE_LEN;
+    const size_t row_bytes = t->v_blocks * block_bytes(form), stride = 2 * row_bytes;
+    const uint8_t *rows = t->v + 2 * lo * row_bytes + b * block_bytes(form);
+    const int16_t *wide = t->wide + (lo * t->v_blocks + b) * 2 * KV_BLOCK;
     for (size_t j = lo; j < hi; j++) {
         __m256i weight[2];
         UNROLL
         for (int r = 0; r < n; r++)
             weight[r] = two_words(u[r] + b * PAGE_LEN + 2 * j);
+        avx2_prefetch(t->ahead.v, b * (PAGE_LEN / 2) + j);
         UNROLL
         for (int i = 0; i < 4; i++) {
-            __m256i v = load(values + j * 2 * KV_BLOCK + 16 * i);
+            __m256i v = form == WIDE ? load(wide + 16 * i) : pairs(form, rows, row_bytes, i);
             UNROLL
             for (int r = 0; r < n; r++)
                 acc[r][i] = _mm256_add_epi32(acc[r][i], _mm256_madd_epi16(v, weight[r]));
         }
+        rows += stride;
+        wide += t->v_blocks * 2 * KV_BLOCK;
     }
     UNROLL
     for (int r = 0; r < n; r++) {
@@ -364,16 +367,60 @@ VEC_INLINE void values32(int n, const struct tile *t, size_t b, size_t lo, size_
     }
 }
 
-static void values_1(const struct tile *t, size_t b, size_t lo, size_t hi,
-                     const int16_t *const u[2], const float *const step[2], float *const o[2])
-{
-    values32(1, t, b, lo, hi, u, step, o);
-}
+/* ---- instances ---- */
 
-static void values_2(const struct tile *t, size_t b, size_t lo, size_t hi,
-                     const int16_t *const u[2], const float *const step[2], float *const o[2])
+typedef void scores_fn(const struct tile *t, size_t b, size_t at, struct query *const x[2],
+                       float (*s)[PAGE_LEN]);
+typedef void values_fn(const struct tile *t, size_t b, size_t lo, size_t hi,
+                       const int16_t *const u[2], const float *const step[2],
+                       float *const o[2]);
+
+#define SCORES(is_q4, n)                                                            \
+    static void scores_##is_q4##_##n(const struct tile *t, size_t b, size_t at,     \
+                                     struct query *const x[2], float(*s)[PAGE_LEN]) \
+    {                                                                               \
+        scores32(is_q4, n, t, b, at, x, s);                                         \
+    }
+SCORES(0, 1)
+SCORES(0, 2)
+SCORES(1, 1)
+SCORES(1, 2)
+
+#define VALUES(form, n)                                                                    \
+    static void values_##form##_##n(const struct tile *t, size_t b, size_t lo, size_t hi,  \
+                                    const int16_t *const u[2], const float *const step[2], \
+                                    float *const o[2])                                     \
+    {                                                                                      \
+        values32(form, n, t, b, lo, hi, u, step, o);                                       \
+    }
+VALUES(ROWS_Q8, 1)
+VALUES(ROWS_Q8, 2)
+VALUES(ROWS_Q4, 1)
+VALUES(ROWS_Q4, 2)
+VALUES(WIDE, 1)
+VALUES(WIDE, 2)
+
+static scores_fn *const scores_of[2][2] = {{scores_0_1, scores_0_2}, {scores_1_1, scores_1_2}};
+static values_fn *const values_of[][2] = {
+    [ROWS_Q8] = {values_ROWS_Q8_1, values_ROWS_Q8_2},
+    [ROWS_Q4] = {values_ROWS_Q4_1, values_ROWS_Q4_2},
+    [WIDE] = {values_WIDE_1, values_WIDE_2},
+};
+
+/* Sums of all keys lo..hi-1, and of some more that softmax leaves out. */
+static void all_scores(const struct tile *t, size_t lo, size_t hi, struct query *const *x,
+                       size_t n, float (*s)[PAGE_LEN])
 {
-    values32(2, t, b, lo, hi, u, step, o);
+    for (size_t at = 0; at < PAGE_LEN; at += PAGE_LEN / 2) {
+        if (at >= hi || at + PAGE_LEN / 2 <= lo) {
+            for (size_t i = 0; i < n; i++)
+                memset(s[i] + at, 0, sizeof s[i] / 2);
+            continue;
+        }
+        for (size_t i = 0; i < n; i += 2)
+            for (size_t b = 0; b < t->k_blocks; b++)
+                scores_of[t->is_q4][n - i == 1 ? 0 : 1](t, b, at, x + i, s + i);
+    }
 }
 
 /* ---- pages ---- */
@@ -383,6 +430,7 @@ static void attend_batch(const struct attend *a, const struct tile *t,
                          const struct parts *parts, struct query *const *x, size_t n)
 {
     struct batch *batch = parts->batch;
+    enum form form = t->wide ? WIDE : t->is_q4 ? ROWS_Q4 : ROWS_Q8;
     size_t dv = t->v_blocks * KV_BLOCK, lo = PAGE_LEN, hi = 0;
     for (size_t i = 0; i < n; i++) {
         lo = batch->lo[i] < lo ? batch->lo[i] : lo;
@@ -406,7 +454,7 @@ static void attend_batch(const struct attend *a, const struct tile *t,
         }
         /* Weights of keys that a query does not see are 0. */
         for (size_t b = 0; b < t->v_blocks; b++)
-            (n_two == 1 ? values_1 : values_2)(t, b, lo / 2, (hi + 1) / 2, u, step, o);
+            values_of[form][n_two - 1](t, b, lo / 2, (hi + 1) / 2, u, step, o);
         for (size_t r = 0; r < n_two; r++)
             avx2_fold(x[i + r], batch->m[i + r], batch->l[i + r], o[r], dv);
     }
@@ -421,7 +469,14 @@ void avx2_page_q(const struct attend *a, size_t kv_head, size_t p, struct query 
      */
     avx2_visible(&x[0], p, &first, &hi);
     avx2_visible(&x[n - 1], p, &lo, &last);
-    struct tile t = tile_of(a->kv, a->pages[p], kv_head, first, last, &parts);
+    struct tile t = tile_of(a, kv_head, p, avx2_ahead(a, kv_head, p, x[n - 1].end));
+    if (n > FEW_QUERIES) {
+        t.wide = parts.wide;
+        if (t.is_q4)
+            widen_values(ROWS_Q4, &t, first / 2, (last + 1) / 2);
+        else
+            widen_values(ROWS_Q8, &t, first / 2, (last + 1) / 2);
+    }
     struct query *batch[BATCH];
     for (size_t i = 0; i < n; i++) {
         avx2_visible(&x[i], p, &lo, &hi);
@@ -449,10 +504,10 @@ void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
 {
     size_t dk = kv->head_dim_k;
     x->d = memory;
-    int16_t *sums = (int16_t *)(x->d + dk / KV_BLOCK);
-    x->codes = (int8_t *)(sums + 2 * dk / KV_BLOCK);
+    x->sums = (int16_t *)(x->d + dk / KV_BLOCK);
+    x->codes = (int8_t *)(x->sums + 2 * dk / KV_BLOCK);
     x->magnitudes = x->codes + dk;
-    avx2_quantise(x->q, dk, x->codes, x->d, sums);
+    avx2_quantise(x->q, dk, x->codes, x->d, x->sums);
     for (size_t i = 0; i < dk; i += KV_BLOCK)
         store(x->magnitudes + i, _mm256_abs_epi8(load(x->codes + i)));
 }
