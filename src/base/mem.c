@@ -52,19 +52,11 @@ bool mem_mul(size_t a, size_t b, size_t *out)
     return true;
 }
 
-bool mem_add(size_t a, size_t b, size_t *out)
-{
-    size_t r;
-    if (__builtin_add_overflow(a, b, &r)) return false;
-    *out = r;
-    return true;
-}
-
 /* From this size on a huge page saves more TLB misses than it wastes memory. */
 #define HUGE_BYTES ((size_t)2 << 20)
 
-/* What does not fill a huge page at the end lies in small ones: KV pages of a few megabytes would
- * else waste up to half. */
+/* What does not fill a huge page at the end lies in small ones: KV pages of a few megabytes
+ * would else waste up to half. */
 static size_t mapped_bytes(size_t n_bytes)
 {
     return (n_bytes + 4095) / 4096 * 4096;

@@ -20,9 +20,8 @@ void *mem_resize(void *p, size_t count, size_t size);
 char *mem_strndup(const char *s, size_t n);
 char *mem_strdup(const char *s);
 
-/* a*b and a+b in size_t; false if they overflow, *out is then untouched. */
+/* a*b in size_t; false if it overflows, *out is then untouched. */
 bool mem_mul(size_t a, size_t b, size_t *out);
-bool mem_add(size_t a, size_t b, size_t *out);
 
 /* At least n_bytes of zeroed memory, aligned to 64 bytes (2 MiB and huge pages when large), or
  * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */

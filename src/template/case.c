@@ -2,9 +2,19 @@
 
 #include <utf8proc.h>
 
+static bool is_upper(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LU;
+}
+
+static bool is_lower(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LL;
+}
+
 static void put(struct builder *b, uint32_t cp, enum case_map map)
 {
-    if (map == CASE_SWAP) map = char_is_upper(cp) ? CASE_LOWER : CASE_UPPER;
+    if (map == CASE_SWAP) map = is_upper(cp) ? CASE_LOWER : CASE_UPPER;
     if (map == CASE_UPPER && cp == 0xDF)
         builder_puts(b, "SS");
     else if (map == CASE_UPPER)
@@ -42,7 +52,7 @@ struct text case_title(struct work *w, struct text t)
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
         put(&b, cp, inside ? CASE_LOWER : CASE_UPPER);
-        inside = char_is_upper(cp) || char_is_lower(cp);
+        inside = is_upper(cp) || is_lower(cp);
     }
     return builder_take(&b);
 }
@@ -58,24 +68,14 @@ bool char_is_digit(uint32_t cp)
     return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_ND;
 }
 
-bool char_is_upper(uint32_t cp)
-{
-    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LU;
-}
-
-bool char_is_lower(uint32_t cp)
-{
-    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LL;
-}
-
 bool case_is(struct text t, enum case_map map)
 {
     bool cased = false;
     size_t len;
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
-        if (map == CASE_UPPER ? char_is_lower(cp) : char_is_upper(cp)) return false;
-        cased = cased || char_is_lower(cp) || char_is_upper(cp);
+        if (map == CASE_UPPER ? is_lower(cp) : is_upper(cp)) return false;
+        cased = cased || is_lower(cp) || is_upper(cp);
     }
     return cased;
 }

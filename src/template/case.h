@@ -15,8 +15,6 @@ struct text case_title(struct work *w, struct text t);
 
 bool char_is_alpha(uint32_t cp);
 bool char_is_digit(uint32_t cp); /* a decimal digit of any script */
-bool char_is_upper(uint32_t cp);
-bool char_is_lower(uint32_t cp);
 /* Whether t has a cased character and none of the other case. */
 bool case_is(struct text t, enum case_map map);
 

@@ -81,8 +81,6 @@ struct args eval_args(struct eval *e, const struct call_args *args);
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 
 enum flow exec(struct eval *e, const struct nodes *body);
-/* Runs body with its output captured. */
-const struct value *exec_captured(struct eval *e, const struct nodes *body);
 const struct value *exec_macro(struct eval *e, const struct macro *macro,
                                const struct args *args);
 /* loop(items): the body of a recursive loop over other items. */
@@ -90,9 +88,6 @@ const struct value *exec_loop_again(struct eval *e, struct loop *loop,
                                     const struct value *items);
 /* loop.name; NULL if loops have no such attribute. */
 const struct value *exec_loop_attr(struct eval *e, struct loop *loop, struct text name);
-
-void scope_set(struct work *w, struct scope *scope, const struct value *name,
-               const struct value *v);
 
 /* ---- operators.c ---- */
 

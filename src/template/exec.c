@@ -3,7 +3,8 @@
 
 /* ---- Scopes ---- */
 
-void scope_set(struct work *w, struct scope *s, const struct value *name, const struct value *v)
+static void scope_set(struct work *w, struct scope *s, const struct value *name,
+                      const struct value *v)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->vars[i].name == name) {
@@ -79,7 +80,8 @@ static void assign(struct eval *e, struct scope *scope, const struct node *targe
     work_leave(e->w);
 }
 
-const struct value *exec_captured(struct eval *e, const struct nodes *body)
+/* Runs body with its output captured. */
+static const struct value *captured_text(struct eval *e, const struct nodes *body)
 {
     struct builder captured, *out = e->out;
     builder_init(&captured, e->w);
@@ -273,7 +275,7 @@ const struct value *exec_macro(struct eval *e, const struct macro *macro, const 
     for (size_t i = 0; i < m->n_params; i++)
         if (missing[i] && m->defaults[i])
             scope_set(w, scope, m->params[i], eval(e, m->defaults[i]));
-    const struct value *v = exec_captured(e, &m->body);
+    const struct value *v = captured_text(e, &m->body);
     e->scope = outside;
     work_leave(w);
     return v;
@@ -310,7 +312,7 @@ static const struct value *filtered_body(struct eval *e, const struct node *n)
 {
     struct scope *scope = e->scope;
     e->scope = scope_new(e->w, scope);
-    const struct value *outer = e->body, *captured = exec_captured(e, &n->set.body);
+    const struct value *outer = e->body, *captured = captured_text(e, &n->set.body);
     e->scope = scope;
     e->body = captured;
     const struct value *v = eval(e, n->set.value);

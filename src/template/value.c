@@ -116,6 +116,41 @@ static void index_entry(struct dict *d, size_t entry)
     d->index[slot] = (uint32_t)entry + 1;
 }
 
+static uint64_t hash_text(struct text t)
+{
+    return XXH3_64bits(t.data, t.len);
+}
+
+static uint64_t hash_of(struct work *w, const struct value *v)
+{
+    switch (v->type) {
+    case VALUE_STRING: work_burn(w, v->text.len / 256); return hash_text(v->text);
+    case VALUE_NONE: return 0x9E3779B97F4A7C15u;
+    case VALUE_BOOL:
+    case VALUE_INT:
+    case VALUE_FLOAT: {
+        /* Equal numbers hash alike, whatever their type. */
+        double real = value_as_real(v) + 0.0; /* one zero */
+        return XXH3_64bits(&real, sizeof real);
+    }
+    case VALUE_SEQ:
+        if (v->seq->kind == SEQ_TUPLE) {
+            uint64_t hash = 0x51ED270B;
+            work_enter(w);
+            for (size_t i = 0; i < v->seq->n; i++)
+                hash = hash * 0x9E3779B97F4A7C15u + hash_of(w, v->seq->items[i]);
+            work_burn(w, v->seq->n);
+            work_leave(w);
+            return hash;
+        }
+        break;
+    case VALUE_UNDEFINED: return 0x1234567;
+    case VALUE_DICT: break;
+    default: return XXH3_64bits(&v, sizeof v);
+    }
+    work_fail(w, "unhashable type: '%s'", value_type_name(v));
+}
+
 /* Whether e holds the key: the string *text or, when that is NULL, any value. */
 static bool holds(struct work *w, const struct dict_entry *e, uint64_t hash,
                   const struct value *key, const struct text *text)
@@ -144,7 +179,7 @@ static struct dict_entry *find(struct work *w, const struct dict *d, uint64_t ha
 
 void dict_set(struct work *w, struct dict *d, const struct value *key, const struct value *item)
 {
-    uint64_t hash = value_hash(w, key);
+    uint64_t hash = hash_of(w, key);
     struct dict_entry *e = find(w, d, hash, key, NULL);
     if (e) {
         e->value = item;
@@ -166,14 +201,9 @@ void dict_set(struct work *w, struct dict *d, const struct value *key, const str
     }
 }
 
-static uint64_t hash_text(struct text t)
-{
-    return XXH3_64bits(t.data, t.len);
-}
-
 const struct value *dict_get(struct work *w, const struct dict *d, const struct value *key)
 {
-    struct dict_entry *e = find(w, d, value_hash(w, key), key, NULL);
+    struct dict_entry *e = find(w, d, hash_of(w, key), key, NULL);
     return e ? e->value : NULL;
 }
 
@@ -181,36 +211,6 @@ const struct value *dict_get_text(struct work *w, const struct dict *d, struct t
 {
     struct dict_entry *e = find(w, d, hash_text(key), NULL, &key);
     return e ? e->value : NULL;
-}
-
-uint64_t value_hash(struct work *w, const struct value *v)
-{
-    switch (v->type) {
-    case VALUE_STRING: work_burn(w, v->text.len / 256); return hash_text(v->text);
-    case VALUE_NONE: return 0x9E3779B97F4A7C15u;
-    case VALUE_BOOL:
-    case VALUE_INT:
-    case VALUE_FLOAT: {
-        /* Equal numbers hash alike, whatever their type. */
-        double real = value_as_real(v) + 0.0; /* one zero */
-        return XXH3_64bits(&real, sizeof real);
-    }
-    case VALUE_SEQ:
-        if (v->seq->kind == SEQ_TUPLE) {
-            uint64_t hash = 0x51ED270B;
-            work_enter(w);
-            for (size_t i = 0; i < v->seq->n; i++)
-                hash = hash * 0x9E3779B97F4A7C15u + value_hash(w, v->seq->items[i]);
-            work_burn(w, v->seq->n);
-            work_leave(w);
-            return hash;
-        }
-        break;
-    case VALUE_UNDEFINED: return 0x1234567;
-    case VALUE_DICT: break;
-    default: return XXH3_64bits(&v, sizeof v);
-    }
-    work_fail(w, "unhashable type: '%s'", value_type_name(v));
 }
 
 /* ---- Asking ---- */

@@ -150,7 +150,6 @@ bool value_equal(struct work *w, const struct value *a, const struct value *b);
 /* <0, 0, >0; fails where Python refuses an order ("'<' not supported between ..."). op is for
  * that message. Not a number compares as equal here; operators look at floats themselves. */
 int value_compare(struct work *w, const struct value *a, const struct value *b, const char *op);
-uint64_t value_hash(struct work *w, const struct value *v);
 bool value_callable(const struct value *v);
 
 /* The items of anything that can be walked, as an array: a string gives its characters, a dict

@@ -1,7 +1,5 @@
 #include "text/ends.h"
 
-#include <string.h>
-
 static const char *const names[] = {
     "<|im_end|>",
     "<|eot_id|>",
@@ -39,11 +37,4 @@ static const char *const names[] = {
 const char *ends_name_at(size_t i)
 {
     return i < sizeof names / sizeof *names ? names[i] : NULL;
-}
-
-bool ends_is_name(const char *text, size_t len)
-{
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0) return true;
-    return false;
 }

@@ -5,11 +5,9 @@
 #ifndef TEXT_ENDS_H
 #define TEXT_ENDS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* The i-th name ("<|im_end|>"); NULL past the end: for listing. */
 const char *ends_name_at(size_t i);
-bool ends_is_name(const char *text, size_t len);
 
 #endif

@@ -193,11 +193,6 @@ static const struct row {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-const char *pretokenize_name_at(size_t i)
-{
-    return i < N_ROWS ? rows[i].name : NULL;
-}
-
 static bool unknown_name(const char *name, size_t len, struct err *err)
 {
     struct buf list = {0};

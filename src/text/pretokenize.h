@@ -35,8 +35,6 @@ struct words {
  * those hearth knows. len is the length of name. */
 bool pretokenize_open(struct pretokenizer *p, const char *name, size_t len, struct err *err);
 void pretokenize_close(struct pretokenizer *p);
-/* The i-th known name, NULL past the end: for listing. */
-const char *pretokenize_name_at(size_t i);
 
 /* Cuts text[0..len) into words that cover it. Bytes that are not UTF-8 count as symbols. Fails
  * only where PCRE2 runs out of memory. */

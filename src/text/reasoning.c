@@ -430,11 +430,6 @@ size_t reasoning_piece_at(const struct reasoning *r)
     return r->piece_at;
 }
 
-bool reasoning_is_open(const struct reasoning *r)
-{
-    return r->part == REPLY_REASONING;
-}
-
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id)
 {
     return r->harmony.end < 0 || id != r->harmony.end;

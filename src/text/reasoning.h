@@ -52,8 +52,6 @@ void reasoning_flush(struct reasoning *r);
 /* Inside emit: where the piece begins in the whole reply as a detokenizer that shows control
  * tokens writes it. */
 size_t reasoning_piece_at(const struct reasoning *r);
-/* Whether the reply stands inside a thought now. */
-bool reasoning_is_open(const struct reasoning *r);
 /* Whether a token that usually ends a turn does so here: false for <|end|> in harmony, which
  * ends a message. */
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id);

@@ -50,11 +50,9 @@ void special_open(struct special_set *s, const struct vocab *v, bool strip_right
     *s = (struct special_set){.strip_right = strip_right};
     new_node(s, 0, 0);
     for (size_t i = 0; i < v->n; i++) {
-        uint8_t t = v->type[i];
-        if (t != TOKEN_CONTROL && t != TOKEN_UNKNOWN && t != TOKEN_USER_DEFINED) continue;
-        if (v->text[i].len == 0) continue;
+        if (!vocab_is_special(v, (int32_t)i) || v->text[i].len == 0) continue;
         insert(s, &v->text[i], (int32_t)i);
-        s->has_user_defined |= t == TOKEN_USER_DEFINED;
+        s->has_user_defined |= v->type[i] == TOKEN_USER_DEFINED;
     }
 }
 

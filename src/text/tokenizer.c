@@ -34,7 +34,7 @@ struct tokenizer {
     struct pretokenizer pre;
     struct special_set special;
     bool add_bos, add_eos, add_space;
-    int32_t bos, eos, eot;
+    int32_t bos, eos;
     struct ids ends; /* ascending */
     struct template *templates;
     size_t n_templates, cap_templates;
@@ -156,10 +156,10 @@ static void add_named_ends(struct tokenizer *t)
 
 static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
-    int32_t eom = -1;
+    int32_t eot = -1, eom = -1;
     size_t n = t->vocab.n;
     if (!read_id(g, "bos", n, &t->bos, err) || !read_id(g, "eos", n, &t->eos, err) ||
-        !read_id(g, "eot", n, &t->eot, err) || !read_id(g, "eom", n, &eom, err))
+        !read_id(g, "eot", n, &eot, err) || !read_id(g, "eom", n, &eom, err))
         return false;
     if (!read_flag(g, "add_bos_token", &t->add_bos, err) ||
         !read_flag(g, "add_eos_token", &t->add_eos, err) ||
@@ -170,7 +170,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
     if (t->bos < 0) t->add_bos = false;
     if (t->eos < 0) t->add_eos = false;
     add_end(t, t->eos);
-    add_end(t, t->eot);
+    add_end(t, eot);
     add_end(t, eom);
     add_named_ends(t);
     return true;
@@ -210,7 +210,7 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
                                  struct err *err)
 {
     struct tokenizer *t = mem_zalloc(1, sizeof *t);
-    t->bos = t->eos = t->eot = -1;
+    t->bos = t->eos = -1;
     if (!open_model(t, g, cancel, err) || !read_ids(t, g, err)) {
         tokenizer_close(t);
         return NULL;
@@ -234,6 +234,11 @@ void tokenizer_close(struct tokenizer *t)
     }
     free(t->templates);
     free(t);
+}
+
+static bool in_vocab(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->vocab.n;
 }
 
 /* ---- encoding ---- */
@@ -286,12 +291,6 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
     for (size_t i = 0; i < s->words.n; start = s->words.ends[i++])
         bpe_encode(&t->bpe, &t->vocab, text + start, s->words.ends[i] - start, &s->merger, out);
     return true;
-}
-
-static bool is_special(const struct tokenizer *t, int32_t id)
-{
-    enum token_type type = tokenizer_type(t, id);
-    return type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_USER_DEFINED;
 }
 
 /* Neighbouring markup and text, joined. */
@@ -355,7 +354,9 @@ bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans
     struct special_area *areas = mem_zalloc(spans->n, sizeof *areas);
     bool ok = true;
     for (size_t i = 0, n_areas; ok && i < spans->n;) {
-        bool after_special = ids.n == 0 || is_special(t, ids.data[ids.n - 1]);
+        int32_t before = ids.n ? ids.data[ids.n - 1] : -1;
+        bool after_special =
+            ids.n == 0 || (in_vocab(t, before) && vocab_is_special(&t->vocab, before));
         if (spans->list[i].kind == SPAN_IDS) {
             ids_append(&ids, spans_ids_of(spans, &spans->list[i]), spans->list[i].n);
             i++;
@@ -378,11 +379,6 @@ bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans
 
 /* ---- questions ---- */
 
-static bool in_vocab(const struct tokenizer *t, int32_t id)
-{
-    return id >= 0 && (size_t)id < t->vocab.n;
-}
-
 size_t tokenizer_n_vocab(const struct tokenizer *t)
 {
     return t->vocab.n;
@@ -393,31 +389,15 @@ struct piece tokenizer_piece(const struct tokenizer *t, int32_t id)
     return in_vocab(t, id) ? t->vocab.piece[id] : (struct piece){"", 0};
 }
 
-enum token_type tokenizer_type(const struct tokenizer *t, int32_t id)
-{
-    return in_vocab(t, id) ? (enum token_type)t->vocab.type[id] : TOKEN_UNUSED;
-}
-
 bool tokenizer_is_control(const struct tokenizer *t, int32_t id)
 {
-    enum token_type type = tokenizer_type(t, id);
-    return type == TOKEN_CONTROL || type == TOKEN_UNKNOWN;
-}
-
-int32_t tokenizer_special_id(const struct tokenizer *t, const char *text, size_t len)
-{
-    int32_t id = vocab_find(&t->vocab, text, len);
-    return id >= 0 && is_special(t, id) ? id : -1;
+    if (!in_vocab(t, id)) return false;
+    return t->vocab.type[id] == TOKEN_CONTROL || t->vocab.type[id] == TOKEN_UNKNOWN;
 }
 
 int32_t tokenizer_find(const struct tokenizer *t, const char *text, size_t len)
 {
     return vocab_find(&t->vocab, text, len);
-}
-
-bool tokenizer_adds_space(const struct tokenizer *t)
-{
-    return t->add_space;
 }
 
 int32_t tokenizer_bos(const struct tokenizer *t)
@@ -428,21 +408,6 @@ int32_t tokenizer_bos(const struct tokenizer *t)
 int32_t tokenizer_eos(const struct tokenizer *t)
 {
     return t->eos;
-}
-
-int32_t tokenizer_eot(const struct tokenizer *t)
-{
-    return t->eot;
-}
-
-bool tokenizer_add_bos(const struct tokenizer *t)
-{
-    return t->add_bos;
-}
-
-bool tokenizer_add_eos(const struct tokenizer *t)
-{
-    return t->add_eos;
 }
 
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id)

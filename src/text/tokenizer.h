@@ -18,16 +18,6 @@ struct gguf;
 struct spans;
 struct tokenizer;
 
-/* What a token of the vocabulary is, as tokenizer.ggml.token_type numbers it. */
-enum token_type {
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,      /* never written by plain text, never shown in a reply */
-    TOKEN_USER_DEFINED = 4, /* matched whole in any text, and shown */
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6,
-};
-
 /* Bytes of a token; not NUL-terminated, live as long as the tokenizer. */
 struct piece {
     const char *data;
@@ -61,24 +51,14 @@ size_t tokenizer_n_vocab(const struct tokenizer *tok);
 /* The bytes a token stands for, possibly a part of a character; for a control token the text
  * that spells it ("<|im_end|>"). An id outside the vocabulary gives an empty piece. */
 struct piece tokenizer_piece(const struct tokenizer *tok, int32_t id);
-/* TOKEN_UNUSED for an id outside the vocabulary. */
-enum token_type tokenizer_type(const struct tokenizer *tok, int32_t id);
 /* A token without text of its own: control or unknown. Replies do not show it. */
 bool tokenizer_is_control(const struct tokenizer *tok, int32_t id);
-/* The control or user-defined token that is spelled exactly so; -1 if there is none. */
-int32_t tokenizer_special_id(const struct tokenizer *tok, const char *text, size_t len);
 /* The token of any kind that the file spells exactly so; -1 if there is none. */
 int32_t tokenizer_find(const struct tokenizer *tok, const char *text, size_t len);
-/* Whether the first text of a prompt gets a space in front (SentencePiece): a reply decoded
- * from its very first token then begins with that space. */
-bool tokenizer_adds_space(const struct tokenizer *tok);
 
 /* The file's own special ids; -1 where it has none. */
 int32_t tokenizer_bos(const struct tokenizer *tok);
 int32_t tokenizer_eos(const struct tokenizer *tok);
-int32_t tokenizer_eot(const struct tokenizer *tok);
-bool tokenizer_add_bos(const struct tokenizer *tok);
-bool tokenizer_add_eos(const struct tokenizer *tok);
 
 /* Ends of a turn: the file's eos, eot and eom, and tokens with a well-known name (ends.h).
  * Sampling one ends the reply. */

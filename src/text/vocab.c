@@ -28,7 +28,8 @@ uint32_t vocab_byte_char(uint8_t byte)
     return 0x100 + n;
 }
 
-int vocab_char_byte(uint32_t cp)
+/* And back; -1 for a character that spells no byte. */
+static int char_byte(uint32_t cp)
 {
     if (cp < 0x100) return spells_itself(cp) ? (int)cp : -1;
     if (cp <= 0x120) return (int)cp - 0x100;        /* 00 to 20 */
@@ -97,6 +98,12 @@ bool vocab_is_plain(const struct vocab *v, int32_t id)
 {
     uint8_t t = v->type[id];
     return t != TOKEN_CONTROL && t != TOKEN_UNKNOWN && t != TOKEN_BYTE;
+}
+
+bool vocab_is_special(const struct vocab *v, int32_t id)
+{
+    uint8_t t = v->type[id];
+    return t == TOKEN_CONTROL || t == TOKEN_UNKNOWN || t == TOKEN_USER_DEFINED;
 }
 
 int32_t vocab_find_plain(const struct vocab *v, const char *text, size_t len)
@@ -244,7 +251,7 @@ static size_t unspell_bytes(const struct piece *t, char *out)
     for (size_t i = 0; i < t->len;) {
         uint32_t cp;
         int len = utf8_decode(t->data + i, t->len - i, &cp);
-        int byte = len > 0 ? vocab_char_byte(cp) : -1;
+        int byte = len > 0 ? char_byte(cp) : -1;
         if (byte < 0) return 0;
         out[n++] = (char)byte;
         i += (size_t)len;

@@ -18,6 +18,16 @@ struct gguf;
 /* Longer tokens than this are refused: matching costs their length per byte of text. */
 #define VOCAB_MAX_TOKEN 4096
 
+/* What a token of the vocabulary is, as tokenizer.ggml.token_type numbers it. */
+enum token_type {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,      /* never written by plain text, never shown in a reply */
+    TOKEN_USER_DEFINED = 4, /* matched whole in any text, and shown */
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6,
+};
+
 /* How the texts of normal tokens stand for bytes. */
 enum vocab_spelling {
     SPELL_BYTES,  /* each character is one byte, by the table of byte_char (gpt2) */
@@ -51,6 +61,8 @@ int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
 /* The same, but only a token that plain text may become: never control, unknown or byte. */
 int32_t vocab_find_plain(const struct vocab *v, const char *text, size_t len);
 bool vocab_is_plain(const struct vocab *v, int32_t id);
+/* A token that is matched whole by its spelling: control, unknown or user-defined. */
+bool vocab_is_special(const struct vocab *v, int32_t id);
 
 /* Bytes of the character at s[0..n): 1 where it is not valid UTF-8. n is at least 1. */
 size_t vocab_char_len(const char *s, size_t n);
@@ -59,8 +71,7 @@ size_t vocab_char_len(const char *s, size_t n);
 bool vocab_may_join(const struct vocab *v, const char *a, size_t a_len, const char *b,
                     size_t b_len);
 
-/* The character that spells a byte in byte-level vocabularies, and back (-1 if it is none). */
+/* The character that spells a byte in byte-level vocabularies. */
 uint32_t vocab_byte_char(uint8_t byte);
-int vocab_char_byte(uint32_t cp);
 
 #endif
