@@ -15,10 +15,10 @@ size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES
     planes[1] = (struct kv_plane){kv->v_at, n_heads, v_bytes / PAGE_LEN, false};
     if (!kv_type_blocks(kv->type)) return 2;
     size_t scale = sizeof(uint16_t);
-    planes[2] = (struct kv_plane){kv->k_at + n_heads * k_bytes, n_heads * dk / KV_BLOCK, scale,
-                                  true};
-    planes[3] = (struct kv_plane){kv->v_at + n_heads * v_bytes, n_heads * dv / KV_BLOCK, scale,
-                                  false};
+    planes[2] =
+        (struct kv_plane){kv->k_at + n_heads * k_bytes, n_heads * dk / KV_BLOCK, scale, true};
+    planes[3] =
+        (struct kv_plane){kv->v_at + n_heads * v_bytes, n_heads * dv / KV_BLOCK, scale, false};
     return 4;
 }
 

@@ -47,16 +47,16 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 #undef u_of_i
 #undef f_of_i
 
-/* A kernel is one function that is inlined per layout. Under sanitizers it stays a function: clang
- * needs minutes for the checks in all its copies, seconds for those in one. */
+/* A kernel is one function that is inlined per layout. Under sanitizers it stays a function:
+ * clang needs minutes for the checks in all its copies, seconds for those in one. */
 #ifdef HEARTH_SANITIZED
 #define VEC_INLINE static inline __attribute__((unused))
 #else
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
 #endif
 
-/* Before a loop with a constant number of turns: accumulators in arrays become registers only if
- * it is unrolled, which -O2 does not do by itself. */
+/* Before a loop with a constant number of turns: accumulators in arrays become registers only
+ * if it is unrolled, which -O2 does not do by itself. */
 #if defined HEARTH_SANITIZED
 #define UNROLL
 #elif defined __clang__

@@ -21,7 +21,7 @@ struct model;
 
 struct model_params {
     enum kv_type kv_type;
-    uint32_t n_ctx;       /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
+    uint32_t n_ctx; /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
 };
 
 /* Called on the opening thread while weights are bound. */

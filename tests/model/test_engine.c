@@ -49,8 +49,9 @@ static int open_engine(void **state)
 {
     (void)state;
     struct err err;
-    const struct engine_config config = {
-        .model_path = "examples/guide/guide-q8_0.gguf", .n_threads = 2, .n_ctx = 512,
+    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
+                                         .n_threads = 2,
+                                         .n_ctx = 512,
                                          .cache_ram_bytes = 64 << 20};
     e = engine_open(&config, &err);
     return e ? 0 : -1;
