@@ -17,8 +17,7 @@ struct snapshot {
     struct snapshot *next; /* of the same node */
     uint64_t stamp;        /* of its last use */
     uint32_t n;            /* the node's rows before it, 1..PAGE_LEN */
-    void *states;
-    float logits[];
+    float logits[];        /* [n_logits], then state_bytes of states */
 };
 
 struct node {
@@ -136,6 +135,11 @@ static size_t snapshot_bytes(const struct tree *t)
     return sizeof(struct snapshot) + t->n_logits * sizeof(float) + t->state_bytes;
 }
 
+static void *states_of(const struct tree *t, struct snapshot *s)
+{
+    return s->logits + t->n_logits;
+}
+
 static uint64_t bytes_of(const struct tree *t, const struct node *node)
 {
     uint64_t n = page_bytes(t->pool, node->page);
@@ -164,7 +168,6 @@ static void snapshot_free(struct tree *t, struct snapshot *s)
             (--t->n_snapshots - i) * sizeof *t->snapshots);
     t->snapshot_bytes -= snapshot_bytes(t);
     if (s->node->on_path) t->path_bytes -= snapshot_bytes(t);
-    free(s->states);
     free(s);
 }
 
@@ -218,14 +221,12 @@ void tree_snapshot(struct tree *t, const float *logits, const void *states)
         snapshot_used(t, s);
         return;
     }
-    s = mem_alloc(sizeof *s + t->n_logits * sizeof *s->logits);
+    s = malloc(snapshot_bytes(t));
+    if (!s) return; /* coming back will cost a row */
     *s = (struct snapshot){.node = node, .next = node->snapshots, .n = (uint32_t)n};
     s->stamp = ++t->clock;
     memcpy(s->logits, logits, t->n_logits * sizeof *s->logits);
-    if (t->state_bytes) {
-        s->states = mem_alloc(t->state_bytes);
-        memcpy(s->states, states, t->state_bytes);
-    }
+    if (t->state_bytes) memcpy(states_of(t, s), states, t->state_bytes);
     node->snapshots = s;
     MEM_GROW(t->snapshots, t->n_snapshots, t->cap_snapshots);
     t->snapshots[t->n_snapshots++] = s;
@@ -452,7 +453,7 @@ const float *tree_snapshot_logits(const struct tree *t, size_t i)
 const void *tree_snapshot_states(const struct tree *t, size_t i)
 {
     assert(i < t->found.have.n_snapshots);
-    return t->found.snapshots[i]->states;
+    return t->state_bytes ? states_of(t, t->found.snapshots[i]) : NULL;
 }
 
 void tree_snapshot_used(struct tree *t, size_t i)

@@ -65,7 +65,8 @@ void tree_cancel(struct tree *t);
  * through them. */
 void tree_truncate(struct tree *t, size_t n);
 /* Keeps logits and states (NULL if state_bytes is 0) for the path's tokens. One that is there
- * becomes the most recent; older ones thin out. The path is not empty. */
+ * becomes the most recent; older ones thin out. Without memory none is kept. The path is not
+ * empty. */
 void tree_snapshot(struct tree *t, const float *logits, const void *states);
 /* Drops everything, the path too. */
 void tree_forget(struct tree *t);
