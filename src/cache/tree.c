@@ -4,67 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/ops.h"
-#include "base/ids.h"
 #include "base/mem.h"
-#include "cache/thin.h"
-
-/* Snapshots of the newest turns, two each, that never thin out. */
-enum { N_NEWEST = 8 };
-
-struct snapshot {
-    struct node *node;
-    struct snapshot *next; /* of the same node */
-    uint64_t stamp;        /* of its last use */
-    uint32_t n;            /* the node's rows before it, 1..PAGE_LEN */
-    float logits[];        /* [n_logits], then state_bytes of states */
-};
-
-struct node {
-    struct node *parent, *child, *next, *prev; /* next and prev are siblings */
-    struct node *newer, *older; /* by use, a ring through the root; parents before children */
-    struct page *page;
-    struct snapshot *snapshots;
-    uint32_t n;        /* rows that hold something; PAGE_LEN where there are children */
-    uint32_t n_window; /* rows, the first, whose windowed part holds something too */
-    bool attached, on_path;
-    int32_t ids[PAGE_LEN];
-};
-
-/* The current sequence. Its last nodes may be room: not attached to the tree yet. */
-struct path {
-    struct node **nodes;
-    void **data[PAGE_PARTS];
-    size_t n_nodes, cap;
-    struct ids ids;
-    struct node *copied; /* what the open page, not attached, is a copy of; NULL: none is */
-};
-
-struct found {
-    struct plan_have have;
-    const int32_t *ids;
-    struct node **nodes; /* one per page of have.n */
-    uint32_t *windows;
-    size_t cap;
-    struct snapshot **snapshots;
-    size_t *counts;
-    size_t cap_snapshots;
-};
-
-struct tree {
-    struct page_pool *pool;
-    struct tree_limits limits;
-    size_t n_logits, state_bytes;
-    struct node root; /* no page, no rows */
-    struct path path;
-    struct found found;
-    struct snapshot **snapshots; /* all, the longest unused first */
-    size_t n_snapshots, cap_snapshots;
-    uint64_t *stamps; /* [limits.n_snapshots + 1], for thin_out */
-    uint64_t clock;
-    size_t n_pages;
-    uint64_t snapshot_bytes, path_bytes, n_dropped;
-};
+#include "cache/tree_impl.h"
 
 struct tree *tree_new(struct page_pool *pool, const struct tree_limits *limits, size_t n_logits,
                       size_t state_bytes)
@@ -112,34 +53,6 @@ void *const *tree_pages(const struct tree *t, enum page_part part)
     return t->path.data[part];
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t pages_for(size_t n_tokens)
-{
-    return (n_tokens + PAGE_LEN - 1) / PAGE_LEN;
-}
-
-static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
-{
-    size_t most = least(n_a, n_b), i = 0;
-    while (i < most && a[i] == b[i])
-        i++;
-    return i;
-}
-
-static size_t snapshot_bytes(const struct tree *t)
-{
-    return sizeof(struct snapshot) + t->n_logits * sizeof(float) + t->state_bytes;
-}
-
-static void *states_of(const struct tree *t, struct snapshot *s)
-{
-    return s->logits + t->n_logits;
-}
-
 static uint64_t bytes_of(const struct tree *t, const struct node *node)
 {
     uint64_t n = page_bytes(t->pool, node->page);
@@ -151,88 +64,6 @@ static uint64_t bytes_of(const struct tree *t, const struct node *node)
 static uint64_t total_bytes(const struct tree *t)
 {
     return page_pool_bytes(t->pool) + t->snapshot_bytes;
-}
-
-/* ---- snapshots ---- */
-
-static void snapshot_free(struct tree *t, struct snapshot *s)
-{
-    struct snapshot **at = &s->node->snapshots;
-    while (*at != s)
-        at = &(*at)->next;
-    *at = s->next;
-    size_t i = 0;
-    while (t->snapshots[i] != s)
-        i++;
-    memmove(t->snapshots + i, t->snapshots + i + 1,
-            (--t->n_snapshots - i) * sizeof *t->snapshots);
-    t->snapshot_bytes -= snapshot_bytes(t);
-    if (s->node->on_path) t->path_bytes -= snapshot_bytes(t);
-    free(s);
-}
-
-static void drop_snapshots(struct tree *t, struct node *node, size_t beyond)
-{
-    for (struct snapshot *s = node->snapshots, *next; s; s = next) {
-        next = s->next;
-        if (s->n > beyond) snapshot_free(t, s);
-    }
-}
-
-static void snapshot_used(struct tree *t, struct snapshot *s)
-{
-    size_t i = 0;
-    while (t->snapshots[i] != s)
-        i++;
-    memmove(t->snapshots + i, t->snapshots + i + 1,
-            (t->n_snapshots - 1 - i) * sizeof *t->snapshots);
-    t->snapshots[t->n_snapshots - 1] = s;
-    s->stamp = ++t->clock;
-}
-
-static struct snapshot *snapshot_at(const struct node *node, size_t n)
-{
-    struct snapshot *s = node->snapshots;
-    while (s && s->n != n)
-        s = s->next;
-    return s;
-}
-
-static void absorb_shorter(struct tree *t, struct node *node);
-
-static void thin_out(struct tree *t)
-{
-    while (t->n_snapshots > t->limits.n_snapshots) {
-        for (size_t i = 0; i < t->n_snapshots; i++)
-            t->stamps[i] = t->snapshots[i]->stamp;
-        size_t newest = least(N_NEWEST, t->n_snapshots - 2);
-        snapshot_free(t, t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)]);
-    }
-}
-
-void tree_snapshot(struct tree *t, const float *logits, const void *states)
-{
-    assert(tree_n(t) > 0 && !t->path.copied);
-    struct node *node = t->path.nodes[t->path.n_nodes - 1];
-    absorb_shorter(t, node);
-    size_t n = (tree_n(t) - 1) % PAGE_LEN + 1;
-    struct snapshot *s = snapshot_at(node, n);
-    if (s) {
-        snapshot_used(t, s);
-        return;
-    }
-    s = malloc(snapshot_bytes(t));
-    if (!s) return; /* coming back will cost a row */
-    *s = (struct snapshot){.node = node, .next = node->snapshots, .n = (uint32_t)n};
-    s->stamp = ++t->clock;
-    memcpy(s->logits, logits, t->n_logits * sizeof *s->logits);
-    if (t->state_bytes) memcpy(states_of(t, s), states, t->state_bytes);
-    node->snapshots = s;
-    MEM_GROW(t->snapshots, t->n_snapshots, t->cap_snapshots);
-    t->snapshots[t->n_snapshots++] = s;
-    t->snapshot_bytes += snapshot_bytes(t);
-    t->path_bytes += snapshot_bytes(t);
-    thin_out(t);
 }
 
 /* ---- nodes ---- */
@@ -298,7 +129,7 @@ static struct node *node_new(struct tree *t, struct node *parent)
 static void node_free(struct tree *t, struct node *node)
 {
     assert(!node->child);
-    drop_snapshots(t, node, 0);
+    snapshots_drop(t, node, 0);
     set_on_path(t, node, false);
     if (node->attached) detach(t, node);
     page_unref(t->pool, node->page);
@@ -359,75 +190,6 @@ static void path_used(struct tree *t)
     }
 }
 
-/* ---- finding ---- */
-
-static void found_node(struct found *f, size_t i, struct node *node)
-{
-    if (i == f->cap) {
-        f->cap = f->cap ? 2 * f->cap : 8;
-        f->nodes = mem_resize(f->nodes, f->cap, sizeof *f->nodes);
-        f->windows = mem_resize(f->windows, f->cap, sizeof *f->windows);
-    }
-    f->nodes[i] = node;
-    f->windows[i] = node->n_window;
-}
-
-static void found_snapshots(struct found *f, const struct node *node, size_t before, size_t n)
-{
-    for (struct snapshot *s = node->snapshots; s; s = s->next) {
-        if (s->n > n) continue;
-        size_t at = f->have.n_snapshots, count = before + s->n;
-        if (at == f->cap_snapshots) {
-            f->cap_snapshots = at ? 2 * at : 8;
-            f->snapshots = mem_resize(f->snapshots, f->cap_snapshots, sizeof *f->snapshots);
-            f->counts = mem_resize(f->counts, f->cap_snapshots, sizeof *f->counts);
-        }
-        for (; at > 0 && f->counts[at - 1] > count; at--) {
-            f->counts[at] = f->counts[at - 1];
-            f->snapshots[at] = f->snapshots[at - 1];
-        }
-        f->counts[at] = count;
-        f->snapshots[at] = s;
-        f->have.n_snapshots++;
-    }
-}
-
-/* The child that begins most like ids[0..n), NULL if none does at all. Among equals one that
- * ends there, which can grow in place. Snapshots of all of them count: they tell the same. */
-static struct node *best_child(struct found *f, const struct node *node, const int32_t *ids,
-                               size_t n, size_t before, size_t *same)
-{
-    struct node *best = NULL;
-    *same = 0;
-    for (struct node *c = node->child; c; c = c->next) {
-        size_t l = common(c->ids, c->n, ids, least(n, PAGE_LEN));
-        if (l == 0) continue;
-        found_snapshots(f, c, before, l);
-        if (l > *same || (l == *same && c->n == l)) best = c, *same = l;
-    }
-    return best;
-}
-
-const struct plan_have *tree_find(struct tree *t, const int32_t *ids, size_t n)
-{
-    assert(!t->path.copied && t->path.n_nodes == pages_for(tree_n(t)));
-    struct found *f = &t->found;
-    f->have = (struct plan_have){0};
-    f->ids = ids;
-    const struct node *node = &t->root;
-    for (size_t i = 0, same = PAGE_LEN; same == PAGE_LEN && f->have.n < n; i++) {
-        struct node *child =
-            best_child(f, node, ids + f->have.n, n - f->have.n, f->have.n, &same);
-        if (!child) break;
-        found_node(f, i, child);
-        f->have.n += same;
-        node = child;
-    }
-    f->have.windows = page_pool_has_windows(t->pool) ? f->windows : NULL;
-    f->have.snapshots = f->counts;
-    return &f->have;
-}
-
 void tree_go(struct tree *t)
 {
     const struct found *f = &t->found;
@@ -442,24 +204,6 @@ void tree_go(struct tree *t)
     if (f->have.n > ids->n) ids_append(ids, f->ids + ids->n, f->have.n - ids->n);
     path_used(t);
     keep_limits(t, 0);
-}
-
-const float *tree_snapshot_logits(const struct tree *t, size_t i)
-{
-    assert(i < t->found.have.n_snapshots);
-    return t->found.snapshots[i]->logits;
-}
-
-const void *tree_snapshot_states(const struct tree *t, size_t i)
-{
-    assert(i < t->found.have.n_snapshots);
-    return t->state_bytes ? states_of(t, t->found.snapshots[i]) : NULL;
-}
-
-void tree_snapshot_used(struct tree *t, size_t i)
-{
-    assert(i < t->found.have.n_snapshots);
-    snapshot_used(t, t->found.snapshots[i]);
 }
 
 /* ---- growing ---- */
@@ -646,6 +390,19 @@ void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n)
     keep_limits(t, 0);
 }
 
+void tree_snapshot(struct tree *t, const float *logits, const void *states)
+{
+    assert(tree_n(t) > 0 && !t->path.copied);
+    struct node *node = t->path.nodes[t->path.n_nodes - 1];
+    absorb_shorter(t, node);
+    size_t n = (tree_n(t) - 1) % PAGE_LEN + 1;
+    struct snapshot *s = snapshot_at(node, n);
+    if (s)
+        snapshot_used(t, s);
+    else
+        snapshot_take(t, node, n, logits, states);
+}
+
 /* ---- shrinking ---- */
 
 void tree_truncate(struct tree *t, size_t n)
@@ -664,7 +421,7 @@ void tree_truncate(struct tree *t, size_t n)
     if (n % PAGE_LEN == 0) return;
     struct node *open = p->nodes[n_nodes - 1];
     if (open->child) return;
-    drop_snapshots(t, open, n % PAGE_LEN);
+    snapshots_drop(t, open, n % PAGE_LEN);
     open->n = (uint32_t)(n % PAGE_LEN);
 }
 

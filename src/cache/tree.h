@@ -46,7 +46,8 @@ void *const *tree_pages(const struct tree *t, enum page_part part);
 const struct plan_have *tree_find(struct tree *t, const int32_t *ids, size_t n);
 /* Makes the path what tree_find found last, and drops what is over the limits. */
 void tree_go(struct tree *t);
-/* Logits and states (NULL without any) of the i-th snapshot that tree_find found last. */
+/* Logits and states (NULL without any; bytes without alignment) of the i-th snapshot that
+ * tree_find found last. */
 const float *tree_snapshot_logits(const struct tree *t, size_t i);
 const void *tree_snapshot_states(const struct tree *t, size_t i);
 /* It is used: it becomes the most recent one. */

@@ -264,7 +264,7 @@ static size_t sync(struct sim *s, const int32_t *ids, size_t n, bool may_give_up
     if (plan.snapshot != PLAN_NO_SNAPSHOT) {
         tree_snapshot_used(s->tree, plan.snapshot);
         if (s->model.is_recurrent)
-            s->state = *(const uint64_t *)tree_snapshot_states(s->tree, plan.snapshot);
+            memcpy(&s->state, tree_snapshot_states(s->tree, plan.snapshot), sizeof s->state);
     }
     tree_go(s->tree);
     size_t keep = plan.keep, done = plan.from;

@@ -1,0 +1,90 @@
+/* Snapshots: what is kept of exact token counts, in the order of their use. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cache/thin.h"
+#include "cache/tree_impl.h"
+
+/* Snapshots of the newest turns, two each, that never thin out. */
+enum { N_NEWEST = 8 };
+
+size_t snapshot_bytes(const struct tree *t)
+{
+    return sizeof(struct snapshot) + t->n_logits * sizeof(float) + t->state_bytes;
+}
+
+void *snapshot_states(const struct tree *t, struct snapshot *s)
+{
+    return s->logits + t->n_logits;
+}
+
+void snapshot_free(struct tree *t, struct snapshot *s)
+{
+    struct snapshot **at = &s->node->snapshots;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    size_t i = 0;
+    while (t->snapshots[i] != s)
+        i++;
+    memmove(t->snapshots + i, t->snapshots + i + 1,
+            (--t->n_snapshots - i) * sizeof *t->snapshots);
+    t->snapshot_bytes -= snapshot_bytes(t);
+    if (s->node->on_path) t->path_bytes -= snapshot_bytes(t);
+    free(s);
+}
+
+void snapshots_drop(struct tree *t, struct node *node, size_t n)
+{
+    for (struct snapshot *s = node->snapshots, *next; s; s = next) {
+        next = s->next;
+        if (s->n > n) snapshot_free(t, s);
+    }
+}
+
+void snapshot_used(struct tree *t, struct snapshot *s)
+{
+    size_t i = 0;
+    while (t->snapshots[i] != s)
+        i++;
+    memmove(t->snapshots + i, t->snapshots + i + 1,
+            (t->n_snapshots - 1 - i) * sizeof *t->snapshots);
+    t->snapshots[t->n_snapshots - 1] = s;
+    s->stamp = ++t->clock;
+}
+
+struct snapshot *snapshot_at(const struct node *node, size_t n)
+{
+    struct snapshot *s = node->snapshots;
+    while (s && s->n != n)
+        s = s->next;
+    return s;
+}
+
+static void thin_out(struct tree *t)
+{
+    while (t->n_snapshots > t->limits.n_snapshots) {
+        for (size_t i = 0; i < t->n_snapshots; i++)
+            t->stamps[i] = t->snapshots[i]->stamp;
+        size_t newest = least(N_NEWEST, t->n_snapshots - 2);
+        snapshot_free(t, t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)]);
+    }
+}
+
+void snapshot_take(struct tree *t, struct node *node, size_t n, const float *logits,
+                   const void *states)
+{
+    struct snapshot *s = malloc(snapshot_bytes(t));
+    if (!s) return; /* coming back will cost a row */
+    *s = (struct snapshot){.node = node, .next = node->snapshots, .n = (uint32_t)n};
+    s->stamp = ++t->clock;
+    memcpy(s->logits, logits, t->n_logits * sizeof *s->logits);
+    if (t->state_bytes) memcpy(snapshot_states(t, s), states, t->state_bytes);
+    node->snapshots = s;
+    MEM_GROW(t->snapshots, t->n_snapshots, t->cap_snapshots);
+    t->snapshots[t->n_snapshots++] = s;
+    t->snapshot_bytes += snapshot_bytes(t);
+    t->path_bytes += snapshot_bytes(t);
+    thin_out(t);
+}
