@@ -6,6 +6,7 @@
 #include "app/bench.h"
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/kept.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 
@@ -31,8 +32,15 @@ static const struct subcommand table[] = {
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
      inspect_make},
     {"models", NULL, "", "the models found on this machine", NULL},
-    {"sessions", NULL, "[list|show|export|rm|check]", "the saved conversations", NULL},
-    {"cache", NULL, "[list|clear|check]", "the pages on disk", NULL},
+    {"sessions", "list", "", "the saved conversations", sessions_run_list},
+    {"sessions", "show", "NAME", "a saved conversation, for reading", sessions_run_show},
+    {"sessions", "export", "NAME", "a saved conversation as Markdown", sessions_run_export},
+    {"sessions", "rm", "NAME...", "remove saved conversations", sessions_run_rm},
+    {"sessions", "check", "[NAME...]", "say what of saved conversations is damaged",
+     sessions_run_check},
+    {"cache", "list", "", "what is kept of computed tokens, by model", cache_run_list},
+    {"cache", "clear", "", "remove all of it", cache_run_clear},
+    {"cache", "check", "", "remove what of it is damaged", cache_run_check},
 };
 
 enum { N_SUBCOMMANDS = sizeof table / sizeof *table };
@@ -73,7 +81,10 @@ bool subcommand_run(int argc, char **argv, int *status)
         if (strcmp(argv[1], s->name) != 0) continue;
         named = true;
         int skip = s->what ? 2 : 1;
-        if (s->what && (argc < 3 || strcmp(argv[2], s->what) != 0)) continue;
+        if (s->what && argc == 2 && strcmp(s->what, "list") == 0)
+            skip = 1; /* may be left out */
+        else if (s->what && (argc < 3 || strcmp(argv[2], s->what) != 0))
+            continue;
         *status = run(s, argc - skip, argv + skip);
         return true;
     }

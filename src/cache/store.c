@@ -59,6 +59,11 @@ static const uint64_t QUEUE_BYTES = 128u << 20;
  * on bytes that are noise in half of their planes. */
 enum { LEVEL = 1 };
 
+static char *path_of(const struct store *s, const struct blob_id *id)
+{
+    return store_files_path(s->dir, s->model, id->kind, &id->key);
+}
+
 struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
 {
     struct store *s = mem_zalloc(1, sizeof *s);
@@ -71,12 +76,11 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     pthread_mutex_init(&s->writing, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
+    /* A folder that cannot be written is known, and said, before there is anything to write. */
+    char *path = path_of(s, &(struct blob_id){.kind = BLOB_PAGE});
+    s->is_broken = !store_files_prepare(path, &s->trouble);
+    free(path);
     return s;
-}
-
-static char *path_of(const struct store *s, const struct blob_id *id)
-{
-    return store_files_path(s->dir, s->model, id->kind, &id->key);
 }
 
 /* Writing. */

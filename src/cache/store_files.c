@@ -72,6 +72,15 @@ static char *temporary_name(const char *path)
     return buf_take(&name);
 }
 
+bool store_files_prepare(const char *path, struct err *err)
+{
+    if (!paths_make_parents(path, err)) return false;
+    char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+    bool ok = access(folder, W_OK | X_OK) == 0 || refuse(err, folder);
+    free(folder);
+    return ok;
+}
+
 bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err)
 {
     if (!paths_make_parents(path, err)) return false;

@@ -21,6 +21,8 @@
 char *store_files_path(const char *dir, const char *model, enum blob_kind kind,
                        const struct key *key);
 
+/* Makes the folders of a blob's path; ERR_IO if they cannot be, or cannot be written to. */
+bool store_files_prepare(const char *path, struct err *err);
 /* Writes a new file whole: a temporary one beside it, then rename; makes the folders. On
  * failure nothing is left behind. */
 bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err);

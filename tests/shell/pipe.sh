@@ -64,15 +64,22 @@ check "  and not on stdout" nothing
 check "-o into a folder that is not there" go 1 -q -p x -o "$dir/no/such"
 check "  says so" says "no/such: cannot be written: No such file or directory"
 
-# Stdin, a blank line, the prompt: the same tokens as that text, written out.
-prefilled() { sed -E 's/.*"prefilled":([0-9]+).*/\1/' "$dir/out"; }
+# Stdin, a blank line, the prompt: the same tokens as that text, written out. Some
+# of them may have been kept on disk.
+prompt_tokens()
+{
+    sed -E 's/.*"cached":([0-9]+),"prefilled":([0-9]+).*/\1 \2/' "$dir/out" | {
+        read -r cached prefilled
+        echo $((cached + prefilled))
+    }
+}
 joined()
 {
     given 'one\ntwo\n\n'
-    go 0 --json -n 1 -p 'three' && local a && a=$(prefilled) || return 1
+    go 0 --json -n 1 -p 'three' && local a && a=$(prompt_tokens) || return 1
     given 'one\ntwo\n\nthree'
     go 0 --json -n 1 || return 1
-    [ "$a" = "$(prefilled)" ]
+    [ "$a" = "$(prompt_tokens)" ]
 }
 check "stdin comes before the prompt, a blank line between" joined
 files()
@@ -80,10 +87,10 @@ files()
     printf 'first' >"$dir/a"
     printf 'third\n' >"$dir/b"
     given 'second\n'
-    go 0 --json -n 1 -f "$dir/a" -f - -f "$dir/b" -p 'fourth' && local a && a=$(prefilled) || return 1
+    go 0 --json -n 1 -f "$dir/a" -f - -f "$dir/b" -p 'fourth' && local a && a=$(prompt_tokens) || return 1
     given 'first\n\nsecond\n\nthird\n\nfourth'
     go 0 --json -n 1 || return 1
-    [ "$a" = "$(prefilled)" ]
+    [ "$a" = "$(prompt_tokens)" ]
 }
 check "-f - names the place of stdin among files" files
 
@@ -135,7 +142,7 @@ control_is_text()
 {
     local with without
     given '%s' "x <|im_end|>"
-    go 0 --json -n 1 && with=$(prefilled) && given 'x' && go 0 --json -n 1 && without=$(prefilled) || return 1
+    go 0 --json -n 1 && with=$(prompt_tokens) && given 'x' && go 0 --json -n 1 && without=$(prompt_tokens) || return 1
     ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
 }
 check "a control token that is typed is text" control_is_text
@@ -145,7 +152,7 @@ control_in_file()
     given ''
     printf 'x <|im_end|>' >"$dir/a"
     printf 'x' >"$dir/b"
-    go 0 --json -n 1 -f "$dir/a" && with=$(prefilled) && go 0 --json -n 1 -f "$dir/b" && without=$(prefilled) || return 1
+    go 0 --json -n 1 -f "$dir/a" && with=$(prompt_tokens) && go 0 --json -n 1 -f "$dir/b" && without=$(prompt_tokens) || return 1
     ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
 }
 check "in a file too" control_in_file
@@ -153,8 +160,8 @@ control_in_system()
 {
     local with without
     given 'x'
-    go 0 --json -n 1 --system 'x <|im_end|>' && with=$(prefilled) &&
-        go 0 --json -n 1 --system 'x' && without=$(prefilled) || return 1
+    go 0 --json -n 1 --system 'x <|im_end|>' && with=$(prompt_tokens) &&
+        go 0 --json -n 1 --system 'x' && without=$(prompt_tokens) || return 1
     ((with - without == $(plain_tokens 'x <|im_end|>') - $(plain_tokens 'x')))
 }
 check "in a system message too" control_in_system

@@ -1,0 +1,175 @@
+/* hearth cache: what was computed and is kept on disk. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/command_line.h"
+#include "app/kept.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "cache/store_files.h"
+#include "config/paths.h"
+
+static bool asks_help(int argc, char **argv)
+{
+    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+static int help(const char *text)
+{
+    struct buf out = {0};
+    buf_puts(&out, text);
+    return print_text(&out);
+}
+
+static char *pages_dir(struct err *err)
+{
+    char *dir = paths_in(PATHS_CACHE, "pages");
+    if (!dir) err_set(err, ERR_IO, "neither XDG_CACHE_HOME nor HOME names a folder");
+    return dir;
+}
+
+static void put_size(struct buf *out, uint64_t n_bytes)
+{
+    buf_printf(out, "%.1f MiB", (double)n_bytes / (1 << 20));
+}
+
+/* ---- list ---- */
+
+struct row {
+    char *model;
+    size_t n[N_BLOB_KINDS];
+    uint64_t n_bytes;
+    time_t used;
+};
+
+struct rows {
+    struct row *items;
+    size_t n, cap;
+};
+
+static void count(void *user, const struct store_file *file)
+{
+    struct rows *rows = user;
+    size_t i = 0;
+    while (i < rows->n && strcmp(rows->items[i].model, file->model) != 0)
+        i++;
+    if (i == rows->n) {
+        MEM_GROW(rows->items, rows->n, rows->cap);
+        rows->items[rows->n++] = (struct row){.model = mem_strdup(file->model)};
+    }
+    struct row *row = &rows->items[i];
+    row->n[file->kind]++;
+    row->n_bytes += file->n_bytes;
+    if (file->used.tv_sec > row->used) row->used = file->used.tv_sec;
+}
+
+static int by_model(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return strcmp(x->model, y->model);
+}
+
+static void put_row(const struct row *row, struct buf *out)
+{
+    char name[128], when[32];
+    struct tm t;
+    localtime_r(&row->used, &t);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
+    buf_printf(out, "%-32s %6zu pages %4zu snapshots  ",
+               printable(name, sizeof name, row->model, strlen(row->model)),
+               row->n[BLOB_PAGE] + row->n[BLOB_WINDOW], row->n[BLOB_SNAPSHOT]);
+    put_size(out, row->n_bytes);
+    buf_printf(out, "  used %s\n", when);
+}
+
+int cache_run_list(int argc, char **argv)
+{
+    struct rows rows = {0};
+    struct buf out = {0};
+    struct err err;
+    if (asks_help(argc, argv))
+        return help(
+            "usage: hearth cache list\n"
+            "What is kept on disk of each model: pages of 64 tokens, snapshots, size.\n");
+    if (argc != 1) return usage_error("cache list", "takes nothing after it");
+    char *dir = pages_dir(&err);
+    bool ok = dir && store_files_walk(dir, count, &rows, &err);
+    free(dir);
+    if (rows.n > 0) qsort(rows.items, rows.n, sizeof *rows.items, by_model);
+    for (size_t i = 0; i < rows.n; i++) {
+        put_row(&rows.items[i], &out);
+        free(rows.items[i].model);
+    }
+    free(rows.items);
+    if (ok) return print_text(&out);
+    buf_free(&out);
+    return runtime_error(&err);
+}
+
+/* ---- clear ---- */
+
+int cache_run_clear(int argc, char **argv)
+{
+    struct store_total removed = {0};
+    struct buf out = {0};
+    struct err err;
+    if (asks_help(argc, argv))
+        return help("usage: hearth cache clear\n"
+                    "Removes everything that was computed; conversations stay.\n");
+    if (argc != 1) return usage_error("cache clear", "takes nothing after it");
+    char *dir = pages_dir(&err);
+    bool ok = dir && store_files_shrink(dir, 0, NULL, &removed, &err);
+    free(dir);
+    if (!ok) return runtime_error(&err);
+    buf_printf(&out, "removed %zu file%s, ", removed.n, removed.n == 1 ? "" : "s");
+    put_size(&out, removed.n_bytes);
+    buf_putc(&out, '\n');
+    return print_text(&out);
+}
+
+/* ---- check ---- */
+
+struct check {
+    struct blob_codec *codec;
+    struct buf data, out;
+    size_t n_sound, n_bad;
+};
+
+static void check_file(void *user, const struct store_file *file)
+{
+    struct check *k = user;
+    struct err err;
+    char path[512];
+    if (!store_files_read(file->path, BLOB_MAX_BYTES, &k->data)) return; /* it has gone */
+    if (blob_unpack(k->codec, k->data.data, k->data.len, NULL, NULL, 0, &err)) {
+        k->n_sound++;
+        return;
+    }
+    k->n_bad++;
+    buf_printf(&k->out, "%s: %s; %s\n",
+               printable(path, sizeof path, file->path, strlen(file->path)), err.msg,
+               unlink(file->path) == 0 ? "removed" : strerror(errno));
+}
+
+int cache_run_check(int argc, char **argv)
+{
+    struct check k = {0};
+    struct err err;
+    if (asks_help(argc, argv))
+        return help("usage: hearth cache check\n"
+                    "Reads everything that is kept and removes what is damaged.\n");
+    if (argc != 1) return usage_error("cache check", "takes nothing after it");
+    char *dir = pages_dir(&err);
+    k.codec = blob_codec_new();
+    bool ok = dir && store_files_walk(dir, check_file, &k, &err);
+    blob_codec_free(k.codec);
+    buf_free(&k.data);
+    free(dir);
+    buf_printf(&k.out, "%zu sound, %zu damaged\n", k.n_sound, k.n_bad);
+    if (ok) return print_text(&k.out);
+    buf_free(&k.out);
+    return runtime_error(&err);
+}

@@ -1,0 +1,198 @@
+/* hearth sessions: the saved conversations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/command_line.h"
+#include "app/kept.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "chat/archive.h"
+#include "chat/conversation.h"
+#include "chat/export.h"
+#include "chat/sessions.h"
+
+static bool asks_help(int argc, char **argv)
+{
+    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+static int help(const char *text)
+{
+    struct buf out = {0};
+    buf_puts(&out, text);
+    return print_text(&out);
+}
+
+static int refused(const struct err *err)
+{
+    fprintf(stderr, "hearth: %s\n", err->msg);
+    return err->code == ERR_FORMAT ? EXIT_SESSION : EXIT_RUNTIME;
+}
+
+/* ---- list ---- */
+
+static void put_row(const struct session_file *file, struct buf *out)
+{
+    struct session_summary sum;
+    struct err err;
+    char when[32];
+    time_t changed = (time_t)file->changed_s;
+    struct tm t;
+    localtime_r(&changed, &t);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
+    buf_printf(out, "%-20s %s %9.1f KiB  ", file->name, when, (double)file->n_bytes / 1024);
+    if (session_summarise(file->path, &sum, &err))
+        buf_printf(out, "%3zu message%s  %s: %s\n", sum.n_messages,
+                   sum.n_messages == 1 ? " " : "s", sum.model, sum.first);
+    else
+        buf_puts(out, "cannot be read: hearth sessions check says why\n");
+}
+
+int sessions_run_list(int argc, char **argv)
+{
+    struct session_list list;
+    struct buf out = {0};
+    struct err err;
+    if (asks_help(argc, argv))
+        return help("usage: hearth sessions list\n"
+                    "A line for each saved conversation, the newest first.\n");
+    if (argc != 1) return usage_error("sessions list", "takes nothing after it");
+    if (!sessions_list(&list, &err)) return runtime_error(&err);
+    for (size_t i = 0; i < list.n; i++)
+        put_row(&list.items[i], &out);
+    session_list_free(&list);
+    return print_text(&out);
+}
+
+/* ---- show and export ---- */
+
+/* Reads one session; damage is said. */
+static struct archive *look(const char *name, struct conversation *c, struct err *err)
+{
+    struct buf notes = {0};
+    char *path = sessions_path(name, err);
+    struct archive *a = path ? archive_look(path, c, &notes, err) : NULL;
+    if (a && notes.len > 0) fprintf(stderr, "hearth: %s: %s", path, notes.data);
+    buf_free(&notes);
+    free(path);
+    return a;
+}
+
+static void put_printable(const struct buf *text, struct buf *out)
+{
+    const char *s = buf_str(text);
+    while (*s) {
+        size_t n = strcspn(s, "\n"), cap = 8 * n + 16;
+        char *shown = mem_alloc(cap);
+        buf_puts(out, printable(shown, cap, s, n));
+        free(shown);
+        buf_putc(out, '\n');
+        s += n + (s[n] == '\n');
+    }
+}
+
+static int print_session(const char *command, int argc, char **argv, bool raw)
+{
+    if (argc != 2 || argv[1][0] == '-') return usage_error(command, "expected one NAME");
+    struct conversation *c = conversation_new();
+    struct buf text = {0}, out = {0};
+    struct err err;
+    struct archive *a = look(argv[1], c, &err);
+    bool ok = a != NULL;
+    if (ok) export_markdown(c, &text);
+    archive_close(a);
+    conversation_free(c);
+    if (!ok) return refused(&err);
+    if (raw) return print_text(&text);
+    put_printable(&text, &out);
+    buf_free(&text);
+    return print_text(&out);
+}
+
+int sessions_run_show(int argc, char **argv)
+{
+    if (asks_help(argc, argv))
+        return help("usage: hearth sessions show NAME\n"
+                    "Prints a saved conversation for reading.\n");
+    return print_session("sessions show", argc, argv, false);
+}
+
+int sessions_run_export(int argc, char **argv)
+{
+    if (asks_help(argc, argv))
+        return help("usage: hearth sessions export NAME\n"
+                    "Prints a saved conversation as Markdown, every byte as it was said.\n");
+    return print_session("sessions export", argc, argv, true);
+}
+
+/* ---- rm ---- */
+
+int sessions_run_rm(int argc, char **argv)
+{
+    int status = EXIT_DONE;
+    if (asks_help(argc, argv))
+        return help("usage: hearth sessions rm NAME...\n"
+                    "Removes saved conversations for good.\n");
+    if (argc < 2 || argv[1][0] == '-') return usage_error("sessions rm", "expected a NAME");
+    for (int i = 1; i < argc; i++) {
+        struct err err;
+        char *path = sessions_path(argv[i], &err);
+        if (!path || !session_remove(path, &err)) status = refused(&err);
+        free(path);
+    }
+    return status;
+}
+
+/* ---- check ---- */
+
+static bool check_one(const char *name, const char *path, struct buf *out)
+{
+    struct conversation *c = conversation_new();
+    struct buf notes = {0};
+    struct err err;
+    struct archive *a = archive_look(path, c, &notes, &err);
+    bool sound = a && notes.len == 0;
+    if (!a)
+        buf_printf(out, "%s: %s\n", name, err.msg);
+    else if (sound)
+        buf_printf(out, "%s: sound, %zu messages\n", name, conversation_n(c));
+    for (const char *s = buf_str(&notes); *s;) {
+        size_t n = strcspn(s, "\n");
+        buf_printf(out, "%s: %.*s\n", name, (int)n, s);
+        s += n + (s[n] == '\n');
+    }
+    archive_close(a);
+    conversation_free(c);
+    buf_free(&notes);
+    return sound;
+}
+
+int sessions_run_check(int argc, char **argv)
+{
+    struct session_list list = {0};
+    struct buf out = {0};
+    struct err err;
+    bool sound = true;
+    if (asks_help(argc, argv))
+        return help(
+            "usage: hearth sessions check [NAME...]\n"
+            "Reads saved conversations, all if none is named, and says what is damaged; "
+            "exit\nstatus 4 if anything is.\n");
+    if (argc == 1 && !sessions_list(&list, &err)) return runtime_error(&err);
+    for (size_t i = 0; i < list.n; i++)
+        sound &= check_one(list.items[i].name, list.items[i].path, &out);
+    session_list_free(&list);
+    for (int i = 1; i < argc; i++) {
+        char *path = sessions_path(argv[i], &err);
+        if (!path) {
+            buf_free(&out);
+            return runtime_error(&err);
+        }
+        sound &= check_one(argv[i], path, &out);
+        free(path);
+    }
+    int status = print_text(&out);
+    return status == EXIT_DONE && !sound ? EXIT_SESSION : status;
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Conversations on disk from outside: resumed with nothing computed again and the same words,
+# refused with exit 4, nothing at all with --private; hearth sessions and hearth cache.
+set -u
+hearth=${HEARTH:-build/hearth}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_STATE_HOME=$dir/state XDG_CACHE_HOME=$dir/cache XDG_CONFIG_HOME=$dir/config
+sessions=$dir/state/hearth/sessions
+pages=$dir/cache/hearth/pages
+n=0 failed=0
+
+check()
+{
+    local name=$1
+    shift
+    ((n++))
+    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
+}
+
+# go STATUS ARGS...: output in $dir/out, messages in $dir/err; lines of the conversation are stdin.
+go()
+{
+    local want=$1 got
+    shift
+    "$hearth" "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
+}
+says() { grep -qF -- "$1" "$dir/err" || { sed 's/^/# /' "$dir/err" && return 1; }; }
+prints() { grep -qF -- "$1" "$dir/out" || { sed 's/^/# /' "$dir/out" && return 1; }; }
+usage_of() { sed -nE "s/.*\"$1\":([0-9]+).*/\\1/p" "$dir/err" "$dir/out" | tail -n 1; }
+mode() { [ "$(stat -c %a "$1")" = "$2" ]; }
+lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
+seeds=(--seed 7 --temp 0.8 -n 40)
+
+# The same words, in one go and with a restart after each turn.
+in_pieces()
+{
+    lines | go 0 --private "${seeds[@]}" --stdin lines && mv "$dir/out" "$dir/whole" || return 1
+    : >"$dir/pieces"
+    while read -r line; do
+        go 0 -s pieces "${seeds[@]:2}" $first -v -p "$line" </dev/null || return 1
+        cat "$dir/out" >>"$dir/pieces"
+        first=
+    done < <(lines)
+    diff "$dir/whole" "$dir/pieces" | sed 's/^/# /'
+    cmp -s "$dir/whole" "$dir/pieces"
+}
+first='--seed 7'
+check "a conversation in pieces says what it says in one go" in_pieces
+check "  and computes none of it again" grep -qE '\[([0-9]+) cached \(\1 from disk\), [0-9]{1,2} prefilled' "$dir/err"
+check "the session's mode" mode "$sessions/pieces.session" 600
+check "its folder's mode" mode "$sessions" 700
+check "the pages' mode" [ -z "$(find "$pages" -type f ! -perm 600)" ]
+check "their folders' mode" [ -z "$(find "$pages" -type d ! -perm 700)" ]
+
+go 0 --continue -v -p more </dev/null
+check "--continue goes on with the last one" says "session pieces: 6 messages"
+check "  with all of it from disk" says "from disk"
+go 0 -s pieces --kv-type f32 -v -p more </dev/null
+check "another KV type is named" says "held with a KV cache of type f16, not f32"
+check "  and starts cold" says "[0 cached, "
+go 0 -s pieces -v -p more --cache-disk 0 </dev/null
+check "without a cache on disk it starts cold" says "[0 cached, "
+
+# What cannot be a session.
+printf 'this is a text\n' >"$sessions/text.session"
+check "a file that is no session is refused" go 4 -s text -p x </dev/null
+check "  and says so" says "text.session: is no session of hearth"
+check "a name with a slash is refused" go 4 -s a/b -p x </dev/null
+check "--private goes with no session" go 2 --private -s x -p x </dev/null
+rm "$sessions/text.session"
+open_elsewhere()
+{
+    exec 9<"$sessions/pieces.session"
+    flock 9
+    go 4 -s pieces -p x </dev/null
+    local status=$?
+    exec 9<&-
+    return $status
+}
+check "a session that is open elsewhere is refused in a pipe" open_elsewhere
+check "  and says so" says "another hearth has it open"
+
+# Killed in the middle of an answer: what was said before is there.
+killed()
+{
+    local before after i
+    before=$("$hearth" sessions | awk '/^pieces / { print $6 }')
+    for i in 0.05 0.1 0.2 0.3; do
+        "$hearth" -s pieces -p 'tell me more' </dev/null >"$dir/out" 2>"$dir/err" &
+        sleep $i
+        kill -9 $! && wait $! 2>/dev/null
+    done
+    go 0 -s pieces -v -p more </dev/null || return 1
+    after=$("$hearth" sessions | awk '/^pieces / { print $6 }')
+    ((after >= before + 2))
+}
+check "kill -9 loses nothing that was said" killed 2>/dev/null
+check "  and leaves a sound file" go 0 sessions check pieces
+
+# The subcommands.
+go 0 sessions
+check "hearth sessions lists" grep -qE '^pieces .* messages  hearth guide: hello$' "$dir/out"
+check "hearth sessions show" go 0 sessions show pieces
+check "  prints the conversation" prints "what is hearth?"
+check "hearth sessions export" go 0 sessions export pieces
+check "  prints it too" prints "## Assistant"
+flip() { printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+flip "$sessions/pieces.session" 700
+check "hearth sessions check finds damage" go 4 sessions check
+check "  and names it" prints "pieces: bytes "
+check "which costs a message and no more" go 0 -s pieces -v -p more </dev/null
+check "  and is said" says "are damaged (frame"
+check "hearth sessions rm" go 0 sessions rm pieces
+check "  removes it" [ ! -e "$sessions/pieces.session" ]
+check "hearth sessions rm of none" go 1 sessions rm pieces
+check "hearth cache lists" go 0 cache
+check "  the model" grep -qE '^guide-q8_0.gguf +[0-9]+ pages +[0-9]+ snapshots' "$dir/out"
+flip "$(find "$pages" -name '*.page' | head -n 1)" 300
+check "hearth cache check" go 0 cache check
+check "  finds damage" prints ", 1 damaged"
+go 0 cache check
+check "  and removes it" prints ", 0 damaged"
+check "hearth cache clear" go 0 cache clear
+check "  leaves no page" [ -z "$(find "$pages" -name '*.page' -o -name '*.snap')" ]
+check "an unknown word" go 2 sessions what
+check "  is answered with those that are known" says "expected one of: list, show, export, rm, check"
+
+# Nothing anywhere.
+rm -rf "$dir/state" "$dir/cache"
+check "--private" go 0 --private -p hello </dev/null
+check "  writes nothing" [ ! -e "$dir/state" ] && [ ! -e "$dir/cache" ]
+go 0 -p hello </dev/null
+check "a pipe without -s keeps no session" [ ! -e "$sessions" ]
+
+# A cache folder that cannot be written: one line, and the answer all the same.
+rm -rf "$dir/cache"
+printf x >"$dir/cache"
+lines | go 0 --stdin lines -n 5
+check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
+check "  is said once" [ "$(grep -c 'no longer kept on disk' "$dir/err")" = 1 ]
+
+echo "1..$n"
+exit $((failed > 0))
