@@ -135,10 +135,10 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     conversation_set_system(c->conversation, o->system);
     c->clock_s = time(NULL);
     chat_choose_seed(c);
-    struct engine_config config = *engine;
+    c->config = *engine;
     if (session_begin(c, err) && read_template(c, err)) {
-        config.resumes = c->resumed;
-        c->engine = engine_open(&config, err);
+        c->config.resumes = c->resumed;
+        c->engine = engine_open(&c->config, err);
     }
     if (c->engine) return c;
     chat_close(c);
@@ -156,6 +156,7 @@ void chat_close(struct chat *c)
     options_free(c->options);
     free(c->template_text);
     free(c->model_line);
+    free(c->model_before);
     free(c->last.diverged_old);
     free(c->last.diverged_new);
     buf_free(&c->attached);
@@ -176,6 +177,7 @@ static void make_model_line(struct chat *c)
         buf_printf(&line, " of %u", (unsigned)info->n_ctx_model);
     buf_printf(&line, ", KV %s", info->kv_type);
     sanitise_all(line.data, line.len, &clean);
+    free(c->model_line);
     c->model_line = buf_take(&clean);
     buf_free(&line);
 }
@@ -203,6 +205,20 @@ bool chat_choose_template(struct chat *c, struct err *err)
     return false;
 }
 
+static void loaded(struct chat *c)
+{
+    c->state = CHAT_IDLE;
+    if (c->is_switching)
+        model_ready(c);
+    else
+        session_ready(c);
+}
+
+static void load_failed(struct chat *c)
+{
+    if (!model_failed(c, &c->err)) c->state = CHAT_FAILED;
+}
+
 static void loading(struct chat *c, const struct engine_event *event)
 {
     const struct face *f = c->face;
@@ -214,12 +230,14 @@ static void loading(struct chat *c, const struct engine_event *event)
     case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;
     case EVENT_READY:
         make_model_line(c);
-        c->state = chat_choose_template(c, &c->err) ? CHAT_IDLE : CHAT_FAILED;
-        if (c->state == CHAT_IDLE) session_ready(c);
+        if (chat_choose_template(c, &c->err))
+            loaded(c);
+        else
+            load_failed(c);
         break;
     case EVENT_FAILED:
         c->err = event->err;
-        c->state = CHAT_FAILED;
+        load_failed(c);
         break;
     case EVENT_PREFILL:
     case EVENT_REASONING:
@@ -262,8 +280,9 @@ const struct err *chat_error(const struct chat *c)
 
 void chat_cancel(struct chat *c)
 {
+    struct engine *e = c->engine;
     atomic_store(&c->cancelled, true);
-    engine_cancel(c->engine);
+    if (e) engine_cancel(e);
 }
 
 /* ---- lines ---- */

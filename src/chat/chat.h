@@ -22,15 +22,17 @@ struct face;
 struct options;
 
 enum chat_state {
-    CHAT_LOADING, /* the model is being opened; lines must wait */
+    CHAT_LOADING, /* a model is being opened, at the start or by /model; lines must wait */
     CHAT_IDLE,    /* waits for a line */
     CHAT_BUSY,    /* a turn is running */
     CHAT_CLOSED,  /* /quit */
-    CHAT_FAILED,  /* the model could not be opened: chat_error says why */
+    CHAT_FAILED,  /* no model could be opened: chat_error says why */
 };
 
-/* Starts loading the model of o (borrowed for the call, copied). The face is borrowed. NULL and
- * err when the engine cannot be started or the template given by --template cannot be used. */
+/* Starts loading the model of o (borrowed for the call, copied). The face is borrowed, and so
+ * are the strings of engine, for as long as the chat lives: /model opens another one so. NULL
+ * and err when the engine cannot be started or the template given by --template cannot be used.
+ */
 struct chat *chat_open(const struct options *o, const struct engine_config *engine,
                        const struct face *face, struct err *err);
 /* Cancels what runs and frees everything; NULL is fine. */

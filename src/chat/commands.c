@@ -105,6 +105,14 @@ static const struct command table[] = {
      .more = "For example: /read notes.txt. Then ask something about it.",
      .kind = WORDS_FILE,
      .run = command_read},
+    {.name = "model",
+     .args = "[file]",
+     .help = "show the model, or go on with another one",
+     .more =
+         "For example: /model other.gguf. The conversation stays and is computed again. The "
+         "settings stay, but those that came from the model.",
+     .kind = WORDS_FILE,
+     .run = command_model},
     {.name = "copy",
      .args = "[code]",
      .help = "copy the last reply to the clipboard, or its last code block",

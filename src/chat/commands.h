@@ -62,6 +62,9 @@ bool command_save(struct chat *c, const char *args);
 bool command_load(struct chat *c, const char *args);
 bool command_sessions(struct chat *c, const char *args);
 
+/* model.c: another model. */
+bool command_model(struct chat *c, const char *args);
+
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);
 bool command_show(struct chat *c, const char *args);

@@ -15,11 +15,9 @@
 #include "chat/chat.h"
 #include "chat/face.h"
 #include "chat/sanitise.h"
+#include "engine/engine.h"
 
 struct conversation;
-struct engine;
-struct engine_event;
-struct engine_reply;
 struct message;
 struct node;
 struct options;
@@ -54,7 +52,10 @@ struct archive;
 struct chat {
     struct options *options;
     const struct face *face;
-    struct engine *engine;
+    _Atomic(struct engine *) engine; /* NULL for a moment when /model changes it */
+    struct engine_config config;
+    char *model_before; /* the model that /model came from, while the new one loads */
+    bool is_switching;  /* it loads after /model */
     struct renderer *renderer;
     char *template_text; /* of --template, NULL: the model's own */
     const char *template_from;
@@ -114,6 +115,14 @@ void session_end(struct chat *c);
 bool session_rename(struct chat *c, const char *name, struct err *err);
 bool session_load(struct chat *c, const char *name, struct err *err);
 
+/* ---- another model (model.c) ---- */
+
+/* Closes the model and begins to load the one at path: LOADING. */
+bool model_switch(struct chat *c, const char *path);
+/* It is there. */
+void model_ready(struct chat *c);
+/* It is not: says why and goes back to the one before. False if there is none to go to. */
+bool model_failed(struct chat *c, const struct err *err);
 /* ---- the turn (turn.c) ---- */
 
 /* Each begins a turn: BUSY and true, or an error was said, the conversation is as it was before

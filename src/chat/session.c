@@ -170,28 +170,13 @@ bool session_begin(struct chat *c, struct err *err)
 
 /* ---- the model is there ---- */
 
-static void forget_ids(struct chat *c, uint64_t vocabulary, size_t *n_lost)
-{
-    for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
-        const struct node *n = conversation_branch(c->conversation, i)->leaf;
-        for (; node_parent(n); n = node_parent(n)) {
-            struct message *m = node_message(n);
-            if (m->n_ids == 0 || m->vocabulary == vocabulary) continue;
-            m->n_ids = 0;
-            m->id_at[0] = 0;
-            ++*n_lost;
-        }
-    }
-}
-
 void session_ready(struct chat *c)
 {
     const struct engine_info *info = engine_info(c->engine);
     if (!c->archive || !c->was_read) return;
     const struct archive_state *state = archive_state(c->archive);
     char *name = sessions_name(archive_path(c->archive));
-    size_t n_lost = 0;
-    forget_ids(c, info->vocabulary, &n_lost);
+    size_t n_lost = conversation_forget_ids(c->conversation, info->vocabulary);
     tell_notes(c, name);
     if (archive_is_read_only(c->archive))
         chat_tell(c, FACE_WARNING,

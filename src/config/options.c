@@ -117,6 +117,17 @@ void options_apply_model(struct options *o, const char *key, double value, bool 
     }
 }
 
+void options_forget_model(struct options *o)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *row = option_row((enum option_id)i);
+        struct err err;
+        if (o->source[i].from != FROM_MODEL) continue;
+        o->source[i].from = FROM_BUILTIN;
+        if (!options_give(o, (enum option_id)i, FROM_BUILTIN, 0, row->preset, &err)) abort();
+    }
+}
+
 /* ---- Sources ---- */
 
 static bool give_env(struct options *o, const struct option_row *row, const char *name,

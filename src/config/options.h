@@ -281,6 +281,9 @@ bool options_check(struct options *o, struct err *err);
  * table's or the number is out of range (then *used, unless NULL, is false). */
 void options_apply_model(struct options *o, const char *key, double value, bool *used);
 
+/* Another model comes: what options_apply_model set is built-in again. */
+void options_forget_model(struct options *o);
+
 /* /set: only rows with OPTION_SET. */
 bool options_set(struct options *o, const struct option_row *row, const char *value,
                  struct err *err);

@@ -485,6 +485,11 @@ const struct engine_info *engine_info(const struct engine *e)
     return &e->info;
 }
 
+bool engine_number(const struct engine *e, const char *key, double *value)
+{
+    return atomic_load(&e->is_ready) && gguf_f64(e->machine.gguf, key, value);
+}
+
 static void copy_sampling(struct request *r, const struct engine_sampling *from)
 {
     r->sampling = *from;

@@ -163,6 +163,9 @@ void engine_cancel(struct engine *e);
 uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attempt);
 
 const struct engine_info *engine_info(const struct engine *e);
+/* A number of the file's metadata, as general.sampling.temp; false if it has none of that name,
+ * or before READY. */
+bool engine_number(const struct engine *e, const char *key, double *value);
 
 /* Posts a turn: prompt (copied) is the whole conversation as rendered, up to and including the
  * generation prompt. Ends in EVENT_END or EVENT_FAILED. */

@@ -40,6 +40,7 @@ struct line {
     struct buf held; /* --no-stream, --accessible: not printed yet */
     enum face_part held_part;
     bool quiet, verbose, no_stream, accessible;
+    bool was_loaded; /* a model was there: now /model loads another */
     bool cancelling;
     bool warned_of_history;
     int status; /* of what ends the program, -1: goes on */
@@ -239,7 +240,11 @@ static void stop_here(struct line *l)
 static void on_interrupt(struct line *l)
 {
     switch (chat_state(l->chat)) {
-    case CHAT_LOADING: l->status = EXIT_SIGINT; break;
+    case CHAT_LOADING:
+        if (!l->was_loaded) l->status = EXIT_SIGINT;
+        /* After /model: back to the model before. */
+        chat_cancel(l->chat);
+        break;
     case CHAT_BUSY:
         /* The second one does not wait for the engine. */
         if (l->cancelling) {
@@ -367,6 +372,10 @@ static void converse(struct line *l)
             chat_line(l->chat, line.text.data, line.text.len);
         wait_until_idle(l);
         if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
+        if (chat_state(l->chat) == CHAT_FAILED) {
+            print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
+            l->status = EXIT_RUNTIME;
+        }
         take_options(l, chat_options(l->chat));
         if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
     }
@@ -405,6 +414,7 @@ static void run(struct line *l, const struct options *o,
         l->status = EXIT_RUNTIME;
         return;
     }
+    l->was_loaded = true;
     if (loaded) loaded(o);
     greet(l);
     load_history(l, o);

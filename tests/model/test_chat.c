@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 
+#define OTHER_MODEL "tests/data/models/qwen2.gguf"
+
 static void test_turns_are_warm(void **unused)
 {
     (void)unused;
@@ -487,6 +489,52 @@ static void test_filtered(void **unused)
     close_chat(&r);
 }
 
+/* /model: the conversation stays; ids mean something in the same vocabulary only. */
+static void test_model(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "12", NULL};
+    open_chat(&r, false, args);
+    char *first = ask(&r, "What is a token?");
+    assert_true(line(&r, "/model"));
+    assert_true(said(&r, "hearth guide"));
+    buf_clear(&r.said);
+    assert_true(chat_line(r.chat, "/model examples/guide/guide-draft-q8_0.gguf", 43));
+    assert_int_equal(chat_state(r.chat), CHAT_LOADING);
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(said(&r, "info: "));
+    assert_string_equal(chat_options(r.chat)->model, "examples/guide/guide-draft-q8_0.gguf");
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    free(ask(&r, "And a page?"));
+    assert_int_equal(r.report.n_cached, 0);
+
+    /* Another vocabulary. */
+    buf_clear(&r.said);
+    assert_true(chat_line(r.chat, "/model " OTHER_MODEL, strlen("/model " OTHER_MODEL)));
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(line(&r, "And a page?"));
+    assert_int_not_equal(r.report.stop, FACE_STOP_FAILED);
+
+    /* None at all: back to the one before. */
+    buf_clear(&r.said);
+    assert_true(chat_line(r.chat, "/model /nonexistent.gguf", 24));
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(said(&r, "error: /nonexistent.gguf"));
+    assert_true(said(&r, "going on with " OTHER_MODEL));
+    assert_string_equal(chat_options(r.chat)->model, OTHER_MODEL);
+    assert_true(line(&r, "And a page?"));
+
+    /* And back, where the same question gets the same answer. */
+    assert_true(chat_line(r.chat, "/model " GUIDE, strlen("/model " GUIDE)));
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(line(&r, "/clear"));
+    char *again = ask(&r, "What is a token?");
+    assert_string_equal(first, again);
+    free(first), free(again);
+    close_chat(&r);
+}
+
 static void test_export(void **unused)
 {
     (void)unused;
@@ -658,7 +706,7 @@ int main(void)
         cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
         cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -588,6 +588,31 @@ static void test_nearest(void **state)
     assert_null(n.best);
 }
 
+/* Another model comes: its predecessor's values are gone, those of others stay. */
+static void test_forget_model(void **unused)
+{
+    (void)unused;
+    struct options *o = options_new(), *fresh = options_new();
+    struct err err;
+    assert_true(options_give(o, OPT_TOP_K, FROM_FLAG, 0, "7", &err));
+    options_apply_model(o, "general.sampling.temp", 0.25, NULL);
+    options_apply_model(o, "general.sampling.top_k", 9, NULL);
+    assert_true(o->temp == 0.25f && o->top_k == 7);
+    options_forget_model(o);
+    assert_true(o->temp == fresh->temp && o->top_k == 7);
+    assert_false(option_given(o, OPT_TEMP));
+    struct buf a = {0}, b = {0};
+    option_value(o, OPT_TEMP, &a);
+    option_value(fresh, OPT_TEMP, &b);
+    assert_string_equal(buf_str(&a), buf_str(&b));
+    options_apply_model(o, "general.sampling.temp", 0.5, NULL);
+    assert_true(o->temp == 0.5f);
+    buf_free(&a);
+    buf_free(&b);
+    options_free(o);
+    options_free(fresh);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,7 +622,7 @@ int main(void)
         cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
         cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
         cmocka_unit_test(test_print_config), cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }

@@ -1,0 +1,95 @@
+/* /model: the conversation goes on with another model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "chat/commands.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+static void take_sampling_keys(struct chat *c)
+{
+    options_forget_model(c->options);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const char *key = option_row((enum option_id)i)->model_key;
+        double value;
+        if (key && engine_number(c->engine, key, &value))
+            options_apply_model(c->options, key, value, NULL);
+    }
+}
+
+/* Opens the model that the options name. */
+static bool open_model(struct chat *c, struct err *err)
+{
+    struct engine *before = c->engine;
+    c->engine = NULL; /* a signal handler may cancel at any moment */
+    engine_close(before);
+    c->config.model_path = c->options->model;
+    c->config.resumes = conversation_n(c->conversation) > 0;
+    c->engine = engine_open(&c->config, err);
+    c->state = CHAT_LOADING;
+    c->last.there = false;
+    c->said_folded = c->said_no_think = false;
+    return c->engine != NULL;
+}
+
+static bool name_model(struct chat *c, const char *path, struct err *err)
+{
+    return options_give(c->options, OPT_MODEL, FROM_SET, 0, path, err);
+}
+
+bool model_switch(struct chat *c, const char *path)
+{
+    struct err err;
+    char *before = mem_strdup(c->options->model);
+    if (!name_model(c, path, &err)) {
+        chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
+        free(before);
+        return false;
+    }
+    session_save(c, true);
+    free(c->model_before);
+    c->model_before = before;
+    c->is_switching = true;
+    if (open_model(c, &err)) return true;
+    c->err = err;
+    if (!model_failed(c, &err)) c->state = CHAT_FAILED;
+    return false;
+}
+
+void model_ready(struct chat *c)
+{
+    free(c->model_before);
+    c->model_before = NULL;
+    c->is_switching = false;
+    take_sampling_keys(c);
+    conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
+    chat_hint(c, "%s", c->model_line);
+}
+
+bool model_failed(struct chat *c, const struct err *err)
+{
+    struct err why = *err, again;
+    if (!c->model_before) return false;
+    char *before = c->model_before;
+    c->model_before = NULL;
+    chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
+    bool ok = name_model(c, before, &again) && open_model(c, &again);
+    if (!ok) c->err = again;
+    free(before);
+    return ok;
+}
+
+bool command_model(struct chat *c, const char *args)
+{
+    if (!*args) {
+        chat_tell(c, FACE_INFO, "%s", c->model_line);
+        return true;
+    }
+    char *path = chat_path(args);
+    bool ok = model_switch(c, path);
+    free(path);
+    return ok;
+}
