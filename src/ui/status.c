@@ -126,7 +126,8 @@ void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t
         status_count(&head, total - (cached < total ? cached : total));
         buf_puts(&head, " tokens ");
     }
-    int room = width - (int)head.len - (int)tail.len - 2;
+    /* The same however long the numbers are, so that the bar does not jump. */
+    int room = width - (int)head.len - 42;
     if (room > 30) room = 30;
     size_t start = out->len;
     buf_puts(out, buf_str(&head));

@@ -1,0 +1,235 @@
+/* The faces' pure parts: numbers as people read them, JSON, input as it becomes a message, the
+ * lines of the history, words to complete. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "ui/complete.h"
+#include "ui/history.h"
+#include "ui/input.h"
+#include "ui/json.h"
+#include "ui/status.h"
+#include "ui/term.h"
+
+static struct buf got;
+
+static void is(const char *want)
+{
+    assert_string_equal(buf_str(&got), want);
+    buf_free(&got);
+}
+
+static void counts_and_rates(void **state)
+{
+    (void)state;
+    status_count(&got, 0), is("0");
+    status_count(&got, 999), is("999");
+    status_count(&got, 1000), is("1,000");
+    status_count(&got, 1234567), is("1,234,567");
+    status_count(&got, UINT64_MAX), is("18,446,744,073,709,551,615");
+    status_rate(&got, 0, 100), is("-");
+    status_rate(&got, 5, 0), is("-");
+    status_rate(&got, 1, 2400), is("0.42");
+    status_rate(&got, 421, 10000), is("42.1");
+    status_rate(&got, 9994, 1000000), is("9.99");
+    status_rate(&got, 9996, 1000000), is("10.0");
+    status_rate(&got, 9994, 100000), is("99.9");
+    status_rate(&got, 99960, 1000000), is("100");
+    status_rate(&got, 1204, 1000), is("1,204");
+}
+
+static const struct face_report report = {.stop = FACE_STOP_END,
+                                          .n_cached = 12,
+                                          .n_prefilled = 1234,
+                                          .n_generated = 88,
+                                          .prefill_ms = 310,
+                                          .decode_ms = 2000,
+                                          .n_ctx_used = 1334,
+                                          .n_ctx = 2048,
+                                          .reply_seed = UINT64_MAX};
+
+static void statistics_line(void **state)
+{
+    (void)state;
+    status_report(&got, 1000, &report, false);
+    is("12 cached, 1,234 prefilled, 88 generated at 44.0 tok/s, context 1,334 of 2,048, seed "
+       "18446744073709551615");
+    status_report(&got, 78, &report, false);
+    is("12 cached, 1,234 prefilled, 88 generated at 44.0 tok/s,\n"
+       "context 1,334 of 2,048, seed 18446744073709551615");
+    struct face_report r = report;
+    r.stop = FACE_STOP_LENGTH;
+    r.n_drafted = 10;
+    r.n_accepted = 7;
+    status_report(&got, 1000, &r, true);
+    is("stop: length, 12 cached, 1,234 prefilled at 3,981 tok/s in 310 ms, 88 generated at "
+       "44.0 "
+       "tok/s in 2.0 s, 7 of 10 drafted accepted, context 1,334 of 2,048, seed "
+       "18446744073709551615");
+    r = (struct face_report){.stop = FACE_STOP_CANCELLED, .n_ctx = 1};
+    status_report(&got, 1000, &r, true);
+    is("stop: cancelled, 0 cached, 0 prefilled, 0 generated at - tok/s in 0 ms, context 0 of "
+       "1, "
+       "seed 0");
+}
+
+static void progress_line(void **state)
+{
+    (void)state;
+    status_progress(&got, 79, FACE_LOAD, 0, 100, 0, 0);
+    is("loading the model [...................]   0 %");
+    status_progress(&got, 79, FACE_LOAD, 50, 100, 0, 1000);
+    is("loading the model [#########..........]  50 %, 1.5 s left");
+    /* Half of the fresh tokens, not half of all, tell the speed. */
+    status_progress(&got, 79, FACE_PREFILL, 1500, 2000, 1000, 1000);
+    is("reading 1,000 tokens [############....]  75 %, 500 tok/s, 1.5 s left");
+    for (int width = 0; width < 100; width++) {
+        status_progress(&got, width, FACE_PREFILL, 1, 2000000, 0, 123456);
+        assert_true(got.len <= (size_t)width);
+        buf_free(&got);
+    }
+    /* More than all, and nothing at all, are no bug of the line's. */
+    status_progress(&got, 20, FACE_LOAD, 7, 5, 0, 10);
+    buf_free(&got);
+    status_progress(&got, 20, FACE_PREFILL, 0, 0, 5, 10);
+    buf_free(&got);
+}
+
+static void json_strings(void **state)
+{
+    (void)state;
+    static const char raw[] = "a\"\\\n\t\033\177\0é\xc2\x9b\xe2\x80\xae😀\xff\xe2\x82";
+    json_string(&got, raw, sizeof raw - 1);
+    is("\"a\\\"\\\\\\n\\t\\u001b\\u007f\\u0000é\\u009b\\u202e😀\\ufffd\\ufffd\"");
+    /* A tag character, beyond the first plane and not for terminals. */
+    json_string(&got, "\xf3\xa0\x80\x81", 4);
+    is("\"\\udb40\\udc01\"");
+}
+
+static void json_objects(void **state)
+{
+    (void)state;
+    json_start(&got, 2, "a\"b");
+    is("{\"type\":\"start\",\"turn\":2,\"model\":\"a\\\"b\"}\n");
+    json_text(&got, FACE_REASONING, "hm", 2);
+    is("{\"type\":\"reasoning\",\"text\":\"hm\"}\n");
+    struct buf reasoning = {0};
+    struct face_report r = report;
+    r.text = "yes", r.text_len = 3;
+    json_end(&got, &(struct json_end){.report = &r, .reasoning = &reasoning});
+    is("{\"type\":\"end\",\"stop\":\"end\",\"text\":\"yes\",\"usage\":{\"cached\":12,"
+       "\"prefilled\":1234,\"generated\":88,\"drafted\":0,\"accepted\":0},\"timings\":{"
+       "\"prefill_ms\":310.000,\"decode_ms\":2000.000},\"context\":{\"used\":1334,\"limit\":"
+       "2048},\"seed\":\"18446744073709551615\",\"exit\":0}\n");
+    json_end(&got, &(struct json_end){.error = "no", .exit = 1});
+    assert_non_null(strstr(buf_str(&got), "\"stop\":\"error\",\"error\":\"no\""));
+    assert_null(strstr(buf_str(&got), "\"text\""));
+    buf_free(&got);
+}
+
+static void repair(void **state)
+{
+    (void)state;
+    assert_int_equal(input_repair(&got, "plain é", 8), 0);
+    is("plain é");
+    assert_int_equal(input_repair(&got,
+                                  "a\xff\xfe"
+                                  "b\xe2\x82",
+                                  6),
+                     3);
+    is("a\xef\xbf\xbd\xef\xbf\xbd"
+       "b\xef\xbf\xbd");
+    assert_int_equal(input_repair(&got, "a\0b", 3), 0);
+    assert_int_equal(got.len, 3);
+    buf_free(&got);
+}
+
+static void join(void **state)
+{
+    (void)state;
+    input_join(&got, "one\ntwo\r\n\n", 10);
+    input_join(&got, "\n\n", 2);
+    input_join(&got, "", 0);
+    input_join(&got, "\nthree", 6);
+    is("one\ntwo\n\n\nthree");
+    assert_true(input_is_blank(" \t\r\n", 4));
+    assert_true(input_is_blank("", 0));
+    assert_false(input_is_blank(" x", 2));
+    assert_false(input_is_blank("\0", 1));
+}
+
+static void lines(void **state)
+{
+    (void)state;
+    struct buf raw = {0};
+    buf_puts(&raw, "one\r\n\ntwo\nrest");
+    size_t at = 0, n;
+    const char *line = input_line(&raw, &at, false, &n);
+    assert_true(line && n == 3 && memcmp(line, "one", 3) == 0);
+    assert_true(input_line(&raw, &at, false, &n) && n == 0);
+    line = input_line(&raw, &at, false, &n);
+    assert_true(line && n == 3 && memcmp(line, "two", 3) == 0);
+    assert_null(input_line(&raw, &at, false, &n));
+    line = input_line(&raw, &at, true, &n);
+    assert_true(line && n == 4 && memcmp(line, "rest", 4) == 0);
+    assert_null(input_line(&raw, &at, true, &n));
+    buf_free(&raw);
+}
+
+static void history_lines(void **state)
+{
+    (void)state;
+    static const char *const entries[] = {"plain", "a\nb",     "back\\slash", "\\n",
+                                          "\n\n",  "#12\n#13", "ends in \\",  "é"};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        struct buf line = {0};
+        history_encode(&line, entries[i]);
+        assert_null(strchr(buf_str(&line), '\n'));
+        history_decode(&got, buf_str(&line), line.len);
+        is(entries[i]);
+        buf_free(&line);
+    }
+    /* A line that nobody encoded is taken as it stands. */
+    history_decode(&got, "tail\\", 5), is("tail\\");
+    history_decode(&got, "\\x", 2), is("x");
+}
+
+static void completed_word(void **state)
+{
+    (void)state;
+    assert_int_equal(complete_word("/re", 3, false), 0);
+    assert_int_equal(complete_word("/set te", 7, false), 5);
+    assert_int_equal(complete_word("/set temp ", 10, false), 10);
+    assert_int_equal(complete_word("/read  my file", 14, true), 7);
+    assert_int_equal(complete_word("/read ", 6, true), 6);
+    assert_int_equal(complete_word("/read", 5, true), 5);
+}
+
+static void harmless(void **state)
+{
+    (void)state;
+    term_harmless(&got, "a\033[31m\tb\n\xc2\x9b é\xff", 15);
+    is("a\xef\xbf\xbd[31m\tb\n\xef\xbf\xbd é\xef\xbf\xbd");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_and_rates),
+        cmocka_unit_test(statistics_line),
+        cmocka_unit_test(progress_line),
+        cmocka_unit_test(json_strings),
+        cmocka_unit_test(json_objects),
+        cmocka_unit_test(repair),
+        cmocka_unit_test(join),
+        cmocka_unit_test(lines),
+        cmocka_unit_test(history_lines),
+        cmocka_unit_test(completed_word),
+        cmocka_unit_test(harmless),
+    };
+    return cmocka_run_group_tests_name("ui", tests, NULL, NULL);
+}
