@@ -25,7 +25,7 @@ check "a blank line is no turn" last '>'
 check "  and nothing to remember" newest 'What is a draft model?'
 fresh
 keys '/help' Enter
-check "a command" shows 'list the commands'
+check "a command" shows 'says more; //x sends'
 fresh
 keys '/hlep' Enter
 check "a wrong command is said to be one" shows '/help'

@@ -8,6 +8,9 @@ export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir
 export LC_ALL=C.UTF-8 INPUTRC=$dir/inputrc TMUX_TMPDIR=$dir
 unset HEARTH_MODEL NO_COLOR VISUAL EDITOR TMUX ENV
 : >"$INPUTRC"
+# Readline itself keeps a few bytes in vi mode.
+echo leak:libreadline >"$dir/leaks"
+export LSAN_OPTIONS=suppressions=$dir/leaks
 n=0 failed=0
 
 mux() { tmux -u -L "hearth$$" -f /dev/null "$@"; }
