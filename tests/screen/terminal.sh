@@ -4,7 +4,7 @@
 . tests/screen/lib/tmux.sh
 
 # The guide never ends its turn with these.
-endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
+endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
 # A crash is ours to clean up after, also where a sanitizer would report it.
 export ASAN_OPTIONS=handle_segv=0:handle_abort=0
 # Everything that reaches the terminal from now on, as bytes.
@@ -13,8 +13,17 @@ raw() { grep -qF -- "$1" "$dir/raw"; }
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 # Brings the stopped program back; KEY is what the shell takes for Return.
 back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }
-# The answer grows on the screen.
+# Words of the reply stand below the last line that was sent.
 speaks()
+{
+    local deadline=$((SECONDS + 20))
+    until text | awk '/^> ./ { n = 0; next } /[[:alpha:]]/ { n++ } END { exit n == 0 }'; do
+        ((SECONDS > deadline)) && return 1
+        sleep 0.03
+    done
+}
+# Something on the screen changes.
+moves()
 {
     local before deadline=$((SECONDS + 20))
     before=$(text)
@@ -63,7 +72,7 @@ check "Ctrl-Z in a reply stops" last 'shell:'
 keys "clear; stty -g | cmp - $dir/before && echo alike" Enter
 check "  the terminal is the shell's meanwhile" shows 'alike'
 back Enter
-check "  fg goes on with the reply" speaks
+check "  fg goes on with the reply" moves
 keys C-c
 check "  which can be stopped" shows 'stop: cancelled'
 last '>'

@@ -172,7 +172,7 @@ check "--stdin lines" go 0 --stdin lines -q --temp 0
 check "  a reply for each line that is not blank, nothing between" lines 3
 check "  the first as if alone" cmp -s <(head -n 1 "$dir/out") "$dir/stdin_reply"
 check "  the last ends its line" whole_lines
-check "the turns are warm" go 0 --stdin lines --jsonl --temp 0
+check "the turns are warm" go 0 --stdin lines --jsonl --temp 0 --cache-disk 0
 check "  the second reuses the first" python3 -c '
 import json, sys
 ends = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "end"]
