@@ -14,7 +14,7 @@
 #include "cpu/ref.h"
 #include "cpu/vec_avx2.h"
 
-enum { LANES = 8, KEY_VECS = PAGE_LEN / LANES, FEW_QUERIES = 2, ATTEND_ROWS = 16 };
+enum { LANES = 8, KEY_VECS = PAGE_LEN / LANES, FEW_QUERIES = 2 };
 
 /* Keys and values of one page and head, as f32 or f16. */
 struct tile {
@@ -324,7 +324,7 @@ static struct layout layout_of(const struct kv_layer *kv, size_t n)
 
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
-    return layout_of(kv, ATTEND_ROWS * n_group).n_bytes;
+    return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
 }
 
 static bool cancelled(const struct attend *a)
@@ -358,7 +358,7 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         ref_attend(a, kv_head, lo, hi, scratch);
         return;
     }
-    assert(hi - lo <= ATTEND_ROWS);
+    assert(hi - lo <= AVX2_ATTEND_ROWS);
     bool blocks = kv_type_blocks(kv->type);
     uint8_t *base = scratch;
     struct layout at = layout_of(kv, n);
@@ -426,7 +426,7 @@ const struct kernels kernels_avx2 = {
     .name = "avx2",
     .packs = true,
     .macs_per_ms = 20000000,
-    .attend_rows = ATTEND_ROWS,
+    .attend_rows = AVX2_ATTEND_ROWS,
     .matmul_scratch = avx2_matmul_scratch,
     .attend_scratch = avx2_attend_scratch,
     .matmul = avx2_matmul,

@@ -4,6 +4,8 @@
 
 #include "cpu/kernels.h"
 
+enum { AVX2_ATTEND_ROWS = 16 }; /* rows of one call of avx2_attend */
+
 size_t avx2_matmul_scratch(size_t n_cols);
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);

@@ -15,6 +15,8 @@ enum cpu_isa {
     CPU_AUTO, /* the best that this machine has */
     CPU_SCALAR,
     CPU_AVX2,   /* with F16C */
+    CPU_AVX512, /* F, BW, VL, DQ, VNNI, VBMI */
+    CPU_AMX,    /* tiles and int8 products, on top of AVX-512 */
     N_CPU_ISAS, /* from slow to fast */
 };
 

@@ -96,7 +96,7 @@ struct kernels {
     void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
 };
 
-extern const struct kernels kernels_scalar, kernels_avx2;
+extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_amx;
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);

@@ -80,8 +80,9 @@ struct machine {
 };
 
 static struct machine machines[] = {
-    {CPU_SCALAR, 1, NULL}, {CPU_SCALAR, 2, NULL}, {CPU_AVX2, 1, NULL},
-    {CPU_AVX2, 2, NULL},   {CPU_AVX2, 7, NULL},
+    {CPU_SCALAR, 1, NULL}, {CPU_SCALAR, 2, NULL}, {CPU_AVX2, 1, NULL},   {CPU_AVX2, 2, NULL},
+    {CPU_AVX2, 7, NULL},   {CPU_AVX512, 1, NULL}, {CPU_AVX512, 2, NULL}, {CPU_AVX512, 7, NULL},
+    {CPU_AMX, 1, NULL},    {CPU_AMX, 2, NULL},    {CPU_AMX, 7, NULL},
 };
 enum { N_MACHINES = sizeof machines / sizeof *machines };
 

@@ -52,6 +52,18 @@ check "bench --turns refuses what is longer than the context" status 1 \
     "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
 check "and a prompt shorter than a page" status 1 "--prompt is 63, --turns needs at least 64" \
     "$hearth" bench --turns -m $guide --prompt 63
+each_set() { # an instruction set has the same bits, or is refused by name
+    local set out
+    for set in avx2 avx512 amx; do
+        if out=$("$hearth" bench -m $guide --prompt 40 --gen 8 --cpu $set --json 2>&1); then
+            [[ $out == *"$(hash_of)"* ]] || return 1
+        else
+            [[ $out == *"this CPU has no "*": use "* ]] || return 1
+        fi
+        echo "# --cpu $set: ${out##*hearth: }"
+    done
+}
+check "every instruction set has these bits or is refused" each_set
 tokenizer() {
     python3 -c '
 import json, sys

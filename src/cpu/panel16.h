@@ -1,0 +1,188 @@
+/* Reading packed panels (pack.h) sixteen rows at a time: what the AVX-512 and AMX products
+ * share. For *_avx512.c and *_amx.c files only; everything is inline, and every layout is a
+ * constant in its instances. */
+#ifndef CPU_PANEL16_H
+#define CPU_PANEL16_H
+
+#include <stdbool.h>
+
+#include "cpu/kernels.h"
+#include "cpu/pack.h"
+#include "cpu/vec16.h"
+#include "gguf/qblocks.h"
+
+#if defined HEARTH_SANITIZED || !defined __AVX512VNNI__
+#define UNROLL
+#elif defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
+
+enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
+
+/* All that a kernel needs to know of a type. Codes are read as unsigned bytes; a code's value
+ * is the byte less the offset. */
+struct layout {
+    enum pack_head head;
+    uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
+    const int8_t *table; /* codes are indices into it, NULL: none */
+    int offset;
+    bool halves; /* a scale per 16 columns */
+    enum min_kind min;
+};
+
+#define LAYOUT static const struct layout
+/*             head        bytes n bits + code table  offset halves min    */
+LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, 8, false, MIN_NONE};
+LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, 16, false, MIN_NONE};
+LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, 128, false, MIN_NONE};
+LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, 0, false, MIN_SUM};
+LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, 0, false, MIN_SUM};
+LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, 0, true, MIN_PAIR};
+LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, 4, true, MIN_NONE};
+LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, 0, false, MIN_SUM};
+LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, 0, false, MIN_SUM};
+LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, 32, true, MIN_NONE};
+LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
+LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
+LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, 128, false, MIN_NONE};
+
+/* INSTANCE(name) for every layout, and for the type it belongs to. */
+#define ALL_LAYOUTS(INSTANCE) \
+    INSTANCE(q4_0)            \
+    INSTANCE(q5_0)            \
+    INSTANCE(q8_0)            \
+    INSTANCE(q4_1)            \
+    INSTANCE(q5_1)            \
+    INSTANCE(q2_k)            \
+    INSTANCE(q3_k)            \
+    INSTANCE(q4_k)            \
+    INSTANCE(q5_k)            \
+    INSTANCE(q6_k)            \
+    INSTANCE(iq4_nl)          \
+    INSTANCE(iq4_xs)          \
+    INSTANCE(mxfp4)
+#define CASES_OF_TYPES(CASE)   \
+    CASE(QTYPE_Q4_0, q4_0)     \
+    CASE(QTYPE_Q5_0, q5_0)     \
+    CASE(QTYPE_Q8_0, q8_0)     \
+    CASE(QTYPE_Q4_1, q4_1)     \
+    CASE(QTYPE_Q5_1, q5_1)     \
+    CASE(QTYPE_Q2_K, q2_k)     \
+    CASE(QTYPE_Q3_K, q3_k)     \
+    CASE(QTYPE_Q4_K, q4_k)     \
+    CASE(QTYPE_Q5_K, q5_k)     \
+    CASE(QTYPE_Q6_K, q6_k)     \
+    CASE(QTYPE_IQ4_NL, iq4_nl) \
+    CASE(QTYPE_IQ4_XS, iq4_xs) \
+    CASE(QTYPE_MXFP4, mxfp4)
+
+/* The scales of a block; integers are exact as floats, and so are their sums of products. */
+struct scales {
+    fz dw, mw, s0, s1, m0, m1;
+};
+
+VEC_INLINE fz bytes_f(const void *p)
+{
+    return z_float(z_widen(p));
+}
+
+/* Block b from the head of its panel. */
+VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, size_t b)
+{
+    struct scales s = {0};
+    const size_t g = b % 8;
+    switch (t.head) {
+    case HEAD_D: s.dw = z_halves(head); break;
+    case HEAD_D_M:
+        s.dw = z_halves(head);
+        s.mw = -z_halves(head + 32);
+        break;
+    case HEAD_E8: {
+        iz e = z_widen(head) & 255;
+        /* 2^-50 and above only */
+        s.dw = (fz)(((e - 1) << 23) & (e > 77));
+        break;
+    }
+    case HEAD_K_MIN:
+        s.dw = z_halves(head) * bytes_f(head + 64 + 16 * g);
+        s.mw = z_halves(head + 32) * bytes_f(head + 64 + 16 * (8 + g));
+        break;
+    case HEAD_K_D: s.dw = z_halves(head) * bytes_f(head + 32 + 16 * g); break;
+    case HEAD_K_S:
+        s.dw = z_halves(head);
+        s.s0 = bytes_f(head + 32 + 32 * g);
+        s.s1 = bytes_f(head + 32 + 32 * g + 16);
+        break;
+    case HEAD_K_S_M: {
+        iz a = z_widen(head + 64 + 32 * g), c = z_widen(head + 64 + 32 * g + 16);
+        s.dw = z_halves(head);
+        s.mw = z_halves(head + 32);
+        s.s0 = z_float(a & 15);
+        s.s1 = z_float(c & 15);
+        s.m0 = z_float(a >> 4 & 15);
+        s.m1 = z_float(c >> 4 & 15);
+        break;
+    }
+    case HEAD_FLOATS: break;
+    }
+    return s;
+}
+
+VEC_INLINE bz shift_to(bz v, int from, int to)
+{
+    return from > to ? z_shift_right(v, from - to) : z_shift_left(v, to - from);
+}
+
+/* Codes 4k..4k+3 of all rows, plus the offset. */
+VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
+{
+    bz q;
+    if (t.bits == 8) return z_load(p + 64 * k) ^ 0x80;
+    if (t.bits == 4) {
+        q = z_load(p + 64 * (k & 3));
+        q = (k < 4 ? q : z_shift_right(q, 4)) & 15;
+        p += 256;
+    } else {
+        q = shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 0) & 3;
+        p += 128;
+    }
+    if (t.more_bits == 1)
+        q |= shift_to(z_load(p), k, (int)t.bits) & (unsigned char)(1 << t.bits);
+    if (t.more_bits == 2) q |= shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 4) & 0x30;
+    if (t.table) q = z_lookup(t.table, q) ^ 0x80;
+    return q;
+}
+
+/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or if
+ * there is one scale for both, of the whole block and nothing. */
+VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0, iz id1,
+                   float da, const int16_t *sum)
+{
+    fz i = t.halves ? s->s0 * z_float(id0) + s->s1 * z_float(id1) : z_float(id0);
+    acc = acc + (z_all(da) * s->dw) * i;
+    if (t.min == MIN_SUM) acc = acc - s->mw * z_all(da * (float)(sum[0] + sum[1]));
+    if (t.min == MIN_PAIR) {
+        fz j = s->m0 * (float)sum[0] + s->m1 * (float)sum[1];
+        acc = acc - s->mw * (z_all(da) * j);
+    }
+    return acc;
+}
+
+/* Sixteen values of a row leave: bias, keep, and only n_values of them. */
+VEC_INLINE void finish16(const struct matmul *m, size_t row, size_t first, size_t n_values,
+                         fz y)
+{
+    float bias[PANEL_ROWS] = {0}, out[PANEL_ROWS];
+    if (m->bias) {
+        memcpy(bias, m->bias + first, n_values * sizeof(float));
+        y = y + z_load_f(bias);
+    }
+    z_store(out, (bz)num16_keep(y));
+    memcpy(m->out + row * m->out_stride + first, out, n_values * sizeof(float));
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* Sixteen lanes: numeric.h as num16_keep and so on, and the few operations that need an
+ * instruction of AVX-512. For *_avx512.c and *_amx.c files only.
+ *
+ * Where the compiler has no AVX-512 the same text compiles to plain C, lane by lane: so
+ * tests/ops/test_emulated.c holds these kernels to the reference on a machine that cannot run
+ * them. */
+#ifndef CPU_VEC16_H
+#define CPU_VEC16_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __AVX512VNNI__
+#include <immintrin.h>
+#else
+#include "base/half.h"
+#endif
+
+/* As in vec_avx2.h: one copy under sanitizers, and in plain C. */
+#if defined __AVX512VNNI__ && !defined HEARTH_SANITIZED
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
+#else
+#define VEC_INLINE static inline __attribute__((unused))
+#endif
+
+typedef float fz __attribute__((vector_size(64)));
+typedef int32_t iz __attribute__((vector_size(64)));
+typedef uint32_t uz __attribute__((vector_size(64)));
+typedef uint16_t hz __attribute__((vector_size(64)));
+typedef uint8_t bz __attribute__((vector_size(64)));
+typedef int8_t b16 __attribute__((vector_size(16)));
+
+VEC_INLINE fz z_all(float x)
+{
+    return x - (fz){0};
+}
+
+VEC_INLINE uz z_all_u(uint32_t x)
+{
+    return x - (uz){0};
+}
+
+#define F fz
+#define I iz
+#define U uz
+#define FN VEC_INLINE
+#define NUM(name) num16_##name
+#define K(c) z_all(c)
+#define UK(c) z_all_u((uint32_t)(c))
+#define fadd(a, b) ((a) + (b))
+#define fsub(a, b) ((a) - (b))
+#define fmul(a, b) ((a) * (b))
+#define sel_u(c, a, b) (((uz)(c) & (a)) | (~(uz)(c) & (b)))
+#define sel_f(c, a, b) ((fz)sel_u(c, (uz)(a), (uz)(b)))
+#define u_of(x) ((uz)(x))
+#define f_of(u) ((fz)(u))
+#define i_of_u(u) ((iz)(u))
+#define u_of_i(i) ((uz)(i))
+#define f_of_i(i) __builtin_convertvector(i, fz)
+
+#include "base/numeric.h"
+
+#undef F
+#undef I
+#undef U
+#undef FN
+#undef NUM
+#undef K
+#undef UK
+#undef fadd
+#undef fsub
+#undef fmul
+#undef sel_f
+#undef sel_u
+#undef u_of
+#undef f_of
+#undef i_of_u
+#undef u_of_i
+#undef f_of_i
+
+VEC_INLINE bz z_load(const void *p)
+{
+    bz v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE fz z_load_f(const float *p)
+{
+    return (fz)z_load(p);
+}
+
+VEC_INLINE void z_store(void *p, bz v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+VEC_INLINE fz z_float(iz v)
+{
+    return __builtin_convertvector(v, fz);
+}
+
+/* Sixteen signed bytes. */
+VEC_INLINE iz z_widen(const void *p)
+{
+    b16 v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, iz);
+}
+
+VEC_INLINE bz z_shift_right(bz v, int n)
+{
+    return (bz)((hz)v >> n);
+}
+
+VEC_INLINE bz z_shift_left(bz v, int n)
+{
+    return (bz)((hz)v << n);
+}
+
+/* The four bytes at p in every lane. */
+VEC_INLINE bz z_all_4(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return (bz)z_all_u(v);
+}
+
+#ifdef __AVX512VNNI__
+
+/* acc + the four products of unsigned and signed bytes of each lane. */
+VEC_INLINE iz z_dot(iz acc, bz u, bz s)
+{
+    return (iz)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, (__m512i)s);
+}
+
+/* table[code] for codes below 16. */
+VEC_INLINE bz z_lookup(const void *table, bz codes)
+{
+    __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128(table));
+    return (bz)_mm512_shuffle_epi8(t, (__m512i)codes);
+}
+
+VEC_INLINE fz z_halves(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+
+#else
+
+VEC_INLINE iz z_dot(iz acc, bz u, bz s)
+{
+    for (int i = 0; i < 64; i++)
+        acc[i / 4] += (int)u[i] * (int)(int8_t)s[i];
+    return acc;
+}
+
+VEC_INLINE bz z_lookup(const void *table, bz codes)
+{
+    for (int i = 0; i < 64; i++)
+        codes[i] = ((const uint8_t *)table)[codes[i]];
+    return codes;
+}
+
+VEC_INLINE fz z_halves(const void *p)
+{
+    uint16_t h[16];
+    fz v = {0};
+    memcpy(h, p, sizeof h);
+    for (int i = 0; i < 16; i++)
+        v[i] = half_f16_to_f32(h[i]);
+    return v;
+}
+
+#endif
+
+#endif

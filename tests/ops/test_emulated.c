@@ -1,0 +1,156 @@
+/* The AVX-512 and AMX products as plain C, from the same text, against the scalar reference: on
+ * any machine. Where the instructions are, test_matmul compares the real ones as well. */
+#include "ops.h"
+
+#define avx512_matmul emulated_avx512_matmul
+#define avx512_panel emulated_avx512_panel
+#define amx_matmul emulated_amx_matmul
+#define kernels_avx512 emulated_kernels_avx512
+#define kernels_amx emulated_kernels_amx
+#define amx_matmul_scratch emulated_amx_matmul_scratch
+
+#define panel_fn avx512_panel_fn
+#define TILE_ROWS AVX512_TILE_ROWS
+#define tile avx512_tile
+#include "../../src/cpu/matmul_avx512.c"
+#undef panel_fn
+#undef TILE_ROWS
+#undef tile
+#undef INSTANCE
+#undef CASE
+#include "../../src/cpu/matmul_amx.c"
+
+#include "cpu/ref.h"
+#include "matmul_case.h"
+
+enum { MAX_ROWS = 37 };
+
+struct operands {
+    struct cpu_weight w;
+    uint8_t *file;
+    int8_t *q;
+    float *d, *bias;
+    int16_t *sum;
+    size_t stride;
+};
+
+static void *zalloc64(size_t n_bytes)
+{
+    n_bytes = (n_bytes + 64 + 63) / 64 * 64;
+    void *p = aligned_alloc(64, n_bytes);
+    assert_non_null(p);
+    memset(p, 0, n_bytes);
+    return p;
+}
+
+static void operands_new(struct operands *o, enum qtype type, size_t n_rows, size_t n_cols,
+                         enum spread spread)
+{
+    const size_t row_bytes = qtype_bytes(type, n_cols);
+    const size_t panel_bytes = pack_panel_bytes(type, n_cols);
+    const size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    o->file = zalloc64(n_rows * row_bytes);
+    random_blocks(type, o->file, n_rows * n_cols);
+    uint8_t *packed = zalloc64(n_panels * panel_bytes);
+    for (size_t p = 0; p < n_panels; p++) {
+        size_t left = n_rows - p * PANEL_ROWS;
+        pack_panel(type, o->file + p * PANEL_ROWS * row_bytes, row_bytes,
+                   left < PANEL_ROWS ? left : PANEL_ROWS, n_cols, packed + p * panel_bytes);
+    }
+    o->w = (struct cpu_weight){
+        .base = {type, 1, n_rows, n_cols}, .file = o->file, .packed = packed};
+    o->stride = (n_cols + 63) / 64 * 64;
+    o->q = zalloc64(MAX_ROWS * o->stride);
+    o->d = zalloc64(MAX_ROWS * o->stride / A8_BLOCK * sizeof(float));
+    o->sum = zalloc64(MAX_ROWS * o->stride / A8_HALF * sizeof(int16_t));
+    o->bias = zalloc64(n_rows * sizeof(float));
+    random_floats(NORMAL, o->bias, n_rows);
+    float *x = mem_zalloc(n_cols, sizeof *x);
+    for (size_t r = 0; r < MAX_ROWS; r++) {
+        random_floats(spread, x, n_cols);
+        ref_quantise(x, n_cols, o->q + r * o->stride, o->d + r * o->stride / A8_BLOCK,
+                     o->sum + r * o->stride / A8_HALF);
+    }
+    free(x);
+}
+
+static void operands_free(struct operands *o)
+{
+    free(o->file);
+    free(o->w.packed);
+    free(o->q);
+    free(o->d);
+    free(o->sum);
+    free(o->bias);
+}
+
+typedef void matmul_fn(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+
+static const struct {
+    const char *name;
+    matmul_fn *fn;
+} variants[] = {{"avx512", emulated_avx512_matmul}, {"amx", emulated_amx_matmul}};
+
+static size_t n_compared;
+
+static void check(const struct operands *o, size_t n, bool bias, const float *want)
+{
+    const size_t n_values = o->w.base.n_rows;
+    float *got = mem_zalloc(MAX_ROWS * n_values, sizeof *got);
+    void *scratch = zalloc64(emulated_amx_matmul_scratch(o->w.base.n_cols));
+    for (size_t v = 0; v < 2; v++) {
+        struct matmul m = {.w = &o->w,
+                           .a8 = {o->q, o->d, o->sum, o->stride},
+                           .n_rows = n,
+                           .bias = bias ? o->bias : NULL,
+                           .out = got,
+                           .out_stride = n_values};
+        variants[v].fn(&m, 0, n_values, scratch);
+        char what[96];
+        snprintf(what, sizeof what, "%s: %s %zux%zu, %zu rows", variants[v].name,
+                 qtype_info(o->w.base.type)->name, n_values, o->w.base.n_cols, n);
+        assert_same_bits(got, want, n * n_values, what);
+        n_compared++;
+    }
+    free(got);
+    free(scratch);
+}
+
+static void all_types(void **state)
+{
+    (void)state;
+    static const size_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, MAX_ROWS};
+    const struct qtype_info *info;
+    random_seed(512);
+    for (size_t i = 0; (info = qtype_at(i)); i++) {
+        if (info->block_len == 1) continue;
+        for (size_t s = 0; s < 4; s++) {
+            const size_t n_values[] = {16, 1, 33, 40};
+            const size_t n_cols =
+                info->block_len == 32 ? (const size_t[]){32, 96, 288, 544}[s] : 256 * (s + 1);
+            struct operands o;
+            operands_new(&o, info->type, n_values[s], n_cols, (enum spread)(s % N_SPREADS));
+            float *want = mem_zalloc(MAX_ROWS * n_values[s], sizeof *want);
+            for (int bias = 0; bias < 2; bias++) {
+                struct matmul m = {.w = &o.w,
+                                   .a8 = {o.q, o.d, o.sum, o.stride},
+                                   .n_rows = MAX_ROWS,
+                                   .bias = bias ? o.bias : NULL,
+                                   .out = want,
+                                   .out_stride = n_values[s]};
+                ref_matmul(&m, 0, n_values[s], NULL);
+                for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+                    check(&o, rows[r], bias, want);
+            }
+            free(want);
+            operands_free(&o);
+        }
+    }
+    print_message("# %zu products compared\n", n_compared);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_types)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
