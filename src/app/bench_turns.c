@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/command_line.h"
 #include "backend/backend.h"
@@ -64,17 +63,18 @@ static void add_random(struct bench *b, struct ids *ids, size_t n)
                  (int32_t)(philox(1, b->drawn++, 0, 0, PHILOX_BENCH).word[0] % b->n_vocab));
 }
 
-/* Bytes of the process that lie in memory. */
+/* Bytes of the process that lie in memory and are no part of a file. */
 static size_t resident(void)
 {
-    size_t size = 0, pages = 0;
+    size_t kib = 0;
     struct buf text = {0};
     struct err ignored;
-    if (file_read("/proc/self/statm", 4096, &text, &ignored) &&
-        sscanf(buf_str(&text), "%zu %zu", &size, &pages) != 2)
-        pages = 0;
+    if (file_read("/proc/self/status", 1 << 16, &text, &ignored)) {
+        const char *line = strstr(buf_str(&text), "RssAnon:");
+        if (line && sscanf(line, "RssAnon: %zu", &kib) != 1) kib = 0;
+    }
     buf_free(&text);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
+    return kib << 10;
 }
 
 /* The time until the first token of a reply to ids is known. */
