@@ -25,10 +25,10 @@ struct tile {
 };
 
 /* As many lines as the i-th step over 32 numbers reads. */
-VEC_INLINE void prefetch32(bool is_f16, const char *base, size_t i)
+VEC_INLINE void prefetch32(bool is_f16, const struct ahead *a, const char *base, size_t i)
 {
-    avx2_prefetch(base, is_f16 ? i : 2 * i);
-    if (!is_f16) avx2_prefetch(base, 2 * i + 1);
+    avx2_prefetch(a, base, is_f16 ? i : 2 * i);
+    if (!is_f16) avx2_prefetch(a, base, 2 * i + 1);
 }
 
 VEC_INLINE f8 read8(bool is_f16, const void *p, size_t i)
@@ -50,7 +50,7 @@ VEC_INLINE void scores32(bool is_f16, int n, const struct tile *t, size_t at,
     }
     for (size_t d = 1; d < t->dk; d++) {
         f8 x[2];
-        prefetch32(is_f16, t->ahead.k, at / 32 * t->dk + d);
+        prefetch32(is_f16, &t->ahead, t->ahead.k, at / 32 * t->dk + d);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(q[r][d]);
@@ -84,7 +84,7 @@ VEC_INLINE void values(bool is_f16, int n, int n_vecs, const struct tile *t, siz
     }
     for (size_t j = lo + 1; j < hi; j++) {
         f8 x[2];
-        prefetch32(is_f16, t->ahead.v, e / 32 * PAGE_LEN + j);
+        prefetch32(is_f16, &t->ahead, t->ahead.v, e / 32 * PAGE_LEN + j);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(p[r][j]);
@@ -223,11 +223,13 @@ void avx2_visible(const struct query *x, size_t p, size_t *lo, size_t *hi)
     *hi = x->end > from ? (x->end - from < PAGE_LEN ? x->end - from : PAGE_LEN) : 0;
 }
 
-struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end)
+struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end,
+                        bool few_queries)
 {
     const struct kv_layer *kv = a->kv;
     const char *page = a->pages[(p + 1) * PAGE_LEN < end ? p + 1 : p];
     return (struct ahead){
+        .step = few_queries ? 64 : 0,
         .k = page + kv->k_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_k),
         .v = page + kv->v_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_v),
     };
@@ -336,7 +338,7 @@ static void float_page(const struct attend *a, size_t kv_head, size_t p, struct 
                        size_t n, float *o_scratch, float *wide)
 {
     struct tile t = tile_of(a->kv, a->pages[p], kv_head, n > FEW_QUERIES, wide);
-    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end);
+    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW_QUERIES);
     struct query *two[2];
     int n_two = 0;
     for (size_t i = 0; i < n; i++) {

@@ -22,18 +22,22 @@ struct query {
 
 /* The next page's keys and values of one head, prefetched while this page is computed: a line
  * at a time between the products, for more at once than the processor has buffers for would
- * make it wait. At the last page it is this one again. */
+ * make it wait. At the last page it is this one again. step is a line, 64, or 0 with so many
+ * queries that the memory does not matter. */
 struct ahead {
     const char *k, *v;
+    size_t step;
 };
 
-struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end);
+struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end,
+                        bool few_queries);
 
-/* Inlined by force: gcc 12 takes a function that only prefetches for one without effect and drops
- * its calls. */
-static inline __attribute__((always_inline)) void avx2_prefetch(const char *base, size_t line)
+/* Inlined by force: gcc 12 takes a function that only prefetches for one without effect and
+ * drops its calls. */
+static inline __attribute__((always_inline)) void avx2_prefetch(const struct ahead *a,
+                                                                const char *base, size_t line)
 {
-    _mm_prefetch(base + 64 * line, _MM_HINT_T0);
+    _mm_prefetch(base + a->step * line, _MM_HINT_T0);
 }
 
 /* Raw dots s[PAGE_LEN] of keys lo..hi-1 -> probabilities in place, 0 elsewhere; m and l. */

@@ -22,13 +22,17 @@ enum {
     LARGEST = 0x71800000, /* 2^100 */
 };
 
+/* Sums are typed as what they count: gcc copies registers between views of other types. */
+typedef int16_t i16x __attribute__((vector_size(32)));
+
 /* Keys and values of one page and head. */
 struct tile {
     bool is_q4;
     size_t k_blocks, v_blocks;
     const uint8_t *k, *v;                /* as stored */
     const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
-    int16_t *wide;                       /* values laid out, or NULL */
+    float *scales;                       /* of the values, as floats */
+    int16_t *wide;                       /* values laid out, or not */
     struct ahead ahead;
 };
 
@@ -48,20 +52,22 @@ static size_t align64(size_t n)
 struct parts {
     struct batch *batch;
     int16_t *wide; /* [PAGE_LEN/2][head_dim_v][2] */
+    float *scales; /* [v_blocks][PAGE_LEN] */
     int16_t *u;    /* [BATCH][v_blocks][PAGE_LEN] */
     float *step;   /* [BATCH][v_blocks] */
     float *o;      /* [2][head_dim_v] */
 };
 
 struct offsets {
-    size_t wide, u, step, o, n_bytes;
+    size_t wide, scales, u, step, o, n_bytes;
 };
 
 static struct offsets offsets_of(const struct kv_layer *kv)
 {
     size_t dv = kv->head_dim_v, v_blocks = dv / KV_BLOCK;
     struct offsets at = {.wide = align64(sizeof(struct batch))};
-    at.u = at.wide + dv * PAGE_LEN * sizeof(int16_t);
+    at.scales = at.wide + dv * PAGE_LEN * sizeof(int16_t);
+    at.u = at.scales + v_blocks * PAGE_LEN * sizeof(float);
     at.step = at.u + BATCH * v_blocks * PAGE_LEN * sizeof(int16_t);
     at.o = at.step + align64((BATCH * v_blocks + LANES) * sizeof(float));
     at.n_bytes = at.o + 2 * dv * sizeof(float);
@@ -80,6 +86,7 @@ static struct parts parts_of(const struct kv_layer *kv, void *scratch)
     return (struct parts){
         .batch = scratch,
         .wide = (int16_t *)(base + at.wide),
+        .scales = (float *)(base + at.scales),
         .u = (int16_t *)(base + at.u),
         .step = (float *)(base + at.step),
         .o = (float *)(base + at.o),
@@ -106,13 +113,14 @@ VEC_INLINE size_t block_bytes(enum form form)
     return form == ROWS_Q4 ? KV_BLOCK / 2 : KV_BLOCK;
 }
 
-/* Dims 8i..8i+7 of a block of two keys, whose rows lie row_bytes apart, as int16 pairs. */
+/* Dims 8i..8i+7 of a block of two keys, of which the second is the eighth after the first, as
+ * int16 pairs. */
 VEC_INLINE __m256i pairs(enum form form, const uint8_t *p, size_t row_bytes, int i)
 {
     const __m128i low = _mm_set1_epi8(0x0f), bias = _mm_set1_epi8(8);
     if (form == ROWS_Q8) p += i / 2 * 16;
     __m128i x = _mm_loadu_si128((const __m128i *)p);
-    __m128i y = _mm_loadu_si128((const __m128i *)(p + row_bytes));
+    __m128i y = _mm_loadu_si128((const __m128i *)(p + 8 * row_bytes));
     if (form == ROWS_Q4) {
         x = _mm_and_si128(i < 2 ? x : _mm_srli_epi16(x, 4), low);
         y = _mm_and_si128(i < 2 ? y : _mm_srli_epi16(y, 4), low);
@@ -122,16 +130,23 @@ VEC_INLINE __m256i pairs(enum form form, const uint8_t *p, size_t row_bytes, int
     return _mm256_cvtepi8_epi16(i % 2 ? _mm_unpackhi_epi8(x, y) : _mm_unpacklo_epi8(x, y));
 }
 
+/* The index of the pair of a key and the eighth after it. */
+VEC_INLINE size_t pair_of(size_t key)
+{
+    return key / 16 * 8 + key % 8;
+}
+
+/* Keys lo..hi-1, multiples of sixteen. */
 VEC_INLINE void widen_values(enum form form, const struct tile *t, size_t lo, size_t hi)
 {
     size_t row_bytes = t->v_blocks * block_bytes(form);
-    int16_t *to = t->wide + lo * t->v_blocks * 2 * KV_BLOCK;
-    for (size_t j = lo; j < hi; j++) {
-        const uint8_t *rows = t->v + 2 * j * row_bytes;
+    for (size_t key = lo; key < hi; key += key % 8 == 7 ? 9 : 1) {
+        const uint8_t *row = t->v + key * row_bytes;
+        int16_t *to = t->wide + pair_of(key) * t->v_blocks * 2 * KV_BLOCK;
         for (size_t b = 0; b < t->v_blocks; b++, to += 2 * KV_BLOCK) {
             UNROLL
             for (int i = 0; i < 4; i++)
-                store(to + 16 * i, pairs(form, rows + b * block_bytes(form), row_bytes, i));
+                store(to + 16 * i, pairs(form, row + b * block_bytes(form), row_bytes, i));
         }
     }
 }
@@ -173,17 +188,27 @@ VEC_INLINE __m256i four_bytes(const int8_t *p)
 
 /* int32 dots of block b of keys at..at+31 and n queries. */
 VEC_INLINE void dots_q8(int n, const struct tile *t, size_t b, size_t at,
-                        struct query *const x[2], __m256i acc[2][4])
+                        struct query *const x[2], i8x out[2][4])
 {
     const __m256i ones = _mm256_set1_epi16(1);
+    i8x acc[2][4];
+    const int8_t *codes[2], *magnitudes[2];
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        codes[r] = x[r]->codes;
+        magnitudes[r] = x[r]->magnitudes;
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            acc[r][j] = (i8x){0};
+    }
     for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 4) {
         const uint8_t *keys = t->k + (d * PAGE_LEN + at * 4);
         __m256i q[2], magnitude[2];
-        avx2_prefetch(t->ahead.k, at / 4 * t->k_blocks + d / 4);
+        avx2_prefetch(&t->ahead, t->ahead.k, at / 4 * t->k_blocks + d / 4);
         UNROLL
         for (int r = 0; r < n; r++) {
-            q[r] = four_bytes(x[r]->codes + d);
-            magnitude[r] = four_bytes(x[r]->magnitudes + d);
+            q[r] = four_bytes(codes[r] + d);
+            magnitude[r] = four_bytes(magnitudes[r] + d);
         }
         UNROLL
         for (int j = 0; j < 4; j++) {
@@ -191,20 +216,33 @@ VEC_INLINE void dots_q8(int n, const struct tile *t, size_t b, size_t at,
             UNROLL
             for (int r = 0; r < n; r++) {
                 __m256i pairs = _mm256_maddubs_epi16(magnitude[r], _mm256_sign_epi8(k, q[r]));
-                acc[r][j] = _mm256_add_epi32(acc[r][j], _mm256_madd_epi16(pairs, ones));
+                acc[r][j] = acc[r][j] + (i8x)_mm256_madd_epi16(pairs, ones);
             }
         }
+    }
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            out[r][j] = acc[r][j];
     }
 }
 
 VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
-                        struct query *const x[2], __m256i acc[2][4])
+                        struct query *const x[2], i8x out[2][4])
 {
     const __m256i ones = _mm256_set1_epi16(1), low = _mm256_set1_epi8(0x0f);
+    i16x acc[2][4];
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            acc[r][j] = (i16x){0};
+    }
     for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 8) {
         const uint8_t *keys = t->k + (d / 2 * PAGE_LEN + at * 4);
         __m256i q[2][2];
-        avx2_prefetch(t->ahead.k, at / 8 * t->k_blocks + d / 8);
+        avx2_prefetch(&t->ahead, t->ahead.k, at / 8 * t->k_blocks + d / 8);
         UNROLL
         for (int r = 0; r < n; r++) {
             q[r][0] = four_bytes(x[r]->codes + d);
@@ -218,16 +256,16 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
             for (int r = 0; r < n; r++) {
                 __m256i sum = _mm256_maddubs_epi16(k0, q[r][0]);
                 sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(k1, q[r][1]));
-                acc[r][j] = _mm256_add_epi16(acc[r][j], sum);
+                acc[r][j] = acc[r][j] + (i16x)sum;
             }
         }
     }
     UNROLL
     for (int r = 0; r < n; r++) {
-        __m256i bias = _mm256_set1_epi32(8 * (x[r]->sums[2 * b] + x[r]->sums[2 * b + 1]));
+        int32_t bias = 8 * (x[r]->sums[2 * b] + x[r]->sums[2 * b + 1]);
         UNROLL
         for (int j = 0; j < 4; j++)
-            acc[r][j] = _mm256_sub_epi32(_mm256_madd_epi16(acc[r][j], ones), bias);
+            out[r][j] = (i8x)_mm256_madd_epi16((__m256i)acc[r][j], ones) - bias;
     }
 }
 
@@ -235,13 +273,7 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
 VEC_INLINE void scores32(bool is_q4, int n, const struct tile *t, size_t b, size_t at,
                          struct query *const x[2], float (*s)[PAGE_LEN])
 {
-    __m256i acc[2][4];
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            acc[r][j] = _mm256_setzero_si256();
-    }
+    i8x acc[2][4];
     if (is_q4)
         dots_q4(n, t, b, at, x, acc);
     else
@@ -252,7 +284,8 @@ VEC_INLINE void scores32(bool is_q4, int n, const struct tile *t, size_t b, size
         UNROLL
         for (int r = 0; r < n; r++) {
             float *out = s[r] + at + (size_t)j * LANES;
-            f8 term = (vec_all(x[r]->d[b]) * scale) * (f8)_mm256_cvtepi32_ps(acc[r][j]);
+            f8 term =
+                (vec_all(x[r]->d[b]) * scale) * (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]);
             vec_store(out, b == 0 ? term : vec_load(out) + term);
         }
     }
@@ -261,14 +294,14 @@ VEC_INLINE void scores32(bool is_q4, int n, const struct tile *t, size_t b, size
 /* ---- values ---- */
 
 /* The largest magnitude's bits of |w|, w = p · scale of keys lo..hi-1 and 0 elsewhere. */
-VEC_INLINE int32_t weigh(const float *p, const uint16_t *scales, size_t lo, size_t hi,
+VEC_INLINE int32_t weigh(const float *p, const float *scales, size_t lo, size_t hi,
                          f8 w[KEY_VECS])
 {
     const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
     i8x max = {0};
     UNROLL
     for (int j = 0; j < KEY_VECS; j++)
-        w[j] = vec_load(p + LANES * j) * scales8(scales + LANES * j);
+        w[j] = vec_load(p + LANES * j) * vec_load(scales + LANES * j);
     if (lo > 0 || hi < PAGE_LEN) {
         UNROLL
         for (int j = 0; j < KEY_VECS; j++) {
@@ -282,6 +315,18 @@ VEC_INLINE int32_t weigh(const float *p, const uint16_t *scales, size_t lo, size
     return vec_max_i(max);
 }
 
+/* rne(w · inverse) as int16, keys in the order of pairs: 0 8 1 9 .. 7 15, 16 24 .. */
+VEC_INLINE void round_weights(const f8 w[KEY_VECS], float inverse, int16_t *u)
+{
+    /* rne (numeric.h) adds 1.5 · 2^23: the low half of the sum's bits is the integer. */
+    const f8 factor = vec_all(inverse), magic = vec_all(12582912.0f);
+    UNROLL
+    for (int j = 0; j < KEY_VECS; j += 2) {
+        __m256i a = (__m256i)(w[j] * factor + magic), b = (__m256i)(w[j + 1] * factor + magic);
+        store(u + LANES * j, _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa));
+    }
+}
+
 /* Probabilities -> integer weights u[v_blocks][PAGE_LEN] and their steps. */
 static void quantise_weights(const struct tile *t, const float *p, size_t lo, size_t hi,
                              int16_t *u, float *step)
@@ -291,9 +336,10 @@ static void quantise_weights(const struct tile *t, const float *p, size_t lo, si
         f8 w[LANES][KEY_VECS];
         int32_t max[LANES] = {0};
         for (size_t b = 0; b < n; b++) {
-            max[b] = weigh(p, t->v_scales + (from + b) * PAGE_LEN, lo, hi, w[b]);
-            for (size_t i = 0; i < 8; i++) /* the scores did half of the keys */
-                avx2_prefetch(t->ahead.k, t->k_blocks * (t->is_q4 ? 8 : 16) + from + b * 8 + i);
+            max[b] = weigh(p, t->scales + (from + b) * PAGE_LEN, lo, hi, w[b]);
+            size_t half = t->k_blocks * (t->is_q4 ? 8 : 16); /* the scores did the other */
+            for (size_t i = 0; i < 8; i++)
+                avx2_prefetch(&t->ahead, t->ahead.k, half + (from + b) * 8 + i);
         }
         i8x bits = (i8x)load(max), broken = bits >= (int)LARGEST;
         f8 m = (f8)bits, zero = vec_all(0);
@@ -306,16 +352,10 @@ static void quantise_weights(const struct tile *t, const float *p, size_t lo, si
         vec_store(step + from, steps);
         for (size_t b = 0; b < n; b++) {
             int16_t *out = u + (from + b) * PAGE_LEN;
-            if (max[b] >= (int)LARGEST) {
+            if (max[b] >= (int)LARGEST)
                 memset(out, 0, PAGE_LEN * sizeof *out);
-                continue;
-            }
-            for (int j = 0; j < KEY_VECS; j += 2) {
-                i8x a = num8_rne(w[b][j] * inverses[b]),
-                    c = num8_rne(w[b][j + 1] * inverses[b]);
-                __m256i both = _mm256_packs_epi32((__m256i)a, (__m256i)c);
-                store(out + LANES * j, _mm256_permute4x64_epi64(both, 0xd8));
-            }
+            else
+                round_weights(w[b], inverses[b], out);
         }
     }
 }
@@ -327,43 +367,45 @@ VEC_INLINE __m256i two_words(const int16_t *p)
     return _mm256_set1_epi32(words);
 }
 
-/* o[r][32 b..] = keep(step · (u · codes)) for n queries; pairs lo..hi-1 of keys. */
+/* o[r][32 b..] = keep(step · (u · codes)) for n queries; keys lo..hi-1, multiples
+ * of sixteen. */
 VEC_INLINE void values32(enum form form, int n, const struct tile *t, size_t b, size_t lo,
                          size_t hi, const int16_t *const u[2], const float *const step[2],
                          float *const o[2])
 {
-    __m256i acc[2][4];
+    i8x acc[2][4];
     UNROLL
     for (int r = 0; r < n; r++) {
         UNROLL
         for (int i = 0; i < 4; i++)
-            acc[r][i] = _mm256_setzero_si256();
+            acc[r][i] = (i8x){0};
     }
-    const size_t row_bytes = t->v_blocks * block_bytes(form), stride = 2 * row_bytes;
-    const uint8_t *rows = t->v + 2 * lo * row_bytes + b * block_bytes(form);
-    const int16_t *wide = t->wide + (lo * t->v_blocks + b) * 2 * KV_BLOCK;
-    for (size_t j = lo; j < hi; j++) {
+    const size_t row_bytes = t->v_blocks * block_bytes(form);
+    const uint8_t *row = t->v + lo * row_bytes + b * block_bytes(form);
+    const int16_t *wide = t->wide + (pair_of(lo) * t->v_blocks + b) * 2 * KV_BLOCK;
+    for (size_t j = pair_of(lo); j < hi / 2; j++) {
         __m256i weight[2];
         UNROLL
         for (int r = 0; r < n; r++)
             weight[r] = two_words(u[r] + b * PAGE_LEN + 2 * j);
-        avx2_prefetch(t->ahead.v, b * (PAGE_LEN / 2) + j);
+        avx2_prefetch(&t->ahead, t->ahead.v, b * (PAGE_LEN / 2) + j);
         UNROLL
         for (int i = 0; i < 4; i++) {
-            __m256i v = form == WIDE ? load(wide + 16 * i) : pairs(form, rows, row_bytes, i);
+            __m256i v = form == WIDE ? load(wide + 16 * i) : pairs(form, row, row_bytes, i);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][i] = _mm256_add_epi32(acc[r][i], _mm256_madd_epi16(v, weight[r]));
+                acc[r][i] = acc[r][i] + (i8x)_mm256_madd_epi16(v, weight[r]);
         }
-        rows += stride;
+        row += j % 8 == 7 ? 9 * row_bytes : row_bytes;
         wide += t->v_blocks * 2 * KV_BLOCK;
     }
     UNROLL
     for (int r = 0; r < n; r++) {
         UNROLL
         for (int i = 0; i < 4; i++)
-            vec_store(o[r] + b * KV_BLOCK + (size_t)i * LANES,
-                      num8_keep(vec_all(step[r][b]) * (f8)_mm256_cvtepi32_ps(acc[r][i])));
+            vec_store(
+                o[r] + b * KV_BLOCK + (size_t)i * LANES,
+                num8_keep(vec_all(step[r][b]) * (f8)_mm256_cvtepi32_ps((__m256i)acc[r][i])));
     }
 }
 
@@ -454,7 +496,7 @@ static void attend_batch(const struct attend *a, const struct tile *t,
         }
         /* Weights of keys that a query does not see are 0. */
         for (size_t b = 0; b < t->v_blocks; b++)
-            values_of[form][n_two - 1](t, b, lo / 2, (hi + 1) / 2, u, step, o);
+            values_of[form][n_two - 1](t, b, lo / 16 * 16, (hi + 15) / 16 * 16, u, step, o);
         for (size_t r = 0; r < n_two; r++)
             avx2_fold(x[i + r], batch->m[i + r], batch->l[i + r], o[r], dv);
     }
@@ -469,13 +511,17 @@ void avx2_page_q(const struct attend *a, size_t kv_head, size_t p, struct query 
      */
     avx2_visible(&x[0], p, &first, &hi);
     avx2_visible(&x[n - 1], p, &lo, &last);
-    struct tile t = tile_of(a, kv_head, p, avx2_ahead(a, kv_head, p, x[n - 1].end));
+    struct tile t =
+        tile_of(a, kv_head, p, avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW_QUERIES));
+    t.scales = parts.scales;
+    for (size_t i = 0; i < t.v_blocks * PAGE_LEN; i += LANES)
+        vec_store(t.scales + i, scales8(t.v_scales + i));
     if (n > FEW_QUERIES) {
         t.wide = parts.wide;
         if (t.is_q4)
-            widen_values(ROWS_Q4, &t, first / 2, (last + 1) / 2);
+            widen_values(ROWS_Q4, &t, first / 16 * 16, (last + 15) / 16 * 16);
         else
-            widen_values(ROWS_Q8, &t, first / 2, (last + 1) / 2);
+            widen_values(ROWS_Q8, &t, first / 16 * 16, (last + 15) / 16 * 16);
     }
     struct query *batch[BATCH];
     for (size_t i = 0; i < n; i++) {
