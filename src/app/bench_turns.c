@@ -1,5 +1,7 @@
 #include "app/bench_turns.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include "base/file.h"
 #include "base/ids.h"
 #include "base/philox.h"
+#include "engine/disk.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
@@ -26,6 +29,7 @@ enum kind {
     SWITCHED,
     EXTENDED_PROMPT,
     STRIPPED_THOUGHT,
+    AFTER_RESTART,
     N_KINDS
 };
 
@@ -39,12 +43,14 @@ static const struct {
     [SWITCHED] = {"after switch", "back from two other branches"},
     [EXTENDED_PROMPT] = {"extended prompt", "13 tokens more"},
     [STRIPPED_THOUGHT] = {"stripped thought", "64 tokens of thought go, the answer stays"},
+    [AFTER_RESTART] = {"after restart", "13 tokens more, the rest comes from disk"},
 };
 
 struct turn {
     size_t n, n_computed;
     double ms[REPEATS];
     double batch_ms[REPEATS]; /* the same rows at the same place, straight on */
+    double read_ms[REPEATS];  /* of ms: reading pages from disk */
 };
 
 struct bench {
@@ -53,7 +59,9 @@ struct bench {
     uint32_t drawn;
     struct ids prompt;
     struct turn turns[N_KINDS];
-    double kv_resident; /* bytes of memory per token, as measured; 0: not */
+    uint64_t warm_bytes; /* of everything held after the turns in memory */
+    struct buf folder;   /* of the pages on disk */
+    double kv_resident;  /* bytes of memory per token, as measured; 0: not */
 };
 
 static void add_random(struct bench *b, struct ids *ids, size_t n)
@@ -78,15 +86,13 @@ static size_t resident(void)
 }
 
 /* The time until the first token of a reply to ids is known. */
-static bool first_token(struct bench *b, const struct ids *ids, double *ms, size_t *n_computed,
-                        struct err *err)
+static bool first_token(struct bench *b, const struct ids *ids, double *ms,
+                        struct timeline_cost *cost, struct err *err)
 {
-    struct timeline_cost cost;
     double start = clock_ms();
-    if (!timeline_sync(b->m.tl, ids->data, ids->n, NULL, &cost, err)) return false;
+    if (!timeline_sync(b->m.tl, ids->data, ids->n, NULL, cost, err)) return false;
     int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);
     *ms = clock_ms() - start;
-    *n_computed = cost.n_prefilled;
     timeline_snapshot(b->m.tl);
     return id >= 0 || err_set(err, ERR_FORMAT,
                               "the model's logits are not numbers: the weights "
@@ -98,13 +104,15 @@ static bool run_turn(struct bench *b, enum kind kind, const struct ids *ids, int
                      struct err *err)
 {
     struct turn *t = &b->turns[kind];
+    struct timeline_cost cost;
     t->n = ids->n;
-    if (!first_token(b, ids, &t->ms[repeat], &t->n_computed, err)) return false;
+    if (!first_token(b, ids, &t->ms[repeat], &cost, err)) return false;
+    t->n_computed = cost.n_prefilled;
+    t->read_ms[repeat] = cost.read_ms;
     t->batch_ms[repeat] = t->ms[repeat];
     if (kind == COLD || t->n_computed == 0) return true;
-    size_t n_computed;
     timeline_truncate(b->m.tl, ids->n - t->n_computed);
-    return first_token(b, ids, &t->batch_ms[repeat], &n_computed, err);
+    return first_token(b, ids, &t->batch_ms[repeat], &cost, err);
 }
 
 /* The prompt with its last n_changed tokens replaced. */
@@ -185,6 +193,46 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
     return ok;
 }
 
+/* A folder of its own for the pages of AFTER_RESTART. */
+static bool make_folder(struct buf *path, struct err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    return mkdtemp(path->data) || err_set(err, ERR_IO, "%s: %s", path->data, strerror(errno));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* Computes the prompt and keeps it on disk; then begins anew with each repeat. */
+static bool run_restarts(struct bench *b, const struct engine_config *base, struct err *err)
+{
+    struct ids ids = {0};
+    struct engine_config config = *base;
+    b->warm_bytes = timeline_usage(b->m.tl).bytes;
+    bool ok = make_folder(&b->folder, err);
+    config.cache_dir = buf_str(&b->folder);
+    config.cache_disk_bytes = (uint64_t)1 << 40;
+    for (int i = -1; ok && i < REPEATS; i++) {
+        machine_close(&b->m);
+        ok = machine_open(&b->m, &config, NULL, err);
+        if (ok) disk_make_ready(b->m.disk);
+        if (ok && i < 0) {
+            ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
+            timeline_save(b->m.tl);
+        } else if (ok) {
+            change_tail(b, &ids, 0);
+            add_random(b, &ids, EXTENDED);
+            ok = run_turn(b, AFTER_RESTART, &ids, i, err);
+        }
+    }
+    ids_free(&ids);
+    return ok;
+}
+
 static int by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -201,19 +249,18 @@ static double median(const double ms[REPEATS])
 
 static void print_json(const struct bench *b, struct buf *out)
 {
-    struct timeline_usage u = timeline_usage(b->m.tl);
     buf_printf(out,
                "{\"prompt\": %zu, \"kv_type\": \"%s\", \"kv_bytes_per_token\": %lu, "
                "\"kv_resident_per_token\": %.1f, \"warm_bytes\": %lu, \"turns\": [",
                b->n_prompt, b->m.kv_type, (unsigned long)b->m.sizes.kv_bytes_per_token,
-               b->kv_resident, (unsigned long)u.bytes);
+               b->kv_resident, (unsigned long)b->warm_bytes);
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
         buf_printf(out,
                    "%s{\"turn\": \"%s\", \"tokens\": %zu, \"computed\": %zu, \"ms\": %.3f, "
-                   "\"batch_ms\": %.3f}",
+                   "\"batch_ms\": %.3f, \"read_ms\": %.3f}",
                    k ? ", " : "", kinds[k].name, t->n, t->n_computed, median(t->ms),
-                   median(t->batch_ms));
+                   median(t->batch_ms), median(t->read_ms));
     }
     buf_puts(out, "]}\n");
 }
@@ -232,7 +279,9 @@ static void print_lines(const struct bench *b, struct buf *out)
             buf_printf(out, "%9.2f ms", median(t->batch_ms));
         else
             buf_printf(out, "%12s", "");
-        buf_printf(out, "  %s\n", kinds[k].what);
+        buf_printf(out, "  %s", kinds[k].what);
+        if (k == AFTER_RESTART) buf_printf(out, " in %.2f ms", median(t->read_ms));
+        buf_putc(out, '\n');
     }
     buf_printf(out, "KV of a token: %lu bytes; %.0f in memory, pages of %d tokens\n",
                (unsigned long)b->m.sizes.kv_bytes_per_token, b->kv_resident, PAGE_LEN);
@@ -256,9 +305,12 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     ok = ok && measure_memory(&b, &err);
     for (int i = 0; ok && i < REPEATS; i++)
         ok = run_kinds(&b, i, &err);
+    ok = ok && run_restarts(&b, &config, &err);
     if (ok && json) print_json(&b, &out);
     if (ok && !json) print_lines(&b, &out);
     ids_free(&b.prompt);
     machine_close(&b.m);
+    if (b.folder.len) nftw(b.folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    buf_free(&b.folder);
     return ok ? print_text(&out) : runtime_error(&err);
 }
