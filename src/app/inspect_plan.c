@@ -99,7 +99,7 @@ static bool encode(const struct planner *p, const char *text, size_t len, struct
 {
     struct spans spans = {0};
     spans_markup(&spans, text, len);
-    bool ok = tokenizer_encode_spans(p->tok, &spans, ids, err);
+    bool ok = tokenizer_encode_spans(p->tok, &spans, NULL, ids, err);
     spans_free(&spans);
     return ok;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/resources.h"
 
@@ -69,8 +70,7 @@ static void work(struct pool *p, int worker)
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
         /* This chunk is not done yet: fn, ctx and the rest are those of its loop. */
         size_t chunk = p->n_chunks - (uint32_t)t;
-        if (!p->cancel || !atomic_load_explicit(p->cancel, memory_order_relaxed))
-            p->fn(p->ctx, chunk, worker);
+        if (!cancel_is_set(p->cancel)) p->fn(p->ctx, chunk, worker);
         atomic_fetch_add(&p->n_done, 1);
         t = atomic_load(&p->ticket);
     }
@@ -179,7 +179,7 @@ int pool_n_threads(const struct pool *p)
 static bool run_inline(size_t n_chunks, pool_fn *fn, void *ctx, const atomic_bool *cancel)
 {
     for (size_t i = 0; i < n_chunks; i++) {
-        if (cancel && atomic_load_explicit(cancel, memory_order_relaxed)) return false;
+        if (cancel_is_set(cancel)) return false;
         fn(ctx, i, 0);
     }
     return true;
@@ -205,5 +205,5 @@ bool pool_run(struct pool *p, size_t n_chunks, pool_fn *fn, void *ctx,
         else if (i >= SPINS)
             pause_core();
     }
-    return !(cancel && atomic_load_explicit(cancel, memory_order_relaxed));
+    return !cancel_is_set(cancel);
 }

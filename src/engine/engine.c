@@ -271,7 +271,7 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     struct timeline_cost cost;
     wait_for_disk(e);
     double start = clock_ms();
-    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, ids, err) ||
+    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, &e->cancel, ids, err) ||
         !timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err))
         return false;
     double prefill_ms = clock_ms() - start;

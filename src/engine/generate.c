@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/file.h"
 #include "base/ids.h"
 #include "base/mem.h"
@@ -140,11 +141,6 @@ static void emit(void *ctx, enum reply_part part, const char *text, size_t len)
                 stop_held(g->how->stop, g->how->n_stop, g->answer.data, g->answer.len));
 }
 
-static bool is_set(const atomic_bool *flag)
-{
-    return flag && atomic_load_explicit(flag, memory_order_relaxed);
-}
-
 /* Whether a token may be drawn after all[n]: computes the logits for it if need be. If not,
  * either the reply's stop is set or *ok is false. */
 static bool may_draw(struct generator *g, struct timeline *tl, const struct ids *all,
@@ -152,7 +148,7 @@ static bool may_draw(struct generator *g, struct timeline *tl, const struct ids 
 {
     const int max = g->how->max_tokens;
     g->reply.stop = STOP_CANCELLED;
-    if (is_set(cancel)) return false;
+    if (cancel_is_set(cancel)) return false;
     g->reply.stop = STOP_LENGTH;
     if (max >= 0 && g->ids.n >= (size_t)max) return false;
     g->reply.stop = STOP_CONTEXT;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/impl.h"
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/printable.h"
 
@@ -91,7 +92,7 @@ static const struct gguf_tensor *fetch(struct weights *ws, const char *name, siz
 
 static bool cancelled(struct weights *ws)
 {
-    if (ws->cancel && atomic_load_explicit(ws->cancel, memory_order_relaxed))
+    if (cancel_is_set(ws->cancel))
         weights_fail(ws, ERR_CANCELLED, "loading was cancelled");
     return ws->failed;
 }

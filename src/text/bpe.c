@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "gguf/gguf.h"
@@ -77,8 +78,7 @@ bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v, bool w
     b->slots = mem_alloc(b->n_slots * sizeof *b->slots);
     memset(b->slots, 0xff, b->n_slots * sizeof *b->slots);
     for (size_t i = 0; i < kv->n; i++) {
-        bool stop = i % CANCEL_STEP == 0 && cancel &&
-                    atomic_load_explicit(cancel, memory_order_relaxed);
+        bool stop = i % CANCEL_STEP == 0 && cancel_is_set(cancel);
         if (stop) err_set(err, ERR_CANCELLED, "reading the vocabulary was cancelled");
         if (stop || !add_merge(b, g, v, i, gguf_item_str(kv, i), err)) {
             bpe_close(b);
@@ -160,7 +160,7 @@ void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, si
             return;
         }
     }
-    for (size_t at = 0; at < len;) {
+    for (size_t at = 0; at < len && !cancel_is_set(scratch->cancel);) {
         merger_start(scratch);
         if (bytes) {
             for (; at < len; at++)

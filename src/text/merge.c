@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 
 void merger_start(struct merger *m)
@@ -22,6 +23,8 @@ void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id)
  * comes first. Four children to a node: a long word's heap is larger than the caches, and a
  * level less is a miss less. */
 enum { N_CHILDREN = 4 };
+/* Pairs between two looks at the cancel flag. */
+enum { CANCEL_STEP = 4096 };
 
 static void heap_push(struct merger *m, uint64_t key)
 {
@@ -61,9 +64,12 @@ static void consider(struct merger *m, int32_t left, const char *text, merge_loo
 
 void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const void *ctx)
 {
-    for (size_t i = 0; i + 1 < m->n; i++)
+    for (size_t i = 0; i + 1 < m->n; i++) {
+        if (i % CANCEL_STEP == 0 && cancel_is_set(m->cancel)) return;
         consider(m, (int32_t)i, text, lookup, ctx);
-    while (m->n_heap) {
+    }
+    for (size_t n = 1; m->n_heap; n++) {
+        if (n % CANCEL_STEP == 0 && cancel_is_set(m->cancel)) return;
         uint64_t key = heap_pop(m);
         int32_t left = (int32_t)(uint32_t)key, id;
         uint32_t rank;

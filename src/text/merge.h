@@ -7,6 +7,7 @@
 #ifndef TEXT_MERGE_H
 #define TEXT_MERGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct merger {
     size_t n, cap;
     uint64_t *heap; /* pairs that may be joined */
     size_t n_heap, cap_heap;
+    const atomic_bool *cancel; /* NULL: never. Once it is set the result is only a part */
 };
 
 /* Whether the neighbours l and r of text may be joined; sets the rank and the joined token. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -292,11 +293,12 @@ static void add_end(struct words *w, size_t end)
 }
 
 static bool split_piece(pcre2_code *code, const char *text, size_t base, size_t len,
-                        struct words *w, struct err *err)
+                        const atomic_bool *cancel, struct words *w, struct err *err)
 {
     size_t at = 0;
     PCRE2_SIZE *hit = pcre2_get_ovector_pointer(w->match);
     while (at < len) {
+        if (cancel_is_set(cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
         int rc = pcre2_match(code, (PCRE2_SPTR)text + base, len, at, PCRE2_NO_UTF_CHECK,
                              w->match, w->context);
         if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
@@ -318,7 +320,7 @@ static bool split_piece(pcre2_code *code, const char *text, size_t base, size_t 
 }
 
 bool pretokenize_split(const struct pretokenizer *p, const char *text, size_t len,
-                       struct words *w, struct err *err)
+                       const atomic_bool *cancel, struct words *w, struct err *err)
 {
     prepare(w);
     if (!w->match || !w->context)
@@ -331,7 +333,8 @@ bool pretokenize_split(const struct pretokenizer *p, const char *text, size_t le
         w->ends = old, w->cap = cap_old;
         w->n = 0;
         for (size_t k = 0; k < n_old; start = old[k++])
-            if (!split_piece(p->code[i], subject, start, old[k] - start, w, err)) return false;
+            if (!split_piece(p->code[i], subject, start, old[k] - start, cancel, w, err))
+                return false;
     }
     size_t *last = w->spare, cap_last = w->cap_spare;
     w->spare = w->ends, w->cap_spare = w->cap;

@@ -7,6 +7,7 @@
 #ifndef TEXT_PRETOKENIZE_H
 #define TEXT_PRETOKENIZE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,9 +38,10 @@ bool pretokenize_open(struct pretokenizer *p, const char *name, size_t len, stru
 void pretokenize_close(struct pretokenizer *p);
 
 /* Cuts text[0..len) into words that cover it. Bytes that are not UTF-8 count as symbols. Fails
- * only where PCRE2 runs out of memory. */
+ * only where PCRE2 runs out of memory, and with ERR_CANCELLED once *cancel (may be NULL) is
+ * true. */
 bool pretokenize_split(const struct pretokenizer *p, const char *text, size_t len,
-                       struct words *w, struct err *err);
+                       const atomic_bool *cancel, struct words *w, struct err *err);
 void words_free(struct words *w);
 
 #endif

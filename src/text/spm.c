@@ -1,5 +1,6 @@
 #include "text/spm.h"
 
+#include "base/cancel.h"
 #include "text/merge.h"
 #include "text/vocab.h"
 
@@ -34,7 +35,7 @@ void spm_encode(const struct vocab *v, const char *text, size_t len, struct merg
 {
     /* No merge crosses a border that no token spans, so each stretch between two such borders
      * is a chain of its own: a word or so, instead of the whole text in one heap. */
-    for (size_t at = 0; at < len;) {
+    for (size_t at = 0; at < len && !cancel_is_set(scratch->cancel);) {
         merger_start(scratch);
         size_t n = vocab_char_len(text + at, len - at), next;
         for (;; at += n, n = next) {

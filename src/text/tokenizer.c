@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "text/bpe.h"
@@ -286,7 +287,7 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
         spm_encode(&t->vocab, text, len, &s->merger, out);
         return true;
     }
-    if (!pretokenize_split(&t->pre, text, len, &s->words, err)) return false;
+    if (!pretokenize_split(&t->pre, text, len, s->merger.cancel, &s->words, err)) return false;
     size_t start = 0;
     for (size_t i = 0; i < s->words.n; start = s->words.ends[i++])
         bpe_encode(&t->bpe, &t->vocab, text + start, s->words.ends[i] - start, &s->merger, out);
@@ -346,10 +347,10 @@ static size_t join(const struct spans *spans, size_t i, struct buf *text,
 }
 
 bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans,
-                            struct ids *out, struct err *err)
+                            const atomic_bool *cancel, struct ids *out, struct err *err)
 {
     struct ids ids = {0};
-    struct scratch s = {0};
+    struct scratch s = {.merger.cancel = cancel};
     struct buf text = {0};
     struct special_area *areas = mem_zalloc(spans->n, sizeof *areas);
     bool ok = true;
@@ -366,6 +367,7 @@ bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans
         ok = encode_joined(t, buf_str(&text), text.len, areas, n_areas, after_special, &s, &ids,
                            err);
     }
+    if (ok && cancel_is_set(cancel)) ok = err_set(err, ERR_CANCELLED, "cancelled");
     if (ok) {
         if (t->add_bos && (ids.n == 0 || ids.data[0] != t->bos)) ids_push(out, t->bos);
         ids_append(out, ids.data, ids.n);

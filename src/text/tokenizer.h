@@ -43,9 +43,10 @@ bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len,
 /* Appends the ids of a rendered prompt to out. Control tokens are recognised in MARKUP only,
  * whole ones within one piece of it; otherwise the text of neighbouring MARKUP and TEXT is
  * tokenised as if it were one string. IDS are copied. The file's BOS comes first if the file
- * asks for one and the rendering does not begin with it. On failure out is as before. */
+ * asks for one and the rendering does not begin with it. On failure out is as before;
+ * ERR_CANCELLED once *cancel (may be NULL) is true. */
 bool tokenizer_encode_spans(const struct tokenizer *tok, const struct spans *spans,
-                            struct ids *out, struct err *err);
+                            const atomic_bool *cancel, struct ids *out, struct err *err);
 
 size_t tokenizer_n_vocab(const struct tokenizer *tok);
 /* The bytes a token stands for, possibly a part of a character; for a control token the text

@@ -109,7 +109,7 @@ static void cut(const struct tokenizer *tok, const char *text, size_t len,
     spans_text(&s, text, at);
     spans_ids(&s, whole->data, 0);
     spans_text(&s, text + at, len - at);
-    must(tokenizer_encode_spans(tok, &s, &ids, &err));
+    must(tokenizer_encode_spans(tok, &s, NULL, &ids, &err));
     size_t bos = ids.n > whole->n;
     must(ids.n == whole->n + bos && (!bos || ids.data[0] == tokenizer_bos(tok)));
     if (whole->n)
@@ -118,7 +118,7 @@ static void cut(const struct tokenizer *tok, const char *text, size_t len,
     ids_clear(&ids);
     spans_markup(&s, text, at);
     spans_text(&s, text + at, len - at);
-    must(tokenizer_encode_spans(tok, &s, &ids, &err));
+    must(tokenizer_encode_spans(tok, &s, NULL, &ids, &err));
     spans_free(&s);
     ids_free(&ids);
 }

@@ -31,7 +31,7 @@ static void encode(const struct tokenizer *tok, const char *text, size_t len, bo
 static void encode_spans(const struct tokenizer *tok, const struct spans *s, struct ids *out)
 {
     struct err err;
-    if (!tokenizer_encode_spans(tok, s, out, &err)) fail_msg("%s", err.msg);
+    if (!tokenizer_encode_spans(tok, s, NULL, out, &err)) fail_msg("%s", err.msg);
 }
 
 static void check_text(const struct tokenizer *tok, const char *text, bool special,
@@ -265,6 +265,26 @@ static void test_bos_and_space(void **state)
     tokenizer_close(tok);
 }
 
+static void test_cancelled(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    for (size_t f = 0; f < 3; f++) {
+        struct tokenizer *tok = vocab_file(files[f]);
+        struct spans s = {0};
+        struct ids ids = {0};
+        struct err err;
+        ids_push(&ids, 5);
+        spans_text(&s, "She said it's late.", 19);
+        assert_false(tokenizer_encode_spans(tok, &s, &stop, &ids, &err));
+        assert_int_equal(err.code, ERR_CANCELLED);
+        assert_int_equal(ids.n, 1);
+        spans_free(&s);
+        ids_free(&ids);
+        tokenizer_close(tok);
+    }
+}
+
 /* ---- round trip ---- */
 
 static uint32_t random_char(void)
@@ -480,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_borders),
         cmocka_unit_test(test_joined),
         cmocka_unit_test(test_bos_and_space),
+        cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_templates),
