@@ -42,12 +42,13 @@ struct made_vocab {
     const char *model, *pre, *name;
     const struct extra_token *extra;
     uint32_t n_extra;
-    uint32_t eos; /* 0: none named */
+    uint32_t eos;  /* 0: none named */
+    bool lacks_ff; /* no token for the byte ff */
 };
 
-static inline void put_byte_tokens(struct buf *b, bool as_hex)
+static inline void put_byte_tokens(struct buf *b, bool as_hex, bool lacks_ff)
 {
-    for (int i = 0; i < 256; i++) {
+    for (int i = 0; i < 256 - lacks_ff; i++) {
         char text[8] = "";
         if (as_hex)
             snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
@@ -55,6 +56,7 @@ static inline void put_byte_tokens(struct buf *b, bool as_hex)
             text[utf8_encode(vocab_byte_char((uint8_t)i), text)] = '\0';
         gb_str(b, text);
     }
+    if (lacks_ff) gb_str(b, "none");
 }
 
 static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct err *err)
@@ -66,12 +68,14 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
     gb_kv_array(&b, "tokenizer.ggml.tokens", GGUF_STRING, n);
-    put_byte_tokens(&b, spm);
+    put_byte_tokens(&b, spm, m->lacks_ff);
     for (uint32_t i = 0; i < m->n_extra; i++)
         gb_str(&b, m->extra[i].text);
     gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);
     for (uint32_t i = 0; i < n; i++)
-        gb_u32(&b, i >= 256 ? m->extra[i - 256].type : spm ? TOKEN_BYTE : TOKEN_NORMAL);
+        gb_u32(&b, i >= 256                            ? m->extra[i - 256].type
+                   : spm && !(i == 255 && m->lacks_ff) ? TOKEN_BYTE
+                                                       : TOKEN_NORMAL);
     if (spm) {
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
         gb_zeros(&b, (size_t)n * 4);

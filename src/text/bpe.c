@@ -120,33 +120,6 @@ static int32_t whole_word(const struct vocab *v, const char *word, size_t len)
     return vocab_find_plain(v, text, n);
 }
 
-static void emit_bytes(const struct vocab *v, const char *text, size_t len, struct ids *out)
-{
-    for (size_t i = 0; i < len; i++) {
-        int32_t id = v->byte_id[(uint8_t)text[i]];
-        if (id >= 0) {
-            ids_push(out, id);
-            continue;
-        }
-        /* A byte that no valid text holds and that this vocabulary lacks: U+FFFD instead. */
-        static const uint8_t replacement[3] = {0xef, 0xbf, 0xbd};
-        for (int k = 0; k < 3; k++)
-            ids_push(out, v->byte_id[replacement[k]]);
-    }
-}
-
-static void emit(const struct vocab *v, const char *text, const struct merger *m,
-                 struct ids *out)
-{
-    for (int32_t i = 0; i >= 0; i = m->sym[i].next) {
-        const struct symbol *s = &m->sym[i];
-        if (s->id >= 0)
-            ids_push(out, s->id);
-        else
-            emit_bytes(v, text + s->start, s->len, out);
-    }
-}
-
 void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, size_t len,
                 struct merger *scratch, struct ids *out)
 {
@@ -166,18 +139,9 @@ void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, si
             for (; at < len; at++)
                 merger_add(scratch, (uint32_t)at, 1, v->byte_id[(uint8_t)word[at]]);
         } else {
-            /* Words of gemma4 are lines: part them where no token spans, as in spm.c. */
-            size_t n = vocab_char_len(word + at, len - at), next;
-            for (;; at += n, n = next) {
-                merger_add(scratch, (uint32_t)at, (uint32_t)n,
-                           vocab_find_plain(v, word + at, n));
-                if (at + n == len) break;
-                next = vocab_char_len(word + at + n, len - at - n);
-                if (!vocab_may_join(v, word + at, n, word + at + n, next)) break;
-            }
-            at += n;
+            at = merger_add_stretch(scratch, v, word, at, len); /* a word of gemma4 is a line */
         }
         merger_run(scratch, word, lookup, b);
-        emit(v, word, scratch, out);
+        merger_emit(scratch, v, word, out);
     }
 }

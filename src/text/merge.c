@@ -4,6 +4,7 @@
 
 #include "base/cancel.h"
 #include "base/mem.h"
+#include "text/vocab.h"
 
 void merger_start(struct merger *m)
 {
@@ -17,6 +18,20 @@ void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id)
     if (m->n) m->sym[m->n - 1].next = (int32_t)m->n;
     m->sym[m->n] = (struct symbol){start, len, id, (int32_t)m->n - 1, -1};
     m->n++;
+}
+
+size_t merger_add_stretch(struct merger *m, const struct vocab *v, const char *text, size_t at,
+                          size_t len)
+{
+    size_t n = vocab_char_len(text + at, len - at);
+    for (;;) {
+        merger_add(m, (uint32_t)at, (uint32_t)n, vocab_find_plain(v, text + at, n));
+        if (at + n == len) return len;
+        size_t next = vocab_char_len(text + at + n, len - at - n);
+        if (!vocab_may_join(v, text + at, n, text + at + n, next)) return at + n;
+        at += n;
+        n = next;
+    }
 }
 
 /* A key of the heap is the rank of a pair, then the index of its left symbol: the smallest
@@ -86,6 +101,29 @@ void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const 
         if (l->next >= 0) m->sym[l->next].prev = left;
         consider(m, l->prev, text, lookup, ctx);
         consider(m, left, text, lookup, ctx);
+    }
+}
+
+static void emit_bytes(const struct vocab *v, const char *text, size_t len, struct ids *out)
+{
+    static const uint8_t replacement[3] = {0xef, 0xbf, 0xbd};
+    for (size_t i = 0; i < len; i++) {
+        int32_t id = v->byte_id[(uint8_t)text[i]];
+        if (id >= 0) ids_push(out, id);
+        for (int k = 0; id < 0 && k < 3; k++)
+            ids_push(out, v->byte_id[replacement[k]]);
+    }
+}
+
+void merger_emit(const struct merger *m, const struct vocab *v, const char *text,
+                 struct ids *out)
+{
+    for (int32_t i = m->n ? 0 : -1; i >= 0; i = m->sym[i].next) {
+        const struct symbol *s = &m->sym[i];
+        if (s->id >= 0)
+            ids_push(out, s->id);
+        else
+            emit_bytes(v, text + s->start, s->len, out);
     }
 }
 

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ids.h"
+
+struct vocab;
+
 struct symbol {
     uint32_t start, len; /* bytes of the text; len 0: joined into the symbol before */
     int32_t id;          /* its token, -1 if it is none */
@@ -34,8 +38,17 @@ typedef bool merge_lookup(const void *ctx, const char *text, const struct symbol
 void merger_start(struct merger *m);
 /* Adds the next symbol of the text; fewer than 2^31 in all. */
 void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id);
+/* Adds the characters of text from `at` on up to a border that no token spans, so that no merge
+ * crosses it: a word or so, instead of the whole text in one heap. Returns where it lies, at
+ * most len. */
+size_t merger_add_stretch(struct merger *m, const struct vocab *v, const char *text, size_t at,
+                          size_t len);
 /* Joins all there is to join; the result is the chain from m->sym[0] on (if n is not 0). */
 void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const void *ctx);
+/* Appends the ids of the chain: what is no token as bytes, and a byte that no valid text holds
+ * and the vocabulary lacks as U+FFFD. */
+void merger_emit(const struct merger *m, const struct vocab *v, const char *text,
+                 struct ids *out);
 void merger_free(struct merger *m);
 
 #endif

@@ -67,7 +67,7 @@ static struct tokenizer *with(const struct extra_token *extra, uint32_t n)
 {
     struct err err = {0};
     struct tokenizer *tok =
-        vocab_make(&(struct made_vocab){"gpt2", "gpt-2", NULL, extra, n, 0}, &err);
+        vocab_make(&(struct made_vocab){"gpt2", "gpt-2", NULL, extra, n, 0, false}, &err);
     if (!tok) fail_msg("%s", err.msg);
     return tok;
 }

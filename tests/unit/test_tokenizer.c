@@ -370,7 +370,7 @@ static void test_ends(void **state)
      * then plain text must not write them. */
     const struct extra_token odd[] = {
         {"<|eot_id|>", TOKEN_NORMAL}, {"</s>", TOKEN_NORMAL}, {"<|end|>", TOKEN_CONTROL}};
-    struct made_vocab m = {"gpt2", "gpt-2", NULL, odd, 3, 0};
+    struct made_vocab m = {"gpt2", "gpt-2", NULL, odd, 3, 0, false};
     tok = made(&m);
     ends = tokenizer_ends(tok, &n);
     assert_int_equal(n, 2);
@@ -427,7 +427,7 @@ static void test_phi3_strips(void **state)
 {
     (void)state;
     const struct extra_token extra[] = {{"<|user|>", TOKEN_CONTROL}, {"<s>", TOKEN_CONTROL}};
-    struct made_vocab m = {"llama", NULL, "Phi-3 mini", extra, 2, 0};
+    struct made_vocab m = {"llama", NULL, "Phi-3 mini", extra, 2, 0, false};
     struct tokenizer *tok = made(&m);
     check_text(tok, "<|user|> \n a", true, "{<|user|>}|\xe2|\x96|\x81|a");
     check_text(tok, "<s>\na", true, "{<s>}|\xe2|\x96|\x81|\n|a");
@@ -436,6 +436,24 @@ static void test_phi3_strips(void **state)
     tok = made(&m);
     check_text(tok, "<|user|>\na", true, "{<|user|>}|\xe2|\x96|\x81|\n|a");
     tokenizer_close(tok);
+}
+
+/* A byte that no valid text holds may be missing: U+FFFD takes its place. */
+static void test_missing_byte(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt2", "llama"};
+    for (size_t i = 0; i < 2; i++) {
+        struct made_vocab m = {.model = models[i], .pre = "gpt-2", .lacks_ff = true};
+        struct tokenizer *tok = made(&m);
+        struct ids ids = {0};
+        encode(tok, "a\xff", 2, false, &ids);
+        assert_true(ids.n >= 4);
+        const int32_t tail[] = {'a', 0xef, 0xbf, 0xbd};
+        assert_memory_equal(ids.data + ids.n - 4, tail, sizeof tail);
+        ids_free(&ids);
+        tokenizer_close(tok);
+    }
 }
 
 /* ---- refusals ---- */
@@ -453,17 +471,17 @@ static void test_refusals(void **state)
 {
     (void)state;
     const struct extra_token none[] = {{"x1", TOKEN_NORMAL}};
-    refused(&(struct made_vocab){"wordpiece", NULL, NULL, none, 1, 0},
+    refused(&(struct made_vocab){"wordpiece", NULL, NULL, none, 1, 0, false},
             "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama");
-    const struct made_vocab odd = {"gpt2", "klingon", NULL, none, 1, 0};
+    const struct made_vocab odd = {"gpt2", "klingon", NULL, none, 1, 0, false};
     refused(&odd, "unknown pre-tokenizer \"klingon\"; known are llama-bpe, ");
     const struct extra_token twice[] = {{"x1", TOKEN_NORMAL}, {"x1", TOKEN_NORMAL}};
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, twice, 2, 0},
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, twice, 2, 0, false},
             "tokens 256 and 257 have the same text \"x1\"");
     const struct extra_token type[] = {{"x1", (enum token_type)9}};
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, type, 1, 0},
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, type, 1, 0, false},
             "token 256 has the unknown type 9");
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, none, 1, 257},
+    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, none, 1, 257, false},
             "eos_token_id is not an id below 257");
 }
 
@@ -506,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_phi3_strips),
+        cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names),
     };
