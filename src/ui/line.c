@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/face.h"
@@ -25,6 +26,10 @@
 #include "ui/term.h"
 #include "ui/tty.h"
 
+/* A load that takes longer than GRACE_MS lets the user type meanwhile; the prompt then tells
+ * how far it is, every MARK_MS. */
+enum { GRACE_MS = 300, MARK_MS = 100 };
+
 /* Where the cursor stands in what a turn prints. */
 enum place { AT_START, IN_REASONING, IN_REPLY };
 
@@ -41,6 +46,8 @@ struct line {
     enum face_part held_part;
     bool quiet, verbose, no_stream, accessible;
     bool was_loaded; /* a model was there: now /model loads another */
+    void (*loaded)(const struct options *o);
+    double marked_ms; /* when the prompt last told how far loading is */
     bool cancelling;
     bool warned_of_history;
     int status; /* of what ends the program, -1: goes on */
@@ -156,7 +163,16 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
                         uint64_t cached)
 {
     struct line *l = user;
-    progress_update(&l->progress, phase, done, total, cached);
+    if (!prompt_is_shown()) {
+        progress_update(&l->progress, phase, done, total, cached);
+        return;
+    }
+    double now = clock_ms();
+    if (done >= total || now - l->marked_ms < MARK_MS) return;
+    l->marked_ms = now;
+    char marker[64];
+    snprintf(marker, sizeof marker, "loading %2d %% > ", (int)(done * 100 / total));
+    prompt_mark(marker);
 }
 
 static void print_message(struct line *l, enum style style, const char *text)
@@ -173,12 +189,14 @@ static void on_say(void *user, enum face_level level, const char *text)
 {
     struct line *l = user;
     to_margin(l);
+    prompt_lift();
     if (level == FACE_INFO) {
         put(l, text);
         put(l, "\n");
     } else {
         print_message(l, level == FACE_WARNING ? STYLE_WARNING : STYLE_ERROR, text);
     }
+    prompt_drop();
 }
 
 static void on_offer(void *user, const char *text, size_t n)
@@ -241,6 +259,10 @@ static void on_interrupt(struct line *l)
 {
     switch (chat_state(l->chat)) {
     case CHAT_LOADING:
+        if (prompt_is_shown() && !prompt_is_empty()) {
+            prompt_interrupt();
+            break;
+        }
         if (!l->was_loaded) l->status = EXIT_SIGINT;
         /* After /model: back to the model before. */
         chat_cancel(l->chat);
@@ -277,15 +299,17 @@ static void on_signals(struct line *l)
 
 /* --- The loop ----------------------------------------------------------------------------- */
 
-/* Runs the engine's work to its end: loading, a reply. */
-static void wait_until_idle(struct line *l)
+/* Runs the engine's work, loading or a reply, to its end or for max_ms (-1: no limit). */
+static void wait_until_idle(struct line *l, int max_ms)
 {
+    double end = clock_ms() + max_ms;
     while (l->status < 0) {
         enum chat_state state = chat_state(l->chat);
-        if (state != CHAT_LOADING && state != CHAT_BUSY) return;
+        int left = max_ms < 0 ? -1 : (int)(end - clock_ms());
+        if ((state != CHAT_LOADING && state != CHAT_BUSY) || (max_ms >= 0 && left <= 0)) return;
         struct pollfd fds[2] = {{.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
-        poll(fds, 2, -1);
+        poll(fds, 2, left);
         on_signals(l);
         chat_step(l->chat, 0);
         if (l->out.failed && l->out.failed != EINTR) {
@@ -298,20 +322,64 @@ static void wait_until_idle(struct line *l)
     }
 }
 
-static void show_prompt(struct line *l)
+static void greet(struct line *l)
 {
-    if (l->accessible) {
-        prompt_show("You: ");
+    if (l->quiet) return;
+    struct buf text = {0};
+    buf_printf(&text,
+               "%shearth " HEARTH_VERSION
+               ": %s%s\n%s/help lists the commands, Ctrl-D leaves.%s\n\n",
+               term_on(&l->ui, STYLE_DIM), chat_model_line(l->chat), term_off(&l->ui),
+               term_on(&l->ui, STYLE_DIM), term_off(&l->ui));
+    output_write(l->ui.fd, text.data, text.len);
+    buf_free(&text);
+}
+
+/* The model is open, or cannot be opened. */
+static void end_loading(struct line *l)
+{
+    prompt_lift();
+    progress_end(&l->progress);
+    if (chat_state(l->chat) == CHAT_FAILED) {
+        print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
+        l->status = EXIT_RUNTIME;
         return;
     }
-    struct buf marker = {0};
-    if (l->ui.colour)
-        buf_printf(&marker, "\001%s\002>\001%s\002 ", term_on(&l->ui, STYLE_PROMPT),
+    l->was_loaded = true;
+    if (l->loaded) l->loaded(chat_options(l->chat));
+    greet(l);
+}
+
+static void marker(const struct line *l, struct buf *out)
+{
+    if (l->accessible)
+        buf_puts(out, "You: ");
+    else if (l->ui.colour)
+        buf_printf(out, "\001%s\002>\001%s\002 ", term_on(&l->ui, STYLE_PROMPT),
                    term_off(&l->ui));
     else
-        buf_puts(&marker, "> ");
-    prompt_show(marker.data);
-    buf_free(&marker);
+        buf_puts(out, "> ");
+}
+
+static void show_prompt(struct line *l)
+{
+    struct buf text = {0};
+    marker(l, &text);
+    prompt_show(l->was_loaded ? text.data : "loading > ");
+    buf_free(&text);
+}
+
+/* Goes on with loading while the prompt is shown. */
+static void load_on(struct line *l)
+{
+    if (chat_step(l->chat, 0) == CHAT_LOADING || l->status >= 0) return;
+    end_loading(l);
+    if (l->status >= 0) return;
+    struct buf text = {0};
+    marker(l, &text);
+    prompt_mark(text.data);
+    prompt_drop();
+    buf_free(&text);
 }
 
 static bool keys_wait(void)
@@ -326,13 +394,16 @@ static bool ask(struct line *l, struct prompt_line *line)
     enum prompt_got got = PROMPT_MORE;
     show_prompt(l);
     while (got == PROMPT_MORE) {
-        struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                                {.fd = signals_fd(), .events = POLLIN}};
-        poll(fds, 2, -1);
+        bool loading = chat_state(l->chat) == CHAT_LOADING;
+        struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                                {.fd = signals_fd(), .events = POLLIN},
+                                {.fd = loading ? chat_fd(l->chat) : -1, .events = POLLIN}};
+        poll(fds, 3, -1);
         /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
         while (got == PROMPT_MORE && !signals_leaving() && keys_wait())
             got = prompt_keys(line);
         if (got == PROMPT_MORE) on_signals(l);
+        if (got == PROMPT_MORE && loading) load_on(l);
         if (l->status >= 0) return false;
     }
     if (got == PROMPT_LINE) return true;
@@ -365,12 +436,18 @@ static void converse(struct line *l)
     while (l->status < 0 && ask(l, &line)) {
         if (is_blank(buf_str(&line.text))) continue;
         remember(l, &line);
+        if (!l->was_loaded) {
+            wait_until_idle(l, -1);
+            if (l->status < 0) end_loading(l);
+            if (l->status >= 0) break;
+        }
         l->place = AT_START;
+        l->cancelling = false;
         if (line.is_pasted)
             chat_say(l->chat, line.text.data, line.text.len);
         else
             chat_line(l->chat, line.text.data, line.text.len);
-        wait_until_idle(l);
+        wait_until_idle(l, -1);
         if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
         if (chat_state(l->chat) == CHAT_FAILED) {
             print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
@@ -382,19 +459,6 @@ static void converse(struct line *l)
     buf_free(&line.text);
 }
 
-static void greet(struct line *l)
-{
-    if (l->quiet) return;
-    struct buf text = {0};
-    buf_printf(&text,
-               "%shearth " HEARTH_VERSION
-               ": %s%s\n%s/help lists the commands, Ctrl-D leaves.%s\n\n",
-               term_on(&l->ui, STYLE_DIM), chat_model_line(l->chat), term_off(&l->ui),
-               term_on(&l->ui, STYLE_DIM), term_off(&l->ui));
-    output_write(l->ui.fd, text.data, text.len);
-    buf_free(&text);
-}
-
 static void load_history(struct line *l, const struct options *o)
 {
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
@@ -403,20 +467,13 @@ static void load_history(struct line *l, const struct options *o)
     free(path);
 }
 
-static void run(struct line *l, const struct options *o,
-                void (*loaded)(const struct options *o))
+static void run(struct line *l, const struct options *o)
 {
     if (l->accessible && !l->quiet) output_write(l->ui.fd, "Loading the model.\n", 19);
-    wait_until_idle(l);
+    wait_until_idle(l, l->ui.redraw ? GRACE_MS : -1);
+    if (l->status < 0 && chat_state(l->chat) != CHAT_LOADING) end_loading(l);
     if (l->status >= 0) return;
-    if (chat_state(l->chat) == CHAT_FAILED) {
-        print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
-        l->status = EXIT_RUNTIME;
-        return;
-    }
-    l->was_loaded = true;
-    if (loaded) loaded(o);
-    greet(l);
+    progress_end(&l->progress);
     load_history(l, o);
     prompt_open(l->term.is_tty ? stdout : stderr);
     complete_install(l->chat);
@@ -429,7 +486,7 @@ static void run(struct line *l, const struct options *o,
 int line_run(const struct options *o, const struct engine_config *engine,
              void (*loaded)(const struct options *o))
 {
-    struct line l = {.status = -1, .copy.fd = -1, .at_margin = true};
+    struct line l = {.status = -1, .copy.fd = -1, .at_margin = true, .loaded = loaded};
     struct err err;
     take_options(&l, o);
     bool ok = output_open(&l.out, NULL, &err) &&
@@ -452,7 +509,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
         signals_unblock();
     }
     if (l.chat) {
-        run(&l, o, loaded);
+        run(&l, o);
     } else {
         print_message(&l, STYLE_ERROR, err.msg);
         l.status = exit_status_of(&err);

@@ -17,7 +17,7 @@
 #include "ui/signals.h"
 #include "ui/tty.h"
 
-static bool shown;
+static bool shown, lifted;
 static char *marker_shown;
 static struct buf fill;     /* for the next prompt */
 static bool pasted_at_zero; /* the beginning of the line was pasted */
@@ -268,6 +268,34 @@ bool prompt_is_shown(void)
     return shown;
 }
 
+bool prompt_is_empty(void)
+{
+    return rl_end == 0;
+}
+
+void prompt_mark(const char *marker)
+{
+    if (!shown) return;
+    rl_set_prompt(marker);
+    if (!lifted) rl_redisplay();
+}
+
+void prompt_lift(void)
+{
+    if (!shown) return;
+    lifted = true;
+    rl_clear_visible_line();
+    fflush(rl_outstream);
+}
+
+void prompt_drop(void)
+{
+    if (!shown) return;
+    lifted = false;
+    rl_on_new_line();
+    rl_forced_update_display();
+}
+
 void prompt_interrupt(void)
 {
     rl_callback_sigcleanup();
@@ -313,6 +341,7 @@ void prompt_resume(void)
 
 void prompt_close(void)
 {
+    prompt_pause();
     if (shown) rl_callback_handler_remove();
     shown = false;
     free(marker_shown);

@@ -22,6 +22,13 @@ void prompt_show(const char *marker);
 /* Puts text into the line, now or when the prompt is shown next. */
 void prompt_fill(const char *text, size_t n);
 bool prompt_is_shown(void);
+bool prompt_is_empty(void);
+/* Another marker for the prompt that is shown. */
+void prompt_mark(const char *marker);
+/* Takes the prompt off the screen, so that something can be printed where it was, and draws it
+ * again below that, with what was typed. Nothing unless it is shown. */
+void prompt_lift(void);
+void prompt_drop(void);
 
 enum prompt_got {
     PROMPT_MORE, /* nothing yet */

@@ -126,6 +126,24 @@ any_moment()
     done
 }
 check "SIGTERM at random moments" any_moment
+# Typed at once, whether the model is open by then or the prompt still tells how far it is.
+"$hearth" inspect make --shape qwen3-0.6b,n_layer=8 --type Q4_0 "$dir/large.gguf"
+for try in 1 2 3; do
+    printf 'clear; stty -g >%q/before; %q --private -m %q/large.gguf --cpu scalar -t 1; echo "status $?"; stty -g >%q/after\n' \
+        "$dir" "$hearth" "$dir" "$dir" >"$dir/run"
+    keys ". $dir/run" Enter
+    shows 'memory available'
+    sleep "0.$((try * 2))"
+    keys '/show mod'
+    sleep "0.$((try * 2))"
+    keys 'el' Enter
+    check "a line typed while the model loads, $try" shows 'vocabulary'
+    last '>'
+    keys C-d
+    check "  and the end" left 0
+done
+rm "$dir/large.gguf"
+
 # What a model says is never obeyed.
 esc=$(printf '\033' | "$hearth" inspect tokens -m "$guide")
 start --temp 0 -n 5 --logit-bias "$esc=1000"
