@@ -60,7 +60,7 @@ run()
 {
     local name=$1 log=$logs/${1//\//-}.log status=0
     shift
-    timeout -k 10 "${TEST_TIMEOUT:-600}" "$@" >"$log" 2>&1 </dev/null || status=$?
+    timeout -k 10 "${TEST_TIMEOUT:-1800}" "$@" >"$log" 2>&1 </dev/null || status=$?
     tally "$name" "$status" "$log"
 }
 
@@ -101,7 +101,7 @@ conformance()
         only=.
         [ $what = logits ] && only=${LOGITS:-'^(llama|qwen2$|qwen3($|-)|phi3|mistral3|smollm3)'}
         log=$logs/conformance-$what.log status=0
-        timeout -k 10 900 python3 "$kit/tools/check.py" $what --hearth "$HEARTH" --only "$only" \
+        timeout -k 10 1800 python3 "$kit/tools/check.py" $what --hearth "$HEARTH" --only "$only" \
             -v >"$log" 2>&1 || status=$?
         read -r good all < <(sed -nE '$s/^[a-z]+: ([0-9]+)\/([0-9]+) agree.*/\1 \2/p' "$log")
         if [ -z "${all:-}" ]; then
