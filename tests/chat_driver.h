@@ -110,6 +110,7 @@ static void open_chat(struct recorder *r, bool is_terminal, const char *const *a
     free(rest.rest);
     r->face = (struct face){.user = r,
                             .is_terminal = is_terminal,
+                            .has_prompt = is_terminal,
                             .text = on_text,
                             .progress = on_progress,
                             .say = on_say,

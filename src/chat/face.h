@@ -55,6 +55,7 @@ struct face_report {
 struct face {
     void *user;
     bool is_terminal;
+    bool has_prompt; /* a person talks at it: the conversation is saved without being asked */
 
     /* A piece of the reply as it comes; n > 0. Pieces hold whole characters. */
     void (*text)(void *user, enum face_part part, const char *s, size_t n);

@@ -87,7 +87,7 @@ static bool load(struct chat *c, const char *path, struct err *err)
     struct archive *a = archive_open(path, conversation, &notes, err);
     char *name = sessions_name(path);
     bool ok = a != NULL;
-    if (ok && archive_is_read_only(a) && !c->face->is_terminal)
+    if (ok && archive_is_read_only(a) && !c->face->has_prompt)
         ok = err_set(err, ERR_USER,
                      "session %s: another hearth has it open, or it may not be "
                      "written",
@@ -162,7 +162,7 @@ bool session_begin(struct chat *c, struct err *err)
             err_set(err, ERR_USER, "--continue: there is no session yet");
         return refuse(err);
     }
-    if (!c->face->is_terminal) return true; /* an answer in a pipe is no conversation to keep */
+    if (!c->face->has_prompt) return true; /* an answer in a pipe is no conversation to keep */
     c->tell_saving = !sessions_any();
     begin_unnamed(c, 1);
     return true;

@@ -493,6 +493,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
               (!o->output || output_open(&l.copy, o->output, &err));
     struct face face = {.user = &l,
                         .is_terminal = l.term.is_tty,
+                        .has_prompt = true,
                         .text = on_text,
                         .progress = on_progress,
                         .say = on_say,

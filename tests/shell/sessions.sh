@@ -55,6 +55,13 @@ check "its folder's mode" mode "$sessions" 700
 check "the pages' mode" [ -z "$(find "$pages" -type f ! -perm 600)" ]
 check "their folders' mode" [ -z "$(find "$pages" -type d ! -perm 700)" ]
 
+# Standard output may be a terminal: one answer is no conversation all the same.
+before=$(ls "$sessions")
+script -qec "'$hearth' -p hello" /dev/null </dev/null >"$dir/out"
+check "one answer on a terminal is an answer" [ -s "$dir/out" ]
+check "  and is not saved" [ "$(ls "$sessions")" = "$before" ]
+check "  nor is it said to be" eval '! grep -q "is saved" "$dir/out"'
+
 go 0 --continue -v -p more </dev/null
 check "--continue goes on with the last one" says "session pieces: 6 messages"
 check "  with all of it from disk" says "from disk"
