@@ -1,8 +1,9 @@
 /* Random conversations over every golden model: whatever was appended, edited, taken back,
- * forked, switched to, trimmed, drafted and refused before, the logits are those of a run that
- * starts from nothing, to the last bit. Rows that hold nothing are full of NaN. 25 histories
- * per model over the KV types, or with HEARTH_SOAK as many times that. */
+ * forked, switched to, trimmed, cancelled, drafted and refused before, the logits are those of
+ * a run that starts from nothing, to the last bit. Rows that hold nothing are full of NaN. 25
+ * histories per model over the KV types, or with HEARTH_SOAK as many times that. */
 #include <malloc.h>
+#include <stdatomic.h>
 
 #include "../golden.h"
 #include "base/ids.h"
@@ -95,11 +96,55 @@ static void check_cold(struct world *w, const struct ids *ids)
                  w->c->name, (unsigned long)key, ids->n);
 }
 
+static void verify(struct world *w)
+{
+    struct err err;
+    struct verify_verdict v;
+    assert_true(timeline_verify(w->warm, NULL, &v, &err));
+    if (v.what != VERIFY_SAME)
+        fail_msg("%s, history %lu: difference of kind %d at token %zu in layer %zu", w->c->name,
+                 (unsigned long)key, (int)v.what, v.pos, v.layer);
+    assert_int_equal(v.n_tokens, timeline_n(w->warm));
+}
+
+struct canceller {
+    atomic_bool flag;
+    uint32_t chunks; /* until it is set; 0: it is set */
+};
+
+static void count_chunk(void *user, size_t done, size_t total, size_t n_cached)
+{
+    struct canceller *c = user;
+    (void)total;
+    assert_true(done > n_cached);
+    if (c->chunks > 0 && --c->chunks == 0) atomic_store(&c->flag, true);
+}
+
+/* Cancelled before a chunk or after the first, it holds a beginning of what was wanted. */
+static void cancelled_sync(struct world *w)
+{
+    struct err err;
+    const struct ids *ids = &w->now.ids;
+    struct canceller c = {.chunks = below(2)};
+    atomic_store(&c.flag, c.chunks == 0); /* before the first chunk, with its room made */
+    const struct timeline_watch watch = {count_chunk, &c, &c.flag};
+    bool ok = timeline_sync(w->warm, ids->data, ids->n, &watch, NULL, &err);
+    if (!ok) assert_int_equal(err.code, ERR_CANCELLED);
+    size_t n = timeline_n(w->warm);
+    assert_true(ok ? n == ids->n : n <= ids->n);
+    if (n > 0) assert_memory_equal(timeline_ids(w->warm), ids->data, n * sizeof *ids->data);
+    if (!ok && below(3) == 0) verify(w);
+}
+
 static void talk_sync(struct world *w)
 {
     struct err err;
     struct timeline_cost cost;
     const struct ids *ids = &w->now.ids;
+    if (below(5) == 0) {
+        remember(w);
+        cancelled_sync(w);
+    }
     remember(w);
     size_t known = 0;
     for (size_t i = 0; i < w->n_past; i++)
@@ -187,17 +232,6 @@ static void step(struct world *w)
     if (below(2)) reply(w);
 }
 
-static void verify(struct world *w)
-{
-    struct err err;
-    struct verify_verdict v;
-    assert_true(timeline_verify(w->warm, NULL, &v, &err));
-    if (v.what != VERIFY_SAME)
-        fail_msg("%s, history %lu: difference of kind %d at token %zu in layer %zu", w->c->name,
-                 (unsigned long)key, (int)v.what, v.pos, v.layer);
-    assert_int_equal(v.n_tokens, timeline_n(w->warm));
-}
-
 static void run_history(struct world *w)
 {
     w->now.turn_at[0] = 0;
@@ -225,10 +259,12 @@ static void world_clear(struct world *w)
     timeline_free(w->cold);
 }
 
-static void open_timelines(struct world *w, struct runner *r, uint64_t warm_bytes)
+static void open_timelines(struct world *w, struct runner *r, uint64_t warm_bytes,
+                           uint64_t total_bytes)
 {
     struct err err;
-    const struct timeline_limits limits = {.n_ctx = CONTEXT, .warm_bytes = warm_bytes};
+    const struct timeline_limits limits = {
+        .n_ctx = CONTEXT, .warm_bytes = warm_bytes, .total_bytes = total_bytes};
     const struct timeline_limits none = {.n_ctx = CONTEXT};
     w->warm = timeline_new(r->be, model_program(r->m), &limits, &err);
     w->cold = timeline_new(r->be, model_program(r->m), &none, &err);
@@ -247,7 +283,8 @@ static void check_model(const struct golden_case *c, enum kv_type type, size_t f
         key = 1000 + i;
         drawn = 0;
         struct world w = {.c = c, .forgets = below(3) == 0};
-        open_timelines(&w, &r, w.forgets ? below(4) * page_bytes : UINT64_MAX);
+        uint64_t warm = below(4) * page_bytes, total = below(2) ? 5 * page_bytes : 0;
+        open_timelines(&w, &r, w.forgets ? warm : UINT64_MAX, w.forgets ? total : 0);
         run_history(&w);
         world_clear(&w);
     }
@@ -315,7 +352,7 @@ static void test_memory_is_flat(void **state)
     runner_open(&r, set.cases[0].model, o);
     size_t page_bytes = model_program(r.m)->page_bytes;
     struct world w = {.c = &set.cases[0]};
-    open_timelines(&w, &r, 8 * page_bytes);
+    open_timelines(&w, &r, 8 * page_bytes, 0);
     key = 7;
     drawn = 0;
     talk_say(&w, 30);
@@ -361,7 +398,7 @@ static void test_memory_per_token(void **state)
         const struct model_params params = {.kv_type = types[i]};
         assert_true(model_estimate(r.g, r.be, &params, 1, &sizes, &err));
         struct world w = {.c = &set.cases[0]};
-        open_timelines(&w, &r, 0);
+        open_timelines(&w, &r, 0, 0);
         for (uint32_t n = 0; n < CONTEXT; n++)
             ids_push(&w.now.ids, (int32_t)below(w.c->n_vocab));
         assert_true(timeline_sync(w.warm, w.now.ids.data, CONTEXT, NULL, NULL, &err));
