@@ -191,8 +191,9 @@ static void on_say(void *user, enum face_level level, const char *text)
     to_margin(l);
     prompt_lift();
     if (level == FACE_INFO) {
-        put(l, text);
-        put(l, "\n");
+        /* A file that takes the replies takes nothing else. */
+        output_write(l->ui.fd, text, strlen(text));
+        output_write(l->ui.fd, "\n", 1);
     } else {
         print_message(l, level == FACE_WARNING ? STYLE_WARNING : STYLE_ERROR, text);
     }

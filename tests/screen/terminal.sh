@@ -162,6 +162,17 @@ check "a hostile file name is never sent" eval '! raw $'"'evil\\033'"
 keys C-d
 left 0
 
+# Replies into a file: the prompt stays on the terminal.
+printf 'clear; %q --private --temp 0 | tee %q/replies >%q/copy; echo ended\n' "$hearth" "$dir" "$dir" >"$dir/run"
+keys ". $dir/run" Enter
+check "a prompt while stdout is a pipe" last '>'
+keys 'What is a draft model?' Enter
+shows ' prefilled, '
+last '>'
+keys C-d
+check "  leaves" shows 'ended'
+check "  and only the reply went there" [ "$(wc -l <"$dir/replies")" = 1 ]
+
 # Colours.
 start --temp 0 -n 5
 record

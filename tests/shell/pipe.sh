@@ -107,6 +107,9 @@ check "  is named" says "irectory"
 check "a model that is missing" go 1 -m "$dir/none.gguf"
 check "  is named" says "none.gguf: No such file or directory"
 check "a folder as a model" go 1 -m "$dir"
+evil=$dir/$(printf 'evil\033[31m')
+check "a hostile name" eval 'go 1 -m "$evil" && go 1 -f "$evil" && go 1 -o "$evil/x"'
+check "  is made harmless" says 'evil\x1b[31m'
 : >"$dir/empty.gguf"
 check "an empty file as a model" go 1 -m "$dir/empty.gguf"
 check "  is named" says "empty.gguf: is empty"
