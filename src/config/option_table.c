@@ -67,7 +67,6 @@ static const struct option_row table[N_OPTIONS] = {
                  .arg = "SET",
                  .words = "auto|scalar|avx2|avx512|amx",
                  .preset = "auto",
-                 .built = "auto|scalar|avx2|avx512|amx",
                  .help = "instructions: auto, scalar, avx2, avx512, amx"},
     [OPT_THREADS] = {.name = "threads",
                      .letter = 't',

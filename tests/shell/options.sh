@@ -62,16 +62,20 @@ in_force_or_refused()
     fi
 }
 
-# takes NAME VALUE...: each value
+# takes NAME VALUE...: each value; where --help says that something is missing, something is
 seen=" "
 takes()
 {
-    local name=$1 value
+    local name=$1 value refused=0
     seen+="$name "
     shift
     for value; do
         check "--$name $value" in_force_or_refused "$name" "$value" "$value" "--$name" "$value"
+        ((refused += status != 0))
     done
+    if [ -n "$(missing_of "$name")" ]; then
+        check "--$name: some of it is refused, as --help says" [ $refused != 0 ]
+    fi
 }
 
 # switch NAME: on by itself, off by =off

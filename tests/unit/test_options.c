@@ -75,6 +75,8 @@ static void test_table(void **state)
         assert_true((row->arg == NULL) == (row->type == OPTION_BOOL));
         assert_true(row->at < sizeof(struct options));
         if (row->type == OPTION_ENUM || row->type == OPTION_WORD) assert_non_null(row->words);
+        /* All of it is built: then there is nothing to say. */
+        if (row->built && row->words) assert_string_not_equal(row->built, row->words);
         for (size_t j = 0; j < i; j++) {
             assert_true(option_row((enum option_id)j)->at != row->at);
             if (row->letter) assert_true(option_row((enum option_id)j)->letter != row->letter);
