@@ -171,8 +171,9 @@ $(FUZZ_BIN): $B/%: $B/%.o $(FUZZ_DRIVER) $(LIB)
 	$(call say,LD  $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
-.PHONY: tests run test soak bench lint install uninstall clean help
+.PHONY: tests fuzzers run test soak bench lint install uninstall clean help
 tests: $(TEST_BIN) $(FUZZ_BIN)
+fuzzers: $(FUZZ_BIN)
 
 run: all
 	@$B/hearth $(ARGS)
