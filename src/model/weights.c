@@ -92,8 +92,7 @@ static const struct gguf_tensor *fetch(struct weights *ws, const char *name, siz
 
 static bool cancelled(struct weights *ws)
 {
-    if (cancel_is_set(ws->cancel))
-        weights_fail(ws, ERR_CANCELLED, "loading was cancelled");
+    if (cancel_is_set(ws->cancel)) weights_fail(ws, ERR_CANCELLED, "loading was cancelled");
     return ws->failed;
 }
 
