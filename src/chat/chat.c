@@ -159,6 +159,7 @@ void chat_close(struct chat *c)
     free(c->model_before);
     free(c->last.diverged_old);
     free(c->last.diverged_new);
+    idle_free(c);
     buf_free(&c->attached);
     buf_free(&c->filtered);
     buf_free(&c->session_notes);
@@ -252,6 +253,8 @@ static void loading(struct chat *c, const struct engine_event *event)
 enum chat_state chat_step(struct chat *c, int timeout_ms)
 {
     struct engine_event event;
+    while (c->state == CHAT_IDLE && engine_next(c->engine, 0, &event))
+        idle_event(c, &event);
     while ((c->state == CHAT_LOADING || c->state == CHAT_BUSY) &&
            engine_next(c->engine, timeout_ms, &event)) {
         if (c->state == CHAT_LOADING)

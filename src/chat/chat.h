@@ -39,8 +39,8 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
 void chat_close(struct chat *c);
 
 /* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)
- * for it; returns the state after it. Call it while LOADING or BUSY, again and again; returns
- * at once when IDLE. */
+ * for it; returns the state after it. Call it while LOADING or BUSY, again and again; when IDLE
+ * it never waits. */
 enum chat_state chat_step(struct chat *c, int timeout_ms);
 /* A descriptor that is readable when chat_step has something to do. */
 int chat_fd(const struct chat *c);
@@ -60,6 +60,12 @@ bool chat_say(struct chat *c, const char *text, size_t n);
  * turn begins as with chat_say; a command that begins none leaves IDLE, CLOSED, or BUSY without
  * turn_begin and turn_end (/verify: step until IDLE). False: an error was said. */
 bool chat_line(struct chat *c, const char *line, size_t n);
+
+/* While IDLE and nothing is typed, or the line rests: computes what the next prompt will begin
+ * with, the history as the template will render it and the line as far as it is typed, so that
+ * a message sent is answered sooner. Only with --warm-typing; shows nothing, yields at once.
+ * Call chat_step when chat_fd is readable, in IDLE too. */
+void chat_warm(struct chat *c, const char *line, size_t n);
 
 /* Appends the completions of a command line's last word, one per line ("/retry", "temp",
  * "on"); *is_path is set if a file name is wanted there instead. Any state. */

@@ -227,6 +227,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     else
         ok = row->run(c, rest);
     if (ok && c->state == CHAT_IDLE) session_save(c, false);
+    idle_forget(c);
     free(rest);
     free(name);
     return ok;

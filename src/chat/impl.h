@@ -47,6 +47,14 @@ struct last_turn {
     char *diverged_old, *diverged_new;
 };
 
+/* Work while the user reads and types. */
+struct idle {
+    bool runs;               /* the engine works at it, in state IDLE */
+    bool is_wanted;          /* wanted waits for that to end */
+    bool is_done;            /* what stands in done is computed, nothing has happened since */
+    struct buf wanted, done; /* lines as far as they are typed */
+};
+
 struct archive;
 
 struct chat {
@@ -78,6 +86,7 @@ struct chat {
     struct turn turn;
     enum { VERIFY_NO, VERIFY_SYNCS, VERIFY_RUNS } verify; /* BUSY with it, no turn */
     struct last_turn last;
+    struct idle idle;
     struct buf filtered; /* scratch */
     atomic_bool cancelled;
 };
@@ -142,6 +151,19 @@ bool turn_verify(struct chat *c);
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
+
+/* The sampling of a request that makes no reply. */
+struct engine_sampling turn_no_reply(void);
+
+/* ---- while nothing is asked (idle.c) ---- */
+
+/* Handles one event that comes in state IDLE. */
+void idle_event(struct chat *c, const struct engine_event *event);
+/* Ends it within milliseconds: before anything else is asked of the engine. */
+void idle_stop(struct chat *c);
+/* Something has happened: what is computed may not be what the next prompt begins with. */
+void idle_forget(struct chat *c);
+void idle_free(struct chat *c);
 
 /* ---- commands (commands.c) ---- */
 

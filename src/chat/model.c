@@ -24,6 +24,7 @@ static void take_sampling_keys(struct chat *c)
 static bool open_model(struct chat *c, struct err *err)
 {
     struct engine *before = c->engine;
+    idle_stop(c);
     c->engine = NULL; /* a signal handler may cancel at any moment */
     engine_close(before);
     c->config.model_path = c->options->model;

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "chat/conversation.h"
+#include "config/options.h"
 #include "template/template.h"
 
 struct renderer {
@@ -24,6 +25,13 @@ static const char *const think_switches[] = {"enable_thinking", "thinking"};
 static const char *const reasoning_keys[] = {"reasoning_content", "thinking", "reasoning"};
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
+
+enum render_think render_think_of(int think)
+{
+    return think == THINK_ON    ? RENDER_THINK_ON
+           : think == THINK_OFF ? RENDER_THINK_OFF
+                                : RENDER_THINK_DEFAULT;
+}
 
 struct renderer *renderer_new(const struct render_config *config, struct err *err)
 {
@@ -103,20 +111,34 @@ static struct value *folded_value(struct value_pool *pool, const char *system,
     return v;
 }
 
+/* What is rendered. */
+struct job {
+    const char *system; /* NULL: none */
+    const struct message *const *path;
+    size_t n;
+    enum render_think think;
+    bool fold;  /* the system message stands before the first of the user */
+    bool begun; /* the last message is not written to its end: its bytes are told apart from
+                 * those of others like a reply's */
+};
+
 static struct value *messages_value(const struct renderer *r, struct value_pool *pool,
-                                    const char *system, const struct message *const *path,
-                                    size_t n, bool fold)
+                                    const struct job *job)
 {
+    const char *system = job->system;
+    bool fold = job->fold;
     struct value *list = value_list(pool);
     if (system && !fold)
         value_list_add(pool, list,
                        message_value(pool, "system", value_text(pool, system, strlen(system))));
     bool folded = !system || !fold;
-    for (size_t i = 0; i < n; i++) {
-        const struct message *m = path[i];
+    for (size_t i = 0; i < job->n; i++) {
+        const struct message *m = job->path[i];
         struct value *v;
         if (m->role == ROLE_REPLY)
             v = reply_value(r, pool, m, i);
+        else if (job->begun && i + 1 == job->n)
+            v = message_value(pool, "user", value_reply(pool, m->text, m->len, (uint32_t)i, 0));
         else if (folded)
             v = message_value(pool, "user", value_text(pool, m->text, m->len));
         else
@@ -217,16 +239,34 @@ static bool has_system(const struct rendering *text, const char *system)
     return n == 0 || memmem(text->text, text->len, system, n) != NULL;
 }
 
-static bool render_once(struct renderer *r, const char *system,
-                        const struct message *const *path, size_t n, enum render_think think,
-                        bool fold, struct rendering *text, struct err *err)
+static bool render_once(struct renderer *r, const struct job *job, struct rendering *text,
+                        struct err *err)
 {
     struct value_pool *pool = value_pool_new();
     const struct template_options options = {.now = &r->now};
-    struct value *messages = messages_value(r, pool, system, path, n, fold);
-    bool ok =
-        template_render(r->template, globals(r, pool, messages, think), &options, text, err);
+    struct value *messages = messages_value(r, pool, job);
+    bool ok = template_render(r->template, globals(r, pool, messages, job->think), &options,
+                              text, err);
     value_pool_free(pool);
+    return ok;
+}
+
+/* Renders the job, folded if it must be. */
+static bool render_job(struct renderer *r, struct job *job, struct rendering *text,
+                       struct err *err)
+{
+    bool ok = render_once(r, job, text, err);
+    bool refused = !ok && err->code == ERR_USER;
+    if (!job->system || !(refused || (ok && !has_system(text, job->system)))) return ok;
+    struct rendering folded;
+    struct err ignored;
+    job->fold = true;
+    if (render_once(r, job, &folded, &ignored)) {
+        rendering_free(text);
+        *text = folded;
+        return true;
+    }
+    job->fold = false;
     return ok;
 }
 
@@ -234,23 +274,13 @@ static bool render_path(struct renderer *r, struct conversation *c, size_t n,
                         enum render_think think, struct spans *out, bool *folded,
                         struct err *err)
 {
-    const char *system = conversation_system(c);
-    const struct message *const *path = conversation_path(c);
+    struct job job = {
+        .system = conversation_system(c), .path = conversation_path(c), .n = n, .think = think};
     struct rendering text;
-    *folded = false;
-    bool ok = render_once(r, system, path, n, think, false, &text, err);
-    bool refused = !ok && err->code == ERR_USER;
-    if (system && (refused || (ok && !has_system(&text, system)))) {
-        struct rendering second;
-        struct err ignored;
-        if (render_once(r, system, path, n, think, true, &second, &ignored)) {
-            rendering_free(&text);
-            text = second;
-            ok = *folded = true;
-        }
-    }
+    bool ok = render_job(r, &job, &text, err);
+    *folded = job.fold;
     if (!ok) return false;
-    put_runs(&text, path, out);
+    put_runs(&text, job.path, out);
     rendering_free(&text);
     return true;
 }
@@ -270,4 +300,49 @@ bool render_continued(struct renderer *r, struct conversation *c, enum render_th
     if (!render_path(r, c, n, think, out, folded, err)) return false;
     render_reply(reply, 0, reply->len, out);
     return true;
+}
+
+/* The runs up to where the known part of the last message ends; false if it is not there. */
+static bool put_begun(struct rendering *text, const struct job *job, size_t n_known,
+                      struct spans *out)
+{
+    size_t i = 0;
+    const uint32_t last = (uint32_t)(job->n - 1);
+    while (i < text->n_runs &&
+           !(text->runs[i].origin == ORIGIN_REPLY && text->runs[i].reply == last))
+        i++;
+    if (i == text->n_runs) return false;
+    const struct origin_run run = text->runs[i];
+    text->n_runs = i;
+    put_runs(text, job->path, out);
+    if (run.source >= n_known) return true;
+    size_t n = n_known - run.source;
+    spans_text(out, text->text + run.start, n < run.len ? n : run.len);
+    return true;
+}
+
+bool render_begun(struct renderer *r, struct conversation *c, enum render_think think,
+                  const struct message *begun, size_t n_known, struct spans *out)
+{
+    const struct message *const *path = conversation_path(c);
+    size_t n = conversation_n(c);
+    const struct message **longer = mem_alloc((n + 1) * sizeof *longer);
+    for (size_t i = 0; i < n; i++)
+        longer[i] = path[i];
+    longer[n] = begun;
+    struct job job = {.system = conversation_system(c),
+                      .path = longer,
+                      .n = n + 1,
+                      .think = think,
+                      .begun = true};
+    struct rendering text;
+    struct err ignored;
+    /* What the system message is folded into is not told apart. */
+    bool ok = render_job(r, &job, &text, &ignored);
+    if (ok) {
+        ok = !(job.fold && n == 0) && put_begun(&text, &job, n_known, out);
+        rendering_free(&text);
+    }
+    free((void *)longer);
+    return ok;
 }

@@ -31,6 +31,8 @@ struct render_config {
 
 /* What the template is asked about thinking. */
 enum render_think { RENDER_THINK_DEFAULT, RENDER_THINK_ON, RENDER_THINK_OFF };
+/* What --think (enum option_think) asks. */
+enum render_think render_think_of(int option_think);
 
 /* NULL and err if the template cannot be parsed. */
 struct renderer *renderer_new(const struct render_config *config, struct err *err);
@@ -46,6 +48,12 @@ bool render_prompt(struct renderer *r, struct conversation *c, enum render_think
  * gone on with. */
 bool render_continued(struct renderer *r, struct conversation *c, enum render_think think,
                       struct spans *out, bool *folded, struct err *err);
+
+/* Appends the beginning of the prompt that will come when a message of the user is sent that
+ * begins with the first n_known bytes of begun: up to there. The rest of begun, not nothing,
+ * stands for what is not written yet. False if that beginning cannot be told. */
+bool render_begun(struct renderer *r, struct conversation *c, enum render_think think,
+                  const struct message *begun, size_t n_known, struct spans *out);
 
 /* Appends bytes at..at+n of a reply's text: ids for whole tokens, text for the rest. */
 void render_reply(const struct message *reply, size_t at, size_t n, struct spans *out);

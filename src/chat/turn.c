@@ -15,13 +15,6 @@
 
 /* ---- beginning ---- */
 
-static enum render_think wanted_think(const struct options *o)
-{
-    return o->think == THINK_ON    ? RENDER_THINK_ON
-           : o->think == THINK_OFF ? RENDER_THINK_OFF
-                                   : RENDER_THINK_DEFAULT;
-}
-
 static void explain_prompt(struct chat *c, bool folded)
 {
     if (folded && !c->said_folded) {
@@ -29,8 +22,8 @@ static void explain_prompt(struct chat *c, bool folded)
                   "the template takes no system message; it stands before your first message");
         c->said_folded = true;
     }
-    if (wanted_think(c->options) != RENDER_THINK_DEFAULT && !render_knows_think(c->renderer) &&
-        !c->said_no_think) {
+    if (render_think_of(c->options->think) != RENDER_THINK_DEFAULT &&
+        !render_knows_think(c->renderer) && !c->said_no_think) {
         chat_tell(c, FACE_WARNING,
                   "the template cannot turn thinking on or off; the model does as it does");
         c->said_no_think = true;
@@ -40,7 +33,7 @@ static void explain_prompt(struct chat *c, bool folded)
 static bool render(struct chat *c, struct spans *prompt, struct err *err)
 {
     bool folded = false;
-    enum render_think think = wanted_think(c->options);
+    enum render_think think = render_think_of(c->options->think);
     bool ok = c->turn.base
                   ? render_continued(c->renderer, c->conversation, think, prompt, &folded, err)
                   : render_prompt(c->renderer, c->conversation, think, prompt, &folded, err);
@@ -73,6 +66,8 @@ static struct engine_sampling sampling_of(const struct options *o, uint64_t seed
 
 static void post(struct chat *c, const struct spans *prompt)
 {
+    idle_stop(c);
+    idle_forget(c);
     struct engine_bias *bias = mem_zalloc(c->options->logit_bias.n + 1, sizeof *bias);
     struct engine_sampling how = sampling_of(c->options, c->turn.seed, bias);
     engine_turn(c->engine, prompt, &how);
@@ -461,6 +456,11 @@ static void fail(struct chat *c, const struct engine_event *event)
     if (!cancelled) chat_tell(c, FACE_ERROR, "%s", err.msg);
 }
 
+struct engine_sampling turn_no_reply(void)
+{
+    return (struct engine_sampling){.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+}
+
 /* ---- /verify ---- */
 
 /* The engine holds what was computed last, which may be another branch: first it is brought to
@@ -471,7 +471,7 @@ bool turn_verify(struct chat *c)
     struct err err;
     size_t n = conversation_n(c->conversation);
     bool folded, has_reply = conversation_at(c->conversation, n - 1)->role == ROLE_REPLY;
-    enum render_think think = wanted_think(c->options);
+    enum render_think think = render_think_of(c->options->think);
     bool ok =
         has_reply
             ? render_continued(c->renderer, c->conversation, think, &prompt, &folded, &err)
@@ -480,7 +480,8 @@ bool turn_verify(struct chat *c)
         atomic_store(&c->cancelled, false);
         c->state = CHAT_BUSY;
         c->verify = VERIFY_SYNCS;
-        const struct engine_sampling none = {.top_p = 1, .repeat_penalty = 1};
+        const struct engine_sampling none = turn_no_reply();
+        idle_stop(c);
         engine_turn(c->engine, &prompt, &none);
     } else {
         chat_tell(c, FACE_ERROR, "/verify: %s", err.msg);

@@ -116,11 +116,11 @@ static const struct option_row table[N_OPTIONS] = {
     [OPT_WARM_TYPING] = {.name = "warm-typing",
                          .type = OPTION_ENUM,
                          .group = GROUP_MODEL,
+                         .flags = OPTION_SET,
                          .at = AT(warm_typing),
                          .arg = "WORD",
                          .words = "off|on",
-                         .preset = "off",
-                         .built = "off",
+                         .preset = "on",
                          .help = "prefill what is being typed: on, off"},
 
     [OPT_SYSTEM] = {.name = "system",

@@ -389,17 +389,34 @@ static bool keys_wait(void)
     return poll(&keys, 1, 0) > 0;
 }
 
+/* A line at which nothing was typed for so long is worth computing. */
+enum { REST_MS = 300 };
+
+static void warm(struct line *l)
+{
+    size_t n;
+    const char *text = prompt_text(&n);
+    chat_warm(l->chat, text, n);
+}
+
 /* The next line of the user; false when the program is to end. */
 static bool ask(struct line *l, struct prompt_line *line)
 {
     enum prompt_got got = PROMPT_MORE;
+    bool rests = false;
     show_prompt(l);
     while (got == PROMPT_MORE) {
         bool loading = chat_state(l->chat) == CHAT_LOADING;
         struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN},
-                                {.fd = loading ? chat_fd(l->chat) : -1, .events = POLLIN}};
-        poll(fds, 3, -1);
+                                {.fd = chat_fd(l->chat), .events = POLLIN}};
+        if (poll(fds, 3, rests || loading ? -1 : REST_MS) == 0) {
+            rests = true;
+            warm(l);
+            continue;
+        }
+        if (fds[0].revents || fds[1].revents) rests = false;
+        if (!loading) chat_step(l->chat, 0);
         /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
         while (got == PROMPT_MORE && !signals_leaving() && keys_wait())
             got = prompt_keys(line);

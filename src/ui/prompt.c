@@ -263,6 +263,12 @@ void prompt_fill(const char *text, size_t n)
     rl_redisplay();
 }
 
+const char *prompt_text(size_t *n)
+{
+    *n = (size_t)rl_end;
+    return rl_line_buffer ? rl_line_buffer : "";
+}
+
 bool prompt_is_shown(void)
 {
     return shown;

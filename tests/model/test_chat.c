@@ -2,10 +2,12 @@
 #include "../chat_driver.h"
 
 #include <malloc.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "chat/impl.h"
 
 #define OTHER_MODEL "tests/data/models/qwen2.gguf"
 
@@ -535,6 +537,75 @@ static void test_model(void **unused)
     close_chat(&r);
 }
 
+/* Waits for the work that nobody asked for. */
+static void warm(struct recorder *r, const char *typed)
+{
+    chat_warm(r->chat, typed, strlen(typed));
+    struct pollfd fd = {.fd = chat_fd(r->chat), .events = POLLIN};
+    while (r->chat->idle.runs) {
+        poll(&fd, 1, -1);
+        assert_int_equal(chat_step(r->chat, 0), CHAT_IDLE);
+    }
+}
+
+/* Idle work: what was typed, and what a template will drop from the history, is there when the
+ * message is sent. It shows nothing, changes no reply and yields to a turn. */
+static void test_warm_typing(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/hearth-template-XXXXXX";
+    int fd = mkstemp(path);
+    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
+                                 "m.content }}<|im_end|>\n{% endfor %}"
+                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
+    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
+    close(fd);
+    struct recorder r;
+    const char *const off[] = {"--max-tokens",  "16",  "--template", path,
+                               "--warm-typing", "off", NULL};
+    const char *const on[] = {"--max-tokens", "16", "--template", path, NULL};
+    open_chat(&r, true, off);
+    char *first = ask(&r, "What is a token good for?");
+    uint32_t cold = r.report.n_prefilled;
+    char *second = ask(&r, "And what is a page of the cache?");
+    uint32_t stripped = r.report.n_prefilled;
+    warm(&r, "And a");
+    close_chat(&r);
+
+    open_chat(&r, true, on);
+    warm(&r, "");
+    warm(&r, "What is a tok");
+    warm(&r, "What is a token");
+    warm(&r, "What is a token good f");
+    char *warm_first = ask(&r, "What is a token good for?");
+    assert_true(r.report.n_prefilled + 6 < cold);
+    assert_string_equal(first, warm_first);
+    warm(&r, "");
+    warm(&r, "And what is a pa");
+    warm(&r, "And what is a page of the ca");
+    assert_string_equal(buf_str(&r.text), buf_str(&r.answer));
+    char *warm_second = ask(&r, "And what is a page of the cache?");
+    assert_true(r.report.n_prefilled + 20 < stripped);
+    assert_string_equal(second, warm_second);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    /* A turn while it runs, a command, another line at once, and the end. */
+    chat_warm(r.chat, "And now something else", 22);
+    free(ask(&r, "Thanks"));
+    chat_warm(r.chat, "/read x", 7);
+    chat_warm(r.chat, "And now", 7);
+    chat_warm(r.chat, "And now somewhat more", 21);
+    warm(&r, "And now somewhat more than that");
+    chat_warm(r.chat, "//and", 5);
+    assert_true(line(&r, "/undo"));
+    chat_warm(r.chat, "And now", 7);
+    assert_true(line(&r, "/verify"));
+    assert_true(said(&r, "the same bits"));
+    chat_warm(r.chat, "Or else", 7);
+    close_chat(&r);
+    free(first), free(second), free(warm_first), free(warm_second);
+    unlink(path);
+}
+
 static void test_export(void **unused)
 {
     (void)unused;
@@ -707,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
         cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
         cmocka_unit_test(test_filtered),       cmocka_unit_test(test_model),
+        cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,12 +294,53 @@ static void test_continued(void **unused)
     conversation_free(c);
 }
 
+static void expect_begun(struct renderer *r, struct conversation *c, const char *text,
+                         size_t n_known, const char *expected)
+{
+    struct message *m = message_new(ROLE_USER, text, strlen(text));
+    struct spans s = {0};
+    bool ok = render_begun(r, c, RENDER_THINK_DEFAULT, m, n_known, &s);
+    assert_int_equal(ok, expected != NULL);
+    char *got = spell(&s);
+    assert_string_equal(got, expected ? expected : "");
+    free(got);
+    spans_free(&s);
+    message_release(m);
+}
+
+/* The beginning of a prompt whose last message is not written to its end. */
+static void test_begun(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    struct renderer *r = renderer(template_chatml);
+    expect_begun(r, c, "Hex", 2, "M:<|im_start|>user\n|T:He");
+    expect_begun(r, c, "x", 0, "M:<|im_start|>user\n");
+    say(c, "q");
+    conversation_add(c, REPLY("A", "b"));
+    expect_begun(r, c, "Hex", 2,
+                 "M:<|im_start|>user\n|T:q|M:<|im_end|>\n<|im_start|>assistant\n|I:100 101|"
+                 "M:<|im_end|>\n<|im_start|>user\n|T:He");
+    assert_int_equal(conversation_n(c), 2);
+    renderer_free(r);
+    /* Cut and trimmed. */
+    r = renderer("{% for m in messages %}[{{ m.content | trim }}]{% endfor %}");
+    expect_begun(r, c, "  He x", 5, "M:[|T:q|M:][|I:100 101|M:][|T:He ");
+    renderer_free(r);
+    /* A template that shows the message otherwise, or not at all. */
+    r = renderer("{% for m in messages %}[{{ m.content | upper }}]{% endfor %}");
+    expect_begun(r, c, "Hex", 2, NULL);
+    renderer_free(r);
+    conversation_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chatml),       cmocka_unit_test(test_reply_parts),
         cmocka_unit_test(test_reply_random), cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_system),       cmocka_unit_test(test_continued),
+        cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
