@@ -77,12 +77,16 @@ struct machine {
     enum cpu_isa isa;
     int n_threads;
     struct backend *be;
+    size_t n_runs; /* of programs, by trial_run */
 };
 
 static struct machine machines[] = {
-    {CPU_SCALAR, 1, NULL}, {CPU_SCALAR, 2, NULL}, {CPU_AVX2, 1, NULL},   {CPU_AVX2, 2, NULL},
-    {CPU_AVX2, 7, NULL},   {CPU_AVX512, 1, NULL}, {CPU_AVX512, 2, NULL}, {CPU_AVX512, 7, NULL},
-    {CPU_AMX, 1, NULL},    {CPU_AMX, 2, NULL},    {CPU_AMX, 7, NULL},
+    {.isa = CPU_SCALAR, .n_threads = 1}, {.isa = CPU_SCALAR, .n_threads = 2},
+    {.isa = CPU_AVX2, .n_threads = 1},   {.isa = CPU_AVX2, .n_threads = 2},
+    {.isa = CPU_AVX2, .n_threads = 7},   {.isa = CPU_AVX512, .n_threads = 1},
+    {.isa = CPU_AVX512, .n_threads = 2}, {.isa = CPU_AVX512, .n_threads = 7},
+    {.isa = CPU_AMX, .n_threads = 1},    {.isa = CPU_AMX, .n_threads = 2},
+    {.isa = CPU_AMX, .n_threads = 7},
 };
 enum { N_MACHINES = sizeof machines / sizeof *machines };
 
@@ -93,8 +97,6 @@ static inline void machines_open(void)
         struct machine *m = &machines[i];
         m->be = cpu_has(m->isa) ? cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err)
                                 : NULL;
-        if (!m->be)
-            print_message("# not here: %s, %d threads\n", cpu_isa_name(m->isa), m->n_threads);
     }
     assert_non_null(machines[0].be);
 }
@@ -177,6 +179,8 @@ static inline void trial_run(struct trial *t, struct ref result, uint32_t first,
         tokens[i] = (int32_t)(first + i);
     struct step step = {n, t->pos + first, tokens, pages, n, out, NULL};
     assert_true(exec_run(x, &step, &err));
+    for (int i = 0; i < N_MACHINES; i++)
+        machines[i].n_runs += machines[i].be == t->be;
     exec_free(x);
     free(tokens);
     t->p.n_ops = n_ops;
@@ -230,10 +234,19 @@ static inline int group_setup(void **state)
     return 0;
 }
 
+/* Says what was compared: a run of one shape and batch each. */
 static inline int group_teardown(void **state)
 {
     (void)state;
     machines_close();
+    for (int i = 0; i < N_MACHINES; i++) {
+        const struct machine *m = &machines[i];
+        const char *name = cpu_isa_name(m->isa);
+        if (m->n_runs)
+            print_message("# %s, %d threads: %zu runs\n", name, m->n_threads, m->n_runs);
+        else
+            print_message("# %s, %d threads: not here\n", name, m->n_threads);
+    }
     return 0;
 }
 
