@@ -74,9 +74,10 @@ char *paths_guide(const char *file)
         program[n] = '\0';
         char *slash = strrchr(program, '/');
         if (slash) *slash = '\0';
-        /* From build/, build/asan/ and build/tests/unit/; then where an install put it. */
+        /* From build/, build/asan/ and the tests in both; then where an install put it. */
         static const char *const places[] = {"../examples/guide", "../../examples/guide",
                                              "../../../examples/guide",
+                                             "../../../../examples/guide",
                                              "../share/hearth/guide"};
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             buf_clear(&path);
