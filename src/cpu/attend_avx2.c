@@ -397,33 +397,6 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
     }
 }
 
-void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
-                   const float *k, const float *v)
-{
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    if (kv_type_blocks(kv->type)) {
-        avx2_kv_store_q(kv, page, head, slot, k, v);
-        return;
-    }
-    if (kv->type != KV_F16 || dk % LANES != 0 || dv % LANES != 0) {
-        ref_kv_store(kv, page, head, slot, k, v);
-        return;
-    }
-    uint16_t *keys = (uint16_t *)((uint8_t *)page + kv->k_at) + head * dk * PAGE_LEN + slot;
-    uint16_t *vals = (uint16_t *)((uint8_t *)page + kv->v_at) + (head * PAGE_LEN + slot) * dv;
-    uint32_t h[LANES];
-    for (size_t d = 0; d < dk; d += LANES) {
-        _mm256_storeu_si256((__m256i *)h, (__m256i)num8_f32_to_f16_kv(vec_load(k + d)));
-        for (size_t i = 0; i < LANES; i++)
-            keys[(d + i) * PAGE_LEN] = (uint16_t)h[i];
-    }
-    for (size_t e = 0; e < dv; e += LANES) {
-        _mm256_storeu_si256((__m256i *)h, (__m256i)num8_f32_to_f16_kv(vec_load(v + e)));
-        for (size_t i = 0; i < LANES; i++)
-            vals[e + i] = (uint16_t)h[i];
-    }
-}
-
 const struct kernels kernels_avx2 = {
     .name = "avx2",
     .packs = true,

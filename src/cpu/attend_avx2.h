@@ -55,7 +55,4 @@ void avx2_page_q(const struct attend *a, size_t kv_head, size_t p, struct query 
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
 void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);
 
-void avx2_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t slot,
-                     const float *k, const float *v);
-
 #endif
