@@ -61,6 +61,8 @@ struct engine {
     struct buf diverged[2]; /* what the reply borrows: the token before and now */
     struct buf difference;
     struct engine_verified verified;
+    uint32_t n_read; /* tokens from disk since the last reply, prompts without one included */
+    double read_ms;
     double last_progress_ms;
     bool is_open;
 
@@ -236,8 +238,10 @@ static void fill_cost(struct engine *e, const struct timeline_cost *cost,
     reply->n_cached = (uint32_t)cost->n_cached;
     reply->n_restored = (uint32_t)cost->n_restored;
     reply->n_prefilled = (uint32_t)cost->n_prefilled;
-    reply->n_read = (uint32_t)cost->n_read;
-    reply->read_ms = cost->read_ms;
+    e->n_read += (uint32_t)cost->n_read;
+    e->read_ms += cost->read_ms;
+    reply->n_read = e->n_read < reply->n_cached ? e->n_read : reply->n_cached;
+    reply->read_ms = e->read_ms;
     if (!cost->diverged) return;
     reply->diverged_at = (uint32_t)cost->diverged_at;
     reply->diverged_old = token_text(e, cost->old_id, &e->diverged[0]);
@@ -280,8 +284,13 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
                       &e->cancel, err);
     if (!*reply) return false;
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
-    save(e);
     fill_cost(e, &cost, *reply);
+    /* A prompt without a reply was computed ahead, and may be given up for the next key. */
+    if (e->turn.sampling.max_tokens != 0) {
+        save(e);
+        e->n_read = 0;
+        e->read_ms = 0;
+    }
     (*reply)->prefill_ms = prefill_ms;
     return true;
 }

@@ -83,7 +83,7 @@ struct engine_reply {
     /* Tokens of the prompt: cached + prefilled are all of it; restored are those of the cached
      * that came from another branch than the one just left. */
     uint32_t n_cached, n_restored, n_prefilled;
-    uint32_t n_read; /* of the cached: from the disk */
+    uint32_t n_read; /* of the cached: from the disk, for this prompt or one without a reply */
     double read_ms;
     /* Where the prompt left what the timeline held before, as token index and as the text of
      * the token there then and now (valid UTF-8, raw). NULL: it only went on, or was cut. */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -168,12 +170,60 @@ static void test_verify_is_cancelled(void **state)
     spans_free(&prompt);
 }
 
+/* Prompts without a reply, as they are computed while somebody types: they leave what is kept
+ * of the conversation alone, and what they read from disk counts for the reply that follows. */
+static void test_kept_on_disk(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/hearth-engine-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    struct err err;
+    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
+                                         .n_threads = 1,
+                                         .n_ctx = 512,
+                                         .cache_dir = dir,
+                                         .cache_disk_bytes = 64 << 20,
+                                         .resumes = true};
+    const struct engine_sampling no_reply = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+    struct engine *const outer = e;
+    struct spans prompt = {0}, typed = {0};
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    text(&prompt, "How do I take back the last message?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    spans_ids(&prompt, r->ids, r->n_ids);
+    const uint32_t n_said = r->n_ctx_used;
+    for (char c = 'a'; c < 'a' + 8; c++) {
+        spans_ids(&typed, r->ids, 1);
+        spans_text(&typed, &c, 1);
+        r = turn(&typed, &no_reply);
+        spans_clear(&typed);
+    }
+    engine_close(e);
+
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    turn(&prompt, &no_reply);
+    text(&prompt, " And then?");
+    r = turn(&prompt, &greedy);
+    assert_true(r->n_read + 1 >= n_said && r->n_read <= r->n_cached);
+    engine_close(e);
+    e = outer;
+    spans_free(&prompt);
+    spans_free(&typed);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost_of_turns),
         cmocka_unit_test(test_coming_back_is_free),
         cmocka_unit_test(test_verify_is_cancelled),
+        cmocka_unit_test(test_kept_on_disk),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
