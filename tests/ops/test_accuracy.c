@@ -118,7 +118,7 @@ static const struct function functions[] = {
     {"sigmoid", f_sigmoid, sigmoid, -34.6, 0x1p100, true, 3.6},
     {"silu", f_silu, silu, -34.6, 0x1p100, true, 4.2},
     {"gelu (tanh form)", f_gelu, gelu, -0x1p100, 10, false, 5.5e-7},
-    {"tanh", f_tanh, tanh, -0x1p100, 0x1p100, true, 1.5},
+    {"tanh", f_tanh, tanh, -0x1p100, 0x1p100, true, 1.7},
     {"softplus", f_softplus, softplus, -34.6, 0x1p100, false, 6e-7},
 };
 
