@@ -1,7 +1,7 @@
-/* Random conversations: messages, retries, edits, undos, forks, switches, trims, cancels and
- * changed settings in any order. Whatever came before, the same messages with the same seed get
- * the same reply, and the bits held are those computed cold. The sequence is seeded;
- * HEARTH_SOAK makes it longer. */
+/* Random conversations: messages, retries, edits, undos, forks, switches, trims, cancels, work
+ * done while typing and changed settings in any order. Whatever came before, the same messages
+ * with the same seed get the same reply, and the bits held are those computed cold. The
+ * sequence is seeded; HEARTH_SOAK makes it longer. */
 #include "../chat_driver.h"
 
 #include <xxhash.h>
@@ -85,6 +85,9 @@ static bool one_step(struct recorder *r, char settings[32])
                                            "Write a C function that adds two numbers"};
     const uint32_t n_messages = sizeof messages / sizeof *messages;
     char command[64];
+    /* Something is typed and rests; what it computes may still run when the next comes. */
+    const char *typed = messages[below(n_messages)];
+    if (below(3) == 0) chat_warm(r->chat, typed, below((uint32_t)strlen(typed) + 1));
     r->cancel_after = below(6) == 0 ? 1 + (int)below(8) : 0;
     switch (below(14)) {
     case 0: line(r, "/retry"); break;
