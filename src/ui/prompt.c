@@ -257,7 +257,8 @@ void prompt_fill(const char *text, size_t n)
     buf_clear(&fill);
     buf_append(&fill, text, n);
     if (!shown) return;
-    rl_replace_line(buf_str(&fill), 1);
+    rl_free_line_state();
+    rl_replace_line(buf_str(&fill), 0);
     rl_point = rl_end;
     buf_clear(&fill);
     rl_redisplay();
@@ -282,7 +283,9 @@ bool prompt_is_empty(void)
 void prompt_mark(const char *marker)
 {
     if (!shown) return;
-    rl_set_prompt(marker);
+    free(marker_shown);
+    marker_shown = mem_strdup(marker);
+    rl_set_prompt(marker_shown);
     if (!lifted) rl_redisplay();
 }
 
@@ -302,20 +305,36 @@ void prompt_drop(void)
     rl_forced_update_display();
 }
 
+/* Return, whatever keys the user has bound to it. */
+static Keymap return_map(void)
+{
+    static Keymap map;
+    if (!map) {
+        map = rl_make_bare_keymap();
+        rl_bind_key_in_map('\r', rl_newline, map);
+    }
+    return map;
+}
+
 void prompt_interrupt(void)
 {
+    struct prompt_line given_up = {0};
     rl_callback_sigcleanup();
     /* Behind the end of what was typed, so that it stays readable. */
     rl_point = rl_end;
     rl_redisplay();
-    fputs("^C\n", rl_outstream);
-    fflush(rl_outstream);
-    rl_free_undo_list();
-    rl_replace_line("", 1);
-    rl_done = 0;
-    pasted_at_zero = false;
-    rl_on_new_line();
-    rl_redisplay();
+    fputs("^C", rl_outstream);
+    /* Only readline itself knows who shares the undo lists of the line, of the history and of
+     * the line that a search has put aside, so the line ends as with Return. */
+    Keymap map = rl_get_keymap();
+    rl_set_keymap(return_map());
+    rl_execute_next('\r');
+    prompt_keys(&given_up);
+    rl_set_keymap(map);
+    buf_free(&given_up.text);
+    char *marker = mem_strdup(marker_shown);
+    prompt_show(marker);
+    free(marker);
 }
 
 void prompt_resize(void)

@@ -46,10 +46,32 @@ check "  the key goes up in it first" last 'three'
 keys C-c
 check "Ctrl-C clears the line" shows '^C'
 check "  and stays" last '>'
+keys '/stats' Enter
+last '>'
+keys '/help' Enter
+last '>'
+keys Up 'changed' Up Down
+last '> /helpchanged'
+keys C-c
+check "  also out of a history line that was changed and left" last '>'
+keys Up Down Enter '/stats' Enter
+check "  which harms nothing" shows 'memory '
+last '>'
+keys C-l Up
+check "  and leads to the end of the history" last '> /stats'
+keys C-c
+last '>'
 keys C-r 'draft'
 check "history is searched" shows 'What is a draft model?'
 keys C-c
 check "  Ctrl-C leaves the search" last '>'
+keys 'abc' C-r 'draft'
+shows 'What is a draft model?'
+keys C-c
+check "  also one begun with text in the line" last '>'
+keys Up Down Enter '/stats' Enter
+check "  which harms nothing" shows 'memory '
+last '>'
 
 fresh
 keys '/he' Tab
