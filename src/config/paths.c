@@ -75,10 +75,9 @@ char *paths_guide(const char *file)
         char *slash = strrchr(program, '/');
         if (slash) *slash = '\0';
         /* From build/, build/asan/ and the tests in both; then where an install put it. */
-        static const char *const places[] = {"../examples/guide", "../../examples/guide",
-                                             "../../../examples/guide",
-                                             "../../../../examples/guide",
-                                             "../share/hearth/guide"};
+        static const char *const places[] = {
+            "../examples/guide", "../../examples/guide", "../../../examples/guide",
+            "../../../../examples/guide", "../share/hearth/guide"};
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             buf_clear(&path);
             buf_printf(&path, "%s/%s/%s", program, places[i], file);

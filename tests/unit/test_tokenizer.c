@@ -303,8 +303,7 @@ static void expected_text(const struct tokenizer *tok, const struct buf *text, s
     bool spaces = strcmp(tokenizer_model(tok), "gpt2") != 0;
     if (strcmp(tokenizer_model(tok), "llama") == 0 && text->len) buf_putc(out, ' ');
     for (size_t i = 0; i < text->len; i++) {
-        bool space =
-            spaces && text->len - i >= 3 && memcmp(text->data + i, "\u2581", 3) == 0;
+        bool space = spaces && text->len - i >= 3 && memcmp(text->data + i, "\u2581", 3) == 0;
         buf_putc(out, space ? ' ' : text->data[i]);
         if (space) i += 2;
     }
