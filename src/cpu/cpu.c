@@ -19,12 +19,16 @@ static const struct {
     const char *name, *needs;
     bool (*here)(void);
     const struct kernels *kernels;
+    /* Whether its kernels have been run, and timed, on a processor that has it. Those that have
+     * only been compared as plain C are used when asked for by name. */
+    bool is_tried;
 } isas[N_CPU_ISAS] = {
-    [CPU_AUTO] = {"auto", "", always, NULL},
-    [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
-    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2},
-    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512},
-    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
+    [CPU_AUTO] = {"auto", "", always, NULL, false},
+    [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar, true},
+    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2, true},
+    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512,
+                    false},
+    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx, false},
 };
 
 bool cpu_has(enum cpu_isa isa)
@@ -40,7 +44,7 @@ const char *cpu_isa_name(enum cpu_isa isa)
 enum cpu_isa cpu_best(void)
 {
     enum cpu_isa best = N_CPU_ISAS - 1;
-    while (!cpu_has(best))
+    while (!isas[best].is_tried || !cpu_has(best))
         best--;
     return best;
 }

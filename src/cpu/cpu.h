@@ -12,7 +12,7 @@
 #include "base/err.h"
 
 enum cpu_isa {
-    CPU_AUTO, /* the best that this machine has */
+    CPU_AUTO, /* cpu_best */
     CPU_SCALAR,
     CPU_AVX2,   /* with F16C */
     CPU_AVX512, /* F, BW, VL, DQ, VNNI, VBMI */
@@ -27,7 +27,8 @@ struct cpu_options {
 
 /* Whether this machine and its system can run the kernels of an instruction set. */
 bool cpu_has(enum cpu_isa isa);
-/* The fastest that this machine has: what CPU_AUTO stands for. */
+/* The fastest that this machine has and that has been tried on such a processor: what CPU_AUTO
+ * stands for. */
 enum cpu_isa cpu_best(void);
 /* "auto", "scalar", "avx2", ...: static. */
 const char *cpu_isa_name(enum cpu_isa isa);

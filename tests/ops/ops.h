@@ -95,8 +95,8 @@ static inline void machines_open(void)
     struct err err;
     for (int i = 0; i < N_MACHINES; i++) {
         struct machine *m = &machines[i];
-        m->be = cpu_has(m->isa) ? cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err)
-                                : NULL;
+        bool open = cpu_has(m->isa) && m->isa <= cpu_best();
+        m->be = open ? cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err) : NULL;
     }
     assert_non_null(machines[0].be);
 }
