@@ -24,4 +24,10 @@ static inline enum exit_status exit_status_of(const struct err *err)
                                       : EXIT_RUNTIME;
 }
 
+/* Of a model that could not be loaded: whatever is wrong with the file is no wrong usage. */
+static inline enum exit_status exit_status_of_load(const struct err *err)
+{
+    return err->code == ERR_SESSION ? EXIT_SESSION : EXIT_RUNTIME;
+}
+
 #endif

@@ -343,7 +343,7 @@ static void end_loading(struct line *l)
     progress_end(&l->progress);
     if (chat_state(l->chat) == CHAT_FAILED) {
         print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
-        l->status = exit_status_of(chat_error(l->chat));
+        l->status = exit_status_of_load(chat_error(l->chat));
         return;
     }
     l->was_loaded = true;
@@ -469,7 +469,7 @@ static void converse(struct line *l)
         if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
         if (chat_state(l->chat) == CHAT_FAILED) {
             print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
-            l->status = exit_status_of(chat_error(l->chat));
+            l->status = exit_status_of_load(chat_error(l->chat));
         }
         take_options(l, chat_options(l->chat));
         if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);

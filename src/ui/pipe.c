@@ -411,7 +411,7 @@ static void take_turns(struct pipe *p)
     }
     if (chat_state(p->chat) == CHAT_FAILED && p->status == EXIT_DONE) {
         print_error(p, chat_error(p->chat)->msg);
-        fail(p, exit_status_of(chat_error(p->chat)));
+        fail(p, exit_status_of_load(chat_error(p->chat)));
     }
 }
 

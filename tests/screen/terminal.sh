@@ -17,7 +17,7 @@ back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/afte
 speaks()
 {
     local deadline=$((SECONDS + 20))
-    until text | awk '/^> ./ { n = 0; next } /[[:alpha:]]/ { n++ } END { exit n == 0 }'; do
+    until text | awk '/^> ./ { sent = 1; n = 0; next } /[[:alpha:]]/ { n++ } END { exit !sent || n == 0 }'; do
         ((SECONDS > deadline)) && return 1
         sleep 0.03
     done
