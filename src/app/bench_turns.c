@@ -89,6 +89,7 @@ static size_t resident(void)
 static bool first_token(struct bench *b, const struct ids *ids, double *ms,
                         struct timeline_cost *cost, struct err *err)
 {
+    timeline_prepare(b->m.tl); /* as the engine does after a turn */
     double start = clock_ms();
     if (!timeline_sync(b->m.tl, ids->data, ids->n, NULL, cost, err)) return false;
     int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);

@@ -29,6 +29,10 @@ bool page_pool_has_windows(const struct page_pool *pool);
 /* What a page with all its parts takes. */
 size_t page_pool_page_bytes(const struct page_pool *pool);
 
+/* Makes the pages that it keeps for later, in memory that is there, as far as there is any: for
+ * a time when nobody waits, so that the next turn does not wait for fresh memory. */
+void page_pool_prepare(struct page_pool *pool);
+
 /* Called with every part that is handed out, for tests that fill it. NULL: none. */
 void page_pool_on_new(struct page_pool *pool,
                       void (*fn)(void *user, enum page_part part, void *data), void *user);

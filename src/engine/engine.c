@@ -396,8 +396,10 @@ static void *engine_main(void *arg)
         post_failed(e, &err, 0);
         machine_close(&e->machine); /* after the answer: it takes its time */
     }
-    while (wait_for_request(e))
+    while (wait_for_request(e)) {
         answer(e);
+        if (e->is_open) timeline_prepare(e->machine.tl);
+    }
     return NULL;
 }
 

@@ -439,6 +439,11 @@ void *timeline_page(const struct timeline *tl, size_t i)
     return tree_pages(tl->tree, PAGE_FULL)[i];
 }
 
+void timeline_prepare(struct timeline *tl)
+{
+    page_pool_prepare(tl->pool);
+}
+
 static void poison_part(void *user, enum page_part part, void *data)
 {
     const struct timeline *tl = user;

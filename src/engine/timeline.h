@@ -77,6 +77,9 @@ bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
  * tokens costs nothing: at the end of a prompt and of a reply. */
 void timeline_snapshot(struct timeline *tl);
 
+/* Gets memory for what comes next, while nobody waits. */
+void timeline_prepare(struct timeline *tl);
+
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
  * if the logits are held. What does not fit its queue is for the next time. */
 void timeline_save(struct timeline *tl);

@@ -158,6 +158,24 @@ static void test_rows_beyond_are_never_read(void **state)
     sync_and_check(ids, 75, 71);
 }
 
+/* Pages made ahead are nobody's until they are used, and hold nothing that is read. */
+static void test_prepared_pages(void **state)
+{
+    (void)state;
+    int32_t ids[200];
+    random_ids(6, ids, 200);
+    timeline_forget(warm.tl);
+    sync_and_check(ids, 70, 0);
+    const size_t n_bytes = timeline_usage(warm.tl).bytes;
+    timeline_prepare(warm.tl);
+    timeline_prepare(warm.tl);
+    assert_int_equal(timeline_usage(warm.tl).bytes, n_bytes);
+    sync_and_check(ids, 200, 70);
+    timeline_prepare(warm.tl);
+    ids[100] = (ids[100] + 1) % N_VOCAB;
+    sync_and_check(ids, 200, 100);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -368,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_append_equals_prefill),
         cmocka_unit_test(test_all_rows_in_any_chunks),
         cmocka_unit_test(test_rows_beyond_are_never_read),
+        cmocka_unit_test(test_prepared_pages),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel_at_random_moments),
         cmocka_unit_test(test_verify),
