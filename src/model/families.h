@@ -1,5 +1,5 @@
-/* The table of model families. A row and small functions over the blocks (blocks.h) are all
- * that a family is. */
+/* The tables of model families. A row and small functions over the blocks (blocks.h) are all
+ * that a family is; files of families share what is alike in their layers. */
 #ifndef MODEL_FAMILIES_H
 #define MODEL_FAMILIES_H
 
@@ -12,6 +12,9 @@ struct family {
     /* Adds the ops of one layer, from x to x. */
     void (*layer)(struct builder *b, uint32_t layer, struct ref x);
 };
+
+/* One list per file, each ending with a row without a name. */
+extern const struct family families_plain[];
 
 /* The family a file names; ERR_USER with the name and all known ones if there is none. */
 const struct family *family_find(const struct gguf *g, struct err *err);

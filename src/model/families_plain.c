@@ -1,0 +1,72 @@
+/* Families whose layers are attention over everything before, then a feed-forward. */
+#include "model/blocks.h"
+#include "model/families.h"
+
+/* x += attention(norm x), then x += feed-forward(norm x): the layer of all families here. */
+static void plain_layer(struct builder *b, uint32_t layer, struct ref x,
+                        const struct attention *a, bool gate_in_up)
+{
+    struct ref h = build_rows(b, "h", x.n);
+    build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
+    block_attention(b, layer, h, h, a);
+    build_add(b, x, h, 1, x);
+    build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
+    if (b->hp->n_expert > 0)
+        block_experts(b, layer, h, h);
+    else
+        block_feedforward(b, layer, h, h, gate_in_up);
+    build_add(b, x, h, 1, x);
+}
+
+/* llama, mistral3 and smollm3; their converters have permuted the rows of Q and K. */
+static void layer_llama(struct builder *b, uint32_t layer, struct ref x)
+{
+    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM}, false);
+}
+
+static void layer_qwen2(struct builder *b, uint32_t layer, struct ref x)
+{
+    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true}, false);
+}
+
+static void layer_qwen3(struct builder *b, uint32_t layer, struct ref x)
+{
+    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true}, false);
+}
+
+/* The sliding window of some phi3 files was not trained with and is ignored everywhere. */
+static void layer_phi3(struct builder *b, uint32_t layer, struct ref x)
+{
+    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, true);
+}
+
+static bool read_mistral3(struct hparams *hp, struct err *err)
+{
+    return hparams_f64(hp, "attention.temperature_scale", 0, 100, false, &hp->temp_log_scale,
+                       err);
+}
+
+static bool read_smollm3(struct hparams *hp, struct err *err)
+{
+    (void)err;
+    for (uint32_t i = 3; i < hp->n_layer; i += 4)
+        hp->layers[i].rope = false;
+    return true;
+}
+
+static bool read_qwen3moe(struct hparams *hp, struct err *err)
+{
+    uint32_t n_expert = 0;
+    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err);
+}
+
+const struct family families_plain[] = {
+    {"llama", NULL, layer_llama},
+    {"mistral3", read_mistral3, layer_llama},
+    {"phi3", NULL, layer_phi3},
+    {"qwen2", NULL, layer_qwen2},
+    {"qwen3", NULL, layer_qwen3},
+    {"qwen3moe", read_qwen3moe, layer_qwen3},
+    {"smollm3", read_smollm3, layer_llama},
+    {NULL, NULL, NULL},
+};
