@@ -9,13 +9,13 @@ static void plain_layer(struct builder *b, uint32_t layer, struct ref x,
     struct ref h = build_rows(b, "h", x.n);
     build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
     block_attention(b, layer, h, h, a);
-    build_add(b, x, h, 1, x);
+    build_add(b, x, h, b->hp->residual_scale, x);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
     if (b->hp->n_expert > 0)
         block_experts(b, layer, h, h);
     else
         block_feedforward(b, layer, h, h, gate_in_up);
-    build_add(b, x, h, 1, x);
+    build_add(b, x, h, b->hp->residual_scale, x);
 }
 
 /* llama, mistral3 and smollm3; their converters have permuted the rows of Q and K. */

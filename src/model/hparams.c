@@ -232,6 +232,8 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
         !hparams_f64(hp, "attention.layer_norm_rms_epsilon", 1e-12, 1, true, &eps, err))
         return false;
     hp->norm_eps = (float)eps;
+    hp->embed_scale = hp->residual_scale = hp->logit_scale = 1;
+    hp->output_norm = "output_norm.weight";
     hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;
     return read_layers(hp, err) && read_heads(hp, err) && read_experts(hp, err) &&
            read_rope(hp, err);

@@ -21,7 +21,8 @@ static void build_network(struct builder *b, const struct family *family)
 {
     const struct hparams *hp = b->hp;
     struct ref x = build_rows(b, "x", hp->n_embd);
-    build_embed(b, weights_table(b->ws, "token_embd.weight", hp->n_vocab, hp->n_embd), 1, x);
+    build_embed(b, weights_table(b->ws, "token_embd.weight", hp->n_vocab, hp->n_embd),
+                hp->embed_scale, x);
     for (uint32_t i = 0; i < hp->n_layer && !b->ws->failed; i++) {
         b->layer = (int)i;
         family->layer(b, i, x);
@@ -30,7 +31,7 @@ static void build_network(struct builder *b, const struct family *family)
     if (!b->head_rows) build_head_rows(b);
     struct ref h = build_rows(b, "h", hp->n_embd);
     struct ref logits = build_rows(b, "logits", hp->n_vocab);
-    build_norm(b, x, weights_vector(b->ws, "output_norm.weight", hp->n_embd), 0, h);
+    build_norm(b, x, weights_vector(b->ws, hp->output_norm, hp->n_embd), 0, h);
     const bool tied = !weights_has(b->ws, "output.weight");
     const struct linear head = {
         .w = weights_matrix(b->ws, tied ? "token_embd.weight" : "output.weight", hp->n_vocab,
@@ -39,7 +40,7 @@ static void build_network(struct builder *b, const struct family *family)
         .out = logits,
     };
     build_matmul(b, h, &head, 1);
-    build_logits(b, logits, 1, 0);
+    build_logits(b, logits, hp->logit_scale, hp->logit_softcap);
     weights_all_used(b->ws, hp->n_layer, family->name);
 }
 
