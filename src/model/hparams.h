@@ -37,7 +37,7 @@ struct hparams {
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */
-    float attn_scale; /* of the scores; default 1/sqrt(head_dim_k) */
+    float attn_scale;                  /* of the scores; default 1/sqrt(head_dim_k) */
     double
         temp_log_scale; /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
 
