@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/kv.h"
+#include "base/cancel.h"
 #include "base/numeric_c.h"
 #include "cpu/attend_avx2.h"
 #include "cpu/avx2.h"
@@ -329,11 +330,6 @@ size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
     return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
 }
 
-static bool cancelled(const struct attend *a)
-{
-    return a->cancel && atomic_load_explicit(a->cancel, memory_order_relaxed);
-}
-
 static void float_page(const struct attend *a, size_t kv_head, size_t p, struct query *x,
                        size_t n, float *o_scratch, float *wide)
 {
@@ -378,7 +374,7 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         if (blocks) avx2_query_q(kv, &x[i], base + at.q + i * avx2_query_q_bytes(kv));
     }
     for (size_t p = x[0].first / PAGE_LEN; p * PAGE_LEN < x[n - 1].end; p++) {
-        if (cancelled(a)) return;
+        if (cancel_is_set(a->cancel)) return;
         if (blocks)
             avx2_page_q(a, kv_head, p, x, n, base + at.page);
         else

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "base/real.h"
@@ -479,8 +480,7 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
     for (size_t i = 0; ran && i < n_ops; i++) {
         x->op = &x->p->ops[i];
         ran = run_op(x);
-        if (step->cancel && atomic_load_explicit(step->cancel, memory_order_relaxed))
-            ran = false;
+        if (cancel_is_set(step->cancel)) ran = false;
     }
     if (!ran) err_set(err, ERR_CANCELLED, "cancelled");
     return ran;

@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "backend/kv.h"
+#include "base/cancel.h"
 #include "base/half.h"
 #include "base/numeric_c.h"
 #include "cpu/ref.h"
@@ -149,11 +150,6 @@ size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
     return 2 * kv->head_dim_v * sizeof(float) + a8;
 }
 
-static bool cancelled(const struct attend *a)
-{
-    return a->cancel && atomic_load_explicit(a->cancel, memory_order_relaxed);
-}
-
 static struct query query_of(const struct kv_layer *kv, const float *x, float *scratch)
 {
     struct query q = {.f32 = x};
@@ -175,7 +171,7 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t pos, cons
     size_t end = pos + 1, first = a->window && end > a->window ? end - a->window : 0;
     struct partial all = {.o = scratch}, one = {.o = scratch + dv};
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
-        if (cancelled(a)) return;
+        if (cancel_is_set(a->cancel)) return;
         size_t lo = first > p * PAGE_LEN ? first - p * PAGE_LEN : 0;
         size_t hi = end - p * PAGE_LEN < PAGE_LEN ? end - p * PAGE_LEN : PAGE_LEN;
         bool is_first = p == first / PAGE_LEN;
