@@ -3,6 +3,7 @@
  * Every addition, subtraction and multiplication of floats goes through fadd, fsub or fmul: the
  * `precise` result makes glslang decorate it NoContraction, so no driver may fuse two of them.
  * A test reads the SPIR-V and finds an operation that was written without. */
+#define NUM_KEEPS_PRIMITIVES /* shaders compute with them */
 #define F float
 #define I int
 #define U uint

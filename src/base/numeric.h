@@ -5,7 +5,8 @@
  * comparison), FN (qualifiers of a function), NUM(name) (its name here), K(c) (a constant as
  * F), and the primitives fadd, fsub, fmul (one rounding each, never contracted), sel_f and
  * sel_u (choose by B), u_of, f_of (same bits), i_of_u, u_of_i, f_of_i (exact below 2^24).
- * Integer operators take I or U and a literal. See numeric_c.h, cpu/vec_avx2.h and
+ * Integer operators take I or U and a literal. All of these are undefined again at the end,
+ * unless NUM_KEEPS_PRIMITIVES is defined. See numeric_c.h, cpu/vec_avx2.h and
  * shaders/lib/numeric.glsl.
  *
  * Only addition, subtraction, multiplication, selection and integer operations: these every
@@ -237,3 +238,24 @@ FN F NUM(softplus)(F x)
     F l = NUM(log)(fadd(K(1.0f), NUM(exp)(f_of(u_of(x) | NUM_SIGN))));
     return NUM(keep)(fadd(sel_f(i_of_u(u_of(x)) < 0, K(0.0f), x), l));
 }
+
+/* The names are short: they end here unless the includer goes on with them. */
+#ifndef NUM_KEEPS_PRIMITIVES
+#undef F
+#undef I
+#undef U
+#undef FN
+#undef NUM
+#undef K
+#undef UK
+#undef fadd
+#undef fsub
+#undef fmul
+#undef sel_f
+#undef sel_u
+#undef u_of
+#undef f_of
+#undef i_of_u
+#undef u_of_i
+#undef f_of_i
+#endif

@@ -41,22 +41,4 @@ static inline float num_of_bits(uint32_t u)
 
 #include "base/numeric.h"
 
-#undef F
-#undef I
-#undef U
-#undef FN
-#undef NUM
-#undef K
-#undef UK
-#undef fadd
-#undef fsub
-#undef fmul
-#undef sel_f
-#undef sel_u
-#undef u_of
-#undef f_of
-#undef i_of_u
-#undef u_of_i
-#undef f_of_i
-
 #endif

@@ -61,24 +61,6 @@ VEC_INLINE uz z_all_u(uint32_t x)
 
 #include "base/numeric.h"
 
-#undef F
-#undef I
-#undef U
-#undef FN
-#undef NUM
-#undef K
-#undef UK
-#undef fadd
-#undef fsub
-#undef fmul
-#undef sel_f
-#undef sel_u
-#undef u_of
-#undef f_of
-#undef i_of_u
-#undef u_of_i
-#undef f_of_i
-
 VEC_INLINE bz z_load(const void *p)
 {
     bz v;

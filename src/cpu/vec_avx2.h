@@ -29,24 +29,6 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 
 #include "base/numeric.h"
 
-#undef F
-#undef I
-#undef U
-#undef FN
-#undef NUM
-#undef K
-#undef UK
-#undef fadd
-#undef fsub
-#undef fmul
-#undef sel_f
-#undef sel_u
-#undef u_of
-#undef f_of
-#undef i_of_u
-#undef u_of_i
-#undef f_of_i
-
 /* A kernel is one function that is inlined per layout. Under sanitizers it stays a function:
  * clang needs minutes for the checks in all its copies, seconds for those in one. */
 #ifdef HEARTH_SANITIZED
