@@ -1,4 +1,5 @@
-/* The AVX2 kernels by name, for the table in avx2.c. */
+/* The AVX2 kernels by name, for the tables of their own set (attend_avx2.c), of AVX-512 and of
+ * AMX. */
 #ifndef CPU_AVX2_H
 #define CPU_AVX2_H
 
@@ -19,5 +20,13 @@ void avx2_scale(float *x, size_t n, float factor);
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx2_add(const float *a, const float *b, float scale, size_t n, float *out);
 void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out);
+
+/* Members of a table of kernels: all but the products. The wider sets have them too, for
+ * products are where their time goes. */
+#define AVX2_ATTEND_AND_ROWS                                                            \
+    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch,             \
+    .attend = avx2_attend, .kv_store = avx2_kv_store, .norm = avx2_norm,                \
+    .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, \
+    .add = avx2_add, .logits = avx2_logits
 
 #endif

@@ -213,22 +213,11 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     tiles_end();
 }
 
-/* Attention and the ops along a row are those of AVX2: products are where the time goes. */
 const struct kernels kernels_amx = {
     .name = "amx",
     .packs = true,
     .macs_per_ms = 80000000,
-    .attend_rows = AVX2_ATTEND_ROWS,
     .matmul_scratch = amx_matmul_scratch,
-    .attend_scratch = avx2_attend_scratch,
     .matmul = amx_matmul,
-    .attend = avx2_attend,
-    .kv_store = avx2_kv_store,
-    .norm = avx2_norm,
-    .quantise = avx2_quantise,
-    .rope = avx2_rope,
-    .scale = avx2_scale,
-    .glu = avx2_glu,
-    .add = avx2_add,
-    .logits = avx2_logits,
+    AVX2_ATTEND_AND_ROWS,
 };

@@ -140,22 +140,11 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
         avx512_panel(m, 0, m->n_rows, i, hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS);
 }
 
-/* Attention and the ops along a row are those of AVX2: products are where the time goes. */
 const struct kernels kernels_avx512 = {
     .name = "avx512",
     .packs = true,
     .macs_per_ms = 40000000,
-    .attend_rows = AVX2_ATTEND_ROWS,
     .matmul_scratch = avx2_matmul_scratch,
-    .attend_scratch = avx2_attend_scratch,
     .matmul = avx512_matmul,
-    .attend = avx2_attend,
-    .kv_store = avx2_kv_store,
-    .norm = avx2_norm,
-    .quantise = avx2_quantise,
-    .rope = avx2_rope,
-    .scale = avx2_scale,
-    .glu = avx2_glu,
-    .add = avx2_add,
-    .logits = avx2_logits,
+    AVX2_ATTEND_AND_ROWS,
 };
