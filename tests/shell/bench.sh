@@ -1,15 +1,6 @@
 #!/usr/bin/env bash
 # hearth bench, inspect logits and inspect greedy on the bundled guide.
-set -u
-hearth=${HEARTH:-build/hearth}
-guide=examples/guide/guide-q8_0.gguf
-n=0 failed=0
-check() { # name, then a command that succeeds
-    n=$((n + 1))
-    local name=$1
-    shift
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name"; failed=1; fi
-}
+. tests/lib/tap.sh
 status() { # wanted status, wanted stderr (a part), command...
     local want=$1 part=$2 got err
     shift 2
@@ -160,5 +151,4 @@ PY
 check "greedy follows the logits" one_by_one
 check "a closed output is quiet" status 141 "" bash -c \
     "set -o pipefail; $hearth inspect logits -m $guide --ids '$(seq -s' ' 1 400)' --rows all | head -c 1"
-echo "1..$n"
-exit $failed
+done_testing

@@ -1,18 +1,6 @@
 #!/usr/bin/env bash
 # The bash completion as bash runs it: options, their values, subcommands, files, profiles.
-set -u
-hearth=$(realpath "${HEARTH:-build/hearth}")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
+. tests/lib/tap.sh
 
 "$hearth" --completion bash >"$dir/script"
 check "it is bash" bash -n "$dir/script"
@@ -57,4 +45,4 @@ check "  their values" offers inspect logits --kv-type f3 -- f32
 check "  files" offers inspect gguf off -- off.gguf
 check "  options of bench" offers bench --pr -- "--prompt --profile"
 check "an unknown shell is refused" eval '! "$hearth" --completion fish 2>/dev/null'
-((failed == 0))
+done_testing

@@ -1,30 +1,10 @@
 #!/usr/bin/env bash
 # Configuration from outside: the example files, the order of precedence, --print-config read back,
 # and what a wrong file says.
-set -u
-hearth=${HEARTH:-build/hearth}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_CONFIG_HOME=$dir/config
-n=0 failed=0
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
+. tests/lib/tap.sh
 
 # config STATUS ARGS...: prints the configuration to $dir/out, messages to $dir/err.
-config()
-{
-    local want=$1 got
-    shift
-    "$hearth" --print-config "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
-}
+config() { exits "$1" "$hearth" --print-config "${@:2}" </dev/null; }
 
 # has KEY VALUE [ORIGIN]: a line of the output
 has()
@@ -32,7 +12,7 @@ has()
     grep -qF -- "$1 = $2  ; ${3:-}" "$dir/out" ||
         { echo "# found: $(grep -E "^(# )?$1\b" "$dir/out")" && return 1; }
 }
-says() { grep -qxF -- "hearth: $1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+says() { found err -xF -- "hearth: $1"; }
 
 # --- The examples
 values() { sed -E 's/  ; .*//; /^#/d' "$1"; }
@@ -118,4 +98,4 @@ else
 fi
 check "a full disk" eval '! "$hearth" --print-config >/dev/full 2>"$dir/err"'
 check "  is one error" says "cannot write to standard output: No space left on device"
-((failed == 0))
+done_testing

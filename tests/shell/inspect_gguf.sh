@@ -1,45 +1,20 @@
 #!/usr/bin/env bash
 # hearth inspect gguf and dequant as a user meets them: right files, wrong files, broken pipes.
-set -u
-hearth=${HEARTH:-build/hearth}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
+. tests/lib/tap.sh
 
-# check NAME CONDITION...: the condition is a command.
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
-
-# go STATUS ARGS...: runs hearth inspect, keeps out and err, compares the exit status.
-go()
-{
-    local want=$1
-    shift
-    "$hearth" inspect "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    local got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
-}
-
-says() { grep -qF -- "$1" "$dir/err" || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
-shows() { grep -qE -- "$1" "$dir/out" || { echo "# no '$1'" && return 1; }; }
-silent() { [ ! -s "$dir/out" ]; }
+go() { exits "$1" "$hearth" inspect "${@:2}" </dev/null; }
 
 corpus=tests/fuzz/corpus/gguf
 check "arrays.gguf" go 0 gguf $corpus/arrays.gguf
-check "  keys" shows '^  general.alignment +u32  64$'
-check "  strings with ESC made harmless" shows 'string\[4\]  "a", "", "\\x1b\[31m", "▁the"$'
+check "  keys" has '^  general.alignment +u32  64$'
+check "  strings with ESC made harmless" has 'string\[4\]  "a", "", "\\x1b\[31m", "▁the"$'
 check "  no raw control byte" eval '! LC_ALL=C grep -q "[^[:print:][:space:]]" <(LC_ALL=C tr -d "\200-\377" <"$dir/out")'
-check "  tensor" shows '^  t +F32 +3 +12$'
+check "  tensor" has '^  t +F32 +3 +12$'
 check "scalars.gguf" go 0 gguf $corpus/scalars.gguf
-check "  u64 beyond i64" shows 'u64  9223372036854775808$'
-check "  f64" shows 'f64  -2.5$'
+check "  u64 beyond i64" has 'u64  9223372036854775808$'
+check "  f64" has 'f64  -2.5$'
 check "types-256.gguf" go 0 gguf $corpus/types-256.gguf
-check "  shape and bytes" shows '^  q6_k +Q6_K +256 +210$'
+check "  shape and bytes" has '^  q6_k +Q6_K +256 +210$'
 
 check "missing file" go 1 gguf "$dir/none.gguf"
 check "  message" says "none.gguf: No such file or directory"
@@ -51,7 +26,7 @@ check "  message" says "empty.gguf: is empty"
 head -c 100 $corpus/types-32.gguf >"$dir/cut.gguf"
 check "cut file" go 1 gguf "$dir/cut.gguf"
 check "  message" says "claims 10 tensors"
-check "  nothing on stdout" silent
+check "  nothing on stdout" nothing
 printf 'MZ\33[2J' >"$dir/magic.gguf"
 check "another kind of file" go 1 gguf "$dir/magic.gguf"
 check "  message without a raw ESC" says "begins with 'MZ\\x1b['"
@@ -70,7 +45,7 @@ for bin in tests/data/quants/*.bin; do
     type=$(basename "$bin" .bin)
     check "dequant $type" dequant "$type"
 done
-check "dequant of nothing" eval '"$hearth" inspect dequant --type q4_k </dev/null >"$dir/out" && silent'
+check "dequant of nothing" eval '"$hearth" inspect dequant --type q4_k </dev/null >"$dir/out" && nothing'
 check "half a block" eval '! head -c 200 tests/data/quants/Q4_K.bin | "$hearth" inspect dequant --type Q4_K >"$dir/out" 2>"$dir/err"'
 check "  message" says "stdin ends with 56 bytes, a block of Q4_K has 144"
 check "  the whole block is there" eval '[ $(stat -c %s "$dir/out") = 1024 ]'
@@ -78,4 +53,4 @@ check "unknown type" go 2 dequant --type Q4_X
 check "  message lists the known" says "is not a weight type; known: F32 F16 BF16"
 check "a full disk" eval '! "$hearth" inspect dequant --type Q4_K <tests/data/quants/Q4_K.bin >/dev/full 2>"$dir/err"'
 check "  message" says "No space left on device"
-((failed == 0))
+done_testing

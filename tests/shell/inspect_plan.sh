@@ -1,29 +1,7 @@
 #!/usr/bin/env bash
 # hearth inspect plan: what prompts would share, by counts and in words.
-set -u
-hearth=${HEARTH:-build/hearth}
-guide=examples/guide/guide-q8_0.gguf
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
-# go STATUS ARGS...: keeps out and err; standard input is the caller's.
-go()
-{
-    local want=$1 got
-    shift
-    "$hearth" inspect plan "$@" >"$dir/out" 2>"$dir/err"
-    got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
-}
-has() { grep -qE -- "$1" "$dir/out" || { sed 's/^/# /' "$dir/out" && return 1; }; }
-says() { grep -qF -- "$1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+. tests/lib/tap.sh
+go() { exits "$1" "$hearth" inspect plan "${@:2}"; }
 seq_ids() { seq -s ' ' "$1" "$2"; }
 
 check "help" go 0 --help
@@ -91,5 +69,4 @@ check "an object without a prompt" eval 'echo "{}" | go 2 -m $guide --jsonl'
 check "  is named" says "standard input, line 1: \"prompt\" must be a text or a list of token ids"
 check "no JSON" eval 'echo "{" | go 2 -m $guide --jsonl'
 check "both forms at once" go 2 -m $guide --ids --jsonl </dev/null
-echo "1..$n"
-((failed == 0))
+done_testing

@@ -1,30 +1,8 @@
 #!/usr/bin/env bash
 # hearth inspect tokens, text and prompt as commands: help, their own options, what is refused.
-set -u
-hearth=${HEARTH:-build/hearth}
-guide=examples/guide/guide-q8_0.gguf
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
+. tests/lib/tap.sh
 
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
-
-# go STATUS ARGS...: keeps out and err; standard input is the caller's.
-go()
-{
-    local want=$1 got
-    shift
-    "$hearth" inspect "$@" >"$dir/out" 2>"$dir/err"
-    got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { echo "# said: $(cat "$dir/err")" && return 1; }; }
+go() { exits "$1" "$hearth" inspect "${@:2}"; }
 out() { [ "$(cat "$dir/out")" = "$1" ] || { echo "# printed: $(cat "$dir/out")" && return 1; }; }
 
 for what in tokens text prompt; do
@@ -67,4 +45,4 @@ check "  is refused" says "give either -m FILE or --template FILE"
 check "no context" go 2 prompt -m $guide
 check "a bad time" go 2 prompt -m $guide --context "$dir/c.json" --now today
 check "  is shown" says "expected a time like 2025-07-04T12:34:56, found 'today'"
-((failed == 0))
+done_testing

@@ -1,17 +1,6 @@
 #!/usr/bin/env bash
 # make install and make uninstall with DESTDIR: everything is in its place, then nothing is left.
-set -u
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
+. tests/lib/tap.sh
 
 # The config given to make comes through MAKEFLAGS; the parallel jobs of that make are not ours.
 export MAKEFLAGS="${MAKEFLAGS:-}"
@@ -37,4 +26,4 @@ check "  is bash" bash -n "$dir$completion"
 check "  registers hearth" grep -q '^complete .*hearth' "$dir$completion"
 check "uninstall" installed uninstall
 check "nothing is left" eval '[ -z "$(find "$dir" -type f ! -name log)" ]'
-((failed == 0))
+done_testing

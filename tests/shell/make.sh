@@ -1,41 +1,25 @@
 #!/usr/bin/env bash
 # hearth inspect make: a made model opens, computes numbers, and is the same file every time.
-set -u
-hearth=${HEARTH:-build/hearth}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 bad=0
-check()
+. tests/lib/tap.sh
+make_of() { exits "$1" "$hearth" inspect make --shape "$2" --type "$3" "$4"; }
+four_ids()
 {
-    ((++n))
-    if [ "$2" = 0 ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; bad=1; fi
+    exits 0 "$hearth" inspect greedy -m "$1" --ids '5 6 7' -n 4 && [ "$(wc -w <"$dir/out")" = 4 ]
 }
 
 shape=n_layer=2,n_vocab=2304,n_ff=512
 for type in Q4_0 Q8_0 Q4_K_M Q6_K MXFP4 F16; do
-    "$hearth" inspect make --shape $shape --type $type "$dir/$type.gguf"
-    check "$type: made" $?
-    set -- $("$hearth" inspect greedy -m "$dir/$type.gguf" --ids '5 6 7' -n 4 2>/dev/null)
-    [ $# = 4 ]
-    check "$type: four ids are drawn" $?
+    check "$type: made" make_of 0 $shape $type "$dir/$type.gguf"
+    check "$type: four ids are drawn" four_ids "$dir/$type.gguf"
 done
-
-"$hearth" inspect make --shape $shape --type Q4_0 "$dir/again.gguf" &&
-    cmp -s "$dir/Q4_0.gguf" "$dir/again.gguf"
-check "the same shape gives the same file" $?
-
-"$hearth" inspect gguf "$dir/Q4_K_M.gguf" >"$dir/list"
-grep -q 'blk.1.ffn_down.weight *Q6_K' "$dir/list" && grep -q 'blk.1.ffn_up.weight *Q4_K' "$dir/list"
-check "Q4_K_M mixes types" $?
-
-! "$hearth" inspect make --shape nothing --type Q4_0 "$dir/x.gguf" 2>"$dir/err" &&
-    grep -q "'nothing' is unknown" "$dir/err"
-check "an unknown shape is refused by name" $?
-! "$hearth" inspect make --shape $shape --type Q4_0 "$dir/none/x.gguf" 2>"$dir/err" &&
-    grep -q "No such file" "$dir/err"
-check "a folder that is not there is an error" $?
-[ "$(find "$dir" -name 'x.gguf*' | wc -l)" = 0 ]
-check "a refused file leaves nothing behind" $?
-
-echo "1..$n"
-exit $bad
+make_of 0 $shape Q4_0 "$dir/again.gguf"
+check "the same shape gives the same file" cmp -s "$dir/Q4_0.gguf" "$dir/again.gguf"
+exits 0 "$hearth" inspect gguf "$dir/Q4_K_M.gguf"
+check "Q4_K_M mixes types" has 'blk.1.ffn_down.weight *Q6_K'
+check "  the other" has 'blk.1.ffn_up.weight *Q4_K'
+check "an unknown shape is refused" make_of 2 nothing Q4_0 "$dir/x.gguf"
+check "  by name" says "'nothing' is unknown"
+check "a folder that is not there is an error" make_of 1 $shape Q4_0 "$dir/none/x.gguf"
+check "  which is said" says "No such file"
+check "a refused file leaves nothing behind" eval '[ -z "$(find "$dir" -name "x.gguf*")" ]'
+done_testing

@@ -1,21 +1,9 @@
 #!/usr/bin/env bash
 # The manual pages against the program's own tables: what hearth(1) and hearth.ini(5) list is what
 # --help and --print-config list, in the same order, and neither has more. Their examples work.
-set -u
-hearth=$(realpath "${HEARTH:-build/hearth}")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+. tests/lib/tap.sh
 export MANWIDTH=1000 LC_ALL=C.UTF-8
 unset MANOPT MANPAGER PAGER MANROFFOPT
-n=0 failed=0
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
 
 page() { man --nh --nj -l "man/$1"; }
 
@@ -34,7 +22,7 @@ same()
 }
 
 "$hearth" --help >"$dir/help"
-"$hearth" --print-config >"$dir/config"
+"$hearth" --print-config >"$dir/printed"
 
 for path in man/*.[1-8]; do
     name=$(basename "$path")
@@ -61,7 +49,7 @@ check "hearth(1) has the options of --help" same
 # What --print-config and the environment leave out is said to have no key, no variable.
 sed -nE 's/^.*--([a-z0-9-]+).*/\1/p' "$dir/program" >"$dir/names"
 while read -r name; do
-    grep -qE "^(# )?$name( =|:| is not set)" "$dir/config"
+    grep -qE "^(# )?$name( =|:| is not set)" "$dir/printed"
     has_key=$?
     text_of "$dir/options" "--$name( |\$)" | grep -q "No key"
     says_none=$?
@@ -94,7 +82,7 @@ while read -r line; do
         ;;
     *) sed -E 's/ +; built-in$//' <<<"$line" ;;
     esac
-done <"$dir/config" >"$dir/program"
+done <"$dir/printed" >"$dir/program"
 cut -f 1 "$dir/keys" >"$dir/page"
 check "hearth.ini(5) has the keys and built-in values of --print-config" same
 
@@ -137,4 +125,4 @@ done
 sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/*/command_line.h src/*/exit_status.h 2>/dev/null >"$dir/program"
 tags hearth.1 "EXIT STATUS" | cut -f 1 >"$dir/page"
 check "hearth(1) has the exit codes of the source" same
-((failed == 0))
+done_testing

@@ -1,19 +1,7 @@
 #!/usr/bin/env bash
 # Every option of the table, each value that it can take: it is in force, or it is refused by name
 # because its feature is not built, and --help says so; a bad value is refused with what was expected.
-set -u
-hearth=${HEARTH:-build/hearth}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
+. tests/lib/tap.sh
 
 go()
 {
@@ -223,4 +211,4 @@ go model.gguf
 check "a model without -m" grep -qF "model.gguf: unexpected argument; a model is named with -m" "$dir/err"
 go --stdin lines -p x
 check "options that exclude each other" [ $status = 2 ]
-((failed == 0))
+done_testing

@@ -1,35 +1,10 @@
 #!/usr/bin/env bash
 # hearth in a pipe, as scripts meet it: what is on stdout, what on stderr, and the exit status.
-set -u
-hearth=$(realpath "${HEARTH:-build/hearth}")
-guide=$PWD/examples/guide/guide-q8_0.gguf
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
-unset HEARTH_MODEL
-n=0 failed=0
+. tests/lib/tap.sh
 
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
-
-# go STATUS ARGS...: hearth with stdin from $dir/in; keeps out and err.
-go()
-{
-    local want=$1 got
-    shift
-    timeout 120 "$hearth" "$@" <"$dir/in" >"$dir/out" 2>"$dir/err"
-    got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(head -c 500 "$dir/err")" && return 1; }
-}
+# Standard input is $dir/in.
+go() { exits "$1" timeout 120 "$hearth" "${@:2}" <"$dir/in"; }
 given() { printf "$@" >"$dir/in"; }
-says() { grep -qF -- "$1" "$dir/err" || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
-quiet() { [ ! -s "$dir/err" ] || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
-nothing() { [ ! -s "$dir/out" ]; }
 lines() { [ "$(wc -l <"$dir/out")" = "$1" ] || { echo "# $(wc -l <"$dir/out") lines" && return 1; }; }
 errors() { [ "$(wc -l <"$dir/err")" = "$1" ] || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
 whole_lines() { [ -s "$dir/out" ] && [ "$(tail -c 1 "$dir/out")" = "" ] && [ "$(tail -c 2 "$dir/out" | tr -d '\n' | wc -c)" = 1 ]; }
@@ -346,5 +321,4 @@ stopped()
 check "SIGTSTP and SIGCONT at random moments" stopped
 
 check "no trace but the cache: a pipe keeps no history" [ ! -e "$dir/state/hearth/history" ]
-echo "1..$n"
-((failed == 0))
+done_testing

@@ -1,34 +1,10 @@
 #!/usr/bin/env bash
 # Conversations on disk from outside: resumed with nothing computed again and the same words,
 # refused with exit 4, nothing at all with --private; hearth sessions and hearth cache.
-set -u
-hearth=${HEARTH:-build/hearth}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-export XDG_STATE_HOME=$dir/state XDG_CACHE_HOME=$dir/cache XDG_CONFIG_HOME=$dir/config
+. tests/lib/tap.sh
 sessions=$dir/state/hearth/sessions
 pages=$dir/cache/hearth/pages
-n=0 failed=0
 
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
-
-# go STATUS ARGS...: output in $dir/out, messages in $dir/err; lines of the conversation are stdin.
-go()
-{
-    local want=$1 got
-    shift
-    "$hearth" "$@" >"$dir/out" 2>"$dir/err"
-    got=$?
-    ((got == want)) || { echo "# status $got, expected $want: $(cat "$dir/err")" && return 1; }
-}
-says() { grep -qF -- "$1" "$dir/err" || { sed 's/^/# /' "$dir/err" && return 1; }; }
-prints() { grep -qF -- "$1" "$dir/out" || { sed 's/^/# /' "$dir/out" && return 1; }; }
 usage_of() { sed -nE "s/.*\"$1\":([0-9]+).*/\\1/p" "$dir/err" "$dir/out" | tail -n 1; }
 mode() { [ "$(stat -c %a "$1")" = "$2" ]; }
 lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
@@ -149,5 +125,4 @@ lines | go 0 --stdin lines -n 5
 check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  is said once" [ "$(grep -c 'no longer kept on disk' "$dir/err")" = 1 ]
 
-echo "1..$n"
-exit $((failed > 0))
+done_testing

@@ -1,28 +1,15 @@
 # A terminal for the screen tests: a tmux server of our own with one pane, a plain shell in it.
 # Sourced, not run. Waits are for text on the screen, up to a deadline; nothing sleeps for luck.
-set -u
-hearth=$(realpath "${HEARTH:-build/hearth}")
-guide=$PWD/examples/guide/guide-q8_0.gguf
-dir=$(mktemp -d)
-export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
+. tests/lib/tap.sh
 export LC_ALL=C.UTF-8 INPUTRC=$dir/inputrc TMUX_TMPDIR=$dir
-unset HEARTH_MODEL NO_COLOR VISUAL EDITOR TMUX ENV
+unset VISUAL EDITOR TMUX ENV
 : >"$INPUTRC"
 # Readline itself keeps a few bytes in vi mode.
 echo leak:libreadline >"$dir/leaks"
 export LSAN_OPTIONS=suppressions=$dir/leaks
-n=0 failed=0
 
 mux() { tmux -u -L "hearth$$" -f /dev/null "$@"; }
 trap 'mux kill-server 2>/dev/null; rm -rf "$dir"' EXIT
-
-check()
-{
-    local name=$1
-    shift
-    ((n++))
-    if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi
-}
 
 # screen WIDTH HEIGHT: a new pane with a shell.
 screen()
@@ -86,9 +73,4 @@ left()
     local result=$?
     rm -f "$dir/after"
     return $result
-}
-done_testing()
-{
-    echo "1..$n"
-    ((failed == 0))
 }
