@@ -43,6 +43,7 @@ enum op_kind {
     OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
     OP_ROPE,           /* rotates heads in place by the row's position */
     OP_ROW_SCALE,      /* multiplies a row by a function of its position */
+    OP_SCALE,          /* multiplies a row by a number */
     OP_KV_STORE,       /* puts the row's keys and values into its page */
     OP_ATTEND,         /* attention of the row over its visible pages */
     OP_GLU,            /* out = act(gate) · up */
@@ -108,6 +109,11 @@ struct op_row_scale {
     uint32_t scale; /* index into program.row_scales */
 };
 
+struct op_scale {
+    struct ref x; /* in place */
+    float factor;
+};
+
 struct op_kv_store {
     struct ref k, v; /* n_heads · head_dim_k and · head_dim_v of the kv layer */
     uint32_t kv;     /* index into program.kv */
@@ -124,7 +130,11 @@ struct op_attend {
     const struct weight *sinks; /* vector of n_heads, or NULL */
 };
 
-enum glu_kind { GLU_SILU, GLU_GELU };
+enum glu_kind {
+    GLU_SILU,
+    GLU_GELU,
+    GLU_CLAMPED, /* both within 7, sigmoid of 1.702 gate, up + 1 */
+};
 
 struct op_glu {
     struct ref gate, up, out; /* same n; out may be gate or up */
@@ -137,24 +147,32 @@ struct op_add {
 };
 
 enum route_kind {
-    ROUTE_SOFTMAX, /* softmax over all experts; the chosen ones may be renormalised */
+    ROUTE_SOFTMAX, /* softmax over all experts; renormalised: over the chosen ones */
+    ROUTE_SIGMOID, /* sigmoid of each */
 };
 
 struct op_route {
-    struct ref scores; /* the router's n_expert products */
+    struct ref scores; /* the router's n_expert products; any values afterwards */
     struct ref out;    /* ROW_ROUTE, n = experts used */
     enum route_kind kind;
     bool renormalise;
-    float scale; /* of the weights; 1: none */
+    float scale;                 /* of the weights; 1: none */
+    const struct weight *select; /* ROUTE_SIGMOID: vector of n_expert, added for the choice
+                                    only; NULL: none */
+    const struct weight *scales; /* vector of n_expert, one more factor of the weights; NULL */
 };
 
 /* One product per rank of the route. If split, rank j reads the j-th of route.n equal parts of
- * the input, otherwise all of it; it writes the j-th of route.n equal parts of out. */
+ * the input, otherwise all of it; it writes the j-th of route.n equal parts of out. Where an
+ * expert has several matrices after each other (gate and up), w has n_parts for each, of which
+ * this op takes the part-th. */
 struct op_matmul_experts {
     struct ref in_f32, in_a8, route;
-    const struct weight *w; /* [n_expert][out.n / route.n][columns] */
+    const struct weight *w; /* [n_expert · n_parts][out.n / route.n][columns] */
     struct ref out;
     bool split;
+    uint32_t n_parts, part;    /* 1 and 0: one matrix per expert */
+    const struct weight *bias; /* vector of n_expert · out.n / route.n, or NULL */
 };
 
 struct op_combine {
@@ -178,6 +196,7 @@ struct op {
         struct op_matmul matmul;
         struct op_rope rope;
         struct op_row_scale row_scale;
+        struct op_scale scale;
         struct op_kv_store kv_store;
         struct op_attend attend;
         struct op_glu glu;

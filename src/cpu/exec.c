@@ -124,11 +124,18 @@ static void rope_rows(struct cpu_exec *x, size_t lo, size_t hi)
                                 x->cos_sin[op->rope] + r * rope->n_rot);
 }
 
-static void scale_rows(struct cpu_exec *x, size_t lo, size_t hi)
+static void row_scale_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
     const struct op_row_scale *op = &x->op->row_scale;
     for (size_t r = lo; r < hi; r++)
         kernels_of(x)->scale(row_f32(x, &op->x, r), op->x.n, x->factors[op->scale][r]);
+}
+
+static void scale_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_scale *op = &x->op->scale;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->scale(row_f32(x, &op->x, r), op->x.n, op->factor);
 }
 
 static void kv_store_rows(struct cpu_exec *x, size_t lo, size_t hi)
@@ -167,8 +174,8 @@ static void route_rows(struct cpu_exec *x, size_t lo, size_t hi)
     const struct rows *out = &x->rows[op->out.buf];
     for (size_t r = lo; r < hi; r++) {
         size_t at = r * out->stride + op->out.at;
-        ref_route(op, row_f32(x, &op->scores, r), op->scores.n, out->ids + at,
-                  out->weights + at);
+        ref_route(op, row_f32(x, &op->scores, r), vector_of(op->select), vector_of(op->scales),
+                  out->ids + at, out->weights + at);
     }
 }
 
@@ -344,10 +351,13 @@ static void experts_chunk(void *ctx, size_t chunk, int worker)
     size_t lo = chunk % loop->n_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
     size_t rank = chunk / loop->n_chunks % op->route.n;
     size_t row = x->lo + chunk / loop->n_chunks / op->route.n;
+    size_t id = (size_t)route->ids[row * route->stride + op->route.at + rank];
+    const float *bias = vector_of(op->bias);
     struct matmul m = {
         .w = (const struct cpu_weight *)op->w,
-        .mat = (size_t)route->ids[row * route->stride + op->route.at + rank],
+        .mat = id * op->n_parts + op->part,
         .n_rows = 1,
+        .bias = bias ? bias + id * loop->n_values : NULL,
         .out = row_f32(x, &op->out, row) + rank * loop->n_values,
         .out_stride = x->rows[op->out.buf].stride,
     };
@@ -433,7 +443,8 @@ static bool run_op(struct cpu_exec *x)
     case OP_QUANTISE: return for_rows(x, op->quantise.in.n, quantise_rows);
     case OP_MATMUL: return run_matmul(x);
     case OP_ROPE: return for_rows(x, op->rope.x.n, rope_rows);
-    case OP_ROW_SCALE: return for_rows(x, op->row_scale.x.n, scale_rows);
+    case OP_ROW_SCALE: return for_rows(x, op->row_scale.x.n, row_scale_rows);
+    case OP_SCALE: return for_rows(x, op->scale.x.n, scale_rows);
     case OP_KV_STORE: return for_rows(x, op->kv_store.k.n + op->kv_store.v.n, kv_store_rows);
     case OP_ATTEND: return run_attend(x);
     case OP_GLU: return for_rows(x, 4 * op->glu.out.n, glu_rows);

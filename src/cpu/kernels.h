@@ -100,9 +100,10 @@ extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernel
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
-/* scores[n] -> the n_used best, by rank: ids and weights. */
-void ref_route(const struct op_route *op, const float *scores, size_t n, int32_t *ids,
-               float *weights);
+/* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and
+ * scales are the op's vectors, or NULL. */
+void ref_route(const struct op_route *op, float *scores, const float *select,
+               const float *scales, int32_t *ids, float *weights);
 /* out[n] = sum over ranks of weights[j] · in[j][n]. */
 void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out);
 

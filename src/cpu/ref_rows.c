@@ -79,6 +79,10 @@ void ref_scale(float *x, size_t n, float factor)
 void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
 {
     for (size_t i = 0; i < n; i++) {
+        if (kind == GLU_CLAMPED) {
+            out[i] = num_clamped_glu(gate[i], up[i]);
+            continue;
+        }
         float g = kind == GLU_SILU ? num_silu(gate[i]) : num_gelu(gate[i]);
         out[i] = num_keep(g * up[i]);
     }
@@ -109,50 +113,84 @@ void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *o
         out[i] = num_keep(num_keep(out[i]) * scale);
 }
 
-/* Whether expert a comes before b: by score (NaN first), ties to the lower id. */
-static bool better(const float *scores, size_t a, size_t b)
+/* What an expert is chosen by. */
+struct choice {
+    const float *scores, *bias; /* bias NULL: none */
+};
+
+static int32_t rating(const struct choice *c, size_t e)
 {
-    int32_t x = num_order(scores[a]), y = num_order(scores[b]);
+    return num_order(c->bias ? num_keep(c->scores[e] + c->bias[e]) : c->scores[e]);
+}
+
+/* Whether expert a comes before b: by rating (NaN first), ties to the lower id. */
+static bool better(const struct choice *c, size_t a, size_t b)
+{
+    int32_t x = rating(c, a), y = rating(c, b);
     return x != y ? x > y : a < b;
 }
 
-static void choose(const float *scores, size_t n, int32_t *ids, size_t n_used)
+static void choose(const struct choice *c, size_t n, int32_t *ids, size_t n_used)
 {
     for (size_t j = 0; j < n_used; j++) {
         size_t best = n;
         for (size_t e = 0; e < n; e++) {
-            if (j > 0 && !better(scores, (size_t)ids[j - 1], e)) continue;
-            if (best == n || better(scores, e, best)) best = e;
+            if (j > 0 && !better(c, (size_t)ids[j - 1], e)) continue;
+            if (best == n || better(c, e, best)) best = e;
         }
         ids[j] = (int32_t)best;
     }
 }
 
 /* Chosen on the scores; weights are the softmax over all experts, whose maximum is the first
- * chosen and whose sum has the shape of all row sums. Renormalising divides by the sum of the
- * chosen, added by rank. */
-void ref_route(const struct op_route *op, const float *scores, size_t n, int32_t *ids,
-               float *weights)
+ * chosen and whose sum has the shape of all row sums. */
+static void route_softmax(const float *scores, size_t n, size_t n_used, int32_t *ids,
+                          float *weights)
 {
-    size_t n_used = op->out.n;
-    assert(n_used > 0 && n_used <= n);
-    choose(scores, n, ids, n_used);
+    const struct choice c = {scores, NULL};
+    choose(&c, n, ids, n_used);
     float max = scores[ids[0]], partial[ROW_PARTIALS] = {0};
     for (size_t e = 0; e < n; e++)
         accumulate(partial, e, num_exp(scores[e] - max));
     float inverse = num_rcp(fold(partial, n));
     for (size_t j = 0; j < n_used; j++)
         weights[j] = num_keep(num_exp(scores[ids[j]] - max) * inverse);
+}
+
+/* Weights are the sigmoids; chosen on them and the bias. */
+static void route_sigmoid(float *scores, const float *bias, size_t n, size_t n_used,
+                          int32_t *ids, float *weights)
+{
+    for (size_t e = 0; e < n; e++)
+        scores[e] = num_keep(num_sigmoid(scores[e]));
+    const struct choice c = {scores, bias};
+    choose(&c, n, ids, n_used);
+    for (size_t j = 0; j < n_used; j++)
+        weights[j] = scores[ids[j]];
+}
+
+/* Renormalising divides by the sum of the chosen, added by rank and at least 2^-14. */
+void ref_route(const struct op_route *op, float *scores, const float *select,
+               const float *scales, int32_t *ids, float *weights)
+{
+    size_t n = op->scores.n, n_used = op->out.n;
+    assert(n_used > 0 && n_used <= n);
+    if (op->kind == ROUTE_SIGMOID)
+        route_sigmoid(scores, select, n, n_used, ids, weights);
+    else
+        route_softmax(scores, n, n_used, ids, weights);
     if (op->renormalise) {
         float sum = weights[0];
         for (size_t j = 1; j < n_used; j++)
             sum = sum + weights[j];
-        inverse = num_rcp(sum);
+        float inverse = num_rcp(sum < 0x1p-14f ? 0x1p-14f : sum);
         for (size_t j = 0; j < n_used; j++)
             weights[j] = num_keep(weights[j] * inverse);
     }
-    for (size_t j = 0; j < n_used; j++)
+    for (size_t j = 0; j < n_used; j++) {
         weights[j] = num_keep(weights[j] * op->scale);
+        if (scales) weights[j] = num_keep(weights[j] * scales[ids[j]]);
+    }
 }
 
 void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out)

@@ -158,9 +158,12 @@ void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, 
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        f8 g = vec_load(gate + i);
-        g = kind == GLU_SILU ? num8_silu(g) : num8_gelu(g);
-        vec_store(out + i, num8_keep(g * vec_load(up + i)));
+        f8 g = vec_load(gate + i), u = vec_load(up + i);
+        if (kind == GLU_CLAMPED)
+            g = num8_clamped_glu(g, u);
+        else
+            g = num8_keep((kind == GLU_SILU ? num8_silu(g) : num8_gelu(g)) * u);
+        vec_store(out + i, g);
     }
     ref_glu(kind, gate + i, up + i, n - i, out + i);
 }

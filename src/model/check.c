@@ -26,6 +26,7 @@ static const char *const op_names[] = {
     [OP_KV_STORE] = "kv store", [OP_ATTEND] = "attend",       [OP_GLU] = "glu",
     [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
     [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
+    [OP_SCALE] = "scale",
 };
 
 static void demand(struct walk *w, bool holds, const char *what)
@@ -122,7 +123,12 @@ static void check_experts(struct walk *w, const struct op_matmul_experts *o)
     if (w->failed) return;
     const size_t parts = o->split ? o->route.n : 1;
     demand(w, o->out.n % o->route.n == 0 && n_in % parts == 0, "ranks of unequal length");
-    matrix(w, o->w, o->w ? o->w->n_mats : 0, o->out.n / o->route.n, n_in / parts);
+    const size_t n_mats = o->w ? o->w->n_mats : 0, n_out = o->out.n / o->route.n;
+    matrix(w, o->w, n_mats, n_out, n_in / parts);
+    demand(w, o->n_parts > 0 && n_mats % o->n_parts == 0 && o->part < o->n_parts,
+           "a part that experts do not have");
+    if (w->failed) return;
+    if (o->bias) vector(w, o->bias, n_mats / o->n_parts * n_out);
     demand(w, !o->in_f32.n || apart(o->out, o->in_f32), "it writes over its input");
     writes(w, o->out, ROW_F32);
 }
@@ -168,6 +174,9 @@ static void check_route(struct walk *w, const struct op_route *o)
 {
     reads(w, o->scores, ROW_F32);
     demand(w, o->out.n <= o->scores.n, "more experts chosen than there are");
+    demand(w, !o->select || o->kind == ROUTE_SIGMOID, "a bias of the choice without sigmoid");
+    if (o->select) vector(w, o->select, o->scores.n);
+    if (o->scales) vector(w, o->scales, o->scores.n);
     writes(w, o->out, ROW_ROUTE);
 }
 
@@ -236,6 +245,7 @@ static void check_op(struct walk *w, const struct op *op)
         reads(w, op->row_scale.x, ROW_F32);
         demand(w, op->row_scale.scale < w->p->n_row_scales, "a row scale that is not there");
         break;
+    case OP_SCALE: reads(w, op->scale.x, ROW_F32); break;
     case OP_KV_STORE:
     case OP_ATTEND: check_attention(w, op); break;
     case OP_GLU:

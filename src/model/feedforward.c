@@ -46,12 +46,18 @@ void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref 
     struct ref both = build_rows(b, "gate_up", 2 * n_used * n_ff);
     struct ref gate = ref_part(both, 0, n_used * n_ff);
     struct ref up = ref_part(both, n_used * n_ff, n_used * n_ff);
-    build_experts(b, in, route, experts(b, layer, "ffn_gate_exps.weight", n_ff, in.n), false,
-                  gate);
-    build_experts(b, in, route, experts(b, layer, "ffn_up_exps.weight", n_ff, in.n), false, up);
+    struct op_matmul_experts ex = {.route = route, .n_parts = 1};
+    ex.w = experts(b, layer, "ffn_gate_exps.weight", n_ff, in.n);
+    ex.out = gate;
+    build_experts(b, in, &ex);
+    ex.w = experts(b, layer, "ffn_up_exps.weight", n_ff, in.n);
+    ex.out = up;
+    build_experts(b, in, &ex);
     build_glu(b, gate, up, GLU_SILU, gate);
     struct ref each = build_rows(b, "expert_out", n_used * out.n);
-    build_experts(b, gate, route, experts(b, layer, "ffn_down_exps.weight", out.n, n_ff), true,
-                  each);
+    ex.w = experts(b, layer, "ffn_down_exps.weight", out.n, n_ff);
+    ex.out = each;
+    ex.split = true;
+    build_experts(b, gate, &ex);
     build_combine(b, each, route, out);
 }

@@ -186,6 +186,13 @@ void build_row_scale(struct builder *b, struct ref x, uint32_t scale)
     written(b, x);
 }
 
+void build_scale(struct builder *b, struct ref x, float factor)
+{
+    if (factor == 1.0f) return;
+    add_op(b, OP_SCALE)->scale = (struct op_scale){.x = x, .factor = factor};
+    written(b, x);
+}
+
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv)
 {
     add_op(b, OP_KV_STORE)->kv_store = (struct op_kv_store){.k = k, .v = v, .kv = kv};
@@ -213,18 +220,18 @@ void build_add(struct builder *b, struct ref a, struct ref addend, float scale, 
 void build_route(struct builder *b, const struct op_route *route)
 {
     add_op(b, OP_ROUTE)->route = *route;
+    written(b, route->scores);
 }
 
-void build_experts(struct builder *b, struct ref in, struct ref route, const struct weight *w,
-                   bool split, struct ref out)
+void build_experts(struct builder *b, struct ref in, const struct op_matmul_experts *experts)
 {
-    struct op_matmul_experts ex = {.route = route, .w = w, .out = out, .split = split};
-    if (weight_quantised(w))
+    struct op_matmul_experts ex = *experts;
+    if (weight_quantised(ex.w))
         ex.in_a8 = quantised(b, in);
     else
         ex.in_f32 = in;
     add_op(b, OP_MATMUL_EXPERTS)->experts = ex;
-    written(b, out);
+    written(b, ex.out);
 }
 
 void build_combine(struct builder *b, struct ref in, struct ref route, struct ref out)

@@ -68,15 +68,16 @@ void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t
 void build_matmul(struct builder *b, struct ref in, const struct linear *mats, uint32_t n_mats);
 void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope);
 void build_row_scale(struct builder *b, struct ref x, uint32_t scale);
+/* In place; by 1 it is no op. */
+void build_scale(struct builder *b, struct ref x, float factor);
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv);
 void build_attend(struct builder *b, const struct op_attend *attend);
 void build_glu(struct builder *b, struct ref gate, struct ref up, enum glu_kind kind,
                struct ref out);
 void build_add(struct builder *b, struct ref a, struct ref addend, float scale, struct ref out);
 void build_route(struct builder *b, const struct op_route *route);
-/* As op_matmul_experts; in is ROW_F32. */
-void build_experts(struct builder *b, struct ref in, struct ref route, const struct weight *w,
-                   bool split, struct ref out);
+/* As op_matmul_experts, whose inputs are set here; in is ROW_F32. */
+void build_experts(struct builder *b, struct ref in, const struct op_matmul_experts *experts);
 void build_combine(struct builder *b, struct ref in, struct ref route, struct ref out);
 void build_head_rows(struct builder *b);
 void build_logits(struct builder *b, struct ref in, float scale, float softcap);

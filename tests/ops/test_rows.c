@@ -144,6 +144,31 @@ static double exact_gelu(const float *x, size_t width, size_t i, size_t pos)
     return g * (double)x[i + width / 2];
 }
 
+static struct ref build_clamped(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_CLAMPED);
+}
+
+static double exact_clamped(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double g = fmin((double)x[i], 7), u = fmax(-7, fmin((double)x[i + width / 2], 7));
+    return g / (1 + exp(-1.702 * g)) * (u + 1);
+}
+
+static struct ref build_scale(struct trial *t, struct ref in, size_t width)
+{
+    (void)width;
+    trial_op(t, OP_SCALE)->scale = (struct op_scale){in, 0.3f};
+    return in;
+}
+
+static double exact_scale(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width, (void)pos;
+    return (double)x[i] * (double)0.3f;
+}
+
 static struct ref build_add(struct trial *t, struct ref in, size_t width)
 {
     struct ref a = ref_part(in, 0, width / 2), b = ref_part(in, width / 2, width / 2);
@@ -162,28 +187,79 @@ static struct ref build_route(struct trial *t, struct ref in, size_t width)
 {
     struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
     struct ref scores = ref_part(in, 0, width / 4);
-    trial_op(t, OP_ROUTE)->route = (struct op_route){scores, route, ROUTE_SOFTMAX, true, 2.5f};
+    trial_op(t, OP_ROUTE)->route = (struct op_route){.scores = scores,
+                                                     .out = route,
+                                                     .kind = ROUTE_SOFTMAX,
+                                                     .renormalise = true,
+                                                     .scale = 2.5f};
     trial_op(t, OP_COMBINE)->combine =
         (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
     return out;
 }
 
-static double exact_route(const float *x, size_t width, size_t i, size_t pos)
+/* The same by sigmoid, chosen with a bias and weighed by expert. */
+static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t width)
 {
-    (void)pos;
-    size_t n = width / 4, taken[4];
-    double weight[4], sum = 0, out = 0;
+    struct err err;
+    struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
+    size_t n = width / 4;
+    trial_op(t, OP_ROUTE)->route =
+        (struct op_route){.scores = ref_part(in, 0, n),
+                          .out = route,
+                          .kind = ROUTE_SIGMOID,
+                          .renormalise = true,
+                          .scale = 2.5f,
+                          .select = backend_vector(t->be, norm_weights, n, &err),
+                          .scales = backend_vector(t->be, norm_weights + n, n, &err)};
+    trial_op(t, OP_COMBINE)->combine =
+        (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
+    return out;
+}
+
+/* The four experts of the largest ratings, ties to the lower id. */
+static void best_four(const double *rating, size_t n, size_t taken[4])
+{
     for (size_t j = 0; j < 4; j++) {
         size_t best = n;
         for (size_t e = 0; e < n; e++) {
             bool used = false;
             for (size_t k = 0; k < j; k++)
                 used = used || taken[k] == e;
-            if (!used && (best == n || x[e] > x[best])) best = e;
+            if (!used && (best == n || rating[e] > rating[best])) best = e;
         }
         taken[j] = best;
-        weight[j] = exp((double)x[best] - (double)x[taken[0]]);
+    }
+}
+
+static double exact_route(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    size_t n = width / 4, taken[4];
+    double rating[MAX_WIDTH], weight[4], sum = 0, out = 0;
+    for (size_t e = 0; e < n; e++)
+        rating[e] = (double)x[e];
+    best_four(rating, n, taken);
+    for (size_t j = 0; j < 4; j++) {
+        weight[j] = exp(rating[taken[j]] - rating[taken[0]]);
         sum += weight[j];
+    }
+    for (size_t j = 0; j < 4; j++)
+        out += 2.5 * weight[j] / sum * (double)x[width / 2 + j * (width / 8) + i];
+    return out;
+}
+
+static double exact_route_sigmoid(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    size_t n = width / 4, taken[4];
+    double rating[MAX_WIDTH], weight[4], sum = 0, out = 0;
+    for (size_t e = 0; e < n; e++)
+        rating[e] = 1 / (1 + exp(-(double)x[e])) + (double)norm_weights[e];
+    best_four(rating, n, taken);
+    for (size_t j = 0; j < 4; j++) {
+        weight[j] = 1 / (1 + exp(-(double)x[taken[j]]));
+        sum += weight[j];
+        weight[j] *= (double)norm_weights[n + taken[j]];
     }
     for (size_t j = 0; j < 4; j++)
         out += 2.5 * weight[j] / sum * (double)x[width / 2 + j * (width / 8) + i];
@@ -200,6 +276,9 @@ static const struct row_case cases[] = {
     {"gelu", build_gelu, exact_gelu, 4e-6},
     {"add", build_add, exact_add, 4e-7},
     {"route", build_route, exact_route, 2e-6},
+    {"clamped", build_clamped, exact_clamped, 2e-6},
+    {"scale", build_scale, exact_scale, 2e-7},
+    {"route_sigmoid", build_route_sigmoid, exact_route_sigmoid, 4e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -328,8 +407,11 @@ static void route_ties(void **state)
         struct trial t;
         struct ref in = trial_begin(&t, machines[m].be, x, 1, 64);
         struct ref route = trial_buffer(&t, ROW_ROUTE, 4), out = trial_buffer(&t, ROW_F32, 8);
-        trial_op(&t, OP_ROUTE)->route =
-            (struct op_route){ref_part(in, 0, 16), route, ROUTE_SOFTMAX, true, 1};
+        trial_op(&t, OP_ROUTE)->route = (struct op_route){.scores = ref_part(in, 0, 16),
+                                                          .out = route,
+                                                          .kind = ROUTE_SOFTMAX,
+                                                          .renormalise = true,
+                                                          .scale = 1};
         trial_op(&t, OP_COMBINE)->combine =
             (struct op_combine){ref_part(in, 32, 32), route, out};
         trial_run(&t, out, 0, 1, NULL, y);
