@@ -1,0 +1,33 @@
+/* Readline's keys, the same at the line prompt and in the full-screen view: where bytes come
+ * from, and what hearth binds besides readline's own.
+ *
+ * Readline is one per process, and so is this. The user's inputrc wins over the bindings made
+ * here. Knows no prompt and no screen. Main thread. */
+#ifndef UI_EDIT_KEYS_H
+#define UI_EDIT_KEYS_H
+
+#include <stdbool.h>
+
+/* What the prompt does for the keys. */
+struct edit_keys_terminal {
+    /* Gives the terminal away (an editor runs, the process stops) and takes it back. */
+    void (*pause)(void);
+    void (*resume)(void);
+    /* Shows why the editor did not work; between the two. */
+    void (*complain)(const char *text);
+};
+
+/* Before rl_initialize. terminal is borrowed for good. */
+void edit_keys_install(const struct edit_keys_terminal *terminal);
+
+/* Bytes typed before the terminal was ours count from now on: their Return had become a line
+ * feed. After every tty_quiet or tty_echo. */
+void edit_keys_take_cooked(void);
+
+/* Whether the beginning of the line was pasted; a new line begins with false. */
+bool edit_keys_pasted(void);
+void edit_keys_new_line(void);
+/* After keys were handled: a line that is empty by now was not pasted. */
+void edit_keys_handled(void);
+
+#endif
