@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <xxhash.h>
 #include <zstd.h>
 
@@ -45,37 +48,65 @@ static void reserve(struct buf *b, size_t n)
     b->data[n] = '\0';
 }
 
-/* Byte b of element i goes to b * n_elements + i. */
+/* Byte b of element i goes to b * n_elements + i. Elements of two bytes are the common ones; a
+ * resumed conversation waits for their way back. Whole vectors of them; returns how many. */
+#ifdef __SSE2__
+static size_t part_pairs(const uint8_t *in, size_t m, uint8_t *low, uint8_t *high)
+{
+    const __m128i mask = _mm_set1_epi16(0xff);
+    size_t i = 0;
+    for (; i + 16 <= m; i += 16) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(in + 2 * i));
+        __m128i b = _mm_loadu_si128((const __m128i *)(in + 2 * i + 16));
+        _mm_storeu_si128((__m128i *)(low + i),
+                         _mm_packus_epi16(_mm_and_si128(a, mask), _mm_and_si128(b, mask)));
+        _mm_storeu_si128((__m128i *)(high + i),
+                         _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8)));
+    }
+    return i;
+}
+
+static size_t join_pairs(const uint8_t *low, const uint8_t *high, size_t m, uint8_t *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= m; i += 16) {
+        __m128i l = _mm_loadu_si128((const __m128i *)(low + i));
+        __m128i h = _mm_loadu_si128((const __m128i *)(high + i));
+        _mm_storeu_si128((__m128i *)(out + 2 * i), _mm_unpacklo_epi8(l, h));
+        _mm_storeu_si128((__m128i *)(out + 2 * i + 16), _mm_unpackhi_epi8(l, h));
+    }
+    return i;
+}
+#else
+static size_t part_pairs(const uint8_t *in, size_t m, uint8_t *low, uint8_t *high)
+{
+    (void)in, (void)m, (void)low, (void)high;
+    return 0;
+}
+
+static size_t join_pairs(const uint8_t *low, const uint8_t *high, size_t m, uint8_t *out)
+{
+    (void)low, (void)high, (void)m, (void)out;
+    return 0;
+}
+#endif
+
 static void shuffle(const uint8_t *restrict in, size_t n, size_t element, uint8_t *restrict out)
 {
-    size_t m = n / element;
-    if (element == 2) { /* the common one, in a form that compilers vectorise */
-        for (size_t i = 0; i < m; i++) {
-            out[i] = in[2 * i];
-            out[m + i] = in[2 * i + 1];
-        }
-    } else {
-        for (size_t b = 0; b < element; b++)
-            for (size_t i = 0; i < m; i++)
-                out[b * m + i] = in[i * element + b];
-    }
+    size_t m = n / element, done = element == 2 ? part_pairs(in, m, out, out + m) : 0;
+    for (size_t b = 0; b < element; b++)
+        for (size_t i = done; i < m; i++)
+            out[b * m + i] = in[i * element + b];
     memcpy(out + m * element, in + m * element, n - m * element);
 }
 
 static void unshuffle(const uint8_t *restrict in, size_t n, size_t element,
                       uint8_t *restrict out)
 {
-    size_t m = n / element;
-    if (element == 2) {
-        for (size_t i = 0; i < m; i++) {
-            out[2 * i] = in[i];
-            out[2 * i + 1] = in[m + i];
-        }
-    } else {
-        for (size_t b = 0; b < element; b++)
-            for (size_t i = 0; i < m; i++)
-                out[i * element + b] = in[b * m + i];
-    }
+    size_t m = n / element, done = element == 2 ? join_pairs(in, in + m, m, out) : 0;
+    for (size_t b = 0; b < element; b++)
+        for (size_t i = done; i < m; i++)
+            out[i * element + b] = in[b * m + i];
     memcpy(out + m * element, in + m * element, n - m * element);
 }
 
@@ -101,13 +132,17 @@ void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *r
     assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
     assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
     if (!codec->pack && !(codec->pack = ZSTD_createCCtx())) abort();
-    reserve(&codec->shuffled, n_bytes);
-    shuffle(raw, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
+    const void *planes = raw; /* of single bytes there is one */
+    if (element_bytes > 1) {
+        reserve(&codec->shuffled, n_bytes);
+        shuffle(raw, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
+        planes = codec->shuffled.data;
+    }
     size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
     size_t bound = ZSTD_compressBound(n_bytes);
     reserve(out, front + bound);
-    size_t packed = ZSTD_compressCCtx(codec->pack, out->data + front, bound,
-                                      codec->shuffled.data, n_bytes, level);
+    size_t packed =
+        ZSTD_compressCCtx(codec->pack, out->data + front, bound, planes, n_bytes, level);
     assert(!ZSTD_isError(packed)); /* the output is large enough for anything */
 
     char *p = out->data;
@@ -184,10 +219,14 @@ bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
     if (ZSTD_getFrameContentSize(frame, packed) != head.raw_bytes)
         return err_set(err, ERR_FORMAT, "its frame is of another size");
     if (!codec->unpack && !(codec->unpack = ZSTD_createDCtx())) abort();
-    reserve(&codec->shuffled, size);
-    size_t got = ZSTD_decompressDCtx(codec->unpack, codec->shuffled.data, size, frame, packed);
+    void *planes = raw;
+    if (!raw || head.element_bytes > 1) {
+        reserve(&codec->shuffled, size);
+        planes = codec->shuffled.data;
+    }
+    size_t got = ZSTD_decompressDCtx(codec->unpack, planes, size, frame, packed);
     if (ZSTD_isError(got) || got != size)
         return err_set(err, ERR_FORMAT, "its frame does not unpack");
-    if (raw) unshuffle((const uint8_t *)codec->shuffled.data, size, head.element_bytes, raw);
+    if (raw && planes != raw) unshuffle(planes, size, head.element_bytes, raw);
     return true;
 }

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/mem.h"
+#include "cache/reader.h"
 #include "cache/store_files.h"
 
 struct job {
@@ -27,13 +27,9 @@ struct store {
     uint64_t cap_bytes;
 
     /* The caller's thread. */
-    struct blob_codec *codec;
-    struct buf file;
+    struct reader *reader;
     bool has_thread, trouble_told;
     pthread_t thread;
-    size_t n_read;
-    uint64_t read_bytes;
-    double read_ms;
 
     /* Whoever writes: the writer thread, or the caller in store_flush, one at a time. */
     pthread_mutex_t writing;
@@ -70,7 +66,7 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     s->dir = mem_strdup(dir);
     s->model = mem_strdup(model);
     s->cap_bytes = cap_bytes;
-    s->codec = blob_codec_new();
+    s->reader = reader_new(s->dir, s->model);
     s->packer = blob_codec_new();
     s->end = &s->first;
     pthread_mutex_init(&s->writing, NULL);
@@ -266,9 +262,8 @@ void store_free(struct store *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     if (s->has_thread) pthread_join(s->thread, NULL);
-    blob_codec_free(s->codec);
+    reader_free(s->reader);
     blob_codec_free(s->packer);
-    buf_free(&s->file);
     buf_free(&s->packed);
     pthread_mutex_destroy(&s->writing);
     pthread_mutex_destroy(&s->lock);
@@ -282,19 +277,14 @@ void store_free(struct store *s)
 
 bool store_get(struct store *s, const struct blob_id *id, void *raw, size_t n_raw)
 {
-    double start = clock_ms();
-    struct err err = {0};
-    char *path = path_of(s, id);
-    size_t most = BLOB_HEAD_BYTES + id->n_ids * sizeof *id->ids + 2 * n_raw + 1024;
-    bool there = store_files_read(path, most, &s->file);
-    bool ok = there && blob_unpack(s->codec, s->file.data, s->file.len, id, raw, n_raw, &err);
-    if (ok) store_files_touch(path, id->n_tokens);
-    /* Damaged: out of the way of a good one. A sound blob of other tokens stays. */
-    if (there ? !ok && err.code == ERR_FORMAT : access(path, F_OK) == 0) unlink(path);
-    free(path);
-    if (ok) s->n_read++, s->read_bytes += n_raw;
-    s->read_ms += clock_ms() - start;
-    return ok;
+    return reader_get(s->reader, id, raw, n_raw);
+}
+
+size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_t n_raw,
+                     store_got_fn *got, void *user, const atomic_bool *cancel)
+{
+    const struct reader_row row = {ids, n, n_raw, got, user, cancel};
+    return reader_get_row(s->reader, &row);
 }
 
 void store_touch(struct store *s, const struct blob_id *id)
@@ -321,9 +311,10 @@ bool store_has(struct store *s, const struct blob_id *id)
 
 struct store_counts store_counts(struct store *s)
 {
+    struct reader_counts read = reader_counts(s->reader);
     pthread_mutex_lock(&s->lock);
-    struct store_counts counts = {s->n_read,        s->n_written,    s->read_bytes,
-                                  s->written_bytes, s->packed_bytes, s->read_ms};
+    struct store_counts counts = {read.n,           s->n_written,    read.n_bytes,
+                                  s->written_bytes, s->packed_bytes, read.ms};
     pthread_mutex_unlock(&s->lock);
     return counts;
 }

@@ -1,16 +1,18 @@
 /* The store: pages and snapshots of one model on disk, under a key of what they were computed
  * from, so that any conversation that begins alike starts warm.
  *
- * Getting reads a file at once. Putting copies the bytes to a queue; a writer thread of idle
- * priority packs and writes them, so nothing waits for it but store_flush. The store is a
- * convenience: whatever is wrong with a file is a miss, and a folder that cannot be written is
- * said once and then left alone. Several processes may share the folder (cache/store_files.h).
+ * Getting reads a file at once, or a row of them on a few threads. Putting copies the bytes to
+ * a queue; a writer thread of idle priority packs and writes them, so nothing waits for it but
+ * store_flush. The store is a convenience: whatever is wrong with a file is a miss, and a
+ * folder that cannot be written is said once and then left alone. Several processes may share
+ * the folder (cache/store_files.h).
  *
  * The engine owns it and is the only thread that calls. It knows no page layout: contents are
  * bytes of a size that the caller knows. */
 #ifndef CACHE_STORE_H
 #define CACHE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +32,13 @@ void store_free(struct store *s);
 /* Fills raw[0..n_raw) with the blob's content, if it is there, sound, of these tokens and this
  * size. A damaged file is removed. On false raw holds rubbish. */
 bool store_get(struct store *s, const struct blob_id *id, void *raw, size_t n_raw);
+/* Receives the content of blob i, raw for the call: one call at a time, from any thread. */
+typedef void store_got_fn(void *user, size_t i, const void *raw);
+/* Reads ids[0..n), all of n_raw bytes, in any order, up to the first that misses. Returns how
+ * many came, the first ones; got may have been called for later ones too. Begins none once
+ * *cancel (may be NULL) is true. */
+size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_t n_raw,
+                     store_got_fn *got, void *user, const atomic_bool *cancel);
 /* Queues raw[0..n_raw), n_raw > 0, to be written unless it is there. element_bytes as for
  * blob_pack. False if the queue is full: offer it again later. */
 bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,

@@ -181,18 +181,37 @@ static unsigned element_bytes(const struct disk *d)
 
 /* ---- reading ---- */
 
-bool disk_get_page(struct disk *d, size_t i, void *page)
+size_t disk_n_pages(struct disk *d, size_t first)
 {
-    const struct blob_id id = page_id(d, i);
-    if (!store_get(d->store, &id, d->host, page_bytes(d))) return false;
-    backend_page_write(d->be, page, page_bytes(d), d->host);
-    return true;
+    size_t i = first;
+    for (; i < d->ids.n / PAGE_LEN; i++) {
+        const struct blob_id id = page_id(d, i);
+        if (!store_has(d->store, &id)) break;
+    }
+    return i - first;
 }
 
-bool disk_has_page(struct disk *d, size_t i)
+struct row {
+    struct disk *disk;
+    void *const *pages;
+};
+
+static void got_page(void *user, size_t i, const void *raw)
 {
-    const struct blob_id id = page_id(d, i);
-    return store_has(d->store, &id);
+    const struct row *row = user;
+    backend_page_write(row->disk->be, row->pages[i], page_bytes(row->disk), raw);
+}
+
+size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages,
+                      const atomic_bool *cancel)
+{
+    struct row row = {d, pages};
+    struct blob_id *ids = mem_zalloc(n, sizeof *ids);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = page_id(d, first + i);
+    size_t n_got = store_get_row(d->store, ids, n, page_bytes(d), got_page, &row, cancel);
+    free(ids);
+    return n_got;
 }
 
 bool disk_has_snapshot(struct disk *d, size_t n)

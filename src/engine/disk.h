@@ -7,6 +7,7 @@
 #ifndef ENGINE_DISK_H
 #define ENGINE_DISK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,10 +40,13 @@ void disk_make_ready(struct disk *d);
 /* From now on it is about ids[0..n), copied. Ready only. */
 void disk_follow(struct disk *d, const int32_t *ids, size_t n);
 
-/* Whether there may be page i of the sequence. */
-bool disk_has_page(struct disk *d, size_t i);
-/* Page i of the sequence into page, one of the backend's; false: a miss, page is as before. */
-bool disk_get_page(struct disk *d, size_t i, void *page);
+/* How many pages of the sequence there may be from the first-th on, without a gap. */
+size_t disk_n_pages(struct disk *d, size_t first);
+/* Pages first.. of the sequence into pages[0..n), the backend's, on several threads. Returns
+ * how many came; the others hold what they held, or their own rows. Ends early once *cancel is
+ * true. */
+size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages,
+                      const atomic_bool *cancel);
 /* Whether there may be a snapshot of its first n tokens. */
 bool disk_has_snapshot(struct disk *d, size_t n);
 /* The logits after n tokens, and the rows since the last whole page into page (NULL: they are

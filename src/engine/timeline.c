@@ -222,34 +222,35 @@ void timeline_save_all(struct timeline *tl)
     disk_touch(tl->disk);
 }
 
-/* Rows from..to-1 of ids from the disk into the tree, which takes them as if computed. fill
- * writes them to the page that it is given; false: a miss, and nothing has changed. */
-static bool adopt(struct timeline *tl, const int32_t *ids, size_t from, size_t to,
-                  bool (*fill)(struct timeline *tl, size_t n, void *page))
+/* Whole pages from row `at` on, as many as there are, into the tree, which takes
+ * them as if computed. Returns their rows. */
+static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at,
+                          const atomic_bool *cancel)
 {
-    struct err ignored; /* no memory for the page: then none is read, and computing says so */
-    if (!tree_grow(tl->tree, from, to, &ignored)) return false;
-    if (!fill(tl, to, tree_pages(tl->tree, PAGE_FULL)[from / PAGE_LEN])) {
+    struct err ignored; /* no memory for them: then none is read, and computing says so */
+    size_t first = at / PAGE_LEN, n_pages = disk_n_pages(tl->disk, first);
+    if (n_pages == 0 || !tree_grow(tl->tree, at, at + n_pages * PAGE_LEN, &ignored)) return 0;
+    void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
+    size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
+    if (n_got > 0) tree_commit(tl->tree, ids + at, at, n_got * PAGE_LEN);
+    if (n_got < n_pages) tree_cancel(tl->tree);
+    if (tl->n_saved == first) tl->n_saved += n_got;
+    return n_got * PAGE_LEN;
+}
+
+/* The snapshot of k tokens with the rows since the last whole page. False: a miss, and nothing
+ * has changed. */
+static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_t k)
+{
+    struct err ignored;
+    if (!tree_grow(tl->tree, at, k, &ignored)) return false;
+    void *page = tree_pages(tl->tree, PAGE_FULL)[at / PAGE_LEN];
+    if (!disk_get_snapshot(tl->disk, k, tl->logits, page)) {
         tree_cancel(tl->tree);
         return false;
     }
-    tree_commit(tl->tree, ids + from, from, to - from);
+    tree_commit(tl->tree, ids + at, at, k - at);
     return true;
-}
-
-static bool fill_page(struct timeline *tl, size_t n, void *page)
-{
-    return disk_get_page(tl->disk, n / PAGE_LEN - 1, page);
-}
-
-static bool fill_tail(struct timeline *tl, size_t n, void *page)
-{
-    return disk_get_snapshot(tl->disk, n, tl->logits, page);
-}
-
-static bool fill_logits(struct timeline *tl, size_t n)
-{
-    return disk_get_snapshot(tl->disk, n, tl->logits, NULL);
 }
 
 /* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
@@ -261,15 +262,16 @@ static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_
     while (k > least && !disk_has_snapshot(tl->disk, k))
         k--;
     if (k > least)
-        ok = adopt(tl, ids, at, k, fill_tail);
+        ok = fetch_rows(tl, ids, at, k);
     else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
-        ok = fill_logits(tl, n);
+        ok = disk_get_snapshot(tl->disk, n, tl->logits, NULL);
     if (ok) tree_snapshot(tl->tree, tl->logits, NULL);
 }
 
 /* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
  * of the most tokens behind them. Returns the tokens that were read. */
-static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n)
+static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n,
+                    const atomic_bool *cancel)
 {
     const struct plan_have *have = tree_find(tl->tree, ids, n);
     const size_t n_warm = have->n;
@@ -281,11 +283,7 @@ static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n)
     saved_is_at_most(tl, n_warm);
     disk_follow(tl->disk, ids, n);
     size_t at = n_warm / PAGE_LEN * PAGE_LEN;
-    while (at + PAGE_LEN <= n && disk_has_page(tl->disk, at / PAGE_LEN) &&
-           adopt(tl, ids, at, at + PAGE_LEN, fill_page)) {
-        if (tl->n_saved == at / PAGE_LEN) tl->n_saved++;
-        at += PAGE_LEN;
-    }
+    at += fetch_pages(tl, ids, at, cancel);
     fetch_tail(tl, ids, at, n);
     return tree_n(tl->tree) > n_warm ? tree_n(tl->tree) - n_warm : 0;
 }
@@ -345,7 +343,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     bool is_held = same == n && n == tree_n(tl->tree) && tl->has_logits;
     saved_is_at_most(tl, same);
     double start_read = clock_ms();
-    if (!is_held) cost->n_read = fetch(tl, ids, n);
+    if (!is_held) cost->n_read = fetch(tl, ids, n, watch ? watch->cancel : NULL);
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
     if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zstd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -138,6 +140,33 @@ static void test_blob(void **state)
     blob_codec_free(codec);
 }
 
+/* The layout is the one of blob.h, whatever the compiler makes of it: the first bytes of all
+ * elements, then their second bytes and so on, then what makes no whole element. */
+static void test_layout(void **state)
+{
+    (void)state;
+    static const unsigned elements[] = {1, 2, 4, 34};
+    struct blob_codec *codec = blob_codec_new();
+    struct sample s;
+    sample_make(&s, 8);
+    for (size_t n = 1; n < 200; n++) {
+        for (size_t e = 0; e < sizeof elements / sizeof *elements; e++) {
+            struct buf out = {0};
+            uint8_t want[200], got[200];
+            size_t size = elements[e], m = n / size;
+            for (size_t i = 0; i < n; i++)
+                want[i < m * size ? i % size * m + i / size : i] = s.raw[i];
+            blob_pack(codec, &s.id, s.raw, n, elements[e], 1, &out);
+            size_t front = BLOB_HEAD_BYTES + sizeof s.ids;
+            size_t n_got = ZSTD_decompress(got, sizeof got, out.data + front, out.len - front);
+            assert_int_equal(n_got, n);
+            assert_memory_equal(got, want, n);
+            buf_free(&out);
+        }
+    }
+    blob_codec_free(codec);
+}
+
 static void test_put_get(void **state)
 {
     (void)state;
@@ -176,6 +205,77 @@ static void test_put_get(void **state)
     assert_true(holds(s, 4)); /* a sound one stays */
     struct err err;
     assert_false(store_trouble(s, &err));
+    store_free(s);
+}
+
+enum { N_ROW = 40 };
+
+struct row {
+    bool got[N_ROW];
+    atomic_bool *cancel; /* set by the tenth that comes */
+    size_t n;
+};
+
+static void got_one(void *user, size_t i, const void *raw)
+{
+    struct row *row = user;
+    struct sample *want = mem_alloc(sizeof *want);
+    sample_make(want, (uint32_t)i);
+    assert_memory_equal(raw, want->raw, N_RAW);
+    assert_false(row->got[i]);
+    row->got[i] = true;
+    if (++row->n == 10 && row->cancel) atomic_store(row->cancel, true);
+    free(want);
+}
+
+static size_t get_row(struct store *s, struct row *row)
+{
+    struct sample *samples = mem_zalloc(N_ROW, sizeof *samples);
+    struct blob_id ids[N_ROW];
+    for (uint32_t i = 0; i < N_ROW; i++) {
+        sample_make(&samples[i], i);
+        ids[i] = samples[i].id;
+    }
+    size_t n = store_get_row(s, ids, N_ROW, N_RAW, got_one, row, row->cancel);
+    free(samples);
+    for (size_t i = 0; i < n; i++)
+        assert_true(row->got[i]);
+    return n;
+}
+
+/* A row of blobs comes as one by one, up to the first that misses, however the threads meet. */
+static void test_row(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    assert_int_equal(get_row(s, &(struct row){0}), 0);
+    for (uint32_t i = 0; i < N_ROW; i++)
+        put(s, i);
+    store_flush(s);
+    for (uint32_t k = 0; k < 200; k++) {
+        struct row row = {0};
+        uint32_t hole = word(11, k) % (N_ROW + 1), other = hole + word(12, k) % N_ROW;
+        struct err err;
+        char *path = path_of(hole);
+        if (k % 2)
+            unlink(path);
+        else
+            assert_true(store_files_write(path, "HEARTHKV", 8, &err));
+        free(path);
+        path = path_of(other);
+        unlink(path);
+        free(path);
+        assert_int_equal(get_row(s, &row), hole < N_ROW ? hole : N_ROW);
+        if (hole < N_ROW) assert_false(row.got[hole]);
+        put(s, hole);
+        put(s, other);
+        store_flush(s);
+    }
+    atomic_bool cancel = false;
+    struct row row = {.cancel = &cancel};
+    assert_true(get_row(s, &row) < 20); /* those under way come in */
+    assert_true(row.n >= 10);
     store_free(s);
 }
 
@@ -568,7 +668,8 @@ static void test_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blob),      cmocka_unit_test(test_put_get),
+        cmocka_unit_test(test_blob),      cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_put_get),   cmocka_unit_test(test_row),
         cmocka_unit_test(test_modes),     cmocka_unit_test(test_damage),
         cmocka_unit_test(test_forged),    cmocka_unit_test(test_cap),
         cmocka_unit_test(test_order),     cmocka_unit_test(test_stale),
