@@ -19,6 +19,8 @@
 
 /* New tokens of each kind of turn. */
 enum { PREFIX = 7, EDITED = 40, EXTENDED = 13, THOUGHT = 64, ANSWER = 32 };
+/* A line that is typed, and what a template puts between it and the reply. */
+enum { TYPED = 40, MARKUP = 5 };
 enum { REPEATS = 5, N_PROMPT = 571 };
 
 enum kind {
@@ -29,6 +31,9 @@ enum kind {
     SWITCHED,
     EXTENDED_PROMPT,
     STRIPPED_THOUGHT,
+    IDLE_THOUGHT,
+    TYPED_TEXT,
+    IDLE_TYPED,
     AFTER_RESTART,
     N_KINDS
 };
@@ -43,6 +48,9 @@ static const struct {
     [SWITCHED] = {"after switch", "back from two other branches"},
     [EXTENDED_PROMPT] = {"extended prompt", "13 tokens more"},
     [STRIPPED_THOUGHT] = {"stripped thought", "64 tokens of thought go, the answer stays"},
+    [IDLE_THOUGHT] = {"after idle, thought", "the same, the history computed before"},
+    [TYPED_TEXT] = {"typed text", "a line of 40 tokens more"},
+    [IDLE_TYPED] = {"after idle, typed", "the same, computed while it was typed"},
     [AFTER_RESTART] = {"after restart", "13 tokens more, the rest comes from disk"},
 };
 
@@ -134,7 +142,15 @@ static bool decode(struct bench *b, size_t n, struct err *err)
     return true;
 }
 
-static bool run_thought(struct bench *b, struct ids *ids, int repeat, struct err *err)
+/* What is done while the user reads and types: a prompt without a reply. */
+static bool compute_ahead(struct bench *b, const struct ids *ids, struct err *err)
+{
+    return timeline_sync(b->m.tl, ids->data, ids->n, NULL, NULL, err);
+}
+
+/* After a reply with a thought, which the template drops. */
+static bool run_thought(struct bench *b, struct ids *ids, enum kind kind, int repeat,
+                        struct err *err)
 {
     struct ids answer = {0};
     add_random(b, &answer, ANSWER);
@@ -146,9 +162,21 @@ static bool run_thought(struct bench *b, struct ids *ids, int repeat, struct err
     timeline_snapshot(b->m.tl);
     ids->n = b->prompt.n;
     ids_append(ids, answer.data, answer.n);
+    if (kind == IDLE_THOUGHT) ok = ok && compute_ahead(b, ids, err);
     add_random(b, ids, EXTENDED);
     ids_free(&answer);
-    return ok && run_turn(b, STRIPPED_THOUGHT, ids, repeat, err);
+    return ok && run_turn(b, kind, ids, repeat, err);
+}
+
+static bool run_typed(struct bench *b, struct ids *ids, enum kind kind, int repeat,
+                      struct err *err)
+{
+    bool ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
+    change_tail(b, ids, 0);
+    add_random(b, ids, TYPED);
+    if (kind == IDLE_TYPED) ok = ok && compute_ahead(b, ids, err);
+    add_random(b, ids, MARKUP);
+    return ok && run_turn(b, kind, ids, repeat, err);
 }
 
 /* Once unmeasured, so that scratch and weights are in memory; then what the pages of a second
@@ -189,7 +217,10 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
     change_tail(b, &ids, 0);
     add_random(b, &ids, EXTENDED);
     ok = ok && run_turn(b, EXTENDED_PROMPT, &ids, repeat, err);
-    ok = ok && run_thought(b, &ids, repeat, err);
+    ok = ok && run_thought(b, &ids, STRIPPED_THOUGHT, repeat, err);
+    ok = ok && run_thought(b, &ids, IDLE_THOUGHT, repeat, err);
+    ok = ok && run_typed(b, &ids, TYPED_TEXT, repeat, err);
+    ok = ok && run_typed(b, &ids, IDLE_TYPED, repeat, err);
     ids_free(&ids);
     return ok;
 }
@@ -270,11 +301,11 @@ static void print_lines(const struct bench *b, struct buf *out)
 {
     buf_printf(out, "%s, %s, KV %s\n", model_family(b->m.model), backend_name(b->m.be),
                b->m.kv_type);
-    buf_printf(out, "%-18s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
+    buf_printf(out, "%-20s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
                "plain batch");
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
-        buf_printf(out, "%-18s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
+        buf_printf(out, "%-20s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
                    median(t->ms));
         if (k != COLD && t->n_computed > 0)
             buf_printf(out, "%9.2f ms", median(t->batch_ms));

@@ -29,7 +29,8 @@ import json, sys
 d = json.loads(sys.argv[1])
 want = {"cold": (100, 100), "exact repeat": (100, 0), "shared prefix": (100, 7),
         "edited tail": (100, 40), "after switch": (100, 0), "extended prompt": (113, 13),
-        "stripped thought": (145, 45), "after restart": (113, 13)}
+        "stripped thought": (145, 45), "after idle, thought": (145, 13),
+        "typed text": (145, 45), "after idle, typed": (145, 5), "after restart": (113, 13)}
 assert {t["turn"]: (t["tokens"], t["computed"]) for t in d["turns"]} == want
 assert all(t["ms"] > 0 and t["batch_ms"] > 0 for t in d["turns"])
 assert d["prompt"] == 100 and d["kv_type"] == "f16" and d["kv_bytes_per_token"] == 4096
