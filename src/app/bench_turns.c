@@ -1,17 +1,14 @@
 #include "app/bench_turns.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/ids.h"
-#include "base/philox.h"
 #include "engine/disk.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
@@ -74,9 +71,7 @@ struct bench {
 
 static void add_random(struct bench *b, struct ids *ids, size_t n)
 {
-    while (n-- > 0)
-        ids_push(ids,
-                 (int32_t)(philox(1, b->drawn++, 0, 0, PHILOX_BENCH).word[0] % b->n_vocab));
+    bench_random_ids(ids, n, b->n_vocab, &b->drawn);
 }
 
 /* Bytes of the process that lie in memory and are no part of a file. */
@@ -225,27 +220,13 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
     return ok;
 }
 
-/* A folder of its own for the pages of AFTER_RESTART. */
-static bool make_folder(struct buf *path, struct err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    return mkdtemp(path->data) || err_set(err, ERR_IO, "%s: %s", path->data, strerror(errno));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
 /* Computes the prompt and keeps it on disk; then begins anew with each repeat. */
 static bool run_restarts(struct bench *b, const struct engine_config *base, struct err *err)
 {
     struct ids ids = {0};
     struct engine_config config = *base;
     b->warm_bytes = timeline_usage(b->m.tl).bytes;
-    bool ok = make_folder(&b->folder, err);
+    bool ok = bench_folder_make(&b->folder, err);
     config.cache_dir = buf_str(&b->folder);
     config.cache_disk_bytes = (uint64_t)1 << 40;
     for (int i = -1; ok && i < REPEATS; i++) {
@@ -265,18 +246,9 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
     return ok;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double ms[REPEATS])
 {
-    double sorted[REPEATS];
-    memcpy(sorted, ms, sizeof sorted);
-    qsort(sorted, REPEATS, sizeof *sorted, by_size);
-    return sorted[REPEATS / 2];
+    return bench_median(ms, REPEATS);
 }
 
 static void print_json(const struct bench *b, struct buf *out)
@@ -342,7 +314,6 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     if (ok && !json) print_lines(&b, &out);
     ids_free(&b.prompt);
     machine_close(&b.m);
-    if (b.folder.len) nftw(b.folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    buf_free(&b.folder);
+    bench_folder_remove(&b.folder);
     return ok ? print_text(&out) : runtime_error(&err);
 }
