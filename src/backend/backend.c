@@ -4,6 +4,11 @@
 
 #include "backend/impl.h"
 
+struct backend *backend_beside(struct backend *be)
+{
+    return be->impl->beside ? be->impl->beside(be) : NULL;
+}
+
 void backend_close(struct backend *be)
 {
     if (be) be->impl->close(be);

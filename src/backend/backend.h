@@ -32,6 +32,9 @@ struct step {
     const atomic_bool *cancel; /* polled between work chunks; NULL: never cancelled */
 };
 
+/* Another backend on the same device and threads, for a model that may be closed alone. It is
+ * closed before this one, and never works at the same time. NULL if the device has none. */
+struct backend *backend_beside(struct backend *be);
 void backend_close(struct backend *be);             /* NULL is fine */
 const char *backend_name(const struct backend *be); /* "cpu (avx2, 2 threads)" */
 

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 
 struct backend_impl {
+    struct backend *(*beside)(struct backend *be); /* NULL: there is none */
     void (*close)(struct backend *be);
     const char *(*name)(const struct backend *be);
     struct weight *(*matrix)(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,

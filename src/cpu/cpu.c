@@ -112,7 +112,7 @@ static void cpu_close(struct backend *be)
         cpu->weights = next;
     }
     free_slabs(cpu);
-    pool_free(cpu->pool);
+    if (!cpu->borrows_pool) pool_free(cpu->pool);
     free(cpu);
 }
 
@@ -225,7 +225,18 @@ static void cpu_page_write(struct backend *be, void *page, size_t page_bytes, co
     memcpy(page, host, page_bytes);
 }
 
+static struct backend *cpu_beside(struct backend *be)
+{
+    struct cpu_backend *cpu = mem_alloc(sizeof *cpu);
+    *cpu = *(const struct cpu_backend *)be;
+    cpu->borrows_pool = true;
+    cpu->weights = NULL;
+    cpu->slabs = NULL;
+    return &cpu->base;
+}
+
 static const struct backend_impl impl = {
+    .beside = cpu_beside,
     .close = cpu_close,
     .name = cpu_name,
     .matrix = cpu_matrix,

@@ -10,6 +10,7 @@ struct cpu_backend {
     struct backend base;
     const struct kernels *kernels;
     struct pool *pool;
+    bool borrows_pool;          /* it is another's */
     struct cpu_weight *weights; /* all that were bound */
     struct slab *slabs;         /* memory of packed matrices, newest first */
     char name[64];

@@ -20,6 +20,7 @@
 #include "engine/machine.h"
 #include "engine/mailbox.h"
 #include "engine/sampler.h"
+#include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 #include "gguf/gguf.h"
@@ -52,10 +53,11 @@ struct engine {
 
     /* The engine's thread only. */
     struct engine_config config;
-    char *strings[5]; /* copies of the configuration's strings */
+    char *strings[6]; /* copies of the configuration's strings */
     struct machine machine;
     struct tokenizer *tok;
     struct sampler *sampler;
+    struct speculator *spec;
     struct generator *generator;
     struct request turn;    /* the one that runs */
     struct buf diverged[2]; /* what the reply borrows: the token before and now */
@@ -196,6 +198,15 @@ static void fill_info(struct engine *e)
     };
 }
 
+static void start_speculation(struct engine *e)
+{
+    struct speculator_parts parts = machine_speculation(&e->machine, &e->config);
+    parts.sampler = e->sampler;
+    parts.ends = tokenizer_ends(e->tok, &parts.n_ends);
+    speculator_free(e->spec);
+    e->spec = speculator_new(&parts);
+}
+
 static bool load(struct engine *e, struct err *err)
 {
     const struct machine_watch watch = {.sizes = on_sizes,
@@ -214,6 +225,7 @@ static bool load(struct engine *e, struct err *err)
                        tokenizer_n_vocab(e->tok), n_vocab);
     e->sampler = sampler_new(n_vocab);
     e->generator = generator_new();
+    start_speculation(e);
     e->machine.load_ms = clock_ms() - start;
     fill_info(e);
     return true;
@@ -262,9 +274,21 @@ static void save(struct engine *e)
     struct disk *disk = e->machine.disk;
     struct err err;
     timeline_save(e->machine.tl);
+    if (e->machine.draft) timeline_save(e->machine.draft->tl);
     if (!disk || !disk_trouble(disk, &err)) return;
     err_write_prefix(&err, "what is computed is no longer kept on disk");
     on_warning(e, err.msg);
+}
+
+/* A prompt without a reply is computed while nobody waits: the draft reads it too. */
+static void draft_ahead(struct engine *e)
+{
+    const struct timeline_watch watch = {.cancel = &e->cancel};
+    const struct timeline *tl = e->machine.tl;
+    struct err ignored; /* the draft reads it later, or cannot */
+    if (e->machine.draft)
+        timeline_sync(e->machine.draft->tl, timeline_ids(tl), timeline_n(tl), &watch, NULL,
+                      &ignored);
 }
 
 static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,
@@ -280,9 +304,10 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
         return false;
     double prefill_ms = clock_ms() - start;
     timeline_snapshot(e->machine.tl); /* for another attempt */
-    *reply = generate(e->generator, e->machine.tl, e->sampler, e->tok, &e->turn.sampling, &sink,
-                      &e->cancel, err);
+    *reply = generate(e->generator, e->machine.tl, e->sampler, e->spec, e->tok,
+                      &e->turn.sampling, &sink, &e->cancel, err);
     if (!*reply) return false;
+    if (e->turn.sampling.max_tokens == 0) draft_ahead(e);
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
     fill_cost(e, &cost, *reply);
     /* A prompt without a reply was computed ahead, and may be given up for the next key. */
@@ -399,6 +424,7 @@ static void *engine_main(void *arg)
     while (wait_for_request(e)) {
         answer(e);
         if (e->is_open) timeline_prepare(e->machine.tl);
+        if (e->is_open && e->machine.draft) timeline_prepare(e->machine.draft->tl);
     }
     return NULL;
 }
@@ -415,10 +441,11 @@ static void engine_free(struct engine *e)
     request_free(&e->request);
     request_free(&e->turn);
     generator_free(e->generator);
+    speculator_free(e->spec);
     sampler_free(e->sampler);
     tokenizer_close(e->tok);
     machine_close(&e->machine);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         free(e->strings[i]);
     for (size_t i = 0; i < 4; i++)
         free(e->info_strings[i]);
@@ -449,6 +476,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     e->config.cpu = keep(e, 2, config->cpu);
     e->config.kv_type = keep(e, 3, config->kv_type);
     e->config.cache_dir = keep(e, 4, config->cache_dir);
+    e->config.draft_path = keep(e, 5, config->draft_path);
     e->box = mailbox_new(err);
     if (!e->box) {
         engine_free(e);

@@ -25,6 +25,11 @@ struct engine_config {
     const char *kv_type; /* "f32", "f16", "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */
     uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
+    /* Another model that guesses tokens for this one (NULL: none), and whether what followed
+     * the same tokens before is guessed. Neither changes a reply. */
+    const char *draft_path;
+    bool draft_lookup;
+    uint32_t draft_fixed; /* drafts so many tokens each time, for tests; 0: as many as pay */
     /* Most memory that keeps what was computed for other conversations and branches than the
      * current one; 0: none. The current one has what it needs in any case. */
     uint64_t cache_ram_bytes;
@@ -89,7 +94,12 @@ struct engine_reply {
      * the token there then and now (valid UTF-8, raw). NULL: it only went on, or was cut. */
     uint32_t diverged_at;
     const char *diverged_old, *diverged_new;
-    uint32_t n_generated, n_drafted, n_accepted; /* generated: all draws, an end of turn too */
+    uint32_t n_generated; /* all draws, an end of turn too */
+    /* Tokens guessed and those of them that were drawn; steps of the model, one for each block
+     * of guesses and for each token that had none; what a token takes without drafts, as
+     * measured (0: not known). */
+    uint32_t n_drafted, n_accepted, n_steps;
+    double plain_ms;
     double prefill_ms, decode_ms;
     uint32_t n_ctx_used, n_ctx;
 };

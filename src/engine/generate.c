@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
+#include "engine/speculate.h"
 #include "engine/stop.h"
 #include "engine/timeline.h"
 #include "text/detokenize.h"
@@ -23,10 +24,15 @@ struct border {
 
 struct generator {
     struct engine_reply reply;
+    /* Of the reply under way. */
+    const struct timeline *tl;
+    struct sampler *sampler;
+    struct speculator *spec;
     const struct tokenizer *tok;
     const struct engine_sampling *how;
     const struct generate_sink *sink;
-    struct reasoning *split; /* of the reply under way */
+    struct reasoning *split;
+    struct ids all; /* prompt and reply: the window of the penalties */
     struct ids ids;
     size_t *id_at;
     size_t n_id_at, cap_id_at;
@@ -49,6 +55,7 @@ void generator_free(struct generator *g)
 {
     if (!g) return;
     ids_free(&g->ids);
+    ids_free(&g->all);
     free(g->id_at);
     buf_free(&g->text);
     buf_free(&g->answer);
@@ -64,6 +71,7 @@ static void reset(struct generator *g, const struct tokenizer *tok,
     g->how = how;
     g->sink = sink;
     ids_clear(&g->ids);
+    ids_clear(&g->all);
     buf_clear(&g->text);
     buf_clear(&g->answer);
     g->n_id_at = g->n_borders = 0;
@@ -141,10 +149,8 @@ static void emit(void *ctx, enum reply_part part, const char *text, size_t len)
                 stop_held(g->how->stop, g->how->n_stop, g->answer.data, g->answer.len));
 }
 
-/* Whether a token may be drawn after all[n]: computes the logits for it if need be. If not,
- * either the reply's stop is set or *ok is false. */
-static bool may_draw(struct generator *g, struct timeline *tl, const struct ids *all,
-                     const atomic_bool *cancel, bool *ok, struct err *err)
+/* Whether a token may be drawn; if not, the reply's stop is set. */
+static bool may_draw(struct generator *g, const atomic_bool *cancel)
 {
     const int max = g->how->max_tokens;
     g->reply.stop = STOP_CANCELLED;
@@ -152,39 +158,54 @@ static bool may_draw(struct generator *g, struct timeline *tl, const struct ids 
     g->reply.stop = STOP_LENGTH;
     if (max >= 0 && g->ids.n >= (size_t)max) return false;
     g->reply.stop = STOP_CONTEXT;
-    if (all->n >= timeline_n_ctx(tl)) return false;
-    if (all->n == timeline_n(tl)) return true;
-    g->reply.stop = STOP_CANCELLED;
-    if (timeline_append(tl, all->data[all->n - 1], cancel, err)) return true;
-    *ok = err->code == ERR_CANCELLED;
-    return false;
+    return g->all.n < timeline_n_ctx(g->tl);
+}
+
+/* Tokens that may follow the next one. */
+static size_t tokens_left(const struct generator *g)
+{
+    const int max = g->how->max_tokens;
+    return max < 0 ? SIZE_MAX : (size_t)max - g->ids.n - 1;
 }
 
 /* Draws until something ends the reply; false on failure. */
-static bool run(struct generator *g, struct timeline *tl, struct sampler *sampler,
-                struct reasoning *split, struct detokenizer *whole, const atomic_bool *cancel,
+static bool run(struct generator *g, struct detokenizer *whole, const atomic_bool *cancel,
                 struct err *err)
 {
-    struct ids all = {0}; /* prompt and reply: the window of the penalties */
-    ids_append(&all, timeline_ids(tl), timeline_n(tl));
-    bool ok = true;
-    while (!g->stopped && may_draw(g, tl, &all, cancel, &ok, err)) {
+    while (!g->stopped && may_draw(g, cancel)) {
         int32_t id = -1;
-        ok = sampler_draw(sampler, timeline_logits(tl), (uint32_t)all.n, &id, err);
-        if (!ok) break;
+        const float *logits = speculate_logits(g->spec, &g->all, tokens_left(g), cancel, err);
+        if (!logits) {
+            g->reply.stop = STOP_CANCELLED;
+            return err->code == ERR_CANCELLED;
+        }
+        if (!sampler_draw(g->sampler, logits, (uint32_t)g->all.n, &id, err)) return false;
         g->reply.n_generated++;
-        if (tokenizer_is_end(g->tok, id) && reasoning_ends_turn(split, id)) {
+        if (tokenizer_is_end(g->tok, id) && reasoning_ends_turn(g->split, id)) {
             g->reply.stop = STOP_END;
             break;
         }
         push_id_at(g, g->text.len);
         ids_push(&g->ids, id);
-        ids_push(&all, id);
-        sampler_accept(sampler, all.data, all.n);
+        ids_push(&g->all, id);
+        sampler_accept(g->sampler, g->all.data, g->all.n);
         detokenizer_add(whole, id, &g->text);
-        reasoning_add(split, id);
+        reasoning_add(g->split, id);
     }
-    ids_free(&all);
+    return true;
+}
+
+static bool run_drafted(struct generator *g, struct detokenizer *whole,
+                        const atomic_bool *cancel, struct err *err)
+{
+    speculate_begin(g->spec);
+    bool ok = run(g, whole, cancel, err);
+    speculate_end(g->spec, &g->all);
+    const struct speculate_counts counts = speculate_counts(g->spec);
+    g->reply.n_drafted = counts.n_drafted;
+    g->reply.n_accepted = counts.n_accepted;
+    g->reply.n_steps = counts.n_steps;
+    g->reply.plain_ms = counts.plain_ms;
     return ok;
 }
 
@@ -203,12 +224,17 @@ static void fill_reply(struct generator *g, const struct timeline *tl, size_t n_
 }
 
 struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
-                              const struct tokenizer *tok, const struct engine_sampling *how,
+                              struct speculator *spec, const struct tokenizer *tok,
+                              const struct engine_sampling *how,
                               const struct generate_sink *sink, const atomic_bool *cancel,
                               struct err *err)
 {
     assert(timeline_logits(tl));
     reset(g, tok, how, sink);
+    g->tl = tl;
+    g->sampler = sampler;
+    g->spec = spec;
+    ids_append(&g->all, timeline_ids(tl), timeline_n(tl));
     size_t n_prompt = timeline_n(tl);
     if (!sampler_begin(sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
     struct reasoning *split = g->split = reasoning_new(tok, emit, g);
@@ -216,7 +242,7 @@ struct engine_reply *generate(struct generator *g, struct timeline *tl, struct s
     struct detokenizer whole;
     detokenizer_init(&whole, tok, true);
     double start = clock_ms();
-    bool ok = run(g, tl, sampler, split, &whole, cancel, err);
+    bool ok = run_drafted(g, &whole, cancel, err);
     if (!g->stopped) {
         detokenizer_flush(&whole, &g->text);
         reasoning_flush(split);

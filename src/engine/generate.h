@@ -1,10 +1,10 @@
 /* A reply: draws tokens after a prompt until something ends it, and tells text from reasoning.
  *
  * The generator owns the buffers of one reply at a time, which the struct engine_reply it hands
- * out borrows. It reads the timeline's logits, appends what it draws, and gives whole UTF-8 to
- * a sink as it becomes certain: bytes that may begin a stop string wait. Stop strings are
- * looked for in the answer, not in the reasoning. The engine owns it; one thread at a time; it
- * knows no events and no prompt but its ids. */
+ * out borrows. It draws from the logits of the speculator, which grows the timeline, and gives
+ * whole UTF-8 to a sink as it becomes certain: bytes that may begin a stop string wait. Stop
+ * strings are looked for in the answer, not in the reasoning. The engine owns it; one thread at
+ * a time; it knows no events and no prompt but its ids. */
 #ifndef ENGINE_GENERATE_H
 #define ENGINE_GENERATE_H
 
@@ -19,6 +19,7 @@ struct engine_reply;
 struct engine_sampling;
 struct generator;
 struct sampler;
+struct speculator;
 struct timeline;
 struct tokenizer;
 
@@ -32,12 +33,14 @@ struct generate_sink {
     void *user;
 };
 
-/* Makes a reply to the tokens of tl, which holds the logits after the last of them. A cancel is
- * no failure: the reply ends there. On failure (broken logits, a device) tl holds the tokens
- * that were finished. The reply lives until the next call; its counts of cached and prefilled
- * tokens and prefill_ms are the caller's to fill in. NULL on failure. */
+/* Makes a reply to the tokens of tl, which holds the logits after the last of them and is
+ * spec's target. A cancel is no failure: the reply ends there. On failure (broken logits, a
+ * device) tl holds the tokens that were finished. The reply lives until the next call; its
+ * counts of cached and prefilled tokens and prefill_ms are the caller's to fill in. NULL on
+ * failure. */
 struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
-                              const struct tokenizer *tok, const struct engine_sampling *how,
+                              struct speculator *spec, const struct tokenizer *tok,
+                              const struct engine_sampling *how,
                               const struct generate_sink *sink, const atomic_bool *cancel,
                               struct err *err);
 

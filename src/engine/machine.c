@@ -7,10 +7,13 @@
 #include "backend/backend.h"
 #include "backend/kv.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/printable.h"
 #include "base/resources.h"
 #include "cpu/cpu.h"
 #include "engine/disk.h"
+#include "engine/draft_vocab.h"
+#include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "gguf/gguf.h"
 
@@ -55,10 +58,10 @@ bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, st
     return true;
 }
 
-static bool open_device(struct machine *m, const struct engine_config *config, struct err *err)
+static bool open_device(struct machine *m, const struct engine_config *config,
+                        const char *device, struct err *err)
 {
     char shown[64];
-    const char *device = config->device ? config->device : "auto";
     const char *cpu = config->cpu ? config->cpu : "auto";
     if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
         return err_set(err, ERR_DEVICE, "unknown device '%s'; known: auto, cpu",
@@ -96,24 +99,56 @@ static uint32_t context_of(const struct gguf *g)
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+/* Opens the draft's file and counts what it will take: the context must leave room for it. */
+static bool plan_draft(struct machine *m, const struct engine_config *config,
+                       enum kv_type kv_type, struct err *err)
+{
+    if (!config->draft_path) return true;
+    struct machine *d = m->draft = mem_zalloc(1, sizeof *d);
+    const struct model_params params = {.kv_type = kv_type};
+    d->kv_type = m->kv_type;
+    d->be = backend_beside(m->be);
+    if (!d->be && !open_device(d, config, "cpu", err)) return false;
+    d->gguf = gguf_open(config->draft_path, err);
+    if (!d->gguf) return err_prefix(err, "the draft");
+    if (draft_vocab_check(m->gguf, d->gguf, err) &&
+        model_estimate(d->gguf, d->be, &params, TIMELINE_MAX_ROWS, &d->sizes, err))
+        return true;
+    return err_prefix(err, "the draft %s", config->draft_path);
+}
+
+/* What both models take. */
+static struct model_sizes sizes_of_both(const struct machine *m)
+{
+    struct model_sizes all = m->sizes;
+    if (!m->draft) return all;
+    all.weights_bytes += m->draft->sizes.weights_bytes;
+    all.scratch_bytes += m->draft->sizes.scratch_bytes;
+    all.kv_bytes_per_token += m->draft->sizes.kv_bytes_per_token;
+    return all;
+}
+
 /* Chooses the context, states the sizes, refuses what does not fit. */
 static bool plan_memory(struct machine *m, const struct engine_config *config,
                         const struct model_params *params, const struct machine_watch *watch,
                         struct err *err)
 {
-    if (!model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err))
+    if (!model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err) ||
+        !plan_draft(m, config, params->kv_type, err))
         return false;
+    const struct model_sizes all = sizes_of_both(m);
     uint32_t n_model = context_of(m->gguf);
     m->available = resources_memory(NULL);
-    m->n_ctx = machine_fit_context(config->n_ctx, n_model, &m->sizes, m->available, err);
+    m->n_ctx = machine_fit_context(config->n_ctx, n_model, &all, m->available, err);
     if (m->n_ctx == 0) return false;
     char line[512];
-    snprintf(line, sizeof line,
-             "weights %.1f MiB, KV %.1f KiB per token (%u tokens: %.1f MiB), scratch %.1f MiB; "
-             "%.1f MiB of memory available",
-             mib(m->sizes.weights_bytes), (double)m->sizes.kv_bytes_per_token / 1024, m->n_ctx,
-             mib(m->n_ctx * m->sizes.kv_bytes_per_token), mib(m->sizes.scratch_bytes),
-             mib(m->available));
+    snprintf(
+        line, sizeof line,
+        "weights %.1f MiB, KV %.1f KiB per token (%u tokens: %.1f MiB), scratch %.1f MiB%s; "
+        "%.1f MiB of memory available",
+        mib(all.weights_bytes), (double)all.kv_bytes_per_token / 1024, m->n_ctx,
+        mib(m->n_ctx * all.kv_bytes_per_token), mib(all.scratch_bytes),
+        m->draft ? " with the draft" : "", mib(m->available));
     if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
     if (config->n_ctx == 0 && m->n_ctx < n_model) {
         snprintf(line, sizeof line,
@@ -130,27 +165,62 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     return true;
 }
 
+/* Of two machines each keeps warm in proportion to what a token takes in it. */
 static bool open_timeline(struct machine *m, const struct engine_config *config,
-                          struct err *err)
+                          const struct model_sizes *all, struct err *err)
 {
-    uint64_t fixed = m->sizes.weights_bytes + m->sizes.scratch_bytes + SPARE;
-    const struct timeline_limits limits = {.n_ctx = m->n_ctx,
-                                           .warm_bytes = config->cache_ram_bytes,
-                                           .total_bytes =
-                                               m->available > fixed ? m->available - fixed : 1};
+    const double share = all->kv_bytes_per_token > 0 ? (double)m->sizes.kv_bytes_per_token /
+                                                           (double)all->kv_bytes_per_token
+                                                     : 1;
+    uint64_t fixed = all->weights_bytes + all->scratch_bytes + SPARE;
+    uint64_t room = m->available > fixed ? m->available - fixed : 1;
+    const struct timeline_limits limits = {
+        .n_ctx = m->n_ctx,
+        .warm_bytes = (uint64_t)((double)config->cache_ram_bytes * share),
+        .total_bytes = (uint64_t)((double)room * share) + 1};
     m->tl = timeline_new(m->be, model_program(m->model), &limits, err);
     return m->tl != NULL;
 }
 
-static void open_disk(struct machine *m, const struct engine_config *config)
+static void open_disk(struct machine *m, const struct engine_config *config, const char *path)
 {
     if (!config->cache_dir || config->cache_disk_bytes == 0) return;
-    const char *slash = strrchr(config->model_path, '/');
+    const char *slash = strrchr(path, '/');
     const struct disk_config disk = {.dir = config->cache_dir,
                                      .cap_bytes = config->cache_disk_bytes,
-                                     .name = slash ? slash + 1 : config->model_path};
+                                     .name = slash ? slash + 1 : path};
     m->disk = disk_new(&disk, m->be, m->gguf, model_program(m->model));
     timeline_set_disk(m->tl, m->disk);
+}
+
+static bool open_draft(struct machine *m, const struct engine_config *config,
+                       enum kv_type kv_type, const atomic_bool *cancel, struct err *err)
+{
+    struct machine *d = m->draft;
+    if (!d) return true;
+    const struct model_sizes all = sizes_of_both(m);
+    const struct model_params params = {.kv_type = kv_type};
+    d->available = m->available;
+    d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
+    d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
+    if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
+    if (!open_timeline(d, config, &all, err)) return false;
+    open_disk(d, config, config->draft_path);
+    return true;
+}
+
+/* The target, after its memory was planned. */
+static bool open_model(struct machine *m, const struct engine_config *config,
+                       const struct model_params *params, const struct machine_watch *watch,
+                       struct err *err)
+{
+    const struct model_progress progress = {watch->progress, watch->user};
+    const struct model_sizes all = sizes_of_both(m);
+    m->model = model_open(m->gguf, m->be, params, watch->progress ? &progress : NULL,
+                          watch->cancel, err);
+    if (!m->model || !open_timeline(m, config, &all, err)) return false;
+    open_disk(m, config, config->model_path);
+    return true;
 }
 
 bool machine_open(struct machine *m, const struct engine_config *config,
@@ -160,21 +230,37 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     if (!watch) watch = &nobody;
     *m = (struct machine){0};
     double start = clock_ms();
+    const char *device = config->device ? config->device : "auto";
     struct model_params params = {.n_ctx = config->n_ctx};
-    const struct model_progress progress = {watch->progress, watch->user};
     if (!machine_kv_type(config->kv_type, &params.kv_type, &m->kv_type, err)) return false;
-    bool ok = open_device(m, config, err) && (m->gguf = gguf_open(config->model_path, err)) &&
+    bool ok = open_device(m, config, device, err) &&
+              (m->gguf = gguf_open(config->model_path, err)) &&
               plan_memory(m, config, &params, watch, err) &&
-              (m->model = model_open(m->gguf, m->be, &params,
-                                     watch->progress ? &progress : NULL, watch->cancel, err)) &&
-              open_timeline(m, config, err);
-    if (ok) open_disk(m, config);
+              open_model(m, config, &params, watch, err) &&
+              open_draft(m, config, params.kv_type, watch->cancel, err);
     m->load_ms = clock_ms() - start;
     return ok;
 }
 
+struct speculator_parts machine_speculation(const struct machine *m,
+                                            const struct engine_config *config)
+{
+    struct speculator_parts parts = {.target = m->tl,
+                                     .n_vocab = model_n_vocab(m->model),
+                                     .lookup = config->draft_lookup,
+                                     .fixed = config->draft_fixed};
+    if (!m->draft) return parts;
+    parts.draft = m->draft->tl;
+    parts.n_draft_vocab = model_n_vocab(m->draft->model);
+    parts.draft_cost =
+        (double)model_token_bytes(m->draft->model) / (double)model_token_bytes(m->model);
+    return parts;
+}
+
 void machine_close(struct machine *m)
 {
+    if (m->draft) machine_close(m->draft);
+    free(m->draft);
     if (m->disk) timeline_save_all(m->tl);
     timeline_free(m->tl);
     disk_free(m->disk);

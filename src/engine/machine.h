@@ -2,9 +2,10 @@
  * `hearth inspect` all work with.
  *
  * machine_open does everything in order: it maps the file, opens the device, states what will
- * be needed, refuses what does not fit, binds the weights. The owner embeds the struct and
- * reads its members; machine_close frees them in the right order. One thread at a time; cancel
- * may be set by any. It knows no tokenizer and no conversation. */
+ * be needed, refuses what does not fit, binds the weights; then the same for the draft model,
+ * if there is one. The owner embeds the struct and reads its members; machine_close frees them
+ * in the right order. One thread at a time; cancel may be set by any. It knows no tokenizer and
+ * no conversation. */
 #ifndef ENGINE_MACHINE_H
 #define ENGINE_MACHINE_H
 
@@ -14,6 +15,7 @@
 
 #include "base/err.h"
 #include "engine/engine.h"
+#include "engine/speculate.h"
 #include "model/model.h"
 
 struct backend;
@@ -32,6 +34,7 @@ struct machine {
     uint32_t n_ctx;
     const char *kv_type; /* "f16"; static */
     double load_ms;
+    struct machine *draft; /* guesses for this one, on the same device; NULL: none */
 };
 
 /* What opening tells on the way. Any may be NULL. */
@@ -50,6 +53,9 @@ struct machine_watch {
  * not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);
+/* What a speculator over the machine needs; sampler and ends are the caller's to add. */
+struct speculator_parts machine_speculation(const struct machine *m,
+                                            const struct engine_config *config);
 /* Waits until what can be kept is on disk. An empty one is fine. */
 void machine_close(struct machine *m);
 

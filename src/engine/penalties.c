@@ -57,6 +57,13 @@ void penalties_add(struct penalties *p, const int32_t *ids, size_t n)
     if (n > p->len) leave(p, ids[n - 1 - p->len]);
 }
 
+void penalties_remove(struct penalties *p, const int32_t *ids, size_t n)
+{
+    if (p->len == 0) return;
+    leave(p, ids[n - 1]);
+    if (n > p->len) enter(p, ids[n - 1 - p->len]);
+}
+
 void penalties_apply(const struct penalties *p, const struct engine_sampling *how,
                      float *logits)
 {

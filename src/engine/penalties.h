@@ -26,6 +26,8 @@ void penalties_free(struct penalties *p);
 void penalties_count(struct penalties *p, int len, const int32_t *ids, size_t n);
 /* ids[n-1] has been appended to the tokens counted so far; the oldest leaves a full window. */
 void penalties_add(struct penalties *p, const int32_t *ids, size_t n);
+/* ids[n-1] is taken away again; the one that left a full window for it is back. */
+void penalties_remove(struct penalties *p, const int32_t *ids, size_t n);
 
 /* Applies them to logits[n_vocab], in the order repeat (a positive logit is multiplied by
  * 1/repeat, another by repeat), frequency times the count, presence. */

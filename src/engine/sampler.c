@@ -104,6 +104,11 @@ void sampler_accept(struct sampler *s, const int32_t *ids, size_t n)
     penalties_add(&s->penalties, ids, n);
 }
 
+void sampler_take_back(struct sampler *s, const int32_t *ids, size_t n)
+{
+    penalties_remove(&s->penalties, ids, n);
+}
+
 uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attempt)
 {
     struct philox_block b = philox(session_seed, turn, attempt, 0, PHILOX_REPLY);

@@ -35,6 +35,8 @@ bool sampler_begin(struct sampler *s, const struct engine_sampling *how, const i
                    size_t n, struct err *err);
 /* ids[n-1] has been appended to the tokens. */
 void sampler_accept(struct sampler *s, const int32_t *ids, size_t n);
+/* Undoes the last sampler_accept, which ids[n-1] was given to. */
+void sampler_take_back(struct sampler *s, const int32_t *ids, size_t n);
 /* Draws the token for position pos (the number of tokens before it) from logits[n_vocab]. NaN
  * or +infinity among them is ERR_FORMAT (a broken model); -infinity is a ban, and if all are
  * banned, that is ERR_USER. */

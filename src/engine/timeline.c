@@ -27,7 +27,10 @@ struct timeline {
     size_t n_vocab;
     float *logits; /* [n_vocab] */
     bool has_logits;
-    double row_ms; /* measured cost of a prefilled row; 0: not yet */
+    float *rows; /* [TIMELINE_MAX_VERIFY][n_vocab], of timeline_append_rows; NULL: not yet */
+    uint64_t n_steps;
+    size_t rows_bytes, rows_from; /* the tokens before the first of them */
+    double row_ms;                /* measured cost of a prefilled row; 0: not yet */
 };
 
 /* A chunk that takes about this long shows progress and loses little when cancelled, and is
@@ -66,6 +69,7 @@ void timeline_free(struct timeline *tl)
     tree_free(tl->tree);
     page_pool_free(tl->pool);
     exec_free(tl->exec);
+    if (tl->rows) mem_free_pages(tl->rows, tl->rows_bytes);
     free(tl->logits);
     free(tl);
 }
@@ -98,7 +102,8 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
                                    .n_snapshots = u.n_snapshots,
                                    .bytes = u.bytes,
                                    .current_bytes = u.path_bytes,
-                                   .n_dropped_pages = u.n_dropped};
+                                   .n_dropped_pages = u.n_dropped,
+                                   .n_steps = tl->n_steps};
 }
 
 void timeline_snapshot(struct timeline *tl)
@@ -150,6 +155,7 @@ static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint
         return false;
     }
     tree_commit(tl->tree, ids, from, n_rows);
+    tl->n_steps++;
     tl->has_logits = n_logits > 0 && logits == tl->logits;
     return true;
 }
@@ -369,13 +375,60 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     return true;
 }
 
+bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
+                     const atomic_bool *cancel, struct err *err)
+{
+    const size_t from = tree_n(tl->tree);
+    assert(n > 0 && n <= TIMELINE_MAX_ROWS);
+    if (!run_chunk(tl, ids, from, (uint32_t)n, 1, tl->logits, cancel, err)) return false;
+    if (tree_n(tl->tree) / PAGE_LEN > from / PAGE_LEN) save_whole(tl);
+    return true;
+}
+
 bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err)
 {
     assert(id >= 0 && (size_t)id < tl->n_vocab);
-    if (!run_chunk(tl, &id, tree_n(tl->tree), 1, 1, tl->logits, cancel, err)) return false;
-    if (tree_n(tl->tree) % PAGE_LEN == 0) save_whole(tl);
-    return true;
+    return timeline_extend(tl, &id, 1, cancel, err);
+}
+
+/* ---- drafts ---- */
+
+static bool make_rows(struct timeline *tl, struct err *err)
+{
+    if (tl->rows) return true;
+    size_t n_floats = 0;
+    if (mem_mul(TIMELINE_MAX_VERIFY, tl->n_vocab, &n_floats) &&
+        mem_mul(n_floats, sizeof *tl->rows, &tl->rows_bytes))
+        tl->rows = mem_try_pages(tl->rows_bytes);
+    return tl->rows ||
+           err_set(err, ERR_MEMORY, "no memory for the logits of %d rows", TIMELINE_MAX_VERIFY);
+}
+
+bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
+                          const atomic_bool *cancel, struct err *err)
+{
+    assert(n > 0 && n <= TIMELINE_MAX_VERIFY);
+    const size_t from = tree_n(tl->tree);
+    if (!make_rows(tl, err)) return false;
+    tl->rows_from = from;
+    return run_chunk(tl, ids, from, (uint32_t)n, (uint32_t)n, tl->rows, cancel, err);
+}
+
+const float *timeline_row(const struct timeline *tl, size_t i)
+{
+    assert(tl->rows && tl->rows_from + i < tree_n(tl->tree));
+    return tl->rows + i * tl->n_vocab;
+}
+
+void timeline_keep_rows(struct timeline *tl, size_t n)
+{
+    const size_t n_all = tl->rows_from + n;
+    assert(n > 0 && n_all <= tree_n(tl->tree));
+    if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
+    memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
+    tl->has_logits = true;
+    if (n_all / PAGE_LEN > tl->rows_from / PAGE_LEN) save_whole(tl);
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,

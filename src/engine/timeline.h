@@ -24,7 +24,8 @@ struct program;
 struct timeline;
 struct verify_verdict;
 
-enum { TIMELINE_MAX_ROWS = 512 }; /* of a chunk */
+enum { TIMELINE_MAX_ROWS = 512 };  /* of a chunk */
+enum { TIMELINE_MAX_VERIFY = 17 }; /* rows of timeline_append_rows: 16 drafts and a token */
 /* Snapshots held: two for each of the newest turns, and twice as many for older ones. */
 enum { TIMELINE_SNAPSHOTS = 24 };
 
@@ -72,6 +73,22 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
 /* Appends one token and computes the logits after it. The context has room for it. */
 bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err);
+
+/* Appends ids[0..n), n from 1 to TIMELINE_MAX_ROWS, in one step, and computes the logits after
+ * the last. */
+bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
+                     const atomic_bool *cancel, struct err *err);
+
+/* Appends ids[0..n), n at most TIMELINE_MAX_VERIFY, in one step, and computes the logits after
+ * each. The context has room for them. What follows is timeline_keep_rows; until then the
+ * timeline has no logits of its own. */
+bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
+                          const atomic_bool *cancel, struct err *err);
+/* The n_vocab logits after the i-th of them, until the next change of the timeline. */
+const float *timeline_row(const struct timeline *tl, size_t i);
+/* Keeps the first n of them, n > 0, as if they had been appended one by one; the others, drafts
+ * that were refused, are forgotten. */
+void timeline_keep_rows(struct timeline *tl, size_t n);
 
 /* Keeps the logits after the last token, if there are any, so that coming back to just these
  * tokens costs nothing: at the end of a prompt and of a reply. */
@@ -122,6 +139,7 @@ struct timeline_usage {
     size_t n_pages, n_current_pages, n_snapshots;
     uint64_t bytes, current_bytes; /* of all, of the current sequence; snapshots included */
     uint64_t n_dropped_pages;      /* given up for the limits, ever */
+    uint64_t n_steps;              /* of the model, ever: chunks, tokens, blocks of drafts */
 };
 struct timeline_usage timeline_usage(const struct timeline *tl);
 

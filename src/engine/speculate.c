@@ -1,0 +1,268 @@
+/* A block: the newest token and the guesses behind it, computed by the target in one step. */
+#include "engine/speculate.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/ids.h"
+#include "base/mem.h"
+#include "engine/draft_length.h"
+#include "engine/lookup.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+
+static_assert(DRAFT_MAX + 1 == TIMELINE_MAX_VERIFY, "a block is a token and its drafts");
+
+struct speculator {
+    struct speculator_parts parts;
+    struct lookup *lookup;
+    struct draft_length length;
+    struct speculate_counts counts;
+    float *padded;   /* [n_vocab] the draft's logits where the vocabularies differ in size */
+    bool draft_lost; /* the draft cannot follow this reply */
+    size_t n_prompt;
+
+    /* The block under way: rows of the target that are not settled. */
+    bool is_open;
+    int32_t ids[TIMELINE_MAX_VERIFY];
+    size_t n_rows, at; /* at: the row that was asked for last */
+    size_t before;     /* tokens of the target before the block */
+    struct draft_outcome outcome;
+    size_t
+        drafts_hold; /* tokens at the beginning of the draft's timeline that are the reply's */
+};
+
+struct speculator *speculator_new(const struct speculator_parts *parts)
+{
+    struct speculator *s = mem_zalloc(1, sizeof *s);
+    s->parts = *parts;
+    if (parts->lookup) s->lookup = lookup_new();
+    if (parts->draft && parts->n_draft_vocab < parts->n_vocab)
+        s->padded = mem_zalloc(parts->n_vocab, sizeof *s->padded);
+    draft_length_init(&s->length, parts->draft_cost);
+    return s;
+}
+
+void speculator_free(struct speculator *s)
+{
+    if (!s) return;
+    lookup_free(s->lookup);
+    free(s->padded);
+    free(s);
+}
+
+struct speculate_counts speculate_counts(const struct speculator *s)
+{
+    struct speculate_counts counts = s->counts;
+    counts.plain_ms = draft_length_plain_ms(&s->length);
+    return counts;
+}
+
+/* ---- the draft model ---- */
+
+/* Makes the draft's timeline hold all of `all`, and its logits. */
+static bool catch_up(struct speculator *s, const struct ids *all, const atomic_bool *cancel,
+                     struct err *err)
+{
+    struct timeline *draft = s->parts.draft;
+    if (timeline_n(draft) > s->drafts_hold) timeline_truncate(draft, s->drafts_hold);
+    const size_t n_new = all->n - s->drafts_hold;
+    bool ok;
+    if (s->drafts_hold > 0 && n_new <= TIMELINE_MAX_VERIFY) {
+        ok = timeline_extend(draft, all->data + s->drafts_hold, n_new, cancel, err);
+    } else {
+        const struct timeline_watch watch = {.cancel = cancel};
+        ok = timeline_sync(draft, all->data, all->n, &watch, NULL, err);
+    }
+    if (ok) s->drafts_hold = all->n;
+    return ok;
+}
+
+static const float *draft_logits(struct speculator *s)
+{
+    const float *logits = timeline_logits(s->parts.draft);
+    if (!s->padded) return logits;
+    const size_t n = s->parts.n_draft_vocab;
+    memcpy(s->padded, logits, n * sizeof *logits);
+    for (size_t i = n; i < s->parts.n_vocab; i++)
+        s->padded[i] = -INFINITY;
+    return s->padded;
+}
+
+static bool is_end(const struct speculator *s, int32_t id)
+{
+    for (size_t i = 0; i < s->parts.n_ends; i++)
+        if (s->parts.ends[i] == id) return true;
+    return false;
+}
+
+/* Up to n tokens as the draft model draws them, into out; returns how many. */
+static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int32_t *out,
+                           const atomic_bool *cancel)
+{
+    struct err err;
+    const size_t n_all = all->n;
+    s->outcome.n_read = (uint32_t)(n_all - s->drafts_hold);
+    if (!catch_up(s, all, cancel, &err)) {
+        /* A token that it does not know, a shorter context: the reply goes on without it. */
+        s->draft_lost = err.code != ERR_CANCELLED;
+        s->drafts_hold = 0;
+        return 0;
+    }
+    size_t k = 0;
+    while (k < n) {
+        int32_t id;
+        if (!sampler_draw(s->parts.sampler, draft_logits(s), (uint32_t)all->n, &id, &err) ||
+            is_end(s, id))
+            break;
+        out[k++] = id;
+        ids_push(all, id);
+        sampler_accept(s->parts.sampler, all->data, all->n);
+        if (k < n && !timeline_append(s->parts.draft, id, cancel, &err)) break;
+    }
+    for (; all->n > n_all; all->n--)
+        sampler_take_back(s->parts.sampler, all->data, all->n);
+    return k;
+}
+
+/* ---- blocks ---- */
+
+/* Keeps the rows that were asked for and learns from the block. last: the newest token, as far
+ * as one came after the last row; it is judged too. */
+static void settle(struct speculator *s, const struct ids *all)
+{
+    if (!s->is_open) return;
+    s->is_open = false;
+    const size_t n_drafted = s->n_rows - 1;
+    /* Tokens behind the last row that was asked for: none if the reply ended there. */
+    bool has_next = all->n > s->before + s->at + 1;
+    size_t n_accepted = s->at;
+    if (has_next && s->at < n_drafted && all->data[s->before + s->at + 1] == s->ids[s->at + 1])
+        n_accepted++;
+    s->outcome.n_accepted = (uint32_t)n_accepted;
+    s->outcome.n_judged =
+        (uint32_t)(n_accepted < n_drafted && n_accepted == s->at ? n_accepted + 1 : n_accepted);
+    s->counts.n_accepted += s->outcome.n_accepted;
+    if (n_drafted > 0) timeline_keep_rows(s->parts.target, s->at + 1);
+    /* The draft has read its guesses but the last. */
+    size_t n_right = s->before + 1 + n_accepted;
+    if (s->drafts_hold > 0 && s->outcome.source == DRAFT_MODEL && n_drafted > 0) {
+        size_t n = timeline_n(s->parts.draft);
+        s->drafts_hold = n < n_right ? n : n_right;
+    }
+    draft_length_learn(&s->length, &s->outcome);
+}
+
+static uint32_t most_drafts(const struct speculator *s, const struct ids *all, size_t most)
+{
+    /* The block's rows fit the context, and so does the token drawn after the last. */
+    const uint32_t n_ctx = timeline_n_ctx(s->parts.target);
+    size_t room = all->n + 1 < n_ctx ? n_ctx - all->n - 1 : 0;
+    if (most < room) room = most;
+    return (uint32_t)(room < DRAFT_MAX ? room : DRAFT_MAX);
+}
+
+/* Guesses for what follows `all` into s->ids, behind the newest token. */
+static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
+                    const atomic_bool *cancel)
+{
+    struct draft_offer offers[2];
+    size_t n_offers = 0;
+    const int32_t *found = NULL;
+    const uint32_t n_ctx = s->parts.draft ? timeline_n_ctx(s->parts.draft) : 0;
+    if (s->lookup && most > 0) {
+        struct lookup_match match = lookup_find(s->lookup, all->data, all->n);
+        found = match.next;
+        uint32_t n = match.n < most ? (uint32_t)match.n : most;
+        if (n > 0)
+            offers[n_offers++] =
+                (struct draft_offer){match.is_long ? DRAFT_LOOKUP : DRAFT_LOOKUP_WEAK, n, 0};
+    }
+    if (s->parts.draft && !s->draft_lost && all->n < n_ctx) {
+        uint32_t n = n_ctx - (uint32_t)all->n;
+        offers[n_offers++] = (struct draft_offer){DRAFT_MODEL, n < most ? n : most,
+                                                  (uint32_t)(all->n - s->drafts_hold)};
+    }
+    struct draft_choice choice;
+    if (s->parts.fixed > 0)
+        choice = (struct draft_choice){n_offers ? s->parts.fixed : 0, 0};
+    else
+        choice =
+            draft_length_choose(&s->length, offers, n_offers, (uint32_t)(all->n - s->n_prompt));
+    if (choice.n == 0) return 0;
+    const struct draft_offer *o = &offers[choice.offer];
+    size_t n = choice.n < o->most ? choice.n : o->most;
+    s->outcome.source = o->source;
+    if (o->source == DRAFT_MODEL) return draft_tokens(s, all, n, s->ids + 1, cancel);
+    memcpy(s->ids + 1, found, n * sizeof *found);
+    return n;
+}
+
+static const float *begin_block(struct speculator *s, struct ids *all, size_t most,
+                                const atomic_bool *cancel, struct err *err)
+{
+    const bool timed = s->parts.draft || s->lookup;
+    double start = timed ? clock_ms() : 0;
+    s->outcome = (struct draft_outcome){0};
+    s->before = all->n - 1;
+    s->ids[0] = all->data[all->n - 1];
+    size_t n = timed ? guess(s, all, most_drafts(s, all, most), cancel) : 0;
+    double drafted = timed ? clock_ms() : 0;
+    bool ok = n == 0 ? timeline_append(s->parts.target, s->ids[0], cancel, err)
+                     : timeline_append_rows(s->parts.target, s->ids, n + 1, cancel, err);
+    if (!ok && n > 0 && err->code == ERR_MEMORY) { /* a page less may do */
+        n = 0;
+        ok = timeline_append(s->parts.target, s->ids[0], cancel, err);
+    }
+    if (!ok) return NULL;
+    s->is_open = true;
+    s->n_rows = n + 1;
+    s->at = 0;
+    s->outcome.n_drafted = (uint32_t)n;
+    s->outcome.draft_ms = drafted - start;
+    s->outcome.verify_ms = timed ? clock_ms() - drafted : 0;
+    s->counts.n_drafted += (uint32_t)n;
+    s->counts.n_steps++;
+    return n == 0 ? timeline_logits(s->parts.target) : timeline_row(s->parts.target, 0);
+}
+
+void speculate_begin(struct speculator *s)
+{
+    s->counts = (struct speculate_counts){0};
+    s->is_open = s->draft_lost = false;
+    s->n_prompt = timeline_n(s->parts.target);
+    s->drafts_hold = 0;
+    if (s->parts.draft) {
+        const struct timeline *t = s->parts.target, *d = s->parts.draft;
+        const size_t most = timeline_n(d) < timeline_n(t) ? timeline_n(d) : timeline_n(t);
+        while (s->drafts_hold < most &&
+               timeline_ids(d)[s->drafts_hold] == timeline_ids(t)[s->drafts_hold])
+            s->drafts_hold++;
+    }
+}
+
+const float *speculate_logits(struct speculator *s, struct ids *all, size_t most,
+                              const atomic_bool *cancel, struct err *err)
+{
+    if (!s->is_open && all->n == timeline_n(s->parts.target))
+        return timeline_logits(s->parts.target);
+    if (s->is_open) {
+        const size_t row = all->n - s->before - 1;
+        assert(row == s->at + 1);
+        if (row < s->n_rows && all->data[all->n - 1] == s->ids[row]) {
+            s->at = row;
+            return timeline_row(s->parts.target, row);
+        }
+    }
+    settle(s, all);
+    return begin_block(s, all, most, cancel, err);
+}
+
+void speculate_end(struct speculator *s, const struct ids *all)
+{
+    settle(s, all);
+    draft_length_reply(&s->length, (uint32_t)(all->n - s->n_prompt));
+}

@@ -1,0 +1,269 @@
+/* Drafts never show in a reply: with a draft model, with look-ups, with both, of any length,
+ * whatever they guess, the reply has the text, the ids and the end of plain decoding, and the
+ * timeline holds the same bits. Random cases; HEARTH_SOAK runs more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "app/inspect.h"
+#include "base/ids.h"
+#include "base/philox.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "engine/machine.h"
+#include "engine/sampler.h"
+#include "engine/speculate.h"
+#include "engine/timeline.h"
+#include "engine/verify.h"
+#include "text/tokenizer.h"
+
+#define GUIDE "examples/guide/guide-q8_0.gguf"
+#define GUIDE_DRAFT "examples/guide/guide-draft-q8_0.gguf"
+
+enum { N_CASES = 50, N_CTX = 512 };
+
+/* What drafts, and the machine with it. */
+enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, N_KINDS };
+
+struct rig {
+    struct machine m;
+    struct engine_config config;
+    struct tokenizer *tok;
+    struct sampler *sampler;
+    struct generator *generator;
+    struct buf shown;
+};
+
+static struct rig rigs[N_KINDS];
+static char random_draft[64];
+static uint32_t drawn;
+
+static uint32_t below(uint32_t n)
+{
+    return philox(20261121, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
+}
+
+static void open_rig(struct rig *r, const char *draft, bool lookup)
+{
+    struct err err;
+    r->config = (struct engine_config){.model_path = GUIDE,
+                                       .draft_path = draft,
+                                       .draft_lookup = lookup,
+                                       .n_threads = 1,
+                                       .n_ctx = N_CTX,
+                                       .cache_ram_bytes = 16 << 20};
+    if (!machine_open(&r->m, &r->config, NULL, &err)) fail_msg("%s", err.msg);
+    r->tok = tokenizer_open(r->m.gguf, NULL, &err);
+    r->sampler = sampler_new(model_n_vocab(r->m.model));
+    r->generator = generator_new();
+    timeline_poison(r->m.tl);
+    if (r->m.draft) timeline_poison(r->m.draft->tl);
+}
+
+static void close_rig(struct rig *r)
+{
+    generator_free(r->generator);
+    sampler_free(r->sampler);
+    tokenizer_close(r->tok);
+    machine_close(&r->m);
+    buf_free(&r->shown);
+}
+
+/* A model of random weights with the guide's vocabulary, padded. */
+static void make_random_draft(void)
+{
+    snprintf(random_draft, sizeof random_draft, "/tmp/hearth-draft-%d.gguf", (int)getpid());
+    char *argv[] = {"make",
+                    "--shape",
+                    "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+                    "n_vocab=2080,n_ctx=256,rope_base=10000",
+                    "--type",
+                    "Q8_0",
+                    random_draft,
+                    NULL};
+    assert_int_equal(inspect_make(6, argv), 0);
+}
+
+static int open_rigs(void **state)
+{
+    (void)state;
+    make_random_draft();
+    open_rig(&rigs[PLAIN], NULL, false);
+    open_rig(&rigs[GUIDE_PAIR], GUIDE_DRAFT, false);
+    open_rig(&rigs[RANDOM_PAIR], random_draft, false);
+    open_rig(&rigs[LOOKUP], NULL, true);
+    open_rig(&rigs[BOTH], GUIDE_DRAFT, true);
+    return 0;
+}
+
+static int close_rigs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_KINDS; i++)
+        close_rig(&rigs[i]);
+    unlink(random_draft);
+    return 0;
+}
+
+/* ---- a reply ---- */
+
+static void on_piece(void *user, enum reply_part part, const char *text, size_t len)
+{
+    struct rig *r = user;
+    (void)part;
+    buf_append(&r->shown, text, len);
+}
+
+static void on_warning(void *user, const char *line)
+{
+    (void)user, (void)line;
+}
+
+static const struct engine_reply *reply_of(struct rig *r, const struct ids *prompt,
+                                           const struct engine_sampling *how, uint32_t fixed)
+{
+    struct err err;
+    struct speculator_parts parts = machine_speculation(&r->m, &r->config);
+    parts.sampler = r->sampler;
+    parts.ends = tokenizer_ends(r->tok, &parts.n_ends);
+    parts.fixed = fixed;
+    struct speculator *spec = speculator_new(&parts);
+    const struct generate_sink sink = {on_piece, on_warning, r};
+    buf_clear(&r->shown);
+    if (!timeline_sync(r->m.tl, prompt->data, prompt->n, NULL, NULL, &err))
+        fail_msg("%s", err.msg);
+    const uint64_t n_steps = timeline_usage(r->m.tl).n_steps;
+    const struct engine_reply *reply =
+        generate(r->generator, r->m.tl, r->sampler, spec, r->tok, how, &sink, NULL, &err);
+    if (!reply) fail_msg("%s", err.msg);
+    /* The model ran once for each block: every draw but the first, which the prompt's logits
+     * gave, was the one after a block's newest token or after an accepted draft. */
+    assert_int_equal(timeline_usage(r->m.tl).n_steps - n_steps, reply->n_steps);
+    assert_true(reply->n_accepted <= reply->n_drafted);
+    const uint32_t n_draws = reply->n_steps + reply->n_accepted;
+    assert_true(n_draws == reply->n_generated || n_draws + 1 == reply->n_generated);
+    speculator_free(spec);
+    return reply;
+}
+
+static void same_reply(const struct engine_reply *a, const struct engine_reply *b)
+{
+    assert_int_equal(a->stop, b->stop);
+    assert_int_equal(a->n_ids, b->n_ids);
+    assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+    assert_memory_equal(a->id_at, b->id_at, (a->n_ids + 1) * sizeof *a->id_at);
+    assert_int_equal(a->text_len, b->text_len);
+    assert_string_equal(a->text, b->text);
+    assert_int_equal(a->content_at, b->content_at);
+    assert_int_equal(a->n_generated, b->n_generated);
+    assert_int_equal(a->n_ctx_used, b->n_ctx_used);
+}
+
+static void same_timeline(const struct timeline *a, const struct timeline *b)
+{
+    assert_int_equal(timeline_n(a), timeline_n(b));
+    assert_memory_equal(timeline_ids(a), timeline_ids(b), timeline_n(a) * sizeof(int32_t));
+    assert_true(timeline_logits(a) && timeline_logits(b));
+    assert_memory_equal(timeline_logits(a), timeline_logits(b), 2048 * sizeof(float));
+}
+
+/* ---- the cases ---- */
+
+static void make_prompt(const struct tokenizer *tok, struct ids *out)
+{
+    static const char *const users[] = {
+        "Write a C function that adds two numbers",
+        "Count from 1 to 30",
+        "What is a token?",
+        "Tell me a story",
+        "Say the alphabet",
+        "How do I take back the last message?",
+        "Repeat after me: the quick brown fox jumps over the lazy dog",
+        "hello",
+    };
+    struct spans prompt = {0};
+    struct err err;
+    const char *user = users[below(sizeof users / sizeof *users)];
+    spans_markup(&prompt, "<|im_start|>user\n", 17);
+    spans_text(&prompt, user, strlen(user));
+    spans_markup(&prompt, "<|im_end|>\n<|im_start|>assistant\n", 33);
+    ids_clear(out);
+    if (!tokenizer_encode_spans(tok, &prompt, NULL, out, &err)) fail_msg("%s", err.msg);
+    spans_free(&prompt);
+}
+
+static float one_of(const float *list, uint32_t n)
+{
+    return list[below(n)];
+}
+
+static struct engine_sampling make_sampling(void)
+{
+    static const float temps[] = {0, 0, 0.7f, 1, 1.5f}, repeats[] = {1, 1, 1.3f},
+                       presences[] = {0, 0, 0.5f}, top_ps[] = {1, 0.9f}, min_ps[] = {0, 0.05f};
+    static const int windows[] = {-1, 64, 8}, top_ks[] = {0, 40}, lengths[] = {1, 2, 7, 40, 90};
+    static const char *const stops[] = {"the", "1", "\n\n", "ing"};
+    static const char *stop;
+    stop = stops[below(4)];
+    return (struct engine_sampling){
+        .temp = one_of(temps, 5),
+        .top_k = top_ks[below(2)],
+        .top_p = one_of(top_ps, 2),
+        .min_p = one_of(min_ps, 2),
+        .repeat_penalty = one_of(repeats, 3),
+        .presence_penalty = one_of(presences, 3),
+        .frequency_penalty = one_of(presences, 3),
+        .repeat_last_n = windows[below(3)],
+        .reply_seed = below(1000),
+        .max_tokens = lengths[below(5)],
+        .stop = &stop,
+        .n_stop = below(3) == 0,
+    };
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    const char *soak = getenv("HEARTH_SOAK");
+    const int n = N_CASES * (soak ? atoi(soak) : 1);
+    struct ids prompt = {0};
+    uint32_t n_accepted[N_KINDS] = {0}, n_drafted[N_KINDS] = {0};
+    for (int i = 0; i < n; i++) {
+        make_prompt(rigs[PLAIN].tok, &prompt);
+        const struct engine_sampling how = make_sampling();
+        const enum kind kind = PLAIN + 1 + (enum kind)below(N_KINDS - 1);
+        const uint32_t fixed = below(3) == 0 ? 0 : 1 + below(16);
+        const struct engine_reply *want = reply_of(&rigs[PLAIN], &prompt, &how, 0);
+        const struct engine_reply *got = reply_of(&rigs[kind], &prompt, &how, fixed);
+        same_reply(want, got);
+        same_timeline(rigs[PLAIN].m.tl, rigs[kind].m.tl);
+        assert_string_equal(buf_str(&rigs[PLAIN].shown), buf_str(&rigs[kind].shown));
+        n_drafted[kind] += got->n_drafted;
+        n_accepted[kind] += got->n_accepted;
+        if (i % 10 == 9) {
+            struct verify_verdict v;
+            struct err err;
+            assert_true(timeline_verify(rigs[kind].m.tl, NULL, &v, &err));
+            assert_int_equal(v.what, VERIFY_SAME);
+        }
+    }
+    for (int k = PLAIN + 1; k < N_KINDS; k++)
+        assert_true(n_drafted[k] > 0);
+    assert_true(n_accepted[GUIDE_PAIR] > n_drafted[GUIDE_PAIR] / 4);
+    ids_free(&prompt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests_name("draft", tests, open_rigs, close_rigs);
+}
