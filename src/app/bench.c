@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "app/bench_disk.h"
 #include "app/bench_kv.h"
 #include "app/bench_reads.h"
 #include "app/bench_table.h"
@@ -111,10 +112,12 @@ static bool fit_counts(struct result *r, const struct machine *m, bool has_promp
                    r->n_gen, m->n_ctx);
 }
 
-static int measure(const struct options *o, const char *prompt, const char *gen, bool turns,
+enum what { SPEED, TURNS, DISK };
+
+static int measure(const struct options *o, const char *prompt, const char *gen, enum what what,
                    bool json)
 {
-    struct result r = {.n_prompt = turns ? 0 : 512, .n_gen = 64};
+    struct result r = {.n_prompt = what == TURNS ? 0 : 512, .n_gen = 64};
     struct engine_config config = command_line_engine(o);
     struct machine m = {0};
     struct buf out = {0};
@@ -122,7 +125,8 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
     if (!parse_count("prompt", prompt, &r.n_prompt, &err) ||
         !parse_count("gen", gen, &r.n_gen, &err))
         return usage_error("bench", "%s", err.msg);
-    if (turns) return bench_turns(o, r.n_prompt, json);
+    if (what == TURNS) return bench_turns(o, r.n_prompt, json);
+    if (what == DISK) return bench_disk(o, r.n_prompt, r.n_gen, json);
     r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
     bool ok = machine_open(&m, &config, NULL, &err) &&
               fit_counts(&r, &m, prompt != NULL, gen != NULL, &err) &&
@@ -136,12 +140,13 @@ static int measure(const struct options *o, const char *prompt, const char *gen,
 int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
-    bool json = false, tokenizer = false, turns = false, table = false;
+    bool json = false, tokenizer = false, turns = false, disk = false, table = false;
     struct bench_table t = {0};
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
         {"turns", 0, NULL, NULL, &turns, "the time to the first token of turns instead"},
+        {"disk", 0, NULL, NULL, &disk, "what keeping a conversation on disk costs instead"},
         {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
         {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
         {"table", 0, NULL, NULL, &table, "a line per depth and number of rows instead"},
@@ -156,8 +161,8 @@ int bench_run(int argc, char **argv)
     struct command_line line;
     struct err err;
     int status = command_line_read(&line, "bench",
-                                   "[-m FILE] [--prompt N] [--gen N] [--turns] [--tokenizer] "
-                                   "[--kv-error TEXT] [--table] [--json]",
+                                   "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] "
+                                   "[--tokenizer] [--kv-error TEXT] [--table] [--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
@@ -168,7 +173,11 @@ int bench_run(int argc, char **argv)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
                  : kv_text ? bench_kv_error(line.options, kv_text, json)
                  : table   ? bench_table(line.options, &t)
-                           : measure(line.options, prompt, gen, turns, json);
+                           : measure(line.options, prompt, gen,
+                                   turns  ? TURNS
+                                     : disk ? DISK
+                                            : SPEED,
+                                     json);
     command_line_free(&line);
     return status;
 }

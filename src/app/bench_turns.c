@@ -1,17 +1,14 @@
 #include "app/bench_turns.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/ids.h"
-#include "base/philox.h"
 #include "engine/disk.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
@@ -19,6 +16,8 @@
 
 /* New tokens of each kind of turn. */
 enum { PREFIX = 7, EDITED = 40, EXTENDED = 13, THOUGHT = 64, ANSWER = 32 };
+/* A line that is typed, and what a template puts between it and the reply. */
+enum { TYPED = 40, MARKUP = 5 };
 enum { REPEATS = 5, N_PROMPT = 571 };
 
 enum kind {
@@ -29,6 +28,9 @@ enum kind {
     SWITCHED,
     EXTENDED_PROMPT,
     STRIPPED_THOUGHT,
+    IDLE_THOUGHT,
+    TYPED_TEXT,
+    IDLE_TYPED,
     AFTER_RESTART,
     N_KINDS
 };
@@ -43,6 +45,9 @@ static const struct {
     [SWITCHED] = {"after switch", "back from two other branches"},
     [EXTENDED_PROMPT] = {"extended prompt", "13 tokens more"},
     [STRIPPED_THOUGHT] = {"stripped thought", "64 tokens of thought go, the answer stays"},
+    [IDLE_THOUGHT] = {"after idle, thought", "the same, the history computed before"},
+    [TYPED_TEXT] = {"typed text", "a line of 40 tokens more"},
+    [IDLE_TYPED] = {"after idle, typed", "the same, computed while it was typed"},
     [AFTER_RESTART] = {"after restart", "13 tokens more, the rest comes from disk"},
 };
 
@@ -66,9 +71,7 @@ struct bench {
 
 static void add_random(struct bench *b, struct ids *ids, size_t n)
 {
-    while (n-- > 0)
-        ids_push(ids,
-                 (int32_t)(philox(1, b->drawn++, 0, 0, PHILOX_BENCH).word[0] % b->n_vocab));
+    bench_random_ids(ids, n, b->n_vocab, &b->drawn);
 }
 
 /* Bytes of the process that lie in memory and are no part of a file. */
@@ -134,7 +137,15 @@ static bool decode(struct bench *b, size_t n, struct err *err)
     return true;
 }
 
-static bool run_thought(struct bench *b, struct ids *ids, int repeat, struct err *err)
+/* What is done while the user reads and types: a prompt without a reply. */
+static bool compute_ahead(struct bench *b, const struct ids *ids, struct err *err)
+{
+    return timeline_sync(b->m.tl, ids->data, ids->n, NULL, NULL, err);
+}
+
+/* After a reply with a thought, which the template drops. */
+static bool run_thought(struct bench *b, struct ids *ids, enum kind kind, int repeat,
+                        struct err *err)
 {
     struct ids answer = {0};
     add_random(b, &answer, ANSWER);
@@ -146,9 +157,21 @@ static bool run_thought(struct bench *b, struct ids *ids, int repeat, struct err
     timeline_snapshot(b->m.tl);
     ids->n = b->prompt.n;
     ids_append(ids, answer.data, answer.n);
+    if (kind == IDLE_THOUGHT) ok = ok && compute_ahead(b, ids, err);
     add_random(b, ids, EXTENDED);
     ids_free(&answer);
-    return ok && run_turn(b, STRIPPED_THOUGHT, ids, repeat, err);
+    return ok && run_turn(b, kind, ids, repeat, err);
+}
+
+static bool run_typed(struct bench *b, struct ids *ids, enum kind kind, int repeat,
+                      struct err *err)
+{
+    bool ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
+    change_tail(b, ids, 0);
+    add_random(b, ids, TYPED);
+    if (kind == IDLE_TYPED) ok = ok && compute_ahead(b, ids, err);
+    add_random(b, ids, MARKUP);
+    return ok && run_turn(b, kind, ids, repeat, err);
 }
 
 /* Once unmeasured, so that scratch and weights are in memory; then what the pages of a second
@@ -189,23 +212,12 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
     change_tail(b, &ids, 0);
     add_random(b, &ids, EXTENDED);
     ok = ok && run_turn(b, EXTENDED_PROMPT, &ids, repeat, err);
-    ok = ok && run_thought(b, &ids, repeat, err);
+    ok = ok && run_thought(b, &ids, STRIPPED_THOUGHT, repeat, err);
+    ok = ok && run_thought(b, &ids, IDLE_THOUGHT, repeat, err);
+    ok = ok && run_typed(b, &ids, TYPED_TEXT, repeat, err);
+    ok = ok && run_typed(b, &ids, IDLE_TYPED, repeat, err);
     ids_free(&ids);
     return ok;
-}
-
-/* A folder of its own for the pages of AFTER_RESTART. */
-static bool make_folder(struct buf *path, struct err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    return mkdtemp(path->data) || err_set(err, ERR_IO, "%s: %s", path->data, strerror(errno));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
 }
 
 /* Computes the prompt and keeps it on disk; then begins anew with each repeat. */
@@ -214,7 +226,7 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
     struct ids ids = {0};
     struct engine_config config = *base;
     b->warm_bytes = timeline_usage(b->m.tl).bytes;
-    bool ok = make_folder(&b->folder, err);
+    bool ok = bench_folder_make(&b->folder, err);
     config.cache_dir = buf_str(&b->folder);
     config.cache_disk_bytes = (uint64_t)1 << 40;
     for (int i = -1; ok && i < REPEATS; i++) {
@@ -234,18 +246,9 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
     return ok;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double ms[REPEATS])
 {
-    double sorted[REPEATS];
-    memcpy(sorted, ms, sizeof sorted);
-    qsort(sorted, REPEATS, sizeof *sorted, by_size);
-    return sorted[REPEATS / 2];
+    return bench_median(ms, REPEATS);
 }
 
 static void print_json(const struct bench *b, struct buf *out)
@@ -270,11 +273,11 @@ static void print_lines(const struct bench *b, struct buf *out)
 {
     buf_printf(out, "%s, %s, KV %s\n", model_family(b->m.model), backend_name(b->m.be),
                b->m.kv_type);
-    buf_printf(out, "%-18s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
+    buf_printf(out, "%-20s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
                "plain batch");
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
-        buf_printf(out, "%-18s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
+        buf_printf(out, "%-20s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
                    median(t->ms));
         if (k != COLD && t->n_computed > 0)
             buf_printf(out, "%9.2f ms", median(t->batch_ms));
@@ -311,7 +314,6 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     if (ok && !json) print_lines(&b, &out);
     ids_free(&b.prompt);
     machine_close(&b.m);
-    if (b.folder.len) nftw(b.folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    buf_free(&b.folder);
+    bench_folder_remove(&b.folder);
     return ok ? print_text(&out) : runtime_error(&err);
 }

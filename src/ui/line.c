@@ -114,7 +114,7 @@ static void print_text(struct line *l, enum face_part part, const char *s, size_
         return;
     }
     end_reasoning(l);
-    if (l->place == AT_START && l->accessible) label(l, "Reply");
+    if (l->place == AT_START && l->accessible) label(l, "Assistant");
     l->place = IN_REPLY;
     output_text(&l->out, s, n);
 }
@@ -220,6 +220,7 @@ static bool on_copy(void *user, const char *text, size_t n)
 static void on_turn_begin(void *user)
 {
     struct line *l = user;
+    output_begin(&l->out, l->term.colour);
     l->place = AT_START;
     l->at_margin = true;
     l->cancelling = false;
@@ -534,6 +535,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
         l.status = exit_status_of(&err);
     }
     progress_end(&l.progress);
+    output_close(&l.out);
     if (l.copy.fd >= 0 && !output_close(&l.copy)) {
         char shown[256];
         struct buf text = {0};

@@ -25,6 +25,7 @@ bool output_open(struct output *out, const char *path, struct err *err)
 
 bool output_close(struct output *out)
 {
+    buf_free(&out->scratch);
     if (out->fd == STDOUT_FILENO || out->fd < 0) return true;
     if (close(out->fd) != 0 && !out->failed) out->failed = errno;
     out->fd = -1;
@@ -62,7 +63,14 @@ static bool put(struct output *out, const char *s, size_t n)
     return !out->failed;
 }
 
-bool output_text(struct output *out, const char *s, size_t n)
+void output_begin(struct output *out, bool styled)
+{
+    out->styled = styled;
+    out->style = (struct styler){0};
+}
+
+/* Keeps the line breaks at the end back. */
+static bool put_text(struct output *out, const char *s, size_t n)
 {
     size_t text = n;
     while (text > 0 && s[text - 1] == '\n')
@@ -77,8 +85,22 @@ bool output_text(struct output *out, const char *s, size_t n)
     return !out->failed;
 }
 
+bool output_text(struct output *out, const char *s, size_t n)
+{
+    if (!out->styled) return put_text(out, s, n);
+    buf_clear(&out->scratch);
+    style_sgr(&out->style, s, n, &out->scratch);
+    if (n > 0) out->began = true;
+    return put_text(out, buf_str(&out->scratch), out->scratch.len);
+}
+
 bool output_end(struct output *out)
 {
+    if (out->styled) {
+        buf_clear(&out->scratch);
+        style_sgr_end(&out->style, &out->scratch);
+        put_text(out, buf_str(&out->scratch), out->scratch.len);
+    }
     bool began = out->began;
     out->held = 0;
     out->began = false;

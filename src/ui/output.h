@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "ui/style.h"
 
 struct output {
     int fd;
@@ -17,6 +19,9 @@ struct output {
     int failed;       /* errno of the write that failed, 0 */
     bool began;       /* something of this reply was written or held back */
     size_t held;      /* line breaks not written yet */
+    bool styled;      /* Markdown is shown as ui/style.h has it */
+    struct styler style;
+    struct buf scratch;
 };
 
 /* Standard output if path is NULL; else the file, made or emptied. */
@@ -24,9 +29,12 @@ bool output_open(struct output *out, const char *path, struct err *err);
 /* False if the file did not take what it was given (out->failed). */
 bool output_close(struct output *out);
 
-/* A piece of a reply; n may be 0. False once a write failed or was interrupted. */
+/* A reply begins. */
+void output_begin(struct output *out, bool styled);
+/* A piece of it; n may be 0. False once a write failed or was interrupted. */
 bool output_text(struct output *out, const char *s, size_t n);
-/* The reply is over: its line break, if it began at all. */
+/* The reply is over, or something else is shown before it goes on: its line break, if it began
+ * at all. */
 bool output_end(struct output *out);
 /* As it is, without holding back: labels, colours, JSON. */
 bool output_raw(struct output *out, const char *s, size_t n);

@@ -28,6 +28,7 @@ struct pipe {
     struct chat *chat;
     enum form form;
     struct output out;
+    bool styled; /* replies go to somebody who sees colours */
     struct term err;
     struct progress progress;
     struct buf held;      /* the reply, with --no-stream */
@@ -188,6 +189,7 @@ static void on_turn_begin(void *user)
 {
     struct pipe *p = user;
     p->n_turns++;
+    output_begin(&p->out, p->styled);
     buf_clear(&p->error);
     buf_clear(&p->reasoning);
     if (p->form != AS_JSONL) return;
@@ -445,6 +447,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
 {
     struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
     p.form = o->jsonl ? AS_JSONL : o->json ? AS_JSON : AS_TEXT;
+    p.styled = p.form == AS_TEXT && !o->output && term_of(STDOUT_FILENO, o).colour;
     p.progress.term = p.err;
     if (o->quiet) p.progress.term.redraw = false;
     p.read_stdin = !isatty(STDIN_FILENO) || names_stdin(o) || o->stdin_mode == STDIN_AS_LINES;

@@ -173,6 +173,20 @@ keys C-d
 check "  leaves" shows 'ended'
 check "  and only the reply went there" [ "$(wc -l <"$dir/replies")" = 1 ]
 
+# Markdown: styled, and what is copied off the screen is what the model wrote.
+"$hearth" -q --private --temp 0 -p 'c code for strlen' </dev/null >"$dir/code"
+start --private --temp 0
+record
+keys 'c code for strlen' Enter
+shows ' prefilled, '
+last '>'
+check "code is styled" raw $'\033[36m'
+check "  its language is named" raw $'\033[36;1mc\033[0m'
+check "  and copied it is the source" eval '
+    text | sed -n "/^> c code/,/^\[/p" | sed "1d;\$d" >"$dir/copied"; diff "$dir/code" "$dir/copied"'
+keys C-d
+left 0
+
 # Colours.
 start --temp 0 -n 5
 record
@@ -198,6 +212,9 @@ keys 'x' Enter
 shows ' prefilled, '
 last '>'
 check "a dumb terminal gets no escape at all" eval '! raw $'"'\\033'"
+keys 'c code for strlen' Enter
+shows '}'
+check "  nor for Markdown" eval '! raw $'"'\\033'"
 keys C-d
 left 0
 keys 'TERM=tmux-256color; clear' Enter
@@ -206,7 +223,7 @@ keys ". $dir/run" Enter
 check "--accessible asks with a word" last 'You:'
 record
 keys 'hello' Enter
-check "  names the reply" shows 'Reply:'
+check "  names the reply" shows 'Assistant:'
 last 'You:'
 check "  and redraws nothing" eval '! raw $'"'\\033[K'"
 keys C-d

@@ -29,7 +29,8 @@ import json, sys
 d = json.loads(sys.argv[1])
 want = {"cold": (100, 100), "exact repeat": (100, 0), "shared prefix": (100, 7),
         "edited tail": (100, 40), "after switch": (100, 0), "extended prompt": (113, 13),
-        "stripped thought": (145, 45), "after restart": (113, 13)}
+        "stripped thought": (145, 45), "after idle, thought": (145, 13),
+        "typed text": (145, 45), "after idle, typed": (145, 5), "after restart": (113, 13)}
 assert {t["turn"]: (t["tokens"], t["computed"]) for t in d["turns"]} == want
 assert all(t["ms"] > 0 and t["batch_ms"] > 0 for t in d["turns"])
 assert d["prompt"] == 100 and d["kv_type"] == "f16" and d["kv_bytes_per_token"] == 4096
@@ -43,6 +44,27 @@ check "bench --turns refuses what is longer than the context" status 1 \
     "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
 check "and a prompt shorter than a page" status 1 "--prompt is 63, --turns needs at least 64" \
     "$hearth" bench --turns -m $guide --prompt 63
+disk() { # what a turn adds to the disk, and what a restart computes again
+    python3 -c '
+import json, sys
+short, long = map(json.loads, sys.argv[1:])
+for d in short, long:
+    save, resume = d["save"], d["resume"]
+    assert (save["tokens"], save["files"]) == (64, 2)
+    assert save["raw_bytes"] == 64 * 4096 + 2048 * 4
+    assert 0.5 < save["packed_bytes"] / save["raw_bytes"] < 1
+    assert (resume["read"], resume["computed"]) == (d["prompt"], 13)
+    assert 0 < resume["read_ms"] < resume["ms"] and resume["warm_ms"] > 0
+    assert d["prefill"]["writing_tok_s"] > 0 and d["decode"]["writing_tok_s"] > 0
+' "$("$hearth" bench --disk -m $guide --prompt 64 --gen 4 --json)" \
+        "$("$hearth" bench --disk -m $guide --prompt 640 --gen 4 --json)"
+}
+check "bench --disk: a turn costs the same after 64 and 640 tokens" disk
+check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to compute 13: " \
+    <("$hearth" bench --disk -m $guide --prompt 64 --gen 1)
+check "bench --disk refuses what is longer than the context" status 1 \
+    "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
+    "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
 each_set() { # an instruction set has the same bits, or is refused by name
     local set out sets=avx2
     grep -q avx512 /proc/cpuinfo || sets="avx2 avx512 amx"

@@ -33,6 +33,13 @@ check "and as -f" go 0 -q --temp 0 -f "$dir/question"
 check "  too" cmp -s "$dir/out" "$dir/stdin_reply"
 check "and streamed or not" go 0 -q --temp 0 --no-stream -f "$dir/question"
 check "  too" cmp -s "$dir/out" "$dir/stdin_reply"
+given 'c code for strlen'
+check "Markdown goes into a pipe as it is" eval 'go 0 -q --temp 0 && cp "$dir/out" "$dir/code" && ! grep -q $'"'\\033'"' "$dir/out"'
+check "  and styled if that is asked for" eval 'go 0 -q --temp 0 --color always && grep -q $'"'\\033\\[36m'"' "$dir/out"'
+check "    with every byte of it" eval 'sed "s/\x1b\[[0-9;]*m//g" "$dir/out" | cmp -s - "$dir/code"'
+check "  but not in a file" eval 'go 0 -q --temp 0 --color always -o "$dir/reply" && cmp -s "$dir/reply" "$dir/code"'
+check "  nor in JSON" eval 'go 0 -q --temp 0 --color always --json && ! grep -q "u001b" "$dir/out"'
+given ''
 check "-o FILE takes the reply" go 0 -q --temp 0 -f "$dir/question" -o "$dir/reply"
 check "  the reply is there" cmp -s "$dir/reply" "$dir/stdin_reply"
 check "  and not on stdout" nothing
