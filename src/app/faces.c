@@ -19,15 +19,6 @@ static void fill_closed(void)
             return;
 }
 
-/* A model that was named and that opened is the one for next time. The error is not the
- * conversation's: next time the user names it again. */
-static void remember_model(const struct options *o)
-{
-    struct err ignored;
-    if (o->source[OPT_MODEL].from == FROM_FLAG && !o->private_mode)
-        paths_remember_model(o->model, &ignored);
-}
-
 static bool wants_prompt(const struct options *o)
 {
     return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
@@ -45,7 +36,7 @@ int faces_run(const struct options *o)
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
     engine.cache_dir = cache;
-    int status = prompt ? line_run(o, &engine, remember_model) : pipe_run(o, &engine);
+    int status = prompt ? line_run(o, &engine) : pipe_run(o, &engine);
     free(cache);
     return status;
 }

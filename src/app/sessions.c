@@ -101,7 +101,7 @@ static int print_session(const char *command, int argc, char **argv, bool raw)
     struct err err;
     struct archive *a = look(argv[1], c, &err);
     bool ok = a != NULL;
-    if (ok) export_markdown(c, &text);
+    if (ok) export_conversation(c, EXPORT_MARKDOWN, &text);
     archive_close(a);
     conversation_free(c);
     if (!ok) return refused(&err);

@@ -13,6 +13,7 @@
 #include "chat/impl.h"
 #include "chat/render.h"
 #include "config/options.h"
+#include "config/paths.h"
 #include "engine/engine.h"
 #include "template/template.h"
 
@@ -206,9 +207,23 @@ bool chat_choose_template(struct chat *c, struct err *err)
     return false;
 }
 
+/* A model that was named and that opened is the one for next time. The error is not the
+ * conversation's: next time the user names it again. */
+static void remember_model(const struct chat *c)
+{
+    enum option_from from = c->options->source[OPT_MODEL].from;
+    struct err ignored;
+    /* After a failed /model the one before is there again, whoever named it. */
+    if (c->is_switching && !c->model_before) return;
+    if (c->face->has_prompt && !c->options->private_mode &&
+        (from == FROM_FLAG || from == FROM_SET))
+        paths_remember_model(c->options->model, &ignored);
+}
+
 static void loaded(struct chat *c)
 {
     c->state = CHAT_IDLE;
+    remember_model(c);
     if (c->is_switching)
         model_ready(c);
     else

@@ -12,6 +12,7 @@ static bool command_quit(struct chat *c, const char *args);
 
 static const struct command table[] = {
     {.name = "help",
+     .aliases = {"?"},
      .args = "[command]",
      .help = "list the commands, or explain one",
      .more = "A message that begins with a slash is sent with two: //x sends /x.",
@@ -44,8 +45,9 @@ static const struct command table[] = {
     {.name = "edit",
      .args = "[n]",
      .help = "change your last message, or the nth last, and send it again",
-     .more = "The conversation goes back to before that message, which is put into the prompt. "
-             "What followed stays a branch.",
+     .more =
+         "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends; "
+         "without one it is put into the prompt. What followed stays a branch.",
      .run = command_edit},
     {.name = "continue",
      .args = "",
@@ -82,15 +84,16 @@ static const struct command table[] = {
     {.name = "set",
      .args = "[key value]",
      .help = "change a setting, or list what can be set",
-     .more = "For example: /set temp 0.7. A key alone shows its value.",
+     .more = "For example: /set temp 0.7. A key alone shows its value and what it can be.",
      .kind = WORDS_SETTING,
      .run = command_set},
     {.name = "show",
      .args = "[what]",
      .help = "show the model, the settings and the conversation",
-     .more = "what is one of model, settings, template, system.",
+     .more = "what is one of model, settings, template, system, prompt. prompt is all that the "
+             "model sees, and which of it may hold control tokens.",
      .kind = WORDS_LIST,
-     .words = "model|settings|template|system",
+     .words = "model|settings|template|system|prompt",
      .run = command_show},
     {.name = "think",
      .args = "[on|off|hide|show]",
@@ -116,7 +119,8 @@ static const struct command table[] = {
     {.name = "copy",
      .args = "[code]",
      .help = "copy the last reply to the clipboard, or its last code block",
-     .more = "The terminal must support it (OSC 52).",
+     .more = "By wl-copy, xclip, xsel or pbcopy on a desktop, else by the terminal, which must "
+             "support it (OSC 52).",
      .kind = WORDS_LIST,
      .words = "code",
      .run = command_copy},
@@ -140,7 +144,9 @@ static const struct command table[] = {
     {.name = "export",
      .args = "file",
      .help = "write the conversation to a new file",
-     .more = "For example: /export chat.md. The file is Markdown and must not be there yet.",
+     .more =
+         "For example: /export chat.md. By its name the file is Markdown (.md), JSON (.json) "
+         "or plain text (.txt); it must not be there yet.",
      .kind = WORDS_FILE,
      .run = command_export},
     {.name = "stats",

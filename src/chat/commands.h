@@ -72,4 +72,7 @@ bool command_think(struct chat *c, const char *args);
 bool command_stats(struct chat *c, const char *args);
 bool command_verify(struct chat *c, const char *args);
 
+/* show_prompt.c: /show prompt. */
+bool command_show_prompt(struct chat *c);
+
 #endif

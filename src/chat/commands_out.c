@@ -130,11 +130,12 @@ bool command_export(struct chat *c, const char *args)
     struct buf text = {0};
     struct err err;
     char *path = chat_path(args);
-    export_markdown(c->conversation, &text);
+    enum export_format format = export_format_of(path);
+    export_conversation(c->conversation, format, &text);
     bool ok = write_new(path, &text, &err);
     if (ok)
-        chat_tell(c, FACE_INFO, "%s: %zu messages, %zu bytes", path,
-                  conversation_n(c->conversation), text.len);
+        chat_tell(c, FACE_INFO, "%s: %zu messages as %s, %zu bytes", path,
+                  conversation_n(c->conversation), export_format_name(format), text.len);
     else
         chat_tell(c, FACE_ERROR, "/export: %s", err.msg);
     free(path);

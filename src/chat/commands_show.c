@@ -1,5 +1,6 @@
 /* The commands that show and change settings and figures. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -39,9 +40,21 @@ static void put_settings(const struct options *o, struct buf *out)
     }
 }
 
+/* ollama writes num_ctx. */
+static const struct option_row *find_foreign(const char *name)
+{
+    char *with_dashes = mem_strdup(name);
+    for (char *p = with_dashes; *p; p++)
+        if (*p == '_') *p = '-';
+    const struct option_row *row = option_find(with_dashes);
+    if (!row) row = option_find_foreign(with_dashes);
+    free(with_dashes);
+    return row;
+}
+
 static const struct option_row *find_setting(struct chat *c, const char *name)
 {
-    const struct option_row *row = option_find(name);
+    const struct option_row *row = find_foreign(name);
     if (row && (row->flags & OPTION_SET)) return row;
     struct nearest near;
     nearest_begin(&near, name);
@@ -51,7 +64,7 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
     }
     if (row)
         chat_tell(c, FACE_ERROR, "/set: %s is settled at the start; give --%s there", name,
-                  name);
+                  row->name);
     else if (near.best)
         chat_tell(c, FACE_ERROR, "/set: no setting '%s'; did you mean %s?", name, near.best);
     else
@@ -75,6 +88,15 @@ static bool set(struct chat *c, const struct option_row *row, const char *value)
     return true;
 }
 
+/* Whether args begins with this word; *rest is what stands after it. */
+static bool after_word(const char *args, const char *word, const char **rest)
+{
+    size_t n = strcspn(args, " \t");
+    *rest = args + n + strspn(args + n, " \t");
+    return n == strlen(word) && memcmp(args, word, n) == 0;
+}
+
+/* Also as ollama has it: parameter KEY VALUE, system TEXT, nothink. */
 bool command_set(struct chat *c, const char *args)
 {
     struct buf out = {0};
@@ -83,16 +105,23 @@ bool command_set(struct chat *c, const char *args)
         tell_buf(c, &out);
         return true;
     }
+    const char *value;
+    if (after_word(args, "parameter", &value) && *value) args = value;
+    if (after_word(args, "system", &value)) return command_system(c, value);
+    if (after_word(args, "nothink", &value) && !*value) return command_think(c, "off");
     size_t n = strcspn(args, " \t");
     buf_append(&out, args, n);
     const struct option_row *row = find_setting(c, buf_str(&out));
     buf_clear(&out);
-    const char *value = args + n + strspn(args + n, " \t");
+    value = args + n + strspn(args + n, " \t");
     bool ok = row != NULL;
     if (row && *value) {
         ok = set(c, row, value);
     } else if (row) {
         put_setting(c->options, row, &out);
+        buf_puts(&out, "it can be ");
+        option_takes(row, &out);
+        if (row->type == OPTION_STRINGS) buf_puts(&out, ", or several between commas");
         chat_tell(c, FACE_INFO, "%s", buf_str(&out));
     }
     buf_free(&out);
@@ -189,21 +218,24 @@ bool command_show(struct chat *c, const char *args)
     bool known = true;
     if (!*args)
         put_all(c, &out);
-    else if (!strcmp(args, "model"))
+    else if (!strcmp(args, "model") || !strcmp(args, "info"))
         put_model(c, &out);
-    else if (!strcmp(args, "settings"))
+    else if (!strcmp(args, "settings") || !strcmp(args, "parameters"))
         put_settings(c->options, &out);
     else if (!strcmp(args, "template"))
         put_template(c, &out);
     else if (!strcmp(args, "system"))
         return command_system(c, "");
+    else if (!strcmp(args, "prompt"))
+        return command_show_prompt(c);
     else
         known = false;
     if (known)
         chat_tell(c, FACE_INFO, "%s", buf_str(&out));
     else
         chat_tell(c, FACE_ERROR,
-                  "/show: expected model, settings, template or system, found '%s'", args);
+                  "/show: expected model, settings, template, system or prompt, found '%s'",
+                  args);
     buf_free(&out);
     return known;
 }

@@ -104,18 +104,47 @@ bool command_retry(struct chat *c, const char *args)
     return turn_retry(c, &seed);
 }
 
-bool command_edit(struct chat *c, const char *args)
+static bool offer_again(struct chat *c, size_t at, const struct message *m)
 {
-    size_t n;
     char note[64];
-    if (!read_count(c, "edit", args, &n) || !has_turns(c, "edit", n)) return false;
-    size_t at = before_turn(c, n);
-    struct message *m = message_retain(conversation_at(c->conversation, at));
     unsigned number = conversation_rewind(c->conversation, at);
     chat_hint(c, "change the message and send it%s", where(note, number));
     chat_offer(c, m->text, m->len);
-    message_release(m);
     return true;
+}
+
+/* In the user's editor; what comes of it is sent. */
+static bool edit_and_send(struct chat *c, size_t at, const struct message *m)
+{
+    struct buf text = {0};
+    struct err err;
+    char note[64], words[64];
+    bool ok = c->face->edit(c->face->user, m->text, m->len, &text, &err);
+    if (!ok) {
+        chat_tell(c, FACE_ERROR, "/edit: %s", err.msg);
+    } else if (strspn(buf_str(&text), " \t\r\n") == text.len) {
+        chat_tell(c, FACE_INFO, "the message is empty: the conversation stays as it is");
+    } else if (text.len == m->len && memcmp(text.data, m->text, m->len) == 0) {
+        chat_tell(c, FACE_INFO, "the message is as it was; /retry asks for another reply");
+    } else {
+        unsigned number = conversation_rewind(c->conversation, at);
+        chat_hint(c, "sent: %s%s", printable(words, 48, text.data, text.len),
+                  where(note, number));
+        ok = turn_say(c, text.data, text.len);
+    }
+    buf_free(&text);
+    return ok;
+}
+
+bool command_edit(struct chat *c, const char *args)
+{
+    size_t n;
+    if (!read_count(c, "edit", args, &n) || !has_turns(c, "edit", n)) return false;
+    size_t at = before_turn(c, n);
+    struct message *m = message_retain(conversation_at(c->conversation, at));
+    bool ok = c->face->edit ? edit_and_send(c, at, m) : offer_again(c, at, m);
+    message_release(m);
+    return ok;
 }
 
 bool command_continue(struct chat *c, const char *args)

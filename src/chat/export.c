@@ -1,27 +1,86 @@
 #include "chat/export.h"
 
+#include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/json.h"
 #include "chat/conversation.h"
 
-static void put_part(struct buf *out, const char *title, const char *text, size_t n)
+enum export_format export_format_of(const char *path)
+{
+    const char *end = strrchr(path, '.');
+    if (end && strcasecmp(end, ".json") == 0) return EXPORT_JSON;
+    if (end && (strcasecmp(end, ".txt") == 0 || strcasecmp(end, ".text") == 0))
+        return EXPORT_PLAIN;
+    return EXPORT_MARKDOWN;
+}
+
+const char *export_format_name(enum export_format format)
+{
+    static const char *const names[] = {
+        [EXPORT_MARKDOWN] = "Markdown", [EXPORT_PLAIN] = "plain text", [EXPORT_JSON] = "JSON"};
+    return names[format];
+}
+
+static void put_part(struct buf *out, enum export_format format, const char *title,
+                     const char *text, size_t n)
 {
     while (n > 0 && text[n - 1] == '\n')
         n--;
-    buf_printf(out, "%s## %s\n\n", out->len ? "\n" : "", title);
+    if (out->len) buf_putc(out, '\n');
+    buf_printf(out, format == EXPORT_MARKDOWN ? "## %s\n\n" : "%s:\n", title);
     buf_append(out, text, n);
     buf_putc(out, '\n');
 }
 
-void export_markdown(struct conversation *c, struct buf *out)
+static void put_text(struct conversation *c, enum export_format format, struct buf *out)
 {
     const char *system = conversation_system(c);
-    const struct message *const *path = conversation_path(c);
-    if (system) put_part(out, "System", system, strlen(system));
+    if (system) put_part(out, format, "System", system, strlen(system));
     for (size_t i = 0; i < conversation_n(c); i++) {
-        if (path[i]->role == ROLE_USER)
-            put_part(out, "User", path[i]->text, path[i]->len);
+        const struct message *m = conversation_at(c, i);
+        if (m->role == ROLE_USER)
+            put_part(out, format, "User", m->text, m->len);
         else
-            put_part(out, "Assistant", path[i]->answer, path[i]->answer_len);
+            put_part(out, format, "Assistant", m->answer, m->answer_len);
     }
+}
+
+static void put_message(const struct message *m, struct buf *out)
+{
+    bool user = m->role == ROLE_USER;
+    buf_printf(out, "    {\"role\": \"%s\", \"content\": ", user ? "user" : "assistant");
+    json_string(out, user ? m->text : m->answer, user ? m->len : m->answer_len);
+    if (!user && m->reasoning_len > 0) {
+        buf_puts(out, ", \"reasoning\": ");
+        json_string(out, m->text + m->reasoning_at, m->reasoning_len);
+    }
+    if (!user) buf_printf(out, ", \"seed\": \"%" PRIu64 "\"", m->seed);
+    if (!user && m->stop) buf_printf(out, ", \"stop\": \"%s\"", m->stop);
+    buf_putc(out, '}');
+}
+
+static void put_json(struct conversation *c, struct buf *out)
+{
+    const char *system = conversation_system(c);
+    buf_puts(out, "{\n  \"system\": ");
+    if (system)
+        json_string(out, system, strlen(system));
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\n  \"messages\": [");
+    for (size_t i = 0; i < conversation_n(c); i++) {
+        buf_puts(out, i ? ",\n" : "\n");
+        put_message(conversation_at(c, i), out);
+    }
+    buf_puts(out, "\n  ]\n}\n");
+}
+
+void export_conversation(struct conversation *c, enum export_format format, struct buf *out)
+{
+    if (format == EXPORT_JSON)
+        put_json(c, out);
+    else
+        put_text(c, format, out);
 }

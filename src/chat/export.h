@@ -1,4 +1,4 @@
-/* A conversation as Markdown: what was said on the current branch, without reasoning. Pure. */
+/* A conversation as a text for others: what was said on the current branch. Pure. */
 #ifndef CHAT_EXPORT_H
 #define CHAT_EXPORT_H
 
@@ -6,6 +6,18 @@
 
 struct conversation;
 
-void export_markdown(struct conversation *c, struct buf *out);
+enum export_format {
+    EXPORT_MARKDOWN, /* a heading for each message, without reasoning */
+    EXPORT_PLAIN,    /* a label before each message, without reasoning */
+    EXPORT_JSON, /* one object: system, messages with role, content, reasoning, seed, stop */
+};
+
+/* By the end of a file's name: .json, .txt or .text; Markdown otherwise. */
+enum export_format export_format_of(const char *path);
+/* "Markdown", "plain text", "JSON". Static. */
+const char *export_format_name(enum export_format format);
+
+/* Appends it. */
+void export_conversation(struct conversation *c, enum export_format format, struct buf *out);
 
 #endif

@@ -4,8 +4,8 @@
  * come from within chat_step, chat_say and chat_line, on the thread that called these, so a
  * face needs no lock. Strings are borrowed for the call, valid UTF-8 and NUL-terminated. What
  * is said, and all that reaches a face with is_terminal set, has been through the filter
- * (chat/sanitise.h); a pipe gets the reply's bytes as they are. No callback may be NULL. Knows
- * no terminal and no engine.
+ * (chat/sanitise.h); a pipe gets the reply's bytes as they are. No callback may be NULL but
+ * those that say so. Knows no terminal and no engine.
  */
 #ifndef CHAT_FACE_H
 #define CHAT_FACE_H
@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
 
 enum face_part {
     FACE_REPLY,     /* the answer */
@@ -67,6 +70,10 @@ struct face {
     /* Puts a message into the prompt for the user to change and send: after /edit, and when a
      * message was refused or taken back. A face without a prompt ignores it. */
     void (*offer)(void *user, const char *text, size_t n);
+    /* Lets the user change s[0..n) in an editor of their own: *out (empty) gets the text. False
+     * and err if that did not come about. NULL: there is none, /edit offers the text instead.
+     */
+    bool (*edit)(void *user, const char *s, size_t n, struct buf *out, struct err *err);
     /* Puts text on the clipboard, as it is; false if there is none. NULL: /copy says so. */
     bool (*copy)(void *user, const char *text, size_t n);
     /* A turn begins (after it was accepted, before its first progress or text). */

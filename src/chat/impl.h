@@ -22,6 +22,7 @@ struct message;
 struct node;
 struct options;
 struct renderer;
+struct spans;
 
 /* The turn that runs. */
 struct turn {
@@ -147,6 +148,9 @@ bool turn_continue(struct chat *c);
 /* Recomputes the conversation, which has a message, from nothing and compares; BUSY without a
  * turn. */
 bool turn_verify(struct chat *c);
+/* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
+ * its end, or to where one would begin. */
+bool turn_whole(struct chat *c, struct spans *out, struct err *err);
 /* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */

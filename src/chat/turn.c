@@ -463,19 +463,22 @@ struct engine_sampling turn_no_reply(void)
 
 /* ---- /verify ---- */
 
+bool turn_whole(struct chat *c, struct spans *out, struct err *err)
+{
+    size_t n = conversation_n(c->conversation);
+    bool folded, has_reply = conversation_at(c->conversation, n - 1)->role == ROLE_REPLY;
+    enum render_think think = render_think_of(c->options->think);
+    return has_reply ? render_continued(c->renderer, c->conversation, think, out, &folded, err)
+                     : render_prompt(c->renderer, c->conversation, think, out, &folded, err);
+}
+
 /* The engine holds what was computed last, which may be another branch: first it is brought to
  * this one, without a reply. */
 bool turn_verify(struct chat *c)
 {
     struct spans prompt = {0};
     struct err err;
-    size_t n = conversation_n(c->conversation);
-    bool folded, has_reply = conversation_at(c->conversation, n - 1)->role == ROLE_REPLY;
-    enum render_think think = render_think_of(c->options->think);
-    bool ok =
-        has_reply
-            ? render_continued(c->renderer, c->conversation, think, &prompt, &folded, &err)
-            : render_prompt(c->renderer, c->conversation, think, &prompt, &folded, &err);
+    bool ok = turn_whole(c, &prompt, &err);
     if (ok) {
         atomic_store(&c->cancelled, false);
         c->state = CHAT_BUSY;

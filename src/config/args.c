@@ -42,6 +42,7 @@ static bool find_long(const struct reader *r, const char *name, struct found *f)
             return true;
         }
     f->row = option_find(name);
+    if (!f->row) f->row = option_find_foreign(name);
     return f->row && takes_row(r->args, f->row);
 }
 
@@ -110,13 +111,15 @@ static bool next_value(struct reader *r, const struct found *f, const char *give
     return true;
 }
 
+/* arg: with its dashes, as it is given. */
 static bool read_long(struct reader *r, const char *arg)
 {
     const char *equals = strchr(arg, '=');
-    char *name = mem_strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg));
+    char *word = mem_strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg));
+    const char *name = word + (word[1] == '-' ? 2 : 1);
     struct found f;
     char given[80];
-    snprintf(given, sizeof given, "--%.70s", name);
+    snprintf(given, sizeof given, "%.70s", word);
     bool ok = true;
     if (!find_long(r, name, &f)) {
         ok = unknown_long(r, name);
@@ -127,7 +130,7 @@ static bool read_long(struct reader *r, const char *arg)
         if (!equals && takes_value(&f)) ok = next_value(r, &f, given, &value);
         ok = ok && give(r, &f, given, value);
     }
-    free(name);
+    free(word);
     return ok;
 }
 
@@ -171,7 +174,9 @@ bool options_parse_args(struct options *o, int argc, char *const *argv,
         else if (strcmp(arg, "--") == 0)
             only_rest = true;
         else if (arg[1] == '-')
-            ok = read_long(&r, arg + 2);
+            ok = read_long(&r, arg);
+        else if (arg[2] && option_find_foreign(arg + 1))
+            ok = read_long(&r, arg); /* -ngl */
         else
             ok = read_short(&r, arg + 1);
     }

@@ -460,6 +460,33 @@ const struct option_row *option_find(const char *name)
     return NULL;
 }
 
+const struct option_row *option_find_foreign(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum option_id id;
+    } names[] = {
+        {"ngl", OPT_GPU_LAYERS},
+        {"n-gpu-layers", OPT_GPU_LAYERS},
+        {"num-gpu", OPT_GPU_LAYERS},
+        {"ctx-size", OPT_CTX},
+        {"num-ctx", OPT_CTX},
+        {"predict", OPT_MAX_TOKENS},
+        {"n-predict", OPT_MAX_TOKENS},
+        {"num-predict", OPT_MAX_TOKENS},
+        {"num-thread", OPT_THREADS},
+        {"temperature", OPT_TEMP},
+        {"sys", OPT_SYSTEM},
+        {"system-prompt", OPT_SYSTEM},
+        {"md", OPT_DRAFT},
+        {"model-draft", OPT_DRAFT},
+        {"chat-template-file", OPT_TEMPLATE},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0) return &table[names[i].id];
+    return NULL;
+}
+
 const char *option_group_title(enum option_group group)
 {
     static const char *const titles[N_OPTION_GROUPS] = {

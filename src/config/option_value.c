@@ -46,6 +46,15 @@ static bool expected(struct err *err, const char *what, const char *found)
                    printable(shown, sizeof shown, found, strlen(found)));
 }
 
+static bool refuse(const struct option_row *row, const char *found, struct err *err)
+{
+    struct buf what = {0};
+    option_takes(row, &what);
+    expected(err, buf_str(&what), found);
+    buf_free(&what);
+    return false;
+}
+
 /* strtod without what a person does not write: hexadecimal, nan, a space in front. */
 static bool parse_decimal(const char *text, double *out)
 {
@@ -62,16 +71,11 @@ static bool parse_number(const struct option_row *row, const char *text, double 
     if (parse_decimal(text, out) && (!whole || *out == floor(*out)) && *out >= row->min &&
         *out <= row->max)
         return true;
-    char what[80];
-    if (row->max >= INT32_MAX)
-        snprintf(what, sizeof what, "a whole number of at least %g", row->min);
-    else
-        snprintf(what, sizeof what, "a %snumber from %.10g to %.10g", whole ? "whole " : "",
-                 row->min, row->max);
-    return expected(err, what, text);
+    return refuse(row, text, err);
 }
 
-static bool parse_size(const char *text, uint64_t *out, struct err *err)
+static bool parse_size(const struct option_row *row, const char *text, uint64_t *out,
+                       struct err *err)
 {
     static const char units[] = "KMGT";
     char *end;
@@ -86,25 +90,26 @@ static bool parse_size(const char *text, uint64_t *out, struct err *err)
         if (ok && strcasecmp(end, "iB") == 0) end += 2;
         ok = ok && !*end && n <= UINT64_MAX >> shift;
     }
-    if (!ok) return expected(err, "a size such as 512M or 4G", text);
+    if (!ok) return refuse(row, text, err);
     *out = (uint64_t)n << shift;
     return true;
 }
 
-static bool parse_seed(const char *text, uint64_t *out, struct err *err)
+static bool parse_seed(const struct option_row *row, const char *text, uint64_t *out,
+                       struct err *err)
 {
     bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     const char *digits = hex ? text + 2 : text;
     char *end;
     errno = 0;
     unsigned long long n = strtoull(digits, &end, hex ? 16 : 10);
-    if (!isxdigit((unsigned char)*digits) || *end || errno)
-        return expected(err, "a whole number below 2^64", text);
+    if (!isxdigit((unsigned char)*digits) || *end || errno) return refuse(row, text, err);
     *out = n;
     return true;
 }
 
-static bool parse_bool(const char *text, double *out, struct err *err)
+static bool parse_bool(const struct option_row *row, const char *text, double *out,
+                       struct err *err)
 {
     static const char *const words[2][4] = {{"off", "false", "no", "0"},
                                             {"on", "true", "yes", "1"}};
@@ -114,7 +119,7 @@ static bool parse_bool(const char *text, double *out, struct err *err)
                 *out = value;
                 return true;
             }
-    return expected(err, "on or off", text);
+    return refuse(row, text, err);
 }
 
 /* Whether text is the word w[0..len), which may end in "[:N]". */
@@ -137,25 +142,17 @@ static bool parse_word(const struct option_row *row, const char *text, double *n
 {
     const char *w;
     size_t len;
-    struct buf words = {0};
-    for (size_t i = 0; (w = option_word(row->words, i, &len)); i++) {
+    for (size_t i = 0; (w = option_word(row->words, i, &len)); i++)
         if (is_word(text, w, len)) {
             *number = (double)i;
-            buf_free(&words);
             return true;
         }
-        size_t next_len;
-        const char *next = option_word(row->words, i + 1, &next_len);
-        if (i > 0) buf_puts(&words, next ? ", " : " or ");
-        buf_append(&words, w, len);
-    }
-    expected(err, buf_str(&words), text);
-    buf_free(&words);
-    return false;
+    return refuse(row, text, err);
 }
 
 /* "ID=X": a token and what is added to its logit. */
-static bool parse_bias(const char *text, struct option_bias *out, struct err *err)
+static bool parse_bias(const struct option_row *row, const char *text, struct option_bias *out,
+                       struct err *err)
 {
     char *end;
     errno = 0;
@@ -169,7 +166,7 @@ static bool parse_bias(const char *text, struct option_bias *out, struct err *er
         else
             ok = parse_decimal(value, &x) && fabs(x) <= 1e6;
     }
-    if (!ok) return expected(err, "ID=X, a token's number and a bias such as 5=-1.5", text);
+    if (!ok) return refuse(row, text, err);
     *out = (struct option_bias){(int32_t)id, (float)x};
     return true;
 }
@@ -197,12 +194,12 @@ static bool parse_item(const struct option_row *row, const char *text,
 {
     if (row->type == OPTION_BIASES) {
         struct option_bias bias;
-        if (!parse_bias(text, &bias, err)) return false;
+        if (!parse_bias(row, text, &bias, err)) return false;
         MEM_GROW(out->biases.items, out->biases.n, out->biases.cap);
         out->biases.items[out->biases.n++] = bias;
         return true;
     }
-    if (!*text) return err_set(err, ERR_USER, "expected a text, found nothing");
+    if (!*text) return refuse(row, text, err);
     list_add(&out->list,
              row->type == OPTION_PATHS ? parse_path(text, reading->folder) : mem_strdup(text));
     return true;
@@ -244,16 +241,16 @@ bool option_parse(const struct option_row *row, const char *text,
     switch (row->type) {
     case OPTION_STRING: out->text = mem_strdup(text); break;
     case OPTION_PATH:
-        if (!*text) return err_set(err, ERR_USER, "expected a path, found nothing");
+        if (!*text) return refuse(row, text, err);
         out->text = parse_path(text, reading->folder);
         break;
     case OPTION_WORD:
     case OPTION_ENUM: ok = parse_word(row, text, &out->number, err); break;
     case OPTION_INT:
     case OPTION_FLOAT: ok = parse_number(row, text, &out->number, err); break;
-    case OPTION_BOOL: ok = parse_bool(text, &out->number, err); break;
-    case OPTION_SIZE: ok = parse_size(text, &out->bits, err); break;
-    case OPTION_SEED: ok = parse_seed(text, &out->bits, err); break;
+    case OPTION_BOOL: ok = parse_bool(row, text, &out->number, err); break;
+    case OPTION_SIZE: ok = parse_size(row, text, &out->bits, err); break;
+    case OPTION_SEED: ok = parse_seed(row, text, &out->bits, err); break;
     case OPTION_PATHS:
     case OPTION_STRINGS:
         if (reading->one_item)

@@ -224,12 +224,19 @@ struct option_row {
 const struct option_row *option_row(enum option_id id);
 /* The row of a long name, or NULL. */
 const struct option_row *option_find(const char *name);
+/* The row that llama.cpp or ollama knows by another name of the same meaning, "ngl" or
+ * "num-ctx", with any number of dashes before it; or NULL. */
+const struct option_row *option_find_foreign(const char *name);
 enum option_id option_id(const struct option_row *row);
 const char *option_group_title(enum option_group group);
 /* Writes "HEARTH_TOP_K" to out[0..cap). */
 void option_env_name(const struct option_row *row, char *out, size_t cap);
 /* Word number i of a |-list: sets *len and returns where it begins, or NULL. */
 const char *option_word(const char *words, size_t i, size_t *len);
+
+/* Appends what a value must be: "a number from 0 to 1", "on or off", "auto, always or never".
+ */
+void option_takes(const struct option_row *row, struct buf *out);
 
 /* All built-in values. Free with options_free. */
 struct options *options_new(void);

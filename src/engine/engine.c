@@ -587,3 +587,19 @@ long engine_count_tokens(struct engine *e, const char *text, size_t len)
     ids_free(&ids);
     return n;
 }
+
+bool engine_prompt_ids(struct engine *e, const struct spans *prompt, struct ids *out,
+                       struct err *err)
+{
+    if (!atomic_load(&e->is_ready)) return err_set(err, ERR_USER, "the model is not open yet");
+    return tokenizer_encode_spans(e->tok, prompt, NULL, out, err);
+}
+
+void engine_spell(struct engine *e, const int32_t *ids, size_t n, struct buf *out)
+{
+    struct detokenizer d;
+    detokenizer_init(&d, e->tok, true);
+    for (size_t i = 0; i < n; i++)
+        detokenizer_add(&d, ids[i], out);
+    detokenizer_flush(&d, out);
+}

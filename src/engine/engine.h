@@ -190,4 +190,11 @@ void engine_verify(struct engine *e);
 /* The tokens of a text as plain text (n), or -1 before READY. */
 long engine_count_tokens(struct engine *e, const char *text, size_t len);
 
+/* Appends the ids that engine_turn would make of a prompt. False and err if it cannot be
+ * tokenised, or before READY; out is then as before. */
+bool engine_prompt_ids(struct engine *e, const struct spans *prompt, struct ids *out,
+                       struct err *err);
+/* Appends the text of ids, that of control tokens too: valid UTF-8, raw. After READY. */
+void engine_spell(struct engine *e, const int32_t *ids, size_t n, struct buf *out);
+
 #endif

@@ -16,11 +16,23 @@
 
 enum { TEXT_MAX_BYTES = 16 << 20 };
 
-static const char *editor_name(void)
+/* NULL if there is none. */
+static const char *named(void)
 {
     const char *name = getenv("VISUAL");
     if (!name || !*name) name = getenv("EDITOR");
-    return name && *name ? name : "vi";
+    return name && *name ? name : NULL;
+}
+
+bool editor_is_named(void)
+{
+    return named() != NULL;
+}
+
+static const char *editor_name(void)
+{
+    const char *name = named();
+    return name ? name : "vi";
 }
 
 static void be_editor(const char *path)

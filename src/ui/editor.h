@@ -9,6 +9,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* Whether $VISUAL or $EDITOR names one. */
+bool editor_is_named(void);
 /* Lets the user change s[0..n) in a file of mode 0600, which is removed afterwards; *out
  * (empty) gets the text without the line break at its end. False and err if there is no editor,
  * it fails, or what it leaves is no UTF-8: the text is then as before. A stop (Ctrl-Z) of the

@@ -9,9 +9,6 @@
 #include "base/buf.h"
 #include "chat/face.h"
 
-/* Appends s[0..n) as a JSON string with its quotes. */
-void json_string(struct buf *out, const char *s, size_t n);
-
 /* {"type":"start","turn":1,"model":PATH} */
 void json_start(struct buf *out, unsigned turn, const char *model);
 /* {"type":"prefill","done":…,"total":…,"cached":…} in tokens */

@@ -16,6 +16,7 @@
 #include "config/paths.h"
 #include "ui/clipboard.h"
 #include "ui/complete.h"
+#include "ui/editor.h"
 #include "ui/exit_status.h"
 #include "ui/history.h"
 #include "ui/output.h"
@@ -45,8 +46,7 @@ struct line {
     struct buf held; /* --no-stream, --accessible: not printed yet */
     enum face_part held_part;
     bool quiet, verbose, no_stream, accessible;
-    bool was_loaded; /* a model was there: now /model loads another */
-    void (*loaded)(const struct options *o);
+    bool was_loaded;  /* a model was there: now /model loads another */
     double marked_ms; /* when the prompt last told how far loading is */
     bool cancelling;
     bool warned_of_history;
@@ -206,9 +206,19 @@ static void on_offer(void *user, const char *text, size_t n)
     prompt_fill(text, n);
 }
 
+static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
+{
+    (void)user;
+    tty_restore();
+    bool ok = editor_run(s, n, out, err);
+    tty_return();
+    return ok;
+}
+
 static bool on_copy(void *user, const char *text, size_t n)
 {
     struct line *l = user;
+    if (clipboard_by_tool(text, n)) return true;
     if (!l->term.is_tty) return false;
     struct buf sequence = {0};
     clipboard_sequence(text, n, &sequence);
@@ -348,7 +358,6 @@ static void end_loading(struct line *l)
         return;
     }
     l->was_loaded = true;
-    if (l->loaded) l->loaded(chat_options(l->chat));
     greet(l);
 }
 
@@ -502,10 +511,9 @@ static void run(struct line *l, const struct options *o)
     history_close();
 }
 
-int line_run(const struct options *o, const struct engine_config *engine,
-             void (*loaded)(const struct options *o))
+int line_run(const struct options *o, const struct engine_config *engine)
 {
-    struct line l = {.status = -1, .copy.fd = -1, .at_margin = true, .loaded = loaded};
+    struct line l = {.status = -1, .copy.fd = -1, .at_margin = true};
     struct err err;
     take_options(&l, o);
     bool ok = output_open(&l.out, NULL, &err) &&
@@ -517,6 +525,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
                         .progress = on_progress,
                         .say = on_say,
                         .offer = on_offer,
+                        .edit = editor_is_named() ? on_edit : NULL,
                         .copy = on_copy,
                         .turn_begin = on_turn_begin,
                         .turn_end = on_turn_end};

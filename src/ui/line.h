@@ -7,9 +7,7 @@
 struct engine_config;
 struct options;
 
-/* Runs until the user leaves; returns the exit status. loaded (may be NULL) is called once the
- * model is open. */
-int line_run(const struct options *o, const struct engine_config *engine,
-             void (*loaded)(const struct options *o));
+/* Runs until the user leaves; returns the exit status. */
+int line_run(const struct options *o, const struct engine_config *engine);
 
 #endif

@@ -211,4 +211,26 @@ go model.gguf
 check "a model without -m" grep -qF "model.gguf: unexpected argument; a model is named with -m" "$dir/err"
 go --stdin lines -p x
 check "options that exclude each other" [ $status = 2 ]
+
+# --- The names of llama.cpp and ollama
+foreign()
+{
+    go "$1" "$2"
+    grep -qF -- "$3 = $2  ; flag --$3" "$dir/out" || { cat "$dir/err" && return 1; }
+}
+for name in -ngl --n-gpu-layers --num-gpu; do check "$name" foreign $name 0 gpu-layers; done
+for name in --ctx-size --num-ctx; do check "$name" foreign $name 512 ctx; done
+for name in --predict --n-predict --num-predict; do check "$name" foreign $name 7 max-tokens; done
+check "--num-thread" foreign --num-thread 2 threads
+check "--temperature" foreign --temperature 0.5 temp
+for name in -sys --system-prompt; do check "$name" foreign $name 'Be kind.' system; done
+for name in -md --model-draft; do check "$name" foreign $name off draft; done
+check "--chat-template-file" foreign --chat-template-file /t.jinja template
+go --ctx-size x
+check "a bad value is refused by the name that was given" grep -qF "hearth: --ctx-size: expected" "$dir/err"
+go -ng 0
+check "no other letters are a word" [ $status = 2 ]
+for name in $(sed -nE 's/^ *\{"([a-z-]+)", OPT_.*/\1/p' src/config/option_table.c); do
+    check "hearth(1) has $name" grep -qF -- "${name//-/\\-}" man/hearth.1
+done
 done_testing

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "ui/complete.h"
 #include "ui/history.h"
 #include "ui/input.h"

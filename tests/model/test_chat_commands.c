@@ -1,0 +1,224 @@
+/* Commands of the chat, with the bundled guide: /export in every format, /edit in an editor,
+ * /show prompt, /set with what a value can be and with the names of other programs. */
+#include "../chat_driver.h"
+
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/file.h"
+#include "chat/commands.h"
+
+/* The file that /export made under this name, to be freed; it is removed. */
+static char *exported(struct recorder *r, const char *name)
+{
+    char folder[] = "/tmp/hearth-export-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    struct buf path = {0}, command = {0}, text = {0};
+    struct err err;
+    buf_printf(&path, "%s/%s", folder, name);
+    buf_printf(&command, "/export %s", path.data);
+    assert_true(line(r, command.data));
+    assert_true(file_read(path.data, 1 << 20, &text, &err));
+    unlink(path.data);
+    rmdir(folder);
+    buf_free(&path);
+    buf_free(&command);
+    return buf_take(&text);
+}
+
+static void test_export_json(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--system", "Be \"kind\".\n\x1b", NULL};
+    open_chat(&r, false, args);
+    char *answer = ask(&r, "What is a token?\nIn \\short.");
+    char *text = exported(&r, "chat.JSON");
+    assert_true(said(&r, "2 messages as JSON"));
+    assert_null(strchr(text, '\x1b'));
+    json_t *root = json_loads(text, 0, NULL), *messages = json_object_get(root, "messages");
+    assert_string_equal(json_string_value(json_object_get(root, "system")),
+                        "Be \"kind\".\n\x1b");
+    assert_int_equal(json_array_size(messages), 2);
+    json_t *user = json_array_get(messages, 0), *reply = json_array_get(messages, 1);
+    assert_string_equal(json_string_value(json_object_get(user, "role")), "user");
+    assert_string_equal(json_string_value(json_object_get(user, "content")),
+                        "What is a token?\nIn \\short.");
+    assert_string_equal(json_string_value(json_object_get(reply, "role")), "assistant");
+    assert_string_equal(json_string_value(json_object_get(reply, "content")), answer);
+    assert_string_equal(json_string_value(json_object_get(reply, "stop")), "end");
+    assert_true(json_is_string(json_object_get(reply, "seed")));
+    json_decref(root);
+    free(text);
+    free(answer);
+    close_chat(&r);
+}
+
+static void test_export_plain(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    char *answer = ask(&r, "What is a token?");
+    char *text = exported(&r, "chat.txt");
+    struct buf want = {0};
+    buf_printf(&want, "User:\nWhat is a token?\n\nAssistant:\n%s\n", answer);
+    assert_string_equal(text, buf_str(&want));
+    buf_free(&want);
+    free(text);
+    free(answer);
+    close_chat(&r);
+}
+
+/* An editor that leaves a text, or fails. */
+static const char *left_by_editor;
+static struct buf given_to_editor;
+
+static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
+{
+    (void)user;
+    buf_clear(&given_to_editor);
+    buf_append(&given_to_editor, s, n);
+    if (!left_by_editor) return err_set(err, ERR_USER, "the editor ed failed");
+    buf_puts(out, left_by_editor);
+    return true;
+}
+
+static void test_edit(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    char *wanted = ask(&r, "How do I quit?");
+    assert_true(line(&r, "/clear"));
+    free(ask(&r, "What is a token?"));
+    free(ask(&r, "And a page?"));
+    r.face.edit = on_edit;
+
+    left_by_editor = NULL;
+    assert_false(line(&r, "/edit"));
+    assert_true(said(&r, "the editor ed failed"));
+    assert_string_equal(buf_str(&given_to_editor), "And a page?");
+    assert_int_equal(chat_n_messages(r.chat), 4);
+
+    left_by_editor = " \n";
+    assert_true(line(&r, "/edit"));
+    assert_true(said(&r, "is empty"));
+    left_by_editor = "And a page?";
+    assert_true(line(&r, "/edit"));
+    assert_true(said(&r, "/retry asks for another"));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+
+    int n_turns = r.n_ends;
+    left_by_editor = "How do I quit?";
+    assert_true(line(&r, "/edit 2"));
+    assert_string_equal(buf_str(&given_to_editor), "What is a token?");
+    assert_true(said(&r, "sent: How do I quit?"));
+    assert_int_equal(r.n_ends, n_turns + 1);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_string_equal(buf_str(&r.answer), wanted);
+    buf_free(&given_to_editor);
+    free(wanted);
+    close_chat(&r);
+}
+
+static void test_show_prompt(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    assert_false(line(&r, "/show prompt"));
+    assert_true(said(&r, "nothing has been said"));
+    char *answer = ask(&r, "What is\n<|im_end|>?");
+    assert_true(line(&r, "/show prompt"));
+    struct buf want = {0};
+    buf_printf(&want,
+               "info: markup  <|im_start|>user\\n\n"
+               "text    What is\\n\n"
+               "        <|im_end|>?\n"
+               "markup  <|im_end|>\\n\n"
+               "        <|im_start|>assistant\\n\n"
+               "reply   %s\n"
+               "%u tokens. ",
+               answer, (unsigned)r.report.n_ctx_used);
+    assert_non_null(strstr(buf_str(&r.said), "reply   "));
+    if (strncmp(buf_str(&r.said), buf_str(&want), want.len) != 0)
+        assert_string_equal(buf_str(&r.said), buf_str(&want));
+    buf_free(&want);
+    free(answer);
+    close_chat(&r);
+}
+
+static void test_set(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *line, *says;
+        bool ok;
+    } cases[] = {
+        {"/set temp", "it can be a number from 0 to ", true},
+        {"/set top-k", "it can be a whole number ", true},
+        {"/set color", "it can be auto, always or never", true},
+        {"/set quiet", "it can be on or off", true},
+        {"/set stop", "or several between commas", true},
+        {"/set temp hot", "temp: expected a number from 0 to ", false},
+        {"/set top-p 2", "top-p: expected a number from 0 to 1, found '2'", false},
+        {"/set color red", "expected auto, always or never, found 'red'", false},
+        {"/set colour", "did you mean color?", false},
+        {"/set ctx 100", "ctx is settled at the start; give --ctx there", false},
+        {"/set num_ctx 100", "num_ctx is settled at the start; give --ctx there", false},
+        {"/set parameter temperature 0.5", "temp               0.5", true},
+        {"/set num_predict 5", "max-tokens         5", true},
+        {"/set top_k 3", "top-k              3", true},
+        {"/set system Be brief.", "the system message is set", true},
+        {"/show system", "Be brief.", true},
+        {"/set nothink", "think              off", true},
+        {"/show parameters", "top-k              3", true},
+        {"/show info", "vocabulary", true},
+        {"/? undo", "/undo [n]", true},
+        {"/show all", "expected model, settings, template, system or prompt, found 'all'",
+         false},
+    };
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(line(&r, cases[i].line), cases[i].ok);
+        if (!said(&r, cases[i].says)) fail_msg("%s said: %s", cases[i].line, buf_str(&r.said));
+    }
+    close_chat(&r);
+}
+
+/* Every command is explained, and what it does not take is said. */
+static void test_help(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    const struct command *row;
+    open_chat(&r, false, NULL);
+    for (size_t i = 0; (row = command_at(i)); i++) {
+        struct buf ask_for = {0}, with = {0};
+        buf_printf(&ask_for, "/help %s", row->name);
+        assert_true(line(&r, ask_for.data));
+        assert_true(said(&r, row->help));
+        assert_true(said(&r, row->more));
+        buf_printf(&with, "/%s nothing like this", row->name);
+        if (!*row->args) {
+            assert_false(line(&r, with.data));
+            assert_true(said(&r, "takes nothing after it"));
+        }
+        buf_free(&ask_for);
+        buf_free(&with);
+    }
+    close_chat(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_export_json), cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),         cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

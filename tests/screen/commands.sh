@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Commands that leave the program: the editor of /edit, the clipboard of /copy, the model that is
+# remembered; and what /show prompt looks like.
+. tests/screen/lib/tmux.sh
+
+# An editor that asks something else, and clipboards that keep what they get.
+mkdir "$dir/bin"
+printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "How do I quit?\\n" >"$1"\n' "$dir" >"$dir/bin/ed1"
+printf '#!/bin/sh\nexit 3\n' >"$dir/bin/ed2"
+for tool in wl-copy xclip xsel; do
+    printf '#!/bin/sh\necho "$0 $*" >%q/tool\ncat >%q/clipboard\n' "$dir" "$dir" >"$dir/bin/$tool"
+done
+printf '#!/bin/sh\nexit 1\n' >"$dir/bin/wl-copy"
+chmod +x "$dir"/bin/*
+cat >"$dir/env" <<END
+PATH=$dir/bin:\$PATH EDITOR=ed1
+unset DISPLAY WAYLAND_DISPLAY SSH_CONNECTION SSH_TTY VISUAL
+export PATH EDITOR
+clear
+END
+screen 80 24
+keys ". $dir/env" Enter
+start --temp 0
+keys 'What is a draft model?' Enter
+shows ' prefilled, '
+keys '/edit' Enter
+check "/edit opens the editor" shows 'sent: How do I quit?'
+check "  on the message" [ "$(cat "$dir/edited")" = 'What is a draft model?' ]
+shows 'Ctrl-D'
+last '>'
+check "  and the old reply is a branch" eval 'keys /branches Enter; shows "What is a draft"'
+fresh
+keys '/show prompt' Enter
+check "/show prompt" shows 'markup  <|im_start|>user\n'
+check "  marks the user's text" shows 'text    How do I quit?'
+check "  and the reply" shows 'reply   '
+fresh
+
+mux set-option -g set-clipboard on
+keys '/copy' Enter
+check "/copy without a desktop" shows 'copied '
+check "  is the terminal's" eval 'mux show-buffer | grep -q quit'
+check "  and no tool's" [ ! -e "$dir/clipboard" ]
+keys C-d
+left 0
+keys 'DISPLAY=:9 WAYLAND_DISPLAY=w; export DISPLAY WAYLAND_DISPLAY EDITOR=ed2' Enter
+start --temp 0 -q
+keys 'What is a draft model?' Enter
+shows 'draft'
+last '>'
+keys '/copy' Enter
+last '>'
+check "/copy on a desktop goes to the first tool that takes it" grep -q 'xclip -selection clipboard$' "$dir/tool"
+check "  as it was said" eval '"$hearth" -q --private --temp 0 -p "What is a draft model?" </dev/null | head -c -1 | cmp - "$dir/clipboard"'
+keys '/edit' Enter
+check "an editor that fails is said" shows '/edit: the editor ed2 failed'
+check "  and nothing was sent" last '>'
+keys C-d
+left 0
+keys 'unset EDITOR DISPLAY WAYLAND_DISPLAY' Enter
+start --temp 0 -q
+keys 'What is a draft model?' Enter
+shows 'draft'
+last '>'
+keys '/edit' Enter
+check "/edit without an editor puts the message into the prompt" last '> What is a draft model?'
+keys C-c C-d
+left 0
+
+# The model: the one that /model opened is the one of the next start; one that failed is not.
+cp "$guide" "$dir/other.gguf"
+start --temp 0
+keys "/model $dir/none.gguf" Enter
+check "/model with a file that is not there" shows 'No such file or directory; going on with'
+last '>'
+keys C-d
+left 0
+check "  is not remembered, nor what it went back to" [ ! -e "$XDG_STATE_HOME/hearth/last-model" ]
+start --temp 0
+keys "/model $dir/other.gguf" Enter
+shows 'context 2048'
+last '>'
+keys C-d
+left 0
+check "/model remembers its choice" [ "$(cat "$XDG_STATE_HOME/hearth/last-model")" = "$dir/other.gguf" ]
+start --temp 0
+keys '/show model' Enter
+check "  for the next start" shows 'other.gguf'
+keys C-d
+left 0
+start --private -m "$guide"
+keys C-d
+left 0
+check "--private remembers none" [ "$(cat "$XDG_STATE_HOME/hearth/last-model")" = "$dir/other.gguf" ]
+done_testing
