@@ -130,8 +130,9 @@ static inline void golden_free(struct golden_set *set)
 }
 
 /* The families that hearth runs. */
-static const char *const golden_known[] = {"llama",  "mistral3", "phi3",    "qwen2$", "qwen3$",
-                                           "qwen3-", "qwen3moe", "smollm3", NULL};
+static const char *const golden_known[] = {"gemma3$",  "gemma4",   "gpt-oss", "llama",
+                                           "mistral3", "phi3",     "qwen2$",  "qwen3$",
+                                           "qwen3-",   "qwen3moe", "smollm3", NULL};
 
 /* Whether a model can have KV types of blocks; its refusal is tested elsewhere. */
 static inline bool golden_has_blocks(const struct golden_case *c)

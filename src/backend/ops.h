@@ -55,11 +55,11 @@ enum op_kind {
     OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
 };
 
-/* OP_HEAD_ROWS occurs once, in the last layer, once K and V are stored: the ops after it run
- * for the last n_logits rows of the step only (rows keep their index and position), and not at
- * all if n_logits is 0. The buffer that OP_LOGITS reads has the width of the vocabulary and is
- * written and read only after OP_HEAD_ROWS, so a backend lets it live in step.logits and needs
- * no scratch for it; OP_LOGITS is the last op. */
+/* OP_HEAD_ROWS occurs once, in the last layer that stores K and V, once they are: the ops after
+ * it run for the last n_logits rows of the step only (rows keep their index and position), and
+ * not at all if n_logits is 0. The buffer that OP_LOGITS reads has the width of the vocabulary
+ * and is written and read only after OP_HEAD_ROWS, so a backend lets it live in step.logits and
+ * needs no scratch for it; OP_LOGITS is the last op. */
 
 struct op_embed {
     const struct weight *table; /* [n_vocab][out.n] */

@@ -47,30 +47,74 @@ struct qkv {
     struct ref all, q, k, v;
 };
 
-static struct qkv project(struct builder *b, uint32_t layer, struct ref in,
-                          const struct attention *a)
+static struct qkv rows_of(struct builder *b, const struct layer_hparams *l)
 {
-    const struct hparams *hp = b->hp;
-    const struct layer_hparams *l = &hp->layers[layer];
-    const size_t nq = (size_t)l->n_head * hp->head_dim_k;
-    const size_t nk = (size_t)l->n_head_kv * hp->head_dim_k;
-    const size_t nv = (size_t)l->n_head_kv * hp->head_dim_v;
+    const size_t nq = (size_t)l->n_head * l->head_dim_k;
+    const size_t nk = (size_t)l->n_head_kv * l->head_dim_k;
+    const size_t nv = (size_t)l->n_head_kv * l->head_dim_v;
     struct qkv r = {.all = build_rows(b, "qkv", nq + nk + nv)};
     r.q = ref_part(r.all, 0, nq);
     r.k = ref_part(r.all, nq, nk);
     r.v = ref_part(r.all, nq + nk, nv);
+    return r;
+}
+
+static void project(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
+                    const struct qkv *r)
+{
     char name[TENSOR_NAME_CAP];
     struct linear mats[3];
+    uint32_t n_mats = 0;
     if (weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"))) {
-        mats[0] = linear(b, layer, "attn_qkv", in.n, r.all, a->need_bias);
-        build_matmul(b, in, mats, 1);
-    } else {
-        mats[0] = linear(b, layer, "attn_q", in.n, r.q, a->need_bias);
-        mats[1] = linear(b, layer, "attn_k", in.n, r.k, a->need_bias);
-        mats[2] = linear(b, layer, "attn_v", in.n, r.v, a->need_bias);
-        build_matmul(b, in, mats, 3);
+        mats[n_mats++] = linear(b, layer, "attn_qkv", in.n, r->all, a->need_bias);
+        build_matmul(b, in, mats, n_mats);
+        return;
     }
-    return r;
+    mats[n_mats++] = linear(b, layer, "attn_q", in.n, r->q, a->need_bias);
+    mats[n_mats++] = linear(b, layer, "attn_k", in.n, r->k, a->need_bias);
+    const bool has_v =
+        !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
+    if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
+    build_matmul(b, in, mats, n_mats);
+    if (a->v_norm)
+        build_norm(b, has_v ? r->v : r->k, NULL, b->hp->layers[layer].head_dim_v, r->v);
+}
+
+static void norm_heads(struct builder *b, uint32_t layer, const struct attention *a,
+                       const char *norm, struct ref x)
+{
+    if (!a->qk_norm) return;
+    const size_t group = a->norm_all ? x.n : b->hp->layers[layer].head_dim_k;
+    build_norm(b, x, layer_vector(b, layer, norm, group), group, x);
+}
+
+/* Q, K and V of a layer up to its cache, whose index this returns. */
+static uint32_t store(struct builder *b, uint32_t layer, struct ref in,
+                      const struct attention *a, const struct qkv *r)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    const size_t dim = l->head_dim_k;
+    project(b, layer, in, a, r);
+    norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
+    norm_heads(b, layer, a, "attn_k_norm.weight", r->k);
+    if (l->rope)
+        build_rope(b, ref_part(r->all, 0, r->q.n + r->k.n), dim,
+                   block_rope(b, layer, a->pairs));
+    const uint32_t kv = build_kv(b, l->n_head_kv, dim, l->head_dim_v);
+    build_kv_store(b, r->k, r->v, kv);
+    return kv;
+}
+
+/* Q alone, for a layer that reads the cache of another. */
+static void query(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
+                  struct ref q)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    const size_t dim = l->head_dim_k;
+    const struct linear mat = linear(b, layer, "attn_q", in.n, q, a->need_bias);
+    build_matmul(b, in, &mat, 1);
+    norm_heads(b, layer, a, "attn_q_norm.weight", q);
+    if (l->rope) build_rope(b, q, dim, block_rope(b, layer, a->pairs));
 }
 
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
@@ -83,28 +127,28 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
                      hp->arch);
         return;
     }
-    struct qkv r = project(b, layer, in, a);
-    if (a->qk_norm) {
-        const size_t dim = hp->head_dim_k;
-        build_norm(b, r.q, layer_vector(b, layer, "attn_q_norm.weight", dim), dim, r.q);
-        build_norm(b, r.k, layer_vector(b, layer, "attn_k_norm.weight", dim), dim, r.k);
-    }
-    if (l->rope)
-        build_rope(b, ref_part(r.all, 0, r.q.n + r.k.n), hp->head_dim_k,
-                   block_rope(b, a->pairs));
+    const struct qkv r = rows_of(b, l);
+    uint32_t kv = a->kv;
+    if (layer < hp->n_layer_kv)
+        kv = store(b, layer, in, a, &r);
+    else
+        query(b, layer, in, a, r.q);
     if (hp->temp_log_scale > 0)
         build_row_scale(b, r.q, build_row_scale_table(b, hp->temp_log_scale, hp->n_ctx_orig));
-    const uint32_t kv = build_kv(b, l->n_head_kv, hp->head_dim_k, hp->head_dim_v);
-    build_kv_store(b, r.k, r.v, kv);
-    if (layer + 1 == hp->n_layer) build_head_rows(b);
+    if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
 
-    struct ref heads = build_rows(b, "heads", (size_t)l->n_head * hp->head_dim_v);
-    build_attend(b, &(struct op_attend){.q = r.q,
-                                        .out = heads,
-                                        .kv = kv,
-                                        .n_heads = l->n_head,
-                                        .scale = hp->attn_scale,
-                                        .window = a->window});
+    struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
+    build_attend(
+        b,
+        &(struct op_attend){
+            .q = r.q,
+            .out = heads,
+            .kv = kv,
+            .n_heads = l->n_head,
+            .scale = hp->attn_scale,
+            .window = l->window,
+            .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
+        });
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

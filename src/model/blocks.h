@@ -24,25 +24,32 @@ struct linear layer_linear_bias(struct builder *b, uint32_t layer, const char *s
 
 struct attention {
     enum rope_pairs pairs;
-    bool qk_norm;    /* RMS norm of each head of Q and K before the rotation */
-    bool need_bias;  /* Q, K and V have biases for sure; others may have some */
-    uint32_t window; /* as op_attend */
+    bool qk_norm;   /* RMS norm of each head of Q and K before the rotation */
+    bool norm_all;  /* that norm is of all heads together */
+    bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
+                       is K before its norm and rotation */
+    bool need_bias; /* Q, K and V have biases for sure; others may have some */
+    bool sinks;     /* attn_sinks: one per head */
+    uint32_t kv;    /* the KV layer that a layer from n_layer_kv on reads */
 };
 
 /* Projections (attn_q, attn_k, attn_v, or attn_qkv with their rows after each other), norms,
- * rotation, cache, attention, attn_output. in and out may be the same. In the last layer the
- * rows without logits end here, after K and V are stored. */
+ * rotation, cache, attention, attn_output. in and out may be the same. In the last layer that
+ * stores K and V the rows without logits end here. */
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a);
 
-/* SwiGLU: ffn_down(silu(ffn_gate x) · ffn_up x). If gate_in_up, ffn_up holds the gate's rows,
- * then its own. in and out may be the same. */
+/* GLU: ffn_down(act(ffn_gate x) · ffn_up x), act as in hparams. If gate_in_up, ffn_up holds the
+ * gate's rows, then its own. in and out may be the same. */
 void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                        bool gate_in_up);
-/* The same with experts: softmax router over ffn_gate_inp, the chosen weights renormalised. */
+/* The same with experts: a router over ffn_gate_inp, the chosen weights renormalised. */
 void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* The same with a router that reads another row. */
+void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
+                      struct ref out);
 
-/* The rotation that hparams and the file's factor tensors give; index into the ropes. */
-uint32_t block_rope(struct builder *b, enum rope_pairs pairs);
+/* The rotation of a layer, from hparams and the file's factor tensors; index into the ropes. */
+uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs);
 
 #endif

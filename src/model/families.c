@@ -9,6 +9,9 @@
 
 static const struct family *const groups[] = {
     families_plain,
+    families_post,
+    families_gemma4,
+    families_gpt_oss,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 

@@ -1,4 +1,6 @@
 /* The feed-forward block, dense and with experts. */
+#include <stdio.h>
+
 #include "model/blocks.h"
 
 void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
@@ -16,48 +18,78 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
         mats[1] = layer_linear(b, layer, "ffn_up", in.n, up);
         build_matmul(b, in, mats, 2);
     }
-    build_glu(b, gate, up, GLU_SILU, gate);
+    build_glu(b, gate, up, b->hp->glu, gate);
     const struct linear down = layer_linear(b, layer, "ffn_down", n_ff, out);
     build_matmul(b, gate, &down, 1);
 }
 
-static const struct weight *experts(struct builder *b, uint32_t layer, const char *what,
-                                    size_t n_rows, size_t n_cols)
+/* The product of "<stem>.weight", and ".bias" where the file has one, for the chosen experts.
+ */
+static void product(struct builder *b, uint32_t layer, const char *stem, struct ref in,
+                    struct op_matmul_experts ex, struct ref out)
 {
+    const struct hparams *hp = b->hp;
+    char what[TENSOR_NAME_CAP / 2], name[TENSOR_NAME_CAP];
+    const size_t n_out = out.n / ex.route.n;
+    snprintf(what, sizeof what, "%s.weight", stem);
+    ex.w =
+        weights_experts(b->ws, layer_tensor(name, layer, what), hp->n_expert, hp->n_expert_used,
+                        ex.n_parts, n_out, ex.split ? in.n / ex.route.n : in.n);
+    snprintf(what, sizeof what, "%s.bias", stem);
+    if (weights_has(b->ws, layer_tensor(name, layer, what)))
+        ex.bias = weights_expert_vectors(b->ws, name, hp->n_expert, hp->n_expert_used, n_out);
+    ex.out = out;
+    build_experts(b, in, &ex);
+}
+
+static struct ref route(struct builder *b, uint32_t layer, struct ref in)
+{
+    const struct hparams *hp = b->hp;
     char name[TENSOR_NAME_CAP];
-    return weights_experts(b->ws, layer_tensor(name, layer, what), b->hp->n_expert,
-                           b->hp->n_expert_used, n_rows, n_cols);
+    struct ref scores = build_rows(b, "scores", hp->n_expert);
+    struct op_route op = {.scores = scores,
+                          .out = build_route_rows(b, "route", hp->n_expert_used),
+                          .kind = hp->route,
+                          .renormalise = true,
+                          .scale = hp->expert_scale};
+    const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
+    build_matmul(b, in, &router, 1);
+    if (op.kind == ROUTE_SIGMOID)
+        op.select = weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b.bias"),
+                                      hp->n_expert);
+    op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
+                                  hp->n_expert);
+    build_route(b, &op);
+    return op.out;
+}
+
+void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
+                      struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
+    struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
+    struct ref both = build_rows(b, "gate_up", 2 * n);
+    struct ref gate = ref_part(both, 0, n), up = ref_part(both, n, n);
+    char name[TENSOR_NAME_CAP];
+    if (weights_has(b->ws, layer_tensor(name, layer, "ffn_gate_up_exps.weight"))) {
+        ex.n_parts = 2;
+        product(b, layer, "ffn_gate_up_exps", in, ex, gate);
+        ex.part = 1;
+        product(b, layer, "ffn_gate_up_exps", in, ex, up);
+        ex.n_parts = 1, ex.part = 0;
+    } else {
+        product(b, layer, "ffn_gate_exps", in, ex, gate);
+        product(b, layer, "ffn_up_exps", in, ex, up);
+    }
+    build_glu(b, gate, up, hp->glu, gate);
+    struct ref each = build_rows(b, "expert_out", n_used * out.n);
+    ex.split = true;
+    product(b, layer, "ffn_down_exps", gate, ex, each);
+    build_combine(b, each, ex.route, out);
 }
 
 void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    const struct hparams *hp = b->hp;
-    const size_t n_ff = hp->layers[layer].n_ff_exp, n_used = hp->n_expert_used;
-    struct ref scores = build_rows(b, "scores", hp->n_expert);
-    struct ref route = build_route_rows(b, "route", n_used);
-    const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
-    build_matmul(b, in, &router, 1);
-    build_route(b, &(struct op_route){.scores = scores,
-                                      .out = route,
-                                      .kind = ROUTE_SOFTMAX,
-                                      .renormalise = true,
-                                      .scale = hp->expert_scale});
-
-    struct ref both = build_rows(b, "gate_up", 2 * n_used * n_ff);
-    struct ref gate = ref_part(both, 0, n_used * n_ff);
-    struct ref up = ref_part(both, n_used * n_ff, n_used * n_ff);
-    struct op_matmul_experts ex = {.route = route, .n_parts = 1};
-    ex.w = experts(b, layer, "ffn_gate_exps.weight", n_ff, in.n);
-    ex.out = gate;
-    build_experts(b, in, &ex);
-    ex.w = experts(b, layer, "ffn_up_exps.weight", n_ff, in.n);
-    ex.out = up;
-    build_experts(b, in, &ex);
-    build_glu(b, gate, up, GLU_SILU, gate);
-    struct ref each = build_rows(b, "expert_out", n_used * out.n);
-    ex.w = experts(b, layer, "ffn_down_exps.weight", out.n, n_ff);
-    ex.out = each;
-    ex.split = true;
-    build_experts(b, gate, &ex);
-    build_combine(b, each, route, out);
+    block_experts_by(b, layer, in, in, out);
 }

@@ -127,7 +127,8 @@ static bool read_scaling_type(struct hparams *hp, struct err *err)
 
 static bool read_rope(struct hparams *hp, struct err *err)
 {
-    hp->n_rot = hp->head_dim_k;
+    const uint32_t dim = hp->layers[0].head_dim_k;
+    hp->n_rot = dim;
     hp->rope_base = 10000.0;
     hp->scaling_factor = 0.0;
     hp->attn_factor = 1.0;
@@ -136,7 +137,7 @@ static bool read_rope(struct hparams *hp, struct err *err)
     hp->yarn_beta_slow = 1.0;
     hp->yarn_ext_factor = 1.0;
     hp->yarn_log_multiplier = 0.0;
-    if (!hparams_u32(hp, "rope.dimension_count", 2, hp->head_dim_k, false, &hp->n_rot, err) ||
+    if (!hparams_u32(hp, "rope.dimension_count", 2, dim, false, &hp->n_rot, err) ||
         !hparams_f64(hp, "rope.freq_base", 1.0009765625, 1e15, false, &hp->rope_base, err) ||
         !read_scaling_type(hp, err) ||
         !hparams_f64(hp, "rope.scale_linear", 0, 1e6, false, &hp->scaling_factor, err) ||
@@ -188,22 +189,23 @@ static bool read_layers(struct hparams *hp, struct err *err)
 static bool read_heads(struct hparams *hp, struct err *err)
 {
     const uint32_t n_head = hp->layers[0].n_head;
-    hp->head_dim_k = hp->n_embd / n_head;
-    if (!hparams_u32(hp, "attention.key_length", 2, MAX_HEAD_DIM, false, &hp->head_dim_k, err))
+    uint32_t dim_k = hp->n_embd / n_head;
+    if (!hparams_u32(hp, "attention.key_length", 2, MAX_HEAD_DIM, false, &dim_k, err))
         return false;
-    hp->head_dim_v = hp->head_dim_k;
-    if (!hparams_u32(hp, "attention.value_length", 2, MAX_HEAD_DIM, false, &hp->head_dim_v,
-                     err))
+    uint32_t dim_v = dim_k;
+    if (!hparams_u32(hp, "attention.value_length", 2, MAX_HEAD_DIM, false, &dim_v, err))
         return false;
-    if (hp->head_dim_k < 2 || hp->head_dim_k > MAX_HEAD_DIM)
+    if (dim_k < 2 || dim_k > MAX_HEAD_DIM)
         return err_set(
             err, ERR_FORMAT,
             "%s: %u values per row and %u heads give a head size of %u; it should be "
             "between 2 and %d",
-            gguf_path(hp->g), hp->n_embd, n_head, hp->head_dim_k, MAX_HEAD_DIM);
-    hp->attn_scale = (float)(1.0 / sqrt((double)hp->head_dim_k));
+            gguf_path(hp->g), hp->n_embd, n_head, dim_k, MAX_HEAD_DIM);
+    hp->attn_scale = (float)(1.0 / sqrt((double)dim_k));
     for (uint32_t i = 0; i < hp->n_layer; i++) {
-        const struct layer_hparams *l = &hp->layers[i];
+        struct layer_hparams *l = &hp->layers[i];
+        l->head_dim_k = dim_k;
+        l->head_dim_v = dim_v;
         if (l->n_head_kv && l->n_head % l->n_head_kv)
             return err_set(err, ERR_FORMAT,
                            "%s: layer %u has %u heads, which is no multiple of its %u KV heads",
@@ -235,8 +237,59 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
     hp->embed_scale = hp->residual_scale = hp->logit_scale = 1;
     hp->output_norm = "output_norm.weight";
     hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;
+    hp->n_layer_kv = hp->n_layer;
     return read_layers(hp, err) && read_heads(hp, err) && read_experts(hp, err) &&
            read_rope(hp, err);
+}
+
+/* Of layer i, from the array kv. */
+static bool window_at(const struct hparams *hp, const char *name, const struct gguf_kv *kv,
+                      uint32_t i, bool *windowed, struct err *err)
+{
+    char found[64];
+    if (kv->type != GGUF_BOOL || kv->n != hp->n_layer)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s should be a number or an array of %u bools, but is %s",
+                       gguf_path(hp->g), name, hp->n_layer, found_text(kv, found));
+    *windowed = gguf_item_int(kv, i) != 0;
+    return true;
+}
+
+bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    char name[KEY_CAP];
+    uint32_t window = 0;
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, pattern, name));
+    if (!hparams_u32(hp, "attention.sliding_window", 1, MAX_CONTEXT, true, &window, err))
+        return false;
+    if (kv && !kv->is_array && !hparams_u32(hp, pattern, 1, MAX_LAYERS, true, &period, err))
+        return false;
+    if (!kv && period == 0) return missing(hp, pattern, err);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        bool windowed = period > 0 && (i + 1) % period != 0;
+        if (kv && kv->is_array && !window_at(hp, name, kv, i, &windowed, err)) return false;
+        hp->layers[i].window = windowed ? window : 0;
+    }
+    return true;
+}
+
+bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, struct err *err)
+{
+    hp->rope_local.n_rot = n_rot;
+    hp->rope_local.base = 10000.0;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope_local = hp->layers[i].window > 0;
+    return hparams_f64(hp, "rope.freq_base_swa", 1.0009765625, 1e15, false,
+                       &hp->rope_local.base, err);
+}
+
+bool hparams_softcap(struct hparams *hp, struct err *err)
+{
+    double cap = 0;
+    if (!hparams_f64(hp, "final_logit_softcapping", 0, 1e6, false, &cap, err)) return false;
+    hp->logit_softcap = cap < 0x1p-20 ? 0.0f : (float)cap;
+    return true;
 }
 
 bool hparams_read(struct hparams *hp, const struct gguf *g, const char *arch, uint32_t n_ctx,

@@ -21,7 +21,10 @@ struct layer_hparams {
     uint32_t n_head, n_head_kv;
     uint32_t n_ff;     /* of the dense feed-forward */
     uint32_t n_ff_exp; /* of one expert */
-    bool rope;         /* whether Q and K are rotated */
+    uint32_t head_dim_k, head_dim_v;
+    uint32_t window; /* keys a row sees, its own included; 0: all before it */
+    bool rope;       /* whether Q and K are rotated */
+    bool rope_local; /* by the frequencies of rope_local below */
 };
 
 enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
@@ -30,14 +33,17 @@ struct hparams {
     const struct gguf *g;
     const char *arch; /* general.architecture, the prefix of the keys; static */
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
-    uint32_t head_dim_k, head_dim_v;
+    uint32_t n_layer_kv;              /* later layers read the cache of earlier ones */
+    uint32_t n_embd_layer;            /* of what each layer adds for a token; 0: nothing */
+    enum glu_kind glu;                /* of the feed-forward */
     uint32_t n_expert, n_expert_used; /* 0: dense */
-    float expert_scale;               /* of the routed weights; 1: none */
+    enum route_kind route;
+    float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */
-    float attn_scale;                  /* of the scores; default 1/sqrt(head_dim_k) */
+    float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     double
         temp_log_scale; /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
 
@@ -48,6 +54,11 @@ struct hparams {
     double attn_factor;    /* multiplies cos and sin */
     uint32_t n_ctx_orig;   /* context before scaling; default n_ctx_train */
     double yarn_beta_fast, yarn_beta_slow, yarn_ext_factor, yarn_log_multiplier;
+
+    struct {
+        uint32_t n_rot;
+        double base; /* without scaling and factors */
+    } rope_local;
 
     struct layer_hparams *layers; /* [n_layer], owned */
 };
@@ -67,5 +78,13 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
 /* The same for a key that is one number or an array of n_layer; layer's entry. */
 bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
                        uint32_t hi, bool required, uint32_t *value, struct err *err);
+/* Sets the windows of all layers from "attention.sliding_window" and its "_pattern": an array
+ * of n_layer bools, or a number n, default `period`: every n-th layer has none. period 0: the
+ * array is required. */
+bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
+/* Windowed layers rotate n_rot dims by a base of their own, "rope.freq_base_swa". */
+bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, struct err *err);
+/* "final_logit_softcapping". */
+bool hparams_softcap(struct hparams *hp, struct err *err);
 
 #endif

@@ -45,17 +45,20 @@ static void build_network(struct builder *b, const struct family *family)
 }
 
 /* Types of blocks need heads of whole blocks. */
-static bool kv_fits(const struct hparams *hp, const struct gguf *g, enum kv_type type,
-                    struct err *err)
+static bool kv_fits(const struct hparams *hp, enum kv_type type, struct err *err)
 {
     if (!kv_type_blocks(type)) return true;
-    const bool keys_fit = hp->head_dim_k % KV_BLOCK == 0;
-    if (keys_fit && hp->head_dim_v % KV_BLOCK == 0) return true;
-    return err_set(err, ERR_USER,
-                   "%s: %s have a head size of %u; KV type %s needs a multiple of %d; use f16 "
-                   "or f32",
-                   gguf_path(g), keys_fit ? "values" : "keys",
-                   keys_fit ? hp->head_dim_v : hp->head_dim_k, kv_type_name(type), KV_BLOCK);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const struct layer_hparams *l = &hp->layers[i];
+        const bool keys_fit = l->head_dim_k % KV_BLOCK == 0;
+        if (keys_fit && l->head_dim_v % KV_BLOCK == 0) continue;
+        return err_set(
+            err, ERR_USER,
+            "%s: %s have a head size of %u; KV type %s needs a multiple of %d; use f16 or f32",
+            gguf_path(hp->g), keys_fit ? "values" : "keys",
+            keys_fit ? l->head_dim_v : l->head_dim_k, kv_type_name(type), KV_BLOCK);
+    }
+    return true;
 }
 
 static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
@@ -65,10 +68,6 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
         return err_set(err, ERR_USER, "a context of %u tokens is too large; the limit is %d",
                        params->n_ctx, MAX_CONTEXT);
     if (!hparams_read(hp, g, family->name, params->n_ctx, err)) return false;
-    if (!kv_fits(hp, g, params->kv_type, err)) {
-        hparams_free(hp);
-        return false;
-    }
     const struct gguf_tensor *embd = gguf_tensor_find(g, "token_embd.weight");
     if (!embd)
         err_set(err, ERR_FORMAT,
@@ -81,7 +80,8 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
                 gguf_path(g), MAX_WIDTH, embd->ne[1]);
     else {
         hp->n_vocab = (uint32_t)embd->ne[1];
-        if (!family->read || family->read(hp, err)) return true;
+        if ((!family->read || family->read(hp, err)) && kv_fits(hp, params->kv_type, err))
+            return true;
     }
     hparams_free(hp);
     return false;

@@ -74,25 +74,39 @@ static bool divide(struct builder *b, double *freq)
     return ok;
 }
 
-uint32_t block_rope(struct builder *b, enum rope_pairs pairs)
+static double *powers(double base, uint32_t n_rot)
+{
+    double *freq = mem_zalloc(n_rot / 2, sizeof *freq);
+    for (uint32_t i = 0; i < n_rot / 2; i++)
+        freq[i] = real_pow(base, -2.0 * i / n_rot);
+    return freq;
+}
+
+static void scale(struct builder *b, double *freq)
 {
     const struct hparams *hp = b->hp;
-    double *freq = mem_zalloc(hp->n_rot / 2, sizeof *freq);
-    for (uint32_t i = 0; i < hp->n_rot / 2; i++)
-        freq[i] = real_pow(hp->rope_base, -2.0 * i / hp->n_rot);
     divide(b, freq);
     if (is_yarn(hp))
         yarn_mix(hp, freq);
     else
         for (uint32_t i = 0; i < hp->n_rot / 2; i++)
             freq[i] = freq[i] / hp->scaling_factor;
+}
+
+uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs)
+{
+    const struct hparams *hp = b->hp;
+    const bool local = hp->layers[layer].rope_local;
+    const uint32_t n_rot = local ? hp->rope_local.n_rot : hp->n_rot;
+    double *freq = powers(local ? hp->rope_local.base : hp->rope_base, n_rot);
+    if (!local) scale(b, freq);
     /* real_sincos takes angles up to 2^28. */
-    for (uint32_t i = 0; i < hp->n_rot / 2; i++) {
+    for (uint32_t i = 0; i < n_rot / 2; i++) {
         if (freq[i] * hp->n_ctx < 0x1p28) continue;
         weights_fail(b->ws, ERR_FORMAT,
                      "rope turns pair %u by %g per position, too much for a context of %u", i,
                      freq[i], hp->n_ctx);
         break;
     }
-    return build_rope_table(b, pairs, hp->n_rot, freq, mscale(hp));
+    return build_rope_table(b, pairs, n_rot, freq, local ? 1.0 : mscale(hp));
 }

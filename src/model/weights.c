@@ -138,11 +138,13 @@ static size_t memory_bytes(const struct weights *ws, const struct gguf_tensor *t
     return copied ? copied : t->n_bytes;
 }
 
-/* token_share of token_of: the part of the tensor that one token reads. */
+/* The tensor of n_mats matrices, of which token_share of token_of is what one token reads. It
+ * has n_mats / n_parts of n_parts matrices each, one over the other. */
 static const struct weight *matrix(struct weights *ws, const char *name, struct weight shape,
-                                   size_t token_share, size_t token_of)
+                                   size_t n_parts, size_t token_share, size_t token_of)
 {
-    const struct gguf_tensor *t = fetch(ws, name, shape.n_cols, shape.n_rows, shape.n_mats);
+    const struct gguf_tensor *t =
+        fetch(ws, name, shape.n_cols, n_parts * shape.n_rows, shape.n_mats / n_parts);
     if (!t || cancelled(ws)) return NULL;
     const size_t share = t->n_bytes / token_of * token_share;
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
@@ -168,28 +170,30 @@ const struct weight *weights_matrix(struct weights *ws, const char *name, size_t
                                     size_t n_cols)
 {
     return matrix(ws, name, (struct weight){.n_mats = 1, .n_rows = n_rows, .n_cols = n_cols}, 1,
-                  1);
+                  1, 1);
 }
 
 const struct weight *weights_table(struct weights *ws, const char *name, size_t n_rows,
                                    size_t n_cols)
 {
     return matrix(ws, name, (struct weight){.n_mats = 1, .n_rows = n_rows, .n_cols = n_cols}, 1,
-                  n_rows);
+                  1, n_rows);
 }
 
 const struct weight *weights_experts(struct weights *ws, const char *name, size_t n_experts,
-                                     size_t n_used, size_t n_rows, size_t n_cols)
+                                     size_t n_used, size_t n_parts, size_t n_rows,
+                                     size_t n_cols)
 {
-    return matrix(ws, name,
-                  (struct weight){.n_mats = n_experts, .n_rows = n_rows, .n_cols = n_cols},
-                  n_used, n_experts);
+    const struct weight shape = {
+        .n_mats = n_experts * n_parts, .n_rows = n_rows, .n_cols = n_cols};
+    return matrix(ws, name, shape, n_parts, n_used, n_experts);
 }
 
-/* A tensor that must hold plain floats. */
-static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n)
+/* A tensor of n_mats rows that must hold plain floats. */
+static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n,
+                                           size_t n_mats)
 {
-    const struct gguf_tensor *t = fetch(ws, name, n, 1, 1);
+    const struct gguf_tensor *t = fetch(ws, name, n, n_mats, 1);
     if (!t) return NULL;
     if (t->type == QTYPE_F32) return t;
     weights_fail(ws, ERR_FORMAT, "tensor %s: expected type F32, found %s", name,
@@ -199,20 +203,21 @@ static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name,
 
 bool weights_values(struct weights *ws, const char *name, size_t n, float *out)
 {
-    const struct gguf_tensor *t = fetch_f32(ws, name, n);
+    const struct gguf_tensor *t = fetch_f32(ws, name, n, 1);
     if (!t) return false;
     memcpy(out, t->data, n * sizeof *out);
     ws->used[tensor_index(ws, t)] = true;
     return true;
 }
 
-const struct weight *weights_vector(struct weights *ws, const char *name, size_t n)
+static const struct weight *vectors(struct weights *ws, const struct gguf_tensor *t,
+                                    size_t token_bytes)
 {
-    const struct gguf_tensor *t = fetch_f32(ws, name, n);
     if (!t || cancelled(ws)) return NULL;
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
-    ws->token_bytes += t->n_bytes;
+    const size_t n = t->n_bytes / sizeof(float);
+    ws->token_bytes += token_bytes;
     ws->bound_bytes += t->n_bytes;
     if (ws->be) {
         /* The file promises no alignment. */
@@ -225,6 +230,17 @@ const struct weight *weights_vector(struct weights *ws, const char *name, size_t
     return enter(ws, t, w, (struct weight){QTYPE_F32, 1, 1, n});
 }
 
+const struct weight *weights_vector(struct weights *ws, const char *name, size_t n)
+{
+    return vectors(ws, fetch_f32(ws, name, n, 1), n * sizeof(float));
+}
+
+const struct weight *weights_expert_vectors(struct weights *ws, const char *name,
+                                            size_t n_experts, size_t n_used, size_t n)
+{
+    return vectors(ws, fetch_f32(ws, name, n, n_experts), n_used * n * sizeof(float));
+}
+
 const struct weight *weights_vector_if(struct weights *ws, const char *name, size_t n)
 {
     return weights_has(ws, name) ? weights_vector(ws, name, n) : NULL;
@@ -233,6 +249,12 @@ const struct weight *weights_vector_if(struct weights *ws, const char *name, siz
 bool weight_quantised(const struct weight *w)
 {
     return w && qtype_info(w->type)->block_len > 1;
+}
+
+void weights_ignore(struct weights *ws, const char *name)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    if (t) ws->used[tensor_index(ws, t)] = true;
 }
 
 static bool ends_with(const char *s, const char *tail)

@@ -54,9 +54,14 @@ const struct weight *weights_matrix(struct weights *ws, const char *name, size_t
 /* The same for an embedding, of which a token reads one row. */
 const struct weight *weights_table(struct weights *ws, const char *name, size_t n_rows,
                                    size_t n_cols);
-/* n_experts matrices (ne = {n_cols, n_rows, n_experts}), of which a token reads n_used. */
+/* n_parts matrices each for n_experts (ne = {n_cols, n_parts · n_rows, n_experts}), of which a
+ * token reads n_used. */
 const struct weight *weights_experts(struct weights *ws, const char *name, size_t n_experts,
-                                     size_t n_used, size_t n_rows, size_t n_cols);
+                                     size_t n_used, size_t n_parts, size_t n_rows,
+                                     size_t n_cols);
+/* n values in F32 for each of n_experts (ne = {n, n_experts}), as one vector. */
+const struct weight *weights_expert_vectors(struct weights *ws, const char *name,
+                                            size_t n_experts, size_t n_used, size_t n);
 /* n values in F32. */
 const struct weight *weights_vector(struct weights *ws, const char *name, size_t n);
 /* The same if the file has it, else NULL. */
@@ -67,6 +72,8 @@ bool weights_values(struct weights *ws, const char *name, size_t n, float *out);
 /* Whether products with it read A8 rows; NULL does not. */
 bool weight_quantised(const struct weight *w);
 
+/* Says that the tensor, which may be there, does not matter. */
+void weights_ignore(struct weights *ws, const char *name);
 /* Refuses tensors nobody asked for that would change the result: any of a layer below n_layer,
  * and biases and norms outside the layers. Others (vision, extra heads, layers beyond) are of
  * no concern. */

@@ -46,11 +46,16 @@ static size_t check_greedy(struct runner *r, const struct golden_case *c, const 
 /* The other KV types: f16 within the case's own tolerance; types of blocks beyond it by what
  * they cost these random models, which lean on attention more than trained ones do. Measured
  * with F32 weights: at most 0.0014 and 0.17; with quantised weights, whose own error is in it,
- * 0.0020 and 0.18. */
+ * 0.0020 and 0.18. Where experts are chosen, others may be: in two of gpt-oss's 96 rows q8_0
+ * does that, which makes 0.0023 of all, though half of its rows are below 0.0004. Of gemma4,
+ * whose scores are not scaled, random weights make attention that picks single keys, and with
+ * q4_0 others: there only f16 is checked. */
 static void check_kv_types(const struct golden_case *c, const float *f32)
 {
     static const double cost[] = {[KV_F16] = 0, [KV_Q8_0] = 0.002, [KV_Q4_0] = 0.2};
-    const enum kv_type last = golden_has_blocks(c) ? KV_Q4_0 : KV_F16;
+    const double flips = c->experts ? 0.001 : 0;
+    const bool picks = strncmp(c->name, "gemma4", 6) == 0;
+    const enum kv_type last = golden_has_blocks(c) && !picks ? KV_Q4_0 : KV_F16;
     const size_t n = (size_t)c->n_tokens * c->n_vocab;
     float *got = mem_zalloc(n, sizeof *got);
     for (enum kv_type type = KV_F16; type <= last; type++) {
@@ -62,9 +67,10 @@ static void check_kv_types(const struct golden_case *c, const float *f32)
         const double nmse = golden_nmse(c->logits, got, n);
         print_message("# %-16s KV %-4s nmse %.2g, logits off those with f32 by %.3g %%\n",
                       c->name, kv_type_name(type), nmse, 100 * sqrt(golden_nmse(f32, got, n)));
-        if (!(nmse <= c->tolerance + cost[type]))
+        const double most = kv_type_blocks(type) ? cost[type] + flips : cost[type];
+        if (!(nmse <= c->tolerance + most))
             fail_msg("%s: KV %s: nmse %.3g exceeds %.3g and %.3g", c->name, kv_type_name(type),
-                     nmse, c->tolerance, cost[type]);
+                     nmse, c->tolerance, most);
     }
     free(got);
 }
