@@ -7,8 +7,10 @@
 
 #include "app/command_line.h"
 #include "config/paths.h"
+#include "ui/exit_status.h"
 #include "ui/line.h"
 #include "ui/pipe.h"
+#include "ui/tui.h"
 
 /* A standard descriptor that is closed would be taken by the next file that is opened, say the
  * model, and replies written over it. What is opened here instead fails on use. */
@@ -25,6 +27,19 @@ static bool wants_prompt(const struct options *o)
            o->stdin_mode == STDIN_AS_TEXT;
 }
 
+/* Says why not. */
+static bool may_fill_screen(const struct options *o, bool prompt)
+{
+    if (o->plain || o->accessible)
+        usage_error(NULL, "--tui: not together with --%s", o->plain ? "plain" : "accessible");
+    else if (!prompt || !isatty(STDOUT_FILENO))
+        usage_error(NULL, "--tui: needs a terminal for input and output, and no -p, -f or "
+                          "--json");
+    else
+        return true;
+    return false;
+}
+
 int faces_run(const struct options *o)
 {
     fill_closed();
@@ -33,10 +48,13 @@ int faces_run(const struct options *o)
         o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
+    if (o->tui && !may_fill_screen(o, prompt)) return EXIT_USAGE;
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
     engine.cache_dir = cache;
-    int status = prompt ? line_run(o, &engine) : pipe_run(o, &engine);
+    int status = o->tui   ? tui_run(o, &engine)
+                 : prompt ? line_run(o, &engine)
+                          : pipe_run(o, &engine);
     free(cache);
     return status;
 }

@@ -56,6 +56,13 @@ struct idle {
     struct buf wanted, done; /* lines as far as they are typed */
 };
 
+/* The conversation in tokens, as the engine last told, and the conversation that was. */
+struct context {
+    uint32_t n_used, n_warm, n_drawn;
+    size_t n_messages;
+    const struct message *last; /* only compared */
+};
+
 struct archive;
 
 struct chat {
@@ -88,6 +95,8 @@ struct chat {
     enum { VERIFY_NO, VERIFY_SYNCS, VERIFY_RUNS } verify; /* BUSY with it, no turn */
     struct last_turn last;
     struct idle idle;
+    struct context context;
+    bool save_failed;
     struct buf filtered; /* scratch */
     atomic_bool cancelled;
 };
@@ -158,6 +167,11 @@ void turn_forget(struct chat *c);
 
 /* The sampling of a request that makes no reply. */
 struct engine_sampling turn_no_reply(void);
+
+/* ---- what a face looks at (view.c) ---- */
+
+/* The conversation as it stands has so many tokens, and of those are computed. */
+void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm);
 
 /* ---- while nothing is asked (idle.c) ---- */
 

@@ -99,6 +99,7 @@ static bool load(struct chat *c, const char *path, struct err *err)
         c->archive = a;
         c->conversation = conversation;
         c->was_read = true;
+        c->save_failed = false;
         c->resumed = conversation_n(conversation) > 0;
         c->session_notes = notes;
         notes = (struct buf){0};
@@ -244,6 +245,7 @@ void session_save(struct chat *c, bool durable)
     }
     buf_free(&settings);
     if (!ok) {
+        c->save_failed = true;
         err_write_prefix(&err, "the session is no longer saved");
         chat_tell(c, FACE_WARNING, "%s", err.msg);
     } else if (c->tell_saving && !was_there && archive_has_file(c->archive)) {

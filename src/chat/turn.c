@@ -258,6 +258,15 @@ static void show(struct chat *c, enum face_part part, struct sanitiser *filter,
     if (n > 0) c->face->text(c->face->user, part, s, n);
 }
 
+/* Tokens drawn with this piece of the reply and before. */
+static void count_drawn(struct chat *c, uint64_t n)
+{
+    uint32_t more = (uint32_t)n - c->context.n_drawn;
+    c->context.n_drawn += more;
+    c->context.n_used += more;
+    c->context.n_warm += more;
+}
+
 static void show_reasoning(struct chat *c, const struct engine_event *event)
 {
     if (c->options->think != THINK_HIDE) show(c, FACE_REASONING, &c->turn.reasoning, event);
@@ -407,6 +416,7 @@ static void end(struct chat *c, const struct engine_reply *r)
         give_up(c);
     else
         reply = add_reply(c, join(c->turn.base ? c->turn.base : &empty_reply, r), report.stop);
+    context_set(c, r->n_ctx_used, r->n_ctx_used);
     finish(c, &report, reply);
     session_explain(c, r);
     if (report.stop == FACE_STOP_CONTEXT)
@@ -530,11 +540,16 @@ void turn_event(struct chat *c, const struct engine_event *event)
     }
     switch (event->kind) {
     case EVENT_PREFILL:
+        context_set(c, (uint32_t)event->total, (uint32_t)event->done);
         c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
                           event->cached);
         break;
-    case EVENT_REASONING: show_reasoning(c, event); break;
+    case EVENT_REASONING:
+        count_drawn(c, event->done);
+        show_reasoning(c, event);
+        break;
     case EVENT_TEXT:
+        count_drawn(c, event->done);
         buf_append(&c->turn.answer, event->text, event->text_len);
         show(c, FACE_REPLY, &c->turn.reply, event);
         break;

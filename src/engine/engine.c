@@ -127,7 +127,12 @@ static void on_prefill(void *user, size_t done, size_t total, size_t n_cached)
 
 static void on_piece(void *user, enum reply_part part, const char *text, size_t len)
 {
-    post_text(user, part == REPLY_TEXT ? EVENT_TEXT : EVENT_REASONING, text, len);
+    struct engine *e = user;
+    mailbox_post(e->box, &(struct engine_event){.kind = part == REPLY_TEXT ? EVENT_TEXT
+                                                                           : EVENT_REASONING,
+                                                .done = generator_n_drawn(e->generator),
+                                                .text = text,
+                                                .text_len = len});
 }
 
 /* Loading. */

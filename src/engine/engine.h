@@ -118,8 +118,8 @@ enum engine_event_kind {
     EVENT_LOAD,      /* done of total bytes; the first has text: what loading will take */
     EVENT_READY,     /* the model is open: engine_info holds */
     EVENT_PREFILL,   /* done of total tokens, cached of them kept */
-    EVENT_REASONING, /* a piece of the reply's reasoning */
-    EVENT_TEXT,      /* a piece of the reply */
+    EVENT_REASONING, /* a piece of the reply's reasoning; done: tokens drawn so far */
+    EVENT_TEXT,      /* a piece of the reply; done: as above */
     EVENT_WARNING,   /* one line that the user should see */
     EVENT_END,       /* the reply is done */
     EVENT_VERIFIED,  /* the answer to engine_verify */

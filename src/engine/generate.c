@@ -63,6 +63,11 @@ void generator_free(struct generator *g)
     free(g);
 }
 
+uint32_t generator_n_drawn(const struct generator *g)
+{
+    return g->reply.n_generated;
+}
+
 static void reset(struct generator *g, const struct tokenizer *tok,
                   const struct engine_sampling *how, const struct generate_sink *sink)
 {

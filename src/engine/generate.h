@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "text/reasoning.h"
@@ -25,6 +26,8 @@ struct tokenizer;
 
 struct generator *generator_new(void);
 void generator_free(struct generator *g); /* NULL is fine */
+/* Tokens drawn for the reply that is being made, or was made last. */
+uint32_t generator_n_drawn(const struct generator *g);
 
 /* Where a reply goes while it is made. text lives during the call; len is not 0. */
 struct generate_sink {

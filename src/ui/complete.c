@@ -14,6 +14,7 @@
 #include "chat/chat.h"
 
 static const struct chat *chat;
+static void (*show)(char **shown, int n, int longest);
 
 /* What is being completed: readline's word is the whole line up to the cursor, so that names
  * with blanks need no quotes. */
@@ -121,6 +122,12 @@ static const char *shown_part(const char *match)
     return word;
 }
 
+static void list(char **shown, int n, int longest)
+{
+    rl_display_match_list(shown, n, longest);
+    rl_forced_update_display();
+}
+
 static void show_matches(char **matches, int n, int longest)
 {
     char **shown = mem_zalloc((size_t)n + 2, sizeof *shown);
@@ -129,16 +136,16 @@ static void show_matches(char **matches, int n, int longest)
         shown[i] = mem_strdup(shown_part(matches[i]));
         if ((int)strlen(shown[i]) > longest) longest = (int)strlen(shown[i]);
     }
-    rl_display_match_list(shown, n, longest);
-    rl_forced_update_display();
+    show(shown, n, longest);
     for (int i = 0; i <= n; i++)
         free(shown[i]);
     free(shown);
 }
 
-void complete_install(const struct chat *c)
+void complete_install(const struct chat *c, void (*shower)(char **shown, int n, int longest))
 {
     chat = c;
+    show = shower ? shower : list;
     rl_completer_word_break_characters = "";
     rl_attempted_completion_function = matches_of;
     rl_completion_display_matches_hook = show_matches;

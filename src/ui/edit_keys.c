@@ -194,6 +194,25 @@ void edit_keys_install(const struct edit_keys_terminal *t)
     bind_keys();
 }
 
+static Keymap return_map(void)
+{
+    static Keymap map;
+    if (!map) {
+        map = rl_make_bare_keymap();
+        rl_bind_key_in_map('\r', rl_newline, map);
+    }
+    return map;
+}
+
+void edit_keys_give_up(void)
+{
+    Keymap map = rl_get_keymap();
+    rl_set_keymap(return_map());
+    rl_execute_next('\r');
+    rl_callback_read_char();
+    rl_set_keymap(map);
+}
+
 void edit_keys_take_cooked(void)
 {
     n_cooked += tty_take_cooked();

@@ -504,10 +504,10 @@ static void run(struct line *l, const struct options *o)
     progress_end(&l->progress);
     load_history(l, o);
     prompt_open(l->term.is_tty ? stdout : stderr);
-    complete_install(l->chat);
+    complete_install(l->chat, NULL);
     converse(l);
     prompt_close();
-    complete_install(NULL);
+    complete_install(NULL, NULL);
     history_close();
 }
 

@@ -131,17 +131,6 @@ void prompt_drop(void)
     rl_forced_update_display();
 }
 
-/* Return, whatever keys the user has bound to it. */
-static Keymap return_map(void)
-{
-    static Keymap map;
-    if (!map) {
-        map = rl_make_bare_keymap();
-        rl_bind_key_in_map('\r', rl_newline, map);
-    }
-    return map;
-}
-
 void prompt_interrupt(void)
 {
     struct prompt_line given_up = {0};
@@ -150,13 +139,8 @@ void prompt_interrupt(void)
     rl_point = rl_end;
     rl_redisplay();
     fputs("^C", rl_outstream);
-    /* Only readline itself knows who shares the undo lists of the line, of the history and of
-     * the line that a search has put aside, so the line ends as with Return. */
-    Keymap map = rl_get_keymap();
-    rl_set_keymap(return_map());
-    rl_execute_next('\r');
-    prompt_keys(&given_up);
-    rl_set_keymap(map);
+    got_line = &given_up;
+    edit_keys_give_up();
     buf_free(&given_up.text);
     char *marker = mem_strdup(marker_shown);
     prompt_show(marker);

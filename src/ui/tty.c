@@ -1,6 +1,7 @@
 #include "ui/tty.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -9,6 +10,9 @@
 static int terminal = -1;
 static struct termios saved;
 static int n_cooked;
+/* Of the full-screen view, while it is there. */
+static const char *_Atomic goodbye;
+static atomic_size_t n_goodbye;
 
 /* A process in the background must not change the settings of the one in front. */
 static bool in_front(void)
@@ -16,8 +20,23 @@ static bool in_front(void)
     return tcgetpgrp(terminal) == getpgrp();
 }
 
+void tty_say_goodbye(const char *bytes, size_t n)
+{
+    atomic_store(&n_goodbye, 0);
+    atomic_store(&goodbye, bytes);
+    atomic_store(&n_goodbye, n);
+}
+
+static void say_goodbye(void)
+{
+    size_t n = atomic_exchange(&n_goodbye, 0);
+    ssize_t written = n > 0 ? write(STDOUT_FILENO, atomic_load(&goodbye), n) : 0;
+    (void)written;
+}
+
 void tty_restore(void)
 {
+    if (terminal >= 0 && in_front()) say_goodbye();
     if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSADRAIN, &saved);
 }
 
@@ -31,6 +50,7 @@ static void on_crash(int sig)
     /* Colours, bracketed paste and the cursor as a shell expects them. */
     static const char sane[] = "\033[0m\033[?2004l\033[?25h\n";
     if (terminal >= 0 && in_front()) {
+        say_goodbye();
         ssize_t written = write(terminal, sane, sizeof sane - 1);
         (void)written;
         tcsetattr(terminal, TCSANOW, &saved);

@@ -8,6 +8,7 @@
 #define UI_TTY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Saves the settings of the terminal fd and restores them at exit and on a crash. Nothing
  * happens if fd is no terminal. */
@@ -19,7 +20,11 @@ void tty_quiet(void);
 void tty_echo(void);
 /* As it was when hearth started. */
 void tty_restore(void);
-/* The same before the process stops; keys typed during a reply are not the shell's: forgotten.
+/* What tty_restore and a crash write to standard output first, once: the way back from the
+ * full-screen view. Borrowed until the next call; n 0: nothing. */
+void tty_say_goodbye(const char *bytes, size_t n);
+/* As tty_restore before the process stops; keys typed during a reply are not the shell's:
+ * forgotten.
  */
 void tty_lend(void);
 /* After the process was stopped: takes the present settings as those to restore, then

@@ -98,8 +98,8 @@ check "  is named" says "empty.gguf: is empty"
 check "  and nothing is on stdout" nothing
 check "an unknown option" go 2 --temprature 1
 check "a value out of range" go 2 --temp=-1
-check "an option that is not built" go 2 --tui
-check "  is refused by name" says "--tui"
+check "a full screen without a terminal" go 2 --tui
+check "  is refused by name" says "--tui: needs a terminal"
 mkdir -p "$dir/config/hearth/hearth.ini"
 check "an unreadable configuration" go 2
 check "  is named" says "hearth.ini"

@@ -1,0 +1,70 @@
+#include "chat/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "chat/archive.h"
+#include "chat/impl.h"
+#include "chat/sessions.h"
+
+const struct message *const *chat_path_now(const struct chat *c, size_t *n)
+{
+    *n = conversation_n(c->conversation);
+    return conversation_path(c->conversation);
+}
+
+const struct conversation *chat_conversation(const struct chat *c)
+{
+    return c->conversation;
+}
+
+static enum chat_saved saved(const struct chat *c)
+{
+    if (!c->archive) return CHAT_PRIVATE;
+    if (archive_is_read_only(c->archive)) return CHAT_READ_ONLY;
+    if (c->save_failed) return CHAT_UNSAVED;
+    return archive_has_file(c->archive) ? CHAT_SAVED : CHAT_NEW;
+}
+
+static const struct message *last_message(const struct chat *c)
+{
+    size_t n = conversation_n(c->conversation);
+    return n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
+}
+
+void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm)
+{
+    c->context = (struct context){.n_used = n_used,
+                                  .n_warm = n_warm,
+                                  .n_messages = conversation_n(c->conversation),
+                                  .last = last_message(c)};
+}
+
+/* Whether nothing has changed the conversation since its tokens were counted. */
+static bool is_exact(const struct chat *c)
+{
+    return c->context.n_messages == conversation_n(c->conversation) &&
+           c->context.last == last_message(c);
+}
+
+struct chat_status chat_status(const struct chat *c)
+{
+    struct chat_status out = {.saved = saved(c),
+                              .n_used = c->context.n_used,
+                              .n_warm = c->context.n_warm,
+                              .is_exact = is_exact(c),
+                              .n_drawn = c->context.n_drawn};
+    if (c->archive) {
+        char *name = sessions_name(archive_path(c->archive));
+        printable(out.session, sizeof out.session, name, strlen(name));
+        free(name);
+    }
+    if (c->state == CHAT_LOADING || c->state == CHAT_FAILED) return out;
+    const struct engine_info *info = engine_info(c->engine);
+    printable(out.model, sizeof out.model, info->name, strlen(info->name));
+    printable(out.device, sizeof out.device, info->device, strlen(info->device));
+    out.n_ctx = info->n_ctx;
+    return out;
+}

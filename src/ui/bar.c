@@ -1,0 +1,113 @@
+#include "ui/bar.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "ui/screen.h"
+#include "ui/status.h"
+#include "ui/wrap.h"
+
+/* The parts of the bar from left to right. */
+enum part { PART_NAME, PART_DEVICE, PART_METER, PART_RATE, PART_DRAFT, PART_SAVED, N_PARTS };
+
+/* What goes first when the row is too narrow. */
+static const enum part least[] = {PART_DEVICE, PART_DRAFT, PART_SAVED, PART_RATE, PART_METER};
+enum { N_LEAST = sizeof least / sizeof *least };
+
+static void add_count(struct buf *out, const struct chat_status *s)
+{
+    if (!s->is_exact) buf_putc(out, '~');
+    status_count(out, s->n_used);
+    buf_putc(out, '/');
+    status_count(out, s->n_ctx);
+}
+
+static const char *saved(const struct chat_status *s)
+{
+    switch (s->saved) {
+    case CHAT_SAVED: return "saved";
+    case CHAT_NEW: return "new";
+    case CHAT_PRIVATE: return "private";
+    case CHAT_READ_ONLY: return "read only";
+    case CHAT_UNSAVED: return "NOT SAVED";
+    }
+    return "";
+}
+
+static void make_parts(const struct bar *bar, struct buf parts[N_PARTS])
+{
+    const struct chat_status *s = &bar->chat;
+    buf_puts(&parts[PART_NAME], *bar->activity ? bar->activity : s->model);
+    if (s->n_ctx == 0) return;
+    buf_puts(&parts[PART_DEVICE], s->device);
+    add_count(&parts[PART_METER], s);
+    if (bar->rate > 0) {
+        status_rate(&parts[PART_RATE], (uint64_t)(bar->rate * 1000 + 0.5), 1e6);
+        buf_puts(&parts[PART_RATE], " tok/s");
+    }
+    if (bar->n_drafted > 0)
+        buf_printf(&parts[PART_DRAFT], "%u %% accepted",
+                   (unsigned)((uint64_t)bar->n_accepted * 100 / bar->n_drafted));
+    buf_puts(&parts[PART_SAVED], saved(s));
+}
+
+static int meter_width(void)
+{
+    return screen_columns() >= 100 ? 20 : 10;
+}
+
+/* Columns of a part with what stands around it. */
+static int width_of(enum part part, const struct buf *text)
+{
+    if (text->len == 0) return 0;
+    return wrap_width(text->data, text->len, 0) + 3 +
+           (part == PART_METER ? meter_width() + 1 : 0);
+}
+
+/* The context: computed, used but not computed, free. */
+static int draw_meter(int y, int x, const struct chat_status *s)
+{
+    const bool plain = !screen_is_utf8();
+    const int width = meter_width();
+    uint64_t ctx = s->n_ctx ? s->n_ctx : 1;
+    int used = (int)(((uint64_t)s->n_used * (uint64_t)width + ctx - 1) / ctx);
+    int warm = s->n_used ? (int)((uint64_t)used * s->n_warm / s->n_used) : 0;
+    for (int i = 0; i < width; i++) {
+        enum ink ink = i < warm ? INK_BAR_WARM : i < used ? INK_BAR_COLD : INK_BAR;
+        const char *cell = plain ? (i < warm   ? "#"
+                                    : i < used ? "+"
+                                               : ".")
+                                 : (i < warm   ? "\u2588"
+                                    : i < used ? "\u2592"
+                                               : "\u2591");
+        x = screen_puts(y, x, 1, ink, cell);
+    }
+    return screen_puts(y, x, 1, INK_BAR, " ");
+}
+
+void bar_draw(int y, const struct bar *bar)
+{
+    struct buf parts[N_PARTS] = {0};
+    const int columns = screen_columns();
+    const char *edge = screen_is_utf8() ? " \u2502 " : " | ";
+    int width = 0, x = 1;
+    make_parts(bar, parts);
+    for (int i = 0; i < N_PARTS; i++)
+        width += width_of((enum part)i, &parts[i]);
+    for (int i = 0; i < N_LEAST && width > columns + 1; i++) {
+        width -= width_of(least[i], &parts[least[i]]);
+        buf_clear(&parts[least[i]]);
+    }
+    screen_fill(y, 0, columns, INK_BAR);
+    for (int i = 0; i < N_PARTS; i++) {
+        if (parts[i].len == 0) continue;
+        if (x > 1) x = screen_puts(y, x, 3, INK_BAR, edge);
+        if (i == PART_METER) x = draw_meter(y, x, &bar->chat);
+        x = screen_text(y, x, columns - 1 - x, i == PART_NAME ? INK_BAR_NAME : INK_BAR,
+                        parts[i].data, parts[i].len);
+    }
+    int hint = (int)strlen(bar->hint);
+    if (x + hint + 3 <= columns) screen_puts(y, columns - hint - 1, hint, INK_BAR, bar->hint);
+    for (int i = 0; i < N_PARTS; i++)
+        buf_free(&parts[i]);
+}

@@ -1,0 +1,251 @@
+/* Readline as an editor without a screen: it draws on nothing, and its line is looked at. */
+#include "ui/input_box.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <readline/readline.h>
+
+#include "base/mem.h"
+#include "ui/complete.h"
+#include "ui/keys.h"
+
+static const char prompt[] = "> ";
+
+struct sent {
+    struct buf text;
+    bool is_pasted;
+};
+
+static struct {
+    struct sent *lines;
+    size_t n, cap;
+} queue;
+static bool at_end, giving_up;
+static struct buf choices;
+static FILE *nowhere; /* what readline writes to */
+static const struct input_hooks *hooks;
+
+/* ---- actions as commands of readline ---- */
+
+/* Home and End belong to the line as long as there is one. */
+static int run(enum action action, int count, int key)
+{
+    if (action == ACTION_TOP && rl_end > 0) return rl_beg_of_line(count, key);
+    if (action == ACTION_BOTTOM && rl_end > 0) return rl_end_of_line(count, key);
+    hooks->act(action);
+    return 0;
+}
+
+#define X(id, name, line, view, help)        \
+    static int run_##id(int count, int key)  \
+    {                                        \
+        return run(ACTION_##id, count, key); \
+    }
+ACTIONS(X)
+#undef X
+
+static rl_command_func_t *const commands[N_ACTIONS] = {NULL,
+#define X(id, name, line, view, help) run_##id,
+                                                       ACTIONS(X)
+#undef X
+};
+
+static void bind(const char *sequence, rl_command_func_t *command)
+{
+    rl_bind_keyseq_in_map(sequence, command, emacs_standard_keymap);
+    rl_bind_keyseq_in_map(sequence, command, vi_insertion_keymap);
+    rl_bind_keyseq_in_map(sequence, command, vi_movement_keymap);
+}
+
+/* One key of a list: its sequences, or "C-x h" as readline writes it. */
+static void bind_key(const char *name, size_t n, rl_command_func_t *command)
+{
+    const char *sequence;
+    for (size_t i = 0; (sequence = key_sequence(name, n, i)) != NULL; i++)
+        bind(sequence, command);
+    if (n < 3 || name[1] != '-') return;
+    char keys[16];
+    snprintf(keys, sizeof keys, "\\C-%c%.*s", name[2], n > 4 ? (int)n - 4 : 0, name + 4);
+    bind(keys, command);
+}
+
+static void bind_actions(void)
+{
+    for (int i = 1; i < N_ACTIONS; i++) {
+        const struct action_row *row = action_row((enum action)i);
+        struct buf name = {0};
+        buf_printf(&name, "hearth-%s", row->name);
+        /* Readline keeps the name. */
+        rl_add_defun(buf_take(&name), commands[i], -1);
+        for (const char *key = row->line; *key; key += strspn(key, ", ")) {
+            size_t n = strcspn(key, ",");
+            bind_key(key, n, commands[i]);
+            key += n;
+        }
+    }
+}
+
+/* ---- the line ---- */
+
+static void on_line(char *line)
+{
+    if (giving_up) {
+        ;
+    } else if (!line) {
+        at_end = true;
+    } else {
+        MEM_GROW(queue.lines, queue.n, queue.cap);
+        struct sent *sent = &queue.lines[queue.n++];
+        *sent = (struct sent){.is_pasted = edit_keys_pasted()};
+        buf_puts(&sent->text, line);
+        /* Now, since the line that begins next stands behind it in the history. */
+        hooks->sent(line, sent->is_pasted);
+    }
+    free(line);
+    edit_keys_new_line();
+}
+
+static void show_choices(char **shown, int n, int longest)
+{
+    (void)longest;
+    buf_clear(&choices);
+    for (int i = 1; i <= n; i++)
+        buf_printf(&choices, "%s\n", shown[i]);
+}
+
+static void keep_terminal(int meta)
+{
+    (void)meta;
+}
+
+static void give_terminal(void)
+{
+}
+
+static void look_later(void)
+{
+}
+
+void input_open(const struct chat *chat, const struct input_hooks *h)
+{
+    hooks = h;
+    nowhere = fopen("/dev/null", "w");
+    rl_readline_name = "hearth";
+    rl_instream = stdin;
+    rl_outstream = nowhere ? nowhere : stdout;
+    rl_catch_signals = 0;
+    rl_catch_sigwinch = 0;
+    rl_change_environment = 0;
+    rl_prep_term_function = keep_terminal;
+    rl_deprep_term_function = give_terminal;
+    rl_redisplay_function = look_later;
+    edit_keys_install(&h->terminal);
+    complete_install(chat, show_choices);
+    bind_actions();
+    rl_initialize();
+    edit_keys_take_cooked();
+    edit_keys_new_line();
+    rl_callback_handler_install(prompt, on_line);
+}
+
+void input_close(void)
+{
+    rl_callback_handler_remove();
+    complete_install(NULL, NULL);
+    for (size_t i = 0; i < queue.n; i++)
+        buf_free(&queue.lines[i].text);
+    free(queue.lines);
+    memset(&queue, 0, sizeof queue);
+    buf_free(&choices);
+    if (nowhere) fclose(nowhere);
+    nowhere = NULL;
+    rl_outstream = stdout;
+}
+
+void input_key(void)
+{
+    buf_clear(&choices);
+    rl_callback_read_char();
+    edit_keys_handled();
+}
+
+void input_paste(void)
+{
+    const char *sequence = key_sequence("Paste", 5, 0);
+    buf_clear(&choices);
+    for (; *sequence; sequence++) {
+        rl_stuff_char((unsigned char)*sequence);
+        rl_callback_read_char();
+    }
+}
+
+bool input_at_end(void)
+{
+    return at_end;
+}
+
+bool input_take(struct buf *text, bool *is_pasted)
+{
+    if (queue.n == 0) return false;
+    buf_free(text);
+    *text = queue.lines[0].text;
+    *is_pasted = queue.lines[0].is_pasted;
+    memmove(queue.lines, queue.lines + 1, --queue.n * sizeof *queue.lines);
+    return true;
+}
+
+size_t input_n_waiting(void)
+{
+    return queue.n;
+}
+
+void input_fill(const char *text, size_t n)
+{
+    struct buf all = {0};
+    buf_append(&all, text, n);
+    if (rl_end > 0) {
+        buf_putc(&all, '\n');
+        buf_append(&all, rl_line_buffer, (size_t)rl_end);
+    }
+    rl_free_line_state();
+    rl_replace_line(buf_str(&all), 0);
+    rl_point = rl_end;
+    buf_free(&all);
+}
+
+void input_call_back(void)
+{
+    struct buf all = {0}, text = {0};
+    bool is_pasted;
+    while (input_take(&text, &is_pasted)) {
+        if (all.len > 0) buf_putc(&all, '\n');
+        buf_append(&all, text.data, text.len);
+    }
+    if (all.len > 0) input_fill(all.data, all.len);
+    buf_free(&all);
+    buf_free(&text);
+}
+
+void input_give_up(void)
+{
+    rl_callback_sigcleanup();
+    buf_clear(&choices);
+    giving_up = true;
+    edit_keys_give_up();
+    giving_up = false;
+}
+
+struct input_view input_view(void)
+{
+    return (struct input_view){.prompt = rl_display_prompt ? rl_display_prompt : prompt,
+                               .text = rl_line_buffer ? rl_line_buffer : "",
+                               .len = (size_t)rl_end,
+                               .cursor = (size_t)rl_point};
+}
+
+const char *input_choices(void)
+{
+    return buf_str(&choices);
+}

@@ -1,0 +1,58 @@
+/* The line of the full-screen view: readline, without a terminal of its own.
+ *
+ * Readline edits, completes and searches as at the line prompt, with the user's inputrc; where
+ * and how the line is shown is the view's affair. The line can be edited at any time; lines
+ * that were sent wait in a queue until they are taken. One per process, main thread. */
+#ifndef UI_INPUT_BOX_H
+#define UI_INPUT_BOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "ui/actions.h"
+#include "ui/edit_keys.h"
+
+struct chat;
+
+struct input_hooks {
+    struct edit_keys_terminal terminal;
+    /* Called for the keys of ui/actions.h. */
+    void (*act)(enum action action);
+    /* A line was sent, and waits from now on: for the history. */
+    void (*sent)(const char *text, bool is_pasted);
+};
+/* chat is asked at TAB. The hooks are called from within input_key; borrowed for good. */
+void input_open(const struct chat *chat, const struct input_hooks *hooks);
+void input_close(void);
+
+/* Handles one key that can be read now. */
+void input_key(void);
+/* Handles what was pasted: its beginning, the key "Paste", has been read. */
+void input_paste(void);
+/* Whether the user leaves: Ctrl-D on an empty line, or the terminal is gone. */
+bool input_at_end(void);
+
+/* Takes the line that was sent first; false if none waits. is_pasted: its beginning was pasted,
+ * and it is no command, whatever it looks like. */
+bool input_take(struct buf *text, bool *is_pasted);
+size_t input_n_waiting(void);
+/* Lines that wait go back into the editor, before what is being typed. */
+void input_call_back(void);
+
+/* Puts text into the line, before what was typed. */
+void input_fill(const char *text, size_t n);
+/* Ctrl-C: gives the line up; it stays reachable in no history. */
+void input_give_up(void);
+
+/* The line as it is now; until the next key. */
+struct input_view {
+    const char *prompt; /* "> ", or what readline asks at the moment */
+    const char *text;
+    size_t len, cursor; /* bytes */
+};
+struct input_view input_view(void);
+/* What the last TAB found, a word per line; "" if nothing is to be chosen from. */
+const char *input_choices(void);
+
+#endif

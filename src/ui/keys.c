@@ -1,0 +1,117 @@
+/* The sequences of the terminals in use: xterm and its kin in both cursor key modes, the Linux
+ * console, rxvt. */
+#include "ui/keys.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_SEQUENCES = 4 };
+/* After Esc the rest of a sequence is there at once; even over a slow line it is after this. */
+enum { ESC_MS = 50 };
+
+static const struct {
+    const char *name, *sequences[MAX_SEQUENCES];
+} table[] = {
+    {"Up", {"\033[A", "\033OA"}},
+    {"Down", {"\033[B", "\033OB"}},
+    {"Right", {"\033[C", "\033OC"}},
+    {"Left", {"\033[D", "\033OD"}},
+    {"Home", {"\033[H", "\033OH", "\033[1~", "\033[7~"}},
+    {"End", {"\033[F", "\033OF", "\033[4~", "\033[8~"}},
+    {"PgUp", {"\033[5~"}},
+    {"PgDn", {"\033[6~"}},
+    {"F1", {"\033OP", "\033[11~", "\033[[A"}},
+    {"F2", {"\033OQ", "\033[12~", "\033[[B"}},
+    {"F3", {"\033OR", "\033[13~", "\033[[C"}},
+    {"F4", {"\033OS", "\033[14~", "\033[[D"}},
+    {"F5", {"\033[15~", "\033[[E"}},
+    {"F6", {"\033[17~"}},
+    {"Paste", {"\033[200~"}},
+};
+#define N_KEYS (sizeof table / sizeof *table)
+
+const char *key_sequence(const char *name, size_t n, size_t i)
+{
+    for (size_t k = 0; k < N_KEYS; k++)
+        if (strlen(table[k].name) == n && memcmp(table[k].name, name, n) == 0)
+            return i < MAX_SEQUENCES ? table[k].sequences[i] : NULL;
+    return NULL;
+}
+
+bool key_is_in(const char *key, const char *list)
+{
+    for (size_t n; *key && *list; list += n + (list[n] ? 2 : 0)) {
+        n = strcspn(list, ",");
+        if (n == 0) n = 1; /* the key of that name */
+        if (strlen(key) == n && memcmp(key, list, n) == 0) return true;
+    }
+    return false;
+}
+
+/* 1, 0 at the end, -1 if nothing comes in time. */
+static int read_byte(int fd, int timeout_ms, char *c)
+{
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+    int ready = poll(&in, 1, timeout_ms);
+    if (ready <= 0) return ready < 0 && errno != EINTR ? 0 : -1;
+    ssize_t n = read(fd, c, 1);
+    return n > 0 ? 1 : n < 0 && (errno == EINTR || errno == EAGAIN) ? -1 : 0;
+}
+
+static const char *name_of(const char *sequence)
+{
+    for (size_t k = 0; k < N_KEYS; k++)
+        for (size_t i = 0; i < MAX_SEQUENCES && table[k].sequences[i]; i++)
+            if (strcmp(table[k].sequences[i], sequence) == 0) return table[k].name;
+    return NULL;
+}
+
+/* A sequence is over at the byte that may end it, by ECMA-48; "ESC [ [ A" is Linux's own. */
+static bool is_over(const char *s, size_t n)
+{
+    char c = s[n - 1];
+    if (n == 2) return c != '[' && c != 'O';
+    if (n == 3 && s[1] == '[' && c == '[') return false;
+    return c >= 0x40 && c <= 0x7e;
+}
+
+static void read_sequence(int fd, char name[KEY_NAME_MAX])
+{
+    char s[32] = "\033";
+    size_t n = 1;
+    while (n < sizeof s - 1 && read_byte(fd, ESC_MS, &s[n]) > 0)
+        if (is_over(s, ++n)) break;
+    s[n] = '\0';
+    const char *known = n == 1 ? "Esc" : name_of(s);
+    snprintf(name, KEY_NAME_MAX, "%s", known ? known : "");
+}
+
+bool keys_read(int fd, char name[KEY_NAME_MAX])
+{
+    char c;
+    int got = read_byte(fd, 0, &c);
+    name[0] = '\0';
+    if (got <= 0) return got < 0;
+    unsigned char u = (unsigned char)c;
+    if (c == '\033') {
+        read_sequence(fd, name);
+    } else if (c == '\r' || c == '\n') {
+        strcpy(name, "Enter");
+    } else if (c == 0x7f || c == '\b') {
+        strcpy(name, "Backspace");
+    } else if (c == ' ') {
+        strcpy(name, "Space");
+    } else if (u < 0x20) {
+        snprintf(name, KEY_NAME_MAX, "C-%c", u + 0x60);
+    } else {
+        size_t n = u < 0xc0 ? 1 : u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4, i = 1;
+        name[0] = c;
+        while (i < n && read_byte(fd, ESC_MS, &name[i]) > 0)
+            i++;
+        name[i] = '\0';
+    }
+    return true;
+}

@@ -1,0 +1,339 @@
+/* ncurses, for output alone. */
+#include "ui/screen.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "base/buf.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "ui/output.h"
+#include "ui/tty.h"
+#include "ui/wrap.h"
+
+/* Last, since its macros have the names of half the alphabet. */
+#define NCURSES_NOMACROS
+#include <curses.h>
+#include <term.h>
+#undef columns
+#undef lines
+#undef buttons
+
+/* Colours by their number among 8 and among 256; -1 is the terminal's own. */
+struct paint {
+    attr_t mono, attr;
+    short fg8, bg8, fg256, bg256;
+};
+
+static const struct paint paints[N_INKS] = {
+    [INK_TEXT] = {A_NORMAL, A_NORMAL, -1, -1, -1, -1},
+    [INK_DIM] = {A_DIM, A_DIM, -1, -1, -1, -1},
+    [INK_USER] = {A_BOLD, A_BOLD, -1, -1, -1, -1},
+    [INK_PROMPT] = {A_BOLD, A_BOLD, COLOR_GREEN, -1, 71, -1},
+    [INK_REASONING] = {A_DIM, A_DIM, -1, -1, -1, -1},
+    [INK_FIGURES] = {A_DIM, A_DIM, -1, -1, -1, -1},
+    [INK_NOTE] = {A_NORMAL, A_NORMAL, COLOR_CYAN, -1, 73, -1},
+    [INK_WARNING] = {A_BOLD, A_NORMAL, COLOR_YELLOW, -1, 179, -1},
+    [INK_ERROR] = {A_BOLD, A_NORMAL, COLOR_RED, -1, 167, -1},
+    [INK_BAR] = {A_REVERSE, A_NORMAL, COLOR_BLACK, COLOR_WHITE, 250, 237},
+    [INK_BAR_NAME] = {A_REVERSE | A_BOLD, A_BOLD, COLOR_BLACK, COLOR_WHITE, 255, 237},
+    [INK_BAR_WARM] = {A_REVERSE, A_NORMAL, COLOR_GREEN, COLOR_WHITE, 71, 237},
+    [INK_BAR_COLD] = {A_REVERSE, A_NORMAL, COLOR_BLUE, COLOR_WHITE, 179, 237},
+    [INK_MATCH] = {A_UNDERLINE, A_UNDERLINE, COLOR_YELLOW, -1, 179, -1},
+    [INK_MATCH_AT] = {A_REVERSE, A_NORMAL, COLOR_BLACK, COLOR_YELLOW, 16, 179},
+    [INK_BOX] = {A_NORMAL, A_NORMAL, -1, -1, 252, 235},
+    [INK_BOX_EDGE] = {A_NORMAL, A_NORMAL, COLOR_CYAN, -1, 73, 235},
+    [INK_BOX_TITLE] = {A_BOLD, A_BOLD, -1, -1, 255, 235},
+    [INK_BOX_DIM] = {A_DIM, A_DIM, -1, -1, 246, 235},
+    [INK_SELECTED] = {A_REVERSE, A_REVERSE, -1, -1, 252, 235},
+};
+
+static SCREEN *screen;
+static bool in_colour, utf8, shown; /* shown: not paused */
+static int cursor_y, cursor_x;
+static attr_t attr; /* of the ink in use */
+static int pair;
+static struct buf goodbye; /* what brings a terminal back after a crash */
+
+/* ---- colours ---- */
+
+/* The colour of that number among 256 as red, green and blue. */
+static int rgb_of(int colour)
+{
+    static const int steps[] = {0, 95, 135, 175, 215, 255};
+    if (colour < 16) return 0;
+    if (colour >= 232) return (8 + 10 * (colour - 232)) * 0x010101;
+    colour -= 16;
+    return steps[colour / 36] << 16 | steps[colour / 6 % 6] << 8 | steps[colour % 6];
+}
+
+static int colour_of(int among8, int among256)
+{
+    if (COLORS < 256) return among8;
+    /* Terminals of direct colour take the colour itself for its number. */
+    if (COLORS > 256 && among256 >= 0) return rgb_of(among256);
+    return among256;
+}
+
+static void make_colours(void)
+{
+    if (!in_colour || !has_colors() || start_color() == ERR || COLOR_PAIRS <= N_INKS) {
+        in_colour = false;
+        return;
+    }
+    use_default_colors();
+    for (int i = 0; i < N_INKS; i++) {
+        const struct paint *l = &paints[i];
+        init_extended_pair(i + 1, colour_of(l->fg8, l->fg256), colour_of(l->bg8, l->bg256));
+    }
+}
+
+static void use_ink(enum ink ink)
+{
+    attr = in_colour ? paints[ink].attr : paints[ink].mono;
+    pair = in_colour ? (int)ink + 1 : 0;
+    attr_set(attr, 0, &pair);
+}
+
+/* ---- opening and closing ---- */
+
+static void add_capability(struct buf *out, const char *name)
+{
+    const char *s = tigetstr(name);
+    if (s && s != (char *)-1) buf_puts(out, s);
+}
+
+/* Bracketed paste is readline's own switch; it never writes here. */
+static void set_paste(bool on)
+{
+    screen_raw(on ? "\033[?2004h" : "\033[?2004l", 8);
+}
+
+/* Without flow control and the keys that a terminal driver keeps to itself: they are
+ * readline's.
+ */
+static void take_keys(void)
+{
+    struct termios t;
+    cbreak();
+    noecho();
+    nonl();
+    if (tcgetattr(STDIN_FILENO, &t) == 0) {
+        t.c_iflag &= ~(tcflag_t)(IXON | ICRNL | INLCR);
+        t.c_lflag &= ~(tcflag_t)IEXTEN;
+        t.c_lflag |= NOFLSH;
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
+    }
+    def_prog_mode();
+}
+
+static bool refuse(struct err *err)
+{
+    const char *name = getenv("TERM");
+    char shown_name[80];
+    return err_set(
+        err, ERR_USER,
+        "--tui: the terminal '%s' cannot place its cursor; without --tui hearth "
+        "needs nothing of it",
+        printable(shown_name, sizeof shown_name, name ? name : "", name ? strlen(name) : 0));
+}
+
+bool screen_open(bool colour, struct err *err)
+{
+    int problem;
+    const char *place = setupterm(NULL, STDOUT_FILENO, &problem) == OK ? tigetstr("cup") : NULL;
+    if (!place || place == (char *)-1) return refuse(err);
+    /* Where nobody has chosen a locale the terminal speaks UTF-8 like any other today. */
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 &&
+        strcmp(setlocale(LC_CTYPE, NULL), "C") == 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+    utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    screen = newterm(NULL, stdout, stdin);
+    if (!screen) return refuse(err);
+    in_colour = colour;
+    make_colours();
+    take_keys();
+    buf_clear(&goodbye);
+    add_capability(&goodbye, "sgr0");
+    add_capability(&goodbye, "rmcup");
+    add_capability(&goodbye, "cnorm");
+    buf_puts(&goodbye, "\033[?2004l");
+    tty_say_goodbye(buf_str(&goodbye), goodbye.len);
+    set_paste(true);
+    shown = true;
+    return true;
+}
+
+static void leave(void)
+{
+    set_paste(false);
+    curs_set(1);
+    endwin();
+    tty_say_goodbye("", 0);
+    shown = false;
+}
+
+void screen_close(void)
+{
+    if (!screen) return;
+    if (shown) leave();
+    delscreen(screen);
+    screen = NULL;
+    buf_free(&goodbye);
+}
+
+void screen_pause(void)
+{
+    if (screen && shown) leave();
+}
+
+void screen_resume(void)
+{
+    if (!screen || shown) return;
+    shown = true;
+    reset_prog_mode();
+    tty_say_goodbye(buf_str(&goodbye), goodbye.len);
+    set_paste(true);
+    screen_resize();
+    clearok(curscr, TRUE);
+}
+
+void screen_resize(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        return;
+    if (size.ws_row != LINES || size.ws_col != COLS) resizeterm(size.ws_row, size.ws_col);
+}
+
+int screen_rows(void)
+{
+    return LINES;
+}
+
+int screen_columns(void)
+{
+    return COLS;
+}
+
+bool screen_is_utf8(void)
+{
+    return utf8;
+}
+
+/* ---- drawing ---- */
+
+void screen_clear(void)
+{
+    erase();
+    cursor_y = -1;
+}
+
+/* A cluster as cells: a code point with columns, and those without that belong to it. Curses
+ * and the terminal go by the widths of the C library; where it disagrees with ours, a stand-in
+ * keeps the columns right. */
+static void put_cluster(const char *s, size_t n, int columns)
+{
+    wchar_t cell[CCHARW_MAX + 1], all[64];
+    int n_all = 0, width = 0;
+    for (size_t i = 0; i < n && n_all < 63;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len <= 0) break;
+        int w =
+            printable_char(cp) || (cp >= 0x200b && cp <= 0x200d) ? wcwidth((wchar_t)cp) : -1;
+        if (w < 0) {
+            n_all = 0;
+            break;
+        }
+        if (width == 0 && w == 0 && n_all == 0) all[n_all++] = L' ', width = 1;
+        all[n_all++] = (wchar_t)cp;
+        width += w;
+        i += (size_t)len;
+    }
+    if (n_all == 0 || width != columns) {
+        all[0] = utf8 ? L'\ufffd' : L'?';
+        n_all = 1;
+        for (int i = 1; i < columns; i++)
+            all[n_all++] = L' ';
+    }
+    for (int i = 0; i < n_all;) {
+        int k = 0;
+        do {
+            if (k < CCHARW_MAX) cell[k++] = all[i];
+            i++;
+        } while (i < n_all && wcwidth(all[i]) == 0);
+        cell[k] = L'\0';
+        cchar_t c;
+        if (setcchar(&c, cell, attr, 0, &pair) == OK) add_wch(&c);
+    }
+}
+
+int screen_text(int y, int x, int columns, enum ink ink, const char *s, size_t n)
+{
+    if (y < 0 || y >= LINES || x < 0 || x >= COLS) return x;
+    int edge = columns > COLS - x ? COLS : x + columns, begin = x;
+    use_ink(ink);
+    move(y, x);
+    for (size_t i = 0; i < n;) {
+        int wide;
+        size_t len = wrap_cluster(s + i, n - i, &wide);
+        if (s[i] == '\t') {
+            int to = x + WRAP_TAB - (x - begin) % WRAP_TAB;
+            for (; x < to && x < edge; x++)
+                addch(' ');
+        } else {
+            if (x + wide > edge) break;
+            if (len == 1 && s[i] >= 0x20 && s[i] < 0x7f)
+                addch((chtype)s[i]);
+            else
+                put_cluster(s + i, len, wide);
+            x += wide;
+        }
+        i += len;
+    }
+    return x;
+}
+
+int screen_puts(int y, int x, int columns, enum ink ink, const char *s)
+{
+    return screen_text(y, x, columns, ink, s, strlen(s));
+}
+
+void screen_fill(int y, int x, int columns, enum ink ink)
+{
+    if (y < 0 || y >= LINES || x < 0) return;
+    use_ink(ink);
+    move(y, x);
+    for (; columns > 0 && x < COLS; columns--, x++)
+        addch(' ');
+}
+
+void screen_cursor(int y, int x)
+{
+    cursor_y = y;
+    cursor_x = x;
+}
+
+void screen_show(bool all)
+{
+    if (!screen || !shown) return;
+    bool visible = cursor_y >= 0 && cursor_y < LINES && cursor_x < COLS;
+    if (all) clearok(curscr, TRUE);
+    curs_set(visible);
+    if (visible) move(cursor_y, cursor_x);
+    refresh();
+}
+
+void screen_raw(const char *bytes, size_t n)
+{
+    fflush(stdout);
+    output_write(STDOUT_FILENO, bytes, n);
+}

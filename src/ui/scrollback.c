@@ -1,0 +1,344 @@
+/* Blocks and their rows. Rows are laid out when they are asked for, and kept. */
+#include "ui/scrollback.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "ui/wrap.h"
+
+struct row {
+    size_t at, len;
+};
+
+struct block {
+    enum block_kind kind;
+    size_t message;
+    struct buf text;
+    size_t n_shown; /* of text: without the line breaks at its end */
+    bool folded;
+    struct row *rows;
+    size_t n_rows, cap_rows;
+    bool is_laid;
+    size_t first; /* row of the scrollback that is the first of this block, gap included */
+};
+
+struct scrollback {
+    struct block *blocks;
+    size_t n, cap;
+    size_t n_placed; /* blocks whose `first` is right */
+    int columns;
+    bool folds;
+};
+
+struct scrollback *scrollback_new(void)
+{
+    struct scrollback *s = mem_zalloc(1, sizeof *s);
+    s->columns = 80;
+    return s;
+}
+
+void scrollback_free(struct scrollback *s)
+{
+    if (!s) return;
+    scrollback_cut(s, 0);
+    free(s->blocks);
+    free(s);
+}
+
+/* ---- text ---- */
+
+/* Block i has changed: the rows of those after it move. */
+static void changed(struct scrollback *s, size_t i)
+{
+    s->blocks[i].is_laid = false;
+    if (s->n_placed > i + 1) s->n_placed = i + 1;
+}
+
+void scrollback_add(struct scrollback *s, enum block_kind kind, size_t message)
+{
+    MEM_GROW(s->blocks, s->n, s->cap);
+    s->blocks[s->n++] = (struct block){.kind = kind, .message = message};
+}
+
+void scrollback_append(struct scrollback *s, const char *text, size_t n)
+{
+    assert(s->n > 0);
+    struct block *b = &s->blocks[s->n - 1];
+    while (b->text.len == 0 && n > 0 && *text == '\n')
+        text++, n--;
+    buf_append(&b->text, text, n);
+    b->n_shown = b->text.len;
+    while (b->n_shown > 0 && b->text.data[b->n_shown - 1] == '\n')
+        b->n_shown--;
+    changed(s, s->n - 1);
+}
+
+void scrollback_put(struct scrollback *s, enum block_kind kind, size_t message,
+                    const char *text, size_t n)
+{
+    scrollback_add(s, kind, message);
+    scrollback_append(s, text, n);
+}
+
+void scrollback_cut(struct scrollback *s, size_t n)
+{
+    while (s->n > n) {
+        struct block *b = &s->blocks[--s->n];
+        buf_free(&b->text);
+        free(b->rows);
+    }
+    if (s->n_placed > s->n) s->n_placed = s->n;
+}
+
+size_t scrollback_n_blocks(const struct scrollback *s)
+{
+    return s->n;
+}
+
+struct scrollback_block scrollback_block(const struct scrollback *s, size_t i)
+{
+    const struct block *b = &s->blocks[i];
+    return (struct scrollback_block){.kind = b->kind,
+                                     .message = b->message,
+                                     .is_folded = b->folded,
+                                     .text = buf_str(&b->text),
+                                     .len = b->text.len};
+}
+
+/* ---- folding ---- */
+
+static void fold(struct scrollback *s, size_t i, bool folded)
+{
+    if (s->blocks[i].kind != BLOCK_REASONING || s->blocks[i].folded == folded) return;
+    s->blocks[i].folded = folded;
+    changed(s, i);
+}
+
+void scrollback_fold(struct scrollback *s, bool folded)
+{
+    s->folds = folded;
+    for (size_t i = 0; i < s->n; i++)
+        fold(s, i, folded);
+}
+
+bool scrollback_folds(const struct scrollback *s)
+{
+    return s->folds;
+}
+
+void scrollback_end_reasoning(struct scrollback *s)
+{
+    for (size_t i = s->n; i-- > 0;) {
+        if (s->blocks[i].kind != BLOCK_REASONING) continue;
+        fold(s, i, s->folds);
+        return;
+    }
+}
+
+static size_t count_words(const struct block *b)
+{
+    size_t n = 0;
+    bool inside = false;
+    for (size_t i = 0; i < b->text.len; i++) {
+        bool blank = b->text.data[i] == ' ' || b->text.data[i] == '\n';
+        n += !blank && !inside;
+        inside = !blank;
+    }
+    return n;
+}
+
+/* ---- rows ---- */
+
+static int margin_of(enum block_kind kind)
+{
+    return kind == BLOCK_REPLY || kind >= BLOCK_NOTE ? 0 : 2;
+}
+
+/* An empty row stands between blocks, but not between what hearth says at one time. */
+static size_t gap_before(const struct scrollback *s, size_t i)
+{
+    if (i == 0 || s->blocks[i].kind == BLOCK_FIGURES) return 0;
+    return s->blocks[i].kind < BLOCK_NOTE || s->blocks[i - 1].kind < BLOCK_COMMAND;
+}
+
+static void lay_out(const struct scrollback *s, struct block *b)
+{
+    if (b->is_laid) return;
+    b->is_laid = true;
+    /* The last row may have been waiting for what was appended. */
+    size_t at = b->n_rows > 0 ? b->rows[b->n_rows - 1].at : 0;
+    if (b->n_rows > 0) b->n_rows--;
+    int columns = s->columns - margin_of(b->kind);
+    while (at < b->n_shown) {
+        struct wrap_row row = wrap_row(b->text.data + at, b->n_shown - at, columns);
+        MEM_GROW(b->rows, b->n_rows, b->cap_rows);
+        b->rows[b->n_rows++] = (struct row){at, row.len};
+        if (row.next == 0) break;
+        at += row.next;
+    }
+}
+
+static size_t rows_of(const struct scrollback *s, struct block *b)
+{
+    if (b->folded) return 1;
+    lay_out(s, b);
+    return b->n_rows > 0 ? b->n_rows : 1;
+}
+
+static void place_blocks(struct scrollback *s)
+{
+    for (size_t i = s->n_placed; i < s->n; i++) {
+        struct block *before = i > 0 ? &s->blocks[i - 1] : NULL;
+        s->blocks[i].first =
+            before ? before->first + gap_before(s, i - 1) + rows_of(s, before) : 0;
+    }
+    s->n_placed = s->n;
+}
+
+void scrollback_set_width(struct scrollback *s, int columns)
+{
+    if (columns < 4) columns = 4;
+    if (columns == s->columns) return;
+    s->columns = columns;
+    for (size_t i = 0; i < s->n; i++) {
+        s->blocks[i].n_rows = 0;
+        s->blocks[i].is_laid = false;
+    }
+    s->n_placed = 0;
+}
+
+size_t scrollback_n_rows(struct scrollback *s)
+{
+    if (s->n == 0) return 0;
+    place_blocks(s);
+    struct block *last = &s->blocks[s->n - 1];
+    return last->first + gap_before(s, s->n - 1) + rows_of(s, last);
+}
+
+/* The block that row i belongs to. */
+static size_t block_at(struct scrollback *s, size_t row)
+{
+    place_blocks(s);
+    size_t low = 0, high = s->n;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (s->blocks[middle].first <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct scrollback_row scrollback_row(struct scrollback *s, size_t i)
+{
+    size_t k = block_at(s, i), gap = gap_before(s, k);
+    struct block *b = &s->blocks[k];
+    struct scrollback_row out = {.block = k, .kind = b->kind, .text = "", .margin = 0};
+    size_t row = i - b->first;
+    if (row < gap) {
+        out.is_gap = true;
+        return out;
+    }
+    row -= gap;
+    out.is_first = row == 0;
+    out.margin = margin_of(b->kind);
+    out.is_folded = b->folded;
+    if (b->folded) {
+        out.n_words = count_words(b);
+        return out;
+    }
+    lay_out(s, b);
+    if (row >= b->n_rows) return out; /* a block without text */
+    out.at = b->rows[row].at;
+    out.text = b->text.data + out.at;
+    out.len = b->rows[row].len;
+    return out;
+}
+
+struct scrollback_place scrollback_place(struct scrollback *s, size_t i)
+{
+    if (s->n == 0) return (struct scrollback_place){0, 0};
+    struct scrollback_row row = scrollback_row(s, i);
+    return (struct scrollback_place){row.block, row.at};
+}
+
+size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place)
+{
+    if (place.block >= s->n) return scrollback_n_rows(s);
+    place_blocks(s);
+    struct block *b = &s->blocks[place.block];
+    size_t first = b->first + gap_before(s, place.block);
+    if (b->folded || place.at == 0) return first;
+    lay_out(s, b);
+    size_t low = 0, high = b->n_rows;
+    while (high > low + 1) {
+        size_t middle = (low + high) / 2;
+        if (b->rows[middle].at <= place.at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return first + low;
+}
+
+/* ---- search ---- */
+
+static bool same_char(uint32_t text, uint32_t word)
+{
+    return text == word || (uint32_t)utf8proc_tolower((utf8proc_int32_t)text) == word;
+}
+
+size_t scrollback_matches(const char *s, size_t n, const char *words)
+{
+    size_t i = 0, n_words = strlen(words);
+    for (size_t k = 0; k < n_words;) {
+        uint32_t text, word;
+        int n_word = utf8_decode(words + k, n_words - k, &word);
+        if (i >= n || n_word <= 0) return 0;
+        int n_text = utf8_decode(s + i, n - i, &text);
+        if (n_text <= 0 || !same_char(text, word)) return 0;
+        i += (size_t)n_text;
+        k += (size_t)n_word;
+    }
+    return i;
+}
+
+/* The first match in text[from..to), or the last if backwards. */
+static bool find_in(const struct block *b, const char *words, size_t from, size_t to,
+                    bool backwards, size_t *at)
+{
+    if (to > b->text.len) to = b->text.len;
+    for (size_t k = from; k < to; k++) {
+        size_t i = backwards ? to - 1 - (k - from) : k;
+        if (!scrollback_matches(b->text.data + i, b->text.len - i, words)) continue;
+        *at = i;
+        return true;
+    }
+    return false;
+}
+
+bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
+                     struct scrollback_place from, struct scrollback_place *found)
+{
+    if (s->n == 0 || !*words) return false;
+    if (from.block >= s->n) from = (struct scrollback_place){s->n - 1, SIZE_MAX};
+    /* Once around: the rest of the first block comes at the end again, its other part. */
+    for (size_t k = 0; k <= s->n; k++) {
+        size_t i = backwards ? (from.block + s->n - k % s->n) % s->n : (from.block + k) % s->n;
+        size_t begin = 0, end = SIZE_MAX;
+        if (k == 0 && backwards) end = from.at;
+        if (k == 0 && !backwards) begin = from.at < SIZE_MAX ? from.at + 1 : SIZE_MAX;
+        if (!find_in(&s->blocks[i], words, begin, end, backwards, &found->at)) continue;
+        found->block = i;
+        fold(s, i, false);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,593 @@
+/* The full-screen face: what the chat says, what keys do, and the loop between them. */
+#include "ui/tui.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "chat/chat.h"
+#include "config/options.h"
+#include "config/paths.h"
+#include "ui/clipboard.h"
+#include "ui/editor.h"
+#include "ui/exit_status.h"
+#include "ui/history.h"
+#include "ui/input_box.h"
+#include "ui/keys.h"
+#include "ui/screen.h"
+#include "ui/signals.h"
+#include "ui/status.h"
+#include "ui/term.h"
+#include "ui/transcript.h"
+#include "ui/tty.h"
+#include "ui/tui_impl.h"
+
+/* A stream is shown so often; a key at once. */
+enum { FRAME_MS = 33 };
+/* A line at which nothing was typed for so long is worth computing. */
+enum { REST_MS = 300 };
+
+/* Readline's commands know no face. */
+static struct tui *the_tui;
+
+static bool shows_reasoning(const struct tui *t)
+{
+    return chat_options(t->chat)->think != THINK_HIDE;
+}
+
+static void take_options(struct tui *t, const struct options *o)
+{
+    t->quiet = o->quiet;
+    t->verbose = o->verbose;
+    t->no_stream = o->no_stream;
+}
+
+/* --- The terminal given and taken --------------------------------------------------------- */
+
+static void pause_screen(void)
+{
+    screen_pause();
+    tty_restore();
+}
+
+static void resume_screen(void)
+{
+    tty_return();
+    edit_keys_take_cooked();
+    screen_resume();
+    the_tui->dirty = the_tui->redraw = true;
+}
+
+static void complain(const char *text)
+{
+    transcript_say(the_tui->transcript, FACE_ERROR, text);
+}
+
+static void stop_here(void)
+{
+    screen_pause();
+    tty_lend();
+    signals_stop_here();
+    resume_screen();
+}
+
+/* --- What the chat says ------------------------------------------------------------------- */
+
+static void release(struct tui *t)
+{
+    if (t->held.len > 0)
+        transcript_text(t->transcript, t->held_part, t->held.data, t->held.len);
+    buf_clear(&t->held);
+}
+
+static void on_text(void *user, enum face_part part, const char *s, size_t n)
+{
+    struct tui *t = user;
+    t->progresses = false;
+    if (t->drew_ms == 0) t->drew_ms = clock_ms();
+    if (t->copy.fd >= 0 && part == FACE_REPLY) output_text(&t->copy, s, n);
+    if (t->no_stream) {
+        if (part != t->held_part) release(t);
+        t->held_part = part;
+        buf_append(&t->held, s, n);
+        return;
+    }
+    transcript_text(t->transcript, part, s, n);
+    t->dirty = true;
+}
+
+static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64_t total,
+                        uint64_t cached)
+{
+    struct tui *t = user;
+    if (!t->progresses || t->phase != phase) t->began_ms = clock_ms();
+    t->progresses = done < total;
+    t->phase = phase;
+    t->done = done;
+    t->total = total;
+    t->cached = cached;
+    t->dirty = true;
+}
+
+static void on_say(void *user, enum face_level level, const char *text)
+{
+    struct tui *t = user;
+    transcript_say(t->transcript, level, text);
+    t->dirty = true;
+}
+
+static void on_offer(void *user, const char *text, size_t n)
+{
+    struct tui *t = user;
+    input_fill(text, n);
+    t->dirty = true;
+}
+
+static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
+{
+    (void)user;
+    pause_screen();
+    bool ok = editor_run(s, n, out, err);
+    resume_screen();
+    return ok;
+}
+
+static bool on_copy(void *user, const char *text, size_t n)
+{
+    (void)user;
+    if (clipboard_by_tool(text, n)) return true;
+    struct buf sequence = {0};
+    clipboard_sequence(text, n, &sequence);
+    screen_raw(buf_str(&sequence), sequence.len);
+    buf_free(&sequence);
+    return true;
+}
+
+static void on_turn_begin(void *user)
+{
+    struct tui *t = user;
+    t->cancelling = false;
+    t->drew_ms = 0;
+    t->rate = 0;
+    t->n_drafted = t->n_accepted = 0;
+    buf_clear(&t->held);
+    transcript_turn(t->transcript, t->chat, shows_reasoning(t));
+    t->dirty = true;
+}
+
+static void on_turn_end(void *user, const struct face_report *report)
+{
+    struct tui *t = user;
+    struct buf figures = {0};
+    release(t);
+    if (t->copy.fd >= 0) output_end(&t->copy);
+    bool went = report->stop != FACE_STOP_FAILED && report->n_generated > 0;
+    if (went && !t->quiet) status_report(&figures, 4096, report, t->verbose);
+    if (went && report->decode_ms > 0) t->rate = report->n_generated * 1000 / report->decode_ms;
+    t->n_drafted = report->n_drafted;
+    t->n_accepted = report->n_accepted;
+    transcript_end(t->transcript, t->chat, shows_reasoning(t), buf_str(&figures));
+    buf_free(&figures);
+    t->progresses = false;
+    t->drew_ms = 0;
+    t->dirty = true;
+}
+
+/* --- Signals ------------------------------------------------------------------------------ */
+
+static void cancel_loading(struct tui *t)
+{
+    /* After /model: back to the model before. */
+    if (!t->was_loaded) t->status = EXIT_SIGINT;
+    chat_cancel(t->chat);
+}
+
+static void on_interrupt(struct tui *t)
+{
+    enum chat_state state = chat_state(t->chat);
+    t->dirty = true;
+    if (state == CHAT_BUSY) {
+        /* The second one does not wait for the engine. */
+        if (t->cancelling) {
+            tty_restore();
+            _exit(EXIT_SIGINT);
+        }
+        t->cancelling = true;
+        chat_cancel(t->chat);
+        input_call_back();
+    } else if (t->mode != MODE_LINE) {
+        t->mode = MODE_LINE;
+    } else if (state == CHAT_LOADING && input_view().len == 0) {
+        cancel_loading(t);
+    } else {
+        input_give_up();
+    }
+}
+
+static void on_signals(struct tui *t)
+{
+    signals_drain();
+    if (signals_leaving()) t->status = signals_leaving();
+    if (signals_take(SIGTSTP)) stop_here();
+    if (signals_take(SIGCONT)) {
+        /* Somebody else stopped us, and a shell has used the terminal since. */
+        pause_screen();
+        resume_screen();
+    }
+    if (signals_take(SIGWINCH)) {
+        screen_resize();
+        t->dirty = true;
+    }
+    if (signals_take(SIGINT)) on_interrupt(t);
+}
+
+/* --- Lines -------------------------------------------------------------------------------- */
+
+static bool is_blank(const char *s)
+{
+    return s[strspn(s, " \t\n")] == '\0';
+}
+
+static void submit(struct tui *t, const struct buf *line, bool is_pasted)
+{
+    const char *text = buf_str(line);
+    bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
+    if (is_blank(text)) return;
+    t->cancelling = false;
+    t->follows = true;
+    transcript_begin(t->transcript, is_command ? text : NULL);
+    if (is_pasted)
+        chat_say(t->chat, text, line->len);
+    else
+        chat_line(t->chat, text, line->len);
+    take_options(t, chat_options(t->chat));
+    if (chat_state(t->chat) == CHAT_IDLE)
+        transcript_sync(t->transcript, t->chat, shows_reasoning(t));
+    t->dirty = true;
+}
+
+/* What is sent again from the history must be the message it was, so a pasted one that looks
+ * like a command is kept as //. */
+static void remember(const char *line, bool is_pasted)
+{
+    struct buf entry = {0};
+    struct err err;
+    if (is_blank(line)) return;
+    if (is_pasted && line[0] == '/' && !strchr(line, '\n')) buf_putc(&entry, '/');
+    buf_puts(&entry, line);
+    if (!history_remember(entry.data, &err)) on_say(the_tui, FACE_WARNING, err.msg);
+    buf_free(&entry);
+}
+
+static void take_lines(struct tui *t)
+{
+    struct buf line = {0};
+    bool is_pasted;
+    while (t->status < 0 && chat_state(t->chat) == CHAT_IDLE && !t->is_loading &&
+           input_take(&line, &is_pasted))
+        submit(t, &line, is_pasted);
+    buf_free(&line);
+}
+
+/* --- Keys --------------------------------------------------------------------------------- */
+
+static void leave_mode(struct tui *t)
+{
+    if (t->mode == MODE_TRANSCRIPT) {
+        buf_clear(&t->words);
+        t->follows = true;
+    }
+    t->mode = MODE_LINE;
+}
+
+static void find(struct tui *t, bool backwards)
+{
+    struct scrollback_place from = t->was_found ? t->found : t->search_from;
+    if (t->words.len == 0) return;
+    t->was_found = scrollback_find(t->rows, buf_str(&t->words), backwards, from, &t->found);
+    if (t->was_found)
+        tui_show_place(t, t->found);
+    else
+        t->notice = "not found";
+}
+
+static void begin_search(struct tui *t)
+{
+    buf_clear(&t->words);
+    t->was_found = false;
+    t->search_from = (struct scrollback_place){SIZE_MAX, 0};
+    if (!t->follows && t->view_rows > 0) t->search_from = t->top;
+    t->mode = MODE_SEARCH;
+}
+
+static void choose(struct tui *t)
+{
+    struct buf line = {0};
+    if (!dialog_choice(&t->dialog)) {
+        t->mode = MODE_LINE;
+        return;
+    }
+    if (chat_state(t->chat) != CHAT_IDLE) {
+        t->notice = "a reply is being written: Ctrl-C stops it";
+        return;
+    }
+    buf_puts(&line, dialog_choice(&t->dialog));
+    t->mode = MODE_LINE;
+    submit(t, &line, false);
+    buf_free(&line);
+}
+
+static void act(enum action action)
+{
+    struct tui *t = the_tui;
+    const long page = t->view_rows > 2 ? (long)t->view_rows - 1 : 1;
+    t->dirty = true;
+    if (t->mode == MODE_DIALOG && (action == ACTION_LEAVE || action <= ACTION_SESSIONS)) {
+        t->mode = MODE_LINE;
+        if (action == ACTION_LEAVE) return;
+    }
+    if (t->mode == MODE_DIALOG) {
+        dialog_act(&t->dialog, action);
+        return;
+    }
+    switch (action) {
+    case ACTION_HELP: tui_help(t); break;
+    case ACTION_TRANSCRIPT:
+        if (t->mode == MODE_TRANSCRIPT)
+            leave_mode(t);
+        else
+            t->mode = MODE_TRANSCRIPT;
+        break;
+    case ACTION_BRANCHES: tui_branches(t); break;
+    case ACTION_SESSIONS: tui_sessions(t); break;
+    case ACTION_REASONING: scrollback_fold(t->rows, !scrollback_folds(t->rows)); break;
+    case ACTION_SEARCH: begin_search(t); break;
+    case ACTION_OLDER: find(t, true); break;
+    case ACTION_NEWER: find(t, false); break;
+    case ACTION_PAGE_UP: tui_scroll(t, -page); break;
+    case ACTION_PAGE_DOWN: tui_scroll(t, page); break;
+    case ACTION_LINE_UP: tui_scroll(t, -1); break;
+    case ACTION_LINE_DOWN: tui_scroll(t, 1); break;
+    case ACTION_TOP: tui_scroll(t, -(long)scrollback_n_rows(t->rows)); break;
+    case ACTION_BOTTOM: t->follows = true; break;
+    case ACTION_REDRAW: t->redraw = true; break;
+    case ACTION_LEAVE: leave_mode(t); break;
+    case ACTION_NONE:
+    case N_ACTIONS: break;
+    }
+}
+
+static void search_key(struct tui *t, const char *key)
+{
+    if (strcmp(key, "Enter") == 0) {
+        t->mode = t->words.len > 0 ? MODE_TRANSCRIPT : MODE_LINE;
+        if (!t->was_found) find(t, true);
+        return;
+    }
+    if (strcmp(key, "Esc") == 0) {
+        t->mode = MODE_LINE;
+        buf_clear(&t->words);
+        t->follows = true;
+        return;
+    }
+    if (strcmp(key, "Backspace") == 0) {
+        while (t->words.len > 0 && (t->words.data[--t->words.len] & 0xc0) == 0x80)
+            ;
+        if (t->words.data) t->words.data[t->words.len] = '\0';
+    } else if (strcmp(key, "C-u") == 0) {
+        buf_clear(&t->words);
+    } else if (strcmp(key, "Space") == 0) {
+        buf_putc(&t->words, ' ');
+    } else if (key[0] && (!key[1] || (key[0] & 0x80))) {
+        buf_puts(&t->words, key);
+    } else {
+        return;
+    }
+    t->was_found = false;
+    find(t, true);
+}
+
+/* One key outside the line. */
+static void view_key(struct tui *t)
+{
+    char key[KEY_NAME_MAX];
+    if (!keys_read(STDIN_FILENO, key)) {
+        t->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
+        return;
+    }
+    if (strcmp(key, "Paste") == 0) {
+        leave_mode(t);
+        input_paste();
+    } else if (t->mode == MODE_SEARCH) {
+        search_key(t, key);
+    } else if (t->mode == MODE_DIALOG && strcmp(key, "Enter") == 0) {
+        choose(t);
+    } else {
+        act(action_of_key(key));
+    }
+}
+
+static bool keys_wait(void)
+{
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&keys, 1, 0) > 0;
+}
+
+static void handle_keys(struct tui *t)
+{
+    /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
+    while (t->status < 0 && !signals_leaving() && keys_wait()) {
+        t->notice = NULL;
+        t->dirty = true;
+        if (t->mode == MODE_LINE)
+            input_key();
+        else
+            view_key(t);
+        if (input_at_end()) t->status = EXIT_DONE;
+    }
+    if (signals_leaving()) t->status = signals_leaving();
+}
+
+/* --- The loop ----------------------------------------------------------------------------- */
+
+static void greet(struct tui *t)
+{
+    struct buf text = {0};
+    if (t->quiet) return;
+    buf_printf(&text,
+               "hearth " HEARTH_VERSION ": %s\nF1 shows the keys, /help the commands, Ctrl-D "
+               "leaves.",
+               chat_model_line(t->chat));
+    transcript_say(t->transcript, FACE_INFO, buf_str(&text));
+    buf_free(&text);
+}
+
+/* The model is open, or cannot be opened. */
+static void end_loading(struct tui *t)
+{
+    t->is_loading = t->progresses = false;
+    t->dirty = true;
+    if (chat_state(t->chat) == CHAT_FAILED) {
+        buf_puts(&t->farewell, chat_error(t->chat)->msg);
+        t->status = exit_status_of_load(chat_error(t->chat));
+        return;
+    }
+    t->was_loaded = true;
+    transcript_sync(t->transcript, t->chat, shows_reasoning(t));
+    greet(t);
+}
+
+static void follow_chat(struct tui *t)
+{
+    enum chat_state state = chat_step(t->chat, 0);
+    if (state == CHAT_LOADING) t->is_loading = true;
+    if (t->is_loading && state != CHAT_LOADING) end_loading(t);
+    if (state == CHAT_FAILED && t->status < 0) end_loading(t);
+    if (state == CHAT_CLOSED) t->status = EXIT_DONE;
+}
+
+/* Milliseconds until something is to be done without being asked, -1: never. */
+static int time_left(const struct tui *t, double rest_at)
+{
+    double now = clock_ms(), at = -1;
+    if (t->dirty) at = t->frame_ms + FRAME_MS;
+    if (rest_at > 0 && (at < 0 || rest_at < at)) at = rest_at;
+    return at < 0 ? -1 : at > now ? (int)(at - now) + 1 : 0;
+}
+
+static void warm(struct tui *t)
+{
+    struct input_view line = input_view();
+    chat_warm(t->chat, line.text, line.len);
+}
+
+static void loop(struct tui *t)
+{
+    double rest_at = clock_ms() + REST_MS;
+    enum chat_state state = CHAT_LOADING;
+    while (t->status < 0) {
+        struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                                {.fd = signals_fd(), .events = POLLIN},
+                                {.fd = chat_fd(t->chat), .events = POLLIN}};
+        poll(fds, 3, time_left(t, rest_at));
+        bool typed = fds[0].revents != 0;
+        if (typed) handle_keys(t);
+        if (fds[1].revents) on_signals(t);
+        if (t->status >= 0) break;
+        follow_chat(t);
+        take_lines(t);
+        bool was_idle = state == CHAT_IDLE;
+        state = chat_state(t->chat);
+        if (typed || (state == CHAT_IDLE && !was_idle)) rest_at = clock_ms() + REST_MS;
+        if (state == CHAT_IDLE && rest_at > 0 && clock_ms() >= rest_at) {
+            warm(t);
+            rest_at = 0;
+        } else if (state != CHAT_IDLE) {
+            rest_at = 0;
+        }
+        if (t->dirty && (typed || clock_ms() - t->frame_ms >= FRAME_MS)) tui_draw(t);
+    }
+}
+
+static void run(struct tui *t, const struct options *o)
+{
+    static const struct input_hooks hooks = {
+        {pause_screen, resume_screen, complain}, act, remember};
+    char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
+    struct err err;
+    if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);
+    free(path);
+    input_open(t->chat, &hooks);
+    loop(t);
+    input_close();
+    history_close();
+}
+
+/* The file of --output did not take everything. */
+static void end_copy(struct tui *t, const struct options *o)
+{
+    char shown[256];
+    if (t->copy.fd < 0 || output_close(&t->copy)) return;
+    buf_printf(&t->farewell, "%s%s: cannot be written: %s", t->farewell.len ? "\nhearth: " : "",
+               printable(shown, sizeof shown, o->output, strlen(o->output)),
+               strerror(t->copy.failed));
+    if (t->status == EXIT_DONE) t->status = EXIT_RUNTIME;
+}
+
+static bool open_all(struct tui *t, const struct options *o, struct err *err)
+{
+    if (o->output && !output_open(&t->copy, o->output, err)) return false;
+    signals_install(true);
+    tty_open(STDIN_FILENO);
+    tty_quiet();
+    return screen_open(term_of(STDOUT_FILENO, o).colour, err);
+}
+
+int tui_run(const struct options *o, const struct engine_config *engine)
+{
+    struct tui t = {.status = -1, .copy.fd = -1, .follows = true, .dirty = true};
+    struct err err;
+    struct face face = {.user = &t,
+                        .is_terminal = true,
+                        .has_prompt = true,
+                        .text = on_text,
+                        .progress = on_progress,
+                        .say = on_say,
+                        .offer = on_offer,
+                        .edit = editor_is_named() ? on_edit : NULL,
+                        .copy = on_copy,
+                        .turn_begin = on_turn_begin,
+                        .turn_end = on_turn_end};
+    the_tui = &t;
+    t.transcript = transcript_new();
+    t.rows = transcript_scrollback(t.transcript);
+    take_options(&t, o);
+    if (open_all(&t, o, &err)) {
+        signals_block();
+        t.chat = chat_open(o, engine, &face, &err);
+        signals_unblock();
+    }
+    if (t.chat) {
+        run(&t, o);
+    } else {
+        buf_puts(&t.farewell, err.msg);
+        t.status = exit_status_of(&err);
+    }
+    screen_close();
+    tty_restore();
+    end_copy(&t, o);
+    if (t.farewell.len > 0) fprintf(stderr, "hearth: %s\n", t.farewell.data);
+    chat_close(t.chat);
+    dialog_free(&t.dialog);
+    transcript_free(t.transcript);
+    buf_free(&t.words);
+    buf_free(&t.held);
+    buf_free(&t.farewell);
+    return t.status;
+}

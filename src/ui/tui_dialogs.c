@@ -1,0 +1,150 @@
+/* What the dialogs of the full-screen view list. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/printable.h"
+#include "chat/commands.h"
+#include "chat/sessions.h"
+#include "chat/view.h"
+#include "ui/tui_impl.h"
+#include "ui/wrap.h"
+
+static void add(struct tui *t, const struct buf *text, const char *line)
+{
+    dialog_add(&t->dialog, buf_str(text), line);
+}
+
+/* Blanks up to a column from the beginning of out. */
+static void pad(struct buf *out, int column)
+{
+    for (int x = wrap_width(buf_str(out), out->len, 0); x < column; x++)
+        buf_putc(out, ' ');
+}
+
+/* ---- help ---- */
+
+static void add_key(struct tui *t, const char *keys, const char *help)
+{
+    struct buf row = {0};
+    buf_puts(&row, keys);
+    pad(&row, 22);
+    buf_puts(&row, help);
+    add(t, &row, NULL);
+    buf_free(&row);
+}
+
+static void add_heading(struct tui *t, const char *heading)
+{
+    if (t->dialog.n > 0) dialog_add(&t->dialog, "", NULL);
+    dialog_add(&t->dialog, heading, NULL);
+}
+
+static void add_commands(struct tui *t)
+{
+    const struct command *command;
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        struct buf name = {0};
+        buf_printf(&name, "/%s %s", command->name, command->args);
+        add_key(t, buf_str(&name), command->help);
+        buf_free(&name);
+    }
+}
+
+void tui_help(struct tui *t)
+{
+    dialog_begin(&t->dialog, "help", false);
+    add_heading(t, "Beside the line");
+    for (int i = 1; i < N_ACTIONS; i++) {
+        const struct action_row *row = action_row((enum action)i);
+        if (*row->line) add_key(t, row->line, row->help);
+    }
+    add_key(t, "Alt-Enter, C-j", "break the line; Return sends it");
+    add_key(t, "C-x C-e", "edit the line in $VISUAL or $EDITOR");
+    add_key(t, "C-c", "stop the reply; otherwise give up the line");
+    add_key(t, "C-d", "leave, on an empty line");
+    add_heading(t, "In the transcript and in dialogs");
+    for (int i = 1; i < N_ACTIONS; i++) {
+        const struct action_row *row = action_row((enum action)i);
+        if (*row->view) add_key(t, row->view, row->help);
+    }
+    add_heading(t, "Commands");
+    add_commands(t);
+    t->mode = MODE_DIALOG;
+}
+
+/* ---- branches ---- */
+
+void tui_branches(struct tui *t)
+{
+    const struct conversation *c = chat_conversation(t->chat);
+    const struct branch *current = conversation_current(c);
+    dialog_begin(&t->dialog, "branches", true);
+    for (size_t i = 0; i < conversation_n_branches(c); i++) {
+        const struct branch *b = conversation_branch(c, i);
+        const struct message *last = branch_last_user(b);
+        struct buf row = {0}, line = {0};
+        char name[40], words[64];
+        size_t n = branch_n(b);
+        printable(name, sizeof name, b->name ? b->name : "-", b->name ? strlen(b->name) : 1);
+        buf_printf(&row, "%c %u %s", b == current ? '*' : ' ', b->number, name);
+        pad(&row, 16);
+        buf_printf(&row, " %3zu message%s  %s", n, n == 1 ? " " : "s",
+                   last ? printable(words, sizeof words, last->text, last->len) : "");
+        buf_printf(&line, "/switch %u", b->number);
+        if (b == current) t->dialog.selected = i;
+        add(t, &row, line.data);
+        buf_free(&row);
+        buf_free(&line);
+    }
+    t->mode = MODE_DIALOG;
+}
+
+/* ---- sessions ---- */
+
+static void add_session(struct tui *t, const struct session_file *file, const char *here)
+{
+    struct session_summary sum;
+    struct err ignored;
+    struct buf row = {0}, line = {0};
+    char when[32], name[64];
+    time_t changed = (time_t)file->changed_s;
+    struct tm tm;
+    localtime_r(&changed, &tm);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
+    printable(name, sizeof name, file->name, strlen(file->name));
+    bool is_here = strcmp(name, here) == 0;
+    buf_printf(&row, "%c %s", is_here ? '*' : ' ', name);
+    pad(&row, 20);
+    buf_printf(&row, "  %s  ", when);
+    if (session_summarise(file->path, &sum, &ignored))
+        buf_printf(&row, "%3zu message%s  %s", sum.n_messages, sum.n_messages == 1 ? " " : "s",
+                   sum.first);
+    else
+        buf_puts(&row, "cannot be read");
+    buf_printf(&line, "/load %s", file->name);
+    if (is_here) t->dialog.selected = t->dialog.n;
+    add(t, &row, line.data);
+    buf_free(&row);
+    buf_free(&line);
+}
+
+void tui_sessions(struct tui *t)
+{
+    enum { MOST = 100 };
+    struct session_list list;
+    struct err err;
+    struct chat_status status = chat_status(t->chat);
+    dialog_begin(&t->dialog, "sessions", true);
+    if (status.saved == CHAT_PRIVATE)
+        dialog_add(&t->dialog, "--private: no session is read or saved", NULL);
+    else if (!sessions_list(&list, &err))
+        dialog_add(&t->dialog, err.msg, NULL);
+    else {
+        for (size_t i = 0; i < list.n && i < MOST; i++)
+            add_session(t, &list.items[i], status.session);
+        if (list.n == 0) dialog_add(&t->dialog, "no session has been saved yet", NULL);
+        session_list_free(&list);
+    }
+    t->mode = MODE_DIALOG;
+}

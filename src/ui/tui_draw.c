@@ -1,0 +1,318 @@
+/* A frame of the full-screen view, from top to bottom. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "chat/view.h"
+#include "ui/bar.h"
+#include "ui/input_box.h"
+#include "ui/screen.h"
+#include "ui/status.h"
+#include "ui/tui_impl.h"
+#include "ui/wrap.h"
+
+enum { MIN_ROWS = 5, MIN_COLUMNS = 20, MAX_CHOICE_ROWS = 6 };
+
+/* ---- the view ---- */
+
+static size_t first_row(struct tui *t)
+{
+    size_t n = scrollback_n_rows(t->rows);
+    size_t last = n > t->view_rows ? n - t->view_rows : 0;
+    if (t->follows) return last;
+    size_t first = scrollback_row_of(t->rows, t->top);
+    return first < last ? first : last;
+}
+
+void tui_scroll(struct tui *t, long rows)
+{
+    size_t n = scrollback_n_rows(t->rows);
+    long last = n > t->view_rows ? (long)(n - t->view_rows) : 0;
+    long to = (long)first_row(t) + rows;
+    if (to < 0) to = 0;
+    t->follows = to >= last;
+    if (!t->follows) t->top = scrollback_place(t->rows, (size_t)to);
+    t->dirty = true;
+}
+
+void tui_show_place(struct tui *t, struct scrollback_place place)
+{
+    size_t row = scrollback_row_of(t->rows, place), first = first_row(t);
+    if (row < first || row >= first + t->view_rows) {
+        /* A third from the top, so that what comes before can be read. */
+        size_t above = t->view_rows / 3;
+        tui_scroll(t, (long)(row > above ? row - above : 0) - (long)first);
+    }
+    t->dirty = true;
+}
+
+/* ---- the transcript ---- */
+
+static enum ink ink_of(enum block_kind kind)
+{
+    static const enum ink inks[] = {
+        [BLOCK_USER] = INK_USER,       [BLOCK_REASONING] = INK_REASONING,
+        [BLOCK_REPLY] = INK_TEXT,      [BLOCK_FIGURES] = INK_FIGURES,
+        [BLOCK_COMMAND] = INK_DIM,     [BLOCK_NOTE] = INK_NOTE,
+        [BLOCK_WARNING] = INK_WARNING, [BLOCK_ERROR] = INK_ERROR,
+    };
+    return inks[kind];
+}
+
+/* The mark in the margin of a block's first row. */
+static void draw_margin(int y, const struct scrollback_row *row)
+{
+    if (row->kind == BLOCK_REASONING) {
+        const char *bar = screen_is_utf8() ? "\u2502" : "|";
+        screen_puts(y, 0, 1, INK_DIM, bar);
+    } else if (row->is_first && (row->kind == BLOCK_USER || row->kind == BLOCK_COMMAND)) {
+        screen_puts(y, 0, 1, row->kind == BLOCK_USER ? INK_PROMPT : INK_DIM, ">");
+    }
+}
+
+static void draw_folded(int y, size_t n_words)
+{
+    struct buf text = {0};
+    buf_puts(&text, screen_is_utf8() ? "\u25b8 thought, " : "+ thought, ");
+    status_count(&text, n_words);
+    buf_printf(&text, " word%s (F5 shows %s)", n_words == 1 ? "" : "s",
+               n_words == 1 ? "it" : "them");
+    screen_puts(y, 0, screen_columns(), INK_REASONING, buf_str(&text));
+    buf_free(&text);
+}
+
+/* Draws what the search has found over a row. A match may have begun on the row before. */
+static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
+{
+    const char *words = buf_str(&t->words);
+    struct scrollback_block b = scrollback_block(t->rows, row->block);
+    size_t reach = 4 * t->words.len, end = row->at + row->len;
+    for (size_t i = row->at > reach ? row->at - reach : 0; i < end;) {
+        size_t n = scrollback_matches(b.text + i, b.len - i, words);
+        if (n == 0 || i + n <= row->at) {
+            i++;
+            continue;
+        }
+        size_t from = i > row->at ? i : row->at, to = i + n < end ? i + n : end;
+        bool here = t->was_found && t->found.block == row->block && t->found.at == i;
+        int x = row->margin + wrap_width(row->text, from - row->at, 0);
+        screen_text(y, x, screen_columns() - x, here ? INK_MATCH_AT : INK_MATCH, b.text + from,
+                    to - from);
+        i += n;
+    }
+}
+
+static void draw_row(struct tui *t, int y, size_t i)
+{
+    struct scrollback_row row = scrollback_row(t->rows, i);
+    if (row.is_gap) return;
+    if (row.is_folded) {
+        draw_folded(y, row.n_words);
+        return;
+    }
+    draw_margin(y, &row);
+    screen_text(y, row.margin, screen_columns() - row.margin, ink_of(row.kind), row.text,
+                row.len);
+    if (t->words.len > 0) draw_matches(t, y, &row);
+}
+
+static void draw_transcript(struct tui *t, int height)
+{
+    scrollback_set_width(t->rows, screen_columns());
+    t->view_rows = (size_t)height;
+    size_t n = scrollback_n_rows(t->rows), first = first_row(t);
+    for (int y = 0; y < height && first + (size_t)y < n; y++)
+        draw_row(t, y, first + (size_t)y);
+}
+
+/* ---- the line ---- */
+
+/* A row of the line: where it begins, and what of it. */
+struct line_row {
+    size_t at, len;
+};
+
+/* What the line is made of as it is shown: control characters as ^X, which readline lets in by
+ * quoting; readline's markers of what has no width are left out. */
+static void add_shown(struct buf *out, const char *s, size_t n, size_t cursor, size_t *at)
+{
+    bool invisible = false;
+    for (size_t i = 0; i < n; i++) {
+        if (i == cursor) *at = out->len;
+        char c = s[i];
+        if (c == '\001' || c == '\002')
+            invisible = c == '\001';
+        else if (invisible)
+            continue;
+        else if (((unsigned char)c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+            buf_printf(out, "^%c", c ^ 0x40);
+        else
+            buf_putc(out, c);
+    }
+    if (cursor >= n) *at = out->len;
+}
+
+struct line_box {
+    struct buf text;
+    struct line_row *rows;
+    size_t n, cap;
+    size_t cursor_row;
+    int cursor_x;
+};
+
+static void lay_line(struct line_box *box, int columns)
+{
+    struct input_view in = input_view();
+    size_t cursor = 0, ignored;
+    add_shown(&box->text, in.prompt, strlen(in.prompt), SIZE_MAX, &ignored);
+    add_shown(&box->text, in.text, in.len, in.cursor, &cursor);
+    const char *s = buf_str(&box->text);
+    for (size_t at = 0;;) {
+        struct wrap_row row = wrap_row_exact(s + at, box->text.len - at, columns);
+        MEM_GROW(box->rows, box->n, box->cap);
+        box->rows[box->n++] = (struct line_row){at, row.len};
+        if (cursor >= at) box->cursor_row = box->n - 1;
+        if (row.next == 0) break;
+        at += row.next;
+    }
+    const struct line_row *row = &box->rows[box->cursor_row];
+    box->cursor_x = wrap_width(s + row->at, cursor - row->at, 0);
+    /* Behind a full row. */
+    if (box->cursor_x >= columns) {
+        MEM_GROW(box->rows, box->n, box->cap);
+        if (box->cursor_row + 1 == box->n)
+            box->rows[box->n++] = (struct line_row){box->text.len, 0};
+        box->cursor_row++;
+        box->cursor_x = 0;
+    }
+}
+
+static void draw_line(struct tui *t, const struct line_box *box, int y, int height)
+{
+    size_t first =
+        box->cursor_row + 1 > (size_t)height ? box->cursor_row + 1 - (size_t)height : 0;
+    if (first + (size_t)height > box->n) first = box->n - (size_t)height;
+    const char *s = buf_str(&box->text);
+    size_t n_prompt = strlen(input_view().prompt);
+    for (int i = 0; i < height; i++) {
+        const struct line_row *row = &box->rows[first + (size_t)i];
+        screen_text(y + i, 0, screen_columns(), INK_TEXT, s + row->at, row->len);
+        if (first + (size_t)i == 0 && n_prompt <= row->len)
+            screen_text(y, 0, screen_columns(), INK_PROMPT, s, n_prompt);
+    }
+    if (t->mode == MODE_LINE) screen_cursor(y + (int)(box->cursor_row - first), box->cursor_x);
+}
+
+/* The words to search for, with the cursor behind them. */
+static void draw_search(struct tui *t, int y)
+{
+    int x = screen_puts(y, 0, screen_columns(), INK_PROMPT, "/");
+    x = screen_text(y, x, screen_columns() - x - 1, INK_TEXT, buf_str(&t->words), t->words.len);
+    screen_cursor(y, x);
+}
+
+/* ---- choices of TAB ---- */
+
+/* In columns, above the line; returns the rows taken. */
+static int draw_choices(int bottom, bool measure)
+{
+    const char *all = input_choices();
+    int n = 0, widest = 1;
+    for (const char *s = all; *s; s += strcspn(s, "\n") + 1) {
+        int width = wrap_width(s, strcspn(s, "\n"), 0);
+        if (width > widest) widest = width;
+        n++;
+    }
+    if (n == 0) return 0;
+    int per_row = screen_columns() / (widest + 2);
+    if (per_row < 1) per_row = 1;
+    int rows = (n + per_row - 1) / per_row, shown = rows;
+    if (shown > MAX_CHOICE_ROWS) shown = MAX_CHOICE_ROWS;
+    if (measure) return shown;
+    int i = 0;
+    for (const char *s = all; *s && i < shown * per_row; s += strcspn(s, "\n") + 1, i++) {
+        bool more = rows > shown && i == shown * per_row - 1;
+        screen_text(bottom - shown + i / per_row, i % per_row * (widest + 2), widest + 2,
+                    INK_NOTE, more ? "\u2026" : s, more ? 3 : strcspn(s, "\n"));
+    }
+    return shown;
+}
+
+/* ---- the bar ---- */
+
+static void draw_bar(struct tui *t, int y)
+{
+    struct buf activity = {0}, hint = {0};
+    struct bar bar = {.chat = chat_status(t->chat),
+                      .rate = t->rate,
+                      .n_drafted = t->n_drafted,
+                      .n_accepted = t->n_accepted};
+    size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view_rows;
+    double writes_ms = t->drew_ms > 0 ? clock_ms() - t->drew_ms : 0;
+    if (writes_ms > 0 && bar.chat.n_drawn > 1)
+        bar.rate = (bar.chat.n_drawn - 1) * 1000 / writes_ms;
+    if (t->notice)
+        buf_puts(&activity, t->notice);
+    else if (t->progresses)
+        status_progress(&activity, screen_columns() / 2, t->phase, t->done, t->total, t->cached,
+                        clock_ms() - t->began_ms);
+    else if (t->mode == MODE_TRANSCRIPT)
+        buf_puts(&activity, "transcript: / searches, n goes on, r reasoning, ? help, q back");
+    else if (!t->was_loaded || t->is_loading)
+        buf_puts(&activity, "loading the model");
+    if (input_n_waiting() > 0)
+        buf_printf(&hint, "%zu waiting", input_n_waiting());
+    else if (!t->follows && below < n)
+        buf_printf(&hint, "%zu more rows, End", n - below);
+    else if (t->mode == MODE_LINE)
+        buf_puts(&hint, "F1 help");
+    bar.activity = buf_str(&activity);
+    bar.hint = buf_str(&hint);
+    bar_draw(y, &bar);
+    buf_free(&activity);
+    buf_free(&hint);
+}
+
+/* ---- the frame ---- */
+
+static void draw_too_small(void)
+{
+    screen_puts(0, 0, screen_columns(), INK_TEXT, "too small for");
+    screen_puts(1, 0, screen_columns(), INK_TEXT, "hearth --tui");
+}
+
+static void draw_all(struct tui *t)
+{
+    const int rows = screen_rows();
+    struct line_box box = {0};
+    lay_line(&box, screen_columns());
+    int most = rows / 3 > 1 ? rows / 3 : 1;
+    int height = box.n < (size_t)most ? (int)box.n : most;
+    if (t->mode == MODE_SEARCH) height = 1;
+    int n_choices = draw_choices(0, true);
+    int above = rows - height - 1 - n_choices;
+    draw_transcript(t, above);
+    draw_choices(above + n_choices, false);
+    draw_bar(t, rows - height - 1);
+    if (t->mode == MODE_SEARCH)
+        draw_search(t, rows - 1);
+    else
+        draw_line(t, &box, rows - height, height);
+    if (t->mode == MODE_DIALOG) dialog_draw(&t->dialog, above);
+    buf_free(&box.text);
+    free(box.rows);
+}
+
+void tui_draw(struct tui *t)
+{
+    screen_clear();
+    if (screen_rows() < MIN_ROWS || screen_columns() < MIN_COLUMNS)
+        draw_too_small();
+    else
+        draw_all(t);
+    screen_show(t->redraw);
+    t->dirty = t->redraw = false;
+    t->frame_ms = clock_ms();
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The full-screen view: chatting, leaving, the terminal as it was after every kind of end.
+. tests/screen/lib/tmux.sh
+
+# The guide never ends its turn with these.
+endless=(--tui --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
+# A crash is ours to clean up after, also where a sanitizer would report it.
+export ASAN_OPTIONS=handle_segv=0:handle_abort=0
+signal() { kill -"$1" "$(cat "$dir/pid")"; }
+back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }
+# The alternate screen is left: what the shell printed before is there again.
+alone() { mux display-message -p '#{alternate_on}' | grep -qx "$1"; }
+
+screen 80 24
+check "a start" start --tui --temp 0
+check "  on the alternate screen" alone 1
+check "the greeting names the model" shows 'hearth guide'
+check "  and the key for help" shows 'F1 shows the keys'
+keys 'What is a draft model?' Enter
+check "a reply" shows 'A draft model is'
+check "  with its figures" shows ' prefilled, '
+check "  and its session" shows 'saved'
+keys 'one' C-j 'two' M-Enter 'three'
+check "a line of several rows" last 'three'
+keys C-c
+check "Ctrl-C gives it up" last '>'
+keys Up
+check "  but not the history" last '> What is a draft model?'
+keys C-u '/he' Tab
+check "TAB completes" last '> /help'
+keys C-u '/s' Tab Tab
+check "  and shows what there is" shows '/sessions'
+keys C-u 'typed' C-d
+check "Ctrl-D on a line that is not empty stays" last '> typed'
+keys C-u C-d
+check "Ctrl-D on an empty line leaves" left 0
+check "  the alternate screen, too" alone 0
+
+for how in 'TERM 143' 'HUP 129' 'ABRT 134' 'SEGV 139'; do
+    start "${endless[@]}"
+    keys 'tell me all' Enter
+    shows 'tok/s'
+    signal "${how% *}"
+    check "SIG${how% *} in a reply" left "${how#* }"
+    check "  leaves the screen" alone 0
+done
+start "${endless[@]}"
+keys 'half a line'
+last '> half a line'
+signal TERM
+check "SIGTERM while a line is typed" left 143
+check "  leaves the screen" alone 0
+
+start "${endless[@]}"
+keys 'tell me all' Enter
+shows 'tok/s'
+keys 'typed ahead'
+check "a line is typed while a reply comes" last '> typed ahead'
+keys Enter
+check "  and waits when it is sent" shows '1 waiting'
+keys C-c
+check "Ctrl-C stops the reply" shows 'stop: cancelled'
+check "  and gives the line back" last '> typed ahead'
+keys C-z
+check "Ctrl-Z stops" last 'shell:'
+check "  and leaves the screen" alone 0
+keys "clear; stty -g | cmp - $dir/before && echo alike" Enter
+check "  the terminal is the shell's meanwhile" shows 'alike'
+back Enter
+check "  fg brings all of it back" last '> typed ahead'
+check "  with the transcript" shows 'stop: cancelled'
+signal STOP
+shows 'Stopped'
+back C-j
+check "a stop that nobody can catch" last '> typed ahead'
+keys C-u C-d
+check "the terminal is as it was" left 0
+
+check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
+check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
+keys "clear; TERM=dumb $hearth --private; echo status \$?" Enter
+last '>'
+keys C-d
+shows 'status 0'
+done_testing
