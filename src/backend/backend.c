@@ -64,6 +64,7 @@ void exec_free(struct exec *x)
 bool exec_run(struct exec *x, const struct step *step, struct err *err)
 {
     assert(step->n_rows > 0 && step->n_logits <= step->n_rows);
+    assert(!step->state_in || step->state_in != step->state_out);
     return x->be->impl->exec_run(x, step, err);
 }
 
@@ -90,4 +91,30 @@ void backend_page_read(struct backend *be, const void *page, size_t page_bytes, 
 void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host)
 {
     be->impl->page_write(be, page, page_bytes, host);
+}
+
+void *backend_state_new(struct backend *be, size_t state_bytes)
+{
+    assert(state_bytes > 0);
+    return be->impl->state_new(be, state_bytes);
+}
+
+void backend_state_free(struct backend *be, void *state, size_t state_bytes)
+{
+    if (state) be->impl->state_free(be, state, state_bytes);
+}
+
+void backend_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes)
+{
+    be->impl->state_copy(be, to, from, state_bytes);
+}
+
+void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host)
+{
+    be->impl->state_read(be, state, state_bytes, host);
+}
+
+void backend_state_write(struct backend *be, void *state, size_t state_bytes, const void *host)
+{
+    be->impl->state_write(be, state, state_bytes, host);
 }

@@ -30,6 +30,10 @@ struct step {
     uint32_t n_logits;         /* logits are wanted for the last n_logits rows; 0: none */
     float *logits;             /* [n_logits][n_vocab] in host memory; NULL if n_logits is 0 */
     const atomic_bool *cancel; /* polled between work chunks; NULL: never cancelled */
+    /* The recurrent states after pos tokens, and where those after pos + n_rows go; two
+     * objects. NULL if the program has none. */
+    const void *state_in;
+    void *state_out;
 };
 
 /* Another backend on the same device and threads, for a model that may be closed alone. It is
@@ -59,8 +63,8 @@ size_t exec_bytes(const struct backend *be, const struct program *p, uint32_t ma
 struct exec *exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
                       struct err *err);
 void exec_free(struct exec *x); /* NULL is fine */
-/* Runs all ops for the step. On cancel (ERR_CANCELLED) or failure it returns false and no page
- * row before step.pos has changed. */
+/* Runs all ops for the step. On cancel (ERR_CANCELLED) or failure it returns false, no page row
+ * before step.pos has changed, nor has state_in, and state_out holds rubbish. */
 bool exec_run(struct exec *x, const struct step *step, struct err *err);
 
 /* A page of page_bytes, uninitialised; NULL if there is no memory. */
@@ -71,5 +75,14 @@ void backend_page_copy(struct backend *be, void *to, const void *from, size_t pa
 /* A page's bytes to host memory and back. */
 void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host);
 void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host);
+
+/* Recurrent states of state_bytes (of the program, not 0): those before the first token; NULL
+ * if there is no memory. */
+void *backend_state_new(struct backend *be, size_t state_bytes);
+void backend_state_free(struct backend *be, void *state, size_t state_bytes);
+void backend_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes);
+/* Their bytes to host memory and back. */
+void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
+void backend_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 
 #endif

@@ -51,15 +51,23 @@ enum op_kind {
     OP_ROUTE,          /* expert scores -> ranked experts and their weights */
     OP_MATMUL_EXPERTS, /* one product per chosen expert */
     OP_COMBINE,        /* out = sum over ranks of weight · expert output */
+    OP_CONV,           /* causal convolution over the rows before, channel by channel */
+    OP_DECAY,          /* what a recurrent layer keeps of its state, and how much it adds */
+    OP_RECUR,          /* advances a matrix per head by the row and reads it */
+    OP_UNZIP,          /* deals a row out to two others, run by run */
+    OP_ROW_GATE,       /* multiplies a row by the sigmoid of one value */
     OP_HEAD_ROWS,      /* from here on only the rows whose logits are wanted remain */
     OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
 };
 
-/* OP_HEAD_ROWS occurs once, in the last layer that stores K and V, once they are: the ops after
- * it run for the last n_logits rows of the step only (rows keep their index and position), and
- * not at all if n_logits is 0. The buffer that OP_LOGITS reads has the width of the vocabulary
- * and is written and read only after OP_HEAD_ROWS, so a backend lets it live in step.logits and
- * needs no scratch for it; OP_LOGITS is the last op. */
+/* OP_HEAD_ROWS occurs once, in the last layer that stores K and V or advances states, once that
+ * is done: the ops after it run for the last n_logits rows of the step only (rows keep their
+ * index and position), and not at all if n_logits is 0. The buffer that OP_LOGITS reads has the
+ * width of the vocabulary and is written and read only after OP_HEAD_ROWS, so a backend lets it
+ * live in step.logits and needs no scratch for it; OP_LOGITS is the last op.
+ *
+ * OP_CONV and OP_RECUR read and replace parts of the recurrent state (struct state_part), each
+ * part belonging to one op. */
 
 struct op_embed {
     const struct weight *table; /* [n_vocab][out.n] */
@@ -68,10 +76,10 @@ struct op_embed {
 };
 
 /* Each group of `group` values is normalised on its own (group == in.n: the whole row; the head
- * size: per head) and multiplied by w[group], or by nothing if w is NULL. out may be in. */
+ * size: per head) and multiplied by w, or by nothing if w is NULL. out may be in. */
 struct op_norm {
     struct ref in, out;
-    const struct weight *w; /* vector of `group` values, or NULL */
+    const struct weight *w; /* vector of `group` values, for each group, or of in.n; or NULL */
     size_t group;
     float eps;
 };
@@ -133,6 +141,8 @@ struct op_attend {
 enum glu_kind {
     GLU_SILU,
     GLU_GELU,
+    GLU_SIGMOID,
+    GLU_LINEAR,  /* the gate as it is */
     GLU_CLAMPED, /* both within 7, sigmoid of 1.702 gate, up + 1 */
 };
 
@@ -180,6 +190,59 @@ struct op_combine {
     struct ref route, out;
 };
 
+/* out = act(sum over taps j of w[j] · (row - (n_taps-1) + j) + bias), channel by channel; rows
+ * before the step's first are in the state, [n_taps-1][in.n], the oldest first. */
+struct op_conv {
+    struct ref in, out;        /* same n, apart */
+    const struct weight *w;    /* vector of n_taps · in.n: [n_taps][in.n], the oldest first */
+    const struct weight *bias; /* vector of in.n, or NULL */
+    uint32_t n_taps;           /* at least 2 */
+    bool silu;                 /* act; otherwise none */
+    uint32_t state;            /* index into program.states */
+};
+
+/* Per head h: dt = softplus(in + bias); decay exp(dt · a). The step, by which what is new
+ * counts, is dt, or if there are betas, sigmoid(beta). With betas, in holds runs of `run`
+ * betas, then as many dt; without, dt of all heads. */
+struct op_decay {
+    struct ref in;                 /* n_heads, or 2 · n_heads with betas */
+    struct ref out;                /* n_heads decays, then n_heads steps */
+    const struct weight *bias, *a; /* vectors of n_heads */
+    bool betas;
+    uint32_t run; /* divides n_heads; unused without betas */
+};
+
+/* A state S[n_dim][n_width] of each head h advances by every row: with q and k of its group,
+ * v, decay and step of its own,
+ *
+ *   d = step · (v - decay · k S)   if delta (gated delta net)
+ *   d = step · v                   otherwise (Mamba-2: k is B, q is C)
+ *   S = decay · S + k d
+ *   out = q S + skip · v
+ */
+struct op_recur {
+    struct ref q, k;           /* n_groups · n_dim */
+    struct ref v, out;         /* n_heads · n_width, apart */
+    struct ref gates;          /* of OP_DECAY: n_heads decays, n_heads steps */
+    const struct weight *skip; /* vector of n_heads, or NULL */
+    uint32_t n_heads, n_groups, n_dim, n_width;
+    bool delta;
+    bool tiled;     /* head h is of group h % n_groups; otherwise h / (n_heads / n_groups) */
+    uint32_t state; /* index into program.states: [n_heads][n_dim][n_width] */
+};
+
+/* Runs of `run` values of in go to a and b in turn. */
+struct op_unzip {
+    struct ref in, a, b; /* a and b of half in's n, apart from it and each other */
+    size_t run;
+};
+
+/* x = x · sigmoid(gate). */
+struct op_row_gate {
+    struct ref x;    /* in place */
+    struct ref gate; /* n = 1 */
+};
+
 struct op_logits {
     struct ref in;
     float scale;   /* 1: none */
@@ -204,6 +267,11 @@ struct op {
         struct op_route route;
         struct op_matmul_experts experts;
         struct op_combine combine;
+        struct op_conv conv;
+        struct op_decay decay;
+        struct op_recur recur;
+        struct op_unzip unzip;
+        struct op_row_gate row_gate;
         struct op_logits logits;
     };
 };
@@ -248,15 +316,24 @@ struct row_scale {
     uint32_t period;
 };
 
+/* A part of the recurrent state: n floats at this many bytes from its beginning, a multiple of
+ * 64. The state after a number of tokens is one object per sequence (backend.h), f32 for every
+ * KV type; before the first token it is zeros. */
+struct state_part {
+    size_t at, n;
+};
+
 struct program {
-    size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales;
+    size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales, n_states;
     const struct row_buffer *buffers;
     const struct op *ops;
     const struct kv_layer *kv;
     const struct rope *ropes;
     const struct row_scale *row_scales;
-    size_t page_bytes; /* of one page, all layers */
-    size_t n_vocab;    /* width of the logits */
+    const struct state_part *states;
+    size_t page_bytes;  /* of one page, all layers */
+    size_t state_bytes; /* of one state, all layers; 0: the model is not recurrent */
+    size_t n_vocab;     /* width of the logits */
 };
 
 #endif

@@ -4,6 +4,7 @@
 #define CPU_AVX2_H
 
 #include "cpu/kernels.h"
+#include "cpu/ref.h"
 
 enum { AVX2_ATTEND_ROWS = 16 }; /* rows of one call of avx2_attend */
 
@@ -27,6 +28,7 @@ void avx2_logits(const float *x, size_t n, float scale, float softcap, float *ou
     .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch,             \
     .attend = avx2_attend, .kv_store = avx2_kv_store, .norm = avx2_norm,                \
     .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, \
-    .add = avx2_add, .logits = avx2_logits
+    .add = avx2_add, .logits = avx2_logits, .conv = ref_conv, .decay = ref_decay,       \
+    .recur = ref_recur
 
 #endif

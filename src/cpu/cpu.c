@@ -235,6 +235,13 @@ static struct backend *cpu_beside(struct backend *be)
     return &cpu->base;
 }
 
+/* Fresh pages are zeros. */
+static void *cpu_state_new(struct backend *be, size_t state_bytes)
+{
+    (void)be;
+    return mem_try_pages(state_bytes);
+}
+
 static const struct backend_impl impl = {
     .beside = cpu_beside,
     .close = cpu_close,
@@ -251,6 +258,11 @@ static const struct backend_impl impl = {
     .page_copy = cpu_page_copy,
     .page_read = cpu_page_read,
     .page_write = cpu_page_write,
+    .state_new = cpu_state_new,
+    .state_free = cpu_page_free,
+    .state_copy = cpu_page_copy,
+    .state_read = cpu_page_read,
+    .state_write = cpu_page_write,
 };
 
 struct backend *cpu_open(const struct cpu_options *options, struct err *err)

@@ -11,52 +11,10 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "base/real.h"
-#include "cpu/cpu_impl.h"
+#include "cpu/exec_impl.h"
 
 /* Below this many values an op is not worth waking the pool. */
 enum { INLINE_VALUES = 16384 };
-
-/* A row buffer; rows start at multiples of 64 bytes. */
-struct rows {
-    size_t stride; /* values per row */
-    float *f32;
-    struct a8 a8;
-    int32_t *ids;   /* ROW_ROUTE */
-    float *weights; /* ROW_ROUTE */
-};
-
-struct cpu_exec {
-    struct exec base;
-    const struct program *p;
-    uint32_t max_rows;
-    struct rows *rows; /* per buffer */
-    float **cos_sin;   /* per rope: [max_rows][n_rot], cosines then sines of each row */
-    float **factors;   /* per row scale: [max_rows] */
-    size_t head_rows;  /* index of OP_HEAD_ROWS, or n_ops */
-    size_t direct;     /* the buffer that is the caller's logits, or n_buffers */
-    uint8_t *arena;
-    size_t arena_bytes;
-    uint8_t *scratch; /* per worker */
-    size_t scratch_bytes;
-
-    /* of the step under way */
-    const struct step *step;
-    const struct op *op;
-    size_t lo, hi; /* rows that are computed */
-    size_t chunk_rows, n_row_chunks;
-};
-
-typedef void rows_fn(struct cpu_exec *x, size_t lo, size_t hi);
-
-static struct cpu_backend *backend_of(const struct cpu_exec *x)
-{
-    return (struct cpu_backend *)x->base.be;
-}
-
-static const struct kernels *kernels_of(const struct cpu_exec *x)
-{
-    return backend_of(x)->kernels;
-}
 
 static void *scratch_of(const struct cpu_exec *x, int worker)
 {
@@ -68,22 +26,11 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-static float *row_f32(const struct cpu_exec *x, const struct ref *ref, size_t row)
-{
-    const struct rows *b = &x->rows[ref->buf];
-    return b->f32 + row * b->stride + ref->at;
-}
-
 static struct a8 row_a8(const struct cpu_exec *x, const struct ref *ref, size_t row)
 {
     const struct a8 *a = &x->rows[ref->buf].a8;
     size_t at = row * a->stride + ref->at;
     return (struct a8){a->q + at, a->d + at / A8_BLOCK, a->sum + at / A8_HALF, a->stride};
-}
-
-static const float *vector_of(const struct weight *w)
-{
-    return w ? ((const struct cpu_weight *)w)->vector : NULL;
 }
 
 /* ---- ops that work row by row ---- */
@@ -99,10 +46,12 @@ static void embed_rows(struct cpu_exec *x, size_t lo, size_t hi)
 static void norm_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
     const struct op_norm *op = &x->op->norm;
+    const float *w = vector_of(op->w);
+    const bool each = op->w && op->w->n_cols > op->group; /* weights of each group's own */
     for (size_t r = lo; r < hi; r++)
         for (size_t i = 0; i < op->in.n; i += op->group)
-            kernels_of(x)->norm(row_f32(x, &op->in, r) + i, vector_of(op->w), op->group,
-                                op->eps, row_f32(x, &op->out, r) + i);
+            kernels_of(x)->norm(row_f32(x, &op->in, r) + i, w ? w + (each ? i : 0) : NULL,
+                                op->group, op->eps, row_f32(x, &op->out, r) + i);
 }
 
 static void quantise_rows(struct cpu_exec *x, size_t lo, size_t hi)
@@ -166,6 +115,27 @@ static void add_rows(struct cpu_exec *x, size_t lo, size_t hi)
     for (size_t r = lo; r < hi; r++)
         kernels_of(x)->add(row_f32(x, &op->a, r), row_f32(x, &op->b, r), op->scale, op->out.n,
                            row_f32(x, &op->out, r));
+}
+
+static void unzip_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_unzip *op = &x->op->unzip;
+    for (size_t r = lo; r < hi; r++) {
+        const float *in = row_f32(x, &op->in, r);
+        float *a = row_f32(x, &op->a, r), *b = row_f32(x, &op->b, r);
+        for (size_t i = 0; i < op->a.n; i += op->run) {
+            memcpy(a + i, in + 2 * i, op->run * sizeof *a);
+            memcpy(b + i, in + 2 * i + op->run, op->run * sizeof *b);
+        }
+    }
+}
+
+static void row_gate_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_row_gate *op = &x->op->row_gate;
+    for (size_t r = lo; r < hi; r++)
+        kernels_of(x)->scale(row_f32(x, &op->x, r), op->x.n,
+                             num_sigmoid(*row_f32(x, &op->gate, r)));
 }
 
 static void route_rows(struct cpu_exec *x, size_t lo, size_t hi)
@@ -240,8 +210,7 @@ static void row_chunk(void *ctx, size_t chunk, int worker)
     loop->fn(x, lo, hi < x->hi ? hi : x->hi);
 }
 
-/* Runs fn over the step's rows, each of n_values values. */
-static bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
+bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
 {
     size_t n = x->hi - x->lo;
     if (n == 1 || n * n_values <= INLINE_VALUES) {
@@ -452,6 +421,11 @@ static bool run_op(struct cpu_exec *x)
     case OP_ROUTE: return for_rows(x, op->route.scores.n * op->route.out.n, route_rows);
     case OP_MATMUL_EXPERTS: return run_experts(x);
     case OP_COMBINE: return for_rows(x, op->combine.in.n, combine_rows);
+    case OP_CONV: return run_conv(x);
+    case OP_DECAY: return run_decay(x);
+    case OP_RECUR: return run_recur(x);
+    case OP_UNZIP: return for_rows(x, op->unzip.in.n, unzip_rows);
+    case OP_ROW_GATE: return for_rows(x, op->row_gate.x.n, row_gate_rows);
     case OP_HEAD_ROWS: x->lo = x->hi - x->step->n_logits; return true;
     case OP_LOGITS: return run_logits(x);
     }

@@ -19,6 +19,7 @@ enum {
     A8_BLOCK = 32,   /* values that share a scale */
     A8_HALF = 16,    /* values that share a sum */
     ROW_PARTIALS = 32,
+    RECUR_COLS = 32, /* columns of a recurrent state that are advanced together */
 };
 
 /* Rows of quantised activations; stride is in values, a multiple of 32. */
@@ -66,6 +67,38 @@ struct attend {
     const atomic_bool *cancel; /* or NULL; polled between pages */
 };
 
+/* Convolution of rows at consecutive positions. */
+struct conv {
+    const float *x; /* row 0 */
+    size_t x_stride;
+    const float *state; /* [n_taps-1][n]: the rows before row 0, oldest first */
+    const float *w;     /* [n_taps][n] */
+    const float *bias;  /* NULL: none */
+    size_t n_taps, n;
+    bool silu;
+    float *out;
+    size_t out_stride;
+};
+
+/* The states of one recurrent layer, advanced by rows at consecutive positions. */
+struct recur {
+    const float *q, *k, *v, *gates; /* row 0 */
+    size_t q_stride, k_stride, v_stride, gates_stride;
+    const float *skip; /* per head, or NULL */
+    const float *in;   /* states before row 0: [n_heads][n_dim][n_width] */
+    float *to;         /* states after the last row; not in */
+    float *out;        /* row 0; NULL: only the states are wanted */
+    size_t out_stride;
+    size_t n_rows, n_heads, n_groups, n_dim, n_width;
+    bool delta, tiled;
+};
+
+/* The group of q and k that a head reads. */
+static inline size_t recur_group(const struct recur *r, size_t head)
+{
+    return r->tiled ? head % r->n_groups : head / (r->n_heads / r->n_groups);
+}
+
 struct kernels {
     const char *name;
     bool packs; /* matrices are packed into panels when bound */
@@ -94,6 +127,13 @@ struct kernels {
     void (*glu)(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
     void (*add)(const float *a, const float *b, float scale, size_t n, float *out);
     void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
+    /* Rows lo..hi-1. */
+    void (*conv)(const struct conv *c, size_t lo, size_t hi);
+    /* One row. */
+    void (*decay)(const struct op_decay *op, const float *in, const float *bias, const float *a,
+                  float *out);
+    /* Columns lo..hi-1 of one head, all rows; hi - lo <= RECUR_COLS, lo a multiple of it. */
+    void (*recur)(const struct recur *r, size_t head, size_t lo, size_t hi);
 };
 
 extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_amx;

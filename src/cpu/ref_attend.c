@@ -219,4 +219,7 @@ const struct kernels kernels_scalar = {
     .glu = ref_glu,
     .add = ref_add,
     .logits = ref_logits,
+    .conv = ref_conv,
+    .decay = ref_decay,
+    .recur = ref_recur,
 };

@@ -76,16 +76,23 @@ void ref_scale(float *x, size_t n, float factor)
         x[i] = num_keep(x[i] * factor);
 }
 
+static float activate(enum glu_kind kind, float x)
+{
+    switch (kind) {
+    case GLU_SILU: return num_silu(x);
+    case GLU_GELU: return num_gelu(x);
+    case GLU_SIGMOID: return num_sigmoid(x);
+    case GLU_LINEAR:
+    case GLU_CLAMPED: break; /* a form of its own */
+    }
+    return x;
+}
+
 void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (kind == GLU_CLAMPED) {
-            out[i] = num_clamped_glu(gate[i], up[i]);
-            continue;
-        }
-        float g = kind == GLU_SILU ? num_silu(gate[i]) : num_gelu(gate[i]);
-        out[i] = num_keep(g * up[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = kind == GLU_CLAMPED ? num_clamped_glu(gate[i], up[i])
+                                     : num_keep(activate(kind, gate[i]) * up[i]);
 }
 
 void ref_add(const float *a, const float *b, float scale, size_t n, float *out)

@@ -154,16 +154,25 @@ void avx2_scale(float *x, size_t n, float factor)
     ref_scale(x + i, n - i, factor);
 }
 
+static f8 activate(enum glu_kind kind, f8 x)
+{
+    switch (kind) {
+    case GLU_SILU: return num8_silu(x);
+    case GLU_GELU: return num8_gelu(x);
+    case GLU_SIGMOID: return num8_sigmoid(x);
+    case GLU_LINEAR:
+    case GLU_CLAMPED: break; /* a form of its own */
+    }
+    return x;
+}
+
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         f8 g = vec_load(gate + i), u = vec_load(up + i);
-        if (kind == GLU_CLAMPED)
-            g = num8_clamped_glu(g, u);
-        else
-            g = num8_keep((kind == GLU_SILU ? num8_silu(g) : num8_gelu(g)) * u);
-        vec_store(out + i, g);
+        vec_store(out + i, kind == GLU_CLAMPED ? num8_clamped_glu(g, u)
+                                               : num8_keep(activate(kind, g) * u));
     }
     ref_glu(kind, gate + i, up + i, n - i, out + i);
 }

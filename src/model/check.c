@@ -17,6 +17,7 @@ struct walk {
     size_t at;               /* index of the op */
     unsigned char **written; /* [n_buffers][width] */
     bool *in_head;           /* [n_buffers]: first written after OP_HEAD_ROWS */
+    bool *part_used;         /* [n_states] */
     bool head_rows, failed;
 };
 
@@ -26,7 +27,8 @@ static const char *const op_names[] = {
     [OP_KV_STORE] = "kv store", [OP_ATTEND] = "attend",       [OP_GLU] = "glu",
     [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
     [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
-    [OP_SCALE] = "scale",
+    [OP_SCALE] = "scale",       [OP_CONV] = "conv",           [OP_DECAY] = "decay",
+    [OP_RECUR] = "recur",       [OP_UNZIP] = "unzip",         [OP_ROW_GATE] = "row gate",
 };
 
 static void demand(struct walk *w, bool holds, const char *what)
@@ -222,8 +224,84 @@ static void check_norm(struct walk *w, const struct op_norm *o)
     demand(w, o->in.n == o->out.n, "rows of different widths");
     demand(w, o->group > 0 && o->in.n % o->group == 0, "a broken group");
     demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
-    if (o->w) vector(w, o->w, o->group);
+    if (o->w) vector(w, o->w, o->w->n_cols == o->in.n ? o->in.n : o->group);
     writes(w, o->out, ROW_F32);
+}
+
+/* A part of the state: it is there, has n floats, belongs to this op alone, takes all rows. */
+static void part(struct walk *w, uint32_t state, size_t n)
+{
+    demand(w, state < w->p->n_states, "a state that is not there");
+    if (w->failed) return;
+    demand(w, w->p->states[state].n == n, "a state of another size");
+    demand(w, !w->part_used[state], "a state that another op has");
+    demand(w, !w->head_rows, "it advances by the rows with logits only");
+    w->part_used[state] = true;
+}
+
+static void check_conv(struct walk *w, const struct op_conv *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, o->n_taps >= 2, "no taps before the row");
+    demand(w, o->in.n == o->out.n, "rows of different widths");
+    demand(w, apart(o->in, o->out), "it writes over its input");
+    vector(w, o->w, o->n_taps * o->in.n);
+    if (o->bias) vector(w, o->bias, o->in.n);
+    part(w, o->state, (o->n_taps - 1) * o->in.n);
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_decay(struct walk *w, const struct op_decay *o)
+{
+    const size_t n_heads = o->out.n / 2;
+    reads(w, o->in, ROW_F32);
+    demand(w, o->out.n == 2 * n_heads && o->in.n == (o->betas ? 2 : 1) * n_heads,
+           "heads of another number");
+    demand(w, !o->betas || (o->run > 0 && n_heads % o->run == 0), "a broken run of betas");
+    demand(w, apart(o->in, o->out), "it writes over its input");
+    vector(w, o->bias, n_heads);
+    vector(w, o->a, n_heads);
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_recur(struct walk *w, const struct op_recur *o)
+{
+    reads(w, o->q, ROW_F32);
+    reads(w, o->k, ROW_F32);
+    reads(w, o->v, ROW_F32);
+    reads(w, o->gates, ROW_F32);
+    demand(w, o->n_heads > 0 && o->n_groups > 0 && o->n_dim > 0 && o->n_width > 0,
+           "a state without values");
+    demand(w, o->n_groups > 0 && o->n_heads % o->n_groups == 0,
+           "heads that do not share evenly");
+    demand(w, o->q.n == (size_t)o->n_groups * o->n_dim && o->k.n == o->q.n,
+           "queries or keys of another width");
+    demand(w, o->v.n == (size_t)o->n_heads * o->n_width && o->out.n == o->v.n,
+           "values of another width");
+    demand(w, o->gates.n == 2 * (size_t)o->n_heads, "gates of another number");
+    demand(w, apart(o->v, o->out) && apart(o->q, o->out) && apart(o->k, o->out),
+           "it writes over its input");
+    if (o->skip) vector(w, o->skip, o->n_heads);
+    part(w, o->state, (size_t)o->n_heads * o->n_dim * o->n_width);
+    writes(w, o->out, ROW_F32);
+}
+
+static void check_unzip(struct walk *w, const struct op_unzip *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, o->a.n == o->b.n && o->in.n == 2 * o->a.n, "halves of another width");
+    demand(w, o->run > 0 && o->a.n % o->run == 0, "a broken run");
+    demand(w, apart(o->in, o->a) && apart(o->in, o->b) && apart(o->a, o->b),
+           "it writes over its input");
+    writes(w, o->a, ROW_F32);
+    writes(w, o->b, ROW_F32);
+}
+
+static void check_row_gate(struct walk *w, const struct op_row_gate *o)
+{
+    reads(w, o->x, ROW_F32);
+    reads(w, o->gate, ROW_F32);
+    demand(w, o->gate.n == 1 && apart(o->x, o->gate), "no single gate beside the row");
 }
 
 static void check_op(struct walk *w, const struct op *op)
@@ -253,6 +331,11 @@ static void check_op(struct walk *w, const struct op *op)
     case OP_ROUTE: check_route(w, &op->route); break;
     case OP_MATMUL_EXPERTS: check_experts(w, &op->experts); break;
     case OP_COMBINE: check_combine(w, &op->combine); break;
+    case OP_CONV: check_conv(w, &op->conv); break;
+    case OP_DECAY: check_decay(w, &op->decay); break;
+    case OP_RECUR: check_recur(w, &op->recur); break;
+    case OP_UNZIP: check_unzip(w, &op->unzip); break;
+    case OP_ROW_GATE: check_row_gate(w, &op->row_gate); break;
     case OP_HEAD_ROWS:
         demand(w, !w->head_rows, "a second one");
         w->head_rows = true;
@@ -279,14 +362,29 @@ static bool check_pages(const struct program *p, struct err *err)
     return true;
 }
 
+/* Parts in order, aligned, within the state. */
+static bool check_states(const struct program *p, struct err *err)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < p->n_states; i++) {
+        const struct state_part *s = &p->states[i];
+        if (s->at < end || s->at % 64)
+            return err_set(err, ERR_FORMAT, "state %zu overlaps another", i);
+        end = s->at + s->n * sizeof(float);
+    }
+    if (end > p->state_bytes) return err_set(err, ERR_FORMAT, "states exceed their bytes");
+    return true;
+}
+
 bool program_check(const struct program *p, struct err *err)
 {
-    if (!check_pages(p, err)) return false;
+    if (!check_pages(p, err) || !check_states(p, err)) return false;
     if (p->n_ops == 0 || p->ops[p->n_ops - 1].kind != OP_LOGITS)
         return err_set(err, ERR_FORMAT, "no logits at the end");
     struct walk w = {.p = p, .err = err};
     w.written = mem_zalloc(p->n_buffers, sizeof *w.written);
     w.in_head = mem_zalloc(p->n_buffers, sizeof *w.in_head);
+    w.part_used = mem_zalloc(p->n_states, sizeof *w.part_used);
     for (size_t i = 0; i < p->n_buffers; i++)
         w.written[i] = mem_zalloc(p->buffers[i].width, 1);
     for (; w.at < p->n_ops && !w.failed; w.at++)
@@ -295,5 +393,6 @@ bool program_check(const struct program *p, struct err *err)
         free(w.written[i]);
     free(w.written);
     free(w.in_head);
+    free(w.part_used);
     return !w.failed;
 }

@@ -2,6 +2,7 @@
 #include "model/program.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ void build_free(struct builder *b)
     free(b->kv);
     free(b->ropes);
     free(b->row_scales);
+    free(b->states);
     free(b->copies);
     memset(b, 0, sizeof *b);
 }
@@ -39,12 +41,15 @@ void build_finish(struct builder *b, struct program *p)
         .n_kv = b->n_kv,
         .n_ropes = b->n_ropes,
         .n_row_scales = b->n_row_scales,
+        .n_states = b->n_states,
         .buffers = b->buffers,
         .ops = b->ops,
         .kv = b->kv,
         .ropes = b->ropes,
         .row_scales = b->row_scales,
+        .states = b->states,
         .page_bytes = b->page_bytes,
+        .state_bytes = b->state_bytes,
         .n_vocab = b->hp->n_vocab,
     };
     free(b->copies);
@@ -60,6 +65,7 @@ void program_free(struct program *p)
     free((void *)p->kv);
     free((void *)p->ropes);
     free((void *)p->row_scales);
+    free((void *)p->states);
     memset(p, 0, sizeof *p);
 }
 
@@ -156,6 +162,18 @@ void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t
     written(b, out);
 }
 
+void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale)
+{
+    /* sqrt(mean) is sqrt(sum) · 1/sqrt(group). */
+    const float factor = (float)(scale / sqrt((double)group));
+    add_op(b, OP_NORM)->norm = (struct op_norm){.in = x,
+                                                .out = x,
+                                                .w = weights_constant(b->ws, group, factor),
+                                                .group = group,
+                                                .eps = b->hp->norm_eps / (float)group};
+    written(b, x);
+}
+
 void build_matmul(struct builder *b, struct ref in, const struct linear *mats, uint32_t n_mats)
 {
     assert(n_mats >= 1 && n_mats <= 3);
@@ -240,6 +258,55 @@ void build_combine(struct builder *b, struct ref in, struct ref route, struct re
     written(b, out);
 }
 
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The index of a part of n floats, after all others. */
+static uint32_t add_state(struct builder *b, size_t n)
+{
+    MEM_GROW(b->states, b->n_states, b->cap_states);
+    b->states[b->n_states] = (struct state_part){.at = b->state_bytes, .n = n};
+    b->state_bytes += round_up(n * sizeof(float), 64);
+    return (uint32_t)b->n_states++;
+}
+
+void build_conv(struct builder *b, const struct op_conv *conv)
+{
+    struct op *op = add_op(b, OP_CONV);
+    op->conv = *conv;
+    op->conv.state = add_state(b, (conv->n_taps - 1) * conv->in.n);
+    written(b, conv->out);
+}
+
+void build_decay(struct builder *b, const struct op_decay *decay)
+{
+    add_op(b, OP_DECAY)->decay = *decay;
+    written(b, decay->out);
+}
+
+void build_recur(struct builder *b, const struct op_recur *recur)
+{
+    struct op *op = add_op(b, OP_RECUR);
+    op->recur = *recur;
+    op->recur.state = add_state(b, (size_t)recur->n_heads * recur->n_dim * recur->n_width);
+    written(b, recur->out);
+}
+
+void build_unzip(struct builder *b, struct ref in, size_t run, struct ref to_a, struct ref to_b)
+{
+    add_op(b, OP_UNZIP)->unzip = (struct op_unzip){.in = in, .a = to_a, .b = to_b, .run = run};
+    written(b, to_a);
+    written(b, to_b);
+}
+
+void build_row_gate(struct builder *b, struct ref x, struct ref gate)
+{
+    add_op(b, OP_ROW_GATE)->row_gate = (struct op_row_gate){.x = x, .gate = gate};
+    written(b, x);
+}
+
 void build_head_rows(struct builder *b)
 {
     assert(!b->head_rows);
@@ -251,11 +318,6 @@ void build_logits(struct builder *b, struct ref in, float scale, float softcap)
 {
     add_op(b, OP_LOGITS)->logits =
         (struct op_logits){.in = in, .scale = scale, .softcap = softcap};
-}
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
 }
 
 uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v)

@@ -35,10 +35,11 @@ struct builder {
     struct kv_layer *kv;
     struct rope *ropes;
     struct row_scale *row_scales;
+    struct state_part *states;
     struct a8_copy *copies;
-    size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales, n_copies;
-    size_t cap_buffers, cap_ops, cap_kv, cap_ropes, cap_row_scales, cap_copies;
-    size_t page_bytes;
+    size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales, n_states, n_copies;
+    size_t cap_buffers, cap_ops, cap_kv, cap_ropes, cap_row_scales, cap_states, cap_copies;
+    size_t page_bytes, state_bytes;
 };
 
 struct linear {
@@ -64,6 +65,8 @@ void build_embed(struct builder *b, const struct weight *table, float scale, str
 /* w NULL: no factors. group 0: the whole row. */
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out);
+/* The L2 norm of groups, times scale: x / sqrt(sum of squares + eps). */
+void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale);
 /* n_mats products (1..3) on one input. */
 void build_matmul(struct builder *b, struct ref in, const struct linear *mats, uint32_t n_mats);
 void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope);
@@ -79,6 +82,14 @@ void build_route(struct builder *b, const struct op_route *route);
 /* As op_matmul_experts, whose inputs are set here; in is ROW_F32. */
 void build_experts(struct builder *b, struct ref in, const struct op_matmul_experts *experts);
 void build_combine(struct builder *b, struct ref in, struct ref route, struct ref out);
+/* state, the part that it keeps, is added here. */
+void build_conv(struct builder *b, const struct op_conv *conv);
+void build_decay(struct builder *b, const struct op_decay *decay);
+/* Likewise. */
+void build_recur(struct builder *b, const struct op_recur *recur);
+void build_unzip(struct builder *b, struct ref in, size_t run, struct ref to_a,
+                 struct ref to_b);
+void build_row_gate(struct builder *b, struct ref x, struct ref gate);
 void build_head_rows(struct builder *b);
 void build_logits(struct builder *b, struct ref in, float scale, float softcap);
 

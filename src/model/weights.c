@@ -101,18 +101,21 @@ static size_t tensor_index(const struct weights *ws, const struct gguf_tensor *t
     return (size_t)(t - gguf_tensor_at(ws->g, 0));
 }
 
+static const struct weight *stand_in(struct weights *ws, struct weight shape)
+{
+    struct weight *w = mem_alloc(sizeof *w);
+    *w = shape;
+    MEM_GROW(ws->stand_ins, ws->n_stand_ins, ws->cap_stand_ins);
+    ws->stand_ins[ws->n_stand_ins++] = w;
+    return w;
+}
+
 /* The tensor counts as bound, as w; without a backend w is NULL and a stand-in takes its place.
  */
 static const struct weight *enter(struct weights *ws, const struct gguf_tensor *t,
                                   const struct weight *w, struct weight shape)
 {
-    if (!w) {
-        struct weight *stand_in = mem_alloc(sizeof *stand_in);
-        *stand_in = shape;
-        MEM_GROW(ws->stand_ins, ws->n_stand_ins, ws->cap_stand_ins);
-        ws->stand_ins[ws->n_stand_ins++] = stand_in;
-        w = stand_in;
-    }
+    if (!w) w = stand_in(ws, shape);
     ws->of_tensor[tensor_index(ws, t)] = w;
     ws->used[tensor_index(ws, t)] = true;
     ws->file_bytes += t->n_bytes;
@@ -189,11 +192,11 @@ const struct weight *weights_experts(struct weights *ws, const char *name, size_
     return matrix(ws, name, shape, n_parts, n_used, n_experts);
 }
 
-/* A tensor of n_mats rows that must hold plain floats. */
-static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n,
-                                           size_t n_mats)
+/* A tensor of n_rows rows that must hold plain floats. */
+static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n_rows,
+                                           size_t n_cols)
 {
-    const struct gguf_tensor *t = fetch(ws, name, n, n_mats, 1);
+    const struct gguf_tensor *t = fetch(ws, name, n_cols, n_rows, 1);
     if (!t) return NULL;
     if (t->type == QTYPE_F32) return t;
     weights_fail(ws, ERR_FORMAT, "tensor %s: expected type F32, found %s", name,
@@ -203,26 +206,30 @@ static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name,
 
 bool weights_values(struct weights *ws, const char *name, size_t n, float *out)
 {
-    const struct gguf_tensor *t = fetch_f32(ws, name, n, 1);
+    const struct gguf_tensor *t = fetch_f32(ws, name, 1, n);
     if (!t) return false;
     memcpy(out, t->data, n * sizeof *out);
     ws->used[tensor_index(ws, t)] = true;
     return true;
 }
 
-static const struct weight *vectors(struct weights *ws, const struct gguf_tensor *t,
-                                    size_t token_bytes)
+/* Binds the values, row after row or column after column. */
+static const struct weight *bind_floats(struct weights *ws, const struct gguf_tensor *t,
+                                        bool transposed, size_t token_bytes)
 {
     if (!t || cancelled(ws)) return NULL;
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
-    const size_t n = t->n_bytes / sizeof(float);
+    const size_t n_cols = t->ne[0], n_rows = t->ne[1], n = n_rows * n_cols;
     ws->token_bytes += token_bytes;
     ws->bound_bytes += t->n_bytes;
     if (ws->be) {
         /* The file promises no alignment. */
         float *values = mem_alloc(t->n_bytes);
-        memcpy(values, t->data, t->n_bytes);
+        for (size_t i = 0; i < n; i++) {
+            const size_t from = transposed ? i % n_rows * n_cols + i / n_rows : i;
+            memcpy(&values[i], t->data + from * sizeof *values, sizeof *values);
+        }
         w = backend_vector(ws->be, values, n, ws->err);
         free(values);
         if (!w) return not_bound(ws, t);
@@ -230,15 +237,36 @@ static const struct weight *vectors(struct weights *ws, const struct gguf_tensor
     return enter(ws, t, w, (struct weight){QTYPE_F32, 1, 1, n});
 }
 
+const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,
+                                  size_t n_cols, bool transposed)
+{
+    return bind_floats(ws, fetch_f32(ws, name, n_rows, n_cols), transposed,
+                       n_rows * n_cols * sizeof(float));
+}
+
 const struct weight *weights_vector(struct weights *ws, const char *name, size_t n)
 {
-    return vectors(ws, fetch_f32(ws, name, n, 1), n * sizeof(float));
+    return weights_flat(ws, name, 1, n, false);
 }
 
 const struct weight *weights_expert_vectors(struct weights *ws, const char *name,
                                             size_t n_experts, size_t n_used, size_t n)
 {
-    return vectors(ws, fetch_f32(ws, name, n, n_experts), n_used * n * sizeof(float));
+    return bind_floats(ws, fetch_f32(ws, name, n_experts, n), false,
+                       n_used * n * sizeof(float));
+}
+
+const struct weight *weights_constant(struct weights *ws, size_t n, float value)
+{
+    if (ws->failed) return NULL;
+    if (!ws->be) return stand_in(ws, (struct weight){QTYPE_F32, 1, 1, n});
+    float *values = mem_alloc(n * sizeof *values);
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    const struct weight *w = backend_vector(ws->be, values, n, ws->err);
+    free(values);
+    if (!w) ws->failed = true;
+    return w;
 }
 
 const struct weight *weights_vector_if(struct weights *ws, const char *name, size_t n)

@@ -64,7 +64,13 @@ const struct weight *weights_expert_vectors(struct weights *ws, const char *name
                                             size_t n_experts, size_t n_used, size_t n);
 /* n values in F32. */
 const struct weight *weights_vector(struct weights *ws, const char *name, size_t n);
-/* The same if the file has it, else NULL. */
+/* n_rows · n_cols values in F32 (ne = {n_cols, n_rows}) as one vector: row after row or, if
+ * transposed, column after column. */
+const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,
+                                  size_t n_cols, bool transposed);
+/* n equal values that no file has. */
+const struct weight *weights_constant(struct weights *ws, size_t n, float value);
+/* A vector of n values if the file has it, else NULL. */
 const struct weight *weights_vector_if(struct weights *ws, const char *name, size_t n);
 /* n values in F32 for the host (rope factors), copied to out; they are not bound. */
 bool weights_values(struct weights *ws, const char *name, size_t n, float *out);

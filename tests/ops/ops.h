@@ -120,6 +120,8 @@ struct trial {
     struct kv_layer kv;
     struct rope rope;
     struct row_scale row_scale;
+    struct state_part states[2];
+    void *state_in, *state_out; /* NULL without states */
     struct program p;
     struct backend *be;
     uint32_t pos;
@@ -170,6 +172,7 @@ static inline void trial_run(struct trial *t, struct ref result, uint32_t first,
     t->p.kv = &t->kv;
     t->p.ropes = &t->rope;
     t->p.row_scales = &t->row_scale;
+    t->p.states = t->states;
     t->p.n_vocab = result.n;
     struct err err;
     struct exec *x = exec_new(t->be, &t->p, n, &err);
@@ -177,7 +180,14 @@ static inline void trial_run(struct trial *t, struct ref result, uint32_t first,
     int32_t *tokens = mem_zalloc(n, sizeof *tokens);
     for (uint32_t i = 0; i < n; i++)
         tokens[i] = (int32_t)(first + i);
-    struct step step = {n, t->pos + first, tokens, pages, n, out, NULL};
+    const struct step step = {.n_rows = n,
+                              .pos = t->pos + first,
+                              .tokens = tokens,
+                              .pages = pages,
+                              .n_logits = n,
+                              .logits = out,
+                              .state_in = t->state_in,
+                              .state_out = t->state_out};
     assert_true(exec_run(x, &step, &err));
     for (int i = 0; i < N_MACHINES; i++)
         machines[i].n_runs += machines[i].be == t->be;

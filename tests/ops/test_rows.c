@@ -36,6 +36,16 @@ static struct ref build_head_norm(struct trial *t, struct ref in, size_t width)
     return build_norm_by(t, in, width, width / 2, false);
 }
 
+/* Two groups, each with weights of its own. */
+static struct ref build_group_norm(struct trial *t, struct ref in, size_t width)
+{
+    struct err err;
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    struct weight *w = backend_vector(t->be, norm_weights, width, &err);
+    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, width / 2, 1e-6f};
+    return out;
+}
+
 static double norm_of(const float *x, size_t from, size_t n, size_t i)
 {
     double s = 0;
@@ -54,6 +64,11 @@ static double exact_head_norm(const float *x, size_t width, size_t i, size_t pos
 {
     (void)pos;
     return norm_of(x, i / (width / 2) * (width / 2), width / 2, i);
+}
+
+static double exact_group_norm(const float *x, size_t width, size_t i, size_t pos)
+{
+    return exact_head_norm(x, width, i, pos) * (double)norm_weights[i];
 }
 
 static struct ref build_rope_by(struct trial *t, struct ref in, size_t width,
@@ -128,6 +143,58 @@ static struct ref build_silu(struct trial *t, struct ref in, size_t width)
 static struct ref build_gelu(struct trial *t, struct ref in, size_t width)
 {
     return build_glu_by(t, in, width, GLU_GELU);
+}
+
+static struct ref build_sigmoid(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_SIGMOID);
+}
+
+static struct ref build_linear(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_LINEAR);
+}
+
+static double exact_sigmoid(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[i + width / 2] / (1 + exp(-(double)x[i]));
+}
+
+static double exact_linear(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[i] * (double)x[i + width / 2];
+}
+
+/* Runs of four go to the second half's place and to the first's. */
+static struct ref build_unzip(struct trial *t, struct ref in, size_t width)
+{
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    trial_op(t, OP_UNZIP)->unzip = (struct op_unzip){in, ref_part(out, width / 2, width / 2),
+                                                     ref_part(out, 0, width / 2), 4};
+    return out;
+}
+
+static double exact_unzip(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    size_t at = i % (width / 2);
+    return (double)x[at / 4 * 8 + at % 4 + (i < width / 2 ? 4 : 0)];
+}
+
+static struct ref build_row_gate(struct trial *t, struct ref in, size_t width)
+{
+    struct ref x = ref_part(in, 1, width - 1);
+    trial_op(t, OP_ROW_GATE)->row_gate = (struct op_row_gate){x, ref_part(in, 0, 1)};
+    return x;
+}
+
+static double exact_row_gate(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width;
+    (void)pos;
+    return (double)x[i + 1] / (1 + exp(-(double)x[0]));
 }
 
 static double exact_silu(const float *x, size_t width, size_t i, size_t pos)
@@ -279,6 +346,11 @@ static const struct row_case cases[] = {
     {"clamped", build_clamped, exact_clamped, 2e-6},
     {"scale", build_scale, exact_scale, 2e-7},
     {"route_sigmoid", build_route_sigmoid, exact_route_sigmoid, 4e-6},
+    {"group_norm", build_group_norm, exact_group_norm, 1e-6},
+    {"sigmoid", build_sigmoid, exact_sigmoid, 1e-6},
+    {"linear", build_linear, exact_linear, 2e-7},
+    {"unzip", build_unzip, exact_unzip, 0},
+    {"row_gate", build_row_gate, exact_row_gate, 1e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

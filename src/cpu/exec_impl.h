@@ -1,0 +1,68 @@
+/* What exec.c (a program running) and exec_recurrent.c (its recurrent ops) share. */
+#ifndef CPU_EXEC_IMPL_H
+#define CPU_EXEC_IMPL_H
+
+#include "cpu/cpu_impl.h"
+
+/* A row buffer; rows start at multiples of 64 bytes. */
+struct rows {
+    size_t stride; /* values per row */
+    float *f32;
+    struct a8 a8;
+    int32_t *ids;   /* ROW_ROUTE */
+    float *weights; /* ROW_ROUTE */
+};
+
+struct cpu_exec {
+    struct exec base;
+    const struct program *p;
+    uint32_t max_rows;
+    struct rows *rows; /* per buffer */
+    float **cos_sin;   /* per rope: [max_rows][n_rot], cosines then sines of each row */
+    float **factors;   /* per row scale: [max_rows] */
+    size_t head_rows;  /* index of OP_HEAD_ROWS, or n_ops */
+    size_t direct;     /* the buffer that is the caller's logits, or n_buffers */
+    uint8_t *arena;
+    size_t arena_bytes;
+    uint8_t *scratch; /* per worker */
+    size_t scratch_bytes;
+
+    /* of the step under way */
+    const struct step *step;
+    const struct op *op;
+    size_t lo, hi; /* rows that are computed */
+    size_t chunk_rows, n_row_chunks;
+};
+
+typedef void rows_fn(struct cpu_exec *x, size_t lo, size_t hi);
+
+/* Runs fn over the step's rows, each of n_values values. */
+bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn);
+
+/* x->op. */
+bool run_conv(struct cpu_exec *x);
+bool run_decay(struct cpu_exec *x);
+bool run_recur(struct cpu_exec *x);
+
+static inline struct cpu_backend *backend_of(const struct cpu_exec *x)
+{
+    return (struct cpu_backend *)x->base.be;
+}
+
+static inline const struct kernels *kernels_of(const struct cpu_exec *x)
+{
+    return backend_of(x)->kernels;
+}
+
+static inline float *row_f32(const struct cpu_exec *x, const struct ref *ref, size_t row)
+{
+    const struct rows *b = &x->rows[ref->buf];
+    return b->f32 + row * b->stride + ref->at;
+}
+
+static inline const float *vector_of(const struct weight *w)
+{
+    return w ? ((const struct cpu_weight *)w)->vector : NULL;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* The scalar reference of the ops of recurrent layers, which take row after row in order. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/numeric_c.h"
+#include "cpu/ref.h"
+
+/* Row at before or in the step; at counts from the oldest row of the state. */
+static const float *conv_row(const struct conv *c, size_t at)
+{
+    const size_t n_before = c->n_taps - 1;
+    return at < n_before ? c->state + at * c->n : c->x + (at - n_before) * c->x_stride;
+}
+
+/* Taps are added from the oldest on, then the bias. */
+void ref_conv(const struct conv *c, size_t lo, size_t hi)
+{
+    for (size_t r = lo; r < hi; r++) {
+        for (size_t i = 0; i < c->n; i++) {
+            float sum = conv_row(c, r)[i] * c->w[i];
+            for (size_t j = 1; j < c->n_taps; j++)
+                sum = sum + conv_row(c, r + j)[i] * c->w[j * c->n + i];
+            if (c->bias) sum = sum + c->bias[i];
+            float y = num_keep(sum);
+            c->out[r * c->out_stride + i] = c->silu ? num_silu(y) : y;
+        }
+    }
+}
+
+/* A decay is 0 or at least 2^-50 because exp is; so is a sigmoid once it is kept. */
+void ref_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
+               float *out)
+{
+    const size_t n_heads = op->out.n / 2, run = op->betas ? op->run : n_heads;
+    for (size_t h = 0; h < n_heads; h++) {
+        const float *runs = in + (op->betas ? h / run * 2 * run : 0);
+        float x = runs[h % run + (op->betas ? run : 0)];
+        float dt = num_softplus(num_keep(x + bias[h]));
+        out[h] = num_exp(num_keep(dt * a[h]));
+        out[n_heads + h] = op->betas ? num_keep(num_sigmoid(runs[h % run])) : dt;
+    }
+}
+
+/* One row: the state S as it was is multiplied by the decay inside the two products that it
+ * takes part in, so each of its values is rounded and kept once. */
+static void advance(const struct recur *r, size_t head, size_t row, size_t lo, size_t hi)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width;
+    const float *q = r->q + row * r->q_stride + group, *k = r->k + row * r->k_stride + group;
+    const float *v = r->v + row * r->v_stride + first;
+    const float *gates = r->gates + row * r->gates_stride;
+    const float decay = gates[head], step = gates[r->n_heads + head];
+    float *state = r->to + first * r->n_dim;
+    for (size_t j = lo; j < hi; j++) {
+        float target = v[j];
+        if (r->delta) {
+            float held = state[j] * k[0];
+            for (size_t i = 1; i < r->n_dim; i++)
+                held = held + state[i * r->n_width + j] * k[i];
+            target = num_keep(v[j] - num_keep(held) * decay);
+        }
+        float d = num_keep(step * target), out = 0;
+        for (size_t i = 0; i < r->n_dim; i++) {
+            float *s = &state[i * r->n_width + j];
+            *s = num_keep(*s * decay + k[i] * d);
+            out = i == 0 ? *s * q[0] : out + *s * q[i];
+        }
+        if (!r->out) continue;
+        if (r->skip) out = out + r->skip[head] * v[j];
+        r->out[row * r->out_stride + first + j] = num_keep(out);
+    }
+}
+
+void ref_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
+{
+    const size_t at = head * r->n_dim * r->n_width;
+    assert(hi <= r->n_width);
+    for (size_t i = 0; i < r->n_dim; i++)
+        memcpy(r->to + at + i * r->n_width + lo, r->in + at + i * r->n_width + lo,
+               (hi - lo) * sizeof *r->to);
+    for (size_t row = 0; row < r->n_rows; row++)
+        advance(r, head, row, lo, hi);
+}

@@ -1,0 +1,317 @@
+/* Ops of recurrent layers: all machines give the reference's bits at every shape and however
+ * the rows are cut into steps, states included; the reference is near the formula in double,
+ * and its bits are the stored ones. */
+#include "ops.h"
+
+enum { N_ROWS = 40 };
+
+/* A layer of one kind; widths of its input row follow from the numbers. */
+struct layer_case {
+    const char *name;
+    uint32_t n_heads, n_groups, n_dim, n_width, n_taps;
+    bool delta, tiled, skip, bias, silu;
+    uint32_t run; /* of betas; 0: none */
+};
+
+static const struct layer_case cases[] = {
+    {"delta", 4, 2, 64, 64, 4, true, true, false, false, true, 4},
+    {"delta_runs", 6, 3, 32, 32, 4, true, false, false, false, true, 2},
+    {"delta_wide", 2, 1, 16, 136, 2, true, true, false, true, false, 2},
+    {"delta_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 1},
+    {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0},
+    {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0},
+    {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static size_t n_qk(const struct layer_case *c)
+{
+    return (size_t)c->n_groups * c->n_dim;
+}
+
+static size_t n_inner(const struct layer_case *c)
+{
+    return (size_t)c->n_heads * c->n_width;
+}
+
+static size_t n_gates(const struct layer_case *c)
+{
+    return (c->run ? 2 : 1) * c->n_heads;
+}
+
+/* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays. */
+static size_t in_width(const struct layer_case *c)
+{
+    return 2 * n_qk(c) + n_inner(c) + n_gates(c);
+}
+
+static size_t conv_width(const struct layer_case *c)
+{
+    return 2 * n_qk(c) + n_inner(c);
+}
+
+static size_t out_width(const struct layer_case *c)
+{
+    return n_inner(c) + conv_width(c) + 2 * c->n_heads;
+}
+
+/* Weights of a case, seeded by it. */
+struct weights_of {
+    float *taps, *conv_bias, *dt_bias, *a, *skip;
+};
+
+static struct weights_of weights_new(const struct layer_case *c)
+{
+    struct weights_of w = {
+        .taps = mem_zalloc(c->n_taps * conv_width(c), sizeof(float)),
+        .conv_bias = mem_zalloc(conv_width(c), sizeof(float)),
+        .dt_bias = mem_zalloc(c->n_heads, sizeof(float)),
+        .a = mem_zalloc(c->n_heads, sizeof(float)),
+        .skip = mem_zalloc(c->n_heads, sizeof(float)),
+    };
+    random_floats(NORMAL, w.taps, c->n_taps * conv_width(c));
+    /* Keys shorter than 1, as the norm between makes them: with longer ones the delta rule runs
+     * away. */
+    for (size_t i = 0; i < c->n_taps * conv_width(c); i++)
+        if (i % conv_width(c) < 2 * n_qk(c)) w.taps[i] *= (float)(0.3 / sqrt(c->n_dim));
+    random_floats(NORMAL, w.conv_bias, conv_width(c));
+    random_floats(NORMAL, w.dt_bias, c->n_heads);
+    random_floats(NORMAL, w.skip, c->n_heads);
+    for (size_t i = 0; i < c->n_heads; i++)
+        w.a[i] = (float)(-0.1 - 2 * random_unit());
+    return w;
+}
+
+static void weights_free(struct weights_of *w)
+{
+    free(w->taps);
+    free(w->conv_bias);
+    free(w->dt_bias);
+    free(w->a);
+    free(w->skip);
+}
+
+static struct weight *vector(struct backend *be, const float *x, size_t n)
+{
+    struct err err;
+    struct weight *w = backend_vector(be, x, n, &err);
+    assert_non_null(w);
+    return w;
+}
+
+/* The layer without its norms, which are ops of their own; q and k are the convolution's. */
+static struct ref build(struct trial *t, const struct layer_case *c, const struct weights_of *w,
+                        struct ref in)
+{
+    struct ref out = trial_buffer(t, ROW_F32, out_width(c));
+    struct ref heads = trial_buffer(t, ROW_F32, n_inner(c));
+    struct ref conv = trial_buffer(t, ROW_F32, conv_width(c));
+    struct ref gates = trial_buffer(t, ROW_F32, 2 * c->n_heads);
+    const size_t n_conv = conv_width(c);
+    trial_op(t, OP_CONV)->conv = (struct op_conv){
+        .in = ref_part(in, 0, n_conv),
+        .out = conv,
+        .w = vector(t->be, w->taps, c->n_taps * n_conv),
+        .bias = c->bias ? vector(t->be, w->conv_bias, n_conv) : NULL,
+        .n_taps = c->n_taps,
+        .silu = c->silu,
+        .state = 0,
+    };
+    trial_op(t, OP_DECAY)->decay = (struct op_decay){
+        .in = ref_part(in, n_conv, n_gates(c)),
+        .out = gates,
+        .bias = vector(t->be, w->dt_bias, c->n_heads),
+        .a = vector(t->be, w->a, c->n_heads),
+        .betas = c->run > 0,
+        .run = c->run,
+    };
+    trial_op(t, OP_RECUR)->recur = (struct op_recur){
+        .q = ref_part(conv, 0, n_qk(c)),
+        .k = ref_part(conv, n_qk(c), n_qk(c)),
+        .v = ref_part(conv, 2 * n_qk(c), n_inner(c)),
+        .out = heads,
+        .gates = gates,
+        .skip = c->skip ? vector(t->be, w->skip, c->n_heads) : NULL,
+        .n_heads = c->n_heads,
+        .n_groups = c->n_groups,
+        .n_dim = c->n_dim,
+        .n_width = c->n_width,
+        .delta = c->delta,
+        .tiled = c->tiled,
+        .state = 1,
+    };
+    const struct ref parts[] = {heads, conv, gates};
+    for (size_t i = 0, at = 0; i < 3; at += parts[i++].n)
+        trial_op(t, OP_ADD)->add =
+            (struct op_add){parts[i], parts[i], ref_part(out, at, parts[i].n), 0};
+    t->states[0] = (struct state_part){0, (c->n_taps - 1) * n_conv};
+    const size_t first = (t->states[0].n * sizeof(float) + 63) / 64 * 64;
+    t->states[1] = (struct state_part){first, (size_t)c->n_heads * c->n_dim * c->n_width};
+    t->p.n_states = 2;
+    t->p.state_bytes = first + (t->states[1].n * sizeof(float) + 63) / 64 * 64;
+    return out;
+}
+
+/* All rows in steps of n_step; out[N_ROWS][out_width], and the states that are left, which the
+ * caller frees. */
+static float *run(struct backend *be, const struct layer_case *c, const struct weights_of *w,
+                  const float *x, uint32_t n_step, float *out, size_t *state_bytes)
+{
+    struct trial t;
+    struct ref in = trial_begin(&t, be, x, N_ROWS, in_width(c));
+    struct ref y = build(&t, c, w, in);
+    const size_t n_bytes = *state_bytes = t.p.state_bytes;
+    t.state_in = backend_state_new(be, n_bytes);
+    t.state_out = backend_state_new(be, n_bytes);
+    for (uint32_t at = 0; at < N_ROWS; at += n_step) {
+        uint32_t n = N_ROWS - at < n_step ? N_ROWS - at : n_step;
+        trial_run(&t, y, at, n, NULL, out + at * y.n);
+        void *after = t.state_out;
+        t.state_out = t.state_in;
+        t.state_in = after;
+    }
+    float *states = mem_zalloc(n_bytes, 1);
+    backend_state_read(be, t.state_in, n_bytes, states);
+    backend_state_free(be, t.state_in, n_bytes);
+    backend_state_free(be, t.state_out, n_bytes);
+    return states;
+}
+
+/* ---- the formula in double ---- */
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double conv_exact(const struct layer_case *c, const struct weights_of *w, const float *x,
+                         size_t row, size_t i)
+{
+    double sum = c->bias ? (double)w->conv_bias[i] : 0;
+    for (size_t j = 0; j < c->n_taps; j++) {
+        if (row + j < c->n_taps - 1) continue;
+        const size_t from = row + j - (c->n_taps - 1);
+        sum += (double)x[from * in_width(c) + i] * (double)w->taps[j * conv_width(c) + i];
+    }
+    return c->silu ? sum * sigmoid(sum) : sum;
+}
+
+static void near(const struct layer_case *c, const char *what, size_t row, size_t i, float got,
+                 double want, double bound)
+{
+    if (!(fabs((double)got - want) <= bound * fmax(1, fabs(want))))
+        fail_msg("%s: %s %zu of row %zu: %.9g, in double %.9g", c->name, what, i, row,
+                 (double)got, want);
+}
+
+/* One head over all rows, from the convolution's own values: states in double. */
+static void check_head(const struct layer_case *c, const struct weights_of *w, const float *y,
+                       size_t head)
+{
+    const size_t group = c->tiled ? head % c->n_groups : head / (c->n_heads / c->n_groups);
+    const size_t n = out_width(c), n_dim = c->n_dim, n_width = c->n_width;
+    double *s = mem_zalloc(n_dim * n_width, sizeof *s);
+    for (size_t row = 0; row < N_ROWS; row++) {
+        const float *conv = y + row * n + n_inner(c), *gates = conv + conv_width(c);
+        const float *q = conv + group * n_dim, *k = q + n_qk(c);
+        const float *v = conv + 2 * n_qk(c) + head * n_width;
+        const double decay = (double)gates[head], step = (double)gates[c->n_heads + head];
+        for (size_t j = 0; j < n_width; j++) {
+            double held = 0, o = c->skip ? (double)w->skip[head] * (double)v[j] : 0, size = 1;
+            for (size_t i = 0; i < n_dim; i++)
+                held += decay * s[i * n_width + j] * (double)k[i];
+            const double d = step * ((double)v[j] - (c->delta ? held : 0));
+            for (size_t i = 0; i < n_dim; i++) {
+                double *at = &s[i * n_width + j];
+                *at = *at * decay + (double)k[i] * d;
+                o += *at * (double)q[i];
+                size += fabs(*at * (double)q[i]);
+            }
+            near(c, "value", row, head * n_width + j, y[row * n + head * n_width + j], o,
+                 2e-6 * size);
+        }
+    }
+    free(s);
+}
+
+static void check_exact(const struct layer_case *c, const struct weights_of *w, const float *x,
+                        const float *y)
+{
+    const size_t n = out_width(c);
+    for (size_t row = 0; row < N_ROWS; row++) {
+        const float *conv = y + row * n + n_inner(c), *gates = conv + conv_width(c);
+        for (size_t i = 0; i < conv_width(c); i++)
+            near(c, "convolution", row, i, conv[i], conv_exact(c, w, x, row, i), 3e-6);
+        const float *in = x + row * in_width(c) + conv_width(c);
+        for (size_t h = 0; h < c->n_heads; h++) {
+            const size_t at = c->run ? h / c->run * 2 * c->run + h % c->run : h;
+            const double alpha = (double)in[at + c->run] + (double)w->dt_bias[h];
+            const double dt = log1p(exp(alpha));
+            near(c, "decay", row, h, gates[h], exp(dt * (double)w->a[h]), 5e-6);
+            near(c, "step", row, h, gates[c->n_heads + h],
+                 c->run ? sigmoid((double)in[at]) : dt, 2e-6);
+        }
+    }
+    for (size_t h = 0; h < c->n_heads; h++)
+        check_head(c, w, y, h);
+}
+
+/* ---- the tests ---- */
+
+static void one_spread(const struct layer_case *c, const struct weights_of *w,
+                       enum spread spread, XXH3_state_t *hash)
+{
+    static const uint32_t steps[] = {1, 3, 7, N_ROWS};
+    const size_t n_out = N_ROWS * out_width(c);
+    float *x = mem_zalloc(N_ROWS * in_width(c), sizeof *x);
+    float *want = mem_zalloc(n_out, sizeof *want), *got = mem_zalloc(n_out, sizeof *got);
+    random_floats(spread, x, N_ROWS * in_width(c));
+    size_t n_bytes;
+    float *states = run(machines[0].be, c, w, x, N_ROWS, want, &n_bytes);
+    XXH3_64bits_update(hash, want, n_out * sizeof *want);
+    XXH3_64bits_update(hash, states, n_bytes);
+    if (spread == NORMAL) check_exact(c, w, x, want);
+    for (int m = 0; m < N_MACHINES; m++) {
+        for (size_t i = 0; machines[m].be && i < sizeof steps / sizeof *steps; i++) {
+            char what[96];
+            snprintf(what, sizeof what, "%s, steps of %u, %s", c->name, steps[i],
+                     backend_name(machines[m].be));
+            float *left = run(machines[m].be, c, w, x, steps[i], got, &n_bytes);
+            assert_same_bits(got, want, n_out, what);
+            assert_same_bits(left, states, n_bytes / sizeof *left, what);
+            free(left);
+        }
+    }
+    free(states);
+    free(x);
+    free(want);
+    free(got);
+}
+
+static void all_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        random_seed(100 + i);
+        struct weights_of w = weights_new(&cases[i]);
+        XXH3_state_t *hash = XXH3_createState();
+        XXH3_64bits_reset(hash);
+        for (enum spread k = NORMAL; k < N_SPREADS; k++)
+            one_spread(&cases[i], &w, k, hash);
+        char name[32];
+        snprintf(name, sizeof name, "recur_%s", cases[i].name);
+        assert_hash(name, XXH3_64bits_digest(hash));
+        XXH3_freeState(hash);
+        weights_free(&w);
+        machines_close();
+        machines_open();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_cases),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
