@@ -348,6 +348,7 @@ static const char *difference_text(const struct verify_verdict *v, struct buf *o
     case VERIFY_VALUES:
         buf_printf(out, "values of layer %zu at token %zu", v->layer, v->pos);
         break;
+    case VERIFY_STATES: buf_printf(out, "state %zu after token %zu", v->layer, v->pos); break;
     case VERIFY_LOGITS: buf_printf(out, "logits after token %zu", v->pos); break;
     }
     return buf_str(out);

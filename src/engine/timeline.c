@@ -12,6 +12,7 @@
 #include "cache/plan.h"
 #include "cache/tree.h"
 #include "engine/disk.h"
+#include "engine/states.h"
 #include "engine/verify.h"
 
 struct timeline {
@@ -23,6 +24,7 @@ struct timeline {
     struct disk *disk; /* NULL: none */
     size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
     struct plan_model model;
+    struct states states; /* after tokens of the sequence; it may be behind them */
     uint32_t n_ctx;
     size_t n_vocab;
     float *logits; /* [n_vocab] */
@@ -37,8 +39,20 @@ struct timeline {
  * large enough for the weights to be read once for many rows. */
 static const double CHUNK_MS = 400;
 enum { MIN_CHUNK = 32 };
+/* A long prefill of a recurrent model leaves a snapshot after so many tokens, and again. */
+enum { MARK_ROWS = 8 * PAGE_LEN };
 /* Logits of all rows are delivered in buffers of about this size. */
 static const size_t ROWS_BYTES = 32u << 20;
+
+/* Most snapshots held. Without states they cost little; with them they may take half of what is
+ * for warm pages, but no fewer than the newest turns need. */
+static size_t n_snapshots(const struct program *p, const struct timeline_limits *limits)
+{
+    enum { LEAST = 6, MOST = 512 };
+    if (p->state_bytes == 0) return TIMELINE_SNAPSHOTS;
+    const uint64_t n = limits->warm_bytes / 2 / (p->state_bytes + p->n_vocab * sizeof(float));
+    return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
+}
 
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err)
@@ -46,6 +60,11 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     struct exec *exec = exec_new(be, program, TIMELINE_MAX_ROWS, err);
     if (!exec) return NULL;
     struct timeline *tl = mem_zalloc(1, sizeof *tl);
+    if (!states_init(&tl->states, be, program, err)) {
+        exec_free(exec);
+        free(tl);
+        return NULL;
+    }
     tl->be = be;
     tl->program = program;
     tl->exec = exec;
@@ -55,8 +74,9 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     const struct tree_limits tree_limits = {
         .warm_bytes = limits->warm_bytes,
         .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
-        .n_snapshots = TIMELINE_SNAPSHOTS};
-    tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, 0);
+        .n_snapshots = n_snapshots(program, limits)};
+    tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, program->state_bytes);
+    tl->model.is_recurrent = program->state_bytes > 0;
     tl->n_ctx = limits->n_ctx;
     tl->n_vocab = program->n_vocab;
     tl->logits = mem_zalloc(tl->n_vocab, sizeof *tl->logits);
@@ -70,6 +90,7 @@ void timeline_free(struct timeline *tl)
     page_pool_free(tl->pool);
     exec_free(tl->exec);
     if (tl->rows) mem_free_pages(tl->rows, tl->rows_bytes);
+    states_free(&tl->states);
     free(tl->logits);
     free(tl);
 }
@@ -108,7 +129,9 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
 
 void timeline_snapshot(struct timeline *tl)
 {
-    if (tl->has_logits && tree_n(tl->tree) > 0) tree_snapshot(tl->tree, tl->logits, NULL);
+    const size_t n = tree_n(tl->tree);
+    if (!tl->has_logits || n == 0 || !states_at(&tl->states, n)) return;
+    tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
 /* The sequence keeps only its first n tokens. */
@@ -122,6 +145,7 @@ void timeline_truncate(struct timeline *tl, size_t n)
     assert(n <= tree_n(tl->tree));
     if (n == tree_n(tl->tree)) return;
     tree_truncate(tl->tree, n);
+    if (tl->states.n > n) states_lose(&tl->states);
     tl->has_logits = false;
     saved_is_at_most(tl, n);
 }
@@ -129,31 +153,35 @@ void timeline_truncate(struct timeline *tl, size_t n)
 void timeline_forget(struct timeline *tl)
 {
     tree_forget(tl->tree);
+    states_lose(&tl->states);
     tl->has_logits = false;
     tl->n_saved = 0;
 }
 
 /* Computes the rows from..from+n_rows-1 of ids (theirs) in one step, with the logits of the
- * last n_logits rows. The only place where the timeline grows: the tree takes the ids only when
- * the step is done. Rows that are there already are written again with the same bits. */
+ * last n_logits rows. The only place where the timeline grows: the tree takes the ids, and the
+ * states the rows, only when the step is done. Rows that are there already are written again
+ * with the same bits. The states are those after `from` tokens. */
 static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint32_t n_rows,
                       uint32_t n_logits, float *logits, const atomic_bool *cancel,
                       struct err *err)
 {
-    assert(n_rows > 0 && from + n_rows <= tl->n_ctx);
+    assert(n_rows > 0 && from + n_rows <= tl->n_ctx && states_at(&tl->states, from));
     tl->has_logits = false;
     if (!tree_grow(tl->tree, from, from + n_rows, err)) return false;
-    const struct step step = {.n_rows = n_rows,
-                              .pos = (uint32_t)from,
-                              .tokens = ids,
-                              .pages = tree_pages(tl->tree, PAGE_FULL),
-                              .n_logits = n_logits,
-                              .logits = n_logits ? logits : NULL,
-                              .cancel = cancel};
+    struct step step = {.n_rows = n_rows,
+                        .pos = (uint32_t)from,
+                        .tokens = ids,
+                        .pages = tree_pages(tl->tree, PAGE_FULL),
+                        .n_logits = n_logits,
+                        .logits = n_logits ? logits : NULL,
+                        .cancel = cancel};
+    states_lend(&tl->states, &step);
     if (!exec_run(tl->exec, &step, err)) {
         tree_cancel(tl->tree);
         return false;
     }
+    states_take(&tl->states, n_rows);
     tree_commit(tl->tree, ids, from, n_rows);
     tl->n_steps++;
     tl->has_logits = n_logits > 0 && logits == tl->logits;
@@ -281,6 +309,7 @@ static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n,
 {
     const struct plan_have *have = tree_find(tl->tree, ids, n);
     const size_t n_warm = have->n;
+    if (tl->model.is_recurrent) return 0; /* pages alone would be of no use */
     bool exact =
         n_warm == n && have->n_snapshots > 0 && have->snapshots[have->n_snapshots - 1] == n;
     if (exact || !tl->disk || !disk_is_ready(tl->disk)) return 0;
@@ -315,14 +344,18 @@ static size_t compare(const struct timeline *tl, const int32_t *ids, size_t n,
     return same;
 }
 
-/* The plan for ids[0..n), of which the first `same` were held before, with its cost. The logits
- * that are held anyway are as good as a snapshot: then from is n and there is none. */
+/* The plan for ids[0..n), of which the first `same` were held before, with its cost. Logits and
+ * states that are held anyway are as good as a snapshot: then there is none. */
 static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
                              struct timeline_cost *cost)
 {
     struct plan plan = plan_make(&tl->model, tree_find(tl->tree, ids, n), n);
-    if (same == n && n == tree_n(tl->tree) && tl->has_logits)
+    const struct states *held = &tl->states;
+    if (same == n && n == tree_n(tl->tree) && tl->has_logits && states_at(held, n))
         plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
+    else if (tl->model.is_recurrent && held->is_known && held->n <= same && held->n < n &&
+             held->n > plan.from)
+        plan.from = held->n, plan.snapshot = PLAN_NO_SNAPSHOT;
     cost->n_cached = plan.from;
     cost->n_restored = plan.from > same ? plan.from - same : 0;
     cost->n_prefilled = n - plan.from;
@@ -336,6 +369,53 @@ struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size
     size_t same = compare(tl, ids, n, &cost);
     make_plan(tl, ids, n, same, &cost);
     return cost;
+}
+
+/* What the snapshot keeps becomes what is held; without one, the states before row `from`. */
+static void restore(struct timeline *tl, const struct plan *plan)
+{
+    if (plan->snapshot == PLAN_NO_SNAPSHOT) {
+        if (plan->from == 0) states_reset(&tl->states);
+        return;
+    }
+    memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan->snapshot),
+           tl->n_vocab * sizeof *tl->logits);
+    states_load(&tl->states, plan->from, tree_snapshot_states(tl->tree, plan->snapshot));
+    tree_snapshot_used(tl->tree, plan->snapshot);
+}
+
+/* Rows of the next chunk. It ends where a snapshot is due. */
+static uint32_t next_rows(const struct timeline *tl, size_t at, size_t n)
+{
+    uint32_t rows = chunk_rows(tl, n - at);
+    const size_t mark = (at / MARK_ROWS + 1) * MARK_ROWS;
+    return tl->model.is_recurrent && at + rows > mark ? (uint32_t)(mark - at) : rows;
+}
+
+/* Whether coming back to just n tokens should cost little, though nothing ends there. */
+static bool is_mark(const struct timeline *tl, size_t n)
+{
+    return tl->model.is_recurrent && n % MARK_ROWS == 0;
+}
+
+/* Computes rows from..n-1 of ids[0..n) and the logits after the last. */
+static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t n,
+                    const struct timeline_watch *watch, struct err *err)
+{
+    for (size_t at = from; at < n;) {
+        uint32_t rows = next_rows(tl, at, n);
+        bool wants = at + rows == n || is_mark(tl, at + rows);
+        double start = clock_ms();
+        if (!run_chunk(tl, ids + at, at, rows, wants, tl->logits, watch ? watch->cancel : NULL,
+                       err))
+            return false;
+        at += rows;
+        if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
+        /* Rows that are there already lie behind: their snapshots are, or were thinned out. */
+        if (is_mark(tl, at) && at == tree_n(tl->tree)) timeline_snapshot(tl);
+        if (watch && watch->progress) watch->progress(watch->user, at, n, from);
+    }
+    return true;
 }
 
 bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
@@ -353,26 +433,27 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
     if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
-    if (plan.snapshot != PLAN_NO_SNAPSHOT) {
-        memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan.snapshot),
-               tl->n_vocab * sizeof *tl->logits);
-        tree_snapshot_used(tl->tree, plan.snapshot);
-    }
+    if (tl->states.n > same) states_lose(&tl->states); /* of tokens that are left */
+    restore(tl, &plan);
     tree_go(tl->tree);
     tl->has_logits = plan.from == n;
-    for (size_t at = plan.from; at < n;) {
-        uint32_t rows = chunk_rows(tl, n - at);
-        bool last = at + rows == n;
-        double start = clock_ms();
-        if (!run_chunk(tl, ids + at, at, rows, last, tl->logits, watch ? watch->cancel : NULL,
-                       err))
-            return false;
-        at += rows;
-        if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
-        if (watch && watch->progress) watch->progress(watch->user, at, n, plan.from);
-    }
+    if (!prefill(tl, ids, plan.from, n, watch, err)) return false;
     save_whole(tl);
     return true;
+}
+
+/* Brings the states to all tokens of the sequence, after some were dropped. */
+static bool catch_up(struct timeline *tl, const atomic_bool *cancel, struct err *err)
+{
+    const size_t n = tree_n(tl->tree);
+    if (n == 0) states_reset(&tl->states);
+    if (states_at(&tl->states, n)) return true;
+    struct timeline_cost cost;
+    const int32_t *ids = tree_ids(tl->tree);
+    const struct plan plan = make_plan(tl, ids, n, n, &cost);
+    const struct timeline_watch watch = {.cancel = cancel};
+    restore(tl, &plan);
+    return prefill(tl, ids, plan.from, n, &watch, err);
 }
 
 bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
@@ -380,7 +461,9 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
 {
     const size_t from = tree_n(tl->tree);
     assert(n > 0 && n <= TIMELINE_MAX_ROWS);
+    if (!catch_up(tl, cancel, err)) return false;
     if (!run_chunk(tl, ids, from, (uint32_t)n, 1, tl->logits, cancel, err)) return false;
+    if (is_mark(tl, from + n)) timeline_snapshot(tl);
     if (tree_n(tl->tree) / PAGE_LEN > from / PAGE_LEN) save_whole(tl);
     return true;
 }
@@ -410,7 +493,7 @@ bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
 {
     assert(n > 0 && n <= TIMELINE_MAX_VERIFY);
     const size_t from = tree_n(tl->tree);
-    if (!make_rows(tl, err)) return false;
+    if (!make_rows(tl, err) || !catch_up(tl, cancel, err)) return false;
     tl->rows_from = from;
     return run_chunk(tl, ids, from, (uint32_t)n, (uint32_t)n, tl->rows, cancel, err);
 }
@@ -446,6 +529,7 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
         logits = mem_try_pages(n_bytes);
     if (!logits) return err_set(err, ERR_MEMORY, "no memory for the logits of %u rows", chunk);
     timeline_forget(tl);
+    states_reset(&tl->states);
     bool ok = true, wanted = true;
     for (size_t at = 0; ok && wanted && at < n;) {
         uint32_t n_rows = n - at < chunk ? (uint32_t)(n - at) : chunk;
@@ -462,12 +546,20 @@ bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
 {
     const size_t n = tree_n(tl->tree);
     const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
-    struct verify_logits *held = mem_zalloc(have->n_snapshots + 1, sizeof *held);
+    struct verify_held *held = mem_zalloc(have->n_snapshots + 2, sizeof *held);
+    const struct states *s = &tl->states;
     size_t n_held = 0;
     for (size_t i = 0; i < have->n_snapshots; i++)
         held[n_held++] =
-            (struct verify_logits){have->snapshots[i], tree_snapshot_logits(tl->tree, i)};
-    if (tl->has_logits) held[n_held++] = (struct verify_logits){n, tl->logits};
+            (struct verify_held){have->snapshots[i], tree_snapshot_logits(tl->tree, i),
+                                 tree_snapshot_states(tl->tree, i)};
+    if (tl->has_logits) held[n_held++] = (struct verify_held){n, tl->logits, NULL};
+    if (s->n_bytes > 0 && s->is_known && s->n > 0) {
+        size_t at = n_held++;
+        for (; at > 0 && held[at - 1].n > s->n; at--)
+            held[at] = held[at - 1];
+        held[at] = (struct verify_held){s->n, NULL, states_bytes(&tl->states)};
+    }
     const struct verify_subject subject = {.be = tl->be,
                                            .program = tl->program,
                                            .exec = tl->exec,

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "backend/kv_rows.h"
 #include "base/mem.h"
+#include "engine/states.h"
 #include "engine/timeline.h"
 
 /* Rows per step: enough for the weights to be read seldom, few enough to show progress. */
@@ -15,6 +16,7 @@ struct run {
     const struct verify_subject *s;
     void **pages; /* fresh ones, [n_pages] */
     size_t n_pages;
+    struct states states;
     float *logits;      /* after the last row that was computed */
     void *warm, *fresh; /* one page of each in host memory */
     size_t done, next_held;
@@ -28,6 +30,7 @@ static bool open_run(struct run *r, const struct verify_subject *s, struct err *
     r->logits = mem_zalloc(p->n_vocab, sizeof *r->logits);
     r->warm = mem_try_pages(p->page_bytes);
     r->fresh = mem_try_pages(p->page_bytes);
+    if (!states_init(&r->states, s->be, p, err)) return false;
     if (r->warm && r->fresh) return true;
     return err_set(err, ERR_MEMORY, "no memory to compare pages of %zu bytes", p->page_bytes);
 }
@@ -39,6 +42,7 @@ static void close_run(struct run *r)
         backend_page_free(r->s->be, r->pages[i], p->page_bytes);
     mem_free_pages(r->warm, p->page_bytes);
     mem_free_pages(r->fresh, p->page_bytes);
+    states_free(&r->states);
     free(r->pages);
     free(r->logits);
 }
@@ -63,14 +67,16 @@ static bool compute(struct run *r, uint32_t n_rows, const atomic_bool *cancel, s
         r->pages[r->n_pages++] = page;
     }
     bool wants = r->next_held < s->n_held && s->held[r->next_held].n == r->done + n_rows;
-    const struct step step = {.n_rows = n_rows,
-                              .pos = (uint32_t)r->done,
-                              .tokens = s->ids + r->done,
-                              .pages = r->pages,
-                              .n_logits = wants,
-                              .logits = wants ? r->logits : NULL,
-                              .cancel = cancel};
+    struct step step = {.n_rows = n_rows,
+                        .pos = (uint32_t)r->done,
+                        .tokens = s->ids + r->done,
+                        .pages = r->pages,
+                        .n_logits = wants,
+                        .logits = wants ? r->logits : NULL,
+                        .cancel = cancel};
+    states_lend(&r->states, &step);
     if (!exec_run(s->exec, &step, err)) return false;
+    states_take(&r->states, n_rows);
     r->done += n_rows;
     return true;
 }
@@ -95,17 +101,39 @@ static bool rows_same(struct run *r, struct verify_verdict *v)
     return true;
 }
 
-static bool logits_same(struct run *r, struct verify_verdict *v)
+/* Whether the states are these; of bytes without alignment. */
+static bool states_same(struct run *r, const void *warm, struct verify_verdict *v)
+{
+    const struct program *p = r->s->program;
+    const uint8_t *fresh = states_bytes(&r->states);
+    for (size_t i = 0; i < p->n_states; i++) {
+        const struct state_part *part = &p->states[i];
+        if (memcmp((const uint8_t *)warm + part->at, fresh + part->at,
+                   part->n * sizeof(float)) == 0)
+            continue;
+        v->what = VERIFY_STATES;
+        v->layer = i;
+        v->pos = r->done - 1;
+        return false;
+    }
+    v->n_bytes += p->state_bytes;
+    return true;
+}
+
+static bool held_same(struct run *r, struct verify_verdict *v)
 {
     const struct verify_subject *s = r->s;
     size_t n_bytes = s->program->n_vocab * sizeof(float);
     for (; r->next_held < s->n_held && s->held[r->next_held].n == r->done; r->next_held++) {
-        if (memcmp(s->held[r->next_held].logits, r->logits, n_bytes) != 0) {
+        const struct verify_held *held = &s->held[r->next_held];
+        if (held->states && !states_same(r, held->states, v)) return false;
+        v->n_held++;
+        if (!held->logits) continue;
+        if (memcmp(held->logits, r->logits, n_bytes) != 0) {
             v->what = VERIFY_LOGITS;
             v->pos = r->done - 1;
             return false;
         }
-        v->n_held++;
         v->n_bytes += n_bytes;
     }
     return true;
@@ -119,7 +147,7 @@ bool verify_run(const struct verify_subject *s, const struct timeline_watch *wat
     bool ok = open_run(&r, s, err);
     while (ok && r.done < s->n) {
         ok = compute(&r, next_rows(&r), watch ? watch->cancel : NULL, err);
-        if (!ok || !rows_same(&r, out) || !logits_same(&r, out)) break;
+        if (!ok || !rows_same(&r, out) || !held_same(&r, out)) break;
         if (watch && watch->progress) watch->progress(watch->user, r.done, s->n, 0);
     }
     close_run(&r);

@@ -17,10 +17,11 @@ struct exec;
 struct program;
 struct timeline_watch;
 
-/* Logits that are held for the first n tokens. */
-struct verify_logits {
+/* What is held for the first n > 0 tokens. */
+struct verify_held {
     size_t n;
-    const float *logits; /* [n_vocab] */
+    const float *logits; /* [n_vocab]; NULL: none */
+    const void *states;  /* [state_bytes]; NULL: none */
 };
 
 struct verify_subject {
@@ -30,18 +31,18 @@ struct verify_subject {
     uint32_t max_rows; /* of the exec */
     const int32_t *ids;
     size_t n;
-    void *const *pages;               /* of the n tokens */
-    const struct verify_logits *held; /* [n_held], by n */
+    void *const *pages;             /* of the n tokens */
+    const struct verify_held *held; /* [n_held], by n */
     size_t n_held;
 };
 
-enum verify_what { VERIFY_SAME, VERIFY_KEYS, VERIFY_VALUES, VERIFY_LOGITS };
+enum verify_what { VERIFY_SAME, VERIFY_KEYS, VERIFY_VALUES, VERIFY_STATES, VERIFY_LOGITS };
 
 /* What was found: the first difference in the order of positions, or VERIFY_SAME. */
 struct verify_verdict {
     enum verify_what what;
-    size_t pos;                       /* of the token */
-    size_t layer;                     /* of keys and values: among the layers that have them */
+    size_t pos;   /* of the token */
+    size_t layer; /* of keys and values: among the layers that have them; of states: the part */
     size_t n_tokens, n_held, n_bytes; /* compared until then */
 };
 

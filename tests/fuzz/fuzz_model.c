@@ -17,8 +17,11 @@ static void run(struct backend *be, const struct model *m)
     const struct program *p = model_program(m);
     struct exec *x = exec_new(be, p, ROWS, &err);
     void *page = backend_page_new(be, p->page_bytes);
+    void *state[2] = {NULL, NULL};
+    for (int i = 0; i < 2 && p->state_bytes; i++)
+        state[i] = backend_state_new(be, p->state_bytes);
     float *logits = mem_zalloc(ROWS * p->n_vocab, sizeof *logits);
-    if (x && page) {
+    if (x && page && (!p->state_bytes || (state[0] && state[1]))) {
         int32_t ids[2 * ROWS];
         for (int i = 0; i < 2 * ROWS; i++)
             ids[i] = (int32_t)((size_t)i % p->n_vocab);
@@ -28,11 +31,15 @@ static void run(struct backend *be, const struct model *m)
                                       .tokens = ids + pos,
                                       .pages = &page,
                                       .n_logits = pos ? 1 : ROWS,
-                                      .logits = logits};
+                                      .logits = logits,
+                                      .state_in = state[pos > 0],
+                                      .state_out = state[pos == 0]};
             if (!exec_run(x, &step, &err)) abort();
         }
     }
     free(logits);
+    for (int i = 0; i < 2; i++)
+        backend_state_free(be, state[i], p->state_bytes);
     backend_page_free(be, page, p->page_bytes);
     exec_free(x);
 }

@@ -1,0 +1,77 @@
+#include "engine/states.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/mem.h"
+
+bool states_init(struct states *s, struct backend *be, const struct program *p, struct err *err)
+{
+    *s = (struct states){.be = be, .n_bytes = p->state_bytes, .is_known = true};
+    if (s->n_bytes == 0) return true;
+    s->now = backend_state_new(be, s->n_bytes);
+    s->next = backend_state_new(be, s->n_bytes);
+    s->host = mem_try_pages(s->n_bytes);
+    if (s->now && s->next && s->host) return true;
+    err_set(err, ERR_MEMORY, "no memory for recurrent states of %zu bytes", s->n_bytes);
+    states_free(s);
+    return false;
+}
+
+void states_free(struct states *s)
+{
+    if (s->n_bytes == 0) return;
+    backend_state_free(s->be, s->now, s->n_bytes);
+    backend_state_free(s->be, s->next, s->n_bytes);
+    mem_free_pages(s->host, s->n_bytes);
+    *s = (struct states){0};
+}
+
+bool states_at(const struct states *s, size_t n)
+{
+    return s->n_bytes == 0 || (s->is_known && s->n == n);
+}
+
+void states_reset(struct states *s)
+{
+    if (s->n_bytes == 0 || states_at(s, 0)) return;
+    memset(s->host, 0, s->n_bytes);
+    states_load(s, 0, s->host);
+}
+
+void states_load(struct states *s, size_t n, const void *bytes)
+{
+    if (s->n_bytes == 0) return;
+    backend_state_write(s->be, s->now, s->n_bytes, bytes);
+    s->n = n;
+    s->is_known = true;
+}
+
+const void *states_bytes(struct states *s)
+{
+    if (s->n_bytes == 0) return NULL;
+    assert(s->is_known);
+    backend_state_read(s->be, s->now, s->n_bytes, s->host);
+    return s->host;
+}
+
+void states_lose(struct states *s)
+{
+    s->is_known = s->n_bytes == 0;
+}
+
+void states_lend(const struct states *s, struct step *step)
+{
+    step->state_in = s->now;
+    step->state_out = s->next;
+}
+
+void states_take(struct states *s, size_t n_rows)
+{
+    if (s->n_bytes == 0) return;
+    void *taken = s->next;
+    s->next = s->now;
+    s->now = taken;
+    s->n += n_rows;
+}

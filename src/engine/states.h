@@ -1,0 +1,48 @@
+/* The recurrent states of one sequence: those after exactly n of its tokens, and the room in
+ * which a step makes the next.
+ *
+ * Two objects that change places when a step is done, so one that fails or is cancelled leaves
+ * no trace. For a model without recurrent layers there are none, and every call does nothing.
+ * The owner knows which tokens n counts. One thread; it borrows the backend. */
+#ifndef ENGINE_STATES_H
+#define ENGINE_STATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct backend;
+struct program;
+struct step;
+
+struct states {
+    struct backend *be;
+    size_t n_bytes; /* 0: the model is not recurrent */
+    void *now, *next;
+    size_t n;      /* tokens that `now` has taken */
+    bool is_known; /* false: nothing is known of now */
+    void *host;    /* a copy, made by states_bytes */
+};
+
+/* The states before the first token. ERR_MEMORY. */
+bool states_init(struct states *s, struct backend *be, const struct program *p,
+                 struct err *err);
+void states_free(struct states *s);
+
+/* Whether they are those after n tokens; without recurrent layers always. */
+bool states_at(const struct states *s, size_t n);
+/* Those before the first token. */
+void states_reset(struct states *s);
+/* Those after n tokens, from bytes of states_bytes. */
+void states_load(struct states *s, size_t n, const void *bytes);
+/* The states as n_bytes bytes, until the next call; NULL without any. */
+const void *states_bytes(struct states *s);
+/* They are of no use any more: the tokens they have taken are others now. */
+void states_lose(struct states *s);
+
+/* What a step reads and writes; then, once it is done, its rows are taken. */
+void states_lend(const struct states *s, struct step *step);
+void states_take(struct states *s, size_t n_rows);
+
+#endif
