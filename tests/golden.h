@@ -130,9 +130,9 @@ static inline void golden_free(struct golden_set *set)
 }
 
 /* The families that hearth runs. */
-static const char *const golden_known[] = {"gemma3$",  "gemma4",   "gpt-oss", "llama",
-                                           "mistral3", "phi3",     "qwen2$",  "qwen3$",
-                                           "qwen3-",   "qwen3moe", "smollm3", NULL};
+static const char *const golden_known[] = {"falcon-h1", "gemma",   "gpt-oss",  "granitehybrid",
+                                           "lfm2",      "llama",   "mistral3", "phi3",
+                                           "qwen",      "smollm3", NULL};
 
 /* Whether a model can have KV types of blocks; its refusal is tested elsewhere. */
 static inline bool golden_has_blocks(const struct golden_case *c)
@@ -176,6 +176,7 @@ struct runner {
     struct exec *x;
     void *pages[64];
     size_t n_pages;
+    void *state[2]; /* after what was run last, and room for the next; NULL without any */
 };
 
 static inline void runner_open(struct runner *r, const char *path, struct runner_options o)
@@ -193,12 +194,27 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
     if (!r->x) fail_msg("%s", err.msg);
 }
 
+/* States as before the first token. */
+static inline void runner_reset_states(struct runner *r)
+{
+    const size_t n_bytes = model_program(r->m)->state_bytes;
+    for (int i = 0; n_bytes && i < 2; i++) {
+        backend_state_free(r->be, r->state[i], n_bytes);
+        r->state[i] = backend_state_new(r->be, n_bytes);
+        assert_non_null(r->state[i]);
+    }
+}
+
 /* Drops all pages: the next run begins at position 0. */
 static inline void runner_reset(struct runner *r)
 {
     for (size_t i = 0; i < r->n_pages; i++)
         backend_page_free(r->be, r->pages[i], model_program(r->m)->page_bytes);
     r->n_pages = 0;
+    for (int i = 0; i < 2; i++) {
+        backend_state_free(r->be, r->state[i], model_program(r->m)->state_bytes);
+        r->state[i] = NULL;
+    }
 }
 
 static inline void runner_close(struct runner *r)
@@ -218,7 +234,7 @@ static inline void runner_poison(struct runner *r, size_t from_page)
 }
 
 /* Runs ids[0..n) at positions pos.. in chunks of batch rows; logits[n][n_vocab], or NULL for
- * none. */
+ * none. Of a recurrent model pos is 0 or where the last run ended. */
 static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, uint32_t pos,
                               float *logits)
 {
@@ -231,6 +247,7 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
         r->n_pages++;
         if (r->o.poison) runner_poison(r, r->n_pages - 1);
     }
+    if (pos == 0) runner_reset_states(r);
     for (uint32_t i = 0; i < n;) {
         const uint32_t rows = n - i < r->o.batch ? n - i : r->o.batch;
         const struct step step = {
@@ -240,8 +257,13 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
             .pages = r->pages,
             .n_logits = logits ? rows : 0,
             .logits = logits ? logits + (size_t)i * model_n_vocab(r->m) : NULL,
+            .state_in = r->state[0],
+            .state_out = r->state[1],
         };
         if (!exec_run(r->x, &step, &err)) fail_msg("%s", err.msg);
+        void *after = r->state[1];
+        r->state[1] = r->state[0];
+        r->state[0] = after;
         i += rows;
     }
 }

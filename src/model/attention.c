@@ -59,6 +59,12 @@ static struct qkv rows_of(struct builder *b, const struct layer_hparams *l)
     return r;
 }
 
+/* What the heads' results are gated by, if they are. */
+static struct ref gate_rows(struct builder *b, size_t n)
+{
+    return build_rows(b, "gate", n);
+}
+
 static void project(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
                     const struct qkv *r)
 {
@@ -70,12 +76,15 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
         build_matmul(b, in, mats, n_mats);
         return;
     }
-    mats[n_mats++] = linear(b, layer, "attn_q", in.n, r->q, a->need_bias);
+    const struct ref q = a->gated ? build_rows(b, "q_gate", 2 * r->q.n) : r->q;
+    mats[n_mats++] = linear(b, layer, "attn_q", in.n, q, a->need_bias);
     mats[n_mats++] = linear(b, layer, "attn_k", in.n, r->k, a->need_bias);
     const bool has_v =
         !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
     if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
     build_matmul(b, in, mats, n_mats);
+    if (a->gated)
+        build_unzip(b, q, b->hp->layers[layer].head_dim_k, r->q, gate_rows(b, r->q.n));
     if (a->v_norm)
         build_norm(b, has_v ? r->v : r->k, NULL, b->hp->layers[layer].head_dim_v, r->v);
 }
@@ -149,6 +158,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .window = l->window,
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
+    if (a->gated) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

@@ -29,6 +29,7 @@ struct attention {
     bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
                        is K before its norm and rotation */
     bool need_bias; /* Q, K and V have biases for sure; others may have some */
+    bool gated;     /* attn_q gives per head Q, then a gate of the head's result */
     bool sinks;     /* attn_sinks: one per head */
     uint32_t kv;    /* the KV layer that a layer from n_layer_kv on reads */
 };
@@ -39,10 +40,31 @@ struct attention {
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a);
 
+/* Layers with recurrent states (hparams.ssm) instead of keys and values; in and out may be the
+ * same. In the last layer the rows without logits end here, unless an attention block of the
+ * layer is still to come. */
+struct recurrent {
+    bool tiled;          /* values of head h go with q and k of h % n_group */
+    bool attention_next; /* an attention block of the same layer follows */
+};
+/* Gated delta net: attn_qkv, convolution, states, gated norm, ssm_out. */
+void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                     const struct recurrent *r);
+/* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
+void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                  const struct recurrent *r);
+/* Short convolution between two gates: shortconv.*. */
+void block_short_conv(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+
 /* GLU: ffn_down(act(ffn_gate x) · ffn_up x), act as in hparams. If gate_in_up, ffn_up holds the
  * gate's rows, then its own. in and out may be the same. */
 void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                        bool gate_in_up);
+/* The feed-forward that all rows use beside the routed experts (ffn_*_shexp, n_ff_shared wide),
+ * added to `routed`; gated: it counts by sigmoid(ffn_gate_inp_shexp · in). in is left as it is;
+ * out may be in. */
+void block_shared_expert(struct builder *b, uint32_t layer, struct ref in, struct ref routed,
+                         bool gated, struct ref out);
 /* The same with experts: a router over ffn_gate_inp, the chosen weights renormalised. */
 void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* The same with a router that reads another row. */

@@ -8,10 +8,7 @@
 #include "model/model.h"
 
 static const struct family *const groups[] = {
-    families_plain,
-    families_post,
-    families_gemma4,
-    families_gpt_oss,
+    families_plain, families_post, families_gemma4, families_gpt_oss, families_hybrid,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 

@@ -93,3 +93,25 @@ void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref 
 {
     block_experts_by(b, layer, in, in, out);
 }
+
+void block_shared_expert(struct builder *b, uint32_t layer, struct ref in, struct ref routed,
+                         bool gated, struct ref out)
+{
+    const size_t n_ff = b->hp->n_ff_shared;
+    struct ref both = build_rows(b, "gate_up", 2 * n_ff);
+    struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
+    struct ref shared = build_rows(b, "shared", out.n);
+    const struct linear mats[2] = {layer_linear(b, layer, "ffn_gate_shexp", in.n, gate),
+                                   layer_linear(b, layer, "ffn_up_shexp", in.n, up)};
+    build_matmul(b, in, mats, 2);
+    build_glu(b, gate, up, GLU_SILU, gate);
+    const struct linear down = layer_linear(b, layer, "ffn_down_shexp", n_ff, shared);
+    build_matmul(b, gate, &down, 1);
+    if (gated) {
+        struct ref weight = build_rows(b, "shared_gate", 1);
+        const struct linear w = layer_linear(b, layer, "ffn_gate_inp_shexp", in.n, weight);
+        build_matmul(b, in, &w, 1);
+        build_row_gate(b, shared, weight);
+    }
+    build_add(b, routed, shared, 1, out);
+}

@@ -96,6 +96,44 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
     return true;
 }
 
+bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv || gguf_bool(hp->g, name, value)) return true;
+    return err_set(err, ERR_FORMAT, "%s: key %s should be a bool, but is %s", gguf_path(hp->g),
+                   name, found_text(kv, found));
+}
+
+bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t layer, bool *value,
+                        struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv) return true;
+    if (!kv->is_array || kv->type != GGUF_BOOL || kv->n != hp->n_layer)
+        return err_set(err, ERR_FORMAT, "%s: key %s should be an array of %u bools, but is %s",
+                       gguf_path(hp->g), name, hp->n_layer, found_text(kv, found));
+    *value = gguf_item_int(kv, layer) != 0;
+    return true;
+}
+
+bool hparams_ssm(struct hparams *hp, struct err *err)
+{
+    if (!hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) ||
+        !hparams_u32(hp, "ssm.state_size", 1, MAX_HEAD_DIM, true, &hp->ssm.n_dim, err) ||
+        !hparams_u32(hp, "ssm.group_count", 1, MAX_HEADS, true, &hp->ssm.n_group, err) ||
+        !hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err) ||
+        !hparams_u32(hp, "ssm.inner_size", 1, MAX_WIDTH, true, &hp->ssm.n_inner, err))
+        return false;
+    if (hp->ssm.n_head % hp->ssm.n_group == 0 && hp->ssm.n_inner % hp->ssm.n_head == 0)
+        return true;
+    return err_set(err, ERR_FORMAT,
+                   "%s: recurrent layers have %u values, %u heads and %u groups, which do not "
+                   "share evenly",
+                   gguf_path(hp->g), hp->ssm.n_inner, hp->ssm.n_head, hp->ssm.n_group);
+}
+
 static bool read_scaling_type(struct hparams *hp, struct err *err)
 {
     char name[KEY_CAP], found[64];

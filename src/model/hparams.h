@@ -25,6 +25,7 @@ struct layer_hparams {
     uint32_t window; /* keys a row sees, its own included; 0: all before it */
     bool rope;       /* whether Q and K are rotated */
     bool rope_local; /* by the frequencies of rope_local below */
+    bool recurrent;  /* it has states instead of keys and values */
 };
 
 enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
@@ -37,6 +38,7 @@ struct hparams {
     uint32_t n_embd_layer;            /* of what each layer adds for a token; 0: nothing */
     enum glu_kind glu;                /* of the feed-forward */
     uint32_t n_expert, n_expert_used; /* 0: dense */
+    uint32_t n_layer_dense;           /* the first layers, which have no experts */
     enum route_kind route;
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
@@ -59,6 +61,14 @@ struct hparams {
         uint32_t n_rot;
         double base; /* without scaling and factors */
     } rope_local;
+    /* The recurrent layers of hybrids; all positive where a family has them. */
+    struct {
+        uint32_t n_taps;          /* of the convolution, the row's own included */
+        uint32_t n_dim;           /* state: values of one q and k */
+        uint32_t n_group, n_head; /* of q and k, of v */
+        uint32_t n_inner;         /* values of all heads */
+    } ssm;
+    uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
 
     struct layer_hparams *layers; /* [n_layer], owned */
 };
@@ -86,5 +96,11 @@ bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
 bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, struct err *err);
 /* "final_logit_softcapping". */
 bool hparams_softcap(struct hparams *hp, struct err *err);
+/* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */
+bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err);
+bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t layer, bool *value,
+                        struct err *err);
+/* "ssm.*", all required. */
+bool hparams_ssm(struct hparams *hp, struct err *err);
 
 #endif

@@ -34,7 +34,7 @@ struct model_progress {
 struct model_sizes {
     uint64_t weights_bytes; /* of memory, once bound; the mapped file where read in place */
     uint64_t kv_bytes_per_token; /* of all layers */
-    uint64_t scratch_bytes; /* of an exec for steps of max_rows, and of recurrent states */
+    uint64_t scratch_bytes;      /* of an exec for steps of max_rows, and of recurrent states */
 };
 
 /* Checks the whole file against its family (keys, tensors, types, shapes), then binds the

@@ -1,0 +1,164 @@
+/* The blocks with recurrent states: gated delta net, Mamba-2, short convolution. */
+#include <math.h>
+
+#include "model/blocks.h"
+
+/* The convolution's factors, tap after tap. */
+static const struct weight *taps(struct builder *b, uint32_t layer, const char *what,
+                                 size_t n_taps, size_t n)
+{
+    char name[TENSOR_NAME_CAP];
+    return weights_flat(b->ws, layer_tensor(name, layer, what), n, n_taps, true);
+}
+
+/* One number per head; the file has n of them or a matrix of one column. */
+static const struct weight *per_head(struct builder *b, uint32_t layer, const char *what,
+                                     size_t n)
+{
+    char name[TENSOR_NAME_CAP];
+    layer_tensor(name, layer, what);
+    const bool column = weights_dim(b->ws, name, 0) == 1;
+    return weights_flat(b->ws, name, column ? n : 1, column ? 1 : n, false);
+}
+
+static void end_rows(struct builder *b, uint32_t layer, bool attention_next)
+{
+    if (layer + 1 == b->hp->n_layer_kv && !attention_next) build_head_rows(b);
+}
+
+/* The products of beta and alpha in one row: runs of betas and alphas in turn. Returns the
+ * length of a run. */
+static uint32_t project_gates(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const uint32_t n_head = b->hp->ssm.n_head;
+    char name[TENSOR_NAME_CAP];
+    if (weights_has(b->ws, layer_tensor(name, layer, "ssm_ba.weight"))) {
+        const struct linear both = layer_linear(b, layer, "ssm_ba", in.n, out);
+        build_matmul(b, in, &both, 1);
+        return n_head / b->hp->ssm.n_group;
+    }
+    const struct linear mats[2] = {
+        layer_linear(b, layer, "ssm_beta", in.n, ref_part(out, 0, n_head)),
+        layer_linear(b, layer, "ssm_alpha", in.n, ref_part(out, n_head, n_head)),
+    };
+    build_matmul(b, in, mats, 2);
+    return n_head;
+}
+
+void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                     const struct recurrent *r)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n_dim = hp->ssm.n_dim, n_inner = hp->ssm.n_inner, n_head = hp->ssm.n_head;
+    const size_t n_qk = hp->ssm.n_group * n_dim, n_width = n_inner / n_head;
+    struct ref mixed = build_rows(b, "mixed", 2 * n_qk + n_inner);
+    struct ref z = build_rows(b, "z", n_inner), ba = build_rows(b, "beta_alpha", 2 * n_head);
+    const struct linear mats[2] = {layer_linear(b, layer, "attn_qkv", in.n, mixed),
+                                   layer_linear(b, layer, "attn_gate", in.n, z)};
+    build_matmul(b, in, mats, 2);
+    const uint32_t run = project_gates(b, layer, in, ba);
+
+    struct ref conv = build_rows(b, "conv", mixed.n);
+    build_conv(
+        b, &(struct op_conv){.in = mixed,
+                             .out = conv,
+                             .w = taps(b, layer, "ssm_conv1d.weight", hp->ssm.n_taps, mixed.n),
+                             .n_taps = hp->ssm.n_taps,
+                             .silu = true});
+    struct ref q = ref_part(conv, 0, n_qk), k = ref_part(conv, n_qk, n_qk);
+    struct ref v = ref_part(conv, 2 * n_qk, n_inner);
+    build_l2_norm(b, q, n_dim, (float)(1.0 / sqrt((double)n_dim)));
+    build_l2_norm(b, k, n_dim, 1);
+
+    struct ref gates = build_rows(b, "gates", 2 * n_head);
+    build_decay(b, &(struct op_decay){.in = ba,
+                                      .out = gates,
+                                      .bias = layer_vector(b, layer, "ssm_dt.bias", n_head),
+                                      .a = per_head(b, layer, "ssm_a", n_head),
+                                      .betas = true,
+                                      .run = run});
+    struct ref heads = build_rows(b, "heads", n_inner);
+    build_recur(b, &(struct op_recur){.q = q,
+                                      .k = k,
+                                      .v = v,
+                                      .out = heads,
+                                      .gates = gates,
+                                      .n_heads = hp->ssm.n_head,
+                                      .n_groups = hp->ssm.n_group,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = (uint32_t)n_width,
+                                      .delta = true,
+                                      .tiled = r->tiled});
+    end_rows(b, layer, r->attention_next);
+    build_norm(b, heads, layer_vector(b, layer, "ssm_norm.weight", n_width), n_width, heads);
+    build_glu(b, z, heads, GLU_SILU, heads);
+    const struct linear o = layer_linear(b, layer, "ssm_out", n_inner, out);
+    build_matmul(b, heads, &o, 1);
+}
+
+void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                  const struct recurrent *r)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n_inner = hp->ssm.n_inner, n_head = hp->ssm.n_head, n_group = hp->ssm.n_group;
+    const size_t n_bc = n_group * hp->ssm.n_dim, n_mixed = n_inner + 2 * n_bc;
+    char name[TENSOR_NAME_CAP];
+    struct ref all = build_rows(b, "mixed", n_inner + n_mixed + n_head);
+    struct ref z = ref_part(all, 0, n_inner), mixed = ref_part(all, n_inner, n_mixed);
+    const struct linear i = layer_linear(b, layer, "ssm_in", in.n, all);
+    build_matmul(b, in, &i, 1);
+
+    struct ref conv = build_rows(b, "conv", n_mixed);
+    layer_tensor(name, layer, "ssm_conv1d.bias");
+    build_conv(
+        b, &(struct op_conv){.in = mixed,
+                             .out = conv,
+                             .w = taps(b, layer, "ssm_conv1d.weight", hp->ssm.n_taps, n_mixed),
+                             .bias = weights_vector_if(b->ws, name, n_mixed),
+                             .n_taps = hp->ssm.n_taps,
+                             .silu = true});
+    struct ref gates = build_rows(b, "gates", 2 * n_head);
+    build_decay(b, &(struct op_decay){.in = ref_part(all, n_inner + n_mixed, n_head),
+                                      .out = gates,
+                                      .bias = layer_vector(b, layer, "ssm_dt.bias", n_head),
+                                      .a = per_head(b, layer, "ssm_a", n_head)});
+    struct ref heads = build_rows(b, "heads", n_inner);
+    build_recur(b, &(struct op_recur){.q = ref_part(conv, n_inner + n_bc, n_bc),
+                                      .k = ref_part(conv, n_inner, n_bc),
+                                      .v = ref_part(conv, 0, n_inner),
+                                      .out = heads,
+                                      .gates = gates,
+                                      .skip = per_head(b, layer, "ssm_d", n_head),
+                                      .n_heads = hp->ssm.n_head,
+                                      .n_groups = hp->ssm.n_group,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = (uint32_t)(n_inner / n_head),
+                                      .tiled = r->tiled});
+    end_rows(b, layer, r->attention_next);
+    build_glu(b, z, heads, GLU_SILU, heads);
+    if (weights_has(b->ws, layer_tensor(name, layer, "ssm_norm.weight"))) {
+        const size_t group = n_inner / n_group;
+        build_norm(b, heads, weights_flat(b->ws, name, n_group, group, false), group, heads);
+    }
+    const struct linear o = layer_linear(b, layer, "ssm_out", n_inner, out);
+    build_matmul(b, heads, &o, 1);
+}
+
+void block_short_conv(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const uint32_t n_taps = b->hp->ssm.n_taps;
+    struct ref all = build_rows(b, "mixed", 3 * in.n), conv = build_rows(b, "conv", in.n);
+    struct ref before = ref_part(all, 0, in.n), after = ref_part(all, in.n, in.n);
+    struct ref x = ref_part(all, 2 * in.n, in.n);
+    const struct linear i = layer_linear(b, layer, "shortconv.in_proj", in.n, all);
+    build_matmul(b, in, &i, 1);
+    build_glu(b, before, x, GLU_LINEAR, x);
+    build_conv(b, &(struct op_conv){.in = x,
+                                    .out = conv,
+                                    .w = taps(b, layer, "shortconv.conv.weight", n_taps, in.n),
+                                    .n_taps = n_taps});
+    end_rows(b, layer, false);
+    build_glu(b, after, conv, GLU_LINEAR, conv);
+    const struct linear o = layer_linear(b, layer, "shortconv.out_proj", in.n, out);
+    build_matmul(b, conv, &o, 1);
+}
