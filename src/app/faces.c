@@ -21,7 +21,7 @@ static void fill_closed(void)
             return;
 }
 
-static bool wants_prompt(const struct options *o)
+bool faces_talk(const struct options *o)
 {
     return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
            o->stdin_mode == STDIN_AS_TEXT;
@@ -43,7 +43,7 @@ static bool may_fill_screen(const struct options *o, bool prompt)
 int faces_run(const struct options *o)
 {
     fill_closed();
-    const bool prompt = wants_prompt(o);
+    const bool prompt = faces_talk(o);
     if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 &&
         o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",

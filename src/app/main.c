@@ -104,7 +104,7 @@ static int run(struct options *o, int argc, char **argv)
         return print_text(&out);
     }
     if (o->list_devices) return print_devices();
-    if (!model_choose(o, &err)) return runtime_error(&err);
+    if (!model_choose(o, faces_talk(o), &err)) return runtime_error(&err);
     return faces_run(o);
 }
 

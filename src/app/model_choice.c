@@ -4,39 +4,68 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/models.h"
 #include "config/paths.h"
 #include "gguf/gguf.h"
 
 static const char guide_file[] = "guide-q8_0.gguf";
 
-static bool take(struct options *o, char *path, struct err *err)
+/* A model that was chosen is remembered when it opens, as after /model. */
+static bool take(struct options *o, enum option_from from, char *path, struct err *err)
 {
-    bool ok = options_give(o, OPT_MODEL, FROM_BUILTIN, 0, path, err);
+    bool ok = options_give(o, OPT_MODEL, from, 0, path, err);
     free(path);
     return ok;
 }
 
-static bool choose(struct options *o, struct err *err)
+static bool take_guide(struct options *o, char *guide, struct err *err)
 {
-    if (o->model) return true;
-    char *path = o->private_mode ? NULL : paths_remembered_model();
-    if (path) return take(o, path, err);
-    path = paths_guide(guide_file);
-    if (!path)
+    if (!guide)
         return err_set(err, ERR_USER,
                        "no model: name one with -m FILE (the bundled guide is neither beside "
                        "the program nor in %s/share/hearth/guide)",
                        HEARTH_PREFIX);
     if (!o->quiet)
         fputs("hearth: this is the bundled guide, a tiny model that knows only hearth; "
-              "load a real one with hearth -m MODEL.gguf\n",
+              "load a real one with hearth -m MODEL.gguf (hearth models lists those found "
+              "here)\n",
               stderr);
-    return take(o, path, err);
+    return take(o, FROM_BUILTIN, guide, err);
 }
 
-bool model_choose(struct options *o, struct err *err)
+static bool is_same(const char *remembered, const char *guide)
 {
-    if (!choose(o, err)) return false;
+    char *real = guide ? realpath(guide, NULL) : NULL;
+    bool same = real && strcmp(real, remembered) == 0;
+    free(real);
+    return same;
+}
+
+static bool choose(struct options *o, bool ask, struct err *err)
+{
+    if (o->model) return true;
+    char *guide = paths_guide(guide_file);
+    char *path = o->private_mode ? NULL : paths_remembered_model();
+    enum option_from from = FROM_BUILTIN;
+    if (!path && ask) {
+        struct err ignored;
+        bool declined;
+        path = models_offer(&declined);
+        from = FROM_SET;
+        /* The next start does not ask again. */
+        if (declined && guide && !o->private_mode) paths_remember_model(guide, &ignored);
+    }
+    if (!path || is_same(path, guide)) {
+        free(path);
+        return take_guide(o, guide, err);
+    }
+    free(guide);
+    return take(o, from, path, err);
+}
+
+bool model_choose(struct options *o, bool ask, struct err *err)
+{
+    if (!choose(o, ask, err)) return false;
     struct err ignored;
     struct gguf *g = gguf_open(o->model, &ignored);
     if (!g) return true;

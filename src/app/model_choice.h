@@ -1,4 +1,5 @@
-/* Which model to open: the one named, the one remembered, the bundled guide. Main thread. */
+/* Which model to open: the one named, the one remembered, one that is found and chosen, the
+ * bundled guide. Main thread. */
 #ifndef APP_MODEL_CHOICE_H
 #define APP_MODEL_CHOICE_H
 
@@ -8,8 +9,9 @@
 #include "config/options.h"
 
 /* Sets the model of o if none was named, and says so on stderr where it is the guide; then
- * takes over the sampling keys of the model's file. A file that cannot be opened is the
- * engine's to report. False and err if there is no model at all. */
-bool model_choose(struct options *o, struct err *err);
+ * takes over the sampling keys of the model's file. ask: a person is there to choose among the
+ * models found on this machine, once, if none is remembered. A file that cannot be opened is
+ * the engine's to report. False and err if there is no model at all. */
+bool model_choose(struct options *o, bool ask, struct err *err);
 
 #endif

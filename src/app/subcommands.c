@@ -7,6 +7,7 @@
 #include "app/command_line.h"
 #include "app/inspect.h"
 #include "app/kept.h"
+#include "app/models.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 
@@ -31,7 +32,7 @@ static const struct subcommand table[] = {
      "what of the prompts on standard input would be reused", inspect_plan},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
      inspect_make},
-    {"models", NULL, "", "the models found on this machine", NULL},
+    {"models", NULL, "[--json]", "the models found on this machine", models_run},
     {"sessions", "list", "", "the saved conversations", sessions_run_list},
     {"sessions", "show", "NAME", "a saved conversation, for reading", sessions_run_show},
     {"sessions", "export", "NAME", "a saved conversation as Markdown", sessions_run_export},

@@ -7,7 +7,9 @@ guide=$PWD/examples/guide/guide-q8_0.gguf
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
-unset HEARTH_MODEL NO_COLOR
+# Nor models of other programs: the first start would ask about them.
+export OLLAMA_MODELS=$dir/none
+unset HEARTH_MODEL NO_COLOR LLAMA_CACHE HF_HOME HF_HUB_CACHE
 n=0 failed=0
 
 # check NAME COMMAND...: one case, which passes if the command succeeds.

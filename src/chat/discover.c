@@ -1,0 +1,252 @@
+/* A walk over known folders, bounded in depth and in what it looks at; one row per program. */
+#include "chat/discover.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+enum { MAX_DEPTH = 8, MAX_ENTRIES = 20000, MAX_FOUND = 1000, MAX_MANIFEST = 1 << 20 };
+
+/* One walk over the folders of a program. */
+struct walk {
+    struct found_models *out;
+    const char *where;
+    char *root;
+    /* Adds the file at path, of that name below root, if it is one. */
+    void (*visit)(struct walk *w, const char *path, const char *below);
+    size_t n_entries;
+};
+
+/* --- Names -------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *s, size_t n, const char *end)
+{
+    size_t n_end = strlen(end);
+    return n >= n_end && strncasecmp(s + n - n_end, end, n_end) == 0;
+}
+
+/* "-00002-of-00005" before the end: the number of the part, 0 if it is none. */
+static int part_number(const char *s, size_t n)
+{
+    static const char form[] = "-#####-of-#####";
+    const size_t n_form = sizeof form - 1;
+    if (n < n_form) return 0;
+    const char *tail = s + n - n_form;
+    for (size_t i = 0; i < n_form; i++)
+        if (form[i] == '#' ? tail[i] < '0' || tail[i] > '9' : tail[i] != form[i]) return 0;
+    return atoi(tail + 1);
+}
+
+bool discover_is_model_name(const char *name)
+{
+    size_t n = strlen(name);
+    if (!ends_in(name, n, ".gguf")) return false;
+    for (const char *s = name; *s; s++)
+        if (strncasecmp(s, "mmproj", 6) == 0) return false;
+    return part_number(name, n - 5) <= 1;
+}
+
+/* --- What is found ------------------------------------------------------------------------ */
+
+static bool is_there(const struct found_models *list, const struct stat *st)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        struct stat other;
+        if (stat(list->items[i].path, &other) == 0 && other.st_dev == st->st_dev &&
+            other.st_ino == st->st_ino)
+            return true;
+    }
+    return false;
+}
+
+static void add(struct walk *w, const char *path, char *name)
+{
+    struct stat st;
+    struct found_models *list = w->out;
+    if (list->n == MAX_FOUND || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        is_there(list, &st)) {
+        free(name);
+        return;
+    }
+    MEM_GROW(list->items, list->n, list->cap);
+    list->items[list->n++] = (struct found_model){name, mem_strdup(path), w->where};
+}
+
+void found_models_free(struct found_models *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        free(list->items[i].name);
+        free(list->items[i].path);
+    }
+    free(list->items);
+    *list = (struct found_models){0};
+}
+
+/* A file by its name: its folders and its name without the end. */
+static void visit_file(struct walk *w, const char *path, const char *below)
+{
+    const char *slash = strrchr(below, '/');
+    if (!discover_is_model_name(slash ? slash + 1 : below)) return;
+    add(w, path, mem_strndup(below, strlen(below) - 5));
+}
+
+/* models--ORG--NAME/snapshots/REVISION/FILE: "ORG/NAME/FILE". */
+static void visit_hub(struct walk *w, const char *path, const char *below)
+{
+    static const char models[] = "models--", snapshots[] = "/snapshots/";
+    const char *slash = strrchr(below, '/'), *middle = strstr(below, snapshots);
+    if (!slash || !middle || strncmp(below, models, sizeof models - 1) != 0) return;
+    if (!discover_is_model_name(slash + 1)) return;
+    const char *file = strchr(middle + sizeof snapshots - 1, '/');
+    if (!file) return;
+    struct buf name = {0};
+    for (const char *s = below + sizeof models - 1; s < middle; s++) {
+        bool border = s[0] == '-' && s[1] == '-';
+        buf_putc(&name, border ? '/' : *s);
+        s += border;
+    }
+    buf_append(&name, file, strlen(file) - 5);
+    add(w, path, buf_take(&name));
+}
+
+bool discover_digest(const char *json, size_t n, char out[65])
+{
+    static const char weights[] = "application/vnd.ollama.image.model", sha[] = "sha256:";
+    json_t *root = json_loadb(json, n, 0, NULL);
+    json_t *layers = json_object_get(root, "layers"), *layer;
+    size_t i;
+    bool found = false;
+    json_array_foreach(layers, i, layer)
+    {
+        const char *type = json_string_value(json_object_get(layer, "mediaType"));
+        const char *digest = json_string_value(json_object_get(layer, "digest"));
+        if (!type || !digest || strcmp(type, weights) != 0 ||
+            strncmp(digest, sha, sizeof sha - 1) != 0)
+            continue;
+        digest += sizeof sha - 1;
+        if (strlen(digest) != 64 || strspn(digest, "0123456789abcdef") != 64) continue;
+        memcpy(out, digest, 65);
+        found = true;
+        break;
+    }
+    json_decref(root);
+    return found;
+}
+
+/* HOST/OWNER/NAME/TAG below manifests, whose weights lie in blobs beside that: "NAME:TAG". */
+static void visit_manifest(struct walk *w, const char *path, const char *below)
+{
+    static const char usual[] = "registry.ollama.ai/", library[] = "library/";
+    const char *tag = strrchr(below, '/');
+    struct buf json = {0};
+    struct err ignored;
+    char digest[65];
+    if (tag && file_read(path, MAX_MANIFEST, &json, &ignored) &&
+        discover_digest(buf_str(&json), json.len, digest)) {
+        struct buf blob = {0}, name = {0};
+        if (strncmp(below, usual, sizeof usual - 1) == 0) below += sizeof usual - 1;
+        if (strncmp(below, library, sizeof library - 1) == 0) below += sizeof library - 1;
+        buf_printf(&name, "%.*s:%s", (int)(tag - below), below, tag + 1);
+        buf_printf(&blob, "%s/../blobs/sha256-%s", w->root, digest);
+        char *real = realpath(blob.data, NULL);
+        if (real && tag > below)
+            add(w, real, buf_take(&name));
+        else
+            buf_free(&name);
+        free(real);
+        buf_free(&blob);
+    }
+    buf_free(&json);
+}
+
+/* --- The walk ----------------------------------------------------------------------------- */
+
+/* Folders that are links are not followed, so that no walk goes in circles; files may be links.
+ */
+static void walk(struct walk *w, const char *folder, int depth)
+{
+    DIR *dir = depth < MAX_DEPTH ? opendir(folder) : NULL;
+    struct dirent *e;
+    while (dir && w->n_entries < MAX_ENTRIES && (e = readdir(dir))) {
+        if (e->d_name[0] == '.') continue;
+        w->n_entries++;
+        struct buf path = {0};
+        struct stat st;
+        buf_printf(&path, "%s/%s", folder, e->d_name);
+        if (lstat(path.data, &st) == 0) {
+            if (S_ISDIR(st.st_mode))
+                walk(w, path.data, depth + 1);
+            else if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+                w->visit(w, path.data, path.data + strlen(w->root) + 1);
+        }
+        buf_free(&path);
+    }
+    if (dir) closedir(dir);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct found_model *)a)->name, ((const struct found_model *)b)->name);
+}
+
+/* Where a program keeps its models: below the folder that a variable names, or at the end. */
+struct place {
+    const char *where;
+    const char *variable; /* "HOME" as well; NULL: none */
+    const char *below;    /* behind the variable's value, or an absolute path */
+    void (*visit)(struct walk *w, const char *path, const char *below);
+    bool only; /* where it is set, the other places of the program do not count */
+};
+
+static char *folder_of(const struct place *place)
+{
+    const char *value = place->variable ? getenv(place->variable) : "";
+    if (!value || (place->variable && *value != '/')) return NULL;
+    struct buf path = {0};
+    buf_printf(&path, "%s%s", value, place->below);
+    char *real = realpath(path.data, NULL);
+    buf_free(&path);
+    return real;
+}
+
+void discover_models(struct found_models *out)
+{
+    static const struct place places[] = {
+        {"llama.cpp", "LLAMA_CACHE", "", visit_file, true},
+        {"llama.cpp", "XDG_CACHE_HOME", "/llama.cpp", visit_file, true},
+        {"llama.cpp", "HOME", "/.cache/llama.cpp", visit_file, false},
+        {"llama.cpp", "HOME", "/Library/Caches/llama.cpp", visit_file, false},
+        {"Hugging Face", "HF_HUB_CACHE", "", visit_hub, true},
+        {"Hugging Face", "HF_HOME", "/hub", visit_hub, true},
+        {"Hugging Face", "XDG_CACHE_HOME", "/huggingface/hub", visit_hub, true},
+        {"Hugging Face", "HOME", "/.cache/huggingface/hub", visit_hub, false},
+        {"Ollama", "OLLAMA_MODELS", "/manifests", visit_manifest, true},
+        {"Ollama", "HOME", "/.ollama/models/manifests", visit_manifest, false},
+        {"Ollama", NULL, "/usr/share/ollama/.ollama/models/manifests", visit_manifest, false},
+        {"LM Studio", "HOME", "/.lmstudio/models", visit_file, false},
+        {"LM Studio", "HOME", "/.cache/lm-studio/models", visit_file, false},
+    };
+    const char *settled = NULL; /* the program whose places were named */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const struct place *place = &places[i];
+        if (settled && strcmp(settled, place->where) == 0) continue;
+        const char *value = place->only ? getenv(place->variable) : NULL;
+        if (value && *value) settled = place->where;
+        struct walk w = {.out = out, .where = place->where, .visit = place->visit};
+        w.root = folder_of(place);
+        size_t before = out->n;
+        if (w.root) walk(&w, w.root, 0);
+        if (out->n > before)
+            qsort(out->items + before, out->n - before, sizeof *out->items, by_name);
+        free(w.root);
+    }
+}

@@ -1,0 +1,36 @@
+/* Models that other programs have put on this machine: the folders of llama.cpp, Hugging Face,
+ * Ollama and LM Studio, read and never written.
+ *
+ * Names and manifests there are hostile: what is read, how deep and how much of it is bounded,
+ * and names may hold any bytes. Files are listed by name alone; whoever asks opens them to see
+ * what they are. Main thread (it reads the environment). Knows no GGUF and no screen. */
+#ifndef CHAT_DISCOVER_H
+#define CHAT_DISCOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct found_model {
+    char *name;        /* as its own program calls it, "qwen3:0.6b", "org/repo/file" */
+    char *path;        /* absolute */
+    const char *where; /* "llama.cpp", "Hugging Face", "Ollama", "LM Studio"; static */
+};
+
+struct found_models {
+    struct found_model *items; /* by program, then by name; no file twice */
+    size_t n, cap;
+};
+
+/* All files that may be models: later parts of split models and what is named as a projector
+ * are left out. A folder that is missing or cannot be read has none. {0} before; free it after.
+ */
+void discover_models(struct found_models *out);
+void found_models_free(struct found_models *list);
+
+/* The digest of the weights that an Ollama manifest names: 64 hexadecimal digits and a NUL into
+ * out. False if the JSON names none. Pure. */
+bool discover_digest(const char *json, size_t n, char out[65]);
+/* Whether a file of this name may hold a whole model. Pure. */
+bool discover_is_model_name(const char *name);
+
+#endif

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The first start on a terminal: models that others keep are offered once; the choice is remembered.
+. tests/screen/lib/tmux.sh
+mkdir -p "$XDG_CACHE_HOME/llama.cpp"
+cp "$guide" "$XDG_CACHE_HOME/llama.cpp/small.gguf"
+last_model=$XDG_STATE_HOME/hearth/last-model
+# go_in ARGS...: hearth in the pane, up to the text that comes first.
+go_in()
+{
+    local wait=$1
+    shift
+    printf 'clear; %q' "$hearth" >"$dir/run"
+    printf ' %q' "$@" >>"$dir/run"
+    echo '; echo "status $?"' >>"$dir/run"
+    keys ". $dir/run" Enter
+    shows "$wait"
+}
+screen 80 24
+check "the first start asks" go_in 'Return for the bundled guide:' --temp 0
+check "  with what it found" shows '  1  small (llama.cpp)'
+check "  and what that is" shows 'context 2,048, fits in memory'
+keys '7' Enter
+check "a number that is not there" shows 'expected a number from 1 to 1'
+keys 'x' Enter
+check "  or none is asked again" eval 'shows "hearth: expected"; [ "$(text | grep -c "Which one")" = 3 ]'
+keys C-c
+check "Ctrl-C leaves" last 'shell:'
+check "  and nothing is remembered" [ ! -e "$last_model" ]
+go_in 'Return for the bundled guide:' --temp 0
+keys '1' Enter 'typed ahead'
+check "a number opens it" shows '/help lists'
+check "  what was typed behind it is at the prompt" last '> typed ahead'
+keys C-u '/show model' Enter
+check "  it is the one" shows 'llama.cpp/small.gguf'
+keys C-d
+shows 'status 0'
+check "  it is remembered" [ "$(cat "$last_model")" = "$XDG_CACHE_HOME/llama.cpp/small.gguf" ]
+go_in '/help lists' --temp 0
+check "the next start does not ask" hides 'Which one'
+keys C-d
+shows 'status 0'
+rm "$last_model"
+go_in 'Return for the bundled guide:' --temp 0
+keys Enter
+check "Return alone is the guide" shows 'this is the bundled guide'
+last '>'
+keys C-d
+shows 'status 0'
+go_in '/help lists' --temp 0
+check "  and is not asked again" hides 'Which one'
+check "  but told of it" shows 'hearth models lists those'
+keys C-d
+shows 'status 0'
+rm "$last_model"
+go_in '/help lists' -m "$guide"
+check "a model that is named asks nothing" hides 'Which one'
+keys C-d
+shows 'status 0'
+rm -f "$last_model"
+go_in 'status 0' --private -n 2 -p hello
+check "nor does a prompt that is given" hides 'Which one'
+done_testing

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# hearth models: what llama.cpp, Hugging Face, Ollama and LM Studio keep, found and told apart.
+. tests/lib/tap.sh
+home=$dir/home
+export HOME=$home
+unset XDG_CACHE_HOME LLAMA_CACHE HF_HOME HF_HUB_CACHE OLLAMA_MODELS
+mkdir -p "$home"
+digest() { sha256sum "$1" | cut -d ' ' -f 1; }
+
+# Without any: it says so. (A machine may have some where a system's Ollama keeps them.)
+if [ ! -e /usr/share/ollama ]; then
+    check "no models" go 0 models
+    check "  is said" prints "no models were found"
+fi
+
+# llama.cpp: files in one folder; a projector, a later part and something else beside them.
+cache=$home/.cache/llama.cpp
+mkdir -p "$cache"
+cp "$guide" "$cache/org_guide-Q8_0.gguf"
+cp "$guide" "$cache/mmproj-guide.gguf"
+cp "$guide" "$cache/big-00002-of-00002.gguf"
+echo '{}' >"$cache/manifest=org=guide.json"
+echo nonsense >"$cache/broken.gguf"
+# Hugging Face: files are links to blobs.
+hub=$home/.cache/huggingface/hub/models--some-org--tiny--model
+mkdir -p "$hub/blobs" "$hub/snapshots/abc/q4"
+"$hearth" inspect make --shape n_layer=2,n_vocab=2304,n_ff=512 --type Q4_0 "$hub/blobs/1"
+ln -s ../../../blobs/1 "$hub/snapshots/abc/q4/tiny.Q4_0.gguf"
+ln -s .. "$hub/snapshots/abc/loop"
+# Ollama: manifests name blobs.
+ollama=$home/.ollama/models
+mkdir -p "$ollama/blobs" "$ollama/manifests/registry.ollama.ai/library/tiny" \
+    "$ollama/manifests/registry.ollama.ai/me/other" "$ollama/manifests/example.org/a/b"
+"$hearth" inspect make --shape n_layer=2,n_vocab=2304,n_ff=256 --type Q8_0 "$dir/o.gguf"
+sha=$(digest "$dir/o.gguf")
+mv "$dir/o.gguf" "$ollama/blobs/sha256-$sha"
+manifest() { printf '{"layers":[{"mediaType":"application/vnd.ollama.image.template","digest":"sha256:%064d"},{"mediaType":"application/vnd.ollama.image.model","digest":"%s"}]}' 0 "$1"; }
+manifest "sha256:$sha" >"$ollama/manifests/registry.ollama.ai/library/tiny/1b"
+manifest "sha256:../../../../etc/passwd" >"$ollama/manifests/registry.ollama.ai/me/other/evil"
+echo '[[[{' >"$ollama/manifests/registry.ollama.ai/me/other/broken"
+# LM Studio: folders of publishers; one file is the same as one above, one has a hostile name.
+lm=$home/.lmstudio/models/pub/model
+mkdir -p "$lm"
+ln "$cache/org_guide-Q8_0.gguf" "$lm/same.gguf"
+"$hearth" inspect make --shape n_layer=2,n_vocab=2304,n_ff=128 --type F16 "$lm/$(printf 'e\033[31mvil').gguf"
+
+export OLLAMA_MODELS=$ollama
+before=$(find "$home" | sort | md5sum)
+check "models" go 0 models
+check "  of llama.cpp" prints '  1  org_guide-Q8_0 (llama.cpp)'
+check "  of Hugging Face" prints '  2  some-org/tiny/model/q4/tiny.Q4_0 (Hugging Face)'
+check "  of Ollama, by its name" prints '  3  tiny:1b (Ollama)'
+check "  of LM Studio, its name made harmless" prints '  4  pub/model/e\x1b[31mvil (LM Studio)'
+check "  no fifth: no projector, no later part, no second name, nothing broken" eval '! grep -q "^  5 " "$dir/out"'
+check "  with type, size, context and fit" has '^ +Q8_0, [0-9]+ MiB, context 2,048, fits in memory$'
+check "  and path" prints "$ollama/blobs/sha256-$sha"
+check "  quietly" quiet
+check "  nothing was changed" [ "$(find "$home" | sort | md5sum)" = "$before" ]
+check "--json" go 0 models --json
+check "  one object each" python3 -c '
+import json, os, sys
+models = [json.loads(l) for l in open(sys.argv[1])]
+assert [m["found_by"] for m in models] == ["llama.cpp", "Hugging Face", "Ollama", "LM Studio"]
+assert [m["type"] for m in models] == ["Q8_0", "Q4_0", "Q8_0", "F16"], models
+assert all(os.path.isfile(m["path"]) and m["fits"] and m["context"] > 0 for m in models)
+' "$dir/out"
+check "a path from the list opens" go 0 -q --private -n 1 -m "$ollama/blobs/sha256-$sha" -p x </dev/null
+check "LLAMA_CACHE is looked at instead" eval 'LLAMA_CACHE=$dir/none go 0 models && ! grep -q llama.cpp "$dir/out"'
+check "  and HF_HOME" eval 'HF_HOME=$home/.cache/huggingface go 0 models && prints "(Hugging Face)"'
+check "a pipe asks nothing" eval 'go 0 -n 1 -p x </dev/null && says "bundled guide" && ! grep -q "Which one" "$dir/err"'
+check "an unknown word" go 2 models --frob
+check "  is named" says "--frob: expected nothing or --json"
+check "--help" go 0 models --help
+done_testing
