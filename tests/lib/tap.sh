@@ -5,7 +5,9 @@ set -u
 hearth=$(realpath "${HEARTH:-build/hearth}")
 guide=$PWD/examples/guide/guide-q8_0.gguf
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# A job that a signal ends before it has become its program would run this trap, too.
+ours() { [ "$BASHPID" = $$ ]; }
+trap 'ours && rm -rf "$dir"' EXIT
 export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
 # Nor models of other programs: the first start would ask about them.
 export OLLAMA_MODELS=$dir/none

@@ -9,7 +9,7 @@ echo leak:libreadline >"$dir/leaks"
 export LSAN_OPTIONS=suppressions=$dir/leaks
 
 mux() { tmux -u -L "hearth$$" -f /dev/null "$@"; }
-trap 'mux kill-server 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'ours && { mux kill-server 2>/dev/null; rm -rf "$dir"; }' EXIT
 
 # screen WIDTH HEIGHT: a new pane with a shell.
 screen()
