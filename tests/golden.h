@@ -174,7 +174,7 @@ struct runner {
     struct backend *be;
     struct model *m;
     struct exec *x;
-    void *pages[64];
+    void *pages[PAGE_PARTS][64];
     size_t n_pages;
     void *state[2]; /* after what was run last, and room for the next; NULL without any */
 };
@@ -208,8 +208,9 @@ static inline void runner_reset_states(struct runner *r)
 /* Drops all pages: the next run begins at position 0. */
 static inline void runner_reset(struct runner *r)
 {
-    for (size_t i = 0; i < r->n_pages; i++)
-        backend_page_free(r->be, r->pages[i], model_program(r->m)->page_bytes);
+    for (int part = 0; part < PAGE_PARTS; part++)
+        for (size_t i = 0; i < r->n_pages; i++)
+            backend_page_free(r->be, r->pages[part][i], model_program(r->m)->page_bytes[part]);
     r->n_pages = 0;
     for (int i = 0; i < 2; i++) {
         backend_state_free(r->be, r->state[i], model_program(r->m)->state_bytes);
@@ -229,8 +230,10 @@ static inline void runner_close(struct runner *r)
 /* NaN in every format of K and V. */
 static inline void runner_poison(struct runner *r, size_t from_page)
 {
-    for (size_t i = from_page; i < r->n_pages; i++)
-        memset(r->pages[i], 0xff, model_program(r->m)->page_bytes);
+    for (int part = 0; part < PAGE_PARTS; part++)
+        for (size_t i = from_page; i < r->n_pages; i++)
+            if (r->pages[part][i])
+                memset(r->pages[part][i], 0xff, model_program(r->m)->page_bytes[part]);
 }
 
 /* Runs ids[0..n) at positions pos.. in chunks of batch rows; logits[n][n_vocab], or NULL for
@@ -240,10 +243,14 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
 {
     struct err err = {0};
     const size_t need = (pos + n + PAGE_LEN - 1) / PAGE_LEN;
-    assert_true(need <= sizeof r->pages / sizeof *r->pages);
+    assert_true(need <= sizeof r->pages[0] / sizeof *r->pages[0]);
     while (r->n_pages < need) {
-        r->pages[r->n_pages] = backend_page_new(r->be, model_program(r->m)->page_bytes);
-        assert_non_null(r->pages[r->n_pages]);
+        for (int part = 0; part < PAGE_PARTS; part++) {
+            const size_t n_bytes = model_program(r->m)->page_bytes[part];
+            void **page = &r->pages[part][r->n_pages];
+            *page = n_bytes > 0 ? backend_page_new(r->be, n_bytes) : NULL;
+            assert_true(*page || n_bytes == 0);
+        }
         r->n_pages++;
         if (r->o.poison) runner_poison(r, r->n_pages - 1);
     }
@@ -254,7 +261,7 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
             .n_rows = rows,
             .pos = pos + i,
             .tokens = ids + i,
-            .pages = r->pages,
+            .pages = {r->pages[PAGE_FULL], r->pages[PAGE_WINDOW]},
             .n_logits = logits ? rows : 0,
             .logits = logits ? logits + (size_t)i * model_n_vocab(r->m) : NULL,
             .state_in = r->state[0],

@@ -73,7 +73,7 @@ static int by_size(const void *a, const void *b)
 struct bench_run {
     struct machine *m;
     struct exec *exec;
-    void **pages;
+    void **pages[PAGE_PARTS];
     size_t n_pages;
     int32_t *tokens;
     float *logits;
@@ -86,7 +86,7 @@ static bool step_once(struct bench_run *r, uint32_t depth, uint32_t n_rows, stru
         .n_rows = n_rows,
         .pos = depth,
         .tokens = r->tokens,
-        .pages = r->pages,
+        .pages = {r->pages[PAGE_FULL], r->pages[PAGE_WINDOW]},
         .n_logits = n_rows <= VERIFY_ROWS ? n_rows : 1,
         .logits = r->logits,
     };
@@ -128,6 +128,17 @@ static uint32_t largest(const struct list *l)
     return most;
 }
 
+static bool pages_open(struct bench_run *r, int part, size_t page_bytes)
+{
+    r->pages[part] = mem_zalloc(r->n_pages, sizeof *r->pages[part]);
+    for (size_t i = 0; i < r->n_pages && page_bytes > 0; i++) {
+        r->pages[part][i] = backend_page_new(r->m->be, page_bytes);
+        if (!r->pages[part][i]) return false;
+        memset(r->pages[part][i], 0, page_bytes);
+    }
+    return true;
+}
+
 static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_positions,
                      uint32_t n_rows, struct err *err)
 {
@@ -135,18 +146,14 @@ static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_position
     *r = (struct bench_run){.m = m, .exec = exec_new(m->be, p, n_rows, err)};
     if (!r->exec || !states_init(&r->states, m->be, p, err)) return false;
     r->n_pages = (n_positions + PAGE_LEN - 1) / PAGE_LEN;
-    r->pages = mem_zalloc(r->n_pages, sizeof *r->pages);
     r->tokens = mem_zalloc(n_rows, sizeof *r->tokens);
     r->logits = mem_zalloc((size_t)VERIFY_ROWS * p->n_vocab, sizeof *r->logits);
     for (uint32_t i = 0; i < n_rows; i++)
         r->tokens[i] = (int32_t)(i * 7919u % p->n_vocab);
-    for (size_t i = 0; i < r->n_pages; i++) {
-        r->pages[i] = backend_page_new(m->be, p->page_bytes);
-        if (!r->pages[i])
+    for (int part = 0; part < PAGE_PARTS; part++)
+        if (!pages_open(r, part, p->page_bytes[part]))
             return err_set(err, ERR_MEMORY, "no memory for the keys and values of %u positions",
                            n_positions);
-        memset(r->pages[i], 0, p->page_bytes);
-    }
     return true;
 }
 
@@ -154,10 +161,12 @@ static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_position
 static void run_close(struct bench_run *r)
 {
     if (!r->exec) return;
-    const size_t page_bytes = model_program(r->m->model)->page_bytes;
-    for (size_t i = 0; i < r->n_pages; i++)
-        if (r->pages[i]) backend_page_free(r->m->be, r->pages[i], page_bytes);
-    free(r->pages);
+    const size_t *page_bytes = model_program(r->m->model)->page_bytes;
+    for (int part = 0; part < PAGE_PARTS; part++) {
+        for (size_t i = 0; r->pages[part] && i < r->n_pages; i++)
+            backend_page_free(r->m->be, r->pages[part][i], page_bytes[part]);
+        free(r->pages[part]);
+    }
     free(r->tokens);
     free(r->logits);
     states_free(&r->states);

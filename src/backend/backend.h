@@ -23,10 +23,13 @@ struct exec; /* a program with its scratch, ready to run on one backend */
 
 /* One step: n_rows consecutive positions of one sequence. */
 struct step {
-    uint32_t n_rows;           /* 1 .. max_rows of the exec */
-    uint32_t pos;              /* position of row 0 */
-    const int32_t *tokens;     /* [n_rows], each a row of the embedding */
-    void *const *pages;        /* [ceil((pos + n_rows) / PAGE_LEN)], from backend_page_new */
+    uint32_t n_rows;       /* 1 .. max_rows of the exec */
+    uint32_t pos;          /* position of row 0 */
+    const int32_t *tokens; /* [n_rows], each a row of the embedding */
+    /* [ceil((pos + n_rows) / PAGE_LEN)] of each part, from backend_page_new. A page without a
+     * row that a window of the step reaches may be NULL in PAGE_WINDOW; NULL as a whole: the
+     * program has no such part. */
+    void *const *pages[PAGE_PARTS];
     uint32_t n_logits;         /* logits are wanted for the last n_logits rows; 0: none */
     float *logits;             /* [n_logits][n_vocab] in host memory; NULL if n_logits is 0 */
     const atomic_bool *cancel; /* polled between work chunks; NULL: never cancelled */
@@ -67,7 +70,7 @@ void exec_free(struct exec *x); /* NULL is fine */
  * before step.pos has changed, nor has state_in, and state_out holds rubbish. */
 bool exec_run(struct exec *x, const struct step *step, struct err *err);
 
-/* A page of page_bytes, uninitialised; NULL if there is no memory. */
+/* A part of a page, of page_bytes, uninitialised; NULL if there is no memory. */
 void *backend_page_new(struct backend *be, size_t page_bytes);
 void backend_page_free(struct backend *be, void *page, size_t page_bytes);
 /* Copies a whole page into another of the same size. */

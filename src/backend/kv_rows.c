@@ -32,11 +32,12 @@ static bool plane_differs(const struct kv_plane *p, const uint8_t *a, const uint
     return false;
 }
 
-bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, const void *a, const void *b,
-                    size_t n_slots, struct kv_difference *where)
+bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, enum page_part part,
+                    const void *a, const void *b, size_t n_slots, struct kv_difference *where)
 {
     struct kv_plane planes[KV_MAX_PLANES];
     for (size_t layer = 0; layer < n_layers; layer++) {
+        if (kv[layer].part != part) continue;
         size_t n = kv_planes(&kv[layer], planes);
         for (size_t slot = 0; slot < n_slots; slot++) {
             for (size_t i = 0; i < n; i++) {
@@ -49,10 +50,12 @@ bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, const void *a, c
     return false;
 }
 
-void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, void *page, size_t from)
+void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, enum page_part part, void *page,
+                    size_t from)
 {
     struct kv_plane planes[KV_MAX_PLANES];
     for (size_t layer = 0; layer < n_layers; layer++) {
+        if (kv[layer].part != part) continue;
         size_t n = kv_planes(&kv[layer], planes);
         for (size_t i = 0; i < n; i++) {
             const struct kv_plane *p = &planes[i];

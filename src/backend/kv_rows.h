@@ -23,16 +23,17 @@ enum { KV_MAX_PLANES = 4 };
 /* The planes of one layer: together all bytes of a row. Returns how many. */
 size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES]);
 
-/* The first of n_slots rows that differs between two pages, layer by layer; false: none does.
- * Sets the layer (of the program's kv list), the slot and whether it is a key. */
+/* The first of n_slots rows that differs between a part of two pages, layer by layer; false:
+ * none does. Sets the layer (of the program's kv list), the slot and whether it is a key. */
 struct kv_difference {
     size_t layer, slot;
     bool is_key;
 };
-bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, const void *a, const void *b,
-                    size_t n_slots, struct kv_difference *where);
+bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, enum page_part part,
+                    const void *a, const void *b, size_t n_slots, struct kv_difference *where);
 
-/* Fills rows from..PAGE_LEN-1 with bytes 0xff: NaN in every float type. */
-void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, void *page, size_t from);
+/* Fills rows from..PAGE_LEN-1 of a part with bytes 0xff: NaN in every float type. */
+void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, enum page_part part, void *page,
+                    size_t from);
 
 #endif

@@ -278,8 +278,13 @@ struct op {
 
 enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_Q4_0 };
 
-/* How K and V of one layer lie in a page, which holds PAGE_LEN positions of all layers. Offsets
- * are bytes from the start of the page, multiples of 64: at k_at the keys of all heads, at v_at
+/* A page holds PAGE_LEN positions of all layers, in two parts of memory: layers that see
+ * everything before them, and layers that see a window only, whose part of older pages may be
+ * gone. */
+enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
+
+/* How K and V of one layer lie in their part of a page. Offsets are bytes from its start,
+ * multiples of 64: at k_at the keys of all heads, at v_at
  * the values. A lane is a key.
  *
  *   f32, f16  keys   [n_heads][head_dim_k][PAGE_LEN]
@@ -299,6 +304,7 @@ struct kv_layer {
     uint32_t n_heads;
     size_t head_dim_k, head_dim_v;
     size_t k_at, v_at;
+    enum page_part part; /* PAGE_WINDOW: all that read it have windows */
 };
 
 /* The rotation of a position: pair i turns by pos · freq[i]; cos and sin are both multiplied by
@@ -331,7 +337,8 @@ struct program {
     const struct rope *ropes;
     const struct row_scale *row_scales;
     const struct state_part *states;
-    size_t page_bytes;  /* of one page, all layers */
+    size_t page_bytes[PAGE_PARTS]; /* of one page, all layers */
+    uint32_t window;    /* rows that layers of PAGE_WINDOW see at most; 0: there are none */
     size_t state_bytes; /* of one state, all layers; 0: the model is not recurrent */
     size_t n_vocab;     /* width of the logits */
 };

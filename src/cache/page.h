@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/ops.h"
+
 struct backend;
 struct page;
 struct page_pool;
-
-enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
 
 /* Parts of part_bytes each (0: there is no such part) from be, which outlives the pool. NULL:
  * pages without memory, which are counted like others, for planning without a model. */

@@ -445,9 +445,10 @@ struct tree_usage tree_usage(const struct tree *t)
                                .n_dropped = t->n_dropped};
 }
 
-void tree_each_page(const struct tree *t, void (*fn)(void *user, struct page *page, size_t n),
+void tree_each_page(const struct tree *t,
+                    void (*fn)(void *user, struct page *page, size_t n, size_t n_window),
                     void *user)
 {
     for (const struct node *node = t->root.older; node != &t->root; node = node->older)
-        fn(user, node->page, node->n);
+        fn(user, node->page, node->n, node->n_window);
 }

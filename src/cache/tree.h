@@ -83,8 +83,10 @@ struct tree_usage {
 };
 struct tree_usage tree_usage(const struct tree *t);
 
-/* Calls fn with every page and the number of rows that hold something, for tests. */
-void tree_each_page(const struct tree *t, void (*fn)(void *user, struct page *page, size_t n),
+/* Calls fn with every page and the number of rows that hold something, in all and in the
+ * windowed part, for tests. */
+void tree_each_page(const struct tree *t,
+                    void (*fn)(void *user, struct page *page, size_t n, size_t n_window),
                     void *user);
 
 #endif

@@ -94,8 +94,8 @@ static void kv_store_rows(struct cpu_exec *x, size_t lo, size_t hi)
     for (size_t h = 0; h < kv->n_heads; h++) {
         for (size_t r = lo; r < hi; r++) {
             size_t pos = x->step->pos + r;
-            kernels_of(x)->kv_store(kv, x->step->pages[pos / PAGE_LEN], h, pos % PAGE_LEN,
-                                    row_f32(x, &op->k, r) + h * kv->head_dim_k,
+            kernels_of(x)->kv_store(kv, x->step->pages[kv->part][pos / PAGE_LEN], h,
+                                    pos % PAGE_LEN, row_f32(x, &op->k, r) + h * kv->head_dim_k,
                                     row_f32(x, &op->v, r) + h * kv->head_dim_v);
         }
     }
@@ -375,7 +375,7 @@ static bool run_attend(struct cpu_exec *x)
     struct attend_loop loop = {
         .x = x,
         .a = {.kv = kv,
-              .pages = x->step->pages,
+              .pages = x->step->pages[kv->part],
               .q = row_f32(x, &op->q, x->lo),
               .q_stride = x->rows[op->q.buf].stride,
               .out = row_f32(x, &op->out, x->lo),

@@ -39,7 +39,7 @@ struct disk {
 
 static size_t page_bytes(const struct disk *d)
 {
-    return d->program->page_bytes;
+    return d->program->page_bytes[PAGE_FULL];
 }
 
 /* Everything in the program that may differ between two runs with the same files: rope scaling
@@ -269,7 +269,7 @@ void disk_put_snapshot(struct disk *d, const float *logits, const void *page)
         uint8_t *host = d->host + d->logits_bytes;
         backend_page_read(d->be, page, page_bytes(d), host);
         /* Rows behind the last token hold what was there before. */
-        kv_rows_poison(d->program->kv, d->program->n_kv, host, n % PAGE_LEN);
+        kv_rows_poison(d->program->kv, d->program->n_kv, PAGE_FULL, host, n % PAGE_LEN);
     }
     if (!store_put(d->store, &id, d->host, snapshot_bytes(d, n), element_bytes(d))) return;
     keep_snapshot(d, id.key);

@@ -68,9 +68,7 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->be = be;
     tl->program = program;
     tl->exec = exec;
-    /* Windowed layers keep all their rows with the others. */
-    const size_t part_bytes[PAGE_PARTS] = {program->page_bytes, 0};
-    tl->pool = page_pool_new(be, part_bytes);
+    tl->pool = page_pool_new(be, program->page_bytes);
     const struct tree_limits tree_limits = {
         .warm_bytes = limits->warm_bytes,
         .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
@@ -169,13 +167,14 @@ static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint
     assert(n_rows > 0 && from + n_rows <= tl->n_ctx && states_at(&tl->states, from));
     tl->has_logits = false;
     if (!tree_grow(tl->tree, from, from + n_rows, err)) return false;
-    struct step step = {.n_rows = n_rows,
-                        .pos = (uint32_t)from,
-                        .tokens = ids,
-                        .pages = tree_pages(tl->tree, PAGE_FULL),
-                        .n_logits = n_logits,
-                        .logits = n_logits ? logits : NULL,
-                        .cancel = cancel};
+    struct step step = {
+        .n_rows = n_rows,
+        .pos = (uint32_t)from,
+        .tokens = ids,
+        .pages = {tree_pages(tl->tree, PAGE_FULL), tree_pages(tl->tree, PAGE_WINDOW)},
+        .n_logits = n_logits,
+        .logits = n_logits ? logits : NULL,
+        .cancel = cancel};
     states_lend(&tl->states, &step);
     if (!exec_run(tl->exec, &step, err)) {
         tree_cancel(tl->tree);
@@ -560,15 +559,17 @@ bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
             held[at] = held[at - 1];
         held[at] = (struct verify_held){s->n, NULL, states_bytes(&tl->states)};
     }
-    const struct verify_subject subject = {.be = tl->be,
-                                           .program = tl->program,
-                                           .exec = tl->exec,
-                                           .max_rows = TIMELINE_MAX_ROWS,
-                                           .ids = tree_ids(tl->tree),
-                                           .n = n,
-                                           .pages = tree_pages(tl->tree, PAGE_FULL),
-                                           .held = held,
-                                           .n_held = n_held};
+    const struct verify_subject subject = {
+        .be = tl->be,
+        .program = tl->program,
+        .exec = tl->exec,
+        .max_rows = TIMELINE_MAX_ROWS,
+        .ids = tree_ids(tl->tree),
+        .n = n,
+        .pages = {tree_pages(tl->tree, PAGE_FULL), tree_pages(tl->tree, PAGE_WINDOW)},
+        .windows = have->windows,
+        .held = held,
+        .n_held = n_held};
     bool ok = verify_run(&subject, watch, out, err);
     free(held);
     return ok;
@@ -590,14 +591,16 @@ void timeline_prepare(struct timeline *tl)
 static void poison_part(void *user, enum page_part part, void *data)
 {
     const struct timeline *tl = user;
-    (void)part;
-    kv_rows_poison(tl->program->kv, tl->program->n_kv, data, 0);
+    kv_rows_poison(tl->program->kv, tl->program->n_kv, part, data, 0);
 }
 
-static void poison_page(void *user, struct page *page, size_t n)
+static void poison_page(void *user, struct page *page, size_t n, size_t n_window)
 {
     const struct timeline *tl = user;
-    kv_rows_poison(tl->program->kv, tl->program->n_kv, page_data(page, PAGE_FULL), n);
+    const struct program *p = tl->program;
+    void *window = page_data(page, PAGE_WINDOW);
+    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, page_data(page, PAGE_FULL), n);
+    if (window) kv_rows_poison(p->kv, p->n_kv, PAGE_WINDOW, window, n_window);
 }
 
 void timeline_poison(struct timeline *tl)

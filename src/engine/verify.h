@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/ops.h"
 #include "base/err.h"
 
 struct backend;
@@ -31,7 +32,9 @@ struct verify_subject {
     uint32_t max_rows; /* of the exec */
     const int32_t *ids;
     size_t n;
-    void *const *pages;             /* of the n tokens */
+    void *const *pages[PAGE_PARTS]; /* of the n tokens */
+    const uint32_t *windows; /* [pages] rows of each that PAGE_WINDOW still has, the first;
+                                NULL: all */
     const struct verify_held *held; /* [n_held], by n */
     size_t n_held;
 };

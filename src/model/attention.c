@@ -109,7 +109,7 @@ static uint32_t store(struct builder *b, uint32_t layer, struct ref in,
     if (l->rope)
         build_rope(b, ref_part(r->all, 0, r->q.n + r->k.n), dim,
                    block_rope(b, layer, a->pairs));
-    const uint32_t kv = build_kv(b, l->n_head_kv, dim, l->head_dim_v);
+    const uint32_t kv = build_kv(b, l->n_head_kv, dim, l->head_dim_v, l->window);
     build_kv_store(b, r->k, r->v, kv);
     return kv;
 }

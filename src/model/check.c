@@ -157,6 +157,8 @@ static void check_attention(struct walk *w, const struct op *op)
     demand(w, o->q.n == o->n_heads * kv->head_dim_k, "queries of another width");
     demand(w, o->out.n == o->n_heads * kv->head_dim_v, "an output of another width");
     demand(w, apart(o->q, o->out), "it writes over its input");
+    demand(w, kv->part == PAGE_FULL || (o->window > 0 && o->window <= w->p->window),
+           "it sees rows that may be gone");
     if (o->sinks) vector(w, o->sinks, o->n_heads);
     writes(w, o->out, ROW_F32);
 }
@@ -344,21 +346,24 @@ static void check_op(struct walk *w, const struct op *op)
     }
 }
 
-/* Each layer's K, then V, after those of the layer before, aligned, within the page. */
+/* Each layer's K, then V, after those of the layer before, aligned, within the part. */
 static bool check_pages(const struct program *p, struct err *err)
 {
-    size_t end = 0;
+    size_t ends[PAGE_PARTS] = {0};
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];
-        if (kv->k_at < end || kv->k_at % 64 || kv->v_at % 64 ||
+        size_t *end = &ends[kv->part];
+        if (kv->k_at < *end || kv->k_at % 64 || kv->v_at % 64 ||
             kv->v_at < kv->k_at + kv_layer_k_bytes(kv))
             return err_set(err, ERR_FORMAT, "KV layer %zu overlaps another", i);
         if (kv_type_blocks(kv->type) &&
             (kv->head_dim_k % KV_BLOCK != 0 || kv->head_dim_v % KV_BLOCK != 0))
             return err_set(err, ERR_FORMAT, "KV layer %zu has heads of broken blocks", i);
-        end = kv->v_at + kv_layer_v_bytes(kv);
+        *end = kv->v_at + kv_layer_v_bytes(kv);
     }
-    if (end > p->page_bytes) return err_set(err, ERR_FORMAT, "KV layers exceed the page");
+    for (int part = 0; part < PAGE_PARTS; part++)
+        if (ends[part] > p->page_bytes[part])
+            return err_set(err, ERR_FORMAT, "KV layers exceed the page");
     return true;
 }
 

@@ -171,7 +171,8 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
     if (ok) {
         *out = (struct model_sizes){
             .weights_bytes = ws.bound_bytes,
-            .kv_bytes_per_token = p.page_bytes / PAGE_LEN,
+            .kv_bytes_per_token =
+                (p.page_bytes[PAGE_FULL] + p.page_bytes[PAGE_WINDOW]) / PAGE_LEN,
             /* Those held, those of the step under way, a copy for a snapshot. */
             .scratch_bytes = (be ? exec_bytes(be, &p, max_rows) : 0) + 3 * p.state_bytes,
         };

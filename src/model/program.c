@@ -48,7 +48,8 @@ void build_finish(struct builder *b, struct program *p)
         .ropes = b->ropes,
         .row_scales = b->row_scales,
         .states = b->states,
-        .page_bytes = b->page_bytes,
+        .page_bytes = {b->page_bytes[PAGE_FULL], b->page_bytes[PAGE_WINDOW]},
+        .window = b->window,
         .state_bytes = b->state_bytes,
         .n_vocab = b->hp->n_vocab,
     };
@@ -320,20 +321,24 @@ void build_logits(struct builder *b, struct ref in, float scale, float softcap)
         (struct op_logits){.in = in, .scale = scale, .softcap = softcap};
 }
 
-uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v)
+uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v,
+                  uint32_t window)
 {
     MEM_GROW(b->kv, b->n_kv, b->cap_kv);
     struct kv_layer *kv = &b->kv[b->n_kv];
     *kv = (struct kv_layer){.type = b->kv_type,
                             .n_heads = n_heads,
                             .head_dim_k = head_dim_k,
-                            .head_dim_v = head_dim_v};
+                            .head_dim_v = head_dim_v,
+                            .part = PAGE_FULL};
+    (void)window;
     /* Limits of hparams.h keep these products far below SIZE_MAX. */
     const size_t k_bytes = round_up(kv_layer_k_bytes(kv), 64);
     const size_t v_bytes = round_up(kv_layer_v_bytes(kv), 64);
-    kv->k_at = b->page_bytes;
-    kv->v_at = b->page_bytes + k_bytes;
-    b->page_bytes += k_bytes + v_bytes;
+    size_t *page_bytes = &b->page_bytes[kv->part];
+    kv->k_at = *page_bytes;
+    kv->v_at = *page_bytes + k_bytes;
+    *page_bytes += k_bytes + v_bytes;
     return (uint32_t)b->n_kv++;
 }
 

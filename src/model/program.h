@@ -39,7 +39,8 @@ struct builder {
     struct a8_copy *copies;
     size_t n_buffers, n_ops, n_kv, n_ropes, n_row_scales, n_states, n_copies;
     size_t cap_buffers, cap_ops, cap_kv, cap_ropes, cap_row_scales, cap_states, cap_copies;
-    size_t page_bytes, state_bytes;
+    size_t page_bytes[PAGE_PARTS], state_bytes;
+    uint32_t window; /* as program.window */
 };
 
 struct linear {
@@ -95,8 +96,10 @@ void build_logits(struct builder *b, struct ref in, float scale, float softcap);
 
 /* The route buffer: n pairs by rank. */
 struct ref build_route_rows(struct builder *b, const char *name, size_t n);
-/* Places K and V of one more layer in the page; its index. */
-uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v);
+/* Places K and V of one more layer in the page, for rows that see `window` of them (0: all);
+ * its index. */
+uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t head_dim_v,
+                  uint32_t window);
 /* The index of a rope equal to this one, added if there is none; freq is then owned by b, and
  * freed here otherwise. */
 uint32_t build_rope_table(struct builder *b, enum rope_pairs pairs, size_t n_rot, double *freq,

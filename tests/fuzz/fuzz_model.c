@@ -16,12 +16,13 @@ static void run(struct backend *be, const struct model *m)
     struct err err;
     const struct program *p = model_program(m);
     struct exec *x = exec_new(be, p, ROWS, &err);
-    void *page = backend_page_new(be, p->page_bytes);
+    void *page = backend_page_new(be, p->page_bytes[PAGE_FULL] + 1);
+    void *window = backend_page_new(be, p->page_bytes[PAGE_WINDOW] + 1);
     void *state[2] = {NULL, NULL};
     for (int i = 0; i < 2 && p->state_bytes; i++)
         state[i] = backend_state_new(be, p->state_bytes);
     float *logits = mem_zalloc(ROWS * p->n_vocab, sizeof *logits);
-    if (x && page && (!p->state_bytes || (state[0] && state[1]))) {
+    if (x && page && window && (!p->state_bytes || (state[0] && state[1]))) {
         int32_t ids[2 * ROWS];
         for (int i = 0; i < 2 * ROWS; i++)
             ids[i] = (int32_t)((size_t)i % p->n_vocab);
@@ -29,7 +30,7 @@ static void run(struct backend *be, const struct model *m)
             const struct step step = {.n_rows = ROWS,
                                       .pos = pos,
                                       .tokens = ids + pos,
-                                      .pages = &page,
+                                      .pages = {&page, &window},
                                       .n_logits = pos ? 1 : ROWS,
                                       .logits = logits,
                                       .state_in = state[pos > 0],
@@ -40,7 +41,8 @@ static void run(struct backend *be, const struct model *m)
     free(logits);
     for (int i = 0; i < 2; i++)
         backend_state_free(be, state[i], p->state_bytes);
-    backend_page_free(be, page, p->page_bytes);
+    backend_page_free(be, page, p->page_bytes[PAGE_FULL] + 1);
+    backend_page_free(be, window, p->page_bytes[PAGE_WINDOW] + 1);
     exec_free(x);
 }
 

@@ -234,7 +234,10 @@ static void poison_rows(struct runner *r, uint32_t pos)
     for (size_t page = 0; page < r->n_pages; page++) {
         const size_t from = page * PAGE_LEN;
         if (from + PAGE_LEN <= pos) continue;
-        kv_rows_poison(p->kv, p->n_kv, r->pages[page], pos > from ? pos - from : 0);
+        for (int part = 0; part < PAGE_PARTS; part++)
+            if (r->pages[part][page])
+                kv_rows_poison(p->kv, p->n_kv, part, r->pages[part][page],
+                               pos > from ? pos - from : 0);
     }
 }
 

@@ -302,7 +302,8 @@ static void check_model(const struct golden_case *c, enum kv_type type, size_t f
     const struct runner_options o = {
         .isa = CPU_AUTO, .n_threads = 2, .kv_type = type, .n_ctx = CONTEXT, .batch = 1};
     runner_open(&r, c->model, o);
-    size_t page_bytes = model_program(r.m)->page_bytes;
+    size_t page_bytes =
+        model_program(r.m)->page_bytes[PAGE_FULL] + model_program(r.m)->page_bytes[PAGE_WINDOW];
     for (size_t i = first; i < HISTORIES * soak(); i += stride) {
         key = 1000 + i;
         drawn = 0;
@@ -374,7 +375,8 @@ static void test_memory_is_flat(void **state)
     const struct runner_options o = {
         .isa = CPU_AUTO, .n_threads = 1, .kv_type = KV_F16, .n_ctx = CONTEXT, .batch = 1};
     runner_open(&r, set.cases[0].model, o);
-    size_t page_bytes = model_program(r.m)->page_bytes;
+    size_t page_bytes =
+        model_program(r.m)->page_bytes[PAGE_FULL] + model_program(r.m)->page_bytes[PAGE_WINDOW];
     struct world w = {.c = &set.cases[0]};
     open_timelines(&w, &r, 8 * page_bytes, 0);
     key = 7;

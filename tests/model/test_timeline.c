@@ -152,7 +152,7 @@ static void test_rows_beyond_are_never_read(void **state)
     sync_and_check(ids, 100, 0);
     const struct program *p = model_program(warm.model);
     timeline_truncate(warm.tl, 70);
-    kv_rows_poison(p->kv, p->n_kv, timeline_page(warm.tl, 1), 70 - PAGE_LEN);
+    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, timeline_page(warm.tl, 1), 70 - PAGE_LEN);
     assert_true(timeline_append(warm.tl, ids[70], NULL, &err));
     check_cold(ids, 71);
     sync_and_check(ids, 75, 71);
@@ -276,7 +276,8 @@ static void test_verify(void **state)
     assert_int_equal(v.what, VERIFY_SAME);
     assert_int_equal(v.n_tokens, 150);
     assert_int_equal(v.n_held, 1);
-    assert_int_equal(v.n_bytes, 150 * (p->page_bytes / PAGE_LEN) + N_VOCAB * sizeof(float));
+    assert_int_equal(v.n_bytes,
+                     150 * (p->page_bytes[PAGE_FULL] / PAGE_LEN) + N_VOCAB * sizeof(float));
     sync_and_check(ids, 150, 150);
 
     const struct kv_layer *kv = &p->kv[2];

@@ -273,7 +273,8 @@ static void attention(void **unused)
 {
     (void)unused;
     enum { DIM = 64, N_KEYS = 4096, N_PAGES = N_KEYS / PAGE_LEN };
-    const struct kv_layer kv = {KV_F32, 1, DIM, DIM, 0, DIM * PAGE_LEN * sizeof(float)};
+    const struct kv_layer kv = {KV_F32,   1, DIM, DIM, 0, DIM * PAGE_LEN * sizeof(float),
+                                PAGE_FULL};
     void *pages[N_PAGES];
     float *keys = mem_alloc(2 * N_KEYS * DIM * sizeof *keys), *vals = keys + N_KEYS * DIM;
     random_seed(11);

@@ -62,10 +62,10 @@ static uint64_t attend_all(struct backend *be, const struct attention *c, const 
     struct err err;
     struct ref in = trial_begin(&t, be, x, N_POS, width_of(c));
     size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
-    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0};
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
     t.kv.v_at = (kv_layer_k_bytes(&t.kv) + 63) / 64 * 64;
     t.p.n_kv = 1;
-    t.p.page_bytes = t.kv.v_at + kv_layer_v_bytes(&t.kv);
+    t.p.page_bytes[PAGE_FULL] = t.kv.v_at + kv_layer_v_bytes(&t.kv);
     struct ref y = trial_buffer(&t, ROW_F32, c->n_heads * c->dv);
     trial_op(&t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(in, nq, nk), ref_part(in, nq + nk, nv), 0};
@@ -74,14 +74,14 @@ static uint64_t attend_all(struct backend *be, const struct attention *c, const 
         (struct op_attend){ref_part(in, 0, nq),     y,          0,         c->n_heads,
                            1 / sqrtf((float)c->dk), c->softcap, c->window, w};
     void *pages[N_PAGES];
-    pages_new(pages, t.p.page_bytes);
+    pages_new(pages, t.p.page_bytes[PAGE_FULL]);
     for (uint32_t first = 0; first < N_POS; first += n_batch) {
         uint32_t n = N_POS - first < n_batch ? N_POS - first : n_batch;
         trial_run(&t, y, first, n, pages, out + first * y.n);
     }
     uint64_t hash = 0;
     for (int i = 0; i < N_PAGES; i++) {
-        hash = XXH3_64bits_withSeed(pages[i], t.p.page_bytes, hash);
+        hash = XXH3_64bits_withSeed(pages[i], t.p.page_bytes[PAGE_FULL], hash);
         free(pages[i]);
     }
     return hash;

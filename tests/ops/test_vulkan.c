@@ -311,7 +311,7 @@ enum {
 /* Keys beyond the count hold NaN: they may not reach the result. */
 static void attention_of(uint32_t n_keys)
 {
-    const struct kv_layer kv = {KV_F16, AT_KV_HEADS, AT_DIM, AT_DIM, 0, AT_K_BYTES};
+    const struct kv_layer kv = {KV_F16, AT_KV_HEADS, AT_DIM, AT_DIM, 0, AT_K_BYTES, PAGE_FULL};
     uint8_t *bytes = mem_alloc(AT_PAGES * AT_PAGE_BYTES);
     memset(bytes, 0x7f, AT_PAGES * AT_PAGE_BYTES);
     void *pages[AT_PAGES];

@@ -447,7 +447,7 @@ static void test_kv_rows(void **unused)
 {
     (void)unused;
     for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
-        struct kv_layer kv = {type, 3, 64, 96, 128, 0};
+        struct kv_layer kv = {type, 3, 64, 96, 128, 0, PAGE_FULL};
         kv.v_at = kv.k_at + kv_layer_k_bytes(&kv);
         const size_t end = kv.v_at + kv_layer_v_bytes(&kv);
         uint8_t *page = mem_zalloc(end, 1);
@@ -459,7 +459,7 @@ static void test_kv_rows(void **unused)
         for (size_t at = 0; at < end; at++)
             assert_int_equal(page[at], at >= kv.k_at);
         memset(page, 0, end);
-        kv_rows_poison(&kv, 1, page, PAGE_LEN - 1);
+        kv_rows_poison(&kv, 1, PAGE_FULL, page, PAGE_LEN - 1);
         size_t n_set = 0;
         for (size_t at = 0; at < end; at++)
             n_set += page[at] == 0xff;
@@ -502,7 +502,7 @@ static void test_open(void **unused)
     assert_int_equal(model_n_vocab(m), VOCAB);
     assert_int_equal(model_n_layer(m), LAYERS);
     assert_int_equal(model_n_ctx(m), 128);
-    assert_int_equal(model_program(m)->page_bytes,
+    assert_int_equal(model_program(m)->page_bytes[PAGE_FULL],
                      LAYERS * 2 * KV_HEADS * HEAD_DIM * PAGE_LEN * 4);
     /* The tied embedding is read once per token, as the head. */
     assert_int_equal(model_token_bytes(m), seen.total);
@@ -592,10 +592,11 @@ static void test_checker(void **unused)
     s.p.n_ops = 4;
     check_broken(&s, "no logits at the end");
     small_init(&s);
-    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, 2048}, {KV_F16, 2, 8, 8, 4032, 8192}};
+    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, 2048, PAGE_FULL},
+                             {KV_F16, 2, 8, 8, 4032, 8192, PAGE_FULL}};
     s.p.kv = kv;
     s.p.n_kv = 2;
-    s.p.page_bytes = 1 << 20;
+    s.p.page_bytes[PAGE_FULL] = 1 << 20;
     check_broken(&s, "KV layer 1 overlaps another");
 }
 
