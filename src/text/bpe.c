@@ -136,8 +136,8 @@ void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, si
     for (size_t at = 0; at < len && !cancel_is_set(scratch->cancel);) {
         merger_start(scratch);
         if (bytes) {
-            for (; at < len; at++)
-                merger_add(scratch, (uint32_t)at, 1, v->byte_id[(uint8_t)word[at]]);
+            merger_add_bytes(scratch, v->byte_id, word, at, len - at);
+            at = len;
         } else {
             at = merger_add_stretch(scratch, v, word, at, len); /* a word of gemma4 is a line */
         }

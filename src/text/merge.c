@@ -20,13 +20,26 @@ void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id)
     m->n++;
 }
 
+/* Whether to stop: looked at after every MERGER_STEP symbols of the chain. */
+static bool is_cancelled(const struct merger *m)
+{
+    return m->n % MERGER_STEP == 0 && cancel_is_set(m->cancel);
+}
+
+void merger_add_bytes(struct merger *m, const int32_t byte_id[256], const char *text, size_t at,
+                      size_t n)
+{
+    for (size_t end = at + n; at < end && !is_cancelled(m); at++)
+        merger_add(m, (uint32_t)at, 1, byte_id[(uint8_t)text[at]]);
+}
+
 size_t merger_add_stretch(struct merger *m, const struct vocab *v, const char *text, size_t at,
                           size_t len)
 {
     size_t n = vocab_char_len(text + at, len - at);
     for (;;) {
         merger_add(m, (uint32_t)at, (uint32_t)n, vocab_find_plain(v, text + at, n));
-        if (at + n == len) return len;
+        if (at + n == len || is_cancelled(m)) return len;
         size_t next = vocab_char_len(text + at + n, len - at - n);
         if (!vocab_may_join(v, text + at, n, text + at + n, next)) return at + n;
         at += n;
@@ -38,9 +51,6 @@ size_t merger_add_stretch(struct merger *m, const struct vocab *v, const char *t
  * comes first. Four children to a node: a long word's heap is larger than the caches, and a
  * level less is a miss less. */
 enum { N_CHILDREN = 4 };
-/* Pairs between two looks at the cancel flag. */
-enum { CANCEL_STEP = 4096 };
-
 static void heap_push(struct merger *m, uint64_t key)
 {
     MEM_GROW(m->heap, m->n_heap, m->cap_heap);
@@ -80,11 +90,11 @@ static void consider(struct merger *m, int32_t left, const char *text, merge_loo
 void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const void *ctx)
 {
     for (size_t i = 0; i + 1 < m->n; i++) {
-        if (i % CANCEL_STEP == 0 && cancel_is_set(m->cancel)) return;
+        if (i % MERGER_STEP == 0 && cancel_is_set(m->cancel)) return;
         consider(m, (int32_t)i, text, lookup, ctx);
     }
     for (size_t n = 1; m->n_heap; n++) {
-        if (n % CANCEL_STEP == 0 && cancel_is_set(m->cancel)) return;
+        if (n % MERGER_STEP == 0 && cancel_is_set(m->cancel)) return;
         uint64_t key = heap_pop(m);
         int32_t left = (int32_t)(uint32_t)key, id;
         uint32_t rank;
@@ -118,7 +128,9 @@ static void emit_bytes(const struct vocab *v, const char *text, size_t len, stru
 void merger_emit(const struct merger *m, const struct vocab *v, const char *text,
                  struct ids *out)
 {
-    for (int32_t i = m->n ? 0 : -1; i >= 0; i = m->sym[i].next) {
+    size_t n = 1;
+    for (int32_t i = m->n ? 0 : -1; i >= 0; i = m->sym[i].next, n++) {
+        if (n % MERGER_STEP == 0 && cancel_is_set(m->cancel)) return;
         const struct symbol *s = &m->sym[i];
         if (s->id >= 0)
             ids_push(out, s->id);

@@ -22,6 +22,9 @@ struct symbol {
     int32_t prev, next;  /* neighbours in the chain, -1 at the ends */
 };
 
+/* Symbols and pairs between two looks at the cancel flag. */
+enum { MERGER_STEP = 4096 };
+
 struct merger {
     struct symbol *sym;
     size_t n, cap;
@@ -38,6 +41,9 @@ typedef bool merge_lookup(const void *ctx, const char *text, const struct symbol
 void merger_start(struct merger *m);
 /* Adds the next symbol of the text; fewer than 2^31 in all. */
 void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id);
+/* Adds n bytes of text from `at` on, a symbol each, whose ids are those of byte_id. */
+void merger_add_bytes(struct merger *m, const int32_t byte_id[256], const char *text, size_t at,
+                      size_t n);
 /* Adds the characters of text from `at` on up to a border that no token spans, so that no merge
  * crosses it: a word or so, instead of the whole text in one heap. Returns where it lies, at
  * most len. */

@@ -268,16 +268,42 @@ void words_free(struct words *w)
     *w = (struct words){0};
 }
 
-/* PCRE2 wants UTF-8. A copy of the same length, with a symbol for each stray byte, is cut. */
-static const char *as_utf8(const char *text, size_t len, struct buf *shadow)
+/* Bytes between two looks at the cancel flag. */
+enum { CANCEL_STEP = 1 << 16 };
+
+/* utf8_valid piece by piece, or false once *cancel is true. */
+static bool is_utf8(const char *text, size_t len, const atomic_bool *cancel)
 {
-    if (utf8_valid(text, len)) return text;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = len - at;
+        if (n > CANCEL_STEP) { /* up to the beginning of a character */
+            n = CANCEL_STEP;
+            while (n > CANCEL_STEP - 4 && (text[at + n] & 0xc0) == 0x80)
+                n--;
+        }
+        if (cancel_is_set(cancel) || !utf8_valid(text + at, n)) return false;
+    }
+    return true;
+}
+
+/* PCRE2 wants UTF-8. A copy of the same length, with a symbol for each stray byte, is cut. NULL
+ * once *cancel is true. */
+static const char *as_utf8(const char *text, size_t len, const atomic_bool *cancel,
+                           struct buf *shadow)
+{
+    if (is_utf8(text, len, cancel)) return text;
     buf_clear(shadow);
-    buf_append(shadow, text, len);
-    for (size_t i = 0; i < len;) {
+    for (size_t i = 0, next = 0; i < len;) {
+        if (i >= next) {
+            if (cancel_is_set(cancel)) return NULL;
+            next = i + CANCEL_STEP;
+        }
         uint32_t cp;
-        int n = utf8_decode(shadow->data + i, len - i, &cp);
-        if (n <= 0) shadow->data[i] = '\x1a';
+        int n = utf8_decode(text + i, len - i, &cp);
+        if (n > 0)
+            buf_append(shadow, text + i, (size_t)n);
+        else
+            buf_putc(shadow, '\x1a');
         i += n > 0 ? (size_t)n : 1;
     }
     return shadow->data;
@@ -325,7 +351,8 @@ bool pretokenize_split(const struct pretokenizer *p, const char *text, size_t le
     prepare(w);
     if (!w->match || !w->context)
         return err_set(err, ERR_MEMORY, "no memory to cut text into words");
-    const char *subject = as_utf8(text, len, &w->shadow);
+    const char *subject = as_utf8(text, len, cancel, &w->shadow);
+    if (!subject) return err_set(err, ERR_CANCELLED, "cancelled");
     add_end(w, len);
     for (size_t i = 0; i < PRE_MAX_STEPS && p->code[i]; i++) {
         size_t *old = w->spare, n_old = w->n, cap_old = w->cap_spare, start = 0;

@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "text/vocab.h"
+
+/* Places of the text, and candidates, between two looks at the cancel flag. */
+enum { CANCEL_STEP = 4096 };
 
 /* A trie by bytes; index 0 is "none". */
 struct special_node {
@@ -104,6 +108,14 @@ static int by_pos(const void *a, const void *b)
     return x->pos < y->pos ? -1 : x->pos > y->pos;
 }
 
+/* As a bucket mostly is: a sort of millions cannot be cancelled. */
+static bool is_sorted(const struct bucket *b)
+{
+    for (size_t i = 1; i < b->n; i++)
+        if (b->list[i - 1].pos > b->list[i].pos) return false;
+    return true;
+}
+
 static int by_start(const void *a, const void *b)
 {
     const struct special_match *x = a, *y = b;
@@ -141,7 +153,7 @@ static void take(const struct special_set *s, const struct vocab *v, const char 
 
 void special_find(const struct special_set *s, const struct vocab *v, const char *text,
                   size_t len, const struct special_area *areas, size_t n_areas,
-                  struct special_matches *found)
+                  const atomic_bool *cancel, struct special_matches *found)
 {
     *found = (struct special_matches){0};
     struct bucket *buckets = mem_zalloc(v->max_len + 1, sizeof *buckets);
@@ -152,6 +164,7 @@ void special_find(const struct special_set *s, const struct vocab *v, const char
             continue;
         }
         for (; pos < areas[a].end; pos++) {
+            if (pos % CANCEL_STEP == 0 && cancel_is_set(cancel)) break;
             struct candidate c = {pos, areas[a].markup ? areas[a].end : 0, -1};
             size_t n = longest_at(s, v, text, len, SIZE_MAX, &c);
             if (n == 0) continue;
@@ -163,8 +176,9 @@ void special_find(const struct special_set *s, const struct vocab *v, const char
     uint8_t *taken = top ? mem_zalloc(len, 1) : NULL;
     for (size_t n = top; n > 0; n--) {
         struct bucket *b = &buckets[n];
-        if (b->n > 1) qsort(b->list, b->n, sizeof *b->list, by_pos);
+        if (!is_sorted(b)) qsort(b->list, b->n, sizeof *b->list, by_pos);
         for (size_t i = 0; i < b->n; i++) {
+            if (i % CANCEL_STEP == 0 && cancel_is_set(cancel)) break;
             struct candidate c = b->list[i];
             if (taken[c.pos]) continue;
             if (!taken[c.pos + n - 1]) {

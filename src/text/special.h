@@ -8,6 +8,7 @@
 #ifndef TEXT_SPECIAL_H
 #define TEXT_SPECIAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,9 +43,10 @@ struct special_matches {
 void special_open(struct special_set *s, const struct vocab *v, bool strip_right);
 void special_close(struct special_set *s);
 
-/* The matches in text[0..len), by position. areas cover the text in order. Free found->list. */
+/* The matches in text[0..len), by position. areas cover the text in order. Free found->list.
+ * Once *cancel (may be NULL) is true what it finds is only a part. */
 void special_find(const struct special_set *s, const struct vocab *v, const char *text,
                   size_t len, const struct special_area *areas, size_t n_areas,
-                  struct special_matches *found);
+                  const atomic_bool *cancel, struct special_matches *found);
 
 #endif

@@ -19,6 +19,8 @@
 
 /* Offsets inside one text are 32 bits wide. */
 #define MAX_TEXT ((size_t)1 << 30)
+/* Spaces between two looks at the cancel flag. */
+enum { CANCEL_STEP = 4096 };
 
 struct template
 {
@@ -257,12 +259,15 @@ static void scratch_free(struct scratch *s)
     buf_free(&s->escaped);
 }
 
-/* The text with U+2581 for each space, and one more in front if lead. */
-static void escape_spaces(const char *text, size_t len, bool lead, struct buf *out)
+/* The text with U+2581 for each space, and one more in front if lead; a part of it once *cancel
+ * is true. */
+static void escape_spaces(const char *text, size_t len, bool lead, const atomic_bool *cancel,
+                          struct buf *out)
 {
     buf_clear(out);
     if (lead) buf_puts(out, "\u2581");
-    for (size_t i = 0; i < len;) {
+    for (size_t i = 0, n_spaces = 0; i < len; n_spaces++) {
+        if (n_spaces % CANCEL_STEP == 0 && cancel_is_set(cancel)) return;
         const char *space = memchr(text + i, ' ', len - i);
         size_t n = space ? (size_t)(space - text) - i : len - i;
         buf_append(out, text + i, n);
@@ -279,7 +284,7 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
 {
     if (len == 0) return true;
     if (t->vocab.spelling == SPELL_SPACES) {
-        escape_spaces(text, len, t->add_space && after_special, &s->escaped);
+        escape_spaces(text, len, t->add_space && after_special, s->merger.cancel, &s->escaped);
         text = s->escaped.data;
         len = s->escaped.len;
     }
@@ -289,7 +294,8 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
     }
     if (!pretokenize_split(&t->pre, text, len, s->merger.cancel, &s->words, err)) return false;
     size_t start = 0;
-    for (size_t i = 0; i < s->words.n; start = s->words.ends[i++])
+    for (size_t i = 0; i < s->words.n && !cancel_is_set(s->merger.cancel);
+         start = s->words.ends[i++])
         bpe_encode(&t->bpe, &t->vocab, text + start, s->words.ends[i] - start, &s->merger, out);
     return true;
 }
@@ -303,10 +309,10 @@ static bool encode_joined(const struct tokenizer *t, const char *text, size_t le
         return err_set(err, ERR_USER, "the text has %zu bytes, at most %zu can be tokenised",
                        len, MAX_TEXT);
     struct special_matches found;
-    special_find(&t->special, &t->vocab, text, len, areas, n_areas, &found);
+    special_find(&t->special, &t->vocab, text, len, areas, n_areas, s->merger.cancel, &found);
     size_t at = 0;
     bool ok = true;
-    for (size_t i = 0; ok && i < found.n; i++) {
+    for (size_t i = 0; ok && i < found.n && !cancel_is_set(s->merger.cancel); i++) {
         const struct special_match *m = &found.list[i];
         ok = encode_plain(t, text + at, m->start - at, after_special, s, out, err);
         ids_push(out, m->id);

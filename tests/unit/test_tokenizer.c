@@ -2,8 +2,11 @@
  * llama.cpp), the borders of template, user text and replies, and random text. */
 #include "../vocab_case.h"
 
+#include "base/mem.h"
 #include "text/detokenize.h"
+#include "text/merge.h"
 #include "text/pretokenize.h"
+#include "text/special.h"
 
 static const char *const files[] = {"bpe", "spm", "gemma4"};
 
@@ -285,6 +288,102 @@ static void test_cancelled(void **state)
     }
 }
 
+/* Every stage of a long text looks at the flag every few thousand places: a paste of megabytes
+ * is stopped within milliseconds, wherever it is. */
+static void test_cancelled_stages(void **state)
+{
+    (void)state;
+    enum { LEN = 1 << 20, FEW = 1 << 16 };
+    const atomic_bool stop = true;
+    struct vocab v;
+    struct err err;
+    struct gguf *g = gguf_open("tests/data/vocab/spm.gguf", &err);
+    assert_non_null(g);
+    assert_true(vocab_open(&v, g, SPELL_SPACES, true, &err));
+    char *text = mem_alloc(LEN);
+    for (size_t i = 0; i < LEN; i++)
+        text[i] = "<s>"[i % 3];
+
+    struct special_set special;
+    struct special_matches found;
+    const struct special_area area = {LEN, true};
+    special_open(&special, &v, false);
+    special_find(&special, &v, text, LEN, &area, 1, NULL, &found);
+    assert_int_equal(found.n, LEN / 3);
+    free(found.list);
+    special_find(&special, &v, text, LEN, &area, 1, &stop, &found);
+    assert_true(found.n < FEW);
+    free(found.list);
+    special_close(&special);
+
+    struct merger m = {.cancel = &stop};
+    merger_add(&m, 0, 1, -1); /* what is looked at first is not all */
+    merger_add_bytes(&m, v.byte_id, text, 1, LEN - 1);
+    assert_true(m.n > 1 && m.n < FEW);
+    merger_start(&m);
+    char twice = 'a'; /* a text of it has no border */
+    while (twice < 'z' && !vocab_may_join(&v, &twice, 1, &twice, 1))
+        twice++;
+    memset(text, twice, LEN);
+    merger_add_stretch(&m, &v, text, 0, LEN);
+    assert_true(m.n > 0 && m.n < FEW);
+    merger_start(&m);
+    m.cancel = NULL;
+    merger_add_stretch(&m, &v, text, 0, LEN);
+    assert_int_equal(m.n, LEN);
+    merger_start(&m);
+    merger_add_bytes(&m, v.byte_id, text, 0, LEN);
+    assert_int_equal(m.n, LEN);
+    struct ids ids = {0};
+    m.cancel = &stop;
+    merger_emit(&m, &v, text, &ids);
+    assert_true(ids.n > 0 && ids.n < FEW);
+    merger_free(&m);
+
+    struct pretokenizer pre;
+    struct words w = {0};
+    assert_true(pretokenize_open(&pre, "gpt-2", 5, &err));
+    text[LEN - 1] = '\xff';
+    assert_false(pretokenize_split(&pre, text, LEN, &stop, &w, &err));
+    assert_int_equal(err.code, ERR_CANCELLED);
+    assert_true(w.shadow.len < 2 * FEW);
+    words_free(&w);
+    pretokenize_close(&pre);
+    ids_free(&ids);
+    free(text);
+    vocab_close(&v);
+    gguf_close(g);
+}
+
+/* Bytes that are not UTF-8 are found wherever the pieces of a long text meet. */
+static void test_long_invalid(void **state)
+{
+    (void)state;
+    enum { LEN = 200000, PIECE = 1 << 16 };
+    struct pretokenizer pre;
+    struct words w = {0};
+    struct err err;
+    char *text = mem_alloc(LEN);
+    assert_true(pretokenize_open(&pre, "gpt-2", 5, &err));
+    for (size_t at = PIECE - 8; at < PIECE + 8; at++) {
+        for (size_t i = 0; i < LEN; i++)
+            text[i] = "\xf0\x9f\x99\x82"[(i + at) % 4]; /* cut at both ends */
+        buf_clear(&w.shadow);
+        assert_true(pretokenize_split(&pre, text, LEN, NULL, &w, &err));
+        assert_int_equal(w.ends[w.n - 1], LEN);
+        assert_int_equal(w.shadow.len, (at % 4 || LEN % 4) ? LEN : 0);
+        memset(text, 'a', LEN);
+        text[at] = '\x80';
+        assert_true(pretokenize_split(&pre, text, LEN, NULL, &w, &err));
+        assert_int_equal(w.n, 3);
+        assert_int_equal(w.ends[0], at);
+        assert_int_equal(w.ends[1], at + 1);
+    }
+    words_free(&w);
+    pretokenize_close(&pre);
+    free(text);
+}
+
 /* ---- round trip ---- */
 
 static uint32_t random_char(void)
@@ -519,6 +618,8 @@ int main(void)
         cmocka_unit_test(test_joined),
         cmocka_unit_test(test_bos_and_space),
         cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_cancelled_stages),
+        cmocka_unit_test(test_long_invalid),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_templates),
