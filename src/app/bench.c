@@ -9,6 +9,7 @@
 #include "app/bench_disk.h"
 #include "app/bench_kv.h"
 #include "app/bench_reads.h"
+#include "app/bench_spec.h"
 #include "app/bench_table.h"
 #include "app/bench_tokenizer.h"
 #include "app/bench_turns.h"
@@ -141,7 +142,9 @@ int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
     bool json = false, tokenizer = false, turns = false, disk = false, table = false;
+    bool spec = false;
     struct bench_table t = {0};
+    struct bench_spec s = {0};
     const struct option_extra extra[] = {
         {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
@@ -156,25 +159,33 @@ int bench_run(int argc, char **argv)
         {"each-cpu", 0, "LIST", &t.isas, NULL, "of the table: instruction sets"},
         {"compare", 0, "CSV", &t.compare, NULL, "of the table: ratios to an earlier one"},
         {"csv", 0, NULL, NULL, &t.csv, "the table as CSV"},
+        {"spec", 0, NULL, NULL, &spec, "what drafts gain instead (--draft names them)"},
+        {"lengths", 0, "LIST", &s.lengths, NULL, "of drafts: tokens ahead (1,2,4,8,16)"},
+        {"workloads", 0, "LIST", &s.workloads, NULL, "of drafts: some of them only"},
+        {"repeats", 0, "N", &s.repeats, NULL, "of drafts: runs of each length (5)"},
         {"json", 0, NULL, NULL, &json, "one JSON object"},
     };
     struct command_line line;
     struct err err;
     int status = command_line_read(&line, "bench",
                                    "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] "
-                                   "[--tokenizer] [--kv-error TEXT] [--table] [--json]",
+                                   "[--tokenizer] [--kv-error TEXT] [--table] [--spec] "
+                                   "[--json]",
                                    extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))
         status = runtime_error(&err);
-    t.json = json;
+    t.json = s.json = json;
+    if (status == COMMAND_LINE_GO && spec && !parse_count("gen", gen, &s.n_gen, &err))
+        status = usage_error("bench", "%s", err.msg);
     if (status == COMMAND_LINE_GO)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
                  : kv_text ? bench_kv_error(line.options, kv_text, json)
                  : table   ? bench_table(line.options, &t)
+                 : spec    ? bench_spec(line.options, &s)
                            : measure(line.options, prompt, gen,
-                                   turns  ? TURNS
+                                  turns  ? TURNS
                                      : disk ? DISK
                                             : SPEED,
                                      json);

@@ -7,8 +7,8 @@
 
 static bool is_path(const struct option_row *row)
 {
-    return row->type == OPTION_PATH || row->type == OPTION_PATHS ||
-           option_id(row) == OPT_DRAFT || option_id(row) == OPT_SYSTEM;
+    return row->type == OPTION_PATH || row->type == OPTION_PATHS || row->type == OPTION_DRAFT ||
+           option_id(row) == OPT_SYSTEM;
 }
 
 static void pattern(const struct option_row *row, struct buf *out)

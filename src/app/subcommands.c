@@ -14,7 +14,7 @@
 static const struct subcommand table[] = {
     {"bench", NULL,
      "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--tokenizer] "
-     "[--kv-error TEXT] [--json]",
+     "[--kv-error TEXT] [--table] [--spec] [--json]",
      "how fast a model runs here", bench_run},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",

@@ -137,6 +137,7 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     c->clock_s = time(NULL);
     chat_choose_seed(c);
     c->config = *engine;
+    draft_configure(c);
     if (session_begin(c, err) && read_template(c, err)) {
         c->config.resumes = c->resumed;
         c->engine = engine_open(&c->config, err);
@@ -158,6 +159,8 @@ void chat_close(struct chat *c)
     free(c->template_text);
     free(c->model_line);
     free(c->model_before);
+    free(c->draft_path);
+    free(c->draft_before);
     free(c->last.diverged_old);
     free(c->last.diverged_new);
     idle_free(c);
@@ -259,7 +262,8 @@ static void loading(struct chat *c, const struct engine_event *event)
     case EVENT_REASONING:
     case EVENT_TEXT:
     case EVENT_END:
-    case EVENT_VERIFIED: break;
+    case EVENT_VERIFIED:
+    case EVENT_DRAFT: break;
     }
 }
 

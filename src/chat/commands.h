@@ -17,6 +17,7 @@ enum command_words {
     WORDS_SETTING, /* a key that /set takes, then its values */
     WORDS_LIST,    /* those in `words` */
     WORDS_FILE,
+    WORDS_LIST_OR_FILE,
     WORDS_BRANCH,
     WORDS_SESSION,
 };
@@ -28,7 +29,7 @@ struct command {
     const char *help;       /* one line, no full stop */
     const char *more;       /* what /help NAME adds: sentences; "" if nothing */
     enum command_words kind;
-    const char *words; /* WORDS_LIST: "on|off" */
+    const char *words; /* WORDS_LIST, WORDS_LIST_OR_FILE: "on|off" */
     /* Runs with what stands after the name, without white space around it; as chat_line. */
     bool (*run)(struct chat *c, const char *args);
 };
@@ -64,6 +65,9 @@ bool command_sessions(struct chat *c, const char *args);
 
 /* model.c: another model. */
 bool command_model(struct chat *c, const char *args);
+
+/* draft.c: what guesses tokens. */
+bool command_draft(struct chat *c, const char *args);
 
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);

@@ -171,7 +171,9 @@ static void put_model(struct chat *c, struct buf *out)
     buf_printf(out, "%-12s %s\n", "device", info->device);
     buf_printf(out, "%-12s %u tokens (the model's own: %u), KV %s\n", "context",
                (unsigned)info->n_ctx, (unsigned)info->n_ctx_model, info->kv_type);
-    buf_printf(out, "%-12s weights ", "memory");
+    buf_printf(out, "%-12s ", "draft");
+    draft_name(c, out);
+    buf_printf(out, "\n%-12s weights ", "memory");
     put_bytes(out, info->weights_bytes);
     buf_puts(out, ", KV ");
     put_bytes(out, info->kv_bytes_per_token);
@@ -268,6 +270,17 @@ static void put_reused(const struct last_turn *last, struct buf *out)
     }
 }
 
+/* What guessing came to: tokens per step of the model, and the speed without it. */
+static void put_drafts(const struct face_report *r, struct buf *out)
+{
+    if (!r->n_drafted || !r->n_steps) return;
+    buf_printf(out, "%-12s %u tokens, %u right (%.0f %%); %.1f tokens per step of the model",
+               "guessed", (unsigned)r->n_drafted, (unsigned)r->n_accepted,
+               100.0 * r->n_accepted / r->n_drafted, 1 + (double)r->n_accepted / r->n_steps);
+    if (r->plain_ms > 0) buf_printf(out, "; about %.1f tok/s without", 1000 / r->plain_ms);
+    buf_putc(out, '\n');
+}
+
 static void put_last(const struct last_turn *last, struct buf *out)
 {
     const struct face_report *r = &last->report;
@@ -275,9 +288,7 @@ static void put_last(const struct last_turn *last, struct buf *out)
     buf_printf(out, "\n%-12s %u tokens", "reply", (unsigned)r->n_generated);
     put_rate(out, r->n_generated, r->decode_ms);
     buf_printf(out, ", stop %s, seed %" PRIu64 "\n", face_stop_name(r->stop), r->reply_seed);
-    if (r->n_drafted)
-        buf_printf(out, "%-12s %u drafted, %u accepted\n", "draft", (unsigned)r->n_drafted,
-                   (unsigned)r->n_accepted);
+    put_drafts(r, out);
     buf_printf(out, "%-12s %u of %u tokens (%.0f %%)\n", "context", (unsigned)r->n_ctx_used,
                (unsigned)r->n_ctx, r->n_ctx ? 100.0 * r->n_ctx_used / r->n_ctx : 0);
 }

@@ -108,6 +108,10 @@ void chat_complete(const struct chat *c, const char *line, struct buf *out, bool
         if (in_first) offer_words(out, row->words, first);
         break;
     case WORDS_FILE: *is_path = true; break;
+    case WORDS_LIST_OR_FILE:
+        *is_path = true;
+        offer_words(out, row->words, first);
+        break;
     case WORDS_BRANCH: offer_branches(c, out, first); break;
     case WORDS_SESSION: offer_sessions(out, first); break;
     }

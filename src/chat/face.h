@@ -50,7 +50,9 @@ struct face_report {
     size_t text_len;
     /* Tokens; read: those of the cached that came from the disk. */
     uint32_t n_cached, n_read, n_prefilled, n_generated, n_drafted, n_accepted;
+    uint32_t n_steps; /* of the model for the reply */
     double prefill_ms, decode_ms;
+    double plain_ms; /* what a token takes without drafts, as measured; 0: not known */
     uint32_t n_ctx_used, n_ctx;
     uint64_t reply_seed;
 };

@@ -70,6 +70,9 @@ struct chat {
     const struct face *face;
     _Atomic(struct engine *) engine; /* NULL for a moment when /model changes it */
     struct engine_config config;
+    char *draft_path;   /* of the configuration */
+    bool drafts_change; /* BUSY with /draft, no turn */
+    char *draft_before; /* what --draft said before it; NULL: nothing */
     char *model_before; /* the model that /model came from, while the new one loads */
     bool is_switching;  /* it loads after /model */
     struct renderer *renderer;
@@ -142,6 +145,18 @@ bool model_switch(struct chat *c, const char *path);
 void model_ready(struct chat *c);
 /* It is not: says why and goes back to the one before. False if there is none to go to. */
 bool model_failed(struct chat *c, const struct err *err);
+
+/* ---- what drafts (draft.c) ---- */
+
+/* Puts what the options say of drafts into the engine's configuration. */
+void draft_configure(struct chat *c);
+/* Another model comes: a draft that was named was named for the one before. */
+void draft_forget(struct chat *c);
+/* Handles one event while /draft is at work. */
+void draft_event(struct chat *c, const struct engine_event *event);
+/* Appends what drafts: "small.gguf and lookup", "nothing". */
+void draft_name(const struct chat *c, struct buf *out);
+
 /* ---- the turn (turn.c) ---- */
 
 /* Each begins a turn: BUSY and true, or an error was said, the conversation is as it was before

@@ -28,6 +28,7 @@ static bool open_model(struct chat *c, struct err *err)
     c->engine = NULL; /* a signal handler may cancel at any moment */
     engine_close(before);
     c->config.model_path = c->options->model;
+    draft_configure(c);
     c->config.resumes = conversation_n(c->conversation) > 0;
     c->engine = engine_open(&c->config, err);
     c->state = CHAT_LOADING;
@@ -51,6 +52,7 @@ bool model_switch(struct chat *c, const char *path)
         return false;
     }
     session_save(c, true);
+    draft_forget(c);
     free(c->model_before);
     c->model_before = before;
     c->is_switching = true;

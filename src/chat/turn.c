@@ -405,6 +405,8 @@ static void end(struct chat *c, const struct engine_reply *r)
         .n_generated = r->n_generated,
         .n_drafted = r->n_drafted,
         .n_accepted = r->n_accepted,
+        .n_steps = r->n_steps,
+        .plain_ms = r->plain_ms,
         .prefill_ms = r->prefill_ms,
         .decode_ms = r->decode_ms,
         .n_ctx_used = r->n_ctx_used,
@@ -538,6 +540,10 @@ void turn_event(struct chat *c, const struct engine_event *event)
         verify_event(c, event);
         return;
     }
+    if (c->drafts_change) {
+        draft_event(c, event);
+        return;
+    }
     switch (event->kind) {
     case EVENT_PREFILL:
         context_set(c, (uint32_t)event->total, (uint32_t)event->done);
@@ -558,7 +564,8 @@ void turn_event(struct chat *c, const struct engine_event *event)
     case EVENT_FAILED: fail(c, event); break;
     case EVENT_LOAD:
     case EVENT_READY:
-    case EVENT_VERIFIED: break;
+    case EVENT_VERIFIED:
+    case EVENT_DRAFT: break;
     }
 }
 

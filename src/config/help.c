@@ -47,6 +47,7 @@ void option_takes(const struct option_row *row, struct buf *out)
     case OPTION_STRINGS: buf_puts(out, "a text"); break;
     case OPTION_PATH:
     case OPTION_PATHS: buf_puts(out, "a path"); break;
+    case OPTION_DRAFT: buf_puts(out, "a path, lookup, a path with ,lookup or off"); break;
     case OPTION_WORD:
     case OPTION_ENUM: take_words(row, out); break;
     case OPTION_INT:

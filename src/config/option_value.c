@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "config/paths.h"
 
 static void *field(struct options *o, const struct option_row *row)
 {
@@ -188,6 +189,50 @@ static char *parse_path(const char *text, const char *folder)
     return buf_take(&path);
 }
 
+static const char draft_lookup[] = "lookup", draft_off[] = "off";
+
+/* Bytes of text before a ",lookup" at its end, or all. */
+static size_t draft_path_len(const char *text)
+{
+    const size_t n = strlen(text), tail = sizeof draft_lookup;
+    if (n < tail || text[n - tail] != ',' || strcmp(text + n - tail + 1, draft_lookup) != 0)
+        return n;
+    return n - tail;
+}
+
+/* "off", "lookup", a path, or a path and ",lookup". */
+static bool parse_draft(const char *text, const char *folder, char **out, struct err *err)
+{
+    const size_t n = draft_path_len(text);
+    if (n == 0) return expected(err, "a path, lookup, a path with ,lookup or off", text);
+    if (strcmp(text, draft_off) == 0 || strcmp(text, draft_lookup) == 0) {
+        *out = mem_strdup(text);
+        return true;
+    }
+    struct buf whole = {0};
+    char *typed = mem_strndup(text, n), *path = parse_path(typed, folder);
+    buf_printf(&whole, "%s%s", path, text + n);
+    *out = buf_take(&whole);
+    free(typed);
+    free(path);
+    return true;
+}
+
+void options_draft(const struct options *o, char **path, bool *lookup)
+{
+    const char *text = o->draft;
+    *path = NULL;
+    *lookup = false;
+    if (!text) {
+        *path = o->model ? paths_guide_draft(o->model) : NULL;
+        return;
+    }
+    const size_t n = draft_path_len(text);
+    *lookup = text[n] != '\0' || strcmp(text, draft_lookup) == 0;
+    if (strcmp(text, draft_off) != 0 && strcmp(text, draft_lookup) != 0)
+        *path = mem_strndup(text, n);
+}
+
 static bool parse_item(const struct option_row *row, const char *text,
                        const struct option_reading *reading, struct option_parsed *out,
                        struct err *err)
@@ -236,7 +281,7 @@ bool option_parse(const struct option_row *row, const char *text,
     *out = (struct option_parsed){0};
     bool ok = true;
     if (!utf8_valid(text, strlen(text)) && row->type != OPTION_PATH &&
-        row->type != OPTION_PATHS)
+        row->type != OPTION_PATHS && row->type != OPTION_DRAFT)
         return expected(err, "valid UTF-8", text);
     switch (row->type) {
     case OPTION_STRING: out->text = mem_strdup(text); break;
@@ -244,6 +289,7 @@ bool option_parse(const struct option_row *row, const char *text,
         if (!*text) return refuse(row, text, err);
         out->text = parse_path(text, reading->folder);
         break;
+    case OPTION_DRAFT: ok = parse_draft(text, reading->folder, &out->text, err); break;
     case OPTION_WORD:
     case OPTION_ENUM: ok = parse_word(row, text, &out->number, err); break;
     case OPTION_INT:
@@ -307,6 +353,7 @@ void option_store(struct options *o, const struct option_row *row, struct option
     switch (row->type) {
     case OPTION_STRING:
     case OPTION_PATH:
+    case OPTION_DRAFT:
     case OPTION_WORD: *(const char **)at = p->text; break;
     case OPTION_ENUM:
     case OPTION_INT: *(int *)at = (int)p->number; break;
@@ -332,6 +379,7 @@ void option_unset(struct options *o, const struct option_row *row)
     switch (row->type) {
     case OPTION_STRING:
     case OPTION_PATH:
+    case OPTION_DRAFT:
     case OPTION_WORD: *(const char **)at = NULL; break;
     case OPTION_PATHS:
     case OPTION_STRINGS: list_free(at); break;

@@ -117,15 +117,21 @@ void options_apply_model(struct options *o, const char *key, double value, bool 
     }
 }
 
+void options_forget(struct options *o, enum option_id id)
+{
+    const struct option_row *row = option_row(id);
+    struct err err;
+    o->source[id].from = FROM_BUILTIN;
+    if (!row->preset)
+        option_unset(o, row);
+    else if (!options_give(o, id, FROM_BUILTIN, 0, row->preset, &err))
+        abort(); /* our table */
+}
+
 void options_forget_model(struct options *o)
 {
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option_row *row = option_row((enum option_id)i);
-        struct err err;
-        if (o->source[i].from != FROM_MODEL) continue;
-        o->source[i].from = FROM_BUILTIN;
-        if (!options_give(o, (enum option_id)i, FROM_BUILTIN, 0, row->preset, &err)) abort();
-    }
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (o->source[i].from == FROM_MODEL) options_forget(o, (enum option_id)i);
 }
 
 /* ---- Sources ---- */

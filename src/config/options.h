@@ -172,6 +172,7 @@ enum option_type {
     OPTION_STRING,
     OPTION_PATH,  /* ~ and $HOME at its beginning are expanded */
     OPTION_PATHS, /* a list of them */
+    OPTION_DRAFT, /* one of words, or a path with ",lookup" behind it or not */
     OPTION_WORD,  /* one of words, kept as a string; "vulkan[:N]" takes a number too */
     OPTION_ENUM,  /* one of words, kept as its number */
     OPTION_INT,
@@ -280,6 +281,11 @@ bool options_parse_env(struct options *o, char *const *env, struct err *err);
  * and applies [hearth] and the chosen profile. Errors name file and line. */
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err);
 
+/* What --draft says, taken apart: *path (free() it) is the draft model or NULL, *lookup whether
+ * the conversation is searched. Not given: the draft that comes with the bundled guide, for the
+ * guide. */
+void options_draft(const struct options *o, char **path, bool *lookup);
+
 /* After all sources: reads --system @FILE, refuses by name every value whose feature is not
  * built, and options that exclude each other. */
 bool options_check(struct options *o, struct err *err);
@@ -290,6 +296,8 @@ void options_apply_model(struct options *o, const char *key, double value, bool 
 
 /* Another model comes: what options_apply_model set is built-in again. */
 void options_forget_model(struct options *o);
+/* Nobody gave this one, whatever was: it is built-in again. */
+void options_forget(struct options *o, enum option_id id);
 
 /* /set: only rows with OPTION_SET. */
 bool options_set(struct options *o, const struct option_row *row, const char *value,

@@ -90,6 +90,21 @@ char *paths_guide(const char *file)
     return if_readable(&path);
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
+char *paths_guide_draft(const char *model)
+{
+    char *guide = paths_guide("guide-q8_0.gguf");
+    const bool is_guide = guide && same_file(guide, model);
+    free(guide);
+    return is_guide ? paths_guide("guide-draft-q8_0.gguf") : NULL;
+}
+
 char *paths_remembered_model(void)
 {
     char *state = paths_in(PATHS_STATE, last_model);

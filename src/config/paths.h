@@ -27,6 +27,9 @@ bool paths_make_parents(const char *path, struct err *err);
  * PREFIX/share/hearth/guide. NULL if it is in neither. */
 char *paths_guide(const char *file);
 
+/* The draft that comes with the bundled guide, if model is the guide's file; else NULL. */
+char *paths_guide_draft(const char *model);
+
 /* The model remembered by paths_remember_model, if the file still exists; else NULL. */
 char *paths_remembered_model(void);
 /* Remembers the absolute form of path in the state folder (0600), replacing what was there. */

@@ -2,7 +2,7 @@
  * + … tokens for k tokens of drafting and a step of k + 1 rows. */
 #include "engine/draft_length.h"
 
-#include <string.h>
+#include <math.h>
 
 /* Trials that an estimate of acceptance remembers: few, so that it follows the text. */
 enum { MEMORY = 12 };
@@ -12,13 +12,16 @@ enum { PRIOR_TRIALS = 2 };
 /* An estimate that is so many steps old counts half, the depth before it the other half. */
 enum { STALE = 32 };
 /* New times weigh so much against those before. */
-static const double TIME_WEIGHT = 0.15;
+static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
+enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
 /* A row more costs so much of the first until it is measured. */
 static const double ROW_PRIOR = 0.25;
 /* Drafting begins where it gains this much by estimate: less is noise. */
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
-static const double ALLOWANCE = 0.01, MAX_BALANCE = 24, FIRST_BALANCE = 8;
+static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
+/* A try may lose no more than this part of the balance. */
+enum { TRY_SHARE = 4 };
 /* Steps between tries, between plain steps that keep their time known. */
 enum { MIN_GAP = 12, MAX_GAP = 1024, PLAIN_GAP = 64 };
 /* Length of the first draft of a source whose cost is not known. */
@@ -28,43 +31,45 @@ void draft_length_init(struct draft_length *c, double draft_cost)
 {
     *c = (struct draft_length){.reply_tokens = 128};
     for (size_t i = 0; i < N_DRAFT_SOURCES; i++) {
-        c->from[i].token_ms = i == DRAFT_MODEL ? -draft_cost : 0;
+        c->from[i].token_guess = i == DRAFT_MODEL ? draft_cost : 0;
         c->from[i].gap = MIN_GAP;
     }
 }
 
 double draft_length_plain_ms(const struct draft_length *c)
 {
-    return c->verify_ms[1];
+    return c->verify[1].ms;
 }
 
 /* ---- estimates ---- */
 
-/* Rows that were not measured lie on the line between those that were. */
+/* The line through all measured steps, each counted by how often it was measured. */
+static void fit_line(struct draft_length *c)
+{
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (uint32_t i = 1; i < DRAFT_MAX + 2; i++) {
+        const struct draft_time *t = &c->verify[i];
+        const double w = t->n, dx = i - 1;
+        n += w, x += w * dx, y += w * t->ms, xx += w * dx * dx, xy += w * dx * t->ms;
+    }
+    const double spread = n * xx - x * x;
+    c->row_ms = spread > 0 ? (n * xy - x * y) / spread : c->verify[1].ms * ROW_PRIOR;
+    if (c->row_ms < 0) c->row_ms = 0;
+    c->base_ms = (y - c->row_ms * x) / n;
+}
+
+/* What was measured of a number of rows counts for itself the more, the more often. */
 static double verify_cost(const struct draft_length *c, uint32_t n_rows)
 {
-    const double *ms = c->verify_ms;
-    uint32_t lo = n_rows, hi = n_rows, before;
-    if (ms[n_rows] > 0) return ms[n_rows];
-    while (ms[lo] <= 0)
-        lo--; /* one row is measured */
-    while (hi < DRAFT_MAX + 2 && ms[hi] <= 0)
-        hi++;
-    double slope = ms[1] * ROW_PRIOR;
-    if (hi < DRAFT_MAX + 2) {
-        slope = (ms[hi] - ms[lo]) / (hi - lo);
-    } else if (lo > 1) {
-        for (before = lo - 1; ms[before] <= 0;)
-            before--;
-        slope = (ms[lo] - ms[before]) / (lo - before);
-    }
-    return ms[lo] + (slope > 0 ? slope : 0) * (n_rows - lo);
+    const struct draft_time *t = &c->verify[n_rows];
+    const double line = c->base_ms + c->row_ms * (n_rows - 1);
+    return (t->n * t->ms + LINE_TRIALS * line) / (t->n + LINE_TRIALS);
 }
 
 static double token_cost(const struct draft_length *c, enum draft_source source)
 {
-    const double ms = c->from[source].token_ms;
-    return ms < 0 ? -ms * c->verify_ms[1] : ms;
+    const struct draft_from *from = &c->from[source];
+    return from->token.n > 0 ? from->token.ms : from->token_guess * c->verify[1].ms;
 }
 
 /* The share at a depth, given that of the one before. */
@@ -113,7 +118,7 @@ static bool is_worth_reading(const struct draft_length *c, const struct draft_of
 {
     double left = c->reply_tokens - n_done;
     if (left < 32) left = 32;
-    double saves = left * (c->verify_ms[1] - 1 / rate);
+    double saves = left * (c->verify[1].ms - 1 / rate);
     return 2 * read_cost(c, o) < saves;
 }
 
@@ -122,8 +127,8 @@ struct draft_choice draft_length_choose(struct draft_length *c,
                                         uint32_t n_done)
 {
     struct draft_choice choice = {0};
-    const double plain = c->verify_ms[1];
-    if (plain <= 0 || c->step >= c->next_plain) return choice;
+    const double plain = c->verify[1].ms;
+    if (c->verify[1].n < FEW || c->step >= c->next_plain) return choice;
     double best = MIN_GAIN / plain;
     bool is_try = false;
     for (size_t i = 0; i < n_offers; i++) {
@@ -131,7 +136,7 @@ struct draft_choice draft_length_choose(struct draft_length *c,
         struct draft_from *from = &c->from[o->source];
         const uint32_t first = o->source == DRAFT_MODEL ? FIRST_LENGTH : DRAFT_MAX;
         uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
-        if (!from->has_token_ms && most > first) most = first;
+        if (from->token.n == 0 && most > first) most = first;
         if (most == 0) continue;
         struct best b = best_length(c, o, most);
         if (b.rate > best && c->balance_ms > 0 && is_worth_reading(c, o, b.rate, n_done)) {
@@ -141,7 +146,7 @@ struct draft_choice draft_length_choose(struct draft_length *c,
         } else if (choice.n == 0 && c->step >= from->next_try) {
             double loss =
                 read_cost(c, o) + token_cost(c, o->source) + verify_cost(c, 2) - plain;
-            if (loss > c->balance_ms) continue;
+            if (TRY_SHARE * loss > c->balance_ms) continue;
             choice = (struct draft_choice){1, i};
             is_try = true;
         }
@@ -156,22 +161,30 @@ struct draft_choice draft_length_choose(struct draft_length *c,
 
 /* ---- learning ---- */
 
-static void learn_time(double *mean, double ms)
+/* A step that was interrupted says nothing of the next: of the first few the shortest counts,
+ * later ones move the mean by a little each. */
+static void learn_time(struct draft_time *t, double ms)
 {
-    /* A step that was interrupted says nothing of the next. */
-    if (*mean > 0 && ms > 3 * *mean) ms = 3 * *mean;
-    *mean = *mean > 0 ? *mean + TIME_WEIGHT * (ms - *mean) : ms;
+    if (t->n < MANY) t->n++;
+    if (t->n <= FEW) {
+        t->ms = t->n == 1 || ms < t->ms ? ms : t->ms;
+        return;
+    }
+    if (ms > MAX_CHANGE * t->ms) ms = MAX_CHANGE * t->ms;
+    if (ms < t->ms / MAX_CHANGE) ms = t->ms / MAX_CHANGE;
+    t->ms += TIME_WEIGHT * (ms - t->ms);
 }
 
 /* A longer context, a core that is gone: what slows one number of rows slows all. */
 static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
 {
-    double before = c->verify_ms[n_rows];
-    learn_time(&c->verify_ms[n_rows], ms);
-    if (before <= 0) return;
-    double drift = c->verify_ms[n_rows] / before;
+    struct draft_time *t = &c->verify[n_rows];
+    const double before = t->ms;
+    learn_time(t, ms);
+    const double drift = t->n > FEW ? sqrt(t->ms / before) : 1;
     for (uint32_t i = 1; i < DRAFT_MAX + 2; i++)
-        if (i != n_rows) c->verify_ms[i] *= 1 + (drift - 1) / 2;
+        if (i != n_rows) c->verify[i].ms *= drift;
+    fit_line(c);
 }
 
 static void learn_share(struct draft_length *c, struct draft_share *s, bool accepted)
@@ -185,12 +198,13 @@ static void learn_share(struct draft_length *c, struct draft_share *s, bool acce
 void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
 {
     c->step++;
-    const double ms = o->draft_ms + o->verify_ms;
     learn_verify(c, o->n_drafted + 1, o->verify_ms);
-    const double plain = c->verify_ms[1];
+    const double usual = MAX_CHANGE * c->verify[o->n_drafted + 1].ms;
+    const double ms = o->draft_ms + (o->verify_ms < usual ? o->verify_ms : usual);
+    const double plain = c->verify[1].ms;
     c->balance_ms += ALLOWANCE * ms;
     if (o->n_drafted == 0) {
-        if (c->step == 1) c->balance_ms = FIRST_BALANCE * plain;
+        if (c->step == FEW) c->balance_ms = FIRST_BALANCE * plain;
         c->balance_ms -= o->draft_ms; /* of a draft that had nothing to say */
         c->next_plain = c->step + PLAIN_GAP;
         return;
@@ -199,9 +213,7 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
     if (c->balance_ms > MAX_BALANCE * plain) c->balance_ms = MAX_BALANCE * plain;
     struct draft_from *from = &c->from[o->source];
     double n_tokens = o->n_drafted + (o->n_read > 1 ? 0.5 * (o->n_read - 1) : 0);
-    if (!from->has_token_ms) from->token_ms = 0;
-    learn_time(&from->token_ms, o->draft_ms / n_tokens);
-    from->has_token_ms = true;
+    learn_time(&from->token, o->draft_ms / n_tokens);
     for (uint32_t i = 0; i < o->n_judged; i++)
         learn_share(c, &from->depth[i], i < o->n_accepted);
     if (o->n_accepted > 0) {

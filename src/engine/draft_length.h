@@ -32,13 +32,19 @@ struct draft_share {
     uint64_t when; /* step of the last one */
 };
 
+/* What something takes, from n measurements. */
+struct draft_time {
+    double ms;
+    uint32_t n;
+};
+
 struct draft_length {
-    double verify_ms[DRAFT_MAX + 2]; /* by rows; 0: not measured */
+    struct draft_time verify[DRAFT_MAX + 2]; /* a step, by rows */
+    double base_ms, row_ms;                  /* the line through them: a row, each more */
     struct draft_from {
-        double token_ms;        /* of drafting one token */
-        bool has_token_ms;      /* measured; until then a guess */
-        double row_share;       /* a token that it only reads, in token_ms */
-        uint64_t next_try, gap; /* steps, while its drafts do not pay */
+        struct draft_time token; /* drafting one token */
+        double token_guess;      /* until it is measured, as a share of a plain step */
+        uint64_t next_try, gap;  /* steps, while its drafts do not pay */
         struct draft_share depth[DRAFT_MAX];
     } from[N_DRAFT_SOURCES];
     double balance_ms;

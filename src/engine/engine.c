@@ -28,7 +28,7 @@
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
 
-enum request_kind { REQUEST_TURN, REQUEST_VERIFY };
+enum request_kind { REQUEST_TURN, REQUEST_VERIFY, REQUEST_DRAFT };
 
 /* What was posted, with copies of all it points to. */
 struct request {
@@ -37,6 +37,8 @@ struct request {
     struct engine_sampling sampling;
     char **stop;
     struct engine_bias *bias;
+    char *draft_path; /* REQUEST_DRAFT; NULL: none */
+    bool draft_lookup;
 };
 
 struct engine {
@@ -165,6 +167,15 @@ static uint64_t vocabulary_of(const struct gguf *g)
     return XXH3_64bits(kv->data, (size_t)((const uint8_t *)last.data + last.len - kv->data));
 }
 
+/* What both models take. */
+static void fill_bytes(struct engine *e)
+{
+    const struct model_sizes sizes = machine_sizes(&e->machine);
+    e->info.weights_bytes = sizes.weights_bytes;
+    e->info.kv_bytes_per_token = sizes.kv_bytes_per_token;
+    e->info.scratch_bytes = sizes.scratch_bytes;
+}
+
 static void fill_info(struct engine *e)
 {
     const struct machine *m = &e->machine;
@@ -192,15 +203,13 @@ static void fill_info(struct engine *e)
         .n_ctx = m->n_ctx,
         .n_ctx_model = model_n_ctx_train(m->model),
         .n_vocab = model_n_vocab(m->model),
-        .weights_bytes = m->sizes.weights_bytes,
-        .kv_bytes_per_token = m->sizes.kv_bytes_per_token,
-        .scratch_bytes = m->sizes.scratch_bytes,
         .load_ms = m->load_ms,
         .end_tokens = (const char *const *)e->end_tokens,
         .n_end_tokens = n_ends,
         .reasoning_markers = e->markers,
         .n_reasoning_markers = marker ? 2 : 0,
     };
+    fill_bytes(e);
 }
 
 static void start_speculation(struct engine *e)
@@ -210,6 +219,8 @@ static void start_speculation(struct engine *e)
     parts.ends = tokenizer_ends(e->tok, &parts.n_ends);
     speculator_free(e->spec);
     e->spec = speculator_new(&parts);
+    if ((e->config.draft_path || e->config.draft_lookup) && !machine_takes_drafts(&e->machine))
+        on_warning(e, "recurrent layers take no drafts yet: every token is computed by itself");
 }
 
 static bool load(struct engine *e, struct err *err)
@@ -375,6 +386,25 @@ static void answer_verify(struct engine *e)
                  &(struct engine_event){.kind = EVENT_VERIFIED, .verified = &e->verified});
 }
 
+static void answer_draft(struct engine *e)
+{
+    struct engine_config config = e->config;
+    struct err err;
+    config.draft_path = e->turn.draft_path;
+    config.draft_lookup = e->turn.draft_lookup;
+    if (!machine_change_draft(&e->machine, &config, &e->cancel, &err)) {
+        post_failed(e, &err, 0);
+        return;
+    }
+    free(e->strings[5]);
+    e->config = config;
+    e->config.draft_path = e->strings[5] = e->turn.draft_path;
+    e->turn.draft_path = NULL;
+    start_speculation(e);
+    fill_bytes(e);
+    mailbox_post(e->box, &(struct engine_event){.kind = EVENT_DRAFT});
+}
+
 static void answer(struct engine *e)
 {
     struct err err;
@@ -386,6 +416,7 @@ static void answer(struct engine *e)
     switch (e->turn.kind) {
     case REQUEST_TURN: answer_turn(e); break;
     case REQUEST_VERIFY: answer_verify(e); break;
+    case REQUEST_DRAFT: answer_draft(e); break;
     }
 }
 
@@ -396,6 +427,7 @@ static void request_free(struct request *r)
         free(r->stop[i]);
     free(r->stop);
     free(r->bias);
+    free(r->draft_path);
     *r = (struct request){0};
 }
 
@@ -582,6 +614,13 @@ void engine_turn(struct engine *e, const struct spans *prompt,
 void engine_verify(struct engine *e)
 {
     post(e, (struct request){.kind = REQUEST_VERIFY});
+}
+
+void engine_draft(struct engine *e, const char *path, bool lookup)
+{
+    post(e, (struct request){.kind = REQUEST_DRAFT,
+                             .draft_path = path ? mem_strdup(path) : NULL,
+                             .draft_lookup = lookup});
 }
 
 long engine_count_tokens(struct engine *e, const char *text, size_t len)

@@ -123,6 +123,7 @@ enum engine_event_kind {
     EVENT_WARNING,   /* one line that the user should see */
     EVENT_END,       /* the reply is done */
     EVENT_VERIFIED,  /* the answer to engine_verify */
+    EVENT_DRAFT,     /* the answer to engine_draft: engine_info counts what it takes */
     EVENT_FAILED,    /* the request failed; the timeline is as valid as before. If the prompt is
                       * longer than the context: total > done, its tokens and the context's */
 };
@@ -137,7 +138,8 @@ struct engine_event {
     struct err err;                         /* EVENT_FAILED */
 };
 
-/* What is known of the loaded model. Borrowed from the engine, constant after EVENT_READY. */
+/* What is known of the loaded model. Borrowed from the engine, constant after EVENT_READY but
+ * for the bytes, which include the draft's and change with EVENT_DRAFT. */
 struct engine_info {
     const char *name;          /* general.name, or the file's name; may hold hostile bytes */
     const char *family;        /* "qwen3" */
@@ -186,6 +188,10 @@ void engine_turn(struct engine *e, const struct spans *prompt,
  * held: keys, values, snapshots, the last logits. EVENT_PREFILL…, then EVENT_VERIFIED or
  * EVENT_FAILED (cancelled, no memory for a second copy). Changes nothing. */
 void engine_verify(struct engine *e);
+
+/* Changes what drafts, as draft_path and draft_lookup of the configuration. EVENT_DRAFT, or
+ * EVENT_FAILED: another vocabulary, no such file, no memory; then everything is as before. */
+void engine_draft(struct engine *e, const char *path, bool lookup);
 
 /* The tokens of a text as plain text (n), or -1 before READY. */
 long engine_count_tokens(struct engine *e, const char *text, size_t len);

@@ -117,8 +117,7 @@ static bool plan_draft(struct machine *m, const struct engine_config *config,
     return err_prefix(err, "the draft %s", config->draft_path);
 }
 
-/* What both models take. */
-static struct model_sizes sizes_of_both(const struct machine *m)
+struct model_sizes machine_sizes(const struct machine *m)
 {
     struct model_sizes all = m->sizes;
     if (!m->draft) return all;
@@ -136,7 +135,7 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     if (!model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err) ||
         !plan_draft(m, config, params->kv_type, err))
         return false;
-    const struct model_sizes all = sizes_of_both(m);
+    const struct model_sizes all = machine_sizes(m);
     uint32_t n_model = context_of(m->gguf);
     m->available = resources_memory(NULL);
     m->n_ctx = machine_fit_context(config->n_ctx, n_model, &all, m->available, err);
@@ -198,12 +197,18 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
 {
     struct machine *d = m->draft;
     if (!d) return true;
-    const struct model_sizes all = sizes_of_both(m);
+    const struct model_sizes all = machine_sizes(m);
     const struct model_params params = {.kv_type = kv_type};
     d->available = m->available;
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
+    if (model_program(d->model)->state_bytes > 0)
+        return err_set(
+            err, ERR_USER,
+            "the draft %s is a recurrent model (%s): refused guesses cannot be taken "
+            "back in it",
+            config->draft_path, model_family(d->model));
     if (!open_timeline(d, config, &all, err)) return false;
     open_disk(d, config, config->draft_path);
     return true;
@@ -215,7 +220,7 @@ static bool open_model(struct machine *m, const struct engine_config *config,
                        struct err *err)
 {
     const struct model_progress progress = {watch->progress, watch->user};
-    const struct model_sizes all = sizes_of_both(m);
+    const struct model_sizes all = machine_sizes(m);
     m->model = model_open(m->gguf, m->be, params, watch->progress ? &progress : NULL,
                           watch->cancel, err);
     if (!m->model || !open_timeline(m, config, &all, err)) return false;
@@ -242,6 +247,49 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     return ok;
 }
 
+static void close_draft(struct machine *draft)
+{
+    if (draft) machine_close(draft);
+    free(draft);
+}
+
+/* Whether a draft that comes later fits beside what is there already. */
+static bool draft_fits(const struct machine *m, struct err *err)
+{
+    if (!m->draft) return true;
+    const struct model_sizes *sizes = &m->draft->sizes;
+    const uint64_t available = resources_memory(NULL);
+    const uint64_t needed = sizes->weights_bytes + sizes->scratch_bytes +
+                            m->n_ctx * sizes->kv_bytes_per_token + SPARE;
+    if (needed <= available) return true;
+    return err_set(err, ERR_MEMORY,
+                   "not enough memory for the draft: %.1f MiB needed, %.1f MiB available",
+                   mib(needed), mib(available));
+}
+
+bool machine_change_draft(struct machine *m, const struct engine_config *config,
+                          const atomic_bool *cancel, struct err *err)
+{
+    struct machine *before = m->draft;
+    enum kv_type type;
+    m->draft = NULL;
+    bool ok = machine_kv_type(m->kv_type, &type, &m->kv_type, err) &&
+              plan_draft(m, config, type, err) && draft_fits(m, err) &&
+              open_draft(m, config, type, cancel, err);
+    if (ok) {
+        close_draft(before);
+    } else {
+        close_draft(m->draft);
+        m->draft = before;
+    }
+    return ok;
+}
+
+bool machine_takes_drafts(const struct machine *m)
+{
+    return model_program(m->model)->state_bytes == 0;
+}
+
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config)
 {
@@ -249,7 +297,8 @@ struct speculator_parts machine_speculation(const struct machine *m,
                                      .n_vocab = model_n_vocab(m->model),
                                      .lookup = config->draft_lookup,
                                      .fixed = config->draft_fixed};
-    if (!m->draft) return parts;
+    if (!machine_takes_drafts(m)) parts.lookup = false;
+    if (!m->draft || !machine_takes_drafts(m)) return parts;
     parts.draft = m->draft->tl;
     parts.n_draft_vocab = model_n_vocab(m->draft->model);
     parts.draft_cost =
@@ -259,8 +308,7 @@ struct speculator_parts machine_speculation(const struct machine *m,
 
 void machine_close(struct machine *m)
 {
-    if (m->draft) machine_close(m->draft);
-    free(m->draft);
+    close_draft(m->draft);
     if (m->disk) timeline_save_all(m->tl);
     timeline_free(m->tl);
     disk_free(m->disk);

@@ -53,6 +53,14 @@ struct machine_watch {
  * not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);
+/* What the model takes and its draft. */
+struct model_sizes machine_sizes(const struct machine *m);
+/* Opens the draft that config names now, or none, and closes the one before. On failure nothing
+ * has changed. */
+bool machine_change_draft(struct machine *m, const struct engine_config *config,
+                          const atomic_bool *cancel, struct err *err);
+/* Whether refused guesses can be taken back: not by recurrent layers. */
+bool machine_takes_drafts(const struct machine *m);
 /* What a speculator over the machine needs; sampler and ends are the caller's to add. */
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);

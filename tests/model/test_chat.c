@@ -492,6 +492,48 @@ static void test_filtered(void **unused)
 }
 
 /* /model: the conversation stays; ids mean something in the same vocabulary only. */
+/* What drafts is changed in the middle of a conversation; the replies are the same. */
+static void test_draft(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--draft", "off", "--seed", "1", "--temp", "0.8", NULL};
+    open_chat(&r, false, args);
+    assert_true(line(&r, "/draft"));
+    assert_true(said(&r, "guessed by nothing"));
+    char *plain = ask(&r, "Count from 1 to 30");
+    assert_int_equal(r.report.n_drafted, 0);
+    const uint64_t seed = r.report.reply_seed;
+    static const char *const drafts[] = {"lookup", "examples/guide/guide-draft-q8_0.gguf",
+                                         "examples/guide/guide-draft-q8_0.gguf,lookup", "off"};
+    for (size_t i = 0; i < 4; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "/draft %s", drafts[i]);
+        assert_true(line(&r, command));
+        assert_int_equal(chat_state(r.chat), CHAT_IDLE);
+        snprintf(command, sizeof command, "/retry %" PRIu64, seed);
+        assert_true(line(&r, command));
+        assert_int_equal(r.report.n_prefilled, 0); /* nothing that was computed is lost */
+        assert_string_equal(buf_str(&r.answer), plain);
+        assert_true(line(&r, "/verify"));
+        assert_true(said(&r, "the same bits"));
+    }
+
+    /* What cannot draft is refused, and what drafted before goes on. */
+    assert_true(line(&r, "/draft lookup"));
+    assert_true(line(&r, "/draft /no/such/file.gguf"));
+    assert_true(said(&r, "error: /draft: the draft: /no/such/file.gguf"));
+    assert_true(line(&r, "/draft tests/data/models/qwen2.gguf"));
+    assert_true(said(&r, "another vocabulary: token 0 is "));
+    assert_false(line(&r, "/draft ,lookup"));
+    assert_true(line(&r, "/draft"));
+    assert_true(said(&r, "guessed by lookup"));
+    assert_true(line(&r, "/show model"));
+    assert_true(said(&r, "draft        lookup"));
+    free(plain);
+    close_chat(&r);
+}
+
 static void test_model(void **unused)
 {
     (void)unused;
@@ -777,8 +819,8 @@ int main(void)
         cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
         cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_model),
-        cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,27 @@ check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to com
 check "bench --disk refuses what is longer than the context" status 1 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
+spec() {
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+ws = d["workloads"]
+assert [(w["workload"], w["stop"]) for w in ws] == [
+    ("list", "natural"), ("list", "forced"), ("edit", "recorded")]
+for w in ws:
+    assert [l["length"] for l in w["lengths"]] == ["0", "4", "adaptive"]
+    plain, four, own = w["lengths"]
+    assert plain["drafted"] == 0 and plain["ratio"] == 1 and plain["tok_s"] > 0
+    assert 0 < four["accepted"] <= four["drafted"] and four["steps"] < plain["steps"]
+    assert own["accepted"] <= own["drafted"]
+' "$("$hearth" bench --spec -m $guide --draft examples/guide/guide-draft-q8_0.gguf,lookup \
+        --workloads list,edit --lengths 4 --repeats 1 --gen 40 --json)"
+}
+check "bench --spec compares drafts with plain decoding" spec
+check "it refuses to compare nothing" status 1 "--spec: nothing drafts" \
+    "$hearth" bench --spec -m $guide --draft off
+check "and lengths that there are not" status 1 "--lengths: expected numbers of 0 to 16" \
+    "$hearth" bench --spec -m $guide --lengths 17
 each_set() { # an instruction set has the same bits, or is refused by name
     local set out sets=avx2
     grep -q avx512 /proc/cpuinfo || sets="avx2 avx512 amx"

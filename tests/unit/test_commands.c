@@ -25,7 +25,8 @@ static void test_rows(void **unused)
         assert_true(strlen(row->help) <= 64);
         assert_true(row->help[strlen(row->help) - 1] != '.');
         assert_true(!*row->more || row->more[strlen(row->more) - 1] == '.');
-        assert_int_equal(row->kind == WORDS_LIST, row->words != NULL);
+        assert_int_equal(row->kind == WORDS_LIST || row->kind == WORDS_LIST_OR_FILE,
+                         row->words != NULL);
         assert_true(row->kind == WORDS_NONE || *row->args);
     }
     assert_true(n > 10);

@@ -231,8 +231,57 @@ static void test_not_built(void **state)
     check_built(OPT_CACHE_DISK, "1");
     check_built(OPT_SESSION, "x");
     check_built(OPT_DRAFT, "small.gguf");
+    check_built(OPT_DRAFT, "small.gguf,lookup");
     /* A value on top of one that is not built wins before anything is refused. */
     check("--tui --tui=off", OPT_TUI, "off");
+}
+
+/* --draft taken apart. */
+static void test_draft(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *path;
+        bool lookup;
+    } cases[] = {{"off", NULL, false},
+                 {"lookup", NULL, true},
+                 {"/m/small.gguf", "/m/small.gguf", false},
+                 {"/m/small.gguf,lookup", "/m/small.gguf", true},
+                 {"/m/a,b.gguf", "/m/a,b.gguf", false},
+                 {"./lookup", "./lookup", false},
+                 {"off,lookup", "off", true}};
+    char *path;
+    bool lookup;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options *o = options_new();
+        struct err err;
+        assert_true(options_give(o, OPT_DRAFT, FROM_FLAG, 0, cases[i].given, &err));
+        options_draft(o, &path, &lookup);
+        assert_int_equal(path != NULL, cases[i].path != NULL);
+        if (path) assert_string_equal(path, cases[i].path);
+        assert_int_equal(lookup, cases[i].lookup);
+        free(path);
+        options_free(o);
+    }
+    refused("--draft ,lookup",
+            "--draft: expected a path, lookup, a path with ,lookup or off, found ',lookup'");
+
+    /* The guide has a draft of its own, under whatever name the file is given. */
+    struct options *o = options_new();
+    struct err err;
+    options_draft(o, &path, &lookup);
+    assert_null(path);
+    assert_true(options_give(o, OPT_MODEL, FROM_FLAG, 0,
+                             "examples/../examples/guide/guide-q8_0.gguf", &err));
+    options_draft(o, &path, &lookup);
+    assert_non_null(path);
+    assert_non_null(strstr(path, "guide-draft-q8_0.gguf"));
+    assert_false(lookup);
+    free(path);
+    assert_true(options_give(o, OPT_MODEL, FROM_SET, 0, "/m/other.gguf", &err));
+    options_draft(o, &path, &lookup);
+    assert_null(path);
+    options_free(o);
 }
 
 static void test_combinations(void **state)
@@ -620,11 +669,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
         cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_not_built),
-        cmocka_unit_test(test_combinations), cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
-        cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
-        cmocka_unit_test(test_print_config), cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_draft),        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_extra),        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_paths_expand),
+        cmocka_unit_test(test_system_file),  cmocka_unit_test(test_print_config),
+        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }

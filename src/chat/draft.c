@@ -1,0 +1,97 @@
+/* /draft: another draft model, look-ups, both or nothing, while the conversation stays. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "chat/commands.h"
+#include "chat/impl.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+void draft_configure(struct chat *c)
+{
+    free(c->draft_path);
+    options_draft(c->options, &c->draft_path, &c->config.draft_lookup);
+    c->config.draft_path = c->draft_path;
+}
+
+static bool give(struct chat *c, const char *value, struct err *err)
+{
+    return options_give(c->options, OPT_DRAFT, FROM_SET, 0, value, err);
+}
+
+void draft_forget(struct chat *c)
+{
+    struct err err;
+    if (!c->draft_path || !option_given(c->options, OPT_DRAFT)) return;
+    chat_hint(c, "the draft %s was for the model before; /draft names another", c->draft_path);
+    give(c, c->config.draft_lookup ? "lookup" : "off", &err);
+}
+
+void draft_name(const struct chat *c, struct buf *out)
+{
+    const char *path = c->draft_path;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (path) buf_puts(out, slash ? slash + 1 : path);
+    if (path && c->config.draft_lookup) buf_puts(out, " and ");
+    if (c->config.draft_lookup) buf_puts(out, "lookup");
+    if (!path && !c->config.draft_lookup) buf_puts(out, "nothing");
+}
+
+static void tell(struct chat *c)
+{
+    struct buf name = {0};
+    draft_name(c, &name);
+    chat_tell(c, FACE_INFO, "tokens are guessed by %s", buf_str(&name));
+    buf_free(&name);
+}
+
+/* As before /draft. */
+static void restore(struct chat *c)
+{
+    struct err err;
+    if (c->draft_before)
+        give(c, c->draft_before, &err);
+    else
+        options_forget(c->options, OPT_DRAFT);
+    draft_configure(c);
+}
+
+bool command_draft(struct chat *c, const char *args)
+{
+    struct err err;
+    if (!*args) {
+        tell(c);
+        return true;
+    }
+    struct buf before = {0};
+    option_value(c->options, OPT_DRAFT, &before);
+    free(c->draft_before);
+    c->draft_before = option_given(c->options, OPT_DRAFT) ? mem_strdup(buf_str(&before)) : NULL;
+    buf_free(&before);
+    if (!give(c, args, &err)) {
+        chat_tell(c, FACE_ERROR, "/draft: %s", err.msg);
+        return false;
+    }
+    draft_configure(c);
+    idle_stop(c);
+    atomic_store(&c->cancelled, false);
+    c->state = CHAT_BUSY;
+    c->drafts_change = true;
+    engine_draft(c->engine, c->draft_path, c->config.draft_lookup);
+    return true;
+}
+
+void draft_event(struct chat *c, const struct engine_event *event)
+{
+    if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
+    if (event->kind != EVENT_DRAFT && event->kind != EVENT_FAILED) return;
+    c->drafts_change = false;
+    c->state = CHAT_IDLE;
+    if (event->kind == EVENT_FAILED) {
+        restore(c);
+        chat_tell(c, FACE_ERROR, "/draft: %s", event->err.msg);
+    } else if (!c->options->quiet) {
+        tell(c);
+    }
+}

@@ -1,0 +1,142 @@
+/* The choice of the draft's length against synthetic costs: never much slower than plain
+ * decoding, and near the best fixed length where drafts pay. No clock runs here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "engine/draft_length.h"
+
+/* A machine, a draft and a text. Times in units of a plain step. */
+struct world {
+    const char *name;
+    double row;       /* a row more in a step */
+    double token;     /* a token of the draft */
+    double accept[2]; /* share accepted, in turns of so many tokens each */
+    uint32_t turn;    /* 0: always the first */
+    double noise;     /* steps take 1 ± noise of their time, and now and then much more */
+    uint32_t reply;   /* tokens of a reply; the draft reads the prompt at each */
+    uint32_t prompt;  /* tokens of it */
+    enum draft_source source;
+    double least;   /* speed that must be reached, plain is 1 */
+    double of_best; /* share of the best fixed length's speed that must be reached */
+};
+
+static uint64_t key;
+static uint32_t drawn;
+
+static double uniform(void)
+{
+    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
+}
+
+/* Whether the draft's token is right at a position of the text. */
+static bool is_right(const struct world *w, uint32_t pos)
+{
+    const uint32_t half = w->turn ? pos / w->turn % 2 : 0;
+    const double r = philox(key + 1, pos, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
+    return r < w->accept[half];
+}
+
+static double noisy(const struct world *w, double ms)
+{
+    const double spike = uniform() < 0.01 * (w->noise > 0) ? 5 : 1;
+    return ms * spike * (1 + w->noise * (2 * uniform() - 1));
+}
+
+/* Time of n tokens, by a fixed length or (length < 0) as chosen. The time that counts is the
+ * true one, without the noise that the choice was made on. */
+static double run(const struct world *w, uint32_t n, int length)
+{
+    struct draft_length c;
+    draft_length_init(&c, 0.1);
+    double time = 0;
+    uint32_t pos = 0;
+    drawn = 0;
+    while (pos < n) {
+        uint32_t left = w->reply < n - pos ? w->reply : n - pos, done = 0;
+        uint32_t behind = w->prompt;
+        while (done < left) {
+            const struct draft_offer offer = {w->source, DRAFT_MAX, behind};
+            struct draft_choice choice = {0};
+            if (length < 0)
+                choice = draft_length_choose(&c, &offer, 1, done);
+            else
+                choice.n = (uint32_t)length;
+            uint32_t k = choice.n, right = 0;
+            while (right < k && is_right(w, pos + right))
+                right++;
+            const double reading = k ? 0.5 * w->token * behind : 0;
+            const double draft = k * w->token + reading, verify = 1 + w->row * k;
+            time += draft + verify;
+            const struct draft_outcome outcome = {.source = w->source,
+                                                  .n_drafted = k,
+                                                  .n_accepted = right,
+                                                  .n_judged = right < k ? right + 1 : right,
+                                                  .n_read = k ? behind : 0,
+                                                  .draft_ms = noisy(w, draft),
+                                                  .verify_ms = noisy(w, verify)};
+            draft_length_learn(&c, &outcome);
+            behind = k ? 1 : behind + 1;
+            done += right + 1;
+            pos += right + 1;
+        }
+        draft_length_reply(&c, done);
+    }
+    return time / pos;
+}
+
+static const struct world worlds[] = {
+    /* Drafts that are never right, cheap and dear; half right where a row costs much. */
+    {"wrong", 0.1, 0.1, {0.02}, 0, 0, 150, 50, DRAFT_MODEL, 0.98, 0},
+    {"wrong, dear rows", 0.7, 0.1, {0.02}, 0, 0.2, 150, 50, DRAFT_MODEL, 0.98, 0},
+    {"wrong and as large as the target", 0.1, 1, {0}, 0, 0, 150, 50, DRAFT_MODEL, 0.98, 0},
+    {"half right, dear rows", 0.76, 0.15, {0.59}, 0, 0.2, 128, 30, DRAFT_MODEL, 0.98, 0},
+    {"lookup, mostly wrong", 0.3, 0, {0.1}, 0, 0.2, 150, 0, DRAFT_LOOKUP_WEAK, 0.98, 0},
+    {"no gain at all", 0.9, 0.1, {1}, 0, 0.2, 150, 30, DRAFT_MODEL, 0.98, 0},
+    /* Drafts that pay. */
+    {"right, large target", 0.05, 0.08, {0.9}, 0, 0.1, 200, 100, DRAFT_MODEL, 2.5, 0.9},
+    {"right, small target", 0.5, 0.1, {0.97}, 0, 0.2, 150, 30, DRAFT_MODEL, 1.2, 0.92},
+    {"three of four right", 0.1, 0.1, {0.75}, 0, 0.2, 200, 50, DRAFT_MODEL, 1.5, 0.9},
+    {"lookup, right", 0.15, 0, {0.95}, 0, 0.2, 300, 0, DRAFT_LOOKUP, 3, 0.9},
+    /* A text that changes its character. */
+    {"in turns", 0.2, 0.1, {0.95, 0.1}, 100, 0.1, 200, 50, DRAFT_MODEL, 1, 0.95},
+    {"in short turns", 0.5, 0.1, {0.95, 0.05}, 40, 0.2, 200, 50, DRAFT_MODEL, 0.98, 0},
+};
+
+static void test_worlds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+        const struct world *w = &worlds[i];
+        double best = 1, sum = 0;
+        enum { SEEDS = 5, N = 3000 };
+        for (uint32_t s = 0; s < SEEDS; s++) {
+            key = 100 * i + s;
+            sum += run(w, N, -1) / SEEDS;
+        }
+        for (int length = 1; length <= DRAFT_MAX; length++) {
+            const double t = run(w, N, length);
+            best = t < best ? t : best;
+        }
+        printf("# %s: %.3f of plain, best fixed %.3f\n", w->name, 1 / sum, 1 / best);
+        if (1 / sum < w->least)
+            fail_msg("%s: speed %.3f, at least %.3f was wanted", w->name, 1 / sum, w->least);
+        if (best / sum < w->of_best)
+            fail_msg("%s: %.3f of the best fixed length, at least %.3f was wanted", w->name,
+                     best / sum, w->of_best);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds)};
+    return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
+}
