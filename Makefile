@@ -194,7 +194,8 @@ lint:
 
 SHARE := $(DESTDIR)$(PREFIX)/share
 MAN := $(wildcard man/*.[1-8])
-EXAMPLES := $(wildcard examples/*.ini)
+EXAMPLES := $(wildcard examples/*.ini examples/*.txt)
+SCRIPTS := $(wildcard examples/scripts/*)
 GUIDE := $(wildcard examples/guide/*.gguf examples/guide/README.md)
 COMPLETION := $(SHARE)/bash-completion/completions/hearth
 
@@ -203,6 +204,7 @@ install: all
 	$(foreach m,$(MAN),install -D -m 644 $m $(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m) &&) :
 	$(foreach f,$(GUIDE),install -D -m 644 $f $(SHARE)/hearth/guide/$(notdir $f) &&) :
 	$(foreach f,$(EXAMPLES),install -D -m 644 $f $(SHARE)/hearth/examples/$(notdir $f) &&) :
+	$(foreach f,$(SCRIPTS),install -D -m 755 $f $(SHARE)/hearth/$f &&) :
 	install -d $(dir $(COMPLETION))
 	$B/hearth --completion bash >$(COMPLETION)
 

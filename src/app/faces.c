@@ -24,7 +24,7 @@ static void fill_closed(void)
 bool faces_talk(const struct options *o)
 {
     return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
-           o->stdin_mode == STDIN_AS_TEXT;
+           !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
 }
 
 /* Says why not. */
@@ -44,7 +44,7 @@ int faces_run(const struct options *o)
 {
     fill_closed();
     const bool prompt = faces_talk(o);
-    if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 &&
+    if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->prompts &&
         o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");

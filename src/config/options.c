@@ -379,10 +379,11 @@ bool options_check(struct options *o, struct err *err)
         else
             o->quiet = false;
     }
-    if (o->stdin_mode == STDIN_AS_LINES && o->prompt)
+    if (o->prompt && (o->stdin_mode != STDIN_AS_TEXT || o->prompts))
         return err_set(
             err, ERR_USER,
-            "--stdin: lines takes its prompts from standard input, not from --prompt");
+            "--%s: takes its prompts from a file or standard input, not from --prompt",
+            o->prompts ? "prompts" : "stdin");
     return read_system(o, err);
 }
 

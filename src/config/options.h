@@ -35,6 +35,8 @@ enum option_id {
     OPT_PROMPT,
     OPT_FILE,
     OPT_STDIN,
+    OPT_PROMPTS,
+    OPT_FORGET,
     OPT_OUTPUT,
     OPT_NO_STREAM,
     OPT_JSON,
@@ -131,6 +133,8 @@ struct options {
     const char *prompt;
     struct option_list files; /* "-" is the standard input */
     int stdin_mode;           /* enum option_stdin */
+    const char *prompts;
+    bool forget;
     const char *output;
     bool no_stream, json, jsonl;
 

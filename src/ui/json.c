@@ -5,10 +5,16 @@
 
 #include "base/json.h"
 
-void json_start(struct buf *out, unsigned turn, const char *model)
+static void put_id(struct buf *out, const char *id)
+{
+    if (id && *id) buf_printf(out, ",\"id\":%s", id);
+}
+
+void json_start(struct buf *out, unsigned turn, const char *model, const char *id)
 {
     buf_printf(out, "{\"type\":\"start\",\"turn\":%u,\"model\":", turn);
     json_string(out, model, strlen(model));
+    put_id(out, id);
     buf_puts(out, "}\n");
 }
 
@@ -47,6 +53,7 @@ void json_end(struct buf *out, const struct json_end *end)
     static const struct face_report none = {.stop = FACE_STOP_FAILED};
     const struct face_report *r = end->report ? end->report : &none;
     buf_printf(out, "{\"type\":\"end\",\"stop\":\"%s\"", face_stop_name(r->stop));
+    put_id(out, end->id);
     if (end->reasoning) {
         buf_puts(out, ",\"text\":");
         json_string(out, r->text ? r->text : "", r->text ? r->text_len : 0);

@@ -9,8 +9,8 @@
 #include "base/buf.h"
 #include "chat/face.h"
 
-/* {"type":"start","turn":1,"model":PATH} */
-void json_start(struct buf *out, unsigned turn, const char *model);
+/* {"type":"start","turn":1,"model":PATH}; id (JSON, "": none) stands in "id". */
+void json_start(struct buf *out, unsigned turn, const char *model, const char *id);
 /* {"type":"prefill","done":…,"total":…,"cached":…} in tokens */
 void json_prefill(struct buf *out, uint64_t done, uint64_t total, uint64_t cached);
 /* {"type":"text","text":…} or "reasoning" */
@@ -20,6 +20,7 @@ void json_text(struct buf *out, enum face_part part, const char *s, size_t n);
 struct json_end {
     const struct face_report *report; /* NULL: no turn came about */
     const char *error;                /* NULL: none */
+    const char *id;                   /* JSON; NULL or "": none */
     const struct buf *reasoning;      /* with the text (--json), NULL without (--jsonl) */
     int exit;                         /* the status that goes with it */
 };

@@ -18,6 +18,7 @@
 #include "ui/output.h"
 #include "ui/progress.h"
 #include "ui/signals.h"
+#include "ui/source.h"
 #include "ui/status.h"
 #include "ui/term.h"
 
@@ -41,11 +42,12 @@ struct pipe {
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
 
-    bool read_stdin, at_end, repaired;
-    struct buf raw; /* standard input as it came; of lines, at_line is the next */
-    size_t at_line;
-    struct buf message; /* what is said next: files first */
+    struct source source;
+    struct source_turn turn; /* of its lines, the present one */
+    bool repaired;
+    struct buf before;  /* what files say before the first turn, or before each with --forget */
     struct buf after;   /* files named behind -f -, which is standard input */
+    struct buf message; /* what is said next */
 };
 
 static void fail(struct pipe *p, int status)
@@ -93,6 +95,7 @@ static void put_end(struct pipe *p)
 {
     struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->status};
     if (p->error.len > 0) end.error = buf_str(&p->error);
+    end.id = buf_str(&p->turn.id);
     if (p->form == AS_JSON) end.reasoning = &p->reasoning;
     struct buf line = {0};
     json_end(&line, &end);
@@ -194,7 +197,7 @@ static void on_turn_begin(void *user)
     buf_clear(&p->reasoning);
     if (p->form != AS_JSONL) return;
     struct buf line = {0};
-    json_start(&line, p->n_turns, p->o->model);
+    json_start(&line, p->n_turns, p->o->model, buf_str(&p->turn.id));
     put_object(p, &line);
 }
 
@@ -265,21 +268,9 @@ static void add_part(struct pipe *p, struct buf *message, const char *name, cons
     buf_free(&text);
 }
 
-static bool too_much(struct pipe *p, const char *name)
-{
-    struct buf text = {0};
-    char shown[256];
-    buf_printf(&text, "%s: more than %d MiB, longer than any context",
-               printable(shown, sizeof shown, name, strlen(name)), INPUT_MAX_BYTES >> 20);
-    print_error(p, buf_str(&text));
-    buf_free(&text);
-    fail(p, EXIT_TOO_LONG);
-    return false;
-}
-
 static bool read_files(struct pipe *p)
 {
-    struct buf *message = &p->message;
+    struct buf *message = &p->before;
     for (size_t i = 0; i < p->o->files.n; i++) {
         const char *path = p->o->files.items[i];
         if (strcmp(path, "-") == 0) {
@@ -303,42 +294,32 @@ static bool read_files(struct pipe *p)
 
 static void read_more(struct pipe *p)
 {
-    switch (input_read(STDIN_FILENO, &p->raw)) {
-    case INPUT_MORE:
-        if (p->raw.len - p->at_line > INPUT_MAX_BYTES) too_much(p, "standard input");
-        break;
-    case INPUT_END: p->at_end = true; break;
-    case INPUT_FAILED: {
-        int error = errno;
-        p->at_end = true;
-        /* Without one it is as good as empty where something else is the prompt. */
-        if (error == EBADF && (p->o->prompt || p->message.len > 0)) break;
-        struct buf text = {0};
-        buf_printf(&text, "standard input: cannot be read: %s", strerror(error));
-        print_error(p, buf_str(&text));
-        buf_free(&text);
-        fail(p, EXIT_RUNTIME);
-    }
-    }
+    struct err err;
+    if (source_read(&p->source, &err)) return;
+    /* Without standard input it is as good as empty where something else is the prompt. */
+    if (err.code == ERR_IO && errno == EBADF && (p->o->prompt || p->before.len > 0)) return;
+    print_error(p, err.msg);
+    fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
 }
 
-/* Moves the next line that is not blank into the message; false if there is none yet. */
+/* The next turn of lines, as a message; false if there is none yet. */
 static bool next_line(struct pipe *p)
 {
-    size_t n;
-    const char *line;
-    while ((line = input_line(&p->raw, &p->at_line, p->at_end, &n))) {
-        if (input_is_blank(line, n)) continue;
-        add_part(p, &p->message, "standard input", line, n);
-        return true;
+    struct err err;
+    source_turn_clear(&p->turn);
+    switch (source_next(&p->source, &p->turn, &err)) {
+    case SOURCE_NONE: return false;
+    case SOURCE_TURN: break;
+    case SOURCE_WRONG:
+        print_error(p, err.msg);
+        fail(p, EXIT_USAGE);
+        return false;
     }
-    /* What is left is the beginning of a line. */
-    if (p->at_line > 0) {
-        memmove(p->raw.data, p->raw.data + p->at_line, p->raw.len - p->at_line);
-        p->raw.len -= p->at_line;
-        p->at_line = 0;
-    }
-    return false;
+    bool forget = p->o->forget || p->turn.is_new;
+    if (forget && p->n_turns > 0) chat_line(p->chat, "/clear", 6);
+    if (forget || p->n_turns == 0) buf_append(&p->message, p->before.data, p->before.len);
+    add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);
+    return true;
 }
 
 /* --- The loop ---------------------------------------------------------------------------- */
@@ -364,7 +345,7 @@ static void wait_for(struct pipe *p, bool input)
         /* No events asked for: only that the reader has left. */
         {.fd = p->out.failed ? -1 : p->out.fd},
         {.fd = running ? chat_fd(p->chat) : -1, .events = POLLIN},
-        {.fd = input ? STDIN_FILENO : -1, .events = POLLIN},
+        {.fd = input ? p->source.fd : -1, .events = POLLIN},
     };
     poll(fds, 4, -1);
     on_signals(p);
@@ -380,9 +361,10 @@ static void wait_for(struct pipe *p, bool input)
 /* Whether there is a turn to take; otherwise reads on or is at the end. */
 static bool next_turn(struct pipe *p)
 {
-    if (p->o->stdin_mode == STDIN_AS_LINES) return next_line(p);
-    if (p->n_turns > 0 || (p->read_stdin && !p->at_end)) return false;
-    if (p->read_stdin) add_part(p, &p->message, "standard input", p->raw.data, p->raw.len);
+    if (p->source.form != SOURCE_TEXT) return next_line(p);
+    if (p->n_turns > 0 || !p->source.at_end) return false;
+    buf_append(&p->message, p->before.data, p->before.len);
+    add_part(p, &p->message, "standard input", p->source.raw.data, p->source.raw.len);
     input_join(&p->message, buf_str(&p->after), p->after.len);
     if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
     if (!input_is_blank(buf_str(&p->message), p->message.len)) return true;
@@ -396,8 +378,8 @@ static void take_turns(struct pipe *p)
     while (p->status == EXIT_DONE || chat_state(p->chat) == CHAT_BUSY) {
         enum chat_state state = chat_state(p->chat);
         if (state == CHAT_FAILED || state == CHAT_CLOSED) break;
-        bool reading = p->read_stdin && !p->at_end && p->status == EXIT_DONE;
-        bool lines = p->o->stdin_mode == STDIN_AS_LINES;
+        bool reading = !p->source.at_end && p->status == EXIT_DONE;
+        bool lines = p->source.form != SOURCE_TEXT;
         if (state != CHAT_IDLE) {
             wait_for(p, reading && !lines);
         } else if (next_turn(p)) {
@@ -417,11 +399,24 @@ static void take_turns(struct pipe *p)
     }
 }
 
+static bool names_stdin(const struct options *o)
+{
+    for (size_t i = 0; i < o->files.n; i++)
+        if (strcmp(o->files.items[i], "-") == 0) return true;
+    return false;
+}
+
 static bool start(struct pipe *p, const struct engine_config *engine, const struct face *face)
 {
     const struct options *o = p->o;
     struct err err;
     if (!output_open(&p->out, o->output, &err)) {
+        print_error(p, err.msg);
+        fail(p, EXIT_RUNTIME);
+        return false;
+    }
+    bool wants_stdin = !isatty(STDIN_FILENO) || names_stdin(o);
+    if (!source_open(&p->source, o, wants_stdin, &err)) {
         print_error(p, err.msg);
         fail(p, EXIT_RUNTIME);
         return false;
@@ -436,13 +431,6 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
     return false;
 }
 
-static bool names_stdin(const struct options *o)
-{
-    for (size_t i = 0; i < o->files.n; i++)
-        if (strcmp(o->files.items[i], "-") == 0) return true;
-    return false;
-}
-
 int pipe_run(const struct options *o, const struct engine_config *engine)
 {
     struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
@@ -450,7 +438,6 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     p.styled = p.form == AS_TEXT && !o->output && term_of(STDOUT_FILENO, o).colour;
     p.progress.term = p.err;
     if (o->quiet) p.progress.term.redraw = false;
-    p.read_stdin = !isatty(STDIN_FILENO) || names_stdin(o) || o->stdin_mode == STDIN_AS_LINES;
     struct face face = {.user = &p,
                         .is_terminal = !o->output && p.form == AS_TEXT && isatty(STDOUT_FILENO),
                         .text = on_text,
@@ -468,7 +455,9 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     buf_free(&p.held);
     buf_free(&p.reasoning);
     buf_free(&p.error);
-    buf_free(&p.raw);
+    source_close(&p.source);
+    source_turn_free(&p.turn);
+    buf_free(&p.before);
     buf_free(&p.message);
     buf_free(&p.after);
     return p.status;

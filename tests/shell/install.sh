@@ -20,6 +20,9 @@ check "its draft" there $root/share/hearth/guide/guide-draft-q8_0.gguf
 for example in examples/*.ini; do
     check "$example" there "$root/share/hearth/examples/$(basename "$example")"
 done
+for script in examples/scripts/*; do
+    check "$script" [ -x "$dir$root/share/hearth/$script" ]
+done
 completion=$root/share/bash-completion/completions/hearth
 check "completion" there $completion
 check "  is bash" bash -n "$dir$completion"

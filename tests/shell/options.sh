@@ -113,6 +113,8 @@ takes system 'Be brief.'
 takes prompt hello
 takes file - /a.txt
 takes stdin text lines jsonl
+takes prompts /a.txt
+switch forget
 refuses stdin csv 'text, lines or jsonl'
 takes output /dev/null
 switch no-stream

@@ -289,7 +289,7 @@ static void test_combinations(void **state)
     (void)state;
     refused("-q -v", "--quiet: cannot be together with --verbose");
     refused("--stdin lines -p x",
-            "--stdin: lines takes its prompts from standard input, not from --prompt");
+            "--stdin: takes its prompts from a file or standard input, not from --prompt");
     refused("--system @/no/such/file", "--system: /no/such/file: No such file or directory");
     check("--system @@home", OPT_SYSTEM, "@@home");
 }

@@ -114,7 +114,7 @@ static void json_strings(void **state)
 static void json_objects(void **state)
 {
     (void)state;
-    json_start(&got, 2, "a\"b");
+    json_start(&got, 2, "a\"b", "");
     is("{\"type\":\"start\",\"turn\":2,\"model\":\"a\\\"b\"}\n");
     json_text(&got, FACE_REASONING, "hm", 2);
     is("{\"type\":\"reasoning\",\"text\":\"hm\"}\n");

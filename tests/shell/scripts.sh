@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# hearth in scripts: turns from a file and as JSON, and every script of examples/ with the guide.
+. tests/lib/tap.sh
+export HEARTH=$hearth
+scripts=$PWD/examples/scripts
+lines() { [ "$(wc -l <"$dir/out")" = "$1" ] || { sed 's/^/# out: /' "$dir/out" && return 1; }; }
+alone() { "$hearth" -q --private --temp 0 -p "$1" </dev/null; }
+
+# --- A run in one file
+cp examples/run.ini examples/questions.txt "$dir"
+check "hearth -c run.ini" go 0 -c "$dir/run.ini" </dev/null
+check "  a reply for each line" lines 3
+check "  each as if alone" eval '[ "$(sed -n 3p "$dir/out")" = "$("$hearth" -c "$dir/run.ini" --prompts <(echo "How do I leave hearth?") </dev/null)" ]'
+check "  into a file" eval 'cp "$dir/out" "$dir/replies"; go 0 -c "$dir/run.ini" -o "$dir/kept" </dev/null && cmp "$dir/kept" "$dir/replies"'
+check "  standard input is left alone" eval 'echo rest | { go 0 -c "$dir/run.ini"; cat; } | grep -qx rest'
+check "  on a terminal too" eval 'script -qec "$hearth -c $dir/run.ini" /dev/null </dev/null | grep -c . | grep -qx 3'
+check "a file that is not there" go 1 --prompts "$dir/none" </dev/null
+check "  is named" says "none: No such file or directory"
+check "--prompts and --prompt exclude each other" go 2 --prompts "$dir/questions.txt" -p x </dev/null
+check "  by name" says "--prompts: takes its prompts from a file"
+: >"$dir/empty"
+check "an empty file has no turns" go 0 -q --prompts "$dir/empty" </dev/null
+check "  and no replies" nothing
+together() { go 0 -q --private --temp 0 --json --prompts "$dir/questions.txt" "$@" </dev/null; }
+context_of() { sed -n "$1s/.*\"used\":\([0-9]*\).*/\1/p" "$dir/out"; }
+check "without --forget" together
+last=$(context_of 3)
+check "  and with" together --forget
+check "  the third question stands alone" [ "$(context_of 3)" -lt $((last - 20)) ]
+printf 'Notes first.' >"$dir/notes"
+check "files of -f stand before each turn then" eval 'together --forget -n 1 -f "$dir/notes" && [ "$(context_of 3)" -gt "$(together --forget -n 1; context_of 3)" ]'
+
+# --- JSON in
+cat >"$dir/in.jsonl" <<'END'
+{"prompt": "What is a draft model?", "id": "first"}
+
+{"id": 2, "prompt": "How do\u0020I quit?"}
+{"prompt": "How do I quit?", "new": true}
+END
+check "--stdin jsonl" go 0 -q --private --temp 0 --stdin jsonl <"$dir/in.jsonl"
+check "  a reply for each" lines 3
+check "  the first as if asked plainly" [ "$(head -n 1 "$dir/out")" = "$(alone 'What is a draft model?')" ]
+check "  new: true begins anew" [ "$(tail -n 1 "$dir/out")" = "$(alone 'How do I quit?')" ]
+check "a .jsonl file is JSON by its name" eval 'cp "$dir/out" "$dir/replies"; go 0 -q --private --temp 0 --prompts "$dir/in.jsonl" </dev/null && cmp "$dir/out" "$dir/replies"'
+check "--jsonl" go 0 -q --private --temp 0 --stdin jsonl --jsonl <"$dir/in.jsonl"
+check "  ids come back" python3 -c '
+import json, sys
+events = [json.loads(l) for l in open(sys.argv[1])]
+for kind in "start", "end":
+    assert [e.get("id") for e in events if e["type"] == kind] == ["first", 2, None], events
+' "$dir/out"
+wrong() # LINE MESSAGE
+{
+    printf '{"prompt": "x"}\n%s\n' "$1" | go 2 -q --private -n 1 --stdin jsonl &&
+        says "hearth: standard input, line 2: $2"
+}
+check "no JSON" wrong '{"prompt"' 'no JSON'
+check "no object" wrong '[1]' 'expected an object with a "prompt"'
+check "no prompt" wrong '{"id": 1}' 'the object has no "prompt"'
+check "no text" wrong '{"prompt": 7}' '"prompt" must be a text'
+check "a key that is unknown" wrong '{"prompt": "x", "promt": "y"}' 'unknown key "promt", expected prompt, id or new'
+check "an id that is none" wrong '{"prompt": "x", "id": {}}' '"id" must be a text'
+check "two of one key" wrong '{"prompt": "x", "prompt": "y"}' 'no JSON: duplicate object key'
+check "an error ends in an end" eval 'echo "{}" | go 2 -q --private --stdin jsonl --jsonl; grep -q "\"type\":\"end\".*\"exit\":2" "$dir/out"'
+check "a control token in JSON is text" eval '
+    echo "{\"prompt\":\"x <|im_end|>\"}" | go 0 -q --private --json -n 1 --stdin jsonl && a=$(context_of 1) &&
+    echo "{\"prompt\":\"x\"}" | go 0 -q --private --json -n 1 --stdin jsonl && ((a - $(context_of 1) > 3))'
+
+# --- The scripts of examples/
+mkdir "$dir/repo"
+cd "$dir/repo" || exit 1
+git init -q . && git config user.name x && git config user.email x@example.org
+check "commit-message with nothing staged" exits 1 "$scripts/commit-message"
+check "  says so" says "nothing is staged"
+echo 'int x;' >a.c && git add a.c
+check "commit-message" exits 0 "$scripts/commit-message"
+check "  prints something" [ -s "$dir/out" ]
+check "  and nothing else" quiet
+cd - >/dev/null || exit 1
+check "summarise" exits 0 "$scripts/summarise" examples/questions.txt
+check "  prints something" [ -s "$dir/out" ]
+for i in {1..600}; do echo "Line $i of a text that is much longer than the context."; done >"$dir/long"
+check "summarise in parts" exits 0 env LINES_PER_PART=60 "$scripts/summarise" "$dir/long"
+check "  prints something" [ -s "$dir/out" ]
+check "summarise without a file" exits 1 "$scripts/summarise" "$dir/none"
+printf 'one\n\ntwo words\n' >"$dir/list"
+check "translate" exits 0 "$scripts/translate" German <"$dir/list"
+check "  a line for each" lines 2
+check "  behind the original" has $'^two words\t.'
+printf 'What is a draft model?\nHow do I quit?\n' >"$dir/asked"
+check "interview" exits 0 "$scripts/interview" talk <"$dir/asked"
+check "  shows the questions" has '^> How do I quit[?]$'
+check "  and keeps the session" eval 'go 0 sessions show talk && prints "How do I quit?"'
+check "  which goes on" exits 0 "$scripts/interview" talk < <(echo 'What is a token?')
+check "  warm" eval 'go 0 -s talk --json -n 1 -p x </dev/null && grep -qE "\"cached\":[1-9][0-9]+" "$dir/out"'
+check "jsonl_client.py" exits 0 "$scripts/jsonl_client.py" 'What is a draft model?' 'How do I quit?'
+check "  answers" prints "$(alone 'What is a draft model?')"
+check "  the second is warm" eval 'grep -oE "[0-9]+ tokens were there" "$dir/out" | tail -n 1 | grep -qE "^[1-9][0-9]"'
+done_testing
