@@ -505,9 +505,10 @@ static void finish(const struct matmul *m, size_t row, size_t n, size_t first, s
         for (int h = 0; h < 2; h++) {
             f8 v = vec_load(y[r] + 8 * h);
             if (m->bias) v = v + vec_load(bias + 8 * h);
-            vec_store(y[r] + 8 * h, num8_keep(v));
+            vec_store(n_values == PANEL_ROWS ? out + 8 * h : y[r] + 8 * h, num8_keep(v));
         }
-        memcpy(out, y[r], n_values * sizeof(float));
+        /* A copy of a length that is not known costs as much as a block of products. */
+        if (n_values < PANEL_ROWS) memcpy(out, y[r], n_values * sizeof(float));
     }
 }
 
