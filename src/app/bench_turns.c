@@ -1,6 +1,7 @@
 #include "app/bench_turns.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/bench_tools.h"
@@ -56,6 +57,8 @@ struct turn {
     double ms[REPEATS];
     double batch_ms[REPEATS]; /* the same rows at the same place, straight on */
     double read_ms[REPEATS];  /* of ms: reading pages from disk */
+    size_t n_draft;           /* tokens that the draft model computed then, for its guesses */
+    double draft_ms[REPEATS];
 };
 
 struct bench {
@@ -88,6 +91,18 @@ static size_t resident(void)
     return kib << 10;
 }
 
+/* The draft model, if there is one, comes to hold what the target holds. */
+static bool follow(struct bench *b, struct timeline_cost *cost, double *ms, struct err *err)
+{
+    const struct timeline *tl = b->m.tl;
+    *cost = (struct timeline_cost){0};
+    if (!b->m.draft) return true;
+    const double start = clock_ms();
+    bool ok = timeline_sync(b->m.draft->tl, timeline_ids(tl), timeline_n(tl), NULL, cost, err);
+    *ms = clock_ms() - start;
+    return ok;
+}
+
 /* The time until the first token of a reply to ids is known. */
 static bool first_token(struct bench *b, const struct ids *ids, double *ms,
                         struct timeline_cost *cost, struct err *err)
@@ -114,6 +129,9 @@ static bool run_turn(struct bench *b, enum kind kind, const struct ids *ids, int
     t->n_computed = cost.n_prefilled;
     t->read_ms[repeat] = cost.read_ms;
     t->batch_ms[repeat] = t->ms[repeat];
+    struct timeline_cost draft;
+    if (!follow(b, &draft, &t->draft_ms[repeat], err)) return false;
+    t->n_draft = draft.n_prefilled;
     if (kind == COLD || t->n_computed == 0) return true;
     timeline_truncate(b->m.tl, ids->n - t->n_computed);
     return first_token(b, ids, &t->batch_ms[repeat], &cost, err);
@@ -140,7 +158,10 @@ static bool decode(struct bench *b, size_t n, struct err *err)
 /* What is done while the user reads and types: a prompt without a reply. */
 static bool compute_ahead(struct bench *b, const struct ids *ids, struct err *err)
 {
-    return timeline_sync(b->m.tl, ids->data, ids->n, NULL, NULL, err);
+    struct timeline_cost cost;
+    double ms;
+    return timeline_sync(b->m.tl, ids->data, ids->n, NULL, NULL, err) &&
+           follow(b, &cost, &ms, err);
 }
 
 /* After a reply with a thought, which the template drops. */
@@ -200,6 +221,7 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
 {
     struct ids ids = {0};
     timeline_forget(b->m.tl);
+    if (b->m.draft) timeline_forget(b->m.draft->tl);
     ids_clear(&b->prompt);
     add_random(b, &b->prompt, b->n_prompt);
     bool ok = run_turn(b, COLD, &b->prompt, repeat, err) && decode(b, 8, err) &&
@@ -220,6 +242,15 @@ static bool run_kinds(struct bench *b, int repeat, struct err *err)
     return ok;
 }
 
+static bool save_draft(struct bench *b, struct err *err)
+{
+    struct timeline_cost cost;
+    double ms;
+    bool ok = follow(b, &cost, &ms, err);
+    if (ok && b->m.draft) timeline_save(b->m.draft->tl);
+    return ok;
+}
+
 /* Computes the prompt and keeps it on disk; then begins anew with each repeat. */
 static bool run_restarts(struct bench *b, const struct engine_config *base, struct err *err)
 {
@@ -233,9 +264,11 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
         machine_close(&b->m);
         ok = machine_open(&b->m, &config, NULL, err);
         if (ok) disk_make_ready(b->m.disk);
+        if (ok && b->m.draft) disk_make_ready(b->m.draft->disk);
         if (ok && i < 0) {
             ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
             timeline_save(b->m.tl);
+            ok = ok && save_draft(b, err);
         } else if (ok) {
             change_tail(b, &ids, 0);
             add_random(b, &ids, EXTENDED);
@@ -262,9 +295,13 @@ static void print_json(const struct bench *b, struct buf *out)
         const struct turn *t = &b->turns[k];
         buf_printf(out,
                    "%s{\"turn\": \"%s\", \"tokens\": %zu, \"computed\": %zu, \"ms\": %.3f, "
-                   "\"batch_ms\": %.3f, \"read_ms\": %.3f}",
+                   "\"batch_ms\": %.3f, \"read_ms\": %.3f",
                    k ? ", " : "", kinds[k].name, t->n, t->n_computed, median(t->ms),
                    median(t->batch_ms), median(t->read_ms));
+        if (b->m.draft)
+            buf_printf(out, ", \"draft_computed\": %zu, \"draft_ms\": %.3f", t->n_draft,
+                       median(t->draft_ms));
+        buf_puts(out, "}");
     }
     buf_puts(out, "]}\n");
 }
@@ -273,8 +310,8 @@ static void print_lines(const struct bench *b, struct buf *out)
 {
     buf_printf(out, "%s, %s, KV %s\n", model_family(b->m.model), backend_name(b->m.be),
                b->m.kv_type);
-    buf_printf(out, "%-20s%8s%10s%12s%12s\n", "", "tokens", "computed", "first token",
-               "plain batch");
+    buf_printf(out, "%-20s%8s%10s%12s%12s%s\n", "", "tokens", "computed", "first token",
+               "plain batch", b->m.draft ? "   draft computes" : "");
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
         buf_printf(out, "%-20s%8zu%10zu%9.2f ms", kinds[k].name, t->n, t->n_computed,
@@ -283,6 +320,7 @@ static void print_lines(const struct bench *b, struct buf *out)
             buf_printf(out, "%9.2f ms", median(t->batch_ms));
         else
             buf_printf(out, "%12s", "");
+        if (b->m.draft) buf_printf(out, "%5zu in %6.2f ms", t->n_draft, median(t->draft_ms));
         buf_printf(out, "  %s", kinds[k].what);
         if (k == AFTER_RESTART) buf_printf(out, " in %.2f ms", median(t->read_ms));
         buf_putc(out, '\n');
@@ -297,6 +335,10 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     struct bench b = {.n_prompt = n_prompt ? n_prompt : N_PROMPT};
     struct buf out = {0};
     struct err err;
+    char *draft = NULL;
+    bool lookup;
+    if (option_given(o, OPT_DRAFT)) options_draft(o, &draft, &lookup);
+    config.draft_path = draft;
     bool ok = machine_open(&b.m, &config, NULL, &err);
     size_t most = b.n_prompt + THOUGHT + ANSWER + EXTENDED;
     if (ok && most > b.m.n_ctx)
@@ -313,6 +355,7 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     if (ok && json) print_json(&b, &out);
     if (ok && !json) print_lines(&b, &out);
     ids_free(&b.prompt);
+    free(draft);
     machine_close(&b.m);
     bench_folder_remove(&b.folder);
     return ok ? print_text(&out) : runtime_error(&err);

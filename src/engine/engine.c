@@ -280,9 +280,12 @@ static void fill_cost(struct engine *e, const struct timeline_cost *cost,
 static void wait_for_disk(struct engine *e)
 {
     struct disk *disk = e->machine.disk;
-    if (!e->config.resumes || !disk || disk_is_ready(disk)) return;
-    on_warning(e, "reading the model once more, to know what was kept of it on disk");
+    const struct machine *draft = e->machine.draft;
+    if (!e->config.resumes || !disk) return;
+    if (!disk_is_ready(disk))
+        on_warning(e, "reading the model once more, to know what was kept of it on disk");
     disk_make_ready(disk);
+    if (draft && draft->disk) disk_make_ready(draft->disk);
 }
 
 static void save(struct engine *e)

@@ -1,7 +1,7 @@
 /* Random conversations: messages, retries, edits, undos, forks, switches, trims, cancels, work
- * done while typing and changed settings in any order. Whatever came before, the same messages
- * with the same seed get the same reply, and the bits held are those computed cold. The
- * sequence is seeded; HEARTH_SOAK makes it longer. */
+ * done while typing, changed settings and drafts in any order. Whatever came before, the same
+ * messages with the same seed get the same reply, and the bits held are those computed cold.
+ * The sequence is seeded; HEARTH_SOAK makes it longer. */
 #include "../chat_driver.h"
 
 #include <xxhash.h>
@@ -83,13 +83,16 @@ static bool one_step(struct recorder *r, char settings[32])
 {
     static const char *const messages[] = {"What is a token?", "Tell me a story",
                                            "Write a C function that adds two numbers"};
+    static const char *const drafts[] = {"off", "lookup",
+                                         "examples/guide/guide-draft-q8_0.gguf",
+                                         "examples/guide/guide-draft-q8_0.gguf,lookup"};
     const uint32_t n_messages = sizeof messages / sizeof *messages;
     char command[64];
     /* Something is typed and rests; what it computes may still run when the next comes. */
     const char *typed = messages[below(n_messages)];
     if (below(3) == 0) chat_warm(r->chat, typed, below((uint32_t)strlen(typed) + 1));
     r->cancel_after = below(6) == 0 ? 1 + (int)below(8) : 0;
-    switch (below(14)) {
+    switch (below(15)) {
     case 0: line(r, "/retry"); break;
     case 1:
         snprintf(command, sizeof command, "/retry %u", below(3));
@@ -114,6 +117,10 @@ static bool one_step(struct recorder *r, char settings[32])
     case 9:
         snprintf(settings, 32, "/set temp %s", below(2) ? "0.9" : "1.3");
         assert_true(line(r, settings));
+        break;
+    case 11:
+        snprintf(command, sizeof command, "/draft %s", drafts[below(4)]);
+        assert_true(line(r, command));
         break;
     case 10: line(r, below(2) ? "/system Be brief." : "/system -"); break;
     default: line(r, messages[below(n_messages)]); break;

@@ -37,6 +37,18 @@ assert d["prompt"] == 100 and d["kv_type"] == "f16" and d["kv_bytes_per_token"] 
 ' "$("$hearth" bench --turns -m $guide --prompt 100 --json)"
 }
 check "bench --turns prints one JSON object" turns
+draft_turns() { # the draft computes what the model computes, and one token more after a switch
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+got = {t["turn"]: (t["computed"], t["draft_computed"]) for t in d["turns"]}
+assert got["cold"] == (100, 100) and got["exact repeat"] == (0, 0), got
+assert got["after switch"] == (0, 1) and got["edited tail"] == (40, 40), got
+assert got["after idle, typed"] == (5, 5) and got["after restart"] == (13, 13), got
+' "$("$hearth" bench --turns -m $guide --draft examples/guide/guide-draft-q8_0.gguf \
+        --prompt 100 --json)"
+}
+check "with a draft both models are warm, after a restart too" draft_turns
 check "and a line per kind" grep -q "^exact repeat  *70  *0 .* ms" \
     <("$hearth" bench --turns -m $guide --prompt 70)
 check "bench --turns refuses what is longer than the context" status 1 \
