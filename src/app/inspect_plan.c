@@ -34,6 +34,7 @@ struct planner {
     struct tree *tree;
     float *logits; /* what stands for a snapshot's */
     uint64_t warm_bytes;
+    struct plan_model model;
     size_t n_prompts;
     bool ids, json;
 };
@@ -57,8 +58,19 @@ static bool open_planner(struct planner *p, const struct options *o, struct err 
               (p->tok = tokenizer_open(g, NULL, err));
     gguf_close(g);
     if (!ok) return false;
-    const size_t part_bytes[PAGE_PARTS] = {sizes.kv_bytes_per_token * PAGE_LEN, 0};
-    const struct tree_limits limits = {o->cache_ram_bytes, UINT64_MAX, TIMELINE_SNAPSHOTS};
+    const size_t part_bytes[PAGE_PARTS] = {sizes.kv_bytes_per_token * PAGE_LEN,
+                                           sizes.window_bytes_per_token * PAGE_LEN};
+    p->model =
+        (struct plan_model){.window = sizes.window, .is_recurrent = sizes.state_bytes > 0};
+    const struct timeline_need need = {.n_vocab = tokenizer_n_vocab(p->tok),
+                                       .state_bytes = sizes.state_bytes,
+                                       .window = sizes.window,
+                                       .window_page_bytes = part_bytes[PAGE_WINDOW]};
+    const struct tree_limits limits = {.warm_bytes = o->cache_ram_bytes,
+                                       .total_bytes = UINT64_MAX,
+                                       .n_snapshots =
+                                           timeline_max_snapshots(&need, o->cache_ram_bytes),
+                                       .window = sizes.window};
     size_t n_vocab = tokenizer_n_vocab(p->tok);
     p->warm_bytes = limits.warm_bytes;
     p->pool = page_pool_new(NULL, part_bytes);
@@ -146,13 +158,20 @@ static bool json_line(const struct planner *p, const char *line, size_t len, str
 
 /* ---- what is planned ---- */
 
-/* As if the rows were computed. */
+/* As if the rows were computed, with a snapshot where a timeline leaves one. */
 static bool add_rows(struct planner *p, const int32_t *ids, size_t from, size_t to,
                      struct err *err)
 {
-    if (from == to) return true;
-    if (!tree_grow(p->tree, from, to, err)) return false;
-    tree_commit(p->tree, ids, from, to - from);
+    const bool marks = p->model.window > 0 || p->model.is_recurrent;
+    for (size_t at = from, end; at < to; at = end) {
+        end = marks ? (at / TIMELINE_MARK_ROWS + 1) * TIMELINE_MARK_ROWS : to;
+        if (end > to) end = to;
+        if (!tree_grow(p->tree, at, end, err)) return false;
+        tree_commit(p->tree, ids + (at - from), at, end - at);
+        tree_tidy(p->tree);
+        if (marks && end % TIMELINE_MARK_ROWS == 0 && end == tree_n(p->tree))
+            tree_snapshot(p->tree, p->logits, NULL);
+    }
     return true;
 }
 
@@ -165,13 +184,12 @@ static size_t pages_made(const struct planner *p)
 static bool plan_prompt(struct planner *p, const struct ids *prompt, const struct ids *reply,
                         struct row *row, struct err *err)
 {
-    const struct plan_model attention = {0};
     *row = (struct row){.n = prompt->n, .n_reply = reply->n, .n_old = tree_n(p->tree)};
     while (row->same < row->n && row->same < row->n_old &&
            tree_ids(p->tree)[row->same] == prompt->data[row->same])
         row->same++;
     const struct plan_have *have = tree_find(p->tree, prompt->data, prompt->n);
-    struct plan plan = plan_make(&attention, have, prompt->n);
+    struct plan plan = plan_make(&p->model, have, prompt->n);
     row->from = plan.from;
     if (row->same < row->n && row->same < row->n_old) {
         row->diverges = true;

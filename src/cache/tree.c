@@ -121,6 +121,7 @@ static struct node *node_new(struct tree *t, struct node *parent)
     if (!page) return NULL;
     struct node *node = mem_zalloc(1, sizeof *node);
     node->parent = parent;
+    node->index = parent == &t->root ? 0 : parent->index + 1;
     node->page = page;
     set_on_path(t, node, true);
     return node;
@@ -153,7 +154,7 @@ static void keep_limits(struct tree *t, uint64_t more)
 {
     while (total_bytes(t) - t->path_bytes > t->limits.warm_bytes ||
            total_bytes(t) + more > t->limits.total_bytes)
-        if (!drop_oldest(t)) break;
+        if (!drop_oldest(t) && !snapshot_give_up(t)) break;
 }
 
 /* ---- the path ---- */
@@ -197,6 +198,8 @@ void tree_go(struct tree *t)
     while (same < n_nodes && same < t->path.n_nodes && t->path.nodes[same] == f->nodes[same])
         same++;
     path_cut(t, same);
+    t->edge = 0; /* nobody has said yet what is computed next */
+    t->n_tidy = least(t->n_tidy, same);
     for (size_t i = same; i < n_nodes; i++)
         path_push(t, f->nodes[i]);
     struct ids *ids = &t->path.ids;
@@ -208,25 +211,12 @@ void tree_go(struct tree *t)
 
 /* ---- growing ---- */
 
-void tree_drop_windows(struct tree *t, size_t first, size_t end)
-{
-    assert(end <= t->path.n_nodes);
-    for (size_t i = first; i < end; i++) {
-        struct node *node = t->path.nodes[i];
-        uint64_t before = page_bytes(t->pool, node->page);
-        page_drop_window(t->pool, node->page);
-        t->path_bytes -= before - page_bytes(t->pool, node->page);
-        t->path.data[PAGE_WINDOW][i] = NULL;
-        node->n_window = 0;
-    }
-}
-
 static struct node *room_for(struct tree *t, struct node *parent)
 {
     keep_limits(t, page_pool_page_bytes(t->pool));
     for (;;) {
         struct node *node = node_new(t, parent);
-        if (node || !drop_oldest(t)) return node;
+        if (node || (!drop_oldest(t) && !snapshot_give_up(t))) return node;
     }
 }
 
@@ -269,6 +259,8 @@ bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err)
     size_t n = p->ids.n;
     assert(from <= n && to > from && !p->copied && p->n_nodes == pages_for(n));
     bool ok = true;
+    t->edge = from;
+    t->n_tidy = least(t->n_tidy, from / PAGE_LEN);
     for (size_t i = from / PAGE_LEN; ok && i < p->n_nodes && i * PAGE_LEN < to; i++)
         ok = renew_window(t, i) || no_room(t, err);
     if (ok && to > n && n % PAGE_LEN != 0 && p->nodes[p->n_nodes - 1]->n > n % PAGE_LEN)
@@ -367,6 +359,7 @@ void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n)
 {
     struct path *p = &t->path;
     assert(from <= p->ids.n);
+    t->edge = from + n;
     windows_computed(p, from, from + n);
     size_t known = least(p->ids.n - from, n);
     ids += known;
@@ -418,17 +411,21 @@ void tree_truncate(struct tree *t, size_t n)
         if (ours) node_free(t, node);
     }
     p->ids.n = n;
+    t->edge = least(t->edge, n);
+    t->n_tidy = least(t->n_tidy, n / PAGE_LEN);
     if (n % PAGE_LEN == 0) return;
     struct node *open = p->nodes[n_nodes - 1];
     if (open->child) return;
     snapshots_drop(t, open, n % PAGE_LEN);
     open->n = (uint32_t)(n % PAGE_LEN);
+    open->n_window = (uint32_t)least(open->n_window, open->n);
 }
 
 void tree_forget(struct tree *t)
 {
     path_cut(t, 0);
     ids_clear(&t->path.ids);
+    t->n_tidy = t->edge = 0;
     while (t->root.newer != &t->root)
         node_free(t, t->root.newer);
 }

@@ -27,6 +27,7 @@ struct tree_limits {
     uint64_t warm_bytes;  /* of pages and snapshots off the path */
     uint64_t total_bytes; /* of all, for as long as there is something off the path to drop */
     size_t n_snapshots;   /* at least 2 */
+    size_t window;        /* of plan_model: what tree_tidy keeps; 0: all rows */
 };
 
 /* An empty tree over a pool, which it does not own. A snapshot has n_logits floats and
@@ -72,8 +73,14 @@ void tree_snapshot(struct tree *t, const float *logits, const void *states);
 /* Drops everything, the path too. */
 void tree_forget(struct tree *t);
 
-/* Drops the windowed rows of pages first..end-1 of the path. */
+/* Drops the windowed rows of pages first..end-1 of the path, for tests. */
 void tree_drop_windows(struct tree *t, size_t first, size_t end);
+/* Drops the windowed rows of the path that nothing looks back on: neither the row that was
+ * committed last, nor PAGE_LEN rows before it, nor the tokens after a snapshot. Costs next to
+ * nothing where no page has come out of the window since the last call. */
+void tree_tidy(struct tree *t);
+/* Whether the rows are there that the windowed layers of the token after the path see. */
+bool tree_has_window(const struct tree *t);
 
 struct tree_usage {
     size_t n_pages, n_snapshots; /* all */

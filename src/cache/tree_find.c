@@ -35,19 +35,35 @@ static void found_snapshots(struct found *f, const struct node *node, size_t bef
     }
 }
 
-/* The child that begins most like ids[0..n), NULL if none does at all. Among equals one that
- * ends there, which can grow in place. Snapshots of all of them count: they tell the same. */
+/* How good a child is to go on with. */
+struct match {
+    size_t same;   /* rows it begins with that are wanted */
+    size_t window; /* of these, windowed ones */
+    bool ends;     /* it has no others and can grow in place */
+};
+
+static bool better(const struct match *a, const struct match *b)
+{
+    if (a->same != b->same) return a->same > b->same;
+    if (a->window != b->window) return a->window > b->window;
+    return a->ends && !b->ends;
+}
+
+/* The child that begins most like ids[0..n), NULL if none does at all. Snapshots of all of them
+ * count: they tell the same. */
 static struct node *best_child(struct found *f, const struct node *node, const int32_t *ids,
                                size_t n, size_t before, size_t *same)
 {
     struct node *best = NULL;
-    *same = 0;
+    struct match of_best = {0};
     for (struct node *c = node->child; c; c = c->next) {
         size_t l = common(c->ids, c->n, ids, least(n, PAGE_LEN));
         if (l == 0) continue;
         found_snapshots(f, c, before, l);
-        if (l > *same || (l == *same && c->n == l)) best = c, *same = l;
+        const struct match m = {l, least(c->n_window, l), c->n == l};
+        if (!best || better(&m, &of_best)) best = c, of_best = m;
     }
+    *same = of_best.same;
     return best;
 }
 

@@ -28,6 +28,7 @@ struct node {
     struct snapshot *snapshots;
     uint32_t n;        /* rows that hold something; PAGE_LEN where there are children */
     uint32_t n_window; /* rows, the first, whose windowed part holds something too */
+    uint32_t index;    /* its page is this one of every path through it */
     bool attached, on_path;
     int32_t ids[PAGE_LEN];
 };
@@ -65,6 +66,8 @@ struct tree {
     uint64_t clock;
     size_t n_pages;
     uint64_t snapshot_bytes, path_bytes, n_dropped;
+    size_t n_tidy; /* pages at the beginning of the path that tree_tidy has looked at */
+    size_t edge;   /* the next row that is computed, at most; its window stays */
 };
 
 static inline size_t least(size_t a, size_t b)
@@ -85,6 +88,14 @@ static inline size_t common(const int32_t *a, size_t n_a, const int32_t *b, size
     return i;
 }
 
+/* Windowed rows (tree_window.c). */
+
+/* A node loses its windowed rows. */
+void window_drop(struct tree *t, struct node *node);
+/* After a snapshot of node has gone: drops the rows before it that nothing else looks back on.
+ */
+void windows_released(struct tree *t, struct node *node);
+
 /* Snapshots of one node and of all (tree_snapshot.c). */
 
 size_t snapshot_bytes(const struct tree *t); /* of one */
@@ -100,5 +111,8 @@ void snapshot_used(struct tree *t, struct snapshot *s);
 void snapshot_free(struct tree *t, struct snapshot *s);
 /* Drops those after more than the first n rows. */
 void snapshots_drop(struct tree *t, struct node *node, size_t n);
+/* Gives up the one that was used longest ago, for the windowed rows it keeps; false: there are
+ * no such rows, or no more than two snapshots. */
+bool snapshot_give_up(struct tree *t);
 
 #endif

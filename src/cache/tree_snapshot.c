@@ -32,7 +32,16 @@ void snapshot_free(struct tree *t, struct snapshot *s)
             (--t->n_snapshots - i) * sizeof *t->snapshots);
     t->snapshot_bytes -= snapshot_bytes(t);
     if (s->node->on_path) t->path_bytes -= snapshot_bytes(t);
+    struct node *node = s->node;
     free(s);
+    windows_released(t, node);
+}
+
+bool snapshot_give_up(struct tree *t)
+{
+    if (t->limits.window == 0 || t->n_snapshots <= 2) return false;
+    snapshot_free(t, t->snapshots[0]);
+    return true;
 }
 
 void snapshots_drop(struct tree *t, struct node *node, size_t n)

@@ -39,18 +39,17 @@ struct timeline {
  * large enough for the weights to be read once for many rows. */
 static const double CHUNK_MS = 400;
 enum { MIN_CHUNK = 32 };
-/* A long prefill of a recurrent model leaves a snapshot after so many tokens, and again. */
-enum { MARK_ROWS = 8 * PAGE_LEN };
 /* Logits of all rows are delivered in buffers of about this size. */
 static const size_t ROWS_BYTES = 32u << 20;
 
-/* Most snapshots held. Without states they cost little; with them they may take half of what is
- * for warm pages, but no fewer than the newest turns need. */
-static size_t n_snapshots(const struct program *p, const struct timeline_limits *limits)
+size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_bytes)
 {
     enum { LEAST = 6, MOST = 512 };
-    if (p->state_bytes == 0) return TIMELINE_SNAPSHOTS;
-    const uint64_t n = limits->warm_bytes / 2 / (p->state_bytes + p->n_vocab * sizeof(float));
+    if (need->state_bytes == 0 && need->window == 0) return TIMELINE_SNAPSHOTS;
+    const uint64_t window = need->window ? need->window / PAGE_LEN + 1 : 0;
+    const uint64_t n =
+        warm_bytes / 2 /
+        (need->n_vocab * sizeof(float) + need->state_bytes + window * need->window_page_bytes);
     return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
 }
 
@@ -69,12 +68,18 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->program = program;
     tl->exec = exec;
     tl->pool = page_pool_new(be, program->page_bytes);
+    const struct timeline_need need = {.n_vocab = program->n_vocab,
+                                       .state_bytes = program->state_bytes,
+                                       .window = program->window,
+                                       .window_page_bytes = program->page_bytes[PAGE_WINDOW]};
     const struct tree_limits tree_limits = {
         .warm_bytes = limits->warm_bytes,
         .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
-        .n_snapshots = n_snapshots(program, limits)};
+        .n_snapshots = timeline_max_snapshots(&need, limits->warm_bytes),
+        .window = program->window};
     tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, program->state_bytes);
     tl->model.is_recurrent = program->state_bytes > 0;
+    tl->model.window = program->window;
     tl->n_ctx = limits->n_ctx;
     tl->n_vocab = program->n_vocab;
     tl->logits = mem_zalloc(tl->n_vocab, sizeof *tl->logits);
@@ -182,6 +187,7 @@ static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint
     }
     states_take(&tl->states, n_rows);
     tree_commit(tl->tree, ids, from, n_rows);
+    tree_tidy(tl->tree);
     tl->n_steps++;
     tl->has_logits = n_logits > 0 && logits == tl->logits;
     return true;
@@ -209,6 +215,12 @@ static uint32_t chunk_rows(const struct timeline *tl, size_t left)
         if (rows < MIN_CHUNK) rows = MIN_CHUNK;
     }
     return (uint32_t)(rows < left ? rows : left);
+}
+
+/* Whether it can go on only from where there are states, or the windowed rows before. */
+static bool needs_marks(const struct timeline *tl)
+{
+    return tl->model.is_recurrent || tl->model.window > 0;
 }
 
 /* ---- the disk ---- */
@@ -308,7 +320,7 @@ static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n,
 {
     const struct plan_have *have = tree_find(tl->tree, ids, n);
     const size_t n_warm = have->n;
-    if (tl->model.is_recurrent) return 0; /* pages alone would be of no use */
+    if (needs_marks(tl)) return 0; /* pages alone would be of no use */
     bool exact =
         n_warm == n && have->n_snapshots > 0 && have->snapshots[have->n_snapshots - 1] == n;
     if (exact || !tl->disk || !disk_is_ready(tl->disk)) return 0;
@@ -387,14 +399,14 @@ static void restore(struct timeline *tl, const struct plan *plan)
 static uint32_t next_rows(const struct timeline *tl, size_t at, size_t n)
 {
     uint32_t rows = chunk_rows(tl, n - at);
-    const size_t mark = (at / MARK_ROWS + 1) * MARK_ROWS;
-    return tl->model.is_recurrent && at + rows > mark ? (uint32_t)(mark - at) : rows;
+    const size_t mark = (at / TIMELINE_MARK_ROWS + 1) * TIMELINE_MARK_ROWS;
+    return needs_marks(tl) && at + rows > mark ? (uint32_t)(mark - at) : rows;
 }
 
 /* Whether coming back to just n tokens should cost little, though nothing ends there. */
 static bool is_mark(const struct timeline *tl, size_t n)
 {
-    return tl->model.is_recurrent && n % MARK_ROWS == 0;
+    return needs_marks(tl) && n % TIMELINE_MARK_ROWS == 0;
 }
 
 /* Computes rows from..n-1 of ids[0..n) and the logits after the last. */
@@ -441,13 +453,16 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     return true;
 }
 
-/* Brings the states to all tokens of the sequence, after some were dropped. */
+/* Brings the states and the windowed rows to all tokens of the sequence, after some were
+ * dropped.
+ */
 static bool catch_up(struct timeline *tl, const atomic_bool *cancel, struct err *err)
 {
     const size_t n = tree_n(tl->tree);
     if (n == 0) states_reset(&tl->states);
-    if (states_at(&tl->states, n)) return true;
+    if (states_at(&tl->states, n) && tree_has_window(tl->tree)) return true;
     struct timeline_cost cost;
+    tl->has_logits = false; /* logits alone are no place to go on from */
     const int32_t *ids = tree_ids(tl->tree);
     const struct plan plan = make_plan(tl, ids, n, n, &cost);
     const struct timeline_watch watch = {.cancel = cancel};

@@ -28,12 +28,24 @@ enum { TIMELINE_MAX_ROWS = 512 };  /* of a chunk */
 enum { TIMELINE_MAX_VERIFY = 17 }; /* rows of timeline_append_rows: 16 drafts and a token */
 /* Snapshots held: two for each of the newest turns, and twice as many for older ones. */
 enum { TIMELINE_SNAPSHOTS = 24 };
+/* A model that cannot go back to any token, recurrent or with windows, has a snapshot after so
+ * many tokens of a long prefill, and again. */
+enum { TIMELINE_MARK_ROWS = 512 };
 
 struct timeline_limits {
     uint32_t n_ctx;       /* most tokens of the sequence */
     uint64_t warm_bytes;  /* for what is not the current sequence; 0: it is forgotten */
     uint64_t total_bytes; /* beyond this the rest goes too; 0: no limit */
 };
+
+/* What a snapshot of a model keeps: logits, recurrent states, the windowed rows before it. */
+struct timeline_need {
+    uint64_t n_vocab, state_bytes;
+    uint64_t window, window_page_bytes; /* rows; bytes of a page's windowed part */
+};
+/* Most snapshots held. Where they are just logits they cost little; others may take half of
+ * what is for warm pages, but no fewer are kept than the newest turns need. */
+size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_bytes);
 
 /* NULL with ERR_MEMORY if there is no memory for its scratch. */
 struct timeline *timeline_new(struct backend *be, const struct program *program,

@@ -156,6 +156,14 @@ void model_close(struct model *m)
     free(m);
 }
 
+/* The windowed rows of a sequence: those seen, a few to take back, those of a step. */
+static uint64_t window_bytes(const struct program *p, uint32_t max_rows)
+{
+    if (p->window == 0) return 0;
+    const uint64_t rows = (uint64_t)p->window + 3 * PAGE_LEN + max_rows;
+    return rows / PAGE_LEN * p->page_bytes[PAGE_WINDOW];
+}
+
 bool model_estimate(const struct gguf *g, const struct backend *be,
                     const struct model_params *params, uint32_t max_rows,
                     struct model_sizes *out, struct err *err)
@@ -171,10 +179,13 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
     if (ok) {
         *out = (struct model_sizes){
             .weights_bytes = ws.bound_bytes,
-            .kv_bytes_per_token =
-                (p.page_bytes[PAGE_FULL] + p.page_bytes[PAGE_WINDOW]) / PAGE_LEN,
-            /* Those held, those of the step under way, a copy for a snapshot. */
-            .scratch_bytes = (be ? exec_bytes(be, &p, max_rows) : 0) + 3 * p.state_bytes,
+            .kv_bytes_per_token = p.page_bytes[PAGE_FULL] / PAGE_LEN,
+            .window = p.window,
+            .state_bytes = p.state_bytes,
+            .window_bytes_per_token = p.page_bytes[PAGE_WINDOW] / PAGE_LEN,
+            /* States held, those of the step under way, a copy for a snapshot. */
+            .scratch_bytes = (be ? exec_bytes(be, &p, max_rows) : 0) + 3 * p.state_bytes +
+                             window_bytes(&p, max_rows),
         };
         program_free(&p);
     }

@@ -33,8 +33,13 @@ struct model_progress {
 /* What a model takes, known before anything is loaded. */
 struct model_sizes {
     uint64_t weights_bytes; /* of memory, once bound; the mapped file where read in place */
-    uint64_t kv_bytes_per_token; /* of all layers */
-    uint64_t scratch_bytes;      /* of an exec for steps of max_rows, and of recurrent states */
+    uint64_t kv_bytes_per_token;     /* of the layers that see everything before them */
+    uint64_t window_bytes_per_token; /* of the others, while a window looks back on it */
+    uint32_t window;                 /* 0: there are none */
+    uint64_t state_bytes;            /* of recurrent layers; 0: there are none */
+    /* Of an exec for steps of max_rows, of recurrent states, and of the windowed rows that one
+     * sequence looks back on. */
+    uint64_t scratch_bytes;
 };
 
 /* Checks the whole file against its family (keys, tensors, types, shapes), then binds the

@@ -330,8 +330,8 @@ uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t
                             .n_heads = n_heads,
                             .head_dim_k = head_dim_k,
                             .head_dim_v = head_dim_v,
-                            .part = PAGE_FULL};
-    (void)window;
+                            .part = window ? PAGE_WINDOW : PAGE_FULL};
+    if (window > b->window) b->window = window;
     /* Limits of hparams.h keep these products far below SIZE_MAX. */
     const size_t k_bytes = round_up(kv_layer_k_bytes(kv), 64);
     const size_t v_bytes = round_up(kv_layer_v_bytes(kv), 64);

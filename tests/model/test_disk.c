@@ -239,7 +239,8 @@ static void check_model(const struct golden_case *c, uint32_t i, int n_steps)
         default: break;
         }
     }
-    if (n_read == 0) fail_msg("%s: nothing was ever read", c->name);
+    const bool keeps = model_program(m.model)->window == 0; /* windowed rows stay in memory */
+    if (keeps && n_read == 0) fail_msg("%s: nothing was ever read", c->name);
     machine_close(&m);
     machine_close(&cold);
 }

@@ -11,7 +11,14 @@
 #include "engine/timeline.h"
 #include "engine/verify.h"
 
-enum { CONTEXT = 256, HISTORIES = 25, STEPS = 7, MAX_BRANCHES = 8, MAX_TURNS = 64 };
+enum {
+    CONTEXT = 256,
+    LONG_CONTEXT = 1536,
+    HISTORIES = 25,
+    STEPS = 7,
+    MAX_BRANCHES = 8,
+    MAX_TURNS = 64
+};
 
 static uint64_t key;
 static uint32_t drawn;
@@ -38,8 +45,10 @@ struct world {
     struct timeline *warm, *cold;
     struct talk now, branches[MAX_BRANCHES];
     size_t n_branches;
-    bool forgets;            /* little memory: nothing is known of what is warm */
-    bool recurrent;          /* only where there was a snapshot can it go on */
+    bool forgets;   /* little memory: nothing is known of what is warm */
+    bool recurrent; /* only where there was a snapshot can it go on */
+    bool windowed;  /* the same, and a little before the end */
+    uint32_t n_ctx;
     struct ids *past, *kept; /* what was held, what a snapshot was taken of */
     size_t n_past, n_kept;
 };
@@ -63,7 +72,8 @@ static void talk_say(struct world *w, uint32_t most)
 {
     struct talk *t = &w->now;
     uint32_t n = 1 + below(most);
-    if (t->n_turns == MAX_TURNS || t->ids.n + n > CONTEXT) return;
+    if (w->windowed && below(3) == 0) n *= 8; /* many windows, and past a mark */
+    if (t->n_turns == MAX_TURNS || t->ids.n + n > w->n_ctx) return;
     t->turn_at[t->n_turns++] = t->ids.n;
     while (n-- > 0)
         ids_push(&t->ids, (int32_t)below(w->c->n_vocab));
@@ -96,7 +106,8 @@ static void take_snapshot(struct world *w)
 static size_t must_be_warm(const struct world *w, const struct ids *ids, size_t known)
 {
     if (w->forgets) return 0;
-    if (!w->recurrent) return known > 0 ? known - 1 : 0; /* the last may have no logits */
+    if (!w->recurrent && !w->windowed)
+        return known > 0 ? known - 1 : 0; /* the last may have no logits */
     size_t most = 0;
     for (size_t i = 0; i < w->n_kept; i++)
         if (w->kept[i].n > most && common(&w->kept[i], ids) == w->kept[i].n)
@@ -189,7 +200,7 @@ static void reply(struct world *w)
     struct err err;
     struct talk *t = &w->now;
     uint32_t n = 1 + below(12);
-    if (t->n_turns == MAX_TURNS || t->ids.n + n + 4 > CONTEXT) return;
+    if (t->n_turns == MAX_TURNS || t->ids.n + n + 4 > w->n_ctx) return;
     t->turn_at[t->n_turns++] = t->ids.n;
     while (n-- > 0) {
         size_t before = timeline_n(w->warm);
@@ -286,10 +297,12 @@ static void open_timelines(struct world *w, struct runner *r, uint64_t warm_byte
                            uint64_t total_bytes)
 {
     struct err err;
-    const struct timeline_limits limits = {
-        .n_ctx = CONTEXT, .warm_bytes = warm_bytes, .total_bytes = total_bytes};
-    const struct timeline_limits none = {.n_ctx = CONTEXT};
     w->recurrent = model_program(r->m)->state_bytes > 0;
+    w->windowed = model_program(r->m)->window > 0;
+    w->n_ctx = w->windowed ? LONG_CONTEXT : CONTEXT;
+    const struct timeline_limits limits = {
+        .n_ctx = w->n_ctx, .warm_bytes = warm_bytes, .total_bytes = total_bytes};
+    const struct timeline_limits none = {.n_ctx = w->n_ctx};
     w->warm = timeline_new(r->be, model_program(r->m), &limits, &err);
     w->cold = timeline_new(r->be, model_program(r->m), &none, &err);
     assert_true(w->warm && w->cold);
@@ -300,7 +313,7 @@ static void check_model(const struct golden_case *c, enum kv_type type, size_t f
 {
     struct runner r;
     const struct runner_options o = {
-        .isa = CPU_AUTO, .n_threads = 2, .kv_type = type, .n_ctx = CONTEXT, .batch = 1};
+        .isa = CPU_AUTO, .n_threads = 2, .kv_type = type, .n_ctx = LONG_CONTEXT, .batch = 1};
     runner_open(&r, c->model, o);
     size_t page_bytes =
         model_program(r.m)->page_bytes[PAGE_FULL] + model_program(r.m)->page_bytes[PAGE_WINDOW];
@@ -435,6 +448,42 @@ static void test_memory_per_token(void **state)
     golden_free(&set);
 }
 
+/* Of windowed rows only those stay that something looks back on: the end, and each mark of a
+ * long prompt. */
+static void test_windows_are_dropped(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"gemma3$", NULL};
+    struct golden_set set = golden_read("tests/data", one);
+    struct runner r;
+    struct err err;
+    const struct runner_options o = {
+        .isa = CPU_AUTO, .n_threads = 1, .kv_type = KV_F16, .n_ctx = LONG_CONTEXT, .batch = 1};
+    runner_open(&r, set.cases[0].model, o);
+    const struct program *p = model_program(r.m);
+    struct world w = {.c = &set.cases[0]};
+    open_timelines(&w, &r, UINT64_MAX, 0);
+    for (uint32_t n = 0; n < 1500; n++)
+        ids_push(&w.now.ids, (int32_t)below(w.c->n_vocab));
+    assert_true(timeline_sync(w.warm, w.now.ids.data, 1500, NULL, NULL, &err));
+    struct timeline_usage u = timeline_usage(w.warm);
+    const size_t full = u.n_pages * p->page_bytes[PAGE_FULL];
+    const size_t logits = u.n_snapshots * (w.c->n_vocab * sizeof(float) + 64);
+    assert_int_equal(u.n_pages, 24);
+    assert_int_equal(u.n_snapshots, 2); /* after 512 and 1024 tokens */
+    /* One page before each of those, three at the end: 64 rows may be taken back. */
+    assert_true(u.bytes <= full + logits + 5 * p->page_bytes[PAGE_WINDOW]);
+    /* An edit goes on from the mark before it. */
+    struct timeline_cost cost;
+    w.now.ids.data[1100] ^= 1;
+    assert_true(timeline_sync(w.warm, w.now.ids.data, 1500, NULL, &cost, &err));
+    assert_int_equal(cost.n_prefilled, 1500 - 1024);
+    check_cold(&w, &w.now.ids);
+    world_clear(&w);
+    runner_close(&r);
+    golden_free(&set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_q4_0),
         cmocka_unit_test(test_memory_is_flat),
         cmocka_unit_test(test_memory_per_token),
+        cmocka_unit_test(test_windows_are_dropped),
     };
     return cmocka_run_group_tests_name("history", tests, NULL, NULL);
 }

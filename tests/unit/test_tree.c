@@ -76,6 +76,7 @@ struct sim {
     size_t n_past, cap_past;
     uint64_t state; /* of the recurrent layers */
     bool never_drops;
+    bool only_tidies; /* windowed rows go by tree_tidy alone: snapshots keep theirs */
 };
 
 static uint64_t hash(uint64_t before, int32_t id)
@@ -106,10 +107,12 @@ static struct sim open_sim(struct plan_model model, uint64_t warm_bytes, uint64_
                            size_t n_snapshots)
 {
     struct sim s = {.model = model, .warm_bytes = warm_bytes, .state = 1};
+    s.only_tidies = model.window > 0 && below(2);
     const size_t parts[PAGE_PARTS] = {PART_BYTES, model.window ? PART_BYTES : 0};
     s.pool = page_pool_new(&fake, parts);
     page_pool_on_new(s.pool, fill, NULL);
-    const struct tree_limits limits = {warm_bytes, total_bytes, n_snapshots};
+    const struct tree_limits limits = {warm_bytes, total_bytes, n_snapshots,
+                                       s.only_tidies ? model.window : 0};
     s.tree = tree_new(s.pool, &limits, 2, model.is_recurrent ? sizeof(uint64_t) : 0);
     s.never_drops = warm_bytes == UINT64_MAX && total_bytes == UINT64_MAX;
     return s;
@@ -232,6 +235,7 @@ static bool chunk(struct sim *s, const int32_t *ids, size_t from, size_t to)
     if (room && below(8)) {
         compute(s, ids, from, to);
         tree_commit(s->tree, ids + from, from, to - from);
+        if (s->only_tidies) tree_tidy(s->tree);
         return true;
     }
     if (room) scribble(s, from, to);
@@ -260,6 +264,10 @@ static size_t sync(struct sim *s, const int32_t *ids, size_t n, bool may_give_up
         assert_true(i == 0 || have->snapshots[i - 1] <= have->snapshots[i]);
     }
     struct plan plan = plan_make(&s->model, have, n);
+    /* Along the path each snapshot is a place to go on from. */
+    size_t along = common(tree_ids(s->tree), tree_n(s->tree), ids, n);
+    for (size_t i = 0; s->only_tidies && have->n == along && i < have->n_snapshots; i++)
+        assert_true(plan.from >= have->snapshots[i] || have->snapshots[i] == n);
     s->state = 1;
     if (plan.snapshot != PLAN_NO_SNAPSHOT) {
         tree_snapshot_used(s->tree, plan.snapshot);
@@ -289,7 +297,7 @@ static size_t sync(struct sim *s, const int32_t *ids, size_t n, bool may_give_up
 static void drop_windows(struct sim *s)
 {
     size_t n = tree_n(s->tree);
-    if (!s->model.window || n < s->model.window) return;
+    if (!s->model.window || s->only_tidies || n < s->model.window) return;
     size_t last = (n - s->model.window + 1) / PAGE_LEN;
     for (size_t i = 0; i < last; i++)
         if (below(8)) tree_drop_windows(s->tree, i, i + 1);
