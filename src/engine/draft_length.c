@@ -12,7 +12,7 @@ enum { PRIOR_TRIALS = 2 };
 /* An estimate that is so many steps old counts half, the depth before it the other half. */
 enum { STALE = 32 };
 /* New times weigh so much against those before. */
-static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
+static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4, FIRST_CHANGE = 1.5;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
 /* A row more costs so much of the first until it is measured. */
 static const double ROW_PRIOR = 0.25;
@@ -23,7 +23,7 @@ static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
 /* A try may lose no more than this part of the balance. */
 enum { TRY_SHARE = 4 };
 /* Steps between tries, between plain steps that keep their time known. */
-enum { MIN_GAP = 12, MAX_GAP = 1024, PLAIN_GAP = 64 };
+enum { MIN_GAP = 12, MAX_GAP = 1024, PLAIN_GAP = 32, EXPLORE_GAP = 8 };
 /* Length of the first draft of a source whose cost is not known. */
 enum { FIRST_LENGTH = 2 };
 
@@ -122,6 +122,16 @@ static bool is_worth_reading(const struct draft_length *c, const struct draft_of
     return 2 * read_cost(c, o) < saves;
 }
 
+/* Now and then a length that is twice as long, as far as its cost is not known: an estimate
+ * that is too high would otherwise never be put right. */
+static uint32_t explore(const struct draft_length *c, uint32_t n, uint32_t most)
+{
+    const uint32_t longer = 2 * n < most ? 2 * n : most;
+    if (c->step % EXPLORE_GAP != 0 || c->verify[longer + 1].n >= FEW) return n;
+    const double loss = 2 * (verify_cost(c, longer + 1) - verify_cost(c, n + 1));
+    return TRY_SHARE * loss < c->balance_ms ? longer : n;
+}
+
 struct draft_choice draft_length_choose(struct draft_length *c,
                                         const struct draft_offer *offers, size_t n_offers,
                                         uint32_t n_done)
@@ -141,7 +151,7 @@ struct draft_choice draft_length_choose(struct draft_length *c,
         struct best b = best_length(c, o, most);
         if (b.rate > best && c->balance_ms > 0 && is_worth_reading(c, o, b.rate, n_done)) {
             best = b.rate;
-            choice = (struct draft_choice){b.n, i};
+            choice = (struct draft_choice){explore(c, b.n, most), i};
             is_try = false;
         } else if (choice.n == 0 && c->step >= from->next_try) {
             double loss =
@@ -179,7 +189,9 @@ static void learn_time(struct draft_time *t, double ms)
 static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
 {
     struct draft_time *t = &c->verify[n_rows];
-    const double before = t->ms;
+    const double before = t->ms, line = c->base_ms + c->row_ms * (n_rows - 1);
+    /* A first time far off the line is an interruption, and would bend it. */
+    if (t->n == 0 && line > 0 && ms > FIRST_CHANGE * line) ms = FIRST_CHANGE * line;
     learn_time(t, ms);
     const double drift = t->n > FEW ? sqrt(t->ms / before) : 1;
     for (uint32_t i = 1; i < DRAFT_MAX + 2; i++)
@@ -225,4 +237,5 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
 void draft_length_reply(struct draft_length *c, uint32_t n)
 {
     c->reply_tokens += (n - c->reply_tokens) / 4;
+    c->next_plain = c->step; /* the next begins with a plain step: what drafts are against */
 }

@@ -117,7 +117,7 @@ static void test_worlds(void **state)
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
         const struct world *w = &worlds[i];
         double best = 1, sum = 0;
-        enum { SEEDS = 5, N = 3000 };
+        enum { SEEDS = 25, N = 3000 };
         for (uint32_t s = 0; s < SEEDS; s++) {
             key = 100 * i + s;
             sum += run(w, N, -1) / SEEDS;
