@@ -11,6 +11,8 @@
 enum { LONGEST = 3, SHORTEST = 2, N_GRAMS = LONGEST - SHORTEST + 1 };
 /* Places of a chain that are compared, tokens that are compared at each. */
 enum { MAX_PLACES = 32, MAX_RUN = 64 };
+/* A copy is followed for so many tokens behind a change, and looked for so near by. */
+enum { MAX_GONE = 32, NEAR = 12 };
 enum { MIN_SLOTS = 1024 };
 
 /* One chain per slot: places that share a hash. 0 is the end: no run ends before position 1. */
@@ -24,6 +26,8 @@ struct lookup {
     struct chains chains[N_GRAMS];
     size_t n_slots, cap;
     size_t n_placed; /* places up to this one are in the chains */
+    /* What was found last: a text that is copied with changes goes on beside it. */
+    size_t found, found_at; /* the place, and the tokens there were then; 0: none */
 };
 
 struct lookup *lookup_new(void)
@@ -116,20 +120,63 @@ static size_t run_before(const struct lookup *l, size_t p, size_t n)
     return i;
 }
 
+static size_t distance(size_t a, size_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The place with the longest run of those in a chain of runs of len tokens; of several the one
+ * nearest to `beside`, or the newest if that is 0. */
+static size_t best_of_chain(const struct lookup *l, size_t n, size_t len, size_t beside,
+                            size_t *run)
+{
+    const struct chains *c = &l->chains[len - SHORTEST];
+    size_t best = 0;
+    *run = 0;
+    if (n < len) return 0;
+    size_t p = c->newest[slot_of(l, n, len)];
+    for (int k = 0; p > 0 && k < MAX_PLACES; k++, p = c->older[p]) {
+        const size_t r = run_before(l, p, n);
+        const bool nearer = best && beside && distance(p, beside) < distance(best, beside);
+        if (r >= len && (r > *run || (r == *run && nearer))) best = p, *run = r;
+    }
+    return best;
+}
+
+/* The place that a copy would be at which went on since the last find; 0: there is none. */
+static size_t place_beside(const struct lookup *l, size_t n)
+{
+    const size_t gone = n - l->found_at;
+    if (l->found == 0 || n < l->found_at || gone > MAX_GONE) return 0;
+    return l->found + gone < n ? l->found + gone : 0;
+}
+
+/* Behind a change in a copied text: the nearest place with the same last token, else the place
+ * itself, as if one token had been replaced. */
+static size_t behind_change(const struct lookup *l, size_t n, size_t beside)
+{
+    if (beside == 0) return 0;
+    for (size_t d = 0; d <= NEAR; d++) {
+        const size_t after = beside + d, before = beside > d ? beside - d : 0;
+        if (after < n && l->ids.data[after - 1] == l->ids.data[n - 1]) return after;
+        if (before > 0 && l->ids.data[before - 1] == l->ids.data[n - 1]) return before;
+    }
+    return beside;
+}
+
 struct lookup_match lookup_find(struct lookup *l, const int32_t *ids, size_t n)
 {
     if (n < SHORTEST + 1) return (struct lookup_match){0};
     follow(l, ids, n);
-    size_t best = 0, best_run = 0;
-    for (size_t i = N_GRAMS; i-- > 0 && best == 0;) {
-        const size_t len = SHORTEST + i;
-        if (n < len) continue;
-        size_t p = l->chains[i].newest[slot_of(l, n, len)];
-        for (int k = 0; p > 0 && k < MAX_PLACES; k++, p = l->chains[i].older[p]) {
-            size_t run = run_before(l, p, n);
-            if (run >= len && run > best_run) best = p, best_run = run;
-        }
+    const size_t beside = place_beside(l, n);
+    size_t run, best = best_of_chain(l, n, LONGEST, beside, &run);
+    if (best == 0) best = best_of_chain(l, n, SHORTEST, beside, &run);
+    const bool is_long = best > 0 && run >= LOOKUP_LONG;
+    if (is_long) {
+        l->found = best;
+        l->found_at = n;
     }
+    if (best == 0) best = behind_change(l, n, beside);
     if (best == 0) return (struct lookup_match){0};
-    return (struct lookup_match){ids + best, n - best, best_run >= LOOKUP_LONG};
+    return (struct lookup_match){ids + best, n - best, is_long};
 }

@@ -1,0 +1,104 @@
+/* Looking back for guesses: what is found really stood there, nothing that stands there is
+ * missed, and a sequence that grew, shrank and changed is looked through as if it were new. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "engine/lookup.h"
+
+static uint32_t drawn;
+
+static uint32_t below(uint32_t n)
+{
+    return philox(20261122, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
+}
+
+static size_t run_at(const int32_t *ids, size_t n, size_t place)
+{
+    size_t run = 0;
+    while (run < place && ids[place - 1 - run] == ids[n - 1 - run])
+        run++;
+    return run;
+}
+
+/* The longest run of the last tokens that stood anywhere before. */
+static size_t longest(const int32_t *ids, size_t n)
+{
+    size_t most = 0;
+    for (size_t p = 1; p < n; p++) {
+        size_t run = run_at(ids, n, p);
+        most = run > most ? run : most;
+    }
+    return most;
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    enum { MAX = 60 };
+    int32_t ids[MAX];
+    size_t n_found = 0;
+    for (int round = 0; round < 300; round++) {
+        struct lookup *l = lookup_new();
+        const uint32_t n_ids = 3 + below(12);
+        size_t n = 0;
+        for (int step = 0; step < 120; step++) {
+            /* Grows by a few, is cut, or changes in the middle. */
+            if (below(8) == 0 && n > 0) n = below((uint32_t)n + 1);
+            if (below(8) == 0 && n > 0) ids[below((uint32_t)n)] = (int32_t)below(n_ids);
+            for (uint32_t k = 1 + below(3); k > 0 && n < MAX; k--)
+                ids[n++] = (int32_t)below(n_ids);
+            const struct lookup_match m = lookup_find(l, ids, n);
+            const size_t most = longest(ids, n);
+            if (m.n == 0) {
+                assert_true(most < 2);
+                continue;
+            }
+            const size_t place = (size_t)(m.next - ids);
+            assert_true(place > 0 && place < n && m.n == n - place);
+            const size_t run = run_at(ids, n, place);
+            assert_int_equal(m.is_long, run >= LOOKUP_LONG);
+            /* Behind a change a near place will do; otherwise it is the longest run. */
+            if (most >= 2) assert_int_equal(run, most);
+            n_found++;
+        }
+        lookup_free(l);
+    }
+    assert_true(n_found > 1000);
+}
+
+/* A text of 40 tokens, said again with one token replaced and one left out. */
+static void test_copy_with_changes(void **state)
+{
+    (void)state;
+    int32_t ids[100];
+    size_t n = 0, n_right = 0;
+    for (int32_t i = 0; i < 40; i++)
+        ids[n++] = 100 + i;
+    struct lookup *l = lookup_new();
+    for (int32_t i = 0; i < 39; i++) {
+        if (i == 30) continue;
+        ids[n++] = i == 15 ? 7 : 100 + i;
+        const struct lookup_match m = lookup_find(l, ids, n);
+        const int32_t next = i == 14 ? 7 : i == 29 ? 131 : 101 + i;
+        n_right += m.n > 0 && m.next[0] == next;
+    }
+    /* Wrong at the first token, which gives no pair, and before each of the changes. */
+    assert_int_equal(n_right, 38 - 3);
+    lookup_free(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_copy_with_changes),
+    };
+    return cmocka_run_group_tests_name("lookup", tests, NULL, NULL);
+}
