@@ -147,11 +147,20 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     return NULL;
 }
 
+void chat_end_engine(struct chat *c)
+{
+    struct engine *before = c->engine;
+    struct err err;
+    c->engine = NULL; /* a signal handler may cancel at any moment */
+    if (before && !engine_finish(before, &err)) chat_tell(c, FACE_WARNING, "%s", err.msg);
+    engine_close(before);
+}
+
 void chat_close(struct chat *c)
 {
     if (!c) return;
     session_end(c);
-    engine_close(c->engine);
+    chat_end_engine(c);
     turn_forget(c);
     conversation_free(c->conversation);
     renderer_free(c->renderer);

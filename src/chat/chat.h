@@ -35,7 +35,8 @@ enum chat_state {
  */
 struct chat *chat_open(const struct options *o, const struct engine_config *engine,
                        const struct face *face, struct err *err);
-/* Cancels what runs and frees everything; NULL is fine. */
+/* Cancels what runs, saves what is left and frees everything; the face may still be told what
+ * could not be saved. NULL is fine. */
 void chat_close(struct chat *c);
 
 /* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)

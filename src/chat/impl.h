@@ -133,6 +133,8 @@ void session_explain(struct chat *c, const struct engine_reply *r);
 void session_save(struct chat *c, bool durable);
 /* Writes and closes it: before the engine goes. */
 void session_end(struct chat *c);
+/* Closes the engine, if there is one; what it could not keep on disk is said. */
+void chat_end_engine(struct chat *c);
 /* /save NAME and /load NAME. */
 bool session_rename(struct chat *c, const char *name, struct err *err);
 bool session_load(struct chat *c, const char *name, struct err *err);

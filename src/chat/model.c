@@ -23,10 +23,8 @@ static void take_sampling_keys(struct chat *c)
 /* Opens the model that the options name. */
 static bool open_model(struct chat *c, struct err *err)
 {
-    struct engine *before = c->engine;
     idle_stop(c);
-    c->engine = NULL; /* a signal handler may cancel at any moment */
-    engine_close(before);
+    chat_end_engine(c);
     c->config.model_path = c->options->model;
     draft_configure(c);
     c->config.resumes = conversation_n(c->conversation) > 0;

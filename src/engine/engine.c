@@ -77,6 +77,7 @@ struct engine {
     const char *markers[2];
 };
 
+static const char unkept[] = "what is computed is no longer kept on disk";
 /* Progress of loading is reported this often. */
 static const double PROGRESS_MS = 20;
 
@@ -295,7 +296,7 @@ static void save(struct engine *e)
     timeline_save(e->machine.tl);
     if (e->machine.draft) timeline_save(e->machine.draft->tl);
     if (!disk || !disk_trouble(disk, &err)) return;
-    err_write_prefix(&err, "what is computed is no longer kept on disk");
+    err_write_prefix(&err, unkept);
     on_warning(e, err.msg);
 }
 
@@ -532,16 +533,28 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     return e;
 }
 
-void engine_close(struct engine *e)
+static void end_thread(struct engine *e)
 {
-    if (!e) return;
     mailbox_hang_up(e->box);
     pthread_mutex_lock(&e->lock);
+    bool ended = e->closing;
     e->closing = true;
     pthread_cond_signal(&e->posted);
     pthread_mutex_unlock(&e->lock);
     atomic_store(&e->cancel, true);
-    pthread_join(e->thread, NULL);
+    if (!ended) pthread_join(e->thread, NULL);
+}
+
+bool engine_finish(struct engine *e, struct err *err)
+{
+    end_thread(e);
+    return machine_save(&e->machine, err) || err_prefix(err, unkept);
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e) return;
+    end_thread(e);
     engine_free(e);
 }
 

@@ -160,7 +160,10 @@ struct engine_info {
 
 /* Starts the engine's thread, which begins to load: EVENT_LOAD…, then READY or FAILED. */
 struct engine *engine_open(const struct engine_config *config, struct err *err);
-/* Cancels what runs, joins the thread, frees everything. NULL is fine. */
+/* Cancels what runs, ends the thread and keeps on disk what is not there yet. False if it
+ * cannot be kept and that was not said before. Only engine_close may follow. */
+bool engine_finish(struct engine *e, struct err *err);
+/* Finishes it if need be and frees everything. NULL is fine. */
 void engine_close(struct engine *e);
 
 /* Waits up to timeout_ms (-1: for ever) for the next event; false if none came. */

@@ -306,10 +306,21 @@ struct speculator_parts machine_speculation(const struct machine *m,
     return parts;
 }
 
+bool machine_save(struct machine *m, struct err *err)
+{
+    bool ok = !m->draft || machine_save(m->draft, err);
+    if (!m->disk) return ok;
+    timeline_save_all(m->tl);
+    disk_drain(m->disk);
+    struct err ignored;
+    return !disk_trouble(m->disk, ok ? err : &ignored) && ok;
+}
+
 void machine_close(struct machine *m)
 {
+    struct err ignored;
+    machine_save(m, &ignored);
     close_draft(m->draft);
-    if (m->disk) timeline_save_all(m->tl);
     timeline_free(m->tl);
     disk_free(m->disk);
     model_close(m->model);

@@ -64,7 +64,10 @@ bool machine_takes_drafts(const struct machine *m);
 /* What a speculator over the machine needs; sampler and ends are the caller's to add. */
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);
-/* Waits until what can be kept is on disk. An empty one is fine. */
+/* Waits until what can be kept is on disk. False, the first time, if it no longer can be: why.
+ */
+bool machine_save(struct machine *m, struct err *err);
+/* The same without a word, and frees it. An empty one is fine. */
 void machine_close(struct machine *m);
 
 /* The KV type of a name, NULL: f16. *kept is the name, static. ERR_USER: an unknown one. */

@@ -118,6 +118,10 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct tui *t = user;
+    if (t->is_over) {
+        if (level != FACE_INFO) fprintf(stderr, "hearth: %s\n", text);
+        return;
+    }
     transcript_say(t->transcript, level, text);
     t->dirty = true;
 }
@@ -581,6 +585,7 @@ int tui_run(const struct options *o, const struct engine_config *engine)
     }
     screen_close();
     tty_restore();
+    t.is_over = true;
     end_copy(&t, o);
     if (t.farewell.len > 0) fprintf(stderr, "hearth: %s\n", t.farewell.data);
     chat_close(t.chat);

@@ -49,6 +49,7 @@ struct tui {
     uint32_t n_drafted, n_accepted;
 
     bool quiet, verbose, no_stream;
+    bool is_over;    /* the screen is closed: messages go to standard error */
     struct buf held; /* --no-stream: not shown yet */
     enum face_part held_part;
     struct output copy; /* --output; fd is -1 without */

@@ -125,4 +125,10 @@ lines | go 0 --stdin lines -n 5
 check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  is said once" [ "$(grep -c 'no longer kept on disk' "$dir/err")" = 1 ]
 
+# A disk that is full when the first page is written, which is after the answer.
+rm -rf "$dir/cache"
+full_at_exit() ( trap '' XFSZ; ulimit -f 2; go 0 -p hello -n 5 "$@" </dev/null; )
+check "a disk that is full at the end" full_at_exit
+check "  is said all the same" says 'no longer kept on disk'
+
 done_testing
