@@ -8,6 +8,7 @@
 #include "../golden.h"
 #include "base/philox.h"
 #include "cache/store_files.h"
+#include "engine/disk.h"
 #include "engine/engine.h"
 #include "engine/machine.h"
 #include "engine/timeline.h"
@@ -43,17 +44,23 @@ static int tear_down(void **state)
     return rmdir(home);
 }
 
-static void open_model(struct machine *m, const char *path, const char *kv_type, bool disk)
+static void open_long(struct machine *m, const char *path, const char *kv_type, bool disk,
+                      uint32_t n_ctx)
 {
     const struct engine_config config = {.model_path = path,
                                          .device = "cpu",
                                          .kv_type = kv_type,
                                          .n_threads = 1,
-                                         .n_ctx = CONTEXT,
+                                         .n_ctx = n_ctx,
                                          .cache_dir = disk ? home : NULL,
                                          .cache_disk_bytes = 64 << 20};
     struct err err;
     if (!machine_open(m, &config, NULL, &err)) fail_msg("%s: %s", path, err.msg);
+}
+
+static void open_model(struct machine *m, const char *path, const char *kv_type, bool disk)
+{
+    open_long(m, path, kv_type, disk, CONTEXT);
 }
 
 static struct timeline_cost sync_to(struct machine *m, const int32_t *ids, size_t n)
@@ -147,6 +154,48 @@ static void test_exact_repeat(void **state)
     machine_close(&cold);
 }
 
+/* What saving a turn writes after n tokens. */
+static struct store_counts save_turn(size_t n, size_t n_turn)
+{
+    struct machine m;
+    clear();
+    key = 17;
+    drawn = 0;
+    open_long(&m, "tests/data/models/llama-Q4_0.gguf", "f16", true, (uint32_t)(n + n_turn));
+    int32_t *ids = mem_zalloc(n + n_turn, sizeof *ids);
+    random_ids(ids, 0, n + n_turn, model_n_vocab(m.model));
+    sync_to(&m, ids, n);
+    timeline_save_all(m.tl);
+    disk_drain(m.disk);
+    const struct store_counts before = disk_counts(m.disk);
+    sync_to(&m, ids, n + n_turn);
+    timeline_save(m.tl);
+    disk_drain(m.disk);
+    struct store_counts after = disk_counts(m.disk);
+    machine_close(&m);
+    free(ids);
+    after.n_written -= before.n_written;
+    after.written_bytes -= before.written_bytes;
+    after.packed_bytes -= before.packed_bytes;
+    return after;
+}
+
+/* Saving costs what is new: its bytes grow with the turn, not with what lies before it. */
+static void test_save_cost(void **state)
+{
+    (void)state;
+    const bool soak = getenv("HEARTH_SOAK") != NULL;
+    const struct store_counts few = save_turn(64, 100), many = save_turn(64, 1000);
+    assert_int_equal(few.n_written, 2); /* a page, and the snapshot */
+    assert_int_equal(many.n_written, 16);
+    for (size_t n = 1024; n <= (soak ? 32768 : 4096); n *= 4) {
+        const struct store_counts counts = save_turn(n, 100);
+        assert_int_equal(counts.n_written, few.n_written);
+        assert_int_equal(counts.written_bytes, few.written_bytes);
+        assert_true(counts.packed_bytes <= counts.written_bytes + 4096);
+    }
+}
+
 /* ---- random histories ---- */
 
 static size_t next_history(int32_t *ids, size_t n, size_t n_vocab)
@@ -198,10 +247,11 @@ static void die(struct machine *m, int32_t *ids, size_t n, size_t n_vocab, const
     open_model(m, path, type, true);
 }
 
-static void check_model(const struct golden_case *c, uint32_t i, int n_steps)
+/* Every round has another KV type. */
+static void check_model(const struct golden_case *c, uint32_t i, uint32_t round, int n_steps)
 {
     static const char *const types[] = {"f16", "q8_0", "f32", "q4_0"};
-    const char *type = types[golden_has_blocks(c) ? i % 4 : i % 2 * 2];
+    const char *type = types[golden_has_blocks(c) ? (i + round) % 4 : (i + round) % 2 * 2];
     struct machine m, cold;
     struct err err;
     int32_t ids[CONTEXT];
@@ -209,7 +259,7 @@ static void check_model(const struct golden_case *c, uint32_t i, int n_steps)
     char pages[512];
     snprintf(pages, sizeof pages, "%s/pages", home);
     clear();
-    key = 20261121 + i;
+    key = 20261121 + i + 1000 * round;
     drawn = 0;
     open_model(&m, c->model, type, true);
     open_model(&cold, c->model, type, false);
@@ -249,17 +299,18 @@ static void test_histories(void **state)
 {
     (void)state;
     const char *soak = getenv("HEARTH_SOAK");
-    const int n_steps = 24 * (soak ? atoi(soak) : 1);
+    const uint32_t n_rounds = soak ? (uint32_t)atoi(soak) : 1;
     struct golden_set set = golden_read("tests/data", golden_known);
-    for (size_t i = 0; i < set.n; i++)
-        check_model(&set.cases[i], (uint32_t)i, n_steps);
+    for (uint32_t round = 0; round < n_rounds; round++)
+        for (size_t i = 0; i < set.n; i++)
+            check_model(&set.cases[i], (uint32_t)i, round, 24);
     golden_free(&set);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_exact_repeat),
-                                       cmocka_unit_test(test_histories)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume), cmocka_unit_test(test_exact_repeat),
+        cmocka_unit_test(test_save_cost), cmocka_unit_test(test_histories)};
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
