@@ -171,7 +171,7 @@ $(FUZZ_BIN): $B/%: $B/%.o $(FUZZ_DRIVER) $(LIB)
 	$(call say,LD  $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
-.PHONY: tests fuzzers run test soak bench lint install uninstall clean help
+.PHONY: tests fuzzers run test test-refresh soak bench lint install uninstall clean help
 tests: $(TEST_BIN) $(FUZZ_BIN)
 fuzzers: $(FUZZ_BIN)
 
@@ -181,6 +181,10 @@ run: all
 # SUITES="unit shell/install" runs just these.
 test: all tests
 	@B=$B HEARTH=$B/hearth tests/run.sh $(SUITES)
+
+# Golden screens as they are now; git diff shows what that changes.
+test-refresh: all
+	@B=$B HEARTH=$B/hearth GOLDEN_REFRESH=1 tests/run.sh screen/golden
 
 # The random tests read HEARTH_SOAK: how many times their usual length they run.
 soak: all tests
@@ -221,6 +225,7 @@ help:
 	@echo "make setup            install the Debian packages that are missing (apt, sudo)"
 	@echo "make run              build, then chat (ARGS=\"-m model.gguf\")"
 	@echo "make test             all tests (SUITES=\"unit ops model shell screen fuzz conformance\")"
+	@echo "make test-refresh     take the screens as they are for the golden ones"
 	@echo "make soak             the same with the random tests twenty times as long"
 	@echo "make bench            prefill and decode speed (MODEL=path)"
 	@echo "make lint             format, static analysis, the order of the floors"

@@ -28,7 +28,7 @@
     X(TOP, "top", "Home", "Home, g", "go to the beginning (from an empty line)")         \
     X(BOTTOM, "bottom", "End", "End, G", "go to the end (from an empty line)")           \
     X(REDRAW, "redraw", "C-l", "C-l", "draw the screen again")                           \
-    X(LEAVE, "leave", "", "q, Esc, Enter, C-c", "go back to the line")
+    X(LEAVE, "leave", "", "q, Esc, Enter", "go back to the line")
 
 enum action {
     ACTION_NONE,

@@ -42,8 +42,11 @@ static void make_parts(const struct bar *bar, struct buf parts[N_PARTS])
     buf_puts(&parts[PART_DEVICE], s->device);
     add_count(&parts[PART_METER], s);
     if (bar->rate > 0) {
-        status_rate(&parts[PART_RATE], (uint64_t)(bar->rate * 1000 + 0.5), 1e6);
-        buf_puts(&parts[PART_RATE], " tok/s");
+        struct buf rate = {0};
+        status_rate(&rate, (uint64_t)(bar->rate * 1000 + 0.5), 1e6);
+        /* What stands beside it keeps its place while a reply comes. */
+        buf_printf(&parts[PART_RATE], "%5s tok/s", rate.data);
+        buf_free(&rate);
     }
     if (bar->n_drafted > 0)
         buf_printf(&parts[PART_DRAFT], "%u %% accepted",
@@ -73,7 +76,7 @@ static int draw_meter(int y, int x, const struct chat_status *s)
     int used = (int)(((uint64_t)s->n_used * (uint64_t)width + ctx - 1) / ctx);
     int warm = s->n_used ? (int)((uint64_t)used * s->n_warm / s->n_used) : 0;
     for (int i = 0; i < width; i++) {
-        enum ink ink = i < warm ? INK_BAR_WARM : i < used ? INK_BAR_COLD : INK_BAR;
+        unsigned ink = i < warm ? INK_BAR_WARM : i < used ? INK_BAR_COLD : INK_BAR;
         const char *cell = plain ? (i < warm   ? "#"
                                     : i < used ? "+"
                                                : ".")

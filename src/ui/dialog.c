@@ -102,7 +102,7 @@ static void draw_edge(int y, int x, int width, bool upper, const char *text)
 static void draw_row(const struct dialog *d, size_t i, int y, int x, int width)
 {
     const char *side = screen_is_utf8() ? "\u2502" : "|";
-    enum ink ink = d->chooses && i == d->selected ? INK_SELECTED : INK_BOX;
+    unsigned ink = d->chooses && i == d->selected ? INK_SELECTED : INK_BOX;
     screen_puts(y, x, 1, INK_BOX_EDGE, side);
     screen_fill(y, x + 1, width - 2, ink);
     if (i < d->n) screen_puts(y, x + 2, width - 4, ink, d->rows[i].text);

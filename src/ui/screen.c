@@ -42,6 +42,10 @@ static const struct paint paints[N_INKS] = {
     [INK_NOTE] = {A_NORMAL, A_NORMAL, COLOR_CYAN, -1, 73, -1},
     [INK_WARNING] = {A_BOLD, A_NORMAL, COLOR_YELLOW, -1, 179, -1},
     [INK_ERROR] = {A_BOLD, A_NORMAL, COLOR_RED, -1, 167, -1},
+    [INK_HEADING] = {A_BOLD, A_BOLD, COLOR_MAGENTA, -1, 140, -1},
+    [INK_CODE] = {A_NORMAL, A_NORMAL, COLOR_CYAN, -1, 73, -1},
+    [INK_QUOTE] = {A_NORMAL, A_NORMAL, COLOR_GREEN, -1, 108, -1},
+    [INK_MARK] = {A_DIM, A_DIM, -1, -1, -1, -1},
     [INK_BAR] = {A_REVERSE, A_NORMAL, COLOR_BLACK, COLOR_WHITE, 250, 237},
     [INK_BAR_NAME] = {A_REVERSE | A_BOLD, A_BOLD, COLOR_BLACK, COLOR_WHITE, 255, 237},
     [INK_BAR_WARM] = {A_REVERSE, A_NORMAL, COLOR_GREEN, COLOR_WHITE, 71, 237},
@@ -58,7 +62,8 @@ static const struct paint paints[N_INKS] = {
 static SCREEN *screen;
 static bool in_colour, utf8, shown; /* shown: not paused */
 static int cursor_y, cursor_x;
-static attr_t attr; /* of the ink in use */
+static int tabs_from; /* the column they are counted from */
+static attr_t attr;   /* of the ink in use */
 static int pair;
 static struct buf goodbye; /* what brings a terminal back after a crash */
 
@@ -95,10 +100,13 @@ static void make_colours(void)
     }
 }
 
-static void use_ink(enum ink ink)
+static void use_ink(unsigned ink)
 {
-    attr = in_colour ? paints[ink].attr : paints[ink].mono;
-    pair = in_colour ? (int)ink + 1 : 0;
+    const struct paint *p = &paints[ink & (INK_BOLD - 1)];
+    attr = in_colour ? p->attr : p->mono;
+    if (ink & INK_BOLD) attr |= A_BOLD;
+    if (ink & INK_ITALIC) attr |= A_ITALIC;
+    pair = in_colour ? (int)(p - paints) + 1 : 0;
     attr_set(attr, 0, &pair);
 }
 
@@ -234,6 +242,7 @@ void screen_clear(void)
 {
     erase();
     cursor_y = -1;
+    tabs_from = 0;
 }
 
 /* A cluster as cells: a code point with columns, and those without that belong to it. Curses
@@ -276,17 +285,22 @@ static void put_cluster(const char *s, size_t n, int columns)
     }
 }
 
-int screen_text(int y, int x, int columns, enum ink ink, const char *s, size_t n)
+void screen_tabs(int x)
+{
+    tabs_from = x;
+}
+
+int screen_text(int y, int x, int columns, unsigned ink, const char *s, size_t n)
 {
     if (y < 0 || y >= LINES || x < 0 || x >= COLS) return x;
-    int edge = columns > COLS - x ? COLS : x + columns, begin = x;
+    int edge = columns > COLS - x ? COLS : x + columns;
     use_ink(ink);
     move(y, x);
     for (size_t i = 0; i < n;) {
         int wide;
         size_t len = wrap_cluster(s + i, n - i, &wide);
         if (s[i] == '\t') {
-            int to = x + WRAP_TAB - (x - begin) % WRAP_TAB;
+            int to = x + WRAP_TAB - (x - tabs_from) % WRAP_TAB;
             for (; x < to && x < edge; x++)
                 addch(' ');
         } else {
@@ -302,12 +316,12 @@ int screen_text(int y, int x, int columns, enum ink ink, const char *s, size_t n
     return x;
 }
 
-int screen_puts(int y, int x, int columns, enum ink ink, const char *s)
+int screen_puts(int y, int x, int columns, unsigned ink, const char *s)
 {
     return screen_text(y, x, columns, ink, s, strlen(s));
 }
 
-void screen_fill(int y, int x, int columns, enum ink ink)
+void screen_fill(int y, int x, int columns, unsigned ink)
 {
     if (y < 0 || y >= LINES || x < 0) return;
     use_ink(ink);

@@ -23,6 +23,10 @@ enum ink {
     INK_NOTE,
     INK_WARNING,
     INK_ERROR,
+    INK_HEADING, /* of Markdown, as what follows */
+    INK_CODE,
+    INK_QUOTE,
+    INK_MARK,
     INK_BAR,      /* the status bar */
     INK_BAR_NAME, /* what counts most in it */
     INK_BAR_WARM, /* the part of its meter that is computed */
@@ -34,7 +38,10 @@ enum ink {
     INK_BOX_TITLE,
     INK_BOX_DIM,
     INK_SELECTED, /* the chosen row of a dialog */
-    N_INKS
+    N_INKS,
+    /* Added to any of them. */
+    INK_BOLD = 1 << 8,
+    INK_ITALIC = 1 << 9,
 };
 
 /* Takes the terminal on standard input and output over: the alternate screen, keys without
@@ -58,10 +65,12 @@ bool screen_is_utf8(void);
 void screen_clear(void);
 /* Draws s[0..n) in one row, at most `columns` wide; returns the column behind it. A place
  * outside the screen draws nothing. */
-int screen_text(int y, int x, int columns, enum ink ink, const char *s, size_t n);
-int screen_puts(int y, int x, int columns, enum ink ink, const char *s);
+int screen_text(int y, int x, int columns, unsigned ink, const char *s, size_t n);
+int screen_puts(int y, int x, int columns, unsigned ink, const char *s);
+/* The column that tabs are counted from, at or before what is drawn; 0 after screen_clear. */
+void screen_tabs(int x);
 /* Blanks from x on, `columns` of them. */
-void screen_fill(int y, int x, int columns, enum ink ink);
+void screen_fill(int y, int x, int columns, unsigned ink);
 /* Where the cursor stands after screen_show; y < 0 hides it. */
 void screen_cursor(int y, int x);
 /* Writes what has changed; with all, every cell, whatever the terminal showed before. */

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "ui/style.h"
 #include "ui/wrap.h"
 
 struct row {
@@ -22,6 +23,10 @@ struct block {
     struct buf text;
     size_t n_shown; /* of text: without the line breaks at its end */
     bool folded;
+    struct styler styler; /* of a reply */
+    struct style_spans spans;
+    size_t n_decided;       /* of spans: the rest stands for what the styler holds back */
+    struct style_span last; /* the last of them, which the rest may have made longer */
     struct row *rows;
     size_t n_rows, cap_rows;
     bool is_laid;
@@ -66,6 +71,16 @@ void scrollback_add(struct scrollback *s, enum block_kind kind, size_t message)
     s->blocks[s->n++] = (struct block){.kind = kind, .message = message};
 }
 
+/* The looks of what is appended; what is held back is judged anew. */
+static void add_looks(struct block *b, const char *text, size_t n)
+{
+    b->spans.n = b->n_decided;
+    if (b->n_decided > 0) b->spans.items[b->n_decided - 1] = b->last;
+    style_spans(&b->styler, text, n, &b->spans);
+    b->n_decided = b->spans.n;
+    if (b->n_decided > 0) b->last = b->spans.items[b->n_decided - 1];
+}
+
 void scrollback_append(struct scrollback *s, const char *text, size_t n)
 {
     assert(s->n > 0);
@@ -73,6 +88,7 @@ void scrollback_append(struct scrollback *s, const char *text, size_t n)
     while (b->text.len == 0 && n > 0 && *text == '\n')
         text++, n--;
     buf_append(&b->text, text, n);
+    if (b->kind == BLOCK_REPLY) add_looks(b, text, n);
     b->n_shown = b->text.len;
     while (b->n_shown > 0 && b->text.data[b->n_shown - 1] == '\n')
         b->n_shown--;
@@ -91,6 +107,7 @@ void scrollback_cut(struct scrollback *s, size_t n)
     while (s->n > n) {
         struct block *b = &s->blocks[--s->n];
         buf_free(&b->text);
+        free(b->spans.items);
         free(b->rows);
     }
     if (s->n_placed > s->n) s->n_placed = s->n;
@@ -286,6 +303,20 @@ size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place)
             high = middle;
     }
     return first + low;
+}
+
+/* ---- looks ---- */
+
+const struct style_span *scrollback_spans(struct scrollback *s, size_t block, size_t *n)
+{
+    struct block *b = &s->blocks[block];
+    if (b->spans.n == b->n_decided && b->styler.n_held > 0) {
+        /* As if the text ended here, which it may. */
+        struct styler copy = b->styler;
+        style_spans_end(&copy, &b->spans);
+    }
+    *n = b->spans.n;
+    return b->spans.items;
 }
 
 /* ---- search ---- */

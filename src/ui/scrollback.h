@@ -88,6 +88,13 @@ struct scrollback_place {
 struct scrollback_place scrollback_place(struct scrollback *s, size_t row);
 size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place);
 
+/* ---- looks ---- */
+
+struct style_span;
+/* The looks of a reply's text as Markdown (ui/style.h), in order and without gaps; NULL and 0
+ * for a block that is none. Until the next change. */
+const struct style_span *scrollback_spans(struct scrollback *s, size_t block, size_t *n);
+
 /* ---- search ---- */
 
 /* Finds the nearest occurrence of words after or (backwards) before a place, going on at the

@@ -471,8 +471,9 @@ static void follow_chat(struct tui *t)
 {
     enum chat_state state = chat_step(t->chat, 0);
     if (state == CHAT_LOADING) t->is_loading = true;
-    if (t->is_loading && state != CHAT_LOADING) end_loading(t);
-    if (state == CHAT_FAILED && t->status < 0) end_loading(t);
+    /* A /model that failed, with no model to go back to, may not have been seen loading. */
+    if ((t->is_loading && state != CHAT_LOADING) || (state == CHAT_FAILED && t->status < 0))
+        end_loading(t);
     if (state == CHAT_CLOSED) t->status = EXIT_DONE;
 }
 
@@ -503,6 +504,7 @@ static void loop(struct tui *t)
         bool typed = fds[0].revents != 0;
         if (typed) handle_keys(t);
         if (fds[1].revents) on_signals(t);
+        if (fds[2].revents) t->dirty = true;
         if (t->status >= 0) break;
         follow_chat(t);
         take_lines(t);
@@ -528,6 +530,7 @@ static void run(struct tui *t, const struct options *o)
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);
     free(path);
     input_open(t->chat, &hooks);
+    t->dirty = true;
     loop(t);
     input_close();
     history_close();
@@ -555,7 +558,7 @@ static bool open_all(struct tui *t, const struct options *o, struct err *err)
 
 int tui_run(const struct options *o, const struct engine_config *engine)
 {
-    struct tui t = {.status = -1, .copy.fd = -1, .follows = true, .dirty = true};
+    struct tui t = {.status = -1, .copy.fd = -1, .follows = true, .is_loading = true};
     struct err err;
     struct face face = {.user = &t,
                         .is_terminal = true,

@@ -10,6 +10,7 @@
 #include "ui/input_box.h"
 #include "ui/screen.h"
 #include "ui/status.h"
+#include "ui/style.h"
 #include "ui/tui_impl.h"
 #include "ui/wrap.h"
 
@@ -50,7 +51,7 @@ void tui_show_place(struct tui *t, struct scrollback_place place)
 
 /* ---- the transcript ---- */
 
-static enum ink ink_of(enum block_kind kind)
+static unsigned ink_of(enum block_kind kind)
 {
     static const enum ink inks[] = {
         [BLOCK_USER] = INK_USER,       [BLOCK_REASONING] = INK_REASONING,
@@ -104,6 +105,50 @@ static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
     }
 }
 
+static unsigned ink_of_look(unsigned look)
+{
+    unsigned ink = INK_TEXT;
+    if (look & LOOK_MARK)
+        ink = INK_MARK;
+    else if (look & (LOOK_CODE | LOOK_BLOCK))
+        ink = INK_CODE;
+    else if (look & LOOK_HEADING)
+        ink = INK_HEADING;
+    else if (look & LOOK_QUOTE)
+        ink = INK_QUOTE;
+    if (look & (LOOK_STRONG | LOOK_BULLET | LOOK_LANGUAGE)) ink |= INK_BOLD;
+    if (look & LOOK_EMPHASIS) ink |= INK_ITALIC;
+    return ink;
+}
+
+/* The span that holds a byte. */
+static size_t span_at(const struct style_span *spans, size_t n, size_t at)
+{
+    size_t low = 0, high = n;
+    while (high > low + 1) {
+        size_t middle = (low + high) / 2;
+        if (spans[middle].start <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A row of a reply, each run in its look. */
+static void draw_styled(struct tui *t, int y, const struct scrollback_row *row)
+{
+    size_t n, end = row->at + row->len;
+    const struct style_span *spans = scrollback_spans(t->rows, row->block, &n);
+    int x = row->margin;
+    for (size_t i = span_at(spans, n, row->at); i < n && spans[i].start < end; i++) {
+        size_t from = spans[i].start > row->at ? spans[i].start : row->at;
+        size_t to = spans[i].start + spans[i].len < end ? spans[i].start + spans[i].len : end;
+        x = screen_text(y, x, screen_columns() - x, ink_of_look(spans[i].look),
+                        row->text + (from - row->at), to - from);
+    }
+}
+
 static void draw_row(struct tui *t, int y, size_t i)
 {
     struct scrollback_row row = scrollback_row(t->rows, i);
@@ -113,9 +158,14 @@ static void draw_row(struct tui *t, int y, size_t i)
         return;
     }
     draw_margin(y, &row);
-    screen_text(y, row.margin, screen_columns() - row.margin, ink_of(row.kind), row.text,
-                row.len);
+    screen_tabs(row.margin);
+    if (row.kind == BLOCK_REPLY)
+        draw_styled(t, y, &row);
+    else
+        screen_text(y, row.margin, screen_columns() - row.margin, ink_of(row.kind), row.text,
+                    row.len);
     if (t->words.len > 0) draw_matches(t, y, &row);
+    screen_tabs(0);
 }
 
 static void draw_transcript(struct tui *t, int height)
@@ -256,11 +306,12 @@ static void draw_bar(struct tui *t, int y)
     if (t->notice)
         buf_puts(&activity, t->notice);
     else if (t->progresses)
-        status_progress(&activity, screen_columns() / 2, t->phase, t->done, t->total, t->cached,
-                        clock_ms() - t->began_ms);
+        /* Of a prompt the meter is the bar. */
+        status_progress(&activity, t->phase == FACE_LOAD ? screen_columns() - 4 : 60, t->phase,
+                        t->done, t->total, t->cached, clock_ms() - t->began_ms);
     else if (t->mode == MODE_TRANSCRIPT)
         buf_puts(&activity, "transcript: / searches, n goes on, r reasoning, ? help, q back");
-    else if (!t->was_loaded || t->is_loading)
+    else if (t->is_loading)
         buf_puts(&activity, "loading the model");
     if (input_n_waiting() > 0)
         buf_printf(&hint, "%zu waiting", input_n_waiting());
