@@ -8,13 +8,16 @@ unset VISUAL EDITOR TMUX ENV
 echo leak:libreadline >"$dir/leaks"
 export LSAN_OPTIONS=suppressions=$dir/leaks
 
-mux() { tmux -u -L "hearth$$" -f /dev/null "$@"; }
+# A server that was told to end may still take one that connects: each has a name of its own.
+server=0
+mux() { tmux -u -L "hearth$$-$server" -f /dev/null "$@"; }
 trap 'ours && { mux kill-server 2>/dev/null; rm -rf "$dir"; }' EXIT
 
 # screen WIDTH HEIGHT: a new pane with a shell.
 screen()
 {
     mux kill-server 2>/dev/null
+    ((server++))
     mux new-session -d -x "$1" -y "$2" "PS1='shell: ' exec sh -i"
     mux set-option -g default-terminal tmux-256color
     shows 'shell: '
