@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "cpu/cpu.h"
 #include "model/model.h"
+#include "vulkan/backend.h"
 
 enum { GOLDEN_GREEDY = 48 };
 
@@ -165,6 +166,7 @@ struct runner_options {
     enum kv_type kv_type;
     uint32_t n_ctx, batch;
     bool poison; /* pages begin full of NaN */
+    bool vulkan; /* on the first Vulkan device instead, software ones included */
 };
 
 /* A model ready to run, and the pages of one sequence. */
@@ -185,7 +187,9 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
     *r = (struct runner){.o = o};
     r->g = gguf_open(path, &err);
     if (!r->g) fail_msg("%s", err.msg);
-    r->be = cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
+    r->be = o.vulkan
+                ? vulkan_backend_open(&(struct vulkan_choice){0}, &err)
+                : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
     if (!r->be) fail_msg("%s", err.msg);
     const struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};
     r->m = model_open(r->g, r->be, &params, NULL, NULL, &err);
@@ -230,10 +234,15 @@ static inline void runner_close(struct runner *r)
 /* NaN in every format of K and V. */
 static inline void runner_poison(struct runner *r, size_t from_page)
 {
-    for (int part = 0; part < PAGE_PARTS; part++)
+    for (int part = 0; part < PAGE_PARTS; part++) {
+        const size_t n_bytes = model_program(r->m)->page_bytes[part];
+        void *rubbish = mem_alloc(n_bytes);
+        memset(rubbish, 0xff, n_bytes);
         for (size_t i = from_page; i < r->n_pages; i++)
             if (r->pages[part][i])
-                memset(r->pages[part][i], 0xff, model_program(r->m)->page_bytes[part]);
+                backend_page_write(r->be, r->pages[part][i], n_bytes, rubbish);
+        free(rubbish);
+    }
 }
 
 /* Runs ids[0..n) at positions pos.. in chunks of batch rows; logits[n][n_vocab], or NULL for

@@ -14,6 +14,7 @@
 #include "base/cpuid.h"
 #include "base/printable.h"
 #include "base/resources.h"
+#include "vulkan/backend.h"
 
 static int print_help(void)
 {
@@ -44,6 +45,13 @@ static int print_devices(void)
     int cores = resources_cores(NULL);
     buf_printf(&out, "cpu  %s, %d %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
                cores == 1 ? "core" : "cores");
+    struct vulkan_info info;
+    for (uint32_t i = 0; vulkan_describe(i, &info); i++) {
+        char shown[256];
+        buf_printf(&out, "vulkan:%u  %s, %s, %.1f GiB\n", i,
+                   printable(shown, sizeof shown, info.name, strlen(info.name)), info.kind,
+                   (double)info.memory_bytes / (1 << 30));
+    }
     return print_text(&out);
 }
 

@@ -39,7 +39,6 @@ static const struct option_row table[N_OPTIONS] = {
                     .arg = "DEVICE",
                     .words = "auto|cpu|vulkan[:N]",
                     .preset = "auto",
-                    .built = "auto|cpu",
                     .help = "where the model runs: auto, cpu, vulkan[:N]"},
     [OPT_GPU_LAYERS] = {.name = "gpu-layers",
                         .type = OPTION_INT,

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/resources.h"
-#include "cpu/cpu.h"
+#include "engine/device.h"
 #include "engine/disk.h"
 #include "engine/draft_vocab.h"
 #include "engine/speculate.h"
@@ -61,23 +61,9 @@ bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, st
 static bool open_device(struct machine *m, const struct engine_config *config,
                         const char *device, struct err *err)
 {
-    char shown[64];
-    const char *cpu = config->cpu ? config->cpu : "auto";
-    if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
-        return err_set(err, ERR_DEVICE, "unknown device '%s'; known: auto, cpu",
-                       printable(shown, sizeof shown, device, strlen(device)));
-    for (enum cpu_isa isa = CPU_AUTO; isa < N_CPU_ISAS; isa++) {
-        if (strcmp(cpu, cpu_isa_name(isa)) != 0) continue;
-        const struct cpu_options options = {config->n_threads, isa};
-        m->be = cpu_open(&options, err);
-        return m->be != NULL;
-    }
-    char known[64] = "";
-    for (enum cpu_isa isa = CPU_AUTO; isa < N_CPU_ISAS; isa++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
-                 isa == CPU_AUTO ? "" : ", ", cpu_isa_name(isa));
-    return err_set(err, ERR_USER, "unknown instruction set '%s'; known: %s",
-                   printable(shown, sizeof shown, cpu, strlen(cpu)), known);
+    const struct device_choice choice = {device, config->cpu, config->n_threads};
+    m->be = device_open(&choice, &m->device_bytes, err);
+    return m->be != NULL;
 }
 
 static void warn(const struct machine_watch *watch, const char *line)
@@ -137,7 +123,7 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
         return false;
     const struct model_sizes all = machine_sizes(m);
     uint32_t n_model = context_of(m->gguf);
-    m->available = resources_memory(NULL);
+    m->available = m->device_bytes ? m->device_bytes : resources_memory(NULL);
     m->n_ctx = machine_fit_context(config->n_ctx, n_model, &all, m->available, err);
     if (m->n_ctx == 0) return false;
     char line[512];

@@ -30,7 +30,8 @@ struct machine {
     struct timeline *tl;
     struct disk *disk; /* NULL: nothing is kept */
     struct model_sizes sizes;
-    uint64_t available; /* bytes of memory the system could give before loading */
+    uint64_t available;    /* bytes of memory there could be had before loading */
+    uint64_t device_bytes; /* of the device's own memory; 0: it shares the system's */
     uint32_t n_ctx;
     const char *kv_type; /* "f16"; static */
     double load_ms;

@@ -1,5 +1,6 @@
 #include "vulkan/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,16 @@ bool vulkan_check(VkResult result, const char *call, struct err *err)
 {
     if (result == VK_SUCCESS) return true;
     const char *what = "failed";
+    enum err_code code = ERR_DEVICE;
     switch (result) {
-    case VK_ERROR_OUT_OF_HOST_MEMORY: what = "out of host memory"; break;
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY: what = "out of device memory"; break;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+        what = "out of host memory";
+        code = ERR_MEMORY;
+        break;
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+        what = "out of device memory";
+        code = ERR_MEMORY;
+        break;
     case VK_ERROR_DEVICE_LOST: what = "the device was lost"; break;
     case VK_ERROR_INITIALIZATION_FAILED: what = "initialisation failed"; break;
     case VK_ERROR_INCOMPATIBLE_DRIVER: what = "no compatible driver"; break;
@@ -20,8 +28,10 @@ bool vulkan_check(VkResult result, const char *call, struct err *err)
     case VK_TIMEOUT: what = "timed out"; break;
     default: break;
     }
-    return err_set(err, ERR_DEVICE, "%s: %s (VkResult %d)", call, what, (int)result);
+    return err_set(err, code, "%s: %s (VkResult %d)", call, what, (int)result);
 }
+
+/* ---- what there is ---- */
 
 static bool instance_new(VkInstance *out, struct err *err)
 {
@@ -37,30 +47,102 @@ static bool instance_new(VkInstance *out, struct err *err)
     return vulkan_check(vkCreateInstance(&info, NULL, out), "vkCreateInstance", err);
 }
 
+/* All devices of an instance, to be freed; NULL if there are none. */
+static VkPhysicalDevice *list_devices(VkInstance instance, uint32_t *n)
+{
+    *n = 0;
+    if (vkEnumeratePhysicalDevices(instance, n, NULL) != VK_SUCCESS || *n == 0) return NULL;
+    VkPhysicalDevice *all = mem_zalloc(*n, sizeof(VkPhysicalDevice));
+    if (vkEnumeratePhysicalDevices(instance, n, all) == VK_SUCCESS) return all;
+    free(all);
+    *n = 0;
+    return NULL;
+}
+
 uint32_t vulkan_count(void)
 {
     struct err ignored;
     VkInstance instance;
-    uint32_t n = 0;
+    uint32_t n;
     if (!instance_new(&instance, &ignored)) return 0;
-    if (vkEnumeratePhysicalDevices(instance, &n, NULL) != VK_SUCCESS) n = 0;
+    free(list_devices(instance, &n));
     vkDestroyInstance(instance, NULL);
     return n;
 }
 
+static const char *kind_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "software";
+    default: return "other";
+    }
+}
+
+static uint64_t heap_bytes(VkPhysicalDevice device)
+{
+    VkPhysicalDeviceMemoryProperties memory;
+    vkGetPhysicalDeviceMemoryProperties(device, &memory);
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
+        if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            memory.memoryHeaps[i].size > most)
+            most = memory.memoryHeaps[i].size;
+    return most;
+}
+
+bool vulkan_describe(uint32_t index, struct vulkan_info *out)
+{
+    struct err ignored;
+    VkInstance instance;
+    uint32_t n;
+    if (!instance_new(&instance, &ignored)) return false;
+    VkPhysicalDevice *all = list_devices(instance, &n);
+    if (index < n) {
+        VkPhysicalDeviceProperties p;
+        vkGetPhysicalDeviceProperties(all[index], &p);
+        *out = (struct vulkan_info){.kind = kind_of(p.deviceType),
+                                    .is_hardware = p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU,
+                                    .memory_bytes = heap_bytes(all[index])};
+        snprintf(out->name, sizeof out->name, "%s", p.deviceName);
+    }
+    free(all);
+    vkDestroyInstance(instance, NULL);
+    return index < n;
+}
+
+bool vulkan_first_hardware(uint32_t *index)
+{
+    struct vulkan_info info;
+    bool found = false;
+    for (uint32_t i = 0; vulkan_describe(i, &info); i++) {
+        if (!info.is_hardware) continue;
+        bool is_discrete = strcmp(info.kind, "discrete") == 0;
+        if (!found || is_discrete) *index = i;
+        found = true;
+        if (is_discrete) break;
+    }
+    return found;
+}
+
+/* ---- opening ---- */
+
+static bool refuse(const struct vulkan *vk, struct err *err, const char *what)
+{
+    return err_set(err, ERR_DEVICE, "%s: %s", vk->properties.deviceName, what);
+}
+
 static bool pick_physical(struct vulkan *vk, uint32_t index, struct err *err)
 {
-    uint32_t n = 0;
-    if (!vulkan_check(vkEnumeratePhysicalDevices(vk->instance, &n, NULL),
-                      "vkEnumeratePhysicalDevices", err))
-        return false;
-    if (index >= n)
-        return err_set(err, ERR_DEVICE, "vulkan:%u: there are %u Vulkan devices", index, n);
-    VkPhysicalDevice *all = mem_zalloc(n, sizeof(VkPhysicalDevice));
-    VkResult result = vkEnumeratePhysicalDevices(vk->instance, &n, all);
-    vk->physical = index < n ? all[index] : VK_NULL_HANDLE;
+    uint32_t n;
+    VkPhysicalDevice *all = list_devices(vk->instance, &n);
+    if (index < n) vk->physical = all[index];
     free(all);
-    if (!vulkan_check(result, "vkEnumeratePhysicalDevices", err)) return false;
+    if (index >= n)
+        return err_set(err, ERR_DEVICE, "vulkan:%u: there %s %u Vulkan device%s", index,
+                       n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
     vkGetPhysicalDeviceProperties(vk->physical, &vk->properties);
     return true;
 }
@@ -76,27 +158,107 @@ static bool pick_queue_family(struct vulkan *vk, struct err *err)
         i++;
     free(all);
     vk->queue_family = i;
-    return i < n ||
-           err_set(err, ERR_DEVICE, "%s: has no compute queue", vk->properties.deviceName);
+    return i < n || refuse(vk, err, "has no compute queue");
 }
 
-static bool pick_memory_type(struct vulkan *vk, struct err *err)
+/* The first memory type with all wanted properties, if one has the nice ones too that. */
+static bool memory_type(const VkPhysicalDeviceMemoryProperties *all, VkMemoryPropertyFlags want,
+                        VkMemoryPropertyFlags nice, uint32_t *out)
 {
-    const VkMemoryPropertyFlags want =
+    bool found = false;
+    for (uint32_t i = 0; i < all->memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = all->memoryTypes[i].propertyFlags;
+        if ((flags & want) != want) continue;
+        if (!found) *out = i;
+        found = true;
+        if ((flags & nice) != nice) continue;
+        *out = i;
+        break;
+    }
+    return found;
+}
+
+static bool pick_memory(struct vulkan *vk, bool always_staged, struct err *err)
+{
+    const VkMemoryPropertyFlags seen =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties all;
     vkGetPhysicalDeviceMemoryProperties(vk->physical, &all);
-    for (uint32_t i = 0; i < all.memoryTypeCount; i++)
-        if ((all.memoryTypes[i].propertyFlags & want) == want) {
-            vk->memory_type = i;
-            return true;
-        }
-    return err_set(err, ERR_DEVICE, "%s: has no memory that the host sees",
-                   vk->properties.deviceName);
+    if (!memory_type(&all, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &vk->host_type))
+        return refuse(vk, err, "has no memory that the host sees");
+    /* Part of a discrete device's memory may be seen by the host; it is reached over the bus
+     * and often small, so only devices that share the host's memory are written to directly. */
+    bool shares = vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+                  vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    if (!memory_type(&all, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, shares ? seen : 0,
+                     &vk->device_type))
+        vk->device_type = vk->host_type;
+    vk->device_flags = all.memoryTypes[vk->device_type].propertyFlags;
+    if (!shares || always_staged || (vk->device_flags & seen) != seen)
+        vk->device_flags &= ~(VkMemoryPropertyFlags)VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    return true;
 }
 
-static bool device_new(struct vulkan *vk, struct err *err)
+static bool check_limits(struct vulkan *vk, struct err *err)
 {
+    VkPhysicalDeviceSubgroupProperties subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                       .pNext = &subgroup};
+    const VkPhysicalDeviceLimits *limits = &vk->properties.limits;
+    if (vk->properties.apiVersion < VK_API_VERSION_1_2)
+        return refuse(vk, err, "needs Vulkan 1.2");
+    vkGetPhysicalDeviceProperties2(vk->physical, &all);
+    vk->subgroup_size = subgroup.subgroupSize;
+    bool shuffles = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+                    subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    if (!shuffles || vk->subgroup_size < 8 || vk->subgroup_size > 64)
+        return refuse(vk, err, "has no shuffle among subgroups of 8 to 64");
+    if (limits->maxPerStageDescriptorStorageBuffers < VULKAN_STORAGE ||
+        limits->maxPerStageDescriptorSampledImages < VULKAN_TEXELS ||
+        limits->maxPushConstantsSize < VULKAN_PUSH_BYTES ||
+        limits->maxComputeWorkGroupInvocations < 64)
+        return refuse(vk, err, "has too few bindings or push constants");
+    return true;
+}
+
+static bool has_extension(const struct vulkan *vk, const char *name)
+{
+    uint32_t n = 0;
+    if (vkEnumerateDeviceExtensionProperties(vk->physical, NULL, &n, NULL) != VK_SUCCESS)
+        return false;
+    VkExtensionProperties *all = mem_zalloc(n, sizeof *all);
+    bool found = false;
+    if (vkEnumerateDeviceExtensionProperties(vk->physical, NULL, &n, all) == VK_SUCCESS)
+        for (uint32_t i = 0; i < n; i++)
+            found = found || strcmp(all[i].extensionName, name) == 0;
+    free(all);
+    return found;
+}
+
+static bool wants_packed_dot(const struct vulkan *vk, const struct vulkan_choice *choice)
+{
+    if (choice->never_packed_dot ||
+        !has_extension(vk, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
+        return false;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+    VkPhysicalDeviceFeatures2 all_features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &features};
+    vkGetPhysicalDeviceFeatures2(vk->physical, &all_features);
+    VkPhysicalDeviceShaderIntegerDotProductProperties speed = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                       .pNext = &speed};
+    vkGetPhysicalDeviceProperties2(vk->physical, &all);
+    return features.shaderIntegerDotProduct &&
+           (choice->always_packed_dot || speed.integerDotProduct4x8BitPackedSignedAccelerated);
+}
+
+static bool device_new(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
+{
+    static const char *const dot[] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME};
+    vk->has_packed_dot = wants_packed_dot(vk, choice);
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -104,10 +266,16 @@ static bool device_new(struct vulkan *vk, struct err *err)
         .queueCount = 1,
         .pQueuePriorities = &priority,
     };
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot_features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .shaderIntegerDotProduct = VK_TRUE};
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = vk->has_packed_dot ? &dot_features : NULL,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = vk->has_packed_dot ? 1 : 0,
+        .ppEnabledExtensionNames = dot,
     };
     if (!vulkan_check(vkCreateDevice(vk->physical, &info, NULL, &vk->device), "vkCreateDevice",
                       err))
@@ -116,6 +284,7 @@ static bool device_new(struct vulkan *vk, struct err *err)
 
     const VkCommandPoolCreateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = vk->queue_family,
     };
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
@@ -125,11 +294,45 @@ static bool device_new(struct vulkan *vk, struct err *err)
                         err);
 }
 
-bool vulkan_open(struct vulkan *vk, uint32_t index, struct err *err)
+/* One layout for all pipelines: a shader that has fewer bindings leaves the rest unwritten. */
+static bool layout_new(struct vulkan *vk, struct err *err)
+{
+    VkDescriptorSetLayoutBinding bindings[VULKAN_BINDINGS];
+    for (uint32_t i = 0; i < VULKAN_BINDINGS; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = i < VULKAN_STORAGE ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+                                                 : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+    const VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = VULKAN_BINDINGS,
+        .pBindings = bindings,
+    };
+    if (!vulkan_check(vkCreateDescriptorSetLayout(vk->device, &set, NULL, &vk->set_layout),
+                      "vkCreateDescriptorSetLayout", err))
+        return false;
+    const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, VULKAN_PUSH_BYTES};
+    const VkPipelineLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &vk->set_layout,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &push,
+    };
+    return vulkan_check(vkCreatePipelineLayout(vk->device, &info, NULL, &vk->layout),
+                        "vkCreatePipelineLayout", err);
+}
+
+bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
 {
     *vk = (struct vulkan){0};
-    if (instance_new(&vk->instance, err) && pick_physical(vk, index, err) &&
-        pick_queue_family(vk, err) && pick_memory_type(vk, err) && device_new(vk, err))
+    if (instance_new(&vk->instance, err) && pick_physical(vk, choice->index, err) &&
+        check_limits(vk, err) && pick_queue_family(vk, err) &&
+        pick_memory(vk, choice->always_staged, err) && device_new(vk, choice, err) &&
+        layout_new(vk, err))
         return true;
     vulkan_close(vk);
     return false;
@@ -138,50 +341,29 @@ bool vulkan_open(struct vulkan *vk, uint32_t index, struct err *err)
 void vulkan_close(struct vulkan *vk)
 {
     if (vk->device) {
-        vkDestroyFence(vk->device, vk->fence, NULL);
-        vkDestroyCommandPool(vk->device, vk->commands, NULL);
+        if (vk->layout) vkDestroyPipelineLayout(vk->device, vk->layout, NULL);
+        if (vk->set_layout) vkDestroyDescriptorSetLayout(vk->device, vk->set_layout, NULL);
+        if (vk->fence) vkDestroyFence(vk->device, vk->fence, NULL);
+        if (vk->commands) vkDestroyCommandPool(vk->device, vk->commands, NULL);
         vkDestroyDevice(vk->device, NULL);
     }
     if (vk->instance) vkDestroyInstance(vk->instance, NULL);
     *vk = (struct vulkan){0};
 }
 
-bool vulkan_buffer_new(struct vulkan *vk, size_t n_bytes, struct vulkan_buffer *out,
-                       struct err *err)
+bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,
+                   struct err *err)
 {
-    *out = (struct vulkan_buffer){.n_bytes = n_bytes};
-    const VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .size = n_bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = n,
+        .pCommandBuffers = commands,
     };
-    if (!vulkan_check(vkCreateBuffer(vk->device, &info, NULL, &out->buffer), "vkCreateBuffer",
-                      err))
+    vk->counters.submits++;
+    if (!vulkan_check(vkQueueSubmit(vk->queue, 1, &info, vk->fence), "vkQueueSubmit", err))
         return false;
-    VkMemoryRequirements need;
-    vkGetBufferMemoryRequirements(vk->device, out->buffer, &need);
-    const VkMemoryAllocateInfo memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-        .allocationSize = need.size,
-        .memoryTypeIndex = vk->memory_type,
-    };
-    bool ok = (need.memoryTypeBits >> vk->memory_type & 1) ||
-              err_set(err, ERR_DEVICE, "%s: a buffer cannot lie in memory that the host sees",
-                      vk->properties.deviceName);
-    ok = ok &&
-         vulkan_check(vkAllocateMemory(vk->device, &memory, NULL, &out->memory),
-                      "vkAllocateMemory", err) &&
-         vulkan_check(vkBindBufferMemory(vk->device, out->buffer, out->memory, 0),
-                      "vkBindBufferMemory", err) &&
-         vulkan_check(vkMapMemory(vk->device, out->memory, 0, VK_WHOLE_SIZE, 0, &out->data),
-                      "vkMapMemory", err);
-    if (!ok) vulkan_buffer_free(vk, out);
-    return ok;
-}
-
-void vulkan_buffer_free(struct vulkan *vk, struct vulkan_buffer *b)
-{
-    if (b->buffer) vkDestroyBuffer(vk->device, b->buffer, NULL);
-    if (b->memory) vkFreeMemory(vk->device, b->memory, NULL);
-    *b = (struct vulkan_buffer){0};
+    vk->counters.waits++;
+    return vulkan_check(vkWaitForFences(vk->device, 1, &vk->fence, VK_TRUE, UINT64_MAX),
+                        "vkWaitForFences", err) &&
+           vulkan_check(vkResetFences(vk->device, 1, &vk->fence), "vkResetFences", err);
 }

@@ -1,8 +1,23 @@
-/* Vulkan devices: finding one, opening it, its memory.
+/* Vulkan devices: what there is, opening one, and the counters of what it was asked to do.
  *
- * A struct vulkan owns the instance, the device, one compute queue and everything made from it;
- * close it last. One thread at a time may use it. It knows buffers and pipelines, not ops.
- * Every VkResult is checked; a failure names the call and its result (ERR_DEVICE). */
+ * A struct vulkan owns the instance, the device, one compute queue and the layout that all
+ * pipelines share; close it last. One thread at a time may use it. It knows no ops. Every
+ * VkResult is checked; a failure names the call and its result (ERR_DEVICE).
+ *
+ * What is asked of a device, and what its absence costs:
+ *
+ *   Vulkan 1.2                        refused
+ *   a compute queue                   refused
+ *   subgroup shuffle in compute,
+ *   subgroups of 8, 16, 32 or more    refused: attention passes probabilities between lanes
+ *   8 storage and 2 texel buffers,
+ *   128 bytes of push constants       refused
+ *   memory that the host sees         refused
+ *   VK_KHR_shader_integer_dot_product,
+ *   accelerated for signed bytes      two products per multiplication instead of four
+ *   device memory that the host sees
+ *   (integrated, software)            weights and pages are copied through a staging buffer
+ *   timestamps                        no times per op */
 #ifndef VULKAN_DEVICE_H
 #define VULKAN_DEVICE_H
 
@@ -12,6 +27,15 @@
 #include <vulkan/vulkan.h>
 
 #include "base/err.h"
+#include "vulkan/backend.h"
+
+/* Of set 0 of every pipeline: storage buffers at bindings 0.., texel buffers behind them. */
+enum {
+    VULKAN_STORAGE = 8,
+    VULKAN_TEXELS = 2,
+    VULKAN_BINDINGS = VULKAN_STORAGE + VULKAN_TEXELS
+};
+enum { VULKAN_PUSH_BYTES = 128 };
 
 struct vulkan {
     VkInstance instance;
@@ -19,33 +43,27 @@ struct vulkan {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    uint32_t memory_type; /* host-visible and coherent */
+    uint32_t host_type, device_type; /* memory types: seen by the host; near the device */
+    VkMemoryPropertyFlags device_flags;
     VkCommandPool commands;
     VkFence fence;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
     VkPhysicalDeviceProperties properties; /* name, limits, kind */
+    uint32_t subgroup_size;
+    bool has_packed_dot; /* multiplies packed bytes fast */
+    struct vulkan_counters counters;
 };
 
-/* How many Vulkan devices there are, software ones included; 0 without a driver. */
-uint32_t vulkan_count(void);
-/* Opens the index-th device. */
-bool vulkan_open(struct vulkan *vk, uint32_t index, struct err *err);
+bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err);
 void vulkan_close(struct vulkan *vk); /* a zeroed one is fine */
 
-/* A storage buffer that the host sees through `data`. */
-struct vulkan_buffer {
-    VkBuffer buffer;
-    VkDeviceMemory memory;
-    void *data;
-    size_t n_bytes;
-};
-
-/* n_bytes > 0, uninitialised. Written by the host before a dispatch, read after it. */
-bool vulkan_buffer_new(struct vulkan *vk, size_t n_bytes, struct vulkan_buffer *out,
-                       struct err *err);
-void vulkan_buffer_free(struct vulkan *vk, struct vulkan_buffer *b); /* a zeroed one is fine */
-
 /* Turns a result other than VK_SUCCESS into ERR_DEVICE "call: result"; returns whether it was
- * VK_SUCCESS. */
+ * VK_SUCCESS. Memory that is out is ERR_MEMORY. */
 bool vulkan_check(VkResult result, const char *call, struct err *err);
+
+/* Submits the command buffers in order and waits until all are done. */
+bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,
+                   struct err *err);
 
 #endif

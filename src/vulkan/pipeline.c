@@ -1,184 +1,194 @@
 #include "vulkan/pipeline.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Long enough for any single dispatch on a software driver. */
-#define WAIT_NS (60ull * 1000 * 1000 * 1000)
+#include "base/mem.h"
 
-static bool layout_new(struct vulkan *vk, struct vulkan_pipeline *p, struct err *err)
+struct vulkan_made {
+    struct vulkan_variant variant;
+    VkPipeline pipeline;
+};
+
+static bool same(const struct vulkan_variant *a, const struct vulkan_variant *b)
 {
-    VkDescriptorSetLayoutBinding bindings[VULKAN_MAX_BUFFERS];
-    for (uint32_t i = 0; i < p->n_buffers; i++)
-        bindings[i] = (VkDescriptorSetLayoutBinding){
-            .binding = i,
-            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-            .descriptorCount = 1,
-            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
-        };
-    const VkDescriptorSetLayoutCreateInfo set = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-        .bindingCount = p->n_buffers,
-        .pBindings = bindings,
-    };
-    if (!vulkan_check(vkCreateDescriptorSetLayout(vk->device, &set, NULL, &p->set_layout),
-                      "vkCreateDescriptorSetLayout", err))
-        return false;
-    const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, p->push_bytes};
-    const VkPipelineLayoutCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-        .setLayoutCount = 1,
-        .pSetLayouts = &p->set_layout,
-        .pushConstantRangeCount = p->push_bytes ? 1 : 0,
-        .pPushConstantRanges = &push,
-    };
-    return vulkan_check(vkCreatePipelineLayout(vk->device, &info, NULL, &p->layout),
-                        "vkCreatePipelineLayout", err);
+    return a->shader == b->shader && a->n_constants == b->n_constants &&
+           memcmp(a->constants, b->constants, a->n_constants * sizeof *a->constants) == 0;
 }
 
-static bool pipeline_new(struct vulkan *vk, const struct vulkan_shader *shader,
-                         struct vulkan_pipeline *p, struct err *err)
+static bool need_module(struct vulkan_pipelines *p, enum vulkan_shader shader, struct err *err)
 {
-    const VkShaderModuleCreateInfo module = {
+    if (p->modules[shader]) return true;
+    const struct vulkan_code *code = vulkan_code(shader);
+    const VkShaderModuleCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = shader->code_bytes,
-        .pCode = shader->code,
+        .codeSize = code->n_bytes,
+        .pCode = code->words,
     };
-    if (!vulkan_check(vkCreateShaderModule(vk->device, &module, NULL, &p->module),
-                      "vkCreateShaderModule", err))
-        return false;
+    return vulkan_check(vkCreateShaderModule(p->vk->device, &info, NULL, &p->modules[shader]),
+                        "vkCreateShaderModule", err);
+}
+
+static VkPipeline make(struct vulkan_pipelines *p, const struct vulkan_variant *v,
+                       struct err *err)
+{
     VkSpecializationMapEntry entries[VULKAN_MAX_CONSTANTS];
-    for (uint32_t i = 0; i < shader->n_constants; i++)
+    for (uint32_t i = 0; i < v->n_constants; i++)
         entries[i] = (VkSpecializationMapEntry){i, i * 4, 4};
     const VkSpecializationInfo constants = {
-        .mapEntryCount = shader->n_constants,
+        .mapEntryCount = v->n_constants,
         .pMapEntries = entries,
-        .dataSize = shader->n_constants * sizeof *shader->constants,
-        .pData = shader->constants,
+        .dataSize = v->n_constants * sizeof *v->constants,
+        .pData = v->constants,
     };
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage =
-            {
-                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                .module = p->module,
-                .pName = "main",
-                .pSpecializationInfo = &constants,
-            },
-        .layout = p->layout,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = p->modules[v->shader],
+                  .pName = "main",
+                  .pSpecializationInfo = &constants},
+        .layout = p->vk->layout,
     };
-    return vulkan_check(
-        vkCreateComputePipelines(vk->device, VK_NULL_HANDLE, 1, &info, NULL, &p->pipeline),
-        "vkCreateComputePipelines", err);
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    p->vk->counters.pipelines++;
+    if (!vulkan_check(
+            vkCreateComputePipelines(p->vk->device, p->cache, 1, &info, NULL, &pipeline),
+            "vkCreateComputePipelines", err))
+        return VK_NULL_HANDLE;
+    return pipeline;
 }
 
-bool vulkan_pipeline_new(struct vulkan *vk, const struct vulkan_shader *shader,
-                         struct vulkan_pipeline *out, struct err *err)
+VkPipeline vulkan_pipeline(struct vulkan_pipelines *p, const struct vulkan_variant *v,
+                           struct err *err)
 {
-    assert(shader->n_buffers <= VULKAN_MAX_BUFFERS);
-    assert(shader->n_constants <= VULKAN_MAX_CONSTANTS);
-    assert(shader->push_bytes <= VULKAN_MAX_PUSH_BYTES && shader->push_bytes % 4 == 0);
-    *out = (struct vulkan_pipeline){
-        .n_buffers = shader->n_buffers,
-        .push_bytes = shader->push_bytes,
-    };
-    if (layout_new(vk, out, err) && pipeline_new(vk, shader, out, err)) return true;
-    vulkan_pipeline_free(vk, out);
-    return false;
+    for (size_t i = 0; i < p->n_made; i++)
+        if (same(&p->made[i].variant, v)) return p->made[i].pipeline;
+    if (!need_module(p, v->shader, err)) return VK_NULL_HANDLE;
+    VkPipeline pipeline = make(p, v, err);
+    if (!pipeline) return VK_NULL_HANDLE;
+    MEM_GROW(p->made, p->n_made, p->cap_made);
+    p->made[p->n_made++] = (struct vulkan_made){*v, pipeline};
+    return pipeline;
 }
 
-void vulkan_pipeline_free(struct vulkan *vk, struct vulkan_pipeline *p)
+void vulkan_pipelines_free(struct vulkan_pipelines *p)
 {
-    if (p->pipeline) vkDestroyPipeline(vk->device, p->pipeline, NULL);
-    if (p->module) vkDestroyShaderModule(vk->device, p->module, NULL);
-    if (p->layout) vkDestroyPipelineLayout(vk->device, p->layout, NULL);
-    if (p->set_layout) vkDestroyDescriptorSetLayout(vk->device, p->set_layout, NULL);
-    *p = (struct vulkan_pipeline){0};
+    if (!p->vk) return;
+    for (size_t i = 0; i < p->n_made; i++)
+        vkDestroyPipeline(p->vk->device, p->made[i].pipeline, NULL);
+    for (size_t i = 0; i < N_SHADERS; i++)
+        if (p->modules[i]) vkDestroyShaderModule(p->vk->device, p->modules[i], NULL);
+    if (p->cache) vkDestroyPipelineCache(p->vk->device, p->cache, NULL);
+    free(p->made);
+    *p = (struct vulkan_pipelines){0};
 }
 
-/* A descriptor set of its own pool that points at the buffers. */
-static bool bind_buffers(struct vulkan *vk, const struct vulkan_pipeline *p,
-                         const struct vulkan_buffer *const *buffers, VkDescriptorPool *pool,
-                         VkDescriptorSet *set, struct err *err)
+/* ---- descriptor sets ---- */
+
+enum { SETS_PER_POOL = 256 };
+
+static bool pool_new(struct vulkan_sets *s, struct err *err)
 {
-    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, p->n_buffers};
-    const VkDescriptorPoolCreateInfo pool_info = {
+    const VkDescriptorPoolSize sizes[] = {
+        {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, SETS_PER_POOL * VULKAN_STORAGE},
+        {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, SETS_PER_POOL * VULKAN_TEXELS}};
+    const VkDescriptorPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-        .maxSets = 1,
-        .poolSizeCount = 1,
-        .pPoolSizes = &size,
+        .maxSets = SETS_PER_POOL,
+        .poolSizeCount = 2,
+        .pPoolSizes = sizes,
     };
-    if (!vulkan_check(vkCreateDescriptorPool(vk->device, &pool_info, NULL, pool),
+    MEM_GROW(s->pools, s->n_pools, s->cap_pools);
+    if (!vulkan_check(vkCreateDescriptorPool(s->vk->device, &info, NULL, &s->pools[s->n_pools]),
                       "vkCreateDescriptorPool", err))
         return false;
-    const VkDescriptorSetAllocateInfo set_info = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-        .descriptorPool = *pool,
-        .descriptorSetCount = 1,
-        .pSetLayouts = &p->set_layout,
-    };
-    if (!vulkan_check(vkAllocateDescriptorSets(vk->device, &set_info, set),
-                      "vkAllocateDescriptorSets", err))
-        return false;
-    for (uint32_t i = 0; i < p->n_buffers; i++) {
-        const VkDescriptorBufferInfo range = {buffers[i]->buffer, 0, VK_WHOLE_SIZE};
-        const VkWriteDescriptorSet write = {
-            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-            .dstSet = *set,
-            .dstBinding = i,
-            .descriptorCount = 1,
-            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-            .pBufferInfo = &range,
-        };
-        vkUpdateDescriptorSets(vk->device, 1, &write, 0, NULL);
-    }
+    s->n_pools++;
+    s->n_left = SETS_PER_POOL;
     return true;
 }
 
-static bool record(const struct vulkan_pipeline *p, VkCommandBuffer commands,
-                   VkDescriptorSet set, const void *push, uint32_t n_groups, struct err *err)
+bool vulkan_set_new(struct vulkan_sets *s, const struct vulkan_binding *bindings, size_t n,
+                    VkDescriptorSet *out, struct err *err)
+{
+    if (s->n_left == 0 && !pool_new(s, err)) return false;
+    const VkDescriptorSetAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+        .descriptorPool = s->pools[s->n_pools - 1],
+        .descriptorSetCount = 1,
+        .pSetLayouts = &s->vk->set_layout,
+    };
+    if (!vulkan_check(vkAllocateDescriptorSets(s->vk->device, &info, out),
+                      "vkAllocateDescriptorSets", err))
+        return false;
+    s->n_left--;
+    assert(n <= VULKAN_BINDINGS);
+    VkWriteDescriptorSet writes[VULKAN_BINDINGS];
+    VkDescriptorBufferInfo ranges[VULKAN_BINDINGS];
+    for (size_t i = 0; i < n; i++) {
+        const struct vulkan_binding *b = &bindings[i];
+        bool is_texel = b->at >= VULKAN_STORAGE;
+        ranges[i] = (VkDescriptorBufferInfo){b->region.buffer, b->region.at, b->region.n_bytes};
+        writes[i] = (VkWriteDescriptorSet){
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+            .dstSet = *out,
+            .dstBinding = b->at,
+            .descriptorCount = 1,
+            .descriptorType = is_texel ? VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .pBufferInfo = &ranges[i],
+            .pTexelBufferView = &b->view,
+        };
+    }
+    vkUpdateDescriptorSets(s->vk->device, (uint32_t)n, writes, 0, NULL);
+    s->vk->counters.sets++;
+    return true;
+}
+
+void vulkan_sets_free(struct vulkan_sets *s)
+{
+    for (size_t i = 0; i < s->n_pools; i++)
+        vkDestroyDescriptorPool(s->vk->device, s->pools[i], NULL);
+    free(s->pools);
+    *s = (struct vulkan_sets){0};
+}
+
+/* ---- one dispatch ---- */
+
+static bool record(VkCommandBuffer c, const struct vulkan *vk, VkPipeline pipeline,
+                   VkDescriptorSet set, uint32_t n_groups, struct err *err)
 {
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
     };
-    if (!vulkan_check(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer", err))
-        return false;
-    vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->pipeline);
-    vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &set, 0,
-                            NULL);
-    if (p->push_bytes)
-        vkCmdPushConstants(commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, p->push_bytes,
-                           push);
-    vkCmdDispatch(commands, n_groups, 1, 1);
     const VkMemoryBarrier to_host = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
     };
-    vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                         VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &to_host, 0, NULL, 0, NULL);
-    return vulkan_check(vkEndCommandBuffer(commands), "vkEndCommandBuffer", err);
+    if (!vulkan_check(vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
+        return false;
+    vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    vkCmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layout, 0, 1, &set, 0, NULL);
+    vkCmdDispatch(c, n_groups, 1, 1);
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
+                         1, &to_host, 0, NULL, 0, NULL);
+    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
 }
 
-static bool submit(struct vulkan *vk, VkCommandBuffer commands, struct err *err)
+bool vulkan_run_once(struct vulkan_pipelines *p, const struct vulkan_variant *v,
+                     const struct vulkan_region *buffers, size_t n, uint32_t n_groups,
+                     struct err *err)
 {
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &commands,
-    };
-    return vulkan_check(vkQueueSubmit(vk->queue, 1, &info, vk->fence), "vkQueueSubmit", err) &&
-           vulkan_check(vkWaitForFences(vk->device, 1, &vk->fence, VK_TRUE, WAIT_NS),
-                        "vkWaitForFences", err) &&
-           vulkan_check(vkResetFences(vk->device, 1, &vk->fence), "vkResetFences", err);
-}
-
-bool vulkan_run(struct vulkan *vk, const struct vulkan_pipeline *p,
-                const struct vulkan_buffer *const *buffers, const void *push, uint32_t n_groups,
-                struct err *err)
-{
-    VkDescriptorPool pool = VK_NULL_HANDLE;
+    struct vulkan *vk = p->vk;
+    struct vulkan_sets sets = {.vk = vk};
+    struct vulkan_binding bindings[VULKAN_STORAGE];
+    assert(n <= VULKAN_STORAGE);
+    for (size_t i = 0; i < n; i++)
+        bindings[i] = (struct vulkan_binding){.at = (uint32_t)i, .region = buffers[i]};
+    VkPipeline pipeline = vulkan_pipeline(p, v, err);
     VkDescriptorSet set;
     VkCommandBuffer commands = VK_NULL_HANDLE;
     const VkCommandBufferAllocateInfo info = {
@@ -187,11 +197,12 @@ bool vulkan_run(struct vulkan *vk, const struct vulkan_pipeline *p,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    bool ok = bind_buffers(vk, p, buffers, &pool, &set, err) &&
+    bool ok = pipeline && vulkan_set_new(&sets, bindings, n, &set, err) &&
               vulkan_check(vkAllocateCommandBuffers(vk->device, &info, &commands),
                            "vkAllocateCommandBuffers", err) &&
-              record(p, commands, set, push, n_groups, err) && submit(vk, commands, err);
+              record(commands, vk, pipeline, set, n_groups, err) &&
+              vulkan_submit(vk, 1, &commands, err);
     if (commands) vkFreeCommandBuffers(vk->device, vk->commands, 1, &commands);
-    if (pool) vkDestroyDescriptorPool(vk->device, pool, NULL);
+    vulkan_sets_free(&sets);
     return ok;
 }

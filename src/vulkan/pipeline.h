@@ -1,42 +1,56 @@
-/* Compute pipelines: one shader with its specialisation constants, and running it.
+/* Compute pipelines: a shader with its specialisation constants, made on first need and kept;
+ * and the descriptor sets that name their buffers.
  *
- * A pipeline belongs to the device it was made on and is freed before it. A shader sees its
- * buffers as storage buffers of set 0, bindings 0.., and one block of push constants; constant
- * 0 is the local size. One thread at a time. */
+ * All belong to the device they were made on and are freed before it. One thread at a time. It
+ * knows no ops. */
 #ifndef VULKAN_PIPELINE_H
 #define VULKAN_PIPELINE_H
 
-#include "vulkan/device.h"
+#include "vulkan/memory.h"
+#include "vulkan/shaders.h"
 
-enum { VULKAN_MAX_BUFFERS = 8, VULKAN_MAX_CONSTANTS = 8, VULKAN_MAX_PUSH_BYTES = 64 };
+enum { VULKAN_MAX_CONSTANTS = 8 };
 
-struct vulkan_pipeline {
-    VkShaderModule module;
-    VkDescriptorSetLayout set_layout;
-    VkPipelineLayout layout;
-    VkPipeline pipeline;
-    uint32_t n_buffers, push_bytes;
+/* constants[i] is specialisation constant i, of 32 bits; 0 is the local size. */
+struct vulkan_variant {
+    enum vulkan_shader shader;
+    uint32_t n_constants, constants[VULKAN_MAX_CONSTANTS];
 };
 
-/* What a shader expects. code is SPIR-V in words (borrowed during the call); constants[i] is
- * specialisation constant i, of 32 bits. */
-struct vulkan_shader {
-    const uint32_t *code;
-    size_t code_bytes;
-    uint32_t n_buffers;  /* up to VULKAN_MAX_BUFFERS */
-    uint32_t push_bytes; /* up to VULKAN_MAX_PUSH_BYTES, a multiple of 4 */
-    const uint32_t *constants;
-    uint32_t n_constants; /* up to VULKAN_MAX_CONSTANTS */
+struct vulkan_pipelines {
+    struct vulkan *vk;
+    VkPipelineCache cache;
+    VkShaderModule modules[N_SHADERS];
+    struct vulkan_made *made;
+    size_t n_made, cap_made;
 };
 
-bool vulkan_pipeline_new(struct vulkan *vk, const struct vulkan_shader *shader,
-                         struct vulkan_pipeline *out, struct err *err);
-void vulkan_pipeline_free(struct vulkan *vk, struct vulkan_pipeline *p);
+/* The pipeline of a variant, made if it is the first time; VK_NULL_HANDLE on failure. */
+VkPipeline vulkan_pipeline(struct vulkan_pipelines *p, const struct vulkan_variant *v,
+                           struct err *err);
+void vulkan_pipelines_free(struct vulkan_pipelines *p); /* a zeroed one is fine */
 
-/* Runs n_groups work groups over the buffers (p->n_buffers of them) with the push constants
- * (p->push_bytes of them) and waits until they are done. */
-bool vulkan_run(struct vulkan *vk, const struct vulkan_pipeline *p,
-                const struct vulkan_buffer *const *buffers, const void *push, uint32_t n_groups,
-                struct err *err);
+/* What a binding names: a region, a view for texel buffers, or nothing. */
+struct vulkan_binding {
+    uint32_t at;
+    struct vulkan_region region;
+    VkBufferView view;
+};
+
+/* Descriptor sets that live and die together. */
+struct vulkan_sets {
+    struct vulkan *vk;
+    VkDescriptorPool *pools;
+    size_t n_pools, cap_pools, n_left;
+};
+
+bool vulkan_set_new(struct vulkan_sets *s, const struct vulkan_binding *bindings, size_t n,
+                    VkDescriptorSet *out, struct err *err);
+void vulkan_sets_free(struct vulkan_sets *s); /* a zeroed one is fine */
+
+/* Runs n_groups work groups over storage buffers 0..n-1 and waits: for self-tests. */
+bool vulkan_run_once(struct vulkan_pipelines *p, const struct vulkan_variant *v,
+                     const struct vulkan_region *buffers, size_t n, uint32_t n_groups,
+                     struct err *err);
 
 #endif

@@ -360,8 +360,8 @@ static void test_odd_configurations(void **state)
         struct engine_config config;
         const char *message;
     } odd[] = {
-        {{.model_path = GUIDE, .device = "vulkan"},
-         "unknown device 'vulkan'; known: auto, cpu"},
+        {{.model_path = GUIDE, .device = "vulkan:x"},
+         "unknown device 'vulkan:x'; known: auto, cpu, vulkan, vulkan:N"},
         {{.model_path = GUIDE, .kv_type = "q5_1"},
          "unknown KV type 'q5_1'; known: f32, f16, q8_0, q4_0"},
         {{.model_path = GUIDE, .cpu = "sse2"},

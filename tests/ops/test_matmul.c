@@ -113,7 +113,7 @@ static void check_shape(enum qtype type, const struct shape *s, enum spread spre
     if (spread == NORMAL) check_accuracy(type, s, blocks, x, want);
     char what[96];
     for (int m = 1; m < N_MACHINES; m++) {
-        if (!machines[m].be) continue;
+        if (machine_skips(&machines[m], type)) continue;
         uint32_t first = 0;
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
             uint32_t n = batches[b];

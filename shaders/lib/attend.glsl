@@ -1,0 +1,316 @@
+/* Attention of rows over one page: it leaves the page's maximum, sum and weighted values of each
+ * row and head for attend_fold.comp.
+ *
+ * Eight lanes work on QUERIES queries (a query is a row and a head) of one KV head. For the scores
+ * a lane owns eight consecutive keys, for the values eight dims (four of a block of 32 where codes
+ * are stored). Eight such clusters make a work group; y counts the pages of the slab that the
+ * sequence has. Keys that a row does not see enter nothing. */
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "step.glsl"
+#include "numeric.glsl"
+#include "dot.glsl"
+#include "kv.glsl"
+
+layout(local_size_x_id = 0) in; /* 64 */
+layout(constant_id = 1) const uint KV_TYPE = 1;
+layout(constant_id = 2) const uint DIM_K = 64;
+layout(constant_id = 3) const uint DIM_V = 64;
+layout(constant_id = 4) const int QUERIES = 1;
+layout(constant_id = 5) const bool SUBGROUP_8 = false; /* subgroups are clusters */
+layout(constant_id = 6) const bool HAS_CAP = false;
+
+layout(set = 0, binding = 1, std430) writeonly buffer Parts { float parts[]; };
+layout(set = 0, binding = 8) uniform usamplerBuffer slab;
+layout(set = 0, binding = 9) uniform usamplerBuffer queries; /* f32, or A8 where codes are stored */
+
+layout(push_constant) uniform Push {
+    uint part, n_kv_heads, n_group, window;
+    uint first_row, n_block_rows; /* rows of the part that this dispatch covers */
+    uint q_stride, q_at;          /* texels */
+    uint page_texels, k_at, v_at, k_scales_at, v_scales_at;
+    uint list_at; /* words of the step: page number and place in the slab of each page */
+    float scale, cap, inverse_cap;
+    uint ring; /* pages of a row that the parts have room for, the others' place is free again */
+};
+
+const bool HAS_CODES = KV_TYPE == KV_Q8_0 || KV_TYPE == KV_Q4_0, IS_Q4 = KV_TYPE == KV_Q4_0;
+
+uint shuffle(uint x, uint from)
+{
+    return subgroupShuffle(x, SUBGROUP_8 ? from : (gl_SubgroupInvocationID & ~7u) + from);
+}
+
+float shuffle_float(float x, uint from)
+{
+    return f_of(shuffle(u_of(x), from));
+}
+
+float half_in(uvec4 v, uint i)
+{
+    return kv_half((v[i >> 1] >> (16u * (i & 1u))) & 0xffffu);
+}
+
+/* Eight consecutive numbers of a f32 or f16 page, element `at` of the part at `base`; at is a
+ * multiple of 8 (of 4 with f32) unless the head size forbids it. */
+void load_8(uint base, uint at, bool aligned, out float x[8])
+{
+    if (KV_TYPE == KV_F32) {
+        uvec4 a = texelFetch(slab, int(base + at / 4u)), b = texelFetch(slab, int(base + at / 4u + 1u));
+        [[unroll]] for (uint i = 0u; i < 4u; i++)
+            x[i] = f_of(a[i]), x[i + 4u] = f_of(b[i]);
+    } else if (aligned) {
+        uvec4 a = texelFetch(slab, int(base + at / 8u));
+        [[unroll]] for (uint i = 0u; i < 8u; i++)
+            x[i] = half_in(a, i);
+    } else {
+        [[unroll]] for (uint i = 0u; i < 8u; i++)
+            x[i] = half_in(texelFetch(slab, int(base + (at + i) / 8u)), (at + i) % 8u);
+    }
+}
+
+float score[QUERIES * 8]; /* then the probability */
+visible seen[QUERIES];
+uint query_at[QUERIES]; /* texel */
+float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
+
+void score_floats(uint keys, uint lane)
+{
+    [[unroll]] for (int i = 0; i < QUERIES * 8; i++)
+        score[i] = 0.0;
+    for (uint d = 0u; d < DIM_K; d += 4u) {
+        uvec4 q[QUERIES];
+        [[unroll]] for (int i = 0; i < QUERIES; i++)
+            q[i] = texelFetch(queries, int(query_at[i] + d / 4u));
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            float k[8];
+            load_8(keys, (d + c) * PAGE_LEN + lane * 8u, true, k);
+            [[unroll]] for (int i = 0; i < QUERIES; i++)
+                [[unroll]] for (int e = 0; e < 8; e++) {
+                    float term = fmul(f_of(q[i][c]), k[e]);
+                    score[i * 8 + e] = d + c == 0u ? term : fadd(score[i * 8 + e], term);
+                }
+        }
+    }
+}
+
+/* Word k of eight keys' codes of a block: bytes of dims 4k..4k+3. */
+void load_codes(uint keys, uint block, uint k, uint lane, out uint words[8])
+{
+    uint row = IS_Q4 ? block * 4u + k / 2u : block * 8u + k;
+    uvec4 a = texelFetch(slab, int(keys + row * 16u + lane * 2u));
+    uvec4 b = texelFetch(slab, int(keys + row * 16u + lane * 2u + 1u));
+    [[unroll]] for (uint i = 0u; i < 4u; i++)
+        words[i] = a[i], words[i + 4u] = b[i];
+    if (IS_Q4)
+        [[unroll]] for (uint i = 0u; i < 8u; i++)
+            words[i] = (words[i] >> (4u * (k & 1u))) & 0x0f0f0f0fu;
+}
+
+void score_codes(uint keys, uint scales, uint lane)
+{
+    for (uint b = 0u; b < DIM_K / 32u; b++) {
+        int sum[QUERIES * 8];
+        uvec4 meta[QUERIES];
+        [[unroll]] for (int i = 0; i < QUERIES; i++) {
+            meta[i] = texelFetch(queries, int(query_at[i] + b * A8_TEXELS + A8_META));
+            [[unroll]] for (int e = 0; e < 8; e++)
+                sum[i * 8 + e] = IS_Q4 ? -Q4_BIAS * int(meta[i].w) : 0;
+        }
+        [[unroll]] for (uint h = 0u; h < 2u; h++) {
+            a8_half x[QUERIES];
+            [[unroll]] for (int i = 0; i < QUERIES; i++)
+                A8_LOAD(queries, query_at[i] + b * A8_TEXELS + h * A8_HALF_TEXELS, x[i])
+            [[unroll]] for (int k = 0; k < 4; k++) {
+                uint words[8];
+                load_codes(keys, b, h * 4u + uint(k), lane, words);
+                [[unroll]] for (int i = 0; i < QUERIES; i++)
+                    [[unroll]] for (int e = 0; e < 8; e++)
+                        sum[i * 8 + e] += dot4(words[e], x[i], k, !IS_Q4);
+            }
+        }
+        uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
+        [[unroll]] for (int i = 0; i < QUERIES; i++)
+            [[unroll]] for (int e = 0; e < 8; e++) {
+                float dk = f_of(((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16);
+                float term = fmul(fmul(f_of(meta[i].x), dk), float(sum[i * 8 + e]));
+                score[i * 8 + e] = b == 0u ? term : fadd(score[i * 8 + e], term);
+            }
+    }
+}
+
+bool is_seen(int i, uint key)
+{
+    return key >= seen[i].lo && key < seen[i].hi;
+}
+
+/* Scores become probabilities; the maximum and the sum of the page. */
+void softmax(int i, uint lane, out float m, out float l)
+{
+    int largest = -2147483647 - 1;
+    [[unroll]] for (uint e = 0u; e < 8u; e++) {
+        float s = num_keep(fmul(score[i * 8 + int(e)], scale));
+        if (HAS_CAP) s = num_keep(fmul(cap, num_tanh(fmul(s, inverse_cap))));
+        score[i * 8 + int(e)] = s;
+        int order = num_order(s);
+        if (is_seen(i, lane * 8u + e) && order > largest) largest = order;
+    }
+    int all = largest;
+    [[unroll]] for (uint g = 0u; g < 8u; g++) {
+        int other = int(shuffle(uint(largest), g));
+        all = other > all ? other : all;
+    }
+    m = num_order_back(all);
+    float run = 0.0;
+    [[unroll]] for (uint e = 0u; e < 8u; e++) {
+        float p = num_exp(fsub(score[i * 8 + int(e)], m));
+        p = is_seen(i, lane * 8u + e) ? p : 0.0;
+        score[i * 8 + int(e)] = p;
+        run = e == 0u ? p : fadd(run, p);
+    }
+    l = shuffle_float(run, 0u);
+    [[unroll]] for (uint g = 1u; g < 8u; g++)
+        l = fadd(l, shuffle_float(run, g));
+}
+
+/* Eight dims from `at` on, of all queries: sums over the keys in order. all_seen: no key is masked. */
+void weigh_floats(uint values, uint at, bool all_seen)
+{
+    [[unroll]] for (int i = 0; i < QUERIES * 8; i++)
+        acc[i] = 0.0;
+    for (uint g = 0u; g < 8u; g++)
+        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+            float v[8];
+            uint key = g * 8u + j;
+            load_8(values, key * DIM_V + at, DIM_V % 8u == 0u, v);
+            [[unroll]] for (int i = 0; i < QUERIES; i++) {
+                float p = shuffle_float(score[i * 8 + int(j)], g);
+                bool opens = key == (all_seen ? 0u : seen[i].lo), in_it = all_seen || is_seen(i, key);
+                [[unroll]] for (int e = 0; e < 8; e++) {
+                    float term = fmul(p, v[e]);
+                    float sum = opens ? term : fadd(acc[i * 8 + e], term);
+                    acc[i * 8 + e] = in_it ? sum : acc[i * 8 + e];
+                }
+            }
+        }
+}
+
+/* Four dims of a block: the weights p · d become integers of one step, so the sum is exact. */
+void weigh_codes(uint values, uint scales, uint b, uint lane)
+{
+    float unit[QUERIES];
+    int u[QUERIES * 8], sum[QUERIES * 4];
+    uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
+    [[unroll]] for (int i = 0; i < QUERIES; i++) {
+        float w[8];
+        uint largest = 0u;
+        [[unroll]] for (int e = 0; e < 8; e++) {
+            w[e] = fmul(score[i * 8 + e], f_of(((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16));
+            w[e] = is_seen(i, lane * 8u + uint(e)) ? w[e] : 0.0;
+            uint a = u_of(w[e]) & NUM_ABS;
+            largest = a > largest ? a : largest;
+        }
+        uint all = largest;
+        [[unroll]] for (uint g = 0u; g < 8u; g++) {
+            uint other = shuffle(largest, g);
+            all = other > all ? other : all;
+        }
+        bool broken = all >= 0x71800000u; /* 2^100 */
+        float m = f_of(all);
+        unit[i] = f_of(broken ? NUM_NAN : u_of(num_keep(fmul(m, f_of(0x3a001002u))))); /* 1/2047 */
+        float inverse =
+            broken || u_of(unit[i]) == 0u ? 0.0 : fmul(2047.0, num_rcp(m));
+        [[unroll]] for (int e = 0; e < 8; e++)
+            u[i * 8 + e] = broken ? 0 : num_rne(fmul(w[e], inverse));
+        [[unroll]] for (int e = 0; e < 4; e++)
+            sum[i * 4 + e] = 0;
+    }
+    for (uint g = 0u; g < 8u; g++)
+        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+            uint key = g * 8u + j, at = IS_Q4 ? key * DIM_V / 8u + b * 4u + (lane & 3u)
+                                              : key * DIM_V / 4u + b * 8u + lane;
+            uint word = texelFetch(slab, int(values + at / 4u))[at & 3u];
+            if (IS_Q4) word = (word >> (lane < 4u ? 0u : 4u)) & 0x0f0f0f0fu;
+            [[unroll]] for (int i = 0; i < QUERIES; i++) {
+                int weight = int(shuffle(uint(u[i * 8 + int(j)]), g));
+                [[unroll]] for (int e = 0; e < 4; e++) {
+                    int code = IS_Q4 ? int((word >> (8 * e)) & 15u) - Q4_BIAS
+                                     : int(word << (24 - 8 * e)) >> 24;
+                    sum[i * 4 + e] += weight * code;
+                }
+            }
+        }
+    [[unroll]] for (int i = 0; i < QUERIES; i++)
+        [[unroll]] for (int e = 0; e < 4; e++)
+            acc[i * 8 + e] = num_keep(fmul(unit[i], float(sum[i * 4 + e])));
+}
+
+void main()
+{
+    uint lane = gl_SubgroupInvocationID & 7u;
+    uint cluster = gl_WorkGroupID.x * (gl_WorkGroupSize.x / 8u) +
+                   (gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID) / 8u;
+    uint kv_head = cluster % n_kv_heads, block = cluster / n_kv_heads;
+    uint entry = list_at + 2u * gl_WorkGroupID.y, page = step_words[entry];
+    uint base = step_words[entry + 1u] * page_texels, n_heads = n_kv_heads * n_group;
+    uint row_0 = step_first_row(part) + first_row, end = step_n_rows();
+    uint n_rows = end - row_0 < n_block_rows ? end - row_0 : n_block_rows;
+    if (row_0 >= end || block * uint(QUERIES) >= n_rows * n_group) return;
+
+    bool any = false, all_seen = true;
+    [[unroll]] for (int i = 0; i < QUERIES; i++) {
+        uint query = block * uint(QUERIES) + uint(i), last = n_rows * n_group - 1u;
+        query = query < last ? query : last;
+        uint row = row_0 + query / n_group, head = kv_head * n_group + query % n_group;
+        seen[i] = visible_keys(page, step_pos() + row, window);
+        any = any || seen[i].lo < seen[i].hi;
+        all_seen = all_seen && seen[i].lo == 0u && seen[i].hi == PAGE_LEN;
+        query_at[i] = q_at + row * q_stride + head * (HAS_CODES ? DIM_K / 32u * A8_TEXELS : DIM_K / 4u);
+    }
+    if (!any) return;
+
+    uint k_texels = DIM_K * PAGE_LEN / (KV_TYPE == KV_F32 ? 4u : KV_TYPE == KV_F16 ? 8u : IS_Q4 ? 32u : 16u);
+    uint keys = base + k_at + kv_head * k_texels;
+    uint v_numbers = kv_head * PAGE_LEN * DIM_V;
+    if (HAS_CODES)
+        score_codes(keys, base + k_scales_at + kv_head * (DIM_K / 32u) * 8u, lane);
+    else
+        score_floats(keys, lane);
+
+    uint part_at[QUERIES];
+    bool store[QUERIES];
+    [[unroll]] for (int i = 0; i < QUERIES; i++) {
+        uint query = block * uint(QUERIES) + uint(i);
+        uint head = kv_head * n_group + query % n_group;
+        float m, l;
+        softmax(i, lane, m, l);
+        store[i] = query < n_rows * n_group && seen[i].lo < seen[i].hi;
+        part_at[i] = ((query / n_group * n_heads + head) * ring + page % ring) * (DIM_V + 2u);
+        if (store[i] && lane == 0u) {
+            parts[part_at[i]] = m;
+            parts[part_at[i] + 1u] = l;
+        }
+    }
+    if (HAS_CODES) {
+        uint values = base + v_at + v_numbers / (IS_Q4 ? 32u : 16u);
+        for (uint b = 0u; b < DIM_V / 32u; b++) {
+            weigh_codes(values, base + v_scales_at + kv_head * (DIM_V / 32u) * 8u, b, lane);
+            [[unroll]] for (int i = 0; i < QUERIES; i++)
+                [[unroll]] for (uint e = 0u; e < 4u; e++)
+                    if (store[i]) parts[part_at[i] + 2u + b * 32u + lane * 4u + e] = acc[i * 8 + int(e)];
+        }
+        return;
+    }
+    for (uint e0 = 0u; e0 < DIM_V; e0 += 64u) {
+        uint at = e0 + lane * 8u;
+        uint from = v_numbers + (at < DIM_V ? at : 0u);
+        if (all_seen)
+            weigh_floats(base + v_at, from, true);
+        else
+            weigh_floats(base + v_at, from, false);
+        [[unroll]] for (int i = 0; i < QUERIES; i++)
+            [[unroll]] for (uint e = 0u; e < 8u; e++)
+                if (store[i] && at + e < DIM_V)
+                    parts[part_at[i] + 2u + at + e] = num_keep(acc[i * 8 + int(e)]);
+    }
+}

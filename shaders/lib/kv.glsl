@@ -1,0 +1,28 @@
+/* Pages of the KV cache on the device: a slab of them is one buffer; where the parts of a layer lie
+ * in a page is said at struct kv_layer (ops.h). */
+const uint KV_F32 = 0u, KV_F16 = 1u, KV_Q8_0 = 2u, KV_Q4_0 = 3u;
+const uint PAGE_LEN = 64u;
+const int Q4_BIAS = 8;
+
+/* Stored halves are 0, normal or the one NaN. */
+float kv_half(uint h)
+{
+    uint m = h & 0x7fffu;
+    uint u = m == 0u ? 0u : (m << 13) + 0x38000000u;
+    return f_of((m > 0x7bffu ? NUM_NAN : u) | ((h & 0x8000u) << 16));
+}
+
+/* Which of a page's keys a row sees: lo..hi-1. */
+struct visible {
+    uint lo, hi;
+};
+
+visible visible_keys(uint page, uint pos, uint window)
+{
+    uint end = pos + 1u, begin = page * PAGE_LEN;
+    uint first = window != 0u && end > window ? end - window : 0u;
+    visible v;
+    v.lo = first > begin ? first - begin : 0u;
+    v.hi = end < begin ? 0u : end - begin < PAGE_LEN ? end - begin : PAGE_LEN;
+    return v;
+}

@@ -1,0 +1,5 @@
+/* Products of quantised matrices on any device; see lib/matmul.glsl. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "matmul.glsl"

@@ -1,0 +1,6 @@
+/* Products of quantised matrices where the device multiplies packed bytes; see lib/matmul.glsl. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#define DOT_PACKED
+#include "matmul.glsl"

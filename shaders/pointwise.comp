@@ -1,0 +1,48 @@
+/* Ops that make value i of a row from values i of others: an invocation is one value. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "step.glsl"
+#include "numeric.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint OP = 0;
+layout(set = 0, binding = 1, std430) buffer Out { float y[]; };
+layout(set = 0, binding = 2, std430) readonly buffer A { float a[]; };
+layout(set = 0, binding = 3, std430) readonly buffer B { float b[]; };
+layout(push_constant) uniform Push {
+    uint part, rebase, n;
+    uint out_stride, out_at, a_stride, a_at, b_stride, b_at;
+    uint factors_at; /* word of the step: the factor of each row; UNZIP: values of a run */
+    float factor, cap, inverse_cap;
+};
+
+const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u,
+           SIGMOID = 7u, LINEAR = 8u, ROW_GATE = 9u, UNZIP = 10u;
+
+void main()
+{
+    uint i = gl_GlobalInvocationID.x, first = step_first_row(part), row = first + gl_WorkGroupID.y;
+    if (i >= n || row >= step_n_rows()) return;
+    /* Rows of the logits are counted from the first that is wanted, in and out. */
+    uint moved = row - first;
+    uint to = (rebase != 0u ? moved : row) * out_stride + out_at + i;
+    uint from = OP == UNZIP ? i / factors_at * 2u * factors_at + i % factors_at : i;
+    float x = a[(rebase > 1u ? moved : row) * a_stride + a_at + from];
+    float v;
+    switch (OP) {
+    case SILU: v = num_keep(fmul(num_silu(x), b[row * b_stride + b_at + i])); break;
+    case GELU: v = num_keep(fmul(num_gelu(x), b[row * b_stride + b_at + i])); break;
+    case SIGMOID: v = num_keep(fmul(num_sigmoid(x), b[row * b_stride + b_at + i])); break;
+    case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
+    case UNZIP: v = x; break;
+    case LINEAR: v = num_keep(fmul(x, b[row * b_stride + b_at + i])); break;
+    case CLAMPED: v = num_clamped_glu(x, b[row * b_stride + b_at + i]); break;
+    case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;
+    case SCALE: v = num_keep(fmul(x, factor)); break;
+    case ROW_SCALE: v = num_keep(fmul(x, f_of(step_words[factors_at + row]))); break;
+    default: /* CAP */
+        v = num_keep(fmul(x, factor));
+        v = num_keep(fmul(cap, num_tanh(fmul(v, inverse_cap))));
+    }
+    y[to] = v;
+}

@@ -1,0 +1,82 @@
+/* Expert scores of a row -> ranked experts and their weights: a work group of 32 lanes is a row. An
+ * expert's rank is the number of experts before it. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "step.glsl"
+#include "numeric.glsl"
+#include "row_sum.glsl"
+
+layout(local_size_x_id = 0) in; /* 32 */
+layout(constant_id = 1) const bool SIGMOID = false;
+layout(constant_id = 2) const bool HAS_SELECT = false;
+layout(constant_id = 3) const bool HAS_SCALES = false;
+layout(constant_id = 4) const bool RENORMALISE = false;
+layout(set = 0, binding = 1, std430) writeonly buffer Out { uint route[]; }; /* id, weight by rank */
+layout(set = 0, binding = 2, std430) readonly buffer Scores { float scores[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Select { float select[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Scales { float scales[]; };
+layout(push_constant) uniform Push {
+    uint part, n, n_used;
+    uint in_stride, in_at, out_stride, out_at;
+    float scale;
+};
+
+const uint MAX_EXPERTS = 512u, MAX_USED = 32u;
+
+shared int ratings[MAX_EXPERTS];
+shared uint ids[MAX_USED];
+shared float chosen[MAX_USED];
+
+float score(uint from, uint e)
+{
+    float s = scores[from + e];
+    return SIGMOID ? num_keep(num_sigmoid(s)) : s;
+}
+
+void main()
+{
+    uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
+    if (row >= step_n_rows()) return;
+    uint from = row * in_stride + in_at;
+    for (uint e = lane; e < n; e += 32u) {
+        float s = score(from, e);
+        ratings[e] = num_order(HAS_SELECT ? num_keep(fadd(s, select[e])) : s);
+    }
+    barrier();
+    for (uint e = lane; e < n; e += 32u) {
+        uint rank = 0u;
+        int own = ratings[e];
+        for (uint other = 0u; other < n; other++)
+            rank += ratings[other] > own || (ratings[other] == own && other < e) ? 1u : 0u;
+        if (rank < n_used) ids[rank] = e;
+    }
+    barrier();
+    float partial = 0.0, inverse = 0.0, largest = score(from, ids[0]);
+    if (!SIGMOID) {
+        for (uint e = lane; e < n; e += 32u) {
+            float term = num_exp(fsub(scores[from + e], largest));
+            partial = e < 32u ? term : fadd(partial, term);
+        }
+        inverse = num_rcp(row_fold(partial, n));
+    }
+    float w = 0.0;
+    if (lane < n_used) {
+        w = score(from, ids[lane]);
+        if (!SIGMOID) w = num_keep(fmul(num_exp(fsub(w, largest)), inverse));
+        chosen[lane] = w;
+    }
+    barrier();
+    if (lane >= n_used) return;
+    if (RENORMALISE) {
+        float sum = chosen[0];
+        for (uint j = 1u; j < n_used; j++)
+            sum = fadd(sum, chosen[j]);
+        float least = f_of(0x38800000u); /* 2^-14 */
+        w = num_keep(fmul(w, num_rcp(sum < least ? least : sum)));
+    }
+    w = num_keep(fmul(w, scale));
+    if (HAS_SCALES) w = num_keep(fmul(w, scales[ids[lane]]));
+    uint to = row * out_stride + 2u * (out_at + lane);
+    route[to] = ids[lane];
+    route[to + 1u] = u_of(w);
+}

@@ -1,0 +1,223 @@
+/* The table of the Vulkan backend: its device, its weights, its pages. */
+#include "vulkan/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/mem.h"
+#include "base/numeric_c.h"
+#include "vulkan/impl.h"
+#include "vulkan/pack.h"
+#include "vulkan/selftest.h"
+
+/* Small weights share blocks of memory of this size. */
+static const size_t BLOCK_BYTES = (size_t)16 << 20;
+
+static struct vulkan_backend *of(struct backend *be)
+{
+    return (struct vulkan_backend *)be;
+}
+
+static void close_backend(struct backend *be)
+{
+    struct vulkan_backend *vb = of(be);
+    while (vb->weights) {
+        struct vulkan_weight *next = vb->weights->next;
+        free(vb->weights);
+        vb->weights = next;
+    }
+    vulkan_staging_close(&vb->staging);
+    vulkan_pages_close(&vb->pages);
+    vulkan_arena_free(&vb->memory);
+    vulkan_pipelines_free(&vb->pipelines);
+    vulkan_close(&vb->vk);
+    free(vb);
+}
+
+static struct backend *beside(struct backend *be)
+{
+    struct err ignored;
+    return vulkan_backend_open(&of(be)->choice, &ignored);
+}
+
+static const char *name_of(const struct backend *be)
+{
+    return ((const struct vulkan_backend *)be)->name;
+}
+
+/* ---- weights ---- */
+
+static size_t n_tiles(size_t n_rows)
+{
+    return (n_rows + PACK_TILE_ROWS - 1) / PACK_TILE_ROWS;
+}
+
+static size_t matrix_bytes(const struct backend *be, enum qtype type, size_t n_mats,
+                           size_t n_rows, size_t n_cols)
+{
+    (void)be;
+    return n_mats * n_tiles(n_rows) * pack_tile_bytes(type, n_cols);
+}
+
+static struct vulkan_weight *add_weight(struct vulkan_backend *vb, struct weight base,
+                                        size_t n_bytes, struct err *err)
+{
+    struct vulkan_weight *w = mem_zalloc(1, sizeof *w);
+    w->base = base;
+    w->next = vb->weights;
+    vb->weights = w;
+    return vulkan_arena_take(&vb->memory, n_bytes, &w->region, err) ? w : NULL;
+}
+
+/* Tiles first..first+n-1 of all matrices, in memory that the host sees. */
+static void pack_tiles(const struct vulkan_weight *w, const uint8_t *data, size_t first,
+                       size_t n, uint8_t *out)
+{
+    const size_t per_mat = n_tiles(w->base.n_rows), n_cols = w->base.n_cols;
+    const size_t row_bytes = qtype_bytes(w->base.type, n_cols);
+    const size_t tile_bytes = pack_tile_bytes(w->base.type, n_cols);
+    for (size_t i = first; i < first + n; i++, out += tile_bytes) {
+        size_t row = i % per_mat * PACK_TILE_ROWS, left = w->base.n_rows - row;
+        pack_tile(w->base.type, data + (i / per_mat * w->base.n_rows + row) * row_bytes,
+                  row_bytes, left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS, n_cols, out);
+    }
+}
+
+static bool fill_matrix(struct vulkan_backend *vb, const struct vulkan_weight *w,
+                        const uint8_t *data, const atomic_bool *cancel, struct err *err)
+{
+    const size_t n = w->base.n_mats * n_tiles(w->base.n_rows);
+    const size_t tile_bytes = pack_tile_bytes(w->base.type, w->base.n_cols);
+    const size_t most = VULKAN_STAGING_BYTES / tile_bytes;
+    if (most == 0)
+        return err_set(err, ERR_DEVICE, "a matrix of %zu columns is wider than Vulkan takes",
+                       w->base.n_cols);
+    for (size_t at = 0; at < n;) {
+        size_t k = n - at < most ? n - at : most;
+        if (cancel_is_set(cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
+        uint8_t *out =
+            vulkan_fill_begin(&vb->staging, &w->region, at * tile_bytes, k * tile_bytes, err);
+        if (!out) return false;
+        pack_tiles(w, data, at, k, out);
+        if (!vulkan_fill_end(&vb->staging, &w->region, at * tile_bytes, k * tile_bytes, err))
+            return false;
+        at += k;
+    }
+    return vulkan_fill_wait(&vb->staging, err);
+}
+
+static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
+                             size_t n_cols, const void *data, const atomic_bool *cancel,
+                             struct err *err)
+{
+    struct vulkan_backend *vb = of(be);
+    const struct weight base = {type, n_mats, n_rows, n_cols};
+    struct vulkan_weight *w =
+        add_weight(vb, base, matrix_bytes(be, type, n_mats, n_rows, n_cols), err);
+    bool ok = w && vulkan_arena_view(&vb->memory, &w->region, &w->view, err) &&
+              fill_matrix(vb, w, data, cancel, err);
+    return ok ? &w->base : NULL;
+}
+
+static struct weight *vector(struct backend *be, const float *data, size_t n, struct err *err)
+{
+    struct vulkan_backend *vb = of(be);
+    const struct weight base = {QTYPE_F32, 1, 1, n};
+    struct vulkan_weight *w = add_weight(vb, base, n * sizeof(float), err);
+    if (!w) return NULL;
+    float *kept = mem_zalloc(n, sizeof *kept);
+    for (size_t i = 0; i < n; i++)
+        kept[i] = num_keep(data[i]);
+    bool ok = vulkan_write(&vb->staging, &w->region, 0, kept, n * sizeof *kept, err);
+    free(kept);
+    return ok ? &w->base : NULL;
+}
+
+/* ---- pages; a device that was lost says so at the next step ---- */
+
+static void *page_new(struct backend *be, size_t page_bytes)
+{
+    return vulkan_page_new(&of(be)->pages, page_bytes);
+}
+
+static void page_free(struct backend *be, void *page, size_t page_bytes)
+{
+    (void)page_bytes;
+    vulkan_page_free(&of(be)->pages, page);
+}
+
+static void page_copy(struct backend *be, void *to, const void *from, size_t page_bytes)
+{
+    struct vulkan_backend *vb = of(be);
+    struct err ignored;
+    uint32_t to_place, from_place;
+    const struct vulkan_slab *t = vulkan_page_find(&vb->pages, to, &to_place);
+    const struct vulkan_slab *f = vulkan_page_find(&vb->pages, from, &from_place);
+    vulkan_copy(&vb->staging, &t->region, to_place * t->stride, &f->region,
+                from_place * f->stride, page_bytes, &ignored);
+}
+
+static void page_read(struct backend *be, const void *page, size_t page_bytes, void *host)
+{
+    struct vulkan_backend *vb = of(be);
+    struct err ignored;
+    uint32_t place;
+    const struct vulkan_slab *s = vulkan_page_find(&vb->pages, page, &place);
+    vulkan_read(&vb->staging, &s->region, place * s->stride, host, page_bytes, &ignored);
+}
+
+static void page_write(struct backend *be, void *page, size_t page_bytes, const void *host)
+{
+    struct vulkan_backend *vb = of(be);
+    struct err ignored;
+    uint32_t place;
+    const struct vulkan_slab *s = vulkan_page_find(&vb->pages, page, &place);
+    vulkan_write(&vb->staging, &s->region, place * s->stride, host, page_bytes, &ignored);
+}
+
+static const struct backend_impl impl = {
+    .beside = beside,
+    .close = close_backend,
+    .name = name_of,
+    .matrix = matrix,
+    .vector = vector,
+    .matrix_bytes = matrix_bytes,
+    .exec_bytes = vulkan_exec_bytes,
+    .exec_new = vulkan_exec_new,
+    .exec_free = vulkan_exec_free,
+    .exec_run = vulkan_exec_run,
+    .page_new = page_new,
+    .page_free = page_free,
+    .page_copy = page_copy,
+    .page_read = page_read,
+    .page_write = page_write,
+};
+
+const struct vulkan_counters *vulkan_backend_counters(const struct backend *be)
+{
+    return &((const struct vulkan_backend *)be)->vk.counters;
+}
+
+struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err)
+{
+    struct vulkan_backend *vb = mem_zalloc(1, sizeof *vb);
+    vb->base.impl = &impl;
+    vb->choice = *choice;
+    struct vulkan *vk = &vb->vk;
+    if (!vulkan_open(vk, choice, err)) {
+        free(vb);
+        return NULL;
+    }
+    vb->pipelines.vk = vk;
+    vb->memory = (struct vulkan_arena){
+        .vk = vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = BLOCK_BYTES};
+    vb->pages.arena = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
+    snprintf(vb->name, sizeof vb->name, "vulkan:%u (%s)", choice->index,
+             vk->properties.deviceName);
+    if (vulkan_staging_open(&vb->staging, vk, err) && vulkan_selftest(&vb->pipelines, err))
+        return &vb->base;
+    close_backend(&vb->base);
+    return NULL;
+}

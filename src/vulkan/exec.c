@@ -1,0 +1,419 @@
+/* A step on the device: the host writes what the shaders read of it, submits what was recorded,
+ * and takes the logits. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/numeric_c.h"
+#include "base/real.h"
+#include "vulkan/impl.h"
+#include "vulkan/step_layout.h"
+
+/* Rows are computed in whole groups, so there is room for a few more than are asked for. */
+enum { GROUP_ROWS = 8 };
+/* Logits of as many rows at once as fit in about this much; at least GROUP_ROWS. */
+static const size_t LOGITS_BYTES = (size_t)32 << 20;
+/* A submission of many rows should not take much longer: a cancel waits for it. */
+static const double SUBMIT_MS = 30;
+
+/* ---- memory ---- */
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static uint32_t head_rows_of(const struct program *p, uint32_t max_rows)
+{
+    size_t fit = LOGITS_BYTES / (p->n_vocab * sizeof(float) + 1);
+    if (fit < GROUP_ROWS) fit = GROUP_ROWS;
+    return fit < max_rows ? (uint32_t)fit : max_rows;
+}
+
+/* Whether an op touches a buffer in another way than as the result of a product. */
+static bool is_product_only(const struct op *op, uint32_t buf)
+{
+    const struct ref *refs[4] = {0};
+    size_t n = 0;
+    switch (op->kind) {
+    case OP_EMBED: refs[n++] = &op->embed.out; break;
+    case OP_NORM: refs[n++] = &op->norm.in, refs[n++] = &op->norm.out; break;
+    case OP_QUANTISE: refs[n++] = &op->quantise.in; break;
+    case OP_MATMUL: refs[n++] = &op->matmul.in_f32; break;
+    case OP_ROPE: refs[n++] = &op->rope.x; break;
+    case OP_ROW_SCALE: refs[n++] = &op->row_scale.x; break;
+    case OP_SCALE: refs[n++] = &op->scale.x; break;
+    case OP_KV_STORE: refs[n++] = &op->kv_store.k, refs[n++] = &op->kv_store.v; break;
+    case OP_ATTEND: refs[n++] = &op->attend.q, refs[n++] = &op->attend.out; break;
+    case OP_GLU:
+        refs[n++] = &op->glu.gate, refs[n++] = &op->glu.up, refs[n++] = &op->glu.out;
+        break;
+    case OP_ADD:
+        refs[n++] = &op->add.a, refs[n++] = &op->add.b, refs[n++] = &op->add.out;
+        break;
+    case OP_ROUTE: refs[n++] = &op->route.scores; break;
+    case OP_MATMUL_EXPERTS:
+        refs[n++] = &op->experts.in_f32, refs[n++] = &op->experts.out;
+        break;
+    case OP_COMBINE: refs[n++] = &op->combine.in, refs[n++] = &op->combine.out; break;
+    case OP_CONV:
+    case OP_DECAY:
+    case OP_RECUR: break;
+    case OP_UNZIP:
+        refs[n++] = &op->unzip.in, refs[n++] = &op->unzip.a, refs[n++] = &op->unzip.b;
+        break;
+    case OP_ROW_GATE: refs[n++] = &op->row_gate.x, refs[n++] = &op->row_gate.gate; break;
+    case OP_HEAD_ROWS:
+    case OP_LOGITS: break;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (refs[i]->n > 0 && refs[i]->buf == buf) return false;
+    return true;
+}
+
+/* A buffer of the vocabulary's width is large: where its rows are just the logits, a product
+ * writes them to where the host reads them, the wanted rows only. */
+static size_t find_direct(const struct program *p)
+{
+    const struct op *last = &p->ops[p->n_ops - 1];
+    if (last->kind != OP_LOGITS) return p->n_buffers;
+    const struct ref *in = &last->logits.in;
+    if (in->at != 0 || in->n != p->buffers[in->buf].width) return p->n_buffers;
+    bool in_head = false;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->ops[i];
+        if (op->kind == OP_HEAD_ROWS) in_head = true;
+        if (!is_product_only(op, in->buf)) return p->n_buffers;
+        for (uint32_t m = 0; op->kind == OP_MATMUL && m < op->matmul.n_mats; m++)
+            if (op->matmul.mat[m].out.buf == in->buf && !in_head) return p->n_buffers;
+    }
+    return in->buf;
+}
+
+/* Stride and bytes of the rows of a buffer. */
+static size_t rows_bytes(const struct vulkan *vk, const struct row_buffer *b, uint32_t max_rows,
+                         size_t *stride)
+{
+    size_t n = round_up(max_rows, GROUP_ROWS);
+    switch (b->kind) {
+    case ROW_F32: *stride = round_up(b->width, 16); return n * *stride * sizeof(float);
+    case ROW_A8: *stride = b->width / 32 * vulkan_a8_texels(vk); return n * *stride * 16;
+    case ROW_ROUTE: *stride = 2 * b->width; return n * *stride * sizeof(uint32_t);
+    }
+    return 0;
+}
+
+/* Texels of the widest query that is compared with codes; 0: none is. */
+static size_t q8_stride(const struct vulkan *vk, const struct program *p)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct op_attend *a = &p->ops[i].attend;
+        if (p->ops[i].kind != OP_ATTEND) continue;
+        enum kv_type type = p->kv[a->kv].type;
+        if ((type == KV_Q8_0 || type == KV_Q4_0) && a->q.n > most) most = a->q.n;
+    }
+    return most / 32 * vulkan_a8_texels(vk);
+}
+
+size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows)
+{
+    const struct vulkan *vk = &((const struct vulkan_backend *)be)->vk;
+    size_t direct = find_direct(p), stride, n = 0;
+    for (size_t i = 0; i < p->n_buffers; i++)
+        if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
+    n += head_rows_of(p, max_rows) * p->n_vocab * sizeof(float);
+    return n + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
+}
+
+static bool take_rows(struct vulkan_exec *x, size_t n_bytes, struct vulkan_rows *r,
+                      struct err *err)
+{
+    struct vulkan *vk = &vulkan_of(x)->vk;
+    if (n_bytes > vulkan_storage_limit(vk))
+        return err_set(err, ERR_MEMORY, "%s: %zu MiB of scratch for %u rows: it binds %zu MiB",
+                       vk->properties.deviceName, n_bytes >> 20, x->max_rows,
+                       vulkan_storage_limit(vk) >> 20);
+    return vulkan_arena_take(&x->scratch, n_bytes, &r->region, err) &&
+           vulkan_arena_view(&x->scratch, &r->region, &r->view, err);
+}
+
+static bool take_memory(struct vulkan_exec *x, struct err *err)
+{
+    struct vulkan *vk = &vulkan_of(x)->vk;
+    const struct program *p = x->p;
+    x->scratch = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
+    x->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
+    if (!vulkan_arena_take(&x->host, x->max_head_rows * p->n_vocab * sizeof(float), &x->logits,
+                           err))
+        return false;
+    for (size_t i = 0; i < p->n_buffers; i++) {
+        if (i == x->direct) {
+            x->rows[i] = (struct vulkan_rows){.region = x->logits, .stride = p->n_vocab};
+            continue;
+        }
+        size_t n_bytes = rows_bytes(vk, &p->buffers[i], x->max_rows, &x->rows[i].stride);
+        if (!take_rows(x, n_bytes, &x->rows[i], err)) return false;
+    }
+    x->q8.stride = q8_stride(vk, p);
+    return x->q8.stride == 0 ||
+           take_rows(x, x->q8.stride * 16 * round_up(x->max_rows, GROUP_ROWS), &x->q8, err);
+}
+
+struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                             struct err *err)
+{
+    struct vulkan_backend *vb = (struct vulkan_backend *)be;
+    if (!vulkan_plan_check(vb, p, err)) return NULL;
+    struct vulkan_exec *x = mem_zalloc(1, sizeof *x);
+    x->base.be = be;
+    x->p = p;
+    x->max_rows = max_rows;
+    x->max_head_rows = head_rows_of(p, max_rows);
+    x->direct = find_direct(p);
+    x->rows = mem_zalloc(p->n_buffers, sizeof *x->rows);
+    x->rope_at = mem_zalloc(p->n_ropes, sizeof *x->rope_at);
+    x->factor_at = mem_zalloc(p->n_row_scales, sizeof *x->factor_at);
+    if (take_memory(x, err)) return &x->base;
+    vulkan_exec_free(&x->base);
+    return NULL;
+}
+
+void vulkan_exec_free(struct exec *base)
+{
+    struct vulkan_exec *x = (struct vulkan_exec *)base;
+    vulkan_plan_free(x);
+    vulkan_arena_free(&x->scratch);
+    vulkan_arena_free(&x->host);
+    free(x->rows);
+    free(x->rope_at);
+    free(x->factor_at);
+    free(x->use);
+    free(x->all);
+    free(x);
+}
+
+/* ---- what the shaders read of a step ---- */
+
+static uint32_t *step_words(const struct vulkan_exec *x)
+{
+    return (uint32_t *)x->step.data;
+}
+
+/* The tables of a step's positions: host arithmetic in double, the same on every machine. */
+static void rope_table(const struct vulkan_exec *x, size_t i, const struct step *step)
+{
+    const struct rope *rope = &x->p->ropes[i];
+    size_t n_pairs = rope->n_rot / 2;
+    uint32_t *out = step_words(x) + x->rope_at[i];
+    for (uint32_t r = 0; r < step->n_rows; r++, out += rope->n_rot) {
+        for (size_t k = 0; k < n_pairs; k++) {
+            double s, c;
+            real_sincos((double)(step->pos + r) * rope->freq[k], &s, &c);
+            out[k] = num_bits(num_keep((float)(c * rope->mscale)));
+            out[n_pairs + k] = num_bits(num_keep((float)(s * rope->mscale)));
+        }
+    }
+}
+
+static void factor_table(const struct vulkan_exec *x, size_t i, const struct step *step)
+{
+    const struct row_scale *s = &x->p->row_scales[i];
+    for (uint32_t r = 0; r < step->n_rows; r++) {
+        size_t periods = (step->pos + r) / s->period;
+        double factor = 1.0 + s->log_scale * real_log(1.0 + (double)periods);
+        step_words(x)[x->factor_at[i] + r] = num_bits(num_keep((float)factor));
+    }
+}
+
+/* Slots first..first+n-1 of a page are written by the step: from an even one on, in pairs. */
+static uint32_t slot_pairs(const struct step *step, uint32_t page)
+{
+    uint32_t begin = page * PAGE_LEN, end = step->pos + step->n_rows;
+    uint32_t first = step->pos > begin ? (step->pos - begin) / 2 * 2 : 0;
+    uint32_t last = end - begin < PAGE_LEN ? end - begin : PAGE_LEN;
+    return (last - first + 1) / 2;
+}
+
+/* The first page of a part that a row of the step sees. */
+static uint32_t first_page(const struct vulkan_exec *x, const struct step *step, int part)
+{
+    uint32_t end = step->pos + 1;
+    return part == PAGE_WINDOW && end > x->p->window ? (end - x->p->window) / PAGE_LEN : 0;
+}
+
+/* Puts page i of a part into the tables of its slab. */
+static void add_page(struct vulkan_exec *x, const struct step *step, int part, uint32_t i)
+{
+    uint32_t place, *words = step_words(x);
+    const struct vulkan_pages *pages = &vulkan_of(x)->pages;
+    const struct vulkan_slab *slab = vulkan_page_find(pages, step->pages[part][i], &place);
+    size_t s = 0;
+    while (x->slabs[s].part != (enum page_part)part || &pages->slabs[x->slabs[s].index] != slab)
+        s++;
+    struct vulkan_slab_use *use = &x->use[s];
+    uint32_t *entry = words + x->slabs[s].attend_at + 2 * use->n_pages++;
+    entry[0] = i;
+    entry[1] = place;
+    if ((i + 1) * PAGE_LEN <= step->pos) return;
+    entry = words + x->slabs[s].store_at + 2 * use->n_stored++;
+    entry[0] = i;
+    entry[1] = place;
+    uint32_t pairs = slot_pairs(step, i);
+    if (pairs > use->n_slot_pairs) use->n_slot_pairs = pairs;
+}
+
+/* Sorts the sequence's pages by slab: their numbers and places. */
+static void page_tables(struct vulkan_exec *x, const struct step *step)
+{
+    uint32_t n_pages = (step->pos + step->n_rows + PAGE_LEN - 1) / PAGE_LEN;
+    memset(x->use, 0, x->n_slabs * sizeof *x->use);
+    for (int part = 0; part < PAGE_PARTS; part++) {
+        if (x->p->page_bytes[part] == 0) continue;
+        for (uint32_t i = first_page(x, step, part); i < n_pages; i++)
+            add_page(x, step, part, i);
+    }
+}
+
+static void group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows)
+{
+    uint32_t *out = step_words(x) + x->indirect_at, bucket = vulkan_bucket(n_rows);
+    for (size_t i = 0; i < x->n_dispatches; i++)
+        if (x->dispatches[i].part == part)
+            vulkan_groups(x, &x->dispatches[i], bucket, n_rows, x->use, out + 3 * i);
+}
+
+static void write_step(struct vulkan_exec *x, const struct step *step)
+{
+    uint32_t *words = step_words(x);
+    words[STEP_N_ROWS] = step->n_rows;
+    words[STEP_POS] = step->pos;
+    words[STEP_FIRST + PART_BODY] = 0;
+    for (uint32_t r = 0; r < step->n_rows; r++)
+        words[x->tokens_at + r] = (uint32_t)step->tokens[r];
+    for (size_t i = 0; i < x->p->n_ropes; i++)
+        rope_table(x, i, step);
+    for (size_t i = 0; i < x->p->n_row_scales; i++)
+        factor_table(x, i, step);
+    page_tables(x, step);
+    group_counts(x, PART_BODY, step->n_rows);
+}
+
+/* The head runs for rows lo..hi-1. */
+static void write_head(struct vulkan_exec *x, uint32_t lo, uint32_t hi)
+{
+    step_words(x)[STEP_N_ROWS] = hi;
+    step_words(x)[STEP_FIRST + PART_HEAD] = lo;
+    group_counts(x, PART_HEAD, hi - lo);
+}
+
+/* ---- running ---- */
+
+static bool tokens_known(const struct vulkan_exec *x, const struct step *step, struct err *err)
+{
+    for (size_t i = 0; i < x->p->n_ops; i++) {
+        const struct op *op = &x->p->ops[i];
+        if (op->kind != OP_EMBED) continue;
+        for (uint32_t r = 0; r < step->n_rows; r++) {
+            int32_t id = step->tokens[r];
+            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
+                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
+                               op->embed.table->n_rows - 1);
+        }
+    }
+    return true;
+}
+
+static bool not_cancelled(const struct step *step, struct err *err)
+{
+    return !cancel_is_set(step->cancel) || err_set(err, ERR_CANCELLED, "cancelled");
+}
+
+/* Submits the command buffers of a part in pieces of about SUBMIT_MS. */
+static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r,
+                          const struct step *step, struct err *err)
+{
+    for (uint32_t at = 0; at < r->n;) {
+        if (!not_cancelled(step, err)) return false;
+        uint32_t fit = x->segment_ms > 0 ? (uint32_t)(SUBMIT_MS / x->segment_ms) : 1;
+        uint32_t n = fit < 1 ? 1 : fit < r->n - at ? fit : r->n - at;
+        double start = clock_ms();
+        if (!vulkan_submit(&vulkan_of(x)->vk, n, r->commands + at, err)) return false;
+        x->segment_ms = (clock_ms() - start) / n;
+        at += n;
+    }
+    return true;
+}
+
+/* Few rows: the body and the head in one submission. */
+static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *body,
+                       const struct vulkan_recorded *head, struct err *err)
+{
+    uint32_t n = body->n, n_head = head ? head->n : 0;
+    if (n + n_head > x->cap_all) {
+        x->cap_all = n + n_head;
+        x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
+    }
+    memcpy(x->all, body->commands, n * sizeof(VkCommandBuffer));
+    if (head) memcpy(x->all + n, head->commands, n_head * sizeof(VkCommandBuffer));
+    return vulkan_submit(&vulkan_of(x)->vk, n + n_head, x->all, err);
+}
+
+static void take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
+                        uint32_t hi)
+{
+    size_t n = x->p->n_vocab, skipped = lo - (step->n_rows - step->n_logits);
+    memcpy(step->logits + skipped * n, x->logits.data, (hi - lo) * n * sizeof(float));
+    vulkan_of(x)->vk.counters.bytes_back += (hi - lo) * n * sizeof(float);
+}
+
+/* Rows lo..n_rows-1 through the head, as many at a time as there is room for. */
+static bool run_head(struct vulkan_exec *x, const struct step *step, uint32_t lo,
+                     struct err *err)
+{
+    while (lo < step->n_rows) {
+        uint32_t left = step->n_rows - lo,
+                 n = left < x->max_head_rows ? left : x->max_head_rows;
+        const struct vulkan_recorded *r = vulkan_recorded(x, PART_HEAD, vulkan_bucket(n), err);
+        if (!r || !not_cancelled(step, err)) return false;
+        write_head(x, lo, lo + n);
+        if (r->n && !vulkan_submit(&vulkan_of(x)->vk, r->n, r->commands, err)) return false;
+        take_logits(x, step, lo, lo + n);
+        lo += n;
+    }
+    return true;
+}
+
+static bool need_plan(struct vulkan_exec *x, struct err *err)
+{
+    if (x->is_planned && x->generation == vulkan_of(x)->pages.generation) return true;
+    if (!vulkan_plan_make(x, err)) return false;
+    x->use = mem_resize(x->use, x->n_slabs + 1, sizeof *x->use);
+    return true;
+}
+
+bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err)
+{
+    struct vulkan_exec *x = (struct vulkan_exec *)base;
+    assert(step->n_rows <= x->max_rows);
+    if (!tokens_known(x, step, err) || !not_cancelled(step, err) || !need_plan(x, err))
+        return false;
+    const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
+    const struct vulkan_recorded *body = vulkan_recorded(x, PART_BODY, bucket, err);
+    if (!body) return false;
+    write_step(x, step);
+    if (step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows)
+        return submit_pieces(x, body, step, err) && run_head(x, step, first, err);
+    const struct vulkan_recorded *head = NULL;
+    if (step->n_logits > 0) {
+        head = vulkan_recorded(x, PART_HEAD, vulkan_bucket(step->n_logits), err);
+        if (!head) return false;
+        write_head(x, first, step->n_rows);
+    }
+    if (!submit_all(x, body, head, err)) return false;
+    if (step->n_logits > 0) take_logits(x, step, first, step->n_rows);
+    return true;
+}

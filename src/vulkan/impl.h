@@ -1,0 +1,165 @@
+/* What the files of the Vulkan backend share: backend.c (the table, weights), plan.c (ops
+ * become dispatches), record.c (command buffers) and exec.c (a step). */
+#ifndef VULKAN_IMPL_H
+#define VULKAN_IMPL_H
+
+#include "backend/impl.h"
+#include "vulkan/pages.h"
+#include "vulkan/pipeline.h"
+
+struct vulkan_weight {
+    struct weight base; /* first */
+    struct vulkan_region region;
+    VkBufferView view; /* none: a vector */
+    struct vulkan_weight *next;
+};
+
+struct vulkan_backend {
+    struct backend base; /* first */
+    struct vulkan_choice choice;
+    struct vulkan vk;
+    struct vulkan_pipelines pipelines;
+    struct vulkan_staging staging;
+    struct vulkan_arena memory; /* of weights */
+    struct vulkan_weight *weights;
+    struct vulkan_pages pages;
+    char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 32];
+};
+
+/* Row counts that command buffers are recorded for: up to 1, 2, 4 rows, and any number, in
+ * groups of 8. */
+enum { N_BUCKETS = 4 };
+/* The body runs for all rows, the head (what follows OP_HEAD_ROWS) for those whose logits are
+ * wanted. */
+enum { PART_BODY, PART_HEAD, N_PARTS };
+
+/* A row buffer on the device. */
+struct vulkan_rows {
+    struct vulkan_region region;
+    VkBufferView view;
+    size_t stride; /* of a row: floats, texels (ROW_A8) or words (ROW_ROUTE) */
+};
+
+enum vulkan_grid_kind {
+    GRID_ROWS,    /* x groups for every row */
+    GRID_MATMUL,  /* x tiles, for every block of rows */
+    GRID_EXPERTS, /* x tiles, for every row and rank */
+    GRID_STORE,   /* x groups for the slots and pages that the step writes to a slab */
+    GRID_ATTEND,  /* queries of the row block, for every page of a slab */
+    GRID_FOLD,    /* x heads, for every row of the row block */
+};
+
+struct vulkan_grid {
+    enum vulkan_grid_kind kind;
+    uint32_t x;
+    uint32_t n_used;        /* GRID_EXPERTS */
+    uint32_t slab;          /* GRID_STORE, GRID_ATTEND: its number in the plan */
+    uint32_t n_kv, n_group; /* GRID_ATTEND */
+    uint32_t first, n_rows; /* GRID_ATTEND, GRID_FOLD: the row block */
+};
+
+struct vulkan_dispatch {
+    struct vulkan_variant variant;
+    VkDescriptorSet set;
+    uint32_t push[VULKAN_PUSH_BYTES / 4], n_push;
+    struct vulkan_grid grid;
+    uint64_t reads, writes; /* resources, by bit */
+    int part, layer;
+    size_t op; /* index in the program */
+};
+
+/* A slab that one part of a program's pages may lie in, and the tables of the step that belong
+ * to it. */
+struct vulkan_plan_slab {
+    enum page_part part;
+    size_t index; /* of pages.slabs */
+    uint32_t attend_at, store_at;
+};
+
+/* What a step has in a slab: pages, pages it writes, the most pairs of slots of one of these.
+ */
+struct vulkan_slab_use {
+    uint32_t n_pages, n_stored, n_slot_pairs;
+};
+
+/* Command buffers of one part and bucket, one per layer. */
+struct vulkan_recorded {
+    VkCommandBuffer *commands;
+    uint32_t n;
+    bool is_done;
+};
+
+struct vulkan_exec {
+    struct exec base; /* first */
+    const struct program *p;
+    uint32_t max_rows, max_head_rows;
+    struct vulkan_arena scratch; /* rows; lives as long as the exec */
+    struct vulkan_rows *rows;    /* per buffer */
+    struct vulkan_rows q8;       /* queries as A8, where the KV type stores codes */
+    size_t direct;               /* the buffer that is the logits, or n_buffers */
+    struct vulkan_arena host;
+    struct vulkan_region logits; /* [max_head_rows][n_vocab], seen by the host */
+
+    /* The plan: made again when a slab is added. */
+    uint64_t generation;
+    bool is_planned;
+    struct vulkan_arena tables, step_memory; /* of parts; of step */
+    struct vulkan_region step, parts;
+
+    struct vulkan_sets sets;
+    struct vulkan_dispatch *dispatches;
+    size_t n_dispatches, cap_dispatches;
+    struct vulkan_plan_slab *slabs;
+    size_t n_slabs;
+    uint32_t tokens_at, *rope_at, *factor_at, indirect_at; /* words of the step */
+    uint32_t block_rows; /* rows of attention that the parts have room for */
+    struct vulkan_recorded recorded[N_PARTS][N_BUCKETS];
+    struct vulkan_slab_use *use; /* of each slab, in the step under way */
+    VkCommandBuffer *all;        /* what is submitted at once */
+    uint32_t cap_all;
+    double segment_ms; /* measured time of one command buffer of many rows; 0: not yet */
+};
+
+/* ---- plan.c ---- */
+
+/* Whether every op of the program can be run; names what cannot. */
+bool vulkan_plan_check(const struct vulkan_backend *be, const struct program *p,
+                       struct err *err);
+bool vulkan_plan_make(struct vulkan_exec *x, struct err *err);
+void vulkan_plan_free(struct vulkan_exec *x);
+
+/* ---- record.c ---- */
+
+uint32_t vulkan_bucket(uint32_t n_rows);
+/* The variant of a dispatch for a bucket. */
+struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
+                                         const struct vulkan_dispatch *d, uint32_t bucket);
+/* Work groups of a dispatch for n_rows rows of its part. */
+void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
+                   uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,
+                   uint32_t groups[3]);
+/* The command buffers of a part and bucket, recorded if it is the first time. */
+const struct vulkan_recorded *vulkan_recorded(struct vulkan_exec *x, int part, uint32_t bucket,
+                                              struct err *err);
+void vulkan_records_free(struct vulkan_exec *x);
+
+/* ---- exec.c ---- */
+
+size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
+struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
+                             struct err *err);
+void vulkan_exec_free(struct exec *x);
+bool vulkan_exec_run(struct exec *x, const struct step *step, struct err *err);
+
+static inline struct vulkan_backend *vulkan_of(const struct vulkan_exec *x)
+{
+    return (struct vulkan_backend *)x->base.be;
+}
+
+/* A8: texels of a block of 32 values. */
+static inline uint32_t vulkan_a8_texels(const struct vulkan *vk)
+{
+    return vk->has_packed_dot ? 3 : 5;
+}
+
+#endif

@@ -1,0 +1,288 @@
+#include "vulkan/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* Satisfies every offset alignment that Vulkan allows a device to ask for. */
+enum { ALIGN = 256 };
+
+struct vulkan_block {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    uint8_t *data;
+    size_t n_bytes, used;
+    struct vulkan_block *next;
+};
+
+size_t vulkan_view_limit(const struct vulkan *vk)
+{
+    return (size_t)vk->properties.limits.maxTexelBufferElements * 16;
+}
+
+size_t vulkan_storage_limit(const struct vulkan *vk)
+{
+    return vk->properties.limits.maxStorageBufferRange;
+}
+
+static void block_free(struct vulkan *vk, struct vulkan_block *b)
+{
+    if (b->buffer) vkDestroyBuffer(vk->device, b->buffer, NULL);
+    if (b->memory) vkFreeMemory(vk->device, b->memory, NULL);
+    free(b);
+}
+
+static bool block_fill(struct vulkan *vk, enum vulkan_place place, struct vulkan_block *b,
+                       struct err *err)
+{
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = b->n_bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+    };
+    if (!vulkan_check(vkCreateBuffer(vk->device, &info, NULL, &b->buffer), "vkCreateBuffer",
+                      err))
+        return false;
+    bool near_host = place == VULKAN_NEAR_HOST;
+    VkMemoryRequirements need;
+    vkGetBufferMemoryRequirements(vk->device, b->buffer, &need);
+    const VkMemoryAllocateInfo memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .allocationSize = need.size,
+        .memoryTypeIndex = near_host ? vk->host_type : vk->device_type,
+    };
+    if (!(need.memoryTypeBits >> memory.memoryTypeIndex & 1))
+        return err_set(err, ERR_DEVICE, "%s: its memory cannot hold a buffer",
+                       vk->properties.deviceName);
+    vk->counters.allocations++;
+    if (!vulkan_check(vkAllocateMemory(vk->device, &memory, NULL, &b->memory),
+                      "vkAllocateMemory", err) ||
+        !vulkan_check(vkBindBufferMemory(vk->device, b->buffer, b->memory, 0),
+                      "vkBindBufferMemory", err))
+        return false;
+    if (!near_host && !(vk->device_flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return true;
+    return vulkan_check(
+        vkMapMemory(vk->device, b->memory, 0, VK_WHOLE_SIZE, 0, (void **)&b->data),
+        "vkMapMemory", err);
+}
+
+bool vulkan_arena_take(struct vulkan_arena *a, size_t n_bytes, struct vulkan_region *out,
+                       struct err *err)
+{
+    assert(n_bytes > 0);
+    n_bytes = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    struct vulkan_block *b = a->blocks;
+    if (!b || b->n_bytes - b->used < n_bytes) {
+        b = mem_zalloc(1, sizeof *b);
+        b->n_bytes = n_bytes > a->block_bytes ? n_bytes : a->block_bytes;
+        if (!block_fill(a->vk, a->place, b, err)) {
+            block_free(a->vk, b);
+            return false;
+        }
+        b->next = a->blocks;
+        a->blocks = b;
+    }
+    *out =
+        (struct vulkan_region){b->buffer, b->used, n_bytes, b->data ? b->data + b->used : NULL};
+    b->used += n_bytes;
+    return true;
+}
+
+bool vulkan_arena_view(struct vulkan_arena *a, const struct vulkan_region *r, VkBufferView *out,
+                       struct err *err)
+{
+    struct vulkan *vk = a->vk;
+    if (r->n_bytes > vulkan_view_limit(vk))
+        return err_set(err, ERR_DEVICE, "%s: binds %zu MiB at most, %zu MiB are needed",
+                       vk->properties.deviceName, vulkan_view_limit(vk) >> 20,
+                       r->n_bytes >> 20);
+    const VkBufferViewCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+        .buffer = r->buffer,
+        .format = VK_FORMAT_R32G32B32A32_UINT,
+        .offset = r->at,
+        .range = r->n_bytes,
+    };
+    if (!vulkan_check(vkCreateBufferView(vk->device, &info, NULL, out), "vkCreateBufferView",
+                      err))
+        return false;
+    MEM_GROW(a->views, a->n_views, a->cap_views);
+    a->views[a->n_views++] = *out;
+    return true;
+}
+
+void vulkan_arena_free(struct vulkan_arena *a)
+{
+    for (size_t i = 0; i < a->n_views; i++)
+        vkDestroyBufferView(a->vk->device, a->views[i], NULL);
+    free(a->views);
+    while (a->blocks) {
+        struct vulkan_block *next = a->blocks->next;
+        block_free(a->vk, a->blocks);
+        a->blocks = next;
+    }
+    *a = (struct vulkan_arena){0};
+}
+
+/* ---- staging ---- */
+
+bool vulkan_staging_open(struct vulkan_staging *s, struct vulkan *vk, struct err *err)
+{
+    *s = (struct vulkan_staging){.vk = vk, .arena = {.vk = vk, .place = VULKAN_NEAR_HOST}};
+    if (vk->device_flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) return true;
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = vk->commands,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 2,
+    };
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    bool ok = vulkan_check(vkAllocateCommandBuffers(vk->device, &info, s->commands),
+                           "vkAllocateCommandBuffers", err);
+    for (int i = 0; ok && i < 2; i++)
+        ok = vulkan_arena_take(&s->arena, VULKAN_STAGING_BYTES, &s->half[i], err) &&
+             vulkan_check(vkCreateFence(vk->device, &fence, NULL, &s->fence[i]),
+                          "vkCreateFence", err);
+    if (!ok) vulkan_staging_close(s);
+    return ok;
+}
+
+void vulkan_staging_close(struct vulkan_staging *s)
+{
+    struct err ignored;
+    if (!s->vk) return;
+    vulkan_fill_wait(s, &ignored);
+    for (int i = 0; i < 2; i++)
+        if (s->fence[i]) vkDestroyFence(s->vk->device, s->fence[i], NULL);
+    if (s->commands[0]) vkFreeCommandBuffers(s->vk->device, s->vk->commands, 2, s->commands);
+    vulkan_arena_free(&s->arena);
+    *s = (struct vulkan_staging){0};
+}
+
+static bool wait_half(struct vulkan_staging *s, int i, struct err *err)
+{
+    if (!s->busy[i]) return true;
+    s->busy[i] = false;
+    return vulkan_check(vkWaitForFences(s->vk->device, 1, &s->fence[i], VK_TRUE, UINT64_MAX),
+                        "vkWaitForFences", err) &&
+           vulkan_check(vkResetFences(s->vk->device, 1, &s->fence[i]), "vkResetFences", err);
+}
+
+static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, VkBuffer from,
+                    size_t from_at, size_t n_bytes, struct err *err)
+{
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    const VkBufferCopy range = {from_at, to_at, n_bytes};
+    const VkMemoryBarrier all = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT,
+    };
+    VkCommandBuffer c = s->commands[i];
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &c,
+    };
+    if (!vulkan_check(vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
+        return false;
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                         0, 1, &all, 0, NULL, 0, NULL);
+    vkCmdCopyBuffer(c, from, to, 1, &range);
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                         VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                         &all, 0, NULL, 0, NULL);
+    if (!vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err) ||
+        !vulkan_check(vkQueueSubmit(s->vk->queue, 1, &submit, s->fence[i]), "vkQueueSubmit",
+                      err))
+        return false;
+    s->busy[i] = true;
+    return true;
+}
+
+void *vulkan_fill_begin(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
+                        size_t n_bytes, struct err *err)
+{
+    assert(at + n_bytes <= r->n_bytes);
+    if (r->data) return r->data + at;
+    assert(n_bytes <= VULKAN_STAGING_BYTES);
+    s->next = !s->next;
+    return wait_half(s, s->next, err) ? s->half[s->next].data : NULL;
+}
+
+bool vulkan_fill_end(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
+                     size_t n_bytes, struct err *err)
+{
+    if (r->data) return true;
+    const struct vulkan_region *half = &s->half[s->next];
+    return copy_by(s, s->next, r->buffer, r->at + at, half->buffer, half->at, n_bytes, err);
+}
+
+bool vulkan_fill_wait(struct vulkan_staging *s, struct err *err)
+{
+    bool first = wait_half(s, 0, err);
+    return wait_half(s, 1, err) && first;
+}
+
+static size_t piece(size_t n_bytes)
+{
+    return n_bytes < VULKAN_STAGING_BYTES ? n_bytes : VULKAN_STAGING_BYTES;
+}
+
+bool vulkan_write(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
+                  const void *data, size_t n_bytes, struct err *err)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        size_t n = r->data ? n_bytes : piece(n_bytes - done);
+        void *to = vulkan_fill_begin(s, r, at + done, n, err);
+        if (!to) return false;
+        memcpy(to, (const uint8_t *)data + done, n);
+        if (!vulkan_fill_end(s, r, at + done, n, err)) return false;
+        done += n;
+    }
+    return vulkan_fill_wait(s, err);
+}
+
+bool vulkan_read(struct vulkan_staging *s, const struct vulkan_region *r, size_t at, void *data,
+                 size_t n_bytes, struct err *err)
+{
+    assert(at + n_bytes <= r->n_bytes);
+    s->vk->counters.bytes_back += n_bytes;
+    if (r->data) {
+        memcpy(data, r->data + at, n_bytes);
+        return true;
+    }
+    for (size_t done = 0; done < n_bytes;) {
+        size_t n = piece(n_bytes - done);
+        const struct vulkan_region *half = &s->half[0];
+        if (!wait_half(s, 0, err) ||
+            !copy_by(s, 0, half->buffer, half->at, r->buffer, r->at + at + done, n, err) ||
+            !wait_half(s, 0, err))
+            return false;
+        memcpy((uint8_t *)data + done, half->data, n);
+        done += n;
+    }
+    return true;
+}
+
+bool vulkan_copy(struct vulkan_staging *s, const struct vulkan_region *to, size_t to_at,
+                 const struct vulkan_region *from, size_t from_at, size_t n_bytes,
+                 struct err *err)
+{
+    assert(to_at + n_bytes <= to->n_bytes && from_at + n_bytes <= from->n_bytes);
+    if (to->data && from->data) {
+        memcpy(to->data + to_at, from->data + from_at, n_bytes);
+        return true;
+    }
+    return wait_half(s, 0, err) &&
+           copy_by(s, 0, to->buffer, to->at + to_at, from->buffer, from->at + from_at, n_bytes,
+                   err) &&
+           wait_half(s, 0, err);
+}

@@ -1,0 +1,235 @@
+/* Dispatches become command buffers: one per layer and row-count bucket, recorded on first need
+ * and submitted again and again. How many groups run is read from the step, so nothing else in
+ * them depends on the number of rows. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "vulkan/impl.h"
+
+/* Rows of activations that one group of a product takes, by bucket. */
+static const uint32_t group_rows[N_BUCKETS] = {1, 2, 4, 8};
+
+uint32_t vulkan_bucket(uint32_t n_rows)
+{
+    return n_rows <= 1 ? 0 : n_rows <= 2 ? 1 : n_rows <= 4 ? 2 : 3;
+}
+
+/* Tiles per group. A software device gains by more work per invocation: activations are loaded
+ * once for all. */
+static uint32_t group_tiles(const struct vulkan_exec *x, uint32_t bucket)
+{
+    static const uint32_t software[N_BUCKETS] = {4, 4, 2, 2};
+    bool is_software = vulkan_of(x)->vk.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    return is_software ? software[bucket] : 1;
+}
+
+/* Queries that eight lanes share the keys of. */
+static uint32_t group_queries(const struct vulkan_grid *g, uint32_t bucket)
+{
+    if (bucket > 0) return 4;
+    return g->n_group < 4 ? g->n_group : 4;
+}
+
+struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
+                                         const struct vulkan_dispatch *d, uint32_t bucket)
+{
+    struct vulkan_variant v = d->variant;
+    switch (d->grid.kind) {
+    case GRID_MATMUL:
+        v.constants[2] = group_rows[bucket];
+        v.constants[3] = group_tiles(x, bucket);
+        break;
+    case GRID_EXPERTS: v.constants[3] = group_tiles(x, 0); break;
+    case GRID_ATTEND: v.constants[4] = group_queries(&d->grid, bucket); break;
+    case GRID_ROWS:
+    case GRID_STORE:
+    case GRID_FOLD: break;
+    }
+    return v;
+}
+
+static uint32_t divide(uint32_t n, uint32_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static void set(uint32_t groups[3], uint32_t x, uint32_t y, uint32_t z)
+{
+    groups[0] = x;
+    groups[1] = y;
+    groups[2] = z;
+}
+
+void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
+                   uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,
+                   uint32_t groups[3])
+{
+    const struct vulkan_grid *g = &d->grid;
+    uint32_t later = n_rows > g->first ? n_rows - g->first : 0;
+    uint32_t block = later < g->n_rows ? later : g->n_rows;
+    switch (g->kind) {
+    case GRID_ROWS: set(groups, g->x, n_rows, 1); break;
+    case GRID_MATMUL:
+        set(groups, divide(g->x, group_tiles(x, bucket)), divide(n_rows, group_rows[bucket]),
+            1);
+        break;
+    case GRID_EXPERTS:
+        set(groups, divide(g->x, group_tiles(x, 0)), n_rows * g->n_used, 1);
+        break;
+    case GRID_STORE: set(groups, g->x, use[g->slab].n_slot_pairs, use[g->slab].n_stored); break;
+    case GRID_ATTEND: {
+        uint32_t n = g->n_kv * divide(block * g->n_group, group_queries(g, bucket));
+        set(groups, divide(n, 8), block > 0 ? use[g->slab].n_pages : 0, 1);
+        break;
+    }
+    case GRID_FOLD: set(groups, g->x, block, 1); break;
+    }
+}
+
+/* ---- recording ---- */
+
+/* What was touched since the last barrier. */
+struct hazards {
+    uint64_t reads, writes;
+};
+
+static void barrier(VkCommandBuffer c)
+{
+    const VkMemoryBarrier all = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+    };
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
+}
+
+static void to_host(VkCommandBuffer c)
+{
+    const VkMemoryBarrier all = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+    };
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
+                         1, &all, 0, NULL, 0, NULL);
+}
+
+/* Dispatches of one op that write different places of one buffer need none between them. */
+static bool must_wait(const struct hazards *h, const struct vulkan_dispatch *before,
+                      const struct vulkan_dispatch *d)
+{
+    uint64_t writes = d->writes;
+    if (before && before->op == d->op && before->grid.kind == d->grid.kind)
+        writes &= ~before->writes;
+    return (d->reads & h->writes) || (writes & (h->reads | h->writes));
+}
+
+static bool record_one(struct vulkan_exec *x, VkCommandBuffer c, size_t i, uint32_t bucket,
+                       struct err *err)
+{
+    const struct vulkan_dispatch *d = &x->dispatches[i];
+    const struct vulkan_variant v = vulkan_variant_for(x, d, bucket);
+    VkPipeline pipeline = vulkan_pipeline(&vulkan_of(x)->pipelines, &v, err);
+    if (!pipeline) return false;
+    VkPipelineLayout layout = vulkan_of(x)->vk.layout;
+    vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    vkCmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &d->set, 0, NULL);
+    vkCmdPushConstants(c, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_push * 4, d->push);
+    vkCmdDispatchIndirect(c, x->step.buffer, x->step.at + 4 * ((size_t)x->indirect_at + 3 * i));
+    return true;
+}
+
+/* Row blocks that a bucket cannot have are left out. */
+static bool is_needed(const struct vulkan_dispatch *d, int part, uint32_t bucket)
+{
+    return d->part == part && (bucket == N_BUCKETS - 1 || d->grid.first < group_rows[bucket]);
+}
+
+/* The dispatches from *at on that are of one layer. */
+static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uint32_t bucket,
+                         size_t *at, struct err *err)
+{
+    const VkCommandBufferBeginInfo info = {.sType =
+                                               VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
+        return false;
+    struct hazards h = {0};
+    const struct vulkan_dispatch *before = NULL;
+    const int layer = x->dispatches[*at].layer;
+    barrier(c); /* for the one submitted before */
+    for (; *at < x->n_dispatches && x->dispatches[*at].layer == layer; ++*at) {
+        const struct vulkan_dispatch *d = &x->dispatches[*at];
+        if (!is_needed(d, part, bucket)) continue;
+        if (must_wait(&h, before, d)) {
+            barrier(c);
+            h = (struct hazards){0};
+        }
+        if (!record_one(x, c, *at, bucket, err)) return false;
+        h.reads |= d->reads;
+        h.writes |= d->writes;
+        before = d;
+    }
+    if (part == PART_HEAD) to_host(c);
+    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+}
+
+static bool is_last(const struct vulkan_exec *x, int part, size_t at)
+{
+    while (at < x->n_dispatches && x->dispatches[at].part != part)
+        at++;
+    return at == x->n_dispatches;
+}
+
+static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulkan_recorded *r,
+                   struct err *err)
+{
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = vulkan_of(x)->vk.commands,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    size_t at = 0, cap = 0;
+    while (at < x->n_dispatches && x->dispatches[at].part != part)
+        at++;
+    while (!is_last(x, part, at)) {
+        if (r->n == cap) {
+            cap = cap ? 2 * cap : 8;
+            r->commands = mem_resize(r->commands, cap, sizeof(VkCommandBuffer));
+        }
+        if (!vulkan_check(
+                vkAllocateCommandBuffers(vulkan_of(x)->vk.device, &info, &r->commands[r->n]),
+                "vkAllocateCommandBuffers", err))
+            return false;
+        r->n++;
+        if (!record_layer(x, r->commands[r->n - 1], part, bucket, &at, err)) return false;
+    }
+    return true;
+}
+
+static void free_recorded(struct vulkan_exec *x, struct vulkan_recorded *r)
+{
+    struct vulkan *vk = &vulkan_of(x)->vk;
+    if (r->n) vkFreeCommandBuffers(vk->device, vk->commands, r->n, r->commands);
+    free(r->commands);
+    *r = (struct vulkan_recorded){0};
+}
+
+const struct vulkan_recorded *vulkan_recorded(struct vulkan_exec *x, int part, uint32_t bucket,
+                                              struct err *err)
+{
+    struct vulkan_recorded *r = &x->recorded[part][bucket];
+    if (r->is_done) return r;
+    r->is_done = record(x, part, bucket, r, err);
+    if (r->is_done) return r;
+    free_recorded(x, r);
+    return NULL;
+}
+
+void vulkan_records_free(struct vulkan_exec *x)
+{
+    for (int part = 0; part < N_PARTS; part++)
+        for (uint32_t b = 0; b < N_BUCKETS; b++)
+            free_recorded(x, &x->recorded[part][b]);
+}

@@ -1,0 +1,49 @@
+#include "vulkan/shaders.h"
+
+#include "shaders/attend.h"
+#include "shaders/attend_fold.h"
+#include "shaders/attend_packed.h"
+#include "shaders/combine.h"
+#include "shaders/elementary.h"
+#include "shaders/embed.h"
+#include "shaders/embed_float.h"
+#include "shaders/kv_store.h"
+#include "shaders/matmul.h"
+#include "shaders/matmul_float.h"
+#include "shaders/matmul_packed.h"
+#include "shaders/norm.h"
+#include "shaders/pointwise.h"
+#include "shaders/quantise.h"
+#include "shaders/quantise_packed.h"
+#include "shaders/rope.h"
+#include "shaders/route.h"
+
+#define CODE(name)                                 \
+    {                                              \
+#name, shader_##name, sizeof shader_##name \
+    }
+
+static const struct vulkan_code codes[N_SHADERS] = {
+    [SHADER_ELEMENTARY] = CODE(elementary),
+    [SHADER_EMBED] = CODE(embed),
+    [SHADER_EMBED_FLOAT] = CODE(embed_float),
+    [SHADER_NORM] = CODE(norm),
+    [SHADER_QUANTISE] = CODE(quantise),
+    [SHADER_QUANTISE_PACKED] = CODE(quantise_packed),
+    [SHADER_MATMUL] = CODE(matmul),
+    [SHADER_MATMUL_PACKED] = CODE(matmul_packed),
+    [SHADER_MATMUL_FLOAT] = CODE(matmul_float),
+    [SHADER_ROPE] = CODE(rope),
+    [SHADER_POINTWISE] = CODE(pointwise),
+    [SHADER_KV_STORE] = CODE(kv_store),
+    [SHADER_ATTEND] = CODE(attend),
+    [SHADER_ATTEND_PACKED] = CODE(attend_packed),
+    [SHADER_ATTEND_FOLD] = CODE(attend_fold),
+    [SHADER_ROUTE] = CODE(route),
+    [SHADER_COMBINE] = CODE(combine),
+};
+
+const struct vulkan_code *vulkan_code(enum vulkan_shader shader)
+{
+    return &codes[shader];
+}
