@@ -10,8 +10,8 @@ config ?= release
 # Debian 12 packages: to build, to run the tests, to check and fuzz. `make setup` installs them.
 PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
 	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools \
-	libcmocka-dev tmux python3 man-db procps mesa-vulkan-drivers \
-	clang libclang-rt-14-dev clang-format-14 cppcheck
+	libcmocka-dev tmux python3 man-db procps mesa-vulkan-drivers vulkan-validationlayers \
+	spirv-tools clang libclang-rt-14-dev clang-format-14 cppcheck
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # setup comes first and alone, also under -j; the other goals run in a second make, which looks

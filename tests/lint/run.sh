@@ -57,6 +57,7 @@ headers()
 
 step "the floors" tests/lint/floors.sh
 step "the floors check finds what it should" tests/lint/selftest.sh
+step "shaders" tests/lint/spirv.sh
 step "clang-format" format
 step "headers stand alone" headers
 step "cppcheck" analyse

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that floors.sh fails on what it is there for. Prints TAP.
+# Shows that floors.sh and spirv.sh fail on what they are there for. Prints TAP.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
@@ -45,4 +45,25 @@ check "a relative path" "write the folder" gguf/a.c ../base/err.h
 check "two files" "in a ring" text/a.h text/b.h text/b.h text/a.h
 check "a ring of three" "in a ring" text/a.h text/b.h text/b.h text/c.h text/c.h text/a.h
 check "an include of itself" "in a ring" text/a.h text/a.h
+
+# shader NAME WANT TEXT: a shader with this statement.
+shader()
+{
+    local out status
+    printf '#version 450\nlayout(local_size_x = 1) in;\n' >"$dir/a.comp"
+    printf 'layout(set = 0, binding = 0) buffer B { float x[]; };\nvoid main() { %s }\n' "$3" >>"$dir/a.comp"
+    out=$("$here/spirv.sh" "$dir/a.comp")
+    status=$?
+    ((n++))
+    if { [ "$2" = fine ] && ((status == 0)); } || { ((status == 1)) && [[ $out == *"$2"* ]]; }; then
+        echo "ok $n - shaders: $1"
+    else
+        ((failed++))
+        echo "not ok $n - shaders: $1 (status $status: $out)"
+    fi
+}
+shader "an exact sum" fine "precise float r = x[0] + x[1]; x[2] = r;"
+shader "a sum that may be fused" "OpFAdd without NoContraction" "x[2] = x[0] * x[1] + x[3];"
+shader "a division" "OpFDiv is not exact" "precise float r = x[0] / x[1]; x[2] = r;"
+shader "a library function" "OpExtInst is not exact" "x[0] = exp(x[0]);"
 ((failed == 0))

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# hearth on a Vulkan device: the words of the CPU, greedy, sampled and drafted; a conversation that
+# was kept on one device goes on warm on the other; nothing that the validation layers complain of.
+. tests/lib/tap.sh
+
+"$hearth" --list-devices >"$dir/devices"
+check "--list-devices begins with cpu" grep -q '^cpu  ' "$dir/devices"
+check "a device that is not there is an error" go 1 --device vulkan:99 -p x </dev/null
+check "  and is named" says "vulkan:99: there "
+if ! grep -q '^vulkan:0  ' "$dir/devices"; then
+    ((n++))
+    echo "ok $n - the words of the CPU # SKIP no Vulkan device"
+    done_testing
+    exit
+fi
+
+ask=(--cache-disk 0 -q -n 24 -p 'What is a draft model?')
+same()
+{
+    go 0 --device cpu "${ask[@]}" "$@" </dev/null && mv "$dir/out" "$dir/cpu" &&
+        go 0 --device vulkan:0 "${ask[@]}" "$@" </dev/null && cmp "$dir/out" "$dir/cpu"
+}
+check "greedy, the words of the CPU" same --temp 0
+check "sampled, too" same --temp 0.8 --reply-seed 5 --repeat-penalty 1.1 --top-p 0.9
+check "drafted, too" same --temp 0.8 --reply-seed 5 --draft lookup
+check "with codes as keys and values, too" same --temp 0.8 --reply-seed 5 --kv-type q8_0
+
+seeds=(--seed 7 --temp 0.8 -n 12 --stdin lines)
+lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
+whole() { lines | go 0 --private "${seeds[@]}" && mv "$dir/out" "$dir/whole"; }
+# A turn on the CPU, the next on the device, the last on the CPU again.
+in_pieces()
+{
+    local device=cpu first='--seed 7'
+    : >"$dir/pieces"
+    while read -r line; do
+        go 0 -s pieces --device $device "${seeds[@]:2:4}" $first -v -p "$line" </dev/null || return 1
+        cat "$dir/out" >>"$dir/pieces"
+        cp "$dir/err" "$dir/$device.err"
+        first=
+        if [ $device = cpu ]; then device=vulkan:0; else device=cpu; fi
+    done < <(lines)
+    cmp "$dir/whole" "$dir/pieces"
+}
+warm='([0-9]+) cached \(\1 from disk\), [0-9]{1,2} prefilled'
+check "a conversation on the CPU" whole
+check "says the same in pieces on two devices" in_pieces
+check "  the device computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0.err"
+check "  nor the CPU of the device's" grep -qE "$warm" "$dir/cpu.err"
+
+layer=VK_LAYER_KHRONOS_validation
+if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; then
+    # The layer writes to standard output.
+    clean()
+    {
+        exits 0 env VK_INSTANCE_LAYERS=$layer "$hearth" --device vulkan:0 "${ask[@]}" --temp 0 \
+            </dev/null && ! grep -hE 'VUID|Validation|ERROR' "$dir/out" "$dir/err"
+    }
+    check "the validation layers have nothing to say" clean
+else
+    ((n++))
+    echo "ok $n - the validation layers have nothing to say # SKIP no Vulkan validation layers"
+fi
+done_testing
