@@ -36,7 +36,7 @@ static uint32_t head_rows_of(const struct program *p, uint32_t max_rows)
 /* Whether an op touches a buffer in another way than as the result of a product. */
 static bool is_product_only(const struct op *op, uint32_t buf)
 {
-    const struct ref *refs[4] = {0};
+    const struct ref *refs[5] = {0};
     size_t n = 0;
     switch (op->kind) {
     case OP_EMBED: refs[n++] = &op->embed.out; break;
@@ -59,9 +59,12 @@ static bool is_product_only(const struct op *op, uint32_t buf)
         refs[n++] = &op->experts.in_f32, refs[n++] = &op->experts.out;
         break;
     case OP_COMBINE: refs[n++] = &op->combine.in, refs[n++] = &op->combine.out; break;
-    case OP_CONV:
-    case OP_DECAY:
-    case OP_RECUR: break;
+    case OP_CONV: refs[n++] = &op->conv.in, refs[n++] = &op->conv.out; break;
+    case OP_DECAY: refs[n++] = &op->decay.in, refs[n++] = &op->decay.out; break;
+    case OP_RECUR:
+        refs[n++] = &op->recur.q, refs[n++] = &op->recur.k, refs[n++] = &op->recur.v;
+        refs[n++] = &op->recur.gates, refs[n++] = &op->recur.out;
+        break;
     case OP_UNZIP:
         refs[n++] = &op->unzip.in, refs[n++] = &op->unzip.a, refs[n++] = &op->unzip.b;
         break;
@@ -126,7 +129,7 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
     for (size_t i = 0; i < p->n_buffers; i++)
         if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
     n += head_rows_of(p, max_rows) * p->n_vocab * sizeof(float);
-    return n + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
+    return n + p->state_bytes + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
 }
 
 static bool take_rows(struct vulkan_exec *x, size_t n_bytes, struct vulkan_rows *r,
@@ -158,6 +161,8 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
         size_t n_bytes = rows_bytes(vk, &p->buffers[i], x->max_rows, &x->rows[i].stride);
         if (!take_rows(x, n_bytes, &x->rows[i], err)) return false;
     }
+    if (p->state_bytes > 0 && !vulkan_arena_take(&x->scratch, p->state_bytes, &x->state, err))
+        return false;
     x->q8.stride = q8_stride(vk, p);
     return x->q8.stride == 0 ||
            take_rows(x, x->q8.stride * 16 * round_up(x->max_rows, GROUP_ROWS), &x->q8, err);
@@ -395,12 +400,32 @@ static bool need_plan(struct vulkan_exec *x, struct err *err)
     return true;
 }
 
-bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err)
+/* The states that the step begins with become those at work, unless they are. */
+static bool take_state(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
-    struct vulkan_exec *x = (struct vulkan_exec *)base;
-    assert(step->n_rows <= x->max_rows);
-    if (!tokens_known(x, step, err) || !not_cancelled(step, err) || !need_plan(x, err))
+    struct vulkan_backend *vb = vulkan_of(x);
+    const struct vulkan_state *from = step->state_in;
+    if (x->p->state_bytes == 0) return true;
+    bool is_there = x->state_of == from && x->state_version == vb->state_version;
+    x->state_of = NULL; /* until the step is done */
+    return is_there ||
+           vulkan_copy(&vb->staging, &x->state, 0, &from->region, 0, x->p->state_bytes, err);
+}
+
+static bool give_state(struct vulkan_exec *x, const struct step *step, struct err *err)
+{
+    struct vulkan_backend *vb = vulkan_of(x);
+    const struct vulkan_state *to = step->state_out;
+    if (x->p->state_bytes == 0) return true;
+    if (!vulkan_copy(&vb->staging, &to->region, 0, &x->state, 0, x->p->state_bytes, err))
         return false;
+    x->state_of = to;
+    x->state_version = ++vb->state_version; /* others may hold what `to` was */
+    return true;
+}
+
+static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
+{
     const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
     const struct vulkan_recorded *body = vulkan_recorded(x, PART_BODY, bucket, err);
     if (!body) return false;
@@ -416,4 +441,12 @@ bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err
     if (!submit_all(x, body, head, err)) return false;
     if (step->n_logits > 0) take_logits(x, step, first, step->n_rows);
     return true;
+}
+
+bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err)
+{
+    struct vulkan_exec *x = (struct vulkan_exec *)base;
+    assert(step->n_rows <= x->max_rows);
+    return tokens_known(x, step, err) && not_cancelled(step, err) && need_plan(x, err) &&
+           take_state(x, step, err) && run_step(x, step, err) && give_state(x, step, err);
 }

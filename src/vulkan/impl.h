@@ -23,6 +23,7 @@ struct vulkan_backend {
     struct vulkan_arena memory; /* of weights */
     struct vulkan_weight *weights;
     struct vulkan_pages pages;
+    uint64_t state_version; /* changes when the host writes an object of states, or frees one */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 32];
 };
 
@@ -47,6 +48,7 @@ enum vulkan_grid_kind {
     GRID_STORE,   /* x groups for the slots and pages that the step writes to a slab */
     GRID_ATTEND,  /* queries of the row block, for every page of a slab */
     GRID_FOLD,    /* x heads, for every row of the row block */
+    GRID_ONCE,    /* x groups, whatever the rows */
 };
 
 struct vulkan_grid {
@@ -97,6 +99,9 @@ struct vulkan_exec {
     struct vulkan_rows *rows;    /* per buffer */
     struct vulkan_rows q8;       /* queries as A8, where the KV type stores codes */
     size_t direct;               /* the buffer that is the logits, or n_buffers */
+    struct vulkan_region state;  /* recurrent states at work, after the last step */
+    const void *state_of;        /* the object that holds the same; NULL: none */
+    uint64_t state_version;      /* of the objects when that was so */
     struct vulkan_arena host;
     struct vulkan_region logits; /* [max_head_rows][n_vocab], seen by the host */
 
@@ -118,6 +123,12 @@ struct vulkan_exec {
     VkCommandBuffer *all;        /* what is submitted at once */
     uint32_t cap_all;
     double segment_ms; /* measured time of one command buffer of many rows; 0: not yet */
+};
+
+/* Recurrent states after some number of tokens. */
+struct vulkan_state {
+    struct vulkan_arena memory;
+    struct vulkan_region region;
 };
 
 /* ---- plan.c ---- */

@@ -13,7 +13,7 @@
 enum { LOCAL = 64, TILE = 32, MAX_EXPERTS = 512, MAX_USED = 32, SINGLE_WORDS = 3 };
 
 /* Resources beside the row buffers, which have the bits below. */
-enum { BIT_PARTS = 60, BIT_Q8, BIT_PAGES, BIT_LOGITS };
+enum { BIT_STATE = 59, BIT_PARTS, BIT_Q8, BIT_PAGES, BIT_LOGITS };
 
 /* Rows of attention are computed in blocks whose partial results fit in about this much. */
 static const size_t PARTS_BYTES = (size_t)64 << 20;
@@ -55,11 +55,11 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     case OP_COMBINE:
     case OP_HEAD_ROWS:
     case OP_LOGITS: return true;
-    case OP_UNZIP:
-    case OP_ROW_GATE: return true;
     case OP_CONV:
     case OP_DECAY:
-    case OP_RECUR: return refuse(err, op, "a recurrent layer");
+    case OP_RECUR:
+    case OP_UNZIP:
+    case OP_ROW_GATE: return true;
     case OP_MATMUL:
         return op->matmul.in_f32.n == 0 || op->matmul.in_f32.at % 4 == 0 ||
                refuse(err, op, "a product of floats from the middle of a row");
@@ -79,9 +79,9 @@ bool vulkan_plan_check(const struct vulkan_backend *be, const struct program *p,
                        struct err *err)
 {
     (void)be;
-    if (p->n_buffers >= BIT_PARTS)
+    if (p->n_buffers >= BIT_STATE)
         return err_set(err, ERR_DEVICE, "a program of %zu row buffers: at most %d",
-                       p->n_buffers, BIT_PARTS - 1);
+                       p->n_buffers, BIT_STATE - 1);
     for (size_t i = 0; i < p->n_ops; i++)
         if (!check_op(p, &p->ops[i], err)) return false;
     return true;
@@ -666,6 +666,92 @@ static bool plan_combine(struct vulkan_exec *x, const struct op *op, int part, s
     return end_rows(&b, c->out.n, LOCAL, err);
 }
 
+/* Binds a part of the recurrent state; returns the word of the binding at which it begins. */
+static size_t bind_state(struct build *b, uint32_t at, uint32_t state)
+{
+    const struct state_part *p = &b->x->p->states[state];
+    const size_t begin = p->at / 256 * 256; /* every device can bind there */
+    struct vulkan_region r = b->x->state;
+    r.at += begin;
+    r.n_bytes = p->at - begin + p->n * sizeof(float);
+    bind(b, at, &r, VK_NULL_HANDLE);
+    b->d.reads |= 1ull << BIT_STATE;
+    b->d.writes |= 1ull << BIT_STATE;
+    return (p->at - begin) / sizeof(float);
+}
+
+/* The rows first, then the state that follows. */
+static bool plan_conv(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_conv *c = &op->conv;
+    for (int shift = 0; shift < 2; shift++) {
+        struct build b = begin(x, op, part, SHADER_CONV, LOCAL);
+        constant(&b, (uint32_t)shift);
+        size_t state_at = bind_state(&b, 1, c->state);
+        reads(&b, 2, &c->in);
+        writes(&b, 3, &c->out);
+        vector(&b, 4, c->w);
+        vector(&b, 5, c->bias);
+        push(&b, c->in.n);
+        push(&b, c->n_taps);
+        push_place(&b, &c->in);
+        push_place(&b, &c->out);
+        push(&b, state_at);
+        push(&b, c->bias != NULL);
+        push(&b, c->silu);
+        const struct vulkan_grid grid = {.kind = shift ? GRID_ONCE : GRID_ROWS,
+                                         .x = groups_of(c->in.n, LOCAL)};
+        if (!end(&b, grid, err)) return false;
+    }
+    return true;
+}
+
+static bool plan_decay(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_decay *d = &op->decay;
+    size_t n_heads = d->out.n / 2;
+    struct build b = begin(x, op, part, SHADER_DECAY, TILE);
+    constant(&b, d->betas);
+    writes(&b, 1, &d->out);
+    reads(&b, 2, &d->in);
+    vector(&b, 3, d->bias);
+    vector(&b, 4, d->a);
+    push(&b, n_heads);
+    push(&b, d->betas ? d->run : n_heads);
+    push_place(&b, &d->in);
+    push_place(&b, &d->out);
+    return end_rows(&b, n_heads, TILE, err);
+}
+
+static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_recur *r = &op->recur;
+    struct build b = begin(x, op, part, SHADER_RECUR, TILE);
+    constant(&b, r->delta);
+    constant(&b, r->tiled);
+    constant(&b, r->skip != NULL);
+    size_t state_at = bind_state(&b, 1, r->state);
+    reads(&b, 2, &r->q);
+    reads(&b, 3, &r->k);
+    reads(&b, 4, &r->v);
+    reads(&b, 5, &r->gates);
+    writes(&b, 6, &r->out);
+    vector(&b, 7, r->skip);
+    push(&b, r->n_heads);
+    push(&b, r->n_groups);
+    push(&b, r->n_dim);
+    push(&b, r->n_width);
+    push_place(&b, &r->q);
+    push_place(&b, &r->k);
+    push_place(&b, &r->v);
+    push_place(&b, &r->gates);
+    push_place(&b, &r->out);
+    push(&b, state_at);
+    const struct vulkan_grid grid = {.kind = GRID_ONCE,
+                                     .x = groups_of((size_t)r->n_heads * r->n_width, TILE)};
+    return end(&b, grid, err);
+}
+
 static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     switch (op->kind) {
@@ -684,9 +770,9 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_MATMUL_EXPERTS: return plan_experts(x, op, part, err);
     case OP_COMBINE: return plan_combine(x, op, part, err);
     case OP_HEAD_ROWS: return true;
-    case OP_CONV:
-    case OP_DECAY:
-    case OP_RECUR: break; /* refused before */
+    case OP_CONV: return plan_conv(x, op, part, err);
+    case OP_DECAY: return plan_decay(x, op, part, err);
+    case OP_RECUR: return plan_recur(x, op, part, err);
     case OP_UNZIP: return plan_unzip(x, op, part, err);
     case OP_ROW_GATE: return plan_row_gate(x, op, part, err);
     case OP_LOGITS: return plan_logits(x, op, part, err);

@@ -43,7 +43,8 @@ struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
     case GRID_ATTEND: v.constants[4] = group_queries(&d->grid, bucket); break;
     case GRID_ROWS:
     case GRID_STORE:
-    case GRID_FOLD: break;
+    case GRID_FOLD:
+    case GRID_ONCE: break;
     }
     return v;
 }
@@ -83,6 +84,7 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
         break;
     }
     case GRID_FOLD: set(groups, g->x, block, 1); break;
+    case GRID_ONCE: set(groups, g->x, 1, 1); break;
     }
 }
 

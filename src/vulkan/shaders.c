@@ -4,6 +4,8 @@
 #include "shaders/attend_fold.h"
 #include "shaders/attend_packed.h"
 #include "shaders/combine.h"
+#include "shaders/conv.h"
+#include "shaders/decay.h"
 #include "shaders/elementary.h"
 #include "shaders/embed.h"
 #include "shaders/embed_float.h"
@@ -15,6 +17,7 @@
 #include "shaders/pointwise.h"
 #include "shaders/quantise.h"
 #include "shaders/quantise_packed.h"
+#include "shaders/recur.h"
 #include "shaders/rope.h"
 #include "shaders/route.h"
 
@@ -41,6 +44,9 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_ATTEND_FOLD] = CODE(attend_fold),
     [SHADER_ROUTE] = CODE(route),
     [SHADER_COMBINE] = CODE(combine),
+    [SHADER_CONV] = CODE(conv),
+    [SHADER_DECAY] = CODE(decay),
+    [SHADER_RECUR] = CODE(recur),
 };
 
 const struct vulkan_code *vulkan_code(enum vulkan_shader shader)

@@ -25,6 +25,9 @@ enum vulkan_shader {
     SHADER_ATTEND_FOLD,
     SHADER_ROUTE,
     SHADER_COMBINE,
+    SHADER_CONV,
+    SHADER_DECAY,
+    SHADER_RECUR,
     N_SHADERS,
 };
 

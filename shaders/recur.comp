@@ -1,0 +1,53 @@
+/* Advances the matrix of each head by the step's rows, in order, and reads it: an invocation owns one
+ * column of one head. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "step.glsl"
+#include "numeric.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool DELTA = false;
+layout(constant_id = 2) const bool TILED = false;
+layout(constant_id = 3) const bool HAS_SKIP = false;
+layout(set = 0, binding = 1, std430) buffer State { float state[]; }; /* [head][dim][column] */
+layout(set = 0, binding = 2, std430) readonly buffer Q { float q[]; };
+layout(set = 0, binding = 3, std430) readonly buffer K { float k[]; };
+layout(set = 0, binding = 4, std430) readonly buffer V { float v[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Gates { float gates[]; };
+layout(set = 0, binding = 6, std430) writeonly buffer Out { float y[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Skip { float skip[]; };
+layout(push_constant) uniform Push {
+    uint part, n_heads, n_groups, n_dim, n_width;
+    uint q_stride, q_at, k_stride, k_at, v_stride, v_at, gates_stride, gates_at;
+    uint out_stride, out_at, state_at;
+};
+
+void main()
+{
+    uint id = gl_GlobalInvocationID.x, n_rows = step_n_rows();
+    if (id >= n_heads * n_width) return;
+    uint head = id / n_width, j = id % n_width;
+    uint group = (TILED ? head % n_groups : head / (n_heads / n_groups)) * n_dim;
+    uint s = state_at + head * n_dim * n_width + j;
+    for (uint row = 0u; row < n_rows; row++) {
+        uint q_row = row * q_stride + q_at + group, k_row = row * k_stride + k_at + group;
+        uint gate = row * gates_stride + gates_at + head;
+        float value = v[row * v_stride + v_at + head * n_width + j];
+        float decay = gates[gate], factor = gates[gate + n_heads], target = value;
+        if (DELTA) {
+            float held = fmul(state[s], k[k_row]);
+            for (uint i = 1u; i < n_dim; i++)
+                held = fadd(held, fmul(state[s + i * n_width], k[k_row + i]));
+            target = num_keep(fsub(value, fmul(num_keep(held), decay)));
+        }
+        float d = num_keep(fmul(factor, target)), sum = 0.0;
+        for (uint i = 0u; i < n_dim; i++) {
+            float next = num_keep(fadd(fmul(state[s + i * n_width], decay), fmul(k[k_row + i], d)));
+            state[s + i * n_width] = next;
+            float term = fmul(next, q[q_row + i]);
+            sum = i == 0u ? term : fadd(sum, term);
+        }
+        if (HAS_SKIP) sum = fadd(sum, fmul(skip[head], value));
+        y[row * out_stride + out_at + head * n_width + j] = num_keep(sum);
+    }
+}
