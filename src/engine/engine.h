@@ -20,7 +20,7 @@ struct engine;
 
 struct engine_config {
     const char *model_path;
-    const char *device;  /* "auto", "cpu" */
+    const char *device;  /* "auto", "cpu", "vulkan", "vulkan:N" */
     const char *cpu;     /* NULL (best there is), "scalar", "avx2" */
     const char *kv_type; /* "f32", "f16", "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */
