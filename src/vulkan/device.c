@@ -161,7 +161,8 @@ static bool pick_queue_family(struct vulkan *vk, struct err *err)
     return i < n || refuse(vk, err, "has no compute queue");
 }
 
-/* The first memory type with all wanted properties, if one has the nice ones too that. */
+/* The first memory type that has what is wanted and what is nice, else the first that has what
+ * is wanted. */
 static bool memory_type(const VkPhysicalDeviceMemoryProperties *all, VkMemoryPropertyFlags want,
                         VkMemoryPropertyFlags nice, uint32_t *out)
 {

@@ -76,7 +76,7 @@ const struct vulkan_slab *vulkan_page_find(const struct vulkan_pages *p, const v
         *place = (uint32_t)(at - begin);
         return &p->slabs[i];
     }
-    assert(!"a page of this backend");
+    assert(false); /* every page is of a slab */
     return NULL;
 }
 
