@@ -11,6 +11,7 @@
 #include <zstd.h>
 
 #include "base/bytes.h"
+#include "base/cancel.h"
 #include "base/mem.h"
 
 static const char magic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'K', 'V'};
@@ -126,8 +127,31 @@ static void put_u64(char *at, uint64_t v)
     memcpy(at, &v, sizeof v);
 }
 
-void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-               size_t n_bytes, unsigned element_bytes, int level, struct buf *out)
+/* Bytes that are packed between two looks at the flag. */
+enum { PIECE_BYTES = 256 << 10 };
+
+/* One frame of in[0..n), which says its size. Returns its bytes; 0: *stop became true. */
+static size_t pack_frame(ZSTD_CCtx *c, const void *in, size_t n, int level, void *out,
+                         size_t bound, const atomic_bool *stop)
+{
+    ZSTD_CCtx_reset(c, ZSTD_reset_session_and_parameters);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setPledgedSrcSize(c, n);
+    ZSTD_inBuffer from = {in, 0, 0};
+    ZSTD_outBuffer to = {out, bound, 0};
+    for (size_t left = 1; left > 0 || from.pos < n;) {
+        if (cancel_is_set(stop)) return 0;
+        from.size = n - from.pos < PIECE_BYTES ? n : from.pos + PIECE_BYTES;
+        left =
+            ZSTD_compressStream2(c, &to, &from, from.size == n ? ZSTD_e_end : ZSTD_e_continue);
+        assert(!ZSTD_isError(left)); /* the output is large enough for anything */
+    }
+    return to.pos;
+}
+
+bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+                      size_t n_bytes, unsigned element_bytes, int level,
+                      const atomic_bool *stop, struct buf *out)
 {
     assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
     assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
@@ -142,8 +166,8 @@ void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *r
     size_t bound = ZSTD_compressBound(n_bytes);
     reserve(out, front + bound);
     size_t packed =
-        ZSTD_compressCCtx(codec->pack, out->data + front, bound, planes, n_bytes, level);
-    assert(!ZSTD_isError(packed)); /* the output is large enough for anything */
+        pack_frame(codec->pack, planes, n_bytes, level, out->data + front, bound, stop);
+    if (packed == 0) return false;
 
     char *p = out->data;
     memcpy(p, magic, sizeof magic);
@@ -159,6 +183,13 @@ void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *r
     if (ids_bytes) memcpy(p + BLOB_HEAD_BYTES, id->ids, ids_bytes);
     out->len = front + packed;
     put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
+    return true;
+}
+
+void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+               size_t n_bytes, unsigned element_bytes, int level, struct buf *out)
+{
+    blob_pack_unless(codec, id, raw, n_bytes, element_bytes, level, NULL, out);
 }
 
 bool blob_head(const void *data, size_t n_bytes, struct blob_head *head, struct err *err)

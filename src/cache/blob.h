@@ -19,6 +19,7 @@
 #ifndef CACHE_BLOB_H
 #define CACHE_BLOB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +67,11 @@ void blob_codec_free(struct blob_codec *codec); /* NULL is fine */
  * BLOB_MAX_ELEMENT. level: zstd's. */
 void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
                size_t n_bytes, unsigned element_bytes, int level, struct buf *out);
+/* The same, unless *stop (may be NULL) becomes true: then it soon returns false, and out holds
+ * rubbish. */
+bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+                      size_t n_bytes, unsigned element_bytes, int level,
+                      const atomic_bool *stop, struct buf *out);
 
 /* Reads the header alone; checks the magic, the version, the limits, and that n_bytes, the size
  * of the whole file, is what it says. ERR_FORMAT. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -37,6 +38,8 @@ struct store {
     struct buf packed;
     uint64_t unseen_bytes; /* written since the folder was last measured */
     bool measured;
+
+    atomic_bool hurry; /* somebody waits: the idle thread gives back what it holds */
 
     /* Under lock. */
     pthread_mutex_t lock;
@@ -132,11 +135,16 @@ static bool shrink(struct store *s, size_t n_bytes, struct err *err)
            store_files_shrink(s->dir, s->cap_bytes - s->cap_bytes / 8, NULL, NULL, err);
 }
 
-static void write_job(struct store *s, const struct job *job)
+/* False if *stop became true before anything was written. */
+static bool write_job(struct store *s, const struct job *job, const atomic_bool *stop)
 {
     struct err err;
     pthread_mutex_lock(&s->writing);
-    blob_pack(s->packer, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL, &s->packed);
+    if (!blob_pack_unless(s->packer, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL,
+                          stop, &s->packed)) {
+        pthread_mutex_unlock(&s->writing);
+        return false;
+    }
     bool fits = s->packed.len <= s->cap_bytes;
     bool ok = !fits || store_files_write(job->path, s->packed.data, s->packed.len, &err);
     if (fits && ok) {
@@ -146,12 +154,13 @@ static void write_job(struct store *s, const struct job *job)
     if (!ok) set_trouble(s, &err);
     size_t n_packed = s->packed.len;
     pthread_mutex_unlock(&s->writing);
-    if (!ok || !fits) return;
+    if (!ok || !fits) return true;
     pthread_mutex_lock(&s->lock);
     s->n_written++;
     s->written_bytes += job->n_raw;
     s->packed_bytes += n_packed;
     pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 /* Takes the first job; the lock is held. */
@@ -164,18 +173,29 @@ static struct job *take(struct store *s)
     return job;
 }
 
-/* Writes one job of the queue; the lock is held before and after. */
-static bool run_one(struct store *s)
+static void put_back(struct store *s, struct job *job)
+{
+    job->next = s->first;
+    s->first = job;
+    if (!job->next) s->end = &job->next;
+}
+
+/* Writes one job of the queue, or puts it back once *stop is true; the lock is held before and
+ * after. False: there is none. */
+static bool run_one(struct store *s, const atomic_bool *stop)
 {
     struct job *job = take(s);
     if (!job) return false;
     bool skip = s->is_broken;
     pthread_mutex_unlock(&s->lock);
-    if (!skip) write_job(s, job);
+    bool done = skip || write_job(s, job, stop);
     size_t n_raw = job->n_raw;
-    job_free(job);
+    if (done) job_free(job);
     pthread_mutex_lock(&s->lock);
-    s->queued_bytes -= n_raw;
+    if (done)
+        s->queued_bytes -= n_raw;
+    else
+        put_back(s, job);
     pthread_cond_broadcast(&s->changed);
     return true;
 }
@@ -195,7 +215,8 @@ static void *writer_main(void *arg)
     be_idle();
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        if (!run_one(s)) pthread_cond_wait(&s->changed, &s->lock);
+        if (atomic_load(&s->hurry) || !run_one(s, &s->hurry))
+            pthread_cond_wait(&s->changed, &s->lock);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -237,9 +258,12 @@ bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_
 
 void store_flush(struct store *s)
 {
+    /* On a busy machine the idle thread may stand still with a job in hand for seconds. */
+    atomic_store(&s->hurry, true);
     pthread_mutex_lock(&s->lock);
     while (s->queued_bytes > 0)
-        if (!run_one(s)) pthread_cond_wait(&s->changed, &s->lock);
+        if (!run_one(s, NULL)) pthread_cond_wait(&s->changed, &s->lock);
+    atomic_store(&s->hurry, false);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -133,6 +133,9 @@ static void test_blob(void **state)
             assert_true(blob_unpack(codec, out.data, out.len, NULL, NULL, 0, &err));
             assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, sizes[i] - 1, &err));
             assert_int_equal(err.code, ERR_USER);
+            const atomic_bool stop = true;
+            assert_false(
+                blob_pack_unless(codec, &s.id, s.raw, sizes[i], elements[k], 1, &stop, &out));
             free(raw);
             buf_free(&out);
         }
@@ -498,6 +501,38 @@ static void all_sound(void)
     blob_codec_free(codec);
 }
 
+/* Who waits for the queue takes over what the idle thread has in hand; nothing is lost or
+ * written twice. */
+static void test_hurry(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_LARGE = 3 << 20, ROUNDS = 60 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    uint8_t *large = mem_alloc(N_LARGE), *got = mem_alloc(N_LARGE);
+    for (uint32_t i = 0; i < N_LARGE; i++)
+        large[i] = (uint8_t)(i * i >> 7);
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            sample_make(&sample, 3 * k + i);
+            assert_true(store_put(s, &sample.id, large, N_LARGE - i, 2));
+        }
+        usleep(word(13, k) % 8000);
+        store_flush(s);
+        assert_int_equal(store_counts(s).n_written, 3 * (k + 1));
+        assert_true(store_get(s, &sample.id, got, N_LARGE - 2));
+        assert_memory_equal(got, large, N_LARGE - 2);
+        for (uint32_t i = 0; i < 3; i++) {
+            sample_make(&sample, 3 * k + i);
+            store_drop(s, &sample.id);
+        }
+    }
+    store_free(s);
+    free(large);
+    free(got);
+}
+
 /* Processes that write, read and make room at the same time. */
 static void test_processes(void **state)
 {
@@ -669,12 +704,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blob),      cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_put_get),   cmocka_unit_test(test_row),
-        cmocka_unit_test(test_modes),     cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_forged),    cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_processes), cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_put_get),   cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_row),       cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_damage),    cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_cap),       cmocka_unit_test(test_order),
+        cmocka_unit_test(test_stale),     cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_kill),      cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_read_only),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
