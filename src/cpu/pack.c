@@ -14,7 +14,11 @@
         HEAD_FLOATS, 0, 1, 0, 0, 0 \
     }
 
-const struct pack_format *pack_format(enum qtype type)
+/* Inlined per type, with all that it calls: the questions about the type are then asked once,
+ * not for every block of every row. */
+#define PER_TYPE static inline __attribute__((always_inline))
+
+PER_TYPE const struct pack_format *format_of(enum qtype type)
 {
     static const struct pack_format d4 = {HEAD_D, 32, 1, 4, 0, 256},
                                     d5 = {HEAD_D, 32, 1, 4, 1, 320},
@@ -49,6 +53,11 @@ const struct pack_format *pack_format(enum qtype type)
     return &floats;
 }
 
+const struct pack_format *pack_format(enum qtype type)
+{
+    return format_of(type);
+}
+
 size_t pack_panel_bytes(enum qtype type, size_t n_cols)
 {
     const struct pack_format *f = pack_format(type);
@@ -57,72 +66,77 @@ size_t pack_panel_bytes(enum qtype type, size_t n_cols)
     return n_blocks / f->head_blocks * f->head_bytes + n_blocks * f->code_bytes;
 }
 
-/* ---- codes of one block of one row, unsigned, one per byte ---- */
+/* ---- codes of one block of one row, unsigned, one per byte: values 4k..4k+3 in w[k] ---- */
 
-static void codes_nibbles(const uint8_t *qs, uint8_t *q)
+static const uint32_t EACH_BYTE = 0x01010101u;
+
+PER_TYPE void codes_nibbles(const uint8_t *qs, uint32_t w[8])
 {
-    for (int i = 0; i < 16; i++) {
-        q[i] = qs[i] & 15;
-        q[i + 16] = (uint8_t)(qs[i] >> 4);
+    for (int k = 0; k < 4; k++) {
+        uint32_t x = bytes_u32(qs + 4 * k);
+        w[k] = x & 15 * EACH_BYTE;
+        w[k + 4] = x >> 4 & 15 * EACH_BYTE;
     }
 }
 
-static void codes_fifth(uint32_t high, uint8_t *q)
+/* Bit i of high above the nibble of value i. */
+PER_TYPE void codes_fifth(uint32_t high, uint32_t w[8])
 {
-    for (int i = 0; i < 32; i++)
-        q[i] |= (uint8_t)((high >> i & 1) << 4);
+    /* The product puts bit i of four at bit 8 i (and others elsewhere). */
+    for (int k = 0; k < 8; k++)
+        w[k] |= ((high >> 4 * k & 15) * 0x00204081u & EACH_BYTE) << 4;
 }
 
-/* The field of `bits` at bit `at` of each of 32 bytes. */
-static void codes_fields(const uint8_t *qs, int at, int mask, uint8_t *q)
+/* The field of mask at bit `at` of each of 32 bytes. */
+PER_TYPE void codes_fields(const uint8_t *qs, int at, uint32_t mask, uint32_t w[8])
 {
-    for (int i = 0; i < 32; i++)
-        q[i] = (uint8_t)(qs[i] >> at & mask);
+    for (int k = 0; k < 8; k++)
+        w[k] = bytes_u32(qs + 4 * k) >> at & mask * EACH_BYTE;
 }
 
-static void codes_more(const uint8_t *qs, int at, int mask, int shift, uint8_t *q)
+PER_TYPE void codes_more(const uint8_t *qs, int at, uint32_t mask, int shift, uint32_t w[8])
 {
-    for (int i = 0; i < 32; i++)
-        q[i] |= (uint8_t)((qs[i] >> at & mask) << shift);
+    for (int k = 0; k < 8; k++)
+        w[k] |= (bytes_u32(qs + 4 * k) >> at & mask * EACH_BYTE) << shift;
 }
 
-static void read_codes(enum qtype type, const uint8_t *p, size_t b, uint8_t *q)
+PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w[8])
 {
     int g = (int)(b % 8); /* which 32 of 256 */
     switch (type) {
-    case QTYPE_Q4_0: codes_nibbles(p + offsetof(struct block_q4_0, qs), q); break;
-    case QTYPE_IQ4_NL: codes_nibbles(p + offsetof(struct block_iq4_nl, qs), q); break;
-    case QTYPE_MXFP4: codes_nibbles(p + offsetof(struct block_mxfp4, qs), q); break;
-    case QTYPE_Q4_1: codes_nibbles(p + offsetof(struct block_q4_1, qs), q); break;
+    case QTYPE_Q4_0: codes_nibbles(p + offsetof(struct block_q4_0, qs), w); break;
+    case QTYPE_IQ4_NL: codes_nibbles(p + offsetof(struct block_iq4_nl, qs), w); break;
+    case QTYPE_MXFP4: codes_nibbles(p + offsetof(struct block_mxfp4, qs), w); break;
+    case QTYPE_Q4_1: codes_nibbles(p + offsetof(struct block_q4_1, qs), w); break;
     case QTYPE_Q5_0:
-        codes_nibbles(p + offsetof(struct block_q5_0, qs), q);
-        codes_fifth(bytes_u32(p + offsetof(struct block_q5_0, qh)), q);
+        codes_nibbles(p + offsetof(struct block_q5_0, qs), w);
+        codes_fifth(bytes_u32(p + offsetof(struct block_q5_0, qh)), w);
         break;
     case QTYPE_Q5_1:
-        codes_nibbles(p + offsetof(struct block_q5_1, qs), q);
-        codes_fifth(bytes_u32(p + offsetof(struct block_q5_1, qh)), q);
+        codes_nibbles(p + offsetof(struct block_q5_1, qs), w);
+        codes_fifth(bytes_u32(p + offsetof(struct block_q5_1, qh)), w);
         break;
-    case QTYPE_Q8_0: memcpy(q, p + offsetof(struct block_q8_0, qs), 32); break;
+    case QTYPE_Q8_0: memcpy(w, p + offsetof(struct block_q8_0, qs), 32); break;
     case QTYPE_Q2_K:
-        codes_fields(p + offsetof(struct block_q2_k, qs) + g / 4 * 32, g % 4 * 2, 3, q);
+        codes_fields(p + offsetof(struct block_q2_k, qs) + g / 4 * 32, g % 4 * 2, 3, w);
         break;
     case QTYPE_Q3_K:
-        codes_fields(p + offsetof(struct block_q3_k, qs) + g / 4 * 32, g % 4 * 2, 3, q);
-        codes_more(p + offsetof(struct block_q3_k, hmask), g, 1, 2, q);
+        codes_fields(p + offsetof(struct block_q3_k, qs) + g / 4 * 32, g % 4 * 2, 3, w);
+        codes_more(p + offsetof(struct block_q3_k, hmask), g, 1, 2, w);
         break;
     case QTYPE_Q4_K:
-        codes_fields(p + offsetof(struct block_q4_k, qs) + g / 2 * 32, g % 2 * 4, 15, q);
+        codes_fields(p + offsetof(struct block_q4_k, qs) + g / 2 * 32, g % 2 * 4, 15, w);
         break;
     case QTYPE_Q5_K:
-        codes_fields(p + offsetof(struct block_q5_k, qs) + g / 2 * 32, g % 2 * 4, 15, q);
-        codes_more(p + offsetof(struct block_q5_k, qh), g, 1, 4, q);
+        codes_fields(p + offsetof(struct block_q5_k, qs) + g / 2 * 32, g % 2 * 4, 15, w);
+        codes_more(p + offsetof(struct block_q5_k, qh), g, 1, 4, w);
         break;
     case QTYPE_Q6_K:
         codes_fields(p + offsetof(struct block_q6_k, ql) + g / 4 * 64 + g % 2 * 32,
-                     g % 4 / 2 * 4, 15, q);
-        codes_more(p + offsetof(struct block_q6_k, qh) + g / 4 * 32, g % 4 * 2, 3, 4, q);
+                     g % 4 / 2 * 4, 15, w);
+        codes_more(p + offsetof(struct block_q6_k, qh) + g / 4 * 32, g % 4 * 2, 3, 4, w);
         break;
-    case QTYPE_IQ4_XS: codes_nibbles(p + offsetof(struct block_iq4_xs, qs) + 16 * g, q); break;
+    case QTYPE_IQ4_XS: codes_nibbles(p + offsetof(struct block_iq4_xs, qs) + 16 * g, w); break;
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: assert(false);
@@ -137,21 +151,19 @@ static void put(uint8_t *line, size_t row, uint32_t word)
 }
 
 /* Two bits of every code, from bit `at`: two lines. */
-static void put_pairs(const uint32_t w[8], int at, size_t row, uint8_t *out)
+PER_TYPE void put_pairs(const uint32_t w[8], int at, size_t row, uint8_t *out)
 {
     for (int h = 0; h < 2; h++) {
         uint32_t word = 0;
         for (int k = 0; k < 4; k++)
-            word |= (w[4 * h + k] >> at & 0x03030303u) << (2 * k);
+            word |= (w[4 * h + k] >> at & 3 * EACH_BYTE) << (2 * k);
         put(out + 64 * h, row, word);
     }
 }
 
-static void put_codes(const struct pack_format *f, const uint8_t q[32], size_t row,
-                      uint8_t *out)
+PER_TYPE void put_codes(const struct pack_format *f, const uint32_t w[8], size_t row,
+                        uint8_t *out)
 {
-    uint32_t w[8]; /* values 4k..4k+3 */
-    memcpy(w, q, sizeof w);
     if (f->bits == 8) {
         for (int k = 0; k < 8; k++)
             put(out + 64 * k, row, w[k]);
@@ -159,7 +171,7 @@ static void put_codes(const struct pack_format *f, const uint8_t q[32], size_t r
     }
     if (f->bits == 4) {
         for (int k = 0; k < 4; k++)
-            put(out + 64 * k, row, (w[k] & 0x0f0f0f0fu) | (w[k + 4] & 0x0f0f0f0fu) << 4);
+            put(out + 64 * k, row, (w[k] & 15 * EACH_BYTE) | (w[k + 4] & 15 * EACH_BYTE) << 4);
         out += 256;
     } else {
         put_pairs(w, 0, row, out);
@@ -169,7 +181,7 @@ static void put_codes(const struct pack_format *f, const uint8_t q[32], size_t r
     if (f->more_bits == 1) {
         uint32_t word = 0;
         for (int k = 0; k < 8; k++)
-            word |= (w[k] >> f->bits & 0x01010101u) << k;
+            word |= (w[k] >> f->bits & EACH_BYTE) << k;
         put(out, row, word);
     }
 }
@@ -195,7 +207,7 @@ static void put_scales_k(const uint8_t packed[12], size_t row, uint8_t *lines)
     put_bytes(lines + 8 * PANEL_ROWS, row, min, 8);
 }
 
-static void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *out)
+PER_TYPE void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *out)
 {
     switch (type) {
     case QTYPE_Q4_0:
@@ -268,30 +280,53 @@ static void pack_floats(enum qtype type, const uint8_t *row, size_t r, size_t n_
     }
 }
 
+/* As pack_panel, of types of blocks. */
+PER_TYPE void pack_blocks(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
+                          size_t n_cols, uint8_t *panel)
+{
+    const struct pack_format *f = format_of(type);
+    const size_t block_bytes = (size_t)qtype_info(type)->block_bytes;
+    const size_t n_blocks = n_cols / A8_BLOCK;
+    for (size_t b = 0; b < n_blocks; b++) {
+        bool has_head = b % f->head_blocks == 0;
+        uint8_t *codes = panel + (has_head ? f->head_bytes : 0);
+        const uint8_t *p = rows + b / f->head_blocks * block_bytes;
+        for (size_t r = 0; r < n_rows; r++, p += row_bytes) {
+            uint32_t w[A8_BLOCK / 4];
+            if (has_head) put_head(type, p, r, panel);
+            read_codes(type, p, b, w);
+            put_codes(f, w, r, codes);
+        }
+        panel = codes + f->code_bytes;
+    }
+}
+
 void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
                 size_t n_cols, uint8_t *panel)
 {
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS);
-    const struct pack_format *f = pack_format(type);
     if (n_rows < PANEL_ROWS) memset(panel, 0, pack_panel_bytes(type, n_cols));
-    if (f->head == HEAD_FLOATS) {
+#define PACK(type) \
+    case type: pack_blocks(type, rows, row_bytes, n_rows, n_cols, panel); break;
+    switch (type) {
+        PACK(QTYPE_Q4_0)
+        PACK(QTYPE_Q4_1)
+        PACK(QTYPE_Q5_0)
+        PACK(QTYPE_Q5_1)
+        PACK(QTYPE_Q8_0)
+        PACK(QTYPE_Q2_K)
+        PACK(QTYPE_Q3_K)
+        PACK(QTYPE_Q4_K)
+        PACK(QTYPE_Q5_K)
+        PACK(QTYPE_Q6_K)
+        PACK(QTYPE_IQ4_NL)
+        PACK(QTYPE_IQ4_XS)
+        PACK(QTYPE_MXFP4)
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16:
         for (size_t r = 0; r < n_rows; r++)
             pack_floats(type, rows + r * row_bytes, r, n_cols, panel);
-        return;
-    }
-    const struct qtype_info *info = qtype_info(type);
-    size_t n_blocks = n_cols / A8_BLOCK;
-    for (size_t b = 0; b < n_blocks; b++) {
-        bool has_head = b % f->head_blocks == 0;
-        uint8_t *codes = panel + (has_head ? f->head_bytes : 0);
-        for (size_t r = 0; r < n_rows; r++) {
-            const uint8_t *p =
-                rows + r * row_bytes + b / f->head_blocks * (size_t)info->block_bytes;
-            uint8_t q[A8_BLOCK];
-            if (has_head) put_head(type, p, r, panel);
-            read_codes(type, p, b, q);
-            put_codes(f, q, r, codes);
-        }
-        panel = codes + f->code_bytes;
+        break;
     }
 }
