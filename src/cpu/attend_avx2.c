@@ -1,9 +1,8 @@
 /* Attention on AVX2; see ref_attend.c for what it computes.
  *
  * Pages are the outer loop: a page's keys and values of one head are read once for all rows and
- * query heads of the call. With more than two queries an f16 page is converted to f32 first;
- * otherwise conversion happens in the inner loop, where it hides behind the loads. A lane is a
- * key for the scores (keys lie transposed), a dim of the output for the values. */
+ * query heads of the call. Here are the walk and the softmax, whose reductions are done for
+ * eight queries at a time, a lane each: a single one waits for its own chain. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,128 +14,7 @@
 #include "cpu/ref.h"
 #include "cpu/vec_avx2.h"
 
-enum { LANES = 8, KEY_VECS = PAGE_LEN / LANES, FEW_QUERIES = 2 };
-
-/* Keys and values of one page and head, as f32 or f16. */
-struct tile {
-    bool is_f16;
-    const void *k, *v;
-    size_t dk, dv;
-    struct ahead ahead;
-};
-
-/* As many lines as the i-th step over 32 numbers reads. */
-VEC_INLINE void prefetch32(bool is_f16, const struct ahead *a, const char *base, size_t i)
-{
-    avx2_prefetch(a, base, is_f16 ? i : 2 * i);
-    if (!is_f16) avx2_prefetch(a, base, 2 * i + 1);
-}
-
-VEC_INLINE f8 read8(bool is_f16, const void *p, size_t i)
-{
-    return is_f16 ? vec_f16((const uint16_t *)p + i) : vec_load((const float *)p + i);
-}
-
-/* Scores of keys at..at+31 for n queries: s[r][at..]. */
-VEC_INLINE void scores32(bool is_f16, int n, const struct tile *t, size_t at,
-                         const float *const q[2], float (*s)[PAGE_LEN])
-{
-    f8 acc[2][4];
-    UNROLL
-    for (int j = 0; j < 4; j++) {
-        f8 k = read8(is_f16, t->k, at + (size_t)j * LANES);
-        UNROLL
-        for (int r = 0; r < n; r++)
-            acc[r][j] = vec_all(q[r][0]) * k;
-    }
-    for (size_t d = 1; d < t->dk; d++) {
-        f8 x[2];
-        prefetch32(is_f16, &t->ahead, t->ahead.k, at / 32 * t->dk + d);
-        UNROLL
-        for (int r = 0; r < n; r++)
-            x[r] = vec_all(q[r][d]);
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            f8 k = read8(is_f16, t->k, d * PAGE_LEN + at + (size_t)j * LANES);
-            UNROLL
-            for (int r = 0; r < n; r++)
-                acc[r][j] = acc[r][j] + x[r] * k;
-        }
-    }
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            vec_store(s[r] + at + (size_t)j * LANES, acc[r][j]);
-    }
-}
-
-/* o[r][e..e+8*n_vecs) = sum over keys lo..hi-1 of p[r][j] v[j]. */
-VEC_INLINE void values(bool is_f16, int n, int n_vecs, const struct tile *t, size_t e,
-                       size_t lo, size_t hi, const float (*p)[PAGE_LEN], float *const o[2])
-{
-    f8 acc[2][4];
-    UNROLL
-    for (int i = 0; i < n_vecs; i++) {
-        f8 v = read8(is_f16, t->v, lo * t->dv + e + (size_t)i * LANES);
-        UNROLL
-        for (int r = 0; r < n; r++)
-            acc[r][i] = vec_all(p[r][lo]) * v;
-    }
-    for (size_t j = lo + 1; j < hi; j++) {
-        f8 x[2];
-        prefetch32(is_f16, &t->ahead, t->ahead.v, e / 32 * PAGE_LEN + j);
-        UNROLL
-        for (int r = 0; r < n; r++)
-            x[r] = vec_all(p[r][j]);
-        UNROLL
-        for (int i = 0; i < n_vecs; i++) {
-            f8 v = read8(is_f16, t->v, j * t->dv + e + (size_t)i * LANES);
-            UNROLL
-            for (int r = 0; r < n; r++)
-                acc[r][i] = acc[r][i] + x[r] * v;
-        }
-    }
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int i = 0; i < n_vecs; i++)
-            vec_store(o[r] + e + (size_t)i * LANES, num8_keep(acc[r][i]));
-    }
-}
-
-VEC_INLINE void all_values(bool is_f16, int n, const struct tile *t, size_t lo, size_t hi,
-                           const float (*p)[PAGE_LEN], float *const o[2])
-{
-    size_t e = 0;
-    for (; e + 4 * LANES <= t->dv; e += 4 * LANES)
-        values(is_f16, n, 4, t, e, lo, hi, p, o);
-    for (; e < t->dv; e += LANES)
-        values(is_f16, n, 1, t, e, lo, hi, p, o);
-}
-
-#define INSTANCE(is_f16, n)                                                         \
-    static void scores_##is_f16##_##n(const struct tile *t, size_t at,              \
-                                      const float *const q[2], float(*s)[PAGE_LEN]) \
-    {                                                                               \
-        scores32(is_f16, n, t, at, q, s);                                           \
-    }                                                                               \
-    static void values_##is_f16##_##n(const struct tile *t, size_t lo, size_t hi,   \
-                                      const float(*p)[PAGE_LEN], float *const o[2]) \
-    {                                                                               \
-        all_values(is_f16, n, t, lo, hi, p, o);                                     \
-    }
-INSTANCE(0, 1)
-INSTANCE(0, 2)
-INSTANCE(1, 1)
-INSTANCE(1, 2)
-
-typedef void scores_fn(const struct tile *t, size_t at, const float *const q[2],
-                       float (*s)[PAGE_LEN]);
-typedef void values_fn(const struct tile *t, size_t lo, size_t hi, const float (*p)[PAGE_LEN],
-                       float *const o[2]);
-static scores_fn *const scores_of[2][2] = {{scores_0_1, scores_0_2}, {scores_1_1, scores_1_2}};
-static values_fn *const values_of[2][2] = {{values_0_1, values_0_2}, {values_1_1, values_1_2}};
+enum { LANES = ATTEND_LANES, KEY_VECS = ATTEND_KEY_VECS };
 
 /* Eight rows of eight become columns. */
 VEC_INLINE void transpose(f8 v[8])
@@ -161,67 +39,160 @@ VEC_INLINE void transpose(f8 v[8])
     }
 }
 
-void avx2_softmax(const struct attend *a, size_t lo, size_t hi, float *s, float *m, float *l)
+/* Eight rows of eight -> the sum of each row from the left. */
+VEC_INLINE f8 row_sums(f8 v[8])
 {
-    const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
-    f8 cap = vec_all(a->softcap);
-    f8 inverse = vec_all(a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
-    i8x key_max = (i8x)_mm256_set1_epi32(INT32_MIN), visible[KEY_VECS];
+    transpose(v);
+    f8 sum = v[0];
+    UNROLL
+    for (int i = 1; i < 8; i++)
+        sum = sum + v[i];
+    return sum;
+}
+
+/* Keys 8j..8j+7 that are within lo..hi-1. */
+VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
+{
+    const i8x key = (i8x){0, 1, 2, 3, 4, 5, 6, 7} + (int)LANES * j;
+    return (key >= (int)lo) & (key < (int)hi);
+}
+
+/* num8_exp of what is at most 0: the same bits without the steps that larger numbers need. A
+ * NaN stays one, but not always the one NaN. */
+VEC_INLINE f8 exp_below(f8 x)
+{
+    const f8 least = vec_all(-34.65f), magic = vec_all(12582912.0f);
+    f8 y = _mm256_max_ps(least, x); /* the second if one is a NaN */
+    f8 sum = y * vec_all(1.44269504f) + magic, k = sum - magic;
+    f8 r = y - k * vec_all(0.693359375f);
+    r = r + k * vec_all(2.12194440e-4f);
+    f8 p = vec_all(1.9875691500e-4f);
+    p = p * r + vec_all(1.3981999507e-3f);
+    p = p * r + vec_all(8.3334519073e-3f);
+    p = p * r + vec_all(4.1665795894e-2f);
+    p = p * r + vec_all(1.6666665459e-1f);
+    p = p * r + vec_all(5.0000001201e-1f);
+    p = r * r * p + r + vec_all(1.0f);
+    /* 2^k in one factor: p is near 1 and k at least -50, so the product is exact. */
+    i8x power = (i8x)_mm256_slli_epi32((__m256i)((i8x)sum - (0x4b400000 - 127)), 23);
+    return (f8)((i8x)(p * (f8)power) & ~(x < least));
+}
+
+/* Dots -> scores; returns the largest of each lane in the order of num_order. */
+VEC_INLINE i8x scores(bool whole, const struct attend *a, float *s, size_t lo, size_t hi)
+{
+    const f8 cap = vec_all(a->softcap);
+    const f8 inverse = vec_all(a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
+    i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
+    for (int j = 0; j < KEY_VECS; j++) {
+        f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(a->scale));
+        if (a->softcap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        vec_store(s + LANES * j, v);
+        i8x order = num8_order(v);
+        if (!whole) {
+            i8x seen = visible(j, lo, hi);
+            order = (order & seen) | (INT32_MIN & ~seen);
+        }
+        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)order);
+    }
+    return max;
+}
+
+/* Scores -> probabilities; returns the sums of eight runs of eight keys. */
+VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
+{
     f8 v[KEY_VECS];
     for (int j = 0; j < KEY_VECS; j++) {
-        i8x key = lane + (int)LANES * j;
-        visible[j] = (key >= (int)lo) & (key < (int)hi);
-        v[j] = num8_keep(vec_load(s + LANES * j) * vec_all(a->scale));
-        if (a->softcap != 0.0f) v[j] = num8_keep(cap * num8_tanh(v[j] * inverse));
-        i8x order = (num8_order(v[j]) & visible[j]) | (INT32_MIN & ~visible[j]);
-        key_max = (i8x)_mm256_max_epi32((__m256i)key_max, (__m256i)order);
-    }
-    *m = num_order_back(vec_max_i(key_max));
-    for (int j = 0; j < KEY_VECS; j++) {
-        i8x p = (i8x)num8_exp(v[j] - vec_all(*m)) & visible[j];
-        v[j] = (f8)p;
+        v[j] = exp_below(vec_load(s + LANES * j) - vec_all(m));
+        if (!whole) v[j] = (f8)((i8x)v[j] & visible(j, lo, hi));
         vec_store(s + LANES * j, v[j]);
     }
-    transpose(v); /* a lane is a stripe now, a vector the n-th key of each */
-    f8 stripes = v[0];
-    UNROLL
-    for (int j = 1; j < 8; j++)
-        stripes = stripes + v[j];
-    float sum[LANES];
-    vec_store(sum, stripes);
-    *l = sum[0];
-    for (int j = 1; j < LANES; j++)
-        *l = *l + sum[j];
+    return row_sums(v);
 }
 
-static void fold(struct query *x, float m, float l, const float *o, size_t dv)
+VEC_INLINE f8 larger(f8 a, f8 b)
 {
-    float n = num_order(x->m) > num_order(m) ? x->m : m;
-    float a = num_exp(x->m - n), b = num_exp(m - n);
-    x->m = n;
-    x->l = x->l * a + l * b;
-    for (size_t e = 0; e < dv; e += LANES)
-        vec_store(x->o + e,
-                  num8_keep(vec_load(x->o + e) * vec_all(a) + vec_load(o + e) * vec_all(b)));
+    return num8_order_back(
+        (i8x)_mm256_max_epi32((__m256i)num8_order(a), (__m256i)num8_order(b)));
 }
 
-void avx2_fold(struct query *x, float m, float l, const float *o, size_t dv)
+/* The page joins the pages before it, for eight queries; lanes of no query do no harm. */
+static void fold_factors(struct batch *t, size_t at)
 {
-    if (x->begun) {
-        fold(x, m, l, o, dv);
-        return;
+    float m[LANES] = {0}, l[LANES] = {0};
+    const size_t n = t->n - at < LANES ? t->n - at : LANES;
+    for (size_t r = 0; r < n; r++) {
+        m[r] = t->x[at + r]->m;
+        l[r] = t->x[at + r]->l;
     }
-    assert(o == x->o);
-    x->m = m;
-    x->l = l;
-    x->begun = true;
+    f8 most = larger(vec_load(m), vec_load(t->m + at));
+    f8 a = exp_below(vec_load(m) - most), b = exp_below(vec_load(t->m + at) - most);
+    vec_store(t->a + at, a);
+    vec_store(t->b + at, b);
+    vec_store(m, most);
+    vec_store(l, vec_load(l) * a + vec_load(t->l + at) * b);
+    for (size_t r = 0; r < n; r++) {
+        struct query *x = t->x[at + r];
+        x->m = x->begun ? m[r] : t->m[at + r];
+        x->l = x->begun ? l[r] : t->l[at + r];
+    }
 }
 
-void avx2_visible(const struct query *x, size_t p, size_t *lo, size_t *hi)
+static bool is_whole(const struct batch *t, size_t i)
 {
-    size_t from = p * PAGE_LEN;
-    *lo = x->first > from ? x->first - from : 0;
-    *hi = x->end > from ? (x->end - from < PAGE_LEN ? x->end - from : PAGE_LEN) : 0;
+    return t->lo[i] == 0 && t->hi[i] == PAGE_LEN;
+}
+
+void avx2_softmax(const struct attend *a, struct batch *t)
+{
+    for (size_t at = 0; at < t->n; at += LANES) {
+        const size_t n = t->n - at < LANES ? t->n - at : LANES;
+        f8 v[LANES] = {{0}};
+        for (size_t r = 0, i = at; r < n; r++, i++)
+            v[r] = (f8)(is_whole(t, i) ? scores(true, a, t->s[i], 0, PAGE_LEN)
+                                       : scores(false, a, t->s[i], t->lo[i], t->hi[i]));
+        transpose(v);
+        i8x max = (i8x)v[0];
+        for (int j = 1; j < LANES; j++)
+            max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)v[j]);
+        vec_store(t->m + at, num8_order_back(max));
+        for (size_t r = 0, i = at; r < n; r++, i++)
+            v[r] = is_whole(t, i) ? probabilities(true, t->s[i], 0, PAGE_LEN, t->m[i])
+                                  : probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+        vec_store(t->l + at, row_sums(v));
+        fold_factors(t, at);
+    }
+}
+
+/* A sink is folded as a page of nothing but its maximum. */
+static void fold_sink(struct query *x, float sink, size_t dv)
+{
+    float n = num_order(x->m) > num_order(sink) ? x->m : sink;
+    float a = num_exp(x->m - n), b = num_exp(sink - n);
+    x->l = x->l * a + b;
+    const f8 nothing = vec_all(0) * vec_all(b);
+    for (size_t e = 0; e < dv; e += LANES)
+        vec_store(x->o + e, num8_keep(vec_load(x->o + e) * vec_all(a) + nothing));
+}
+
+bool avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i)
+{
+    const size_t at = p * PAGE_LEN;
+    t->n = 0;
+    t->from = PAGE_LEN;
+    t->to = 0;
+    for (; *i < n && t->n < ATTEND_BATCH; (*i)++) {
+        struct query *q = &x[*i];
+        size_t lo = q->first > at ? q->first - at : 0;
+        size_t hi = q->end > at ? (q->end - at < PAGE_LEN ? q->end - at : PAGE_LEN) : 0;
+        if (lo >= hi) continue;
+        if (lo < t->from) t->from = lo;
+        if (hi > t->to) t->to = hi;
+        t->lo[t->n] = lo;
+        t->hi[t->n] = hi;
+        t->x[t->n++] = q;
+    }
+    return t->n > 0;
 }
 
 struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end,
@@ -229,123 +200,40 @@ struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t
 {
     const struct kv_layer *kv = a->kv;
     const char *page = a->pages[(p + 1) * PAGE_LEN < end ? p + 1 : p];
+    const size_t k_bytes = kv_code_bytes(kv->type, kv->head_dim_k);
+    const size_t v_bytes = kv_code_bytes(kv->type, kv->head_dim_v);
+    const char *k = page + kv->k_at, *v = page + kv->v_at;
     return (struct ahead){
+        .k = k + kv_head * k_bytes,
+        .v = v + kv_head * v_bytes,
+        .k_scales =
+            k + kv->n_heads * k_bytes + kv_head * kv_scale_bytes(kv->type, kv->head_dim_k),
+        .v_scales =
+            v + kv->n_heads * v_bytes + kv_head * kv_scale_bytes(kv->type, kv->head_dim_v),
         .step = few_queries ? 64 : 0,
-        .k = page + kv->k_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_k),
-        .v = page + kv->v_at + kv_head * kv_code_bytes(kv->type, kv->head_dim_v),
     };
 }
 
-/* One page for n (1 or 2) queries that all see something of it. */
-static void attend_page(const struct attend *a, const struct tile *t, size_t p,
-                        struct query *const x[2], int n, float *o_scratch)
-{
-    float s[2][PAGE_LEN], m[2], l[2];
-    size_t lo[2], hi[2], from = PAGE_LEN, to = 0;
-    const float *q[2];
-    float *o[2];
-    for (int r = 0; r < n; r++) {
-        avx2_visible(x[r], p, &lo[r], &hi[r]);
-        if (lo[r] < from) from = lo[r];
-        if (hi[r] > to) to = hi[r];
-        q[r] = x[r]->q;
-        o[r] = x[r]->begun ? o_scratch + (size_t)r * t->dv : x[r]->o;
-    }
-    for (size_t at = 0; at < PAGE_LEN; at += PAGE_LEN / 2)
-        if (at < to && at + PAGE_LEN / 2 > from)
-            scores_of[t->is_f16][n - 1](t, at, q, s);
-        else
-            for (int r = 0; r < n; r++)
-                memset(s[r] + at, 0, sizeof s[r] / 2);
-    for (int r = 0; r < n; r++)
-        avx2_softmax(a, lo[r], hi[r], s[r], &m[r], &l[r]);
-    if (n == 2 && lo[0] == lo[1] && hi[0] == hi[1])
-        values_of[t->is_f16][1](t, lo[0], hi[0], (const float(*)[PAGE_LEN])s, o);
-    else
-        for (int r = 0; r < n; r++)
-            values_of[t->is_f16][0](t, lo[r], hi[r], (const float(*)[PAGE_LEN]) & s[r], &o[r]);
-    for (int r = 0; r < n; r++)
-        avx2_fold(x[r], m[r], l[r], o[r], t->dv);
-}
-
-static void widen(const uint16_t *from, size_t n, float *to)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        vec_store(to + i, vec_f16(from + i));
-}
-
-static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t head,
-                           bool convert, float *wide)
-{
-    struct tile t = {.dk = kv->head_dim_k, .dv = kv->head_dim_v};
-    size_t k = head * t.dk * PAGE_LEN, v = head * t.dv * PAGE_LEN;
-    const uint8_t *base = page;
-    if (kv->type == KV_F32) {
-        t.k = (const float *)(base + kv->k_at) + k;
-        t.v = (const float *)(base + kv->v_at) + v;
-        return t;
-    }
-    const uint16_t *keys = (const uint16_t *)(base + kv->k_at) + k;
-    const uint16_t *vals = (const uint16_t *)(base + kv->v_at) + v;
-    t.is_f16 = !convert;
-    t.k = keys;
-    t.v = vals;
-    if (convert) {
-        float *wide_v = wide + t.dk * PAGE_LEN;
-        widen(keys, t.dk * PAGE_LEN, wide);
-        widen(vals, t.dv * PAGE_LEN, wide_v);
-        t.k = wide;
-        t.v = wide_v;
-    }
-    return t;
-}
-
-static size_t align64(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-/* The scratch of a call: queries, their outputs, one more output, their quantised forms, and
- * what a page takes. */
+/* The scratch of a call: queries, their outputs, their quantised forms, and what a page takes.
+ */
 struct layout {
-    size_t o, o_scratch, q, page, n_bytes;
+    size_t o, q, page, n_bytes;
 };
 
 static struct layout layout_of(const struct kv_layer *kv, size_t n)
 {
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     bool blocks = kv_type_blocks(kv->type);
     struct layout l;
-    l.o = align64(n * sizeof(struct query));
-    l.o_scratch = l.o + align64(n * dv * sizeof(float));
-    l.q = l.o_scratch + align64(2 * dv * sizeof(float));
+    l.o = attend_align(n * sizeof(struct query));
+    l.q = l.o + attend_align(n * kv->head_dim_v * sizeof(float));
     l.page = l.q + (blocks ? n * avx2_query_q_bytes(kv) : 0);
-    size_t wide = (dk + dv) * PAGE_LEN * sizeof(float);
-    l.n_bytes = l.page + (blocks ? avx2_page_q_scratch(kv) : wide);
+    l.n_bytes = l.page + (blocks ? avx2_page_q_scratch(kv) : avx2_page_f_scratch(kv));
     return l;
 }
 
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
-}
-
-static void float_page(const struct attend *a, size_t kv_head, size_t p, struct query *x,
-                       size_t n, float *o_scratch, float *wide)
-{
-    struct tile t = tile_of(a->kv, a->pages[p], kv_head, n > FEW_QUERIES, wide);
-    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW_QUERIES);
-    struct query *two[2];
-    int n_two = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t lo, hi;
-        avx2_visible(&x[i], p, &lo, &hi);
-        if (lo < hi) two[n_two++] = &x[i];
-        if (n_two == 2 || (n_two == 1 && i + 1 == n)) {
-            attend_page(a, &t, p, two, n_two, o_scratch);
-            n_two = 0;
-        }
-    }
 }
 
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
@@ -361,7 +249,6 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
     uint8_t *base = scratch;
     struct layout at = layout_of(kv, n);
     struct query *x = scratch;
-    float *o_scratch = (float *)(base + at.o_scratch);
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
         size_t end = a->pos + r + 1;
@@ -378,14 +265,11 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         if (blocks)
             avx2_page_q(a, kv_head, p, x, n, base + at.page);
         else
-            float_page(a, kv_head, p, x, n, o_scratch, (float *)(base + at.page));
+            avx2_page_f(a, kv_head, p, x, n, base + at.page);
     }
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
-        if (a->sinks) {
-            memset(o_scratch, 0, dv * sizeof(float));
-            fold(&x[i], a->sinks[h], 1, o_scratch, dv);
-        }
+        if (a->sinks) fold_sink(&x[i], a->sinks[h], dv);
         f8 inverse = vec_all(num_rcp(x[i].l));
         float *out = a->out + r * a->out_stride + h * dv;
         for (size_t e = 0; e < dv; e += LANES)

@@ -6,7 +6,7 @@
 #include "cpu/kernels.h"
 #include "cpu/ref.h"
 
-enum { AVX2_ATTEND_ROWS = 16 }; /* rows of one call of avx2_attend */
+enum { AVX2_ATTEND_ROWS = 64 }; /* rows of one call of avx2_attend */
 
 size_t avx2_matmul_scratch(size_t n_cols);
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);

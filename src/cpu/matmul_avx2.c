@@ -185,11 +185,6 @@ VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i magnitude,
                        : _mm256_maddubs_epi16(q, x);
 }
 
-/* Sums are left in the order written: gcc turns a chain of integer additions into a tree, holds
- * all of its leaves at once and spills them, which costs a third of the speed (gcc 12, Zen 3,
- * November 2026). */
-#define IN_ORDER(v) __asm__("" : "+x"(v))
-
 /* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
 VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
                           const struct scales s[2], const int8_t *x[4], __m256i id[4][2])
@@ -212,12 +207,12 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
             {
                 __m256i p = products(t, q[h], magnitude[h], xs);
                 sum[r][h] = first ? p : _mm256_add_epi16(sum[r][h], p);
-                if (t.lines_per_madd > 1) IN_ORDER(sum[r][h]);
+                if (t.lines_per_madd > 1) VEC_HOLD(sum[r][h]);
                 if (!last) continue;
                 __m256i by = !t.halves ? _mm256_set1_epi16(1) : k < 4 ? s[h].s0 : s[h].s1;
                 __m256i i = _mm256_madd_epi16(sum[r][h], by);
                 id[r][h] = k < t.lines_per_madd ? i : _mm256_add_epi32(id[r][h], i);
-                IN_ORDER(id[r][h]);
+                VEC_HOLD(id[r][h]);
             }
         }
     }

@@ -47,6 +47,11 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* The value is held in a register here. gcc 12 else reads a vector again for each of its uses
+ * as an operand in memory, which makes loads the bound, or turns a chain of integer additions
+ * into a tree and spills its leaves. */
+#define VEC_HOLD(v) __asm__("" : "+x"(v))
+
 VEC_INLINE f8 vec_load(const float *p)
 {
     return _mm256_loadu_ps(p);

@@ -1,0 +1,272 @@
+/* Attention on AVX2 over pages of f32 and f16; see ref_attend.c for what it computes.
+ *
+ * A lane is a key for the scores (keys lie transposed), a dim of the output for the values.
+ * With more than two queries a page is first converted to f32 in the order in which it is read:
+ * keys as two halves of 32, values in blocks of 32 dims, 16 and 8 KB that stay in the nearest
+ * cache while all queries pass over them. Otherwise an f16 is converted as it is multiplied,
+ * which hides behind the loads. */
+#include <string.h>
+
+#include "backend/kv.h"
+#include "cpu/attend_avx2.h"
+#include "cpu/avx2.h"
+#include "cpu/vec_avx2.h"
+
+enum {
+    LANES = ATTEND_LANES,
+    HALF = PAGE_LEN / 2,
+    BLOCK = 32,
+    FEW = 8, /* queries up to which a page is read as it is stored */
+};
+
+/* How a page is read: as it is stored, or laid out. */
+enum form { PAGE_F32, PAGE_F16, WIDE };
+
+/* Keys and values of one page and head. */
+struct tile {
+    enum form form;
+    const void *k, *v;
+    size_t dk, dv;
+    struct ahead ahead;
+};
+
+/* Where keys 32 half.. of dim d lie, and values 32 block.. of a key. */
+VEC_INLINE size_t key_at(enum form form, const struct tile *t, size_t half, size_t d)
+{
+    return form == WIDE ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
+}
+
+VEC_INLINE size_t value_at(enum form form, const struct tile *t, size_t block, size_t key)
+{
+    return form == WIDE ? (block * PAGE_LEN + key) * BLOCK : key * t->dv + block * BLOCK;
+}
+
+/* As many lines as the i-th step over 32 numbers reads. */
+VEC_INLINE void prefetch32(enum form form, const struct ahead *a, const char *base, size_t i)
+{
+    if (form == PAGE_F16) avx2_prefetch(a, base, i);
+    if (form == PAGE_F32) {
+        avx2_prefetch(a, base, 2 * i);
+        avx2_prefetch(a, base, 2 * i + 1);
+    }
+}
+
+VEC_INLINE f8 read8(enum form form, const void *p, size_t i)
+{
+    return form == PAGE_F16 ? vec_f16((const uint16_t *)p + i) : vec_load((const float *)p + i);
+}
+
+/* ---- scores ---- */
+
+/* Scores of a half's keys for queries i..i+n-1. */
+VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t half,
+                         struct batch *b, size_t i)
+{
+    size_t at = key_at(form, t, half, 0);
+    const float *q[2];
+    f8 acc[2][4];
+    UNROLL
+    for (int r = 0; r < n; r++)
+        q[r] = b->x[i + (size_t)r]->q;
+    UNROLL
+    for (int j = 0; j < 4; j++) {
+        f8 k = read8(form, t->k, at + (size_t)j * LANES);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            acc[r][j] = vec_all(q[r][0]) * k;
+    }
+    for (size_t d = 1; d < t->dk; d++) {
+        f8 x[2];
+        at = key_at(form, t, half, d);
+        prefetch32(form, &t->ahead, t->ahead.k, half * t->dk + d);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            x[r] = vec_all(q[r][d]);
+        UNROLL
+        for (int j = 0; j < 4; j++) {
+            f8 k = read8(form, t->k, at + (size_t)j * LANES);
+            VEC_HOLD(k);
+            UNROLL
+            for (int r = 0; r < n; r++)
+                acc[r][j] = acc[r][j] + x[r] * k;
+        }
+    }
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            vec_store(b->s[i + (size_t)r] + half * HALF + (size_t)j * LANES, acc[r][j]);
+    }
+}
+
+/* ---- values ---- */
+
+/* Values e..e+8 n_vecs-1 of keys lo..hi-1 join the outputs of queries i..i+n-1. */
+VEC_INLINE void values(enum form form, int n, int n_vecs, const struct tile *t, size_t e,
+                       const struct batch *b, size_t i)
+{
+    const size_t lo = b->lo[i], hi = b->hi[i];
+    size_t at = value_at(form, t, e / BLOCK, lo) + e % BLOCK;
+    f8 acc[2][4];
+    UNROLL
+    for (int j = 0; j < n_vecs; j++) {
+        f8 v = read8(form, t->v, at + (size_t)j * LANES);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            acc[r][j] = vec_all(b->s[i + (size_t)r][lo]) * v;
+    }
+    for (size_t key = lo + 1; key < hi; key++) {
+        f8 x[2];
+        at = value_at(form, t, e / BLOCK, key) + e % BLOCK;
+        prefetch32(form, &t->ahead, t->ahead.v, e / BLOCK * PAGE_LEN + key);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            x[r] = vec_all(b->s[i + (size_t)r][key]);
+        UNROLL
+        for (int j = 0; j < n_vecs; j++) {
+            f8 v = read8(form, t->v, at + (size_t)j * LANES);
+            VEC_HOLD(v);
+            UNROLL
+            for (int r = 0; r < n; r++)
+                acc[r][j] = acc[r][j] + x[r] * v;
+        }
+    }
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        UNROLL
+        for (int j = 0; j < n_vecs; j++)
+            avx2_fold(b, i + (size_t)r, e + (size_t)j * LANES, num8_keep(acc[r][j]));
+    }
+}
+
+/* A block of 32 dims, or what the last one has. */
+VEC_INLINE void values32(enum form form, int n, const struct tile *t, size_t e,
+                         const struct batch *b, size_t i)
+{
+    if (e + BLOCK <= t->dv) {
+        values(form, n, 4, t, e, b, i);
+        return;
+    }
+    for (; e < t->dv; e += LANES)
+        values(form, n, 1, t, e, b, i);
+}
+
+/* ---- instances ---- */
+
+typedef void scores_fn(const struct tile *t, size_t half, struct batch *b, size_t i);
+typedef void values_fn(const struct tile *t, size_t e, const struct batch *b, size_t i);
+
+#define INSTANCE(form, n)                                                                  \
+    static void scores_##form##_##n(const struct tile *t, size_t half, struct batch *b,    \
+                                    size_t i)                                              \
+    {                                                                                      \
+        scores32(form, n, t, half, b, i);                                                  \
+    }                                                                                      \
+    static void values_##form##_##n(const struct tile *t, size_t e, const struct batch *b, \
+                                    size_t i)                                              \
+    {                                                                                      \
+        values32(form, n, t, e, b, i);                                                     \
+    }
+INSTANCE(PAGE_F32, 1)
+INSTANCE(PAGE_F32, 2)
+INSTANCE(PAGE_F16, 1)
+INSTANCE(PAGE_F16, 2)
+INSTANCE(WIDE, 1)
+INSTANCE(WIDE, 2)
+
+static scores_fn *const scores_of[][2] = {
+    [PAGE_F32] = {scores_PAGE_F32_1, scores_PAGE_F32_2},
+    [PAGE_F16] = {scores_PAGE_F16_1, scores_PAGE_F16_2},
+    [WIDE] = {scores_WIDE_1, scores_WIDE_2},
+};
+static values_fn *const values_of[][2] = {
+    [PAGE_F32] = {values_PAGE_F32_1, values_PAGE_F32_2},
+    [PAGE_F16] = {values_PAGE_F16_1, values_PAGE_F16_2},
+    [WIDE] = {values_WIDE_1, values_WIDE_2},
+};
+
+/* ---- pages ---- */
+
+static void attend_batch(const struct attend *a, const struct tile *t, struct batch *b)
+{
+    for (size_t half = 0; half < 2; half++) {
+        if (half * HALF >= b->to || (half + 1) * HALF <= b->from) continue;
+        for (size_t i = 0; i < b->n; i += 2)
+            scores_of[t->form][b->n - i == 1 ? 0 : 1](t, half, b, i);
+    }
+    avx2_softmax(a, b);
+    for (size_t e = 0; e < t->dv; e += BLOCK) {
+        for (size_t i = 0; i < b->n;) {
+            bool two = b->n - i > 1 && b->lo[i] == b->lo[i + 1] && b->hi[i] == b->hi[i + 1];
+            values_of[t->form][two](t, e, b, i);
+            i += two ? 2 : 1;
+        }
+    }
+    for (size_t i = 0; i < b->n; i++)
+        b->x[i]->begun = true;
+}
+
+static void widen(enum form form, const void *from, size_t at, size_t n, float *to)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        vec_store(to + i, read8(form, from, at + i));
+}
+
+/* Lays the page out in f32, in the order in which it is read. */
+VEC_INLINE void lay_out(enum form form, struct tile *t, float *wide)
+{
+    float *k = wide, *v = wide + t->dk * PAGE_LEN;
+    for (size_t half = 0; half < 2; half++)
+        for (size_t d = 0; d < t->dk; d++, wide += HALF)
+            widen(form, t->k, key_at(form, t, half, d), HALF, wide);
+    for (size_t e = 0; e < t->dv; e += BLOCK) {
+        const size_t n = t->dv - e < BLOCK ? t->dv - e : BLOCK;
+        for (size_t key = 0; key < PAGE_LEN; key++, wide += BLOCK)
+            widen(form, t->v, value_at(form, t, e / BLOCK, key), n, wide);
+    }
+    t->form = WIDE;
+    t->k = k;
+    t->v = v;
+}
+
+static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t head)
+{
+    const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    const size_t n_bytes = kv->type == KV_F16 ? 2 : 4;
+    const uint8_t *base = page;
+    return (struct tile){
+        .form = kv->type == KV_F16 ? PAGE_F16 : PAGE_F32,
+        .k = base + kv->k_at + head * dk * PAGE_LEN * n_bytes,
+        .v = base + kv->v_at + head * dv * PAGE_LEN * n_bytes,
+        .dk = dk,
+        .dv = dv,
+    };
+}
+
+static size_t wide_bytes(const struct kv_layer *kv)
+{
+    const size_t dv = (kv->head_dim_v + BLOCK - 1) / BLOCK * BLOCK;
+    return (kv->head_dim_k + dv) * PAGE_LEN * sizeof(float);
+}
+
+size_t avx2_page_f_scratch(const struct kv_layer *kv)
+{
+    return attend_align(sizeof(struct batch)) + wide_bytes(kv);
+}
+
+void avx2_page_f(const struct attend *a, size_t kv_head, size_t p, struct query *x, size_t n,
+                 void *scratch)
+{
+    struct batch *b = scratch;
+    struct tile t = tile_of(a->kv, a->pages[p], kv_head);
+    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW);
+    if (n > FEW) {
+        float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
+        if (t.form == PAGE_F16)
+            lay_out(PAGE_F16, &t, wide);
+        else
+            lay_out(PAGE_F32, &t, wide);
+    }
+    for (size_t i = 0; avx2_batch(b, x, n, p, &i);)
+        attend_batch(a, &t, b);
+}
