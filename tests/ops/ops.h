@@ -219,9 +219,19 @@ static inline void trial_run(struct trial *t, struct ref result, uint32_t first,
 
 /* ---- comparison ---- */
 
+static size_t n_compared; /* since say_compared */
+
+/* Says how many runs of what were compared with the reference. */
+static inline void say_compared(const char *what)
+{
+    print_message("# %s: %zu comparisons\n", what, n_compared);
+    n_compared = 0;
+}
+
 static inline void assert_same_bits(const float *got, const float *want, size_t n,
                                     const char *what)
 {
+    n_compared++;
     if (memcmp(got, want, n * sizeof *got) == 0) return;
     for (size_t i = 0; i < n; i++) {
         if (memcmp(&got[i], &want[i], sizeof *got) == 0) continue;

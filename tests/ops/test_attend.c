@@ -216,6 +216,7 @@ static void all_cases(void **state)
     (void)state;
     for (size_t i = 0; i < N_CASES; i++) {
         one_case(&cases[i], 77 + i);
+        say_compared(cases[i].name);
         machines_close();
         machines_open();
     }

@@ -91,8 +91,6 @@ static const struct {
     matmul_fn *fn;
 } variants[] = {{"avx512", emulated_avx512_matmul}, {"amx", emulated_amx_matmul}};
 
-static size_t n_compared;
-
 static void check(const struct operands *o, size_t n, bool bias, const float *want)
 {
     const size_t n_values = o->w.base.n_rows;
@@ -110,7 +108,6 @@ static void check(const struct operands *o, size_t n, bool bias, const float *wa
         snprintf(what, sizeof what, "%s: %s %zux%zu, %zu rows", variants[v].name,
                  qtype_info(o->w.base.type)->name, n_values, o->w.base.n_cols, n);
         assert_same_bits(got, want, n * n_values, what);
-        n_compared++;
     }
     free(got);
     free(scratch);
@@ -145,8 +142,10 @@ static void all_types(void **state)
             free(want);
             operands_free(&o);
         }
+        char name[64];
+        snprintf(name, sizeof name, "matmul_%s, avx512 and amx as plain C", info->name);
+        say_compared(name);
     }
-    print_message("# %zu products compared\n", n_compared);
 }
 
 int main(void)

@@ -150,6 +150,7 @@ static void all_types(void **state)
         snprintf(name, sizeof name, "matmul_%s", info->name);
         assert_hash(name, XXH3_64bits_digest(hash));
         XXH3_freeState(hash);
+        say_compared(name);
         /* Weights stay with their backend until it closes. */
         machines_close();
         machines_open();

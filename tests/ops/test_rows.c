@@ -426,6 +426,7 @@ static void all_cases(void **state)
         snprintf(name, sizeof name, "row_%s", cases[i].name);
         assert_hash(name, XXH3_64bits_digest(hash));
         XXH3_freeState(hash);
+        say_compared(name);
         machines_close();
         machines_open();
     }
