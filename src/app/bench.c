@@ -157,6 +157,7 @@ int bench_run(int argc, char **argv)
         {"rows", 0, "LIST", &t.rows, NULL, "of the table: rows per step (1,2,4,8,512)"},
         {"each-threads", 0, "LIST", &t.threads, NULL, "of the table: numbers of threads"},
         {"each-cpu", 0, "LIST", &t.isas, NULL, "of the table: instruction sets"},
+        {"each-model", 0, "LIST", &t.models, NULL, "of the table: files, -m unless given"},
         {"compare", 0, "CSV", &t.compare, NULL, "of the table: ratios to an earlier one"},
         {"csv", 0, NULL, NULL, &t.csv, "the table as CSV"},
         {"spec", 0, NULL, NULL, &spec, "what drafts gain instead (--draft names them)"},

@@ -275,12 +275,13 @@ static void print_json(const struct table *t, const struct table *then, struct b
 
 static void print_lines(const struct table *t, const struct table *then, struct buf *out)
 {
-    if (t->n) buf_printf(out, "%s, KV %s\n", t->lines[0].model, t->lines[0].kv);
-    buf_printf(
-        out, "cpu     threads   depth  rows         ms      tok/s    GB/s  of GB/s  share%s\n",
-        then ? "  ratio" : "");
     for (size_t i = 0; i < t->n; i++) {
         const struct line *l = &t->lines[i];
+        if (i == 0 || strcmp(l->model, l[-1].model) != 0)
+            buf_printf(out,
+                       "%s, KV %s\ncpu     threads   depth  rows         ms      tok/s    GB/s"
+                       "  of GB/s  share%s\n",
+                       l->model, l->kv, then ? "  ratio" : "");
         buf_printf(out, "%-7s %7u %7u %5u %10.3f %10.1f %7.2f %8.2f %5.0f%%", l->isa,
                    l->n_threads, l->depth, l->n_rows, l->ms, l->tok_s, l->gb_s, l->read_gb_s,
                    l->gb_s / l->read_gb_s * 100);
@@ -318,18 +319,27 @@ static bool parse_wanted(const struct bench_table *t, int n_threads, struct want
             parse_list("each-threads", t->threads, 1, POOL_MAX_THREADS, &w->threads, err));
 }
 
-static bool measure_all(struct engine_config config, const struct bench_table *t,
-                        const struct wanted *w, struct table *table, struct err *err)
+/* Takes the first item of a list with commas between; false: it is empty. What does not fit is
+ * cut off. */
+static bool next_item(const char **list, char *item, size_t size)
+{
+    const size_t len = strcspn(*list, ",");
+    if (**list == '\0') return false;
+    snprintf(item, size, "%.*s", (int)(len < size ? len : size - 1), *list);
+    *list += len + ((*list)[len] == ',');
+    return true;
+}
+
+/* One model with every instruction set and number of threads. */
+static bool measure_model(struct engine_config config, const struct bench_table *t,
+                          const struct wanted *w, struct table *table, struct err *err)
 {
     struct line line = {0};
     name_model(config.model_path, line.model, sizeof line.model);
     snprintf(line.kv, sizeof line.kv, "%s", config.kv_type ? config.kv_type : "f16");
     const char *isas = t->isas ? t->isas : config.cpu ? config.cpu : "auto";
-    while (*isas) {
-        char isa[16];
-        size_t len = strcspn(isas, ",");
-        snprintf(isa, sizeof isa, "%.*s", (int)(len < 15 ? len : 15), isas);
-        isas += len + (isas[len] == ',');
+    char isa[16];
+    while (next_item(&isas, isa, sizeof isa)) {
         config.cpu = isa;
         snprintf(line.isa, sizeof line.isa, "%s",
                  strcmp(isa, "auto") == 0 ? cpu_isa_name(cpu_best()) : isa);
@@ -338,6 +348,19 @@ static bool measure_all(struct engine_config config, const struct bench_table *t
             line.n_threads = w->threads.v[i];
             if (!measure_machine(&config, &w->depths, &w->rows, line, table, err)) return false;
         }
+    }
+    return true;
+}
+
+static bool measure_all(struct engine_config config, const struct bench_table *t,
+                        const struct wanted *w, struct table *table, struct err *err)
+{
+    if (!t->models) return measure_model(config, t, w, table, err);
+    const char *models = t->models;
+    char path[4096];
+    while (next_item(&models, path, sizeof path)) {
+        config.model_path = path;
+        if (!measure_model(config, t, w, table, err)) return false;
     }
     return true;
 }

@@ -11,10 +11,10 @@
 
 struct options;
 
-/* Lists are numbers or names with commas between, NULL: "0", "1,2,4,8,512", what the options
- * say. compare: a CSV that --csv printed earlier, or NULL. */
+/* Lists are numbers, names or paths with commas between, NULL: "0", "1,2,4,8,512", what the
+ * options say. compare: a CSV that --csv printed earlier, or NULL. */
 struct bench_table {
-    const char *depths, *rows, *threads, *isas;
+    const char *depths, *rows, *threads, *isas, *models;
     const char *compare;
     bool csv, json;
 };

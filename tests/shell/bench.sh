@@ -166,6 +166,10 @@ for l in lines:
     assert (l["ratio"] > 0) == (l["rows"] == 1), l' \
         "$("$hearth" bench "${table[@]}" --rows 1,5 -t 2 --json --compare "$TMPDIR/table.csv")"
 }
+models=examples/guide/guide-draft-q8_0.gguf,$guide
+check "--each-model: a head and lines for every file" [ "$("$hearth" bench --table --rows 1 \
+    --cpu scalar -t 1 --each-model "$models" | cut -d' ' -f1 | tr '\n' ' ')" = \
+    "guide-draft-q8_0.gguf, cpu scalar guide-q8_0.gguf, cpu scalar " ]
 check "--compare gives ratios where the earlier table has the line" compared
 check "a scalar table beside the best" grep -q "^scalar  *1  *0  *1 " \
     <("$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu auto,scalar)
