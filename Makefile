@@ -171,7 +171,7 @@ $(FUZZ_BIN): $B/%: $B/%.o $(FUZZ_DRIVER) $(LIB)
 	$(call say,LD  $@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(FUZZ_LINK) -o $@ $^ $(LDFLAGS) $(LDLIBS)
 
-.PHONY: tests fuzzers run test test-refresh soak bench lint install uninstall clean help
+.PHONY: tests fuzzers run test test-refresh soak bench bench-gpu lint install uninstall clean help
 tests: $(TEST_BIN) $(FUZZ_BIN)
 fuzzers: $(FUZZ_BIN)
 
@@ -192,6 +192,10 @@ soak: all tests
 
 bench: all
 	@$B/hearth bench $(if $(MODEL),-m $(MODEL)) $(ARGS)
+
+# The same on the first hardware device.
+bench-gpu: all
+	@$B/hearth bench --device vulkan $(if $(MODEL),-m $(MODEL)) $(ARGS)
 
 lint:
 	@tests/lint/run.sh
@@ -228,6 +232,7 @@ help:
 	@echo "make test-refresh     take the screens as they are for the golden ones"
 	@echo "make soak             the same with the random tests twenty times as long"
 	@echo "make bench            prefill and decode speed (MODEL=path)"
+	@echo "make bench-gpu        the same on the first graphics processor"
 	@echo "make lint             format, static analysis, the order of the floors"
 	@echo "make install          program, man pages, guide model, examples, completion"
 	@echo "make uninstall        remove these (PREFIX=$(PREFIX), DESTDIR=)"

@@ -24,6 +24,11 @@ check "greedy, the words of the CPU" same --temp 0
 check "sampled, too" same --temp 0.8 --reply-seed 5 --repeat-penalty 1.1 --top-p 0.9
 check "drafted, too" same --temp 0.8 --reply-seed 5 --draft lookup
 check "with codes as keys and values, too" same --temp 0.8 --reply-seed 5 --kv-type q8_0
+# Mesa's software driver becomes a device with subgroups of sixteen lanes; others do not read this.
+export LP_NATIVE_VECTOR_WIDTH=512
+check "with twice as many lanes, too" same --temp 0.8 --reply-seed 5
+check "  and codes" same --temp 0.8 --reply-seed 5 --kv-type q4_0
+unset LP_NATIVE_VECTOR_WIDTH
 
 seeds=(--seed 7 --temp 0.8 -n 12 --stdin lines)
 lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
