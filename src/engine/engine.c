@@ -69,6 +69,7 @@ struct engine {
     double read_ms;
     double last_progress_ms;
     bool is_open;
+    bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
 
     /* Written before is_ready, constant after. */
     struct engine_info info;
@@ -295,9 +296,10 @@ static void save(struct engine *e)
     struct err err;
     timeline_save(e->machine.tl);
     if (e->machine.draft) timeline_save(e->machine.draft->tl);
-    if (!disk || !disk_trouble(disk, &err)) return;
+    if (!disk || e->said_unkept || !disk_trouble(disk, &err)) return;
     err_write_prefix(&err, unkept);
     on_warning(e, err.msg);
+    e->said_unkept = true;
 }
 
 /* A prompt without a reply is computed while nobody waits: the draft reads it too. */
@@ -548,7 +550,8 @@ static void end_thread(struct engine *e)
 bool engine_finish(struct engine *e, struct err *err)
 {
     end_thread(e);
-    return machine_save(&e->machine, err) || err_prefix(err, unkept);
+    if (machine_save(&e->machine, err) || e->said_unkept) return true;
+    return err_prefix(err, unkept);
 }
 
 void engine_close(struct engine *e)

@@ -118,6 +118,14 @@ check "  writes nothing" [ ! -e "$dir/state" ] && [ ! -e "$dir/cache" ]
 go 0 -p hello </dev/null
 check "a pipe without -s keeps no session" [ ! -e "$sessions" ]
 
+# A session that cannot be written: one line, and the answers all the same.
+rm -rf "$dir/state"
+printf x >"$dir/state"
+lines | go 0 -s nowhere --stdin lines -n 5
+check "a session that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
+check "  is said once" [ "$(grep -c 'the session is no longer saved' "$dir/err")" = 1 ]
+rm "$dir/state"
+
 # A cache folder that cannot be written: one line, and the answer all the same.
 rm -rf "$dir/cache"
 printf x >"$dir/cache"
