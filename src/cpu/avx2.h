@@ -4,7 +4,6 @@
 #define CPU_AVX2_H
 
 #include "cpu/kernels.h"
-#include "cpu/ref.h"
 
 enum { AVX2_ATTEND_ROWS = 64 }; /* rows of one call of avx2_attend */
 
@@ -21,6 +20,10 @@ void avx2_scale(float *x, size_t n, float factor);
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx2_add(const float *a, const float *b, float scale, size_t n, float *out);
 void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out);
+void avx2_conv(const struct conv *c, size_t lo, size_t hi);
+void avx2_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
+                float *out);
+void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
 /* Members of a table of kernels: all but the products. The wider sets have them too, for
  * products are where their time goes. */
@@ -28,7 +31,7 @@ void avx2_logits(const float *x, size_t n, float scale, float softcap, float *ou
     .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch,             \
     .attend = avx2_attend, .kv_store = avx2_kv_store, .norm = avx2_norm,                \
     .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, \
-    .add = avx2_add, .logits = avx2_logits, .conv = ref_conv, .decay = ref_decay,       \
-    .recur = ref_recur
+    .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay,     \
+    .recur = avx2_recur
 
 #endif
