@@ -188,9 +188,9 @@ static void test_bits(void **unused)
 
 /* Models of ours that differ in their attention: heads, groups, windows, biases, experts. */
 static const char *const of_blocks[] = {
-    "gemma3$",   "gemma4", "gpt-oss-MXFP4$", "llama-Q4_0$",   "llama-ropefreqs$",
-    "mistral3$", "phi3$",  "qwen2$",         "qwen3-IQ4_XS$", "qwen3moe-MXFP4$",
-    NULL};
+    "falcon-h1$",       "gemma3$",        "gemma4", "gpt-oss-MXFP4$", "llama-Q4_0$",
+    "llama-ropefreqs$", "mistral3$",      "phi3$",  "qwen2$",         "qwen3-IQ4_XS$",
+    "qwen3moe-MXFP4$",  "qwen35-Q4_K_M$", NULL};
 
 static void test_blocks(void **unused)
 {
