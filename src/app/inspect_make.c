@@ -145,8 +145,8 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     if (s->family == SHAPE_QWEN35) {
         const uint32_t n_rot =
             s->head_dim / 4; /* a quarter of a head turns, in three sections */
-        const int32_t sections[4] = {(int32_t)(n_rot / 2 - n_rot / 6 - n_rot / 6),
-                                     (int32_t)(n_rot / 6), (int32_t)(n_rot / 6), 0};
+        const int32_t n_pairs = (int32_t)n_rot / 2;
+        const int32_t sections[4] = {(n_pairs + 2) / 3, (n_pairs + 1) / 3, n_pairs / 3, 0};
         gguf_write_u32(w, KEY("rope.dimension_count"), n_rot);
         gguf_write_i32s(w, KEY("rope.dimension_sections"), sections, 4);
         gguf_write_u32(w, KEY("ssm.conv_kernel"), 4);

@@ -1,13 +1,32 @@
 /* Families with recurrent layers beside attention. */
+#include <stdio.h>
+
 #include "model/blocks.h"
 #include "model/families.h"
 
 /* ---- qwen35, qwen35moe, qwen3next: gated delta net, every few layers gated attention ---- */
 
+static bool read_sections(struct hparams *hp, struct err *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.rope.dimension_sections", hp->arch);
+    const struct gguf_kv *kv = gguf_find(hp->g, name);
+    if (!kv) return true;
+    if (!kv->is_array || !gguf_is_int(kv->type) || kv->n < 3)
+        return err_set(err, ERR_FORMAT, "%s: key %s should be an array of 4 integers",
+                       gguf_path(hp->g), name);
+    hp->has_rope_sections = true;
+    for (size_t i = 0; i < 3; i++) {
+        const int64_t n = gguf_item_int(kv, i);
+        hp->rope_sections[i] = n < 0 ? 0 : n > MAX_HEAD_DIM ? MAX_HEAD_DIM : (uint32_t)n;
+    }
+    return true;
+}
+
 static bool read_qwen35(struct hparams *hp, struct err *err)
 {
     uint32_t interval = 4, n_next = 0;
-    if (!hparams_ssm(hp, err) ||
+    if (!hparams_ssm(hp, err) || !read_sections(hp, err) ||
         !hparams_u32(hp, "full_attention_interval", 1, MAX_LAYERS, false, &interval, err) ||
         !hparams_u32(hp, "expert_shared_feed_forward_length", 0, MAX_WIDTH, false,
                      &hp->n_ff_shared, err) ||

@@ -51,6 +51,8 @@ struct hparams {
 
     uint32_t n_rot;
     double rope_base;
+    bool has_rope_sections;
+    uint32_t rope_sections[3]; /* pairs of each, taken in turns */
     enum rope_scaling scaling;
     double scaling_factor; /* at least a positive number; 1: none */
     double attn_factor;    /* multiplies cos and sin */

@@ -93,6 +93,14 @@ static void scale(struct builder *b, double *freq)
             freq[i] = freq[i] / hp->scaling_factor;
 }
 
+/* Pairs take turns over three positions of a place in an image, which are one in text, as far
+ * as their sections reach; the others have a fourth, which in text is 0. */
+static void still(const struct hparams *hp, double *freq)
+{
+    for (uint32_t i = 0; i < hp->n_rot / 2; i++)
+        if (i / 3 >= hp->rope_sections[i % 3]) freq[i] = 0;
+}
+
 uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs)
 {
     const struct hparams *hp = b->hp;
@@ -100,6 +108,7 @@ uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs)
     const uint32_t n_rot = local ? hp->rope_local.n_rot : hp->n_rot;
     double *freq = powers(local ? hp->rope_local.base : hp->rope_base, n_rot);
     if (!local) scale(b, freq);
+    if (hp->has_rope_sections) still(hp, freq);
     /* real_sincos takes angles up to 2^28. */
     for (uint32_t i = 0; i < n_rot / 2; i++) {
         if (freq[i] * hp->n_ctx < 0x1p28) continue;
