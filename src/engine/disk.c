@@ -30,8 +30,8 @@ struct disk {
     struct key *keys; /* [n_keys] of its whole pages, as far as they were needed */
     size_t n_keys, cap_keys;
 
-    uint8_t *host; /* logits and a page */
-    size_t logits_bytes;
+    uint8_t *host; /* logits, states and a page */
+    size_t logits_bytes, states_bytes;
 
     struct key kept[N_SNAPSHOTS]; /* snapshots of this run, a ring */
     size_t n_kept;
@@ -65,6 +65,7 @@ static struct key options_key(const struct program *p)
                                      kv->head_dim_v, kv->k_at,    kv->v_at};
         buf_append(&all, numbers, sizeof numbers);
     }
+    buf_append(&all, p->states, p->n_states * sizeof *p->states);
     XXH128_hash_t sum = XXH3_128bits(buf_str(&all), all.len);
     buf_free(&all);
     return (struct key){sum.low64, sum.high64};
@@ -87,7 +88,8 @@ struct disk *disk_new(const struct disk_config *config, struct backend *be,
     d->fingerprint.numerics = NUMERICS_VERSION;
     d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
     d->logits_bytes = program->n_vocab * sizeof(float);
-    d->host = mem_alloc(d->logits_bytes + page_bytes(d));
+    d->states_bytes = program->state_bytes;
+    d->host = mem_alloc(d->logits_bytes + d->states_bytes + page_bytes(d));
     return d;
 }
 
@@ -170,7 +172,7 @@ static bool has_tail(size_t n)
 
 static size_t snapshot_bytes(const struct disk *d, size_t n)
 {
-    return d->logits_bytes + (has_tail(n) ? page_bytes(d) : 0);
+    return d->logits_bytes + d->states_bytes + (has_tail(n) ? page_bytes(d) : 0);
 }
 
 /* What the shuffle takes apart: the numbers of a page. */
@@ -220,12 +222,15 @@ bool disk_has_snapshot(struct disk *d, size_t n)
     return store_has(d->store, &id);
 }
 
-bool disk_get_snapshot(struct disk *d, size_t n, float *logits, void *page)
+bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states, void *page)
 {
     const struct blob_id id = snapshot_id(d, n);
     if (!store_get(d->store, &id, d->host, snapshot_bytes(d, n))) return false;
     memcpy(logits, d->host, d->logits_bytes);
-    if (page) backend_page_write(d->be, page, page_bytes(d), d->host + d->logits_bytes);
+    *states = d->states_bytes ? d->host + d->logits_bytes : NULL;
+    if (page)
+        backend_page_write(d->be, page, page_bytes(d),
+                           d->host + d->logits_bytes + d->states_bytes);
     return true;
 }
 
@@ -260,13 +265,14 @@ static void keep_snapshot(struct disk *d, struct key key)
     d->n_kept++;
 }
 
-void disk_put_snapshot(struct disk *d, const float *logits, const void *page)
+void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
+                       const void *page)
 {
-    const size_t n = d->ids.n;
     const struct blob_id id = snapshot_id(d, n);
     memcpy(d->host, logits, d->logits_bytes);
+    if (d->states_bytes) memcpy(d->host + d->logits_bytes, states, d->states_bytes);
     if (has_tail(n)) {
-        uint8_t *host = d->host + d->logits_bytes;
+        uint8_t *host = d->host + d->logits_bytes + d->states_bytes;
         backend_page_read(d->be, page, page_bytes(d), host);
         /* Rows behind the last token hold what was there before. */
         kv_rows_poison(d->program->kv, d->program->n_kv, PAGE_FULL, host, n % PAGE_LEN);

@@ -49,15 +49,18 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
                       const atomic_bool *cancel);
 /* Whether there may be a snapshot of its first n tokens. */
 bool disk_has_snapshot(struct disk *d, size_t n);
-/* The logits after n tokens, and the rows since the last whole page into page (NULL: they are
- * not wanted, or n ends one). False: a miss, page is as before; logits may hold rubbish. */
-bool disk_get_snapshot(struct disk *d, size_t n, float *logits, void *page);
+/* The logits after n tokens, the recurrent states (bytes until the next call; NULL without
+ * any), and the rows since the last whole page into page (NULL: they are not wanted, or n ends
+ * one). False: a miss, page is as before; logits may hold rubbish. */
+bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states,
+                       void *page);
 
 /* Gives page i, which is whole; false: the queue is full, give it again later. */
 bool disk_put_page(struct disk *d, size_t i, const void *page);
-/* Gives the snapshot of all its tokens; logits and page as above. Of those given before only
- * the newest few are kept. */
-void disk_put_snapshot(struct disk *d, const float *logits, const void *page);
+/* Gives the snapshot of its first n tokens; logits, states and page (that of the last of them)
+ * as above. Of those given before only the newest few are kept. */
+void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
+                       const void *page);
 /* Waits until there is room in the queue. */
 void disk_drain(struct disk *d);
 /* Notes that the pages of the sequence were used now. */

@@ -321,9 +321,10 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     struct timeline_cost cost;
     wait_for_disk(e);
     double start = clock_ms();
-    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, &e->cancel, ids, err) ||
-        !timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err))
-        return false;
+    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, &e->cancel, ids, err)) return false;
+    /* The next prompt may repeat this turn without its thoughts. */
+    timeline_mark(e->machine.tl, reasoning_opened_at(e->tok, ids->data, ids->n));
+    if (!timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err)) return false;
     double prefill_ms = clock_ms() - start;
     timeline_snapshot(e->machine.tl); /* for another attempt */
     *reply = generate(e->generator, e->machine.tl, e->sampler, e->spec, e->tok,

@@ -25,6 +25,8 @@ struct timeline {
     size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
     struct plan_model model;
     struct states states; /* after tokens of the sequence; it may be behind them */
+    size_t mark;     /* a snapshot is wanted after so many tokens of the next sync; 0: no */
+    size_t n_prompt; /* tokens of the last sync, up to its mark */
     uint32_t n_ctx;
     size_t n_vocab;
     float *logits; /* [n_vocab] */
@@ -223,6 +225,12 @@ static bool needs_marks(const struct timeline *tl)
     return tl->model.is_recurrent || tl->model.window > 0;
 }
 
+/* Whether there are recurrent states after some of the first n tokens, which are held. */
+static bool states_known(const struct timeline *tl, size_t n)
+{
+    return tl->model.is_recurrent && tl->states.is_known && tl->states.n <= n;
+}
+
 /* ---- the disk ---- */
 
 void timeline_set_disk(struct timeline *tl, struct disk *disk)
@@ -247,14 +255,29 @@ static void save_whole(struct timeline *tl)
         save_pages(tl);
 }
 
+/* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
+ * another way: without its thoughts. */
+static void save_prompt(struct timeline *tl, void *const *pages)
+{
+    const size_t n = tl->n_prompt;
+    const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
+    const size_t i = have->n_snapshots - 1;
+    if (have->n_snapshots == 0 || have->snapshots[i] != n) return;
+    disk_put_snapshot(tl->disk, n, tree_snapshot_logits(tl->tree, i),
+                      tree_snapshot_states(tl->tree, i), pages[(n - 1) / PAGE_LEN]);
+}
+
 void timeline_save(struct timeline *tl)
 {
     size_t n = tree_n(tl->tree);
     if (!tl->disk || n == 0 || !disk_is_ready(tl->disk)) return;
     save_pages(tl);
-    if (tl->has_logits && tl->n_saved == n / PAGE_LEN)
-        disk_put_snapshot(tl->disk, tl->logits,
-                          tree_pages(tl->tree, PAGE_FULL)[(n - 1) / PAGE_LEN]);
+    if (tl->n_saved < n / PAGE_LEN) return;
+    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
+    if (tl->model.is_recurrent && tl->n_prompt < n) save_prompt(tl, pages);
+    if (tl->has_logits && states_at(&tl->states, n))
+        disk_put_snapshot(tl->disk, n, tl->logits, states_bytes(&tl->states),
+                          pages[(n - 1) / PAGE_LEN]);
 }
 
 void timeline_save_all(struct timeline *tl)
@@ -267,13 +290,14 @@ void timeline_save_all(struct timeline *tl)
     disk_touch(tl->disk);
 }
 
-/* Whole pages from row `at` on, as many as there are, into the tree, which takes
+/* Whole pages from row `at` on, as many as there are before row n, into the tree, which takes
  * them as if computed. Returns their rows. */
-static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at,
+static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at, size_t n,
                           const atomic_bool *cancel)
 {
     struct err ignored; /* no memory for them: then none is read, and computing says so */
     size_t first = at / PAGE_LEN, n_pages = disk_n_pages(tl->disk, first);
+    if (n_pages > n / PAGE_LEN - first) n_pages = n / PAGE_LEN - first;
     if (n_pages == 0 || !tree_grow(tl->tree, at, at + n_pages * PAGE_LEN, &ignored)) return 0;
     void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
     size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
@@ -283,19 +307,29 @@ static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at,
     return n_got * PAGE_LEN;
 }
 
-/* The snapshot of k tokens with the rows since the last whole page. False: a miss, and nothing
- * has changed. */
+/* The snapshot of k tokens with the rows since the last whole page, which begins at `at`.
+ * False: a miss, and nothing has changed. */
 static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_t k)
 {
     struct err ignored;
+    const void *states;
     if (!tree_grow(tl->tree, at, k, &ignored)) return false;
     void *page = tree_pages(tl->tree, PAGE_FULL)[at / PAGE_LEN];
-    if (!disk_get_snapshot(tl->disk, k, tl->logits, page)) {
+    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, page)) {
         tree_cancel(tl->tree);
         return false;
     }
     tree_commit(tl->tree, ids + at, at, k - at);
+    tree_snapshot(tl->tree, tl->logits, states);
     return true;
+}
+
+/* The same of k tokens whose rows are here. */
+static void fetch_logits(struct timeline *tl, size_t k)
+{
+    const void *states;
+    if (disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL))
+        tree_snapshot(tl->tree, tl->logits, states);
 }
 
 /* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
@@ -303,34 +337,63 @@ static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_
 static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_t n)
 {
     size_t least = tree_n(tl->tree), k = at + PAGE_LEN - 1 < n ? at + PAGE_LEN - 1 : n;
-    bool ok = false;
     while (k > least && !disk_has_snapshot(tl->disk, k))
         k--;
     if (k > least)
-        ok = fetch_rows(tl, ids, at, k);
+        fetch_rows(tl, ids, at, k);
     else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
-        ok = disk_get_snapshot(tl->disk, n, tl->logits, NULL);
-    if (ok) tree_snapshot(tl->tree, tl->logits, NULL);
+        fetch_logits(tl, n);
+}
+
+/* Of a recurrent model only a snapshot is of use, and the rows before it. */
+static void fetch_states(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
+                         const atomic_bool *cancel)
+{
+    const size_t n_warm = tree_n(tl->tree), first = n_warm / PAGE_LEN * PAGE_LEN;
+    const size_t whole = first + disk_n_pages(tl->disk, first / PAGE_LEN) * PAGE_LEN;
+    size_t k = whole + PAGE_LEN - 1 < n ? whole + PAGE_LEN - 1 : n;
+    if (k < n_warm) k = n_warm;
+    while (k > n_held && !disk_has_snapshot(tl->disk, k))
+        k--;
+    if (k <= n_held) return;
+    if (k <= n_warm) {
+        tree_find(tl->tree, ids, k);
+        tree_go(tl->tree);
+        fetch_logits(tl, k);
+        return;
+    }
+    const size_t want = k / PAGE_LEN * PAGE_LEN;
+    const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
+    if (at < want) return;
+    if (k > at)
+        fetch_rows(tl, ids, at, k);
+    else
+        fetch_logits(tl, k);
 }
 
 /* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
- * of the most tokens behind them. Returns the tokens that were read. */
-static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n,
+ * of the most tokens behind them. The first `same` were held before. Returns the tokens that
+ * were read. */
+static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
                     const atomic_bool *cancel)
 {
     const struct plan_have *have = tree_find(tl->tree, ids, n);
     const size_t n_warm = have->n;
-    if (needs_marks(tl)) return 0; /* pages alone would be of no use */
-    bool exact =
-        n_warm == n && have->n_snapshots > 0 && have->snapshots[have->n_snapshots - 1] == n;
-    if (exact || !tl->disk || !disk_is_ready(tl->disk)) return 0;
+    if (tl->model.window > 0) return 0; /* pages without their windowed part are of no use */
+    size_t n_held = have->n_snapshots ? have->snapshots[have->n_snapshots - 1] : 0;
+    if (n_held == n || !tl->disk || !disk_is_ready(tl->disk)) return 0;
+    if (states_known(tl, same) && tl->states.n > n_held) n_held = tl->states.n;
     tree_go(tl->tree);
     tl->has_logits = false;
     saved_is_at_most(tl, n_warm);
     disk_follow(tl->disk, ids, n);
-    size_t at = n_warm / PAGE_LEN * PAGE_LEN;
-    at += fetch_pages(tl, ids, at, cancel);
-    fetch_tail(tl, ids, at, n);
+    if (tl->model.is_recurrent) {
+        fetch_states(tl, ids, n_held, n, cancel);
+    } else {
+        size_t at = n_warm / PAGE_LEN * PAGE_LEN;
+        at += fetch_pages(tl, ids, at, n, cancel);
+        fetch_tail(tl, ids, at, n);
+    }
     return tree_n(tl->tree) > n_warm ? tree_n(tl->tree) - n_warm : 0;
 }
 
@@ -364,8 +427,7 @@ static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n, 
     const struct states *held = &tl->states;
     if (same == n && n == tree_n(tl->tree) && tl->has_logits && states_at(held, n))
         plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
-    else if (tl->model.is_recurrent && held->is_known && held->n <= same && held->n < n &&
-             held->n > plan.from)
+    else if (states_known(tl, same) && held->n < n && held->n > plan.from)
         plan.from = held->n, plan.snapshot = PLAN_NO_SNAPSHOT;
     cost->n_cached = plan.from;
     cost->n_restored = plan.from > same ? plan.from - same : 0;
@@ -399,14 +461,20 @@ static void restore(struct timeline *tl, const struct plan *plan)
 static uint32_t next_rows(const struct timeline *tl, size_t at, size_t n)
 {
     uint32_t rows = chunk_rows(tl, n - at);
-    const size_t mark = (at / TIMELINE_MARK_ROWS + 1) * TIMELINE_MARK_ROWS;
+    size_t mark = (at / TIMELINE_MARK_ROWS + 1) * TIMELINE_MARK_ROWS;
+    if (tl->mark > at && tl->mark < mark) mark = tl->mark;
     return needs_marks(tl) && at + rows > mark ? (uint32_t)(mark - at) : rows;
 }
 
 /* Whether coming back to just n tokens should cost little, though nothing ends there. */
 static bool is_mark(const struct timeline *tl, size_t n)
 {
-    return needs_marks(tl) && n % TIMELINE_MARK_ROWS == 0;
+    return needs_marks(tl) && (n % TIMELINE_MARK_ROWS == 0 || n == tl->mark);
+}
+
+void timeline_mark(struct timeline *tl, size_t n)
+{
+    tl->mark = n;
 }
 
 /* Computes rows from..n-1 of ids[0..n) and the logits after the last. */
@@ -433,14 +501,18 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
                    const struct timeline_watch *watch, struct timeline_cost *cost,
                    struct err *err)
 {
-    if (!check_ids(tl, ids, n, err)) return false;
+    if (!check_ids(tl, ids, n, err)) {
+        tl->mark = 0;
+        return false;
+    }
+    if (tl->mark >= n) tl->mark = 0;
     struct timeline_cost own;
     if (!cost) cost = &own;
     size_t same = compare(tl, ids, n, cost);
     bool is_held = same == n && n == tree_n(tl->tree) && tl->has_logits;
     saved_is_at_most(tl, same);
     double start_read = clock_ms();
-    if (!is_held) cost->n_read = fetch(tl, ids, n, watch ? watch->cancel : NULL);
+    if (!is_held) cost->n_read = fetch(tl, ids, n, same, watch ? watch->cancel : NULL);
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
     if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
@@ -448,9 +520,11 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     restore(tl, &plan);
     tree_go(tl->tree);
     tl->has_logits = plan.from == n;
-    if (!prefill(tl, ids, plan.from, n, watch, err)) return false;
-    save_whole(tl);
-    return true;
+    const bool ok = prefill(tl, ids, plan.from, n, watch, err);
+    tl->n_prompt = tl->mark > 0 ? tl->mark : n;
+    tl->mark = 0;
+    if (ok) save_whole(tl);
+    return ok;
 }
 
 /* Brings the states and the windowed rows to all tokens of the sequence, after some were

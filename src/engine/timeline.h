@@ -82,6 +82,10 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
                    const struct timeline_watch *watch, struct timeline_cost *cost,
                    struct err *err);
 
+/* The next sync leaves a snapshot after the first n of its tokens too: where a prompt that may
+ * go on in another way does. Only recurrent models need it. */
+void timeline_mark(struct timeline *tl, size_t n);
+
 /* Appends one token and computes the logits after it. The context has room for it. */
 bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,
                      struct err *err);
@@ -110,7 +114,8 @@ void timeline_snapshot(struct timeline *tl);
 void timeline_prepare(struct timeline *tl);
 
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
- * if the logits are held. What does not fit its queue is for the next time. */
+ * if the logits are held; of a recurrent model also that of where the last prompt ended, or
+ * was marked. What does not fit its queue is for the next time. */
 void timeline_save(struct timeline *tl);
 /* The same until nothing is left, waiting if need be: before the end. */
 void timeline_save_all(struct timeline *tl);

@@ -372,11 +372,34 @@ static void replay(struct reasoning *r, const int32_t *ids, size_t from, size_t 
     detokenizer_init(&r->whole, r->tok, true);
 }
 
+static bool is_close_tag(const struct reasoning *r, int32_t id)
+{
+    for (size_t i = ROW_GEMMA; i < N_ROWS; i++)
+        if (r->ids[i].close == id) return true;
+    return false;
+}
+
 static bool is_open_tag(const struct reasoning *r, int32_t id)
 {
     for (size_t i = ROW_GEMMA; i < N_ROWS; i++)
         if (r->ids[i].open == id) return true;
     return false;
+}
+
+size_t reasoning_opened_at(const struct tokenizer *tok, const int32_t *ids, size_t n)
+{
+    struct reasoning r = {.tok = tok, .harmony = harmony_of(tok)};
+    size_t at = n;
+    for (size_t i = 0; i < N_ROWS; i++)
+        r.ids[i] = ids_of(tok, i);
+    for (size_t i = n; i-- > 0;) {
+        if (is_open_tag(&r, ids[i]))
+            at = i;
+        else if (!is_close_tag(&r, ids[i]) &&
+                 (tokenizer_is_control(tok, ids[i]) || tokenizer_is_end(tok, ids[i])))
+            break;
+    }
+    return at;
 }
 
 /* Back to where this turn of the model began: a marker, or a token that structures the prompt.
@@ -389,8 +412,7 @@ static void prompt_by_token(struct reasoning *r, const int32_t *ids, size_t n)
             replay(r, ids, i, n);
             return;
         }
-        for (size_t k = ROW_GEMMA; k < N_ROWS; k++)
-            if (r->ids[k].close == id) return;
+        if (is_close_tag(r, id)) return;
         bool inside = id == r->harmony.channel || id == r->harmony.message;
         if (!inside && (tokenizer_is_control(r->tok, id) || tokenizer_is_end(r->tok, id)))
             return;

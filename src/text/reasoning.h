@@ -44,6 +44,10 @@ void reasoning_free(struct reasoning *r); /* NULL is fine */
 /* Before the first reasoning_add: the ids of the prompt. Its end tells whether the generation
  * prompt opened a thought already ("<think>\n") or stands inside a harmony header. */
 void reasoning_prompt(struct reasoning *r, const int32_t *ids, size_t n);
+/* Index of the marker with which the prompt ids[0..n) opens a thought of the reply, or skips
+ * it; n: there is none that is a token of its own. A later prompt may show this turn without
+ * it. */
+size_t reasoning_opened_at(const struct tokenizer *tok, const int32_t *ids, size_t n);
 /* One token of the reply; a token that ends the turn is not passed. */
 void reasoning_add(struct reasoning *r, int32_t id);
 /* The end of the reply: emits what was held back. */

@@ -72,6 +72,26 @@ static struct tokenizer *with(const struct extra_token *extra, uint32_t n)
     return tok;
 }
 
+/* The first marker of a prompt's end, whether or not the thought is skipped there. */
+static void opened_at(const struct tokenizer *tok, const char *before,
+                      const struct reasoning_marker *m, const char *after)
+{
+    struct err err;
+    struct ids ids = {0};
+    char prompt[200];
+    assert_true(tokenizer_encode(tok, before, strlen(before), true, false, &ids, &err));
+    const size_t want = ids.n;
+    assert_int_equal(reasoning_opened_at(tok, ids.data, ids.n), ids.n);
+    for (int skipped = 0; skipped < 2; skipped++) {
+        snprintf(prompt, sizeof prompt, "%s%s%s%s%s", before, m->open, after,
+                 skipped ? m->close : "", skipped ? after : "");
+        ids_clear(&ids);
+        assert_true(tokenizer_encode(tok, prompt, strlen(prompt), true, false, &ids, &err));
+        assert_int_equal(reasoning_opened_at(tok, ids.data, ids.n), want);
+    }
+    ids_free(&ids);
+}
+
 /* Every row of the table, its markers as tokens of their own: once as control tokens and once
  * as user-defined ones. */
 static void test_rows(void **state)
@@ -93,6 +113,7 @@ static void test_rows(void **state)
             split(tok, prompt, reply, true, "R:hm|T:Yes");
             snprintf(prompt, sizeof prompt, "Q\n%s\n\n%s\n\n", m->open, m->close);
             split(tok, prompt, "Yes", true, "T:Yes");
+            opened_at(tok, "Q\n", m, "\n");
             tokenizer_close(tok);
         }
     }
