@@ -65,7 +65,18 @@ bool exec_run(struct exec *x, const struct step *step, struct err *err)
 {
     assert(step->n_rows > 0 && step->n_logits <= step->n_rows);
     assert(!step->state_in || step->state_in != step->state_out);
+    assert(!step->keeps_trail || step->n_rows <= TRAIL_ROWS);
     return x->be->impl->exec_run(x, step, err);
+}
+
+bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                  struct err *err)
+{
+    assert(state_in != state_out && n_rows > 0 && n_rows <= TRAIL_ROWS);
+    if (!x->be->impl->exec_advance)
+        return err_set(err, ERR_DEVICE, "%s keeps no trail of recurrent layers",
+                       backend_name(x->be));
+    return x->be->impl->exec_advance(x, state_in, state_out, n_rows, err);
 }
 
 void *backend_page_new(struct backend *be, size_t page_bytes)

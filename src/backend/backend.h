@@ -37,7 +37,11 @@ struct step {
      * objects. NULL if the program has none. */
     const void *state_in;
     void *state_out;
+    /* What exec_advance needs of the rows is kept; n_rows is then at most TRAIL_ROWS. */
+    bool keeps_trail;
 };
+
+enum { TRAIL_ROWS = 17 };
 
 /* Another backend on the same device and threads, for a model that may be closed alone. It is
  * closed before this one, and never works at the same time. NULL if the device has none. */
@@ -69,6 +73,13 @@ void exec_free(struct exec *x); /* NULL is fine */
 /* Runs all ops for the step. On cancel (ERR_CANCELLED) or failure it returns false, no page row
  * before step.pos has changed, nor has state_in, and state_out holds rubbish. */
 bool exec_run(struct exec *x, const struct step *step, struct err *err);
+
+/* The recurrent states after the first n_rows rows of the last step, which kept its trail and
+ * whose state_in was this: the bits that a step of n_rows would have left, without reading a
+ * weight. state_out is another object. For drafts of which the first few are accepted.
+ * ERR_DEVICE: the backend keeps no trail. */
+bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                  struct err *err);
 
 /* A part of a page, of page_bytes, uninitialised; NULL if there is no memory. */
 void *backend_page_new(struct backend *be, size_t page_bytes);

@@ -20,6 +20,9 @@ struct backend_impl {
                              struct err *err);
     void (*exec_free)(struct exec *x);
     bool (*exec_run)(struct exec *x, const struct step *step, struct err *err);
+    /* NULL: it keeps no trail. */
+    bool (*exec_advance)(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                         struct err *err);
     void *(*page_new)(struct backend *be, size_t page_bytes);
     void (*page_free)(struct backend *be, void *page, size_t page_bytes);
     void (*page_copy)(struct backend *be, void *to, const void *from, size_t page_bytes);

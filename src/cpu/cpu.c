@@ -253,6 +253,7 @@ static const struct backend_impl impl = {
     .exec_new = cpu_exec_new,
     .exec_free = cpu_exec_free,
     .exec_run = cpu_exec_run,
+    .exec_advance = cpu_exec_advance,
     .page_new = cpu_page_new,
     .page_free = cpu_page_free,
     .page_copy = cpu_page_copy,

@@ -21,5 +21,7 @@ struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t 
                           struct err *err);
 void cpu_exec_free(struct exec *x);
 bool cpu_exec_run(struct exec *x, const struct step *step, struct err *err);
+bool cpu_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                      struct err *err);
 
 #endif

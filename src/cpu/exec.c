@@ -567,6 +567,12 @@ static size_t layout(const struct backend *be, const struct program *p, uint32_t
         float *t = carve(&c, max_rows * sizeof(float));
         if (x) x->factors[i] = t;
     }
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const size_t n = trail_width(&p->ops[i]);
+        if (n == 0) continue;
+        float *t = carve(&c, TRAIL_ROWS * n * sizeof(float));
+        if (x) x->trail[op_state(&p->ops[i])] = t;
+    }
     size_t per_worker = scratch_bytes(cpu->kernels, p);
     uint8_t *scratch = carve(&c, per_worker * (size_t)pool_n_threads(cpu->pool));
     if (x) {
@@ -593,6 +599,7 @@ struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t 
     x->rows = mem_zalloc(p->n_buffers, sizeof *x->rows);
     x->cos_sin = mem_zalloc(p->n_ropes, sizeof *x->cos_sin);
     x->factors = mem_zalloc(p->n_row_scales, sizeof *x->factors);
+    x->trail = mem_zalloc(p->n_states, sizeof *x->trail);
     x->arena_bytes = layout(be, p, max_rows, NULL);
     x->arena = mem_try_pages(x->arena_bytes);
     if (!x->arena) {
@@ -611,5 +618,6 @@ void cpu_exec_free(struct exec *base)
     free(x->rows);
     free(x->cos_sin);
     free(x->factors);
+    free(x->trail);
     free(x);
 }

@@ -26,6 +26,7 @@ struct cpu_exec {
     size_t arena_bytes;
     uint8_t *scratch; /* per worker */
     size_t scratch_bytes;
+    float **trail; /* per state: TRAIL_ROWS rows of what its op takes in */
 
     /* of the step under way */
     const struct step *step;
@@ -38,6 +39,14 @@ typedef void rows_fn(struct cpu_exec *x, size_t lo, size_t hi);
 
 /* Runs fn over the step's rows, each of n_values values. */
 bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn);
+
+/* Values per row of the trail of an op; 0: it has no state. */
+size_t trail_width(const struct op *op);
+/* The index of its state. */
+static inline uint32_t op_state(const struct op *op)
+{
+    return op->kind == OP_CONV ? op->conv.state : op->recur.state;
+}
 
 /* x->op. */
 bool run_conv(struct cpu_exec *x);

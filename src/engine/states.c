@@ -75,3 +75,12 @@ void states_take(struct states *s, size_t n_rows)
     s->now = taken;
     s->n += n_rows;
 }
+
+void states_keep(struct states *s, struct exec *x, size_t n_rows, size_t n)
+{
+    assert(n > 0 && n <= n_rows);
+    if (s->n_bytes == 0 || n == n_rows) return;
+    struct err ignored; /* they are computed again where they are needed */
+    s->is_known = s->is_known && exec_advance(x, s->next, s->now, (uint32_t)n, &ignored);
+    s->n -= n_rows - n;
+}

@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 struct backend;
+struct exec;
 struct program;
 struct step;
 
@@ -44,5 +45,8 @@ void states_lose(struct states *s);
 /* What a step reads and writes; then, once it is done, its rows are taken. */
 void states_lend(const struct states *s, struct step *step);
 void states_take(struct states *s, size_t n_rows);
+/* Of the n_rows rows taken last, in a step of this exec that kept its trail, only the first n
+ * count, n > 0. If the device fails, nothing is known of the states. */
+void states_keep(struct states *s, struct exec *x, size_t n_rows, size_t n);
 
 #endif

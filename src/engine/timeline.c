@@ -183,6 +183,7 @@ static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint
         .logits = n_logits ? logits : NULL,
         .cancel = cancel};
     states_lend(&tl->states, &step);
+    step.keeps_trail = tl->model.is_recurrent && n_logits > 0 && logits == tl->rows;
     if (!exec_run(tl->exec, &step, err)) {
         tree_cancel(tl->tree);
         return false;
@@ -596,6 +597,7 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
 {
     const size_t n_all = tl->rows_from + n;
     assert(n > 0 && n_all <= tree_n(tl->tree));
+    states_keep(&tl->states, tl->exec, tree_n(tl->tree) - tl->rows_from, n);
     if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
     memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
     tl->has_logits = true;

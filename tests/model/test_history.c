@@ -194,7 +194,25 @@ static void talk_sync(struct world *w)
     check_cold(w, ids);
 }
 
-/* A reply token by token, now and then with drafts that are refused. */
+/* Several tokens verified in one step, of which the first few are accepted. */
+static void verified(struct world *w)
+{
+    struct err err;
+    struct talk *t = &w->now;
+    int32_t ids[TIMELINE_MAX_VERIFY];
+    const size_t room = CONTEXT - t->ids.n;
+    uint32_t n = 1 + below(TIMELINE_MAX_VERIFY);
+    if (n > room) n = (uint32_t)room;
+    if (n == 0) return;
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (int32_t)below(w->c->n_vocab);
+    const uint32_t n_kept = 1 + below(n);
+    assert_true(timeline_append_rows(w->warm, ids, n, NULL, &err));
+    timeline_keep_rows(w->warm, n_kept);
+    ids_append(&t->ids, ids, n_kept);
+}
+
+/* A reply token by token or by drafts, now and then with some that are refused. */
 static void reply(struct world *w)
 {
     struct err err;
@@ -203,6 +221,11 @@ static void reply(struct world *w)
     if (t->n_turns == MAX_TURNS || t->ids.n + n + 4 > w->n_ctx) return;
     t->turn_at[t->n_turns++] = t->ids.n;
     while (n-- > 0) {
+        if (below(4) == 0) {
+            verified(w);
+            continue;
+        }
+        if (t->ids.n + 4 >= CONTEXT) break;
         size_t before = timeline_n(w->warm);
         for (uint32_t drafts = below(4) ? 0 : 1 + below(4); drafts > 0; drafts--)
             assert_true(timeline_append(w->warm, (int32_t)below(w->c->n_vocab), NULL, &err));

@@ -143,6 +143,8 @@ struct trial {
     struct row_scale row_scale;
     struct state_part states[2];
     void *state_in, *state_out; /* NULL without states */
+    uint32_t n_keep;            /* rows that count for state_out; 0: all */
+    bool has_kept;              /* the backend can */
     struct program p;
     struct backend *be;
     uint32_t pos;
@@ -208,8 +210,10 @@ static inline void trial_run(struct trial *t, struct ref result, uint32_t first,
                               .n_logits = n,
                               .logits = out,
                               .state_in = t->state_in,
-                              .state_out = t->state_out};
+                              .state_out = t->state_out,
+                              .keeps_trail = t->n_keep > 0};
     if (!exec_run(x, &step, &err)) fail_msg("%s: %s", backend_name(t->be), err.msg);
+    if (t->n_keep) t->has_kept = exec_advance(x, t->state_in, t->state_out, t->n_keep, &err);
     for (int i = 0; i < N_MACHINES; i++)
         machines[i].n_runs += machines[i].be == t->be;
     exec_free(x);

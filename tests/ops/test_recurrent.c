@@ -310,10 +310,70 @@ static void all_cases(void **state)
     }
 }
 
+/* The states after one step of n rows from row FIRST on, of which n_keep count (0: all). */
+enum { FIRST = 9 };
+
+static float *states_after(struct backend *be, const struct layer_case *c,
+                           const struct weights_of *w, const float *x, uint32_t n,
+                           uint32_t n_keep, size_t *n_bytes, bool *can)
+{
+    struct trial t;
+    struct ref in = trial_begin(&t, be, x, N_ROWS, in_width(c));
+    struct ref y = build(&t, c, w, in);
+    float *out = mem_zalloc(N_ROWS * y.n, sizeof *out);
+    *n_bytes = t.p.state_bytes;
+    t.state_in = backend_state_new(be, *n_bytes);
+    t.state_out = backend_state_new(be, *n_bytes);
+    trial_run(&t, y, 0, FIRST, NULL, out);
+    backend_state_copy(be, t.state_in, t.state_out, *n_bytes);
+    t.n_keep = n_keep;
+    trial_run(&t, y, FIRST, n, NULL, out);
+    *can = n_keep == 0 || t.has_kept;
+    float *states = mem_zalloc(*n_bytes, 1);
+    backend_state_read(be, t.state_out, *n_bytes, states);
+    backend_state_free(be, t.state_in, *n_bytes);
+    backend_state_free(be, t.state_out, *n_bytes);
+    free(out);
+    return states;
+}
+
+/* From the trail of a step the states advance by its first rows as a step of those would. */
+static void by_the_trail(void **state)
+{
+    (void)state;
+    static const uint32_t keeps[] = {1, 2, 3, 8, 16, TRAIL_ROWS};
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct layer_case *c = &cases[i];
+        random_seed(300 + i);
+        struct weights_of w = weights_new(c);
+        float *x = mem_zalloc(N_ROWS * in_width(c), sizeof *x);
+        random_floats(NORMAL, x, N_ROWS * in_width(c));
+        for (int m = 0; m < N_MACHINES; m++) {
+            for (size_t k = 0; machines[m].be && k < sizeof keeps / sizeof *keeps; k++) {
+                size_t n_bytes;
+                bool can;
+                struct backend *be = machines[m].be;
+                float *want = states_after(be, c, &w, x, keeps[k], 0, &n_bytes, &can);
+                float *got = states_after(be, c, &w, x, TRAIL_ROWS, keeps[k], &n_bytes, &can);
+                /* A device may have no trail; the CPU has. */
+                assert_true(can || strncmp(backend_name(be), "cpu", 3) != 0);
+                if (can) assert_same_bits(got, want, n_bytes / sizeof *got, c->name);
+                free(want);
+                free(got);
+            }
+        }
+        free(x);
+        weights_free(&w);
+        machines_close();
+        machines_open();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_cases),
+        cmocka_unit_test(by_the_trail),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
