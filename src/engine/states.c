@@ -48,6 +48,14 @@ void states_load(struct states *s, size_t n, const void *bytes)
     s->is_known = true;
 }
 
+void states_break(struct states *s)
+{
+    const size_t n = s->n;
+    states_lose(s);
+    states_reset(s);
+    s->n = n;
+}
+
 const void *states_bytes(struct states *s)
 {
     if (s->n_bytes == 0) return NULL;

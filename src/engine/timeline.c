@@ -25,7 +25,8 @@ struct timeline {
     size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
     struct plan_model model;
     struct states states; /* after tokens of the sequence; it may be behind them */
-    size_t mark;     /* a snapshot is wanted after so many tokens of the next sync; 0: no */
+    size_t mark; /* a snapshot is wanted after so many tokens of the next sync; 0: no */
+    bool breaks_states;
     size_t n_prompt; /* tokens of the last sync, up to its mark */
     uint32_t n_ctx;
     size_t n_vocab;
@@ -455,6 +456,7 @@ static void restore(struct timeline *tl, const struct plan *plan)
     memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan->snapshot),
            tl->n_vocab * sizeof *tl->logits);
     states_load(&tl->states, plan->from, tree_snapshot_states(tl->tree, plan->snapshot));
+    if (tl->breaks_states) states_break(&tl->states);
     tree_snapshot_used(tl->tree, plan->snapshot);
 }
 
@@ -698,4 +700,9 @@ void timeline_poison(struct timeline *tl)
 {
     page_pool_on_new(tl->pool, poison_part, tl);
     tree_each_page(tl->tree, poison_page, tl);
+}
+
+void timeline_break_states(struct timeline *tl)
+{
+    tl->breaks_states = true;
 }

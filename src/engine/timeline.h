@@ -164,5 +164,8 @@ struct timeline_usage timeline_usage(const struct timeline *tl);
 void *timeline_page(const struct timeline *tl, size_t i);
 /* For tests: fills every row that holds nothing with NaN, and every new page from now on. */
 void timeline_poison(struct timeline *tl);
+/* For tests that must find it: from now on recurrent states are reset where they should be
+ * restored. */
+void timeline_break_states(struct timeline *tl);
 
 #endif
