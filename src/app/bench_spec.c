@@ -268,7 +268,7 @@ static bool open_bench(struct bench *b, struct err *err)
     if (!machine_open(&b->m, &b->config, NULL, err)) return false;
     b->tok = tokenizer_open(b->m.gguf, NULL, err);
     if (!b->tok) return false;
-    if (!machine_takes_drafts(&b->m) || (!b->m.draft && !b->config.draft_lookup))
+    if (!b->m.draft && !b->config.draft_lookup)
         return err_set(err, ERR_USER, "--spec: nothing drafts; --draft names what shall");
     b->sampler = sampler_new(model_n_vocab(b->m.model));
     struct speculator_parts parts = machine_speculation(&b->m, &b->config);

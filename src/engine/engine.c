@@ -221,8 +221,6 @@ static void start_speculation(struct engine *e)
     parts.ends = tokenizer_ends(e->tok, &parts.n_ends);
     speculator_free(e->spec);
     e->spec = speculator_new(&parts);
-    if ((e->config.draft_path || e->config.draft_lookup) && !machine_takes_drafts(&e->machine))
-        on_warning(e, "recurrent layers take no drafts yet: every token is computed by itself");
 }
 
 static bool load(struct engine *e, struct err *err)

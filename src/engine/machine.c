@@ -271,11 +271,6 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
     return ok;
 }
 
-bool machine_takes_drafts(const struct machine *m)
-{
-    return model_program(m->model)->state_bytes == 0;
-}
-
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config)
 {
@@ -283,8 +278,7 @@ struct speculator_parts machine_speculation(const struct machine *m,
                                      .n_vocab = model_n_vocab(m->model),
                                      .lookup = config->draft_lookup,
                                      .fixed = config->draft_fixed};
-    if (!machine_takes_drafts(m)) parts.lookup = false;
-    if (!m->draft || !machine_takes_drafts(m)) return parts;
+    if (!m->draft) return parts;
     parts.draft = m->draft->tl;
     parts.n_draft_vocab = model_n_vocab(m->draft->model);
     parts.draft_cost =

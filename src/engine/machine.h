@@ -60,8 +60,6 @@ struct model_sizes machine_sizes(const struct machine *m);
  * has changed. */
 bool machine_change_draft(struct machine *m, const struct engine_config *config,
                           const atomic_bool *cancel, struct err *err);
-/* Whether refused guesses can be taken back: not by recurrent layers. */
-bool machine_takes_drafts(const struct machine *m);
 /* What a speculator over the machine needs; sampler and ends are the caller's to add. */
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);

@@ -29,8 +29,9 @@
 
 enum { N_CASES = 50, N_CTX = 512 };
 
-/* What drafts, and the machine with it. */
-enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, N_KINDS };
+/* What drafts, and the machine with it; the hybrid is compared with itself. */
+enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, HYBRID, N_KINDS };
+enum { HYBRID_PLAIN = N_KINDS, N_RIGS };
 
 struct rig {
     struct machine m;
@@ -41,8 +42,8 @@ struct rig {
     struct buf shown;
 };
 
-static struct rig rigs[N_KINDS];
-static char random_draft[64];
+static struct rig rigs[N_RIGS];
+static char random_draft[64], hybrid[64];
 static uint32_t drawn;
 
 static uint32_t below(uint32_t n)
@@ -50,10 +51,10 @@ static uint32_t below(uint32_t n)
     return philox(20261121, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
 }
 
-static void open_rig(struct rig *r, const char *draft, bool lookup)
+static void open_rig(struct rig *r, const char *path, const char *draft, bool lookup)
 {
     struct err err;
-    r->config = (struct engine_config){.model_path = GUIDE,
+    r->config = (struct engine_config){.model_path = path,
                                        .draft_path = draft,
                                        .draft_lookup = lookup,
                                        .n_threads = 1,
@@ -77,38 +78,44 @@ static void close_rig(struct rig *r)
 }
 
 /* A model of random weights with the guide's vocabulary, padded. */
-static void make_random_draft(void)
+static void make(char *path, size_t cap, const char *name, char *shape)
 {
-    snprintf(random_draft, sizeof random_draft, "/tmp/hearth-draft-%d.gguf", (int)getpid());
-    char *argv[] = {"make",
-                    "--shape",
-                    "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-                    "n_vocab=2080,n_ctx=256,rope_base=10000",
-                    "--type",
-                    "Q8_0",
-                    random_draft,
-                    NULL};
+    snprintf(path, cap, "/tmp/hearth-%s-%d.gguf", name, (int)getpid());
+    char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", path, NULL};
     assert_int_equal(inspect_make(6, argv), 0);
+}
+
+static void make_models(void)
+{
+    make(random_draft, sizeof random_draft, "draft",
+         "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+         "n_vocab=2080,n_ctx=256,rope_base=10000");
+    make(hybrid, sizeof hybrid, "hybrid",
+         "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+         "n_vocab=2080,n_ctx=512,ssm_heads=4,ssm_groups=2,ssm_dim=32");
 }
 
 static int open_rigs(void **state)
 {
     (void)state;
-    make_random_draft();
-    open_rig(&rigs[PLAIN], NULL, false);
-    open_rig(&rigs[GUIDE_PAIR], GUIDE_DRAFT, false);
-    open_rig(&rigs[RANDOM_PAIR], random_draft, false);
-    open_rig(&rigs[LOOKUP], NULL, true);
-    open_rig(&rigs[BOTH], GUIDE_DRAFT, true);
+    make_models();
+    open_rig(&rigs[PLAIN], GUIDE, NULL, false);
+    open_rig(&rigs[GUIDE_PAIR], GUIDE, GUIDE_DRAFT, false);
+    open_rig(&rigs[RANDOM_PAIR], GUIDE, random_draft, false);
+    open_rig(&rigs[LOOKUP], GUIDE, NULL, true);
+    open_rig(&rigs[BOTH], GUIDE, GUIDE_DRAFT, true);
+    open_rig(&rigs[HYBRID], hybrid, random_draft, true);
+    open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false);
     return 0;
 }
 
 static int close_rigs(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_KINDS; i++)
+    for (int i = 0; i < N_RIGS; i++)
         close_rig(&rigs[i]);
     unlink(random_draft);
+    unlink(hybrid);
     return 0;
 }
 
@@ -240,11 +247,12 @@ static void test_random(void **state)
         const struct engine_sampling how = make_sampling();
         const enum kind kind = PLAIN + 1 + (enum kind)below(N_KINDS - 1);
         const uint32_t fixed = below(3) == 0 ? 0 : 1 + below(16);
-        const struct engine_reply *want = reply_of(&rigs[PLAIN], &prompt, &how, 0);
+        struct rig *plain = &rigs[kind == HYBRID ? HYBRID_PLAIN : PLAIN];
+        const struct engine_reply *want = reply_of(plain, &prompt, &how, 0);
         const struct engine_reply *got = reply_of(&rigs[kind], &prompt, &how, fixed);
         same_reply(want, got);
-        same_timeline(rigs[PLAIN].m.tl, rigs[kind].m.tl);
-        assert_string_equal(buf_str(&rigs[PLAIN].shown), buf_str(&rigs[kind].shown));
+        same_timeline(plain->m.tl, rigs[kind].m.tl);
+        assert_string_equal(buf_str(&plain->shown), buf_str(&rigs[kind].shown));
         n_drafted[kind] += got->n_drafted;
         n_accepted[kind] += got->n_accepted;
         if (i % 10 == 9) {
