@@ -83,7 +83,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
                    struct err *err);
 
 /* The next sync leaves a snapshot after the first n of its tokens too: where a prompt that may
- * go on in another way does. Only recurrent models need it. */
+ * go on in another way does. Only models with states or windows need it. */
 void timeline_mark(struct timeline *tl, size_t n);
 
 /* Appends one token and computes the logits after it. The context has room for it. */
