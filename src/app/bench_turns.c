@@ -288,9 +288,11 @@ static void print_json(const struct bench *b, struct buf *out)
 {
     buf_printf(out,
                "{\"prompt\": %zu, \"kv_type\": \"%s\", \"kv_bytes_per_token\": %lu, "
-               "\"kv_resident_per_token\": %.1f, \"warm_bytes\": %lu, \"turns\": [",
+               "\"kv_resident_per_token\": %.1f, \"warm_bytes\": %lu, \"state_bytes\": %lu, "
+               "\"turns\": [",
                b->n_prompt, b->m.kv_type, (unsigned long)b->m.sizes.kv_bytes_per_token,
-               b->kv_resident, (unsigned long)b->warm_bytes);
+               b->kv_resident, (unsigned long)b->warm_bytes,
+               (unsigned long)b->m.sizes.state_bytes);
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
         buf_printf(out,
@@ -327,6 +329,10 @@ static void print_lines(const struct bench *b, struct buf *out)
     }
     buf_printf(out, "KV of a token: %lu bytes; %.0f in memory, pages of %d tokens\n",
                (unsigned long)b->m.sizes.kv_bytes_per_token, b->kv_resident, PAGE_LEN);
+    if (b->m.sizes.state_bytes > 0)
+        buf_printf(out,
+                   "states of a snapshot: %lu bytes; one every %d tokens of a long prompt\n",
+                   (unsigned long)b->m.sizes.state_bytes, TIMELINE_MARK_ROWS);
 }
 
 int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
