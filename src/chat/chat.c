@@ -326,8 +326,34 @@ static bool is_blank(const char *s, size_t n)
     return i == n;
 }
 
+void chat_attach(struct chat *c, const char *text, size_t n)
+{
+    struct engine *e = c->engine;
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
+    buf_append(&c->attached, text, n);
+    buf_puts(&c->attached, "\n\n");
+    c->has_paste = true;
+    idle_forget(c);
+    char tokens[40] = "";
+    if (n_tokens >= 0) snprintf(tokens, sizeof tokens, ", %ld tokens", n_tokens);
+    chat_tell(c, FACE_INFO,
+              "pasted %zu bytes%s; they go before your next message, Return alone sends them",
+              n, tokens);
+}
+
+bool chat_has_paste(const struct chat *c)
+{
+    return c->has_paste && c->attached.len > 0;
+}
+
 bool chat_say(struct chat *c, const char *text, size_t n)
 {
+    if (is_blank(text, n) && chat_has_paste(c)) {
+        c->attached.len -= 2; /* the empty line behind it */
+        return turn_say(c, "", 0);
+    }
     if (is_blank(text, n)) {
         chat_tell(c, FACE_ERROR, "the message is empty");
         return false;

@@ -56,6 +56,11 @@ void chat_cancel(struct chat *c);
  */
 bool chat_say(struct chat *c, const char *text, size_t n);
 
+/* Puts a text that was pasted before the next message, and says how long it is. Any state. */
+void chat_attach(struct chat *c, const char *text, size_t n);
+/* Whether one waits: a message that is blank then sends it alone. */
+bool chat_has_paste(const struct chat *c);
+
 /* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends
  * "/x", anything else and anything with a line break is a message. IDLE only. A
  * turn begins as with chat_say; a command that begins none leaves IDLE, CLOSED, or BUSY without

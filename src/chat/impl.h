@@ -93,7 +93,8 @@ struct chat {
     bool tell_saving;         /* it is the first session of all */
     bool reply_seed_waits;    /* --reply-seed has not been used yet */
     bool said_folded, said_no_think;
-    struct buf attached; /* what /read put before the next message */
+    struct buf attached; /* what /read or a paste put before the next message */
+    bool has_paste;      /* … and may be sent alone */
     struct turn turn;
     enum { VERIFY_NO, VERIFY_SYNCS, VERIFY_RUNS } verify; /* BUSY with it, no turn */
     struct last_turn last;

@@ -202,6 +202,7 @@ bool turn_say(struct chat *c, const char *text, size_t n)
     conversation_add(c->conversation,
                      message_new(ROLE_USER, c->attached.data, c->attached.len));
     buf_clear(&c->attached);
+    c->has_paste = false;
     choose_reply_seed(c, NULL);
     return begin(c);
 }
@@ -464,8 +465,13 @@ static void fail(struct chat *c, const struct engine_event *event)
         reply = keep_partial(c);
     else
         give_up(c);
+    /* It would be too long with every message that follows, too. */
+    bool drops = too_long && c->attached.len > 0;
+    if (drops) buf_clear(&c->attached);
     finish(c, &report, reply);
-    if (!cancelled) chat_tell(c, FACE_ERROR, "%s", err.msg);
+    if (!cancelled)
+        chat_tell(c, FACE_ERROR, "%s%s", err.msg,
+                  drops ? "; what was read or pasted before the message is dropped" : "");
 }
 
 struct engine_sampling turn_no_reply(void)

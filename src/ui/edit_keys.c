@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <readline/readline.h>
@@ -17,6 +18,9 @@
 
 static const struct edit_keys_terminal *terminal;
 static bool pasted_at_zero; /* the beginning of the line was pasted */
+/* What came behind the end of a paste, to be read as keys. */
+static struct buf behind;
+static size_t behind_at;
 /* Bytes typed before the terminal was ours: their Return had become a line feed. */
 static int n_cooked;
 
@@ -69,36 +73,84 @@ static int down(int count, int key)
     return 0;
 }
 
-/* Takes control characters out of what was pasted into [from, to): a terminal would obey them
- * while it shows the line. */
-static void clean_paste(int from, int to)
+/* A larger paste makes the line slow to draw and hard to read. A terminal that sends nothing
+ * for PASTE_REST_MS has forgotten the end of it. */
+enum { PASTE_IN_LINE = 8192, PASTE_MAX = 64 << 20, PASTE_REST_MS = 2000 };
+
+/* Takes control characters out of what was pasted: a terminal would obey them while it shows
+ * the line. Return, which terminals send for a line break, is one. */
+static void clean_paste(const char *s, size_t n, struct buf *clean)
 {
-    struct buf clean = {0};
-    for (int i = from; i < to;) {
+    for (size_t i = 0; i < n;) {
         uint32_t cp;
-        int len = utf8_decode(rl_line_buffer + i, (size_t)(to - i), &cp);
+        int len = utf8_decode(s + i, n - i, &cp);
         bool keep = len > 0 && (cp == '\n' || cp == '\t' ||
                                 (cp >= 0x20 && cp != 0x7f && !(cp >= 0x80 && cp < 0xa0)));
-        if (keep) buf_append(&clean, rl_line_buffer + i, (size_t)len);
-        i += len > 0 ? len : 1;
+        if (keep)
+            buf_append(clean, s + i, (size_t)len);
+        else if (cp == '\r' && len > 0 && !(i + 1 < n && s[i + 1] == '\n'))
+            buf_putc(clean, '\n');
+        i += len > 0 ? (size_t)len : 1;
     }
-    if (clean.len != (size_t)(to - from)) {
-        rl_delete_text(from, to);
-        rl_point = from;
-        rl_insert_text(buf_str(&clean));
+}
+
+/* Moves what stands behind the mark to where keys come from next. */
+static void keep_behind(struct buf *raw, size_t mark, size_t n_mark)
+{
+    buf_append(&behind, raw->data + mark + n_mark, raw->len - mark - n_mark);
+    raw->len = mark;
+}
+
+/* Reads a paste up to its end mark, in blocks: byte by byte, megabytes would take minutes.
+ * Nothing of it is ever read as keys, also where it is too long (it is cut), or Ctrl-C comes.
+ */
+static void read_paste(struct buf *raw)
+{
+    static const char mark[] = "\033[201~";
+    const size_t n_mark = sizeof mark - 1;
+    size_t seen = 0;
+    buf_append(raw, buf_str(&behind) + behind_at, behind.len - behind_at);
+    buf_clear(&behind);
+    behind_at = 0;
+    for (;;) {
+        char *end =
+            raw->len > seen ? memmem(raw->data + seen, raw->len - seen, mark, n_mark) : NULL;
+        if (end) {
+            keep_behind(raw, (size_t)(end - raw->data), n_mark);
+            return;
+        }
+        seen = raw->len > n_mark ? raw->len - n_mark : 0;
+        if (raw->len > PASTE_MAX) {
+            memmove(raw->data + PASTE_MAX - n_mark, raw->data + seen, raw->len - seen);
+            raw->len = PASTE_MAX - n_mark + (raw->len - seen);
+            seen = PASTE_MAX - n_mark;
+        }
+        struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
+        int ready = poll(&in, 1, PASTE_REST_MS);
+        if (ready < 0 && errno == EINTR && !signals_leaving()) continue;
+        char bytes[65536];
+        ssize_t n = ready > 0 ? read(in.fd, bytes, sizeof bytes) : 0;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return;
+        buf_append(raw, bytes, (size_t)n);
     }
-    buf_free(&clean);
 }
 
 static int paste(int count, int key)
 {
-    int from = rl_point, rest = rl_end - rl_point;
-    int result = rl_bracketed_paste_begin(count, key);
-    if (rl_end - rest > from) {
-        if (from == 0) pasted_at_zero = true;
-        clean_paste(from, rl_end - rest);
+    struct buf raw = {0}, clean = {0};
+    (void)count, (void)key;
+    read_paste(&raw);
+    clean_paste(buf_str(&raw), raw.len, &clean);
+    if (clean.len > PASTE_IN_LINE) {
+        terminal->pasted(clean.data, clean.len);
+    } else if (clean.len > 0) {
+        if (rl_point == 0) pasted_at_zero = true;
+        rl_insert_text(clean.data);
     }
-    return result;
+    buf_free(&raw);
+    buf_free(&clean);
+    return 0;
 }
 
 static int open_editor(int count, int key)
@@ -160,6 +212,7 @@ static void bind_keys(void)
  * at a question), so signals are looked after here, too. */
 static int read_key(FILE *in)
 {
+    if (behind_at < behind.len) return (unsigned char)behind.data[behind_at++];
     for (;;) {
         struct pollfd fds[2] = {{.fd = fileno(in), .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN}};
@@ -211,6 +264,12 @@ void edit_keys_give_up(void)
     rl_execute_next('\r');
     rl_callback_read_char();
     rl_set_keymap(map);
+}
+
+bool edit_keys_ready(void)
+{
+    struct pollfd keys = {.fd = fileno(rl_instream), .events = POLLIN};
+    return behind_at < behind.len || poll(&keys, 1, 0) > 0;
 }
 
 void edit_keys_take_cooked(void)

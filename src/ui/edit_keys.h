@@ -7,6 +7,7 @@
 #define UI_EDIT_KEYS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What the prompt does for the keys. */
 struct edit_keys_terminal {
@@ -15,10 +16,15 @@ struct edit_keys_terminal {
     void (*resume)(void);
     /* Shows why the editor did not work; between the two. */
     void (*complain)(const char *text);
+    /* Takes a paste that is too large for the line: n bytes without control characters. */
+    void (*pasted)(const char *s, size_t n);
 };
 
 /* Before rl_initialize. terminal is borrowed for good. */
 void edit_keys_install(const struct edit_keys_terminal *terminal);
+
+/* Whether there are keys that can be read now: on the terminal, or read already. */
+bool edit_keys_ready(void);
 
 /* Bytes typed before the terminal was ours count from now on: their Return had become a line
  * feed. After every tty_quiet or tty_echo. */

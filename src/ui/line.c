@@ -16,6 +16,7 @@
 #include "config/paths.h"
 #include "ui/clipboard.h"
 #include "ui/complete.h"
+#include "ui/edit_keys.h"
 #include "ui/editor.h"
 #include "ui/exit_status.h"
 #include "ui/history.h"
@@ -393,12 +394,6 @@ static void load_on(struct line *l)
     buf_free(&text);
 }
 
-static bool keys_wait(void)
-{
-    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&keys, 1, 0) > 0;
-}
-
 /* A line at which nothing was typed for so long is worth computing. */
 enum { REST_MS = 300 };
 
@@ -420,7 +415,8 @@ static bool ask(struct line *l, struct prompt_line *line)
         struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
-        if (poll(fds, 3, rests || loading ? -1 : REST_MS) == 0) {
+        int wait_ms = edit_keys_ready() ? 0 : rests || loading ? -1 : REST_MS;
+        if (poll(fds, 3, wait_ms) == 0 && wait_ms != 0) {
             rests = true;
             warm(l);
             continue;
@@ -428,7 +424,7 @@ static bool ask(struct line *l, struct prompt_line *line)
         if (fds[0].revents || fds[1].revents) rests = false;
         if (!loading) chat_step(l->chat, 0);
         /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
-        while (got == PROMPT_MORE && !signals_leaving() && keys_wait())
+        while (got == PROMPT_MORE && !signals_leaving() && edit_keys_ready())
             got = prompt_keys(line);
         if (got == PROMPT_MORE) on_signals(l);
         if (got == PROMPT_MORE && loading) load_on(l);
@@ -462,8 +458,9 @@ static void converse(struct line *l)
 {
     struct prompt_line line = {0};
     while (l->status < 0 && ask(l, &line)) {
-        if (is_blank(buf_str(&line.text))) continue;
-        remember(l, &line);
+        bool blank = is_blank(buf_str(&line.text));
+        if (blank && !chat_has_paste(l->chat)) continue;
+        if (!blank) remember(l, &line);
         if (!l->was_loaded) {
             wait_until_idle(l, -1);
             if (l->status < 0) end_loading(l);
@@ -471,7 +468,7 @@ static void converse(struct line *l)
         }
         l->place = AT_START;
         l->cancelling = false;
-        if (line.is_pasted)
+        if (line.is_pasted || blank)
             chat_say(l->chat, line.text.data, line.text.len);
         else
             chat_line(l->chat, line.text.data, line.text.len);
@@ -495,6 +492,12 @@ static void load_history(struct line *l, const struct options *o)
     free(path);
 }
 
+static void on_paste(void *user, const char *s, size_t n)
+{
+    struct line *l = user;
+    chat_attach(l->chat, s, n);
+}
+
 static void run(struct line *l, const struct options *o)
 {
     if (l->accessible && !l->quiet) output_write(l->ui.fd, "Loading the model.\n", 19);
@@ -503,7 +506,7 @@ static void run(struct line *l, const struct options *o)
     if (l->status >= 0) return;
     progress_end(&l->progress);
     load_history(l, o);
-    prompt_open(l->term.is_tty ? stdout : stderr);
+    prompt_open(l->term.is_tty ? stdout : stderr, on_paste, l);
     complete_install(l->chat, NULL);
     converse(l);
     prompt_close();

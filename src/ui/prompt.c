@@ -46,9 +46,20 @@ static void complain(const char *text)
     fprintf(stderr, "hearth: %s\n", text);
 }
 
-void prompt_open(FILE *out)
+static void (*on_paste)(void *user, const char *s, size_t n);
+static void *on_paste_user;
+
+static void pasted(const char *s, size_t n)
 {
-    static const struct edit_keys_terminal terminal = {prompt_pause, prompt_resume, complain};
+    on_paste(on_paste_user, s, n);
+}
+
+void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t n), void *user)
+{
+    static const struct edit_keys_terminal terminal = {prompt_pause, prompt_resume, complain,
+                                                       pasted};
+    on_paste = take_paste;
+    on_paste_user = user;
     rl_readline_name = "hearth";
     rl_instream = stdin;
     rl_outstream = out;

@@ -12,8 +12,9 @@
 
 #include "base/buf.h"
 
-/* Prepares readline; out is where the prompt and what is typed are shown. */
-void prompt_open(FILE *out);
+/* Prepares readline; out is where the prompt and what is typed are shown. What is pasted and
+ * too large for the line goes to pasted: n bytes without control characters. */
+void prompt_open(FILE *out, void (*pasted)(void *user, const char *s, size_t n), void *user);
 void prompt_close(void);
 
 /* Shows the prompt with an empty line, or with what prompt_fill left for it. marker may hold

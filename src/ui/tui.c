@@ -242,11 +242,11 @@ static void submit(struct tui *t, const struct buf *line, bool is_pasted)
 {
     const char *text = buf_str(line);
     bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
-    if (is_blank(text)) return;
+    if (is_blank(text) && !chat_has_paste(t->chat)) return;
     t->cancelling = false;
     t->follows = true;
     transcript_begin(t->transcript, is_command ? text : NULL);
-    if (is_pasted)
+    if (is_pasted || is_blank(text))
         chat_say(t->chat, text, line->len);
     else
         chat_line(t->chat, text, line->len);
@@ -417,16 +417,10 @@ static void view_key(struct tui *t)
     }
 }
 
-static bool keys_wait(void)
-{
-    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&keys, 1, 0) > 0;
-}
-
 static void handle_keys(struct tui *t)
 {
     /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
-    while (t->status < 0 && !signals_leaving() && keys_wait()) {
+    while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
         t->notice = NULL;
         t->dirty = true;
         if (t->mode == MODE_LINE)
@@ -521,10 +515,15 @@ static void loop(struct tui *t)
     }
 }
 
+static void attach(const char *s, size_t n)
+{
+    chat_attach(the_tui->chat, s, n);
+}
+
 static void run(struct tui *t, const struct options *o)
 {
     static const struct input_hooks hooks = {
-        {pause_screen, resume_screen, complain}, act, remember};
+        {pause_screen, resume_screen, complain, attach}, act, remember};
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);

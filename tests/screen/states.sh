@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# The line prompt in every state under every signal, under a large paste, without a locale, with
+# standard input or output that is no terminal; the terminal is left as it was.
+. tests/screen/lib/tmux.sh
+endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
+signal() { kill -"$1" "$(cat "$dir/pid")"; }
+# What each state is and how to get there.
+typing() { keys 'half a line' && last '> half a line'; }
+answering() { keys 'tell me all' Enter && shows 'tell me all' && sleep 0.3; }
+printf '#!/bin/sh\necho editing\nexec sleep 100\n' >"$dir/editor"
+chmod +x "$dir/editor"
+editing() { keys 'x' Enter && shows ' prefilled, ' && last '>' && keys '/edit' Enter && shows 'editing'; }
+
+screen 80 24
+keys "EDITOR=$dir/editor; export EDITOR" Enter
+for end in TERM:143 HUP:129; do
+    for state in typing answering editing; do
+        args=("${endless[@]}")
+        [ $state = editing ] && args=(--private -n 3)
+        start "${args[@]}"
+        $state
+        signal "${end%:*}"
+        check "SIG${end%:*} while $state" left "${end#*:}"
+    done
+done
+keys 'unset EDITOR' Enter
+
+# Another size: the line is drawn anew, a reply goes on.
+start "${endless[@]}"
+typing
+mux resize-window -x 40 -y 12
+keys ' and more'
+check "a narrower window at the prompt" last '> half a line and more'
+mux resize-window -x 100 -y 30
+keys C-u
+answering
+for size in 40x10 200x50 80x24; do mux resize-window -x "${size%x*}" -y "${size#*x}"; done
+sleep 0.2
+keys C-c
+check "other sizes in a reply" shows 'stop: cancelled'
+# A stop in a reply: keys typed in the shell meanwhile are the shell's.
+answering
+keys C-z
+last 'shell:'
+keys 'echo mine' Enter
+check "a stop in a reply" eval 'text | grep -qx mine'
+keys 'fg' Enter
+sleep 0.2
+keys C-c
+check "  goes on and can be stopped" eval 'shows "stop: cancelled" && last ">"'
+
+# 5 MB pasted: told, not shown, never a command.
+fresh
+yes '/quit' | head -c 5000000 >"$dir/paste"
+mux load-buffer "$dir/paste"
+mux paste-buffer -p
+check "a paste of 5 MB is counted" shows 'pasted 5000000 bytes, '
+check "  in tokens" eval 'text | tr -d "\n" | grep -qE "bytes, [0-9]{6,} tokens"'
+check "  and runs nothing" last '>'
+keys 'a question' Enter
+check "  what is too long is said" shows 'what was read or pasted before the message is dropped'
+check "  and the question stays" last '> a question'
+keys C-u
+fresh
+yes 'a page' | head -c 9000 >"$dir/paste"
+mux load-buffer "$dir/paste"
+keys '/clear'
+mux paste-buffer -p
+check "a paste behind a command" shows 'pasted 9000 bytes, '
+check "  leaves the line as it was" last '> /clear'
+keys C-c
+last '>'
+keys C-d
+check "the end after a stop" last 'shell:'
+
+start --private --temp 0 --ctx 2048 -n 4
+for i in {1..1000}; do echo "word $i"; done >"$dir/paste"
+mux load-buffer "$dir/paste"
+mux paste-buffer -p
+shows 'pasted '
+keys Enter
+check "Return alone sends it" shows 'the prompt has '
+last '>'
+keys C-d
+left 0
+
+# No locale, one that is not UTF-8, a dumb terminal: it answers, and nothing is mangled.
+for locale in C POSIX en_US.ISO-8859-1; do
+    keys "LC_ALL=$locale; export LC_ALL; clear" Enter
+    start --private --temp 0
+    keys 'What is a draft model?' Enter
+    check "a reply with LC_ALL=$locale" shows ' prefilled, '
+    keys C-d
+    check "  and the end" left 0
+done
+keys 'LC_ALL=C.UTF-8; unset TERM; clear' Enter
+start --private --temp 0
+keys 'What is a draft model?' Enter
+check "a reply without TERM" shows ' prefilled, '
+keys C-d
+check "  and the end" left 0
+keys 'TERM=tmux-256color; export TERM; clear' Enter
+
+# Standard input and output that are none.
+printf 'clear; %q --private -q </dev/null; echo "status $?"\n' "$hearth" >"$dir/run"
+keys ". $dir/run" Enter
+check "/dev/null as standard input" shows 'status 2'
+check "  is said" shows 'nothing to answer'
+printf 'clear; %q --private -q >/dev/full; echo "status $?"\n' "$hearth" >"$dir/run"
+keys ". $dir/run" Enter
+last '>'
+keys 'hello' Enter
+check "/dev/full as standard output" shows 'status 1'
+check "  is one error" eval '[ "$(text | grep -c "No space left on device")" = 1 ]'
+check "  and the terminal is as it was" eval 'keys "stty -a" Enter; shows " icanon "; shows " echo "'
+done_testing
