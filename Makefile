@@ -10,7 +10,7 @@ config ?= release
 # Debian 12 packages: to build, to run the tests, to check and fuzz. `make setup` installs them.
 PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
 	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools \
-	libcmocka-dev tmux python3 man-db procps mesa-vulkan-drivers vulkan-validationlayers \
+	libcmocka-dev tmux python3 man-db procps dpkg-dev mesa-vulkan-drivers vulkan-validationlayers \
 	spirv-tools clang libclang-rt-14-dev clang-format-14 cppcheck
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
@@ -206,6 +206,8 @@ EXAMPLES := $(wildcard examples/*.ini examples/*.txt)
 SCRIPTS := $(wildcard examples/scripts/*)
 GUIDE := $(wildcard examples/guide/*.gguf examples/guide/README.md)
 COMPLETION := $(SHARE)/bash-completion/completions/hearth
+COMPLETION_ZSH := $(SHARE)/zsh/site-functions/_hearth
+COMPLETION_FISH := $(SHARE)/fish/vendor_completions.d/hearth.fish
 
 install: all
 	install -D -m 755 $B/hearth $(DESTDIR)$(PREFIX)/bin/hearth
@@ -213,13 +215,23 @@ install: all
 	$(foreach f,$(GUIDE),install -D -m 644 $f $(SHARE)/hearth/guide/$(notdir $f) &&) :
 	$(foreach f,$(EXAMPLES),install -D -m 644 $f $(SHARE)/hearth/examples/$(notdir $f) &&) :
 	$(foreach f,$(SCRIPTS),install -D -m 755 $f $(SHARE)/hearth/$f &&) :
-	install -d $(dir $(COMPLETION))
+	install -d $(dir $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH))
 	$B/hearth --completion bash >$(COMPLETION)
+	$B/hearth --completion zsh >$(COMPLETION_ZSH)
+	$B/hearth --completion fish >$(COMPLETION_FISH)
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(COMPLETION)
+	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH)
 	rm -f $(foreach m,$(MAN),$(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m))
 	rm -rf $(SHARE)/hearth
+
+# The sources as committed, without the machine's own leavings; build/ keeps the archive.
+DIST := hearth-$(VERSION)
+.PHONY: dist
+dist:
+	@mkdir -p build
+	git archive --prefix=$(DIST)/ HEAD | gzip -9n >build/$(DIST).tar.gz
+	@echo build/$(DIST).tar.gz
 
 clean:
 	rm -rf build
@@ -236,6 +248,7 @@ help:
 	@echo "make lint             format, static analysis, the order of the floors"
 	@echo "make install          program, man pages, guide model, examples, completion"
 	@echo "make uninstall        remove these (PREFIX=$(PREFIX), DESTDIR=)"
+	@echo "make dist             build/$(DIST).tar.gz of what is committed"
 	@echo "make clean            remove build/"
 	@echo "config=asan|ubsan|tsan|coverage|fuzz   a build in a folder of its own: build/<config>"
 	@echo "Targets may be combined: make setup run, make setup test."

@@ -82,7 +82,12 @@ static bool answer_at_once(const struct options *o, int *status)
         *status = print_version();
     } else if (o->completion) {
         struct buf out = {0};
-        completion_bash(&out);
+        if (strcmp(o->completion, "zsh") == 0)
+            completion_zsh(&out);
+        else if (strcmp(o->completion, "fish") == 0)
+            completion_fish(&out);
+        else
+            completion_bash(&out);
         *status = print_text(&out);
     } else {
         return false;

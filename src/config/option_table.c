@@ -431,7 +431,7 @@ static const struct option_row table[N_OPTIONS] = {
                         .flags = OPTION_NO_KEY | OPTION_NO_ENV | OPTION_HIDDEN,
                         .at = AT(completion),
                         .arg = "SHELL",
-                        .words = "bash",
+                        .words = "bash|zsh|fish",
                         .help = "print the completion script for a shell"},
     [OPT_HELP] = {.name = "help",
                   .letter = 'h',

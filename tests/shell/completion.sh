@@ -44,5 +44,28 @@ check "  the engine's options" offers inspect logits --kv -- --kv-type
 check "  their values" offers inspect logits --kv-type f3 -- f32
 check "  files" offers inspect gguf off -- off.gguf
 check "  options of bench" offers bench --pr -- "--prompt --profile"
-check "an unknown shell is refused" eval '! "$hearth" --completion fish 2>/dev/null'
+check "an unknown shell is refused" eval '! "$hearth" --completion csh 2>/dev/null'
+
+# zsh and fish: every option and subcommand that --help has, and what their shells say where they are.
+"$hearth" --help >"$dir/help"
+for shell in zsh fish; do
+    check "$shell" exits 0 "$hearth" --completion $shell
+    cp "$dir/out" "$dir/script.$shell"
+    for name in $(sed -nE '/^Subcommands/q; s/^ +(-., )?--([a-z-]+).*/\2/p' "$dir/help"); do
+        grep -qE -- "(--|-l )$name\b" "$dir/script.$shell" || echo "$name"
+    done >"$dir/missing"
+    check "  has every option" [ ! -s "$dir/missing" ]
+    for name in $(sed -nE '/^Subcommands/,/^$/s/^  ([a-z]+) .*/\1/p' "$dir/help" | sort -u); do
+        grep -qE "('| -a )$name\b" "$dir/script.$shell" || echo "$name"
+    done >"$dir/missing"
+    check "  has every subcommand" [ ! -s "$dir/missing" ]
+    if command -v $shell >/dev/null; then check "  is $shell" $shell -n "$dir/script.$shell"; fi
+done
+if command -v fish >/dev/null; then
+    fish_offers() { [ "$(HOME=$dir fish -c "source $dir/script.fish; complete -C '$1'" | cut -f 1 | sort | xargs)" = "$2" ]; }
+    check "  options" fish_offers 'hearth --top' '--top-k --top-p'
+    check "  words" fish_offers 'hearth --color ' 'always auto never'
+    check "  subcommands" fish_offers 'hearth ins' 'inspect'
+    check "  what to inspect" fish_offers 'hearth inspect to' 'tokens'
+fi
 done_testing

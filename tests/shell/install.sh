@@ -27,6 +27,8 @@ completion=$root/share/bash-completion/completions/hearth
 check "completion" there $completion
 check "  is bash" bash -n "$dir$completion"
 check "  registers hearth" grep -q '^complete .*hearth' "$dir$completion"
+check "completion of zsh" there $root/share/zsh/site-functions/_hearth
+check "completion of fish" there $root/share/fish/vendor_completions.d/hearth.fish
 check "uninstall" installed uninstall
 check "nothing is left" eval '[ -z "$(find "$dir" -type f ! -name log)" ]'
 done_testing

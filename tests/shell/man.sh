@@ -125,4 +125,9 @@ done
 sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/*/command_line.h src/*/exit_status.h 2>/dev/null >"$dir/program"
 tags hearth.1 "EXIT STATUS" | cut -f 1 >"$dir/page"
 check "hearth(1) has the exit codes of the source" same
+
+# The sections that a page about a program has.
+for section in SYNOPSIS DESCRIPTION OPTIONS COMMANDS KEYS SUBCOMMANDS "EXIT STATUS" SIGNALS ENVIRONMENT FILES EXAMPLES SECURITY; do
+    check "hearth(1) has $section" grep -qx ".SH $section" man/hearth.1
+done
 done_testing
