@@ -49,7 +49,10 @@ static void put_raw(struct buf *out, uint32_t cp)
 static void put_escaped(struct buf *out, uint32_t cp)
 {
     char s[4], escape[16];
-    buf_puts(out, printable(escape, sizeof escape, s, (size_t)utf8_encode(cp, s)));
+    if (printable_char(cp)) /* elsewhere, but not here */
+        buf_printf(out, "\\u{%x}", (unsigned)cp);
+    else
+        buf_puts(out, printable(escape, sizeof escape, s, (size_t)utf8_encode(cp, s)));
 }
 
 /* Decides about what waits, now that `after` follows (0: nothing does). */
@@ -77,6 +80,31 @@ static bool is_flag_tag(struct sanitiser *f, uint32_t cp)
     return ++f->n_tags <= MAX_TAGS;
 }
 
+static bool is_selector(uint32_t cp)
+{
+    return (cp >= 0xfe00 && cp <= 0xfe0f) || (cp >= 0xe0100 && cp <= 0xe01ef);
+}
+
+static bool is_ideograph(uint32_t cp)
+{
+    return (cp >= 0x3400 && cp <= 0x9fff) || (cp >= 0xf900 && cp <= 0xfaff) ||
+           (cp >= 0x20000 && cp <= 0x3ffff);
+}
+
+/* One variation selector stands behind the character that it selects a form of; those of the
+ * supplement only behind ideographs. More would be hidden text. */
+static bool is_selecting(uint32_t before, uint32_t cp)
+{
+    if (cp > 0xfe0f) return is_ideograph(before);
+    return before > ' ' && before != '\\' && !is_selector(before) && before != 0x3000;
+}
+
+static bool lets_through(struct sanitiser *f, uint32_t cp)
+{
+    if (is_selector(cp)) return is_selecting(f->last, cp);
+    return cp == '\n' || cp == '\t' || printable_char(cp) || is_flag_tag(f, cp);
+}
+
 static void add_char(struct sanitiser *f, uint32_t cp, struct buf *out)
 {
     release(f, cp, out);
@@ -84,7 +112,7 @@ static void add_char(struct sanitiser *f, uint32_t cp, struct buf *out)
         f->held = cp;
         return;
     }
-    bool let = cp == '\n' || cp == '\t' || printable_char(cp) || is_flag_tag(f, cp);
+    bool let = lets_through(f, cp);
     f->last = let ? cp : '\\';
     if (let)
         put_raw(out, cp);

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/philox.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -74,6 +76,18 @@ static void test_joiners(void **unused)
     check("👩\u200d\u200d💻", "👩\\u{200d}\\u{200d}💻");
     check("\u200d💻", "\\u{200d}💻");
     check("👩\u200c💻", "👩\\u{200c}💻");
+}
+
+static void test_selectors(void **unused)
+{
+    (void)unused;
+    check("❤\ufe0f 1\ufe0f\u20e3 ☎\ufe0e", "❤\ufe0f 1\ufe0f\u20e3 ☎\ufe0e");
+    check("葛\U000e0101", "葛\U000e0101");
+    check("\ufe0fa", "\\u{fe0f}a");
+    check("a \ufe0f\n\ufe00", "a \\u{fe0f}\n\\u{fe00}");
+    /* A byte for each selector: text that nobody sees. */
+    check("😀\ufe01\ufe02\ufe03", "😀\ufe01\\u{fe02}\\u{fe03}");
+    check("a\U000e0101\U000e01ef", "a\\u{e0101}\\u{e01ef}");
 }
 
 static void test_tags(void **unused)
@@ -145,12 +159,52 @@ static void test_random(void **unused)
     }
 }
 
+/* What is known to have hurt terminals, and its kin: safe, and the same however it is cut. */
+static void test_corpus(void **unused)
+{
+    (void)unused;
+    static const char folder[] = "tests/fuzz/corpus/sanitise";
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    size_t n_files = 0;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        struct buf path = {0}, in = {0}, whole = {0};
+        struct err err;
+        buf_printf(&path, "%s/%s", folder, e->d_name);
+        assert_true(file_read(path.data, 1 << 20, &in, &err));
+        sanitise_all(in.data, in.len, &whole);
+        for (size_t i = 0; i < whole.len; i++) {
+            const unsigned char c = (unsigned char)whole.data[i];
+            assert_true((c >= ' ' && c != 0x7f) || c == '\n' || c == '\t');
+        }
+        assert_true(utf8_valid(buf_str(&whole), whole.len));
+        check_bytes(in.data, in.len, buf_str(&whole));
+        for (size_t cut = 1; cut < in.len; cut++) {
+            struct sanitiser f = {0};
+            struct buf parts = {0};
+            sanitise(&f, in.data, cut, &parts);
+            sanitise(&f, in.data + cut, in.len - cut, &parts);
+            sanitise_end(&f, &parts);
+            assert_string_equal(buf_str(&parts), buf_str(&whole));
+            buf_free(&parts);
+        }
+        buf_free(&path);
+        buf_free(&in);
+        buf_free(&whole);
+        n_files++;
+    }
+    closedir(dir);
+    assert_true(n_files >= 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),    cmocka_unit_test(test_controls),
-        cmocka_unit_test(test_joiners),  cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_bad_utf8), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_plain),   cmocka_unit_test(test_controls),
+        cmocka_unit_test(test_joiners), cmocka_unit_test(test_selectors),
+        cmocka_unit_test(test_tags),    cmocka_unit_test(test_bad_utf8),
+        cmocka_unit_test(test_random),  cmocka_unit_test(test_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
