@@ -14,6 +14,10 @@ enum { STALE = 32 };
 /* New times weigh so much against those before. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4, FIRST_CHANGE = 1.5;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
+/* A mean over so many plain steps that is so far above the usual time tells of contention; so
+ * much of it counts; and one interruption counts at most as so many steps. */
+enum { PLAIN_MEMORY = 32, MAX_INTERRUPTION = 10 };
+static const double CONTENDED = 1.2, CONTENDED_SHARE = 0.5;
 /* A row more costs so much of the first until it is measured. */
 static const double ROW_PRIOR = 0.25;
 /* Drafting begins where it gains this much by estimate: less is noise. */
@@ -21,7 +25,7 @@ static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
 static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
 /* A try may lose no more than this part of the balance. */
-enum { TRY_SHARE = 4 };
+enum { TRY_SHARE = 8 };
 /* Steps between tries, between plain steps that keep their time known. */
 enum { MIN_GAP = 12, MAX_GAP = 1024, PLAIN_GAP = 32, EXPLORE_GAP = 8 };
 /* Length of the first draft of a source whose cost is not known. */
@@ -72,6 +76,23 @@ static double token_cost(const struct draft_length *c, enum draft_source source)
     return from->token.n > 0 ? from->token.ms : from->token_guess * c->verify[1].ms;
 }
 
+/* A step without drafts. On a machine that others use a short step is interrupted seldom, and
+ * what interrupts it is taken for chance, but a long one nearly always: then the short one
+ * counts with its share of the interruptions. */
+static double plain_cost(const struct draft_length *c)
+{
+    const double usual = c->verify[1].ms, all = c->plain.ms / usual;
+    return all > CONTENDED ? usual * (1 + CONTENDED_SHARE * (all - CONTENDED)) : usual;
+}
+
+static void learn_plain(struct draft_length *c, double ms)
+{
+    struct draft_time *t = &c->plain;
+    if (t->n < PLAIN_MEMORY) t->n++;
+    if (t->n > 1 && ms > MAX_INTERRUPTION * t->ms) ms = MAX_INTERRUPTION * t->ms;
+    t->ms += (ms - t->ms) / t->n;
+}
+
 /* The share at a depth, given that of the one before. */
 static double share_at(const struct draft_length *c, const struct draft_share *s, double before)
 {
@@ -118,7 +139,7 @@ static bool is_worth_reading(const struct draft_length *c, const struct draft_of
 {
     double left = c->reply_tokens - n_done;
     if (left < 32) left = 32;
-    double saves = left * (c->verify[1].ms - 1 / rate);
+    double saves = left * (plain_cost(c) - 1 / rate);
     return 2 * read_cost(c, o) < saves;
 }
 
@@ -137,7 +158,7 @@ struct draft_choice draft_length_choose(struct draft_length *c,
                                         uint32_t n_done)
 {
     struct draft_choice choice = {0};
-    const double plain = c->verify[1].ms;
+    const double plain = plain_cost(c);
     if (c->verify[1].n < FEW || c->step >= c->next_plain) return choice;
     double best = MIN_GAIN / plain;
     bool is_try = false;
@@ -213,7 +234,8 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
     learn_verify(c, o->n_drafted + 1, o->verify_ms);
     const double usual = MAX_CHANGE * c->verify[o->n_drafted + 1].ms;
     const double ms = o->draft_ms + (o->verify_ms < usual ? o->verify_ms : usual);
-    const double plain = c->verify[1].ms;
+    if (o->n_drafted == 0) learn_plain(c, o->verify_ms);
+    const double plain = plain_cost(c);
     c->balance_ms += ALLOWANCE * ms;
     if (o->n_drafted == 0) {
         if (c->step == FEW) c->balance_ms = FIRST_BALANCE * plain;

@@ -47,6 +47,7 @@ struct draft_length {
         uint64_t next_try, gap;  /* steps, while its drafts do not pay */
         struct draft_share depth[DRAFT_MAX];
     } from[N_DRAFT_SOURCES];
+    struct draft_time plain; /* a step of one row, interruptions included */
     double balance_ms;
     uint64_t step, next_plain;
     double reply_tokens; /* of a usual reply */

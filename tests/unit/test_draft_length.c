@@ -21,7 +21,7 @@ struct world {
     double token;     /* a token of the draft */
     double accept[2]; /* share accepted, in turns of so many tokens each */
     uint32_t turn;    /* 0: always the first */
-    double noise;     /* steps take 1 ± noise of their time, and now and then much more */
+    double noise;     /* steps take 1 ± noise, seldom 5 times that; 2: contended */
     uint32_t reply;   /* tokens of a reply; the draft reads the prompt at each */
     uint32_t prompt;  /* tokens of it */
     enum draft_source source;
@@ -47,6 +47,12 @@ static bool is_right(const struct world *w, uint32_t pos)
 
 static double noisy(const struct world *w, double ms)
 {
+    /* Others take the core away: the longer a step, the more often. */
+    double taken = 0;
+    if (w->noise > 1)
+        for (double left = ms; left > 0; left -= 0.1)
+            taken += uniform() < 0.04 ? 4 : 0;
+    if (w->noise > 1) return ms + taken;
     const double spike = uniform() < 0.01 * (w->noise > 0) ? 5 : 1;
     return ms * spike * (1 + w->noise * (2 * uniform() - 1));
 }
@@ -106,6 +112,9 @@ static const struct world worlds[] = {
     {"right, small target", 0.5, 0.1, {0.97}, 0, 0.2, 150, 30, DRAFT_MODEL, 1.2, 0.92},
     {"three of four right", 0.1, 0.1, {0.75}, 0, 0.2, 200, 50, DRAFT_MODEL, 1.5, 0.9},
     {"lookup, right", 0.15, 0, {0.95}, 0, 0.2, 300, 0, DRAFT_LOOKUP, 3, 0.9},
+    /* On a machine that others use too. */
+    {"right, contended", 0.5, 0.1, {0.97}, 0, 2, 150, 30, DRAFT_MODEL, 1.08, 0.8},
+    {"wrong, contended", 0.5, 0.1, {0.1}, 0, 2, 150, 30, DRAFT_MODEL, 0.96, 0},
     /* A text that changes its character. */
     {"in turns", 0.2, 0.1, {0.95, 0.1}, 100, 0.1, 200, 50, DRAFT_MODEL, 1, 0.95},
     {"in short turns", 0.5, 0.1, {0.95, 0.05}, 40, 0.2, 200, 50, DRAFT_MODEL, 0.98, 0},
