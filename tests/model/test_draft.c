@@ -29,9 +29,10 @@
 
 enum { N_CASES = 50, N_CTX = 512 };
 
-/* What drafts, and the machine with it; the hybrid is compared with itself. */
-enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, HYBRID, N_KINDS };
-enum { HYBRID_PLAIN = N_KINDS, N_RIGS };
+/* What drafts, and the machine with it; the hybrid, and the model with a window that replies
+ * outgrow, are compared with themselves. */
+enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, HYBRID, WINDOWED, N_KINDS };
+enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
 
 struct rig {
     struct machine m;
@@ -43,7 +44,7 @@ struct rig {
 };
 
 static struct rig rigs[N_RIGS];
-static char random_draft[64], hybrid[64];
+static char random_draft[64], hybrid[64], windowed[64];
 static uint32_t drawn;
 
 static uint32_t below(uint32_t n)
@@ -93,6 +94,9 @@ static void make_models(void)
     make(hybrid, sizeof hybrid, "hybrid",
          "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
          "n_vocab=2080,n_ctx=512,ssm_heads=4,ssm_groups=2,ssm_dim=32");
+    make(windowed, sizeof windowed, "windowed",
+         "family=gemma3,n_embd=64,n_layer=6,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+         "n_vocab=2080,n_ctx=512,window=16,rope_base=10000");
 }
 
 static int open_rigs(void **state)
@@ -106,6 +110,8 @@ static int open_rigs(void **state)
     open_rig(&rigs[BOTH], GUIDE, GUIDE_DRAFT, true);
     open_rig(&rigs[HYBRID], hybrid, random_draft, true);
     open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false);
+    open_rig(&rigs[WINDOWED], windowed, windowed, true);
+    open_rig(&rigs[WINDOWED_PLAIN], windowed, NULL, false);
     return 0;
 }
 
@@ -116,6 +122,7 @@ static int close_rigs(void **state)
         close_rig(&rigs[i]);
     unlink(random_draft);
     unlink(hybrid);
+    unlink(windowed);
     return 0;
 }
 
@@ -215,7 +222,8 @@ static struct engine_sampling make_sampling(void)
 {
     static const float temps[] = {0, 0, 0.7f, 1, 1.5f}, repeats[] = {1, 1, 1.3f},
                        presences[] = {0, 0, 0.5f}, top_ps[] = {1, 0.9f}, min_ps[] = {0, 0.05f};
-    static const int windows[] = {-1, 64, 8}, top_ks[] = {0, 40}, lengths[] = {1, 2, 7, 40, 90};
+    static const int windows[] = {-1, 64, 8}, top_ks[] = {0, 40},
+                     lengths[] = {1, 2, 7, 40, 90, 200};
     static const char *const stops[] = {"the", "1", "\n\n", "ing"};
     static const char *stop;
     stop = stops[below(4)];
@@ -229,7 +237,7 @@ static struct engine_sampling make_sampling(void)
         .frequency_penalty = one_of(presences, 3),
         .repeat_last_n = windows[below(3)],
         .reply_seed = below(1000),
-        .max_tokens = lengths[below(5)],
+        .max_tokens = lengths[below(6)],
         .stop = &stop,
         .n_stop = below(3) == 0,
     };
@@ -247,7 +255,9 @@ static void test_random(void **state)
         const struct engine_sampling how = make_sampling();
         const enum kind kind = PLAIN + 1 + (enum kind)below(N_KINDS - 1);
         const uint32_t fixed = below(3) == 0 ? 0 : 1 + below(16);
-        struct rig *plain = &rigs[kind == HYBRID ? HYBRID_PLAIN : PLAIN];
+        struct rig *plain = &rigs[kind == HYBRID     ? HYBRID_PLAIN
+                                  : kind == WINDOWED ? WINDOWED_PLAIN
+                                                     : PLAIN];
         const struct engine_reply *want = reply_of(plain, &prompt, &how, 0);
         const struct engine_reply *got = reply_of(&rigs[kind], &prompt, &how, fixed);
         same_reply(want, got);
