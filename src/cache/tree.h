@@ -73,14 +73,17 @@ void tree_snapshot(struct tree *t, const float *logits, const void *states);
 /* Drops everything, the path too. */
 void tree_forget(struct tree *t);
 
-/* Drops the windowed rows of pages first..end-1 of the path, for tests. */
+/* Drops the windowed rows of pages first..end-1 of the path. */
 void tree_drop_windows(struct tree *t, size_t first, size_t end);
 /* Drops the windowed rows of the path that nothing looks back on: neither the row that was
  * committed last, nor PAGE_LEN rows before it, nor the tokens after a snapshot. Costs next to
  * nothing where no page has come out of the window since the last call. */
 void tree_tidy(struct tree *t);
-/* Whether the rows are there that the windowed layers of the token after the path see. */
-bool tree_has_window(const struct tree *t);
+/* Whether the rows are there that the windowed layers of the token after the first n of the
+ * path see. */
+bool tree_has_window(const struct tree *t, size_t n);
+/* How many windowed rows of page i of the path are there, its first. */
+size_t tree_window_rows(const struct tree *t, size_t i);
 
 struct tree_usage {
     size_t n_pages, n_snapshots; /* all */

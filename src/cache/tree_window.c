@@ -82,12 +82,17 @@ void windows_released(struct tree *t, struct node *node)
         if (!node->on_path || !edge_looks_back(t, node->index)) drop_unless_seen(t, node);
 }
 
-bool tree_has_window(const struct tree *t)
+bool tree_has_window(const struct tree *t, size_t n)
 {
-    size_t n = t->path.ids.n, window = t->limits.window;
-    size_t first = n + 1 > window ? n + 1 - window : 0;
+    size_t window = t->limits.window, first = n + 1 > window ? n + 1 - window : 0;
     if (window == 0) return true;
     for (size_t i = first / PAGE_LEN; i * PAGE_LEN < n && first < n; i++)
         if (t->path.nodes[i]->n_window < least(n - i * PAGE_LEN, PAGE_LEN)) return false;
     return true;
+}
+
+size_t tree_window_rows(const struct tree *t, size_t i)
+{
+    assert(i < t->path.n_nodes);
+    return t->path.nodes[i]->n_window;
 }

@@ -30,7 +30,7 @@ struct disk {
     struct key *keys; /* [n_keys] of its whole pages, as far as they were needed */
     size_t n_keys, cap_keys;
 
-    uint8_t *host; /* logits, states and a page */
+    uint8_t *host; /* logits, states and both parts of a page */
     size_t logits_bytes, states_bytes;
 
     struct key kept[N_SNAPSHOTS]; /* snapshots of this run, a ring */
@@ -40,6 +40,11 @@ struct disk {
 static size_t page_bytes(const struct disk *d)
 {
     return d->program->page_bytes[PAGE_FULL];
+}
+
+static size_t window_bytes(const struct disk *d)
+{
+    return d->program->page_bytes[PAGE_WINDOW];
 }
 
 /* Everything in the program that may differ between two runs with the same files: rope scaling
@@ -61,8 +66,8 @@ static struct key options_key(const struct program *p)
     }
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];
-        const uint64_t numbers[6] = {kv->type,       kv->n_heads, kv->head_dim_k,
-                                     kv->head_dim_v, kv->k_at,    kv->v_at};
+        const uint64_t numbers[7] = {kv->type, kv->n_heads, kv->head_dim_k, kv->head_dim_v,
+                                     kv->k_at, kv->v_at,    kv->part};
         buf_append(&all, numbers, sizeof numbers);
     }
     buf_append(&all, p->states, p->n_states * sizeof *p->states);
@@ -89,7 +94,7 @@ struct disk *disk_new(const struct disk_config *config, struct backend *be,
     d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
     d->logits_bytes = program->n_vocab * sizeof(float);
     d->states_bytes = program->state_bytes;
-    d->host = mem_alloc(d->logits_bytes + d->states_bytes + page_bytes(d));
+    d->host = mem_alloc(d->logits_bytes + d->states_bytes + page_bytes(d) + window_bytes(d));
     return d;
 }
 
@@ -172,7 +177,8 @@ static bool has_tail(size_t n)
 
 static size_t snapshot_bytes(const struct disk *d, size_t n)
 {
-    return d->logits_bytes + d->states_bytes + (has_tail(n) ? page_bytes(d) : 0);
+    const size_t tail = has_tail(n) ? page_bytes(d) + window_bytes(d) : 0;
+    return d->logits_bytes + d->states_bytes + tail;
 }
 
 /* What the shuffle takes apart: the numbers of a page. */
@@ -222,29 +228,64 @@ bool disk_has_snapshot(struct disk *d, size_t n)
     return store_has(d->store, &id);
 }
 
-bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states, void *page)
+bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states,
+                       void *const page[PAGE_PARTS])
 {
     const struct blob_id id = snapshot_id(d, n);
     if (!store_get(d->store, &id, d->host, snapshot_bytes(d, n))) return false;
+    const uint8_t *tail = d->host + d->logits_bytes + d->states_bytes;
     memcpy(logits, d->host, d->logits_bytes);
     *states = d->states_bytes ? d->host + d->logits_bytes : NULL;
-    if (page)
-        backend_page_write(d->be, page, page_bytes(d),
-                           d->host + d->logits_bytes + d->states_bytes);
+    if (!page || !has_tail(n)) return true;
+    backend_page_write(d->be, page[PAGE_FULL], page_bytes(d), tail);
+    if (window_bytes(d) > 0)
+        backend_page_write(d->be, page[PAGE_WINDOW], window_bytes(d), tail + page_bytes(d));
+    return true;
+}
+
+static struct blob_id window_id(struct disk *d, size_t i)
+{
+    struct blob_id id = page_id(d, i);
+    id.kind = BLOB_WINDOW;
+    return id;
+}
+
+bool disk_has_window(struct disk *d, size_t i)
+{
+    const struct blob_id id = window_id(d, i);
+    return store_has(d->store, &id);
+}
+
+bool disk_get_window(struct disk *d, size_t i, void *part)
+{
+    const struct blob_id id = window_id(d, i);
+    if (!store_get(d->store, &id, d->host, window_bytes(d))) return false;
+    backend_page_write(d->be, part, window_bytes(d), d->host);
     return true;
 }
 
 /* ---- writing ---- */
 
+static bool put(struct disk *d, const struct blob_id *id, const void *part, size_t n_bytes)
+{
+    if (store_has(d->store, id)) {
+        store_touch(d->store, id);
+        return true;
+    }
+    backend_page_read(d->be, part, n_bytes, d->host);
+    return store_put(d->store, id, d->host, n_bytes, element_bytes(d));
+}
+
 bool disk_put_page(struct disk *d, size_t i, const void *page)
 {
     const struct blob_id id = page_id(d, i);
-    if (store_has(d->store, &id)) {
-        store_touch(d->store, &id);
-        return true;
-    }
-    backend_page_read(d->be, page, page_bytes(d), d->host);
-    return store_put(d->store, &id, d->host, page_bytes(d), element_bytes(d));
+    return put(d, &id, page, page_bytes(d));
+}
+
+bool disk_put_window(struct disk *d, size_t i, const void *part)
+{
+    const struct blob_id id = window_id(d, i);
+    return put(d, &id, part, window_bytes(d));
 }
 
 static bool same_key(struct key a, struct key b)
@@ -265,17 +306,27 @@ static void keep_snapshot(struct disk *d, struct key key)
     d->n_kept++;
 }
 
+/* A part of a page into host, but for the rows behind the last token, which hold what was there
+ * before. */
+static void read_tail(struct disk *d, enum page_part part, const void *page, size_t n_rows,
+                      uint8_t *host)
+{
+    const struct program *p = d->program;
+    if (p->page_bytes[part] == 0) return;
+    backend_page_read(d->be, page, p->page_bytes[part], host);
+    kv_rows_poison(p->kv, p->n_kv, part, host, n_rows);
+}
+
 void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
-                       const void *page)
+                       void *const page[PAGE_PARTS])
 {
     const struct blob_id id = snapshot_id(d, n);
+    uint8_t *tail = d->host + d->logits_bytes + d->states_bytes;
     memcpy(d->host, logits, d->logits_bytes);
     if (d->states_bytes) memcpy(d->host + d->logits_bytes, states, d->states_bytes);
     if (has_tail(n)) {
-        uint8_t *host = d->host + d->logits_bytes + d->states_bytes;
-        backend_page_read(d->be, page, page_bytes(d), host);
-        /* Rows behind the last token hold what was there before. */
-        kv_rows_poison(d->program->kv, d->program->n_kv, PAGE_FULL, host, n % PAGE_LEN);
+        read_tail(d, PAGE_FULL, page[PAGE_FULL], n % PAGE_LEN, tail);
+        read_tail(d, PAGE_WINDOW, page[PAGE_WINDOW], n % PAGE_LEN, tail + page_bytes(d));
     }
     if (!store_put(d->store, &id, d->host, snapshot_bytes(d, n), element_bytes(d))) return;
     keep_snapshot(d, id.key);

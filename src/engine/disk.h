@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/ops.h"
 #include "base/err.h"
 #include "cache/store.h"
 
@@ -50,17 +51,22 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
 /* Whether there may be a snapshot of its first n tokens. */
 bool disk_has_snapshot(struct disk *d, size_t n);
 /* The logits after n tokens, the recurrent states (bytes until the next call; NULL without
- * any), and the rows since the last whole page into page (NULL: they are not wanted, or n ends
- * one). False: a miss, page is as before; logits may hold rubbish. */
+ * any), and the rows since the last whole page into the parts of a page (NULL: they are not
+ * wanted, or n ends one). False: a miss, the page is as before; logits may hold rubbish. */
 bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states,
-                       void *page);
+                       void *const page[PAGE_PARTS]);
+/* Whether there may be the windowed part of page i; it into part, one of the backend's. */
+bool disk_has_window(struct disk *d, size_t i);
+bool disk_get_window(struct disk *d, size_t i, void *part);
 
 /* Gives page i, which is whole; false: the queue is full, give it again later. */
 bool disk_put_page(struct disk *d, size_t i, const void *page);
+/* The same of its windowed part. */
+bool disk_put_window(struct disk *d, size_t i, const void *part);
 /* Gives the snapshot of its first n tokens; logits, states and page (that of the last of them)
  * as above. Of those given before only the newest few are kept. */
 void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
-                       const void *page);
+                       void *const page[PAGE_PARTS]);
 /* Waits until there is room in the queue. */
 void disk_drain(struct disk *d);
 /* Notes that the pages of the sequence were used now. */

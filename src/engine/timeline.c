@@ -237,7 +237,8 @@ static bool states_known(const struct timeline *tl, size_t n)
 
 void timeline_set_disk(struct timeline *tl, struct disk *disk)
 {
-    tl->disk = disk;
+    /* A file in which all layers have windows is none that anyone uses. */
+    tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
 }
 
 /* Gives it the whole pages that it has not; ready only. */
@@ -257,37 +258,74 @@ static void save_whole(struct timeline *tl)
         save_pages(tl);
 }
 
+/* The first page with rows that windowed layers see after n tokens. */
+static size_t first_window_page(const struct timeline *tl, size_t n)
+{
+    const size_t window = tl->model.window;
+    return (n + 1 > window ? n + 1 - window : 0) / PAGE_LEN;
+}
+
+/* Gives it the windowed rows before token n that are in whole pages; false: the queue is full.
+ */
+static bool save_windows(struct timeline *tl, size_t n)
+{
+    if (tl->model.window == 0) return true;
+    void *const *pages = tree_pages(tl->tree, PAGE_WINDOW);
+    for (size_t i = first_window_page(tl, n); i < n / PAGE_LEN; i++)
+        if (!disk_put_window(tl->disk, i, pages[i])) return false;
+    return true;
+}
+
+/* Gives it the snapshot of n tokens, whose windowed rows are here; false: the queue is full. */
+static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
+                          const void *states)
+{
+    void *page[PAGE_PARTS];
+    if (!save_windows(tl, n)) return false;
+    for (int part = 0; part < PAGE_PARTS; part++) {
+        void *const *pages = tree_pages(tl->tree, part);
+        page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
+    }
+    disk_put_snapshot(tl->disk, n, logits, states, page);
+    return true;
+}
+
 /* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
  * another way: without its thoughts. */
-static void save_prompt(struct timeline *tl, void *const *pages)
+static bool save_prompt(struct timeline *tl)
 {
     const size_t n = tl->n_prompt;
     const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
     const size_t i = have->n_snapshots - 1;
-    if (have->n_snapshots == 0 || have->snapshots[i] != n) return;
-    disk_put_snapshot(tl->disk, n, tree_snapshot_logits(tl->tree, i),
-                      tree_snapshot_states(tl->tree, i), pages[(n - 1) / PAGE_LEN]);
+    if (have->n_snapshots == 0 || have->snapshots[i] != n || !tree_has_window(tl->tree, n))
+        return true;
+    return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
+                         tree_snapshot_states(tl->tree, i));
+}
+
+/* False: the queue is full before all was given. */
+static bool save(struct timeline *tl)
+{
+    size_t n = tree_n(tl->tree);
+    save_pages(tl);
+    if (tl->n_saved < n / PAGE_LEN) return false;
+    const bool goes_back = needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
+    if (goes_back && !save_prompt(tl)) return false;
+    if (!tl->has_logits || !states_at(&tl->states, n) || !tree_has_window(tl->tree, n))
+        return true;
+    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
 }
 
 void timeline_save(struct timeline *tl)
 {
-    size_t n = tree_n(tl->tree);
-    if (!tl->disk || n == 0 || !disk_is_ready(tl->disk)) return;
-    save_pages(tl);
-    if (tl->n_saved < n / PAGE_LEN) return;
-    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
-    if (tl->model.is_recurrent && tl->n_prompt < n) save_prompt(tl, pages);
-    if (tl->has_logits && states_at(&tl->states, n))
-        disk_put_snapshot(tl->disk, n, tl->logits, states_bytes(&tl->states),
-                          pages[(n - 1) / PAGE_LEN]);
+    if (tl->disk && tree_n(tl->tree) > 0 && disk_is_ready(tl->disk)) save(tl);
 }
 
 void timeline_save_all(struct timeline *tl)
 {
-    size_t n = tree_n(tl->tree);
-    if (!tl->disk || n == 0) return;
+    if (!tl->disk || tree_n(tl->tree) == 0) return;
     disk_make_ready(tl->disk);
-    for (timeline_save(tl); tl->n_saved < n / PAGE_LEN; timeline_save(tl))
+    while (!save(tl))
         disk_drain(tl->disk);
     disk_touch(tl->disk);
 }
@@ -304,6 +342,7 @@ static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at, si
     void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
     size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
     if (n_got > 0) tree_commit(tl->tree, ids + at, at, n_got * PAGE_LEN);
+    if (n_got > 0 && tl->model.window) tree_drop_windows(tl->tree, first, first + n_got);
     if (n_got < n_pages) tree_cancel(tl->tree);
     if (tl->n_saved == first) tl->n_saved += n_got;
     return n_got * PAGE_LEN;
@@ -316,7 +355,9 @@ static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_
     struct err ignored;
     const void *states;
     if (!tree_grow(tl->tree, at, k, &ignored)) return false;
-    void *page = tree_pages(tl->tree, PAGE_FULL)[at / PAGE_LEN];
+    void *page[PAGE_PARTS];
+    for (int part = 0; part < PAGE_PARTS; part++)
+        page[part] = tree_pages(tl->tree, part)[at / PAGE_LEN];
     if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, page)) {
         tree_cancel(tl->tree);
         return false;
@@ -347,15 +388,45 @@ static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_
         fetch_logits(tl, n);
 }
 
-/* Of a recurrent model only a snapshot is of use, and the rows before it. */
-static void fetch_states(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
+/* Whether the windowed rows before token n that are in whole pages are here or on disk. The
+ * first n_pages pages are here. */
+static bool windows_exist(struct timeline *tl, size_t n, size_t n_pages)
+{
+    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++)
+        if ((i >= n_pages || tree_window_rows(tl->tree, i) < PAGE_LEN) &&
+            !disk_has_window(tl->disk, i))
+            return false;
+    return true;
+}
+
+/* Those of them that are on disk, into pages that are here. */
+static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
+{
+    struct err ignored;
+    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++) {
+        const size_t at = i * PAGE_LEN;
+        if (tree_window_rows(tl->tree, i) == PAGE_LEN) continue;
+        if (!tree_grow(tl->tree, at, at + PAGE_LEN, &ignored)) return false;
+        if (!disk_get_window(tl->disk, i, tree_pages(tl->tree, PAGE_WINDOW)[i])) {
+            tree_cancel(tl->tree);
+            return false;
+        }
+        tree_commit(tl->tree, ids + at, at, PAGE_LEN);
+    }
+    return true;
+}
+
+/* Where there are states or windows only a snapshot is of use, and the rows before it. */
+static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
                          const atomic_bool *cancel)
 {
-    const size_t n_warm = tree_n(tl->tree), first = n_warm / PAGE_LEN * PAGE_LEN;
-    const size_t whole = first + disk_n_pages(tl->disk, first / PAGE_LEN) * PAGE_LEN;
+    const size_t n_warm = tree_n(tl->tree), n_pages = n_warm / PAGE_LEN;
+    const size_t first = n_pages * PAGE_LEN;
+    const size_t whole = first + disk_n_pages(tl->disk, n_pages) * PAGE_LEN;
     size_t k = whole + PAGE_LEN - 1 < n ? whole + PAGE_LEN - 1 : n;
     if (k < n_warm) k = n_warm;
-    while (k > n_held && !disk_has_snapshot(tl->disk, k))
+    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages) &&
+                           (k > n_warm || tree_has_window(tl->tree, k))))
         k--;
     if (k <= n_held) return;
     if (k <= n_warm) {
@@ -366,7 +437,7 @@ static void fetch_states(struct timeline *tl, const int32_t *ids, size_t n_held,
     }
     const size_t want = k / PAGE_LEN * PAGE_LEN;
     const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
-    if (at < want) return;
+    if (at < want || !fetch_windows(tl, ids, k)) return;
     if (k > at)
         fetch_rows(tl, ids, at, k);
     else
@@ -381,7 +452,6 @@ static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t sa
 {
     const struct plan_have *have = tree_find(tl->tree, ids, n);
     const size_t n_warm = have->n;
-    if (tl->model.window > 0) return 0; /* pages without their windowed part are of no use */
     size_t n_held = have->n_snapshots ? have->snapshots[have->n_snapshots - 1] : 0;
     if (n_held == n || !tl->disk || !disk_is_ready(tl->disk)) return 0;
     if (states_known(tl, same) && tl->states.n > n_held) n_held = tl->states.n;
@@ -389,8 +459,8 @@ static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t sa
     tl->has_logits = false;
     saved_is_at_most(tl, n_warm);
     disk_follow(tl->disk, ids, n);
-    if (tl->model.is_recurrent) {
-        fetch_states(tl, ids, n_held, n, cancel);
+    if (needs_marks(tl)) {
+        fetch_marked(tl, ids, n_held, n, cancel);
     } else {
         size_t at = n_warm / PAGE_LEN * PAGE_LEN;
         at += fetch_pages(tl, ids, at, n, cancel);
@@ -537,7 +607,7 @@ static bool catch_up(struct timeline *tl, const atomic_bool *cancel, struct err 
 {
     const size_t n = tree_n(tl->tree);
     if (n == 0) states_reset(&tl->states);
-    if (states_at(&tl->states, n) && tree_has_window(tl->tree)) return true;
+    if (states_at(&tl->states, n) && tree_has_window(tl->tree, n)) return true;
     struct timeline_cost cost;
     tl->has_logits = false; /* logits alone are no place to go on from */
     const int32_t *ids = tree_ids(tl->tree);
