@@ -142,6 +142,8 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     }
     if (s->family == SHAPE_GEMMA3 || s->family == SHAPE_GPT_OSS)
         gguf_write_u32(w, KEY("attention.sliding_window"), s->window);
+    if (s->family == SHAPE_GLM4)
+        gguf_write_u32(w, KEY("rope.dimension_count"), s->head_dim / 2);
     if (s->family == SHAPE_QWEN35) {
         const uint32_t n_rot =
             s->head_dim / 4; /* a quarter of a head turns, in three sections */

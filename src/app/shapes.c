@@ -13,6 +13,7 @@
 static const char *const families[] = {
     [SHAPE_LLAMA] = "llama",   [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
     [SHAPE_QWEN35] = "qwen35", [SHAPE_GEMMA3] = "gemma3", [SHAPE_GPT_OSS] = "gpt-oss",
+    [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -283,6 +284,10 @@ static void add_attention(struct list *l, const struct shape *s)
         add(l, SHAPE_NORM, "attn_q_norm.weight", s->head_dim, 0);
         add(l, SHAPE_NORM, "attn_k_norm.weight", s->head_dim, 0);
     }
+    if (s->family == SHAPE_OLMO2) { /* of all heads together */
+        add(l, SHAPE_NORM, "attn_q_norm.weight", q, 0);
+        add(l, SHAPE_NORM, "attn_k_norm.weight", kv, 0);
+    }
 }
 
 static void add_delta_net(struct list *l, const struct shape *s)
@@ -302,6 +307,11 @@ static void add_delta_net(struct list *l, const struct shape *s)
 
 static void add_feed_forward(struct list *l, const struct shape *s)
 {
+    if (s->family == SHAPE_GLM4) { /* the gate's rows, then its own */
+        add(l, SHAPE_MATRIX, "ffn_up.weight", s->n_embd, 2 * (size_t)s->n_ff);
+        add(l, SHAPE_DOWN, "ffn_down.weight", s->n_ff, s->n_embd);
+        return;
+    }
     if (s->n_expert == 0) {
         add(l, SHAPE_MATRIX, "ffn_gate.weight", s->n_embd, s->n_ff);
         add(l, SHAPE_MATRIX, "ffn_up.weight", s->n_embd, s->n_ff);
@@ -321,18 +331,20 @@ static void add_feed_forward(struct list *l, const struct shape *s)
 
 static void add_layer(struct list *l, const struct shape *s)
 {
-    bool gemma = s->family == SHAPE_GEMMA3;
-    add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);
+    const bool post =
+        s->family == SHAPE_GEMMA3 || s->family == SHAPE_GLM4; /* norms after, too */
+    const bool only_post = s->family == SHAPE_OLMO2;
+    const bool renamed = s->family == SHAPE_QWEN35 || s->family == SHAPE_GPT_OSS;
+    if (!only_post) add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);
     if (shape_is_recurrent(s, l->layer))
         add_delta_net(l, s);
     else
         add_attention(l, s);
-    if (gemma || s->family == SHAPE_QWEN35 || s->family == SHAPE_GPT_OSS)
+    if (post || only_post || renamed)
         add(l, SHAPE_NORM, "post_attention_norm.weight", s->n_embd, 0);
-    if (s->family != SHAPE_QWEN35 && s->family != SHAPE_GPT_OSS)
-        add(l, SHAPE_NORM, "ffn_norm.weight", s->n_embd, 0);
+    if (!only_post && !renamed) add(l, SHAPE_NORM, "ffn_norm.weight", s->n_embd, 0);
     add_feed_forward(l, s);
-    if (gemma) add(l, SHAPE_NORM, "post_ffw_norm.weight", s->n_embd, 0);
+    if (post || only_post) add(l, SHAPE_NORM, "post_ffw_norm.weight", s->n_embd, 0);
 }
 
 struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
@@ -340,6 +352,7 @@ struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
     struct list l = {.prefix = ""};
     add(&l, SHAPE_EMBED, "token_embd.weight", s->n_embd, s->n_vocab);
     add(&l, SHAPE_NORM, "output_norm.weight", s->n_embd, 0);
+    if (s->family == SHAPE_OLMO2) add(&l, SHAPE_EMBED, "output.weight", s->n_embd, s->n_vocab);
     for (l.layer = 0; l.layer < s->n_layer; l.layer++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "blk.%u.", l.layer);

@@ -15,7 +15,9 @@ enum shape_family {
     SHAPE_QWEN3,
     SHAPE_QWEN35,
     SHAPE_GEMMA3,
-    SHAPE_GPT_OSS
+    SHAPE_GPT_OSS,
+    SHAPE_OLMO2,
+    SHAPE_GLM4
 };
 
 struct shape {
