@@ -16,21 +16,9 @@
 /* Below this many values an op is not worth waking the pool. */
 enum { INLINE_VALUES = 16384 };
 
-static void *scratch_of(const struct cpu_exec *x, int worker)
-{
-    return x->scratch + (size_t)worker * x->scratch_bytes;
-}
-
 static size_t round_up(size_t n, size_t unit)
 {
     return (n + unit - 1) / unit * unit;
-}
-
-static struct a8 row_a8(const struct cpu_exec *x, const struct ref *ref, size_t row)
-{
-    const struct a8 *a = &x->rows[ref->buf].a8;
-    size_t at = row * a->stride + ref->at;
-    return (struct a8){a->q + at, a->d + at / A8_BLOCK, a->sum + at / A8_HALF, a->stride};
 }
 
 /* ---- ops that work row by row ---- */
@@ -225,10 +213,7 @@ bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
 
 /* ---- matrix products ---- */
 
-/* Values of one matrix per chunk: about two milliseconds' work at most, and enough chunks that
- * a thread which is held up leaves its share to the others. */
-static size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
-                               size_t n_rows)
+size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols, size_t n_rows)
 {
     size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
     size_t share = n_values / (4 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
@@ -304,50 +289,6 @@ static bool run_matmul(struct cpu_exec *x)
     }
     return pool_run(backend_of(x)->pool, n_chunks * loop.n_blocks, matmul_chunk, &loop,
                     x->step->cancel);
-}
-
-struct experts_loop {
-    struct cpu_exec *x;
-    size_t n_values, per_chunk, n_chunks; /* per row and rank */
-};
-
-static void experts_chunk(void *ctx, size_t chunk, int worker)
-{
-    const struct experts_loop *loop = ctx;
-    struct cpu_exec *x = loop->x;
-    const struct op_matmul_experts *op = &x->op->experts;
-    const struct rows *route = &x->rows[op->route.buf];
-    size_t lo = chunk % loop->n_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
-    size_t rank = chunk / loop->n_chunks % op->route.n;
-    size_t row = x->lo + chunk / loop->n_chunks / op->route.n;
-    size_t id = (size_t)route->ids[row * route->stride + op->route.at + rank];
-    const float *bias = vector_of(op->bias);
-    struct matmul m = {
-        .w = (const struct cpu_weight *)op->w,
-        .mat = id * op->n_parts + op->part,
-        .n_rows = 1,
-        .bias = bias ? bias + id * loop->n_values : NULL,
-        .out = row_f32(x, &op->out, row) + rank * loop->n_values,
-        .out_stride = x->rows[op->out.buf].stride,
-    };
-    size_t at = op->split ? rank * op->w->n_cols : 0;
-    if (op->in_f32.n) m.f32 = row_f32(x, &op->in_f32, row) + at;
-    if (op->in_a8.n) {
-        struct ref part = {op->in_a8.buf, op->in_a8.at + at, op->w->n_cols};
-        m.a8 = row_a8(x, &part, row);
-    }
-    kernels_of(x)->matmul(&m, lo, hi < loop->n_values ? hi : loop->n_values,
-                          scratch_of(x, worker));
-}
-
-static bool run_experts(struct cpu_exec *x)
-{
-    const struct op_matmul_experts *op = &x->op->experts;
-    struct experts_loop loop = {.x = x, .n_values = op->out.n / op->route.n};
-    loop.per_chunk = values_per_chunk(x, loop.n_values, op->w->n_cols, 1);
-    loop.n_chunks = (loop.n_values + loop.per_chunk - 1) / loop.per_chunk;
-    return pool_run(backend_of(x)->pool, loop.n_chunks * op->route.n * (x->hi - x->lo),
-                    experts_chunk, &loop, x->step->cancel);
 }
 
 /* ---- attention ---- */
@@ -537,7 +478,7 @@ static size_t scratch_bytes(const struct kernels *k, const struct program *p)
         const struct op *op = &p->ops[i];
         size_t n = 0;
         if (op->kind == OP_MATMUL) n = k->matmul_scratch(op->matmul.mat[0].w->n_cols);
-        if (op->kind == OP_MATMUL_EXPERTS) n = k->matmul_scratch(op->experts.w->n_cols);
+        if (op->kind == OP_MATMUL_EXPERTS) n = experts_scratch(k, &op->experts);
         if (op->kind == OP_ATTEND) {
             const struct kv_layer *kv = &p->kv[op->attend.kv];
             n = k->attend_scratch(kv, op->attend.n_heads / kv->n_heads);
@@ -545,6 +486,17 @@ static size_t scratch_bytes(const struct kernels *k, const struct program *p)
         if (n > most) most = n;
     }
     return round_up(most, 64) + 64; /* a line apart, so that workers share none */
+}
+
+/* The most experts that one row chooses, and the most that there are. */
+static void most_experts(const struct program *p, size_t *n_chosen, size_t *n_experts)
+{
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct op_matmul_experts *op = &p->ops[i].experts;
+        if (p->ops[i].kind != OP_MATMUL_EXPERTS) continue;
+        if (op->route.n > *n_chosen) *n_chosen = op->route.n;
+        if (op->w->n_mats / op->n_parts > *n_experts) *n_experts = op->w->n_mats / op->n_parts;
+    }
 }
 
 /* Lays out all memory of an exec; x NULL only counts. */
@@ -573,11 +525,19 @@ static size_t layout(const struct backend *be, const struct program *p, uint32_t
         float *t = carve(&c, TRAIL_ROWS * n * sizeof(float));
         if (x) x->trail[op_state(&p->ops[i])] = t;
     }
+    size_t n_pairs = 0, n_experts = 0;
+    most_experts(p, &n_pairs, &n_experts);
+    uint32_t *pairs = carve(&c, max_rows * n_pairs * sizeof *pairs);
+    uint32_t *starts = carve(&c, (n_experts + 1) * sizeof *starts);
+    uint32_t *chosen = carve(&c, n_experts * sizeof *chosen);
     size_t per_worker = scratch_bytes(cpu->kernels, p);
     uint8_t *scratch = carve(&c, per_worker * (size_t)pool_n_threads(cpu->pool));
     if (x) {
         x->scratch = scratch;
         x->scratch_bytes = per_worker;
+        x->pairs = pairs;
+        x->pair_starts = starts;
+        x->chosen = chosen;
     }
     return c.used + 64; /* vector loads may read past the last row */
 }

@@ -1,4 +1,5 @@
-/* What exec.c (a program running) and exec_recurrent.c (its recurrent ops) share. */
+/* What exec.c (a program running), exec_experts.c and exec_recurrent.c (some of its ops) share.
+ */
 #ifndef CPU_EXEC_IMPL_H
 #define CPU_EXEC_IMPL_H
 
@@ -26,6 +27,7 @@ struct cpu_exec {
     size_t arena_bytes;
     uint8_t *scratch; /* per worker */
     size_t scratch_bytes;
+    uint32_t *pairs, *pair_starts, *chosen; /* of experts (exec_experts.c) */
     float **trail; /* per state: TRAIL_ROWS rows of what its op takes in */
 
     /* of the step under way */
@@ -48,7 +50,15 @@ static inline uint32_t op_state(const struct op *op)
     return op->kind == OP_CONV ? op->conv.state : op->recur.state;
 }
 
+/* Values of one matrix per chunk: about two milliseconds' work at most, and enough chunks that
+ * a thread which is held up leaves its share to the others. */
+size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
+                        size_t n_rows);
+/* Scratch of a worker for an op with experts. */
+size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *op);
+
 /* x->op. */
+bool run_experts(struct cpu_exec *x);
 bool run_conv(struct cpu_exec *x);
 bool run_decay(struct cpu_exec *x);
 bool run_recur(struct cpu_exec *x);
@@ -67,6 +77,18 @@ static inline float *row_f32(const struct cpu_exec *x, const struct ref *ref, si
 {
     const struct rows *b = &x->rows[ref->buf];
     return b->f32 + row * b->stride + ref->at;
+}
+
+static inline struct a8 row_a8(const struct cpu_exec *x, const struct ref *ref, size_t row)
+{
+    const struct a8 *a = &x->rows[ref->buf].a8;
+    size_t at = row * a->stride + ref->at;
+    return (struct a8){a->q + at, a->d + at / A8_BLOCK, a->sum + at / A8_HALF, a->stride};
+}
+
+static inline void *scratch_of(const struct cpu_exec *x, int worker)
+{
+    return x->scratch + (size_t)worker * x->scratch_bytes;
 }
 
 static inline const float *vector_of(const struct weight *w)
