@@ -294,6 +294,59 @@ static void test_rollback(void **unused)
     golden_free(&set);
 }
 
+/* A program whose windowed layers see one row more. */
+static void widen(const struct program *p, struct program *wide, struct op *ops)
+{
+    *wide = *p;
+    memcpy(ops, p->ops, p->n_ops * sizeof *ops);
+    for (size_t i = 0; i < p->n_ops; i++)
+        if (ops[i].kind == OP_ATTEND && ops[i].attend.window) ops[i].attend.window++;
+    wide->ops = ops;
+}
+
+/* A row too many is found, in the first row that has it and in the hash of all: the rows before
+ * are the same. */
+static void test_window_too_wide(void **unused)
+{
+    (void)unused;
+    enum { N = 64 };
+    static const char *const windowed[] = {"gemma3$", "gemma4", "gpt-oss-MXFP4$", NULL};
+    struct golden_set set = golden_read("tests/data", windowed);
+    for (size_t i = 0; i < set.n; i++) {
+        const struct golden_case *c = &set.cases[i];
+        struct runner r;
+        struct err err;
+        const struct runner_options o = {
+            .isa = CPU_AUTO, .n_threads = 2, .kv_type = KV_F32, .n_ctx = 512, .batch = N};
+        int32_t ids[N];
+        random_ids(ids, N, c->n_vocab);
+        float *right = mem_zalloc((size_t)N * c->n_vocab, sizeof *right);
+        float *wrong = mem_zalloc((size_t)N * c->n_vocab, sizeof *wrong);
+        runner_open(&r, c->model, o);
+        runner_run(&r, ids, N, 0, right);
+        const struct program *p = model_program(r.m);
+        struct op *ops = mem_zalloc(p->n_ops, sizeof *ops);
+        struct program wide;
+        widen(p, &wide, ops);
+        exec_free(r.x);
+        r.x = exec_new(r.be, &wide, N, &err);
+        assert_non_null(r.x);
+        runner_run(&r, ids, N, 0, wrong);
+        size_t row = 0;
+        while (row < N && memcmp(right + row * c->n_vocab, wrong + row * c->n_vocab,
+                                 c->n_vocab * sizeof *right) == 0)
+            row++;
+        if (row != p->window)
+            fail_msg("%s: row %zu differs first, not %u", c->name, row, p->window);
+        runner_close(&r);
+        free(ops);
+        free(right);
+        free(wrong);
+    }
+    assert_true(set.n >= 4);
+    golden_free(&set);
+}
+
 int main(void)
 {
     const char *path = getenv("HEARTH_BITS");
@@ -310,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_rollback),
+        cmocka_unit_test(test_window_too_wide),
     };
     int status = cmocka_run_group_tests_name("bits", tests, NULL, NULL);
     if (writing) fclose(writing);
