@@ -25,8 +25,8 @@
     X(PAGE_DOWN, "page-down", "PgDn", "PgDn, Space, C-f", "scroll a page down")          \
     X(LINE_UP, "line-up", "", "Up, k, C-p", "scroll a row up")                           \
     X(LINE_DOWN, "line-down", "", "Down, j, C-n", "scroll a row down")                   \
-    X(TOP, "top", "Home", "Home, g", "go to the beginning (from an empty line)")         \
-    X(BOTTOM, "bottom", "End", "End, G", "go to the end (from an empty line)")           \
+    X(TOP, "top", "Home", "Home, g", "go to the beginning")                              \
+    X(BOTTOM, "bottom", "End", "End, G", "go to the end")                                \
     X(REDRAW, "redraw", "C-l", "C-l", "draw the screen again")                           \
     X(LEAVE, "leave", "", "q, Esc, Enter", "go back to the line")
 

@@ -153,11 +153,21 @@ static bool refuse(struct err *err)
         printable(shown_name, sizeof shown_name, name ? name : "", name ? strlen(name) : 0));
 }
 
-bool screen_open(bool colour, struct err *err)
+/* Whether curses can do anything with the terminal; where newterm cannot, it may end the
+ * program. */
+static bool can_place_cursor(void)
 {
     int problem;
-    const char *place = setupterm(NULL, STDOUT_FILENO, &problem) == OK ? tigetstr("cup") : NULL;
-    if (!place || place == (char *)-1) return refuse(err);
+    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return false;
+    const char *place = tigetstr("cup");
+    bool can = place && place != (char *)-1;
+    del_curterm(cur_term);
+    return can;
+}
+
+bool screen_open(bool colour, struct err *err)
+{
+    if (!can_place_cursor()) return refuse(err);
     /* Where nobody has chosen a locale the terminal speaks UTF-8 like any other today. */
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 &&
         strcmp(setlocale(LC_CTYPE, NULL), "C") == 0)
@@ -193,6 +203,7 @@ void screen_close(void)
     if (!screen) return;
     if (shown) leave();
     delscreen(screen);
+    del_curterm(cur_term);
     screen = NULL;
     buf_free(&goodbye);
 }

@@ -156,8 +156,8 @@ void transcript_sync(struct transcript *t, const struct chat *c, bool reasoning)
 void transcript_turn(struct transcript *t, const struct chat *c, bool reasoning)
 {
     size_t n;
-    const struct message *const *path = chat_path_now(c, &n);
     transcript_sync(t, c, reasoning);
+    const struct message *const *path = chat_path_now(c, &n);
     /* Going on with a reply leaves it where it is, without its figures. */
     bool goes_on = n > 0 && path[n - 1]->role == ROLE_REPLY;
     t->reply = goes_on ? n - 1 : n;

@@ -471,11 +471,18 @@ static void follow_chat(struct tui *t)
     if (state == CHAT_CLOSED) t->status = EXIT_DONE;
 }
 
+/* A reply is looked at when its next frame is due and not for each of its tokens: that would
+ * take the processor from those who compute it. */
+static bool looks_later(const struct tui *t)
+{
+    return chat_state(t->chat) == CHAT_BUSY && clock_ms() - t->frame_ms < FRAME_MS;
+}
+
 /* Milliseconds until something is to be done without being asked, -1: never. */
-static int time_left(const struct tui *t, double rest_at)
+static int time_left(const struct tui *t, double rest_at, bool later)
 {
     double now = clock_ms(), at = -1;
-    if (t->dirty) at = t->frame_ms + FRAME_MS;
+    if (t->dirty || later) at = t->frame_ms + FRAME_MS;
     if (rest_at > 0 && (at < 0 || rest_at < at)) at = rest_at;
     return at < 0 ? -1 : at > now ? (int)(at - now) + 1 : 0;
 }
@@ -491,10 +498,11 @@ static void loop(struct tui *t)
     double rest_at = clock_ms() + REST_MS;
     enum chat_state state = CHAT_LOADING;
     while (t->status < 0) {
+        bool later = looks_later(t);
         struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN},
-                                {.fd = chat_fd(t->chat), .events = POLLIN}};
-        poll(fds, 3, time_left(t, rest_at));
+                                {.fd = later ? -1 : chat_fd(t->chat), .events = POLLIN}};
+        poll(fds, 3, time_left(t, rest_at, later));
         bool typed = fds[0].revents != 0;
         if (typed) handle_keys(t);
         if (fds[1].revents) on_signals(t);
