@@ -23,7 +23,7 @@ passed=0 failed=0 skipped=0
 kit=../shared/conformance
 
 # What this machine may lack; where the kit is there, any other skip is a failure.
-may_lack='avx|amx|vulkan|root'
+may_lack='avx|amx|vulkan|root|zsh|fish'
 
 # tally NAME STATUS LOG: adds what the TAP lines of a log say; a program that ended badly, or that
 # ran no test, is a failure of its own.
