@@ -21,7 +21,7 @@ enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
  * contention; so much of it counts; and one interruption counts at most as so
  * many steps. */
 enum { PLAIN_MEMORY = 32, MAX_INTERRUPTION = 10 };
-static const double CONTENDED = 1.2, CONTENDED_SHARE = 0.5;
+static const double CONTENDED = 1.2, MOST_CONTENDED = 2, CONTENDED_SHARE = 0.5;
 /* A row more costs so much of the first until it is measured. */
 static const double ROW_PRIOR = 0.25;
 /* Drafting begins where it gains this much by estimate: less is noise. */
@@ -89,7 +89,9 @@ static double token_cost(const struct draft_length *c, enum draft_source source)
  * interruptions. */
 static double plain_cost(const struct draft_length *c)
 {
-    const double usual = c->verify[1].ms, all = c->plain.ms / usual;
+    const double usual = c->verify[1].ms;
+    double all = c->plain.ms / usual;
+    if (all > MOST_CONTENDED) all = MOST_CONTENDED;
     return all > CONTENDED ? usual * (1 + CONTENDED_SHARE * (all - CONTENDED)) : usual;
 }
 
