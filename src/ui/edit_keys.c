@@ -208,10 +208,24 @@ static void bind_keys(void)
     rl_bind_keyseq_in_map("v", open_editor, vi_movement_keymap);
 }
 
+static int no_key_waits(void)
+{
+    return 0;
+}
+
+/* Whether keys follow an escape is no question in a search: readline 8.2 would put the escape
+ * back for its next command and lose its way (a null context in rl_callback_read_char). So it
+ * ends the search, and what is behind it is typed. Elsewhere readline asks and waits itself. */
+static void end_search_by_escape(void)
+{
+    rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : NULL;
+}
+
 /* Readline's source of keys. It may be called where readline waits by itself (inside a paste,
  * at a question), so signals are looked after here, too. */
 static int read_key(FILE *in)
 {
+    end_search_by_escape();
     if (behind_at < behind.len) return (unsigned char)behind.data[behind_at++];
     for (;;) {
         struct pollfd fds[2] = {{.fd = fileno(in), .events = POLLIN},

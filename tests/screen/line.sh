@@ -69,6 +69,12 @@ keys 'abc' C-r 'draft'
 shows 'What is a draft model?'
 keys C-c
 check "  also one begun with text in the line" last '>'
+keys C-r 'draft'
+shows 'What is a draft model?'
+mux send-keys -H 1b 05 15 61 62 63
+check "  an escape ends it, and what comes with it is typed" last '> abc'
+keys C-u
+last '>'
 keys Up Down Enter '/stats' Enter
 check "  which harms nothing" shows 'memory '
 last '>'
