@@ -11,32 +11,9 @@
 #include "cache/page.h"
 #include "cache/plan.h"
 #include "cache/tree.h"
-#include "engine/disk.h"
 #include "engine/states.h"
+#include "engine/timeline_impl.h"
 #include "engine/verify.h"
-
-struct timeline {
-    struct backend *be;
-    const struct program *program;
-    struct exec *exec;
-    struct page_pool *pool;
-    struct tree *tree;
-    struct disk *disk; /* NULL: none */
-    size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
-    struct plan_model model;
-    struct states states; /* after tokens of the sequence; it may be behind them */
-    size_t mark; /* a snapshot is wanted after so many tokens of the next sync; 0: no */
-    bool breaks_states;
-    size_t n_prompt; /* tokens of the last sync, up to its mark */
-    uint32_t n_ctx;
-    size_t n_vocab;
-    float *logits; /* [n_vocab] */
-    bool has_logits;
-    float *rows; /* [TIMELINE_MAX_VERIFY][n_vocab], of timeline_append_rows; NULL: not yet */
-    uint64_t n_steps;
-    size_t rows_bytes, rows_from; /* the tokens before the first of them */
-    double row_ms;                /* measured cost of a prefilled row; 0: not yet */
-};
 
 /* A chunk that takes about this long shows progress and loses little when cancelled, and is
  * large enough for the weights to be read once for many rows. */
@@ -140,12 +117,6 @@ void timeline_snapshot(struct timeline *tl)
     tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
-/* The sequence keeps only its first n tokens. */
-static void saved_is_at_most(struct timeline *tl, size_t n)
-{
-    if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
-}
-
 void timeline_truncate(struct timeline *tl, size_t n)
 {
     assert(n <= tree_n(tl->tree));
@@ -153,7 +124,7 @@ void timeline_truncate(struct timeline *tl, size_t n)
     tree_truncate(tl->tree, n);
     if (tl->states.n > n) states_lose(&tl->states);
     tl->has_logits = false;
-    saved_is_at_most(tl, n);
+    timeline_saved_at_most(tl, n);
 }
 
 void timeline_forget(struct timeline *tl)
@@ -221,254 +192,6 @@ static uint32_t chunk_rows(const struct timeline *tl, size_t left)
     return (uint32_t)(rows < left ? rows : left);
 }
 
-/* Whether it can go on only from where there are states, or the windowed rows before. */
-static bool needs_marks(const struct timeline *tl)
-{
-    return tl->model.is_recurrent || tl->model.window > 0;
-}
-
-/* Whether there are recurrent states after some of the first n tokens, which are held. */
-static bool states_known(const struct timeline *tl, size_t n)
-{
-    return tl->model.is_recurrent && tl->states.is_known && tl->states.n <= n;
-}
-
-/* ---- the disk ---- */
-
-void timeline_set_disk(struct timeline *tl, struct disk *disk)
-{
-    /* A file in which all layers have windows is none that anyone uses. */
-    tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
-}
-
-/* Gives it the whole pages that it has not; ready only. */
-static void save_pages(struct timeline *tl)
-{
-    disk_follow(tl->disk, tree_ids(tl->tree), tree_n(tl->tree));
-    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
-    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN &&
-           disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved]))
-        tl->n_saved++;
-}
-
-/* A page has become whole, or several. */
-static void save_whole(struct timeline *tl)
-{
-    if (tl->disk && tl->n_saved < tree_n(tl->tree) / PAGE_LEN && disk_is_ready(tl->disk))
-        save_pages(tl);
-}
-
-/* The first page with rows that windowed layers see after n tokens. */
-static size_t first_window_page(const struct timeline *tl, size_t n)
-{
-    const size_t window = tl->model.window;
-    return (n + 1 > window ? n + 1 - window : 0) / PAGE_LEN;
-}
-
-/* Gives it the windowed rows before token n that are in whole pages; false: the queue is full.
- */
-static bool save_windows(struct timeline *tl, size_t n)
-{
-    if (tl->model.window == 0) return true;
-    void *const *pages = tree_pages(tl->tree, PAGE_WINDOW);
-    for (size_t i = first_window_page(tl, n); i < n / PAGE_LEN; i++)
-        if (!disk_put_window(tl->disk, i, pages[i])) return false;
-    return true;
-}
-
-/* Gives it the snapshot of n tokens, whose windowed rows are here; false: the queue is full. */
-static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
-                          const void *states)
-{
-    void *page[PAGE_PARTS];
-    if (!save_windows(tl, n)) return false;
-    for (int part = 0; part < PAGE_PARTS; part++) {
-        void *const *pages = tree_pages(tl->tree, part);
-        page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
-    }
-    disk_put_snapshot(tl->disk, n, logits, states, page);
-    return true;
-}
-
-/* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
- * another way: without its thoughts. */
-static bool save_prompt(struct timeline *tl)
-{
-    const size_t n = tl->n_prompt;
-    const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
-    const size_t i = have->n_snapshots - 1;
-    if (have->n_snapshots == 0 || have->snapshots[i] != n || !tree_has_window(tl->tree, n))
-        return true;
-    return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
-                         tree_snapshot_states(tl->tree, i));
-}
-
-/* False: the queue is full before all was given. */
-static bool save(struct timeline *tl)
-{
-    size_t n = tree_n(tl->tree);
-    save_pages(tl);
-    if (tl->n_saved < n / PAGE_LEN) return false;
-    const bool goes_back = needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
-    if (goes_back && !save_prompt(tl)) return false;
-    if (!tl->has_logits || !states_at(&tl->states, n) || !tree_has_window(tl->tree, n))
-        return true;
-    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
-}
-
-void timeline_save(struct timeline *tl)
-{
-    if (tl->disk && tree_n(tl->tree) > 0 && disk_is_ready(tl->disk)) save(tl);
-}
-
-void timeline_save_all(struct timeline *tl)
-{
-    if (!tl->disk || tree_n(tl->tree) == 0) return;
-    disk_make_ready(tl->disk);
-    while (!save(tl))
-        disk_drain(tl->disk);
-    disk_touch(tl->disk);
-}
-
-/* Whole pages from row `at` on, as many as there are before row n, into the tree, which takes
- * them as if computed. Returns their rows. */
-static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at, size_t n,
-                          const atomic_bool *cancel)
-{
-    struct err ignored; /* no memory for them: then none is read, and computing says so */
-    size_t first = at / PAGE_LEN, n_pages = disk_n_pages(tl->disk, first);
-    if (n_pages > n / PAGE_LEN - first) n_pages = n / PAGE_LEN - first;
-    if (n_pages == 0 || !tree_grow(tl->tree, at, at + n_pages * PAGE_LEN, &ignored)) return 0;
-    void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
-    size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
-    if (n_got > 0) tree_commit(tl->tree, ids + at, at, n_got * PAGE_LEN);
-    if (n_got > 0 && tl->model.window) tree_drop_windows(tl->tree, first, first + n_got);
-    if (n_got < n_pages) tree_cancel(tl->tree);
-    if (tl->n_saved == first) tl->n_saved += n_got;
-    return n_got * PAGE_LEN;
-}
-
-/* The snapshot of k tokens with the rows since the last whole page, which begins at `at`.
- * False: a miss, and nothing has changed. */
-static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_t k)
-{
-    struct err ignored;
-    const void *states;
-    if (!tree_grow(tl->tree, at, k, &ignored)) return false;
-    void *page[PAGE_PARTS];
-    for (int part = 0; part < PAGE_PARTS; part++)
-        page[part] = tree_pages(tl->tree, part)[at / PAGE_LEN];
-    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, page)) {
-        tree_cancel(tl->tree);
-        return false;
-    }
-    tree_commit(tl->tree, ids + at, at, k - at);
-    tree_snapshot(tl->tree, tl->logits, states);
-    return true;
-}
-
-/* The same of k tokens whose rows are here. */
-static void fetch_logits(struct timeline *tl, size_t k)
-{
-    const void *states;
-    if (disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL))
-        tree_snapshot(tl->tree, tl->logits, states);
-}
-
-/* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
- * where a prompt or a reply ended before. */
-static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_t n)
-{
-    size_t least = tree_n(tl->tree), k = at + PAGE_LEN - 1 < n ? at + PAGE_LEN - 1 : n;
-    while (k > least && !disk_has_snapshot(tl->disk, k))
-        k--;
-    if (k > least)
-        fetch_rows(tl, ids, at, k);
-    else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
-        fetch_logits(tl, n);
-}
-
-/* Whether the windowed rows before token n that are in whole pages are here or on disk. The
- * first n_pages pages are here. */
-static bool windows_exist(struct timeline *tl, size_t n, size_t n_pages)
-{
-    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++)
-        if ((i >= n_pages || tree_window_rows(tl->tree, i) < PAGE_LEN) &&
-            !disk_has_window(tl->disk, i))
-            return false;
-    return true;
-}
-
-/* Those of them that are on disk, into pages that are here. */
-static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
-{
-    struct err ignored;
-    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++) {
-        const size_t at = i * PAGE_LEN;
-        if (tree_window_rows(tl->tree, i) == PAGE_LEN) continue;
-        if (!tree_grow(tl->tree, at, at + PAGE_LEN, &ignored)) return false;
-        if (!disk_get_window(tl->disk, i, tree_pages(tl->tree, PAGE_WINDOW)[i])) {
-            tree_cancel(tl->tree);
-            return false;
-        }
-        tree_commit(tl->tree, ids + at, at, PAGE_LEN);
-    }
-    return true;
-}
-
-/* Where there are states or windows only a snapshot is of use, and the rows before it. */
-static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
-                         const atomic_bool *cancel)
-{
-    const size_t n_warm = tree_n(tl->tree), n_pages = n_warm / PAGE_LEN;
-    const size_t first = n_pages * PAGE_LEN;
-    const size_t whole = first + disk_n_pages(tl->disk, n_pages) * PAGE_LEN;
-    size_t k = whole + PAGE_LEN - 1 < n ? whole + PAGE_LEN - 1 : n;
-    if (k < n_warm) k = n_warm;
-    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages) &&
-                           (k > n_warm || tree_has_window(tl->tree, k))))
-        k--;
-    if (k <= n_held) return;
-    if (k <= n_warm) {
-        tree_find(tl->tree, ids, k);
-        tree_go(tl->tree);
-        fetch_logits(tl, k);
-        return;
-    }
-    const size_t want = k / PAGE_LEN * PAGE_LEN;
-    const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
-    if (at < want || !fetch_windows(tl, ids, k)) return;
-    if (k > at)
-        fetch_rows(tl, ids, at, k);
-    else
-        fetch_logits(tl, k);
-}
-
-/* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
- * of the most tokens behind them. The first `same` were held before. Returns the tokens that
- * were read. */
-static size_t fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
-                    const atomic_bool *cancel)
-{
-    const struct plan_have *have = tree_find(tl->tree, ids, n);
-    const size_t n_warm = have->n;
-    size_t n_held = have->n_snapshots ? have->snapshots[have->n_snapshots - 1] : 0;
-    if (n_held == n || !tl->disk || !disk_is_ready(tl->disk)) return 0;
-    if (states_known(tl, same) && tl->states.n > n_held) n_held = tl->states.n;
-    tree_go(tl->tree);
-    tl->has_logits = false;
-    saved_is_at_most(tl, n_warm);
-    disk_follow(tl->disk, ids, n);
-    if (needs_marks(tl)) {
-        fetch_marked(tl, ids, n_held, n, cancel);
-    } else {
-        size_t at = n_warm / PAGE_LEN * PAGE_LEN;
-        at += fetch_pages(tl, ids, at, n, cancel);
-        fetch_tail(tl, ids, at, n);
-    }
-    return tree_n(tl->tree) > n_warm ? tree_n(tl->tree) - n_warm : 0;
-}
-
 /* ---- making the sequence another ---- */
 
 /* What the wanted tokens have in common with those held before. */
@@ -499,7 +222,7 @@ static struct plan make_plan(struct timeline *tl, const int32_t *ids, size_t n, 
     const struct states *held = &tl->states;
     if (same == n && n == tree_n(tl->tree) && tl->has_logits && states_at(held, n))
         plan.from = n, plan.snapshot = PLAN_NO_SNAPSHOT;
-    else if (states_known(tl, same) && held->n < n && held->n > plan.from)
+    else if (timeline_knows_states(tl, same) && held->n < n && held->n > plan.from)
         plan.from = held->n, plan.snapshot = PLAN_NO_SNAPSHOT;
     cost->n_cached = plan.from;
     cost->n_restored = plan.from > same ? plan.from - same : 0;
@@ -536,13 +259,13 @@ static uint32_t next_rows(const struct timeline *tl, size_t at, size_t n)
     uint32_t rows = chunk_rows(tl, n - at);
     size_t mark = (at / TIMELINE_MARK_ROWS + 1) * TIMELINE_MARK_ROWS;
     if (tl->mark > at && tl->mark < mark) mark = tl->mark;
-    return needs_marks(tl) && at + rows > mark ? (uint32_t)(mark - at) : rows;
+    return timeline_needs_marks(tl) && at + rows > mark ? (uint32_t)(mark - at) : rows;
 }
 
 /* Whether coming back to just n tokens should cost little, though nothing ends there. */
 static bool is_mark(const struct timeline *tl, size_t n)
 {
-    return needs_marks(tl) && (n % TIMELINE_MARK_ROWS == 0 || n == tl->mark);
+    return timeline_needs_marks(tl) && (n % TIMELINE_MARK_ROWS == 0 || n == tl->mark);
 }
 
 void timeline_mark(struct timeline *tl, size_t n)
@@ -583,9 +306,9 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     if (!cost) cost = &own;
     size_t same = compare(tl, ids, n, cost);
     bool is_held = same == n && n == tree_n(tl->tree) && tl->has_logits;
-    saved_is_at_most(tl, same);
+    timeline_saved_at_most(tl, same);
     double start_read = clock_ms();
-    if (!is_held) cost->n_read = fetch(tl, ids, n, same, watch ? watch->cancel : NULL);
+    if (!is_held) cost->n_read = timeline_fetch(tl, ids, n, same, watch ? watch->cancel : NULL);
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
     if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
@@ -596,7 +319,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     const bool ok = prefill(tl, ids, plan.from, n, watch, err);
     tl->n_prompt = tl->mark > 0 ? tl->mark : n;
     tl->mark = 0;
-    if (ok) save_whole(tl);
+    if (ok) timeline_save_whole(tl);
     return ok;
 }
 
@@ -625,7 +348,7 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
     if (!catch_up(tl, cancel, err)) return false;
     if (!run_chunk(tl, ids, from, (uint32_t)n, 1, tl->logits, cancel, err)) return false;
     if (is_mark(tl, from + n)) timeline_snapshot(tl);
-    if (tree_n(tl->tree) / PAGE_LEN > from / PAGE_LEN) save_whole(tl);
+    if (tree_n(tl->tree) / PAGE_LEN > from / PAGE_LEN) timeline_save_whole(tl);
     return true;
 }
 
@@ -673,7 +396,7 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
     if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
     memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
     tl->has_logits = true;
-    if (n_all / PAGE_LEN > tl->rows_from / PAGE_LEN) save_whole(tl);
+    if (n_all / PAGE_LEN > tl->rows_from / PAGE_LEN) timeline_save_whole(tl);
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,

@@ -1,0 +1,239 @@
+/* The timeline and the disk: whole pages and snapshots go there, and come back as if computed.
+ */
+#include "engine/timeline.h"
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "cache/tree.h"
+#include "engine/disk.h"
+#include "engine/timeline_impl.h"
+
+void timeline_set_disk(struct timeline *tl, struct disk *disk)
+{
+    /* A file in which all layers have windows is none that anyone uses. */
+    tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
+}
+
+/* Gives it the whole pages that it has not; ready only. */
+static void save_pages(struct timeline *tl)
+{
+    disk_follow(tl->disk, tree_ids(tl->tree), tree_n(tl->tree));
+    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
+    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN &&
+           disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved]))
+        tl->n_saved++;
+}
+
+void timeline_save_whole(struct timeline *tl)
+{
+    if (tl->disk && tl->n_saved < tree_n(tl->tree) / PAGE_LEN && disk_is_ready(tl->disk))
+        save_pages(tl);
+}
+
+/* The first page with rows that windowed layers see after n tokens. */
+static size_t first_window_page(const struct timeline *tl, size_t n)
+{
+    const size_t window = tl->model.window;
+    return (n + 1 > window ? n + 1 - window : 0) / PAGE_LEN;
+}
+
+/* Gives it the windowed rows before token n that are in whole pages; false: the queue is full.
+ */
+static bool save_windows(struct timeline *tl, size_t n)
+{
+    if (tl->model.window == 0) return true;
+    void *const *pages = tree_pages(tl->tree, PAGE_WINDOW);
+    for (size_t i = first_window_page(tl, n); i < n / PAGE_LEN; i++)
+        if (!disk_put_window(tl->disk, i, pages[i])) return false;
+    return true;
+}
+
+/* Gives it the snapshot of n tokens, whose windowed rows are here; false: the queue is full. */
+static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
+                          const void *states)
+{
+    void *page[PAGE_PARTS];
+    if (!save_windows(tl, n)) return false;
+    for (int part = 0; part < PAGE_PARTS; part++) {
+        void *const *pages = tree_pages(tl->tree, part);
+        page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
+    }
+    disk_put_snapshot(tl->disk, n, logits, states, page);
+    return true;
+}
+
+/* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
+ * another way: without its thoughts. */
+static bool save_prompt(struct timeline *tl)
+{
+    const size_t n = tl->n_prompt;
+    const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
+    const size_t i = have->n_snapshots - 1;
+    if (have->n_snapshots == 0 || have->snapshots[i] != n || !tree_has_window(tl->tree, n))
+        return true;
+    return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
+                         tree_snapshot_states(tl->tree, i));
+}
+
+/* False: the queue is full before all was given. */
+static bool save(struct timeline *tl)
+{
+    size_t n = tree_n(tl->tree);
+    save_pages(tl);
+    if (tl->n_saved < n / PAGE_LEN) return false;
+    const bool goes_back = timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
+    if (goes_back && !save_prompt(tl)) return false;
+    if (!tl->has_logits || !states_at(&tl->states, n) || !tree_has_window(tl->tree, n))
+        return true;
+    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
+}
+
+void timeline_save(struct timeline *tl)
+{
+    if (tl->disk && tree_n(tl->tree) > 0 && disk_is_ready(tl->disk)) save(tl);
+}
+
+void timeline_save_all(struct timeline *tl)
+{
+    if (!tl->disk || tree_n(tl->tree) == 0) return;
+    disk_make_ready(tl->disk);
+    while (!save(tl))
+        disk_drain(tl->disk);
+    disk_touch(tl->disk);
+}
+
+/* Whole pages from row `at` on, as many as there are before row n, into the tree, which takes
+ * them as if computed. Returns their rows. */
+static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at, size_t n,
+                          const atomic_bool *cancel)
+{
+    struct err ignored; /* no memory for them: then none is read, and computing says so */
+    size_t first = at / PAGE_LEN, n_pages = disk_n_pages(tl->disk, first);
+    if (n_pages > n / PAGE_LEN - first) n_pages = n / PAGE_LEN - first;
+    if (n_pages == 0 || !tree_grow(tl->tree, at, at + n_pages * PAGE_LEN, &ignored)) return 0;
+    void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
+    size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
+    if (n_got > 0) tree_commit(tl->tree, ids + at, at, n_got * PAGE_LEN);
+    if (n_got > 0 && tl->model.window) tree_drop_windows(tl->tree, first, first + n_got);
+    if (n_got < n_pages) tree_cancel(tl->tree);
+    if (tl->n_saved == first) tl->n_saved += n_got;
+    return n_got * PAGE_LEN;
+}
+
+/* The snapshot of k tokens with the rows since the last whole page, which begins at `at`.
+ * False: a miss, and nothing has changed. */
+static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_t k)
+{
+    struct err ignored;
+    const void *states;
+    if (!tree_grow(tl->tree, at, k, &ignored)) return false;
+    void *page[PAGE_PARTS];
+    for (int part = 0; part < PAGE_PARTS; part++)
+        page[part] = tree_pages(tl->tree, part)[at / PAGE_LEN];
+    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, page)) {
+        tree_cancel(tl->tree);
+        return false;
+    }
+    tree_commit(tl->tree, ids + at, at, k - at);
+    tree_snapshot(tl->tree, tl->logits, states);
+    return true;
+}
+
+/* The same of k tokens whose rows are here. */
+static void fetch_logits(struct timeline *tl, size_t k)
+{
+    const void *states;
+    if (disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL))
+        tree_snapshot(tl->tree, tl->logits, states);
+}
+
+/* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
+ * where a prompt or a reply ended before. */
+static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_t n)
+{
+    size_t least = tree_n(tl->tree), k = at + PAGE_LEN - 1 < n ? at + PAGE_LEN - 1 : n;
+    while (k > least && !disk_has_snapshot(tl->disk, k))
+        k--;
+    if (k > least)
+        fetch_rows(tl, ids, at, k);
+    else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
+        fetch_logits(tl, n);
+}
+
+/* Whether the windowed rows before token n that are in whole pages are here or on disk. The
+ * first n_pages pages are here. */
+static bool windows_exist(struct timeline *tl, size_t n, size_t n_pages)
+{
+    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++)
+        if ((i >= n_pages || tree_window_rows(tl->tree, i) < PAGE_LEN) &&
+            !disk_has_window(tl->disk, i))
+            return false;
+    return true;
+}
+
+/* Those of them that are on disk, into pages that are here. */
+static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
+{
+    struct err ignored;
+    for (size_t i = first_window_page(tl, n); tl->model.window && i < n / PAGE_LEN; i++) {
+        const size_t at = i * PAGE_LEN;
+        if (tree_window_rows(tl->tree, i) == PAGE_LEN) continue;
+        if (!tree_grow(tl->tree, at, at + PAGE_LEN, &ignored)) return false;
+        if (!disk_get_window(tl->disk, i, tree_pages(tl->tree, PAGE_WINDOW)[i])) {
+            tree_cancel(tl->tree);
+            return false;
+        }
+        tree_commit(tl->tree, ids + at, at, PAGE_LEN);
+    }
+    return true;
+}
+
+/* Where there are states or windows only a snapshot is of use, and the rows before it. */
+static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
+                         const atomic_bool *cancel)
+{
+    const size_t n_warm = tree_n(tl->tree), n_pages = n_warm / PAGE_LEN;
+    const size_t first = n_pages * PAGE_LEN;
+    const size_t whole = first + disk_n_pages(tl->disk, n_pages) * PAGE_LEN;
+    size_t k = whole + PAGE_LEN - 1 < n ? whole + PAGE_LEN - 1 : n;
+    if (k < n_warm) k = n_warm;
+    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages) &&
+                           (k > n_warm || tree_has_window(tl->tree, k))))
+        k--;
+    if (k <= n_held) return;
+    if (k <= n_warm) {
+        tree_find(tl->tree, ids, k);
+        tree_go(tl->tree);
+        fetch_logits(tl, k);
+        return;
+    }
+    const size_t want = k / PAGE_LEN * PAGE_LEN;
+    const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
+    if (at < want || !fetch_windows(tl, ids, k)) return;
+    if (k > at)
+        fetch_rows(tl, ids, at, k);
+    else
+        fetch_logits(tl, k);
+}
+
+size_t timeline_fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
+                      const atomic_bool *cancel)
+{
+    const struct plan_have *have = tree_find(tl->tree, ids, n);
+    const size_t n_warm = have->n;
+    size_t n_held = have->n_snapshots ? have->snapshots[have->n_snapshots - 1] : 0;
+    if (n_held == n || !tl->disk || !disk_is_ready(tl->disk)) return 0;
+    if (timeline_knows_states(tl, same) && tl->states.n > n_held) n_held = tl->states.n;
+    tree_go(tl->tree);
+    tl->has_logits = false;
+    timeline_saved_at_most(tl, n_warm);
+    disk_follow(tl->disk, ids, n);
+    if (timeline_needs_marks(tl)) {
+        fetch_marked(tl, ids, n_held, n, cancel);
+    } else {
+        size_t at = n_warm / PAGE_LEN * PAGE_LEN;
+        at += fetch_pages(tl, ids, at, n, cancel);
+        fetch_tail(tl, ids, at, n);
+    }
+    return tree_n(tl->tree) > n_warm ? tree_n(tl->tree) - n_warm : 0;
+}

@@ -1,0 +1,67 @@
+/* What the files of the timeline share: its fields, and the steps that more than one file
+ * takes. timeline.c computes and keeps the sequence, timeline_disk.c saves it and gets it back.
+ * Nobody else includes it. */
+#ifndef ENGINE_TIMELINE_IMPL_H
+#define ENGINE_TIMELINE_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/ops.h"
+#include "cache/plan.h"
+#include "engine/states.h"
+#include "engine/timeline.h"
+
+struct timeline {
+    struct backend *be;
+    const struct program *program;
+    struct exec *exec;
+    struct page_pool *pool;
+    struct tree *tree;
+    struct disk *disk; /* NULL: none */
+    size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
+    struct plan_model model;
+    struct states states; /* after tokens of the sequence; it may be behind them */
+    size_t mark; /* a snapshot is wanted after so many tokens of the next sync; 0: no */
+    bool breaks_states;
+    size_t n_prompt; /* tokens of the last sync, up to its mark */
+    uint32_t n_ctx;
+    size_t n_vocab;
+    float *logits; /* [n_vocab] */
+    bool has_logits;
+    float *rows; /* [TIMELINE_MAX_VERIFY][n_vocab], of timeline_append_rows; NULL: not yet */
+    uint64_t n_steps;
+    size_t rows_bytes, rows_from; /* the tokens before the first of them */
+    double row_ms;                /* measured cost of a prefilled row; 0: not yet */
+};
+
+/* Whether it can go on only from where there are states, or the windowed rows before. */
+static inline bool timeline_needs_marks(const struct timeline *tl)
+{
+    return tl->model.is_recurrent || tl->model.window > 0;
+}
+
+/* Whether there are recurrent states after some of the first n tokens, which are held. */
+static inline bool timeline_knows_states(const struct timeline *tl, size_t n)
+{
+    return tl->model.is_recurrent && tl->states.is_known && tl->states.n <= n;
+}
+
+/* The sequence keeps only its first n tokens. */
+static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
+{
+    if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
+}
+
+/* A page has become whole, or several: they go to the disk. */
+void timeline_save_whole(struct timeline *tl);
+
+/* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
+ * of the most tokens behind them. The first `same` were held before. Returns the tokens that
+ * were read. */
+size_t timeline_fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t same,
+                      const atomic_bool *cancel);
+
+#endif
