@@ -73,13 +73,24 @@ bool source_read(struct source *s, struct err *err)
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
+/* Text of jansson's, in ASCII, with DEL spelled out too: it can only stand inside a string. */
+static void append_printable(struct buf *b, const char *json)
+{
+    for (; *json; json++)
+        if (*json == '\x7f')
+            buf_puts(b, "\\u007f");
+        else
+            buf_putc(b, *json);
+}
+
 static bool take_id(const json_t *value, struct source_turn *turn, struct err *err)
 {
     char *text = json_is_string(value) || json_is_integer(value)
                      ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII)
                      : NULL;
-    bool ok = text && strlen(text) <= ID_MAX_BYTES;
-    if (ok) buf_puts(&turn->id, text);
+    if (text) append_printable(&turn->id, text);
+    bool ok = text && turn->id.len <= ID_MAX_BYTES;
+    if (!ok) buf_clear(&turn->id);
     free(text);
     return ok || err_set(err, ERR_USER, "\"id\" must be a text of at most %d bytes or a number",
                          ID_MAX_BYTES);
