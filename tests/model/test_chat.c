@@ -372,17 +372,24 @@ static void test_rounds(void **unused)
     close_chat(&r);
 }
 
+/* A template that puts a thought before the reply and drops it from the history, into a new
+ * file: the path ends in XXXXXX, which are replaced. */
+static void write_thinking_template(char *path)
+{
+    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
+                                 "m.content }}<|im_end|>\n{% endfor %}"
+                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
+    close(fd);
+}
+
 /* A template that drops earlier reasoning: all is reused up to where the thought began. */
 static void test_stripped(void **unused)
 {
     (void)unused;
     char path[] = "/tmp/hearth-template-XXXXXX";
-    int fd = mkstemp(path);
-    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
-                                 "m.content }}<|im_end|>\n{% endfor %}"
-                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
-    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
-    close(fd);
+    write_thinking_template(path);
     struct recorder r;
     const char *const args[] = {"--max-tokens", "8", "--template", path, NULL};
     open_chat(&r, false, args);
@@ -596,12 +603,7 @@ static void test_warm_typing(void **unused)
 {
     (void)unused;
     char path[] = "/tmp/hearth-template-XXXXXX";
-    int fd = mkstemp(path);
-    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
-                                 "m.content }}<|im_end|>\n{% endfor %}"
-                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
-    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
-    close(fd);
+    write_thinking_template(path);
     struct recorder r;
     const char *const off[] = {"--max-tokens",  "16",  "--template", path,
                                "--warm-typing", "off", NULL};
