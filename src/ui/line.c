@@ -49,7 +49,7 @@ struct line {
     bool quiet, verbose, no_stream, accessible;
     bool was_loaded;  /* a model was there: now /model loads another */
     double marked_ms; /* when the prompt last told how far loading is */
-    bool cancelling;
+    double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
     bool warned_of_history;
     int status; /* of what ends the program, -1: goes on */
 };
@@ -234,7 +234,7 @@ static void on_turn_begin(void *user)
     output_begin(&l->out, l->term.colour);
     l->place = AT_START;
     l->at_margin = true;
-    l->cancelling = false;
+    l->cancelled_ms = 0;
     buf_clear(&l->held);
 }
 
@@ -281,14 +281,7 @@ static void on_interrupt(struct line *l)
         chat_cancel(l->chat);
         break;
     case CHAT_BUSY:
-        /* The second one does not wait for the engine. */
-        if (l->cancelling) {
-            l->status = EXIT_SIGINT;
-            tty_restore();
-            _exit(EXIT_SIGINT);
-        }
-        l->cancelling = true;
-        chat_cancel(l->chat);
+        if (signals_first_interrupt(&l->cancelled_ms)) chat_cancel(l->chat);
         break;
     default:
         if (prompt_is_shown()) prompt_interrupt();
@@ -467,7 +460,7 @@ static void converse(struct line *l)
             if (l->status >= 0) break;
         }
         l->place = AT_START;
-        l->cancelling = false;
+        l->cancelled_ms = 0;
         if (line.is_pasted || blank)
             chat_say(l->chat, line.text.data, line.text.len);
         else

@@ -7,20 +7,23 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "ui/exit_status.h"
 #include "ui/tty.h"
 
 static atomic_int pending[NSIG];
 static int ends[2] = {-1, -1};
 static sigset_t handled;
+/* When the first Ctrl-C came that nobody took yet. Signals are blocked in the handler. */
+static double untaken_ms;
 
 static void on_signal(int sig)
 {
     int saved = errno;
     int n = atomic_fetch_add(&pending[sig], 1);
-    if (sig == SIGINT && n >= 2) {
-        tty_restore();
-        _exit(EXIT_SIGINT);
+    if (sig == SIGINT) {
+        if (n == 0) untaken_ms = 0;
+        signals_first_interrupt(&untaken_ms);
     }
     /* A full pipe is fine: it is readable then. */
     ssize_t written = write(ends[1], "", 1);
@@ -85,6 +88,20 @@ bool signals_come(int sig)
 bool signals_take(int sig)
 {
     return atomic_exchange(&pending[sig], 0) != 0;
+}
+
+bool signals_first_interrupt(double *first_ms)
+{
+    double now = clock_ms();
+    if (*first_ms == 0) {
+        *first_ms = now;
+        return true;
+    }
+    if (now - *first_ms >= SIGNALS_PATIENCE_MS) {
+        tty_restore();
+        _exit(EXIT_SIGINT);
+    }
+    return false;
 }
 
 int signals_leaving(void)

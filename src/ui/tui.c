@@ -156,7 +156,7 @@ static bool on_copy(void *user, const char *text, size_t n)
 static void on_turn_begin(void *user)
 {
     struct tui *t = user;
-    t->cancelling = false;
+    t->cancelled_ms = 0;
     t->drew_ms = 0;
     t->rate = 0;
     t->n_drafted = t->n_accepted = 0;
@@ -197,12 +197,7 @@ static void on_interrupt(struct tui *t)
     enum chat_state state = chat_state(t->chat);
     t->dirty = true;
     if (state == CHAT_BUSY) {
-        /* The second one does not wait for the engine. */
-        if (t->cancelling) {
-            tty_restore();
-            _exit(EXIT_SIGINT);
-        }
-        t->cancelling = true;
+        if (!signals_first_interrupt(&t->cancelled_ms)) return;
         chat_cancel(t->chat);
         input_call_back();
     } else if (t->mode != MODE_LINE) {
@@ -243,7 +238,7 @@ static void submit(struct tui *t, const struct buf *line, bool is_pasted)
     const char *text = buf_str(line);
     bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
     if (is_blank(text) && !chat_has_paste(t->chat)) return;
-    t->cancelling = false;
+    t->cancelled_ms = 0;
     t->follows = true;
     transcript_begin(t->transcript, is_command ? text : NULL);
     if (is_pasted || is_blank(text))

@@ -55,7 +55,7 @@ struct tui {
     struct output copy; /* --output; fd is -1 without */
     bool was_loaded;    /* a model was there: now /model loads another */
     bool is_loading;
-    bool cancelling;
+    double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
     bool dirty; /* a frame is due */
     bool redraw;
     double frame_ms;     /* when the last one was drawn */
