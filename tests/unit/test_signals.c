@@ -1,0 +1,81 @@
+/* Ctrl-C in haste is one wish; in patience, with nothing answering, it ends the program. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ui/exit_status.h"
+#include "ui/signals.h"
+
+/* The exit status of body in a process of its own. */
+static int status_of(void (*body)(void))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signals_install(false);
+        body();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void out_of_patience(void)
+{
+    struct timespec t = {.tv_sec = SIGNALS_PATIENCE_MS / 1000, .tv_nsec = 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void in_haste(void)
+{
+    for (int i = 0; i < 5; i++)
+        raise(SIGINT);
+    if (!signals_take(SIGINT) || signals_come(SIGINT)) _exit(1);
+}
+
+static void in_patience(void)
+{
+    raise(SIGINT);
+    out_of_patience();
+    raise(SIGINT);
+}
+
+static void answered(void)
+{
+    raise(SIGINT);
+    signals_take(SIGINT);
+    out_of_patience();
+    raise(SIGINT);
+}
+
+static void stopping(void)
+{
+    double first_ms = 0;
+    if (!signals_first_interrupt(&first_ms) || signals_first_interrupt(&first_ms)) _exit(1);
+    out_of_patience();
+    signals_first_interrupt(&first_ms);
+}
+
+static void test_interrupts(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(in_haste), 0);
+    assert_int_equal(status_of(in_patience), EXIT_SIGINT);
+    assert_int_equal(status_of(answered), 0);
+    assert_int_equal(status_of(stopping), EXIT_SIGINT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_interrupts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
