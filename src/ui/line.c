@@ -246,7 +246,6 @@ static void on_turn_end(void *user, const struct face_report *report)
     l->place = AT_START;
     if (l->copy.fd >= 0) output_end(&l->copy);
     if (report->stop == FACE_STOP_FAILED) return;
-    if (report->stop == FACE_STOP_CANCELLED && l->quiet) return;
     if (l->quiet) return;
     struct buf text = {0};
     buf_printf(&text, "%s[", term_on(&l->ui, STYLE_DIM));
