@@ -1,5 +1,5 @@
-/* What the files of the Vulkan backend share: backend.c (the table, weights), plan.c (ops
- * become dispatches), record.c (command buffers) and exec.c (a step). */
+/* What the files of the Vulkan backend share: backend.c (the table, weights), plan.c and
+ * dispatch.h (ops become dispatches), record.c (command buffers) and exec.c (a step). */
 #ifndef VULKAN_IMPL_H
 #define VULKAN_IMPL_H
 
@@ -131,7 +131,7 @@ struct vulkan_state {
     struct vulkan_region region;
 };
 
-/* ---- plan.c ---- */
+/* ---- plan_check.c, plan.c ---- */
 
 /* Whether every op of the program can be run; names what cannot. */
 bool vulkan_plan_check(const struct vulkan_backend *be, const struct program *p,

@@ -1,0 +1,103 @@
+#include "vulkan/dispatch.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+#include "base/numeric_c.h"
+
+uint32_t dispatch_groups(size_t n, size_t local)
+{
+    return (uint32_t)((n + local - 1) / local);
+}
+
+struct dispatch_build dispatch_begin(struct vulkan_exec *x, const struct op *op, int part,
+                                     enum vulkan_shader shader, uint32_t local)
+{
+    struct dispatch_build b = {.x = x, .op = op, .part = part};
+    b.d.variant = (struct vulkan_variant){.shader = shader, 1, {local}};
+    b.d.part = part;
+    b.d.layer = op->layer;
+    b.d.op = (size_t)(op - x->p->ops);
+    b.bindings[0].region = x->step;
+    b.n_bindings = 1;
+    b.d.push[b.d.n_push++] = (uint32_t)part;
+    return b;
+}
+
+void dispatch_constant(struct dispatch_build *b, uint32_t value)
+{
+    assert(b->d.variant.n_constants < VULKAN_MAX_CONSTANTS);
+    b->d.variant.constants[b->d.variant.n_constants++] = value;
+}
+
+void dispatch_push(struct dispatch_build *b, size_t value)
+{
+    assert(b->d.n_push < VULKAN_PUSH_BYTES / 4 && value <= UINT32_MAX);
+    b->d.push[b->d.n_push++] = (uint32_t)value;
+}
+
+void dispatch_push_float(struct dispatch_build *b, float value)
+{
+    dispatch_push(b, num_bits(value));
+}
+
+void dispatch_bind(struct dispatch_build *b, uint32_t at, const struct vulkan_region *region,
+                   VkBufferView view)
+{
+    b->bindings[b->n_bindings++] = (struct vulkan_binding){at, *region, view};
+}
+
+/* The rows of a buffer; the logits have a place of their own. */
+static const struct vulkan_rows *rows_of(const struct dispatch_build *b, uint32_t buf)
+{
+    return &b->x->rows[buf];
+}
+
+void dispatch_reads(struct dispatch_build *b, uint32_t at, const struct ref *ref)
+{
+    const struct vulkan_rows *r = rows_of(b, ref->buf);
+    dispatch_bind(b, at, &r->region, r->view);
+    b->d.reads |= 1ull << ref->buf;
+}
+
+void dispatch_writes(struct dispatch_build *b, uint32_t at, const struct ref *ref)
+{
+    const struct vulkan_rows *r = rows_of(b, ref->buf);
+    dispatch_bind(b, at, &r->region, r->view);
+    b->d.writes |= 1ull << ref->buf;
+}
+
+/* A binding that a shader names must be there, though it is not read. */
+void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight *w)
+{
+    dispatch_bind(b, at, w ? &((const struct vulkan_weight *)w)->region : &b->x->step,
+                  VK_NULL_HANDLE);
+}
+
+void dispatch_push_place(struct dispatch_build *b, const struct ref *ref)
+{
+    dispatch_push(b, rows_of(b, ref->buf)->stride);
+    dispatch_push(b, ref->at);
+}
+
+bool dispatch_end(struct dispatch_build *b, struct vulkan_grid grid, struct err *err)
+{
+    struct vulkan_exec *x = b->x;
+    b->d.grid = grid;
+    if (!vulkan_set_new(&x->sets, b->bindings, b->n_bindings, &b->d.set, err)) return false;
+    MEM_GROW(x->dispatches, x->n_dispatches, x->cap_dispatches);
+    x->dispatches[x->n_dispatches++] = b->d;
+    return true;
+}
+
+bool dispatch_end_rows(struct dispatch_build *b, size_t n, size_t local, struct err *err)
+{
+    return dispatch_end(
+        b, (struct vulkan_grid){.kind = GRID_ROWS, .x = dispatch_groups(n, local)}, err);
+}
+
+enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
+                                      enum vulkan_shader packed)
+{
+    return vulkan_of(x)->vk.has_packed_dot ? packed : shader;
+}

@@ -1,0 +1,65 @@
+/* Building one dispatch of a plan: what plan.c and its parts share.
+ *
+ * dispatch_begin names the op and the shader, the calls after it add specialisation constants,
+ * push constants and bindings in the order in which the shader has them, and dispatch_end adds
+ * it to the plan of the exec. It knows buffers, not what an op means. Nobody else includes it.
+ */
+#ifndef VULKAN_DISPATCH_H
+#define VULKAN_DISPATCH_H
+
+#include "vulkan/impl.h"
+
+/* Invocations of a work group: of values, of rows of a tile of weights. */
+enum { LOCAL = 64, TILE = 32 };
+
+/* Resources beside the row buffers, which have the bits below. */
+enum { BIT_STATE = 59, BIT_PARTS, BIT_Q8, BIT_PAGES, BIT_LOGITS };
+
+struct dispatch_build {
+    struct vulkan_exec *x;
+    const struct op *op;
+    int part;
+    struct vulkan_dispatch d;
+    struct vulkan_binding bindings[VULKAN_BINDINGS];
+    size_t n_bindings;
+};
+
+/* The step is binding 0, the part the first push constant. */
+struct dispatch_build dispatch_begin(struct vulkan_exec *x, const struct op *op, int part,
+                                     enum vulkan_shader shader, uint32_t local);
+void dispatch_constant(struct dispatch_build *b, uint32_t value);
+void dispatch_push(struct dispatch_build *b, size_t value);
+void dispatch_push_float(struct dispatch_build *b, float value);
+/* Floats, texels or words from row to row, and where the rows begin. */
+void dispatch_push_place(struct dispatch_build *b, const struct ref *ref);
+void dispatch_bind(struct dispatch_build *b, uint32_t at, const struct vulkan_region *region,
+                   VkBufferView view);
+void dispatch_reads(struct dispatch_build *b, uint32_t at, const struct ref *ref);
+void dispatch_writes(struct dispatch_build *b, uint32_t at, const struct ref *ref);
+/* A vector; NULL: something in its place. */
+void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight *w);
+bool dispatch_end(struct dispatch_build *b, struct vulkan_grid grid, struct err *err);
+/* n invocations for every row. */
+bool dispatch_end_rows(struct dispatch_build *b, size_t n, size_t local, struct err *err);
+
+uint32_t dispatch_groups(size_t n, size_t local);
+/* The second, if the device multiplies packed bytes fast. */
+enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
+                                      enum vulkan_shader packed);
+
+/* ---- ops planned elsewhere than in plan.c ---- */
+
+/* A8 of in at value `at` of the rows of out, which has the bit. */
+bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
+                             const struct ref *in, const struct vulkan_rows *out, size_t at,
+                             uint64_t bit, struct err *err);
+bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part,
+                          struct err *err);
+bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+/* Pages that one row of an attention may see at once: it leaves partial results of as many. */
+size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a);
+bool vulkan_plan_conv(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+bool vulkan_plan_recur(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+
+#endif

@@ -1,0 +1,148 @@
+/* Keys and values go into the pages of slabs, and attention reads them: one dispatch per slab,
+ * and one that folds the pages. */
+#include "backend/kv.h"
+#include "vulkan/dispatch.h"
+
+/* Bytes from the start of a page to the scales of a layer's keys or values. */
+static size_t scales_at(const struct kv_layer *kv, bool is_key)
+{
+    size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
+    return (is_key ? kv->k_at : kv->v_at) + kv->n_heads * kv_code_bytes(kv->type, dim);
+}
+
+static bool plan_kv_side(struct vulkan_exec *x, const struct op *op, int part, uint32_t slab,
+                         bool is_key, struct err *err)
+{
+    const struct op_kv_store *s = &op->kv_store;
+    const struct kv_layer *kv = &x->p->kv[s->kv];
+    const struct vulkan_plan_slab *ps = &x->slabs[slab];
+    const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
+    size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
+    size_t unit = kv_type_blocks(kv->type) ? 32 : kv->type == KV_F16 && !is_key ? 2 : 1;
+    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_KV_STORE, LOCAL);
+    dispatch_constant(&b, kv->type);
+    dispatch_constant(&b, is_key);
+    dispatch_bind(&b, 1, &pages->region, VK_NULL_HANDLE);
+    b.d.writes |= 1ull << BIT_PAGES;
+    dispatch_reads(&b, 2, is_key ? &s->k : &s->v);
+    dispatch_push(&b, kv->n_heads);
+    dispatch_push(&b, dim);
+    dispatch_push_place(&b, is_key ? &s->k : &s->v);
+    dispatch_push(&b, pages->stride / 4);
+    dispatch_push(&b, (is_key ? kv->k_at : kv->v_at) / 4);
+    dispatch_push(&b, scales_at(kv, is_key) / 4);
+    dispatch_push(&b, ps->store_at);
+    const struct vulkan_grid grid = {.kind = GRID_STORE,
+                                     .x = dispatch_groups(kv->n_heads * dim / unit, LOCAL),
+                                     .slab = slab};
+    return dispatch_end(&b, grid, err);
+}
+
+bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const enum page_part of = x->p->kv[op->kv_store.kv].part;
+    for (uint32_t s = 0; s < x->n_slabs; s++)
+        if (x->slabs[s].part == of && (!plan_kv_side(x, op, part, s, true, err) ||
+                                       !plan_kv_side(x, op, part, s, false, err)))
+            return false;
+    return true;
+}
+
+size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a)
+{
+    if (a->window > 0) return (a->window - 1) / PAGE_LEN + 2;
+    return vulkan_pages_of_size(&vulkan_of(x)->pages, x->p->page_bytes[PAGE_FULL]);
+}
+
+static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int part,
+                             uint32_t first, uint32_t slab, struct err *err)
+{
+    const struct op_attend *a = &op->attend;
+    const struct kv_layer *kv = &x->p->kv[a->kv];
+    const struct vulkan_plan_slab *ps = &x->slabs[slab];
+    const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
+    bool codes = kv_type_blocks(kv->type);
+    struct dispatch_build b = dispatch_begin(
+        x, op, part, dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
+    dispatch_constant(&b, kv->type);
+    dispatch_constant(&b, (uint32_t)kv->head_dim_k);
+    dispatch_constant(&b, (uint32_t)kv->head_dim_v);
+    dispatch_constant(&b, 1); /* queries of a cluster: of the bucket */
+    dispatch_constant(&b, vulkan_of(x)->vk.subgroup_size == 8);
+    dispatch_constant(&b, a->softcap != 0.0f);
+    dispatch_bind(&b, 1, &x->parts, VK_NULL_HANDLE);
+    b.d.writes |= 1ull << BIT_PARTS;
+    dispatch_bind(&b, VULKAN_STORAGE, &pages->region, pages->view);
+    b.d.reads |= 1ull << BIT_PAGES;
+    if (codes) {
+        dispatch_bind(&b, VULKAN_STORAGE + 1, &x->q8.region, x->q8.view);
+        b.d.reads |= 1ull << BIT_Q8;
+    } else {
+        dispatch_reads(&b, VULKAN_STORAGE + 1, &a->q);
+    }
+    uint32_t n_group = a->n_heads / kv->n_heads;
+    dispatch_push(&b, kv->n_heads);
+    dispatch_push(&b, n_group);
+    dispatch_push(&b, a->window);
+    dispatch_push(&b, first);
+    dispatch_push(&b, x->block_rows);
+    dispatch_push(&b, codes ? x->q8.stride : x->rows[a->q.buf].stride / 4);
+    dispatch_push(&b, codes ? 0 : a->q.at / 4);
+    dispatch_push(&b, pages->stride / 16);
+    dispatch_push(&b, kv->k_at / 16);
+    dispatch_push(&b, kv->v_at / 16);
+    dispatch_push(&b, scales_at(kv, true) / 16);
+    dispatch_push(&b, scales_at(kv, false) / 16);
+    dispatch_push(&b, ps->attend_at);
+    dispatch_push_float(&b, a->scale);
+    dispatch_push_float(&b, a->softcap);
+    dispatch_push_float(&b, a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
+    dispatch_push(&b, vulkan_plan_ring(x, a));
+    const struct vulkan_grid grid = {.kind = GRID_ATTEND,
+                                     .slab = slab,
+                                     .n_kv = kv->n_heads,
+                                     .n_group = n_group,
+                                     .first = first,
+                                     .n_rows = x->block_rows};
+    return dispatch_end(&b, grid, err);
+}
+
+static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint32_t first,
+                      struct err *err)
+{
+    const struct op_attend *a = &op->attend;
+    const struct kv_layer *kv = &x->p->kv[a->kv];
+    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_ATTEND_FOLD, LOCAL);
+    dispatch_constant(&b, a->sinks != NULL);
+    dispatch_writes(&b, 1, &a->out);
+    dispatch_bind(&b, 2, &x->parts, VK_NULL_HANDLE);
+    b.d.reads |= 1ull << BIT_PARTS;
+    dispatch_vector(&b, 3, a->sinks);
+    dispatch_push(&b, a->n_heads);
+    dispatch_push(&b, kv->head_dim_v);
+    dispatch_push(&b, a->window);
+    dispatch_push(&b, first);
+    dispatch_push(&b, x->block_rows);
+    dispatch_push_place(&b, &a->out);
+    dispatch_push(&b, vulkan_plan_ring(x, a));
+    const struct vulkan_grid grid = {
+        .kind = GRID_FOLD, .x = a->n_heads, .first = first, .n_rows = x->block_rows};
+    return dispatch_end(&b, grid, err);
+}
+
+bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_attend *a = &op->attend;
+    const struct kv_layer *kv = &x->p->kv[a->kv];
+    uint32_t n_rows = part == PART_HEAD ? x->max_head_rows : x->max_rows;
+    if (kv_type_blocks(kv->type) &&
+        !vulkan_plan_quantise_to(x, op, part, &a->q, &x->q8, 0, 1ull << BIT_Q8, err))
+        return false;
+    for (uint32_t first = 0; first < n_rows; first += x->block_rows) {
+        for (uint32_t s = 0; s < x->n_slabs; s++)
+            if (x->slabs[s].part == kv->part && !plan_attend_slab(x, op, part, first, s, err))
+                return false;
+        if (!plan_fold(x, op, part, first, err)) return false;
+    }
+    return true;
+}
