@@ -12,6 +12,8 @@
 #include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/face.h"
+#include "chat/sanitise.h"
+#include "chat/view.h"
 #include "config/options.h"
 #include "config/paths.h"
 #include "ui/clipboard.h"
@@ -47,8 +49,8 @@ struct line {
     struct buf held; /* --no-stream, --accessible: not printed yet */
     enum face_part held_part;
     bool quiet, verbose, no_stream, accessible;
-    bool was_loaded;  /* a model was there: now /model loads another */
-    double marked_ms; /* when the prompt last told how far loading is */
+    bool was_loaded;     /* a model was there: now /model loads another */
+    double marked_ms;    /* when the prompt last told how far loading is */
     double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
     bool warned_of_history;
     int status; /* of what ends the program, -1: goes on */
@@ -228,10 +230,23 @@ static bool on_copy(void *user, const char *text, size_t n)
     return true;
 }
 
+/* A reply that goes on looks as if it had never stopped, say inside a code block. */
+static void resume_reply(struct line *l)
+{
+    size_t n;
+    const struct message *const *path = chat_path_now(l->chat, &n);
+    struct buf shown = {0};
+    if (n == 0 || path[n - 1]->role != ROLE_REPLY) return;
+    sanitise_all(path[n - 1]->answer, path[n - 1]->answer_len, &shown);
+    output_resume(&l->out, buf_str(&shown), shown.len);
+    buf_free(&shown);
+}
+
 static void on_turn_begin(void *user)
 {
     struct line *l = user;
     output_begin(&l->out, l->term.colour);
+    resume_reply(l);
     l->place = AT_START;
     l->at_margin = true;
     l->cancelled_ms = 0;

@@ -69,6 +69,11 @@ void output_begin(struct output *out, bool styled)
     out->style = (struct styler){0};
 }
 
+void output_resume(struct output *out, const char *s, size_t n)
+{
+    if (out->styled) style_resume(&out->style, s, n);
+}
+
 /* Keeps the line breaks at the end back. */
 static bool put_text(struct output *out, const char *s, size_t n)
 {

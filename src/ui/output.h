@@ -31,6 +31,8 @@ bool output_close(struct output *out);
 
 /* A reply begins. */
 void output_begin(struct output *out, bool styled);
+/* It goes on behind s[0..n), filtered, which was shown before. After output_begin. */
+void output_resume(struct output *out, const char *s, size_t n);
 /* A piece of it; n may be 0. False once a write failed or was interrupted. */
 bool output_text(struct output *out, const char *s, size_t n);
 /* The reply is over, or something else is shown before it goes on: its line break, if it began

@@ -65,10 +65,29 @@ static void changed(struct scrollback *s, size_t i)
     if (s->n_placed > i + 1) s->n_placed = i + 1;
 }
 
+/* The last block of that kind and message; NULL. */
+static const struct block *earlier(const struct scrollback *s, enum block_kind kind,
+                                   size_t message)
+{
+    if (message == SCROLLBACK_NO_MESSAGE) return NULL;
+    for (size_t i = s->n; i-- > 0;) {
+        const struct block *b = &s->blocks[i];
+        if (b->message == message && b->kind == kind) return b;
+        if (b->message < message) return NULL;
+    }
+    return NULL;
+}
+
 void scrollback_add(struct scrollback *s, enum block_kind kind, size_t message)
 {
+    struct block new = {.kind = kind, .message = message};
+    const struct block *before = kind == BLOCK_REPLY ? earlier(s, kind, message) : NULL;
+    if (before) {
+        new.styler = before->styler;
+        new.styler.n_known = before->styler.n_held;
+    }
     MEM_GROW(s->blocks, s->n, s->cap);
-    s->blocks[s->n++] = (struct block){.kind = kind, .message = message};
+    s->blocks[s->n++] = new;
 }
 
 /* The looks of what is appended; what is held back is judged anew. */
@@ -85,9 +104,11 @@ void scrollback_append(struct scrollback *s, const char *text, size_t n)
 {
     assert(s->n > 0);
     struct block *b = &s->blocks[s->n - 1];
-    while (b->text.len == 0 && n > 0 && *text == '\n')
-        text++, n--;
-    buf_append(&b->text, text, n);
+    size_t gone = 0;
+    while (b->text.len == 0 && gone < n && text[gone] == '\n')
+        gone++;
+    buf_append(&b->text, text + gone, n - gone);
+    b->styler.n_known += gone;
     if (b->kind == BLOCK_REPLY) add_looks(b, text, n);
     b->n_shown = b->text.len;
     while (b->n_shown > 0 && b->text.data[b->n_shown - 1] == '\n')

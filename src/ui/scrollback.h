@@ -32,7 +32,8 @@ void scrollback_free(struct scrollback *s); /* NULL is fine */
 /* ---- text ---- */
 
 /* Begins a block that belongs to a message, or to none. Reasoning begins as others were last
- * folded by scrollback_fold, and is shown while it comes. */
+ * folded by scrollback_fold, and is shown while it comes. A reply's message may have a block
+ * already, say where it was told to go on: the looks go on, too. */
 void scrollback_add(struct scrollback *s, enum block_kind kind, size_t message);
 /* Appends to the last block; line breaks at a block's beginning are left out. */
 void scrollback_append(struct scrollback *s, const char *text, size_t n);

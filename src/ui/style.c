@@ -25,7 +25,9 @@ enum { MORE = 0 };
 static size_t put(struct styler *st, const struct window *w, size_t at, size_t n, unsigned look)
 {
     if (n == 0) return at;
-    w->emit(w->user, w->s + at, n, look);
+    size_t known = st->n_known < n ? st->n_known : n;
+    st->n_known -= known;
+    if (n > known) w->emit(w->user, w->s + at + known, n - known, look);
     st->before = w->s[at + n - 1];
     return at + n;
 }
@@ -339,6 +341,18 @@ void style_text(struct styler *st, const char *s, size_t n,
     if (used == n) return;
     st->n_held = n - used;
     memcpy(st->held, s + used, st->n_held);
+}
+
+static void emit_nothing(void *user, const char *s, size_t n, unsigned look)
+{
+    (void)user, (void)s, (void)n, (void)look;
+}
+
+void style_resume(struct styler *st, const char *s, size_t n)
+{
+    *st = (struct styler){0};
+    style_text(st, s, n, emit_nothing, NULL);
+    st->n_known = st->n_held;
 }
 
 void style_end(struct styler *st,

@@ -42,12 +42,16 @@ struct styler {
     char strong, emphasis; /* the mark that opened it; 0: closed */
     size_t n_code;         /* backticks that opened inline code */
     char before;           /* the last byte of the line so far; 0: none */
+    size_t n_known;        /* bytes to come, held ones first, that are not emitted */
 };
 
 /* Calls emit for runs of s[0..n) and of what was held, in order, each of one look and of whole
  * characters. */
 void style_text(struct styler *st, const char *s, size_t n,
                 void (*emit)(void *user, const char *s, size_t n, unsigned look), void *user);
+/* Begins *st behind s[0..n), whole characters that were shown before: what follows looks as if
+ * it had come with them, and nothing of them is emitted again. */
+void style_resume(struct styler *st, const char *s, size_t n);
 /* What is held comes out as if the text ended here; set *st to {0} before another text. */
 void style_end(struct styler *st,
                void (*emit)(void *user, const char *s, size_t n, unsigned look), void *user);

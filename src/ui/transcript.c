@@ -153,18 +153,29 @@ void transcript_sync(struct transcript *t, const struct chat *c, bool reasoning)
 
 /* ---- a turn ---- */
 
+/* The reply that goes on stays in one piece: its figures and the command go. What else was
+ * noted behind it stays, and the rest of the reply comes after it. */
+static void join_reply(struct transcript *t)
+{
+    size_t n = scrollback_n_blocks(t->rows), at = n;
+    while (at > 0) {
+        struct scrollback_block b = scrollback_block(t->rows, at - 1);
+        if (b.kind != BLOCK_FIGURES && (b.kind != BLOCK_COMMAND || at - 1 < t->since)) break;
+        at--;
+    }
+    if (at == 0 || at == n || scrollback_block(t->rows, at - 1).message != t->reply) return;
+    scrollback_cut(t->rows, at);
+    t->since = at;
+}
+
 void transcript_turn(struct transcript *t, const struct chat *c, bool reasoning)
 {
     size_t n;
     transcript_sync(t, c, reasoning);
     const struct message *const *path = chat_path_now(c, &n);
-    /* Going on with a reply leaves it where it is, without its figures. */
     bool goes_on = n > 0 && path[n - 1]->role == ROLE_REPLY;
     t->reply = goes_on ? n - 1 : n;
-    size_t n_blocks = scrollback_n_blocks(t->rows);
-    if (goes_on && n_blocks > 0 &&
-        scrollback_block(t->rows, n_blocks - 1).kind == BLOCK_FIGURES)
-        scrollback_cut(t->rows, n_blocks - 1);
+    if (goes_on) join_reply(t);
 }
 
 void transcript_text(struct transcript *t, enum face_part part, const char *s, size_t n)

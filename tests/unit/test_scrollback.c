@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/philox.h"
 #include "ui/scrollback.h"
+#include "ui/style.h"
 
 static struct scrollback *s;
 
@@ -97,6 +98,26 @@ static void pieces(void **state)
     rows_are("one two|three four||- e\xcc\x81|");
 }
 
+/* Puts a piece of message 1; returns its block. */
+static size_t put_reply(const char *text, size_t n)
+{
+    scrollback_put(s, BLOCK_REPLY, 1, text, n);
+    return scrollback_n_blocks(s) - 1;
+}
+
+/* The look of each of a block's n bytes. */
+static void looks_of_block(size_t block, unsigned *looks, size_t n)
+{
+    size_t n_spans, at = 0;
+    const struct style_span *spans = scrollback_spans(s, block, &n_spans);
+    for (size_t i = 0; i < n_spans; i++) {
+        assert_int_equal(spans[i].start, at);
+        for (size_t k = 0; k < spans[i].len; k++)
+            looks[at++] = spans[i].look;
+    }
+    assert_int_equal(at, n);
+}
+
 /* Whatever the pieces and whoever looks meanwhile, the rows are those of the whole text. */
 static void pieces_of_any_size(void **state)
 {
@@ -148,6 +169,30 @@ static void folding(void **state)
     rows_are("  Let me see|  now||Yes.||  Hm|");
     scrollback_fold(s, true);
     rows_are("=4||Yes.||=1|");
+}
+
+/* A reply that goes on in a second block looks as if it stood in one, wherever it was cut. */
+static void looks_go_on(void **state)
+{
+    (void)state;
+    static const char text[] = "a\n```c\nx *y; /* **z** */\n\n```\n*b* c\n\n# d\n";
+    const size_t n = sizeof text - 1;
+    unsigned want[sizeof text], got[sizeof text];
+    looks_of_block(put_reply(text, n), want, n);
+    for (size_t cut = 1; cut < n; cut++) {
+        scrollback_cut(s, 0);
+        looks_of_block(put_reply(text, cut), got, cut);
+        put(BLOCK_NOTE, SCROLLBACK_NO_MESSAGE, "```");
+        size_t gone = strspn(text + cut, "\n");
+        looks_of_block(put_reply(text + cut, n - cut), got + cut + gone, n - cut - gone);
+        for (size_t i = cut + gone; i < n; i++)
+            assert_int_equal(got[i], want[i]);
+    }
+    scrollback_cut(s, 0);
+    put_reply("```\nx", 5);
+    scrollback_put(s, BLOCK_REPLY, 2, "*b*", 3);
+    looks_of_block(1, got, 3);
+    assert_int_equal(got[1], LOOK_EMPHASIS);
 }
 
 static void another_width(void **state)
@@ -230,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces, begin, end),
         cmocka_unit_test_setup_teardown(pieces_of_any_size, begin, end),
         cmocka_unit_test_setup_teardown(folding, begin, end),
+        cmocka_unit_test_setup_teardown(looks_go_on, begin, end),
         cmocka_unit_test_setup_teardown(another_width, begin, end),
         cmocka_unit_test_setup_teardown(search, begin, end),
     };

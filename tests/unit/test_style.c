@@ -250,6 +250,29 @@ static void places(void **unused)
     free(spans.items);
 }
 
+/* The text goes on behind its first `known` bytes as if it had never stopped. */
+static void resumes(const char *text, size_t n, size_t known, const char *want)
+{
+    struct seen seen = {0};
+    struct styler st;
+    style_resume(&st, text, known);
+    style_text(&st, text + known, n - known, see, &seen);
+    style_end(&st, see, &seen);
+    assert_int_equal(seen.text.len, n - known);
+    assert_memory_equal(buf_str(&seen.text), text + known, n - known);
+    assert_string_equal(buf_str(&seen.looks), want + known);
+    seen_free(&seen);
+}
+
+static void going_on(void **unused)
+{
+    (void)unused;
+    static const char code[] = "a\n```c\nint *a;\n# x\n```\n*c*";
+    static const char looks[] = ".\nMMMN\nBBBBBBB\nBBB\nMMM\nMEM";
+    for (size_t known = 0; known < sizeof code; known++)
+        resumes(code, sizeof code - 1, known, looks);
+}
+
 /* Texts of marks and a few letters: whatever the pieces, the same looks and every byte. */
 static void random_texts(void **unused)
 {
@@ -272,6 +295,10 @@ static void random_texts(void **unused)
         same(text.data, text.len, buf_str(&whole.looks), 0, 1);
         same(text.data, text.len, buf_str(&whole.looks), r.word[1] % text.len,
              1 + r.word[2] % 9);
+        size_t known = r.word[3] % text.len;
+        while (known > 0 && (text.data[known] & 0xc0) == 0x80)
+            known--;
+        resumes(text.data, text.len, known, buf_str(&whole.looks));
         buf_clear(&sgr);
         buf_clear(&bare);
         struct styler st = {0};
@@ -294,7 +321,8 @@ int main(void)
         cmocka_unit_test(not_emphasis), cmocka_unit_test(code),
         cmocka_unit_test(fences),       cmocka_unit_test(blocks),
         cmocka_unit_test(long_things),  cmocka_unit_test(sequences),
-        cmocka_unit_test(places),       cmocka_unit_test(random_texts),
+        cmocka_unit_test(places),       cmocka_unit_test(going_on),
+        cmocka_unit_test(random_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

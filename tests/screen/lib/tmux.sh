@@ -39,6 +39,15 @@ shows()
     done
 }
 hides() { ! text | grep -qF -- "$1" || { echo "# '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
+# looks TEXT LOOK: that is how the last place with this text looks (tests/screen/lib/looks.py).
+looks()
+{
+    local got deadline=$((SECONDS + 10))
+    until got=$(mux capture-pane -p -e | python3 tests/screen/lib/looks.py "$1" 2>&1) && [ "$got" = "$2" ]; do
+        ((SECONDS > deadline)) && echo "# '$1' looks '$got', expected '$2'" && return 1
+        sleep 0.05
+    done
+}
 # last TEXT: the last line on the screen that is not empty is this.
 last()
 {

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A reply that was cut inside a code block and goes on by /continue: its looks go on, too, at the
+# line prompt and in the full-screen view.
+. tests/screen/lib/tmux.sh
+
+screen 80 24
+start --private --temp 0 -n 20
+keys 'c code for strlen' Enter
+shows 'stop: length'
+last '>'
+fresh
+keys '/continue' Enter
+shows 'stop: length'
+last '>'
+check "the rest of a code block is styled as code" looks 'while' fg=6
+keys C-d
+left 0
+
+start --tui --private -q --temp 0 -n 20
+keys 'c code for strlen' Enter
+shows '    size_'
+last '>'
+keys '/continue' Enter
+shows 'size_t n'
+last '>'
+check "in the full-screen view, too" looks 'while' fg=73
+check "  where it goes on in the same row" shows '    size_t n = 0;'
+check "  as if it had never stopped" hides '/continue'
+keys '/think' Enter
+shows 'think show'
+keys '/continue' Enter
+shows '}'
+last '>'
+check "behind another note it has a part of its own" shows '> /continue'
+check "  in the same look" looks '}' fg=73
+keys C-d
+left 0
+done_testing
