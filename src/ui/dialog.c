@@ -121,6 +121,6 @@ void dialog_draw(struct dialog *d, int height)
     draw_edge(y, x, width, true, d->title);
     for (size_t i = 0; i < n; i++)
         draw_row(d, d->top + i, y + 1 + (int)i, x, width);
-    const char *foot = n < d->n ? "PgUp and PgDn scroll" : "";
-    draw_edge(y + 1 + (int)n, x, width, false, d->chooses || !*foot ? d->foot : foot);
+    bool scrolls = n < d->n && !d->chooses;
+    draw_edge(y + 1 + (int)n, x, width, false, scrolls ? "PgDn scrolls, q closes" : d->foot);
 }

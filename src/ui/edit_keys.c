@@ -18,7 +18,7 @@
 
 static const struct edit_keys_terminal *terminal;
 static bool pasted_at_zero; /* the beginning of the line was pasted */
-/* What came behind the end of a paste, to be read as keys. */
+/* What was read already, to be read as keys: what came behind the end of a paste. */
 static struct buf behind;
 static size_t behind_at;
 /* Bytes typed before the terminal was ours: their Return had become a line feed. */
@@ -221,6 +221,48 @@ static void end_search_by_escape(void)
     rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : NULL;
 }
 
+static char as_typed(char c)
+{
+    if (n_cooked == 0) return c;
+    n_cooked--;
+    return c == '\n' ? '\r' : c;
+}
+
+/* 1, 0 at the end, -1 if nothing was there after all. */
+static int read_terminal(int fd, char *c)
+{
+    ssize_t n = read(fd, c, 1);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
+    if (n > 0) *c = as_typed(*c);
+    return n > 0;
+}
+
+int edit_keys_byte(int timeout_ms, char *c)
+{
+    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
+    if (behind_at < behind.len) {
+        *c = behind.data[behind_at++];
+        return 1;
+    }
+    int ready = poll(&in, 1, timeout_ms);
+    while (ready < 0 && errno == EINTR && !signals_leaving())
+        ready = poll(&in, 1, timeout_ms);
+    return ready > 0 ? read_terminal(in.fd, c) : ready < 0 ? 0 : -1;
+}
+
+void edit_keys_unread(char c)
+{
+    if (behind_at == 0) {
+        struct buf rest = behind;
+        behind = (struct buf){0};
+        buf_putc(&behind, c);
+        buf_append(&behind, buf_str(&rest), rest.len);
+        buf_free(&rest);
+    } else {
+        behind.data[--behind_at] = c;
+    }
+}
+
 /* Readline's source of keys. It may be called where readline waits by itself (inside a paste,
  * at a question), so signals are looked after here, too. */
 static int read_key(FILE *in)
@@ -233,15 +275,10 @@ static int read_key(FILE *in)
         if (poll(fds, 2, -1) < 0 && errno != EINTR) return EOF;
         if (signals_leaving()) return EOF;
         if (fds[0].revents) {
-            unsigned char c;
-            ssize_t n = read(fileno(in), &c, 1);
-            if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-            if (n <= 0) return EOF;
-            if (n_cooked > 0) {
-                n_cooked--;
-                if (c == '\n') return '\r';
-            }
-            return c;
+            char c;
+            int got = read_terminal(fileno(in), &c);
+            if (got < 0) continue;
+            return got > 0 ? (unsigned char)c : EOF;
         }
         signals_drain();
         if (signals_come(SIGINT)) return '\a';

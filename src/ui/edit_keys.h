@@ -26,6 +26,12 @@ void edit_keys_install(const struct edit_keys_terminal *terminal);
 /* Whether there are keys that can be read now: on the terminal, or read already. */
 bool edit_keys_ready(void);
 
+/* The same bytes where readline does not read them: 1; 0 if the terminal is gone; -1 if none
+ * comes within timeout_ms. */
+int edit_keys_byte(int timeout_ms, char *c);
+/* Puts a byte back, to be read next. */
+void edit_keys_unread(char c);
+
 /* Bytes typed before the terminal was ours count from now on: their Return had become a line
  * feed. After every tty_quiet or tty_echo. */
 void edit_keys_take_cooked(void);

@@ -2,11 +2,10 @@
  * console, rxvt. */
 #include "ui/keys.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "ui/edit_keys.h"
 
 enum { MAX_SEQUENCES = 4 };
 /* After Esc the rest of a sequence is there at once; even over a slow line it is after this. */
@@ -51,16 +50,6 @@ bool key_is_in(const char *key, const char *list)
     return false;
 }
 
-/* 1, 0 at the end, -1 if nothing comes in time. */
-static int read_byte(int fd, int timeout_ms, char *c)
-{
-    struct pollfd in = {.fd = fd, .events = POLLIN};
-    int ready = poll(&in, 1, timeout_ms);
-    if (ready <= 0) return ready < 0 && errno != EINTR ? 0 : -1;
-    ssize_t n = read(fd, c, 1);
-    return n > 0 ? 1 : n < 0 && (errno == EINTR || errno == EAGAIN) ? -1 : 0;
-}
-
 static const char *name_of(const char *sequence)
 {
     for (size_t k = 0; k < N_KEYS; k++)
@@ -78,26 +67,28 @@ static bool is_over(const char *s, size_t n)
     return c >= 0x40 && c <= 0x7e;
 }
 
-static void read_sequence(int fd, char name[KEY_NAME_MAX])
+/* Behind Esc. What cannot belong to it is another key, typed in haste. */
+static void read_sequence(char name[KEY_NAME_MAX])
 {
     char s[32] = "\033";
     size_t n = 1;
-    while (n < sizeof s - 1 && read_byte(fd, ESC_MS, &s[n]) > 0)
+    while (n < sizeof s - 1 && edit_keys_byte(ESC_MS, &s[n]) > 0)
         if (is_over(s, ++n)) break;
     s[n] = '\0';
-    const char *known = n == 1 ? "Esc" : name_of(s);
+    if (n == 2) edit_keys_unread(s[1]);
+    const char *known = n <= 2 ? "Esc" : name_of(s);
     snprintf(name, KEY_NAME_MAX, "%s", known ? known : "");
 }
 
-bool keys_read(int fd, char name[KEY_NAME_MAX])
+bool keys_read(char name[KEY_NAME_MAX])
 {
     char c;
-    int got = read_byte(fd, 0, &c);
+    int got = edit_keys_byte(0, &c);
     name[0] = '\0';
     if (got <= 0) return got < 0;
     unsigned char u = (unsigned char)c;
     if (c == '\033') {
-        read_sequence(fd, name);
+        read_sequence(name);
     } else if (c == '\r' || c == '\n') {
         strcpy(name, "Enter");
     } else if (c == 0x7f || c == '\b') {
@@ -109,7 +100,7 @@ bool keys_read(int fd, char name[KEY_NAME_MAX])
     } else {
         size_t n = u < 0xc0 ? 1 : u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4, i = 1;
         name[0] = c;
-        while (i < n && read_byte(fd, ESC_MS, &name[i]) > 0)
+        while (i < n && edit_keys_byte(ESC_MS, &name[i]) > 0)
             i++;
         name[i] = '\0';
     }

@@ -10,9 +10,10 @@
 
 enum { KEY_NAME_MAX = 16 };
 
-/* Reads one key from fd, which is readable, and names it; "" for one without a name, "Paste"
- * for the beginning of pasted text. False: fd has come to its end. */
-bool keys_read(int fd, char name[KEY_NAME_MAX]);
+/* Reads one key where readline would (ui/edit_keys.h) and names it; "" for one without a name,
+ * and if there is none; "Paste" for the beginning of pasted text. False: the terminal is gone.
+ */
+bool keys_read(char name[KEY_NAME_MAX]);
 
 /* Whether the key stands in a list such as "PgUp, b". Pure. */
 bool key_is_in(const char *key, const char *list);

@@ -396,7 +396,7 @@ static void search_key(struct tui *t, const char *key)
 static void view_key(struct tui *t)
 {
     char key[KEY_NAME_MAX];
-    if (!keys_read(STDIN_FILENO, key)) {
+    if (!keys_read(key)) {
         t->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
         return;
     }

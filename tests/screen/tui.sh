@@ -30,6 +30,19 @@ keys C-u '/he' Tab
 check "TAB completes" last '> /help'
 keys C-u '/s' Tab Tab
 check "  and shows what there is" shows '/sessions'
+# Keys as a terminal sends them, all at once.
+keys C-u F1
+shows 'Beside the line'
+mux send-keys -H 1b 68 69
+check "Esc in a dialog and keys in haste" last '> hi'
+check "  the dialog is gone" hides 'Beside the line'
+keys F1
+shows 'Beside the line'
+mux send-keys -H 1b 4f
+check "  also one that might have been part of a key" last '> hiO'
+keys C-u
+mux send-keys -H 1b 5b 32 30 30 7e 61 1b 5b 32 30 31 7e 1b 4f 50 71 62
+check "keys behind a paste reach dialogs, too" last '> ab'
 keys C-u 'typed' C-d
 check "Ctrl-D on a line that is not empty stays" last '> typed'
 keys C-u C-d
