@@ -93,15 +93,15 @@ static void put_printable(const struct buf *text, struct buf *out)
     }
 }
 
-static int print_session(const char *command, int argc, char **argv, bool raw)
+/* Prints a session in a format, as it was said or (raw false) fit for a terminal. */
+static int print_session(const char *name, enum export_format format, bool raw)
 {
-    if (argc != 2 || argv[1][0] == '-') return usage_error(command, "expected one NAME");
     struct conversation *c = conversation_new();
     struct buf text = {0}, out = {0};
     struct err err;
-    struct archive *a = look(argv[1], c, &err);
+    struct archive *a = look(name, c, &err);
     bool ok = a != NULL;
-    if (ok) export_conversation(c, EXPORT_MARKDOWN, &text);
+    if (ok) export_conversation(c, format, &text);
     archive_close(a);
     conversation_free(c);
     if (!ok) return refused(&err);
@@ -116,15 +116,30 @@ int sessions_run_show(int argc, char **argv)
     if (asks_help(argc, argv))
         return help("usage: hearth sessions show NAME\n"
                     "Prints a saved conversation for reading.\n");
-    return print_session("sessions show", argc, argv, false);
+    if (argc != 2 || argv[1][0] == '-')
+        return usage_error("sessions show", "expected one NAME");
+    return print_session(argv[1], EXPORT_MARKDOWN, false);
 }
 
 int sessions_run_export(int argc, char **argv)
 {
     if (asks_help(argc, argv))
-        return help("usage: hearth sessions export NAME\n"
-                    "Prints a saved conversation as Markdown, every byte as it was said.\n");
-    return print_session("sessions export", argc, argv, true);
+        return help("usage: hearth sessions export [--json | --plain] NAME\n"
+                    "Prints a saved conversation, every byte as it was said: as Markdown, as "
+                    "one JSON\nobject (with the reasoning), or as plain text.\n");
+    const char *name = NULL;
+    enum export_format format = EXPORT_MARKDOWN;
+    for (int i = 1; i < argc; i++) {
+        bool json = strcmp(argv[i], "--json") == 0, plain = strcmp(argv[i], "--plain") == 0;
+        if ((json || plain) && format == EXPORT_MARKDOWN)
+            format = json ? EXPORT_JSON : EXPORT_PLAIN;
+        else if (argv[i][0] != '-' && !name)
+            name = argv[i];
+        else
+            return usage_error("sessions export", "expected [--json | --plain] and one NAME");
+    }
+    if (!name) return usage_error("sessions export", "expected one NAME");
+    return print_session(name, format, true);
 }
 
 /* ---- rm ---- */

@@ -42,6 +42,7 @@ check "  what to inspect" offers inspect to -- tokens
 check "  its own options" offers inspect tokens --sp -- --special
 check "  the engine's options" offers inspect logits --kv -- --kv-type
 check "  their values" offers inspect logits --kv-type f3 -- f32
+check "  formats of a session" offers sessions export --pl -- --plain
 check "  files" offers inspect gguf off -- off.gguf
 check "  options of bench" offers bench --pr -- "--prompt --profile"
 check "an unknown shell is refused" eval '! "$hearth" --completion csh 2>/dev/null'

@@ -90,6 +90,15 @@ check "hearth sessions show" go 0 sessions show pieces
 check "  prints the conversation" prints "what is hearth?"
 check "hearth sessions export" go 0 sessions export pieces
 check "  prints it too" prints "## Assistant"
+check "  as plain text" go 0 sessions export pieces --plain
+check "    with labels" has '^Assistant:$'
+check "    and no Markdown" eval '! grep -q "^## " "$dir/out"'
+check "  as JSON" go 0 sessions export --json pieces
+check "    one object" python3 -c 'import json, sys; m = json.load(open(sys.argv[1]))["messages"]
+assert [m[0]["role"], m[1]["role"]] == ["user", "assistant"] and m[0]["content"] == "hello"' "$dir/out"
+check "  one of them only" go 2 sessions export --json --plain pieces
+check "    is said" says "expected [--json | --plain] and one NAME"
+check "  of a NAME" go 2 sessions export --json
 flip() { printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 flip "$sessions/pieces.session" 700
 check "hearth sessions check finds damage" go 4 sessions check
