@@ -118,6 +118,9 @@ void dialog_draw(struct dialog *d, int height)
     if (d->chooses && d->selected < d->top) d->top = d->selected;
     if (d->chooses && n > 0 && d->selected >= d->top + n) d->top = d->selected - n + 1;
     if (d->top + n > d->n) d->top = d->n - n;
+    /* What is beneath keeps a column off, so that its letters do not run into the edges. */
+    for (int i = 0; i < (int)n + 2; i++)
+        screen_fill(y + i, x - 1, width + 2, INK_TEXT);
     draw_edge(y, x, width, true, d->title);
     for (size_t i = 0; i < n; i++)
         draw_row(d, d->top + i, y + 1 + (int)i, x, width);
