@@ -3,32 +3,7 @@
 
 #include <string.h>
 
-#include "app/subcommands.h"
-#include "config/options.h"
-
-/* What can stand behind an option. */
-enum value_kind { VALUE_NONE, VALUE_FILE, VALUE_WORDS, VALUE_OTHER };
-
-static enum value_kind kind_of(const struct option_row *row)
-{
-    if (row->type == OPTION_BOOL) return VALUE_NONE;
-    if (row->type == OPTION_PATH || row->type == OPTION_PATHS || option_id(row) == OPT_DRAFT ||
-        option_id(row) == OPT_SYSTEM)
-        return VALUE_FILE;
-    return row->words ? VALUE_WORDS : VALUE_OTHER;
-}
-
-/* Appends the words of a row that work today between blanks, "[:N]" left out. */
-static void put_words(const struct option_row *row, struct buf *out)
-{
-    const char *list = row->built && *row->built ? row->built : row->words, *w;
-    size_t len;
-    for (size_t i = 0; (w = option_word(list, i, &len)); i++) {
-        const char *bracket = memchr(w, '[', len);
-        if (i) buf_putc(out, ' ');
-        buf_append(out, w, bracket ? (size_t)(bracket - w) : len);
-    }
-}
+#include "app/completion_table.h"
 
 /* Appends text inside single quotes of a shell, with a backslash before each of `marks`. */
 static void put_quoted(const char *text, const char *marks, const char *quote, struct buf *out)
@@ -45,127 +20,228 @@ static void put_quoted(const char *text, const char *marks, const char *quote, s
 
 /* --- zsh ---------------------------------------------------------------------------------- */
 
-static void zsh_option(const struct option_row *row, struct buf *out)
+static void zsh_option(const struct completion_option *o, struct buf *out)
 {
-    enum value_kind kind = kind_of(row);
-    const char *end = kind == VALUE_NONE ? "" : "=";
-    bool list =
-        row->type == OPTION_PATHS || row->type == OPTION_STRINGS || row->type == OPTION_BIASES;
-    buf_puts(out, "        ");
-    if (list)
+    const char *end = o->kind == VALUE_NONE ? "" : "=";
+    if (o->repeats)
         buf_puts(out, "'*'");
-    else if (row->letter)
-        buf_printf(out, "'(-%c --%s)'", row->letter, row->name);
-    if (row->letter)
-        buf_printf(out, "{-%c%s,--%s%s}'[", row->letter, kind == VALUE_NONE ? "" : "+",
-                   row->name, end);
+    else if (o->letter)
+        buf_printf(out, "'(-%c --%s)'", o->letter, o->name);
+    if (o->letter)
+        buf_printf(out, "{-%c%s,--%s%s}'[", o->letter, o->kind == VALUE_NONE ? "" : "+",
+                   o->name, end);
     else
-        buf_printf(out, "'--%s%s[", row->name, end);
-    put_quoted(row->help, "[]:", "'\\''", out);
+        buf_printf(out, "'--%s%s[", o->name, end);
+    put_quoted(o->help, "[]:", "'\\''", out);
     buf_putc(out, ']');
-    if (kind != VALUE_NONE) buf_printf(out, ":%s:", row->arg);
-    if (kind == VALUE_FILE) buf_puts(out, "_files");
-    if (kind == VALUE_WORDS) {
-        buf_putc(out, '(');
-        put_words(row, out);
-        buf_putc(out, ')');
+    if (o->kind != VALUE_NONE) {
+        buf_putc(out, ':');
+        put_quoted(o->arg, ":", "'\\''", out);
+        buf_putc(out, ':');
     }
-    buf_puts(out, "' \\\n");
+    switch (o->kind) {
+    case VALUE_FILE: buf_puts(out, "_files"); break;
+    case VALUE_FILE_OR_WORDS: buf_printf(out, "{ compadd -- %s; _files }", o->words); break;
+    case VALUE_WORDS: buf_printf(out, "(%s)", o->words); break;
+    case VALUE_PROFILE: buf_puts(out, "_hearth_profiles"); break;
+    case VALUE_SESSION: buf_puts(out, "_hearth_sessions"); break;
+    case VALUE_NONE:
+    case VALUE_OTHER: break;
+    }
+    buf_putc(out, '\'');
+}
+
+/* All that can stand behind a subcommand, or behind hearth itself if s is NULL. */
+static void zsh_arguments(const struct subcommand *s, const char *indent, struct buf *out)
+{
+    struct completion_option o;
+    buf_puts(out, "_arguments -s -S");
+    for (size_t i = 0; completion_option_at(s, i, &o); i++) {
+        buf_printf(out, " \\\n%s    ", indent);
+        zsh_option(&o, out);
+    }
+    if (s && s->behind == BEHIND_FILE) buf_printf(out, " \\\n%s    '*:FILE:_files'", indent);
+    if (s && s->behind == BEHIND_SESSION)
+        buf_printf(out, " \\\n%s    '*:NAME:_hearth_sessions'", indent);
+    buf_putc(out, '\n');
 }
 
 /* "'bench:how fast a model runs here'", or of the words behind a name. */
 static void zsh_words(const char *name, struct buf *out)
 {
     const struct subcommand *s;
-    const char *last = "";
-    for (size_t i = 0; (s = subcommand_at(i)); i++) {
-        if (!s->run || (name && (!s->what || strcmp(name, s->name) != 0))) continue;
-        const char *word = name ? s->what : s->name;
-        if (strcmp(last, word) == 0) continue;
-        last = word;
-        buf_printf(out, " '%s:", word);
-        put_quoted(s->help, ":", "'\\''", out);
+    for (size_t i = 0; (s = completion_subcommand_at(i)); i++) {
+        if (name ? strcmp(name, s->name) != 0 : !completion_is_first(i)) continue;
+        struct buf about = {0};
+        if (name)
+            buf_puts(&about, s->help);
+        else
+            completion_about(s, &about);
+        buf_printf(out, " '%s:", name ? s->what : s->name);
+        put_quoted(buf_str(&about), ":", "'\\''", out);
         buf_putc(out, '\'');
+        buf_free(&about);
     }
 }
 
-void completion_zsh(struct buf *out)
+static void zsh_subcommand(size_t i, struct buf *out)
 {
-    const struct subcommand *s;
-    const char *last = "";
-    buf_puts(out,
-             "#compdef hearth\n# zsh completion for hearth, made by: hearth --completion zsh\n"
-             "_hearth() {\n    local -a words_of\n"
-             "    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n        words_of=(");
-    zsh_words(NULL, out);
-    buf_puts(out, " )\n        _describe subcommand words_of\n        return\n    fi\n"
-                  "    case $words[2] in\n");
-    for (size_t i = 0; (s = subcommand_at(i)); i++) {
-        if (!s->run || strcmp(last, s->name) == 0) continue;
-        last = s->name;
+    const struct subcommand *s = completion_subcommand_at(i), *next;
+    const char *indent = s->what ? "            " : "        ";
+    if (completion_is_first(i)) {
         buf_printf(out, "    %s)\n", s->name);
         if (s->what) {
             buf_puts(out, "        if (( CURRENT == 3 )); then\n            words_of=(");
             zsh_words(s->name, out);
-            buf_puts(
-                out,
-                " )\n            _describe word words_of\n            return\n        fi\n");
+            buf_puts(out, " )\n            _describe word words_of\n            return\n"
+                          "        fi\n        case $words[3] in\n");
         }
-        buf_puts(out, "        _files\n        return ;;\n");
     }
-    buf_puts(out, "    esac\n    _arguments -s -S \\\n");
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option_row *row = option_row((enum option_id)i);
-        if (!(row->flags & OPTION_HIDDEN)) zsh_option(row, out);
-    }
-    buf_puts(out, "        && return\n}\n_hearth \"$@\"\n");
+    if (s->what) buf_printf(out, "        %s)\n", s->what);
+    buf_printf(out, "%sshift %d words; (( CURRENT -= %d ))\n%s", indent, s->what ? 2 : 1,
+               s->what ? 2 : 1, indent);
+    zsh_arguments(s, indent, out);
+    if (s->what) buf_printf(out, "%s;;\n", indent);
+    next = completion_subcommand_at(i + 1);
+    if (next && !completion_is_first(i + 1)) return;
+    if (s->what) buf_puts(out, "        esac\n");
+    buf_puts(out, "        return ;;\n");
+}
+
+void completion_zsh(struct buf *out)
+{
+    buf_puts(
+        out,
+        "#compdef hearth\n# zsh completion for hearth, made by: hearth --completion zsh\n"
+        "_hearth_profiles() {\n"
+        "    local -a names\n"
+        "    names=(${(f)\"$(sed -n "
+        "'s/^[[:space:]]*\\[[[:space:]]*profile[[:space:]]\\{1,\\}\\([A-Za-z0-9._-]*\\).*/\\1/"
+        "p' \\\n"
+        "        ${XDG_CONFIG_HOME:-$HOME/.config}/hearth/hearth.ini 2>/dev/null)\"})\n"
+        "    compadd \"$@\" -a names\n"
+        "}\n"
+        "_hearth_sessions() {\n"
+        "    local -a names\n"
+        "    names=(${XDG_STATE_HOME:-$HOME/.local/state}/hearth/sessions/*.session(N:t:r))\n"
+        "    compadd \"$@\" -a names\n"
+        "}\n"
+        "_hearth() {\n    local -a words_of\n"
+        "    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n        words_of=(");
+    zsh_words(NULL, out);
+    buf_puts(out, " )\n        _describe subcommand words_of\n        return\n    fi\n"
+                  "    case $words[2] in\n");
+    for (size_t i = 0; completion_subcommand_at(i); i++)
+        zsh_subcommand(i, out);
+    buf_puts(out, "    esac\n    ");
+    zsh_arguments(NULL, "    ", out);
+    buf_puts(out, "}\n_hearth \"$@\"\n");
 }
 
 /* --- fish --------------------------------------------------------------------------------- */
 
-static void fish_option(const struct option_row *row, struct buf *out)
+/* "__hearth_in 'inspect' 'tokens'": whether the line begins so; of the chat, that it does not.
+ */
+static void fish_where(const struct subcommand *s, struct buf *out)
 {
-    enum value_kind kind = kind_of(row);
-    buf_printf(out, "complete -c hearth -l %s", row->name);
-    if (row->letter) buf_printf(out, " -s %c", row->letter);
-    if (kind == VALUE_NONE) buf_puts(out, " -f");
-    if (kind == VALUE_FILE) buf_puts(out, " -r -F");
-    if (kind == VALUE_WORDS || kind == VALUE_OTHER) buf_puts(out, " -x");
-    if (row->words) {
-        buf_puts(out, " -a '");
-        put_words(row, out);
+    if (!s)
+        buf_puts(out, "complete -c hearth -n __hearth_chat");
+    else
+        buf_printf(out, "complete -c hearth -n '__hearth_in %s%s%s'", s->name,
+                   s->what ? " " : "", s->what ? s->what : "");
+}
+
+static void fish_about(const char *text, struct buf *out)
+{
+    if (*text) {
+        buf_puts(out, " -d '");
+        put_quoted(text, "\\", "\\'", out);
         buf_putc(out, '\'');
     }
-    buf_puts(out, " -d '");
-    put_quoted(row->help, "\\", "\\'", out);
-    buf_puts(out, "'\n");
+    buf_putc(out, '\n');
+}
+
+static void fish_option(const struct subcommand *s, const struct completion_option *o,
+                        struct buf *out)
+{
+    fish_where(s, out);
+    buf_printf(out, " -l %s", o->name);
+    if (o->letter) buf_printf(out, " -s %c", o->letter);
+    switch (o->kind) {
+    case VALUE_NONE: buf_puts(out, " -f"); break;
+    case VALUE_FILE: buf_puts(out, " -r -F"); break;
+    case VALUE_FILE_OR_WORDS: buf_printf(out, " -r -F -a '%s'", o->words); break;
+    case VALUE_WORDS: buf_printf(out, " -x -a '%s'", o->words); break;
+    case VALUE_PROFILE: buf_puts(out, " -x -a '(__hearth_profiles)'"); break;
+    case VALUE_SESSION: buf_puts(out, " -x -a '(__hearth_sessions)'"); break;
+    case VALUE_OTHER: buf_puts(out, " -x"); break;
+    }
+    fish_about(o->help, out);
+}
+
+static void fish_options(const struct subcommand *s, struct buf *out)
+{
+    struct completion_option o;
+    for (size_t i = 0; completion_option_at(s, i, &o); i++)
+        fish_option(s, &o, out);
+}
+
+static void fish_subcommand(size_t i, struct buf *out)
+{
+    const struct subcommand *s = completion_subcommand_at(i);
+    if (completion_is_first(i)) {
+        struct buf about = {0};
+        completion_about(s, &about);
+        buf_printf(out, "complete -c hearth -n __hearth_first -a %s", s->name);
+        fish_about(buf_str(&about), out);
+        buf_free(&about);
+    }
+    if (s->what) {
+        buf_printf(out, "complete -c hearth -n '__hearth_second %s' -a %s", s->name, s->what);
+        fish_about(s->help, out);
+    }
+    if (s->behind != BEHIND_NOTHING) {
+        fish_where(s, out);
+        buf_puts(out, s->behind == BEHIND_FILE ? " -F\n" : " -a '(__hearth_sessions)'\n");
+    }
+    fish_options(s, out);
 }
 
 void completion_fish(struct buf *out)
 {
-    const struct subcommand *s;
-    const char *last = "";
-    buf_puts(out, "# fish completion for hearth, made by: hearth --completion fish\n"
+    buf_puts(out,
+             "# fish completion for hearth, made by: hearth --completion fish\n"
+             "function __hearth_in\n"
+             "    set -l words (commandline -opc)\n"
+             "    set -l last (math 1 + (count $argv))\n"
+             "    test (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\n"
+             "end\n"
+             "function __hearth_first\n"
+             "    test (count (commandline -opc)) -eq 1\n"
+             "end\n"
+             "function __hearth_second\n"
+             "    test (count (commandline -opc)) -eq 2; and __hearth_in $argv\n"
+             "end\n"
+             "function __hearth_chat\n"
+             "    set -l words (commandline -opc)\n"
+             "    not contains -- \"$words[2]\" ");
+    completion_names(NULL, out);
+    buf_puts(out, "\nend\n"
+                  "function __hearth_profiles\n"
+                  "    set -l folder $XDG_CONFIG_HOME\n"
+                  "    test -n \"$folder\"; or set folder ~/.config\n"
+                  "    string match -rg '^\\s*\\[\\s*profile\\s+([A-Za-z0-9._-]*)' "
+                  "<$folder/hearth/hearth.ini 2>/dev/null\n"
+                  "end\n"
+                  "function __hearth_sessions\n"
+                  "    set -l folder $XDG_STATE_HOME\n"
+                  "    test -n \"$folder\"; or set folder ~/.local/state\n"
+                  "    for file in $folder/hearth/sessions/*.session\n"
+                  "        string match -rg '([^/]*)\\.session$' $file\n"
+                  "    end\n"
+                  "end\n"
                   "complete -c hearth -f\n");
-    for (size_t i = 0; (s = subcommand_at(i)); i++) {
-        if (!s->run) continue;
-        if (strcmp(last, s->name) != 0) {
-            buf_printf(out, "complete -c hearth -n __fish_use_subcommand -a %s -d '", s->name);
-            put_quoted(s->what ? "" : s->help, "\\", "\\'", out);
-            buf_printf(out, "'\ncomplete -c hearth -n '__fish_seen_subcommand_from %s' -F\n",
-                       s->name);
-        }
-        last = s->name;
-        if (!s->what) continue;
-        buf_printf(out,
-                   "complete -c hearth -n '__fish_seen_subcommand_from %s; and "
-                   "test (count (commandline -opc)) -eq 2' -f -a %s -d '",
-                   s->name, s->what);
-        put_quoted(s->help, "\\", "\\'", out);
-        buf_puts(out, "'\n");
-    }
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option_row *row = option_row((enum option_id)i);
-        if (!(row->flags & OPTION_HIDDEN)) fish_option(row, out);
-    }
+    for (size_t i = 0; completion_subcommand_at(i); i++)
+        fish_subcommand(i, out);
+    fish_options(NULL, out);
 }

@@ -15,34 +15,39 @@ static const struct subcommand table[] = {
     {"bench", NULL,
      "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--tokenizer] "
      "[--kv-error TEXT] [--table] [--spec] [--json]",
-     "how fast a model runs here", bench_run},
-    {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf},
+     "how fast a model runs here", bench_run, .engine = true},
+    {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf,
+     .behind = BEHIND_FILE},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
-     "the token ids of the text on standard input", inspect_tokens},
-    {"inspect", "text", "-m FILE IDS...", "the text of token ids", inspect_text},
+     "the token ids of the text on standard input", inspect_tokens, .engine = true},
+    {"inspect", "text", "-m FILE IDS...", "the text of token ids", inspect_text,
+     .engine = true},
     {"inspect", "prompt", "(-m FILE | --template FILE) --context FILE.json [--now TIME]",
-     "what the chat template makes of its variables", inspect_prompt},
+     "what the chat template makes of its variables", inspect_prompt, .engine = true},
     {"inspect", "dequant", "--type TYPE", "the values of weight blocks on standard input",
-     inspect_dequant},
+     .run = inspect_dequant},
     {"inspect", "logits", "-m FILE --ids IDS [--rows all|last]",
-     "the logits after token ids, little-endian f32", inspect_logits},
+     "the logits after token ids, little-endian f32", inspect_logits, .engine = true},
     {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
-     inspect_greedy},
+     inspect_greedy, .engine = true},
     {"inspect", "plan", "-m FILE [--ids] [--jsonl]",
-     "what of the prompts on standard input would be reused", inspect_plan},
+     "what of the prompts on standard input would be reused", inspect_plan, .engine = true},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
-     inspect_make},
-    {"models", NULL, "[--json]", "the models found on this machine", models_run},
-    {"sessions", "list", "", "the saved conversations", sessions_run_list},
-    {"sessions", "show", "NAME", "a saved conversation, for reading", sessions_run_show},
+     inspect_make, .behind = BEHIND_FILE},
+    {"models", NULL, "[--json]", "the models found on this machine", .run = models_run},
+    {"sessions", "list", "", "the saved conversations", .run = sessions_run_list},
+    {"sessions", "show", "NAME", "a saved conversation, for reading", sessions_run_show,
+     .behind = BEHIND_SESSION},
     {"sessions", "export", "[--json | --plain] NAME",
-     "a saved conversation as Markdown, JSON or text", sessions_run_export},
-    {"sessions", "rm", "NAME...", "remove saved conversations", sessions_run_rm},
+     "a saved conversation as Markdown, JSON or text", sessions_run_export,
+     .behind = BEHIND_SESSION},
+    {"sessions", "rm", "NAME...", "remove saved conversations", sessions_run_rm,
+     .behind = BEHIND_SESSION},
     {"sessions", "check", "[NAME...]", "say what of saved conversations is damaged",
-     sessions_run_check},
-    {"cache", "list", "", "what is kept of computed tokens, by model", cache_run_list},
-    {"cache", "clear", "", "remove all of it", cache_run_clear},
-    {"cache", "check", "", "remove what of it is damaged", cache_run_check},
+     sessions_run_check, .behind = BEHIND_SESSION},
+    {"cache", "list", "", "what is kept of computed tokens, by model", .run = cache_run_list},
+    {"cache", "clear", "", "remove all of it", .run = cache_run_clear},
+    {"cache", "check", "", "remove what of it is damaged", .run = cache_run_check},
 };
 
 enum { N_SUBCOMMANDS = sizeof table / sizeof *table };
@@ -75,6 +80,18 @@ static int unknown_what(const char *name, const char *what)
     return status;
 }
 
+/* What the words behind a name do, and how each is used. */
+static void name_help(const char *name, struct buf *out)
+{
+    buf_printf(out, "usage: hearth %s WORD ...\n\n", name);
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
+        const struct subcommand *s = &table[i];
+        if (!s->run || strcmp(s->name, name) != 0) continue;
+        buf_printf(out, "  %s%s%s\n      %s\n", s->what, *s->args ? " " : "", s->args, s->help);
+    }
+    buf_printf(out, "\nhearth %s WORD --help says more.\n", name);
+}
+
 bool subcommand_run(int argc, char **argv, int *status)
 {
     bool named = false;
@@ -94,7 +111,7 @@ bool subcommand_run(int argc, char **argv, int *status)
     const char *what = argc > 2 ? argv[2] : NULL;
     if (what && (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0)) {
         struct buf out = {0};
-        subcommands_help(&out);
+        name_help(argv[1], &out);
         *status = print_text(&out);
         return true;
     }

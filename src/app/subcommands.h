@@ -8,6 +8,9 @@
 
 #include "base/buf.h"
 
+/* What stands behind the options of a subcommand. */
+enum subcommand_behind { BEHIND_NOTHING, BEHIND_FILE, BEHIND_SESSION };
+
 struct subcommand {
     const char *name; /* "bench", "inspect" */
     const char *what; /* "tokens"; NULL: the name stands alone */
@@ -15,6 +18,8 @@ struct subcommand {
     const char *help; /* one line, no full stop */
     /* argv[0] is the last word of the name; returns the exit status. NULL: not built yet. */
     int (*run)(int argc, char **argv);
+    bool engine; /* takes the chat's options of the engine, too */
+    enum subcommand_behind behind;
 };
 
 /* Row i of the table, NULL past its end. */

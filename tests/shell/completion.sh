@@ -66,13 +66,119 @@ for shell in zsh fish; do
         skip "  is $shell" "$shell is not installed"
     fi
 done
-if command -v fish >/dev/null; then
-    fish_offers() { [ "$(HOME=$dir fish -c "source $dir/script.fish; complete -C '$1'" | cut -f 1 | sort | xargs)" = "$2" ]; }
-    check "  options" fish_offers 'hearth --top' '--top-k --top-p'
-    check "  words" fish_offers 'hearth --color ' 'always auto never'
-    check "  subcommands" fish_offers 'hearth ins' 'inspect'
-    check "  what to inspect" fish_offers 'hearth inspect to' 'tokens'
-else
-    skip "  what fish offers" "fish is not installed"
-fi
+
+# What all three offer behind the same words: LINE|WHAT, with the word to complete at its end.
+mkdir -p "$dir/state/hearth/sessions"
+touch "$dir/state/hearth/sessions/"{work,home}.session "$dir/state/hearth/sessions/other.txt"
+cat >"$dir/lines" <<'END'
+--list-d|--list-devices
+--top|--top-k --top-p
+--color a|always auto
+--device |auto cpu vulkan
+--draft of|off off.gguf
+-P c|code
+--profile |code story x
+-s |home work
+--session w|work
+ins|inspect
+|bench cache inspect models sessions
+inspect to|tokens
+inspect tokens --sp|--special
+inspect tokens --kv|--kv-type
+inspect logits --kv-type f3|f32
+inspect logits --rows |all last
+inspect gguf off|off.gguf
+inspect gguf --kv|
+inspect make --sh|--shape
+inspect make off|off.gguf
+inspect prompt --con|--config --context
+inspect prompt --template off|off.gguf
+bench --pr|--profile --prompt
+bench --spe|--spec
+bench --stdin|
+models --j|--json
+models --kv|
+sessions s|show
+sessions show |home work
+sessions rm home w|work
+cache c|check clear
+cache list --kv|
+END
+
+# bash_offers, zsh_offers, fish_offers: what stands behind each line, sorted, a line for each
+bash_offers()
+{
+    while IFS='|' read -r line _; do
+        read -ra COMP_WORDS <<<"hearth $line"
+        [[ $line = '' || $line = *' ' ]] && COMP_WORDS+=('')
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+        _hearth
+        printf '%s\n' "${COMPREPLY[@]}" | sort | xargs
+    done <"$dir/lines"
+}
+fish_offers()
+{
+    while IFS='|' read -r line _; do printf '%s\n' "hearth $line"; done <"$dir/lines" >"$dir/asked"
+    HOME=$dir fish -N -c "source $dir/script.fish
+        while read -l line
+            echo (complete -C \$line | string replace -r '\t.*' '' | sort)
+        end <$dir/asked"
+}
+# A terminal within the shell, where a key completes and what would be added goes to a file.
+zsh_offers()
+{
+    cat >"$dir/zshrc" <<'END'
+PS1= PS2=
+autoload -Uz compinit && compinit -D -u
+source $SCRIPT
+compdef _hearth hearth
+zstyle ':completion:*' completer _complete
+zstyle ':completion:*' format ''
+unsetopt list_beep beep zle_bracketed_paste
+bindkey '^I' complete-word
+compadd()
+{
+    local -a hits
+    if [[ ${@[1,(i)(-|--)]} != *-[OAD]* ]]; then
+        builtin compadd -A hits "$@"
+        (($#hits)) && print -rl -- $hits >>$OFFERS
+        return 1
+    fi
+    builtin compadd "$@"
+}
+done-with() { print -n "$BUFFER" | wc -c >/dev/null; print '=' >>$OFFERS; BUFFER=; zle redisplay }
+zle -N done-with
+bindkey '^T' done-with
+print READY >>$OFFERS
+END
+    SCRIPT=$dir/script.zsh OFFERS=$dir/seen HOME=$dir zsh -f -c '
+        zmodload zsh/zpty
+        : >$OFFERS
+        zpty -b terminal "zsh -f -i"
+        zpty -w terminal "source '"$dir"'/zshrc"
+        wait_for() { until [[ $(grep -c "$1" $OFFERS) -ge $2 ]]; do zpty -r terminal got; sleep 0.02; done }
+        wait_for READY 1
+        n=0
+        while IFS="|" read -r line what; do
+            zpty -n -w terminal "hearth $line"$'"'\t\024'"'
+            wait_for "^=" $((++n))
+        done <'"$dir/lines"'
+        zpty -d terminal
+    ' &
+    timeout 60 tail --pid=$! -f /dev/null || kill $!
+    sed '/READY/d' "$dir/seen" | awk '/^=$/ { print "END"; next } { print }' |
+        while IFS= read -r word; do
+            [ "$word" = END ] && { printf '%s\n' "${found[@]+"${found[@]}"}" | sort -u | xargs; found=(); continue; }
+            found+=("$word")
+        done
+}
+cut -d '|' -f 2 "$dir/lines" >"$dir/wanted"
+for shell in bash zsh fish; do
+    if command -v $shell >/dev/null; then
+        ${shell}_offers >"$dir/$shell.log"
+        check "what $shell offers" eval 'diff -U 0 "$dir/wanted" "$dir/$shell.log" >"$dir/diff" || { sed "s/^/# /" "$dir/diff"; false; }'
+    else
+        skip "what $shell offers" "$shell is not installed"
+    fi
+done
 done_testing
