@@ -99,7 +99,14 @@ assert [m[0]["role"], m[1]["role"]] == ["user", "assistant"] and m[0]["content"]
 check "  one of them only" go 2 sessions export --json --plain pieces
 check "    is said" says "expected [--json | --plain] and one NAME"
 check "  of a NAME" go 2 sessions export --json
-flip() { printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+# Another byte than the one that is there, whatever that is.
+flip()
+{
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059
+    printf "\\$(printf %o $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
 flip "$sessions/pieces.session" 700
 check "hearth sessions check finds damage" go 4 sessions check
 check "  and names it" prints "pieces: bytes "
@@ -142,10 +149,18 @@ lines | go 0 --stdin lines -n 5
 check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  is said once" [ "$(grep -c 'no longer kept on disk' "$dir/err")" = 1 ]
 
-# A disk that is full when the first page is written, which is after the answer.
+# A limit on the size of files is met as a full disk is: said, never the end of the program.
+limited() { (ulimit -f "$1" && go "${@:2}"); }
 rm -rf "$dir/cache"
-full_at_exit() ( trap '' XFSZ; ulimit -f 2; go 0 -p hello -n 5 "$@" </dev/null; )
-check "a disk that is full at the end" full_at_exit
+check "a disk that is full at the end, when the first page is written" eval 'limited 2 0 -p hello -n 5 </dev/null'
 check "  is said all the same" says 'no longer kept on disk'
+check "    with the reason" says 'File too large'
+printf 'hello\n%s\nand who are you?\n' "$(printf 'word %.0s' {1..600})" >"$dir/long"
+check "a session that is full in the middle" eval 'limited 2 0 -s full --cache-disk 0 --stdin lines -n 5 <"$dir/long"'
+check "  answers all the same" [ "$(wc -l <"$dir/out")" = 3 ]
+check "  and says so once" [ "$(grep -c 'the session is no longer saved: .*File too large' "$dir/err")" = 1 ]
+check "  what fitted is there" eval 'go 0 sessions show full && prints "hello"'
+check "a conversation that is exported past the limit" eval 'go 0 -s big --cache-disk 0 --stdin lines -n 5 <"$dir/long" && (ulimit -f 1; exits 1 sh -c "\"$hearth\" sessions export big >\"$dir/kept\"")'
+check "  is an error, too" says 'cannot write to standard output: File too large'
 
 done_testing
