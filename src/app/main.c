@@ -1,6 +1,7 @@
 /* hearth: arguments, then what they ask for: an answer about itself, a subcommand, or a chat in
  * the face that fits. */
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,8 @@ int main(int argc, char **argv)
 {
     /* Characters only: numbers keep their decimal point everywhere. */
     setlocale(LC_CTYPE, "");
+    /* A limit on the size of files (ulimit -f) is an error of the write, as a full disk is. */
+    signal(SIGXFSZ, SIG_IGN);
     int status;
     if (subcommand_run(argc, argv, &status)) return status;
     struct options *o = options_new();

@@ -53,7 +53,7 @@ static bool is_set(const char *name)
 
 static void be_tool(const struct tool *tool, int in)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_DFL);
     /* Some stay to serve the text: not with our terminal in hand. */

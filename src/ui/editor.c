@@ -37,7 +37,7 @@ static const char *editor_name(void)
 
 static void be_editor(const char *path)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_DFL);
     /* Through the shell, since the variable may hold arguments. */

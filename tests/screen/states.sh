@@ -101,6 +101,25 @@ keys C-d
 check "  and the end" left 0
 keys 'TERM=tmux-256color; export TERM; clear' Enter
 
+# A limit on the size of files is said and ends nothing. What was written before it is kept.
+yes 'a long line for the session' | head -n 100 | tr '\n' ' ' >"$dir/paste"
+mux load-buffer "$dir/paste"
+keys "ulimit -f 2; clear" Enter
+for face in --plain --tui; do
+    start $face -s "full$face" --cache-disk 0 -n 5
+    keys 'hello' Enter
+    shows ' prefilled, '
+    mux paste-buffer -p
+    keys Enter
+    check "a session past the limit on files, $face" shows 'File too large'
+    keys Enter 'and now?' Enter
+    check "  the next reply comes" shows 'and now?'
+    last '>'
+    keys C-d
+    check "  and the terminal is as it was" left 0
+    keys 'clear' Enter
+done
+
 # Standard input and output that are none.
 printf 'clear; %q --private -q </dev/null; echo "status $?"\n' "$hearth" >"$dir/run"
 keys ". $dir/run" Enter

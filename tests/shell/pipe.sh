@@ -247,6 +247,11 @@ check "  is the reason" grep -q '"stop":"stop"' "$dir/out"
 check "a full disk" eval '! "$hearth" -q -p x >/dev/full 2>"$dir/err"'
 check "  one error" errors 1
 check "  that says so" says "standard output: cannot be written: No space left on device"
+limited() { (ulimit -f "$1" && go "${@:2}"); }
+check "a limit on the size of files" limited 1 1 -q --cache-disk 0 -o "$dir/limited" "${endless[@]}" -p x
+check "  one error" errors 1
+check "  that says so" says "limited: cannot be written: File too large"
+check "  what fitted is there" [ "$(wc -c <"$dir/limited")" = 1024 ]
 closed() { "$hearth" -q -p x >&- 2>"$dir/err"; [ $? = 1 ]; }
 check "a closed stdout" closed
 check "  one error" errors 1
