@@ -128,6 +128,7 @@ static bool run_speed(struct bench *b, bool write, int i, struct err *err)
     struct ids ids = {0};
     timeline_forget(b->m.tl);
     timeline_set_disk(b->m.tl, write ? b->m.disk : NULL);
+    disk_set_busy(b->m.disk, true); /* as the engine does while a turn runs */
     add_random(b, &ids, b->n_prefill);
     bool ok = sync_to(b, &ids, NULL, err);
     add_random(b, &ids, b->n_prefill);
@@ -142,6 +143,7 @@ static bool run_speed(struct bench *b, bool write, int i, struct err *err)
     if (ok) timeline_save(b->m.tl);
     b->decode[write][i] = (double)b->n_gen / (clock_ms() - start) * 1e3;
     timeline_set_disk(b->m.tl, b->m.disk);
+    disk_set_busy(b->m.disk, false);
     disk_drain(b->m.disk); /* nothing of this run is left for the next */
     ids_free(&ids);
     return ok;

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/wait.h"
 #include "cache/reader.h"
 #include "cache/store_files.h"
 
@@ -39,21 +42,26 @@ struct store {
     uint64_t unseen_bytes; /* written since the folder was last measured */
     bool measured;
 
-    atomic_bool hurry; /* somebody waits: the idle thread gives back what it holds */
+    atomic_bool give_back; /* the thread puts back the job that it holds */
 
     /* Under lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct job *first, **end;
     uint64_t queued_bytes;
-    bool closing, is_broken;
+    bool is_busy, hurry, closing, is_broken; /* hurry: somebody waits for the queue */
     struct err trouble;
     size_t n_written;
     uint64_t written_bytes, packed_bytes;
 };
 
-/* Copies that wait; a page of a large model has some 20 MiB. */
+/* What waits; a page of a large model has some 20 MiB. */
 static const uint64_t QUEUE_BYTES = 128u << 20;
+/* While the owner is busy the thread rests so many times as long as it worked. Its workers wait
+ * for each other, so the work of one core delays all: with as many workers as cores, decode and
+ * prefill lost 9 to 10 % to a thread that did not rest, idle priority or not (2 cores of an AMD
+ * EPYC, 2026-11). */
+static const double REST = 63;
 /* Measured on f16 and q8_0 pages (hearth(1)): higher levels cost time and gain next to nothing
  * on bytes that are noise in half of their planes. */
 enum { LEVEL = 1 };
@@ -74,7 +82,7 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     s->end = &s->first;
     pthread_mutex_init(&s->writing, NULL);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    wait_init(&s->changed);
     /* A folder that cannot be written is known, and said, before there is anything to write. */
     char *path = path_of(s, &(struct blob_id){.kind = BLOB_PAGE});
     s->is_broken = !store_files_prepare(path, &s->trouble);
@@ -92,24 +100,19 @@ static void job_free(struct job *job)
     free(job);
 }
 
-/* Takes path. NULL if there is no memory for the copy. */
-static struct job *job_new(const struct blob_id *id, char *path, const void *raw, size_t n_raw,
+/* Takes path and raw. */
+static struct job *job_new(const struct blob_id *id, char *path, void *raw, size_t n_raw,
                            unsigned element_bytes)
 {
     struct job *job = mem_zalloc(1, sizeof *job);
     job->path = path;
+    job->raw = raw;
     job->n_raw = n_raw;
     job->element_bytes = element_bytes;
     job->ids = mem_alloc(id->n_ids * sizeof *job->ids);
     if (id->n_ids) memcpy(job->ids, id->ids, id->n_ids * sizeof *job->ids);
     job->id = *id;
     job->id.ids = job->ids;
-    job->raw = malloc(n_raw);
-    if (!job->raw) {
-        job_free(job);
-        return NULL;
-    }
-    memcpy(job->raw, raw, n_raw);
     return job;
 }
 
@@ -188,7 +191,8 @@ static bool run_one(struct store *s, const atomic_bool *stop)
     if (!job) return false;
     bool skip = s->is_broken;
     pthread_mutex_unlock(&s->lock);
-    bool done = skip || write_job(s, job, stop);
+    /* It may have been put twice, or written by another process. */
+    bool done = skip || access(job->path, F_OK) == 0 || write_job(s, job, stop);
     size_t n_raw = job->n_raw;
     if (done) job_free(job);
     pthread_mutex_lock(&s->lock);
@@ -209,14 +213,31 @@ static void be_idle(void)
     syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE << CLASS_SHIFT);
 }
 
+/* What this thread has worked. */
+static double worked_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
 static void *writer_main(void *arg)
 {
     struct store *s = arg;
+    double rest_until = 0;
     be_idle();
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        if (atomic_load(&s->hurry) || !run_one(s, &s->hurry))
+        if (!s->first || s->hurry || (s->is_busy && s->queued_bytes <= QUEUE_BYTES / 2)) {
             pthread_cond_wait(&s->changed, &s->lock);
+        } else if (s->is_busy && clock_ms() < rest_until) {
+            wait_ms(&s->changed, &s->lock, rest_until - clock_ms());
+        } else {
+            const double start = worked_ms();
+            atomic_store(&s->give_back, false);
+            run_one(s, &s->give_back);
+            rest_until = clock_ms() + REST * (worked_ms() - start);
+        }
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -228,24 +249,37 @@ static void need_thread(struct store *s)
     if (!s->has_thread) s->has_thread = pthread_create(&s->thread, NULL, writer_main, s) == 0;
 }
 
-bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
-               unsigned element_bytes)
+void *store_room(struct store *s, size_t n_raw)
 {
     assert(n_raw > 0);
     pthread_mutex_lock(&s->lock);
-    bool skip = s->is_broken || n_raw > BLOB_MAX_BYTES || id->n_ids > BLOB_MAX_IDS;
-    bool full = s->queued_bytes > 0 && s->queued_bytes + n_raw > QUEUE_BYTES;
+    const bool full = s->queued_bytes > 0 && s->queued_bytes + n_raw > QUEUE_BYTES;
     pthread_mutex_unlock(&s->lock);
-    if (skip) return true;
-    if (full) return false;
+    return full ? NULL : malloc(n_raw);
+}
+
+/* Whether there is something to be done for the blob: it can be kept, and is not yet. */
+static bool is_wanted(struct store *s, const struct blob_id *id, const char *path, size_t n_raw)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool is_broken = s->is_broken;
+    pthread_mutex_unlock(&s->lock);
+    if (is_broken || n_raw > BLOB_MAX_BYTES || id->n_ids > BLOB_MAX_IDS) return false;
+    if (access(path, F_OK) != 0) return true;
+    store_files_touch(path, id->n_tokens);
+    return false;
+}
+
+void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
+               unsigned element_bytes)
+{
     char *path = path_of(s, id);
-    if (access(path, F_OK) == 0) {
-        store_files_touch(path, id->n_tokens);
+    if (!is_wanted(s, id, path, n_raw)) {
         free(path);
-        return true;
+        free(raw);
+        return;
     }
     struct job *job = job_new(id, path, raw, n_raw, element_bytes);
-    if (!job) return false;
     pthread_mutex_lock(&s->lock);
     *s->end = job;
     s->end = &job->next;
@@ -253,17 +287,26 @@ bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     need_thread(s);
-    return true;
+}
+
+void store_set_busy(struct store *s, bool is_busy)
+{
+    pthread_mutex_lock(&s->lock);
+    s->is_busy = is_busy;
+    if (is_busy) atomic_store(&s->give_back, true);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void store_flush(struct store *s)
 {
-    /* On a busy machine the idle thread may stand still with a job in hand for seconds. */
-    atomic_store(&s->hurry, true);
     pthread_mutex_lock(&s->lock);
+    /* On a busy machine the idle thread may stand still with a job in hand for seconds. */
+    s->hurry = true;
+    atomic_store(&s->give_back, true);
     while (s->queued_bytes > 0)
         if (!run_one(s, NULL)) pthread_cond_wait(&s->changed, &s->lock);
-    atomic_store(&s->hurry, false);
+    s->hurry = false;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,11 +1,13 @@
 /* The store: pages and snapshots of one model on disk, under a key of what they were computed
  * from, so that any conversation that begins alike starts warm.
  *
- * Getting reads a file at once, or a row of them on a few threads. Putting copies the bytes to
- * a queue; a writer thread of idle priority packs and writes them, so nothing waits for it but
- * store_flush. The store is a convenience: whatever is wrong with a file is a miss, and a
- * folder that cannot be written is said once and then left alone. Several processes may share
- * the folder (cache/store_files.h).
+ * Getting reads a file at once, or a row of them on a few threads. Putting hands the bytes to a
+ * queue; a writer thread of idle priority packs and writes them, so nothing waits for it but
+ * store_flush. While the owner is busy the thread stands still until the queue is half full,
+ * and then takes a small part of one core: packing a page costs as much as computing some of
+ * its tokens. The store is a convenience: whatever is wrong with a file is a miss, what a kill
+ * left in the queue too, and a folder that cannot be written is said once and then left alone.
+ * Several processes may share the folder (cache/store_files.h).
  *
  * The engine owns it and is the only thread that calls. It knows no page layout: contents are
  * bytes of a size that the caller knows. */
@@ -39,10 +41,15 @@ typedef void store_got_fn(void *user, size_t i, const void *raw);
  * *cancel (may be NULL) is true. */
 size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_t n_raw,
                      store_got_fn *got, void *user, const atomic_bool *cancel);
-/* Queues raw[0..n_raw), n_raw > 0, to be written unless it is there. element_bytes as for
- * blob_pack. False if the queue is full: offer it again later. */
-bool store_put(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+/* Memory for n_raw > 0 bytes, to be filled and put (or freed). NULL if the queue is full, or
+ * there is no memory: ask again later. */
+void *store_room(struct store *s, size_t n_raw);
+/* Queues raw[0..n_raw), which came from store_room and now belongs to the store, to be written
+ * unless it is there. element_bytes as for blob_pack. */
+void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
                unsigned element_bytes);
+/* Whether the owner needs the processor for other work from now on; at first it does not. */
+void store_set_busy(struct store *s, bool is_busy);
 /* Notes that the blob was used now: the least recently used go first. */
 void store_touch(struct store *s, const struct blob_id *id);
 /* Removes the blob, if it is on disk: it will not be asked for again. */

@@ -272,8 +272,11 @@ static bool put(struct disk *d, const struct blob_id *id, const void *part, size
         store_touch(d->store, id);
         return true;
     }
-    backend_page_read(d->be, part, n_bytes, d->host);
-    return store_put(d->store, id, d->host, n_bytes, element_bytes(d));
+    void *raw = store_room(d->store, n_bytes);
+    if (!raw) return false;
+    backend_page_read(d->be, part, n_bytes, raw);
+    store_put(d->store, id, raw, n_bytes, element_bytes(d));
+    return true;
 }
 
 bool disk_put_page(struct disk *d, size_t i, const void *page)
@@ -317,19 +320,28 @@ static void read_tail(struct disk *d, enum page_part part, const void *page, siz
     kv_rows_poison(p->kv, p->n_kv, part, host, n_rows);
 }
 
-void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
+bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
                        void *const page[PAGE_PARTS])
 {
     const struct blob_id id = snapshot_id(d, n);
-    uint8_t *tail = d->host + d->logits_bytes + d->states_bytes;
-    memcpy(d->host, logits, d->logits_bytes);
-    if (d->states_bytes) memcpy(d->host + d->logits_bytes, states, d->states_bytes);
+    const size_t n_bytes = snapshot_bytes(d, n);
+    uint8_t *raw = store_room(d->store, n_bytes);
+    if (!raw) return false;
+    uint8_t *tail = raw + d->logits_bytes + d->states_bytes;
+    memcpy(raw, logits, d->logits_bytes);
+    if (d->states_bytes) memcpy(raw + d->logits_bytes, states, d->states_bytes);
     if (has_tail(n)) {
         read_tail(d, PAGE_FULL, page[PAGE_FULL], n % PAGE_LEN, tail);
         read_tail(d, PAGE_WINDOW, page[PAGE_WINDOW], n % PAGE_LEN, tail + page_bytes(d));
     }
-    if (!store_put(d->store, &id, d->host, snapshot_bytes(d, n), element_bytes(d))) return;
+    store_put(d->store, &id, raw, n_bytes, element_bytes(d));
     keep_snapshot(d, id.key);
+    return true;
+}
+
+void disk_set_busy(struct disk *d, bool is_busy)
+{
+    store_set_busy(d->store, is_busy);
 }
 
 void disk_drain(struct disk *d)

@@ -59,13 +59,16 @@ bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **sta
 bool disk_has_window(struct disk *d, size_t i);
 bool disk_get_window(struct disk *d, size_t i, void *part);
 
+/* Whether the engine computes from now on: then writing keeps out of its way. */
+void disk_set_busy(struct disk *d, bool is_busy);
+
 /* Gives page i, which is whole; false: the queue is full, give it again later. */
 bool disk_put_page(struct disk *d, size_t i, const void *page);
 /* The same of its windowed part. */
 bool disk_put_window(struct disk *d, size_t i, const void *part);
 /* Gives the snapshot of its first n tokens; logits, states and page (that of the last of them)
- * as above. Of those given before only the newest few are kept. */
-void disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
+ * as above; false: as above. Of those given before only the newest few are kept. */
+bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
                        void *const page[PAGE_PARTS]);
 /* Waits until there is room in the queue. */
 void disk_drain(struct disk *d);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
+#include "base/wait.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
 #include "engine/machine.h"
@@ -69,6 +70,7 @@ struct engine {
     double read_ms;
     double last_progress_ms;
     bool is_open;
+    bool is_behind;   /* the disk may lack something of the sequence */
     bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
 
     /* Written before is_ready, constant after. */
@@ -81,6 +83,8 @@ struct engine {
 static const char unkept[] = "what is computed is no longer kept on disk";
 /* Progress of loading is reported this often. */
 static const double PROGRESS_MS = 20;
+/* What is left to be saved is looked at this often. */
+static const double SAVE_AGAIN_MS = 100;
 
 /* Events. */
 
@@ -288,12 +292,22 @@ static void wait_for_disk(struct engine *e)
     if (draft && draft->disk) disk_make_ready(draft->disk);
 }
 
+/* Gives the disk what it has not; what is no reply may be given up for the next key, and only
+ * its whole pages go there. False: there is more. */
+static bool save_rest(struct engine *e)
+{
+    const bool is_reply = e->turn.kind == REQUEST_TURN && e->turn.sampling.max_tokens != 0;
+    bool (*const save_of)(struct timeline * tl) =
+        is_reply ? timeline_save : timeline_save_whole;
+    const bool ok = save_of(e->machine.tl);
+    return (!e->machine.draft || save_of(e->machine.draft->tl)) && ok;
+}
+
 static void save(struct engine *e)
 {
     struct disk *disk = e->machine.disk;
     struct err err;
-    timeline_save(e->machine.tl);
-    if (e->machine.draft) timeline_save(e->machine.draft->tl);
+    e->is_behind = !save_rest(e);
     if (!disk || e->said_unkept || !disk_trouble(disk, &err)) return;
     err_write_prefix(&err, unkept);
     on_warning(e, err.msg);
@@ -436,11 +450,20 @@ static void request_free(struct request *r)
     *r = (struct request){0};
 }
 
+/* Takes the next request. False: there will be none. Meanwhile the disk gets what its queue had
+ * no room for. */
 static bool wait_for_request(struct engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    while (!e->has_request && !e->closing)
-        pthread_cond_wait(&e->posted, &e->lock);
+    while (!e->has_request && !e->closing) {
+        if (!e->is_behind) {
+            pthread_cond_wait(&e->posted, &e->lock);
+        } else if (!wait_ms(&e->posted, &e->lock, SAVE_AGAIN_MS)) {
+            pthread_mutex_unlock(&e->lock);
+            e->is_behind = !save_rest(e);
+            pthread_mutex_lock(&e->lock);
+        }
+    }
     bool run = !e->closing;
     if (run) {
         request_free(&e->turn);
@@ -465,7 +488,10 @@ static void *engine_main(void *arg)
         machine_close(&e->machine); /* after the answer: it takes its time */
     }
     while (wait_for_request(e)) {
+        machine_set_busy(&e->machine, true);
+        e->is_behind = e->is_open;
         answer(e);
+        machine_set_busy(&e->machine, false);
         if (e->is_open) timeline_prepare(e->machine.tl);
         if (e->is_open && e->machine.draft) timeline_prepare(e->machine.draft->tl);
     }
@@ -512,7 +538,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     }
     struct engine *e = mem_zalloc(1, sizeof *e);
     pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->posted, NULL);
+    wait_init(&e->posted);
     e->config = *config;
     e->config.model_path = keep(e, 0, config->model_path);
     e->config.device = keep(e, 1, config->device);

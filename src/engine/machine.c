@@ -286,6 +286,12 @@ struct speculator_parts machine_speculation(const struct machine *m,
     return parts;
 }
 
+void machine_set_busy(struct machine *m, bool is_busy)
+{
+    if (m->disk) disk_set_busy(m->disk, is_busy);
+    if (m->draft) machine_set_busy(m->draft, is_busy);
+}
+
 bool machine_save(struct machine *m, struct err *err)
 {
     bool ok = !m->draft || machine_save(m->draft, err);

@@ -63,6 +63,8 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
 /* What a speculator over the machine needs; sampler and ends are the caller's to add. */
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);
+/* Whether it computes from now on: writing to disk keeps out of the way. */
+void machine_set_busy(struct machine *m, bool is_busy);
 /* Waits until what can be kept is on disk. False, the first time, if it no longer can be: why.
  */
 bool machine_save(struct machine *m, struct err *err);

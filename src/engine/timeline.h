@@ -115,8 +115,11 @@ void timeline_prepare(struct timeline *tl);
 
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
  * if the logits are held; of a recurrent model also that of where the last prompt ended, or
- * was marked. What does not fit its queue is for the next time. */
-void timeline_save(struct timeline *tl);
+ * was marked. False: not all fits its queue, or the model's content is not known yet; that is
+ * for the next time. */
+bool timeline_save(struct timeline *tl);
+/* The same of the whole pages alone; a sync and an append do so by themselves. */
+bool timeline_save_whole(struct timeline *tl);
 /* The same until nothing is left, waiting if need be: before the end. */
 void timeline_save_all(struct timeline *tl);
 

@@ -14,20 +14,22 @@ void timeline_set_disk(struct timeline *tl, struct disk *disk)
     tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
 }
 
-/* Gives it the whole pages that it has not; ready only. */
-static void save_pages(struct timeline *tl)
+/* Gives it the whole pages that it has not; ready only. False: the queue is full before. */
+static bool save_pages(struct timeline *tl)
 {
     disk_follow(tl->disk, tree_ids(tl->tree), tree_n(tl->tree));
     void *const *pages = tree_pages(tl->tree, PAGE_FULL);
-    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN &&
-           disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved]))
+    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN) {
+        if (!disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved])) return false;
         tl->n_saved++;
+    }
+    return true;
 }
 
-void timeline_save_whole(struct timeline *tl)
+bool timeline_save_whole(struct timeline *tl)
 {
-    if (tl->disk && tl->n_saved < tree_n(tl->tree) / PAGE_LEN && disk_is_ready(tl->disk))
-        save_pages(tl);
+    if (!tl->disk || tl->n_saved == tree_n(tl->tree) / PAGE_LEN) return true;
+    return disk_is_ready(tl->disk) && save_pages(tl);
 }
 
 /* The first page with rows that windowed layers see after n tokens. */
@@ -58,8 +60,7 @@ static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
         void *const *pages = tree_pages(tl->tree, part);
         page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
     }
-    disk_put_snapshot(tl->disk, n, logits, states, page);
-    return true;
+    return disk_put_snapshot(tl->disk, n, logits, states, page);
 }
 
 /* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
@@ -78,9 +79,8 @@ static bool save_prompt(struct timeline *tl)
 /* False: the queue is full before all was given. */
 static bool save(struct timeline *tl)
 {
-    size_t n = tree_n(tl->tree);
-    save_pages(tl);
-    if (tl->n_saved < n / PAGE_LEN) return false;
+    const size_t n = tree_n(tl->tree);
+    if (!save_pages(tl)) return false;
     const bool goes_back = timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
     if (goes_back && !save_prompt(tl)) return false;
     if (!tl->has_logits || !states_at(&tl->states, n) || !tree_has_window(tl->tree, n))
@@ -88,9 +88,10 @@ static bool save(struct timeline *tl)
     return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
 }
 
-void timeline_save(struct timeline *tl)
+bool timeline_save(struct timeline *tl)
 {
-    if (tl->disk && tree_n(tl->tree) > 0 && disk_is_ready(tl->disk)) save(tl);
+    if (!tl->disk || tree_n(tl->tree) == 0) return true;
+    return disk_is_ready(tl->disk) && save(tl);
 }
 
 void timeline_save_all(struct timeline *tl)

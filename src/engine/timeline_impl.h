@@ -55,9 +55,6 @@ static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
     if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
 }
 
-/* A page has become whole, or several: they go to the disk. */
-void timeline_save_whole(struct timeline *tl);
-
 /* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
  * of the most tokens behind them. The first `same` were held before. Returns the tokens that
  * were read. */

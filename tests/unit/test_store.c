@@ -95,11 +95,19 @@ static bool holds(struct store *s, uint32_t i)
     return hit;
 }
 
+static void give(struct store *s, const struct blob_id *id, const uint8_t *raw, size_t n_raw)
+{
+    void *room = store_room(s, n_raw);
+    assert_non_null(room);
+    memcpy(room, raw, n_raw);
+    store_put(s, id, room, n_raw, 2);
+}
+
 static void put(struct store *s, uint32_t i)
 {
     struct sample *sample = mem_alloc(sizeof *sample);
     sample_make(sample, i);
-    assert_true(store_put(s, &sample->id, sample->raw, N_RAW, 2));
+    give(s, &sample->id, sample->raw, N_RAW);
     free(sample);
 }
 
@@ -296,7 +304,7 @@ static void test_modes(void **state)
     struct store *s = store_new(dir, "../a b/\x1b", 1 << 30);
     struct sample sample;
     sample_make(&sample, 0);
-    assert_true(store_put(s, &sample.id, sample.raw, N_RAW, 2));
+    give(s, &sample.id, sample.raw, N_RAW);
     store_free(s);
     char *path = store_files_path(dir, "../a b/\x1b", BLOB_PAGE, &sample.id.key);
     assert_int_equal(mode_of(path), 0600);
@@ -432,7 +440,7 @@ static void test_order(void **state)
     for (uint32_t i = 0; i < 20; i++) {
         sample_make(&sample, i);
         sample.id.n_tokens = 64 * (i + 1);
-        assert_true(store_put(s, &sample.id, sample.raw, N_RAW, 2));
+        give(s, &sample.id, sample.raw, N_RAW);
     }
     store_flush(s);
     for (uint32_t i = 0; i < 20; i++) {
@@ -516,7 +524,7 @@ static void test_hurry(void **state)
     for (uint32_t k = 0; k < ROUNDS; k++) {
         for (uint32_t i = 0; i < 3; i++) {
             sample_make(&sample, 3 * k + i);
-            assert_true(store_put(s, &sample.id, large, N_LARGE - i, 2));
+            give(s, &sample.id, large, N_LARGE - i);
         }
         usleep(word(13, k) % 8000);
         store_flush(s);
@@ -531,6 +539,88 @@ static void test_hurry(void **state)
     store_free(s);
     free(large);
     free(got);
+}
+
+static void wait_for_written(struct store *s, size_t n)
+{
+    for (int ms = 0; store_counts(s).n_written < n; ms++) {
+        if (ms > 60000) fail_msg("only %zu of %zu written", store_counts(s).n_written, n);
+        usleep(1000);
+    }
+}
+
+/* While the owner is busy nothing is written until the queue is half full; then some is, and
+ * all of it once the owner rests, waits or goes. */
+static void test_busy(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_LARGE = 8 << 20, N_FULL = 16 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    uint8_t *large = mem_zalloc(1, N_LARGE);
+    store_set_busy(s, true);
+    for (uint32_t i = 0; i < N_FULL / 2; i++) {
+        sample_make(&sample, i);
+        give(s, &sample.id, large, N_LARGE);
+    }
+    usleep(20000);
+    assert_int_equal(store_counts(s).n_written, 0);
+    for (uint32_t i = N_FULL / 2; i < N_FULL; i++) {
+        sample_make(&sample, i);
+        give(s, &sample.id, large, N_LARGE);
+    }
+    wait_for_written(s, 1);
+    store_set_busy(s, false);
+    wait_for_written(s, N_FULL);
+
+    store_set_busy(s, true);
+    put(s, 100);
+    assert_false(holds(s, 100));
+    store_flush(s);
+    assert_true(holds(s, 100));
+    put(s, 101);
+    store_free(s);
+    s = store_new(dir, "model", 1 << 30);
+    assert_true(holds(s, 101));
+
+    /* Now this, now that: nothing is lost or written twice. */
+    for (uint32_t k = 0; k < 200; k++) {
+        if (k % 3) put(s, 200 + k);
+        store_set_busy(s, word(14, k) % 2);
+        usleep(word(15, k) % 500);
+    }
+    store_flush(s);
+    assert_int_equal(store_counts(s).n_written, 133);
+    store_free(s);
+    free(large);
+}
+
+/* A full queue has no room; what was put twice is written once. */
+static void test_full(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_LARGE = 16 << 20 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    size_t n = 0;
+    store_set_busy(s, true);
+    put(s, 100);
+    put(s, 100);
+    for (void *room; (room = store_room(s, N_LARGE)); n++) {
+        assert_true(n < 50);
+        sample_make(&sample, (uint32_t)n);
+        memset(room, 0, N_LARGE);
+        store_put(s, &sample.id, room, N_LARGE, 2);
+    }
+    assert_true(n > 2);
+    store_flush(s);
+    assert_int_equal(store_counts(s).n_written, n + 1);
+    void *room = store_room(s, N_LARGE);
+    assert_non_null(room);
+    free(room);
+    store_free(s);
 }
 
 /* Processes that write, read and make room at the same time. */
@@ -705,6 +795,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blob),      cmocka_unit_test(test_layout),
         cmocka_unit_test(test_put_get),   cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_busy),      cmocka_unit_test(test_full),
         cmocka_unit_test(test_row),       cmocka_unit_test(test_modes),
         cmocka_unit_test(test_damage),    cmocka_unit_test(test_forged),
         cmocka_unit_test(test_cap),       cmocka_unit_test(test_order),
