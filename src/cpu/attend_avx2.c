@@ -57,27 +57,6 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
     return (key >= (int)lo) & (key < (int)hi);
 }
 
-/* num8_exp of what is at most 0: the same bits without the steps that larger numbers need. A
- * NaN stays one, but not always the one NaN. */
-VEC_INLINE f8 exp_below(f8 x)
-{
-    const f8 least = vec_all(-34.65f), magic = vec_all(12582912.0f);
-    f8 y = _mm256_max_ps(least, x); /* the second if one is a NaN */
-    f8 sum = y * vec_all(1.44269504f) + magic, k = sum - magic;
-    f8 r = y - k * vec_all(0.693359375f);
-    r = r + k * vec_all(2.12194440e-4f);
-    f8 p = vec_all(1.9875691500e-4f);
-    p = p * r + vec_all(1.3981999507e-3f);
-    p = p * r + vec_all(8.3334519073e-3f);
-    p = p * r + vec_all(4.1665795894e-2f);
-    p = p * r + vec_all(1.6666665459e-1f);
-    p = p * r + vec_all(5.0000001201e-1f);
-    p = r * r * p + r + vec_all(1.0f);
-    /* 2^k in one factor: p is near 1 and k at least -50, so the product is exact. */
-    i8x power = (i8x)_mm256_slli_epi32((__m256i)((i8x)sum - (0x4b400000 - 127)), 23);
-    return (f8)((i8x)(p * (f8)power) & ~(x < least));
-}
-
 /* Dots -> scores; returns the largest of each lane in the order of num_order. */
 VEC_INLINE i8x scores(bool whole, const struct attend *a, float *s, size_t lo, size_t hi)
 {
@@ -102,10 +81,16 @@ VEC_INLINE i8x scores(bool whole, const struct attend *a, float *s, size_t lo, s
 VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
 {
     f8 v[KEY_VECS];
-    for (int j = 0; j < KEY_VECS; j++) {
-        v[j] = exp_below(vec_load(s + LANES * j) - vec_all(m));
-        if (!whole) v[j] = (f8)((i8x)v[j] & visible(j, lo, hi));
-        vec_store(s + LANES * j, v[j]);
+    for (int j = 0; j < KEY_VECS; j += VEC_AT_ONCE) {
+        UNROLL
+        for (int i = j; i < j + VEC_AT_ONCE; i++)
+            v[i] = vec_load(s + LANES * i) - vec_all(m);
+        vec_exp_below(v + j, VEC_AT_ONCE);
+        UNROLL
+        for (int i = j; i < j + VEC_AT_ONCE; i++) {
+            if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
+            vec_store(s + LANES * i, v[i]);
+        }
     }
     return row_sums(v);
 }
@@ -126,11 +111,12 @@ static void fold_factors(struct batch *t, size_t at)
         l[r] = t->x[at + r]->l;
     }
     f8 most = larger(vec_load(m), vec_load(t->m + at));
-    f8 a = exp_below(vec_load(m) - most), b = exp_below(vec_load(t->m + at) - most);
-    vec_store(t->a + at, a);
-    vec_store(t->b + at, b);
+    f8 f[2] = {vec_load(m) - most, vec_load(t->m + at) - most};
+    vec_exp_below(f, 2);
+    vec_store(t->a + at, f[0]);
+    vec_store(t->b + at, f[1]);
     vec_store(m, most);
-    vec_store(l, vec_load(l) * a + vec_load(t->l + at) * b);
+    vec_store(l, vec_load(l) * f[0] + vec_load(t->l + at) * f[1]);
     for (size_t r = 0; r < n; r++) {
         struct query *x = t->x[at + r];
         x->m = x->begun ? m[r] : t->m[at + r];

@@ -1,10 +1,10 @@
 /* Attention on AVX2 over pages of f32 and f16; see ref_attend.c for what it computes.
  *
  * A lane is a key for the scores (keys lie transposed), a dim of the output for the values.
- * With more than two queries a page is first converted to f32 in the order in which it is read:
- * keys as two halves of 32, values in blocks of 32 dims, 16 and 8 KB that stay in the nearest
- * cache while all queries pass over them. Otherwise an f16 is converted as it is multiplied,
- * which hides behind the loads. */
+ * With more than a few queries a page is first converted to f32 in the order in which it is
+ * read: keys as two halves of 32, then values in blocks of 32 dims. Both are laid out in the
+ * same memory, once per batch of queries: so little that the nearest cache keeps it. Otherwise
+ * an f16 is converted as it is multiplied, which hides behind the loads. */
 #include <string.h>
 
 #include "backend/kv.h"
@@ -187,46 +187,56 @@ static values_fn *const values_of[][2] = {
 
 /* ---- pages ---- */
 
-static void attend_batch(const struct attend *a, const struct tile *t, struct batch *b)
-{
-    for (size_t half = 0; half < 2; half++) {
-        if (half * HALF >= b->to || (half + 1) * HALF <= b->from) continue;
-        for (size_t i = 0; i < b->n; i += 2)
-            scores_of[t->form][b->n - i == 1 ? 0 : 1](t, half, b, i);
-    }
-    avx2_softmax(a, b);
-    for (size_t e = 0; e < t->dv; e += BLOCK) {
-        for (size_t i = 0; i < b->n;) {
-            bool two = b->n - i > 1 && b->lo[i] == b->lo[i + 1] && b->hi[i] == b->hi[i + 1];
-            values_of[t->form][two](t, e, b, i);
-            i += two ? 2 : 1;
-        }
-    }
-    for (size_t i = 0; i < b->n; i++)
-        b->x[i]->begun = true;
-}
-
 static void widen(enum form form, const void *from, size_t at, size_t n, float *to)
 {
     for (size_t i = 0; i < n; i += LANES)
         vec_store(to + i, read8(form, from, at + i));
 }
 
-/* Lays the page out in f32, in the order in which it is read. */
-VEC_INLINE void lay_out(enum form form, struct tile *t, float *wide)
+/* Lays out in f32, in the order in which they are read, the keys of the halves that the batch
+ * sees. */
+VEC_INLINE void lay_out_keys(enum form form, const struct tile *t, const struct batch *b,
+                             float *wide)
 {
-    float *k = wide, *v = wide + t->dk * PAGE_LEN;
-    for (size_t half = 0; half < 2; half++)
-        for (size_t d = 0; d < t->dk; d++, wide += HALF)
-            widen(form, t->k, key_at(form, t, half, d), HALF, wide);
+    for (size_t half = b->from / HALF; half * HALF < b->to; half++)
+        for (size_t d = 0; d < t->dk; d++)
+            widen(form, t->k, key_at(form, t, half, d), HALF, wide + key_at(WIDE, t, half, d));
+}
+
+/* The values of the keys that it sees. */
+VEC_INLINE void lay_out_values(enum form form, const struct tile *t, const struct batch *b,
+                               float *wide)
+{
     for (size_t e = 0; e < t->dv; e += BLOCK) {
         const size_t n = t->dv - e < BLOCK ? t->dv - e : BLOCK;
-        for (size_t key = 0; key < PAGE_LEN; key++, wide += BLOCK)
-            widen(form, t->v, value_at(form, t, e / BLOCK, key), n, wide);
+        for (size_t key = b->from; key < b->to; key++)
+            widen(form, t->v, value_at(form, t, e / BLOCK, key), n,
+                  wide + value_at(WIDE, t, e / BLOCK, key));
     }
-    t->form = WIDE;
-    t->k = k;
-    t->v = v;
+}
+
+static struct tile keys_laid_out(const struct tile *t, const struct batch *b, float *wide)
+{
+    struct tile w = *t;
+    if (t->form == PAGE_F16)
+        lay_out_keys(PAGE_F16, t, b, wide);
+    else
+        lay_out_keys(PAGE_F32, t, b, wide);
+    w.form = WIDE;
+    w.k = wide;
+    return w;
+}
+
+static struct tile values_laid_out(const struct tile *t, const struct batch *b, float *wide)
+{
+    struct tile w = *t;
+    if (t->form == PAGE_F16)
+        lay_out_values(PAGE_F16, t, b, wide);
+    else
+        lay_out_values(PAGE_F32, t, b, wide);
+    w.form = WIDE;
+    w.v = wide;
+    return w;
 }
 
 static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t head)
@@ -243,10 +253,34 @@ static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t h
     };
 }
 
+/* wide: where the keys, and after them the values, are laid out; NULL: they are read as they
+ * are stored. */
+static void attend_batch(const struct attend *a, const struct tile *page, struct batch *b,
+                         float *wide)
+{
+    struct tile t = wide ? keys_laid_out(page, b, wide) : *page;
+    for (size_t half = 0; half < 2; half++) {
+        if (half * HALF >= b->to || (half + 1) * HALF <= b->from) continue;
+        for (size_t i = 0; i < b->n; i += 2)
+            scores_of[t.form][b->n - i == 1 ? 0 : 1](&t, half, b, i);
+    }
+    avx2_softmax(a, b);
+    if (wide) t = values_laid_out(page, b, wide);
+    for (size_t e = 0; e < t.dv; e += BLOCK) {
+        for (size_t i = 0; i < b->n;) {
+            bool two = b->n - i > 1 && b->lo[i] == b->lo[i + 1] && b->hi[i] == b->hi[i + 1];
+            values_of[t.form][two](&t, e, b, i);
+            i += two ? 2 : 1;
+        }
+    }
+    for (size_t i = 0; i < b->n; i++)
+        b->x[i]->begun = true;
+}
+
 static size_t wide_bytes(const struct kv_layer *kv)
 {
     const size_t dv = (kv->head_dim_v + BLOCK - 1) / BLOCK * BLOCK;
-    return (kv->head_dim_k + dv) * PAGE_LEN * sizeof(float);
+    return (kv->head_dim_k > dv ? kv->head_dim_k : dv) * PAGE_LEN * sizeof(float);
 }
 
 size_t avx2_page_f_scratch(const struct kv_layer *kv)
@@ -260,13 +294,7 @@ void avx2_page_f(const struct attend *a, size_t kv_head, size_t p, struct query 
     struct batch *b = scratch;
     struct tile t = tile_of(a->kv, a->pages[p], kv_head);
     t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW);
-    if (n > FEW) {
-        float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
-        if (t.form == PAGE_F16)
-            lay_out(PAGE_F16, &t, wide);
-        else
-            lay_out(PAGE_F32, &t, wide);
-    }
+    float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
     for (size_t i = 0; avx2_batch(b, x, n, p, &i);)
-        attend_batch(a, &t, b);
+        attend_batch(a, &t, b, n > FEW ? wide : NULL);
 }

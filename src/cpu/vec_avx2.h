@@ -52,6 +52,8 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
  * into a tree and spills its leaves. */
 #define VEC_HOLD(v) __asm__("" : "+x"(v))
 
+enum { VEC_AT_ONCE = 4 }; /* vectors that are taken through a long chain together */
+
 VEC_INLINE f8 vec_load(const float *p)
 {
     return _mm256_loadu_ps(p);
@@ -70,6 +72,39 @@ VEC_INLINE f8 vec_all(float x)
 VEC_INLINE f8 vec_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+/* num8_exp of n vectors of what is at most 0: the same bits without the steps that larger
+ * numbers need. A NaN stays one, but not always the one NaN. Step by step for all of them: the
+ * chain of one is long, and a processor that looks a few hundred instructions ahead sees too
+ * little of the next. */
+VEC_INLINE void vec_exp_below(f8 *v, const int n)
+{
+    const f8 least = vec_all(-34.65f), magic = vec_all(12582912.0f);
+    static const float factors[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                    1.6666665459e-1f, 5.0000001201e-1f};
+    f8 sum[VEC_AT_ONCE], r[VEC_AT_ONCE], p[VEC_AT_ONCE];
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        f8 y = (f8)_mm256_max_ps((__m256)least, (__m256)v[j]); /* the second if one is a NaN */
+        sum[j] = y * vec_all(1.44269504f) + magic;
+        const f8 k = sum[j] - magic;
+        r[j] = y - k * vec_all(0.693359375f);
+        r[j] = r[j] + k * vec_all(2.12194440e-4f);
+        p[j] = vec_all(1.9875691500e-4f);
+    }
+    UNROLL for (int i = 0; i < 5; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + vec_all(factors[i]);
+    }
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        p[j] = r[j] * r[j] * p[j] + r[j] + vec_all(1.0f);
+        /* 2^k in one factor: p is near 1 and k at least -50, so the product is exact. */
+        const i8x power =
+            (i8x)_mm256_slli_epi32((__m256i)((i8x)sum[j] - (0x4b400000 - 127)), 23);
+        v[j] = (f8)((i8x)(p[j] * (f8)power) & ~(v[j] < least));
+    }
 }
 
 /* The largest of eight keys of num8_order. */
