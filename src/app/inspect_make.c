@@ -7,12 +7,12 @@
 
 #include "app/command_line.h"
 #include "app/inspect.h"
-#include "app/random_blocks.h"
 #include "app/shapes.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "config/paths.h"
 #include "gguf/gguf_write.h"
+#include "gguf/random_blocks.h"
 
 /* The usual file types: which tensor gets which weight type, as the usual tools mix them. */
 struct file_type {

@@ -12,10 +12,10 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "app/random_blocks.h"
 #include "app/shapes.h"
 #include "base/mem.h"
 #include "gguf/gguf_write.h"
+#include "gguf/random_blocks.h"
 
 static char *temporary_path(void)
 {

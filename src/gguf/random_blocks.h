@@ -1,7 +1,7 @@
 /* Random weight blocks of any type with a given standard deviation: for models that benchmarks
  * and tests run. Pure; the same seed gives the same bytes. */
-#ifndef APP_RANDOM_BLOCKS_H
-#define APP_RANDOM_BLOCKS_H
+#ifndef GGUF_RANDOM_BLOCKS_H
+#define GGUF_RANDOM_BLOCKS_H
 
 #include <stddef.h>
 #include <stdint.h>

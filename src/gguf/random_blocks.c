@@ -1,4 +1,4 @@
-#include "app/random_blocks.h"
+#include "gguf/random_blocks.h"
 
 #include <assert.h>
 #include <math.h>
