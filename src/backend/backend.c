@@ -14,6 +14,11 @@ void backend_close(struct backend *be)
     if (be) be->impl->close(be);
 }
 
+void backend_reset(struct backend *be)
+{
+    be->impl->reset(be);
+}
+
 const char *backend_name(const struct backend *be)
 {
     return be->impl->name(be);

@@ -46,7 +46,10 @@ enum { TRAIL_ROWS = 17 };
 /* Another backend on the same device and threads, for a model that may be closed alone. It is
  * closed before this one, and never works at the same time. NULL if the device has none. */
 struct backend *backend_beside(struct backend *be);
-void backend_close(struct backend *be);             /* NULL is fine */
+void backend_close(struct backend *be); /* NULL is fine */
+/* Gives back all weights; nothing that they were bound for is left, nor pages, states or execs.
+ */
+void backend_reset(struct backend *be);
 const char *backend_name(const struct backend *be); /* "cpu (avx2, 2 threads)" */
 
 /* Binds the matrix [n_mats][n_rows][n_cols] of type at data (file layout, borrowed). The

@@ -103,7 +103,7 @@ static void free_weight(struct cpu_weight *w)
     free(w);
 }
 
-static void cpu_close(struct backend *be)
+static void cpu_reset(struct backend *be)
 {
     struct cpu_backend *cpu = (struct cpu_backend *)be;
     while (cpu->weights) {
@@ -112,6 +112,12 @@ static void cpu_close(struct backend *be)
         cpu->weights = next;
     }
     free_slabs(cpu);
+}
+
+static void cpu_close(struct backend *be)
+{
+    struct cpu_backend *cpu = (struct cpu_backend *)be;
+    cpu_reset(be);
     if (!cpu->borrows_pool) pool_free(cpu->pool);
     free(cpu);
 }
@@ -245,6 +251,7 @@ static void *cpu_state_new(struct backend *be, size_t state_bytes)
 static const struct backend_impl impl = {
     .beside = cpu_beside,
     .close = cpu_close,
+    .reset = cpu_reset,
     .name = cpu_name,
     .matrix = cpu_matrix,
     .vector = cpu_vector,

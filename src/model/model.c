@@ -194,6 +194,25 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
     return ok;
 }
 
+bool model_outline(const struct gguf *g, const struct model_params *params, model_look_fn *look,
+                   void *user, struct err *err)
+{
+    const struct family *family = family_find(g, err);
+    struct hparams hp;
+    if (!family || !read_params(&hp, family, g, params, err)) return false;
+    struct weights ws;
+    struct program p;
+    weights_init(&ws, g, NULL, err);
+    bool ok = build(&p, &hp, family, params->kv_type, &ws);
+    if (ok) {
+        ok = look(user, &p, err);
+        program_free(&p);
+    }
+    weights_free(&ws);
+    hparams_free(&hp);
+    return ok;
+}
+
 const struct program *model_program(const struct model *m)
 {
     return &m->program;

@@ -58,6 +58,12 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
                     const struct model_params *params, uint32_t max_rows,
                     struct model_sizes *out, struct err *err);
 
+/* Builds the program without binding anything and shows it: its weights have types and shapes
+ * only, and go when the call returns. False: it could not be built, or look was false. */
+typedef bool model_look_fn(void *user, const struct program *p, struct err *err);
+bool model_outline(const struct gguf *g, const struct model_params *params, model_look_fn *look,
+                   void *user, struct err *err);
+
 const struct program *model_program(const struct model *m);
 const char *model_family(const struct model *m); /* "qwen3"; static */
 uint32_t model_n_vocab(const struct model *m);

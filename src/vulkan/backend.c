@@ -20,17 +20,40 @@ static struct vulkan_backend *of(struct backend *be)
     return (struct vulkan_backend *)be;
 }
 
-static void close_backend(struct backend *be)
+static void free_weights(struct vulkan_backend *vb)
 {
-    struct vulkan_backend *vb = of(be);
     while (vb->weights) {
         struct vulkan_weight *next = vb->weights->next;
         free(vb->weights);
         vb->weights = next;
     }
+    vulkan_arena_free(&vb->memory);
+}
+
+/* Empty arenas, before anything is taken from them. */
+static void set_arenas(struct vulkan_backend *vb)
+{
+    vb->memory = (struct vulkan_arena){
+        .vk = &vb->vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = BLOCK_BYTES};
+    vb->pages.arena = (struct vulkan_arena){.vk = &vb->vk, .place = VULKAN_NEAR_DEVICE};
+}
+
+static void reset(struct backend *be)
+{
+    struct vulkan_backend *vb = of(be);
+    const uint64_t generation = vb->pages.generation;
+    free_weights(vb);
+    vulkan_pages_close(&vb->pages);
+    set_arenas(vb);
+    vb->pages.generation = generation + 1; /* an exec that was kept plans anew */
+}
+
+static void close_backend(struct backend *be)
+{
+    struct vulkan_backend *vb = of(be);
     vulkan_staging_close(&vb->staging);
     vulkan_pages_close(&vb->pages);
-    vulkan_arena_free(&vb->memory);
+    free_weights(vb);
     vulkan_pipelines_free(&vb->pipelines);
     vulkan_close(&vb->vk);
     free(vb);
@@ -229,6 +252,7 @@ static void state_read(struct backend *be, const void *state, size_t state_bytes
 static const struct backend_impl impl = {
     .beside = beside,
     .close = close_backend,
+    .reset = reset,
     .name = name_of,
     .matrix = matrix,
     .vector = vector,
@@ -265,9 +289,7 @@ struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct e
         return NULL;
     }
     vb->pipelines.vk = vk;
-    vb->memory = (struct vulkan_arena){
-        .vk = vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = BLOCK_BYTES};
-    vb->pages.arena = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
+    set_arenas(vb);
     snprintf(vb->name, sizeof vb->name, "vulkan:%u (%s)", choice->index,
              vk->properties.deviceName);
     if (vulkan_staging_open(&vb->staging, vk, err) && vulkan_selftest(&vb->pipelines, err))

@@ -1,0 +1,591 @@
+/* Small programs of one op each, run on two backends. */
+#include "backend/trial.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/impl.h"
+#include "backend/kv.h"
+#include "base/cancel.h"
+#include "base/mem.h"
+#include "gguf/random_blocks.h"
+
+/* Rows of the steps: those that other kernels may be chosen for, and a first step that in
+ * attention reaches into a second page. */
+enum { FEW = 9, MANY = PAGE_LEN + 6, N_STEPS = 4, MOST_ROWS = MANY + 4 + 2 + 1 };
+/* Sizes that change no kernel are cut to these. */
+enum { MOST_COLS = 2048, OUT_ROWS = 72, N_EXPERTS = 4, N_USED = 2, MOST_WIDTH = 512 };
+enum { MAX_BUFFERS = 8, MAX_OPS = 8, MAX_KEPT = 16, KEY_WORDS = 6 };
+
+/* What an op is compared as: ops with the same key take the same kernels. */
+struct key {
+    uint32_t words[KEY_WORDS];
+};
+
+struct trial {
+    struct backend *be;
+    const struct program *of;
+    struct row_buffer buffers[MAX_BUFFERS];
+    struct op ops[MAX_OPS];
+    struct kv_layer kv;
+    struct state_part state;
+    struct program p;
+    void *kept[MAX_KEPT]; /* data of weights, which a backend may read until it is reset */
+    size_t n_kept;
+    uint64_t seed;
+    uint32_t first_rows;
+    bool failed; /* a weight could not be bound */
+    struct err *err;
+};
+
+/* ---- building ---- */
+
+static struct ref buffer(struct trial *t, enum row_kind kind, size_t width)
+{
+    assert(t->p.n_buffers < MAX_BUFFERS);
+    t->buffers[t->p.n_buffers] = (struct row_buffer){"trial", kind, width};
+    return (struct ref){(uint32_t)t->p.n_buffers++, 0, width};
+}
+
+static struct ref part(struct ref r, size_t at, size_t n)
+{
+    return (struct ref){r.buf, r.at + at, n};
+}
+
+static struct op *add(struct trial *t, enum op_kind kind)
+{
+    assert(t->p.n_ops < MAX_OPS);
+    struct op *op = &t->ops[t->p.n_ops++];
+    *op = (struct op){.kind = kind};
+    return op;
+}
+
+static void *keep(struct trial *t, size_t n_bytes)
+{
+    assert(t->n_kept < MAX_KEPT);
+    return t->kept[t->n_kept++] = mem_zalloc(1, n_bytes);
+}
+
+static struct weight *matrix(struct trial *t, enum qtype type, size_t n_mats, size_t n_rows,
+                             size_t n_cols)
+{
+    const size_t n = n_mats * n_rows * n_cols;
+    void *data = keep(t, qtype_bytes(type, n));
+    struct random_blocks r = random_blocks_new(type, 0.5f, t->seed++);
+    random_blocks_fill(&r, data, n);
+    struct weight *w = backend_matrix(t->be, type, n_mats, n_rows, n_cols, data, NULL, t->err);
+    t->failed = t->failed || !w;
+    return w;
+}
+
+/* n values of mean 0 and a deviation; negative: none of them above 0. */
+static struct weight *vector(struct trial *t, size_t n, float deviation)
+{
+    float *data = keep(t, n * sizeof *data);
+    struct random_blocks r = random_blocks_new(QTYPE_F32, 1, t->seed++);
+    for (size_t i = 0; i < n; i++) {
+        data[i] = random_blocks_normal(&r) * fabsf(deviation);
+        if (deviation < 0) data[i] = -fabsf(data[i]);
+    }
+    struct weight *w = backend_vector(t->be, data, n, t->err);
+    t->failed = t->failed || !w;
+    return w;
+}
+
+static const struct weight *vector_if(struct trial *t, const struct weight *there, size_t n)
+{
+    return there ? vector(t, n, 1) : NULL;
+}
+
+/* The input rows: those of a table of floats. */
+static struct ref input(struct trial *t, size_t width)
+{
+    struct ref in = buffer(t, ROW_F32, width);
+    struct weight *table = matrix(t, QTYPE_F32, 1, MOST_ROWS, width);
+    add(t, OP_EMBED)->embed = (struct op_embed){table, in, 1};
+    return in;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_float(enum qtype type)
+{
+    return qtype_info(type)->block_len == 1;
+}
+
+/* The input in the form that a product with the type takes. */
+static void set_input(struct trial *t, enum qtype type, struct ref in, struct ref *f32,
+                      struct ref *a8)
+{
+    if (is_float(type)) {
+        *f32 = in;
+        return;
+    }
+    *a8 = buffer(t, ROW_A8, in.n);
+    add(t, OP_QUANTISE)->quantise = (struct op_quantise){in, *a8};
+}
+
+/* ---- the ops; each returns what is compared ---- */
+
+static struct ref try_embed(struct trial *t, const struct op_embed *e)
+{
+    const size_t n = least(e->table->n_cols, MOST_COLS);
+    struct ref out = buffer(t, ROW_F32, n);
+    add(t, OP_EMBED)->embed =
+        (struct op_embed){matrix(t, e->table->type, 1, MOST_ROWS, n), out, e->scale};
+    return out;
+}
+
+static struct ref try_norm(struct trial *t, const struct op_norm *n)
+{
+    const size_t width = least(n->in.n, 2 * n->group);
+    struct ref in = input(t, width), out = buffer(t, ROW_F32, width);
+    bool is_long = n->w && n->w->n_cols > n->group;
+    add(t, OP_NORM)->norm = (struct op_norm){
+        in, out, vector_if(t, n->w, is_long ? width : n->group), n->group, n->eps};
+    return out;
+}
+
+static struct ref try_matmul(struct trial *t, const struct op_matmul *m, uint32_t i)
+{
+    const struct weight *w = m->mat[i].w;
+    const size_t n_cols = least(w->n_cols, MOST_COLS);
+    struct ref in = input(t, n_cols), out = buffer(t, ROW_F32, OUT_ROWS);
+    struct op_matmul mine = {.n_mats = 1};
+    set_input(t, w->type, in, &mine.in_f32, &mine.in_a8);
+    mine.mat[0].w = matrix(t, w->type, 1, OUT_ROWS, n_cols);
+    mine.mat[0].bias = vector_if(t, m->mat[i].bias, OUT_ROWS);
+    mine.mat[0].out = out;
+    add(t, OP_MATMUL)->matmul = mine;
+    return out;
+}
+
+static struct ref try_rope(struct trial *t, const struct op_rope *r)
+{
+    struct ref in = input(t, least(r->x.n, 2 * r->head_dim));
+    add(t, OP_ROPE)->rope = (struct op_rope){in, r->head_dim, r->rope};
+    return in;
+}
+
+/* A layer of one group of query heads, or two, stores its rows and reads them. */
+static struct ref try_attend(struct trial *t, const struct op_attend *a)
+{
+    const struct kv_layer *kv = &t->of->kv[a->kv];
+    const uint32_t n_kv = kv->n_heads < 2 ? 1 : 2, n_heads = a->n_heads / kv->n_heads * n_kv;
+    const size_t n_k = n_kv * kv->head_dim_k, n_v = n_kv * kv->head_dim_v;
+    const size_t n_q = n_heads * kv->head_dim_k;
+    struct ref in = input(t, n_q + n_k + n_v);
+    struct ref out = buffer(t, ROW_F32, n_heads * kv->head_dim_v);
+    t->kv = *kv;
+    t->kv.n_heads = n_kv;
+    t->kv.part = PAGE_FULL;
+    t->kv.k_at = 0;
+    t->kv.v_at = (kv_layer_k_bytes(&t->kv) + 63) / 64 * 64;
+    t->p.n_kv = 1;
+    t->p.page_bytes[PAGE_FULL] = t->kv.v_at + (kv_layer_v_bytes(&t->kv) + 63) / 64 * 64;
+    t->first_rows = MANY;
+    add(t, OP_KV_STORE)->kv_store =
+        (struct op_kv_store){part(in, n_q, n_k), part(in, n_q + n_k, n_v), 0};
+    struct op_attend mine = *a;
+    mine.q = part(in, 0, n_q);
+    mine.out = out;
+    mine.kv = 0;
+    mine.n_heads = n_heads;
+    mine.sinks = vector_if(t, a->sinks, n_heads);
+    add(t, OP_ATTEND)->attend = mine;
+    return out;
+}
+
+static struct ref try_glu(struct trial *t, const struct op_glu *g)
+{
+    const size_t n = least(g->out.n, MOST_WIDTH);
+    struct ref in = input(t, 2 * n), out = buffer(t, ROW_F32, n);
+    add(t, OP_GLU)->glu = (struct op_glu){part(in, 0, n), part(in, n, n), out, g->kind};
+    return out;
+}
+
+static struct ref try_add(struct trial *t, float scale)
+{
+    struct ref in = input(t, 2 * MOST_WIDTH), out = buffer(t, ROW_F32, MOST_WIDTH);
+    add(t, OP_ADD)->add =
+        (struct op_add){part(in, 0, MOST_WIDTH), part(in, MOST_WIDTH, MOST_WIDTH), out, scale};
+    return out;
+}
+
+static struct ref try_route(struct trial *t, const struct op_route *r)
+{
+    const size_t n = r->scores.n, n_used = r->out.n;
+    struct ref in = input(t, n + n_used * OUT_ROWS), out = buffer(t, ROW_F32, OUT_ROWS);
+    struct ref route = buffer(t, ROW_ROUTE, n_used);
+    struct op_route mine = *r;
+    mine.scores = part(in, 0, n);
+    mine.out = route;
+    mine.select = vector_if(t, r->select, n);
+    mine.scales = vector_if(t, r->scales, n);
+    add(t, OP_ROUTE)->route = mine;
+    add(t, OP_COMBINE)->combine =
+        (struct op_combine){part(in, n, n_used * OUT_ROWS), route, out};
+    return out;
+}
+
+static struct ref try_experts(struct trial *t, const struct op_matmul_experts *e)
+{
+    const size_t n_cols = least(e->w->n_cols, MOST_COLS), n_in = e->split ? N_USED : 1;
+    struct ref in = input(t, 32 + n_in * n_cols);
+    struct ref route = buffer(t, ROW_ROUTE, N_USED);
+    struct ref out = buffer(t, ROW_F32, N_USED * OUT_ROWS);
+    add(t, OP_ROUTE)->route = (struct op_route){
+        .scores = part(in, 0, N_EXPERTS), .out = route, .kind = ROUTE_SOFTMAX, .scale = 1};
+    struct op_matmul_experts mine = {
+        .route = route, .out = out, .split = e->split, .n_parts = e->n_parts, .part = e->part};
+    set_input(t, e->w->type, part(in, 32, n_in * n_cols), &mine.in_f32, &mine.in_a8);
+    mine.w = matrix(t, e->w->type, N_EXPERTS * e->n_parts, OUT_ROWS, n_cols);
+    mine.bias = vector_if(t, e->bias, N_EXPERTS * OUT_ROWS);
+    add(t, OP_MATMUL_EXPERTS)->experts = mine;
+    return out;
+}
+
+static void has_state(struct trial *t, size_t n)
+{
+    t->state = (struct state_part){0, n};
+    t->p.n_states = 1;
+    t->p.state_bytes = (n * sizeof(float) + 63) / 64 * 64;
+}
+
+static struct ref try_conv(struct trial *t, const struct op_conv *c)
+{
+    const size_t n = least(c->in.n, MOST_WIDTH);
+    struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
+    has_state(t, (c->n_taps - 1) * n);
+    add(t, OP_CONV)->conv = (struct op_conv){.in = in,
+                                             .out = out,
+                                             .w = vector(t, c->n_taps * n, 1),
+                                             .bias = vector_if(t, c->bias, n),
+                                             .n_taps = c->n_taps,
+                                             .silu = c->silu};
+    return out;
+}
+
+/* Appends a decay of its own, so that what a recurrence keeps is less than it had. */
+static struct ref decay(struct trial *t, struct ref in, uint32_t n_heads, bool betas,
+                        uint32_t run)
+{
+    struct ref out = buffer(t, ROW_F32, 2 * n_heads);
+    add(t, OP_DECAY)->decay = (struct op_decay){.in = in,
+                                                .out = out,
+                                                .bias = vector(t, n_heads, 1),
+                                                .a = vector(t, n_heads, -1),
+                                                .betas = betas,
+                                                .run = run};
+    return out;
+}
+
+static struct ref try_decay(struct trial *t, const struct op_decay *d)
+{
+    return decay(t, input(t, d->in.n), (uint32_t)d->out.n / 2, d->betas, d->run);
+}
+
+static struct ref try_recur(struct trial *t, const struct op_recur *r)
+{
+    const uint32_t n_groups = r->n_groups < 2 ? 1 : 2;
+    const uint32_t n_heads = r->n_heads / r->n_groups * n_groups;
+    const size_t n_qk = (size_t)n_groups * r->n_dim, n_v = (size_t)n_heads * r->n_width;
+    struct ref in = input(t, 2 * n_qk + n_v + n_heads), out = buffer(t, ROW_F32, n_v);
+    struct ref gates = decay(t, part(in, 2 * n_qk + n_v, n_heads), n_heads, false, 0);
+    has_state(t, n_v * r->n_dim);
+    struct op_recur mine = *r;
+    /* Short keys: with long ones the delta rule runs away. */
+    add(t, OP_SCALE)->scale = (struct op_scale){part(in, 0, 2 * n_qk), 0.5f / (float)r->n_dim};
+    mine.q = part(in, 0, n_qk);
+    mine.k = part(in, n_qk, n_qk);
+    mine.v = part(in, 2 * n_qk, n_v);
+    mine.out = out;
+    mine.gates = gates;
+    mine.skip = vector_if(t, r->skip, n_heads);
+    mine.n_heads = n_heads;
+    mine.n_groups = n_groups;
+    mine.state = 0;
+    add(t, OP_RECUR)->recur = mine;
+    return out;
+}
+
+static struct ref try_unzip(struct trial *t, const struct op_unzip *u)
+{
+    const size_t n = 2 * u->run * (u->in.n / u->run < 4 ? 1 : 2);
+    struct ref in = input(t, n), a = buffer(t, ROW_F32, n / 2), b = buffer(t, ROW_F32, n / 2);
+    struct ref out = buffer(t, ROW_F32, n / 2);
+    add(t, OP_UNZIP)->unzip = (struct op_unzip){in, a, b, u->run};
+    add(t, OP_ADD)->add = (struct op_add){a, b, out, 0.5f};
+    return out;
+}
+
+/* In place, on a few values. */
+static struct ref try_in_place(struct trial *t, const struct op *op)
+{
+    struct ref in = input(t, MOST_WIDTH + 1), x = part(in, 0, MOST_WIDTH);
+    struct op *mine = add(t, op->kind);
+    switch (op->kind) {
+    case OP_SCALE: mine->scale = (struct op_scale){x, op->scale.factor}; break;
+    case OP_ROW_SCALE: mine->row_scale = (struct op_row_scale){x, op->row_scale.scale}; break;
+    default: mine->row_gate = (struct op_row_gate){x, part(in, MOST_WIDTH, 1)}; break;
+    }
+    return in;
+}
+
+/* The ops of the i-th kernel of an op; n 0: there is nothing to compare. */
+static struct ref build(struct trial *t, const struct op *op, uint32_t i)
+{
+    switch (op->kind) {
+    case OP_EMBED: return try_embed(t, &op->embed);
+    case OP_NORM: return try_norm(t, &op->norm);
+    case OP_MATMUL: return try_matmul(t, &op->matmul, i);
+    case OP_ROPE: return try_rope(t, &op->rope);
+    case OP_ATTEND: return try_attend(t, &op->attend);
+    case OP_GLU: return try_glu(t, &op->glu);
+    case OP_ADD: return try_add(t, op->add.scale);
+    case OP_LOGITS: return try_add(t, 1);
+    case OP_ROUTE: return try_route(t, &op->route);
+    case OP_MATMUL_EXPERTS: return try_experts(t, &op->experts);
+    case OP_CONV: return try_conv(t, &op->conv);
+    case OP_DECAY: return try_decay(t, &op->decay);
+    case OP_RECUR: return try_recur(t, &op->recur);
+    case OP_UNZIP: return try_unzip(t, &op->unzip);
+    case OP_SCALE:
+    case OP_ROW_SCALE:
+    case OP_ROW_GATE: return try_in_place(t, op);
+    case OP_QUANTISE: /* within the products */
+    case OP_KV_STORE: /* within attention */
+    case OP_COMBINE:  /* within routing */
+    case OP_HEAD_ROWS: break;
+    }
+    return (struct ref){0};
+}
+
+/* ---- what ops have in common, and their names ---- */
+
+static struct key key_of(const struct program *p, const struct op *op, uint32_t i)
+{
+    struct key k = {{(uint32_t)op->kind}};
+    uint32_t *w = k.words + 1;
+    switch (op->kind) {
+    case OP_EMBED: w[0] = op->embed.table->type; break;
+    case OP_NORM:
+        w[0] = op->norm.w ? op->norm.w->n_cols > op->norm.group ? 2 : 1 : 0;
+        w[1] = (uint32_t)op->norm.group;
+        break;
+    case OP_MATMUL:
+        w[0] = op->matmul.mat[i].w->type;
+        w[1] = op->matmul.mat[i].bias != NULL;
+        break;
+    case OP_ROPE:
+        w[0] = p->ropes[op->rope.rope].pairs;
+        w[1] = op->rope.rope;
+        break;
+    case OP_ATTEND:
+        w[0] = (uint32_t)p->kv[op->attend.kv].type << 8 | (op->attend.softcap != 0.0f) << 1 |
+               (op->attend.sinks != NULL);
+        w[1] = (uint32_t)p->kv[op->attend.kv].head_dim_k;
+        w[2] = (uint32_t)p->kv[op->attend.kv].head_dim_v;
+        w[3] = op->attend.n_heads / p->kv[op->attend.kv].n_heads;
+        w[4] = op->attend.window;
+        break;
+    case OP_GLU: w[0] = op->glu.kind; break;
+    case OP_ROUTE:
+        w[0] = (uint32_t)op->route.kind << 8 | op->route.renormalise << 2 |
+               (op->route.select != NULL) << 1 | (op->route.scales != NULL);
+        break;
+    case OP_MATMUL_EXPERTS:
+        w[0] = op->experts.w->type;
+        w[1] = (uint32_t)op->experts.split << 1 | (op->experts.bias != NULL);
+        w[2] = op->experts.part;
+        break;
+    case OP_DECAY: w[0] = op->decay.betas; break;
+    case OP_RECUR:
+        w[0] = op->recur.delta << 2 | op->recur.tiled << 1 | (op->recur.skip != NULL);
+        break;
+    case OP_LOGITS: w[0] = op->logits.softcap != 0.0f; break;
+    default: break;
+    }
+    return k;
+}
+
+static void name_of(const struct program *p, const struct op *op, uint32_t i, char out[64])
+{
+    static const char *const names[] = {
+        [OP_EMBED] = "an embedding",
+        [OP_NORM] = "a norm",
+        [OP_QUANTISE] = "codes",
+        [OP_MATMUL] = "a product",
+        [OP_ROPE] = "a rotation",
+        [OP_ROW_SCALE] = "a scale by position",
+        [OP_SCALE] = "a scale",
+        [OP_KV_STORE] = "stored keys",
+        [OP_ATTEND] = "attention",
+        [OP_GLU] = "a gated unit",
+        [OP_ADD] = "a sum",
+        [OP_ROUTE] = "routing",
+        [OP_COMBINE] = "experts' sum",
+        [OP_MATMUL_EXPERTS] = "experts",
+        [OP_CONV] = "a convolution",
+        [OP_DECAY] = "a decay",
+        [OP_RECUR] = "a recurrence",
+        [OP_UNZIP] = "a deal",
+        [OP_ROW_GATE] = "a gate",
+        [OP_HEAD_ROWS] = "rows",
+        [OP_LOGITS] = "logits",
+    };
+    const char *with = NULL;
+    if (op->kind == OP_EMBED) with = qtype_info(op->embed.table->type)->name;
+    if (op->kind == OP_MATMUL) with = qtype_info(op->matmul.mat[i].w->type)->name;
+    if (op->kind == OP_MATMUL_EXPERTS) with = qtype_info(op->experts.w->type)->name;
+    if (op->kind == OP_ATTEND) with = kv_type_name(p->kv[op->attend.kv].type);
+    snprintf(out, 64, "%s%s%s", names[op->kind], with ? " of " : "", with ? with : "");
+}
+
+/* ---- running ---- */
+
+/* All rows of all steps on one backend: their results, then the state; NULL: it failed. */
+static float *run(struct trial *t, struct ref result, void *const *pages, void *states[2],
+                  size_t *n_values)
+{
+    const uint32_t rows[N_STEPS] = {t->first_rows, 4, 2, 1};
+    int32_t tokens[MOST_ROWS];
+    for (int i = 0; i < MOST_ROWS; i++)
+        tokens[i] = i;
+    const size_t n_state = t->p.state_bytes / sizeof(float);
+    *n_values = (t->first_rows + 7) * result.n + n_state;
+    float *out = mem_zalloc(*n_values, sizeof *out);
+    struct exec *x = exec_new(t->be, &t->p, t->first_rows, t->err);
+    bool ok = x != NULL;
+    uint32_t pos = 0;
+    for (int i = 0; ok && i < N_STEPS; i++) {
+        const struct step step = {.n_rows = rows[i],
+                                  .pos = pos,
+                                  .tokens = tokens + pos,
+                                  .pages = {pages, NULL},
+                                  .n_logits = rows[i],
+                                  .logits = out + pos * result.n,
+                                  .state_in = states[i % 2],
+                                  .state_out = states[(i + 1) % 2]};
+        ok = exec_run(x, &step, t->err);
+        pos += rows[i];
+    }
+    exec_free(x);
+    if (ok && n_state) /* an even number of steps: the last state is the first object */
+        backend_state_read(t->be, states[0], t->p.state_bytes, out + *n_values - n_state);
+    if (ok) return out;
+    free(out);
+    return NULL;
+}
+
+static bool has_memory(const struct trial *t, void *pages[2], void *states[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (t->p.n_kv) pages[i] = backend_page_new(t->be, t->p.page_bytes[PAGE_FULL]);
+        if (t->p.n_states) states[i] = backend_state_new(t->be, t->p.state_bytes);
+        if ((t->p.n_kv && !pages[i]) || (t->p.n_states && !states[i]))
+            return err_set(t->err, ERR_MEMORY, "%s: no memory for its self-test",
+                           backend_name(t->be));
+    }
+    return true;
+}
+
+/* One kernel of one op on one backend. *width: values of a row; 0: there is nothing to run. */
+static float *try_one(struct backend *be, const struct program *p, const struct op *op,
+                      uint32_t i, size_t *width, size_t *n_values, struct err *err)
+{
+    struct trial t = {.be = be, .of = p, .seed = 1, .first_rows = FEW, .err = err};
+    t.p.ropes = p->ropes;
+    t.p.n_ropes = p->n_ropes;
+    t.p.row_scales = p->row_scales;
+    t.p.n_row_scales = p->n_row_scales;
+    struct ref result = build(&t, op, i);
+    struct op_logits last = {result, 1, 0};
+    if (op->kind == OP_LOGITS) last.scale = op->logits.scale, last.softcap = op->logits.softcap;
+    add(&t, OP_HEAD_ROWS);
+    add(&t, OP_LOGITS)->logits = last;
+    t.p.buffers = t.buffers;
+    t.p.ops = t.ops;
+    t.p.kv = &t.kv;
+    t.p.states = &t.state;
+    t.p.n_vocab = *width = result.n;
+    void *pages[2] = {0}, *states[2] = {0};
+    float *out = NULL;
+    if (!t.failed && has_memory(&t, pages, states))
+        out = run(&t, result, pages, states, n_values);
+    for (int k = 0; k < 2; k++) {
+        backend_page_free(be, pages[k], t.p.page_bytes[PAGE_FULL]);
+        backend_state_free(be, states[k], t.p.state_bytes);
+    }
+    backend_reset(be);
+    for (size_t k = 0; k < t.n_kept; k++)
+        free(t.kept[k]);
+    return out;
+}
+
+static bool same(const float *got, const float *want, size_t n, size_t width,
+                 const struct backend *be, const char *name, struct err *err)
+{
+    if (memcmp(got, want, n * sizeof *got) == 0) return true;
+    size_t i = 0;
+    while (memcmp(&got[i], &want[i], sizeof *got) == 0)
+        i++;
+    return err_set(err, ERR_DEVICE,
+                   "%s: computes %s otherwise than the CPU (value %zu of row %zu is %a instead "
+                   "of %a): it cannot give the same bits",
+                   backend_name(be), name, i % width, i / width, (double)got[i],
+                   (double)want[i]);
+}
+
+static bool compare(struct backend *be, struct backend *reference, const struct program *p,
+                    const struct op *op, uint32_t i, struct err *err)
+{
+    size_t width, n_got, n_want;
+    char name[64];
+    name_of(p, op, i, name);
+    float *want = try_one(reference, p, op, i, &width, &n_want, err);
+    float *got = want ? try_one(be, p, op, i, &width, &n_got, err) : NULL;
+    const bool ok = got && same(got, want, n_want, width, be, name, err);
+    free(got);
+    free(want);
+    return ok;
+}
+
+static bool is_compared(enum op_kind kind)
+{
+    return kind != OP_QUANTISE && kind != OP_KV_STORE && kind != OP_COMBINE &&
+           kind != OP_HEAD_ROWS;
+}
+
+bool trial_program(struct backend *be, struct backend *reference, const struct program *p,
+                   const atomic_bool *cancel, size_t *n_ops, struct err *err)
+{
+    struct key *done = NULL;
+    size_t n = 0, cap = 0;
+    bool ok = true;
+    for (size_t at = 0; ok && at < p->n_ops; at++) {
+        const struct op *op = &p->ops[at];
+        const uint32_t n_kernels = op->kind == OP_MATMUL ? op->matmul.n_mats : 1;
+        for (uint32_t i = 0; ok && is_compared(op->kind) && i < n_kernels; i++) {
+            const struct key key = key_of(p, op, i);
+            size_t k = 0;
+            while (k < n && memcmp(&done[k], &key, sizeof key) != 0)
+                k++;
+            if (k < n) continue;
+            MEM_GROW(done, n, cap);
+            done[n++] = key;
+            ok = cancel_is_set(cancel) ? err_set(err, ERR_CANCELLED, "cancelled")
+                                       : compare(be, reference, p, op, i, err);
+        }
+    }
+    free(done);
+    if (n_ops) *n_ops = n;
+    return ok;
+}
