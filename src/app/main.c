@@ -46,12 +46,14 @@ static int print_devices(void)
     int cores = resources_cores(NULL);
     buf_printf(&out, "cpu  %s, %d %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
                cores == 1 ? "core" : "cores");
-    struct vulkan_info info;
-    for (uint32_t i = 0; vulkan_describe(i, &info); i++) {
+    enum { MOST = 64 };
+    struct vulkan_info all[MOST];
+    size_t n = vulkan_list(all, MOST);
+    for (size_t i = 0; i < n && i < MOST; i++) {
         char shown[256];
-        buf_printf(&out, "vulkan:%u  %s, %s, %.1f GiB\n", i,
-                   printable(shown, sizeof shown, info.name, strlen(info.name)), info.kind,
-                   (double)info.memory_bytes / (1 << 30));
+        buf_printf(&out, "vulkan:%zu  %s, %s, %.1f GiB\n", i,
+                   printable(shown, sizeof shown, all[i].name, strlen(all[i].name)),
+                   vulkan_kind_name(all[i].kind), (double)all[i].memory_bytes / (1 << 30));
     }
     return print_text(&out);
 }

@@ -14,6 +14,11 @@ void backend_close(struct backend *be)
     if (be) be->impl->close(be);
 }
 
+bool backend_is_lost(const struct backend *be)
+{
+    return be->impl->is_lost && be->impl->is_lost(be);
+}
+
 void backend_reset(struct backend *be)
 {
     be->impl->reset(be);

@@ -47,6 +47,9 @@ enum { TRAIL_ROWS = 17 };
  * closed before this one, and never works at the same time. NULL if the device has none. */
 struct backend *backend_beside(struct backend *be);
 void backend_close(struct backend *be); /* NULL is fine */
+/* Whether its device has failed for good: nothing can be run any more, and what is read of
+ * pages and states is rubbish. */
+bool backend_is_lost(const struct backend *be);
 /* Gives back all weights; nothing that they were bound for is left, nor pages, states or execs.
  */
 void backend_reset(struct backend *be);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
+#include "backend/trial.h"
 #include "base/printable.h"
 #include "cpu/cpu.h"
 #include "vulkan/backend.h"
@@ -25,18 +27,62 @@ static struct backend *open_cpu(const struct device_choice *choice, struct err *
     return NULL;
 }
 
+static struct device_seam seam;
+
+void device_set_seam(const struct device_seam *to)
+{
+    seam = to ? *to : (struct device_seam){0};
+}
+
+/* Hardware devices by number, best first; for tests, software ones behind them. */
+static size_t hardware(uint32_t out[DEVICE_MOST], size_t *n_all)
+{
+    struct vulkan_info all[DEVICE_MOST];
+    size_t n = vulkan_list(all, DEVICE_MOST);
+    *n_all = n;
+    if (n > DEVICE_MOST) n = DEVICE_MOST;
+    size_t n_out = vulkan_order(all, n, out);
+    for (uint32_t i = 0; seam.software_too && i < n; i++)
+        if (all[i].kind == VULKAN_SOFTWARE) out[n_out++] = i;
+    return n_out;
+}
+
+void device_auto(struct device_names *out)
+{
+    uint32_t order[DEVICE_MOST];
+    size_t n_all = 0, n = 0;
+    *out = (struct device_names){.why = "there is no graphics processor"};
+    if (seam.software_too || vulkan_may_be_hardware()) {
+        n = hardware(order, &n_all);
+        out->is_odd = n == 0;
+        if (n_all == 0)
+            out->why = "there is no Vulkan driver";
+        else if (n == 0)
+            out->why = "no Vulkan driver knows a graphics processor";
+    }
+    if (n > 0) out->why = NULL;
+    for (size_t i = 0; i < n && out->n < DEVICE_MOST - 1; i++)
+        snprintf(out->names[out->n++], DEVICE_NAME_BYTES, "vulkan:%u", order[i]);
+    snprintf(out->names[out->n++], DEVICE_NAME_BYTES, "cpu");
+}
+
 /* The index of "vulkan" or "vulkan:N". */
 static bool find_vulkan(const char *device, uint32_t *index, struct err *err)
 {
     char *end;
     unsigned long n = 0;
-    if (strcmp(device, "vulkan") == 0)
-        return vulkan_first_hardware(index) ||
-               err_set(err, ERR_DEVICE,
-                       vulkan_count() == 0
-                           ? "vulkan: there is no Vulkan device"
-                           : "vulkan: there is no hardware device; --list-devices "
-                             "prints what vulkan:N can name");
+    if (strcmp(device, "vulkan") == 0) {
+        uint32_t order[DEVICE_MOST];
+        size_t n_all;
+        if (hardware(order, &n_all) > 0) {
+            *index = order[0];
+            return true;
+        }
+        return err_set(err, ERR_DEVICE,
+                       n_all == 0 ? "vulkan: there is no Vulkan device"
+                                  : "vulkan: there is no hardware device; --list-devices "
+                                    "prints what vulkan:N can name");
+    }
     bool is_number = strncmp(device, "vulkan:", 7) == 0 && device[7] >= '0' && device[7] <= '9';
     if (is_number) n = strtoul(device + 7, &end, 10);
     if (is_number && *end == '\0' && n <= UINT32_MAX) {
@@ -50,20 +96,29 @@ static bool find_vulkan(const char *device, uint32_t *index, struct err *err)
 
 static struct backend *open_vulkan(const char *device, uint64_t *memory, struct err *err)
 {
-    struct vulkan_choice choice = {0};
-    struct vulkan_info info;
+    struct vulkan_choice choice = {.wrong_bits = seam.wrong_bits};
     if (!find_vulkan(device, &choice.index, err)) return NULL;
     struct backend *be = vulkan_backend_open(&choice, err);
-    if (be && vulkan_describe(choice.index, &info) && strcmp(info.kind, "discrete") == 0)
-        *memory = info.memory_bytes;
+    if (be) *memory = vulkan_backend_memory(be);
     return be;
 }
 
 struct backend *device_open(const struct device_choice *choice, uint64_t *memory,
                             struct err *err)
 {
-    const char *device = choice->device ? choice->device : "auto";
+    const char *device = choice->device ? choice->device : "cpu";
     *memory = 0;
-    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return open_cpu(choice, err);
-    return open_vulkan(device, memory, err);
+    return strcmp(device, "cpu") == 0 ? open_cpu(choice, err)
+                                      : open_vulkan(device, memory, err);
+}
+
+bool device_check(struct backend *be, const struct program *p, const atomic_bool *cancel,
+                  struct err *err)
+{
+    struct backend *cpu = cpu_open(&(struct cpu_options){0, CPU_AUTO}, err);
+    if (!cpu) return false;
+    bool ok = trial_program(be, cpu, p, cancel, NULL, err);
+    backend_close(cpu);
+    if (ok && seam.lost_at) vulkan_backend_lose_at(be, seam.lost_at);
+    return ok;
 }

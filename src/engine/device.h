@@ -1,18 +1,25 @@
-/* What --device names: the backend it stands for.
+/* What --device names: the backend it stands for, and what "auto" may be.
  *
- * One thread; the backend that comes back is the caller's to close. It knows every backend by
- * name, and no model. */
+ * "auto" is the best hardware device that has the memory and gives the bits of the CPU:
+ * discrete before integrated, software never. Whoever opens a model tries the names of
+ * device_auto one after the other, with device_check once its program is known; the last of
+ * them is the CPU. One thread; the backend that comes back is the caller's to close. It knows
+ * every backend by name, and no model. */
 #ifndef ENGINE_DEVICE_H
 #define ENGINE_DEVICE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 struct backend;
+struct program;
 
 struct device_choice {
-    const char *device; /* "auto", "cpu", "vulkan", "vulkan:N"; NULL: "auto" */
+    const char *device; /* "cpu", "vulkan", "vulkan:N"; NULL: "cpu" */
     const char *cpu;    /* instruction set, as in cpu/cpu.h; NULL: "auto" */
     int n_threads;      /* of the CPU; 0: one per usable core */
 };
@@ -22,5 +29,28 @@ struct device_choice {
  * scratch and pages, what others use of it included; 0: it shares the system's. */
 struct backend *device_open(const struct device_choice *choice, uint64_t *memory,
                             struct err *err);
+
+enum { DEVICE_MOST = 16, DEVICE_NAME_BYTES = 24 };
+struct device_names {
+    char names[DEVICE_MOST][DEVICE_NAME_BYTES]; /* the last is "cpu" */
+    size_t n;
+    /* Where there is nothing but the CPU: why, in a few words; static. */
+    const char *why;
+    bool is_odd; /* there seems to be a graphics processor all the same: worth a warning */
+};
+void device_auto(struct device_names *out);
+
+/* Whether be gives the bits of the CPU for all ops of p (which need not be bound); the CPU
+ * does. ERR_DEVICE names the op. What was bound to be is lost. */
+bool device_check(struct backend *be, const struct program *p, const atomic_bool *cancel,
+                  struct err *err);
+
+/* For tests: how devices behave that are opened from now on. NULL: as they are. */
+struct device_seam {
+    bool software_too; /* "auto" tries software devices as well */
+    bool wrong_bits;
+    uint64_t lost_at; /* the submission after device_check that loses the device; 0: none */
+};
+void device_set_seam(const struct device_seam *seam);
 
 #endif

@@ -266,6 +266,15 @@ bool disk_get_window(struct disk *d, size_t i, void *part)
 
 /* ---- writing ---- */
 
+/* Queues what was read of a device, unless that was lost: then it is rubbish. */
+static void put_read(struct disk *d, const struct blob_id *id, void *raw, size_t n_bytes)
+{
+    if (backend_is_lost(d->be))
+        free(raw);
+    else
+        store_put(d->store, id, raw, n_bytes, element_bytes(d));
+}
+
 static bool put(struct disk *d, const struct blob_id *id, const void *part, size_t n_bytes)
 {
     if (store_has(d->store, id)) {
@@ -275,7 +284,7 @@ static bool put(struct disk *d, const struct blob_id *id, const void *part, size
     void *raw = store_room(d->store, n_bytes);
     if (!raw) return false;
     backend_page_read(d->be, part, n_bytes, raw);
-    store_put(d->store, id, raw, n_bytes, element_bytes(d));
+    put_read(d, id, raw, n_bytes);
     return true;
 }
 
@@ -334,7 +343,7 @@ bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void
         read_tail(d, PAGE_FULL, page[PAGE_FULL], n % PAGE_LEN, tail);
         read_tail(d, PAGE_WINDOW, page[PAGE_WINDOW], n % PAGE_LEN, tail + page_bytes(d));
     }
-    store_put(d->store, &id, raw, n_bytes, element_bytes(d));
+    put_read(d, &id, raw, n_bytes);
     keep_snapshot(d, id.key);
     return true;
 }

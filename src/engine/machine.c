@@ -63,7 +63,28 @@ static bool open_device(struct machine *m, const struct engine_config *config,
 {
     const struct device_choice choice = {device, config->cpu, config->n_threads};
     m->be = device_open(&choice, &m->device_bytes, err);
+    m->is_cpu = strcmp(device, "cpu") == 0;
     return m->be != NULL;
+}
+
+struct checked {
+    struct backend *be;
+    const atomic_bool *cancel;
+};
+
+static bool check_program(void *user, const struct program *p, struct err *err)
+{
+    const struct checked *c = user;
+    return device_check(c->be, p, c->cancel, err);
+}
+
+/* Whether the device gives the bits of the CPU for what the model needs, before anything is
+ * bound to it. */
+static bool check_device(const struct machine *m, const struct model_params *params,
+                         const atomic_bool *cancel, struct err *err)
+{
+    struct checked c = {m->be, cancel};
+    return m->is_cpu || model_outline(m->gguf, params, check_program, &c, err);
 }
 
 static void warn(const struct machine_watch *watch, const char *line)
@@ -94,6 +115,7 @@ static bool plan_draft(struct machine *m, const struct engine_config *config,
     const struct model_params params = {.kv_type = kv_type};
     d->kv_type = m->kv_type;
     d->be = backend_beside(m->be);
+    d->is_cpu = m->is_cpu;
     if (!d->be && !open_device(d, config, "cpu", err)) return false;
     d->gguf = gguf_open(config->draft_path, err);
     if (!d->gguf) return err_prefix(err, "the draft");
@@ -130,10 +152,11 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     snprintf(
         line, sizeof line,
         "weights %.1f MiB, KV %.1f KiB per token (%u tokens: %.1f MiB), scratch %.1f MiB%s; "
-        "%.1f MiB of memory available",
+        "%.1f MiB of memory available%s%s",
         mib(all.weights_bytes), (double)all.kv_bytes_per_token / 1024, m->n_ctx,
         mib(m->n_ctx * all.kv_bytes_per_token), mib(all.scratch_bytes),
-        m->draft ? " with the draft" : "", mib(m->available));
+        m->draft ? " with the draft" : "", mib(m->available),
+        m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
     if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
     if (config->n_ctx == 0 && m->n_ctx < n_model) {
         snprintf(line, sizeof line,
@@ -185,6 +208,7 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     if (!d) return true;
     const struct model_sizes all = machine_sizes(m);
     const struct model_params params = {.kv_type = kv_type};
+    if (!check_device(d, &params, cancel, err)) return false;
     d->available = m->available;
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
@@ -214,6 +238,60 @@ static bool open_model(struct machine *m, const struct engine_config *config,
     return true;
 }
 
+static void close_draft(struct machine *draft)
+{
+    if (draft) machine_close(draft);
+    free(draft);
+}
+
+/* All that stands on a device. */
+static bool open_on(struct machine *m, const struct engine_config *config, const char *device,
+                    const struct model_params *params, const struct machine_watch *watch,
+                    struct err *err)
+{
+    return open_device(m, config, device, err) && plan_memory(m, config, params, watch, err) &&
+           check_device(m, params, watch->cancel, err) &&
+           open_model(m, config, params, watch, err) &&
+           open_draft(m, config, params->kv_type, watch->cancel, err);
+}
+
+static void close_on(struct machine *m)
+{
+    close_draft(m->draft);
+    timeline_free(m->tl);
+    disk_free(m->disk);
+    model_close(m->model);
+    backend_close(m->be);
+    *m = (struct machine){
+        .gguf = m->gguf, .kv_type = m->kv_type, .params = m->params, .why_cpu = m->why_cpu};
+}
+
+/* The first device that can be used; each that cannot is a line. */
+static bool open_best(struct machine *m, const struct engine_config *config,
+                      const struct model_params *params, const struct machine_watch *watch,
+                      struct err *err)
+{
+    struct device_names devices;
+    device_auto(&devices);
+    m->why_cpu = devices.why;
+    if (devices.is_odd) {
+        char line[256];
+        snprintf(line, sizeof line, "%s: the CPU is used", devices.why);
+        warn(watch, line);
+    }
+    for (size_t i = 0;; i++) {
+        if (open_on(m, config, devices.names[i], params, watch, err)) return true;
+        if (i == devices.n - 1 || (err->code != ERR_DEVICE && err->code != ERR_MEMORY))
+            return false;
+        char line[sizeof err->msg + 64];
+        const char *next = i + 1 == devices.n - 1 ? "the CPU" : devices.names[i + 1];
+        snprintf(line, sizeof line, "%s is not used: %s; %s takes its place", devices.names[i],
+                 err->msg, next);
+        warn(watch, line);
+        close_on(m);
+    }
+}
+
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err)
 {
@@ -224,19 +302,13 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     const char *device = config->device ? config->device : "auto";
     struct model_params params = {.n_ctx = config->n_ctx};
     if (!machine_kv_type(config->kv_type, &params.kv_type, &m->kv_type, err)) return false;
-    bool ok = open_device(m, config, device, err) &&
-              (m->gguf = gguf_open(config->model_path, err)) &&
-              plan_memory(m, config, &params, watch, err) &&
-              open_model(m, config, &params, watch, err) &&
-              open_draft(m, config, params.kv_type, watch->cancel, err);
+    m->params = params;
+    m->gguf = gguf_open(config->model_path, err);
+    bool ok = m->gguf &&
+              (strcmp(device, "auto") == 0 ? open_best(m, config, &params, watch, err)
+                                           : open_on(m, config, device, &params, watch, err));
     m->load_ms = clock_ms() - start;
     return ok;
-}
-
-static void close_draft(struct machine *draft)
-{
-    if (draft) machine_close(draft);
-    free(draft);
 }
 
 /* Whether a draft that comes later fits beside what is there already. */
@@ -306,11 +378,7 @@ void machine_close(struct machine *m)
 {
     struct err ignored;
     machine_save(m, &ignored);
-    close_draft(m->draft);
-    timeline_free(m->tl);
-    disk_free(m->disk);
-    model_close(m->model);
-    backend_close(m->be);
+    close_on(m);
     gguf_close(m->gguf);
     *m = (struct machine){0};
 }

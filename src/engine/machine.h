@@ -34,6 +34,9 @@ struct machine {
     uint64_t device_bytes; /* of the device's own memory; 0: it shares the system's */
     uint32_t n_ctx;
     const char *kv_type; /* "f16"; static */
+    struct model_params params;
+    bool is_cpu;
+    const char *why_cpu; /* "auto" found nothing better: why; static. NULL: it was not so */
     double load_ms;
     struct machine *draft; /* guesses for this one, on the same device; NULL: none */
 };

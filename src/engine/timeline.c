@@ -474,19 +474,28 @@ void timeline_prepare(struct timeline *tl)
     page_pool_prepare(tl->pool);
 }
 
+/* Rows from..PAGE_LEN-1 of a part of a page, which only the backend reads and writes. */
+static void poison_rows(const struct timeline *tl, enum page_part part, void *data, size_t from)
+{
+    const struct program *p = tl->program;
+    const size_t n_bytes = p->page_bytes[part];
+    if (!data || n_bytes == 0) return;
+    void *host = mem_zalloc(1, n_bytes);
+    if (from > 0) backend_page_read(tl->be, data, n_bytes, host);
+    kv_rows_poison(p->kv, p->n_kv, part, host, from);
+    backend_page_write(tl->be, data, n_bytes, host);
+    free(host);
+}
+
 static void poison_part(void *user, enum page_part part, void *data)
 {
-    const struct timeline *tl = user;
-    kv_rows_poison(tl->program->kv, tl->program->n_kv, part, data, 0);
+    poison_rows(user, part, data, 0);
 }
 
 static void poison_page(void *user, struct page *page, size_t n, size_t n_window)
 {
-    const struct timeline *tl = user;
-    const struct program *p = tl->program;
-    void *window = page_data(page, PAGE_WINDOW);
-    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, page_data(page, PAGE_FULL), n);
-    if (window) kv_rows_poison(p->kv, p->n_kv, PAGE_WINDOW, window, n_window);
+    poison_rows(user, PAGE_FULL, page_data(page, PAGE_FULL), n);
+    poison_rows(user, PAGE_WINDOW, page_data(page, PAGE_WINDOW), n_window);
 }
 
 void timeline_poison(struct timeline *tl)

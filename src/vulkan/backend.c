@@ -59,6 +59,11 @@ static void close_backend(struct backend *be)
     free(vb);
 }
 
+static bool is_lost(const struct backend *be)
+{
+    return ((const struct vulkan_backend *)be)->vk.is_lost;
+}
+
 static struct backend *beside(struct backend *be)
 {
     struct err ignored;
@@ -253,6 +258,7 @@ static const struct backend_impl impl = {
     .beside = beside,
     .close = close_backend,
     .reset = reset,
+    .is_lost = is_lost,
     .name = name_of,
     .matrix = matrix,
     .vector = vector,
@@ -273,15 +279,37 @@ static const struct backend_impl impl = {
     .state_write = state_write,
 };
 
+/* For tests: the last logit is off by a bit. */
+static bool run_wrongly(struct exec *x, const struct step *step, struct err *err)
+{
+    if (!vulkan_exec_run(x, step, err)) return false;
+    const size_t n = step->n_logits * ((const struct vulkan_exec *)x)->p->n_vocab;
+    if (n > 0) step->logits[n - 1] = num_of_bits(num_bits(step->logits[n - 1]) ^ 1);
+    return true;
+}
+
 const struct vulkan_counters *vulkan_backend_counters(const struct backend *be)
 {
     return &((const struct vulkan_backend *)be)->vk.counters;
 }
 
+void vulkan_backend_lose_at(struct backend *be, uint64_t n)
+{
+    struct vulkan *vk = &of(be)->vk;
+    vk->lost_at = vk->counters.submits + n;
+}
+
+uint64_t vulkan_backend_memory(const struct backend *be)
+{
+    return vulkan_own_memory(&((const struct vulkan_backend *)be)->vk);
+}
+
 struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err)
 {
     struct vulkan_backend *vb = mem_zalloc(1, sizeof *vb);
-    vb->base.impl = &impl;
+    vb->impl = impl;
+    if (choice->wrong_bits) vb->impl.exec_run = run_wrongly;
+    vb->base.impl = &vb->impl;
     vb->choice = *choice;
     struct vulkan *vk = &vb->vk;
     if (!vulkan_open(vk, choice, err)) {

@@ -12,6 +12,7 @@
 #define VULKAN_BACKEND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -20,19 +21,32 @@ struct backend;
 
 /* ---- what devices there are ---- */
 
+enum vulkan_kind {
+    VULKAN_DISCRETE,
+    VULKAN_INTEGRATED,
+    VULKAN_VIRTUAL,
+    VULKAN_OTHER,
+    VULKAN_SOFTWARE, /* not hardware */
+};
+
+const char *vulkan_kind_name(enum vulkan_kind kind); /* "discrete": static */
+
 struct vulkan_info {
     char name[256];
-    const char *kind; /* "discrete", "integrated", "virtual", "software", "other": static */
-    bool is_hardware; /* not software */
+    enum vulkan_kind kind;
     uint64_t memory_bytes; /* of its largest heap near the device */
 };
 
-/* How many Vulkan devices there are, software ones included; 0 without a driver. */
+/* Describes up to cap devices, software ones included, in the order of their numbers; returns
+ * how many there are, 0 without a driver. It loads the drivers: tens of milliseconds. */
+size_t vulkan_list(struct vulkan_info *out, size_t cap);
 uint32_t vulkan_count(void);
-/* False: there is no index-th device. */
-bool vulkan_describe(uint32_t index, struct vulkan_info *out);
-/* The first discrete device, else the first integrated or virtual one; false: none. */
-bool vulkan_first_hardware(uint32_t *index);
+/* The numbers of the hardware devices among all[0..n), best first: discrete, integrated,
+ * virtual, other; out has room for n. Returns how many. Pure. */
+size_t vulkan_order(const struct vulkan_info *all, size_t n, uint32_t *out);
+/* Whether the system shows anything that a hardware device comes with: if not, loading the
+ * drivers is not worth its time. */
+bool vulkan_may_be_hardware(void);
 
 /* ---- one of them as a backend ---- */
 
@@ -41,11 +55,16 @@ struct vulkan_choice {
     bool never_packed_dot;  /* for tests: the shaders for devices without it */
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
+    bool wrong_bits;        /* for tests: its logits are off by a bit */
 };
 
 /* Opens the device and runs the elementary functions on it: ERR_DEVICE if there is none, or if
  * a result differs. Weights read from files stay mapped until backend_close. */
 struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err);
+
+/* Bytes that a device with memory of its own has, what others use of it included; 0: it shares
+ * the system's. */
+uint64_t vulkan_backend_memory(const struct backend *be);
 
 /* What was done since opening; tests hold them to what a step may cost. */
 struct vulkan_counters {
@@ -56,5 +75,7 @@ struct vulkan_counters {
     uint64_t bytes_back;  /* read from the device */
 };
 const struct vulkan_counters *vulkan_backend_counters(const struct backend *be);
+/* For tests: the device is lost at the n-th submission of a step from now on, n > 0. */
+void vulkan_backend_lose_at(struct backend *be, uint64_t n);
 
 #endif

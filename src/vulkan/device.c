@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -29,6 +30,13 @@ bool vulkan_check(VkResult result, const char *call, struct err *err)
     default: break;
     }
     return err_set(err, code, "%s: %s (VkResult %d)", call, what, (int)result);
+}
+
+bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct err *err)
+{
+    if (vulkan_check(result, call, err)) return true;
+    vk->is_lost = true;
+    return err_prefix(err, "%s", vk->properties.deviceName);
 }
 
 /* ---- what there is ---- */
@@ -59,26 +67,25 @@ static VkPhysicalDevice *list_devices(VkInstance instance, uint32_t *n)
     return NULL;
 }
 
-uint32_t vulkan_count(void)
-{
-    struct err ignored;
-    VkInstance instance;
-    uint32_t n;
-    if (!instance_new(&instance, &ignored)) return 0;
-    free(list_devices(instance, &n));
-    vkDestroyInstance(instance, NULL);
-    return n;
-}
-
-static const char *kind_of(VkPhysicalDeviceType type)
+static enum vulkan_kind kind_of(VkPhysicalDeviceType type)
 {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
-    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "software";
-    default: return "other";
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return VULKAN_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return VULKAN_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return VULKAN_VIRTUAL;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return VULKAN_SOFTWARE;
+    default: return VULKAN_OTHER;
     }
+}
+
+const char *vulkan_kind_name(enum vulkan_kind kind)
+{
+    static const char *const names[] = {[VULKAN_DISCRETE] = "discrete",
+                                        [VULKAN_INTEGRATED] = "integrated",
+                                        [VULKAN_VIRTUAL] = "virtual",
+                                        [VULKAN_OTHER] = "other",
+                                        [VULKAN_SOFTWARE] = "software"};
+    return names[kind];
 }
 
 static uint64_t heap_bytes(VkPhysicalDevice device)
@@ -93,38 +100,55 @@ static uint64_t heap_bytes(VkPhysicalDevice device)
     return most;
 }
 
-bool vulkan_describe(uint32_t index, struct vulkan_info *out)
+uint64_t vulkan_own_memory(const struct vulkan *vk)
+{
+    return vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU
+               ? heap_bytes(vk->physical)
+               : 0;
+}
+
+size_t vulkan_list(struct vulkan_info *out, size_t cap)
 {
     struct err ignored;
     VkInstance instance;
     uint32_t n;
-    if (!instance_new(&instance, &ignored)) return false;
+    if (!instance_new(&instance, &ignored)) return 0;
     VkPhysicalDevice *all = list_devices(instance, &n);
-    if (index < n) {
+    for (uint32_t i = 0; i < n && i < cap; i++) {
         VkPhysicalDeviceProperties p;
-        vkGetPhysicalDeviceProperties(all[index], &p);
-        *out = (struct vulkan_info){.kind = kind_of(p.deviceType),
-                                    .is_hardware = p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU,
-                                    .memory_bytes = heap_bytes(all[index])};
-        snprintf(out->name, sizeof out->name, "%s", p.deviceName);
+        vkGetPhysicalDeviceProperties(all[i], &p);
+        out[i] = (struct vulkan_info){.kind = kind_of(p.deviceType),
+                                      .memory_bytes = heap_bytes(all[i])};
+        snprintf(out[i].name, sizeof out[i].name, "%s", p.deviceName);
     }
     free(all);
     vkDestroyInstance(instance, NULL);
-    return index < n;
+    return n;
 }
 
-bool vulkan_first_hardware(uint32_t *index)
+uint32_t vulkan_count(void)
 {
-    struct vulkan_info info;
-    bool found = false;
-    for (uint32_t i = 0; vulkan_describe(i, &info); i++) {
-        if (!info.is_hardware) continue;
-        bool is_discrete = strcmp(info.kind, "discrete") == 0;
-        if (!found || is_discrete) *index = i;
-        found = true;
-        if (is_discrete) break;
-    }
-    return found;
+    return (uint32_t)vulkan_list(NULL, 0);
+}
+
+size_t vulkan_order(const struct vulkan_info *all, size_t n, uint32_t *out)
+{
+    static const enum vulkan_kind order[] = {VULKAN_DISCRETE, VULKAN_INTEGRATED, VULKAN_VIRTUAL,
+                                             VULKAN_OTHER};
+    size_t n_out = 0;
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        for (size_t i = 0; i < n; i++)
+            if (all[i].kind == order[k]) out[n_out++] = (uint32_t)i;
+    return n_out;
+}
+
+bool vulkan_may_be_hardware(void)
+{
+    static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/nvidiactl", "/dev/dxg",
+                                        "/dev/kgsl-3d0", "/dev/mali0"};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        if (access(nodes[i], F_OK) == 0) return true;
+    return false;
 }
 
 /* ---- opening ---- */
@@ -361,10 +385,12 @@ bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *command
         .pCommandBuffers = commands,
     };
     vk->counters.submits++;
-    if (!vulkan_check(vkQueueSubmit(vk->queue, 1, &info, vk->fence), "vkQueueSubmit", err))
+    if (vk->is_lost || vk->counters.submits == vk->lost_at)
+        return vulkan_done(vk, VK_ERROR_DEVICE_LOST, "vkQueueSubmit", err);
+    if (!vulkan_done(vk, vkQueueSubmit(vk->queue, 1, &info, vk->fence), "vkQueueSubmit", err))
         return false;
     vk->counters.waits++;
-    return vulkan_check(vkWaitForFences(vk->device, 1, &vk->fence, VK_TRUE, UINT64_MAX),
-                        "vkWaitForFences", err) &&
+    return vulkan_done(vk, vkWaitForFences(vk->device, 1, &vk->fence, VK_TRUE, UINT64_MAX),
+                       "vkWaitForFences", err) &&
            vulkan_check(vkResetFences(vk->device, 1, &vk->fence), "vkResetFences", err);
 }

@@ -1,7 +1,8 @@
 /* Vulkan devices: what there is, opening one, and the counters of what it was asked to do.
  *
  * A struct vulkan owns the instance, the device, one compute queue and the layout that all
- * pipelines share; close it last. One thread at a time may use it. It knows no ops. Every
+ * pipelines share; close it last. After a submission
+ * that failed every other fails, too. One thread at a time may use it. It knows no ops. Every
  * VkResult is checked; a failure names the call and its result (ERR_DEVICE).
  *
  * What is asked of a device, and what its absence costs:
@@ -53,14 +54,22 @@ struct vulkan {
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_counters counters;
+    uint64_t lost_at; /* for tests: the submission at which it is; 0: none */
+    bool is_lost;     /* nothing more can be run, and what was read is rubbish */
 };
 
 bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err);
 void vulkan_close(struct vulkan *vk); /* a zeroed one is fine */
 
+/* Bytes of a discrete device's largest heap; 0: it is not discrete. */
+uint64_t vulkan_own_memory(const struct vulkan *vk);
+
 /* Turns a result other than VK_SUCCESS into ERR_DEVICE "call: result"; returns whether it was
  * VK_SUCCESS. Memory that is out is ERR_MEMORY. */
 bool vulkan_check(VkResult result, const char *call, struct err *err);
+
+/* The same of a submission or a wait: after a failure the device is lost. */
+bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct err *err);
 
 /* Submits the command buffers in order and waits until all are done. */
 bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,

@@ -16,6 +16,7 @@ struct vulkan_weight {
 
 struct vulkan_backend {
     struct backend base; /* first */
+    struct backend_impl impl;
     struct vulkan_choice choice;
     struct vulkan vk;
     struct vulkan_pipelines pipelines;

@@ -167,8 +167,9 @@ static bool wait_half(struct vulkan_staging *s, int i, struct err *err)
 {
     if (!s->busy[i]) return true;
     s->busy[i] = false;
-    return vulkan_check(vkWaitForFences(s->vk->device, 1, &s->fence[i], VK_TRUE, UINT64_MAX),
-                        "vkWaitForFences", err) &&
+    return vulkan_done(s->vk,
+                       vkWaitForFences(s->vk->device, 1, &s->fence[i], VK_TRUE, UINT64_MAX),
+                       "vkWaitForFences", err) &&
            vulkan_check(vkResetFences(s->vk->device, 1, &s->fence[i]), "vkResetFences", err);
 }
 
@@ -191,7 +192,8 @@ static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, 
         .commandBufferCount = 1,
         .pCommandBuffers = &c,
     };
-    if (!vulkan_check(vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
+    if (s->vk->is_lost) return vulkan_done(s->vk, VK_ERROR_DEVICE_LOST, "vkQueueSubmit", err);
+    if (!vulkan_done(s->vk, vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
         return false;
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
                          0, 1, &all, 0, NULL, 0, NULL);
@@ -199,9 +201,9 @@ static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, 
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT,
                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
                          &all, 0, NULL, 0, NULL);
-    if (!vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err) ||
-        !vulkan_check(vkQueueSubmit(s->vk->queue, 1, &submit, s->fence[i]), "vkQueueSubmit",
-                      err))
+    if (!vulkan_done(s->vk, vkEndCommandBuffer(c), "vkEndCommandBuffer", err) ||
+        !vulkan_done(s->vk, vkQueueSubmit(s->vk->queue, 1, &submit, s->fence[i]),
+                     "vkQueueSubmit", err))
         return false;
     s->busy[i] = true;
     return true;

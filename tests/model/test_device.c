@@ -1,0 +1,206 @@
+/* Which device a model runs on: "auto" takes one that gives the CPU's bits and says why it does
+ * not take another; what the self-test has tried is all that a conversation needs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+#include "base/mem.h"
+#include "engine/device.h"
+#include "engine/machine.h"
+#include "engine/timeline.h"
+#include "vulkan/backend.h"
+
+static const char guide[] = "examples/guide/guide-q8_0.gguf";
+
+static char warned[2048];
+static int n_warned;
+
+static void on_warning(void *user, const char *line)
+{
+    (void)user;
+    n_warned++;
+    snprintf(warned, sizeof warned, "%s", line);
+}
+
+static bool open_machine(struct machine *m, const char *model, const char *device,
+                         struct err *err)
+{
+    const struct machine_watch watch = {.warning = on_warning};
+    const struct engine_config config = {
+        .model_path = model, .device = device, .n_threads = 2, .n_ctx = 256};
+    n_warned = 0;
+    return machine_open(m, &config, &watch, err);
+}
+
+static void must_open(struct machine *m, const char *model, const char *device)
+{
+    struct err err;
+    if (!open_machine(m, model, device, &err)) fail_msg("%s: %s", device, err.msg);
+}
+
+static void order_of_devices(void **state)
+{
+    (void)state;
+    const struct vulkan_info all[] = {{.kind = VULKAN_SOFTWARE},   {.kind = VULKAN_OTHER},
+                                      {.kind = VULKAN_INTEGRATED}, {.kind = VULKAN_DISCRETE},
+                                      {.kind = VULKAN_SOFTWARE},   {.kind = VULKAN_VIRTUAL},
+                                      {.kind = VULKAN_DISCRETE}};
+    uint32_t order[7];
+    static const uint32_t want[] = {3, 6, 2, 5, 1};
+    assert_int_equal(vulkan_order(all, 7, order), 5);
+    assert_memory_equal(order, want, sizeof want);
+    assert_int_equal(vulkan_order(all, 1, order), 0);
+}
+
+/* Without a hardware device, "auto" is the CPU and knows why; with one, the CPU is the last. */
+static void auto_ends_with_the_cpu(void **state)
+{
+    (void)state;
+    struct device_names d;
+    device_auto(&d);
+    assert_true(d.n >= 1);
+    assert_string_equal(d.names[d.n - 1], "cpu");
+    assert_true((d.n == 1) == (d.why != NULL));
+}
+
+static void auto_takes_a_device(void **state)
+{
+    (void)state;
+    struct machine m;
+    if (vulkan_count() == 0) skip();
+    device_set_seam(&(struct device_seam){.software_too = true});
+    must_open(&m, guide, "auto");
+    assert_false(m.is_cpu);
+    assert_int_equal(n_warned, 0);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
+static void auto_leaves_a_wrong_one(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    device_set_seam(&(struct device_seam){.software_too = true, .wrong_bits = true});
+    must_open(&m, guide, "auto");
+    assert_true(m.is_cpu);
+    assert_int_equal(n_warned, (int)vulkan_count());
+    if (!strstr(warned, " is not used: ") || !strstr(warned, "otherwise than the CPU") ||
+        !strstr(warned, "; the CPU takes its place"))
+        fail_msg("%s", warned);
+    machine_close(&m);
+    /* One that is named is never replaced. */
+    assert_false(open_machine(&m, guide, "vulkan:0", &err));
+    assert_int_equal(err.code, ERR_DEVICE);
+    assert_non_null(strstr(err.msg, "it cannot give the same bits"));
+    assert_int_equal(n_warned, 0);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
+/* An error that no other device would mend ends the search. */
+static void auto_stops_at_other_errors(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    device_set_seam(&(struct device_seam){.software_too = true});
+    assert_false(open_machine(&m, "examples/guide/README.md", "auto", &err));
+    assert_int_equal(err.code, ERR_FORMAT);
+    assert_int_equal(n_warned, 0);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
+static void sync(struct machine *m, const int32_t *ids, size_t n)
+{
+    struct err err;
+    if (!timeline_sync(m->tl, ids, n, NULL, NULL, &err)) fail_msg("%s", err.msg);
+}
+
+static void fill_ids(int32_t *ids, size_t n, uint32_t n_vocab)
+{
+    uint32_t state = 12;
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        ids[i] = (int32_t)((uint64_t)state * n_vocab >> 32);
+    }
+}
+
+/* The pipelines of prompts, tokens and drafts are those of the self-test. */
+static void all_was_tried(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama-Q4_0", "gemma3",    "gpt-oss-MXFP4",
+                                         "qwen35moe",  "falcon-h1", "lfm2moe"};
+    if (vulkan_count() == 0) skip();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct machine m;
+        struct err err;
+        char path[128];
+        int32_t ids[120];
+        snprintf(path, sizeof path, "tests/data/models/%s.gguf", models[i]);
+        must_open(&m, path, "vulkan:0");
+        const struct vulkan_counters *c = vulkan_backend_counters(m.be);
+        const uint64_t n_pipelines = c->pipelines;
+        fill_ids(ids, 120, model_n_vocab(m.model));
+        sync(&m, ids, 100);
+        assert_true(timeline_append(m.tl, ids[100], NULL, &err));
+        for (size_t n = 2; n <= 5; n++) {
+            assert_true(timeline_append_rows(m.tl, ids + 101, n, NULL, &err));
+            timeline_keep_rows(m.tl, n);
+        }
+        if (c->pipelines != n_pipelines)
+            fail_msg("%s: %d pipelines were not tried", models[i],
+                     (int)(c->pipelines - n_pipelines));
+        machine_close(&m);
+    }
+}
+
+/* Rows that hold nothing are NaN, on a device too, and nobody sees them. */
+static void poison_is_not_seen(void **state)
+{
+    (void)state;
+    struct machine m, cpu;
+    int32_t ids[150];
+    if (vulkan_count() == 0) skip();
+    must_open(&m, guide, "vulkan:0");
+    must_open(&cpu, guide, "cpu");
+    const size_t n_vocab = model_n_vocab(m.model);
+    fill_ids(ids, 150, (uint32_t)n_vocab);
+    sync(&m, ids, 70);
+    timeline_poison(m.tl);
+    uint8_t *page = mem_zalloc(1, model_program(m.model)->page_bytes[PAGE_FULL]);
+    backend_page_read(m.be, timeline_page(m.tl, 1),
+                      model_program(m.model)->page_bytes[PAGE_FULL], page);
+    const struct kv_layer *kv = &model_program(m.model)->kv[0];
+    assert_int_equal(kv->type, KV_F16);
+    assert_int_equal(((const uint16_t *)(page + kv->k_at))[6], 0xffff); /* of row 70 */
+    assert_int_not_equal(((const uint16_t *)(page + kv->k_at))[5], 0xffff);
+    free(page);
+    sync(&m, ids, 150);
+    sync(&cpu, ids, 150);
+    assert_memory_equal(timeline_logits(m.tl), timeline_logits(cpu.tl),
+                        n_vocab * sizeof(float));
+    machine_close(&m);
+    machine_close(&cpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_of_devices),           cmocka_unit_test(auto_ends_with_the_cpu),
+        cmocka_unit_test(auto_takes_a_device),        cmocka_unit_test(auto_leaves_a_wrong_one),
+        cmocka_unit_test(auto_stops_at_other_errors), cmocka_unit_test(all_was_tried),
+        cmocka_unit_test(poison_is_not_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
