@@ -17,7 +17,8 @@ layout(push_constant) uniform Push {
 };
 
 const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u,
-           SIGMOID = 7u, LINEAR = 8u, ROW_GATE = 9u, UNZIP = 10u;
+           SIGMOID = 7u, LINEAR = 8u, ROW_GATE = 9u, UNZIP = 10u,
+           COPY = 11u;
 
 void main()
 {
@@ -34,6 +35,7 @@ void main()
     case GELU: v = num_keep(fmul(num_gelu(x), b[row * b_stride + b_at + i])); break;
     case SIGMOID: v = num_keep(fmul(num_sigmoid(x), b[row * b_stride + b_at + i])); break;
     case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
+    case COPY:
     case UNZIP: v = x; break;
     case LINEAR: v = num_keep(fmul(x, b[row * b_stride + b_at + i])); break;
     case CLAMPED: v = num_clamped_glu(x, b[row * b_stride + b_at + i]); break;

@@ -12,6 +12,9 @@
 /* Invocations of a work group: of values, of rows of a tile of weights. */
 enum { LOCAL = 64, TILE = 32 };
 
+/* The last of the kinds that pointwise.comp and plan.c name. */
+enum { POINTWISE_COPY = 11 };
+
 /* Resources beside the row buffers, which have the bits below. */
 enum { BIT_STATE = 59, BIT_PARTS, BIT_Q8, BIT_PAGES, BIT_LOGITS };
 
@@ -61,5 +64,7 @@ size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a);
 bool vulkan_plan_conv(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
 bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
 bool vulkan_plan_recur(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+/* The dispatches by which the states of an op advance over the rows of its trail. */
+bool vulkan_plan_advance(struct vulkan_exec *x, const struct op *op, struct err *err);
 
 #endif

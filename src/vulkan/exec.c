@@ -122,6 +122,11 @@ static size_t q8_stride(const struct vulkan *vk, const struct program *p)
     return most / 32 * vulkan_a8_texels(vk);
 }
 
+static size_t trail_bytes(const struct op *op)
+{
+    return TRAIL_ROWS * vulkan_trail_width(op) * sizeof(float);
+}
+
 size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows)
 {
     const struct vulkan *vk = &((const struct vulkan_backend *)be)->vk;
@@ -129,6 +134,8 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
     for (size_t i = 0; i < p->n_buffers; i++)
         if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
     n += head_rows_of(p, max_rows) * p->n_vocab * sizeof(float);
+    for (size_t i = 0; i < p->n_ops; i++)
+        n += trail_bytes(&p->ops[i]);
     return n + p->state_bytes + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
 }
 
@@ -163,6 +170,13 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
     }
     if (p->state_bytes > 0 && !vulkan_arena_take(&x->scratch, p->state_bytes, &x->state, err))
         return false;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->ops[i];
+        size_t n_bytes = trail_bytes(op);
+        uint32_t state = op->kind == OP_CONV ? op->conv.state : op->recur.state;
+        if (n_bytes && !vulkan_arena_take(&x->scratch, n_bytes, &x->trail[state], err))
+            return false;
+    }
     x->q8.stride = q8_stride(vk, p);
     return x->q8.stride == 0 ||
            take_rows(x, x->q8.stride * 16 * round_up(x->max_rows, GROUP_ROWS), &x->q8, err);
@@ -180,6 +194,7 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
     x->max_head_rows = head_rows_of(p, max_rows);
     x->direct = find_direct(p);
     x->rows = mem_zalloc(p->n_buffers, sizeof *x->rows);
+    x->trail = mem_zalloc(p->n_states, sizeof *x->trail);
     x->rope_at = mem_zalloc(p->n_ropes, sizeof *x->rope_at);
     x->factor_at = mem_zalloc(p->n_row_scales, sizeof *x->factor_at);
     if (take_memory(x, err)) return &x->base;
@@ -194,6 +209,7 @@ void vulkan_exec_free(struct exec *base)
     vulkan_arena_free(&x->scratch);
     vulkan_arena_free(&x->host);
     free(x->rows);
+    free(x->trail);
     free(x->rope_at);
     free(x->factor_at);
     free(x->use);
@@ -305,6 +321,7 @@ static void write_step(struct vulkan_exec *x, const struct step *step)
         factor_table(x, i, step);
     page_tables(x, step);
     group_counts(x, PART_BODY, step->n_rows);
+    if (step->keeps_trail) group_counts(x, PART_KEEP, step->n_rows);
 }
 
 /* The head runs for rows lo..hi-1. */
@@ -400,11 +417,10 @@ static bool need_plan(struct vulkan_exec *x, struct err *err)
     return true;
 }
 
-/* The states that the step begins with become those at work, unless they are. */
-static bool take_state(struct vulkan_exec *x, const struct step *step, struct err *err)
+/* States become those at work, unless they are. */
+static bool take_state(struct vulkan_exec *x, const struct vulkan_state *from, struct err *err)
 {
     struct vulkan_backend *vb = vulkan_of(x);
-    const struct vulkan_state *from = step->state_in;
     if (x->p->state_bytes == 0) return true;
     bool is_there = x->state_of == from && x->state_version == vb->state_version;
     x->state_of = NULL; /* until the step is done */
@@ -412,10 +428,9 @@ static bool take_state(struct vulkan_exec *x, const struct step *step, struct er
            vulkan_copy(&vb->staging, &x->state, 0, &from->region, 0, x->p->state_bytes, err);
 }
 
-static bool give_state(struct vulkan_exec *x, const struct step *step, struct err *err)
+static bool give_state(struct vulkan_exec *x, const struct vulkan_state *to, struct err *err)
 {
     struct vulkan_backend *vb = vulkan_of(x);
-    const struct vulkan_state *to = step->state_out;
     if (x->p->state_bytes == 0) return true;
     if (!vulkan_copy(&vb->staging, &to->region, 0, &x->state, 0, x->p->state_bytes, err))
         return false;
@@ -427,7 +442,8 @@ static bool give_state(struct vulkan_exec *x, const struct step *step, struct er
 static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
     const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
-    const struct vulkan_recorded *body = vulkan_recorded(x, PART_BODY, bucket, err);
+    const struct vulkan_recorded *body =
+        vulkan_recorded(x, step->keeps_trail ? PART_KEEP : PART_BODY, bucket, err);
     if (!body) return false;
     write_step(x, step);
     if (step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows)
@@ -447,6 +463,26 @@ bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err
 {
     struct vulkan_exec *x = (struct vulkan_exec *)base;
     assert(step->n_rows <= x->max_rows);
-    return tokens_known(x, step, err) && not_cancelled(step, err) && need_plan(x, err) &&
-           take_state(x, step, err) && run_step(x, step, err) && give_state(x, step, err);
+    x->has_trail = false;
+    if (!tokens_known(x, step, err) || !not_cancelled(step, err) || !need_plan(x, err) ||
+        !take_state(x, step->state_in, err) || !run_step(x, step, err) ||
+        !give_state(x, step->state_out, err))
+        return false;
+    x->has_trail = step->keeps_trail;
+    return true;
+}
+
+bool vulkan_exec_advance(struct exec *base, const void *state_in, void *state_out,
+                         uint32_t n_rows, struct err *err)
+{
+    struct vulkan_exec *x = (struct vulkan_exec *)base;
+    if (!x->has_trail)
+        return err_set(err, ERR_DEVICE, "the last step left nothing to advance states by");
+    if (!need_plan(x, err) || !take_state(x, state_in, err)) return false;
+    const struct vulkan_recorded *r = vulkan_recorded(x, PART_ADVANCE, 0, err);
+    if (!r) return false;
+    step_words(x)[STEP_N_ROWS] = n_rows;
+    group_counts(x, PART_ADVANCE, n_rows);
+    return vulkan_submit(&vulkan_of(x)->vk, r->n, r->commands, err) &&
+           give_state(x, state_out, err);
 }

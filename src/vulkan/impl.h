@@ -32,8 +32,9 @@ struct vulkan_backend {
  * groups of 8. */
 enum { N_BUCKETS = 4 };
 /* The body runs for all rows, the head (what follows OP_HEAD_ROWS) for those whose logits are
- * wanted. */
-enum { PART_BODY, PART_HEAD, N_PARTS };
+ * wanted; a step that keeps its trail runs the body with the copies that it takes; the trail
+ * advances the states alone. */
+enum { PART_BODY, PART_HEAD, PART_KEEP, PART_ADVANCE, N_PARTS };
 
 /* A row buffer on the device. */
 struct vulkan_rows {
@@ -67,8 +68,8 @@ struct vulkan_dispatch {
     uint32_t push[VULKAN_PUSH_BYTES / 4], n_push;
     struct vulkan_grid grid;
     uint64_t reads, writes; /* resources, by bit */
-    int part, layer;
-    size_t op; /* index in the program */
+    int part, layer;        /* PART_KEEP: what it has beyond PART_BODY */
+    size_t op;              /* index in the program */
 };
 
 /* A slab that one part of a program's pages may lie in, and the tables of the step that belong
@@ -103,6 +104,8 @@ struct vulkan_exec {
     struct vulkan_region state;  /* recurrent states at work, after the last step */
     const void *state_of;        /* the object that holds the same; NULL: none */
     uint64_t state_version;      /* of the objects when that was so */
+    struct vulkan_region *trail; /* per state: TRAIL_ROWS rows of what its op takes in */
+    bool has_trail;              /* of the last step */
     struct vulkan_arena host;
     struct vulkan_region logits; /* [max_head_rows][n_vocab], seen by the host */
 
@@ -138,6 +141,8 @@ struct vulkan_state {
 bool vulkan_plan_check(const struct vulkan_backend *be, const struct program *p,
                        struct err *err);
 bool vulkan_plan_make(struct vulkan_exec *x, struct err *err);
+/* Values per row of the trail of an op; 0: it has no state. (plan_recurrent.c) */
+size_t vulkan_trail_width(const struct op *op);
 void vulkan_plan_free(struct vulkan_exec *x);
 
 /* ---- record.c ---- */
@@ -162,6 +167,8 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
                              struct err *err);
 void vulkan_exec_free(struct exec *x);
 bool vulkan_exec_run(struct exec *x, const struct step *step, struct err *err);
+bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                         struct err *err);
 
 static inline struct vulkan_backend *vulkan_of(const struct vulkan_exec *x)
 {

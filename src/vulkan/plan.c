@@ -406,9 +406,9 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
         at += 2 * (x->max_rows / PAGE_LEN + 2);
     }
     x->indirect_at = (uint32_t)at;
-    /* An upper bound of the dispatches: see plan_attend and plan_kv_store. */
+    /* An upper bound of the dispatches: see plan_attend.c and plan_recurrent.c. */
     uint32_t n_blocks = (x->max_rows + x->block_rows - 1) / x->block_rows;
-    at += SINGLE_WORDS * p->n_ops * (4 + (n_blocks + 2) * (x->n_slabs + 1));
+    at += SINGLE_WORDS * p->n_ops * (5 + (n_blocks + 2) * (x->n_slabs + 1));
     x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_NEAR_HOST};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }
@@ -440,6 +440,8 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         if (op->kind == OP_HEAD_ROWS) part = PART_HEAD;
         if (!plan_op(x, op, part, err)) return false;
     }
+    for (size_t i = 0; i < x->p->n_ops; i++)
+        if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;
     assert(x->indirect_at + SINGLE_WORDS * x->n_dispatches <= x->step.n_bytes / 4);
     return true;
 }

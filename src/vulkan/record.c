@@ -142,10 +142,16 @@ static bool record_one(struct vulkan_exec *x, VkCommandBuffer c, size_t i, uint3
     return true;
 }
 
+/* A body that keeps its trail is a body and the copies. */
+static bool is_of(const struct vulkan_dispatch *d, int part)
+{
+    return d->part == part || (part == PART_KEEP && d->part == PART_BODY);
+}
+
 /* Row blocks that a bucket cannot have are left out. */
 static bool is_needed(const struct vulkan_dispatch *d, int part, uint32_t bucket)
 {
-    return d->part == part && (bucket == N_BUCKETS - 1 || d->grid.first < group_rows[bucket]);
+    return is_of(d, part) && (bucket == N_BUCKETS - 1 || d->grid.first < group_rows[bucket]);
 }
 
 /* The dispatches from *at on that are of one layer. */
@@ -172,13 +178,13 @@ static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uin
         h.writes |= d->writes;
         before = d;
     }
-    if (part == PART_HEAD) to_host(c);
+    if (part == PART_HEAD || part == PART_ADVANCE) to_host(c);
     return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
 }
 
 static bool is_last(const struct vulkan_exec *x, int part, size_t at)
 {
-    while (at < x->n_dispatches && x->dispatches[at].part != part)
+    while (at < x->n_dispatches && !is_of(&x->dispatches[at], part))
         at++;
     return at == x->n_dispatches;
 }
@@ -193,7 +199,7 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
         .commandBufferCount = 1,
     };
     size_t at = 0, cap = 0;
-    while (at < x->n_dispatches && x->dispatches[at].part != part)
+    while (at < x->n_dispatches && !is_of(&x->dispatches[at], part))
         at++;
     while (!is_last(x, part, at)) {
         if (r->n == cap) {

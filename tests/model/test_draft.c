@@ -23,6 +23,7 @@
 #include "engine/timeline.h"
 #include "engine/verify.h"
 #include "text/tokenizer.h"
+#include "vulkan/backend.h"
 
 #define GUIDE "examples/guide/guide-q8_0.gguf"
 #define GUIDE_DRAFT "examples/guide/guide-draft-q8_0.gguf"
@@ -30,8 +31,9 @@
 enum { N_CASES = 50, N_CTX = 512 };
 
 /* What drafts, and the machine with it; the hybrid, and the model with a window that replies
- * outgrow, are compared with themselves. */
-enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, HYBRID, WINDOWED, N_KINDS };
+ * outgrow, are compared with themselves. DEVICE is the hybrid on the first Vulkan device, if
+ * there is one, compared with the CPU's. */
+enum kind { PLAIN, GUIDE_PAIR, RANDOM_PAIR, LOOKUP, BOTH, HYBRID, WINDOWED, DEVICE, N_KINDS };
 enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
 
 struct rig {
@@ -52,12 +54,14 @@ static uint32_t below(uint32_t n)
     return philox(20261121, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
 }
 
-static void open_rig(struct rig *r, const char *path, const char *draft, bool lookup)
+static void open_rig(struct rig *r, const char *path, const char *draft, bool lookup,
+                     const char *device)
 {
     struct err err;
     r->config = (struct engine_config){.model_path = path,
                                        .draft_path = draft,
                                        .draft_lookup = lookup,
+                                       .device = device,
                                        .n_threads = 1,
                                        .n_ctx = N_CTX,
                                        .cache_ram_bytes = 16 << 20};
@@ -65,6 +69,7 @@ static void open_rig(struct rig *r, const char *path, const char *draft, bool lo
     r->tok = tokenizer_open(r->m.gguf, NULL, &err);
     r->sampler = sampler_new(model_n_vocab(r->m.model));
     r->generator = generator_new();
+    if (strcmp(device, "cpu") != 0) return; /* only the CPU's pages can be written like this */
     timeline_poison(r->m.tl);
     if (r->m.draft) timeline_poison(r->m.draft->tl);
 }
@@ -103,15 +108,16 @@ static int open_rigs(void **state)
 {
     (void)state;
     make_models();
-    open_rig(&rigs[PLAIN], GUIDE, NULL, false);
-    open_rig(&rigs[GUIDE_PAIR], GUIDE, GUIDE_DRAFT, false);
-    open_rig(&rigs[RANDOM_PAIR], GUIDE, random_draft, false);
-    open_rig(&rigs[LOOKUP], GUIDE, NULL, true);
-    open_rig(&rigs[BOTH], GUIDE, GUIDE_DRAFT, true);
-    open_rig(&rigs[HYBRID], hybrid, random_draft, true);
-    open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false);
-    open_rig(&rigs[WINDOWED], windowed, windowed, true);
-    open_rig(&rigs[WINDOWED_PLAIN], windowed, NULL, false);
+    open_rig(&rigs[PLAIN], GUIDE, NULL, false, "cpu");
+    open_rig(&rigs[GUIDE_PAIR], GUIDE, GUIDE_DRAFT, false, "cpu");
+    open_rig(&rigs[RANDOM_PAIR], GUIDE, random_draft, false, "cpu");
+    open_rig(&rigs[LOOKUP], GUIDE, NULL, true, "cpu");
+    open_rig(&rigs[BOTH], GUIDE, GUIDE_DRAFT, true, "cpu");
+    open_rig(&rigs[HYBRID], hybrid, random_draft, true, "cpu");
+    if (vulkan_count() > 0) open_rig(&rigs[DEVICE], hybrid, random_draft, true, "vulkan:0");
+    open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false, "cpu");
+    open_rig(&rigs[WINDOWED], windowed, windowed, true, "cpu");
+    open_rig(&rigs[WINDOWED_PLAIN], windowed, NULL, false, "cpu");
     return 0;
 }
 
@@ -119,7 +125,7 @@ static int close_rigs(void **state)
 {
     (void)state;
     for (int i = 0; i < N_RIGS; i++)
-        close_rig(&rigs[i]);
+        if (i != DEVICE || rigs[i].tok) close_rig(&rigs[i]);
     unlink(random_draft);
     unlink(hybrid);
     unlink(windowed);
@@ -248,16 +254,17 @@ static void test_random(void **state)
     (void)state;
     const char *soak = getenv("HEARTH_SOAK");
     const int n = N_CASES * (soak ? atoi(soak) : 1);
+    const uint32_t n_kinds = vulkan_count() > 0 ? N_KINDS : DEVICE;
     struct ids prompt = {0};
     uint32_t n_accepted[N_KINDS] = {0}, n_drafted[N_KINDS] = {0};
     for (int i = 0; i < n; i++) {
         make_prompt(rigs[PLAIN].tok, &prompt);
         const struct engine_sampling how = make_sampling();
-        const enum kind kind = PLAIN + 1 + (enum kind)below(N_KINDS - 1);
+        const enum kind kind = PLAIN + 1 + (enum kind)below(n_kinds - 1);
         const uint32_t fixed = below(3) == 0 ? 0 : 1 + below(16);
-        struct rig *plain = &rigs[kind == HYBRID     ? HYBRID_PLAIN
-                                  : kind == WINDOWED ? WINDOWED_PLAIN
-                                                     : PLAIN];
+        struct rig *plain = &rigs[kind == HYBRID || kind == DEVICE ? HYBRID_PLAIN
+                                  : kind == WINDOWED               ? WINDOWED_PLAIN
+                                                                   : PLAIN];
         const struct engine_reply *want = reply_of(plain, &prompt, &how, 0);
         const struct engine_reply *got = reply_of(&rigs[kind], &prompt, &how, fixed);
         same_reply(want, got);
@@ -272,7 +279,7 @@ static void test_random(void **state)
             assert_int_equal(v.what, VERIFY_SAME);
         }
     }
-    for (int k = PLAIN + 1; k < N_KINDS; k++)
+    for (uint32_t k = PLAIN + 1; k < n_kinds; k++)
         assert_true(n_drafted[k] > 0);
     assert_true(n_accepted[GUIDE_PAIR] > n_drafted[GUIDE_PAIR] / 4);
     ids_free(&prompt);
