@@ -8,6 +8,7 @@
 #include "base/numeric_c.h"
 #include "base/philox.h"
 #include "engine/engine.h"
+#include "engine/logits.h"
 #include "engine/penalties.h"
 
 /* A token still in the running. */
@@ -31,7 +32,8 @@ static const float MAX_NOISE = 22.9f;
 /* Below this e^x has the weight 0: 2^-30 is e^-20.79. */
 static const float WEIGHTLESS = -21.0f;
 static const float GREEDY_BELOW = 0x1p-20f;
-/* Up to here the k best are kept in a heap of k; beyond, one heap of all is cheaper. */
+/* Up to here the k best are kept in a heap of k, and most of the others are passed over;
+ * beyond, one heap of all is cheaper. */
 enum { SMALL_K = 1024 };
 
 struct sampler *sampler_new(size_t n_vocab)
@@ -182,20 +184,6 @@ static size_t pop_first(struct candidate *heap, size_t n, size_t want)
     return left;
 }
 
-/* The k first of x[n], left in s->heap in no order; returns where they begin. */
-static size_t keep_top_k(struct sampler *s, size_t n, size_t k)
-{
-    struct candidate *heap = s->heap;
-    if (k > SMALL_K) return pop_first(heap, n, k);
-    heapify(heap, k, true);
-    for (size_t i = k; i < n; i++) {
-        if (!before(heap[i], heap[0])) continue;
-        heap[0] = heap[i];
-        sift(heap, k, 0, true);
-    }
-    return 0;
-}
-
 static uint64_t weight(float x)
 {
     return x < WEIGHTLESS ? 0 : (uint64_t)(num_exp(x) * 0x1p30f);
@@ -243,48 +231,102 @@ static int32_t draw(const struct sampler *s, const struct candidate *set, size_t
     return best_id;
 }
 
-/* Fills s->logits; gives their maximum. */
-static bool prepare(struct sampler *s, const float *logits, float *max, struct err *err)
+static bool broken(const float *logits, size_t n, struct err *err)
+{
+    size_t i = 0;
+    while (i < n && logits[i] < INFINITY)
+        i++;
+    return err_set(err, ERR_FORMAT,
+                   "the model's logit of token %zu is %s: the weights are broken", i,
+                   isnan(logits[i]) ? "not a number" : "infinite");
+}
+
+/* The logits with bias and penalties, and their maximum: the model's own if nothing changes
+ * them. NULL on failure. */
+static const float *prepare(struct sampler *s, const float *logits, float *max, struct err *err)
 {
     const struct engine_sampling *how = s->how;
-    for (size_t i = 0; i < s->n_vocab; i++)
-        if (!(logits[i] < INFINITY))
-            return err_set(err, ERR_FORMAT,
-                           "the model's logit of token %zu is %s: the weights are broken", i,
-                           isnan(logits[i]) ? "not a number" : "infinite");
-    memcpy(s->logits, logits, s->n_vocab * sizeof *logits);
-    for (size_t i = 0; i < how->n_bias; i++)
-        s->logits[how->bias[i].id] += how->bias[i].bias;
-    penalties_apply(&s->penalties, how, s->logits);
-    float m = -INFINITY;
-    for (size_t i = 0; i < s->n_vocab; i++)
-        m = s->logits[i] > m ? s->logits[i] : m;
-    if (m == -INFINITY) return err_set(err, ERR_USER, "logit-bias bans every token");
-    if (m == INFINITY)
-        return err_set(err, ERR_FORMAT,
-                       "a logit is infinite after bias and penalties: the weights are broken");
-    *max = m;
-    return true;
+    if (!logits_max(logits, s->n_vocab, max)) {
+        broken(logits, s->n_vocab, err);
+        return NULL;
+    }
+    if (how->n_bias > 0 || s->penalties.n_distinct > 0) {
+        memcpy(s->logits, logits, s->n_vocab * sizeof *logits);
+        for (size_t i = 0; i < how->n_bias; i++)
+            s->logits[how->bias[i].id] += how->bias[i].bias;
+        penalties_apply(&s->penalties, how, s->logits);
+        logits = s->logits;
+        if (!logits_max(logits, s->n_vocab, max)) {
+            err_set(err, ERR_FORMAT,
+                    "a logit is infinite after bias and penalties: the weights are broken");
+            return NULL;
+        }
+    }
+    if (*max > -INFINITY) return logits;
+    err_set(err, ERR_USER, "logit-bias bans every token");
+    return NULL;
+}
+
+static float scaled(const struct sampler *s, float logit, float max)
+{
+    return (logit - max) * s->inverse_temp;
+}
+
+/* All tokens that are not banned, in s->heap; returns how many. */
+static size_t take_all(struct sampler *s, const float *logits, float max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        float x = scaled(s, logits[i], max);
+        if (x > -INFINITY) s->heap[n++] = (struct candidate){x, (int32_t)i};
+    }
+    return n;
+}
+
+/* The k first of them, or all if there are fewer, in no order. What is no larger than the last
+ * of k lower ids never comes before it. */
+static size_t take_first(struct sampler *s, const float *logits, float max, size_t k)
+{
+    struct candidate *heap = s->heap;
+    size_t i = 0, n = 0;
+    for (; i < s->n_vocab && n < k; i++) {
+        float x = scaled(s, logits[i], max);
+        if (x > -INFINITY) heap[n++] = (struct candidate){x, (int32_t)i};
+    }
+    if (n < k) return n;
+    heapify(heap, k, true);
+    for (; i < s->n_vocab; i++) {
+        i = logits_next(logits, i, s->n_vocab, logits[heap[0].id]);
+        if (i == s->n_vocab) break;
+        const struct candidate c = {scaled(s, logits[i], max), (int32_t)i};
+        if (!before(c, heap[0])) continue;
+        heap[0] = c;
+        sift(heap, k, 0, true);
+    }
+    return n;
 }
 
 bool sampler_draw(struct sampler *s, const float *logits, uint32_t pos, int32_t *id,
                   struct err *err)
 {
     float max = 0;
-    if (!prepare(s, logits, &max, err)) return false;
+    logits = prepare(s, logits, &max, err);
+    if (!logits) return false;
     if (s->inverse_temp == 0) {
-        *id = sampler_argmax(s->logits, s->n_vocab);
+        *id = (int32_t)logits_next(logits, 0, s->n_vocab, max);
         return true;
     }
     struct candidate *set = s->heap;
-    size_t n = 0;
-    for (size_t i = 0; i < s->n_vocab; i++) {
-        float x = (s->logits[i] - max) * s->inverse_temp;
-        if (x > -INFINITY) set[n++] = (struct candidate){x, (int32_t)i};
-    }
-    if (s->how->top_k > 0 && (size_t)s->how->top_k < n) {
-        set += keep_top_k(s, n, (size_t)s->how->top_k);
-        n = (size_t)s->how->top_k;
+    const size_t k = s->how->top_k > 0 ? (size_t)s->how->top_k : SIZE_MAX;
+    size_t n;
+    if (k <= SMALL_K) {
+        n = take_first(s, logits, max, k);
+    } else {
+        n = take_all(s, logits, max);
+        if (k < n) {
+            set += pop_first(set, n, k);
+            n = k;
+        }
     }
     if (s->how->top_p < 1) n = keep_top_p(set, n, s->top_p);
     *id = draw(s, set, n, pos);
