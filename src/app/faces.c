@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "config/paths.h"
+#include "ui/charset.h"
 #include "ui/exit_status.h"
 #include "ui/line.h"
 #include "ui/pipe.h"
@@ -43,6 +44,7 @@ static bool may_fill_screen(const struct options *o, bool prompt)
 int faces_run(const struct options *o)
 {
     fill_closed();
+    charset_open();
     const bool prompt = faces_talk(o);
     if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->prompts &&
         o->stdin_mode == STDIN_AS_TEXT)

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "ui/charset.h"
 #include "ui/editor.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
@@ -138,17 +139,19 @@ static void read_paste(struct buf *raw)
 
 static int paste(int count, int key)
 {
-    struct buf raw = {0}, clean = {0};
+    struct buf raw = {0}, text = {0}, clean = {0};
     (void)count, (void)key;
     read_paste(&raw);
-    clean_paste(buf_str(&raw), raw.len, &clean);
+    charset_take(buf_str(&raw), raw.len, &text);
+    clean_paste(buf_str(&text), text.len, &clean);
     if (clean.len > PASTE_IN_LINE) {
         terminal->pasted(clean.data, clean.len);
     } else if (clean.len > 0) {
         if (rl_point == 0) pasted_at_zero = true;
-        rl_insert_text(clean.data);
+        edit_keys_insert(clean.data, clean.len);
     }
     buf_free(&raw);
+    buf_free(&text);
     buf_free(&clean);
     return 0;
 }
@@ -296,6 +299,14 @@ void edit_keys_install(const struct edit_keys_terminal *t)
     terminal = t;
     rl_getc_function = read_key;
     bind_keys();
+}
+
+void edit_keys_insert(const char *s, size_t n)
+{
+    struct buf typed = {0};
+    charset_give(s, n, &typed);
+    rl_insert_text(buf_str(&typed));
+    buf_free(&typed);
 }
 
 static Keymap return_map(void)

@@ -23,6 +23,9 @@ struct edit_keys_terminal {
 /* Before rl_initialize. terminal is borrowed for good. */
 void edit_keys_install(const struct edit_keys_terminal *terminal);
 
+/* Inserts UTF-8 into the line at the cursor, in the terminal's character set. */
+void edit_keys_insert(const char *s, size_t n);
+
 /* Whether there are keys that can be read now: on the terminal, or read already. */
 bool edit_keys_ready(void);
 

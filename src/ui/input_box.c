@@ -8,6 +8,8 @@
 #include <readline/readline.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "ui/charset.h"
 #include "ui/complete.h"
 #include "ui/keys.h"
 
@@ -23,8 +25,8 @@ static struct {
     size_t n, cap;
 } queue;
 static bool at_end, giving_up;
-static struct buf choices;
-static FILE *nowhere; /* what readline writes to */
+static struct buf choices, viewed; /* viewed: the line, where what was typed is not UTF-8 */
+static FILE *nowhere;              /* what readline writes to */
 static const struct input_hooks *hooks;
 
 /* ---- actions as commands of readline ---- */
@@ -99,7 +101,7 @@ static void on_line(char *line)
         MEM_GROW(queue.lines, queue.n, queue.cap);
         struct sent *sent = &queue.lines[queue.n++];
         *sent = (struct sent){.is_pasted = edit_keys_pasted()};
-        buf_puts(&sent->text, line);
+        charset_take(line, strlen(line), &sent->text);
         /* Now, since the line that begins next stands behind it in the history. */
         hooks->sent(line, sent->is_pasted);
     }
@@ -159,6 +161,7 @@ void input_close(void)
     free(queue.lines);
     memset(&queue, 0, sizeof queue);
     buf_free(&choices);
+    buf_free(&viewed);
     if (nowhere) fclose(nowhere);
     nowhere = NULL;
     rl_outstream = stdout;
@@ -204,7 +207,7 @@ size_t input_n_waiting(void)
 void input_fill(const char *text, size_t n)
 {
     struct buf all = {0};
-    buf_append(&all, text, n);
+    charset_give(text, n, &all);
     if (rl_end > 0) {
         buf_putc(&all, '\n');
         buf_append(&all, rl_line_buffer, (size_t)rl_end);
@@ -239,10 +242,20 @@ void input_give_up(void)
 
 struct input_view input_view(void)
 {
-    return (struct input_view){.prompt = rl_display_prompt ? rl_display_prompt : prompt,
-                               .text = rl_line_buffer ? rl_line_buffer : "",
-                               .len = (size_t)rl_end,
-                               .cursor = (size_t)rl_point};
+    struct input_view view = {.prompt = rl_display_prompt ? rl_display_prompt : prompt,
+                              .text = rl_line_buffer ? rl_line_buffer : "",
+                              .len = (size_t)rl_end,
+                              .cursor = (size_t)rl_point};
+    if (utf8_valid(view.text, view.len)) return view;
+    const char *typed = view.text;
+    size_t n_after = view.len - view.cursor;
+    buf_clear(&viewed);
+    charset_take(typed, view.cursor, &viewed);
+    view.cursor = viewed.len;
+    charset_take(typed + rl_point, n_after, &viewed);
+    view.text = buf_str(&viewed);
+    view.len = viewed.len;
+    return view;
 }
 
 const char *input_choices(void)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/printable.h"
+#include "ui/charset.h"
 #include "ui/signals.h"
 
 bool output_open(struct output *out, const char *path, struct err *err)
@@ -32,7 +33,7 @@ bool output_close(struct output *out)
     return !out->failed;
 }
 
-bool output_write(int fd, const char *s, size_t n)
+static bool write_all(int fd, const char *s, size_t n)
 {
     while (n > 0) {
         /* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
@@ -54,6 +55,16 @@ bool output_write(int fd, const char *s, size_t n)
         }
     }
     return true;
+}
+
+bool output_write(int fd, const char *s, size_t n)
+{
+    struct buf given = {0};
+    if (!charset_is_other() || !isatty(fd)) return write_all(fd, s, n);
+    charset_give(s, n, &given);
+    bool ok = write_all(fd, buf_str(&given), given.len);
+    buf_free(&given);
+    return ok;
 }
 
 static bool put(struct output *out, const char *s, size_t n)

@@ -41,7 +41,8 @@ bool output_end(struct output *out);
 /* As it is, without holding back: labels, colours, JSON. */
 bool output_raw(struct output *out, const char *s, size_t n);
 
-/* All of s[0..n) to fd, waiting as above; false and errno (EINTR: a signal ended it). */
+/* All of s[0..n) to fd, in its character set if it is a terminal, waiting as above; false and
+ * errno (EINTR: a signal ended it). */
 bool output_write(int fd, const char *s, size_t n);
 
 #endif

@@ -7,6 +7,7 @@
 #include <readline/readline.h>
 
 #include "base/mem.h"
+#include "ui/charset.h"
 #include "ui/edit_keys.h"
 #include "ui/tty.h"
 
@@ -23,7 +24,7 @@ static void on_line(char *line)
     shown = false;
     got = line ? PROMPT_LINE : PROMPT_EOF;
     buf_clear(&got_line->text);
-    if (line) buf_puts(&got_line->text, line);
+    if (line) charset_take(line, strlen(line), &got_line->text);
     got_line->is_pasted = edit_keys_pasted();
     free(line);
     rl_callback_handler_remove();
@@ -92,7 +93,7 @@ void prompt_show(const char *marker)
 void prompt_fill(const char *text, size_t n)
 {
     buf_clear(&fill);
-    buf_append(&fill, text, n);
+    charset_give(text, n, &fill);
     if (!shown) return;
     rl_free_line_state();
     rl_replace_line(buf_str(&fill), 0);

@@ -1,8 +1,6 @@
 /* ncurses, for output alone. */
 #include "ui/screen.h"
 
-#include <langinfo.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 #include "base/buf.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "ui/charset.h"
 #include "ui/output.h"
 #include "ui/tty.h"
 #include "ui/wrap.h"
@@ -93,7 +92,11 @@ static void make_colours(void)
         in_colour = false;
         return;
     }
-    use_default_colors();
+    if (use_default_colors() == ERR) {
+        /* Its own colours cannot be had back. */
+        in_colour = false;
+        return;
+    }
     for (int i = 0; i < N_INKS; i++) {
         const struct paint *l = &paints[i];
         init_extended_pair(i + 1, colour_of(l->fg8, l->fg256), colour_of(l->bg8, l->bg256));
@@ -168,11 +171,7 @@ static bool can_place_cursor(void)
 bool screen_open(bool colour, struct err *err)
 {
     if (!can_place_cursor()) return refuse(err);
-    /* Where nobody has chosen a locale the terminal speaks UTF-8 like any other today. */
-    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 &&
-        strcmp(setlocale(LC_CTYPE, NULL), "C") == 0)
-        setlocale(LC_CTYPE, "C.UTF-8");
-    utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    utf8 = charset_is_utf8();
     screen = newterm(NULL, stdout, stdin);
     if (!screen) return refuse(err);
     in_colour = colour;
