@@ -198,6 +198,34 @@ static void test_exact_repeat(void **state)
     machine_close(&cold);
 }
 
+/* A conversation of 4096 tokens goes on in another process: only the new ones are computed. */
+static void test_resume_long(void **state)
+{
+    (void)state;
+    enum { LONG = 4096, NEW = 20 };
+    struct machine m, cold;
+    static int32_t ids[LONG + NEW];
+    clear();
+    key = 19;
+    drawn = 0;
+    open_long(&m, llama, "f16", true, LONG + NEW);
+    const size_t n_vocab = model_n_vocab(m.model);
+    random_ids(ids, 0, LONG + NEW, n_vocab);
+    sync_to(&m, ids, LONG);
+    timeline_save(m.tl);
+    machine_close(&m);
+    open_long(&m, llama, "f16", true, LONG + NEW);
+    const struct timeline_cost cost = sync_to(&m, ids, LONG + NEW);
+    assert_int_equal(cost.n_prefilled, NEW);
+    assert_int_equal(cost.n_read, LONG);
+    open_long(&cold, llama, "f16", false, LONG + NEW);
+    sync_to(&cold, ids, LONG + NEW);
+    assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
+                        n_vocab * sizeof(float));
+    machine_close(&m);
+    machine_close(&cold);
+}
+
 /* What saving a turn writes after n tokens. */
 static struct store_counts save_turn(size_t n, size_t n_turn)
 {
@@ -228,12 +256,13 @@ static struct store_counts save_turn(size_t n, size_t n_turn)
 static void test_save_cost(void **state)
 {
     (void)state;
-    const bool soak = getenv("HEARTH_SOAK") != NULL;
+    static const size_t lengths[] = {1024, 8192, 32768};
+    const size_t n_lengths = getenv("HEARTH_SOAK") ? 3 : 2;
     const struct store_counts few = save_turn(64, 100), many = save_turn(64, 1000);
     assert_int_equal(few.n_written, 2); /* a page, and the snapshot */
     assert_int_equal(many.n_written, 16);
-    for (size_t n = 1024; n <= (soak ? 32768 : 4096); n *= 4) {
-        const struct store_counts counts = save_turn(n, 100);
+    for (size_t i = 0; i < n_lengths; i++) {
+        const struct store_counts counts = save_turn(lengths[i], 100);
         assert_int_equal(counts.n_written, few.n_written);
         assert_int_equal(counts.written_bytes, few.written_bytes);
         assert_true(counts.packed_bytes <= counts.written_bytes + 4096);
@@ -368,8 +397,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
-        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_save_cost),
-        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_resume_long),
+        cmocka_unit_test(test_save_cost),    cmocka_unit_test(test_histories),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* Sessions on disk: random histories read back as they were; cuts, flips and kills cost the
- * frame they hit; two processes, a full disk, files that are no sessions. */
+ * frame they hit; two processes, a full disk, a folder that cannot be written, files that are
+ * no sessions. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "../small_disk.h"
 #include "base/file.h"
 #include "base/frames.h"
 #include "base/mem.h"
@@ -490,6 +492,105 @@ static void test_lock(void **state)
     conversation_free(d);
 }
 
+/* In a child, on a disk with little room: a session grows until there is none, which is said
+ * once, and holds all of what was kept. Returns the exit status. */
+static int fill_disk(void)
+{
+    struct conversation *c = conversation_new(), *d;
+    struct archive *a = archive_new(path);
+    struct buf notes = {0};
+    struct err err;
+    size_t n_kept = 0;
+    for (say(c, 1000); archive_sync(a, c, &some_state, true, &err); say(c, 1000))
+        if (++n_kept > 100) return 2;
+    if (n_kept < 10 || err.code != ERR_IO || !strstr(err.msg, strerror(ENOSPC))) return 3;
+    say(c, 10);
+    if (!archive_sync(a, c, &some_state, true, &err)) return 4;
+    archive_close(a);
+    a = open_again(&d, &notes);
+    if (conversation_n(d) != n_kept || notes.len != 0) return 5;
+    for (size_t i = 0; i < n_kept; i++)
+        if (!same_message(conversation_at(c, i), conversation_at(d, i))) return 6;
+    /* There is room again, of another's: it goes on. */
+    char command[512];
+    snprintf(command, sizeof command, "rm '%s/filler'", home);
+    if (system(command) != 0) return 7;
+    say(d, 10);
+    if (!archive_sync(a, d, &some_state, true, &err)) return 8;
+    archive_close(a);
+    conversation_free(d);
+    a = open_again(&d, &notes);
+    return conversation_n(d) == n_kept + 1 && notes.len == 0 ? 0 : 9;
+}
+
+static void test_small_disk(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        if (!small_disk(home)) _exit(77);
+        char filler[300] = {0};
+        snprintf(filler, sizeof filler, "%s/filler", home);
+        int fd = open(filler, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (write(fd, filler, sizeof filler) != sizeof filler) _exit(1);
+        close(fd);
+        _exit(fill_disk());
+    }
+    int status = status_of(child);
+    if (status == 77) skip(); /* not root: the next test has a limit instead */
+    assert_int_equal(status, 0);
+}
+
+/* A folder that may not be written: said once, the conversation goes on; a session in it opens
+ * to be read. */
+static void test_read_only(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new(), *d;
+    struct archive *a = archive_new(path);
+    struct buf notes = {0};
+    struct err err;
+    unlink(path);
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    archive_close(a);
+    pid_t child = fork();
+    if (child == 0) {
+        char folder[300], beside[400];
+        snprintf(folder, sizeof folder, "%s/state/sessions", home);
+        snprintf(beside, sizeof beside, "%s/two.session", folder);
+        /* Root may write anywhere; somebody else may not. */
+        if (geteuid() == 0) {
+            char command[900];
+            snprintf(command, sizeof command,
+                     "chmod 755 '%s' '%s/state' '%s' && chmod 644 '%s'", home, home, folder,
+                     path);
+            if (system(command) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+        } else if (chmod(path, 0400) != 0 || chmod(folder, 0500) != 0) {
+            _exit(1);
+        }
+        a = archive_new(beside);
+        if (archive_sync(a, c, &some_state, true, &err)) _exit(2);
+        if (err.code != ERR_IO || !strstr(err.msg, strerror(EACCES))) _exit(3);
+        say(c, 10);
+        if (!archive_sync(a, c, &some_state, true, &err)) _exit(4);
+        archive_close(a);
+        a = open_again(&d, &notes);
+        if (!archive_is_read_only(a) || conversation_n(d) != 1 || notes.len != 0) _exit(5);
+        say(d, 10);
+        _exit(archive_sync(a, d, &some_state, true, &err) ? 0 : 6);
+    }
+    assert_int_equal(status_of(child), 0);
+    char command[512];
+    snprintf(command, sizeof command, "chmod -R u+w '%s'", home);
+    assert_int_equal(system(command), 0);
+    a = open_again(&d, &notes);
+    assert_int_equal(conversation_n(d), 1);
+    archive_close(a);
+    conversation_free(c);
+    conversation_free(d);
+}
+
 /* A disk that is full: said once, and what was there stays. */
 static void test_disk_full(void **state)
 {
@@ -583,7 +684,8 @@ int main(void)
         cmocka_unit_test(test_histories), cmocka_unit_test(test_file),
         cmocka_unit_test(test_cost),      cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_flips),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lock),      cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_lock),      cmocka_unit_test(test_small_disk),
+        cmocka_unit_test(test_read_only), cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_kill),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

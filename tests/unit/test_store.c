@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,6 +20,7 @@
 #include <cmocka.h>
 #include <zstd.h>
 
+#include "../small_disk.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/philox.h"
@@ -731,8 +730,7 @@ static int disk_full(void)
 {
     /* A small disk of its own where we may mount one, else a limit on the size of a file. */
     if (mkdir(home, 0700) != 0 && errno != EEXIST) return 10;
-    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-        mount("hearth", home, "tmpfs", 0, "size=64k,mode=0700") == 0) {
+    if (small_disk(home)) {
         put_first();
         return meet_trouble(40, ENOSPC);
     }
