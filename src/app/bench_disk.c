@@ -34,7 +34,8 @@ struct bench {
     double warm_ms[REPEATS];
     double first_ms[REPEATS], read_ms[REPEATS], rest[REPEATS]; /* after a restart */
     size_t n_read, n_computed;
-    double prefill[2][REPEATS], decode[2][REPEATS]; /* tok/s without and with writing */
+    double prefill[2][REPEATS], decode[2][REPEATS]; /* tok/s without and with a disk */
+    size_t n_written[2]; /* files of such a run: before it was over, in all */
 };
 
 static void add_random(struct bench *b, struct ids *ids, size_t n)
@@ -121,11 +122,12 @@ static bool run_restarts(struct bench *b, struct err *err)
     return ok;
 }
 
-/* Tokens per second of a prefill while the pages of another are written, and of the decoding
- * that follows; with disk NULL nothing is. */
+/* Tokens per second of a prefill behind another, whose pages wait to be written, and of the
+ * decoding that follows; or without a disk. */
 static bool run_speed(struct bench *b, bool write, int i, struct err *err)
 {
     struct ids ids = {0};
+    const size_t n_before = disk_counts(b->m.disk).n_written;
     timeline_forget(b->m.tl);
     timeline_set_disk(b->m.tl, write ? b->m.disk : NULL);
     disk_set_busy(b->m.disk, true); /* as the engine does while a turn runs */
@@ -143,8 +145,10 @@ static bool run_speed(struct bench *b, bool write, int i, struct err *err)
     if (ok) timeline_save(b->m.tl);
     b->decode[write][i] = (double)b->n_gen / (clock_ms() - start) * 1e3;
     timeline_set_disk(b->m.tl, b->m.disk);
+    if (write) b->n_written[0] = disk_counts(b->m.disk).n_written - n_before;
     disk_set_busy(b->m.disk, false);
     disk_drain(b->m.disk); /* nothing of this run is left for the next */
+    if (write) b->n_written[1] = disk_counts(b->m.disk).n_written - n_before;
     ids_free(&ids);
     return ok;
 }
@@ -189,10 +193,12 @@ static void print_json(struct bench *b, struct buf *out)
         bench_median(b->rest, REPEATS));
     buf_printf(out,
                "\"prefill\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f}, "
-               "\"decode\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f}}\n",
+               "\"decode\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f}, "
+               "\"files\": %zu, \"files_meanwhile\": %zu}\n",
                bench_median(b->prefill[0], REPEATS), bench_median(b->prefill[1], REPEATS),
                change(b->prefill), bench_median(b->decode[0], REPEATS),
-               bench_median(b->decode[1], REPEATS), change(b->decode));
+               bench_median(b->decode[1], REPEATS), change(b->decode), b->n_written[1],
+               b->n_written[0]);
 }
 
 static void print_lines(struct bench *b, struct buf *out)
@@ -214,12 +220,14 @@ static void print_lines(struct bench *b, struct buf *out)
         "warm\n",
         bench_median(b->first_ms, REPEATS), bench_median(b->read_ms, REPEATS), b->n_read, rest,
         b->n_computed, rest / warm);
-    buf_printf(out, "prefill         %9.2f tok/s, %.2f while writing: %+.2f %%\n",
+    buf_printf(out, "prefill         %9.2f tok/s, %.2f with a disk: %+.2f %%\n",
                bench_median(b->prefill[0], REPEATS), bench_median(b->prefill[1], REPEATS),
                change(b->prefill));
-    buf_printf(out, "decode          %9.2f tok/s, %.2f while writing: %+.2f %%\n",
+    buf_printf(out,
+               "decode          %9.2f tok/s, %.2f with a disk: %+.2f %%  (%zu of %zu files "
+               "written meanwhile)\n",
                bench_median(b->decode[0], REPEATS), bench_median(b->decode[1], REPEATS),
-               change(b->decode));
+               change(b->decode), b->n_written[0], b->n_written[1]);
 }
 
 /* The context has room for what is saved, and for two prefills. */

@@ -67,6 +67,7 @@ for d in short, long:
     assert 0.5 < save["packed_bytes"] / save["raw_bytes"] < 1
     assert (resume["read"], resume["computed"]) == (d["prompt"], 13)
     assert 0 < resume["read_ms"] < resume["ms"] and resume["warm_ms"] > 0
+    assert d["files_meanwhile"] == 0 < d["files"]
     assert d["prefill"]["writing_tok_s"] > 0 and d["decode"]["writing_tok_s"] > 0
 ' "$("$hearth" bench --disk -m $guide --prompt 64 --gen 4 --json)" \
         "$("$hearth" bench --disk -m $guide --prompt 640 --gen 4 --json)"
