@@ -7,16 +7,21 @@ CC := gcc
 endif
 config ?= release
 
-# Debian 12 packages: to build, to run the tests, to check and fuzz. `make setup` installs them.
+# Debian 12 packages: to build; to run the tests, to check and fuzz. `make setup` installs them, the
+# second kind only where another goal than these three is to come, or none.
 PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
-	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools \
-	libcmocka-dev tmux python3 man-db procps dpkg-dev mesa-vulkan-drivers vulkan-validationlayers \
+	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools
+JUST_BUILD := all run install
+TEST_PACKAGES := libcmocka-dev tmux python3 man-db procps dpkg-dev mesa-vulkan-drivers vulkan-validationlayers \
 	spirv-tools clang libclang-rt-14-dev clang-format-14 cppcheck
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # setup comes first and alone, also under -j; the other goals run in a second make, which looks
 # for tools and libraries only once they are there.
 REST := $(filter-out setup,$(MAKECMDGOALS))
+ifneq ($(if $(REST),$(filter-out $(JUST_BUILD),$(REST)),all of them),)
+PACKAGES += $(TEST_PACKAGES)
+endif
 .PHONY: setup $(REST)
 
 setup:
@@ -209,21 +214,27 @@ COMPLETION := $(SHARE)/bash-completion/completions/hearth
 COMPLETION_ZSH := $(SHARE)/zsh/site-functions/_hearth
 COMPLETION_FISH := $(SHARE)/fish/vendor_completions.d/hearth.fish
 
+# copy MODE FILES FOLDER
+copy = $(foreach f,$(2),install -D -m $(1) $f $(3)/$(notdir $f) &&) :
 install: all
-	install -D -m 755 $B/hearth $(DESTDIR)$(PREFIX)/bin/hearth
-	$(foreach m,$(MAN),install -D -m 644 $m $(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m) &&) :
-	$(foreach f,$(GUIDE),install -D -m 644 $f $(SHARE)/hearth/guide/$(notdir $f) &&) :
-	$(foreach f,$(EXAMPLES),install -D -m 644 $f $(SHARE)/hearth/examples/$(notdir $f) &&) :
-	$(foreach f,$(SCRIPTS),install -D -m 755 $f $(SHARE)/hearth/$f &&) :
-	install -d $(dir $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH))
-	$B/hearth --completion bash >$(COMPLETION)
-	$B/hearth --completion zsh >$(COMPLETION_ZSH)
-	$B/hearth --completion fish >$(COMPLETION_FISH)
+	$(call say,INSTALL  $(DESTDIR)$(PREFIX)/bin/hearth)
+	$(Q)install -D -m 755 $B/hearth $(DESTDIR)$(PREFIX)/bin/hearth
+	$(call say,INSTALL  $(SHARE)/man)
+	$(Q)$(foreach m,$(MAN),$(call copy,644,$m,$(SHARE)/man/man$(subst .,,$(suffix $m))) &&) :
+	$(call say,INSTALL  $(SHARE)/hearth)
+	$(Q)$(call copy,644,$(GUIDE),$(SHARE)/hearth/guide)
+	$(Q)$(call copy,644,$(EXAMPLES),$(SHARE)/hearth/examples)
+	$(Q)$(call copy,755,$(SCRIPTS),$(SHARE)/hearth/examples/scripts)
+	$(call say,INSTALL  $(SHARE): completion of bash zsh fish)
+	$(Q)install -d $(dir $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH))
+	$(Q)$B/hearth --completion bash >$(COMPLETION)
+	$(Q)$B/hearth --completion zsh >$(COMPLETION_ZSH)
+	$(Q)$B/hearth --completion fish >$(COMPLETION_FISH)
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH)
-	rm -f $(foreach m,$(MAN),$(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m))
-	rm -rf $(SHARE)/hearth
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/hearth $(COMPLETION) $(COMPLETION_ZSH) $(COMPLETION_FISH)
+	$(Q)rm -f $(foreach m,$(MAN),$(SHARE)/man/man$(subst .,,$(suffix $m))/$(notdir $m))
+	$(Q)rm -rf $(SHARE)/hearth
 
 # The sources as committed, without the machine's own leavings; build/ keeps the archive.
 DIST := hearth-$(VERSION)
