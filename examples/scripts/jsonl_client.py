@@ -38,6 +38,9 @@ class Hearth:
 
 
 def main():
+    if len(sys.argv) < 2:
+        print("usage: jsonl_client.py QUESTION...", file=sys.stderr)
+        return 2
     hearth = Hearth("--temp", "0")
     for question in sys.argv[1:]:
         print(">", question)

@@ -26,7 +26,7 @@ same()
 
 for path in man/*.[1-8]; do
     name=$(basename "$path")
-    man --warnings -E UTF-8 -l -Tutf8 -Z "$path" >/dev/null 2>"$dir/warnings"
+    MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 "$path" >/dev/null 2>"$dir/warnings"
     check "$name is formatted without a warning" [ ! -s "$dir/warnings" ]
     sed 's/^/# /' "$dir/warnings"
     if command -v mandoc >/dev/null; then

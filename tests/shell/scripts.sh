@@ -80,8 +80,12 @@ cd - >/dev/null || exit 1
 check "summarise" exits 0 "$scripts/summarise" examples/questions.txt
 check "  prints something" [ -s "$dir/out" ]
 for i in {1..600}; do echo "Line $i of a text that is much longer than the context."; done >"$dir/long"
-check "summarise in parts" exits 0 env LINES_PER_PART=60 "$scripts/summarise" "$dir/long"
+check "summarise in parts" exits 0 "$scripts/summarise" "$dir/long"
 check "  prints something" [ -s "$dir/out" ]
+check "  and nothing else" quiet
+yes word | head -n 10000 | tr '\n' ' ' >"$dir/line"
+check "summarise a line that is too long" exits 3 "$scripts/summarise" "$dir/line"
+check "  says so" says "a line is longer than the context"
 check "summarise without a file" exits 1 "$scripts/summarise" "$dir/none"
 printf 'one\n\ntwo words\n' >"$dir/list"
 check "translate" exits 0 "$scripts/translate" German <"$dir/list"
@@ -96,4 +100,8 @@ check "  warm" eval 'go 0 -s talk --json -n 1 -p x </dev/null && grep -qE "\"cac
 check "jsonl_client.py" exits 0 "$scripts/jsonl_client.py" 'What is a draft model?' 'How do I quit?'
 check "  answers" prints "$(alone 'What is a draft model?')"
 check "  the second is warm" eval 'grep -oE "[0-9]+ tokens were there" "$dir/out" | tail -n 1 | grep -qE "^[1-9][0-9]"'
+for script in interview summarise translate jsonl_client.py; do
+    check "$script alone" exits 2 "$scripts/$script"
+    check "  says how it is used" says "usage: $script "
+done
 done_testing
