@@ -211,9 +211,11 @@ int models_run(int argc, char **argv)
     else
         put_models(&l, true, &out);
     if (!json && l.n == 0)
-        buf_puts(&out,
-                 "no models were found where llama.cpp, Hugging Face, Ollama and LM Studio "
-                 "keep them\n");
+        buf_puts(
+            &out,
+            "no models were found where llama.cpp, Hugging Face, Ollama and LM Studio "
+            "keep them\n"
+            "hearth downloads none; a GGUF file from anywhere opens with hearth -m FILE\n");
     if (!json && l.n_foreign > 0)
         buf_printf(&out, "and %zu of famil%s that hearth does not know\n", l.n_foreign,
                    l.n_foreign == 1 ? "y" : "ies");

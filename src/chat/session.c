@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -171,10 +172,30 @@ bool session_begin(struct chat *c, struct err *err)
 
 /* ---- the model is there ---- */
 
+/* "session work: 4 messages, the last of yours "and now?"". */
+static void tell_resumed(struct chat *c, const char *name)
+{
+    const struct message *m = NULL;
+    char words[64];
+    size_t n = conversation_n(c->conversation);
+    for (size_t i = n; i-- > 0 && !m;)
+        if (conversation_at(c->conversation, i)->role == ROLE_USER)
+            m = conversation_at(c->conversation, i);
+    if (m)
+        chat_hint(c, "session %s: %zu messages, the last of yours \"%s\"", name, n,
+                  printable(words, 48, m->text, m->len));
+    else
+        chat_hint(c, "session %s: no messages", name);
+}
+
 void session_ready(struct chat *c)
 {
     const struct engine_info *info = engine_info(c->engine);
-    if (!c->archive || !c->was_read) return;
+    if (!c->archive || !c->was_read) {
+        if (c->archive && c->options->session && conversation_n(c->conversation) == 0)
+            chat_hint(c, "session %s is new", c->options->session);
+        return;
+    }
     const struct archive_state *state = archive_state(c->archive);
     char *name = sessions_name(archive_path(c->archive));
     size_t n_lost = conversation_forget_ids(c->conversation, info->vocabulary);
@@ -201,8 +222,7 @@ void session_ready(struct chat *c)
                   name);
     else
         c->expects_pages = true;
-    size_t n = conversation_n(c->conversation);
-    chat_hint(c, "session %s: %zu message%s", name, n, n == 1 ? "" : "s");
+    tell_resumed(c, name);
     free(name);
 }
 

@@ -57,12 +57,13 @@ bool paths_make_parents(const char *path, struct err *err)
     return ok;
 }
 
+/* Without the way to it: no "bin/../share" is shown to anybody. */
 static char *if_readable(struct buf *path)
 {
-    char *s = buf_take(path);
-    if (access(s, R_OK) == 0) return s;
+    char *s = buf_take(path), *plain = NULL;
+    if (access(s, R_OK) == 0) plain = realpath(s, NULL);
     free(s);
-    return NULL;
+    return plain;
 }
 
 char *paths_guide(const char *file)

@@ -135,6 +135,14 @@ struct model_sizes machine_sizes(const struct machine *m)
     return all;
 }
 
+/* "9.0 MiB", "22.3 GiB". */
+static const char *size_text(char out[32], uint64_t n_bytes)
+{
+    const double n = mib(n_bytes);
+    snprintf(out, 32, n < 1000 ? "%.1f MiB" : "%.1f GiB", n < 1000 ? n : n / 1024);
+    return out;
+}
+
 /* Chooses the context, states the sizes, refuses what does not fit. */
 static bool plan_memory(struct machine *m, const struct engine_config *config,
                         const struct model_params *params, const struct machine_watch *watch,
@@ -148,15 +156,15 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
     m->available = m->device_bytes ? m->device_bytes : resources_memory(NULL);
     m->n_ctx = machine_fit_context(config->n_ctx, n_model, &all, m->available, err);
     if (m->n_ctx == 0) return false;
-    char line[512];
-    snprintf(
-        line, sizeof line,
-        "weights %.1f MiB, KV %.1f KiB per token (%u tokens: %.1f MiB), scratch %.1f MiB%s; "
-        "%.1f MiB of memory available%s%s",
-        mib(all.weights_bytes), (double)all.kv_bytes_per_token / 1024, m->n_ctx,
-        mib(m->n_ctx * all.kv_bytes_per_token), mib(all.scratch_bytes),
-        m->draft ? " with the draft" : "", mib(m->available),
-        m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
+    char line[512], weights[32], kv[32], scratch[32], available[32];
+    snprintf(line, sizeof line,
+             "weights %s, KV %.1f KiB per token (%u tokens: %s), scratch %s%s; "
+             "%s of memory available%s%s",
+             size_text(weights, all.weights_bytes), (double)all.kv_bytes_per_token / 1024,
+             m->n_ctx, size_text(kv, m->n_ctx * all.kv_bytes_per_token),
+             size_text(scratch, all.scratch_bytes), m->draft ? " with the draft" : "",
+             size_text(available, m->available), m->why_cpu ? "; on the CPU: " : "",
+             m->why_cpu ? m->why_cpu : "");
     if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
     if (config->n_ctx == 0 && m->n_ctx < n_model) {
         snprintf(line, sizeof line,
