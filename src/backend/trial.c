@@ -451,7 +451,24 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
 
 /* ---- running ---- */
 
-/* All rows of all steps on one backend: their results, then the state; NULL: it failed. */
+/* A block of drafts of which two are accepted: the states after these. */
+static bool run_drafts(struct trial *t, struct exec *x, const struct step *last,
+                       void *states[2], float *out)
+{
+    struct step step = *last;
+    step.n_rows = step.n_logits = 4;
+    step.logits = mem_zalloc(4 * t->p.n_vocab, sizeof *step.logits);
+    step.keeps_trail = true;
+    step.state_in = states[0];
+    step.state_out = states[1];
+    bool ok = exec_run(x, &step, t->err) && exec_advance(x, states[0], states[1], 2, t->err);
+    free(step.logits);
+    if (ok) backend_state_read(t->be, states[1], t->p.state_bytes, out);
+    return ok;
+}
+
+/* All rows of all steps on one backend: their results, then the states after these and after
+ * two of a block of drafts; NULL: it failed. */
 static float *run(struct trial *t, struct ref result, void *const *pages, void *states[2],
                   size_t *n_values)
 {
@@ -460,26 +477,26 @@ static float *run(struct trial *t, struct ref result, void *const *pages, void *
     for (int i = 0; i < MOST_ROWS; i++)
         tokens[i] = i;
     const size_t n_state = t->p.state_bytes / sizeof(float);
-    *n_values = (t->first_rows + 7) * result.n + n_state;
+    *n_values = (t->first_rows + 7) * result.n + 2 * n_state;
     float *out = mem_zalloc(*n_values, sizeof *out);
     struct exec *x = exec_new(t->be, &t->p, t->first_rows, t->err);
     bool ok = x != NULL;
-    uint32_t pos = 0;
+    struct step step = {.tokens = tokens, .pages = {pages, NULL}};
     for (int i = 0; ok && i < N_STEPS; i++) {
-        const struct step step = {.n_rows = rows[i],
-                                  .pos = pos,
-                                  .tokens = tokens + pos,
-                                  .pages = {pages, NULL},
-                                  .n_logits = rows[i],
-                                  .logits = out + pos * result.n,
-                                  .state_in = states[i % 2],
-                                  .state_out = states[(i + 1) % 2]};
+        step.n_rows = step.n_logits = rows[i];
+        step.logits = out + step.pos * result.n;
+        step.state_in = states[i % 2];
+        step.state_out = states[(i + 1) % 2];
         ok = exec_run(x, &step, t->err);
-        pos += rows[i];
+        step.pos += rows[i];
+        step.tokens += rows[i];
+    }
+    if (ok && n_state) { /* an even number of steps: the last state is the first object */
+        float *after = out + *n_values - 2 * n_state;
+        backend_state_read(t->be, states[0], t->p.state_bytes, after);
+        ok = run_drafts(t, x, &step, states, after + n_state);
     }
     exec_free(x);
-    if (ok && n_state) /* an even number of steps: the last state is the first object */
-        backend_state_read(t->be, states[0], t->p.state_bytes, out + *n_values - n_state);
     if (ok) return out;
     free(out);
     return NULL;

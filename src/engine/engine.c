@@ -76,6 +76,12 @@ struct engine {
     /* Written before is_ready, constant after. */
     struct engine_info info;
     char *info_strings[4];
+    char device[2][320]; /* at first, and after the CPU took over */
+
+    /* What changed of info when the CPU took over: written before has_moved is set, and taken
+     * by the owner's thread. */
+    struct engine_info moved;
+    atomic_bool has_moved;
     char **end_tokens;
     const char *markers[2];
 };
@@ -174,12 +180,18 @@ static uint64_t vocabulary_of(const struct gguf *g)
 }
 
 /* What both models take. */
-static void fill_bytes(struct engine *e)
+static void fill_bytes(const struct engine *e, struct engine_info *info)
 {
     const struct model_sizes sizes = machine_sizes(&e->machine);
-    e->info.weights_bytes = sizes.weights_bytes;
-    e->info.kv_bytes_per_token = sizes.kv_bytes_per_token;
-    e->info.scratch_bytes = sizes.scratch_bytes;
+    info->weights_bytes = sizes.weights_bytes;
+    info->kv_bytes_per_token = sizes.kv_bytes_per_token;
+    info->scratch_bytes = sizes.scratch_bytes;
+}
+
+static const char *keep_device(struct engine *e, size_t i)
+{
+    snprintf(e->device[i], sizeof e->device[i], "%s", backend_name(e->machine.be));
+    return e->device[i];
 }
 
 static void fill_info(struct engine *e)
@@ -202,7 +214,7 @@ static void fill_info(struct engine *e)
         .chat_template = e->info_strings[1],
         .bos_text = e->info_strings[2],
         .eos_text = e->info_strings[3],
-        .device = backend_name(m->be),
+        .device = keep_device(e, 0),
         .kv_type = m->kv_type,
         .vocabulary = vocabulary_of(m->gguf),
         .numerics = NUMERICS_VERSION,
@@ -215,7 +227,7 @@ static void fill_info(struct engine *e)
         .reasoning_markers = e->markers,
         .n_reasoning_markers = marker ? 2 : 0,
     };
-    fill_bytes(e);
+    fill_bytes(e, &e->info);
 }
 
 static void start_speculation(struct engine *e)
@@ -249,6 +261,60 @@ static bool load(struct engine *e, struct err *err)
     e->machine.load_ms = clock_ms() - start;
     fill_info(e);
     return true;
+}
+
+/* A device that failed. */
+
+/* Opens the model again, on the CPU. */
+static bool move_to_cpu(struct engine *e, struct err *err)
+{
+    const struct machine_watch watch = {.warning = on_warning, .user = e, .cancel = &e->cancel};
+    speculator_free(e->spec);
+    e->spec = NULL;
+    if (!machine_move_to_cpu(&e->machine, &e->config, &watch, err))
+        return err_prefix(err, "the CPU does not go on (the conversation is kept)");
+    machine_set_busy(&e->machine, true);
+    start_speculation(e);
+    e->moved.device = keep_device(e, 1);
+    e->moved.n_ctx = e->machine.n_ctx;
+    fill_bytes(e, &e->moved);
+    atomic_store(&e->has_moved, true);
+    return true;
+}
+
+/* After a failure: whether the CPU goes on. The pages that are on disk are not computed again.
+ */
+static bool take_over(struct engine *e, struct err *err)
+{
+    char line[sizeof err->msg + 64];
+    if (e->machine.is_cpu || (err->code != ERR_DEVICE && err->code != ERR_MEMORY)) return false;
+    snprintf(line, sizeof line, "the device failed (%s): the CPU goes on", err->msg);
+    on_warning(e, line);
+    return move_to_cpu(e, err);
+}
+
+/* The same in the middle of a reply. */
+static bool reply_takes_over(void *user, const struct ids *all, struct timeline **tl,
+                             struct speculator **spec, struct err *err)
+{
+    struct engine *e = user;
+    const struct timeline_watch watch = {.cancel = &e->cancel};
+    bool ok =
+        take_over(e, err) && timeline_sync(e->machine.tl, all->data, all->n, &watch, NULL, err);
+    *tl = e->machine.tl;
+    *spec = e->spec;
+    return ok;
+}
+
+/* The owner's thread learns where the model runs now. */
+static void take_moved(struct engine *e)
+{
+    if (!atomic_exchange(&e->has_moved, false)) return;
+    e->info.device = e->moved.device;
+    e->info.n_ctx = e->moved.n_ctx;
+    e->info.weights_bytes = e->moved.weights_bytes;
+    e->info.kv_bytes_per_token = e->moved.kv_bytes_per_token;
+    e->info.scratch_bytes = e->moved.scratch_bytes;
 }
 
 /* A turn. */
@@ -325,33 +391,42 @@ static void draft_ahead(struct engine *e)
                       &ignored);
 }
 
+static bool sync_prompt(struct engine *e, const struct ids *ids, struct timeline_cost *cost,
+                        struct err *err)
+{
+    const struct timeline_watch watch = {on_prefill, e, &e->cancel};
+    /* The next prompt may repeat this turn without its thoughts. */
+    timeline_mark(e->machine.tl, reasoning_opened_at(e->tok, ids->data, ids->n));
+    return timeline_sync(e->machine.tl, ids->data, ids->n, &watch, cost, err);
+}
+
 static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,
                      struct err *err)
 {
-    const struct timeline_watch watch = {on_prefill, e, &e->cancel};
-    const struct generate_sink sink = {on_piece, on_warning, e};
+    const struct generate_sink sink = {on_piece, on_warning, e, reply_takes_over};
     struct timeline_cost cost;
     wait_for_disk(e);
     double start = clock_ms();
     if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, &e->cancel, ids, err)) return false;
-    /* The next prompt may repeat this turn without its thoughts. */
-    timeline_mark(e->machine.tl, reasoning_opened_at(e->tok, ids->data, ids->n));
-    if (!timeline_sync(e->machine.tl, ids->data, ids->n, &watch, &cost, err)) return false;
+    if (!sync_prompt(e, ids, &cost, err) &&
+        !(take_over(e, err) && sync_prompt(e, ids, &cost, err)))
+        return false;
     double prefill_ms = clock_ms() - start;
     timeline_snapshot(e->machine.tl); /* for another attempt */
     *reply = generate(e->generator, e->machine.tl, e->sampler, e->spec, e->tok,
                       &e->turn.sampling, &sink, &e->cancel, err);
     if (!*reply) return false;
+    fill_cost(e, &cost, *reply);
+    (*reply)->prefill_ms = prefill_ms;
+    if (!machine_is_up(&e->machine)) return true; /* cancelled while the CPU took over */
     if (e->turn.sampling.max_tokens == 0) draft_ahead(e);
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
-    fill_cost(e, &cost, *reply);
     /* A prompt without a reply was computed ahead, and may be given up for the next key. */
     if (e->turn.sampling.max_tokens != 0) {
         save(e);
         e->n_read = 0;
         e->read_ms = 0;
     }
-    (*reply)->prefill_ms = prefill_ms;
     return true;
 }
 
@@ -420,7 +495,7 @@ static void answer_draft(struct engine *e)
     e->config.draft_path = e->strings[5] = e->turn.draft_path;
     e->turn.draft_path = NULL;
     start_speculation(e);
-    fill_bytes(e);
+    fill_bytes(e, &e->info);
     mailbox_post(e->box, &(struct engine_event){.kind = EVENT_DRAFT});
 }
 
@@ -429,6 +504,10 @@ static void answer(struct engine *e)
     struct err err;
     if (!e->is_open) {
         err_set(&err, ERR_USER, "no model is loaded");
+        post_failed(e, &err, 0);
+        return;
+    }
+    if (!machine_is_up(&e->machine) && !move_to_cpu(e, &err)) {
         post_failed(e, &err, 0);
         return;
     }
@@ -492,8 +571,10 @@ static void *engine_main(void *arg)
         e->is_behind = e->is_open;
         answer(e);
         machine_set_busy(&e->machine, false);
-        if (e->is_open) timeline_prepare(e->machine.tl);
-        if (e->is_open && e->machine.draft) timeline_prepare(e->machine.draft->tl);
+        const bool is_up = e->is_open && machine_is_up(&e->machine);
+        if (!is_up) e->is_behind = false;
+        if (is_up) timeline_prepare(e->machine.tl);
+        if (is_up && e->machine.draft) timeline_prepare(e->machine.draft->tl);
     }
     return NULL;
 }
@@ -588,7 +669,9 @@ void engine_close(struct engine *e)
 
 bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event)
 {
-    return mailbox_next(e->box, timeout_ms, event);
+    const bool came = mailbox_next(e->box, timeout_ms, event);
+    take_moved(e);
+    return came;
 }
 
 int engine_event_fd(const struct engine *e)

@@ -139,7 +139,9 @@ struct engine_event {
 };
 
 /* What is known of the loaded model. Borrowed from the engine, constant after EVENT_READY but
- * for the bytes, which include the draft's and change with EVENT_DRAFT. */
+ * for the bytes, which include the draft's and change with EVENT_DRAFT, and for the device, the
+ * context and the bytes when the CPU takes over from a device that failed: an EVENT_WARNING
+ * says so. */
 struct engine_info {
     const char *name;          /* general.name, or the file's name; may hold hostile bytes */
     const char *family;        /* "qwen3" */

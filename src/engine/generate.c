@@ -25,9 +25,11 @@ struct border {
 struct generator {
     struct engine_reply reply;
     /* Of the reply under way. */
-    const struct timeline *tl;
+    struct timeline *tl; /* NULL, as spec: given up */
+    uint32_t n_ctx;
     struct sampler *sampler;
     struct speculator *spec;
+    struct speculate_counts before; /* of speculators that others took over from */
     const struct tokenizer *tok;
     const struct engine_sampling *how;
     const struct generate_sink *sink;
@@ -163,7 +165,7 @@ static bool may_draw(struct generator *g, const atomic_bool *cancel)
     g->reply.stop = STOP_LENGTH;
     if (max >= 0 && g->ids.n >= (size_t)max) return false;
     g->reply.stop = STOP_CONTEXT;
-    return g->all.n < timeline_n_ctx(g->tl);
+    return g->all.n < g->n_ctx;
 }
 
 /* Tokens that may follow the next one. */
@@ -173,6 +175,30 @@ static size_t tokens_left(const struct generator *g)
     return max < 0 ? SIZE_MAX : (size_t)max - g->ids.n - 1;
 }
 
+static void add_counts(struct generator *g)
+{
+    const struct speculate_counts counts = speculate_counts(g->spec);
+    g->before.n_drafted += counts.n_drafted;
+    g->before.n_accepted += counts.n_accepted;
+    g->before.n_steps += counts.n_steps;
+    g->before.plain_ms = counts.plain_ms;
+}
+
+/* Whether the reply goes on elsewhere after a failure. */
+static bool take_over(struct generator *g, struct err *err)
+{
+    if (!g->sink->take_over || err->code == ERR_CANCELLED) return false;
+    const struct speculate_counts before = g->before;
+    add_counts(g);
+    const struct speculator *failed = g->spec;
+    bool ok = g->sink->take_over(g->sink->user, &g->all, &g->tl, &g->spec, err);
+    if (g->spec == failed) g->before = before; /* still there: counted at the end */
+    if (!ok) return false;
+    g->n_ctx = timeline_n_ctx(g->tl);
+    speculate_begin(g->spec);
+    return true;
+}
+
 /* Draws until something ends the reply; false on failure. */
 static bool run(struct generator *g, struct detokenizer *whole, const atomic_bool *cancel,
                 struct err *err)
@@ -180,6 +206,7 @@ static bool run(struct generator *g, struct detokenizer *whole, const atomic_boo
     while (!g->stopped && may_draw(g, cancel)) {
         int32_t id = -1;
         const float *logits = speculate_logits(g->spec, &g->all, tokens_left(g), cancel, err);
+        if (!logits && take_over(g, err)) continue;
         if (!logits) {
             g->reply.stop = STOP_CANCELLED;
             return err->code == ERR_CANCELLED;
@@ -205,16 +232,18 @@ static bool run_drafted(struct generator *g, struct detokenizer *whole,
 {
     speculate_begin(g->spec);
     bool ok = run(g, whole, cancel, err);
-    speculate_end(g->spec, &g->all);
-    const struct speculate_counts counts = speculate_counts(g->spec);
-    g->reply.n_drafted = counts.n_drafted;
-    g->reply.n_accepted = counts.n_accepted;
-    g->reply.n_steps = counts.n_steps;
-    g->reply.plain_ms = counts.plain_ms;
+    if (g->spec) {
+        speculate_end(g->spec, &g->all);
+        add_counts(g);
+    }
+    g->reply.n_drafted = g->before.n_drafted;
+    g->reply.n_accepted = g->before.n_accepted;
+    g->reply.n_steps = g->before.n_steps;
+    g->reply.plain_ms = g->before.plain_ms;
     return ok;
 }
 
-static void fill_reply(struct generator *g, const struct timeline *tl, size_t n_prompt)
+static void fill_reply(struct generator *g, size_t n_prompt)
 {
     struct engine_reply *r = &g->reply;
     r->ids = g->ids.data;
@@ -225,7 +254,7 @@ static void fill_reply(struct generator *g, const struct timeline *tl, size_t n_
     r->content_at = g->n_borders ? g->borders[0].text_at : g->text.len;
     r->reasoning_len = g->has_thought ? g->thought_end - r->reasoning_at : 0;
     r->n_ctx_used = (uint32_t)(n_prompt + g->ids.n);
-    r->n_ctx = timeline_n_ctx(tl);
+    r->n_ctx = g->n_ctx;
 }
 
 struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
@@ -237,6 +266,8 @@ struct engine_reply *generate(struct generator *g, struct timeline *tl, struct s
     assert(timeline_logits(tl));
     reset(g, tok, how, sink);
     g->tl = tl;
+    g->n_ctx = timeline_n_ctx(tl);
+    g->before = (struct speculate_counts){0};
     g->sampler = sampler;
     g->spec = spec;
     ids_append(&g->all, timeline_ids(tl), timeline_n(tl));
@@ -264,6 +295,6 @@ struct engine_reply *generate(struct generator *g, struct timeline *tl, struct s
     g->reply.decode_ms = clock_ms() - start;
     reasoning_free(split);
     g->split = NULL;
-    fill_reply(g, tl, n_prompt);
+    fill_reply(g, n_prompt);
     return ok ? &g->reply : NULL;
 }

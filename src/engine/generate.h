@@ -19,6 +19,7 @@
 struct engine_reply;
 struct engine_sampling;
 struct generator;
+struct ids;
 struct sampler;
 struct speculator;
 struct timeline;
@@ -34,6 +35,11 @@ struct generate_sink {
     void (*piece)(void *user, enum reply_part part, const char *text, size_t len);
     void (*warning)(void *user, const char *line);
     void *user;
+    /* After a failure (err): another timeline and speculator take over, with the logits after
+     * all tokens. False: not this failure, or it failed too; NULLs then if those before are
+     * gone. NULL: nobody can. */
+    bool (*take_over)(void *user, const struct ids *all, struct timeline **tl,
+                      struct speculator **spec, struct err *err);
 };
 
 /* Makes a reply to the tokens of tl, which holds the logits after the last of them and is

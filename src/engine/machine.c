@@ -382,6 +382,19 @@ bool machine_save(struct machine *m, struct err *err)
     return !disk_trouble(m->disk, ok ? err : &ignored) && ok;
 }
 
+bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
+                         const struct machine_watch *watch, struct err *err)
+{
+    struct err ignored;
+    const struct model_params params = m->params;
+    if (m->be && !backend_is_lost(m->be)) machine_save(m, &ignored);
+    close_on(m);
+    m->why_cpu = "the device failed";
+    if (open_on(m, config, "cpu", &params, watch, err)) return true;
+    close_on(m);
+    return false;
+}
+
 void machine_close(struct machine *m)
 {
     struct err ignored;

@@ -57,6 +57,16 @@ struct machine_watch {
  * not fit (with the numbers). watch may be NULL. */
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err);
+/* The CPU takes the place of a device that failed: everything on that is given up (saved first,
+ * if it can still be read), and the model and its draft are opened again. On failure nothing is
+ * open but the file; it may be tried again. */
+bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
+                         const struct machine_watch *watch, struct err *err);
+/* Whether there is a timeline: false after a move that failed. */
+static inline bool machine_is_up(const struct machine *m)
+{
+    return m->tl != NULL;
+}
 /* What the model takes and its draft. */
 struct model_sizes machine_sizes(const struct machine *m);
 /* Opens the draft that config names now, or none, and closes the one before. On failure nothing

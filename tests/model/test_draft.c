@@ -155,7 +155,7 @@ static const struct engine_reply *reply_of(struct rig *r, const struct ids *prom
     parts.ends = tokenizer_ends(r->tok, &parts.n_ends);
     parts.fixed = fixed;
     struct speculator *spec = speculator_new(&parts);
-    const struct generate_sink sink = {on_piece, on_warning, r};
+    const struct generate_sink sink = {.piece = on_piece, .warning = on_warning, .user = r};
     buf_clear(&r->shown);
     if (!timeline_sync(r->m.tl, prompt->data, prompt->n, NULL, NULL, &err))
         fail_msg("%s", err.msg);
