@@ -4,10 +4,6 @@
 . tests/screen/lib/tmux.sh
 record() { : >"$dir/raw" && mux pipe-pane "exec cat >>'$dir/raw'"; }
 raw() { LC_ALL=C grep -qF -- "$1" "$dir/raw"; }
-within() { # COMMAND...: it holds within ten seconds
-    local deadline=$((SECONDS + 10))
-    until "$@"; do ((SECONDS > deadline)) && return 1 || sleep 0.05; done
-}
 
 # Nobody has chosen a locale: a character is deleted whole.
 screen 80 24

@@ -39,7 +39,8 @@ fresh
 mux set-option -g set-clipboard on
 keys '/copy' Enter
 check "/copy without a desktop" shows 'copied '
-check "  is the terminal's" eval 'mux show-buffer | grep -q quit'
+quits() { mux show-buffer | grep -q quit; }
+check "  is the terminal's" within quits
 check "  and no tool's" [ ! -e "$dir/clipboard" ]
 keys C-d
 left 0
@@ -50,7 +51,7 @@ shows 'draft'
 last '>'
 keys '/copy' Enter
 last '>'
-check "/copy on a desktop goes to the first tool that takes it" grep -q 'xclip -selection clipboard$' "$dir/tool"
+check "/copy on a desktop goes to the first tool that takes it" within grep -qs 'xclip -selection clipboard$' "$dir/tool"
 check "  as it was said" eval '"$hearth" -q --private --temp 0 -p "What is a draft model?" </dev/null | head -c -1 | cmp - "$dir/clipboard"'
 keys '/edit' Enter
 check "an editor that fails is said" shows '/edit: the editor ed2 failed'
@@ -64,7 +65,9 @@ shows 'draft'
 last '>'
 keys '/edit' Enter
 check "/edit without an editor puts the message into the prompt" last '> What is a draft model?'
-keys C-c C-d
+keys C-c
+last '>'
+keys C-d
 left 0
 
 # The model: the one that /model opened is the one of the next start; one that failed is not.

@@ -17,7 +17,7 @@ mask()
 # golden NAME [-e]: the screen is this one, within a deadline; with -e its colours, too.
 golden()
 {
-    local file=$golden/$size/$1 deadline=$((SECONDS + 20))
+    local file=$golden/$size/$1 deadline=$((SECONDS + patience))
     if [ -n "${GOLDEN_REFRESH:-}" ]; then
         sleep 1
         mkdir -p "$golden/$size"

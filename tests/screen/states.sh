@@ -6,7 +6,7 @@ endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 # What each state is and how to get there.
 typing() { keys 'half a line' && last '> half a line'; }
-answering() { keys 'tell me all' Enter && shows 'tell me all' && sleep 0.3; }
+answering() { keys 'tell me all' Enter && shows '> tell me all' && speaks; }
 printf '#!/bin/sh\necho editing\nexec sleep 100\n' >"$dir/editor"
 chmod +x "$dir/editor"
 editing() { keys 'x' Enter && shows ' prefilled, ' && last '>' && keys '/edit' Enter && shows 'editing'; }
@@ -35,7 +35,6 @@ mux resize-window -x 100 -y 30
 keys C-u
 answering
 for size in 40x10 200x50 80x24; do mux resize-window -x "${size%x*}" -y "${size#*x}"; done
-sleep 0.2
 keys C-c
 check "other sizes in a reply" shows 'stop: cancelled'
 # A stop in a reply: keys typed in the shell meanwhile are the shell's.
@@ -43,9 +42,10 @@ answering
 keys C-z
 last 'shell:'
 keys 'echo mine' Enter
-check "a stop in a reply" eval 'text | grep -qx mine'
+is_mine() { text | grep -qx mine; }
+check "a stop in a reply" within is_mine
 keys 'fg' Enter
-sleep 0.2
+goes_on
 keys C-c
 check "  goes on and can be stopped" eval 'shows "stop: cancelled" && last ">"'
 

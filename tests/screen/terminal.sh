@@ -13,24 +13,13 @@ raw() { grep -qF -- "$1" "$dir/raw"; }
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 # Brings the stopped program back; KEY is what the shell takes for Return.
 back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }
-# Words of the reply stand below the last line that was sent.
-speaks()
-{
-    local deadline=$((SECONDS + 20))
-    until text | awk '/^> ./ { sent = 1; n = 0; next } /[[:alpha:]]/ { n++ } END { exit !sent || n == 0 }'; do
-        ((SECONDS > deadline)) && return 1
-        sleep 0.03
-    done
-}
 # Something on the screen changes.
+differs() { [ "$(text)" != "$1" ]; }
 moves()
 {
-    local before deadline=$((SECONDS + 20))
+    local before
     before=$(text)
-    while [ "$(text)" = "$before" ]; do
-        ((SECONDS > deadline)) && return 1
-        sleep 0.03
-    done
+    within differs "$before"
 }
 
 screen 80 24
@@ -180,8 +169,8 @@ record
 keys 'c code for strlen' Enter
 shows ' prefilled, '
 last '>'
-check "code is styled" raw $'\033[36m'
-check "  its language is named" raw $'\033[36;1mc\033[0m'
+check "code is styled" within raw $'\033[36m'
+check "  its language is named" within raw $'\033[36;1mc\033[0m'
 check "  and copied it is the source" eval '
     text | sed -n "/^> c code/,/^\[/p" | sed "1d;\$d" >"$dir/copied"; diff "$dir/code" "$dir/copied"'
 keys C-d
@@ -193,7 +182,7 @@ record
 keys 'x' Enter
 shows ' prefilled, '
 last '>'
-check "colours on a terminal" raw $'\033[2m'
+check "colours on a terminal" within raw $'\033[2m'
 keys C-d
 left 0
 keys 'NO_COLOR=1; export NO_COLOR' Enter

@@ -9,7 +9,8 @@ export ASAN_OPTIONS=handle_segv=0:handle_abort=0
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }
 # The alternate screen is left: what the shell printed before is there again.
-alone() { mux display-message -p '#{alternate_on}' | grep -qx "$1"; }
+is_alone() { mux display-message -p '#{alternate_on}' | grep -qx "$1"; }
+alone() { within is_alone "$1"; }
 
 screen 80 24
 check "a start" start --tui --temp 0

@@ -175,9 +175,9 @@ replies_come_at_once()
     coproc H { "$hearth" --stdin lines -q --temp 0 2>/dev/null; }
     local reply='' second='' pid=$H_PID
     echo 'What is a draft model?' >&"${H[1]}"
-    read -r -t 30 reply <&"${H[0]}"
+    read -r -t 120 reply <&"${H[0]}"
     echo 'How do I quit?' >&"${H[1]}"
-    read -r -t 30 second <&"${H[0]}"
+    read -r -t 120 second <&"${H[0]}"
     eval "exec ${H[1]}>&-"
     wait "$pid" && [ "$reply" = "$(cat "$dir/stdin_reply")" ] && [ -n "$second" ]
 }
@@ -260,9 +260,8 @@ check "a closed stdin with a prompt" no_stdin
 check "  a reply" cmp -s "$dir/out" "$dir/stdin_reply"
 reader_leaves()
 {
-    local start=$SECONDS
     "$hearth" -q "${endless[@]}" -p x </dev/null 2>"$dir/err" | head -c 1 >/dev/null
-    [ "${PIPESTATUS[0]}" = 141 ] && ((SECONDS - start < 30))
+    [ "${PIPESTATUS[0]}" = 141 ]
 }
 check "a reader that leaves ends it" reader_leaves
 check "  quietly" quiet
@@ -274,6 +273,8 @@ reader_leaves_early()
 }
 check "also before the first word" reader_leaves_early
 
+# A job of a script ignores SIGINT until it has become hearth; a signal before that is lost.
+is_hearth() { until [ "$(cat "/proc/$1/comm")" = hearth ]; do sleep 0.005; done 2>/dev/null; }
 # signalled SIGNAL STATUS: at a random moment of load, prefill and decode.
 signalled()
 {
@@ -282,6 +283,7 @@ signalled()
         env --default-signal=INT,TERM,HUP "$hearth" -q "${endless[@]}" --cpu scalar -t 1 -p "tell me all" \
             </dev/null >"$dir/out" 2>"$dir/err" &
         pid=$!
+        is_hearth $pid
         sleep "0.$(printf %03d $((RANDOM % 400)))"
         kill -"$1" $pid
         wait $pid
@@ -302,7 +304,7 @@ interrupted_stdin()
     env --default-signal=INT "$hearth" -q <"$dir/fifo" 2>"$dir/err" &
     local pid=$!
     exec 9>"$dir/fifo"
-    sleep 0.3
+    is_hearth $pid
     kill -INT $pid
     wait $pid
     got=$?
@@ -324,7 +326,7 @@ stopped()
         kill -TSTP $pid 2>/dev/null
         sleep 0.05
         kill -CONT $pid 2>/dev/null
-        wait $pid || status=1
+        wait -f $pid || status=1
         cmp -s "$dir/out" "$dir/whole" || status=1
     done 2>/dev/null
     set +m

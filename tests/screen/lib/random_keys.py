@@ -109,7 +109,7 @@ try:
             interrupt()
             drain(.3)
         send('/stats\r')
-        if drain(0, b'memory', 6):
+        if drain(0, b'memory', 20):
             break
     else:
         fail(f'no answer after {sent[-20:]!r}')

@@ -1,5 +1,6 @@
 # A terminal for the screen tests: a tmux server of our own with one pane, a plain shell in it.
-# Sourced, not run. Waits are for text on the screen, up to a deadline; nothing sleeps for luck.
+# Sourced, not run. Waits are for what is to be seen, up to a deadline that only a failure meets;
+# nothing sleeps for luck.
 . tests/lib/tap.sh
 export LC_ALL=C.UTF-8 INPUTRC=$dir/inputrc TMUX_TMPDIR=$dir
 unset VISUAL EDITOR TMUX ENV
@@ -22,22 +23,20 @@ screen()
     mux set-option -g default-terminal tmux-256color
     shows 'shell: '
 }
+# within COMMAND...: it holds before the deadline.
+patience=60
+within()
+{
+    local deadline=$((SECONDS + patience))
+    until "$@"; do ((SECONDS > deadline)) && return 1 || sleep 0.03; done
+}
 keys() { mux send-keys -- "$@"; }
 paste() { mux set-buffer -- "$1" && mux paste-buffer -p; }
 text() { mux capture-pane -p -J; }
 
-# shows TEXT: it is on the screen within twenty seconds.
-shows()
-{
-    local deadline=$((SECONDS + 20))
-    until text | grep -qF -- "$1"; do
-        if ((SECONDS > deadline)); then
-            echo "# no '$1' on:" && text | sed 's/^/#   /'
-            return 1
-        fi
-        sleep 0.03
-    done
-}
+# shows TEXT: it is on the screen before the deadline.
+has_text() { text | grep -qF -- "$1"; }
+shows() { within has_text "$1" || { echo "# no '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 hides() { ! text | grep -qF -- "$1" || { echo "# '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 # looks TEXT LOOK: that is how the last place with this text looks (tests/screen/lib/looks.py).
 looks()
@@ -49,17 +48,14 @@ looks()
     done
 }
 # last TEXT: the last line on the screen that is not empty is this.
-last()
-{
-    local deadline=$((SECONDS + 20))
-    until [ "$(text | sed 's/ *$//' | grep . | tail -n 1)" = "$1" ]; do
-        if ((SECONDS > deadline)); then
-            echo "# the last line is not '$1' on:" && text | sed 's/^/#   /'
-            return 1
-        fi
-        sleep 0.03
-    done
-}
+ends_in() { [ "$(text | sed 's/ *$//' | grep . | tail -n 1)" = "$1" ]; }
+last() { within ends_in "$1" || { echo "# the last line is not '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
+# speaks: words of a reply stand below the last line that was sent.
+has_words() { text | awk '/^> ./ { sent = 1; n = 0; next } /[[:alpha:]]/ { n++ } END { exit !sent || n == 0 }'; }
+speaks() { within has_words; }
+# goes_on: the program that was stopped is in front again, so that keys are its own.
+runs() { ! grep -q '^State:.*T' "/proc/$(cat "$dir/pid")/status"; }
+goes_on() { within runs; }
 # An empty screen with the prompt on it.
 fresh() { keys C-l && last '>'; }
 
@@ -74,8 +70,7 @@ start()
 }
 same_terminal()
 {
-    local deadline=$((SECONDS + 10))
-    until [ -s "$dir/after" ]; do ((SECONDS > deadline)) && return 1 || sleep 0.03; done
+    within [ -s "$dir/after" ] || return 1
     cmp -s "$dir/before" "$dir/after" || { echo "# $(cat "$dir/before") became $(cat "$dir/after")" && return 1; }
 }
 # leave STATUS: Ctrl-D; the program ends with the status and the terminal is as before.
