@@ -50,12 +50,16 @@ shows_all() # NAME LOOKS...
     left 0
 }
 # looks_above ROW TEXT LOOK: the last place with TEXT above the row that has ROW.
-looks_above()
+is_above()
 {
     mux capture-pane -p -e | sed -E "/$(sed 's/./&(\x1b\[[0-9;]*m)*/g' <<<"$1")/,\$d" >"$dir/above"
-    local got
     got=$(python3 tests/screen/lib/looks.py "$2" <"$dir/above" 2>&1)
-    [ "$got" = "$3" ] || { echo "# '$2' looks '$got', expected '$3'" && return 1; }
+    [ "$got" = "$3" ]
+}
+looks_above()
+{
+    local got
+    within is_above "$@" || { echo "# '$2' looks '$got', expected '$3'" && return 1; }
 }
 tui() { start --tui -q --private --temp 0 "$@"; }
 term() { keys "TERM=$1; export TERM; clear" Enter; }

@@ -39,13 +39,11 @@ has_text() { text | grep -qF -- "$1"; }
 shows() { within has_text "$1" || { echo "# no '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 hides() { ! text | grep -qF -- "$1" || { echo "# '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 # looks TEXT LOOK: that is how the last place with this text looks (tests/screen/lib/looks.py).
+do_look() { got=$(mux capture-pane -p -e | python3 tests/screen/lib/looks.py "$1" 2>&1) && [ "$got" = "$2" ]; }
 looks()
 {
-    local got deadline=$((SECONDS + 10))
-    until got=$(mux capture-pane -p -e | python3 tests/screen/lib/looks.py "$1" 2>&1) && [ "$got" = "$2" ]; do
-        ((SECONDS > deadline)) && echo "# '$1' looks '$got', expected '$2'" && return 1
-        sleep 0.05
-    done
+    local got
+    within do_look "$@" || { echo "# '$1' looks '$got', expected '$2'" && return 1; }
 }
 # last TEXT: the last line on the screen that is not empty is this.
 ends_in() { [ "$(text | sed 's/ *$//' | grep . | tail -n 1)" = "$1" ]; }
