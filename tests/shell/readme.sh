@@ -34,6 +34,7 @@ awk -F '|' '/^## / { inside = $0 == "## Beside others" } inside && /^\|/ { print
 grep -v '^    ' "$dir/text" >"$dir/prose"
 {
     "$hearth" --help
+    echo --completion # which is for a file, not for --help
     for name in bench models; do "$hearth" $name --help; done
     "$hearth" --help | sed -nE 's/^  (inspect|sessions|cache) ([a-z]+) .*/\1 \2/p' |
         while read -r name what; do "$hearth" "$name" "$what" --help; done
