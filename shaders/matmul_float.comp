@@ -1,5 +1,5 @@
-/* Products of F32, F16 and BF16 matrices with rows of floats: a lane is a row of the matrix (or
- * TILES rows, one of each tile). Products are added in order in stripes of 256, stripes folded.
+/* Products of F32, F16 and BF16 matrices with rows of floats: a lane has VALUES rows of the matrix,
+ * as many lanes apart as there are. Products are added in order in stripes of 256, stripes folded.
  *
  * A tile of 32 rows is a run of planes, one texel of each row: four columns of F32, eight of the
  * others. With EXPERTS a work group takes one row and one rank of the route. */
@@ -9,10 +9,10 @@
 #include "step.glsl"
 #include "numeric.glsl"
 
-layout(local_size_x_id = 0) in; /* 32: the rows of a tile */
+layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint TYPE = 0;
 layout(constant_id = 2) const int ROWS = 1;
-layout(constant_id = 3) const int TILES = 1;
+layout(constant_id = 3) const int VALUES = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
@@ -44,22 +44,25 @@ float weight_of(uvec4 w, uint i)
 
 void main()
 {
-    uint lane = gl_LocalInvocationID.x, first = step_first_row(part), n_rows = step_n_rows();
+    uint first = step_first_row(part), n_rows = step_n_rows();
     uint n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
     uint n_planes = (n_columns + WIDTH - 1u) / WIDTH;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint tile = gl_WorkGroupID.x * uint(TILES), tile_0 = (expert * n_parts + mat_part) * n_tiles;
+    uint i_0 = gl_WorkGroupID.x * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
-    float total[TILES * ROWS], acc[TILES * ROWS];
+    float total[VALUES * ROWS], acc[VALUES * ROWS];
     for (uint p = 0u; p < n_planes; p++) {
-        uvec4 w[TILES];
-        [[unroll]] for (int t = 0; t < TILES; t++) {
-            uint i = tile + uint(t) < n_tiles ? tile + uint(t) : tile;
-            w[t] = texelFetch(weights, int(((tile_0 + i) * n_planes + p) * TILE_ROWS + lane));
+        uvec4 w[VALUES];
+        [[unroll]] for (int t = 0; t < VALUES; t++) {
+            uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
+            i = i < n_tiles * TILE_ROWS ? i : i_0;
+            uint tile = tile_0 + i / TILE_ROWS;
+            w[t] = texelFetch(weights, int((tile * n_planes + p) * TILE_ROWS + i % TILE_ROWS));
         }
         uint column = p * WIDTH;
         bool opens = column % STRIPE == 0u;
@@ -70,7 +73,7 @@ void main()
                 uvec4 x = texelFetch(activations, int(at + q / 4u));
                 [[unroll]] for (uint i = 0u; i < 4u; i++) {
                     bool is_there = column + q + i < n_columns;
-                    [[unroll]] for (int t = 0; t < TILES; t++) {
+                    [[unroll]] for (int t = 0; t < VALUES; t++) {
                         int k = t * ROWS + r;
                         float term = fmul(f_of(x[i]), weight_of(w[t], q + i));
                         float sum = opens && q + i == 0u ? term : fadd(acc[k], term);
@@ -79,11 +82,11 @@ void main()
                 }
             }
         }
-        [[unroll]] for (int k = 0; k < TILES * ROWS; k++)
+        [[unroll]] for (int k = 0; k < VALUES * ROWS; k++)
             if (closes) total[k] = column < STRIPE ? acc[k] : fadd(total[k], acc[k]);
     }
-    [[unroll]] for (int t = 0; t < TILES; t++) {
-        uint i = (tile + uint(t)) * TILE_ROWS + lane;
+    [[unroll]] for (int t = 0; t < VALUES; t++) {
+        uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             uint to = row + uint(r);
             if (i >= n_values || to >= n_rows) continue;

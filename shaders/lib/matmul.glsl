@@ -1,17 +1,22 @@
-/* Products of a quantised matrix with rows of A8: a lane is a row of the matrix (or TILES rows, one
- * of each tile), a work group takes ROWS rows of activations. Every column of the result is the
- * reference's: exact integers per block, blocks added in order in stripes, stripes folded.
+/* Products of a quantised matrix with rows of A8: a lane has VALUES rows of the matrix, as many
+ * lanes apart as there are, a work group takes ROWS rows of activations. Every column of the result
+ * is the reference's: exact integers per block, blocks added in order in stripes, stripes folded.
  *
  * With EXPERTS a work group takes one row and one rank of the route, which names the matrix. */
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #include "step.glsl"
 #include "numeric.glsl"
 #include "weights.glsl"
 #include "dot.glsl"
 
-layout(local_size_x_id = 0) in; /* 32: the rows of a tile */
+layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const int ROWS = 1;
-layout(constant_id = 3) const int TILES = 1;
+layout(constant_id = 3) const int VALUES = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
+/* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
+ * the stripe each. */
+layout(constant_id = 5) const bool SHARES = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
@@ -29,46 +34,83 @@ layout(push_constant) uniform Push {
     uint has_bias;
 };
 
+/* A block of activations. */
+struct a8_block {
+    a8_half lo, hi;
+    uvec4 meta;
+};
+
+a8_block load_block(uint at)
+{
+    a8_block x;
+    A8_LOAD(activations, at, x.lo)
+    A8_LOAD(activations, at + A8_HALF_TEXELS, x.hi)
+    x.meta = texelFetch(activations, int(at + A8_META));
+    return x;
+}
+
+/* What lane `from` has loaded. */
+a8_block shared_block(a8_block x, uint from)
+{
+    x.lo.a = subgroupShuffle(x.lo.a, from);
+    x.hi.a = subgroupShuffle(x.hi.a, from);
+#ifndef DOT_PACKED
+    x.lo.b = subgroupShuffle(x.lo.b, from);
+    x.hi.b = subgroupShuffle(x.hi.b, from);
+#endif
+    x.meta = subgroupShuffle(x.meta, from);
+    return x;
+}
+
 void main()
 {
-    uint lane = gl_LocalInvocationID.x, first = step_first_row(part), n_rows = step_n_rows();
+    uint first = step_first_row(part), n_rows = step_n_rows();
     uint n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
     uint n_stripes = (n_blocks + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint tile = gl_WorkGroupID.x * uint(TILES), tile_0 = (expert * n_parts + mat_part) * n_tiles;
+    uint i_0 = gl_WorkGroupID.x * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
-    float total[TILES * ROWS], acc[TILES * ROWS];
+    float total[VALUES * ROWS], acc[VALUES * ROWS];
     for (uint s = 0u; s < n_stripes; s++) {
-        uint at[TILES];
-        scales head[TILES];
-        [[unroll]] for (int t = 0; t < TILES; t++) {
-            uint i = tile + uint(t) < n_tiles ? tile + uint(t) : tile;
-            at[t] = stripe_at(tile_0 + i, n_stripes, s, lane);
+        uint at[VALUES];
+        scales head[VALUES];
+        [[unroll]] for (int t = 0; t < VALUES; t++) {
+            uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
+            i = i < n_tiles * TILE_ROWS ? i : i_0;
+            at[t] = stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
             head[t] = load_scales(at[t]);
         }
         uint left = n_blocks - s * STRIPE_BLOCKS, n = left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS;
+        uint lane = gl_SubgroupInvocationID & 7u, lane_0 = gl_SubgroupInvocationID & ~7u;
+        uint x_stripe = x_row + s * STRIPE_BLOCKS * A8_TEXELS;
+        a8_block mine;
+        if (SHARES && ROWS == 1) mine = load_block(x_stripe + lane * A8_TEXELS);
         for (uint b = 0u; b < n; b++) {
-            block w[TILES];
-            [[unroll]] for (int t = 0; t < TILES; t++) {
+            uint x_block = x_stripe + b * A8_TEXELS;
+            if (SHARES && ROWS > 1)
+                mine = load_block(x_block + (lane < uint(ROWS) ? lane : 0u) * x_stride);
+            block w[VALUES];
+            [[unroll]] for (int t = 0; t < VALUES; t++) {
                 read_scales(head[t], b, w[t]);
                 if (TYPE == TYPE_MXFP4) w[t].dw = num_keep(w[t].dw);
                 read_codes(at[t], b, w[t]);
             }
             [[unroll]] for (int r = 0; r < ROWS; r++) {
-                uint x = x_row + uint(r) * x_stride + (s * STRIPE_BLOCKS + b) * A8_TEXELS;
-                a8_half lo, hi;
-                A8_LOAD(activations, x, lo)
-                A8_LOAD(activations, x + A8_HALF_TEXELS, hi)
-                uvec4 meta = texelFetch(activations, int(x + A8_META));
-                float da = f_of(meta.x);
-                int sum0 = int(meta.y), sum1 = int(meta.z), sums = int(meta.w);
-                [[unroll]] for (int t = 0; t < TILES; t++) {
-                    int i0 = dot16(w[t].lo, lo, DOT_PER, SIGNED_CODES);
-                    int i1 = dot16(w[t].hi, hi, DOT_PER, SIGNED_CODES);
+                a8_block x;
+                if (SHARES)
+                    x = shared_block(mine, lane_0 + (ROWS > 1 ? uint(r) : b));
+                else
+                    x = load_block(x_block + uint(r) * x_stride);
+                float da = f_of(x.meta.x);
+                int sum0 = int(x.meta.y), sum1 = int(x.meta.z), sums = int(x.meta.w);
+                [[unroll]] for (int t = 0; t < VALUES; t++) {
+                    int i0 = dot16(w[t].lo, x.lo, DOT_PER, SIGNED_CODES);
+                    int i1 = dot16(w[t].hi, x.hi, DOT_PER, SIGNED_CODES);
                     int i = HALF_SCALES ? w[t].s0 * (i0 - CODE_BIAS * sum0) +
                                               w[t].s1 * (i1 - CODE_BIAS * sum1)
                                         : i0 + i1 - CODE_BIAS * sums;
@@ -82,11 +124,11 @@ void main()
                 }
             }
         }
-        [[unroll]] for (int k = 0; k < TILES * ROWS; k++)
+        [[unroll]] for (int k = 0; k < VALUES * ROWS; k++)
             total[k] = s == 0u ? acc[k] : fadd(total[k], acc[k]);
     }
-    [[unroll]] for (int t = 0; t < TILES; t++) {
-        uint i = (tile + uint(t)) * TILE_ROWS + lane;
+    [[unroll]] for (int t = 0; t < VALUES; t++) {
+        uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
         [[unroll]] for (int r = 0; r < ROWS; r++) {
             uint to = row + uint(r);
             if (i >= n_values || to >= n_rows) continue;

@@ -45,8 +45,8 @@ struct vulkan_rows {
 
 enum vulkan_grid_kind {
     GRID_ROWS,    /* x groups for every row */
-    GRID_MATMUL,  /* x tiles, for every block of rows */
-    GRID_EXPERTS, /* x tiles, for every row and rank */
+    GRID_MATMUL,  /* x values, for every block of rows */
+    GRID_EXPERTS, /* x values, for every row and rank */
     GRID_STORE,   /* x groups for the slots and pages that the step writes to a slab */
     GRID_ATTEND,  /* queries of the row block, for every page of a slab */
     GRID_FOLD,    /* x heads, for every row of the row block */
@@ -173,6 +173,11 @@ bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, 
 static inline struct vulkan_backend *vulkan_of(const struct vulkan_exec *x)
 {
     return (struct vulkan_backend *)x->base.be;
+}
+
+static inline bool vulkan_is_software(const struct vulkan *vk)
+{
+    return vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
 }
 
 /* A8: texels of a block of 32 values. */

@@ -105,9 +105,10 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
                               : dispatch_packed_or(x, SHADER_MATMUL, SHADER_MATMUL_PACKED),
                        TILE);
     dispatch_constant(&b, m->w->base.type);
-    dispatch_constant(&b, 1); /* rows and tiles of a group: of the bucket */
+    dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
     dispatch_constant(&b, m->experts != NULL);
+    dispatch_constant(&b, vulkan_is_software(&vulkan_of(x)->vk)); /* quantised: lanes share */
     dispatch_writes(&b, 1, &m->out);
     dispatch_vector(&b, 2, m->bias);
     if (m->experts)
@@ -124,7 +125,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_push(&b, floats ? rows->stride / 4 : rows->stride);
     dispatch_push(&b, floats ? in->at / 4 : a8_texels(x, in->at));
     dispatch_push_place(&b, &m->out);
-    struct vulkan_grid grid = {.kind = GRID_MATMUL, .x = dispatch_groups(m->n_values, TILE)};
+    struct vulkan_grid grid = {.kind = GRID_MATMUL, .x = (uint32_t)m->n_values};
     if (m->experts) {
         const struct op_matmul_experts *e = m->experts;
         dispatch_push(&b, e->route.n);

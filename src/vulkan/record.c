@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "vulkan/impl.h"
+#include "vulkan/pack.h"
 
 /* Rows of activations that one group of a product takes, by bucket. */
 static const uint32_t group_rows[N_BUCKETS] = {1, 2, 4, 8};
@@ -14,13 +15,31 @@ uint32_t vulkan_bucket(uint32_t n_rows)
     return n_rows <= 1 ? 0 : n_rows <= 2 ? 1 : n_rows <= 4 ? 2 : 3;
 }
 
-/* Tiles per group. A software device gains by more work per invocation: activations are loaded
- * once for all. */
-static uint32_t group_tiles(const struct vulkan_exec *x, uint32_t bucket)
+static bool is_software(const struct vulkan_exec *x)
 {
-    static const uint32_t software[N_BUCKETS] = {4, 4, 2, 2};
-    bool is_software = vulkan_of(x)->vk.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    return is_software ? software[bucket] : 1;
+    return vulkan_is_software(&vulkan_of(x)->vk);
+}
+
+/* Values that a lane of a product makes. A software device gains by several: activations are
+ * loaded once for all. */
+static uint32_t lane_values(const struct vulkan_exec *x, uint32_t bucket)
+{
+    static const uint32_t software[N_BUCKETS] = {8, 4, 2, 2};
+    return is_software(x) ? software[bucket] : 1;
+}
+
+/* Lanes of a group of a product. A software device runs one subgroup after the other, each
+ * through all of the matrix: one per group, so that it reads the lines of a tile one after the
+ * other. */
+static uint32_t group_lanes(const struct vulkan_exec *x)
+{
+    uint32_t subgroup = vulkan_of(x)->vk.subgroup_size;
+    return is_software(x) && subgroup < PACK_TILE_ROWS ? subgroup : PACK_TILE_ROWS;
+}
+
+static uint32_t group_values(const struct vulkan_exec *x, uint32_t bucket)
+{
+    return lane_values(x, bucket) * group_lanes(x);
 }
 
 /* Queries that eight lanes share the keys of. */
@@ -37,9 +56,13 @@ struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
     switch (d->grid.kind) {
     case GRID_MATMUL:
         v.constants[2] = group_rows[bucket];
-        v.constants[3] = group_tiles(x, bucket);
+        v.constants[0] = group_lanes(x);
+        v.constants[3] = lane_values(x, bucket);
         break;
-    case GRID_EXPERTS: v.constants[3] = group_tiles(x, 0); break;
+    case GRID_EXPERTS:
+        v.constants[0] = group_lanes(x);
+        v.constants[3] = lane_values(x, 0);
+        break;
     case GRID_ATTEND: v.constants[4] = group_queries(&d->grid, bucket); break;
     case GRID_ROWS:
     case GRID_STORE:
@@ -71,11 +94,11 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
     switch (g->kind) {
     case GRID_ROWS: set(groups, g->x, n_rows, 1); break;
     case GRID_MATMUL:
-        set(groups, divide(g->x, group_tiles(x, bucket)), divide(n_rows, group_rows[bucket]),
+        set(groups, divide(g->x, group_values(x, bucket)), divide(n_rows, group_rows[bucket]),
             1);
         break;
     case GRID_EXPERTS:
-        set(groups, divide(g->x, group_tiles(x, 0)), n_rows * g->n_used, 1);
+        set(groups, divide(g->x, group_values(x, 0)), n_rows * g->n_used, 1);
         break;
     case GRID_STORE: set(groups, g->x, use[g->slab].n_slot_pairs, use[g->slab].n_stored); break;
     case GRID_ATTEND: {
