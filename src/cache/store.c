@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "base/wait.h"
 #include "cache/reader.h"
 #include "cache/store_files.h"
@@ -35,10 +36,8 @@ struct store {
     bool has_thread, trouble_told;
     pthread_t thread;
 
-    /* Whoever writes: the writer thread, or the caller in store_flush, one at a time. */
-    pthread_mutex_t writing;
-    struct blob_codec *packer;
-    struct buf packed;
+    /* Whoever has written: one at a time keeps the folder to its size. */
+    pthread_mutex_t shrinking;
     uint64_t unseen_bytes; /* written since the folder was last measured */
     bool measured;
 
@@ -65,6 +64,8 @@ static const double REST = 63;
 /* Measured on f16 and q8_0 pages (hearth(1)): higher levels cost time and gain next to nothing
  * on bytes that are noise in half of their planes. */
 enum { LEVEL = 1 };
+/* Beyond this writing waits for memory. */
+enum { MAX_THREADS = 4 };
 
 static char *path_of(const struct store *s, const struct blob_id *id)
 {
@@ -78,9 +79,8 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     s->model = mem_strdup(model);
     s->cap_bytes = cap_bytes;
     s->reader = reader_new(s->dir, s->model);
-    s->packer = blob_codec_new();
     s->end = &s->first;
-    pthread_mutex_init(&s->writing, NULL);
+    pthread_mutex_init(&s->shrinking, NULL);
     pthread_mutex_init(&s->lock, NULL);
     wait_init(&s->changed);
     /* A folder that cannot be written is known, and said, before there is anything to write. */
@@ -125,7 +125,7 @@ static void set_trouble(struct store *s, const struct err *err)
 }
 
 /* Keeps the folder to its size, now and then. */
-static bool shrink(struct store *s, size_t n_bytes, struct err *err)
+static bool shrink_now(struct store *s, size_t n_bytes, struct err *err)
 {
     s->unseen_bytes += n_bytes;
     if (s->measured && s->unseen_bytes < s->cap_bytes / 16) return true;
@@ -138,26 +138,45 @@ static bool shrink(struct store *s, size_t n_bytes, struct err *err)
            store_files_shrink(s->dir, s->cap_bytes - s->cap_bytes / 8, NULL, NULL, err);
 }
 
+static bool shrink(struct store *s, size_t n_bytes, struct err *err)
+{
+    pthread_mutex_lock(&s->shrinking);
+    const bool ok = shrink_now(s, n_bytes, err);
+    pthread_mutex_unlock(&s->shrinking);
+    return ok;
+}
+
+/* What one thread writes with. */
+struct hand {
+    struct blob_codec *codec;
+    struct buf packed;
+};
+
+static void hand_free(struct hand *h)
+{
+    blob_codec_free(h->codec);
+    buf_free(&h->packed);
+}
+
 /* False if *stop became true before anything was written. */
-static bool write_job(struct store *s, const struct job *job, const atomic_bool *stop)
+static bool write_job(struct store *s, struct hand *h, const struct job *job,
+                      const atomic_bool *stop)
 {
     struct err err;
-    pthread_mutex_lock(&s->writing);
-    if (!blob_pack_unless(s->packer, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL,
-                          stop, &s->packed)) {
-        pthread_mutex_unlock(&s->writing);
+    if (!blob_pack_unless(h->codec, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL,
+                          stop, &h->packed))
         return false;
-    }
-    bool fits = s->packed.len <= s->cap_bytes;
-    bool ok = !fits || store_files_write(job->path, s->packed.data, s->packed.len, &err);
-    if (fits && ok) {
+    const size_t n_packed = h->packed.len;
+    if (n_packed > s->cap_bytes) return true;
+    bool ok = store_files_write(job->path, h->packed.data, n_packed, &err);
+    if (ok) {
         store_files_touch(job->path, job->id.n_tokens);
-        ok = shrink(s, s->packed.len, &err);
+        ok = shrink(s, n_packed, &err);
     }
-    if (!ok) set_trouble(s, &err);
-    size_t n_packed = s->packed.len;
-    pthread_mutex_unlock(&s->writing);
-    if (!ok || !fits) return true;
+    if (!ok) {
+        set_trouble(s, &err);
+        return true;
+    }
     pthread_mutex_lock(&s->lock);
     s->n_written++;
     s->written_bytes += job->n_raw;
@@ -185,14 +204,14 @@ static void put_back(struct store *s, struct job *job)
 
 /* Writes one job of the queue, or puts it back once *stop is true; the lock is held before and
  * after. False: there is none. */
-static bool run_one(struct store *s, const atomic_bool *stop)
+static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
 {
     struct job *job = take(s);
     if (!job) return false;
     bool skip = s->is_broken;
     pthread_mutex_unlock(&s->lock);
     /* It may have been put twice, or written by another process. */
-    bool done = skip || access(job->path, F_OK) == 0 || write_job(s, job, stop);
+    bool done = skip || access(job->path, F_OK) == 0 || write_job(s, h, job, stop);
     size_t n_raw = job->n_raw;
     if (done) job_free(job);
     pthread_mutex_lock(&s->lock);
@@ -224,6 +243,7 @@ static double worked_ms(void)
 static void *writer_main(void *arg)
 {
     struct store *s = arg;
+    struct hand hand = {.codec = blob_codec_new()};
     double rest_until = 0;
     be_idle();
     pthread_mutex_lock(&s->lock);
@@ -235,11 +255,12 @@ static void *writer_main(void *arg)
         } else {
             const double start = worked_ms();
             atomic_store(&s->give_back, false);
-            run_one(s, &s->give_back);
+            run_one(s, &hand, &s->give_back);
             rest_until = clock_ms() + REST * (worked_ms() - start);
         }
     }
     pthread_mutex_unlock(&s->lock);
+    hand_free(&hand);
     return NULL;
 }
 
@@ -298,16 +319,48 @@ void store_set_busy(struct store *s, bool is_busy)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Writes until nobody has left anything. */
+static void *help(void *arg)
+{
+    struct store *s = arg;
+    struct hand hand = {.codec = blob_codec_new()};
+    pthread_mutex_lock(&s->lock);
+    while (run_one(s, &hand, NULL))
+        ;
+    pthread_mutex_unlock(&s->lock);
+    hand_free(&hand);
+    return NULL;
+}
+
+/* How many threads have something to do, the caller among them; the lock is held. */
+static size_t useful_threads(const struct store *s)
+{
+    size_t most = (size_t)pool_usable_cores(), n = 0;
+    if (most > MAX_THREADS) most = MAX_THREADS;
+    for (const struct job *job = s->first; job && n < most; job = job->next)
+        n++;
+    return n;
+}
+
 void store_flush(struct store *s)
 {
+    pthread_t helpers[MAX_THREADS];
+    size_t n = 0;
+    struct hand hand = {.codec = blob_codec_new()};
     pthread_mutex_lock(&s->lock);
     /* On a busy machine the idle thread may stand still with a job in hand for seconds. */
     s->hurry = true;
     atomic_store(&s->give_back, true);
+    const size_t most = useful_threads(s);
+    while (n + 1 < most && pthread_create(&helpers[n], NULL, help, s) == 0)
+        n++;
     while (s->queued_bytes > 0)
-        if (!run_one(s, NULL)) pthread_cond_wait(&s->changed, &s->lock);
+        if (!run_one(s, &hand, NULL)) pthread_cond_wait(&s->changed, &s->lock);
     s->hurry = false;
     pthread_mutex_unlock(&s->lock);
+    while (n > 0)
+        pthread_join(helpers[--n], NULL);
+    hand_free(&hand);
 }
 
 bool store_trouble(struct store *s, struct err *err)
@@ -330,9 +383,7 @@ void store_free(struct store *s)
     pthread_mutex_unlock(&s->lock);
     if (s->has_thread) pthread_join(s->thread, NULL);
     reader_free(s->reader);
-    blob_codec_free(s->packer);
-    buf_free(&s->packed);
-    pthread_mutex_destroy(&s->writing);
+    pthread_mutex_destroy(&s->shrinking);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s->dir);

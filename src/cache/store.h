@@ -54,7 +54,8 @@ void store_set_busy(struct store *s, bool is_busy);
 void store_touch(struct store *s, const struct blob_id *id);
 /* Removes the blob, if it is on disk: it will not be asked for again. */
 void store_drop(struct store *s, const struct blob_id *id);
-/* Returns when all that was put is on disk, or never will be. The caller helps writing. */
+/* Returns when all that was put is on disk, or never will be. The caller helps writing, on a
+ * few threads. */
 void store_flush(struct store *s);
 
 /* Whether the blob is on disk, sound or not: cheaper than store_get where there mostly is none.

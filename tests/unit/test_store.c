@@ -595,7 +595,7 @@ static void test_busy(void **state)
     free(large);
 }
 
-/* A full queue has no room; what was put twice is written once. */
+/* A full queue has no room; the idle thread writes once what was put twice. */
 static void test_full(void **state)
 {
     (void)state;
@@ -607,6 +607,12 @@ static void test_full(void **state)
     store_set_busy(s, true);
     put(s, 100);
     put(s, 100);
+    put(s, 101);
+    store_set_busy(s, false);
+    wait_for_written(s, 2);
+    assert_int_equal(store_counts(s).n_written, 2);
+    assert_true(holds(s, 101));
+    store_set_busy(s, true);
     for (void *room; (room = store_room(s, N_LARGE)); n++) {
         assert_true(n < 50);
         sample_make(&sample, (uint32_t)n);
@@ -615,7 +621,7 @@ static void test_full(void **state)
     }
     assert_true(n > 2);
     store_flush(s);
-    assert_int_equal(store_counts(s).n_written, n + 1);
+    assert_int_equal(store_counts(s).n_written, n + 2);
     void *room = store_room(s, N_LARGE);
     assert_non_null(room);
     free(room);
