@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Other sizes while a reply comes, down to ones in which nothing can be shown: afterwards the screen
+# is the one of a view that had its last size from the start, and no word is lost.
+. tests/screen/lib/tmux.sh
+
+# The guide never ends its turn with these; one thread of scalar code leaves time to resize.
+args=(--private -q --temp 1 --seed 1 --draft off --warm-typing off --cpu scalar -t 1 -n 160
+    --logit-bias 2045=-inf --logit-bias 2047=-inf)
+question='tell me all about pages, drafts, branches and how they are saved'
+"$hearth" "${args[@]}" --json -p "$question" </dev/null >"$dir/end"
+field() { python3 -c 'import json, sys; print(eval("json.load(open(sys.argv[1]))" + sys.argv[2]))' "$dir/end" "$1"; }
+field '["text"]' >"$dir/reply"
+n_used=$(field '["context"]["used"]')
+resize() { mux resize-window -x "${1%x*}" -y "${1#*x}"; }
+# The screen becomes the one that was kept.
+same()
+{
+    local deadline=$((SECONDS + 10))
+    until masked | cmp -s "$dir/steady" -; do
+        ((SECONDS > deadline)) && masked | diff "$dir/steady" - && return 1
+        sleep 0.05
+    done
+}
+masked() { mux capture-pane -p | sed -E 's/[ 0-9.,]{5} tok\/s/    N tok\/s/; s/ +$//'; }
+used()
+{
+    local n
+    n=$(text | sed -nE 's/.*[ ~]([0-9]+)\/2,048.*/\1/p')
+    echo "${n:-0}"
+}
+until_used()
+{
+    local deadline=$((SECONDS + 60))
+    until [ "$(used)" -ge "$1" ]; do ((SECONDS > deadline)) && return 1 || sleep 0.05; done
+}
+# The whole reply is there: prompt and reply fill so much of the context.
+complete() { until_used "$n_used"; }
+# … or not yet, on a screen that shows how much.
+writes()
+{
+    local n deadline=$((SECONDS + 20))
+    until n=$(used) && ((n > 0)); do ((SECONDS > deadline)) && return 1 || sleep 0.02; done
+    ((n < n_used)) || { echo "# $n of $n_used" && return 1; }
+}
+words() { tr -s ' \n' '\n\n' | grep .; }
+
+for final in 80x24 300x100 41x9; do
+    screen "${final%x*}" "${final#*x}"
+    start --tui "${args[@]}"
+    keys "$question" Enter
+    complete
+    masked >"$dir/steady"
+    keys C-d
+    left 0
+
+    start --tui "${args[@]}"
+    keys "$question" Enter
+    until_used 50
+    for size in 120x40 40x12 10x4 20x5 2x1 300x100 19x4 81x23 10x4 "$final"; do
+        resize "$size"
+        sleep 0.04
+    done
+    check "$final: the reply still came at the last size" writes
+    complete
+    check "  the screen is as if it had been so from the start" same
+    if [ "$final" = 300x100 ]; then
+        check "  nothing of it is lost" eval '
+            text | sed "/^ hearth guide/,\$d" | sed 1,2d | words | cmp - <(words <"$dir/reply")'
+        resize 10x4
+        shows 'too small'
+        resize "$final"
+        check "  also from a size without room, when all is there" eval '
+            shows "$(head -n 1 "$dir/reply" | cut -c 1-20)" && same'
+    fi
+    keys C-d
+    left 0
+done
+done_testing
