@@ -1,4 +1,5 @@
-/* ncurses, for output alone. */
+/* ncurses, for output alone. A frame is noted row by row, and only rows that differ from the
+ * frame before reach curses: it compares cells, and most cells are where they were. */
 #include "ui/screen.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <wchar.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "ui/charset.h"
@@ -62,7 +64,22 @@ static SCREEN *screen;
 static bool in_colour, utf8, shown; /* shown: not paused */
 static int cursor_y, cursor_x;
 static int tabs_from; /* the column they are counted from */
-static attr_t attr;   /* of the ink in use */
+
+/* One call that draws in a row; n bytes of text follow it there, none for blanks. */
+struct stroke {
+    int x, edge, tabs_from;
+    unsigned ink;
+    size_t n;
+};
+
+/* Strokes one after another; shown is what curses has. */
+struct row {
+    struct buf now, shown;
+};
+static struct row *rows;
+static int n_rows, n_columns; /* the size that they are of */
+
+static attr_t attr; /* of the ink in use */
 static int pair;
 static struct buf goodbye; /* what brings a terminal back after a crash */
 
@@ -174,6 +191,8 @@ bool screen_open(bool colour, struct err *err)
     utf8 = charset_is_utf8();
     screen = newterm(NULL, stdout, stdin);
     if (!screen) return refuse(err);
+    /* Curses would ask whether keys wait, twice for each frame; they are read elsewhere. */
+    typeahead(-1);
     in_colour = colour;
     make_colours();
     take_keys();
@@ -197,6 +216,17 @@ static void leave(void)
     shown = false;
 }
 
+static void forget_rows(void)
+{
+    for (int y = 0; y < n_rows; y++) {
+        buf_free(&rows[y].now);
+        buf_free(&rows[y].shown);
+    }
+    free(rows);
+    rows = NULL;
+    n_rows = 0;
+}
+
 void screen_close(void)
 {
     if (!screen) return;
@@ -204,6 +234,7 @@ void screen_close(void)
     delscreen(screen);
     del_curterm(cur_term);
     screen = NULL;
+    forget_rows();
     buf_free(&goodbye);
 }
 
@@ -250,7 +281,15 @@ bool screen_is_utf8(void)
 
 void screen_clear(void)
 {
-    erase();
+    if (n_rows != LINES || n_columns != COLS) {
+        forget_rows();
+        erase();
+        n_rows = LINES;
+        n_columns = COLS;
+        rows = mem_zalloc((size_t)n_rows, sizeof *rows);
+    }
+    for (int y = 0; y < n_rows; y++)
+        buf_clear(&rows[y].now);
     cursor_y = -1;
     tabs_from = 0;
 }
@@ -300,30 +339,48 @@ void screen_tabs(int x)
     tabs_from = x;
 }
 
-int screen_text(int y, int x, int columns, unsigned ink, const char *s, size_t n)
+/* Draws a text, or only measures it; returns the column behind it. */
+static int put_text(const struct stroke *t, const char *s, bool draws)
 {
-    if (y < 0 || y >= LINES || x < 0 || x >= COLS) return x;
-    int edge = columns > COLS - x ? COLS : x + columns;
-    use_ink(ink);
-    move(y, x);
-    for (size_t i = 0; i < n;) {
+    int x = t->x;
+    for (size_t i = 0; i < t->n;) {
         int wide;
-        size_t len = wrap_cluster(s + i, n - i, &wide);
+        size_t len = wrap_cluster(s + i, t->n - i, &wide);
         if (s[i] == '\t') {
-            int to = x + WRAP_TAB - (x - tabs_from) % WRAP_TAB;
-            for (; x < to && x < edge; x++)
-                addch(' ');
+            int to = x + WRAP_TAB - (x - t->tabs_from) % WRAP_TAB;
+            for (; x < to && x < t->edge; x++)
+                if (draws) addch(' ');
         } else {
-            if (x + wide > edge) break;
-            if (len == 1 && s[i] >= 0x20 && s[i] < 0x7f)
+            if (x + wide > t->edge) break;
+            if (draws && len == 1 && s[i] >= 0x20 && s[i] < 0x7f)
                 addch((chtype)s[i]);
-            else
+            else if (draws)
                 put_cluster(s + i, len, wide);
             x += wide;
         }
         i += len;
     }
     return x;
+}
+
+static void note(int y, const struct stroke *t, const char *s)
+{
+    buf_append(&rows[y].now, (const char *)t, sizeof *t);
+    buf_append(&rows[y].now, s, t->n);
+}
+
+int screen_text(int y, int x, int columns, unsigned ink, const char *s, size_t n)
+{
+    if (y < 0 || y >= n_rows || x < 0 || x >= n_columns) return x;
+    struct stroke t;
+    memset(&t, 0, sizeof t); /* rows are compared as bytes */
+    t.x = x;
+    t.edge = columns > n_columns - x ? n_columns : x + columns;
+    t.tabs_from = tabs_from;
+    t.ink = ink;
+    t.n = n;
+    if (n > 0) note(y, &t, s);
+    return put_text(&t, s, false);
 }
 
 int screen_puts(int y, int x, int columns, unsigned ink, const char *s)
@@ -333,11 +390,47 @@ int screen_puts(int y, int x, int columns, unsigned ink, const char *s)
 
 void screen_fill(int y, int x, int columns, unsigned ink)
 {
-    if (y < 0 || y >= LINES || x < 0) return;
-    use_ink(ink);
-    move(y, x);
-    for (; columns > 0 && x < COLS; columns--, x++)
-        addch(' ');
+    if (y < 0 || y >= n_rows || x < 0 || x >= n_columns || columns <= 0) return;
+    struct stroke t;
+    memset(&t, 0, sizeof t);
+    t.x = x;
+    t.edge = columns > n_columns - x ? n_columns : x + columns;
+    t.ink = ink;
+    note(y, &t, "");
+}
+
+static void draw_row(int y)
+{
+    const struct buf *now = &rows[y].now;
+    struct stroke t;
+    move(y, 0);
+    clrtoeol();
+    for (size_t at = 0; at < now->len; at += sizeof t + t.n) {
+        memcpy(&t, now->data + at, sizeof t);
+        use_ink(t.ink);
+        move(y, t.x);
+        if (t.n > 0) {
+            put_text(&t, now->data + at + sizeof t, true);
+            continue;
+        }
+        for (int x = t.x; x < t.edge; x++)
+            addch(' ');
+    }
+}
+
+/* Hands the rows to curses that are not what it has. */
+static void draw_rows(void)
+{
+    for (int y = 0; y < n_rows; y++) {
+        struct row *row = &rows[y];
+        if (row->now.len == row->shown.len &&
+            memcmp(buf_str(&row->now), buf_str(&row->shown), row->now.len) == 0)
+            continue;
+        draw_row(y);
+        struct buf other = row->shown;
+        row->shown = row->now;
+        row->now = other;
+    }
 }
 
 void screen_cursor(int y, int x)
@@ -349,6 +442,7 @@ void screen_cursor(int y, int x)
 void screen_show(bool all)
 {
     if (!screen || !shown) return;
+    draw_rows();
     bool visible = cursor_y >= 0 && cursor_y < LINES && cursor_x < COLS;
     if (all) clearok(curscr, TRUE);
     curs_set(visible);

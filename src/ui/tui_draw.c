@@ -15,6 +15,8 @@
 #include "ui/wrap.h"
 
 enum { MIN_ROWS = 5, MIN_COLUMNS = 20, MAX_CHOICE_ROWS = 6 };
+/* The figures of a running reply are shown so often. */
+enum { FIGURES_MS = 250 };
 
 /* ---- the view ---- */
 
@@ -292,17 +294,28 @@ static int draw_choices(int bottom, bool measure)
 
 /* ---- the bar ---- */
 
+/* While a reply comes its figures change with each token; nobody reads them so fast, and they
+ * are most of what a frame writes. */
+static void look_at_figures(struct tui *t)
+{
+    double now = clock_ms(), writes_ms = t->drew_ms > 0 ? now - t->drew_ms : 0;
+    if (writes_ms > 0 && t->shown_ms > t->drew_ms && now - t->shown_ms < FIGURES_MS) return;
+    t->shown_ms = now;
+    t->shown = chat_status(t->chat);
+    t->shown_rate = t->rate;
+    if (writes_ms > 0 && t->shown.n_drawn > 1)
+        t->shown_rate = (t->shown.n_drawn - 1) * 1000 / writes_ms;
+}
+
 static void draw_bar(struct tui *t, int y)
 {
     struct buf activity = {0}, hint = {0};
-    struct bar bar = {.chat = chat_status(t->chat),
-                      .rate = t->rate,
+    look_at_figures(t);
+    struct bar bar = {.chat = t->shown,
+                      .rate = t->shown_rate,
                       .n_drafted = t->n_drafted,
                       .n_accepted = t->n_accepted};
     size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view_rows;
-    double writes_ms = t->drew_ms > 0 ? clock_ms() - t->drew_ms : 0;
-    if (writes_ms > 0 && bar.chat.n_drawn > 1)
-        bar.rate = (bar.chat.n_drawn - 1) * 1000 / writes_ms;
     if (t->notice)
         buf_puts(&activity, t->notice);
     else if (t->progresses)

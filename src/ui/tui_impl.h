@@ -9,11 +9,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "chat/face.h"
+#include "chat/view.h"
 #include "ui/dialog.h"
 #include "ui/output.h"
 #include "ui/scrollback.h"
 
-struct chat;
 struct options;
 struct transcript;
 
@@ -47,6 +47,8 @@ struct tui {
     double drew_ms; /* when the first piece of the running reply came, 0: not yet */
     double rate;    /* of the last reply, tokens per second */
     uint32_t n_drafted, n_accepted;
+    struct chat_status shown; /* in the bar, with the rate beside it */
+    double shown_rate, shown_ms;
 
     bool quiet, verbose, no_stream;
     bool is_over;    /* the screen is closed: messages go to standard error */
@@ -56,7 +58,7 @@ struct tui {
     bool was_loaded;    /* a model was there: now /model loads another */
     bool is_loading;
     double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
-    bool dirty; /* a frame is due */
+    bool dirty;          /* a frame is due */
     bool redraw;
     double frame_ms;     /* when the last one was drawn */
     struct buf farewell; /* for standard error, once the screen is the shell's again */

@@ -31,6 +31,20 @@ keys C-u '/he' Tab
 check "TAB completes" last '> /help'
 keys C-u '/s' Tab Tab
 check "  and shows what there is" shows '/sessions'
+# Only cells that change are written.
+keys C-u
+last '>'
+sleep 0.5
+: >"$dir/raw"
+mux pipe-pane "exec cat >>'$dir/raw'"
+sleep 1
+check "an idle screen writes nothing" [ ! -s "$dir/raw" ]
+keys 'x'
+last '> x'
+sleep 0.2
+check "a letter writes little more than itself" [ "$(wc -c <"$dir/raw")" -lt 64 ]
+mux pipe-pane
+
 # Keys as a terminal sends them, all at once.
 keys C-u F1
 shows 'Beside the line'
