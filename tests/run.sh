@@ -22,8 +22,8 @@ unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_DATA_HOME
 passed=0 failed=0 skipped=0
 kit=../shared/conformance
 
-# What this machine may lack; where the kit is there, any other skip is a failure.
-may_lack='avx|amx|vulkan|root|zsh|fish'
+# What this machine, or this user, may lack; where the kit is there, any other skip is a failure.
+may_lack='avx|amx|vulkan|root|small_disk|zsh|fish'
 
 # tally NAME STATUS LOG: adds what the TAP lines of a log say; a program that ended badly, or that
 # ran no test, is a failure of its own.
