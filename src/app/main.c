@@ -10,6 +10,7 @@
 #include "app/command_line.h"
 #include "app/completion.h"
 #include "app/faces.h"
+#include "app/foreign.h"
 #include "app/model_choice.h"
 #include "app/subcommands.h"
 #include "base/cpuid.h"
@@ -69,7 +70,8 @@ static int unexpected(const char *arg)
     for (size_t i = 0; subcommand_at(i); i++)
         if (strcmp(subcommand_at(i)->name, arg) == 0)
             return usage_error(NULL, "%s: a subcommand comes before all options", shown);
-    const char *nearest = subcommand_nearest(arg);
+    const char *advice = foreign_advice(arg), *nearest = subcommand_nearest(arg);
+    if (advice) return usage_error(NULL, "%s: %s", shown, advice);
     if (nearest)
         return usage_error(NULL, "%s: unexpected argument, did you mean hearth %s?", shown,
                            nearest);
@@ -131,6 +133,7 @@ int main(int argc, char **argv)
     /* A limit on the size of files (ulimit -f) is an error of the write, as a full disk is. */
     signal(SIGXFSZ, SIG_IGN);
     int status;
+    argv = foreign_words(&argc, argv);
     if (subcommand_run(argc, argv, &status)) return status;
     struct options *o = options_new();
     status = run(o, argc, argv);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/models.h"
 #include "config/paths.h"
@@ -41,9 +42,16 @@ static bool is_same(const char *remembered, const char *guide)
     return same;
 }
 
+/* A file goes before a name; a name that nothing has is left for the error of the file. */
+static bool take_named(struct options *o, struct err *err)
+{
+    char *path = access(o->model, F_OK) == 0 ? NULL : models_named(o->model);
+    return !path || take(o, o->source[OPT_MODEL].from, path, err);
+}
+
 static bool choose(struct options *o, bool ask, struct err *err)
 {
-    if (o->model) return true;
+    if (o->model) return take_named(o, err);
     char *guide = paths_guide(guide_file);
     char *path = o->private_mode ? NULL : paths_remembered_model();
     enum option_from from = FROM_BUILTIN;

@@ -197,7 +197,7 @@ int models_run(int argc, char **argv)
                  "usage: hearth models [--json]\n"
                  "Lists the models that llama.cpp, Hugging Face, Ollama and LM Studio keep on "
                  "this\nmachine and that hearth can open. Nothing is changed. Open one with "
-                 "hearth -m PATH.\n");
+                 "hearth -m PATH or NAME.\n");
         return print_text(&out);
     }
     if (argc > 1 && !json) {
@@ -221,6 +221,17 @@ int models_run(int argc, char **argv)
                    l.n_foreign == 1 ? "y" : "ies");
     listing_free(&l);
     return print_text(&out);
+}
+
+char *models_named(const char *name)
+{
+    struct listing l = list_models();
+    char *path = NULL;
+    for (size_t i = 0; i < l.found.n && !path; i++)
+        if (l.facts[i].n_bytes > 0 && strcmp(l.found.items[i].name, name) == 0)
+            path = mem_strdup(l.found.items[i].path);
+    listing_free(&l);
+    return path;
 }
 
 /* --- The offer ---------------------------------------------------------------------------- */

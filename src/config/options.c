@@ -260,6 +260,23 @@ static bool choose_profile(struct options *o, const struct ini *ini, const char 
     return unknown_profile(ini, wanted, path, err);
 }
 
+/* Puts the place of the value before a message: "--temp", "HEARTH_TEMP", "FILE:3: temp". */
+static bool fail_at(const struct options *o, enum option_id id, struct err *err)
+{
+    const struct option_row *row = option_row(id);
+    const struct option_source *source = &o->source[id];
+    char name[512];
+    if (source->from == FROM_ENV) {
+        option_env_name(row, name, sizeof name);
+        return err_prefix(err, "%s", name);
+    }
+    if (source->from != FROM_HEARTH && source->from != FROM_PROFILE)
+        return err_prefix(err, "--%s", row->name);
+    return err_prefix(err, "%s:%d: %s",
+                      printable(name, sizeof name, o->ini_path, strlen(o->ini_path)),
+                      source->line, row->name);
+}
+
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err)
 {
     const char *path = o->config ? o->config : default_path;
@@ -269,7 +286,8 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
         printable(shown, sizeof shown, path, strlen(path));
         bool missing;
         ini = ini_read(path, shown, &missing, err);
-        if (!ini && !(missing && !o->config)) return false;
+        if (!ini && missing && o->config) return fail_at(o, OPT_CONFIG, err);
+        if (!ini && !missing) return false;
     }
     if (!ini) {
         if (o->profile && *o->profile)
@@ -288,23 +306,6 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
 }
 
 /* ---- After all sources ---- */
-
-/* Puts the place of the value before a message: "--temp", "HEARTH_TEMP", "FILE:3: temp". */
-static bool fail_at(const struct options *o, enum option_id id, struct err *err)
-{
-    const struct option_row *row = option_row(id);
-    const struct option_source *source = &o->source[id];
-    char name[512];
-    if (source->from == FROM_ENV) {
-        option_env_name(row, name, sizeof name);
-        return err_prefix(err, "%s", name);
-    }
-    if (source->from != FROM_HEARTH && source->from != FROM_PROFILE)
-        return err_prefix(err, "--%s", row->name);
-    return err_prefix(err, "%s:%d: %s",
-                      printable(name, sizeof name, o->ini_path, strlen(o->ini_path)),
-                      source->line, row->name);
-}
 
 static bool check_built(const struct options *o, struct err *err)
 {

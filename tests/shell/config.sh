@@ -84,7 +84,7 @@ wrong "a line that is too long" \
 wrong "a quote left open" '1: the quote " is not closed' 'system = "a\n'
 
 check "a file that is not there" config 2 -c "$dir/none.ini"
-check "  is named" says "$dir/none.ini: No such file or directory (try hearth --help)"
+check "  is named" says "--config: $dir/none.ini: No such file or directory (try hearth --help)"
 check "a folder" config 2 -c "$dir"
 check "  is named" says "$dir: is a directory, expected an INI file (try hearth --help)"
 check "a profile that is not there" config 2 -P q

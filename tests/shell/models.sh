@@ -56,6 +56,16 @@ check "  with type, size, context and fit" has '^ +Q8_0, [0-9]+ MiB, context 2,0
 check "  and path" prints "$ollama/blobs/sha256-$sha"
 check "  quietly" quiet
 check "  nothing was changed" [ "$(find "$home" | sort | md5sum)" = "$before" ]
+check "list, as ollama says it" eval 'cp "$dir/out" "$dir/models"; go 0 list && cmp -s "$dir/out" "$dir/models"'
+check "-m takes a name" go 0 -q --private -m org_guide-Q8_0 --temp 0 -p 'What is a draft model?' </dev/null
+check "  and opens that model" prints 'A draft model is'
+check "run NAME PROMPT, as ollama says it" eval 'cp "$dir/out" "$dir/reply"; go 0 run org_guide-Q8_0 "What is a draft model?" -q --private --temp 0 </dev/null && cmp -s "$dir/out" "$dir/reply"'
+check "run of a name that nothing has" go 1 run nothing:7b hello </dev/null
+check "  is the file that is missing" says 'nothing:7b: No such file or directory'
+check "run alone" go 2 run
+check "  says how" says 'run: hearth run NAME opens a model'
+check "pull" go 2 pull tiny
+check "  is not ours" says 'pull: hearth downloads none'
 check "--json" go 0 models --json
 check "  one object each" python3 -c '
 import json, os, sys

@@ -477,7 +477,7 @@ static void test_ini_errors(void **state)
     ini_refused("[profile a]\n[profile b]\n", "-P c", "no profile c in @; there are: a, b");
     ini_refused("temp = 1\n", "-P c", "no profile c in @, which has no [profile NAME]");
     ini_refused("profile = c\n", "", "no profile c in @, which has no [profile NAME]");
-    ini_refused("", "-c /no/such.ini", "/no/such.ini: No such file or directory");
+    ini_refused("", "-c /no/such.ini", "--config: /no/such.ini: No such file or directory");
     ini_refused("\nsystem = @nowhere.md\n", "",
                 "@:2: system: /tmp/nowhere.md: No such file or directory");
 

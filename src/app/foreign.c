@@ -1,0 +1,61 @@
+#include "app/foreign.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* "run NAME [PROMPT] ...": the words go behind the options they stand for. */
+static char **as_options(int *argc, char **argv)
+{
+    static char model[] = "-m", prompt[] = "-p";
+    const bool has_prompt = *argc > 3 && argv[3][0] != '-';
+    char **out = mem_zalloc((size_t)*argc + 2, sizeof *out);
+    int n = 0;
+    out[n++] = argv[0];
+    out[n++] = model;
+    out[n++] = argv[2];
+    if (has_prompt) {
+        out[n++] = prompt;
+        out[n++] = argv[3];
+    }
+    for (int i = has_prompt ? 4 : 3; i < *argc; i++)
+        out[n++] = argv[i];
+    *argc = n;
+    return out;
+}
+
+char **foreign_words(int *argc, char **argv)
+{
+    static const struct {
+        const char *word;
+        char ours[12];
+    } same[] = {
+        {"list", "models"}, {"ls", "models"}, {"help", "--help"}, {"version", "--version"}};
+    static char ours[sizeof same[0].ours];
+    if (*argc < 2) return argv;
+    if (strcmp(argv[1], "run") == 0 && *argc > 2 && argv[2][0] != '-')
+        return as_options(argc, argv);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (strcmp(argv[1], same[i].word) == 0) {
+            memcpy(ours, same[i].ours, sizeof ours);
+            argv[1] = ours;
+        }
+    return argv;
+}
+
+const char *foreign_advice(const char *word)
+{
+    static const struct {
+        const char *word, *advice;
+    } others[] = {
+        {"run", "hearth run NAME opens a model, as hearth -m does"},
+        {"chat", "hearth alone is the chat"},
+        {"pull", "hearth downloads none; hearth -m FILE opens any GGUF file"},
+        {"show", "hearth inspect gguf FILE shows a model"},
+        {"serve", "hearth listens on no port; hearth --stdin jsonl --jsonl answers a program"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(word, others[i].word) == 0) return others[i].advice;
+    return NULL;
+}
