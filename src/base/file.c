@@ -3,11 +3,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/mem.h"
 
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
@@ -76,6 +81,69 @@ bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     bool ok = file_read_fd(fd, path, max_bytes, out, err);
+    close(fd);
+    return ok;
+}
+
+static bool cannot(struct err *err, const char *path)
+{
+    return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static bool write_all(int fd, const char *data, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        ssize_t n = write(fd, data, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        data += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+static char *temporary_name(const char *path)
+{
+    static atomic_uint count;
+    const char *slash = strrchr(path, '/');
+    struct buf name = {0};
+    buf_append(&name, path, (size_t)(slash - path));
+    buf_printf(&name, "/.%s.%ld.%u", slash + 1, (long)getpid(), atomic_fetch_add(&count, 1));
+    return buf_take(&name);
+}
+
+bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err)
+{
+    char *temporary = temporary_name(path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write_all(fd, data, n_bytes);
+    if (!ok) cannot(err, temporary);
+    if (fd >= 0 && close(fd) != 0 && ok) ok = cannot(err, temporary);
+    if (ok && rename(temporary, path) != 0) ok = cannot(err, path);
+    if (!ok && fd >= 0) unlink(temporary);
+    free(temporary);
+    return ok;
+}
+
+bool file_read_plain(const char *path, size_t max_bytes, struct buf *out)
+{
+    struct stat st;
+    buf_clear(out);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return false;
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
+              (uint64_t)st.st_size <= max_bytes;
+    size_t n_bytes = ok ? (size_t)st.st_size : 0;
+    if (ok && out->cap <= n_bytes) {
+        out->data = mem_resize(out->data, n_bytes + 1, 1);
+        out->cap = n_bytes + 1;
+    }
+    while (ok && out->len < n_bytes) {
+        ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);
+        if (n < 0 && errno == EINTR) continue;
+        ok = n > 0;
+        if (ok) out->len += (size_t)n;
+    }
     close(fd);
     return ok;
 }

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "config/paths.h"
 
@@ -50,28 +50,6 @@ char *store_files_path(const char *dir, const char *model, enum blob_kind kind,
 
 /* Writing and reading. */
 
-static bool write_all(int fd, const char *data, size_t n_bytes)
-{
-    while (n_bytes > 0) {
-        ssize_t n = write(fd, data, n_bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return false;
-        data += n;
-        n_bytes -= (size_t)n;
-    }
-    return true;
-}
-
-static char *temporary_name(const char *path)
-{
-    static atomic_uint count;
-    const char *slash = strrchr(path, '/');
-    struct buf name = {0};
-    buf_append(&name, path, (size_t)(slash - path));
-    buf_printf(&name, "/.%s.%ld.%u", slash + 1, (long)getpid(), atomic_fetch_add(&count, 1));
-    return buf_take(&name);
-}
-
 bool store_files_prepare(const char *path, struct err *err)
 {
     if (!paths_make_parents(path, err)) return false;
@@ -83,40 +61,13 @@ bool store_files_prepare(const char *path, struct err *err)
 
 bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err)
 {
-    if (!paths_make_parents(path, err)) return false;
-    char *temporary = temporary_name(path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write_all(fd, data, n_bytes);
     /* No fsync: a page that a power cut left torn fails its checksum and is computed again. */
-    if (!ok) refuse(err, temporary);
-    if (fd >= 0 && close(fd) != 0 && ok) ok = refuse(err, temporary);
-    if (ok && rename(temporary, path) != 0) ok = refuse(err, path);
-    if (!ok && fd >= 0) unlink(temporary);
-    free(temporary);
-    return ok;
+    return paths_make_parents(path, err) && file_replace(path, data, n_bytes, err);
 }
 
 bool store_files_read(const char *path, size_t max_bytes, struct buf *out)
 {
-    struct stat st;
-    buf_clear(out);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return false;
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
-              (uint64_t)st.st_size <= max_bytes;
-    size_t n_bytes = ok ? (size_t)st.st_size : 0;
-    if (ok && out->cap <= n_bytes) {
-        out->data = mem_resize(out->data, n_bytes + 1, 1);
-        out->cap = n_bytes + 1;
-    }
-    while (ok && out->len < n_bytes) {
-        ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);
-        if (n < 0 && errno == EINTR) continue;
-        ok = n > 0;
-        if (ok) out->len += (size_t)n;
-    }
-    close(fd);
-    return ok;
+    return file_read_plain(path, max_bytes, out);
 }
 
 void store_files_touch(const char *path, uint64_t n_tokens)
