@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cache/store_files.h"
 #include "config/paths.h"
+#include "vulkan/pipeline_file.h"
 
 static bool asks_help(int argc, char **argv)
 {
@@ -24,11 +25,25 @@ static int help(const char *text)
     return print_text(&out);
 }
 
-static char *pages_dir(struct err *err)
+static char *dir_of(const char *name, struct err *err)
 {
-    char *dir = paths_in(PATHS_CACHE, "pages");
+    char *dir = paths_in(PATHS_CACHE, name);
     if (!dir) err_set(err, ERR_IO, "neither XDG_CACHE_HOME nor HOME names a folder");
     return dir;
+}
+
+static char *pages_dir(struct err *err)
+{
+    return dir_of("pages", err);
+}
+
+/* Calls fn for the files of all graphics processors' pipelines. */
+static bool walk_pipelines(pipeline_file_fn *fn, void *user, struct err *err)
+{
+    char *dir = dir_of("pipelines", err);
+    bool ok = dir && pipeline_file_walk(dir, fn, user, err);
+    free(dir);
+    return ok;
 }
 
 static void put_size(struct buf *out, uint64_t n_bytes)
@@ -85,18 +100,28 @@ static void put_row(const struct row *row, struct buf *out)
     buf_printf(out, "  used %s\n", when);
 }
 
+static void count_pipelines(void *user, const char *path, uint64_t n_bytes)
+{
+    struct store_total *total = user;
+    (void)path;
+    total->n++;
+    total->n_bytes += n_bytes;
+}
+
 int cache_run_list(int argc, char **argv)
 {
     struct rows rows = {0};
     struct buf out = {0};
     struct err err;
     if (asks_help(argc, argv))
-        return help(
-            "usage: hearth cache list\n"
-            "What is kept on disk of each model: pages of 64 tokens, snapshots, size.\n");
+        return help("usage: hearth cache list\n"
+                    "What is kept on disk of each model: pages of 64 tokens, snapshots, size;\n"
+                    "and what Vulkan drivers made of the shaders, a file for each device.\n");
     if (argc != 1) return usage_error("cache list", "takes nothing after it");
     char *dir = pages_dir(&err);
-    bool ok = dir && store_files_walk(dir, count, &rows, &err);
+    struct store_total pipelines = {0};
+    bool ok = dir && store_files_walk(dir, count, &rows, &err) &&
+              walk_pipelines(count_pipelines, &pipelines, &err);
     free(dir);
     if (rows.n > 0) qsort(rows.items, rows.n, sizeof *rows.items, by_model);
     for (size_t i = 0; i < rows.n; i++) {
@@ -104,12 +129,23 @@ int cache_run_list(int argc, char **argv)
         free(rows.items[i].model);
     }
     free(rows.items);
+    if (pipelines.n > 0) {
+        buf_printf(&out, "%-32s %6zu file%s ", "(pipelines of devices)", pipelines.n,
+                   pipelines.n == 1 ? "" : "s");
+        put_size(&out, pipelines.n_bytes);
+        buf_putc(&out, '\n');
+    }
     if (ok) return print_text(&out);
     buf_free(&out);
     return runtime_error(&err);
 }
 
 /* ---- clear ---- */
+
+static void remove_pipelines(void *user, const char *path, uint64_t n_bytes)
+{
+    if (unlink(path) == 0) count_pipelines(user, path, n_bytes);
+}
 
 int cache_run_clear(int argc, char **argv)
 {
@@ -121,7 +157,8 @@ int cache_run_clear(int argc, char **argv)
                     "Removes everything that was computed; conversations stay.\n");
     if (argc != 1) return usage_error("cache clear", "takes nothing after it");
     char *dir = pages_dir(&err);
-    bool ok = dir && store_files_shrink(dir, 0, NULL, &removed, &err);
+    bool ok = dir && store_files_shrink(dir, 0, NULL, &removed, &err) &&
+              walk_pipelines(remove_pipelines, &removed, &err);
     free(dir);
     if (!ok) return runtime_error(&err);
     buf_printf(&out, "removed %zu file%s, ", removed.n, removed.n == 1 ? "" : "s");
@@ -154,6 +191,21 @@ static void check_file(void *user, const struct store_file *file)
                unlink(file->path) == 0 ? "removed" : strerror(errno));
 }
 
+static void check_pipelines(void *user, const char *path, uint64_t n_bytes)
+{
+    struct check *k = user;
+    char shown[512];
+    (void)n_bytes;
+    if (pipeline_file_is_sound(path)) {
+        k->n_sound++;
+        return;
+    }
+    k->n_bad++;
+    buf_printf(&k->out, "%s: not as it was written; %s\n",
+               printable(shown, sizeof shown, path, strlen(path)),
+               unlink(path) == 0 ? "removed" : strerror(errno));
+}
+
 int cache_run_check(int argc, char **argv)
 {
     struct check k = {0};
@@ -164,7 +216,8 @@ int cache_run_check(int argc, char **argv)
     if (argc != 1) return usage_error("cache check", "takes nothing after it");
     char *dir = pages_dir(&err);
     k.codec = blob_codec_new();
-    bool ok = dir && store_files_walk(dir, check_file, &k, &err);
+    bool ok = dir && store_files_walk(dir, check_file, &k, &err) &&
+              walk_pipelines(check_pipelines, &k, &err);
     blob_codec_free(k.codec);
     buf_free(&k.data);
     free(dir);

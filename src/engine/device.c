@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/trial.h"
+#include "base/buf.h"
 #include "base/printable.h"
 #include "cpu/cpu.h"
 #include "vulkan/backend.h"
@@ -94,11 +95,18 @@ static bool find_vulkan(const char *device, uint32_t *index, struct err *err)
                    printable(shown, sizeof shown, device, strlen(device)));
 }
 
-static struct backend *open_vulkan(const char *device, uint64_t *memory, struct err *err)
+static struct backend *open_vulkan(const char *device, const char *cache_dir, uint64_t *memory,
+                                   struct err *err)
 {
     struct vulkan_choice choice = {.wrong_bits = seam.wrong_bits};
     if (!find_vulkan(device, &choice.index, err)) return NULL;
+    struct buf dir = {0};
+    if (cache_dir) {
+        buf_printf(&dir, "%s/pipelines", cache_dir);
+        choice.cache_dir = buf_str(&dir);
+    }
     struct backend *be = vulkan_backend_open(&choice, err);
+    buf_free(&dir);
     if (be) *memory = vulkan_backend_memory(be);
     return be;
 }
@@ -109,7 +117,7 @@ struct backend *device_open(const struct device_choice *choice, uint64_t *memory
     const char *device = choice->device ? choice->device : "cpu";
     *memory = 0;
     return strcmp(device, "cpu") == 0 ? open_cpu(choice, err)
-                                      : open_vulkan(device, memory, err);
+                                      : open_vulkan(device, choice->cache_dir, memory, err);
 }
 
 bool device_check(struct backend *be, const struct program *p, const atomic_bool *cancel,
@@ -119,6 +127,7 @@ bool device_check(struct backend *be, const struct program *p, const atomic_bool
     if (!cpu) return false;
     bool ok = trial_program(be, cpu, p, cancel, NULL, err);
     backend_close(cpu);
+    if (ok) vulkan_backend_keep(be);
     if (ok && seam.lost_at) vulkan_backend_lose_at(be, seam.lost_at);
     return ok;
 }

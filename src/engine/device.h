@@ -22,6 +22,8 @@ struct device_choice {
     const char *device; /* "cpu", "vulkan", "vulkan:N"; NULL: "cpu" */
     const char *cpu;    /* instruction set, as in cpu/cpu.h; NULL: "auto" */
     int n_threads;      /* of the CPU; 0: one per usable core */
+    /* Hearth's folder in the user's cache, where drivers' pipelines are kept; NULL: nowhere. */
+    const char *cache_dir;
 };
 
 /* NULL with ERR_USER (a name that there is not) or ERR_DEVICE (a device that cannot be used: a

@@ -61,7 +61,8 @@ bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, st
 static bool open_device(struct machine *m, const struct engine_config *config,
                         const char *device, struct err *err)
 {
-    const struct device_choice choice = {device, config->cpu, config->n_threads};
+    const struct device_choice choice = {device, config->cpu, config->n_threads,
+                                         config->cache_dir};
     m->be = device_open(&choice, &m->device_bytes, err);
     m->is_cpu = strcmp(device, "cpu") == 0;
     return m->be != NULL;

@@ -54,8 +54,10 @@ static void close_backend(struct backend *be)
     vulkan_staging_close(&vb->staging);
     vulkan_pages_close(&vb->pages);
     free_weights(vb);
+    vulkan_pipelines_save(&vb->pipelines);
     vulkan_pipelines_free(&vb->pipelines);
     vulkan_close(&vb->vk);
+    free(vb->cache_dir);
     free(vb);
 }
 
@@ -294,6 +296,11 @@ const struct vulkan_counters *vulkan_backend_counters(const struct backend *be)
     return &((const struct vulkan_backend *)be)->vk.counters;
 }
 
+void vulkan_backend_keep(struct backend *be)
+{
+    vulkan_pipelines_save(&of(be)->pipelines);
+}
+
 void vulkan_backend_lose_at(struct backend *be, uint64_t n)
 {
     struct vulkan *vk = &of(be)->vk;
@@ -318,6 +325,10 @@ struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct e
         return NULL;
     }
     vb->pipelines.vk = vk;
+    if (choice->cache_dir) {
+        vb->choice.cache_dir = vb->cache_dir = mem_strdup(choice->cache_dir);
+        vulkan_pipelines_load(&vb->pipelines, choice->cache_dir);
+    }
     set_arenas(vb);
     snprintf(vb->name, sizeof vb->name, "vulkan:%u (%s)", choice->index,
              vk->properties.deviceName);

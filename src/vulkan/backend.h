@@ -52,6 +52,7 @@ bool vulkan_may_be_hardware(void);
 
 struct vulkan_choice {
     uint32_t index;
+    const char *cache_dir;  /* where pipelines are kept; NULL: nowhere */
     bool never_packed_dot;  /* for tests: the shaders for devices without it */
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
@@ -61,6 +62,9 @@ struct vulkan_choice {
 /* Opens the device and runs the elementary functions on it: ERR_DEVICE if there is none, or if
  * a result differs. Weights read from files stay mapped until backend_close. */
 struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err);
+
+/* Keeps on disk what pipelines were made so far; closing does it too. */
+void vulkan_backend_keep(struct backend *be);
 
 /* Bytes that a device with memory of its own has, what others use of it included; 0: it shares
  * the system's. */

@@ -18,6 +18,7 @@ struct vulkan_backend {
     struct backend base; /* first */
     struct backend_impl impl;
     struct vulkan_choice choice;
+    char *cache_dir; /* of choice */
     struct vulkan vk;
     struct vulkan_pipelines pipelines;
     struct vulkan_staging staging;

@@ -52,6 +52,27 @@ check "says the same in pieces on two devices" in_pieces
 check "  the device computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0.err"
 check "  nor the CPU of the device's" grep -qE "$warm" "$dir/cpu.err"
 
+pipelines=$XDG_CACHE_HOME/hearth/pipelines
+none() { ! compgen -G "$pipelines/*" >/dev/null; }
+rm -rf "$pipelines"
+once() { go 0 --device vulkan:0 -n 1 -q -p x "$@" </dev/null; }
+check "nothing is kept of pipelines under --private" once --private
+check "  nothing" none
+check "pipelines are kept" once
+check "  privately" test "$(stat -c %a "$pipelines"/*.pipelines)" = 600
+check "hearth cache lists them" go 0 cache list
+check "  by size" grep -qE '^\(pipelines of devices\) +[1-9][0-9]* files? +[0-9.]+ MiB$' "$dir/out"
+printf x >>"$(echo "$pipelines"/*.pipelines)"
+check "a damaged file is a miss" once
+check "  and is replaced" go 0 cache check
+check "  soundly" grep -q ', 0 damaged' "$dir/out"
+printf x >>"$(echo "$pipelines"/*.pipelines)"
+check "hearth cache check removes a damaged one" go 0 cache check
+check "  and says so" grep -q 'pipelines: not as it was written; removed' "$dir/out"
+check "pipelines are kept again" once
+check "hearth cache clear removes them" go 0 cache clear
+check "  all" none
+
 layer=VK_LAYER_KHRONOS_validation
 if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; then
     # The layer writes to standard output.
