@@ -105,7 +105,8 @@ struct engine_config command_line_engine(const struct options *o)
 {
     return (struct engine_config){
         .model_path = o->model,
-        .device = o->device,
+        .device = o->gpu_layers == 0 ? "cpu" : o->device,
+        .gpu_layers = o->gpu_layers > 0 ? (uint32_t)o->gpu_layers : 0,
         .cpu = strcmp(o->cpu, "auto") == 0 ? NULL : o->cpu,
         .kv_type = o->kv_type,
         .n_threads = o->threads,

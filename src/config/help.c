@@ -57,6 +57,10 @@ void option_takes(const struct option_row *row, struct buf *out)
             buf_printf(out, "a %snumber of at least %g", whole, row->min);
         else
             buf_printf(out, "a %snumber from %.10g to %.10g", whole, row->min, row->max);
+        if (row->words) {
+            buf_puts(out, ", ");
+            take_words(row, out);
+        }
         break;
     }
     case OPTION_SIZE: buf_puts(out, "a size such as 512M or 4G"); break;

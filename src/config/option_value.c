@@ -69,6 +69,13 @@ static bool parse_number(const struct option_row *row, const char *text, double 
                          struct err *err)
 {
     bool whole = row->type == OPTION_INT;
+    size_t len;
+    const char *word;
+    for (size_t i = 0; (word = option_word(row->words, i, &len)); i++) {
+        if (strlen(text) != len || strncmp(text, word, len) != 0) continue;
+        *out = row->min;
+        return true;
+    }
     if (parse_decimal(text, out) && (!whole || *out == floor(*out)) && *out >= row->min &&
         *out <= row->max)
         return true;

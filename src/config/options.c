@@ -380,6 +380,9 @@ bool options_check(struct options *o, struct err *err)
         else
             o->quiet = false;
     }
+    if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)
+        return err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",
+                       o->device);
     if (o->prompt && (o->stdin_mode != STDIN_AS_TEXT || o->prompts))
         return err_set(
             err, ERR_USER,

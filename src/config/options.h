@@ -120,7 +120,7 @@ struct option_biases {
 struct options {
     const char *model, *draft, *template_path;
     const char *device; /* "auto", "cpu", "vulkan", "vulkan:1"; never NULL */
-    int gpu_layers;     /* -1: as many as fit */
+    int gpu_layers;     /* -1: all */
     bool allow_inexact;
     const char *cpu; /* "auto", "scalar", …; never NULL */
     int threads;     /* 0: one per core */
@@ -218,7 +218,8 @@ struct option_row {
     unsigned flags;
     size_t at;             /* offset of the value in struct options */
     const char *arg;       /* what --help calls the value; NULL for OPTION_BOOL */
-    const char *words;     /* "auto|cpu|vulkan[:N]"; also completion's list for a string */
+    const char *words;     /* "auto|cpu|vulkan[:N]"; also completion's list for a
+                            * string; of a number: other names of its minimum */
     double min, max;       /* OPTION_INT, OPTION_FLOAT */
     const char *preset;    /* the built-in value as text; NULL: not given */
     const char *built;     /* the values that work today between |; NULL: all of them */

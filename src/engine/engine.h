@@ -21,6 +21,7 @@ struct engine;
 struct engine_config {
     const char *model_path;
     const char *device;  /* "auto", "cpu", "vulkan", "vulkan:N" */
+    uint32_t gpu_layers; /* as asked for: a device takes all of them; 0: nothing was */
     const char *cpu;     /* NULL (best there is), "scalar", "avx2" */
     const char *kv_type; /* "f32", "f16", "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */

@@ -93,17 +93,24 @@ static void warn(const struct machine_watch *watch, const char *line)
     if (watch->warning) watch->warning(watch->user, line);
 }
 
-/* context_length of the file, which model_estimate has found to be there and sound. */
-static uint32_t context_of(const struct gguf *g)
+/* A number of the file's family; 0: there is none. */
+static uint64_t number_of(const struct gguf *g, const char *name)
 {
     struct gguf_str arch = {0};
     uint64_t n = 0;
     char key[128];
     if (gguf_string(g, "general.architecture", &arch)) {
-        snprintf(key, sizeof key, "%.*s.context_length", (int)(arch.len < 64 ? arch.len : 64),
-                 arch.data);
+        snprintf(key, sizeof key, "%.*s.%s", (int)(arch.len < 64 ? arch.len : 64), arch.data,
+                 name);
         gguf_u64(g, key, &n);
     }
+    return n;
+}
+
+/* context_length of the file, which model_estimate has found to be there and sound. */
+static uint32_t context_of(const struct gguf *g)
+{
+    const uint64_t n = number_of(g, "context_length");
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
@@ -253,12 +260,25 @@ static void close_draft(struct machine *draft)
     free(draft);
 }
 
+/* A device takes the whole model. Other programs count the output as one more layer. */
+static bool check_layers(const struct machine *m, const struct engine_config *config,
+                         struct err *err)
+{
+    const uint64_t n = number_of(m->gguf, "block_count");
+    if (m->is_cpu || config->gpu_layers == 0 || config->gpu_layers >= n) return true;
+    return err_set(err, ERR_USER,
+                   "--gpu-layers %u: the model has %u layers, and a device takes all of them "
+                   "or none: all or 0",
+                   config->gpu_layers, (unsigned)n);
+}
+
 /* All that stands on a device. */
 static bool open_on(struct machine *m, const struct engine_config *config, const char *device,
                     const struct model_params *params, const struct machine_watch *watch,
                     struct err *err)
 {
-    return open_device(m, config, device, err) && plan_memory(m, config, params, watch, err) &&
+    return open_device(m, config, device, err) && check_layers(m, config, err) &&
+           plan_memory(m, config, params, watch, err) &&
            check_device(m, params, watch->cancel, err) &&
            open_model(m, config, params, watch, err) &&
            open_draft(m, config, params->kv_type, watch->cancel, err);

@@ -94,7 +94,13 @@ takes device auto cpu vulkan vulkan:1
 refuses device gpu 'auto, cpu or vulkan[:N]'
 refuses device vulkan:x 'auto, cpu or vulkan[:N]'
 takes gpu-layers -1 0 3
-refuses gpu-layers -2 'a whole number from -1 to 100000'
+refuses gpu-layers -2 'a whole number from -1 to 100000, all or auto'
+for word in all auto; do
+    check "--gpu-layers $word" in_force_or_refused gpu-layers -1 -1 --gpu-layers $word
+done
+go --gpu-layers 0 --device vulkan:0
+check "no layers on a device that is named" [ $status = 2 ]
+check "  are refused" grep -qF -- '--gpu-layers 0: means the CPU, but --device is vulkan:0' "$dir/err"
 switch allow-inexact
 takes cpu auto scalar avx2 avx512 amx
 refuses cpu sse 'auto, scalar, avx2, avx512 or amx'

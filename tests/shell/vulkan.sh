@@ -29,6 +29,13 @@ check "with twice as many lanes, too" same --temp 0.8 --reply-seed 5
 check "  and codes" same --temp 0.8 --reply-seed 5 --kv-type q4_0
 unset LP_NATIVE_VECTOR_WIDTH
 
+check "-ngl 99 is the whole model" same --temp 0 -ngl 99
+check "-ngl all, too" same --temp 0 -ngl all
+check "a part of it is an error" go 1 --device vulkan:0 -ngl 2 "${ask[@]}" </dev/null
+check "  that says what there is" found err -E -- \
+    "--gpu-layers 2: the model has [0-9]* layers, and a device takes all of them or none: all or 0"
+check "-ngl 0 is the CPU" go 0 -ngl 0 -v -n 1 -p x </dev/null
+
 seeds=(--seed 7 --temp 0.8 -n 12 --stdin lines)
 lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
 whole() { lines | go 0 --private "${seeds[@]}" && mv "$dir/out" "$dir/whole"; }
