@@ -12,8 +12,9 @@ config ?= release
 PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
 	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools
 JUST_BUILD := all run install
-TEST_PACKAGES := libcmocka-dev tmux python3 man-db procps dpkg-dev mesa-vulkan-drivers vulkan-validationlayers \
-	spirv-tools clang libclang-rt-14-dev clang-format-14 cppcheck
+TEST_PACKAGES := libcmocka-dev tmux python3 man-db procps build-essential dpkg-dev locales \
+	mesa-vulkan-drivers vulkan-validationlayers spirv-tools clang libclang-rt-14-dev clang-format-14 \
+	cppcheck
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # setup comes first and alone, also under -j; the other goals run in a second make, which looks
