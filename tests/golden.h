@@ -169,6 +169,8 @@ struct runner_options {
     bool vulkan; /* on the first Vulkan device instead, software ones included */
 };
 
+enum { RUNNER_PAGES = 256 }; /* 16,384 positions */
+
 /* A model ready to run, and the pages of one sequence. */
 struct runner {
     struct runner_options o;
@@ -176,7 +178,7 @@ struct runner {
     struct backend *be;
     struct model *m;
     struct exec *x;
-    void *pages[PAGE_PARTS][64];
+    void *pages[PAGE_PARTS][RUNNER_PAGES];
     size_t n_pages;
     void *state[2]; /* after what was run last, and room for the next; NULL without any */
 };

@@ -17,10 +17,14 @@ layout(constant_id = 4) const bool EXPERTS = false;
 /* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
  * the stripe each. */
 layout(constant_id = 5) const bool SHARES = false;
+/* sums = addends + factor * what is written to the output. */
+layout(constant_id = 6) const bool ADDS = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
+layout(set = 0, binding = 4, std430) buffer Addends { float addends[]; };
+layout(set = 0, binding = 5, std430) buffer Sums { float sums_out[]; }; /* may be the addends */
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
 
 layout(push_constant) uniform Push {
@@ -32,6 +36,8 @@ layout(push_constant) uniform Push {
     uint x_split; /* texels between the inputs of two ranks */
     uint n_parts, mat_part;
     uint has_bias;
+    uint addends_stride, addends_at, sums_stride, sums_at;
+    float factor;
 };
 
 /* A block of activations. */
@@ -134,8 +140,12 @@ void main()
             if (i >= n_values || to >= n_rows) continue;
             float v = total[t * ROWS + r];
             if (has_bias != 0u) v = fadd(v, bias[expert * n_values + i]);
+            v = num_keep(v);
+            if (ADDS)
+                sums_out[to * sums_stride + sums_at + i] =
+                    num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(v, factor)));
             to -= rebase != 0u ? first : 0u;
-            y[to * out_stride + out_at + rank * n_values + i] = num_keep(v);
+            y[to * out_stride + out_at + rank * n_values + i] = v;
         }
     }
 }

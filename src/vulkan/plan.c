@@ -91,7 +91,28 @@ struct product {
     struct ref in_f32, in_a8, out;
     size_t n_values;
     const struct op_matmul_experts *experts; /* NULL: none */
+    const struct op_add *add;                /* of its result to another row; NULL: none */
 };
+
+static bool same_place(const struct ref *a, const struct ref *b)
+{
+    return a->buf == b->buf && a->at == b->at && a->n == b->n;
+}
+
+/* The op after a product that is the sum of its result and another row; the product makes it as
+ * well, in the same dispatch. NULL: there is none. */
+static const struct op_add *sum_of(const struct vulkan_exec *x, const struct op *op)
+{
+    const struct op *next = op + 1;
+    if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || op->matmul.in_a8.n == 0 ||
+        next == x->p->ops + x->p->n_ops || next->kind != OP_ADD || next->layer != op->layer)
+        return NULL;
+    const struct ref *product = &op->matmul.mat[0].out;
+    const struct op_add *add = &next->add;
+    bool is_a = same_place(&add->a, product) && add->scale == 1.0f;
+    bool is_b = same_place(&add->b, product);
+    return is_a != is_b && product->buf != x->direct ? add : NULL;
+}
 
 static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
                          const struct product *m, struct err *err)
@@ -108,13 +129,25 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
     dispatch_constant(&b, m->experts != NULL);
-    dispatch_constant(&b, vulkan_is_software(&vulkan_of(x)->vk)); /* quantised: lanes share */
+    if (!floats) {
+        dispatch_constant(&b, vulkan_is_software(&vulkan_of(x)->vk)); /* lanes share */
+        dispatch_constant(&b, m->add != NULL);
+    }
     dispatch_writes(&b, 1, &m->out);
     dispatch_vector(&b, 2, m->bias);
     if (m->experts)
         dispatch_reads(&b, 3, &m->experts->route);
     else
         dispatch_vector(&b, 3, NULL);
+    const struct op_add *add = m->add;
+    const struct ref *addend = !add ? NULL : same_place(&add->b, &m->out) ? &add->a : &add->b;
+    if (add) {
+        dispatch_reads(&b, 4, addend);
+        dispatch_writes(&b, 5, &add->out);
+    } else if (!floats) {
+        dispatch_vector(&b, 4, NULL);
+        dispatch_vector(&b, 5, NULL);
+    }
     dispatch_bind(&b, VULKAN_STORAGE, &m->w->region, m->w->view);
     dispatch_reads(&b, VULKAN_STORAGE + 1, in);
 
@@ -140,6 +173,11 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
             dispatch_push(&b, i == 0 || i == 4);
     }
     dispatch_push(&b, m->bias != NULL);
+    if (add) {
+        dispatch_push_place(&b, addend);
+        dispatch_push_place(&b, &add->out);
+        dispatch_push_float(&b, add->scale);
+    }
     return dispatch_end(&b, grid, err);
 }
 
@@ -153,7 +191,8 @@ static bool plan_matmul(struct vulkan_exec *x, const struct op *op, int part, st
                                     m->in_a8,
                                     m->mat[i].out,
                                     m->mat[i].out.n,
-                                    NULL};
+                                    NULL,
+                                    sum_of(x, op)};
         if (!plan_product(x, op, part, &one, err)) return false;
     }
     return true;
@@ -168,7 +207,8 @@ static bool plan_experts(struct vulkan_exec *x, const struct op *op, int part, s
                                 e->in_a8,
                                 e->out,
                                 e->out.n / e->route.n,
-                                e};
+                                e,
+                                NULL};
     return plan_product(x, op, part, &one, err);
 }
 
@@ -440,6 +480,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         const struct op *op = &x->p->ops[i];
         if (op->kind == OP_HEAD_ROWS) part = PART_HEAD;
         if (!plan_op(x, op, part, err)) return false;
+        if (sum_of(x, op)) i++; /* it is made */
     }
     for (size_t i = 0; i < x->p->n_ops; i++)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;
