@@ -1,7 +1,7 @@
 /* A row of floats becomes A8: an invocation is one block of 32 values. */
 #include "step.glsl"
 #include "numeric.glsl"
-#include "dot.glsl"
+#include "a8.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(set = 0, binding = 1, std430) writeonly buffer Out { uvec4 y[]; };
@@ -18,37 +18,10 @@ void main()
     if (b >= n_blocks || row >= step_n_rows()) return;
     uint from = row * in_stride + in_at + b * 32u, to = row * out_stride + out_at + b * A8_TEXELS;
     float v[32];
-    uint largest = 0u;
-    [[unroll]] for (uint i = 0u; i < 32u; i++) {
+    [[unroll]] for (uint i = 0u; i < 32u; i++)
         v[i] = x[from + i];
-        uint a = u_of(v[i]) & NUM_ABS;
-        largest = a > largest ? a : largest;
-    }
-    float m = f_of(largest), scale = num_keep(fmul(m, 1.0 / 127.0));
-    float inverse = u_of(scale) == 0u ? 0.0 : fmul(127.0, num_rcp(m));
-    bool broken = largest > 0x71800000u; /* 2^100 */
-    int q[32], sum0 = 0, sum1 = 0;
-    [[unroll]] for (uint i = 0u; i < 32u; i++) {
-        q[i] = broken ? 0 : num_rne(fmul(v[i], inverse));
-        if (i < 16u)
-            sum0 += q[i];
-        else
-            sum1 += q[i];
-    }
-#ifdef DOT_PACKED
-    uint words[8];
-    [[unroll]] for (uint k = 0u; k < 8u; k++)
-        words[k] = (uint(q[4u * k]) & 0xffu) | (uint(q[4u * k + 1u]) & 0xffu) << 8 |
-                   (uint(q[4u * k + 2u]) & 0xffu) << 16 | uint(q[4u * k + 3u]) << 24;
-#else
-    uint words[16];
-    [[unroll]] for (uint k = 0u; k < 8u; k++) {
-        words[2u * k] = (uint(q[4u * k]) << 16) + uint(q[4u * k + 2u]);
-        words[2u * k + 1u] = (uint(q[4u * k + 1u]) << 16) + uint(q[4u * k + 3u]);
-    }
-#endif
-    [[unroll]] for (uint k = 0u; k < A8_META; k++)
-        y[to + k] = uvec4(words[4u * k], words[4u * k + 1u], words[4u * k + 2u], words[4u * k + 3u]);
-    y[to + A8_META] =
-        uvec4(broken ? NUM_NAN : u_of(scale), uint(sum0), uint(sum1), uint(sum0 + sum1));
+    uvec4 texels[A8_TEXELS];
+    a8_of(v, texels);
+    [[unroll]] for (uint k = 0u; k < A8_TEXELS; k++)
+        y[to + k] = texels[k];
 }

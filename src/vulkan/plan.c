@@ -37,14 +37,49 @@ static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, str
     return dispatch_end_rows(&b, n, local, err);
 }
 
+/* Texels of n values of A8. */
+static size_t a8_texels(const struct vulkan_exec *x, size_t n)
+{
+    return n / 32 * vulkan_a8_texels(&vulkan_of(x)->vk);
+}
+
+static bool same_place(const struct ref *a, const struct ref *b)
+{
+    return a->buf == b->buf && a->at == b->at && a->n == b->n;
+}
+
+/* The op that follows in the same layer; NULL: none does. */
+static const struct op *next_of(const struct vulkan_exec *x, const struct op *op)
+{
+    const struct op *next = op + 1;
+    return next < x->p->ops + x->p->n_ops && next->layer == op->layer ? next : NULL;
+}
+
+/* The op after a norm that quantises its result; the norm makes that as well, in the same
+ * dispatch. NULL: there is none. */
+static const struct op_quantise *codes_of(const struct vulkan_exec *x, const struct op *op)
+{
+    const struct op *next = next_of(x, op);
+    if (op->kind != OP_NORM || op->norm.group % 32 != 0 || !next || next->kind != OP_QUANTISE)
+        return NULL;
+    return same_place(&next->quantise.in, &op->norm.out) ? &next->quantise : NULL;
+}
+
 static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_norm *n = &op->norm;
-    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_NORM, TILE);
+    const struct op_quantise *q = codes_of(x, op);
+    struct dispatch_build b = dispatch_begin(
+        x, op, part, dispatch_packed_or(x, SHADER_NORM, SHADER_NORM_PACKED), TILE);
     dispatch_constant(&b, n->w != NULL);
+    dispatch_constant(&b, q != NULL);
     dispatch_writes(&b, 1, &n->out);
     dispatch_reads(&b, 2, &n->in);
     dispatch_vector(&b, 3, n->w);
+    if (q)
+        dispatch_writes(&b, 4, &q->out);
+    else
+        dispatch_vector(&b, 4, NULL);
     bool is_long = n->w && n->w->n_cols > n->group; /* weights of its own for each group */
     dispatch_push(&b, n->group);
     dispatch_push_place(&b, &n->in);
@@ -52,13 +87,9 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     dispatch_push_float(&b, (float)(1.0 / (double)n->group));
     dispatch_push_float(&b, n->eps);
     dispatch_push(&b, is_long ? n->group : 0);
+    dispatch_push(&b, q ? x->rows[q->out.buf].stride : 0);
+    dispatch_push(&b, q ? a8_texels(x, q->out.at) : 0);
     return dispatch_end_rows(&b, n->in.n / n->group, 1, err);
-}
-
-/* Texels of n values of A8. */
-static size_t a8_texels(const struct vulkan_exec *x, size_t n)
-{
-    return n / 32 * vulkan_a8_texels(&vulkan_of(x)->vk);
 }
 
 bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
@@ -94,18 +125,13 @@ struct product {
     const struct op_add *add;                /* of its result to another row; NULL: none */
 };
 
-static bool same_place(const struct ref *a, const struct ref *b)
-{
-    return a->buf == b->buf && a->at == b->at && a->n == b->n;
-}
-
 /* The op after a product that is the sum of its result and another row; the product makes it as
  * well, in the same dispatch. NULL: there is none. */
 static const struct op_add *sum_of(const struct vulkan_exec *x, const struct op *op)
 {
-    const struct op *next = op + 1;
-    if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || op->matmul.in_a8.n == 0 ||
-        next == x->p->ops + x->p->n_ops || next->kind != OP_ADD || next->layer != op->layer)
+    const struct op *next = next_of(x, op);
+    if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || op->matmul.in_a8.n == 0 || !next ||
+        next->kind != OP_ADD)
         return NULL;
     const struct ref *product = &op->matmul.mat[0].out;
     const struct op_add *add = &next->add;
@@ -480,7 +506,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         const struct op *op = &x->p->ops[i];
         if (op->kind == OP_HEAD_ROWS) part = PART_HEAD;
         if (!plan_op(x, op, part, err)) return false;
-        if (sum_of(x, op)) i++; /* it is made */
+        if (sum_of(x, op) || codes_of(x, op)) i++; /* it is made */
     }
     for (size_t i = 0; i < x->p->n_ops; i++)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;

@@ -14,6 +14,7 @@
 #include "shaders/matmul_float.h"
 #include "shaders/matmul_packed.h"
 #include "shaders/norm.h"
+#include "shaders/norm_packed.h"
 #include "shaders/pointwise.h"
 #include "shaders/quantise.h"
 #include "shaders/quantise_packed.h"
@@ -31,6 +32,7 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_EMBED] = CODE(embed),
     [SHADER_EMBED_FLOAT] = CODE(embed_float),
     [SHADER_NORM] = CODE(norm),
+    [SHADER_NORM_PACKED] = CODE(norm_packed),
     [SHADER_QUANTISE] = CODE(quantise),
     [SHADER_QUANTISE_PACKED] = CODE(quantise_packed),
     [SHADER_MATMUL] = CODE(matmul),
