@@ -73,22 +73,59 @@ void tui_help(struct tui *t)
     t->mode = MODE_DIALOG;
 }
 
+/* What stands before the columns of a row: a mark and a name, filtered. */
+static void label(struct buf *out, bool is_here, const char *name)
+{
+    char shown[64];
+    printable(shown, sizeof shown, name, strlen(name));
+    buf_printf(out, "%c %s", is_here ? '*' : ' ', shown);
+}
+
+/* Raises *column to where the label of that name ends. */
+static void make_room(int *column, const char *name)
+{
+    struct buf text = {0};
+    label(&text, false, name);
+    int width = wrap_width(buf_str(&text), text.len, 0);
+    if (width > *column) *column = width;
+    buf_free(&text);
+}
+
 /* ---- branches ---- */
+
+static void name_of(const struct branch *b, struct buf *out)
+{
+    buf_clear(out);
+    buf_printf(out, "%u %s", b->number, b->name ? b->name : "-");
+}
+
+static int branch_column(const struct conversation *c)
+{
+    struct buf name = {0};
+    int column = 16;
+    for (size_t i = 0; i < conversation_n_branches(c); i++) {
+        name_of(conversation_branch(c, i), &name);
+        make_room(&column, name.data);
+    }
+    buf_free(&name);
+    return column;
+}
 
 void tui_branches(struct tui *t)
 {
     const struct conversation *c = chat_conversation(t->chat);
     const struct branch *current = conversation_current(c);
+    const int column = branch_column(c);
     dialog_begin(&t->dialog, "branches", true);
     for (size_t i = 0; i < conversation_n_branches(c); i++) {
         const struct branch *b = conversation_branch(c, i);
         const struct message *last = branch_last_user(b);
-        struct buf row = {0}, line = {0};
-        char name[40], words[64];
+        struct buf row = {0}, line = {0}, name = {0};
+        char words[64];
         size_t n = branch_n(b);
-        printable(name, sizeof name, b->name ? b->name : "-", b->name ? strlen(b->name) : 1);
-        buf_printf(&row, "%c %u %s", b == current ? '*' : ' ', b->number, name);
-        pad(&row, 16);
+        name_of(b, &name);
+        label(&row, b == current, name.data);
+        pad(&row, column);
         buf_printf(&row, " %3zu message%s  %s", n, n == 1 ? " " : "s",
                    last ? printable(words, sizeof words, last->text, last->len) : "");
         buf_printf(&line, "/switch %u", b->number);
@@ -96,13 +133,15 @@ void tui_branches(struct tui *t)
         add(t, &row, line.data);
         buf_free(&row);
         buf_free(&line);
+        buf_free(&name);
     }
     t->mode = MODE_DIALOG;
 }
 
 /* ---- sessions ---- */
 
-static void add_session(struct tui *t, const struct session_file *file, const char *here)
+static void add_session(struct tui *t, const struct session_file *file, const char *here,
+                        int column)
 {
     struct session_summary sum;
     struct err ignored;
@@ -114,8 +153,8 @@ static void add_session(struct tui *t, const struct session_file *file, const ch
     strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
     printable(name, sizeof name, file->name, strlen(file->name));
     bool is_here = strcmp(name, here) == 0;
-    buf_printf(&row, "%c %s", is_here ? '*' : ' ', name);
-    pad(&row, 20);
+    label(&row, is_here, file->name);
+    pad(&row, column);
     buf_printf(&row, "  %s  ", when);
     if (session_summarise(file->path, &sum, &ignored))
         buf_printf(&row, "%3zu message%s  %s", sum.n_messages, sum.n_messages == 1 ? " " : "s",
@@ -141,8 +180,11 @@ void tui_sessions(struct tui *t)
     else if (!sessions_list(&list, &err))
         dialog_add(&t->dialog, err.msg, NULL);
     else {
+        int column = 20;
         for (size_t i = 0; i < list.n && i < MOST; i++)
-            add_session(t, &list.items[i], status.session);
+            make_room(&column, list.items[i].name);
+        for (size_t i = 0; i < list.n && i < MOST; i++)
+            add_session(t, &list.items[i], status.session, column);
         if (list.n == 0) dialog_add(&t->dialog, "no session has been saved yet", NULL);
         session_list_free(&list);
     }

@@ -64,6 +64,20 @@ keys C-u C-d
 check "Ctrl-D on an empty line leaves" left 0
 check "  the alternate screen, too" alone 0
 
+start --tui -q --private --temp 0
+keys 'What is a page?' Enter
+shows 'compressed with zstd'
+keys '/fork a-branch-with-a-long-name' Enter
+shows 'branch 2'
+keys F3
+check "columns stand behind the longest name" shows '* 2 a-branch-with-a-long-name   2 messages  What is a page?'
+check "  of every row" shows '  1 main                        2 messages  What is a page?'
+mux resize-window -x 50 -y 20
+check "what does not fit ends in a mark" shows '2 messages … │'
+mux resize-window -x 80 -y 24
+keys q C-d
+left 0
+
 for how in 'TERM 143' 'HUP 129' 'ABRT 134' 'SEGV 139'; do
     start "${endless[@]}"
     keys 'tell me all' Enter
