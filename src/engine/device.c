@@ -50,7 +50,7 @@ static size_t hardware(uint32_t out[DEVICE_MOST], size_t *n_all)
 
 void device_auto(struct device_names *out)
 {
-    uint32_t order[DEVICE_MOST];
+    uint32_t order[DEVICE_MOST] = {0};
     size_t n_all = 0, n = 0;
     *out = (struct device_names){.why = "there is no graphics processor"};
     if (seam.software_too || vulkan_may_be_hardware()) {

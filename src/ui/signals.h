@@ -3,8 +3,8 @@
  * The handler only sets a flag and writes a byte; all work is done by the face in its loop. One
  * per process, main thread; signals_come may be called from any. Knows no chat.
  *
- * Ctrl-C pressed twice in haste is one wish. One that comes SIGNALS_PATIENCE_MS after another that
- * nothing has answered ends the program at once, so that a bug cannot lock the user in. */
+ * Ctrl-C pressed twice in haste is one wish. One that comes SIGNALS_PATIENCE_MS after another
+ * that nothing has answered ends the program at once, so that a bug cannot lock the user in. */
 #ifndef UI_SIGNALS_H
 #define UI_SIGNALS_H
 
@@ -25,8 +25,9 @@ void signals_drain(void);
 /* Whether it came since it was last taken; take clears it. */
 bool signals_come(int sig);
 bool signals_take(int sig);
-/* Ctrl-C came and something is to be stopped: true for the first, whose time is kept in *first_ms
- * (0 before). Does not return when the first is SIGNALS_PATIENCE_MS old; the terminal is restored. */
+/* Ctrl-C came and something is to be stopped: true for the first, whose time is kept in
+ * *first_ms (0 before). Does not return when the first is SIGNALS_PATIENCE_MS old; the terminal
+ * is restored. */
 bool signals_first_interrupt(double *first_ms);
 /* 0, or the status of SIGTERM or SIGHUP that came: never cleared, the program is leaving. */
 int signals_leaving(void);
