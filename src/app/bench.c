@@ -8,6 +8,7 @@
 
 #include "app/bench_disk.h"
 #include "app/bench_kv.h"
+#include "app/bench_ops.h"
 #include "app/bench_reads.h"
 #include "app/bench_spec.h"
 #include "app/bench_table.h"
@@ -142,7 +143,7 @@ int bench_run(int argc, char **argv)
 {
     const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
     bool json = false, tokenizer = false, turns = false, disk = false, table = false;
-    bool spec = false;
+    bool spec = false, ops = false;
     struct bench_table t = {0};
     struct bench_spec s = {0};
     const struct option_extra extra[] = {
@@ -150,6 +151,7 @@ int bench_run(int argc, char **argv)
         {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
         {"turns", 0, NULL, NULL, &turns, "the time to the first token of turns instead"},
         {"disk", 0, NULL, NULL, &disk, "what keeping a conversation on disk costs instead"},
+        {"ops", 0, NULL, NULL, &ops, "what each kind of op takes on a device instead"},
         {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
         {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
         {"table", 0, NULL, NULL, &table, "a line per depth and number of rows instead"},
@@ -168,11 +170,12 @@ int bench_run(int argc, char **argv)
     };
     struct command_line line;
     struct err err;
-    int status = command_line_read(&line, "bench",
-                                   "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] "
-                                   "[--tokenizer] [--kv-error TEXT] [--table] [--spec] "
-                                   "[--json]",
-                                   extra, sizeof extra / sizeof *extra, argc, argv);
+    int status =
+        command_line_read(&line, "bench",
+                          "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--ops] "
+                          "[--tokenizer] [--kv-error TEXT] [--table] [--spec] "
+                          "[--json]",
+                          extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))
@@ -182,6 +185,7 @@ int bench_run(int argc, char **argv)
         status = usage_error("bench", "%s", err.msg);
     if (status == COMMAND_LINE_GO)
         status = tokenizer ? bench_tokenizer(line.options->model, json)
+                 : ops     ? bench_ops(line.options, json)
                  : kv_text ? bench_kv_error(line.options, kv_text, json)
                  : table   ? bench_table(line.options, &t)
                  : spec    ? bench_spec(line.options, &s)

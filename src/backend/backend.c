@@ -79,6 +79,14 @@ bool exec_run(struct exec *x, const struct step *step, struct err *err)
     return x->be->impl->exec_run(x, step, err);
 }
 
+bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *err)
+{
+    assert(step->n_rows > 0 && step->n_logits == 1);
+    if (!x->be->impl->exec_time)
+        return err_set(err, ERR_DEVICE, "%s has no clock for its ops", backend_name(x->be));
+    return x->be->impl->exec_time(x, step, ms, err);
+}
+
 bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                   struct err *err)
 {

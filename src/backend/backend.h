@@ -80,6 +80,11 @@ void exec_free(struct exec *x); /* NULL is fine */
  * before step.pos has changed, nor has state_in, and state_out holds rubbish. */
 bool exec_run(struct exec *x, const struct step *step, struct err *err);
 
+/* Runs a step of n_logits 1 as exec_run does, then once more, and adds to ms[0..n_ops) what
+ * each op took by the device's clock; every op waits for the one before. ERR_DEVICE: there is
+ * no such clock. For measuring. */
+bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *err);
+
 /* The recurrent states after the first n_rows rows of the last step, which kept its trail and
  * whose state_in was this: the bits that a step of n_rows would have left, without reading a
  * weight. state_out is another object. For drafts of which the first few are accepted.

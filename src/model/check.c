@@ -31,6 +31,11 @@ static const char *const op_names[] = {
     [OP_RECUR] = "recur",       [OP_UNZIP] = "unzip",         [OP_ROW_GATE] = "row gate",
 };
 
+const char *op_kind_name(enum op_kind kind)
+{
+    return op_names[kind];
+}
+
 static void demand(struct walk *w, bool holds, const char *what)
 {
     if (holds || w->failed) return;

@@ -111,5 +111,7 @@ uint32_t build_row_scale_table(struct builder *b, double log_scale, uint32_t per
  * pages without overlap, OP_HEAD_ROWS and OP_LOGITS where they belong. err says what is wrong
  * with which op. */
 bool program_check(const struct program *p, struct err *err);
+/* "row scale": static. */
+const char *op_kind_name(enum op_kind kind);
 
 #endif

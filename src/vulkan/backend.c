@@ -269,6 +269,7 @@ static const struct backend_impl impl = {
     .exec_new = vulkan_exec_new,
     .exec_free = vulkan_exec_free,
     .exec_run = vulkan_exec_run,
+    .exec_time = vulkan_exec_time,
     .exec_advance = vulkan_exec_advance,
     .page_new = page_new,
     .page_free = page_free,

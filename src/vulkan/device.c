@@ -180,6 +180,7 @@ static bool pick_queue_family(struct vulkan *vk, struct err *err)
     uint32_t i = 0;
     while (i < n && !(all[i].queueFlags & VK_QUEUE_COMPUTE_BIT))
         i++;
+    vk->clock_bits = i < n ? all[i].timestampValidBits : 0;
     free(all);
     vk->queue_family = i;
     return i < n || refuse(vk, err, "has no compute queue");

@@ -44,6 +44,7 @@ struct vulkan {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    uint32_t clock_bits;             /* of its timestamps; 0: it has none */
     uint32_t host_type, device_type; /* memory types: seen by the host; near the device */
     VkMemoryPropertyFlags device_flags;
     VkCommandPool commands;

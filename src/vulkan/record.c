@@ -239,6 +239,31 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
     return true;
 }
 
+bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,
+                         VkQueryPool pool, size_t *ops, uint32_t *n, struct err *err)
+{
+    const VkCommandBufferBeginInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    const uint32_t buckets[] = {[PART_BODY] = vulkan_bucket(n_rows), [PART_HEAD] = 0};
+    *n = 0;
+    if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
+        return false;
+    vkCmdResetQueryPool(c, pool, 0, (uint32_t)x->n_dispatches + 1);
+    vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, 0);
+    for (int part = PART_BODY; part <= PART_HEAD; part++)
+        for (size_t i = 0; i < x->n_dispatches; i++) {
+            const struct vulkan_dispatch *d = &x->dispatches[i];
+            if (d->part != part || !is_needed(d, part, buckets[part])) continue;
+            barrier(c);
+            if (!record_one(x, c, i, buckets[part], err)) return false;
+            ops[(*n)++] = d->op;
+            vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, *n);
+        }
+    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+}
+
 static void free_recorded(struct vulkan_exec *x, struct vulkan_recorded *r)
 {
     struct vulkan *vk = &vulkan_of(x)->vk;

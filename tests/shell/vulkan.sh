@@ -59,6 +59,23 @@ check "says the same in pieces on two devices" in_pieces
 check "  the device computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0.err"
 check "  nor the CPU of the device's" grep -qE "$warm" "$dir/cpu.err"
 
+guide=examples/guide/guide-q8_0.gguf
+check "bench --ops" go 0 bench --ops -m $guide --device vulkan:0
+check "  times products" grep -qE '^matmul    Q8_0 +[0-9]+ +[0-9]+\.[0-9]{3} ms' "$dir/out"
+check "  and attention" grep -qE '^attend .* ms' "$dir/out"
+check "  and says what is all" grep -qE '^all .* 100\.0% .* 100\.0%$' "$dir/out"
+check "as JSON, too" go 0 bench --ops --json -m tests/data/models/qwen35moe.gguf --device vulkan:0
+sums()
+{
+    python3 -c 'import json, sys
+d = json.load(sys.stdin)
+for t in "decode_ms", "prefill_ms":
+    assert d[t] > 0 and abs(sum(o[t] for o in d["ops"]) - d[t]) < 0.01' <"$dir/out"
+}
+check "  whose times sum up" sums
+check "the CPU has no such clock" go 1 bench --ops -m $guide --device cpu
+check "  and says so" says 'has no clock for its ops'
+
 pipelines=$XDG_CACHE_HOME/hearth/pipelines
 none() { ! compgen -G "$pipelines/*" >/dev/null; }
 rm -rf "$pipelines"
