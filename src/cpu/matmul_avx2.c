@@ -178,7 +178,14 @@ VEC_INLINE __m256i all_i32(const void *p)
 }
 
 /* Pairs of products in 16 bits; an unsigned code times a signed activation cannot saturate
- * below 129, a signed one is turned into that by moving its sign to the activation. */
+ * below 129, a signed one is turned into that by moving its sign to the activation.
+ *
+ * So a signed code of eight bits takes four instructions for 32 products of every row, the
+ * reading of weights that rows share is little beside them, and a verified row of a model that
+ * fits the cache costs three quarters of a plain step. On Zen 3, November 2026, cycles per
+ * block of a panel: 35 for one row, 27 for each of four; Q4_0: 28 and 17. No faster were
+ * activations with both signs laid out, chosen by shuffles (27), and steps taken for all rows
+ * before the next step (32). */
 VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i magnitude, __m256i x)
 {
     return t.is_signed ? _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, q))
