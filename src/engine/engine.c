@@ -8,18 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/numeric_c.h"
 #include "base/wait.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
+#include "engine/known.h"
 #include "engine/machine.h"
 #include "engine/mailbox.h"
+#include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/speculate.h"
 #include "engine/timeline.h"
@@ -28,19 +27,6 @@
 #include "text/detokenize.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
-
-enum request_kind { REQUEST_TURN, REQUEST_VERIFY, REQUEST_DRAFT };
-
-/* What was posted, with copies of all it points to. */
-struct request {
-    enum request_kind kind;
-    struct spans prompt;
-    struct engine_sampling sampling;
-    char **stop;
-    struct engine_bias *bias;
-    char *draft_path; /* REQUEST_DRAFT; NULL: none */
-    bool draft_lookup;
-};
 
 struct engine {
     pthread_t thread;
@@ -74,16 +60,13 @@ struct engine {
     bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
 
     /* Written before is_ready, constant after. */
-    struct engine_info info;
-    char *info_strings[4];
+    struct known known;
     char device[2][320]; /* at first, and after the CPU took over */
 
-    /* What changed of info when the CPU took over: written before has_moved is set, and taken
+    /* What changed of known when the CPU took over: written before has_moved is set, and taken
      * by the owner's thread. */
     struct engine_info moved;
     atomic_bool has_moved;
-    char **end_tokens;
-    const char *markers[2];
 };
 
 static const char unkept[] = "what is computed is no longer kept on disk";
@@ -151,83 +134,10 @@ static void on_piece(void *user, enum reply_part part, const char *text, size_t 
 
 /* Loading. */
 
-static char *copy_piece(struct piece p)
-{
-    return p.data ? mem_strndup(p.data, p.len) : NULL;
-}
-
-static char *copy_token(const struct tokenizer *tok, int32_t id)
-{
-    return id < 0 ? mem_strdup("") : copy_piece(tokenizer_piece(tok, id));
-}
-
-static char *model_name(const struct engine *e)
-{
-    struct gguf_str name;
-    if (gguf_string(e->machine.gguf, "general.name", &name) && name.len > 0)
-        return mem_strndup(name.data, name.len);
-    const char *slash = strrchr(e->config.model_path, '/');
-    return mem_strdup(slash ? slash + 1 : e->config.model_path);
-}
-
-/* The array of tokens as it lies in the file. */
-static uint64_t vocabulary_of(const struct gguf *g)
-{
-    const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
-    if (!kv || kv->type != GGUF_STRING || kv->n == 0) return 0;
-    struct gguf_str last = gguf_item_str(kv, kv->n - 1);
-    return XXH3_64bits(kv->data, (size_t)((const uint8_t *)last.data + last.len - kv->data));
-}
-
-/* What both models take. */
-static void fill_bytes(const struct engine *e, struct engine_info *info)
-{
-    const struct model_sizes sizes = machine_sizes(&e->machine);
-    info->weights_bytes = sizes.weights_bytes;
-    info->kv_bytes_per_token = sizes.kv_bytes_per_token;
-    info->scratch_bytes = sizes.scratch_bytes;
-}
-
 static const char *keep_device(struct engine *e, size_t i)
 {
     snprintf(e->device[i], sizeof e->device[i], "%s", backend_name(e->machine.be));
     return e->device[i];
-}
-
-static void fill_info(struct engine *e)
-{
-    const struct machine *m = &e->machine;
-    size_t n_ends = 0;
-    const int32_t *ends = tokenizer_ends(e->tok, &n_ends);
-    e->end_tokens = mem_zalloc(n_ends + 1, sizeof *e->end_tokens);
-    for (size_t i = 0; i < n_ends; i++)
-        e->end_tokens[i] = copy_token(e->tok, ends[i]);
-    const struct reasoning_marker *marker = reasoning_of(e->tok);
-    if (marker) e->markers[0] = marker->open, e->markers[1] = marker->close;
-    e->info_strings[0] = model_name(e);
-    e->info_strings[1] = copy_piece(tokenizer_template(e->tok, NULL));
-    e->info_strings[2] = copy_token(e->tok, tokenizer_bos(e->tok));
-    e->info_strings[3] = copy_token(e->tok, tokenizer_eos(e->tok));
-    e->info = (struct engine_info){
-        .name = e->info_strings[0],
-        .family = model_family(m->model),
-        .chat_template = e->info_strings[1],
-        .bos_text = e->info_strings[2],
-        .eos_text = e->info_strings[3],
-        .device = keep_device(e, 0),
-        .kv_type = m->kv_type,
-        .vocabulary = vocabulary_of(m->gguf),
-        .numerics = NUMERICS_VERSION,
-        .n_ctx = m->n_ctx,
-        .n_ctx_model = model_n_ctx_train(m->model),
-        .n_vocab = model_n_vocab(m->model),
-        .load_ms = m->load_ms,
-        .end_tokens = (const char *const *)e->end_tokens,
-        .n_end_tokens = n_ends,
-        .reasoning_markers = e->markers,
-        .n_reasoning_markers = marker ? 2 : 0,
-    };
-    fill_bytes(e, &e->info);
 }
 
 static void start_speculation(struct engine *e)
@@ -259,7 +169,8 @@ static bool load(struct engine *e, struct err *err)
     e->generator = generator_new();
     start_speculation(e);
     e->machine.load_ms = clock_ms() - start;
-    fill_info(e);
+    known_fill(&e->known, &e->machine, e->tok, e->config.model_path);
+    e->known.info.device = keep_device(e, 0);
     return true;
 }
 
@@ -277,7 +188,7 @@ static bool move_to_cpu(struct engine *e, struct err *err)
     start_speculation(e);
     e->moved.device = keep_device(e, 1);
     e->moved.n_ctx = e->machine.n_ctx;
-    fill_bytes(e, &e->moved);
+    known_bytes(&e->machine, &e->moved);
     atomic_store(&e->has_moved, true);
     return true;
 }
@@ -310,11 +221,11 @@ static bool reply_takes_over(void *user, const struct ids *all, struct timeline 
 static void take_moved(struct engine *e)
 {
     if (!atomic_exchange(&e->has_moved, false)) return;
-    e->info.device = e->moved.device;
-    e->info.n_ctx = e->moved.n_ctx;
-    e->info.weights_bytes = e->moved.weights_bytes;
-    e->info.kv_bytes_per_token = e->moved.kv_bytes_per_token;
-    e->info.scratch_bytes = e->moved.scratch_bytes;
+    e->known.info.device = e->moved.device;
+    e->known.info.n_ctx = e->moved.n_ctx;
+    e->known.info.weights_bytes = e->moved.weights_bytes;
+    e->known.info.kv_bytes_per_token = e->moved.kv_bytes_per_token;
+    e->known.info.scratch_bytes = e->moved.scratch_bytes;
 }
 
 /* A turn. */
@@ -495,7 +406,7 @@ static void answer_draft(struct engine *e)
     e->config.draft_path = e->strings[5] = e->turn.draft_path;
     e->turn.draft_path = NULL;
     start_speculation(e);
-    fill_bytes(e, &e->info);
+    known_bytes(&e->machine, &e->known.info);
     mailbox_post(e->box, &(struct engine_event){.kind = EVENT_DRAFT});
 }
 
@@ -516,17 +427,6 @@ static void answer(struct engine *e)
     case REQUEST_VERIFY: answer_verify(e); break;
     case REQUEST_DRAFT: answer_draft(e); break;
     }
-}
-
-static void request_free(struct request *r)
-{
-    spans_free(&r->prompt);
-    for (size_t i = 0; i < r->sampling.n_stop; i++)
-        free(r->stop[i]);
-    free(r->stop);
-    free(r->bias);
-    free(r->draft_path);
-    *r = (struct request){0};
 }
 
 /* Takes the next request. False: there will be none. Meanwhile the disk gets what its queue had
@@ -597,11 +497,7 @@ static void engine_free(struct engine *e)
     machine_close(&e->machine);
     for (size_t i = 0; i < 6; i++)
         free(e->strings[i]);
-    for (size_t i = 0; i < 4; i++)
-        free(e->info_strings[i]);
-    for (size_t i = 0; i < e->info.n_end_tokens; i++)
-        free(e->end_tokens[i]);
-    free(e->end_tokens);
+    known_free(&e->known);
     buf_free(&e->diverged[0]);
     buf_free(&e->diverged[1]);
     buf_free(&e->difference);
@@ -686,36 +582,12 @@ void engine_cancel(struct engine *e)
 
 const struct engine_info *engine_info(const struct engine *e)
 {
-    return &e->info;
+    return &e->known.info;
 }
 
 bool engine_number(const struct engine *e, const char *key, double *value)
 {
     return atomic_load(&e->is_ready) && gguf_f64(e->machine.gguf, key, value);
-}
-
-static void copy_sampling(struct request *r, const struct engine_sampling *from)
-{
-    r->sampling = *from;
-    r->stop = mem_zalloc(from->n_stop + 1, sizeof *r->stop);
-    for (size_t i = 0; i < from->n_stop; i++)
-        r->stop[i] = mem_strdup(from->stop[i]);
-    r->bias = mem_zalloc(from->n_bias + 1, sizeof *r->bias);
-    if (from->n_bias) memcpy(r->bias, from->bias, from->n_bias * sizeof *r->bias);
-    r->sampling.stop = (const char *const *)r->stop;
-    r->sampling.bias = r->bias;
-}
-
-static void copy_spans(struct spans *to, const struct spans *from)
-{
-    for (size_t i = 0; i < from->n; i++) {
-        const struct span *s = &from->list[i];
-        switch (s->kind) {
-        case SPAN_MARKUP: spans_markup(to, spans_bytes_of(from, s), s->n); break;
-        case SPAN_TEXT: spans_text(to, spans_bytes_of(from, s), s->n); break;
-        case SPAN_IDS: spans_ids(to, spans_ids_of(from, s), s->n); break;
-        }
-    }
 }
 
 static void post(struct engine *e, struct request request)
@@ -732,22 +604,17 @@ static void post(struct engine *e, struct request request)
 void engine_turn(struct engine *e, const struct spans *prompt,
                  const struct engine_sampling *sampling)
 {
-    struct request request = {.kind = REQUEST_TURN};
-    copy_spans(&request.prompt, prompt);
-    copy_sampling(&request, sampling);
-    post(e, request);
+    post(e, request_turn(prompt, sampling));
 }
 
 void engine_verify(struct engine *e)
 {
-    post(e, (struct request){.kind = REQUEST_VERIFY});
+    post(e, request_verify());
 }
 
 void engine_draft(struct engine *e, const char *path, bool lookup)
 {
-    post(e, (struct request){.kind = REQUEST_DRAFT,
-                             .draft_path = path ? mem_strdup(path) : NULL,
-                             .draft_lookup = lookup});
+    post(e, request_draft(path, lookup));
 }
 
 long engine_count_tokens(struct engine *e, const char *text, size_t len)

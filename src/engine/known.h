@@ -1,0 +1,28 @@
+/* What the owner may know of a loaded model: its engine_info, and the strings that points to.
+ *
+ * Filled by the engine's thread before the owner may look, constant after. Knows no timeline.
+ */
+#ifndef ENGINE_KNOWN_H
+#define ENGINE_KNOWN_H
+
+#include "engine/engine.h"
+
+struct machine;
+struct tokenizer;
+
+struct known {
+    struct engine_info info; /* device is the caller's to set */
+    char *name, *chat_template, *bos_text, *eos_text;
+    char **end_tokens;
+    const char *markers[2];
+};
+
+/* Fills *k, which is empty. path: of the model's file, which names a model that has no name. */
+void known_fill(struct known *k, const struct machine *m, const struct tokenizer *tok,
+                const char *path);
+/* The bytes that the model and its draft take together. */
+void known_bytes(const struct machine *m, struct engine_info *info);
+/* May be empty. */
+void known_free(struct known *k);
+
+#endif
