@@ -1,25 +1,21 @@
-/* The choice is by expected tokens over expected time: a draft of k tokens
- * gives 1 + p1 + p1 p2
- * + … tokens for k tokens of drafting and a step of k + 1 rows. */
+/* The choice is by expected tokens over expected time: a draft of k tokens gives
+ * 1 + p1 + p1 p2 + … tokens for k tokens of drafting and a step of k + 1 rows. */
 #include "engine/draft_length.h"
 
 #include <math.h>
 
-/* Trials that an estimate of acceptance remembers: few, so that it follows the
- * text. */
+/* Trials that an estimate of acceptance remembers: few, so that it follows the text. */
 enum { MEMORY = 12 };
 /* Before the first trial: as many trials with such an outcome. */
 static const double PRIOR = 0.75;
 enum { PRIOR_TRIALS = 2 };
-/* An estimate that is so many steps old counts half, the depth before it the
- * other half. */
+/* An estimate that is so many steps old counts half, the depth before it the other half. */
 enum { STALE = 32 };
 /* New times weigh so much against those before. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4, FIRST_CHANGE = 1.5;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
-/* A mean over so many plain steps that is so far above the usual time tells of
- * contention; so much of it counts; and one interruption counts at most as so
- * many steps. */
+/* A mean over so many plain steps that is so far above the usual time tells of contention; so
+ * much of it counts; and one interruption counts at most as so many steps. */
 enum { PLAIN_MEMORY = 32, MAX_INTERRUPTION = 10 };
 static const double CONTENDED = 1.2, MOST_CONTENDED = 2, CONTENDED_SHARE = 0.5;
 /* A row more costs so much of the first until it is measured. */
@@ -28,8 +24,7 @@ static const double ROW_PRIOR = 0.25;
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
 static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
-/* A try may lose no more than this part of the balance, and read for no more
- * than this part. */
+/* A try may lose no more than one part in so many of the balance, and read for no more. */
 enum { TRY_SHARE = 8, READ_SHARE = 2 };
 /* Steps between tries, between plain steps that keep their time known. */
 enum { MIN_GAP = 12, MAX_GAP = 256, PLAIN_GAP = 32, EXPLORE_GAP = 8 };
@@ -52,8 +47,7 @@ double draft_length_plain_ms(const struct draft_length *c)
 
 /* ---- estimates ---- */
 
-/* The line through all measured steps, each counted by how often it was
- * measured. */
+/* The line through all measured steps, each counted by how often it was measured. */
 static void fit_line(struct draft_length *c)
 {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -68,8 +62,7 @@ static void fit_line(struct draft_length *c)
     c->base_ms = (y - c->row_ms * x) / n;
 }
 
-/* What was measured of a number of rows counts for itself the more, the more
- * often. */
+/* What was measured of a number of rows counts for itself the more, the more often. */
 static double verify_cost(const struct draft_length *c, uint32_t n_rows)
 {
     const struct draft_time *t = &c->verify[n_rows];
@@ -83,10 +76,9 @@ static double token_cost(const struct draft_length *c, enum draft_source source)
     return from->token.n > 0 ? from->token.ms : from->token_guess * c->verify[1].ms;
 }
 
-/* A step without drafts. On a machine that others use a short step is
- * interrupted seldom, and what interrupts it is taken for chance, but a long
- * one nearly always: then the short one counts with its share of the
- * interruptions. */
+/* A step without drafts. On a machine that others use a short step is interrupted seldom, and
+ * what interrupts it is taken for chance, but a long one nearly always: then the short one
+ * counts with its share of the interruptions. */
 static double plain_cost(const struct draft_length *c)
 {
     const double usual = c->verify[1].ms;
@@ -143,8 +135,7 @@ static struct best best_length(const struct draft_length *c, const struct draft_
 
 /* ---- choosing ---- */
 
-/* Whether reading what the draft has missed comes back within the rest of the
- * reply. */
+/* Whether reading what the draft has missed comes back within the rest of the reply. */
 static bool is_worth_reading(const struct draft_length *c, const struct draft_offer *o,
                              double rate, uint32_t n_done)
 {
@@ -154,8 +145,8 @@ static bool is_worth_reading(const struct draft_length *c, const struct draft_of
     return 2 * read_cost(c, o) < saves;
 }
 
-/* Now and then a length that is twice as long, as far as its cost is not known:
- * an estimate that is too high would otherwise never be put right. */
+/* Now and then a length that is twice as long, as far as its cost is not known: an estimate
+ * that is too high would otherwise never be put right. */
 static uint32_t explore(const struct draft_length *c, uint32_t n, uint32_t most)
 {
     const uint32_t longer = 2 * n < most ? 2 * n : most;
@@ -204,8 +195,8 @@ struct draft_choice draft_length_choose(struct draft_length *c,
 
 /* ---- learning ---- */
 
-/* A step that was interrupted says nothing of the next: of the first few the
- * shortest counts, later ones move the mean by a little each. */
+/* A step that was interrupted says nothing of the next: of the first few the shortest counts,
+ * later ones move the mean by a little each. */
 static void learn_time(struct draft_time *t, double ms)
 {
     if (t->n < MANY) t->n++;
@@ -218,8 +209,7 @@ static void learn_time(struct draft_time *t, double ms)
     t->ms += TIME_WEIGHT * (ms - t->ms);
 }
 
-/* A longer context, a core that is gone: what slows one number of rows slows
- * all. */
+/* A longer context, a core that is gone: what slows one number of rows slows all. */
 static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
 {
     struct draft_time *t = &c->verify[n_rows];

@@ -1,6 +1,5 @@
-/* The choice of the draft's length against synthetic costs: never much slower
- * than plain decoding, and near the best fixed length where drafts pay. No
- * clock runs here. */
+/* The choice of the draft's length against synthetic costs: never much slower than plain
+ * decoding, and near the best fixed length where drafts pay. No clock runs here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,8 +57,8 @@ static double noisy(const struct world *w, double ms)
     return ms * spike * (1 + w->noise * (2 * uniform() - 1));
 }
 
-/* Time of n tokens, by a fixed length or (length < 0) as chosen. The time that
- * counts is the true one, without the noise that the choice was made on. */
+/* Time of n tokens, by a fixed length or (length < 0) as chosen. The time that counts is the
+ * true one, without the noise that the choice was made on. */
 static double run(const struct world *w, uint32_t n, int length)
 {
     struct draft_length c;
@@ -101,8 +100,7 @@ static double run(const struct world *w, uint32_t n, int length)
 }
 
 static const struct world worlds[] = {
-    /* Drafts that are never right, cheap and dear; half right where a row costs
-       much. */
+    /* Drafts that are never right, cheap and dear; half right where a row costs much. */
     {"wrong", 0.1, 0.1, {0.02}, 0, 0, 150, 50, DRAFT_MODEL, 0.98, 0},
     {"wrong, dear rows", 0.7, 0.1, {0.02}, 0, 0.2, 150, 50, DRAFT_MODEL, 0.98, 0},
     {"wrong and as large as the target", 0.1, 1, {0}, 0, 0, 150, 50, DRAFT_MODEL, 0.98, 0},
