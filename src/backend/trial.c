@@ -132,6 +132,25 @@ static void set_input(struct trial *t, enum qtype type, struct ref in, struct re
     add(t, OP_QUANTISE)->quantise = (struct op_quantise){in, *a8};
 }
 
+static bool same_place(const struct ref *a, const struct ref *b)
+{
+    return a->buf == b->buf && a->at == b->at && a->n == b->n;
+}
+
+/* Whether the op behind this one takes its result: a kernel may make both. Of a norm the codes,
+ * of a product the sum with another row. */
+static bool is_joined(const struct program *p, const struct op *op)
+{
+    const struct op *next = op + 1;
+    if (next == p->ops + p->n_ops || next->layer != op->layer) return false;
+    if (op->kind == OP_NORM)
+        return next->kind == OP_QUANTISE && op->norm.group % 32 == 0 &&
+               same_place(&next->quantise.in, &op->norm.out);
+    if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || next->kind != OP_ADD) return false;
+    const struct ref *product = &op->matmul.mat[0].out;
+    return same_place(&next->add.a, product) || same_place(&next->add.b, product);
+}
+
 /* ---- the ops; each returns what is compared ---- */
 
 static struct ref try_embed(struct trial *t, const struct op_embed *e)
@@ -143,27 +162,41 @@ static struct ref try_embed(struct trial *t, const struct op_embed *e)
     return out;
 }
 
-static struct ref try_norm(struct trial *t, const struct op_norm *n)
+static struct ref try_norm(struct trial *t, const struct op_norm *n, bool joined)
 {
     const size_t width = least(n->in.n, 2 * n->group);
-    struct ref in = input(t, width), out = buffer(t, ROW_F32, width);
+    struct ref in = input(t, width), out = buffer(t, ROW_F32, width + joined * OUT_ROWS);
+    struct ref normed = part(out, 0, width), codes;
     bool is_long = n->w && n->w->n_cols > n->group;
     add(t, OP_NORM)->norm = (struct op_norm){
-        in, out, vector_if(t, n->w, is_long ? width : n->group), n->group, n->eps};
+        in, normed, vector_if(t, n->w, is_long ? width : n->group), n->group, n->eps};
+    if (!joined) return out;
+    codes = buffer(t, ROW_A8, width);
+    add(t, OP_QUANTISE)->quantise = (struct op_quantise){normed, codes};
+    struct op_matmul shows = {.n_mats = 1, .in_a8 = codes};
+    shows.mat[0].w = matrix(t, QTYPE_Q8_0, 1, OUT_ROWS, width);
+    shows.mat[0].out = part(out, width, OUT_ROWS);
+    add(t, OP_MATMUL)->matmul = shows;
     return out;
 }
 
-static struct ref try_matmul(struct trial *t, const struct op_matmul *m, uint32_t i)
+static struct ref try_matmul(struct trial *t, const struct op_matmul *m, uint32_t i,
+                             bool joined)
 {
     const struct weight *w = m->mat[i].w;
     const size_t n_cols = least(w->n_cols, MOST_COLS);
-    struct ref in = input(t, n_cols), out = buffer(t, ROW_F32, OUT_ROWS);
+    struct ref in = input(t, n_cols + OUT_ROWS);
+    struct ref out = buffer(t, ROW_F32, joined ? 2 * OUT_ROWS : OUT_ROWS);
+    struct ref product = part(out, 0, OUT_ROWS);
     struct op_matmul mine = {.n_mats = 1};
-    set_input(t, w->type, in, &mine.in_f32, &mine.in_a8);
+    set_input(t, w->type, part(in, 0, n_cols), &mine.in_f32, &mine.in_a8);
     mine.mat[0].w = matrix(t, w->type, 1, OUT_ROWS, n_cols);
     mine.mat[0].bias = vector_if(t, m->mat[i].bias, OUT_ROWS);
-    mine.mat[0].out = out;
+    mine.mat[0].out = product;
     add(t, OP_MATMUL)->matmul = mine;
+    if (joined)
+        add(t, OP_ADD)->add = (struct op_add){part(in, n_cols, OUT_ROWS), product,
+                                              part(out, OUT_ROWS, OUT_ROWS), 1};
     return out;
 }
 
@@ -344,8 +377,8 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
 {
     switch (op->kind) {
     case OP_EMBED: return try_embed(t, &op->embed);
-    case OP_NORM: return try_norm(t, &op->norm);
-    case OP_MATMUL: return try_matmul(t, &op->matmul, i);
+    case OP_NORM: return try_norm(t, &op->norm, is_joined(t->of, op));
+    case OP_MATMUL: return try_matmul(t, &op->matmul, i, is_joined(t->of, op));
     case OP_ROPE: return try_rope(t, &op->rope);
     case OP_ATTEND: return try_attend(t, &op->attend);
     case OP_GLU: return try_glu(t, &op->glu);
@@ -360,7 +393,7 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
     case OP_SCALE:
     case OP_ROW_SCALE:
     case OP_ROW_GATE: return try_in_place(t, op);
-    case OP_QUANTISE: /* within the products */
+    case OP_QUANTISE: /* within products and norms */
     case OP_KV_STORE: /* within attention */
     case OP_COMBINE:  /* within routing */
     case OP_HEAD_ROWS: break;
@@ -379,10 +412,12 @@ static struct key key_of(const struct program *p, const struct op *op, uint32_t 
     case OP_NORM:
         w[0] = op->norm.w ? op->norm.w->n_cols > op->norm.group ? 2 : 1 : 0;
         w[1] = (uint32_t)op->norm.group;
+        w[2] = is_joined(p, op);
         break;
     case OP_MATMUL:
         w[0] = op->matmul.mat[i].w->type;
         w[1] = op->matmul.mat[i].bias != NULL;
+        w[2] = is_joined(p, op);
         break;
     case OP_ROPE:
         w[0] = p->ropes[op->rope.rope].pairs;

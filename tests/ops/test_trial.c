@@ -128,7 +128,8 @@ static void names_what_differs(void **state)
         const char *model, *says;
     } cases[] = {
         {OP_NORM, "llama-Q4_0", ": computes a norm otherwise than the CPU (value "},
-        {OP_QUANTISE, "llama-Q4_0", ": computes a product of Q4_0 otherwise"},
+        {OP_QUANTISE, "llama-Q4_0", ": computes a norm otherwise"},       /* and its codes */
+        {OP_ADD, "llama-Q4_0", ": computes a product of Q4_0 otherwise"}, /* and its sum */
         {OP_ATTEND, "llama-Q4_0", ": computes attention of f16 otherwise"},
         {OP_MATMUL_EXPERTS, "qwen3moe-MXFP4", ": computes experts of MXFP4 otherwise"},
         {OP_RECUR, "qwen35-Q4_K_M", ": computes a recurrence otherwise"},
