@@ -259,7 +259,10 @@ void screen_resize(void)
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
         return;
-    if (size.ws_row != LINES || size.ws_col != COLS) resizeterm(size.ws_row, size.ws_col);
+    if (size.ws_row == LINES && size.ws_col == COLS) return;
+    resizeterm(size.ws_row, size.ws_col);
+    /* Curses has cut what it had, also where the next size is the one of the frame before. */
+    forget_rows();
 }
 
 int screen_rows(void)
