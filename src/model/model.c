@@ -164,52 +164,62 @@ static uint64_t window_bytes(const struct program *p, uint32_t max_rows)
     return rows / PAGE_LEN * p->page_bytes[PAGE_WINDOW];
 }
 
+/* A program for which nothing is bound, and what it points into. */
+struct outline {
+    struct hparams hp;
+    struct weights ws;
+    struct program p;
+};
+
+/* be (may be NULL) tells what weights would take in it; err lasts as long as *o. */
+static bool outline_open(struct outline *o, const struct gguf *g, const struct backend *be,
+                         const struct model_params *params, struct err *err)
+{
+    const struct family *family = family_find(g, err);
+    if (!family || !read_params(&o->hp, family, g, params, err)) return false;
+    weights_init(&o->ws, g, NULL, err);
+    o->ws.count_be = be;
+    if (build(&o->p, &o->hp, family, params->kv_type, &o->ws)) return true;
+    weights_free(&o->ws);
+    hparams_free(&o->hp);
+    return false;
+}
+
+static void outline_close(struct outline *o)
+{
+    program_free(&o->p);
+    weights_free(&o->ws);
+    hparams_free(&o->hp);
+}
+
 bool model_estimate(const struct gguf *g, const struct backend *be,
                     const struct model_params *params, uint32_t max_rows,
                     struct model_sizes *out, struct err *err)
 {
-    const struct family *family = family_find(g, err);
-    struct hparams hp;
-    if (!family || !read_params(&hp, family, g, params, err)) return false;
-    struct weights ws;
-    struct program p;
-    weights_init(&ws, g, NULL, err);
-    ws.count_be = be;
-    const bool ok = build(&p, &hp, family, params->kv_type, &ws);
-    if (ok) {
-        *out = (struct model_sizes){
-            .weights_bytes = ws.bound_bytes,
-            .kv_bytes_per_token = p.page_bytes[PAGE_FULL] / PAGE_LEN,
-            .window = p.window,
-            .state_bytes = p.state_bytes,
-            .window_bytes_per_token = p.page_bytes[PAGE_WINDOW] / PAGE_LEN,
-            /* States held, those of the step under way, a copy for a snapshot. */
-            .scratch_bytes = (be ? exec_bytes(be, &p, max_rows) : 0) + 3 * p.state_bytes +
-                             window_bytes(&p, max_rows),
-        };
-        program_free(&p);
-    }
-    weights_free(&ws);
-    hparams_free(&hp);
-    return ok;
+    struct outline o;
+    if (!outline_open(&o, g, be, params, err)) return false;
+    const struct program *p = &o.p;
+    *out = (struct model_sizes){
+        .weights_bytes = o.ws.bound_bytes,
+        .kv_bytes_per_token = p->page_bytes[PAGE_FULL] / PAGE_LEN,
+        .window = p->window,
+        .state_bytes = p->state_bytes,
+        .window_bytes_per_token = p->page_bytes[PAGE_WINDOW] / PAGE_LEN,
+        /* States held, those of the step under way, a copy for a snapshot. */
+        .scratch_bytes = (be ? exec_bytes(be, p, max_rows) : 0) + 3 * p->state_bytes +
+                         window_bytes(p, max_rows),
+    };
+    outline_close(&o);
+    return true;
 }
 
 bool model_outline(const struct gguf *g, const struct model_params *params, model_look_fn *look,
                    void *user, struct err *err)
 {
-    const struct family *family = family_find(g, err);
-    struct hparams hp;
-    if (!family || !read_params(&hp, family, g, params, err)) return false;
-    struct weights ws;
-    struct program p;
-    weights_init(&ws, g, NULL, err);
-    bool ok = build(&p, &hp, family, params->kv_type, &ws);
-    if (ok) {
-        ok = look(user, &p, err);
-        program_free(&p);
-    }
-    weights_free(&ws);
-    hparams_free(&hp);
+    struct outline o;
+    if (!outline_open(&o, g, NULL, params, err)) return false;
+    const bool ok = look(user, &o.p, err);
+    outline_close(&o);
     return ok;
 }
 

@@ -462,16 +462,25 @@ static int status_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
+/* A new file with a conversation of one message, still open. */
+static struct archive *said_once(struct conversation **c)
+{
+    struct archive *a = archive_new(path);
+    struct err err;
+    unlink(path);
+    *c = conversation_new();
+    say(*c, 10);
+    assert_true(archive_sync(a, *c, &some_state, true, &err));
+    return a;
+}
+
 static void test_lock(void **state)
 {
     (void)state;
-    struct conversation *c = conversation_new();
-    struct archive *a = archive_new(path);
+    struct conversation *c;
+    struct archive *a = said_once(&c);
     struct err err;
     struct buf notes = {0};
-    unlink(path);
-    say(c, 10);
-    assert_true(archive_sync(a, c, &some_state, true, &err));
     pid_t child = fork();
     if (child == 0) {
         struct conversation *d;
@@ -546,13 +555,10 @@ static void test_small_disk(void **state)
 static void test_read_only(void **state)
 {
     (void)state;
-    struct conversation *c = conversation_new(), *d;
-    struct archive *a = archive_new(path);
+    struct conversation *c, *d;
+    struct archive *a = said_once(&c);
     struct buf notes = {0};
     struct err err;
-    unlink(path);
-    say(c, 10);
-    assert_true(archive_sync(a, c, &some_state, true, &err));
     archive_close(a);
     pid_t child = fork();
     if (child == 0) {
@@ -595,13 +601,10 @@ static void test_read_only(void **state)
 static void test_disk_full(void **state)
 {
     (void)state;
-    struct conversation *c = conversation_new(), *d;
-    struct archive *a = archive_new(path);
+    struct conversation *c, *d;
+    struct archive *a = said_once(&c);
     struct buf notes = {0};
     struct err err;
-    unlink(path);
-    say(c, 10);
-    assert_true(archive_sync(a, c, &some_state, true, &err));
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit limit = {1500, 1500};
