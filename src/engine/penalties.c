@@ -1,15 +1,16 @@
 #include "engine/penalties.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "engine/engine.h"
 
 void penalties_init(struct penalties *p, size_t n_vocab)
 {
-    *p = (struct penalties){.n_vocab = n_vocab};
+    static _Atomic uint64_t n_made;
+    *p = (struct penalties){.n_vocab = n_vocab, .n_changes = ++n_made << 40};
     p->count = mem_zalloc(n_vocab, sizeof *p->count);
     p->slot = mem_zalloc(n_vocab, sizeof *p->slot);
 }
@@ -22,9 +23,15 @@ void penalties_free(struct penalties *p)
     *p = (struct penalties){0};
 }
 
+static void note(struct penalties *p, int32_t id)
+{
+    p->recent[p->n_changes++ % DRAW_RECENT] = id;
+}
+
 static void enter(struct penalties *p, int32_t id)
 {
     assert(id >= 0 && (size_t)id < p->n_vocab);
+    note(p, id);
     if (p->count[id]++ > 0) return;
     MEM_GROW(p->distinct, p->n_distinct, p->cap);
     p->slot[id] = (uint32_t)p->n_distinct;
@@ -34,6 +41,7 @@ static void enter(struct penalties *p, int32_t id)
 static void leave(struct penalties *p, int32_t id)
 {
     assert(id >= 0 && (size_t)id < p->n_vocab && p->count[id] > 0);
+    note(p, id);
     if (--p->count[id] > 0) return;
     int32_t last = p->distinct[--p->n_distinct];
     p->distinct[p->slot[id]] = last;
@@ -48,6 +56,7 @@ void penalties_count(struct penalties *p, int len, const int32_t *ids, size_t n)
     p->len = len < 0 ? SIZE_MAX : (size_t)len;
     for (size_t i = n > p->len ? n - p->len : 0; i < n; i++)
         enter(p, ids[i]);
+    p->n_changes += DRAW_RECENT + 1; /* nobody keeps up with this */
 }
 
 void penalties_add(struct penalties *p, const int32_t *ids, size_t n)
@@ -64,17 +73,30 @@ void penalties_remove(struct penalties *p, const int32_t *ids, size_t n)
     if (n > p->len) enter(p, ids[n - 1 - p->len]);
 }
 
-void penalties_apply(const struct penalties *p, const struct engine_sampling *how,
-                     float *logits)
+/* The count of an id once ids[n..n+m) have been appended. */
+static uint32_t count_then(const struct penalties *p, const int32_t *ids, size_t n, size_t m,
+                           int32_t id)
 {
-    /* The host's division is exact IEEE, so the factor is the same on every machine. */
-    float repeat = how->repeat_penalty, inverse = 1.0f / how->repeat_penalty;
-    for (size_t i = 0; i < p->n_distinct; i++) {
-        int32_t id = p->distinct[i];
-        float x = logits[id];
-        if (repeat != 1.0f) x = x > 0 ? x * inverse : x * repeat;
-        x -= (float)p->count[id] * how->frequency_penalty;
-        x -= how->presence_penalty;
-        logits[id] = x;
+    uint32_t count = p->count[id];
+    for (size_t i = n; i < n + m; i++) {
+        count += ids[i] == id;
+        count -= i >= p->len && ids[i - p->len] == id;
+    }
+    return count;
+}
+
+void penalties_ahead(const struct penalties *p, const int32_t *ids, size_t n, size_t n_ahead,
+                     struct draw_count *out, uint32_t *n_upto)
+{
+    uint32_t k = 0;
+    n_upto[0] = 0;
+    for (size_t i = 0; i < n_ahead; i++) {
+        const size_t at = n + i;
+        out[k++] = (struct draw_count){ids[at], count_then(p, ids, n, i + 1, ids[at])};
+        if (at >= p->len) {
+            const int32_t left = ids[at - p->len];
+            out[k++] = (struct draw_count){left, count_then(p, ids, n, i + 1, left)};
+        }
+        n_upto[i + 1] = k;
     }
 }

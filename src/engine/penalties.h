@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct engine_sampling;
+#include "backend/draw.h"
 
 struct penalties {
     size_t n_vocab, len; /* len: tokens in a full window, 0 if it counts nothing */
@@ -17,6 +17,10 @@ struct penalties {
     uint32_t *slot;      /* [n_vocab]: where an id with a count stands in distinct */
     int32_t *distinct;   /* [n_distinct] ids with a count, in no order */
     size_t n_distinct, cap;
+    /* The changes of counts, as struct draw hands them on. Those of no two of these have the
+     * same numbers. */
+    uint64_t n_changes;
+    int32_t recent[DRAW_RECENT];
 };
 
 void penalties_init(struct penalties *p, size_t n_vocab);
@@ -29,9 +33,9 @@ void penalties_add(struct penalties *p, const int32_t *ids, size_t n);
 /* ids[n-1] is taken away again; the one that left a full window for it is back. */
 void penalties_remove(struct penalties *p, const int32_t *ids, size_t n);
 
-/* Applies them to logits[n_vocab], in the order repeat (a positive logit is multiplied by
- * 1/repeat, another by repeat), frequency times the count, presence. */
-void penalties_apply(const struct penalties *p, const struct engine_sampling *how,
-                     float *logits);
+/* The counts as ids[n..n+n_ahead) would be appended one by one: of those that change the first
+ * n_upto[i] are there after i of them, i from 0 to n_ahead. out has room for 2 n_ahead. */
+void penalties_ahead(const struct penalties *p, const int32_t *ids, size_t n, size_t n_ahead,
+                     struct draw_count *out, uint32_t *n_upto);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "backend/draw.h"
 #include "base/numeric_c.h"
 #include "base/philox.h"
 #include "engine/engine.h"
@@ -65,8 +66,16 @@ static int32_t reference_draw(const struct engine_sampling *how, const float *lo
     float *l = malloc(n_vocab * sizeof *l);
     struct entry *e = malloc(n_vocab * sizeof *e);
     memcpy(l, logits, n_vocab * sizeof *l);
-    for (size_t i = 0; i < how->n_bias; i++)
-        l[how->bias[i].id] += how->bias[i].bias;
+    for (size_t i = 0; i < how->n_bias; i++) {
+        float sum = 0; /* of all for this id, added once */
+        bool is_first = true;
+        for (size_t j = 0; j < how->n_bias; j++) {
+            if (how->bias[j].id != how->bias[i].id) continue;
+            is_first = is_first && j >= i;
+            sum += how->bias[j].bias;
+        }
+        if (is_first) l[how->bias[i].id] += sum;
+    }
     reference_penalties(how, l, n_vocab, ids, n);
     float max = -INFINITY;
     for (size_t i = 0; i < n_vocab; i++)
@@ -94,7 +103,7 @@ static int32_t reference_draw(const struct engine_sampling *how, const float *lo
     int32_t id = e[0].id;
     for (size_t i = 0; how->temp != 0 && i < m; i++) {
         if (how->min_p > 0 && e[i].x < num_log(how->min_p)) continue;
-        float y = e[i].x + sampler_noise(how->reply_seed, pos, e[i].id);
+        float y = e[i].x + draw_noise(how->reply_seed, pos, e[i].id);
         if (y > best || (y == best && e[i].id < id)) best = y, id = e[i].id;
     }
     free(l);
@@ -198,6 +207,46 @@ static void test_penalties_equal_a_rescan(void **state)
     }
 }
 
+/* What the counts will be, row by row, is what they become; and whoever follows the changes has
+ * them, or knows that it is too far behind. */
+static void test_penalties_ahead(void **state)
+{
+    (void)state;
+    struct dice d = {.key = 3};
+    enum { N = 120, MOST = 16 };
+    int32_t ids[N];
+    for (int round = 0; round < 200; round++) {
+        static const int lens[] = {-1, 1, 2, 5, 30};
+        const size_t n_vocab = 2 + dice_roll(&d, 20), n = 1 + dice_roll(&d, N - MOST);
+        const size_t n_ahead = 1 + dice_roll(&d, MOST);
+        for (size_t i = 0; i < n + n_ahead; i++)
+            ids[i] = (int32_t)dice_roll(&d, (uint32_t)n_vocab);
+        struct penalties p;
+        struct draw_count ahead[2 * MOST];
+        uint32_t n_upto[MOST + 1];
+        penalties_init(&p, n_vocab);
+        penalties_count(&p, lens[dice_roll(&d, 5)], ids, n);
+        uint32_t counts[32], held[32];
+        memcpy(counts, p.count, n_vocab * sizeof *counts);
+        memcpy(held, p.count, n_vocab * sizeof *held);
+        const uint64_t n_changes = p.n_changes;
+        penalties_ahead(&p, ids, n, n_ahead, ahead, n_upto);
+        for (size_t i = 0; i <= n_ahead; i++) {
+            if (i > 0) penalties_add(&p, ids, n + i);
+            for (uint32_t k = i > 0 ? n_upto[i - 1] : 0; k < n_upto[i]; k++)
+                counts[ahead[k].id] = ahead[k].n;
+            assert_memory_equal(counts, p.count, n_vocab * sizeof *counts);
+        }
+        assert_true(p.n_changes - n_changes <= DRAW_RECENT);
+        for (uint64_t v = n_changes; v < p.n_changes; v++)
+            held[p.recent[v % DRAW_RECENT]] = p.count[p.recent[v % DRAW_RECENT]];
+        assert_memory_equal(held, p.count, n_vocab * sizeof *held);
+        penalties_count(&p, 5, ids, n);
+        assert_true(p.n_changes - n_changes > DRAW_RECENT);
+        penalties_free(&p);
+    }
+}
+
 static void test_greedy(void **state)
 {
     (void)state;
@@ -263,7 +312,7 @@ static void test_noise(void **state)
     double sum = 0, squares = 0;
     const int n = 200000;
     for (int i = 0; i < n; i++) {
-        float g = sampler_noise(42, (uint32_t)i >> 8, i & 255);
+        float g = draw_noise(42, (uint32_t)i >> 8, i & 255);
         assert_true(g > -2.9f && g < 22.9f);
         sum += (double)g;
         squares += (double)g * (double)g;
@@ -316,9 +365,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_sorting), cmocka_unit_test(test_penalties_equal_a_rescan),
-        cmocka_unit_test(test_greedy),          cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_noise),           cmocka_unit_test(test_distribution),
-        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_penalties_ahead), cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_errors),          cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_distribution),    cmocka_unit_test(test_seeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

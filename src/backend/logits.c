@@ -1,5 +1,5 @@
 /* Sixteen at a time, as vectors of the compiler's own. */
-#include "engine/logits.h"
+#include "backend/logits.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * also for those that are only guessed.
  *
  * Pure arithmetic on the caller's memory; any thread. It knows no tokens. */
-#ifndef ENGINE_LOGITS_H
-#define ENGINE_LOGITS_H
+#ifndef BACKEND_LOGITS_H
+#define BACKEND_LOGITS_H
 
 #include <stdbool.h>
 #include <stddef.h>
