@@ -26,6 +26,8 @@ struct step {
     uint32_t n_rows;       /* 1 .. max_rows of the exec */
     uint32_t pos;          /* position of row 0 */
     const int32_t *tokens; /* [n_rows], each a row of the embedding */
+    const float *input;    /* [n_rows][n_input] for OP_INPUT; NULL if the program has none */
+    float *output;         /* [n_rows][n_output] of OP_OUTPUT; likewise */
     /* [ceil((pos + n_rows) / PAGE_LEN)] of each part, from backend_page_new. A page without a
      * row that a window of the step reaches may be NULL in PAGE_WINDOW; NULL as a whole: the
      * program has no such part. */

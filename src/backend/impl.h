@@ -47,6 +47,8 @@ struct backend {
 struct weight {
     enum qtype type;
     size_t n_mats, n_rows, n_cols;
+    /* Of what stands for a matrix that is not bound yet: its bytes in the mapped file. */
+    const void *file;
 };
 
 struct exec {

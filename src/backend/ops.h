@@ -58,6 +58,8 @@ enum op_kind {
     OP_ROW_GATE,       /* multiplies a row by the sigmoid of one value */
     OP_HEAD_ROWS,      /* from here on only the rows whose logits are wanted remain */
     OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
+    OP_INPUT,          /* takes part of the row from another program */
+    OP_OUTPUT,         /* leaves part of the row for another program */
 };
 
 /* OP_HEAD_ROWS occurs once, in the last layer that stores K and V or advances states, once that
@@ -65,6 +67,10 @@ enum op_kind {
  * index and position), and not at all if n_logits is 0. The buffer that OP_LOGITS reads has the
  * width of the vocabulary and is written and read only after OP_HEAD_ROWS, so a backend lets it
  * live in step.logits and needs no scratch for it; OP_LOGITS is the last op.
+ *
+ * A program may also be one of two that were cut apart (cut.h): the front ends with OP_OUTPUT
+ * and has neither head nor logits, the back begins with OP_INPUT. A backend that is never in
+ * front need not have OP_OUTPUT.
  *
  * OP_CONV and OP_RECUR read and replace parts of the recurrent state (struct state_part), each
  * part belonging to one op. */
@@ -249,6 +255,18 @@ struct op_logits {
     float softcap; /* 0: none */
 };
 
+/* Values at.. of the row that two programs have in common (step.input, step.output): copies of
+ * floats. */
+struct op_input {
+    struct ref out;
+    size_t at;
+};
+
+struct op_output {
+    struct ref in;
+    size_t at;
+};
+
 struct op {
     enum op_kind kind;
     int layer; /* for messages and inspection; -1 outside the layers */
@@ -273,6 +291,8 @@ struct op {
         struct op_unzip unzip;
         struct op_row_gate row_gate;
         struct op_logits logits;
+        struct op_input input;
+        struct op_output output;
     };
 };
 
@@ -341,6 +361,8 @@ struct program {
     uint32_t window;    /* rows that layers of PAGE_WINDOW see at most; 0: there are none */
     size_t state_bytes; /* of one state, all layers; 0: the model is not recurrent */
     size_t n_vocab;     /* width of the logits */
+    size_t n_input;     /* floats of a row that OP_INPUT takes from; 0: there is none */
+    size_t n_output;    /* the same of OP_OUTPUT */
 };
 
 #endif

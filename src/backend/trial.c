@@ -252,6 +252,17 @@ static struct ref try_add(struct trial *t, float scale)
     return out;
 }
 
+/* A row comes in two parts, the second before the first. */
+static struct ref try_input(struct trial *t)
+{
+    struct ref out = buffer(t, ROW_F32, 2 * OUT_ROWS);
+    t->p.n_input = 2 * OUT_ROWS;
+    for (size_t i = 0; i < 2; i++)
+        add(t, OP_INPUT)->input =
+            (struct op_input){part(out, i * OUT_ROWS, OUT_ROWS), (1 - i) * OUT_ROWS};
+    return out;
+}
+
 static struct ref try_route(struct trial *t, const struct op_route *r)
 {
     const size_t n = r->scores.n, n_used = r->out.n;
@@ -384,6 +395,7 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
     case OP_GLU: return try_glu(t, &op->glu);
     case OP_ADD: return try_add(t, op->add.scale);
     case OP_LOGITS: return try_add(t, 1);
+    case OP_INPUT: return try_input(t);
     case OP_ROUTE: return try_route(t, &op->route);
     case OP_MATMUL_EXPERTS: return try_experts(t, &op->experts);
     case OP_CONV: return try_conv(t, &op->conv);
@@ -396,6 +408,7 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
     case OP_QUANTISE: /* within products and norms */
     case OP_KV_STORE: /* within attention */
     case OP_COMBINE:  /* within routing */
+    case OP_OUTPUT:   /* the CPU's alone */
     case OP_HEAD_ROWS: break;
     }
     return (struct ref){0};
@@ -475,6 +488,8 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
         [OP_ROW_GATE] = "a gate",
         [OP_HEAD_ROWS] = "rows",
         [OP_LOGITS] = "logits",
+        [OP_INPUT] = "rows of another device",
+        [OP_OUTPUT] = "rows for another device",
     };
     const char *with = NULL;
     if (op->kind == OP_EMBED) with = qtype_info(op->embed.table->type)->name;
@@ -516,7 +531,10 @@ static float *run(struct trial *t, struct ref result, void *const *pages, void *
     float *out = mem_zalloc(*n_values, sizeof *out);
     struct exec *x = exec_new(t->be, &t->p, t->first_rows, t->err);
     bool ok = x != NULL;
-    struct step step = {.tokens = tokens, .pages = {pages, NULL}};
+    float *input = mem_zalloc(MOST_ROWS * t->p.n_input + 1, sizeof *input);
+    for (size_t i = 0; i < MOST_ROWS * t->p.n_input; i++)
+        input[i] = (float)i;
+    struct step step = {.tokens = tokens, .input = input, .pages = {pages, NULL}};
     for (int i = 0; ok && i < N_STEPS; i++) {
         step.n_rows = step.n_logits = rows[i];
         step.logits = out + step.pos * result.n;
@@ -525,6 +543,7 @@ static float *run(struct trial *t, struct ref result, void *const *pages, void *
         ok = exec_run(x, &step, t->err);
         step.pos += rows[i];
         step.tokens += rows[i];
+        step.input += rows[i] * t->p.n_input;
     }
     if (ok && n_state) { /* an even number of steps: the last state is the first object */
         float *after = out + *n_values - 2 * n_state;
@@ -532,6 +551,7 @@ static float *run(struct trial *t, struct ref result, void *const *pages, void *
         ok = run_drafts(t, x, &step, states, after + n_state);
     }
     exec_free(x);
+    free(input);
     if (ok) return out;
     free(out);
     return NULL;
@@ -613,7 +633,7 @@ static bool compare(struct backend *be, struct backend *reference, const struct 
 static bool is_compared(enum op_kind kind)
 {
     return kind != OP_QUANTISE && kind != OP_KV_STORE && kind != OP_COMBINE &&
-           kind != OP_HEAD_ROWS;
+           kind != OP_HEAD_ROWS && kind != OP_OUTPUT;
 }
 
 bool trial_program(struct backend *be, struct backend *reference, const struct program *p,

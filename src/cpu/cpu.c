@@ -187,7 +187,8 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
                                  const atomic_bool *cancel, struct err *err)
 {
     struct cpu_backend *cpu = (struct cpu_backend *)be;
-    struct cpu_weight *w = add_weight(be, (struct weight){type, n_mats, n_rows, n_cols});
+    struct cpu_weight *w =
+        add_weight(be, (struct weight){.type = type, n_mats, n_rows, n_cols});
     w->file = data;
     if (!cpu->kernels->packs) return &w->base;
     const size_t n_bytes = packed_bytes(type, n_mats, n_rows, n_cols);

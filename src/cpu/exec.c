@@ -137,6 +137,22 @@ static void route_rows(struct cpu_exec *x, size_t lo, size_t hi)
     }
 }
 
+static void input_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_input *op = &x->op->input;
+    for (size_t r = lo; r < hi; r++)
+        memcpy(row_f32(x, &op->out, r), x->step->input + r * x->p->n_input + op->at,
+               op->out.n * sizeof(float));
+}
+
+static void output_rows(struct cpu_exec *x, size_t lo, size_t hi)
+{
+    const struct op_output *op = &x->op->output;
+    for (size_t r = lo; r < hi; r++)
+        memcpy(x->step->output + r * x->p->n_output + op->at, row_f32(x, &op->in, r),
+               op->in.n * sizeof(float));
+}
+
 static void combine_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
     const struct op_combine *op = &x->op->combine;
@@ -369,6 +385,8 @@ static bool run_op(struct cpu_exec *x)
     case OP_ROW_GATE: return for_rows(x, op->row_gate.x.n, row_gate_rows);
     case OP_HEAD_ROWS: x->lo = x->hi - x->step->n_logits; return true;
     case OP_LOGITS: return run_logits(x);
+    case OP_INPUT: return for_rows(x, op->input.out.n, input_rows);
+    case OP_OUTPUT: return for_rows(x, op->output.in.n, output_rows);
     }
     return false;
 }

@@ -29,6 +29,7 @@ static const char *const op_names[] = {
     [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
     [OP_SCALE] = "scale",       [OP_CONV] = "conv",           [OP_DECAY] = "decay",
     [OP_RECUR] = "recur",       [OP_UNZIP] = "unzip",         [OP_ROW_GATE] = "row gate",
+    [OP_INPUT] = "input",       [OP_OUTPUT] = "output",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -348,6 +349,15 @@ static void check_op(struct walk *w, const struct op *op)
         w->head_rows = true;
         break;
     case OP_LOGITS: check_logits(w, &op->logits); break;
+    case OP_INPUT:
+        demand(w, op->input.at + op->input.out.n <= w->p->n_input, "more than its input");
+        writes(w, op->input.out, ROW_F32);
+        break;
+    case OP_OUTPUT:
+        demand(w, op->output.at + op->output.in.n <= w->p->n_output, "more than its output");
+        reads(w, op->output.in, ROW_F32);
+        demand(w, !w->head_rows, "it leaves the rows with logits only");
+        break;
     }
 }
 
@@ -389,8 +399,9 @@ static bool check_states(const struct program *p, struct err *err)
 bool program_check(const struct program *p, struct err *err)
 {
     if (!check_pages(p, err) || !check_states(p, err)) return false;
-    if (p->n_ops == 0 || p->ops[p->n_ops - 1].kind != OP_LOGITS)
-        return err_set(err, ERR_FORMAT, "no logits at the end");
+    const enum op_kind last = p->n_output ? OP_OUTPUT : OP_LOGITS;
+    if (p->n_ops == 0 || p->ops[p->n_ops - 1].kind != last)
+        return err_set(err, ERR_FORMAT, "no %s at the end", op_names[last]);
     struct walk w = {.p = p, .err = err};
     w.written = mem_zalloc(p->n_buffers, sizeof *w.written);
     w.in_head = mem_zalloc(p->n_buffers, sizeof *w.in_head);

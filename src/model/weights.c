@@ -157,6 +157,7 @@ static const struct weight *matrix(struct weights *ws, const char *name, struct 
         return w;
     }
     shape.type = t->type;
+    shape.file = t->data;
     ws->token_bytes += share;
     ws->bound_bytes += memory_bytes(ws, t, &shape);
     if (ws->be) {
@@ -234,7 +235,7 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
         free(values);
         if (!w) return not_bound(ws, t);
     }
-    return enter(ws, t, w, (struct weight){QTYPE_F32, 1, 1, n});
+    return enter(ws, t, w, (struct weight){.type = QTYPE_F32, 1, 1, n});
 }
 
 const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,
@@ -259,7 +260,7 @@ const struct weight *weights_expert_vectors(struct weights *ws, const char *name
 const struct weight *weights_constant(struct weights *ws, size_t n, float value)
 {
     if (ws->failed) return NULL;
-    if (!ws->be) return stand_in(ws, (struct weight){QTYPE_F32, 1, 1, n});
+    if (!ws->be) return stand_in(ws, (struct weight){.type = QTYPE_F32, 1, 1, n});
     float *values = mem_alloc(n * sizeof *values);
     for (size_t i = 0; i < n; i++)
         values[i] = value;

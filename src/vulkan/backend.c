@@ -143,7 +143,7 @@ static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats,
                              struct err *err)
 {
     struct vulkan_backend *vb = of(be);
-    const struct weight base = {type, n_mats, n_rows, n_cols};
+    const struct weight base = {.type = type, n_mats, n_rows, n_cols};
     struct vulkan_weight *w =
         add_weight(vb, base, matrix_bytes(be, type, n_mats, n_rows, n_cols), err);
     bool ok = w && vulkan_arena_view(&vb->memory, &w->region, &w->view, err) &&
@@ -154,7 +154,7 @@ static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats,
 static struct weight *vector(struct backend *be, const float *data, size_t n, struct err *err)
 {
     struct vulkan_backend *vb = of(be);
-    const struct weight base = {QTYPE_F32, 1, 1, n};
+    const struct weight base = {.type = QTYPE_F32, 1, 1, n};
     struct vulkan_weight *w = add_weight(vb, base, n * sizeof(float), err);
     if (!w) return NULL;
     float *kept = mem_zalloc(n, sizeof *kept);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/op_parts.h"
 #include "base/cancel.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -33,47 +34,15 @@ static uint32_t head_rows_of(const struct program *p, uint32_t max_rows)
     return fit < max_rows ? (uint32_t)fit : max_rows;
 }
 
-/* Whether an op touches a buffer in another way than as the result of a product. */
+/* Whether an op touches a buffer in another way than as the result of a product, or as the
+ * logits themselves. */
 static bool is_product_only(const struct op *op, uint32_t buf)
 {
-    const struct ref *refs[5] = {0};
-    size_t n = 0;
-    switch (op->kind) {
-    case OP_EMBED: refs[n++] = &op->embed.out; break;
-    case OP_NORM: refs[n++] = &op->norm.in, refs[n++] = &op->norm.out; break;
-    case OP_QUANTISE: refs[n++] = &op->quantise.in; break;
-    case OP_MATMUL: refs[n++] = &op->matmul.in_f32; break;
-    case OP_ROPE: refs[n++] = &op->rope.x; break;
-    case OP_ROW_SCALE: refs[n++] = &op->row_scale.x; break;
-    case OP_SCALE: refs[n++] = &op->scale.x; break;
-    case OP_KV_STORE: refs[n++] = &op->kv_store.k, refs[n++] = &op->kv_store.v; break;
-    case OP_ATTEND: refs[n++] = &op->attend.q, refs[n++] = &op->attend.out; break;
-    case OP_GLU:
-        refs[n++] = &op->glu.gate, refs[n++] = &op->glu.up, refs[n++] = &op->glu.out;
-        break;
-    case OP_ADD:
-        refs[n++] = &op->add.a, refs[n++] = &op->add.b, refs[n++] = &op->add.out;
-        break;
-    case OP_ROUTE: refs[n++] = &op->route.scores; break;
-    case OP_MATMUL_EXPERTS:
-        refs[n++] = &op->experts.in_f32, refs[n++] = &op->experts.out;
-        break;
-    case OP_COMBINE: refs[n++] = &op->combine.in, refs[n++] = &op->combine.out; break;
-    case OP_CONV: refs[n++] = &op->conv.in, refs[n++] = &op->conv.out; break;
-    case OP_DECAY: refs[n++] = &op->decay.in, refs[n++] = &op->decay.out; break;
-    case OP_RECUR:
-        refs[n++] = &op->recur.q, refs[n++] = &op->recur.k, refs[n++] = &op->recur.v;
-        refs[n++] = &op->recur.gates, refs[n++] = &op->recur.out;
-        break;
-    case OP_UNZIP:
-        refs[n++] = &op->unzip.in, refs[n++] = &op->unzip.a, refs[n++] = &op->unzip.b;
-        break;
-    case OP_ROW_GATE: refs[n++] = &op->row_gate.x, refs[n++] = &op->row_gate.gate; break;
-    case OP_HEAD_ROWS:
-    case OP_LOGITS: break;
-    }
+    struct op mine = *op;
+    struct op_ref refs[OP_MOST_REFS];
+    const size_t n = op->kind == OP_LOGITS ? 0 : op_refs(&mine, refs);
     for (size_t i = 0; i < n; i++)
-        if (refs[i]->n > 0 && refs[i]->buf == buf) return false;
+        if (refs[i].ref->buf == buf && (op->kind != OP_MATMUL || refs[i].reads)) return false;
     return true;
 }
 
@@ -134,6 +103,7 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
     for (size_t i = 0; i < p->n_buffers; i++)
         if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
     n += head_rows_of(p, max_rows) * p->n_vocab * sizeof(float);
+    n += max_rows * p->n_input * sizeof(float);
     for (size_t i = 0; i < p->n_ops; i++)
         n += trail_bytes(&p->ops[i]);
     return n + p->state_bytes + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
@@ -159,6 +129,9 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
     x->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
     if (!vulkan_arena_take(&x->host, x->max_head_rows * p->n_vocab * sizeof(float), &x->logits,
                            err))
+        return false;
+    if (p->n_input > 0 &&
+        !vulkan_arena_take(&x->host, x->max_rows * p->n_input * sizeof(float), &x->input, err))
         return false;
     for (size_t i = 0; i < p->n_buffers; i++) {
         if (i == x->direct) {
@@ -315,6 +288,9 @@ static void write_step(struct vulkan_exec *x, const struct step *step)
     words[STEP_FIRST + PART_BODY] = 0;
     for (uint32_t r = 0; r < step->n_rows; r++)
         words[x->tokens_at + r] = (uint32_t)step->tokens[r];
+    if (x->p->n_input > 0)
+        memcpy(x->input.data, step->input,
+               (size_t)step->n_rows * x->p->n_input * sizeof(float));
     for (size_t i = 0; i < x->p->n_ropes; i++)
         rope_table(x, i, step);
     for (size_t i = 0; i < x->p->n_row_scales; i++)

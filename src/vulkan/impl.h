@@ -109,6 +109,7 @@ struct vulkan_exec {
     bool has_trail;              /* of the last step */
     struct vulkan_arena host;
     struct vulkan_region logits; /* [max_head_rows][n_vocab], seen by the host */
+    struct vulkan_region input;  /* [max_rows][n_input], likewise */
 
     /* The plan: made again when a slab is added. */
     uint64_t generation;

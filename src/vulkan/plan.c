@@ -414,6 +414,25 @@ static bool plan_combine(struct vulkan_exec *x, const struct op *op, int part, s
     return dispatch_end_rows(&b, c->out.n, LOCAL, err);
 }
 
+/* Nothing on the device writes what the host left there. */
+static bool plan_input(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_input *in = &op->input;
+    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_POINTWISE, LOCAL);
+    dispatch_constant(&b, POINTWISE_COPY);
+    dispatch_writes(&b, 1, &in->out);
+    dispatch_bind(&b, 2, &x->input, VK_NULL_HANDLE);
+    dispatch_vector(&b, 3, NULL);
+    dispatch_push(&b, 0); /* rows keep their number */
+    dispatch_push(&b, in->out.n);
+    dispatch_push_place(&b, &in->out);
+    dispatch_push(&b, x->p->n_input);
+    dispatch_push(&b, in->at);
+    for (int i = 0; i < 6; i++) /* no second operand, factor or cap */
+        dispatch_push(&b, 0);
+    return dispatch_end_rows(&b, in->out.n, LOCAL, err);
+}
+
 static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     switch (op->kind) {
@@ -438,6 +457,8 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_UNZIP: return plan_unzip(x, op, part, err);
     case OP_ROW_GATE: return plan_row_gate(x, op, part, err);
     case OP_LOGITS: return plan_logits(x, op, part, err);
+    case OP_INPUT: return plan_input(x, op, part, err);
+    case OP_OUTPUT: break; /* plan_check refuses it */
     }
     return false;
 }

@@ -37,7 +37,9 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     case OP_DECAY:
     case OP_RECUR:
     case OP_UNZIP:
-    case OP_ROW_GATE: return true;
+    case OP_ROW_GATE:
+    case OP_INPUT: return true;
+    case OP_OUTPUT: return refuse(err, op, "the front of a model");
     case OP_MATMUL:
         return op->matmul.in_f32.n == 0 || op->matmul.in_f32.at % 4 == 0 ||
                refuse(err, op, "a product of floats from the middle of a row");

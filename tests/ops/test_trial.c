@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cut.h"
 #include "backend/impl.h"
 #include "backend/trial.h"
 #include "base/mem.h"
@@ -41,12 +42,20 @@ static struct backend *open_cpu(enum cpu_isa isa)
 struct pair {
     struct backend *be, *reference;
     size_t n_ops;
+    bool is_cut; /* the last layer alone is tried, with rows that come from elsewhere */
 };
 
 static bool compare(void *user, const struct program *p, struct err *err)
 {
     struct pair *pair = user;
-    return trial_program(pair->be, pair->reference, p, NULL, &pair->n_ops, err);
+    if (!pair->is_cut)
+        return trial_program(pair->be, pair->reference, p, NULL, &pair->n_ops, err);
+    struct program_cut cut;
+    program_cut(p, program_cut_at(p, program_n_layers(p) - 1), &cut);
+    const bool ok =
+        trial_program(pair->be, pair->reference, &cut.side[CUT_BACK], NULL, &pair->n_ops, err);
+    program_cut_free(&cut);
+    return ok;
 }
 
 static bool try_model(const char *name, enum kv_type type, struct pair *pair, struct err *err)
@@ -65,7 +74,7 @@ static void passes(struct backend *be, struct backend *reference)
     struct err err;
     size_t n = 0;
     for (int i = 0; i < N_MODELS; i++) {
-        struct pair pair = {be, reference, 0};
+        struct pair pair = {.be = be, .reference = reference};
         if (!try_model(models[i].name, models[i].type, &pair, &err))
             fail_msg("%s: %s", models[i].name, err.msg);
         assert_true(pair.n_ops >= 6);
@@ -92,6 +101,8 @@ static void vulkan_passes(void **state)
     struct backend *be = vulkan_backend_open(&(struct vulkan_choice){0}, &err);
     if (!be) fail_msg("%s", err.msg);
     passes(be, cpu);
+    struct pair back = {.be = be, .reference = cpu, .is_cut = true};
+    if (!try_model("llama-Q4_0", KV_F16, &back, &err)) fail_msg("%s", err.msg);
     backend_close(be);
     backend_close(cpu);
 }
@@ -133,10 +144,12 @@ static void names_what_differs(void **state)
         {OP_ATTEND, "llama-Q4_0", ": computes attention of f16 otherwise"},
         {OP_MATMUL_EXPERTS, "qwen3moe-MXFP4", ": computes experts of MXFP4 otherwise"},
         {OP_RECUR, "qwen35-Q4_K_M", ": computes a recurrence otherwise"},
+        {OP_INPUT, "llama-Q4_0", ": computes rows of another device otherwise"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err;
-        struct pair pair = {open_cpu(CPU_SCALAR), open_cpu(CPU_SCALAR), 0};
+        struct pair pair = {open_cpu(CPU_SCALAR), open_cpu(CPU_SCALAR), 0,
+                            cases[i].kind == OP_INPUT};
         right = pair.be->impl;
         wrong = *right;
         wrong.exec_new = note_program;
