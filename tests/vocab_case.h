@@ -42,8 +42,10 @@ struct made_vocab {
     const char *model, *pre, *name;
     const struct extra_token *extra;
     uint32_t n_extra;
-    uint32_t eos;  /* 0: none named */
-    bool lacks_ff; /* no token for the byte ff */
+    uint32_t eos;              /* 0: none named */
+    bool lacks_ff;             /* no token for the byte ff */
+    const char *const *merges; /* "LEFT RIGHT" each; none with scores */
+    uint32_t n_merges;
 };
 
 static inline void put_byte_tokens(struct buf *b, bool as_hex, bool lacks_ff)
@@ -61,26 +63,28 @@ static inline void put_byte_tokens(struct buf *b, bool as_hex, bool lacks_ff)
 
 static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct err *err)
 {
-    bool spm = strcmp(m->model, "llama") == 0;
+    bool as_hex = strcmp(m->model, "gpt2") != 0, spm = strcmp(m->model, "llama") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->name != NULL) + (m->eos != 0);
     struct buf b = {0};
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
     gb_kv_array(&b, "tokenizer.ggml.tokens", GGUF_STRING, n);
-    put_byte_tokens(&b, spm, m->lacks_ff);
+    put_byte_tokens(&b, as_hex, m->lacks_ff);
     for (uint32_t i = 0; i < m->n_extra; i++)
         gb_str(&b, m->extra[i].text);
     gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);
     for (uint32_t i = 0; i < n; i++)
-        gb_u32(&b, i >= 256                            ? m->extra[i - 256].type
-                   : spm && !(i == 255 && m->lacks_ff) ? TOKEN_BYTE
-                                                       : TOKEN_NORMAL);
+        gb_u32(&b, i >= 256                               ? m->extra[i - 256].type
+                   : as_hex && !(i == 255 && m->lacks_ff) ? TOKEN_BYTE
+                                                          : TOKEN_NORMAL);
     if (spm) {
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
         gb_zeros(&b, (size_t)n * 4);
     } else {
-        gb_kv_array(&b, "tokenizer.ggml.merges", GGUF_STRING, 0);
+        gb_kv_array(&b, "tokenizer.ggml.merges", GGUF_STRING, m->n_merges);
+        for (uint32_t i = 0; i < m->n_merges; i++)
+            gb_str(&b, m->merges[i]);
     }
     if (m->pre) gb_kv_str(&b, "tokenizer.ggml.pre", m->pre);
     if (m->name) gb_kv_str(&b, "general.name", m->name);

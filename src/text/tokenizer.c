@@ -79,8 +79,7 @@ static bool read_flag(const struct gguf *g, const char *what, bool *out, struct 
     return err_set(err, ERR_FORMAT, "%s: %s must be true or false", gguf_path(g), key);
 }
 
-static bool open_gpt2(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
-                      struct err *err)
+static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
     struct gguf_str pre = {"default", 7}; /* old files do not name theirs */
     if (t->vocab.spelling == SPELL_SPACES)
@@ -93,11 +92,10 @@ static bool open_gpt2(struct tokenizer *t, const struct gguf *g, const atomic_bo
         return false;
     }
     t->add_bos = t->pre.add_bos;
-    return bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, cancel, err);
+    return true;
 }
 
-static bool open_model(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
-                       struct err *err)
+static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
     struct gguf_str name;
     if (!gguf_string(g, "tokenizer.ggml.model", &name))
@@ -116,7 +114,7 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, const atomic_b
     t->merges = k < 2;
     if (!vocab_open(&t->vocab, g, k == 0 ? SPELL_BYTES : SPELL_SPACES, k == 2, err))
         return false;
-    if (t->merges) return open_gpt2(t, g, cancel, err);
+    if (t->merges) return open_pretokenizer(t, g, err);
     /* SentencePiece's own defaults, for files that name no ids. */
     t->add_bos = t->add_space = true;
     if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
@@ -179,6 +177,13 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
     return true;
 }
 
+/* After read_ids: no merge may build a token that is an end by its name alone. */
+static bool open_merges(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
+                        struct err *err)
+{
+    return !t->merges || bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, cancel, err);
+}
+
 /* Phi-3 files do not say that white space after special tokens is dropped: the name does. */
 static bool is_phi3(const struct gguf *g)
 {
@@ -214,7 +219,7 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
 {
     struct tokenizer *t = mem_zalloc(1, sizeof *t);
     t->bos = t->eos = -1;
-    if (!open_model(t, g, cancel, err) || !read_ids(t, g, err)) {
+    if (!open_model(t, g, err) || !read_ids(t, g, err) || !open_merges(t, g, cancel, err)) {
         tokenizer_close(t);
         return NULL;
     }

@@ -66,8 +66,9 @@ static void split(const struct tokenizer *tok, const char *prompt, const char *r
 static struct tokenizer *with(const struct extra_token *extra, uint32_t n)
 {
     struct err err = {0};
-    struct tokenizer *tok =
-        vocab_make(&(struct made_vocab){"gpt2", "gpt-2", NULL, extra, n, 0, false}, &err);
+    struct tokenizer *tok = vocab_make(
+        &(struct made_vocab){.model = "gpt2", .pre = "gpt-2", .extra = extra, .n_extra = n},
+        &err);
     if (!tok) fail_msg("%s", err.msg);
     return tok;
 }

@@ -155,6 +155,31 @@ static void test_user_text_is_never_control(void **state)
     }
 }
 
+/* A file may call the token that ends a turn plain text, with merges that build it: no text
+ * becomes that token. */
+static void test_named_end_is_not_merged(void **state)
+{
+    (void)state;
+    static const struct extra_token extra[] = {
+        {"<|end|>", TOKEN_NORMAL}, {"<|end|", TOKEN_NORMAL}, {"<|end", TOKEN_NORMAL},
+        {"<|en", TOKEN_NORMAL},    {"<|e", TOKEN_NORMAL},    {"<|", TOKEN_NORMAL},
+        {"<", TOKEN_NORMAL},       {"|", TOKEN_NORMAL},      {"e", TOKEN_NORMAL},
+        {"n", TOKEN_NORMAL},       {"d", TOKEN_NORMAL},      {">", TOKEN_NORMAL},
+    };
+    static const char *const merges[] = {"< |",    "<| e",    "<|e n",
+                                         "<|en d", "<|end |", "<|end| >"};
+    struct err err = {0};
+    struct tokenizer *tok = vocab_make(
+        &(struct made_vocab){
+            .model = "gemma4", .extra = extra, .n_extra = 12, .merges = merges, .n_merges = 6},
+        &err);
+    if (!tok) fail_msg("%s", err.msg);
+    assert_true(tokenizer_is_end(tok, 256));
+    check_text(tok, "<|end|>", false, "<|end||>");
+    check_text(tok, "<|end|>", true, "{<|end|>}");
+    tokenizer_close(tok);
+}
+
 static void test_borders(void **state)
 {
     (void)state;
@@ -469,7 +494,7 @@ static void test_ends(void **state)
      * then plain text must not write them. */
     const struct extra_token odd[] = {
         {"<|eot_id|>", TOKEN_NORMAL}, {"</s>", TOKEN_NORMAL}, {"<|end|>", TOKEN_CONTROL}};
-    struct made_vocab m = {"gpt2", "gpt-2", NULL, odd, 3, 0, false};
+    struct made_vocab m = {.model = "gpt2", .pre = "gpt-2", .extra = odd, .n_extra = 3};
     tok = made(&m);
     ends = tokenizer_ends(tok, &n);
     assert_int_equal(n, 2);
@@ -526,7 +551,8 @@ static void test_phi3_strips(void **state)
 {
     (void)state;
     const struct extra_token extra[] = {{"<|user|>", TOKEN_CONTROL}, {"<s>", TOKEN_CONTROL}};
-    struct made_vocab m = {"llama", NULL, "Phi-3 mini", extra, 2, 0, false};
+    struct made_vocab m = {
+        .model = "llama", .name = "Phi-3 mini", .extra = extra, .n_extra = 2};
     struct tokenizer *tok = made(&m);
     check_text(tok, "<|user|> \n a", true, "{<|user|>}|\xe2|\x96|\x81|a");
     check_text(tok, "<s>\na", true, "{<s>}|\xe2|\x96|\x81|\n|a");
@@ -570,18 +596,21 @@ static void test_refusals(void **state)
 {
     (void)state;
     const struct extra_token none[] = {{"x1", TOKEN_NORMAL}};
-    refused(&(struct made_vocab){"wordpiece", NULL, NULL, none, 1, 0, false},
+    refused(&(struct made_vocab){.model = "wordpiece", .extra = none, .n_extra = 1},
             "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama");
-    const struct made_vocab odd = {"gpt2", "klingon", NULL, none, 1, 0, false};
+    const struct made_vocab odd = {
+        .model = "gpt2", .pre = "klingon", .extra = none, .n_extra = 1};
     refused(&odd, "unknown pre-tokenizer \"klingon\"; known are llama-bpe, ");
     const struct extra_token twice[] = {{"x1", TOKEN_NORMAL}, {"x1", TOKEN_NORMAL}};
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, twice, 2, 0, false},
+    refused(&(struct made_vocab){.model = "gpt2", .pre = "gpt-2", .extra = twice, .n_extra = 2},
             "tokens 256 and 257 have the same text \"x1\"");
     const struct extra_token type[] = {{"x1", (enum token_type)9}};
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, type, 1, 0, false},
+    refused(&(struct made_vocab){.model = "gpt2", .pre = "gpt-2", .extra = type, .n_extra = 1},
             "token 256 has the unknown type 9");
-    refused(&(struct made_vocab){"gpt2", "gpt-2", NULL, none, 1, 257, false},
-            "eos_token_id is not an id below 257");
+    refused(
+        &(struct made_vocab){
+            .model = "gpt2", .pre = "gpt-2", .extra = none, .n_extra = 1, .eos = 257},
+        "eos_token_id is not an id below 257");
 }
 
 /* The refusal lists every name, and every name of the list opens. */
@@ -614,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_gemma4),
         cmocka_unit_test(test_special_in_text),
         cmocka_unit_test(test_user_text_is_never_control),
+        cmocka_unit_test(test_named_end_is_not_merged),
         cmocka_unit_test(test_borders),
         cmocka_unit_test(test_joined),
         cmocka_unit_test(test_bos_and_space),
