@@ -375,10 +375,7 @@ bool options_check(struct options *o, struct err *err)
     if (o->quiet && o->verbose) {
         enum option_from q = o->source[OPT_QUIET].from, v = o->source[OPT_VERBOSE].from;
         if (q == v) return err_set(err, ERR_USER, "--quiet: cannot be together with --verbose");
-        if (q > v)
-            o->verbose = false;
-        else
-            o->quiet = false;
+        options_forget(o, q > v ? OPT_VERBOSE : OPT_QUIET);
     }
     if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)
         return err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",

@@ -287,11 +287,23 @@ static void test_draft(void **state)
 static void test_combinations(void **state)
 {
     (void)state;
+    struct options *o = options_new();
+    struct err err;
     refused("-q -v", "--quiet: cannot be together with --verbose");
     refused("--stdin lines -p x",
             "--stdin: takes its prompts from a file or standard input, not from --prompt");
     refused("--system @/no/such/file", "--system: /no/such/file: No such file or directory");
     check("--system @@home", OPT_SYSTEM, "@@home");
+
+    /* The nearer of two sources counts, in a copy too. */
+    assert_true(options_give(o, OPT_QUIET, FROM_HEARTH, 1, "on", &err));
+    assert_true(options_give(o, OPT_VERBOSE, FROM_FLAG, 0, "on", &err));
+    assert_true(options_check(o, &err));
+    assert_true(o->verbose && !o->quiet);
+    struct options *copy = options_clone(o);
+    assert_true(copy->verbose && !copy->quiet);
+    options_free(copy);
+    options_free(o);
 }
 
 static void test_extra(void **state)
