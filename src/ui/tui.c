@@ -326,6 +326,7 @@ static void act(enum action action)
 {
     struct tui *t = the_tui;
     const long page = t->view_rows > 2 ? (long)t->view_rows - 1 : 1;
+    if (action == ACTION_NONE) return;
     t->dirty = true;
     if (t->mode == MODE_DIALOG && (action == ACTION_LEAVE || action <= ACTION_SESSIONS)) {
         t->mode = MODE_LINE;

@@ -45,9 +45,12 @@ sleep 0.2
 check "a letter writes little more than itself" [ "$(wc -c <"$dir/raw")" -lt 64 ]
 mux pipe-pane
 
-# Keys as a terminal sends them, all at once.
+# Keys as a terminal sends them, all at once; one that has no meaning in a dialog leaves it open.
 keys C-u F1
 shows 'Beside the line'
+keys z
+sleep 0.2
+check "a key without a meaning does nothing in a dialog" shows 'Beside the line'
 mux send-keys -H 1b 68 69
 check "Esc in a dialog and keys in haste" last '> hi'
 check "  the dialog is gone" hides 'Beside the line'
