@@ -28,11 +28,17 @@ bool command_save(struct chat *c, const char *args)
         chat_tell(c, FACE_ERROR, "/save: this session is open in another hearth");
         return false;
     }
-    if (*args && !session_rename(c, args, &err)) {
+    if (!c->save_failed && *args && !session_rename(c, args, &err)) {
         chat_tell(c, FACE_ERROR, "/save: %s", err.msg);
         return false;
     }
-    session_save(c, true);
+    if (!c->save_failed) session_save(c, true);
+    if (c->save_failed) {
+        chat_tell(c, FACE_ERROR,
+                  "/save: this session can no longer be written; /export keeps the "
+                  "conversation");
+        return false;
+    }
     bool there = archive_has_file(c->archive);
     char *name = sessions_name(archive_path(c->archive));
     chat_tell(c, FACE_INFO, there ? "saved as %s" : "it will be saved as %s", name);

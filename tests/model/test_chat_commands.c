@@ -1,7 +1,9 @@
 /* Commands of the chat, with the bundled guide: /export in every format, /edit in an editor,
- * /show prompt, /set with what a value can be and with the names of other programs. */
+ * /show prompt, /set with what a value can be and with the names of other programs, /save. */
 #include "../chat_driver.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -189,6 +191,43 @@ static void test_set(void **unused)
     close_chat(&r);
 }
 
+/* After a write that failed nothing is saved any more, and /save says so. */
+static void test_save(void **unused)
+{
+    (void)unused;
+    char state[] = "/tmp/hearth-save-XXXXXX", path[80];
+    assert_non_null(mkdtemp(state));
+    setenv("XDG_STATE_HOME", state, 1);
+    static const char *const args[] = {"-s", "kept", "--cache-disk", "0", NULL};
+    struct recorder r;
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    assert_true(line(&r, "/save"));
+    assert_true(said(&r, "saved as kept"));
+
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none = (struct rlimit){1, limit.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    free(ask(&r, "What is a page?"));
+    assert_true(said(&r, "the session is no longer saved"));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_false(line(&r, "/save"));
+    assert_true(said(&r, "error: /save: this session can no longer be written"));
+    assert_false(line(&r, "/save other"));
+    close_chat(&r);
+
+    snprintf(path, sizeof path, "%s/hearth/sessions/kept.session", state);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/hearth/sessions", state);
+    assert_int_equal(rmdir(path), 0);
+    snprintf(path, sizeof path, "%s/hearth", state);
+    rmdir(path);
+    rmdir(state);
+    unsetenv("XDG_STATE_HOME");
+}
+
 /* Every command is explained, and what it does not take is said. */
 static void test_help(void **unused)
 {
@@ -218,7 +257,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export_json), cmocka_unit_test(test_export_plain),
         cmocka_unit_test(test_edit),        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_set),         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
