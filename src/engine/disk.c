@@ -270,7 +270,7 @@ bool disk_get_window(struct disk *d, size_t i, void *part)
 static void put_read(struct disk *d, const struct blob_id *id, void *raw, size_t n_bytes)
 {
     if (backend_is_lost(d->be))
-        free(raw);
+        store_return(raw, n_bytes);
     else
         store_put(d->store, id, raw, n_bytes, element_bytes(d));
 }
@@ -282,7 +282,7 @@ static bool put(struct disk *d, const struct blob_id *id, const void *part, size
         return true;
     }
     void *raw = store_room(d->store, n_bytes);
-    if (!raw) return false;
+    if (!raw) return store_is_broken(d->store);
     backend_page_read(d->be, part, n_bytes, raw);
     put_read(d, id, raw, n_bytes);
     return true;
@@ -335,7 +335,7 @@ bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void
     const struct blob_id id = snapshot_id(d, n);
     const size_t n_bytes = snapshot_bytes(d, n);
     uint8_t *raw = store_room(d->store, n_bytes);
-    if (!raw) return false;
+    if (!raw) return store_is_broken(d->store);
     uint8_t *tail = raw + d->logits_bytes + d->states_bytes;
     memcpy(raw, logits, d->logits_bytes);
     if (d->states_bytes) memcpy(raw + d->logits_bytes, states, d->states_bytes);
