@@ -269,22 +269,25 @@ static void wait_for_disk(struct engine *e)
     if (draft && draft->disk) disk_make_ready(draft->disk);
 }
 
+static bool is_reply(const struct request *r)
+{
+    return r->kind == REQUEST_TURN && r->sampling.max_tokens != 0;
+}
+
 /* Gives the disk what it has not; what is no reply may be given up for the next key, and only
  * its whole pages go there. False: there is more. */
-static bool save_rest(struct engine *e)
+static bool save(struct engine *e)
 {
-    const bool is_reply = e->turn.kind == REQUEST_TURN && e->turn.sampling.max_tokens != 0;
     bool (*const save_of)(struct timeline * tl) =
-        is_reply ? timeline_save : timeline_save_whole;
+        is_reply(&e->turn) ? timeline_save : timeline_save_whole;
     const bool ok = save_of(e->machine.tl);
     return (!e->machine.draft || save_of(e->machine.draft->tl)) && ok;
 }
 
-static void save(struct engine *e)
+static void warn_if_unkept(struct engine *e)
 {
     struct disk *disk = e->machine.disk;
     struct err err;
-    e->is_behind = !save_rest(e);
     if (!disk || e->said_unkept || !disk_trouble(disk, &err)) return;
     err_write_prefix(&err, unkept);
     on_warning(e, err.msg);
@@ -332,9 +335,8 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     if (!machine_is_up(&e->machine)) return true; /* cancelled while the CPU took over */
     if (e->turn.sampling.max_tokens == 0) draft_ahead(e);
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
-    /* A prompt without a reply was computed ahead, and may be given up for the next key. */
-    if (e->turn.sampling.max_tokens != 0) {
-        save(e);
+    if (is_reply(&e->turn)) {
+        warn_if_unkept(e);
         e->n_read = 0;
         e->read_ms = 0;
     }
@@ -439,7 +441,7 @@ static bool wait_for_request(struct engine *e)
             pthread_cond_wait(&e->posted, &e->lock);
         } else if (!wait_ms(&e->posted, &e->lock, SAVE_AGAIN_MS)) {
             pthread_mutex_unlock(&e->lock);
-            e->is_behind = !save_rest(e);
+            e->is_behind = !save(e);
             pthread_mutex_lock(&e->lock);
         }
     }
@@ -452,6 +454,15 @@ static bool wait_for_request(struct engine *e)
     }
     pthread_mutex_unlock(&e->lock);
     return run;
+}
+
+/* What the answer did not wait for. What is no reply goes to the disk if nothing comes after it
+ * for a while. */
+static void after_answer(struct engine *e)
+{
+    timeline_prepare(e->machine.tl);
+    if (e->machine.draft) timeline_prepare(e->machine.draft->tl);
+    if (is_reply(&e->turn)) e->is_behind = !save(e);
 }
 
 static void *engine_main(void *arg)
@@ -468,13 +479,10 @@ static void *engine_main(void *arg)
     }
     while (wait_for_request(e)) {
         machine_set_busy(&e->machine, true);
-        e->is_behind = e->is_open;
         answer(e);
         machine_set_busy(&e->machine, false);
-        const bool is_up = e->is_open && machine_is_up(&e->machine);
-        if (!is_up) e->is_behind = false;
-        if (is_up) timeline_prepare(e->machine.tl);
-        if (is_up && e->machine.draft) timeline_prepare(e->machine.draft->tl);
+        e->is_behind = e->is_open && machine_is_up(&e->machine);
+        if (e->is_behind) after_answer(e);
     }
     return NULL;
 }

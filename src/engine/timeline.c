@@ -319,7 +319,6 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     const bool ok = prefill(tl, ids, plan.from, n, watch, err);
     tl->n_prompt = tl->mark > 0 ? tl->mark : n;
     tl->mark = 0;
-    if (ok) timeline_save_whole(tl);
     return ok;
 }
 
@@ -348,7 +347,6 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
     if (!catch_up(tl, cancel, err)) return false;
     if (!run_chunk(tl, ids, from, (uint32_t)n, 1, tl->logits, cancel, err)) return false;
     if (is_mark(tl, from + n)) timeline_snapshot(tl);
-    if (tree_n(tl->tree) / PAGE_LEN > from / PAGE_LEN) timeline_save_whole(tl);
     return true;
 }
 
@@ -396,7 +394,6 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
     if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
     memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
     tl->has_logits = true;
-    if (n_all / PAGE_LEN > tl->rows_from / PAGE_LEN) timeline_save_whole(tl);
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,

@@ -118,7 +118,7 @@ void timeline_prepare(struct timeline *tl);
  * was marked. False: not all fits its queue, or the model's content is not known yet; that is
  * for the next time. */
 bool timeline_save(struct timeline *tl);
-/* The same of the whole pages alone; a sync and an append do so by themselves. */
+/* The same of the whole pages alone. */
 bool timeline_save_whole(struct timeline *tl);
 /* The same until nothing is left, waiting if need be: before the end. */
 void timeline_save_all(struct timeline *tl);
