@@ -2,132 +2,153 @@
  * 1 + p1 + p1 p2 + … tokens for k tokens of drafting and a step of k + 1 rows. */
 #include "engine/draft_length.h"
 
-#include <math.h>
-
-/* Trials that an estimate of acceptance remembers: few, so that it follows the text. */
-enum { MEMORY = 12 };
-/* Before the first trial: as many trials with such an outcome. */
+/* Trials that an estimate of acceptance remembers, at one depth and of all: few, so that it
+ * follows the text. */
+enum { MEMORY = 12, NEWEST = 8, RECENT = 48 };
+/* Before the first trial: as many trials with such an outcome; at a depth, with that of all. */
 static const double PRIOR = 0.75;
 enum { PRIOR_TRIALS = 2 };
-/* An estimate that is so many steps old counts half, the depth before it the other half. */
-enum { STALE = 32 };
+/* What is so many steps old counts half: of a depth against all depths, and of all against the
+ * hope that the text is another by now. */
+enum { STALE = 32, FORGOTTEN = 96 };
 /* New times weigh so much against those before. */
-static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4, FIRST_CHANGE = 1.5;
+static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
+/* What was measured seldom may take this much less. */
+static const double HOPED_COST = 0.85;
 /* A mean over so many plain steps that is so far above the usual time tells of contention; so
  * much of it counts; and one interruption counts at most as so many steps. */
 enum { PLAIN_MEMORY = 32, MAX_INTERRUPTION = 10 };
 static const double CONTENDED = 1.2, MOST_CONTENDED = 2, CONTENDED_SHARE = 0.5;
-/* A row more costs so much of the first until it is measured. */
-static const double ROW_PRIOR = 0.25;
+/* A row more costs so much of the first until it is measured; a token that the draft only
+ * reads, of one that it draws. */
+static const double ROW_PRIOR = 0.25, READ_PRIOR = 0.25;
+/* So many tokens at least tell what reading takes. */
+enum { MANY_READ = 8 };
 /* Drafting begins where it gains this much by estimate: less is noise. */
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
-static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
-/* A try may lose no more than one part in so many of the balance, and read for no more. */
-enum { TRY_SHARE = 8, READ_SHARE = 2 };
-/* Steps between tries, between plain steps that keep their time known. */
-enum { MIN_GAP = 12, MAX_GAP = 256, PLAIN_GAP = 32, EXPLORE_GAP = 8 };
-/* Length of the first draft of a source whose cost is not known. */
-enum { FIRST_LENGTH = 2 };
+static const double ALLOWANCE = 0.01, MAX_BALANCE = 32, FIRST_BALANCE = 8;
+/* Most that one draft may lose besides what is read for it; of the balance's share for a try,
+ * and for what a try reads. */
+static const double MOST_LOSS = 8, TRY_SHARE = 0.25, TRY_READ = 0.75;
+/* Where drafts pay, one of so many steps tries what may pay more. */
+enum { HOPE_GAP = 8 };
+/* However long the reply is by now, so many tokens of it may be left. */
+enum { MIN_LEFT = 16 };
+/* Another reply is another text: of what was right at last so many trials still count. */
+enum { OF_OTHER_TEXT = 2 };
+/* Steps between runs of plain steps that keep their time known, and of such a run; of a reply
+ * and of a run the first are cold. */
+enum { PLAIN_GAP = 64, PLAIN_RUN = 4, COLD = 2 };
 
 void draft_length_init(struct draft_length *c, double draft_cost)
 {
-    *c = (struct draft_length){.reply_tokens = 128};
-    for (size_t i = 0; i < N_DRAFT_SOURCES; i++) {
-        c->from[i].token_guess = i == DRAFT_MODEL ? draft_cost : 0;
-        c->from[i].gap = MIN_GAP;
-    }
+    *c = (struct draft_length){.reply_tokens = 128, .row = ROW_PRIOR, .balance = FIRST_BALANCE};
+    c->from[DRAFT_MODEL].token_guess = draft_cost;
 }
 
 double draft_length_plain_ms(const struct draft_length *c)
 {
-    return c->verify[1].ms;
+    return c->plain.ms;
 }
 
 /* ---- estimates ---- */
 
-/* The line through all measured steps, each counted by how often it was measured. */
-static void fit_line(struct draft_length *c)
+static double age(const struct draft_length *c, uint64_t when, double half)
 {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-    for (uint32_t i = 1; i < DRAFT_MAX + 2; i++) {
-        const struct draft_time *t = &c->verify[i];
-        const double w = t->n, dx = i - 1;
-        n += w, x += w * dx, y += w * t->ms, xx += w * dx * dx, xy += w * dx * t->ms;
-    }
-    const double spread = n * xx - x * x;
-    c->row_ms = spread > 0 ? (n * xy - x * y) / spread : c->verify[1].ms * ROW_PRIOR;
-    if (c->row_ms < 0) c->row_ms = 0;
-    c->base_ms = (y - c->row_ms * x) / n;
+    const double steps = (double)(c->step - when);
+    return steps / (steps + half);
 }
 
-/* What was measured of a number of rows counts for itself the more, the more often. */
-static double verify_cost(const struct draft_length *c, uint32_t n_rows)
+/* How sure one is: what was measured, or the best that it leaves room for. */
+enum view { EXPECTED, HOPED };
+
+/* In plain steps. What was measured of a number of rows counts for itself the more, the more
+ * often. */
+static double verify_cost(const struct draft_length *c, uint32_t n_rows, enum view view)
 {
-    const struct draft_time *t = &c->verify[n_rows];
-    const double line = c->base_ms + c->row_ms * (n_rows - 1);
-    return (t->n * t->ms + LINE_TRIALS * line) / (t->n + LINE_TRIALS);
+    const struct draft_rows *t = &c->verify[n_rows];
+    const double line = 1 + c->row * (n_rows - 1);
+    const double cost = (t->n * t->steps + LINE_TRIALS * line) / (t->n + LINE_TRIALS);
+    if (view == EXPECTED) return cost;
+    const double old = t->n < FEW ? 1 : age(c, t->when, FORGOTTEN);
+    return cost * (1 - old * (1 - HOPED_COST));
 }
 
+/* In plain steps. */
 static double token_cost(const struct draft_length *c, enum draft_source source)
 {
     const struct draft_from *from = &c->from[source];
-    return from->token.n > 0 ? from->token.ms : from->token_guess * c->verify[1].ms;
+    return from->token.n > 0 ? from->token.ms / c->plain.ms : from->token_guess;
 }
 
-/* A step without drafts. On a machine that others use a short step is interrupted seldom, and
- * what interrupts it is taken for chance, but a long one nearly always: then the short one
- * counts with its share of the interruptions. */
+/* A step without drafts, in the usual ones. On a machine that others use a short step is
+ * interrupted seldom, and what interrupts it is taken for chance, but a long one nearly always:
+ * then the short one counts with its share of the interruptions. */
 static double plain_cost(const struct draft_length *c)
 {
-    const double usual = c->verify[1].ms;
-    double all = c->plain.ms / usual;
+    double all = c->busy.ms / c->plain.ms;
     if (all > MOST_CONTENDED) all = MOST_CONTENDED;
-    return all > CONTENDED ? usual * (1 + CONTENDED_SHARE * (all - CONTENDED)) : usual;
+    return all > CONTENDED ? 1 + CONTENDED_SHARE * (all - CONTENDED) : 1;
 }
 
-static void learn_plain(struct draft_length *c, double ms)
+static double share_of(const struct draft_share *s, double prior)
 {
-    struct draft_time *t = &c->plain;
-    if (t->n < PLAIN_MEMORY) t->n++;
-    if (t->n > 1 && ms > MAX_INTERRUPTION * t->ms) ms = MAX_INTERRUPTION * t->ms;
-    t->ms += (ms - t->ms) / t->n;
+    return (s->p * s->n + prior * PRIOR_TRIALS) / (s->n + PRIOR_TRIALS);
 }
 
-/* The share at a depth, given that of the one before. */
-static double share_at(const struct draft_length *c, const struct draft_share *s, double before)
+/* The share of all depths: a text that turns shows in the newest first, and a long good run
+ * counts only as long as they are good. */
+static double share_of_all(const struct draft_length *c, const struct draft_from *from,
+                           enum view view)
 {
-    double p = (s->p * s->n + before * PRIOR_TRIALS) / (s->n + PRIOR_TRIALS);
-    double age = (double)(c->step - s->when), old = age / (age + STALE);
-    return p * (1 - old) + before * old;
+    const double prior = view == HOPED ? 1 : PRIOR;
+    const double newest = share_of(&from->newest, prior),
+                 recent = share_of(&from->recent, prior);
+    const double p = newest < recent ? newest : recent;
+    return view == HOPED ? p + (1 - p) * age(c, from->newest.when, FORGOTTEN) : p;
 }
 
-/* Milliseconds of n tokens that the draft only reads. */
+static double share_at(const struct draft_length *c, const struct draft_share *s, double all)
+{
+    const double old = age(c, s->when, STALE);
+    return share_of(s, all) * (1 - old) + all * old;
+}
+
+/* What the draft only reads, in plain steps. */
 static double read_cost(const struct draft_length *c, const struct draft_offer *o)
 {
-    return o->behind <= 1 ? 0 : 0.5 * token_cost(c, o->source) * (o->behind - 1);
+    const struct draft_time *read = &c->from[o->source].read;
+    const double each =
+        read->n > 0 ? read->ms / c->plain.ms : READ_PRIOR * token_cost(c, o->source);
+    return o->behind <= 1 ? 0 : each * (o->behind - 1);
 }
 
 struct best {
     uint32_t n;
-    double rate; /* tokens per ms */
+    double rate; /* tokens per plain step */
 };
 
+/* The best length of those that lose at most so much if nothing is right. */
 static struct best best_length(const struct draft_length *c, const struct draft_offer *o,
-                               uint32_t most)
+                               enum view view)
 {
     const struct draft_from *from = &c->from[o->source];
-    const double token = token_cost(c, o->source);
+    const double token = token_cost(c, o->source), plain = plain_cost(c);
+    const double reading = read_cost(c, o), any = share_of_all(c, from, view);
+    double most_loss = view == HOPED ? TRY_SHARE * c->balance : c->balance - reading;
+    if (most_loss > MOST_LOSS) most_loss = MOST_LOSS;
+    const uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
     struct best best = {0};
-    const struct draft_share *top = &from->depth[0];
-    const double first = (top->p * top->n + PRIOR * PRIOR_TRIALS) / (top->n + PRIOR_TRIALS);
-    double share = first, all = 1, tokens = 1;
+    if (view == HOPED && reading > TRY_READ * c->balance) return best;
+    double all = 1, tokens = 1;
     for (uint32_t k = 1; k <= most; k++) {
-        share = k == 1 ? first : share_at(c, &from->depth[k - 1], share);
-        all *= share;
+        const double share = share_at(c, &from->depth[k - 1], any);
+        all *= view == HOPED && share < any ? any : share;
         tokens += all;
-        double ms = k * token + verify_cost(c, k + 1), rate = tokens / ms;
+        if (k * token + verify_cost(c, k + 1, EXPECTED) - plain > most_loss) break;
+        const double rate = tokens / (k * token + verify_cost(c, k + 1, view));
         if (rate > best.rate) best = (struct best){k, rate};
     }
     return best;
@@ -140,57 +161,37 @@ static bool is_worth_reading(const struct draft_length *c, const struct draft_of
                              double rate, uint32_t n_done)
 {
     double left = c->reply_tokens - n_done;
-    if (left < 32) left = 32;
-    double saves = left * (plain_cost(c) - 1 / rate);
-    return 2 * read_cost(c, o) < saves;
+    if (left < MIN_LEFT) left = MIN_LEFT;
+    return 2 * read_cost(c, o) <= left * (plain_cost(c) - 1 / rate);
 }
 
-/* Now and then a length that is twice as long, as far as its cost is not known: an estimate
- * that is too high would otherwise never be put right. */
-static uint32_t explore(const struct draft_length *c, uint32_t n, uint32_t most)
+/* The best offer that gains by more than noise; n = 0: none does. */
+static struct draft_choice best_offer(const struct draft_length *c,
+                                      const struct draft_offer *offers, size_t n_offers,
+                                      uint32_t n_done, enum view view)
 {
-    const uint32_t longer = 2 * n < most ? 2 * n : most;
-    if (c->step % EXPLORE_GAP != 0 || c->verify[longer + 1].n >= FEW) return n;
-    const double loss = 2 * (verify_cost(c, longer + 1) - verify_cost(c, n + 1));
-    return TRY_SHARE * loss < c->balance_ms ? longer : n;
+    struct draft_choice choice = {0};
+    double best = MIN_GAIN / plain_cost(c);
+    for (size_t i = 0; i < n_offers; i++) {
+        const struct best b = best_length(c, &offers[i], view);
+        if (b.rate <= best || !is_worth_reading(c, &offers[i], b.rate, n_done)) continue;
+        best = b.rate;
+        choice = (struct draft_choice){b.n, i};
+    }
+    return choice;
 }
 
 struct draft_choice draft_length_choose(struct draft_length *c,
                                         const struct draft_offer *offers, size_t n_offers,
                                         uint32_t n_done)
 {
-    struct draft_choice choice = {0};
-    const double plain = plain_cost(c);
-    if (c->verify[1].n < FEW || c->step >= c->next_plain) return choice;
-    double best = MIN_GAIN / plain;
-    bool is_try = false;
-    for (size_t i = 0; i < n_offers; i++) {
-        const struct draft_offer *o = &offers[i];
-        struct draft_from *from = &c->from[o->source];
-        const uint32_t first = o->source == DRAFT_MODEL ? FIRST_LENGTH : DRAFT_MAX;
-        uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
-        if (from->token.n == 0 && most > first) most = first;
-        if (most == 0) continue;
-        struct best b = best_length(c, o, most);
-        if (b.rate > best && c->balance_ms > 0 && is_worth_reading(c, o, b.rate, n_done)) {
-            best = b.rate;
-            choice = (struct draft_choice){explore(c, b.n, most), i};
-            is_try = false;
-        } else if (choice.n == 0 && c->step >= from->next_try) {
-            const double reading = read_cost(c, o);
-            const double loss = token_cost(c, o->source) + verify_cost(c, 2) - plain;
-            if (TRY_SHARE * loss > c->balance_ms || READ_SHARE * reading > c->balance_ms)
-                continue;
-            choice = (struct draft_choice){1, i};
-            is_try = true;
-        }
-    }
-    if (is_try) {
-        struct draft_from *from = &c->from[offers[choice.offer].source];
-        from->next_try = c->step + from->gap;
-        from->gap = 2 * from->gap < MAX_GAP ? 2 * from->gap : MAX_GAP;
-    }
-    return choice;
+    if (c->plain.n < FEW) return (struct draft_choice){0};
+    if (c->step >= c->next_plain && c->step < c->next_plain + PLAIN_RUN)
+        return (struct draft_choice){0};
+    const struct draft_choice best = best_offer(c, offers, n_offers, n_done, EXPECTED);
+    if (best.n > 0 && c->step % HOPE_GAP != 0) return best;
+    const struct draft_choice hoped = best_offer(c, offers, n_offers, n_done, HOPED);
+    return hoped.n > best.n ? hoped : best;
 }
 
 /* ---- learning ---- */
@@ -209,58 +210,104 @@ static void learn_time(struct draft_time *t, double ms)
     t->ms += TIME_WEIGHT * (ms - t->ms);
 }
 
-/* A longer context, a core that is gone: what slows one number of rows slows all. */
+static void learn_plain(struct draft_length *c, double ms)
+{
+    learn_time(&c->plain, ms);
+    struct draft_time *t = &c->busy;
+    if (t->n < PLAIN_MEMORY) t->n++;
+    if (t->n > 1 && ms > MAX_INTERRUPTION * t->ms) ms = MAX_INTERRUPTION * t->ms;
+    t->ms += (ms - t->ms) / t->n;
+}
+
+/* The line begins with the plain step; each number counts by how often it was measured. */
+static void fit_line(struct draft_length *c)
+{
+    double xx = 0, xy = 0;
+    for (uint32_t i = 2; i < DRAFT_MAX + 2; i++) {
+        const struct draft_rows *t = &c->verify[i];
+        const double dx = i - 1;
+        xx += t->n * dx * dx, xy += t->n * dx * (t->steps - 1);
+    }
+    c->row = xy > 0 ? xy / xx : 0;
+}
+
+/* In plain steps: a longer context, a core that is gone slow them all. */
 static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
 {
-    struct draft_time *t = &c->verify[n_rows];
-    const double before = t->ms, line = c->base_ms + c->row_ms * (n_rows - 1);
-    /* A first time far off the line is an interruption, and would bend it. */
-    if (t->n == 0 && line > 0 && ms > FIRST_CHANGE * line) ms = FIRST_CHANGE * line;
-    learn_time(t, ms);
-    const double drift = t->n > FEW ? sqrt(t->ms / before) : 1;
-    for (uint32_t i = 1; i < DRAFT_MAX + 2; i++)
-        if (i != n_rows) c->verify[i].ms *= drift;
+    struct draft_rows *t = &c->verify[n_rows];
+    struct draft_time time = {t->steps, t->n};
+    double steps = ms / c->plain.ms;
+    /* Each row for itself would take no more: it was interrupted. */
+    if (steps > n_rows) steps = n_rows;
+    if (c->step - t->when > FORGOTTEN && t->n > 1) time.n = 1;
+    learn_time(&time, steps);
+    *t = (struct draft_rows){time.ms, time.n, c->step};
     fit_line(c);
 }
 
-static void learn_share(struct draft_length *c, struct draft_share *s, bool accepted)
+static void learn_share(const struct draft_length *c, struct draft_share *s, uint32_t memory,
+                        bool accepted)
 {
-    if (s->n > MEMORY / 4 && c->step - s->when > STALE) s->n = MEMORY / 4;
-    if (s->n < MEMORY) s->n++;
+    if (s->n > memory / 4 && c->step - s->when > STALE) s->n = memory / 4;
+    if (s->n < memory) s->n++;
     s->p += ((accepted ? 1 : 0) - s->p) / s->n;
     s->when = c->step;
 }
 
+static void learn_draft(struct draft_length *c, const struct draft_outcome *o)
+{
+    struct draft_from *from = &c->from[o->source];
+    const double read = o->n_read > 1 ? o->n_read - 1 : 0;
+    const double drawing = o->n_drafted * token_cost(c, o->source) * c->plain.ms;
+    if (read < MANY_READ)
+        learn_time(&from->token, o->draft_ms / (o->n_drafted + READ_PRIOR * read));
+    else if (o->draft_ms > drawing)
+        learn_time(&from->read, (o->draft_ms - drawing) / read);
+    for (uint32_t i = 0; i < o->n_judged; i++) {
+        const bool accepted = i < o->n_accepted;
+        learn_share(c, &from->depth[i], MEMORY, accepted);
+        learn_share(c, &from->newest, NEWEST, accepted);
+        learn_share(c, &from->recent, RECENT, accepted);
+    }
+}
+
+/* Whether a step took what one among its like takes. */
+static bool is_usual(const struct draft_length *c, const struct draft_outcome *o)
+{
+    if (o->n_drafted == 0) return c->n_plain >= COLD;
+    return c->n_steps >= COLD || c->verify[o->n_drafted + 1].n == 0;
+}
+
+/* What a step lost against plain decoding, or gained; but what interrupted it does not count.
+ */
+static void pay(struct draft_length *c, const struct draft_outcome *o)
+{
+    const double usual = o->n_drafted ? c->verify[o->n_drafted + 1].steps : 1;
+    double verify = o->verify_ms / c->plain.ms, draft = o->draft_ms / c->plain.ms;
+    if (verify > MAX_CHANGE * usual) verify = MAX_CHANGE * usual;
+    c->balance += ALLOWANCE * (draft + verify) - draft;
+    if (o->n_drafted > 0) c->balance += (1 + o->n_accepted) * plain_cost(c) - verify;
+    if (c->balance > MAX_BALANCE) c->balance = MAX_BALANCE;
+}
+
 void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
 {
+    const bool is_plain = o->n_drafted == 0, usual = is_usual(c, o);
     c->step++;
-    learn_verify(c, o->n_drafted + 1, o->verify_ms);
-    const double usual = MAX_CHANGE * c->verify[o->n_drafted + 1].ms;
-    const double ms = o->draft_ms + (o->verify_ms < usual ? o->verify_ms : usual);
-    if (o->n_drafted == 0) learn_plain(c, o->verify_ms);
-    const double plain = plain_cost(c);
-    c->balance_ms += ALLOWANCE * ms;
-    if (o->n_drafted == 0) {
-        if (c->step == FEW) c->balance_ms = FIRST_BALANCE * plain;
-        c->balance_ms -= o->draft_ms; /* of a draft that had nothing to say */
-        c->next_plain = c->step + PLAIN_GAP;
-        return;
-    }
-    c->balance_ms += (1 + o->n_accepted) * plain - ms;
-    if (c->balance_ms > MAX_BALANCE * plain) c->balance_ms = MAX_BALANCE * plain;
-    struct draft_from *from = &c->from[o->source];
-    double n_tokens = o->n_drafted + (o->n_read > 1 ? 0.5 * (o->n_read - 1) : 0);
-    learn_time(&from->token, o->draft_ms / n_tokens);
-    for (uint32_t i = 0; i < o->n_judged; i++)
-        learn_share(c, &from->depth[i], i < o->n_accepted);
-    if (o->n_accepted > 0) {
-        from->gap = MIN_GAP;
-        if (from->next_try > c->step + 2) from->next_try = c->step + 2;
-    }
+    if (usual && is_plain) learn_plain(c, o->verify_ms);
+    c->n_steps++;
+    c->n_plain = is_plain ? c->n_plain + 1 : 0;
+    if (usual && c->n_plain >= PLAIN_RUN) c->next_plain = c->step + PLAIN_GAP;
+    if (c->plain.n == 0) return;
+    if (usual && !is_plain) learn_verify(c, o->n_drafted + 1, o->verify_ms);
+    if (!is_plain) learn_draft(c, o);
+    pay(c, o);
 }
 
 void draft_length_reply(struct draft_length *c, uint32_t n)
 {
     c->reply_tokens += (n - c->reply_tokens) / 4;
-    c->next_plain = c->step; /* the next begins with a plain step: what drafts are against */
+    c->n_steps = c->n_plain = 0;
+    for (size_t i = 0; i < N_DRAFT_SOURCES; i++)
+        if (c->from[i].newest.n > OF_OTHER_TEXT) c->from[i].newest.n = OF_OTHER_TEXT;
 }

@@ -1,10 +1,15 @@
 /* How many tokens to draft: the length that makes most tokens per second, zero included.
  *
  * What a step costs is learned from the clock: verifying by the number of rows, drafting by the
- * token, what share of drafts is accepted by their depth. A balance guards what the estimates
- * cannot know: tokens that came later than plain decoding would have made them are paid from
- * those that came earlier and from one percent of the time; without balance nothing is
- * drafted. Where drafting does not pay, a short draft tries again, more and more rarely.
+ * token, what share of drafts is accepted by their depth. What a plain step costs is learned
+ * from plain steps among their like alone: one after a prompt or after drafts finds the caches
+ * full of other things and is slower than plain decoding is.
+ *
+ * A balance bounds what the estimates cannot know. Tokens that came later than plain decoding
+ * would have made them are paid from those that came earlier, from one percent of the time and
+ * from the few tokens it begins with. A draft of which nothing may be right is only made if it
+ * can be paid, so no sequence of tokens, however it turns, loses more than that. Where drafts
+ * do not pay, one is tried again when what is known of them is old.
  *
  * The owner embeds the struct. Pure arithmetic on the times that it is told: no clock, no
  * tokens. Its choice never changes a text, only how fast it comes. One thread at a time. */
@@ -38,18 +43,30 @@ struct draft_time {
     uint32_t n;
 };
 
+/* What a step of some rows takes, in plain steps. */
+struct draft_rows {
+    double steps;
+    uint32_t n;
+    uint64_t when; /* step of the last measurement */
+};
+
 struct draft_length {
-    struct draft_time verify[DRAFT_MAX + 2]; /* a step, by rows */
-    double base_ms, row_ms;                  /* the line through them: a row, each more */
+    struct draft_time plain;                 /* a step of one row */
+    struct draft_time busy;                  /* the same, interruptions included */
+    struct draft_rows verify[DRAFT_MAX + 2]; /* of more, by their number */
+    double row; /* the line through them: each row after the first */
     struct draft_from {
         struct draft_time token; /* drafting one token */
+        struct draft_time read;  /* reading one, of many */
         double token_guess;      /* until it is measured, as a share of a plain step */
-        uint64_t next_try, gap;  /* steps, while its drafts do not pay */
+        /* Of all depths: the newest few, and more of them. */
+        struct draft_share newest, recent;
         struct draft_share depth[DRAFT_MAX];
     } from[N_DRAFT_SOURCES];
-    struct draft_time plain; /* a step of one row, interruptions included */
-    double balance_ms;
+    double balance; /* plain steps */
     uint64_t step, next_plain;
+    uint32_t n_steps;    /* of the reply under way */
+    uint32_t n_plain;    /* the newest of them in a row that were plain */
     double reply_tokens; /* of a usual reply */
 };
 
