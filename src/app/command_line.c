@@ -21,6 +21,12 @@ int usage_error(const char *command, const char *fmt, ...)
     return EXIT_USAGE;
 }
 
+int config_error(const char *command, const struct err *err)
+{
+    fprintf(stderr, "hearth: %s%s%s\n", command ? command : "", command ? ": " : "", err->msg);
+    return EXIT_USAGE;
+}
+
 int runtime_error(const struct err *err)
 {
     fprintf(stderr, "hearth: %s\n", err->msg);
@@ -90,7 +96,7 @@ int command_line_read(struct command_line *line, const char *command, const char
     if (!options_parse_args(line->options, argc, argv, &line->args, &err))
         return usage_error(command, "%s", err.msg);
     if (line->options->help) return command_help(command, usage, extra, n_extra);
-    if (!command_line_finish(line->options, &err)) return usage_error(command, "%s", err.msg);
+    if (!command_line_finish(line->options, &err)) return config_error(command, &err);
     return COMMAND_LINE_GO;
 }
 

@@ -40,6 +40,9 @@ bool command_line_finish(struct options *o, struct err *err);
  * NULL. */
 int usage_error(const char *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* What command_line_finish found: prints "hearth COMMAND: message", without --help, which
+ * explains no file; returns EXIT_USAGE. command may be NULL. */
+int config_error(const char *command, const struct err *err);
 /* Prints "hearth: message"; returns the status that goes with the code. */
 int runtime_error(const struct err *err);
 /* Writes out to stdout and frees it: EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */

@@ -115,7 +115,7 @@ static int run(struct options *o, int argc, char **argv)
     free(args.rest);
     if (done) return status;
 
-    if (!command_line_finish(o, &err)) return usage_error(NULL, "%s", err.msg);
+    if (!command_line_finish(o, &err)) return config_error(NULL, &err);
     if (o->print_config) {
         struct buf out = {0};
         options_print_config(o, &out);

@@ -104,11 +104,18 @@ static bool give(struct reader *r, const struct found *f, const char *given, con
 static bool next_value(struct reader *r, const struct found *f, const char *given,
                        const char **value)
 {
-    if (r->at + 1 >= r->argc)
-        return err_set(r->err, ERR_USER, "%s: expected %s after it", given,
-                       f->extra ? f->extra->arg : f->row->arg);
-    *value = r->argv[++r->at];
-    return true;
+    if (r->at + 1 < r->argc) {
+        *value = r->argv[++r->at];
+        return true;
+    }
+    struct buf what = {0};
+    if (f->extra)
+        buf_puts(&what, f->extra->arg);
+    else
+        option_takes(f->row, &what);
+    err_set(r->err, ERR_USER, "%s: expected %s after it", given, buf_str(&what));
+    buf_free(&what);
+    return false;
 }
 
 /* arg: with its dashes, as it is given. */

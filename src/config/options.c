@@ -196,9 +196,11 @@ static bool unknown_key(const struct ini_entry *e, const char *path, struct err 
     }
     char shown[80];
     printable(shown, sizeof shown, e->key, strlen(e->key));
-    if (nearest.best)
+    const struct option_row *meant = option_find_foreign(e->key);
+    const char *best = meant ? meant->name : nearest.best;
+    if (best)
         return err_set(err, ERR_USER, "%s:%d: unknown key %s, did you mean %s?", path, e->line,
-                       shown, nearest.best);
+                       shown, best);
     return err_set(err, ERR_USER, "%s:%d: unknown key %s", path, e->line, shown);
 }
 

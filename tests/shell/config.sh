@@ -59,16 +59,19 @@ check "-c replaces your own file" eval \
     'echo "top-k = 7" >"$dir/other.ini" && config 0 -c "$dir/other.ini" && has top-k 7 && has temp 0.7 "built-in"'
 
 # --- What is wrong: status 2, nothing on stdout, file and line
-# wrong NAME MESSAGE CONTENT: the message without "hearth: FILE:" and the hint at its end
+# The whole of what it says: --help would not explain a file.
+says_just() { found err -xF -- "hearth: $1"; }
+# wrong NAME MESSAGE CONTENT: the message without "hearth: FILE:"
 wrong()
 {
     local name=$1 message=$2
     printf "$3" >"$dir/bad.ini"
     check "$name" config 2 -c "$dir/bad.ini"
-    check "  says where" says "$dir/bad.ini:$message (try hearth --help)"
+    check "  says where" says_just "$dir/bad.ini:$message"
     check "  and prints nothing" [ ! -s "$dir/out" ]
 }
 wrong "an unknown key" "2: unknown key tmep, did you mean temp?" '[hearth]\ntmep = 1\n'
+wrong "a key as llama.cpp calls it" "1: unknown key ctx-size, did you mean ctx?" 'ctx-size = 512\n'
 wrong "a bad value" "1: top-p: expected a number from 0 to 1, found '1.5'" 'top-p = 1.5\n'
 wrong "a key set twice" "3: temp is set twice, first in line 1" 'temp=1\n\nTEMP=2\n'
 wrong "a bad value in a profile that is not chosen" \
@@ -84,17 +87,17 @@ wrong "a line that is too long" \
 wrong "a quote left open" '1: the quote " is not closed' 'system = "a\n'
 
 check "a file that is not there" config 2 -c "$dir/none.ini"
-check "  is named" says "--config: $dir/none.ini: No such file or directory (try hearth --help)"
+check "  is named" says_just "--config: $dir/none.ini: No such file or directory"
 check "a folder" config 2 -c "$dir"
-check "  is named" says "$dir: is a directory, expected an INI file (try hearth --help)"
+check "  is named" says_just "$dir: is a directory, expected an INI file"
 check "a profile that is not there" config 2 -P q
-check "  is named, with those that are" says "no profile q in $ini; there are: p (try hearth --help)"
+check "  is named, with those that are" says_just "no profile q in $ini; there are: p"
 if [ "$(id -u)" = 0 ]; then
     skip "a file that may not be read" "root reads everything"
 else
     chmod 000 "$dir/other.ini"
     check "a file that may not be read" config 2 -c "$dir/other.ini"
-    check "  is named" says "$dir/other.ini: Permission denied (try hearth --help)"
+    check "  is named" says_just "$dir/other.ini: Permission denied"
 fi
 check "a full disk" eval '! "$hearth" --print-config >/dev/full 2>"$dir/err"'
 check "  is one error" says "cannot write to standard output: No space left on device"

@@ -206,7 +206,7 @@ go -qn5
 check "-qn5" eval 'grep -q "^quiet = on" "$dir/out" && grep -q "^max-tokens = 5 " "$dir/out"'
 go --temp
 check "a value that is missing" grep -qxF \
-    "hearth: --temp: expected T after it (try hearth --help)" "$dir/err"
+    "hearth: --temp: expected a number from 0 to 100 after it (try hearth --help)" "$dir/err"
 go --tmep 1
 check "a mistyped option" grep -qxF \
     "hearth: --tmep: unknown option, did you mean --temp? (try hearth --help)" "$dir/err"

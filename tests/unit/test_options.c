@@ -149,8 +149,8 @@ static void test_usage_errors(void **state)
     refused("-Z", "-Z: unknown option");
     refused("-\x1b", "-\\x1b: unknown option");
     refused("-qZ", "-Z: unknown option");
-    refused("--temp", "--temp: expected T after it");
-    refused("-n", "-n: expected N after it");
+    refused("--temp", "--temp: expected a number from 0 to 100 after it");
+    refused("-n", "-n: expected a whole number of at least -1 after it");
     refused("--temp warm", "--temp: expected a number from 0 to 100, found 'warm'");
     refused("--temp=", "--temp: expected a number from 0 to 100, found nothing");
     refused("--temp -1", "--temp: expected a number from 0 to 100, found '-1'");
