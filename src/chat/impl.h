@@ -33,6 +33,7 @@ struct turn {
     uint64_t seed;
     uint32_t attempt;
     unsigned n_dropped;                /* turns that --overflow trim has dropped */
+    char dropped[64];                  /* how the last of them began */
     struct buf answer;                 /* as it came, without reasoning */
     struct sanitiser reply, reasoning; /* filters of the two streams */
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
 #include "chat/render.h"
@@ -85,6 +86,7 @@ static bool drop_oldest_turn(struct chat *c)
     while (i < n && path[i]->role != ROLE_USER)
         i++;
     if (i >= n) return false;
+    printable(c->turn.dropped, 48, path[0]->text, path[0]->len);
     conversation_drop_oldest(c->conversation, i);
     c->turn.n_dropped++;
     return true;
@@ -116,10 +118,34 @@ static void tell_dropped(struct chat *c)
     unsigned n = c->turn.n_dropped;
     if (n == 0) return;
     if (n == 1)
-        chat_tell(c, FACE_WARNING, "the context is full: dropped the oldest turn");
+        chat_tell(c, FACE_WARNING, "the context is full: dropped the oldest turn, \"%s\"",
+                  c->turn.dropped);
     else
-        chat_tell(c, FACE_WARNING, "the context is full: dropped the %u oldest turns", n);
+        chat_tell(c, FACE_WARNING,
+                  "the context is full: dropped the %u oldest turns, up to \"%s\"", n,
+                  c->turn.dropped);
     c->turn.n_dropped = 0;
+}
+
+/* What makes room, for whoever is there to do it: "; /trim drops the oldest turns". A single
+ * turn leaves nothing to drop. */
+static const char *how_to_make_room(const struct chat *c, size_t n_turns)
+{
+    if (n_turns < 2 || c->options->overflow == OVERFLOW_TRIM) return "";
+    return c->face->has_prompt ? "; /trim drops the oldest turns"
+                               : "; --overflow trim drops the oldest turns";
+}
+
+static void tell_full(struct chat *c, uint32_t n_ctx)
+{
+    if (c->face->has_prompt)
+        chat_tell(c, FACE_WARNING,
+                  "the context of %u tokens is full: /trim drops the oldest turns, /clear "
+                  "begins a new conversation",
+                  (unsigned)n_ctx);
+    else
+        chat_tell(c, FACE_WARNING, "the context of %u tokens is full: the reply is cut off%s",
+                  (unsigned)n_ctx, how_to_make_room(c, conversation_n_turns(c->conversation)));
 }
 
 /* Renders the conversation and posts it. */
@@ -422,11 +448,7 @@ static void end(struct chat *c, const struct engine_reply *r)
     context_set(c, r->n_ctx_used, r->n_ctx_used);
     finish(c, &report, reply);
     session_explain(c, r);
-    if (report.stop == FACE_STOP_CONTEXT)
-        chat_tell(c, FACE_WARNING,
-                  "the context of %u tokens is full: /trim drops the oldest turns, /clear "
-                  "begins a new conversation",
-                  (unsigned)report.n_ctx);
+    if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
 }
 
 /* A reply that broke off: its text stays, without ids. */
@@ -450,6 +472,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         if (send(c, &again)) return;
         err = again;
     }
+    const size_t n_turns = conversation_n_turns(c->conversation);
     show_rest(c);
     keep_cost(c, NULL);
     bool cancelled = err.code == ERR_CANCELLED;
@@ -470,7 +493,8 @@ static void fail(struct chat *c, const struct engine_event *event)
     if (drops) buf_clear(&c->attached);
     finish(c, &report, reply);
     if (!cancelled)
-        chat_tell(c, FACE_ERROR, "%s%s", err.msg,
+        chat_tell(c, FACE_ERROR, "%s%s%s", err.msg,
+                  too_long ? how_to_make_room(c, n_turns) : "",
                   drops ? "; what was read or pasted before the message is dropped" : "");
 }
 

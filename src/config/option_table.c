@@ -317,6 +317,7 @@ static const struct option_row table[N_OPTIONS] = {
     [OPT_OVERFLOW] = {.name = "overflow",
                       .type = OPTION_ENUM,
                       .group = GROUP_SAMPLING,
+                      .flags = OPTION_SET,
                       .at = AT(overflow),
                       .arg = "WORD",
                       .words = "stop|trim",

@@ -165,6 +165,17 @@ assert len(ends) == 3 and ends[0]["usage"]["cached"] == 0
 for a, b in zip(ends, ends[1:]):
     assert b["usage"]["cached"] >= a["usage"]["prefilled"] + a["usage"]["cached"], (a, b)
 ' "$dir/out"
+# In a script nobody types a command: what is said of a full context is an option.
+for i in 1 2 3; do echo 'Count from 1 to 20'; done >"$dir/in"
+check "lines that fill the context" go 3 --stdin lines --ctx 128 --temp 0
+check "  the option that makes room is named" says "; --overflow trim drops the oldest turns"
+check "  no command is" eval '! says /trim >/dev/null'
+given hi
+check "a reply that the context cuts off" go 0 --stdin lines --ctx 10 --temp 0
+check "  is told" says "warning: the context of 10 tokens is full: the reply is cut off"
+for i in 1 2 3; do echo 'Count from 1 to 20'; done >"$dir/in"
+check "--overflow trim goes on" go 0 --stdin lines --ctx 128 --temp 0 --overflow trim
+check "  and says what it dropped" says 'dropped the oldest turn, "Count from 1 to 20"'
 given ''
 check "no lines at all" go 0 --stdin lines
 check "  no reply" nothing
