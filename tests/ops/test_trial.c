@@ -125,9 +125,10 @@ static bool run_wrongly(struct exec *x, const struct step *step, struct err *err
 {
     if (!right->exec_run(x, step, err)) return false;
     const size_t last = (size_t)step->n_logits * running->n_vocab - 1;
+    bool has_kind = false;
     for (size_t i = 0; i < running->n_ops; i++)
-        if (running->ops[i].kind == wrong_kind && step->n_rows == 2)
-            ((uint32_t *)step->logits)[last] ^= 1;
+        has_kind = has_kind || running->ops[i].kind == wrong_kind;
+    if (has_kind && step->n_rows == 2) ((uint32_t *)step->logits)[last] ^= 1;
     return true;
 }
 
