@@ -17,6 +17,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "backend/cut.h"
+#include "backend/split.h"
 #include "base/mem.h"
 #include "cpu/cpu.h"
 #include "model/model.h"
@@ -167,6 +169,10 @@ struct runner_options {
     uint32_t n_ctx, batch;
     bool poison; /* pages begin full of NaN */
     bool vulkan; /* on the first Vulkan device instead, software ones included */
+    /* The layers before this one on the CPU, only the others as above (0: the embedding alone).
+     * The next that can be cut is taken. */
+    bool is_split;
+    uint32_t split_at;
 };
 
 enum { RUNNER_PAGES = 256 }; /* 16,384 positions */
@@ -183,6 +189,16 @@ struct runner {
     void *state[2]; /* after what was run last, and room for the next; NULL without any */
 };
 
+static inline bool runner_split(void *user, const struct program *p, struct err *err)
+{
+    struct runner *r = user;
+    struct backend *cpu = cpu_open(&(struct cpu_options){.n_threads = 1}, err);
+    if (!cpu) fail_msg("%s", err->msg);
+    r->o.split_at = program_cut_at(p, r->o.split_at);
+    r->be = split_open(cpu, r->be, p, r->o.split_at);
+    return true;
+}
+
 static inline void runner_open(struct runner *r, const char *path, struct runner_options o)
 {
     struct err err = {0};
@@ -194,6 +210,8 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
                 : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
     if (!r->be) fail_msg("%s", err.msg);
     const struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};
+    if (o.is_split && !model_outline(r->g, &params, runner_split, r, &err))
+        fail_msg("%s", err.msg);
     r->m = model_open(r->g, r->be, &params, NULL, NULL, &err);
     if (!r->m) fail_msg("%s", err.msg);
     r->x = exec_new(r->be, model_program(r->m), o.batch, &err);
