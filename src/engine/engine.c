@@ -350,8 +350,9 @@ static void answer_turn(struct engine *e)
     struct engine_reply *reply = NULL;
     if (run_turn(e, &ids, &reply, &err))
         mailbox_post(e->box, &(struct engine_event){.kind = EVENT_END, .reply = reply});
-    else
-        post_failed(e, &err, ids.n > e->machine.n_ctx ? ids.n : 0);
+    else /* a machine that is down has no context to be too short */
+        post_failed(e, &err,
+                    machine_is_up(&e->machine) && ids.n > e->machine.n_ctx ? ids.n : 0);
     ids_free(&ids);
 }
 

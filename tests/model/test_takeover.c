@@ -143,11 +143,39 @@ static void lost_while_drafting(void **state)
     talk_free(&want);
 }
 
+/* When the CPU cannot go on either, the failure is the model's, not the prompt's length. */
+static void lost_for_good(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    const struct engine_sampling sampling = {.repeat_penalty = 1, .max_tokens = 4};
+    const struct engine_config config = {
+        .model_path = guide, .device = "vulkan:0", .cpu = "none", .n_threads = 1, .n_ctx = 256};
+    struct err err;
+    struct talk t = {0};
+    struct spans prompt = {0};
+    device_set_seam(&(struct device_seam){.lost_at = 1});
+    struct engine *e = engine_open(&config, &err);
+    if (!e) fail_msg("%s", err.msg);
+    wait_for(e, EVENT_READY, &t);
+    spans_text(&prompt, "What is a token?", 16);
+    engine_turn(e, &prompt, &sampling);
+    const struct engine_event event = wait_for(e, EVENT_FAILED, &t);
+    assert_non_null(strstr(event.err.msg, "the CPU does not go on"));
+    assert_int_equal(event.done, 0);
+    assert_int_equal(event.total, 0);
+    engine_close(e);
+    device_set_seam(NULL);
+    spans_free(&prompt);
+    talk_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_at_any_step),
         cmocka_unit_test(lost_while_drafting),
+        cmocka_unit_test(lost_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
