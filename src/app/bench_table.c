@@ -130,13 +130,16 @@ static uint32_t largest(const struct list *l)
 
 static bool pages_open(struct bench_run *r, int part, size_t page_bytes)
 {
+    bool ok = true;
+    uint8_t *zeros = mem_zalloc(page_bytes, 1);
     r->pages[part] = mem_zalloc(r->n_pages, sizeof *r->pages[part]);
-    for (size_t i = 0; i < r->n_pages && page_bytes > 0; i++) {
+    for (size_t i = 0; ok && i < r->n_pages && page_bytes > 0; i++) {
         r->pages[part][i] = backend_page_new(r->m->be, page_bytes);
-        if (!r->pages[part][i]) return false;
-        memset(r->pages[part][i], 0, page_bytes);
+        ok = r->pages[part][i] != NULL;
+        if (ok) backend_page_write(r->m->be, r->pages[part][i], page_bytes, zeros);
     }
-    return true;
+    free(zeros);
+    return ok;
 }
 
 static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_positions,

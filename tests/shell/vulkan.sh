@@ -64,7 +64,8 @@ check "bench --ops" go 0 bench --ops -m $guide --device vulkan:0
 check "  times products" grep -qE '^matmul    Q8_0 +[0-9]+ +[0-9]+\.[0-9]{3} ms' "$dir/out"
 check "  and attention" grep -qE '^attend .* ms' "$dir/out"
 check "  and says what is all" grep -qE '^all .* 100\.0% .* 100\.0%$' "$dir/out"
-check "as JSON, too" go 0 bench --ops --json -m tests/data/models/qwen35moe.gguf --device vulkan:0
+check "bench --table" go 0 bench --table --rows 1 -m $guide --device vulkan:0
+check "bench --ops as JSON, too" go 0 bench --ops --json -m tests/data/models/qwen35moe.gguf --device vulkan:0
 sums()
 {
     python3 -c 'import json, sys
