@@ -46,8 +46,16 @@ static void tell(struct chat *c)
     buf_free(&name);
 }
 
-/* As before /draft. */
-static void restore(struct chat *c)
+void draft_remember(struct chat *c)
+{
+    struct buf value = {0};
+    option_value(c->options, OPT_DRAFT, &value);
+    free(c->draft_before);
+    c->draft_before = option_given(c->options, OPT_DRAFT) ? mem_strdup(buf_str(&value)) : NULL;
+    buf_free(&value);
+}
+
+void draft_restore(struct chat *c)
 {
     struct err err;
     if (c->draft_before)
@@ -64,11 +72,7 @@ bool command_draft(struct chat *c, const char *args)
         tell(c);
         return true;
     }
-    struct buf before = {0};
-    option_value(c->options, OPT_DRAFT, &before);
-    free(c->draft_before);
-    c->draft_before = option_given(c->options, OPT_DRAFT) ? mem_strdup(buf_str(&before)) : NULL;
-    buf_free(&before);
+    draft_remember(c);
     if (!give(c, args, &err)) {
         chat_tell(c, FACE_ERROR, "/draft: %s", err.msg);
         return false;
@@ -89,7 +93,7 @@ void draft_event(struct chat *c, const struct engine_event *event)
     c->drafts_change = false;
     c->state = CHAT_IDLE;
     if (event->kind == EVENT_FAILED) {
-        restore(c);
+        draft_restore(c);
         chat_tell(c, FACE_ERROR, "/draft: %s", event->err.msg);
     } else if (!c->options->quiet) {
         tell(c);

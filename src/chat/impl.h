@@ -73,7 +73,7 @@ struct chat {
     struct engine_config config;
     char *draft_path;   /* of the configuration */
     bool drafts_change; /* BUSY with /draft, no turn */
-    char *draft_before; /* what --draft said before it; NULL: nothing */
+    char *draft_before; /* what --draft said before /draft or /model; NULL: nothing */
     char *model_before; /* the model that /model came from, while the new one loads */
     bool is_switching;  /* it loads after /model */
     struct renderer *renderer;
@@ -156,6 +156,9 @@ bool model_failed(struct chat *c, const struct err *err);
 void draft_configure(struct chat *c);
 /* Another model comes: a draft that was named was named for the one before. */
 void draft_forget(struct chat *c);
+/* Keeps what --draft says; and puts it back, after what came next has failed. */
+void draft_remember(struct chat *c);
+void draft_restore(struct chat *c);
 /* Handles one event while /draft is at work. */
 void draft_event(struct chat *c, const struct engine_event *event);
 /* Appends what drafts: "small.gguf and lookup", "nothing". */

@@ -50,6 +50,7 @@ bool model_switch(struct chat *c, const char *path)
         return false;
     }
     session_save(c, true);
+    draft_remember(c);
     draft_forget(c);
     free(c->model_before);
     c->model_before = before;
@@ -77,6 +78,7 @@ bool model_failed(struct chat *c, const struct err *err)
     char *before = c->model_before;
     c->model_before = NULL;
     chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
+    draft_restore(c);
     bool ok = name_model(c, before, &again) && open_model(c, &again);
     if (!ok) c->err = again;
     free(before);

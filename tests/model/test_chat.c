@@ -504,7 +504,6 @@ static void test_filtered(void **unused)
     close_chat(&r);
 }
 
-/* /model: the conversation stays; ids mean something in the same vocabulary only. */
 /* What drafts is changed in the middle of a conversation; the replies are the same. */
 static void test_draft(void **unused)
 {
@@ -543,10 +542,19 @@ static void test_draft(void **unused)
     assert_true(said(&r, "guessed by lookup"));
     assert_true(line(&r, "/show model"));
     assert_true(said(&r, "draft        lookup"));
+
+    /* A model that does not open takes nothing from the one that was there. */
+    assert_true(line(&r, "/draft examples/guide/guide-draft-q8_0.gguf"));
+    assert_true(chat_line(r.chat, "/model /nonexistent.gguf", 24));
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(said(&r, "going on with " GUIDE));
+    assert_true(line(&r, "/draft"));
+    assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));
     free(plain);
     close_chat(&r);
 }
 
+/* /model: the conversation stays; ids mean something in the same vocabulary only. */
 static void test_model(void **unused)
 {
     (void)unused;
