@@ -171,11 +171,7 @@ int bench_run(int argc, char **argv)
     struct command_line line;
     struct err err;
     int status =
-        command_line_read(&line, "bench",
-                          "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--ops] "
-                          "[--tokenizer] [--kv-error TEXT] [--table] [--spec] "
-                          "[--json]",
-                          extra, sizeof extra / sizeof *extra, argc, argv);
+        command_line_read(&line, "bench", extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))

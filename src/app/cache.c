@@ -13,18 +13,6 @@
 #include "config/paths.h"
 #include "vulkan/pipeline_file.h"
 
-static bool asks_help(int argc, char **argv)
-{
-    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-}
-
-static int help(const char *text)
-{
-    struct buf out = {0};
-    buf_puts(&out, text);
-    return print_text(&out);
-}
-
 static char *dir_of(const char *name, struct err *err)
 {
     char *dir = paths_in(PATHS_CACHE, name);
@@ -110,14 +98,10 @@ static void count_pipelines(void *user, const char *path, uint64_t n_bytes)
 
 int cache_run_list(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     struct rows rows = {0};
     struct buf out = {0};
     struct err err;
-    if (asks_help(argc, argv))
-        return help("usage: hearth cache list\n"
-                    "What is kept on disk of each model: pages of 64 tokens, snapshots, size;\n"
-                    "and what Vulkan drivers made of the shaders, a file for each device.\n");
-    if (argc != 1) return usage_error("cache list", "takes nothing after it");
     char *dir = pages_dir(&err);
     struct store_total pipelines = {0};
     bool ok = dir && store_files_walk(dir, count, &rows, &err) &&
@@ -149,13 +133,10 @@ static void remove_pipelines(void *user, const char *path, uint64_t n_bytes)
 
 int cache_run_clear(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     struct store_total removed = {0};
     struct buf out = {0};
     struct err err;
-    if (asks_help(argc, argv))
-        return help("usage: hearth cache clear\n"
-                    "Removes everything that was computed; conversations stay.\n");
-    if (argc != 1) return usage_error("cache clear", "takes nothing after it");
     char *dir = pages_dir(&err);
     bool ok = dir && store_files_shrink(dir, 0, NULL, &removed, &err) &&
               walk_pipelines(remove_pipelines, &removed, &err);
@@ -208,12 +189,9 @@ static void check_pipelines(void *user, const char *path, uint64_t n_bytes)
 
 int cache_run_check(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     struct check k = {0};
     struct err err;
-    if (asks_help(argc, argv))
-        return help("usage: hearth cache check\n"
-                    "Reads everything that is kept and removes what is damaged.\n");
-    if (argc != 1) return usage_error("cache check", "takes nothing after it");
     char *dir = pages_dir(&err);
     k.codec = blob_codec_new();
     bool ok = dir && store_files_walk(dir, check_file, &k, &err) &&

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/subcommands.h"
 #include "config/paths.h"
 
 int usage_error(const char *command, const char *fmt, ...)
@@ -63,11 +64,11 @@ bool command_line_finish(struct options *o, struct err *err)
     return ok;
 }
 
-static int command_help(const char *command, const char *usage,
-                        const struct option_extra *extra, size_t n_extra)
+static int command_help(const char *command, const struct option_extra *extra, size_t n_extra)
 {
     struct buf out = {0};
-    buf_printf(&out, "usage: hearth %s %s\n\n", command, usage);
+    subcommand_usage(command, &out);
+    buf_putc(&out, '\n');
     for (size_t i = 0; i < n_extra; i++) {
         char letter[8] = "   ";
         if (extra[i].letter) snprintf(letter, sizeof letter, "-%c,", extra[i].letter);
@@ -86,7 +87,7 @@ static int command_help(const char *command, const char *usage,
     return print_text(&out);
 }
 
-int command_line_read(struct command_line *line, const char *command, const char *usage,
+int command_line_read(struct command_line *line, const char *command,
                       const struct option_extra *extra, size_t n_extra, int argc, char **argv)
 {
     *line = (struct command_line){
@@ -95,7 +96,7 @@ int command_line_read(struct command_line *line, const char *command, const char
     struct err err;
     if (!options_parse_args(line->options, argc, argv, &line->args, &err))
         return usage_error(command, "%s", err.msg);
-    if (line->options->help) return command_help(command, usage, extra, n_extra);
+    if (line->options->help) return command_help(command, extra, n_extra);
     if (!command_line_finish(line->options, &err)) return config_error(command, &err);
     return COMMAND_LINE_GO;
 }

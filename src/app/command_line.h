@@ -22,9 +22,9 @@ struct command_line {
 };
 
 /* Options of a subcommand that opens a model or none: its own and those marked OPTION_ENGINE,
- * with environment and INI file behind them. command is "inspect tokens", usage what --help
- * says after that. Free with command_line_free whatever it returned. */
-int command_line_read(struct command_line *line, const char *command, const char *usage,
+ * with environment and INI file behind them. command is its name in the table of subcommands,
+ * as "inspect tokens". Free with command_line_free whatever it returned. */
+int command_line_read(struct command_line *line, const char *command,
                       const struct option_extra *extra, size_t n_extra, int argc, char **argv);
 void command_line_free(struct command_line *line);
 

@@ -53,7 +53,7 @@ static void put_options(const struct subcommand *s, struct buf *out)
 static void subcommand_cases(struct buf *out)
 {
     const struct subcommand *s;
-    for (size_t i = 0; (s = completion_subcommand_at(i)); i++) {
+    for (size_t i = 0; (s = subcommand_at(i)); i++) {
         if (s->what && completion_is_first(i)) {
             buf_printf(out, "    %s,2,*) _hearth_words \"", s->name);
             completion_names(s->name, out);
@@ -105,7 +105,7 @@ void completion_bash(struct buf *out)
         "    elif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
         "    COMPREPLY=()\n"
         "    case ${COMP_WORDS[1]-},${COMP_WORDS[2]-},$previous in\n");
-    for (size_t i = 0; (s = completion_subcommand_at(i)); i++)
+    for (size_t i = 0; (s = subcommand_at(i)); i++)
         value_cases(s, out);
     value_cases(NULL, out);
     buf_puts(out, "    esac\n    case ${COMP_WORDS[1]-},$COMP_CWORD,${COMP_WORDS[2]-} in\n");

@@ -70,7 +70,7 @@ static void zsh_arguments(const struct subcommand *s, const char *indent, struct
 static void zsh_words(const char *name, struct buf *out)
 {
     const struct subcommand *s;
-    for (size_t i = 0; (s = completion_subcommand_at(i)); i++) {
+    for (size_t i = 0; (s = subcommand_at(i)); i++) {
         if (name ? strcmp(name, s->name) != 0 : !completion_is_first(i)) continue;
         struct buf about = {0};
         if (name)
@@ -86,7 +86,7 @@ static void zsh_words(const char *name, struct buf *out)
 
 static void zsh_subcommand(size_t i, struct buf *out)
 {
-    const struct subcommand *s = completion_subcommand_at(i), *next;
+    const struct subcommand *s = subcommand_at(i), *next;
     const char *indent = s->what ? "            " : "        ";
     if (completion_is_first(i)) {
         buf_printf(out, "    %s)\n", s->name);
@@ -102,7 +102,7 @@ static void zsh_subcommand(size_t i, struct buf *out)
                s->what ? 2 : 1, indent);
     zsh_arguments(s, indent, out);
     if (s->what) buf_printf(out, "%s;;\n", indent);
-    next = completion_subcommand_at(i + 1);
+    next = subcommand_at(i + 1);
     if (next && !completion_is_first(i + 1)) return;
     if (s->what) buf_puts(out, "        esac\n");
     buf_puts(out, "        return ;;\n");
@@ -131,7 +131,7 @@ void completion_zsh(struct buf *out)
     zsh_words(NULL, out);
     buf_puts(out, " )\n        _describe subcommand words_of\n        return\n    fi\n"
                   "    case $words[2] in\n");
-    for (size_t i = 0; completion_subcommand_at(i); i++)
+    for (size_t i = 0; subcommand_at(i); i++)
         zsh_subcommand(i, out);
     buf_puts(out, "    esac\n    ");
     zsh_arguments(NULL, "    ", out);
@@ -188,7 +188,7 @@ static void fish_options(const struct subcommand *s, struct buf *out)
 
 static void fish_subcommand(size_t i, struct buf *out)
 {
-    const struct subcommand *s = completion_subcommand_at(i);
+    const struct subcommand *s = subcommand_at(i);
     if (completion_is_first(i)) {
         struct buf about = {0};
         completion_about(s, &about);
@@ -241,7 +241,7 @@ void completion_fish(struct buf *out)
                   "    end\n"
                   "end\n"
                   "complete -c hearth -f\n");
-    for (size_t i = 0; completion_subcommand_at(i); i++)
+    for (size_t i = 0; subcommand_at(i); i++)
         fish_subcommand(i, out);
     fish_options(NULL, out);
 }

@@ -97,25 +97,16 @@ bool completion_option_at(const struct subcommand *s, size_t i, struct completio
     return false;
 }
 
-const struct subcommand *completion_subcommand_at(size_t i)
-{
-    const struct subcommand *s;
-    for (size_t k = 0; (s = subcommand_at(k)); k++)
-        if (s->run && i-- == 0) return s;
-    return NULL;
-}
-
 bool completion_is_first(size_t i)
 {
-    return i == 0 || strcmp(completion_subcommand_at(i)->name,
-                            completion_subcommand_at(i - 1)->name) != 0;
+    return i == 0 || strcmp(subcommand_at(i)->name, subcommand_at(i - 1)->name) != 0;
 }
 
 void completion_names(const char *name, struct buf *out)
 {
     const struct subcommand *s;
     const char *blank = "";
-    for (size_t i = 0; (s = completion_subcommand_at(i)); i++) {
+    for (size_t i = 0; (s = subcommand_at(i)); i++) {
         if (name ? !s->what || strcmp(name, s->name) != 0 : !completion_is_first(i)) continue;
         buf_printf(out, "%s%s", blank, name ? s->what : s->name);
         blank = " ";

@@ -35,8 +35,6 @@ struct completion_option {
  * option that --help does not show is not among them. */
 bool completion_option_at(const struct subcommand *s, size_t i, struct completion_option *out);
 
-/* The rows of subcommands that are built, one after another; NULL past the last. */
-const struct subcommand *completion_subcommand_at(size_t i);
 /* Whether row i is the first of its name. */
 bool completion_is_first(size_t i);
 /* Appends what a name is for: the help of its row, or its words between commas. */

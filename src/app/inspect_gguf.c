@@ -107,24 +107,9 @@ static void put_file(struct buf *out, const struct gguf *g)
     put_types(out, g);
 }
 
-static bool asks_help(int argc, char **argv)
-{
-    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-}
-
-static int help(const char *text)
-{
-    struct buf out = {0};
-    buf_puts(&out, text);
-    return print_text(&out);
-}
-
 int inspect_gguf(int argc, char **argv)
 {
     struct err err;
-    if (asks_help(argc, argv))
-        return help("usage: hearth inspect gguf FILE\n"
-                    "Prints header, keys and tensors of a GGUF file.\n");
     if (argc != 2 || (argv[1][0] == '-' && argv[1][1]))
         return usage_error("inspect gguf", "expected one FILE");
     struct gguf *g = gguf_open(argv[1], &err);
@@ -178,9 +163,6 @@ static int dequant_chunk(const struct qtype_info *info, const uint8_t *blocks, s
 
 int inspect_dequant(int argc, char **argv)
 {
-    if (asks_help(argc, argv))
-        return help("usage: hearth inspect dequant --type TYPE <BLOCKS >VALUES\n"
-                    "Decodes blocks of a weight type to little-endian f32.\n");
     const char *name = type_operand(argc, argv);
     if (!name) return usage_error("inspect dequant", "expected --type TYPE");
     const struct qtype_info *info = qtype_by_name(name);

@@ -43,10 +43,10 @@ static void say(void *user, const char *line)
 
 /* Reads the options of both commands and opens the model. *status is set on false. */
 static bool open_model(struct machine *m, struct command_line *line, const char *command,
-                       const char *usage, const struct option_extra *extra, size_t n_extra,
-                       int argc, char **argv, int *status)
+                       const struct option_extra *extra, size_t n_extra, int argc, char **argv,
+                       int *status)
 {
-    *status = command_line_read(line, command, usage, extra, n_extra, argc, argv);
+    *status = command_line_read(line, command, extra, n_extra, argc, argv);
     if (*status != COMMAND_LINE_GO) return false;
     const struct options *o = line->options;
     if (line->args.n_rest > 0)
@@ -101,8 +101,7 @@ int inspect_logits(int argc, char **argv)
     struct machine m = {0};
     struct ids ids = {0};
     int status;
-    if (!open_model(&m, &line, "inspect logits", "-m FILE --ids IDS [--rows all|last]", extra,
-                    2, argc, argv, &status)) {
+    if (!open_model(&m, &line, "inspect logits", extra, 2, argc, argv, &status)) {
         command_line_free(&line);
         return status;
     }
@@ -152,8 +151,7 @@ int inspect_greedy(int argc, char **argv)
     struct machine m = {0};
     struct ids ids = {0};
     int status;
-    if (!open_model(&m, &line, "inspect greedy", "-m FILE --ids IDS [-n N]", extra, 2, argc,
-                    argv, &status)) {
+    if (!open_model(&m, &line, "inspect greedy", extra, 2, argc, argv, &status)) {
         command_line_free(&line);
         return status;
     }

@@ -242,8 +242,7 @@ int inspect_make(int argc, char **argv)
          "a file type (Q4_0, Q8_0, Q4_K_M, Q6_K, ...) or a block type for all matrices"},
     };
     struct command_line line;
-    int status = command_line_read(&line, "inspect make", "--shape SHAPE --type TYPE OUT.gguf",
-                                   extra, 2, argc, argv);
+    int status = command_line_read(&line, "inspect make", extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         struct shape shape;
         struct file_type type;

@@ -366,8 +366,7 @@ int inspect_plan(int argc, char **argv)
          "each line is an object of prompt and reply, texts or lists of ids; prints objects"},
     };
     struct command_line line;
-    int status =
-        command_line_read(&line, command, "-m FILE [--ids] [--jsonl]", extra, 2, argc, argv);
+    int status = command_line_read(&line, command, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         char shown[80];
         if (line.args.n_rest > 0)

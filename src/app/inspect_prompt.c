@@ -100,9 +100,7 @@ int inspect_prompt(int argc, char **argv)
         {"now", 0, "TIME", &now, NULL, "the time it shall be, 2025-07-04T12:34:56"},
     };
     struct command_line line;
-    int status = command_line_read(
-        &line, command, "(-m FILE | --template FILE) --context FILE.json [--now TIME]", extra,
-        3, argc, argv);
+    int status = command_line_read(&line, command, extra, 3, argc, argv);
     if (status == COMMAND_LINE_GO) {
         struct err err;
         bool model_named = line.options->source[OPT_MODEL].from == FROM_FLAG;

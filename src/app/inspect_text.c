@@ -129,8 +129,7 @@ int inspect_tokens(int argc, char **argv)
         {"jsonl", 0, NULL, NULL, &jsonl, "one object of text, special, add_special per line"},
     };
     struct command_line line;
-    int status = command_line_read(&line, command, "-m FILE [--special] [--jsonl]", extra, 2,
-                                   argc, argv);
+    int status = command_line_read(&line, command, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         const char *model = line.options->model;
         struct err err;
@@ -194,8 +193,7 @@ static bool print_text_of(const char *model, const char *const *args, size_t n_a
 int inspect_text(int argc, char **argv)
 {
     struct command_line line;
-    int status =
-        command_line_read(&line, "inspect text", "-m FILE IDS...", NULL, 0, argc, argv);
+    int status = command_line_read(&line, "inspect text", NULL, 0, argc, argv);
     if (status == COMMAND_LINE_GO) {
         const char *model = line.options->model;
         struct err err;

@@ -192,14 +192,6 @@ int models_run(int argc, char **argv)
 {
     bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
     struct buf out = {0};
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        buf_puts(&out,
-                 "usage: hearth models [--json]\n"
-                 "Lists the models that llama.cpp, Hugging Face, Ollama and LM Studio keep on "
-                 "this\nmachine and that hearth can open. Nothing is changed. Open one with "
-                 "hearth -m PATH or NAME.\n");
-        return print_text(&out);
-    }
     if (argc > 1 && !json) {
         char shown[80];
         return usage_error("models", "%s: expected nothing or --json",

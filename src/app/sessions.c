@@ -13,18 +13,6 @@
 #include "chat/export.h"
 #include "chat/sessions.h"
 
-static bool asks_help(int argc, char **argv)
-{
-    return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-}
-
-static int help(const char *text)
-{
-    struct buf out = {0};
-    buf_puts(&out, text);
-    return print_text(&out);
-}
-
 static int refused(const struct err *err)
 {
     fprintf(stderr, "hearth: %s\n", err->msg);
@@ -52,13 +40,10 @@ static void put_row(const struct session_file *file, struct buf *out)
 
 int sessions_run_list(int argc, char **argv)
 {
+    (void)argc, (void)argv;
     struct session_list list;
     struct buf out = {0};
     struct err err;
-    if (asks_help(argc, argv))
-        return help("usage: hearth sessions list\n"
-                    "A line for each saved conversation, the newest first.\n");
-    if (argc != 1) return usage_error("sessions list", "takes nothing after it");
     if (!sessions_list(&list, &err)) return runtime_error(&err);
     for (size_t i = 0; i < list.n; i++)
         put_row(&list.items[i], &out);
@@ -113,9 +98,6 @@ static int print_session(const char *name, enum export_format format, bool raw)
 
 int sessions_run_show(int argc, char **argv)
 {
-    if (asks_help(argc, argv))
-        return help("usage: hearth sessions show NAME\n"
-                    "Prints a saved conversation for reading.\n");
     if (argc != 2 || argv[1][0] == '-')
         return usage_error("sessions show", "expected one NAME");
     return print_session(argv[1], EXPORT_MARKDOWN, false);
@@ -123,10 +105,6 @@ int sessions_run_show(int argc, char **argv)
 
 int sessions_run_export(int argc, char **argv)
 {
-    if (asks_help(argc, argv))
-        return help("usage: hearth sessions export [--json | --plain] NAME\n"
-                    "Prints a saved conversation, every byte as it was said: as Markdown, as "
-                    "one JSON\nobject (with the reasoning), or as plain text.\n");
     const char *name = NULL;
     enum export_format format = EXPORT_MARKDOWN;
     for (int i = 1; i < argc; i++) {
@@ -147,9 +125,6 @@ int sessions_run_export(int argc, char **argv)
 int sessions_run_rm(int argc, char **argv)
 {
     int status = EXIT_DONE;
-    if (asks_help(argc, argv))
-        return help("usage: hearth sessions rm NAME...\n"
-                    "Removes saved conversations for good.\n");
     if (argc < 2 || argv[1][0] == '-') return usage_error("sessions rm", "expected a NAME");
     for (int i = 1; i < argc; i++) {
         struct err err;
@@ -190,11 +165,6 @@ int sessions_run_check(int argc, char **argv)
     struct buf out = {0};
     struct err err;
     bool sound = true;
-    if (asks_help(argc, argv))
-        return help(
-            "usage: hearth sessions check [NAME...]\n"
-            "Reads saved conversations, all if none is named, and says what is damaged; "
-            "exit\nstatus 4 if anything is.\n");
     if (argc == 1 && !sessions_list(&list, &err)) return runtime_error(&err);
     for (size_t i = 0; i < list.n; i++)
         sound &= check_one(list.items[i].name, list.items[i].path, &out);

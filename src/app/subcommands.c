@@ -1,6 +1,6 @@
 #include "app/subcommands.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <string.h>
 
 #include "app/bench.h"
@@ -13,19 +13,20 @@
 
 static const struct subcommand table[] = {
     {"bench", NULL,
-     "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--tokenizer] "
+     "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--ops] [--tokenizer] "
      "[--kv-error TEXT] [--table] [--spec] [--json]",
      "how fast a model runs here", bench_run, .engine = true},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf,
-     .behind = BEHIND_FILE},
+     .more = "Prints header, keys and tensors of a GGUF file.\n", .behind = BEHIND_FILE},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
      "the token ids of the text on standard input", inspect_tokens, .engine = true},
     {"inspect", "text", "-m FILE IDS...", "the text of token ids", inspect_text,
      .engine = true},
     {"inspect", "prompt", "(-m FILE | --template FILE) --context FILE.json [--now TIME]",
      "what the chat template makes of its variables", inspect_prompt, .engine = true},
-    {"inspect", "dequant", "--type TYPE", "the values of weight blocks on standard input",
-     .run = inspect_dequant},
+    {"inspect", "dequant", "--type TYPE <BLOCKS >VALUES",
+     "the values of weight blocks on standard input", inspect_dequant,
+     .more = "Decodes blocks of a weight type to little-endian f32.\n"},
     {"inspect", "logits", "-m FILE --ids IDS [--rows all|last]",
      "the logits after token ids, little-endian f32", inspect_logits, .engine = true},
     {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
@@ -34,20 +35,35 @@ static const struct subcommand table[] = {
      "what of the prompts on standard input would be reused", inspect_plan, .engine = true},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
      inspect_make, .behind = BEHIND_FILE},
-    {"models", NULL, "[--json]", "the models found on this machine", .run = models_run},
-    {"sessions", "list", "", "the saved conversations", .run = sessions_run_list},
+    {"models", NULL, "[--json]", "the models found on this machine", models_run,
+     .more =
+         "Lists the models that llama.cpp, Hugging Face, Ollama and LM Studio keep on this\n"
+         "machine and that hearth can open. Nothing is changed. Open one with\n"
+         "hearth -m PATH or NAME.\n"},
+    {"sessions", "list", "", "the saved conversations", sessions_run_list,
+     .more = "A line for each saved conversation, the newest first.\n"},
     {"sessions", "show", "NAME", "a saved conversation, for reading", sessions_run_show,
-     .behind = BEHIND_SESSION},
+     .more = "Prints a saved conversation for reading.\n", .behind = BEHIND_SESSION},
     {"sessions", "export", "[--json | --plain] NAME",
      "a saved conversation as Markdown, JSON or text", sessions_run_export,
+     .more =
+         "Prints a saved conversation, every byte as it was said: as Markdown, as one JSON\n"
+         "object (with the reasoning), or as plain text.\n",
      .behind = BEHIND_SESSION},
     {"sessions", "rm", "NAME...", "remove saved conversations", sessions_run_rm,
-     .behind = BEHIND_SESSION},
+     .more = "Removes saved conversations for good.\n", .behind = BEHIND_SESSION},
     {"sessions", "check", "[NAME...]", "say what of saved conversations is damaged",
-     sessions_run_check, .behind = BEHIND_SESSION},
-    {"cache", "list", "", "what is kept of computed tokens, by model", .run = cache_run_list},
-    {"cache", "clear", "", "remove all of it", .run = cache_run_clear},
-    {"cache", "check", "", "remove what of it is damaged", .run = cache_run_check},
+     sessions_run_check,
+     .more = "Reads saved conversations, all if none is named, and says what is damaged; exit\n"
+             "status 4 if anything is.\n",
+     .behind = BEHIND_SESSION},
+    {"cache", "list", "", "what is kept of computed tokens, by model", cache_run_list,
+     .more = "What is kept on disk of each model: pages of 64 tokens, snapshots, size;\n"
+             "and what Vulkan drivers made of the shaders, a file for each device.\n"},
+    {"cache", "clear", "", "remove all of it", cache_run_clear,
+     .more = "Removes everything that was computed; conversations stay.\n"},
+    {"cache", "check", "", "remove what of it is damaged", cache_run_check,
+     .more = "Reads everything that is kept and removes what is damaged.\n"},
 };
 
 enum { N_SUBCOMMANDS = sizeof table / sizeof *table };
@@ -57,11 +73,51 @@ const struct subcommand *subcommand_at(size_t i)
     return i < N_SUBCOMMANDS ? &table[i] : NULL;
 }
 
+/* "inspect text". */
+static void put_name(const struct subcommand *s, struct buf *out)
+{
+    buf_printf(out, "%s%s%s", s->name, s->what ? " " : "", s->what ? s->what : "");
+}
+
+static void put_usage(const struct subcommand *s, struct buf *out)
+{
+    buf_puts(out, "usage: hearth ");
+    put_name(s, out);
+    buf_printf(out, "%s%s\n", *s->args ? " " : "", s->args);
+}
+
+void subcommand_usage(const char *name, struct buf *out)
+{
+    struct buf of_row = {0};
+    size_t i = 0;
+    for (; i < N_SUBCOMMANDS; i++) {
+        buf_clear(&of_row);
+        put_name(&table[i], &of_row);
+        if (strcmp(buf_str(&of_row), name) == 0) break;
+    }
+    buf_free(&of_row);
+    assert(i < N_SUBCOMMANDS);
+    put_usage(&table[i], out);
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int run(const struct subcommand *s, int argc, char **argv)
 {
-    if (s->run) return s->run(argc, argv);
-    return usage_error(NULL, "hearth %s%s%s is not built yet", s->name, s->what ? " " : "",
-                       s->what ? s->what : "");
+    struct buf out = {0};
+    if (s->more && argc == 2 && is_help(argv[1])) {
+        put_usage(s, &out);
+        buf_puts(&out, s->more);
+        return print_text(&out);
+    }
+    if (*s->args || argc == 1) return s->run(argc, argv);
+    put_name(s, &out);
+    int status = usage_error(buf_str(&out), "takes nothing after it");
+    buf_free(&out);
+    return status;
 }
 
 /* "inspect" without a word it knows. */
@@ -69,7 +125,7 @@ static int unknown_what(const char *name, const char *what)
 {
     struct buf known = {0};
     for (size_t i = 0; i < N_SUBCOMMANDS; i++)
-        if (table[i].run && table[i].what && strcmp(table[i].name, name) == 0)
+        if (table[i].what && strcmp(table[i].name, name) == 0)
             buf_printf(&known, "%s%s", known.len ? ", " : "", table[i].what);
     char shown[80];
     int status =
@@ -86,7 +142,7 @@ static void name_help(const char *name, struct buf *out)
     buf_printf(out, "usage: hearth %s WORD ...\n\n", name);
     for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
         const struct subcommand *s = &table[i];
-        if (!s->run || strcmp(s->name, name) != 0) continue;
+        if (strcmp(s->name, name) != 0) continue;
         buf_printf(out, "  %s%s%s\n      %s\n", s->what, *s->args ? " " : "", s->args, s->help);
     }
     buf_printf(out, "\nhearth %s WORD --help says more.\n", name);
@@ -109,7 +165,7 @@ bool subcommand_run(int argc, char **argv, int *status)
     }
     if (!named) return false;
     const char *what = argc > 2 ? argv[2] : NULL;
-    if (what && (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0)) {
+    if (what && is_help(what)) {
         struct buf out = {0};
         name_help(argv[1], &out);
         *status = print_text(&out);
@@ -122,23 +178,13 @@ bool subcommand_run(int argc, char **argv, int *status)
 void subcommands_help(struct buf *out)
 {
     buf_puts(out, "Subcommands:\n");
-    struct buf missing = {0};
-    size_t at = 0; /* column behind the last name that is missing */
+    struct buf name = {0};
     for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
-        const struct subcommand *s = &table[i];
-        char name[32];
-        snprintf(name, sizeof name, "%s%s%s", s->name, s->what ? " " : "",
-                 s->what ? s->what : "");
-        if (s->run) {
-            buf_printf(out, "  %-25s%s\n", name, s->help);
-            continue;
-        }
-        if (missing.len) buf_puts(&missing, at + strlen(name) > 76 ? ",\n    " : ", ");
-        at = missing.len && at + strlen(name) <= 76 ? at + strlen(name) + 2 : 20 + strlen(name);
-        buf_puts(&missing, name);
+        buf_clear(&name);
+        put_name(&table[i], &name);
+        buf_printf(out, "  %-25s%s\n", buf_str(&name), table[i].help);
     }
-    if (missing.len) buf_printf(out, "  not built yet: %s\n", buf_str(&missing));
-    buf_free(&missing);
+    buf_free(&name);
 }
 
 const char *subcommand_nearest(const char *word)

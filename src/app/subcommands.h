@@ -14,10 +14,13 @@ enum subcommand_behind { BEHIND_NOTHING, BEHIND_FILE, BEHIND_SESSION };
 struct subcommand {
     const char *name; /* "bench", "inspect" */
     const char *what; /* "tokens"; NULL: the name stands alone */
-    const char *args; /* what follows, "-m FILE [--special]"; its --words are its options */
+    const char *args; /* what follows, "-m FILE [--special]", "": nothing may; its --words are
+                       * its options */
     const char *help; /* one line, no full stop */
-    /* argv[0] is the last word of the name; returns the exit status. NULL: not built yet. */
+    /* argv[0] is the last word of the name; returns the exit status. */
     int (*run)(int argc, char **argv);
+    /* What --help says below the usage; NULL: run has its own options, and explains them. */
+    const char *more;
     bool engine; /* takes the chat's options of the engine, too */
     enum subcommand_behind behind;
 };
@@ -28,6 +31,8 @@ const struct subcommand *subcommand_at(size_t i);
 /* Whether the first argument names a subcommand: then *status is what it exits with. */
 bool subcommand_run(int argc, char **argv, int *status);
 
+/* "usage: hearth inspect text -m FILE IDS...\n" of that name, which is one of the table's. */
+void subcommand_usage(const char *name, struct buf *out);
 /* The lines of --help. */
 void subcommands_help(struct buf *out);
 /* The name of the subcommand closest to word, or NULL. */
