@@ -226,6 +226,22 @@ static void print_json(const struct bench *b, const struct bench_work *w, bool i
     buf_puts(out, "]}");
 }
 
+/* What going back to an earlier token costs a recurrent model beside the rows. */
+static void print_returns(const struct bench *b, bool json, struct buf *out)
+{
+    const struct timeline_usage u = timeline_usage(b->m.tl);
+    const double each =
+        u.n_state_returns ? (double)u.state_return_bytes / (double)u.n_state_returns : 0;
+    if (json)
+        buf_printf(out, ", \"state_returns\": %llu, \"state_bytes_each\": %.0f",
+                   (unsigned long long)u.n_state_returns, each);
+    else if (u.n_state_returns > 0)
+        buf_printf(out,
+                   "recurrent states were taken back %llu times: %.1f KiB written each time, "
+                   "none copied\n",
+                   (unsigned long long)u.n_state_returns, each / 1024);
+}
+
 /* ---- the command ---- */
 
 static bool parse_number(const char *name, const char **p, uint32_t most, uint32_t *out,
@@ -342,7 +358,9 @@ int bench_spec(const struct options *o, const struct bench_spec *s)
             ok = run_work(b, i, s->json, &out, &err);
     if (ok && b->differs)
         ok = err_set(&err, ERR_DEVICE, "drafts changed the tokens: this must not happen");
-    if (ok && s->json) buf_puts(&out, "]}\n");
+    if (ok && s->json) buf_puts(&out, "]");
+    if (ok) print_returns(b, s->json, &out);
+    if (ok && s->json) buf_puts(&out, "}\n");
     close_bench(b);
     free(b);
     free(draft);

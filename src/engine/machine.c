@@ -128,8 +128,10 @@ static bool plan_draft(struct machine *m, const struct engine_config *config,
     d->gguf = gguf_open(config->draft_path, err);
     if (!d->gguf) return err_prefix(err, "the draft");
     if (draft_vocab_check(m->gguf, d->gguf, err) &&
-        model_estimate(d->gguf, d->be, &params, TIMELINE_MAX_ROWS, &d->sizes, err))
+        model_estimate(d->gguf, d->be, &params, TIMELINE_MAX_ROWS, &d->sizes, err)) {
+        d->sizes.scratch_bytes += d->sizes.state_bytes; /* those that guesses come back to */
         return true;
+    }
     return err_prefix(err, "the draft %s", config->draft_path);
 }
 
@@ -229,12 +231,6 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
-    if (model_program(d->model)->state_bytes > 0)
-        return err_set(
-            err, ERR_USER,
-            "the draft %s is a recurrent model (%s): refused guesses cannot be taken "
-            "back in it",
-            config->draft_path, model_family(d->model));
     if (!open_timeline(d, config, &all, err)) return false;
     open_disk(d, config, config->draft_path);
     return true;

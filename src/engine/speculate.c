@@ -112,6 +112,7 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
         s->drafts_hold = 0;
         return 0;
     }
+    timeline_hold(s->parts.draft); /* guesses that are refused are taken back */
     size_t k = 0;
     while (k < n) {
         int32_t id;

@@ -24,13 +24,48 @@ void states_free(struct states *s)
     if (s->n_bytes == 0) return;
     backend_state_free(s->be, s->now, s->n_bytes);
     backend_state_free(s->be, s->next, s->n_bytes);
+    void *third = s->held && s->held != s->now ? s->held : s->spare;
+    if (third) backend_state_free(s->be, third, s->n_bytes);
     mem_free_pages(s->host, s->n_bytes);
     *s = (struct states){0};
+}
+
+/* Nothing is held any more. */
+static void let_go(struct states *s)
+{
+    if (s->held && s->held != s->now) s->spare = s->held;
+    s->held = NULL;
 }
 
 bool states_at(const struct states *s, size_t n)
 {
     return s->n_bytes == 0 || (s->is_known && s->n == n);
+}
+
+void states_hold(struct states *s)
+{
+    if (s->n_bytes == 0 || !s->is_known) return;
+    let_go(s);
+    if (!s->spare) s->spare = backend_state_new(s->be, s->n_bytes);
+    if (!s->spare) return;
+    s->held = s->now;
+    s->n_held = s->n;
+}
+
+void states_cut(struct states *s, size_t n)
+{
+    if (s->n_bytes == 0) return;
+    if (s->held && s->n_held > n) let_go(s);
+    if (s->n <= n) return;
+    if (!s->held) {
+        states_lose(s);
+        return;
+    }
+    s->spare = s->now; /* not the held ones, which have taken fewer tokens */
+    s->now = s->held;
+    s->n = s->n_held;
+    s->is_known = true;
+    s->n_returns++;
 }
 
 void states_reset(struct states *s)
@@ -43,6 +78,7 @@ void states_reset(struct states *s)
 void states_load(struct states *s, size_t n, const void *bytes)
 {
     if (s->n_bytes == 0) return;
+    let_go(s);
     backend_state_write(s->be, s->now, s->n_bytes, bytes);
     s->n = n;
     s->is_known = true;
@@ -66,6 +102,7 @@ const void *states_bytes(struct states *s)
 
 void states_lose(struct states *s)
 {
+    let_go(s);
     s->is_known = s->n_bytes == 0;
 }
 
@@ -78,9 +115,15 @@ void states_lend(const struct states *s, struct step *step)
 void states_take(struct states *s, size_t n_rows)
 {
     if (s->n_bytes == 0) return;
-    void *taken = s->next;
-    s->next = s->now;
-    s->now = taken;
+    void *old = s->now;
+    s->now = s->next;
+    s->next = old;
+    s->before = old;
+    if (old ==
+        s->held) { /* it stays; the third takes its place, which a hold has made sure of */
+        s->next = s->spare;
+        s->spare = NULL;
+    }
     s->n += n_rows;
 }
 
@@ -89,6 +132,8 @@ void states_keep(struct states *s, struct exec *x, size_t n_rows, size_t n)
     assert(n > 0 && n <= n_rows);
     if (s->n_bytes == 0 || n == n_rows) return;
     struct err ignored; /* they are computed again where they are needed */
-    s->is_known = s->is_known && exec_advance(x, s->next, s->now, (uint32_t)n, &ignored);
+    s->is_known = s->is_known && exec_advance(x, s->before, s->now, (uint32_t)n, &ignored);
+    s->n_returns++;
+    s->written_bytes += s->n_bytes;
     s->n -= n_rows - n;
 }

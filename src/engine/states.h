@@ -2,13 +2,15 @@
  * which a step makes the next.
  *
  * Two objects that change places when a step is done, so one that fails or is cancelled leaves
- * no trace. For a model without recurrent layers there are none, and every call does nothing.
- * The owner knows which tokens n counts. One thread; it borrows the backend. */
+ * no trace. States to come back to are a third that stays where it is while steps go on:
+ * nothing is copied. For a model without recurrent layers there are none, and every call does
+ * nothing. The owner knows which tokens n counts. One thread; it borrows the backend. */
 #ifndef ENGINE_STATES_H
 #define ENGINE_STATES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -21,9 +23,14 @@ struct states {
     struct backend *be;
     size_t n_bytes; /* 0: the model is not recurrent */
     void *now, *next;
-    size_t n;      /* tokens that `now` has taken */
-    bool is_known; /* false: nothing is known of now */
-    void *host;    /* a copy, made by states_bytes */
+    const void *before; /* what the last step began with */
+    size_t n;           /* tokens that `now` has taken */
+    void *spare;        /* the third object, while it is neither held nor in use; or NULL */
+    void *held;         /* states to come back to, `now` or the third; NULL: none */
+    size_t n_held;      /* tokens that they have taken */
+    uint64_t n_returns, written_bytes; /* how often tokens were taken back; what that wrote */
+    bool is_known;                     /* false: nothing is known of now */
+    void *host;                        /* a copy, made by states_bytes */
 };
 
 /* The states before the first token. ERR_MEMORY. */
@@ -39,9 +46,15 @@ void states_reset(struct states *s);
 void states_load(struct states *s, size_t n, const void *bytes);
 /* The states as n_bytes bytes, until the next call; NULL without any. */
 const void *states_bytes(struct states *s);
+/* Those of now are come back to by states_cut, until the next call. Without memory for them
+ * they are not. */
+void states_hold(struct states *s);
+/* The tokens after the first n are others now. What has taken one of them gives way to the held
+ * states, if those have not; else nothing is known. */
+void states_cut(struct states *s, size_t n);
 /* For tests: zeros in their place, as if these were right. */
 void states_break(struct states *s);
-/* They are of no use any more: the tokens they have taken are others now. */
+/* None is of use any more: the tokens they have taken are others now. */
 void states_lose(struct states *s);
 
 /* What a step reads and writes; then, once it is done, its rows are taken. */

@@ -107,7 +107,9 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
                                    .bytes = u.bytes,
                                    .current_bytes = u.path_bytes,
                                    .n_dropped_pages = u.n_dropped,
-                                   .n_steps = tl->n_steps};
+                                   .n_steps = tl->n_steps,
+                                   .n_state_returns = tl->states.n_returns,
+                                   .state_return_bytes = tl->states.written_bytes};
 }
 
 void timeline_snapshot(struct timeline *tl)
@@ -122,9 +124,14 @@ void timeline_truncate(struct timeline *tl, size_t n)
     assert(n <= tree_n(tl->tree));
     if (n == tree_n(tl->tree)) return;
     tree_truncate(tl->tree, n);
-    if (tl->states.n > n) states_lose(&tl->states);
+    states_cut(&tl->states, n);
     tl->has_logits = false;
     timeline_saved_at_most(tl, n);
+}
+
+void timeline_hold(struct timeline *tl)
+{
+    if (states_at(&tl->states, tree_n(tl->tree))) states_hold(&tl->states);
 }
 
 void timeline_forget(struct timeline *tl)
@@ -312,7 +319,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
     if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
-    if (tl->states.n > same) states_lose(&tl->states); /* of tokens that are left */
+    states_cut(&tl->states, same); /* of tokens that are left */
     restore(tl, &plan);
     tree_go(tl->tree);
     tl->has_logits = plan.from == n;
@@ -339,13 +346,31 @@ static bool catch_up(struct timeline *tl, const atomic_bool *cancel, struct err 
     return prefill(tl, ids, plan.from, n, &watch, err);
 }
 
+/* Tokens that states which were held are behind the sequence, if they may be read again in one
+ * step with n new ones; else 0. */
+static size_t rows_behind(const struct timeline *tl, size_t n)
+{
+    const size_t n_all = tree_n(tl->tree);
+    if (!timeline_knows_states(tl, n_all) || n_all - tl->states.n + n > TIMELINE_MAX_VERIFY)
+        return 0;
+    return tree_has_window(tl->tree, tl->states.n) ? n_all - tl->states.n : 0;
+}
+
 bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
                      const atomic_bool *cancel, struct err *err)
 {
-    const size_t from = tree_n(tl->tree);
+    const size_t from = tree_n(tl->tree), behind = rows_behind(tl, n);
     assert(n > 0 && n <= TIMELINE_MAX_ROWS);
-    if (!catch_up(tl, cancel, err)) return false;
-    if (!run_chunk(tl, ids, from, (uint32_t)n, 1, tl->logits, cancel, err)) return false;
+    int32_t again[TIMELINE_MAX_VERIFY];
+    if (behind > 0) {
+        memcpy(again, tree_ids(tl->tree) + from - behind, behind * sizeof *ids);
+        memcpy(again + behind, ids, n * sizeof *ids);
+        ids = again;
+    } else if (!catch_up(tl, cancel, err)) {
+        return false;
+    }
+    if (!run_chunk(tl, ids, from - behind, (uint32_t)(behind + n), 1, tl->logits, cancel, err))
+        return false;
     if (is_mark(tl, from + n)) timeline_snapshot(tl);
     return true;
 }

@@ -127,6 +127,10 @@ void timeline_save_all(struct timeline *tl);
  * is forgotten, as for tokens that were drafted and refused. To leave tokens for others and
  * perhaps come back, just sync. */
 void timeline_truncate(struct timeline *tl, size_t n);
+/* Coming back to the tokens held now, or to a few more, costs reading those few again at most,
+ * until the next call: of a recurrent model their states stay where they are, and are not
+ * copied. Others need no hold. */
+void timeline_hold(struct timeline *tl);
 /* Forgets everything. */
 void timeline_forget(struct timeline *tl);
 
@@ -160,6 +164,8 @@ struct timeline_usage {
     uint64_t bytes, current_bytes; /* of all, of the current sequence; snapshots included */
     uint64_t n_dropped_pages;      /* given up for the limits, ever */
     uint64_t n_steps;              /* of the model, ever: chunks, tokens, blocks of drafts */
+    uint64_t n_state_returns;      /* times that recurrent states took tokens back, ever */
+    uint64_t state_return_bytes;   /* of states that this wrote; none is copied */
 };
 struct timeline_usage timeline_usage(const struct timeline *tl);
 
