@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "app/models.h"
+#include "base/printable.h"
+#include "chat/discover.h"
 #include "config/paths.h"
 #include "gguf/gguf.h"
 
@@ -42,11 +44,29 @@ static bool is_same(const char *remembered, const char *guide)
     return same;
 }
 
-/* A file goes before a name; a name that nothing has is left for the error of the file. */
+/* What was given, without the folder of the INI file that makes a path of it. */
+static const char *given_name(const struct options *o)
+{
+    const enum option_from from = o->source[OPT_MODEL].from;
+    const char *slash = o->ini_path ? strrchr(o->ini_path, '/') : NULL;
+    const size_t n = slash ? (size_t)(slash + 1 - o->ini_path) : 0;
+    bool in_file = from == FROM_HEARTH || from == FROM_PROFILE;
+    return in_file && strncmp(o->model, o->ini_path, n) == 0 ? o->model + n : o->model;
+}
+
+/* A file goes before a name. What looks like the path of a file is left for the error of that.
+ */
 static bool take_named(struct options *o, struct err *err)
 {
-    char *path = access(o->model, F_OK) == 0 ? NULL : models_named(o->model);
-    return !path || take(o, o->source[OPT_MODEL].from, path, err);
+    if (access(o->model, F_OK) == 0) return true;
+    const char *name = given_name(o);
+    const size_t n = strlen(name);
+    char *path = models_named(name);
+    if (path) return take(o, o->source[OPT_MODEL].from, path, err);
+    if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) return true;
+    char shown[256];
+    return err_set(err, ERR_IO, "%s: " DISCOVER_NOTHING,
+                   printable(shown, sizeof shown, name, n));
 }
 
 static bool choose(struct options *o, bool ask, struct err *err)

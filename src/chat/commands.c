@@ -111,9 +111,9 @@ static const struct command table[] = {
     {.name = "model",
      .args = "[file]",
      .help = "show the model, or go on with another one",
-     .more =
-         "For example: /model other.gguf. The conversation stays and is computed again. The "
-         "settings stay, but those that came from the model.",
+     .more = "For example: /model other.gguf, or a name that hearth models lists. The "
+             "conversation stays and is computed again. The "
+             "settings stay, but those that came from the model.",
      .kind = WORDS_FILE,
      .run = command_model},
     {.name = "draft",

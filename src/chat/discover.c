@@ -218,6 +218,17 @@ static char *folder_of(const struct place *place)
     return real;
 }
 
+char *discover_named(const char *name)
+{
+    struct found_models found = {0};
+    char *path = NULL;
+    discover_models(&found);
+    for (size_t i = 0; i < found.n && !path; i++)
+        if (strcmp(found.items[i].name, name) == 0) path = mem_strdup(found.items[i].path);
+    found_models_free(&found);
+    return path;
+}
+
 void discover_models(struct found_models *out)
 {
     static const struct place places[] = {

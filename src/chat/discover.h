@@ -27,6 +27,12 @@ struct found_models {
 void discover_models(struct found_models *out);
 void found_models_free(struct found_models *list);
 
+/* The path of the first of that name, to free(); NULL if there is none. */
+char *discover_named(const char *name);
+/* What is said of a word that is neither a file nor such a name. */
+#define DISCOVER_NOTHING \
+    "there is no such file, and no model of that name among those that hearth models lists"
+
 /* The digest of the weights that an Ollama manifest names: 64 hexadecimal digits and a NUL into
  * out. False if the JSON names none. Pure. */
 bool discover_digest(const char *json, size_t n, char out[65]);

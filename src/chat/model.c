@@ -1,10 +1,12 @@
 /* /model: the conversation goes on with another model. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
+#include "chat/discover.h"
 #include "chat/impl.h"
 #include "config/options.h"
 #include "engine/engine.h"
@@ -92,7 +94,12 @@ bool command_model(struct chat *c, const char *args)
         return true;
     }
     char *path = chat_path(args);
-    bool ok = model_switch(c, path);
+    bool is_file = access(path, F_OK) == 0;
+    char *named = is_file ? NULL : discover_named(args);
+    /* The model there is stays loaded. */
+    if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s: " DISCOVER_NOTHING, args);
+    bool ok = (is_file || named) && model_switch(c, named ? named : path);
+    free(named);
     free(path);
     return ok;
 }

@@ -16,7 +16,7 @@ static const struct option_row table[N_OPTIONS] = {
                    .flags = OPTION_ENGINE,
                    .at = AT(model),
                    .arg = "FILE",
-                   .help = "the model, a GGUF file"},
+                   .help = "the model, a GGUF file or a name that hearth models lists"},
     [OPT_DRAFT] = {.name = "draft",
                    .type = OPTION_DRAFT,
                    .group = GROUP_MODEL,

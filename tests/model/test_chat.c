@@ -581,11 +581,17 @@ static void test_model(void **unused)
     assert_true(line(&r, "And a page?"));
     assert_int_not_equal(r.report.stop, FACE_STOP_FAILED);
 
-    /* None at all: back to the one before. */
+    /* No file at all: the one that is there is not even closed. */
     buf_clear(&r.said);
-    assert_true(chat_line(r.chat, "/model /nonexistent.gguf", 24));
+    assert_false(chat_line(r.chat, "/model /nonexistent.gguf", 24));
+    assert_int_equal(chat_state(r.chat), CHAT_IDLE);
+    assert_true(said(&r, "error: /model: /nonexistent.gguf: there is no such file"));
+
+    /* No model: back to the one before. */
+    buf_clear(&r.said);
+    assert_true(chat_line(r.chat, "/model README.md", 16));
     assert_int_equal(finish(&r), CHAT_IDLE);
-    assert_true(said(&r, "error: /nonexistent.gguf"));
+    assert_true(said(&r, "error: README.md: not a GGUF file"));
     assert_true(said(&r, "going on with " OTHER_MODEL));
     assert_string_equal(chat_options(r.chat)->model, OTHER_MODEL);
     assert_true(line(&r, "And a page?"));

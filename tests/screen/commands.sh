@@ -74,7 +74,12 @@ left 0
 cp "$guide" "$dir/other.gguf"
 start --temp 0
 keys "/model $dir/none.gguf" Enter
-check "/model with a file that is not there" shows 'No such file or directory; going on with'
+check "/model with a file that is not there" shows 'there is no such file, and no model of that name'
+last '>'
+check "  keeps the model that is loaded" hides 'going on with'
+echo nonsense >"$dir/none.gguf"
+keys "/model $dir/none.gguf" Enter
+check "/model with a file that is no model" shows 'going on with'
 last '>'
 keys C-d
 left 0

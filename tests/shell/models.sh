@@ -61,7 +61,17 @@ check "-m takes a name" go 0 -q --private -m org_guide-Q8_0 --temp 0 -p 'What is
 check "  and opens that model" prints 'A draft model is'
 check "run NAME PROMPT, as ollama says it" eval 'cp "$dir/out" "$dir/reply"; go 0 run org_guide-Q8_0 "What is a draft model?" -q --private --temp 0 </dev/null && cmp -s "$dir/out" "$dir/reply"'
 check "run of a name that nothing has" go 1 run nothing:7b hello </dev/null
-check "  is the file that is missing" says 'nothing:7b: No such file or directory'
+check "  is neither that nor a file" says 'nothing:7b: there is no such file, and no model of that name among those that hearth models lists'
+check "a path is that of a file" go 1 -m ./nothing:7b -p hello </dev/null
+check "  which is missing" says './nothing:7b: No such file or directory'
+check "a variable takes a name" eval 'HEARTH_MODEL=org_guide-Q8_0 go 0 -q --private --temp 0 -p "What is a draft model?" </dev/null && cmp -s "$dir/out" "$dir/reply"'
+mkdir -p "$dir/config/hearth"
+echo 'model = org_guide-Q8_0' >"$dir/config/hearth/hearth.ini"
+check "and the configuration" eval 'go 0 -q --private --temp 0 -p "What is a draft model?" </dev/null && cmp -s "$dir/out" "$dir/reply"'
+echo 'model = nothing:7b' >"$dir/config/hearth/hearth.ini"
+check "  a name that nothing has" go 1 -q -p hello </dev/null
+check "    is said as it stands there" says 'hearth: nothing:7b: there is no such file, and no model'
+rm "$dir/config/hearth/hearth.ini"
 check "run alone" go 2 run
 check "  says how" says 'run: hearth run NAME opens a model'
 check "pull" go 2 pull tiny
