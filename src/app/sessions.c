@@ -1,8 +1,10 @@
 /* hearth sessions: the saved conversations. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app/command_line.h"
 #include "app/kept.h"
@@ -53,11 +55,22 @@ int sessions_run_list(int argc, char **argv)
 
 /* ---- show and export ---- */
 
+/* The file of a session that is there, to free(); NULL and err if it is not. */
+static char *path_of(const char *name, struct err *err)
+{
+    char *path = sessions_path(name, err), shown[256];
+    if (!path || access(path, F_OK) == 0 || errno != ENOENT) return path;
+    err_set(err, ERR_IO, "there is no session %s; hearth sessions lists them",
+            printable(shown, sizeof shown, name, strlen(name)));
+    free(path);
+    return NULL;
+}
+
 /* Reads one session; damage is said. */
 static struct archive *look(const char *name, struct conversation *c, struct err *err)
 {
     struct buf notes = {0};
-    char *path = sessions_path(name, err);
+    char *path = path_of(name, err);
     struct archive *a = path ? archive_look(path, c, &notes, err) : NULL;
     if (a && notes.len > 0) fprintf(stderr, "hearth: %s: %s", path, notes.data);
     buf_free(&notes);
@@ -128,7 +141,7 @@ int sessions_run_rm(int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-') return usage_error("sessions rm", "expected a NAME");
     for (int i = 1; i < argc; i++) {
         struct err err;
-        char *path = sessions_path(argv[i], &err);
+        char *path = path_of(argv[i], &err);
         if (!path || !session_remove(path, &err)) status = refused(&err);
         free(path);
     }
@@ -147,7 +160,8 @@ static bool check_one(const char *name, const char *path, struct buf *out)
     if (!a)
         buf_printf(out, "%s: %s\n", name, err.msg);
     else if (sound)
-        buf_printf(out, "%s: sound, %zu messages\n", name, conversation_n(c));
+        buf_printf(out, "%s: sound, %zu message%s\n", name, conversation_n(c),
+                   conversation_n(c) == 1 ? "" : "s");
     for (const char *s = buf_str(&notes); *s;) {
         size_t n = strcspn(s, "\n");
         buf_printf(out, "%s: %.*s\n", name, (int)n, s);
@@ -170,7 +184,7 @@ int sessions_run_check(int argc, char **argv)
         sound &= check_one(list.items[i].name, list.items[i].path, &out);
     session_list_free(&list);
     for (int i = 1; i < argc; i++) {
-        char *path = sessions_path(argv[i], &err);
+        char *path = path_of(argv[i], &err);
         if (!path) {
             buf_free(&out);
             return runtime_error(&err);

@@ -71,7 +71,9 @@ bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, s
         if (n == 0) return true;
         total += (size_t)n;
         if (total > max_bytes)
-            return err_set(err, ERR_USER, "%s: more than %zu bytes", name, max_bytes);
+            return max_bytes >> 20
+                       ? err_set(err, ERR_USER, "%s: more than %zu MiB", name, max_bytes >> 20)
+                       : err_set(err, ERR_USER, "%s: more than %zu bytes", name, max_bytes);
         buf_append(out, chunk, (size_t)n);
     }
 }

@@ -357,7 +357,7 @@ static bool place_tensor(const struct reader *r, const struct part *part, size_t
     if (offset > room || t->n_bytes > room - (size_t)offset)
         return err_set(err, ERR_FORMAT,
                        "%s: tensor '%s': %zu bytes at offset %" PRIu64
-                       ", the file has %zu bytes of tensor data",
+                       ", the file has %zu bytes of tensor data: it is cut off or damaged",
                        r->path, show(&name, s), t->n_bytes, offset, room);
     t->data = part->map.data + part->data_start + (size_t)offset;
     return true;

@@ -115,6 +115,9 @@ check "  and is said" says "are damaged (frame"
 check "hearth sessions rm" go 0 sessions rm pieces
 check "  removes it" [ ! -e "$sessions/pieces.session" ]
 check "hearth sessions rm of none" go 1 sessions rm pieces
+check "  is said" says "hearth: there is no session pieces; hearth sessions lists them"
+check "nor can it be shown" go 1 sessions show pieces
+check "  which is said" says "hearth: there is no session pieces; hearth sessions lists them"
 check "hearth cache lists" go 0 cache
 check "  the model" grep -qE '^guide-q8_0.gguf +[0-9]+ pages +[0-9]+ snapshots' "$dir/out"
 flip "$(find "$pages" -name '*.page' | head -n 1)" 300

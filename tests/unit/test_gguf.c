@@ -233,7 +233,8 @@ static void test_tensor_lies(void **state)
         {33, 1, QTYPE_Q4_0, 0, "rows of 33 values, expected a multiple of 32 for Q4_0"},
         {128, 1, QTYPE_Q4_K, 0, "expected a multiple of 256 for Q4_K"},
         {4, 1, QTYPE_F32, 16, "offset 16 is not a multiple of 32"},
-        {16, 1, QTYPE_F32, 32, "64 bytes at offset 32, the file has 64"},
+        {16, 1, QTYPE_F32, 32,
+         "64 bytes at offset 32, the file has 64 bytes of tensor data: it is cut off"},
         {4, 1, QTYPE_F32, 96, "16 bytes at offset 96, the file has 64"},
         {4, 1, QTYPE_F32, UINT64_MAX - 31, "16 bytes at offset 18446744073709551584"},
     };
