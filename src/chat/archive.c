@@ -32,7 +32,7 @@ struct kept_branch {
 struct archive {
     char *path;
     int fd; /* -1: there is no file yet */
-    bool is_read_only, is_broken;
+    bool is_read_only, is_taken, is_broken;
     uint64_t n_bytes; /* of the file */
     uint64_t next, identity;
 
@@ -84,6 +84,11 @@ const char *archive_path(const struct archive *a)
 bool archive_is_read_only(const struct archive *a)
 {
     return a->is_read_only;
+}
+
+bool archive_is_taken(const struct archive *a)
+{
+    return a->is_taken;
 }
 
 bool archive_has_file(const struct archive *a)
@@ -192,7 +197,8 @@ static struct archive *open_file(const char *path, bool look, struct conversatio
     bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || refuse(err, path);
     if (ok && !S_ISREG(st.st_mode))
         ok = err_set(err, ERR_FORMAT, "%s: is no regular file", path);
-    if (ok && !look && flock(a->fd, LOCK_EX | LOCK_NB) != 0) a->is_read_only = true;
+    if (ok && !look && flock(a->fd, LOCK_EX | LOCK_NB) != 0)
+        a->is_read_only = a->is_taken = true;
     if (ok && read_whole(a, c, notes, err)) return a;
     archive_close(a);
     return NULL;

@@ -50,6 +50,8 @@ const char *archive_path(const struct archive *a);
 /* Whether somebody else writes the session, or it may not be written: archive_sync does
  * nothing. */
 bool archive_is_read_only(const struct archive *a);
+/* … since another hearth has it open; else it may not be written. */
+bool archive_is_taken(const struct archive *a);
 bool archive_has_file(const struct archive *a);
 /* As read or last written; lives until the next archive_sync. */
 const struct archive_state *archive_state(const struct archive *a);

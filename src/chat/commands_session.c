@@ -24,19 +24,16 @@ bool command_save(struct chat *c, const char *args)
         chat_tell(c, FACE_ERROR, "/save: under which name?");
         return false;
     }
-    if (c->archive && archive_is_read_only(c->archive)) {
-        chat_tell(c, FACE_ERROR, "/save: this session is open in another hearth");
-        return false;
-    }
-    if (!c->save_failed && *args && !session_rename(c, args, &err)) {
+    if (*args && !session_rename(c, args, &err)) {
         chat_tell(c, FACE_ERROR, "/save: %s", err.msg);
         return false;
     }
-    if (!c->save_failed) session_save(c, true);
-    if (c->save_failed) {
+    if (!session_is_stuck(c)) session_save(c, true);
+    if (session_is_stuck(c)) {
         chat_tell(c, FACE_ERROR,
-                  "/save: this session can no longer be written; /export keeps the "
-                  "conversation");
+                  "/save: this session %s; /save NAME keeps all of it under another name",
+                  archive_is_taken(c->archive) ? "is open in another hearth"
+                                               : "can no longer be written");
         return false;
     }
     bool there = archive_has_file(c->archive);

@@ -397,6 +397,15 @@ void node_set_kept(struct node *n)
     n->kept_attempts = n->n_attempts;
 }
 
+void conversation_forget_kept(struct conversation *c)
+{
+    for (size_t i = 0; i < conversation_n_branches(c); i++)
+        for (struct node *n = conversation_branch(c, i)->leaf; n; n = node_parent(n)) {
+            n->is_kept = false;
+            if (n->message) n->message->kept_as = 0;
+        }
+}
+
 struct node *conversation_restore(struct conversation *c, struct node *parent, uint64_t number,
                                   struct message *m)
 {

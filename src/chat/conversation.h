@@ -119,6 +119,8 @@ uint32_t node_attempts(const struct node *n);       /* conversation_next_attempt
 /* What was last written down of it: false if nothing was, else *n_attempts as it was then. */
 bool node_kept(const struct node *n, uint32_t *n_attempts);
 void node_set_kept(struct node *n);
+/* Nothing of it is written down: another file is begun. */
+void conversation_forget_kept(struct conversation *c);
 
 /* Building a conversation again, in one that is fresh. The node belongs to the caller, who
  * drops it with conversation_drop when the branches are there; m's reference is taken over. */

@@ -139,6 +139,8 @@ void session_end(struct chat *c);
 void chat_end_engine(struct chat *c);
 /* /save NAME and /load NAME. */
 bool session_rename(struct chat *c, const char *name, struct err *err);
+/* Nothing more can be written to its file: only another name keeps what is said. */
+bool session_is_stuck(const struct chat *c);
 bool session_load(struct chat *c, const char *name, struct err *err);
 
 /* ---- another model (model.c) ---- */

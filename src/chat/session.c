@@ -33,6 +33,15 @@ static void put_settings(const struct options *o, struct buf *out)
     }
 }
 
+/* Whether a value was given for this run: by a flag, a variable, a profile that one of these
+ * names, or /set. */
+static bool is_of_this_run(const struct options *o, enum option_id id)
+{
+    const enum option_from from = o->source[id].from;
+    return from >= FROM_ENV ||
+           (from == FROM_PROFILE && o->source[OPT_PROFILE].from >= FROM_ENV);
+}
+
 /* A setting of the session counts unless it was given for this run. */
 static void take_setting(struct chat *c, const char *line, size_t n)
 {
@@ -43,8 +52,8 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     char *value = mem_strndup(space + 1, n - (size_t)(space + 1 - line));
     const struct option_row *row = option_find(key);
     if (row && row->group == GROUP_SAMPLING && (row->flags & OPTION_SET) &&
-        c->options->source[option_id(row)].from < FROM_ENV)
-        options_set(c->options, row, value, &ignored);
+        !is_of_this_run(c->options, option_id(row)))
+        options_give(c->options, option_id(row), FROM_SESSION, 0, value, &ignored);
     free(key);
     free(value);
 }
@@ -52,7 +61,8 @@ static void take_setting(struct chat *c, const char *line, size_t n)
 static void take_state(struct chat *c)
 {
     const struct archive_state *state = archive_state(c->archive);
-    if (c->options->system) conversation_set_system(c->conversation, c->options->system);
+    if (is_of_this_run(c->options, OPT_SYSTEM))
+        conversation_set_system(c->conversation, c->options->system);
     if (state->clock_ms == 0) return; /* its frame is lost */
     if (!option_given(c->options, OPT_SEED)) c->session_seed = state->seed;
     c->clock_s = (int64_t)(state->clock_ms / 1000);
@@ -90,8 +100,8 @@ static bool load(struct chat *c, const char *path, struct err *err)
     bool ok = a != NULL;
     if (ok && archive_is_read_only(a) && !c->face->has_prompt)
         ok = err_set(err, ERR_USER,
-                     "session %s: another hearth has it open, or it may not be "
-                     "written",
+                     archive_is_taken(a) ? "session %s: another hearth has it open"
+                                         : "session %s: its file may not be written",
                      name);
     if (ok) {
         archive_close(c->archive);
@@ -202,9 +212,11 @@ void session_ready(struct chat *c)
     tell_notes(c, name);
     if (archive_is_read_only(c->archive))
         chat_tell(c, FACE_WARNING,
-                  "session %s: another hearth has it open, or it may not be written: what you "
-                  "say here is not saved",
-                  name);
+                  "session %s: %s: what you say here is not saved; /save NAME keeps it under "
+                  "another name",
+                  name,
+                  archive_is_taken(c->archive) ? "another hearth has it open"
+                                               : "its file may not be written");
     if (!c->resumed)
         ;
     else if (n_lost > 0 || (state->model && strcmp(state->model, info->name) != 0))
@@ -289,12 +301,31 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
+/* What can no longer be written to its file goes into a new one, whole. */
+static bool begin_copy(struct chat *c, const char *path, struct err *err)
+{
+    if (access(path, F_OK) == 0)
+        return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+    archive_close(c->archive);
+    c->archive = archive_new(path);
+    conversation_forget_kept(c->conversation);
+    c->save_failed = false;
+    return true;
+}
+
+bool session_is_stuck(const struct chat *c)
+{
+    return c->archive && (c->save_failed || archive_is_read_only(c->archive));
+}
+
 bool session_rename(struct chat *c, const char *name, struct err *err)
 {
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
     if (ok && !c->archive)
         c->archive = archive_new(path);
+    else if (ok && session_is_stuck(c))
+        ok = begin_copy(c, path, err);
     else if (ok && strcmp(path, archive_path(c->archive)) != 0)
         ok = archive_rename(c->archive, path, err);
     if (ok) c->auto_attempt = 0;

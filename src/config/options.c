@@ -402,6 +402,7 @@ void option_origin(const struct options *o, enum option_id id, struct buf *out)
     case FROM_PROFILE:
         buf_printf(out, "profile %s, %s:%d", o->profile_name, o->ini_path, source->line);
         break;
+    case FROM_SESSION: buf_puts(out, "the session"); break;
     case FROM_ENV:
         option_env_name(row, variable, sizeof variable);
         buf_printf(out, "environment %s", variable);

@@ -96,6 +96,7 @@ enum option_from {
     FROM_MODEL,
     FROM_HEARTH,  /* section [hearth] */
     FROM_PROFILE, /* section [profile NAME] */
+    FROM_SESSION, /* the conversation that is gone on with */
     FROM_ENV,
     FROM_FLAG,
     FROM_SET, /* /set */

@@ -191,16 +191,117 @@ static void test_set(void **unused)
     close_chat(&r);
 }
 
-/* After a write that failed nothing is saved any more, and /save says so. */
+static void remove_session(const char *state, const char *name)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void remove_state(const char *state)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s/hearth/sessions", state);
+    assert_int_equal(rmdir(path), 0);
+    snprintf(path, sizeof path, "%s/hearth", state);
+    rmdir(path);
+    rmdir(state);
+    unsetenv("XDG_STATE_HOME");
+}
+
+static const char *const kept[] = {"-s", "kept", "--cache-disk", "0", NULL};
+static const char *const other[] = {"-s", "other", "--cache-disk", "0", NULL};
+
+/* What is said while another hearth has the session open can be kept under another name. */
+static void test_save_copy(void **unused)
+{
+    (void)unused;
+    char state[] = "/tmp/hearth-save-XXXXXX";
+    assert_non_null(mkdtemp(state));
+    setenv("XDG_STATE_HOME", state, 1);
+    struct recorder first, second;
+    open_chat(&first, true, kept);
+    free(ask(&first, "What is a token?"));
+    assert_true(line(&first, "/fork side"));
+    free(ask(&first, "What is a page?"));
+    open_chat(&second, true, kept);
+    assert_int_equal(chat_n_messages(second.chat), 4);
+    free(ask(&second, "Thanks"));
+    assert_false(line(&second, "/save"));
+    assert_true(said(&second, "is open in another hearth; /save NAME keeps all of it"));
+    assert_false(line(&second, "/save kept"));
+    assert_true(said(&second, "there is a session of this name already"));
+    assert_true(line(&second, "/save other"));
+    assert_true(said(&second, "saved as other"));
+    free(ask(&second, "And what is a draft?"));
+    close_chat(&second);
+    free(ask(&first, "Hello"));
+    close_chat(&first);
+
+    open_chat(&second, true, other);
+    assert_int_equal(chat_n_messages(second.chat), 8);
+    assert_true(line(&second, "/switch 1"));
+    assert_int_equal(chat_n_messages(second.chat), 2);
+    close_chat(&second);
+    open_chat(&first, true, kept);
+    assert_int_equal(chat_n_messages(first.chat), 6);
+    close_chat(&first);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
+}
+
+/* What a session brings back stands below what is given for this run, and says where it is
+ * from. */
+static void test_session_settings(void **unused)
+{
+    (void)unused;
+    char state[] = "/tmp/hearth-save-XXXXXX";
+    assert_non_null(mkdtemp(state));
+    setenv("XDG_STATE_HOME", state, 1);
+    static const char *const more[] = {"-s", "kept", "--cache-disk", "0", "--top-k", "9", NULL};
+    struct recorder r;
+    open_chat(&r, true, kept);
+    assert_true(line(&r, "/set top-k 7"));
+    assert_true(line(&r, "/set min-p 0.2"));
+    free(ask(&r, "Hello"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_true(line(&r, "/set top-k"));
+    assert_true(said(&r, "7          the session"));
+    /* Nor does it stand above what the next session brings back. */
+    assert_true(line(&r, "/save other"));
+    close_chat(&r);
+    open_chat(&r, true, kept + 2);
+    assert_true(line(&r, "/set top-k 5"));
+    free(ask(&r, "Hello"));
+    assert_true(line(&r, "/save kept"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_int_equal(chat_options(r.chat)->top_k, 5);
+    assert_true(line(&r, "/load other"));
+    assert_int_equal(chat_options(r.chat)->top_k, 7);
+    close_chat(&r);
+    open_chat(&r, true, more);
+    assert_true(line(&r, "/set top-k"));
+    assert_true(said(&r, "9          flag --top-k"));
+    assert_true(line(&r, "/set min-p"));
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
+}
+
+/* After a write that failed nothing is saved any more, and /save says so: under another name it
+ * is, and all of it. */
 static void test_save(void **unused)
 {
     (void)unused;
-    char state[] = "/tmp/hearth-save-XXXXXX", path[80];
+    char state[] = "/tmp/hearth-save-XXXXXX";
     assert_non_null(mkdtemp(state));
     setenv("XDG_STATE_HOME", state, 1);
-    static const char *const args[] = {"-s", "kept", "--cache-disk", "0", NULL};
     struct recorder r;
-    open_chat(&r, false, args);
+    open_chat(&r, false, kept);
     free(ask(&r, "What is a token?"));
     assert_true(line(&r, "/save"));
     assert_true(said(&r, "saved as kept"));
@@ -215,17 +316,14 @@ static void test_save(void **unused)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_false(line(&r, "/save"));
     assert_true(said(&r, "error: /save: this session can no longer be written"));
-    assert_false(line(&r, "/save other"));
+    assert_true(line(&r, "/save other"));
     close_chat(&r);
-
-    snprintf(path, sizeof path, "%s/hearth/sessions/kept.session", state);
-    assert_int_equal(unlink(path), 0);
-    snprintf(path, sizeof path, "%s/hearth/sessions", state);
-    assert_int_equal(rmdir(path), 0);
-    snprintf(path, sizeof path, "%s/hearth", state);
-    rmdir(path);
-    rmdir(state);
-    unsetenv("XDG_STATE_HOME");
+    open_chat(&r, false, other);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
 }
 
 /* Every command is explained, and what it does not take is said. */
@@ -258,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_export_json), cmocka_unit_test(test_export_plain),
         cmocka_unit_test(test_edit),        cmocka_unit_test(test_show_prompt),
         cmocka_unit_test(test_set),         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),   cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

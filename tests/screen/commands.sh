@@ -70,6 +70,31 @@ last '>'
 keys C-d
 left 0
 
+# A session brings its own settings and system message back, above the file's and below a profile
+# that is named.
+mkdir -p "$XDG_CONFIG_HOME/hearth"
+printf '%s\n' 'system = From the file.' '[profile hot]' 'temp = 1.5' >"$XDG_CONFIG_HOME/hearth/hearth.ini"
+start -s mine -q
+keys '/system From the chat.' Enter
+keys '/set temp 0.25' Enter
+keys 'hello' Enter
+last '>'
+keys C-d
+left 0
+start -s mine -q
+keys '/system' Enter
+check "a session brings its system message back" shows 'From the chat.'
+keys '/set temp' Enter
+check "  and its settings" shows '0.25       the session'
+keys C-d
+left 0
+start -s mine -q -P hot
+keys '/set temp' Enter
+check "  but not where a profile is named" shows '1.5        profile hot'
+keys C-d
+left 0
+rm "$XDG_CONFIG_HOME/hearth/hearth.ini"
+
 # The model: the one that /model opened is the one of the next start; one that failed is not.
 cp "$guide" "$dir/other.gguf"
 start --temp 0
