@@ -446,8 +446,12 @@ static void end(struct chat *c, const struct engine_reply *r)
     else
         reply = add_reply(c, join(c->turn.base ? c->turn.base : &empty_reply, r), report.stop);
     context_set(c, r->n_ctx_used, r->n_ctx_used);
+    const bool had_ended =
+        c->turn.base && report.stop == FACE_STOP_END && c->turn.answer.len == 0;
     finish(c, &report, reply);
     session_explain(c, r);
+    if (had_ended)
+        chat_hint(c, "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
 }
 

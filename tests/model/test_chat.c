@@ -173,8 +173,12 @@ static void test_cancel(void **unused)
     assert_true(strlen(part) + strlen(rest) == strlen(whole));
     assert_true(r.report.n_prefilled <= 1);
     assert_int_equal(chat_n_messages(r.chat), 2);
-    /* And the next turn finds all of it. */
     uint32_t used = r.report.n_ctx_used;
+    /* One that the model has ended does not go on, which is said. */
+    assert_true(line(&r, "/continue"));
+    assert_true(said(&r, "the reply was complete"));
+    assert_string_equal(buf_str(&r.answer), whole);
+    /* And the next turn finds all of it. */
     assert_true(used > prompt);
     free(ask(&r, "Thanks"));
     assert_true(r.report.n_cached + 1 >= used);
