@@ -76,7 +76,19 @@ bool exec_run(struct exec *x, const struct step *step, struct err *err)
     assert(step->n_rows > 0 && step->n_logits <= step->n_rows);
     assert(!step->state_in || step->state_in != step->state_out);
     assert(!step->keeps_trail || step->n_rows <= TRAIL_ROWS);
+    assert(!step->draw || (exec_draws(x) && step->n_logits > 0 && step->n_logits <= DRAW_ROWS));
     return x->be->impl->exec_run(x, step, err);
+}
+
+bool exec_draws(const struct exec *x)
+{
+    return x->be->impl->exec_logits != NULL;
+}
+
+bool exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err)
+{
+    assert(exec_draws(x));
+    return x->be->impl->exec_logits(x, i, logits, err);
 }
 
 bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *err)

@@ -18,6 +18,7 @@
 #include "gguf/qtype.h"
 
 struct backend;
+struct draw;
 struct weight;
 struct exec; /* a program with its scratch, ready to run on one backend */
 
@@ -32,8 +33,13 @@ struct step {
      * row that a window of the step reaches may be NULL in PAGE_WINDOW; NULL as a whole: the
      * program has no such part. */
     void *const *pages[PAGE_PARTS];
-    uint32_t n_logits;         /* logits are wanted for the last n_logits rows; 0: none */
-    float *logits;             /* [n_logits][n_vocab] in host memory; NULL if n_logits is 0 */
+    uint32_t n_logits; /* logits are wanted for the last n_logits rows; 0: none */
+    float *logits; /* [n_logits][n_vocab] in host memory; NULL if n_logits is 0, or with draw */
+    /* Instead of logits the token that follows each of these rows (draw.h), n_logits from 1 to
+     * DRAW_ROWS; -1: the host is to draw, as what it says of these logits is an error. The
+     * logits stay where they are (exec_logits). NULL: no; only for an exec that draws. */
+    const struct draw *draw;
+    int32_t *drawn;            /* [n_logits], with draw */
     const atomic_bool *cancel; /* polled between work chunks; NULL: never cancelled */
     /* The recurrent states after pos tokens, and where those after pos + n_rows go; two
      * objects. NULL if the program has none. */
@@ -43,7 +49,7 @@ struct step {
     bool keeps_trail;
 };
 
-enum { TRAIL_ROWS = 17 };
+enum { TRAIL_ROWS = 17, DRAW_ROWS = TRAIL_ROWS };
 
 /* Another backend on the same device and threads, for a model that may be closed alone. It is
  * closed before this one, and never works at the same time. NULL if the device has none. */
@@ -81,6 +87,12 @@ void exec_free(struct exec *x); /* NULL is fine */
 /* Runs all ops for the step. On cancel (ERR_CANCELLED) or failure it returns false, no page row
  * before step.pos has changed, nor has state_in, and state_out holds rubbish. */
 bool exec_run(struct exec *x, const struct step *step, struct err *err);
+
+/* Whether it takes steps with a draw. */
+bool exec_draws(const struct exec *x);
+/* The n_vocab logits of the i-th of the rows that the last step drew from, to host memory. No
+ * other step may have run since, nor failed. */
+bool exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err);
 
 /* Runs a step of n_logits 1 as exec_run does, then once more, and adds to ms[0..n_ops) what
  * each op took by the device's clock; every op waits for the one before. ERR_DEVICE: there is

@@ -22,6 +22,8 @@ struct backend_impl {
                              struct err *err);
     void (*exec_free)(struct exec *x);
     bool (*exec_run)(struct exec *x, const struct step *step, struct err *err);
+    /* NULL: it does not draw. */
+    bool (*exec_logits)(struct exec *x, uint32_t i, float *logits, struct err *err);
     /* NULL: it has no clock for its ops. */
     bool (*exec_time)(struct exec *x, const struct step *step, double *ms, struct err *err);
     /* NULL: it keeps no trail. */

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/impl.h"
 #include "backend/kv.h"
+#include "backend/trial_draw.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "gguf/random_blocks.h"
@@ -659,5 +660,5 @@ bool trial_program(struct backend *be, struct backend *reference, const struct p
     }
     free(done);
     if (n_ops) *n_ops = n;
-    return ok;
+    return ok && trial_draws(be, err);
 }

@@ -269,6 +269,7 @@ static const struct backend_impl impl = {
     .exec_new = vulkan_exec_new,
     .exec_free = vulkan_exec_free,
     .exec_run = vulkan_exec_run,
+    .exec_logits = vulkan_exec_logits,
     .exec_time = vulkan_exec_time,
     .exec_advance = vulkan_exec_advance,
     .page_new = page_new,
@@ -288,7 +289,8 @@ static bool run_wrongly(struct exec *x, const struct step *step, struct err *err
 {
     if (!vulkan_exec_run(x, step, err)) return false;
     const size_t n = step->n_logits * ((const struct vulkan_exec *)x)->p->n_vocab;
-    if (n > 0) step->logits[n - 1] = num_of_bits(num_bits(step->logits[n - 1]) ^ 1);
+    if (n > 0 && step->logits)
+        step->logits[n - 1] = num_of_bits(num_bits(step->logits[n - 1]) ^ 1);
     return true;
 }
 

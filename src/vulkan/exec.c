@@ -15,7 +15,7 @@
 
 /* Rows are computed in whole groups, so there is room for a few more than are asked for. */
 enum { GROUP_ROWS = 8 };
-/* Logits of as many rows at once as fit in about this much; at least GROUP_ROWS. */
+/* Logits of as many rows at once as fit in about this much; at least those of a draw. */
 static const size_t LOGITS_BYTES = (size_t)32 << 20;
 /* A submission of many rows should not take much longer: a cancel waits for it. */
 static const double SUBMIT_MS = 30;
@@ -30,7 +30,7 @@ static size_t round_up(size_t n, size_t unit)
 static uint32_t head_rows_of(const struct program *p, uint32_t max_rows)
 {
     size_t fit = LOGITS_BYTES / (p->n_vocab * sizeof(float) + 1);
-    if (fit < GROUP_ROWS) fit = GROUP_ROWS;
+    if (fit < DRAW_ROWS) fit = DRAW_ROWS;
     return fit < max_rows ? (uint32_t)fit : max_rows;
 }
 
@@ -102,7 +102,8 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
     size_t direct = find_direct(p), stride, n = 0;
     for (size_t i = 0; i < p->n_buffers; i++)
         if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
-    n += head_rows_of(p, max_rows) * p->n_vocab * sizeof(float);
+    n +=
+        head_rows_of(p, max_rows) * p->n_vocab * sizeof(float) + vulkan_draw_bytes(p, max_rows);
     n += max_rows * p->n_input * sizeof(float);
     for (size_t i = 0; i < p->n_ops; i++)
         n += trail_bytes(&p->ops[i]);
@@ -127,8 +128,9 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
     const struct program *p = x->p;
     x->scratch = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
     x->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
-    if (!vulkan_arena_take(&x->host, x->max_head_rows * p->n_vocab * sizeof(float), &x->logits,
-                           err))
+    if (!vulkan_arena_take(&x->scratch, x->max_head_rows * p->n_vocab * sizeof(float),
+                           &x->logits, err) ||
+        !vulkan_draw_memory(x, err))
         return false;
     if (p->n_input > 0 &&
         !vulkan_arena_take(&x->host, x->max_rows * p->n_input * sizeof(float), &x->input, err))
@@ -346,26 +348,31 @@ static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r
     return true;
 }
 
-/* Few rows: the body and the head in one submission. */
-static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *body,
-                       const struct vulkan_recorded *head, struct err *err)
+/* What was recorded for the parts, n of them, in one submission. */
+static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *const *parts,
+                       uint32_t n, struct err *err)
 {
-    uint32_t n = body->n, n_head = head ? head->n : 0;
-    if (n + n_head > x->cap_all) {
-        x->cap_all = n + n_head;
+    uint32_t n_all = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_all += parts[i]->n;
+    if (n_all > x->cap_all) {
+        x->cap_all = n_all;
         x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
     }
-    memcpy(x->all, body->commands, n * sizeof(VkCommandBuffer));
-    if (head) memcpy(x->all + n, head->commands, n_head * sizeof(VkCommandBuffer));
-    return vulkan_submit(&vulkan_of(x)->vk, n + n_head, x->all, err);
+    n_all = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(x->all + n_all, parts[i]->commands, parts[i]->n * sizeof(VkCommandBuffer));
+        n_all += parts[i]->n;
+    }
+    return vulkan_submit(&vulkan_of(x)->vk, n_all, x->all, err);
 }
 
-static void take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
-                        uint32_t hi)
+static bool take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
+                        uint32_t hi, struct err *err)
 {
     size_t n = x->p->n_vocab, skipped = lo - (step->n_rows - step->n_logits);
-    memcpy(step->logits + skipped * n, x->logits.data, (hi - lo) * n * sizeof(float));
-    vulkan_of(x)->vk.counters.bytes_back += (hi - lo) * n * sizeof(float);
+    return vulkan_read(&vulkan_of(x)->staging, &x->logits, 0, step->logits + skipped * n,
+                       (hi - lo) * n * sizeof(float), err);
 }
 
 /* Rows lo..n_rows-1 through the head, as many at a time as there is room for. */
@@ -379,7 +386,7 @@ static bool run_head(struct vulkan_exec *x, const struct step *step, uint32_t lo
         if (!r || !not_cancelled(step, err)) return false;
         write_head(x, lo, lo + n);
         if (r->n && !vulkan_submit(&vulkan_of(x)->vk, r->n, r->commands, err)) return false;
-        take_logits(x, step, lo, lo + n);
+        if (!take_logits(x, step, lo, lo + n, err)) return false;
         lo += n;
     }
     return true;
@@ -415,24 +422,44 @@ static bool give_state(struct vulkan_exec *x, const struct vulkan_state *to, str
     return true;
 }
 
+/* Body, head and draw of a step. Few rows are one submission; of many the body is submitted in
+ * pieces first, and without a draw the head goes on alone. */
 static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
     const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
+    const bool is_long = step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows;
+    const struct vulkan_recorded *parts[3];
+    uint32_t n = 0;
     const struct vulkan_recorded *body =
         vulkan_recorded(x, step->keeps_trail ? PART_KEEP : PART_BODY, bucket, err);
     if (!body) return false;
     write_step(x, step);
-    if (step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows)
-        return submit_pieces(x, body, step, err) && run_head(x, step, first, err);
-    const struct vulkan_recorded *head = NULL;
+    if (is_long && !submit_pieces(x, body, step, err)) return false;
+    if (is_long && !step->draw) return run_head(x, step, first, err);
+    if (!is_long) parts[n++] = body;
     if (step->n_logits > 0) {
-        head = vulkan_recorded(x, PART_HEAD, vulkan_bucket(step->n_logits), err);
-        if (!head) return false;
+        parts[n] = vulkan_recorded(x, PART_HEAD, vulkan_bucket(step->n_logits), err);
+        if (!parts[n++]) return false;
         write_head(x, first, step->n_rows);
     }
-    if (!submit_all(x, body, head, err)) return false;
-    if (step->n_logits > 0) take_logits(x, step, first, step->n_rows);
+    if (step->draw) {
+        parts[n] = vulkan_recorded(x, PART_DRAW, 0, err);
+        if (!parts[n++] || !vulkan_draw_write(x, step, err)) return false;
+    }
+    if (!submit_all(x, parts, n, err)) return false;
+    if (step->draw)
+        vulkan_draw_take(x, step);
+    else if (step->n_logits > 0)
+        return take_logits(x, step, first, step->n_rows, err);
     return true;
+}
+
+bool vulkan_exec_logits(struct exec *base, uint32_t i, float *logits, struct err *err)
+{
+    struct vulkan_exec *x = (struct vulkan_exec *)base;
+    const size_t n_bytes = x->p->n_vocab * sizeof *logits;
+    assert(i < x->max_head_rows);
+    return vulkan_read(&vulkan_of(x)->staging, &x->logits, i * n_bytes, logits, n_bytes, err);
 }
 
 bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err)

@@ -32,10 +32,12 @@ struct vulkan_backend {
 /* Row counts that command buffers are recorded for: up to 1, 2, 4 rows, and any number, in
  * groups of 8. */
 enum { N_BUCKETS = 4 };
+/* Of a draw: bias and penalties, bins, the list, the token. */
+enum { DRAW_STAGES = 4 };
 /* The body runs for all rows, the head (what follows OP_HEAD_ROWS) for those whose logits are
  * wanted; a step that keeps its trail runs the body with the copies that it takes; the trail
- * advances the states alone. */
-enum { PART_BODY, PART_HEAD, PART_KEEP, PART_ADVANCE, N_PARTS };
+ * advances the states alone; the draw makes tokens of the head's logits. */
+enum { PART_BODY, PART_HEAD, PART_KEEP, PART_ADVANCE, PART_DRAW, N_PARTS };
 
 /* A row buffer on the device. */
 struct vulkan_rows {
@@ -94,6 +96,17 @@ struct vulkan_recorded {
     bool is_done;
 };
 
+/* What draws need on the device, for as many rows as one step draws from. */
+struct vulkan_draws {
+    struct vulkan_region counts, bias;   /* [n_vocab] */
+    struct vulkan_region adjusted, list; /* [rows][n_vocab] logits; ids */
+    struct vulkan_region marks;          /* draw_layout.h */
+    struct vulkan_region drawn;          /* [rows] ids, seen by the host */
+    uint64_t n_changes; /* of struct draw, as far as counts has them; 0: nothing is there */
+    uint32_t at;        /* words of the step */
+    size_t first;       /* of the dispatches */
+};
+
 struct vulkan_exec {
     struct exec base; /* first */
     const struct program *p;
@@ -108,8 +121,9 @@ struct vulkan_exec {
     struct vulkan_region *trail; /* per state: TRAIL_ROWS rows of what its op takes in */
     bool has_trail;              /* of the last step */
     struct vulkan_arena host;
-    struct vulkan_region logits; /* [max_head_rows][n_vocab], seen by the host */
-    struct vulkan_region input;  /* [max_rows][n_input], likewise */
+    struct vulkan_region logits; /* [max_head_rows][n_vocab] */
+    struct vulkan_region input;  /* [max_rows][n_input], seen by the host */
+    struct vulkan_draws draws;
 
     /* The plan: made again when a slab is added. */
     uint64_t generation;
@@ -147,6 +161,17 @@ bool vulkan_plan_make(struct vulkan_exec *x, struct err *err);
 size_t vulkan_trail_width(const struct op *op);
 void vulkan_plan_free(struct vulkan_exec *x);
 
+/* ---- draw.c ---- */
+
+size_t vulkan_draw_words(void); /* that a request takes of a step */
+size_t vulkan_draw_bytes(const struct program *p, uint32_t max_rows);
+bool vulkan_draw_memory(struct vulkan_exec *x, struct err *err);
+bool vulkan_plan_draw(struct vulkan_exec *x, struct err *err);
+/* Writes the request of a step, and how many groups its stages take. */
+bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, struct err *err);
+/* It is done: hands over its tokens. */
+void vulkan_draw_take(struct vulkan_exec *x, const struct step *step);
+
 /* ---- record.c ---- */
 
 uint32_t vulkan_bucket(uint32_t n_rows);
@@ -178,6 +203,7 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
                              struct err *err);
 void vulkan_exec_free(struct exec *x);
 bool vulkan_exec_run(struct exec *x, const struct step *step, struct err *err);
+bool vulkan_exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err);
 bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                          struct err *err);
 

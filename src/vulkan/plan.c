@@ -493,10 +493,13 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
         s->store_at = (uint32_t)at;
         at += 2 * (x->max_rows / PAGE_LEN + 2);
     }
+    x->draws.at = (uint32_t)at;
+    at += vulkan_draw_words();
     x->indirect_at = (uint32_t)at;
     /* An upper bound of the dispatches: see plan_attend.c and plan_recurrent.c. */
     uint32_t n_blocks = (x->max_rows + x->block_rows - 1) / x->block_rows;
     at += SINGLE_WORDS * p->n_ops * (5 + (n_blocks + 2) * (x->n_slabs + 1));
+    at += SINGLE_WORDS * DRAW_STAGES;
     x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_NEAR_HOST};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }
@@ -531,6 +534,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
     }
     for (size_t i = 0; i < x->p->n_ops; i++)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;
+    if (!vulkan_plan_draw(x, err)) return false;
     assert(x->indirect_at + SINGLE_WORDS * x->n_dispatches <= x->step.n_bytes / 4);
     return true;
 }

@@ -201,7 +201,7 @@ static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uin
         h.writes |= d->writes;
         before = d;
     }
-    if (part == PART_HEAD || part == PART_ADVANCE) to_host(c);
+    if (part == PART_HEAD || part == PART_ADVANCE || part == PART_DRAW) to_host(c);
     return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
 }
 

@@ -6,6 +6,10 @@
 #include "shaders/combine.h"
 #include "shaders/conv.h"
 #include "shaders/decay.h"
+#include "shaders/draw_adjust.h"
+#include "shaders/draw_collect.h"
+#include "shaders/draw_final.h"
+#include "shaders/draw_spread.h"
 #include "shaders/elementary.h"
 #include "shaders/embed.h"
 #include "shaders/embed_float.h"
@@ -49,6 +53,10 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_CONV] = CODE(conv),
     [SHADER_DECAY] = CODE(decay),
     [SHADER_RECUR] = CODE(recur),
+    [SHADER_DRAW_ADJUST] = CODE(draw_adjust),
+    [SHADER_DRAW_SPREAD] = CODE(draw_spread),
+    [SHADER_DRAW_COLLECT] = CODE(draw_collect),
+    [SHADER_DRAW_FINAL] = CODE(draw_final),
 };
 
 const struct vulkan_code *vulkan_code(enum vulkan_shader shader)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cut.h"
+#include "backend/draw.h"
 #include "backend/impl.h"
 #include "backend/trial.h"
 #include "base/mem.h"
@@ -165,12 +166,41 @@ static void names_what_differs(void **state)
     }
 }
 
+/* ---- a device that draws another token ---- */
+
+static bool draw_wrongly(struct exec *x, const struct step *step, struct err *err)
+{
+    if (!right->exec_run(x, step, err)) return false;
+    if (step->draw && step->draw->top_k > 0) step->drawn[step->n_logits - 1] ^= 1;
+    return true;
+}
+
+static void names_a_wrong_draw(void **state)
+{
+    (void)state;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    struct pair pair = {vulkan_backend_open(&(struct vulkan_choice){0}, &err),
+                        open_cpu(CPU_SCALAR), 0, false};
+    if (!pair.be) fail_msg("%s", err.msg);
+    right = pair.be->impl;
+    wrong = *right;
+    wrong.exec_run = draw_wrongly;
+    pair.be->impl = &wrong;
+    assert_false(try_model("llama-Q4_0", KV_F16, &pair, &err));
+    assert_int_equal(err.code, ERR_DEVICE);
+    if (!strstr(err.msg, ": draws token ")) fail_msg("%s", err.msg);
+    backend_close(pair.be);
+    backend_close(pair.reference);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cpus_pass),
         cmocka_unit_test(vulkan_passes),
         cmocka_unit_test(names_what_differs),
+        cmocka_unit_test(names_a_wrong_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
