@@ -22,38 +22,60 @@ struct text {
     const char *name;
     uint32_t n_prompt;
     const char *right;
+    const char *source; /* of what is looked up; NULL: the draft model's */
 };
 
 /* Qwen3-shaped guide, Q8_0, greedy; 2026-11-21. "on" ones never draw an end. */
 static const struct text texts[] = {
-    {"code", 19, "?111011111111111111111111111111111111111111111111"},
+    {"code", 19, "?111011111111111111111111111111111111111111111111", NULL},
     {"code, on", 19,
      "?1110111111111111111111111111111111111111111111110000100000010100000100000000000000000"
-     "00011111111111111111111111111111111111111?"},
+     "00011111111111111111111111111111111111111?",
+     NULL},
     {"list", 18,
      "?1111111111111111111111111111111111111111111111111111111111111111111111111111111111111"
-     "11111111111111111111111111111111111111111?"},
+     "11111111111111111111111111111111111111111?",
+     NULL},
     {"list, on", 18,
      "?1111111111111111111111111111111111111111111111111111111111111111111111111111111111111"
-     "1111111111111111111111111111111111?111111?"},
-    {"prose", 14, "?1111111111111111111111111111111111111111111111111111111111111111111111111"},
+     "1111111111111111111111111111111111?111111?",
+     NULL},
+    {"prose", 14, "?1111111111111111111111111111111111111111111111111111111111111111111111111",
+     NULL},
     {"prose, on", 14,
      "?1111111111111111111111111111111111111111111111111111111111111111111111111000111011000"
-     "00000000110111111111111111111110110110110?"},
-    {"chat short", 15, "?11111111111111111111111111111111111"},
+     "00000000110111111111111111111110110110110?",
+     NULL},
+    {"chat short", 15, "?11111111111111111111111111111111111", NULL},
     {"chat short, on", 15,
      "?1111111111111111111111111111111111100100001101011101001111101100110001010110001111111"
-     "11111111111111111111111111000101110111111?"},
-    {"chat long", 140, "?11111111111111111111"},
+     "11111111111111111111111111000101110111111?",
+     NULL},
+    {"chat long", 140, "?11111111111111111111", NULL},
     {"chat long, on", 140,
      "?1111111111111111111100000001000010001101110110111111001100111101110111101111111111111"
-     "11111111101101011010111111111111011101111?"},
+     "11111111101101011010111111111111011101111?",
+     NULL},
     {"edit", 318,
      "?0010000010000000000010000000000000000000000000000000010000000000000000000001000000000"
      "0000000000100000000000000000000100000000100000000000000000000000000000000000000010000000"
      "0000000000000000100000001000100000100000000100000000011000000001000000000000000000000111"
-     "0000000010000000001010000000000001011000001001?"},
+     "0000000010000000001010000000000001011000001001?",
+     NULL},
 };
+/* The edit again, looked up in its prompt: how many of the 16 tokens that followed there are
+ * right (in base 17), and whether the run before was long (L). */
+static const struct text edit = {
+    "edit, looked up", 0,
+    "?ggggggfedcba98765432100ggggggggggggggggggggggfedcba987654321000gggggggggggggggggggg"
+    "gggfedcba98765432100000ggggggggggggggggggggfedcba98765432100gggggggggggggggggggggggg"
+    "gggggggggfedcba9876543210ggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg"
+    "ggggggggggggggggggggggggggggggggggfedcba987654321000010000",
+    "?wwwwLLLLLLLLLLLLLLLLLLwwwwwwLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLwwwwwwwLLLLLLLLLLLLLLL"
+    "LLLLLLLLLLLLLLLLLLLwwwwwwwwwLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLwwwwwwLLLLLLLLLLLLLLLLLLL"
+    "LLLLLLLLLLLLLLLLLLLLLLLLLwwwwwLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL"
+    "LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLwwwwwwwL"};
+
 enum { N_TEXTS = sizeof texts / sizeof *texts, N_REPLIES = 15, N_SEEDS = 10 };
 
 /* In plain steps: what a row more takes, of these many at a time; a token of the draft, one
@@ -92,6 +114,26 @@ static double seen(const struct machine *m, double ms)
     return ms * (1 + m->noise * (2 * uniform() - 1)) + spike;
 }
 
+static enum draft_source source_at(const struct text *t, uint32_t pos)
+{
+    if (!t->source) return DRAFT_MODEL;
+    return t->source[pos] == 'L' ? DRAFT_LOOKUP : DRAFT_LOOKUP_WEAK;
+}
+
+/* How many tokens of a draft of k are right. */
+static uint32_t right_at(const struct text *t, uint32_t pos, uint32_t k)
+{
+    uint32_t right = 0;
+    if (t->source) {
+        const char r = t->right[pos];
+        right = (uint32_t)(r <= '9' ? r - '0' : r - 'a' + 10);
+        return right < k ? right : k;
+    }
+    while (right < k && t->right[pos + right] == '1')
+        right++;
+    return right;
+}
+
 /* Time of one reply, by length or (length < 0) as chosen; plain: what it takes without. */
 static double reply(struct draft_length *c, const struct machine *m, const struct text *t,
                     int length, double *plain)
@@ -102,22 +144,22 @@ static double reply(struct draft_length *c, const struct machine *m, const struc
     *plain = n - 1 + 2 * m->cold;
     while (pos < n) {
         const uint32_t left = n - pos - 1;
-        const struct draft_offer offer = {DRAFT_MODEL, left < DRAFT_MAX ? left : DRAFT_MAX,
-                                          behind};
-        uint32_t k = (uint32_t)length, right = 0;
+        const enum draft_source source = source_at(t, pos);
+        const struct draft_offer offer = {source, left < DRAFT_MAX ? left : DRAFT_MAX,
+                                          t->source ? 1 : behind};
+        uint32_t k = (uint32_t)length;
         if (length < 0) k = draft_length_choose(c, &offer, 1, pos).n;
         if (k > offer.most) k = offer.most;
-        while (right < k && t->right[pos + right] == '1')
-            right++;
-        const double draft = k ? k * m->token + (behind - 1) * m->read : 0;
+        const uint32_t right = right_at(t, pos, k);
+        const double draft = t->source ? 0.001 : k ? k * m->token + (behind - 1) * m->read : 0;
         const double verify = 1 + m->row * k + m->four * (k / 4) + (k < 4 ? cold : 0);
         cold = k == 0 ? cold / 2 : cold / 2 > m->after * k ? cold / 2 : m->after * k;
         time += draft + verify;
-        const struct draft_outcome o = {.source = DRAFT_MODEL,
+        const struct draft_outcome o = {.source = source,
                                         .n_drafted = k,
                                         .n_accepted = right,
                                         .n_judged = right < k ? right + 1 : right,
-                                        .n_read = k ? behind : 0,
+                                        .n_read = k && !t->source ? behind : 0,
                                         .draft_ms = k ? seen(m, draft) : 0,
                                         .verify_ms = seen(m, verify)};
         draft_length_learn(c, &o);
@@ -177,6 +219,41 @@ static void test_replies(void **state)
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         ok = run(&machines[i]) && ok;
     assert_true(ok);
+}
+
+/* A text that is copied with changes, where a row more costs little: the first reply, when
+ * nothing is known yet, and those after it. */
+static const struct machine large[] = {
+    {"0.6B Q4_0", 0.14, 0, 0, 0, 0.2, 0.01, 0.1, 0.01, 2.7, 3.0},
+    {"0.6B, busy", 0.20, 0.6, 0, 0, 0.2, 0.01, 0.3, 0.04, 1.8, 1.9},
+};
+
+static void test_edit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        const struct machine *m = &large[i];
+        double first = 0, later = 0, p, best = 0;
+        for (key = 1; key <= N_SEEDS; key++) {
+            struct draft_length c;
+            draft_length_init(&c, 0.1);
+            drawn = 0;
+            for (size_t k = 0; k < N_REPLIES; k++)
+                *(k == 0 ? &first : &later) += reply(&c, m, &edit, -1, &p);
+        }
+        for (int length = 1; length <= DRAFT_MAX; length++) {
+            struct draft_length c;
+            draft_length_init(&c, 0.1);
+            const double t = reply(&c, m, &edit, length, &p);
+            if (p / t > best) best = p / t;
+        }
+        first = p * N_SEEDS / first;
+        later = p * N_SEEDS * (N_REPLIES - 1) / later;
+        printf("# %-12s %s first %.3f, later %.3f, best fixed %.3f\n", m->name, edit.name,
+               first, later, best);
+        assert_true(first >= m->least);
+        assert_true(later >= m->list);
+    }
 }
 
 /* ---- the bound ---- */
@@ -249,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replies),
+        cmocka_unit_test(test_edit),
         cmocka_unit_test(test_bound),
     };
     return cmocka_run_group_tests_name("draft_replay", tests, NULL, NULL);
