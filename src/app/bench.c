@@ -173,7 +173,7 @@ int bench_run(int argc, char **argv)
     int status =
         command_line_read(&line, "bench", extra, sizeof extra / sizeof *extra, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
-        status = usage_error("bench", "unexpected argument '%.40s'", line.args.rest[0]);
+        status = unexpected_argument("bench", line.args.rest[0]);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))
         status = runtime_error(&err);
     t.json = s.json = json;

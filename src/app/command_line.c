@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/subcommands.h"
+#include "base/printable.h"
 #include "config/paths.h"
 
 int usage_error(const char *command, const char *fmt, ...)
@@ -26,6 +27,13 @@ int config_error(const char *command, const struct err *err)
 {
     fprintf(stderr, "hearth: %s%s%s\n", command ? command : "", command ? ": " : "", err->msg);
     return EXIT_USAGE;
+}
+
+int unexpected_argument(const char *command, const char *arg)
+{
+    char shown[80];
+    return usage_error(command, "unexpected argument '%s'",
+                       printable(shown, sizeof shown, arg, strlen(arg)));
 }
 
 int runtime_error(const struct err *err)

@@ -43,6 +43,8 @@ int usage_error(const char *command, const char *fmt, ...)
 /* What command_line_finish found: prints "hearth COMMAND: message", without --help, which
  * explains no file; returns EXIT_USAGE. command may be NULL. */
 int config_error(const char *command, const struct err *err);
+/* The same for an argument that stands for nothing. */
+int unexpected_argument(const char *command, const char *arg);
 /* Prints "hearth: message"; returns the status that goes with the code. */
 int runtime_error(const struct err *err);
 /* Writes out to stdout and frees it: EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */

@@ -7,32 +7,18 @@
 
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/token_ids.h"
 #include "base/ids.h"
-#include "base/printable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
 
-/* "1 2 3", commas are fine too. */
-static bool parse_ids(const char *text, struct ids *ids, struct err *err)
+static bool parse_ids(const char *text, const struct machine *m, struct ids *ids,
+                      struct err *err)
 {
-    const char *s = text;
-    for (;;) {
-        s += strspn(s, " ,\t\n");
-        if (*s == '\0') break;
-        char *end;
-        errno = 0;
-        long id = strtol(s, &end, 10);
-        if (end == s || errno || id < 0 || id > INT32_MAX) {
-            char shown[32];
-            return err_set(err, ERR_USER, "--ids: '%s' is no token id",
-                           printable(shown, sizeof shown, s, strlen(s)));
-        }
-        ids_push(ids, (int32_t)id);
-        s = end;
-    }
-    if (ids->n == 0) return err_set(err, ERR_USER, "--ids: no token ids");
-    return true;
+    if (!token_ids_parse(text, model_program(m->model)->n_vocab, ids, err))
+        return err_prefix(err, "--ids");
+    return ids->n > 0 || err_set(err, ERR_USER, "--ids: no token ids");
 }
 
 static void say(void *user, const char *line)
@@ -50,7 +36,7 @@ static bool open_model(struct machine *m, struct command_line *line, const char 
     if (*status != COMMAND_LINE_GO) return false;
     const struct options *o = line->options;
     if (line->args.n_rest > 0)
-        *status = usage_error(command, "unexpected argument '%.40s'", line->args.rest[0]);
+        *status = unexpected_argument(command, line->args.rest[0]);
     else if (!o->model || !*o->model)
         *status = usage_error(command, "-m FILE is missing");
     if (*status != COMMAND_LINE_GO) return false;
@@ -107,7 +93,7 @@ int inspect_logits(int argc, char **argv)
     }
     struct err err;
     size_t n_vocab = model_n_vocab(m.model);
-    bool ok = parse_ids(list, &ids, &err);
+    bool ok = parse_ids(list, &m, &ids, &err);
     if (ok && strcmp(rows, "all") == 0) {
         ok = timeline_all_rows(m.tl, ids.data, ids.n, 0, write_rows, &n_vocab, NULL, &err);
     } else if (ok && strcmp(rows, "last") == 0) {
@@ -159,7 +145,7 @@ int inspect_greedy(int argc, char **argv)
     char *end;
     errno = 0;
     long n = strtol(count, &end, 10);
-    bool ok = parse_ids(list, &ids, &err);
+    bool ok = parse_ids(list, &m, &ids, &err);
     if (ok && (end == count || *end || errno || n < 0 || n > INT32_MAX))
         ok = err_set(&err, ERR_USER, "-n is '%.20s', expected a number of tokens", count);
     ok = ok && print_greedy(&m, &ids, n, &err);

@@ -2,7 +2,6 @@
  *
  * Nothing is computed: pages are only counted, in the tree that the engine uses, with its
  * limits. A file's weights are not read. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/token_ids.h"
 #include "backend/ops.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -88,23 +88,6 @@ static void close_planner(struct planner *p)
 }
 
 /* ---- what is read ---- */
-
-static bool parse_ids(const struct planner *p, const char *s, struct ids *ids, struct err *err)
-{
-    for (;;) {
-        s += strspn(s, " ,\t\r");
-        if (!*s) return true;
-        char *end, shown[40];
-        errno = 0;
-        long id = strtol(s, &end, 10);
-        if (end == s || errno || id < 0 || (size_t)id >= tokenizer_n_vocab(p->tok))
-            return err_set(err, ERR_USER, "'%s' is no token id below %zu",
-                           printable(shown, sizeof shown, s, strcspn(s, " ,\t\r")),
-                           tokenizer_n_vocab(p->tok));
-        ids_push(ids, (int32_t)id);
-        s = end;
-    }
-}
 
 static bool encode(const struct planner *p, const char *text, size_t len, struct ids *ids,
                    struct err *err)
@@ -308,7 +291,7 @@ static bool plan_line(struct planner *p, const char *line, size_t len, struct bu
 {
     struct ids prompt = {0}, reply = {0};
     struct row row;
-    bool ok = p->ids    ? parse_ids(p, line, &prompt, err)
+    bool ok = p->ids    ? token_ids_parse(line, tokenizer_n_vocab(p->tok), &prompt, err)
               : p->json ? json_line(p, line, len, &prompt, &reply, err)
                         : encode(p, line, len, &prompt, err);
     if (ok && prompt.n == 0) ok = err_set(err, ERR_USER, "the prompt has no tokens");
@@ -368,11 +351,8 @@ int inspect_plan(int argc, char **argv)
     struct command_line line;
     int status = command_line_read(&line, command, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
-        char shown[80];
         if (line.args.n_rest > 0)
-            status = usage_error(
-                command, "unexpected argument '%s'",
-                printable(shown, sizeof shown, line.args.rest[0], strlen(line.args.rest[0])));
+            status = unexpected_argument(command, line.args.rest[0]);
         else if (!line.options->model)
             status = usage_error(command, "-m FILE is missing");
         else if (ids && jsonl)

@@ -188,7 +188,8 @@ check "the last row is the last of all" cmp -s \
     <("$hearth" inspect logits -m $guide --ids "5 6 7 8" --rows all | tail -c 8192) \
     <("$hearth" inspect logits -m $guide --ids "5,6,7,8")
 check "a bad id is named" status 2 "'x' is no token id" "$hearth" inspect logits -m $guide --ids "1 x"
-check "an id beyond the vocabulary is refused" status 2 "token id 2048 is outside the vocabulary" \
+check "so are two without a blank" status 2 "'1+2' is no token id" "$hearth" inspect logits -m $guide --ids 1+2
+check "an id beyond the vocabulary is refused" status 2 "'2048' is no token id below 2048" \
     "$hearth" inspect logits -m $guide --ids 2048
 check "ids beyond the context end with 3" status 3 "has 5 tokens, the context holds 4" \
     "$hearth" inspect logits -m $guide --ids "1 2 3 4 5" --ctx 4

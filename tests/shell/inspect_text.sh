@@ -29,7 +29,7 @@ check "--special with --jsonl" go 2 tokens -m $guide --special --jsonl
 check "an argument too many" go 2 tokens -m $guide x
 check "  is named" says "unexpected argument 'x'"
 check "an id that is none" go 2 text -m $guide 1x
-check "  is named" says "'1x' is not a token id"
+check "  is named" says "'1x' is no token id below"
 
 echo '{"messages": [{"role": "user", "content": "Hi"}], "x": "\u001b"}' >"$dir/c.json"
 printf '{{ messages[0].content }} {{ strftime_now("%%Y") }}' >"$dir/t.jinja"
