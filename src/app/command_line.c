@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/subcommands.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "config/paths.h"
 
@@ -44,18 +45,11 @@ int runtime_error(const struct err *err)
 
 int print_text(struct buf *out)
 {
-    size_t done = 0;
     int status = EXIT_DONE;
-    while (done < out->len && status == EXIT_DONE) {
-        ssize_t n = write(STDOUT_FILENO, out->data + done, out->len - done);
-        if (n >= 0) {
-            done += (size_t)n;
-        } else if (errno == EPIPE) {
-            status = EXIT_PIPE;
-        } else if (errno != EINTR) {
+    if (!file_write_fd(STDOUT_FILENO, out->data, out->len)) {
+        status = errno == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
+        if (status == EXIT_RUNTIME)
             fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
-            status = EXIT_RUNTIME;
-        }
     }
     buf_free(out);
     return status;

@@ -92,13 +92,14 @@ static bool cannot(struct err *err, const char *path)
     return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-static bool write_all(int fd, const char *data, size_t n_bytes)
+bool file_write_fd(int fd, const void *data, size_t n_bytes)
 {
+    const char *at = data;
     while (n_bytes > 0) {
-        ssize_t n = write(fd, data, n_bytes);
+        ssize_t n = write(fd, at, n_bytes);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return false;
-        data += n;
+        at += n;
         n_bytes -= (size_t)n;
     }
     return true;
@@ -118,7 +119,7 @@ bool file_replace(const char *path, const void *data, size_t n_bytes, struct err
 {
     char *temporary = temporary_name(path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write_all(fd, data, n_bytes);
+    bool ok = fd >= 0 && file_write_fd(fd, data, n_bytes);
     if (!ok) cannot(err, temporary);
     if (fd >= 0 && close(fd) != 0 && ok) ok = cannot(err, temporary);
     if (ok && rename(temporary, path) != 0) ok = cannot(err, path);

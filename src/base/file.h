@@ -27,8 +27,10 @@ bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *
 /* The same from an open descriptor; name is what errors call it. */
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err);
 
+/* Writes all of it, through interruptions and short writes; false leaves errno. */
+bool file_write_fd(int fd, const void *data, size_t n_bytes);
 /* Writes a new file whole, 0600: a temporary one beside it, then rename, without waiting for
- * the disk. On failure nothing is left behind. */
+ * the disk. path names a folder, too. On failure nothing is left behind. */
 bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err);
 /* Replaces out by the file. A missing one, one that is not regular and one of more than
  * max_bytes are false, without a word. */

@@ -419,17 +419,11 @@ static uint64_t new_identity(void)
 
 static bool write_frames(struct archive *a, bool durable, struct err *err)
 {
-    size_t done = 0;
-    while (done < a->frames.len) {
-        ssize_t n = write(a->fd, a->frames.data + done, a->frames.len - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            refuse(err, a->path);
-            /* If this fails too, the next reader finds a frame that was cut off. */
-            if (ftruncate(a->fd, (off_t)a->n_bytes) != 0) errno = 0;
-            return false;
-        }
-        done += (size_t)n;
+    if (!file_write_fd(a->fd, a->frames.data, a->frames.len)) {
+        refuse(err, a->path);
+        /* If this fails too, the next reader finds a frame that was cut off. */
+        if (ftruncate(a->fd, (off_t)a->n_bytes) != 0) errno = 0;
+        return false;
     }
     a->n_bytes += a->frames.len;
     return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
@@ -93,23 +94,12 @@ bool command_copy(struct chat *c, const char *args)
 
 /* ---- /export ---- */
 
-static bool write_all(int fd, const struct buf *text)
-{
-    for (size_t done = 0; done < text->len;) {
-        ssize_t n = write(fd, text->data + done, text->len - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return false;
-        done += (size_t)n;
-    }
-    return true;
-}
-
 /* A new file that only its owner may read. */
 static bool write_new(const char *path, const struct buf *text, struct err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    bool ok = write_all(fd, text);
+    bool ok = file_write_fd(fd, text->data, text->len);
     int failed = errno;
     if (close(fd) != 0 && ok) {
         ok = false;

@@ -329,12 +329,7 @@ static dictionary *load_plain(const struct buf *plain)
         on_disk = true;
     }
     if (fd < 0) return NULL;
-    bool ok = true;
-    for (size_t done = 0; ok && done < plain->len;) {
-        ssize_t n = write(fd, plain->data + done, plain->len - done);
-        ok = n > 0;
-        if (ok) done += (size_t)n;
-    }
+    bool ok = file_write_fd(fd, plain->data, plain->len);
     iniparser_set_error_callback(ignore_message);
     dictionary *d = ok ? iniparser_load(path) : NULL;
     close(fd);

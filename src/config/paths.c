@@ -1,9 +1,7 @@
 #include "config/paths.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -125,20 +123,6 @@ char *paths_remembered_model(void)
     return if_readable(&model);
 }
 
-static bool write_file(const char *path, const char *text, struct err *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0;
-    size_t n = strlen(text);
-    ok = ok && write(fd, text, n) == (ssize_t)n;
-    if (fd >= 0 && close(fd) != 0) ok = false;
-    char shown[256];
-    if (!ok)
-        err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
-                strerror(errno));
-    return ok;
-}
-
 bool paths_remember_model(const char *path, struct err *err)
 {
     char absolute[PATH_MAX], shown[256];
@@ -150,19 +134,9 @@ bool paths_remember_model(const char *path, struct err *err)
     char *state = paths_in(PATHS_STATE, last_model);
     if (!state) return err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
 
-    /* Under another name first: two hearths that start at once leave one whole file. */
-    struct buf temporary = {0}, line = {0};
-    buf_printf(&temporary, "%s.%ld", state, (long)getpid());
+    struct buf line = {0};
     buf_printf(&line, "%s\n", absolute);
-    bool ok = paths_make_parents(state, err);
-    if (ok) {
-        unlink(buf_str(&temporary));
-        ok = write_file(buf_str(&temporary), buf_str(&line), err);
-    }
-    if (ok && rename(buf_str(&temporary), state) != 0)
-        ok = err_set(err, ERR_IO, "%s: %s", state, strerror(errno));
-    if (!ok) unlink(buf_str(&temporary));
-    buf_free(&temporary);
+    bool ok = paths_make_parents(state, err) && file_replace(state, line.data, line.len, err);
     buf_free(&line);
     free(state);
     return ok;

@@ -96,7 +96,7 @@ bool editor_run(const char *s, size_t n, struct buf *out, struct err *err)
     int fd = mkostemps(path.data, 3, O_CLOEXEC);
     bool ok = fd >= 0 || err_set(err, ERR_IO, "%s: %s", path.data, strerror(errno));
     if (ok) {
-        ok = write(fd, s, n) == (ssize_t)n && (n == 0 || write(fd, "\n", 1) == 1);
+        ok = file_write_fd(fd, s, n) && file_write_fd(fd, "\n", n > 0);
         ok = close(fd) == 0 && ok;
         if (!ok) err_set(err, ERR_IO, "%s: cannot be written: %s", path.data, strerror(errno));
         ok = ok && edit_file(path.data, err) && read_back(path.data, out, err);

@@ -59,7 +59,7 @@ static bool append(const char *bytes, size_t n, struct err *err)
     if (fd < 0) return io_error(err, "cannot be opened");
     /* One lock, one write: lines of two programs never mix. */
     flock(fd, LOCK_EX);
-    bool ok = write(fd, bytes, n) == (ssize_t)n;
+    bool ok = file_write_fd(fd, bytes, n);
     if (!ok) io_error(err, "cannot be written");
     close(fd);
     return ok;
@@ -68,20 +68,14 @@ static bool append(const char *bytes, size_t n, struct err *err)
 /* Keeps the newest entries, in a new file that takes the place of the old one. */
 static void shorten(void)
 {
-    struct buf all = {0}, path = {0};
+    struct buf all = {0};
+    struct err ignored; /* then the file stays long */
     HIST_ENTRY **list = history_list();
     for (int i = 0; list && list[i]; i++) {
         history_encode(&all, list[i]->line);
         buf_putc(&all, '\n');
     }
-    buf_printf(&path, "%s.XXXXXX", file);
-    int fd = mkstemp(path.data);
-    if (fd >= 0) {
-        bool ok = write(fd, buf_str(&all), all.len) == (ssize_t)all.len;
-        ok = close(fd) == 0 && ok;
-        if (!ok || rename(path.data, file) != 0) unlink(path.data);
-    }
-    buf_free(&path);
+    file_replace(file, buf_str(&all), all.len, &ignored);
     buf_free(&all);
 }
 
