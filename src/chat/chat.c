@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "chat/conversation.h"
@@ -318,14 +319,6 @@ void chat_cancel(struct chat *c)
 
 /* ---- lines ---- */
 
-static bool is_blank(const char *s, size_t n)
-{
-    size_t i = 0;
-    while (i < n && (s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r')))
-        i++;
-    return i == n;
-}
-
 void chat_attach(struct chat *c, const char *text, size_t n)
 {
     struct engine *e = c->engine;
@@ -350,11 +343,11 @@ bool chat_has_paste(const struct chat *c)
 
 bool chat_say(struct chat *c, const char *text, size_t n)
 {
-    if (is_blank(text, n) && chat_has_paste(c)) {
+    if (ascii_is_blank(text, n) && chat_has_paste(c)) {
         c->attached.len -= 2; /* the empty line behind it */
         return turn_say(c, "", 0);
     }
-    if (is_blank(text, n)) {
+    if (ascii_is_blank(text, n)) {
         chat_tell(c, FACE_ERROR, "the message is empty");
         return false;
     }
@@ -363,7 +356,7 @@ bool chat_say(struct chat *c, const char *text, size_t n)
 
 bool chat_line(struct chat *c, const char *line, size_t n)
 {
-    if (is_blank(line, n)) return true;
+    if (ascii_is_blank(line, n)) return true;
     if (line[0] != '/' || memchr(line, '\n', n)) return chat_say(c, line, n);
     if (n > 1 && line[1] == '/') return chat_say(c, line + 1, n - 1);
     return command_run(c, line, n);

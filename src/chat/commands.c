@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "chat/impl.h"
@@ -193,11 +194,6 @@ const struct command *command_find(const char *name, size_t n)
 
 /* ---- the parser ---- */
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static const char *nearest_command(const char *name)
 {
     struct nearest near;
@@ -224,12 +220,12 @@ static void tell_unknown(struct chat *c, const char *name)
 bool command_run(struct chat *c, const char *line, size_t n)
 {
     size_t end = 1;
-    while (end < n && !is_space(line[end]))
+    while (end < n && !ascii_is_space(line[end]))
         end++;
     size_t args = end;
-    while (args < n && is_space(line[args]))
+    while (args < n && ascii_is_space(line[args]))
         args++;
-    while (n > args && is_space(line[n - 1]))
+    while (n > args && ascii_is_space(line[n - 1]))
         n--;
     const struct command *row = command_find(line + 1, end - 1);
     char *rest = mem_strndup(line + args, n - args), *name = mem_strndup(line + 1, end - 1);

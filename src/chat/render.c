@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "chat/conversation.h"
@@ -223,18 +224,13 @@ static void put_runs(const struct rendering *text, const struct message *const *
 
 /* ---- rendering ---- */
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Whether the rendering has the system message, but for white space around it. */
 static bool has_system(const struct rendering *text, const char *system)
 {
     size_t n = strlen(system);
-    while (n > 0 && is_space(system[n - 1]))
+    while (n > 0 && ascii_is_space(system[n - 1]))
         n--;
-    while (n > 0 && is_space(*system))
+    while (n > 0 && ascii_is_space(*system))
         system++, n--;
     return n == 0 || memmem(text->text, text->len, system, n) != NULL;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "text/detokenize.h"
 #include "text/tokenizer.h"
@@ -122,15 +123,10 @@ void reasoning_free(struct reasoning *r)
 
 /* ---- text ---- */
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static size_t leading_space(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && is_space(s[i]))
+    while (i < n && ascii_is_space(s[i]))
         i++;
     return i;
 }
@@ -138,7 +134,7 @@ static size_t leading_space(const char *s, size_t n)
 static size_t trailing_space(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && is_space(s[n - 1 - i]))
+    while (i < n && ascii_is_space(s[n - 1 - i]))
         i++;
     return i;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "text/vocab.h"
@@ -122,11 +123,6 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Phi-3 was trained with the white space after special tokens dropped, except after these. */
 static bool strips_right(const struct special_set *s, const struct piece *t)
 {
@@ -144,7 +140,7 @@ static void take(const struct special_set *s, const struct vocab *v, const char 
     const struct piece *t = &v->text[c->id];
     size_t end = c->pos + t->len;
     if (strips_right(s, t))
-        while (end < len && !taken[end] && is_space(text[end]))
+        while (end < len && !taken[end] && ascii_is_space(text[end]))
             end++;
     memset(taken + c->pos, 1, end - c->pos);
     MEM_GROW(found->list, found->n, found->cap);

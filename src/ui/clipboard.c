@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "ui/signals.h"
 
 /* A tool that takes longer hangs; the rest of hearth must not. */
 enum { TOOL_MS = 2000 };
@@ -53,9 +54,7 @@ static bool is_set(const char *name)
 
 static void be_tool(const struct tool *tool, int in)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], SIG_DFL);
+    signals_for_child();
     /* Some stay to serve the text: not with our terminal in hand. */
     int nowhere = open("/dev/null", O_RDWR);
     if (nowhere < 0 || dup2(in, 0) < 0 || dup2(nowhere, 1) < 0 || dup2(nowhere, 2) < 0)

@@ -37,9 +37,7 @@ static const char *editor_name(void)
 
 static void be_editor(const char *path)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], SIG_DFL);
+    signals_for_child();
     /* Through the shell, since the variable may hold arguments. */
     struct buf command = {0};
     buf_printf(&command, "%s \"$1\"", editor_name());

@@ -117,7 +117,7 @@ bool history_open(const char *path, struct err *err)
     return ok;
 }
 
-bool history_remember(const char *entry, struct err *err)
+static bool add(const char *entry, struct err *err)
 {
     HIST_ENTRY *last =
         history_length > 0 ? history_get(history_base + history_length - 1) : NULL;
@@ -130,6 +130,16 @@ bool history_remember(const char *entry, struct err *err)
     bool ok = append(line.data, line.len, err);
     buf_free(&line);
     write_failed = !ok;
+    return ok;
+}
+
+bool history_remember(const char *sent, bool is_pasted, struct err *err)
+{
+    struct buf entry = {0};
+    if (is_pasted && sent[0] == '/' && !strchr(sent, '\n')) buf_putc(&entry, '/');
+    buf_puts(&entry, sent);
+    bool ok = add(entry.data, err);
+    buf_free(&entry);
     return ok;
 }
 

@@ -17,9 +17,10 @@ enum { HISTORY_MAX = 10000 };
 /* Loads the file into readline's list (a missing one is an empty one) and shortens it on disk
  * when it holds far more than HISTORY_MAX entries. path NULL: nothing is kept on disk. */
 bool history_open(const char *path, struct err *err);
-/* Adds an entry, unless it equals the one before, and appends it to the file. A write that
- * fails is reported once, the first time. */
-bool history_remember(const char *entry, struct err *err);
+/* Adds what was sent, unless it equals the entry before, and appends it to the file. A pasted
+ * line that looks like a command is kept as //, so that it is a message again when it is sent
+ * again. A write that fails is reported once, the first time. */
+bool history_remember(const char *sent, bool is_pasted, struct err *err);
 void history_close(void);
 
 /* The escapes of the file: appends the entry of a line, the line of an entry. Pure. */

@@ -35,13 +35,6 @@ void input_join(struct buf *message, const char *part, size_t n)
     buf_append(message, part, n);
 }
 
-bool input_is_blank(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!memchr(" \t\r\n", s[i], 4)) return false;
-    return true;
-}
-
 enum input_got input_read(int fd, struct buf *out)
 {
     char bytes[65536];

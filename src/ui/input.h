@@ -16,8 +16,6 @@ size_t input_repair(struct buf *out, const char *s, size_t n);
 /* Appends a part of a message: a blank line before it unless it is the first, without the line
  * breaks at its end. Nothing for a part that is empty then. */
 void input_join(struct buf *message, const char *part, size_t n);
-/* Whether s[0..n) holds only blanks, tabs and line breaks. */
-bool input_is_blank(const char *s, size_t n);
 
 enum input_got { INPUT_MORE, INPUT_END, INPUT_FAILED };
 /* Appends what one read gives; INPUT_FAILED leaves errno. */

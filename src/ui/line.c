@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
@@ -52,8 +53,7 @@ struct line {
     bool was_loaded;     /* a model was there: now /model loads another */
     double marked_ms;    /* when the prompt last told how far loading is */
     double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
-    bool warned_of_history;
-    int status; /* of what ends the program, -1: goes on */
+    int status;          /* of what ends the program, -1: goes on */
 };
 
 static void take_options(struct line *l, const struct options *o)
@@ -443,31 +443,15 @@ static bool ask(struct line *l, struct prompt_line *line)
     return false;
 }
 
-/* What is sent again from the history must be the message it was, so a pasted one that looks
- * like a command is kept as //. */
-static void remember(struct line *l, const struct prompt_line *line)
-{
-    struct buf entry = {0};
-    struct err err;
-    if (line->is_pasted && line->text.data[0] == '/' && !strchr(line->text.data, '\n'))
-        buf_putc(&entry, '/');
-    buf_puts(&entry, line->text.data);
-    if (!history_remember(entry.data, &err)) print_message(l, STYLE_WARNING, err.msg);
-    buf_free(&entry);
-}
-
-static bool is_blank(const char *s)
-{
-    return s[strspn(s, " \t\n")] == '\0';
-}
-
 static void converse(struct line *l)
 {
     struct prompt_line line = {0};
+    struct err err;
     while (l->status < 0 && ask(l, &line)) {
-        bool blank = is_blank(buf_str(&line.text));
+        bool blank = ascii_is_blank(buf_str(&line.text), line.text.len);
         if (blank && !chat_has_paste(l->chat)) continue;
-        if (!blank) remember(l, &line);
+        if (!blank && !history_remember(line.text.data, line.is_pasted, &err))
+            print_message(l, STYLE_WARNING, err.msg);
         if (!l->was_loaded) {
             wait_until_idle(l, -1);
             if (l->status < 0) end_loading(l);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
@@ -367,7 +368,7 @@ static bool next_turn(struct pipe *p)
     add_part(p, &p->message, "standard input", p->source.raw.data, p->source.raw.len);
     input_join(&p->message, buf_str(&p->after), p->after.len);
     if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
-    if (!input_is_blank(buf_str(&p->message), p->message.len)) return true;
+    if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
     print_error(p, "nothing to answer: standard input is empty and there is no --prompt");
     fail(p, EXIT_USAGE);
     return false;

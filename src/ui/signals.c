@@ -58,6 +58,13 @@ void signals_install(bool terminal)
     handle(SIGWINCH);
 }
 
+void signals_for_child(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_DFL);
+}
+
 void signals_block(void)
 {
     pthread_sigmask(SIG_BLOCK, &handled, NULL);

@@ -15,6 +15,8 @@
 /* Handles SIGINT, SIGTERM, SIGHUP (each unless it was ignored) and SIGCONT; SIGPIPE is ignored,
  * so that a write says EPIPE. With a terminal also SIGTSTP and SIGWINCH. */
 void signals_install(bool terminal);
+/* In a child, before another program takes its place: what was handled or ignored is not. */
+void signals_for_child(void);
 /* Around what starts threads: they inherit the mask, so that signals reach the main thread. */
 void signals_block(void);
 void signals_unblock(void);

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/ascii.h"
 #include "base/printable.h"
 #include "config/options.h"
 #include "ui/input.h"
@@ -147,7 +148,7 @@ enum source_got source_next(struct source *s, struct source_turn *turn, struct e
     const char *line;
     while ((line = input_line(&s->raw, &s->at, s->at_end, &n))) {
         s->n_lines++;
-        if (input_is_blank(line, n)) continue;
+        if (ascii_is_blank(line, n)) continue;
         if (s->form != SOURCE_JSONL) {
             buf_append(&turn->text, line, n);
             return SOURCE_TURN;

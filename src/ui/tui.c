@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
@@ -228,20 +229,15 @@ static void on_signals(struct tui *t)
 
 /* --- Lines -------------------------------------------------------------------------------- */
 
-static bool is_blank(const char *s)
-{
-    return s[strspn(s, " \t\n")] == '\0';
-}
-
 static void submit(struct tui *t, const struct buf *line, bool is_pasted)
 {
     const char *text = buf_str(line);
     bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
-    if (is_blank(text) && !chat_has_paste(t->chat)) return;
+    if (ascii_is_blank(text, line->len) && !chat_has_paste(t->chat)) return;
     t->cancelled_ms = 0;
     t->follows = true;
     transcript_begin(t->transcript, is_command ? text : NULL);
-    if (is_pasted || is_blank(text))
+    if (is_pasted || ascii_is_blank(text, line->len))
         chat_say(t->chat, text, line->len);
     else
         chat_line(t->chat, text, line->len);
@@ -251,17 +247,11 @@ static void submit(struct tui *t, const struct buf *line, bool is_pasted)
     t->dirty = true;
 }
 
-/* What is sent again from the history must be the message it was, so a pasted one that looks
- * like a command is kept as //. */
 static void remember(const char *line, bool is_pasted)
 {
-    struct buf entry = {0};
     struct err err;
-    if (is_blank(line)) return;
-    if (is_pasted && line[0] == '/' && !strchr(line, '\n')) buf_putc(&entry, '/');
-    buf_puts(&entry, line);
-    if (!history_remember(entry.data, &err)) on_say(the_tui, FACE_WARNING, err.msg);
-    buf_free(&entry);
+    if (!ascii_is_blank(line, strlen(line)) && !history_remember(line, is_pasted, &err))
+        on_say(the_tui, FACE_WARNING, err.msg);
 }
 
 static void take_lines(struct tui *t)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "ui/complete.h"
@@ -157,10 +158,10 @@ static void join(void **state)
     input_join(&got, "", 0);
     input_join(&got, "\nthree", 6);
     is("one\ntwo\n\n\nthree");
-    assert_true(input_is_blank(" \t\r\n", 4));
-    assert_true(input_is_blank("", 0));
-    assert_false(input_is_blank(" x", 2));
-    assert_false(input_is_blank("\0", 1));
+    assert_true(ascii_is_blank(" \t\r\n", 4));
+    assert_true(ascii_is_blank("", 0));
+    assert_false(ascii_is_blank(" x", 2));
+    assert_false(ascii_is_blank("\0", 1));
 }
 
 static void lines(void **state)
