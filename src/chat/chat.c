@@ -332,8 +332,19 @@ void chat_attach(struct chat *c, const char *text, size_t n)
     char tokens[40] = "";
     if (n_tokens >= 0) snprintf(tokens, sizeof tokens, ", %ld tokens", n_tokens);
     chat_tell(c, FACE_INFO,
-              "pasted %zu bytes%s; they go before your next message, Return alone sends them",
+              "pasted %zu bytes%s; they go before your next message, Return alone sends them, "
+              "Ctrl-C drops them",
               n, tokens);
+}
+
+bool chat_detach(struct chat *c)
+{
+    if (c->attached.len == 0) return false;
+    buf_clear(&c->attached);
+    c->has_paste = false;
+    idle_forget(c);
+    chat_hint(c, "what was read or pasted is dropped");
+    return true;
 }
 
 bool chat_has_paste(const struct chat *c)

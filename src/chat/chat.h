@@ -60,6 +60,9 @@ bool chat_say(struct chat *c, const char *text, size_t n);
 void chat_attach(struct chat *c, const char *text, size_t n);
 /* Whether one waits: a message that is blank then sends it alone. */
 bool chat_has_paste(const struct chat *c);
+/* Drops what was pasted or read before the next message, and says so; false: there was nothing.
+ */
+bool chat_detach(struct chat *c);
 
 /* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends
  * "/x", anything else and anything with a line break is a message. IDLE only. A

@@ -453,6 +453,18 @@ static void end(struct chat *c, const struct engine_reply *r)
     if (had_ended)
         chat_hint(c, "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
+    if (!reply && c->attached.len > 0)
+        chat_hint(c, "what was read or pasted stands before your next message again; Ctrl-C on "
+                     "an empty line drops it");
+}
+
+/* Whether the last message would fit if it stood alone. */
+static bool last_fits(struct chat *c)
+{
+    const size_t n = conversation_n(c->conversation);
+    const struct message *m = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
+    return m && engine_count_tokens(c->engine, m->text, m->len) <
+                    (long)engine_info(c->engine)->n_ctx;
 }
 
 /* A reply that broke off: its text stays, without ids. */
@@ -476,7 +488,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         if (send(c, &again)) return;
         err = again;
     }
-    const size_t n_turns = conversation_n_turns(c->conversation);
+    const size_t n_turns = last_fits(c) ? conversation_n_turns(c->conversation) : 0;
     show_rest(c);
     keep_cost(c, NULL);
     bool cancelled = err.code == ERR_CANCELLED;

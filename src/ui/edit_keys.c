@@ -144,7 +144,8 @@ static int paste(int count, int key)
     read_paste(&raw);
     charset_take(buf_str(&raw), raw.len, &text);
     clean_paste(buf_str(&text), text.len, &clean);
-    if (clean.len > PASTE_IN_LINE) {
+    if (clean.len > PASTE_IN_LINE ||
+        (terminal->fits && !terminal->fits(buf_str(&clean), clean.len))) {
         terminal->pasted(clean.data, clean.len);
     } else if (clean.len > 0) {
         if (rl_point == 0) pasted_at_zero = true;

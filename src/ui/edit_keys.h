@@ -18,6 +18,8 @@ struct edit_keys_terminal {
     void (*complain)(const char *text);
     /* Takes a paste that is too large for the line: n bytes without control characters. */
     void (*pasted)(const char *s, size_t n);
+    /* Whether the line can still be drawn with that much more in it. NULL: always. */
+    bool (*fits)(const char *s, size_t n);
 };
 
 /* Before rl_initialize. terminal is borrowed for good. */

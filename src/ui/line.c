@@ -298,7 +298,10 @@ static void on_interrupt(struct line *l)
         if (signals_first_interrupt(&l->cancelled_ms)) chat_cancel(l->chat);
         break;
     default:
-        if (prompt_is_shown()) prompt_interrupt();
+        if (!prompt_is_shown()) break;
+        bool was_empty = prompt_is_empty();
+        prompt_interrupt();
+        if (was_empty) chat_detach(l->chat);
     }
 }
 

@@ -55,10 +55,35 @@ static void pasted(const char *s, size_t n)
     on_paste(on_paste_user, s, n);
 }
 
+/* Counts on: the rows that text takes which begins at *column. */
+static int count_rows(const char *s, size_t n, int columns, int *column)
+{
+    int n_rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((s[i] & 0xc0) == 0x80) continue;
+        *column += (unsigned char)s[i] >= 0xe0 ? 2 : 1; /* most of these are wide */
+        if (s[i] != '\n' && *column <= columns) continue;
+        n_rows++;
+        *column = 0;
+    }
+    return n_rows;
+}
+
+/* Of a line of more rows than the terminal has, readline draws the first ones and the cursor.
+ */
+static bool fits(const char *s, size_t n)
+{
+    int rows, columns, column = 2;
+    rl_get_screen_size(&rows, &columns);
+    if (rows < 2 || columns < 2) return true;
+    int n_rows = 1 + count_rows(rl_line_buffer, (size_t)rl_end, columns, &column);
+    return n_rows + count_rows(s, n, columns, &column) < rows;
+}
+
 void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t n), void *user)
 {
     static const struct edit_keys_terminal terminal = {prompt_pause, prompt_resume, complain,
-                                                       pasted};
+                                                       pasted, fits};
     on_paste = take_paste;
     on_paste_user = user;
     rl_readline_name = "hearth";

@@ -205,7 +205,7 @@ static void on_interrupt(struct tui *t)
         t->mode = MODE_LINE;
     } else if (state == CHAT_LOADING && input_view().len == 0) {
         cancel_loading(t);
-    } else {
+    } else if (input_view().len > 0 || !chat_detach(t->chat)) {
         input_give_up();
     }
 }
@@ -517,7 +517,7 @@ static void attach(const char *s, size_t n)
 static void run(struct tui *t, const struct options *o)
 {
     static const struct input_hooks hooks = {
-        {pause_screen, resume_screen, complain, attach}, act, remember};
+        {pause_screen, resume_screen, complain, attach, NULL}, act, remember};
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);

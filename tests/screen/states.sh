@@ -70,6 +70,25 @@ check "a paste behind a command" shows 'pasted 9000 bytes, '
 check "  leaves the line as it was" last '> /clear'
 keys C-c
 last '>'
+check "Ctrl-C gives the line up first" hides 'is dropped'
+keys C-c
+check "  on an empty line what was pasted" shows 'what was read or pasted is dropped'
+last '>'
+fresh
+seq 60 >"$dir/paste"
+mux load-buffer "$dir/paste"
+mux paste-buffer -p
+check "a paste of more rows than the screen has is told, too" shows 'pasted 170 bytes, '
+check "  and not shown" last '>'
+keys C-c
+shows 'is dropped'
+fresh
+seq 5 >"$dir/paste"
+mux load-buffer "$dir/paste"
+mux paste-buffer -p
+check "a few rows are shown" last '5'
+keys C-c
+last '>'
 keys C-d
 check "the end after a stop" last 'shell:'
 
