@@ -32,6 +32,7 @@ struct turn {
     struct message *base; /* the reply that is gone on with; NULL: a new one is made */
     uint64_t seed;
     uint32_t attempt;
+    uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
     unsigned n_dropped;                /* turns that --overflow trim has dropped */
     char dropped[64];                  /* how the last of them began */
     struct buf answer;                 /* as it came, without reasoning */

@@ -193,6 +193,7 @@ static bool begin(struct chat *c)
     buf_clear(&t->answer);
     t->reply = t->reasoning = (struct sanitiser){0};
     t->n_dropped = 0;
+    t->n_cached = t->n_done = 0;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
         give_up(c);
@@ -403,6 +404,9 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     c->face->turn_end(c->face->user, report);
     turn_forget(c);
     session_save(c, true);
+    if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.len > 0)
+        chat_hint(c, "what was read or pasted stands before your next message again; Ctrl-C on "
+                     "an empty line drops it");
 }
 
 /* What /stats explains beyond the report. */
@@ -453,9 +457,6 @@ static void end(struct chat *c, const struct engine_reply *r)
     if (had_ended)
         chat_hint(c, "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
-    if (!reply && c->attached.len > 0)
-        chat_hint(c, "what was read or pasted stands before your next message again; Ctrl-C on "
-                     "an empty line drops it");
 }
 
 /* Whether the last message would fit if it stood alone. */
@@ -496,7 +497,11 @@ static void fail(struct chat *c, const struct engine_event *event)
         .stop = cancelled ? FACE_STOP_CANCELLED : FACE_STOP_FAILED,
         .too_long = too_long,
         .n_ctx = engine_info(c->engine)->n_ctx,
-        .n_ctx_used = too_long ? (uint32_t)event->total : 0,
+        .n_cached = cancelled ? c->turn.n_cached : 0,
+        .n_prefilled = cancelled ? c->turn.n_done - c->turn.n_cached : 0,
+        .n_ctx_used = too_long    ? (uint32_t)event->total
+                      : cancelled ? c->turn.n_done
+                                  : 0,
         .reply_seed = c->turn.seed,
     };
     const struct message *reply = NULL;
@@ -593,6 +598,8 @@ void turn_event(struct chat *c, const struct engine_event *event)
     switch (event->kind) {
     case EVENT_PREFILL:
         context_set(c, (uint32_t)event->total, (uint32_t)event->done);
+        c->turn.n_cached = (uint32_t)event->cached;
+        c->turn.n_done = (uint32_t)event->done;
         c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
                           event->cached);
         break;

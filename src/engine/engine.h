@@ -118,7 +118,8 @@ struct engine_verified {
 enum engine_event_kind {
     EVENT_LOAD,      /* done of total bytes; the first has text: what loading will take */
     EVENT_READY,     /* the model is open: engine_info holds */
-    EVENT_PREFILL,   /* done of total tokens, cached of them kept */
+    EVENT_PREFILL,   /* done of total tokens, cached of them kept; the first of several comes
+                      * before anything is computed */
     EVENT_REASONING, /* a piece of the reply's reasoning; done: tokens drawn so far */
     EVENT_TEXT,      /* a piece of the reply; done: as above */
     EVENT_WARNING,   /* one line that the user should see */

@@ -284,6 +284,10 @@ void timeline_mark(struct timeline *tl, size_t n)
 static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t n,
                     const struct timeline_watch *watch, struct err *err)
 {
+    /* A slow machine takes seconds for the first chunk: it is known before how much there is.
+     */
+    if (watch && watch->progress && n - from > MIN_CHUNK)
+        watch->progress(watch->user, from, n, from);
     for (size_t at = from; at < n;) {
         uint32_t rows = next_rows(tl, at, n);
         bool wants = at + rows == n || is_mark(tl, at + rows);

@@ -54,8 +54,8 @@ void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
 /* From now on what is missing is looked for on disk (borrowed; NULL: it is not). */
 void timeline_set_disk(struct timeline *tl, struct disk *disk);
 
-/* How a long prefill is watched: progress after every chunk (NULL: not), cancel polled within
- * chunks (NULL: never). */
+/* How a long prefill is watched: progress before the first chunk and after each (NULL: not),
+ * cancel polled within chunks (NULL: never). */
 struct timeline_watch {
     void (*progress)(void *user, size_t done, size_t total, size_t n_cached);
     void *user;

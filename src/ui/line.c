@@ -332,9 +332,11 @@ static void wait_until_idle(struct line *l, int max_ms)
         if ((state != CHAT_LOADING && state != CHAT_BUSY) || (max_ms >= 0 && left <= 0)) return;
         struct pollfd fds[2] = {{.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
-        poll(fds, 2, left);
+        const int due = progress_due_ms(&l->progress);
+        poll(fds, 2, due >= 0 && (left < 0 || due < left) ? due : left);
         on_signals(l);
         chat_step(l->chat, 0);
+        progress_tick(&l->progress);
         if (l->out.failed && l->out.failed != EINTR) {
             l->status = l->out.failed == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
             if (l->out.failed != EPIPE)

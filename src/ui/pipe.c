@@ -171,11 +171,20 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
     progress_update(&p->progress, phase, done, total, cached);
 }
 
+/* On a terminal a message does not stand behind the last word of the reply. */
+static void leave_reply(struct pipe *p)
+{
+    if (p->form == AS_TEXT && p->out.began && !p->o->output && p->err.is_tty &&
+        isatty(STDOUT_FILENO))
+        output_write(STDERR_FILENO, "\n", 1);
+}
+
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct pipe *p = user;
     if (level == FACE_INFO && !p->o->verbose) return;
     close_reasoning(p);
+    leave_reply(p);
     if (level == FACE_ERROR) {
         print_error(p, text);
         return;
@@ -348,7 +357,7 @@ static void wait_for(struct pipe *p, bool input)
         {.fd = running ? chat_fd(p->chat) : -1, .events = POLLIN},
         {.fd = input ? p->source.fd : -1, .events = POLLIN},
     };
-    poll(fds, 4, -1);
+    poll(fds, 4, progress_due_ms(&p->progress));
     on_signals(p);
     if (fds[1].revents & (POLLERR | POLLHUP)) {
         p->out.failed = EPIPE;
@@ -356,6 +365,7 @@ static void wait_for(struct pipe *p, bool input)
     }
     if (fds[3].revents) read_more(p);
     if (running) chat_step(p->chat, 0);
+    progress_tick(&p->progress);
     put_due_end(p);
 }
 

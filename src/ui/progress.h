@@ -14,10 +14,15 @@ struct progress {
     bool running, drawn; /* {0}: nothing is going on */
     enum face_phase phase;
     double began_ms, drawn_ms;
+    uint64_t done, total, cached;
 };
 
 void progress_update(struct progress *p, enum face_phase phase, uint64_t done, uint64_t total,
                      uint64_t cached);
+/* Milliseconds until progress_tick has something to draw; -1: nothing waits for it. */
+int progress_due_ms(const struct progress *p);
+/* Draws what is due by now: the first piece of work may take long. */
+void progress_tick(struct progress *p);
 /* Erases what is drawn, before anything else is written. */
 void progress_clear(struct progress *p);
 /* What was going on is over. */

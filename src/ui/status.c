@@ -75,10 +75,13 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
         buf_puts(out, ", ");
     }
     status_count(out, r->n_generated);
-    buf_puts(out, " generated at ");
-    status_rate(out, r->n_generated, r->decode_ms);
-    buf_puts(out, " tok/s");
-    if (verbose) {
+    buf_puts(out, " generated");
+    if (r->n_generated > 0) {
+        buf_puts(out, " at ");
+        status_rate(out, r->n_generated, r->decode_ms);
+        buf_puts(out, " tok/s");
+    }
+    if (verbose && r->n_generated > 0) {
         buf_puts(out, " in ");
         duration(out, r->decode_ms);
     }

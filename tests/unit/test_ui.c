@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -14,6 +15,7 @@
 #include "ui/history.h"
 #include "ui/input.h"
 #include "ui/json.h"
+#include "ui/progress.h"
 #include "ui/status.h"
 #include "ui/term.h"
 
@@ -74,9 +76,28 @@ static void statistics_line(void **state)
        "18446744073709551615");
     r = (struct face_report){.stop = FACE_STOP_CANCELLED, .n_ctx = 1};
     status_report(&got, 1000, &r, true);
-    is("stop: cancelled, 0 cached, 0 prefilled, 0 generated at - tok/s in 0 ms, context 0 of "
-       "1, "
-       "seed 0");
+    is("stop: cancelled, 0 cached, 0 prefilled, 0 generated, context 0 of 1, seed 0");
+}
+
+/* Work is shown half a second after it has begun, also where nothing more is heard of it. */
+static void progress_is_due(void **state)
+{
+    (void)state;
+    int fds[2];
+    char shown[256] = "";
+    assert_int_equal(pipe(fds), 0);
+    struct progress p = {.term = {.fd = fds[1], .redraw = true}};
+    assert_int_equal(progress_due_ms(&p), -1);
+    progress_update(&p, FACE_PREFILL, 0, 1000, 0);
+    assert_in_range(progress_due_ms(&p), 0, 501);
+    p.began_ms -= 1000;
+    assert_int_equal(progress_due_ms(&p), 0);
+    progress_tick(&p);
+    assert_true(read(fds[0], shown, sizeof shown - 1) > 0);
+    assert_non_null(strstr(shown, "reading 1,000 tokens"));
+    assert_int_equal(progress_due_ms(&p), -1);
+    progress_end(&p);
+    close(fds[0]), close(fds[1]);
 }
 
 static void progress_line(void **state)
@@ -224,6 +245,7 @@ int main(void)
         cmocka_unit_test(counts_and_rates),
         cmocka_unit_test(statistics_line),
         cmocka_unit_test(progress_line),
+        cmocka_unit_test(progress_is_due),
         cmocka_unit_test(json_strings),
         cmocka_unit_test(json_objects),
         cmocka_unit_test(repair),
