@@ -2,7 +2,8 @@
  *
  * Pages are the outer loop: a page's keys and values of one head are read once for all rows and
  * query heads of the call. Here are the walk and the softmax, whose reductions are done for
- * eight queries at a time, a lane each: a single one waits for its own chain. */
+ * eight items at a time, a lane each: a single one waits for its own chain. With few queries
+ * that takes several pages. */
 #include <assert.h>
 #include <string.h>
 
@@ -50,6 +51,22 @@ VEC_INLINE f8 row_sums(f8 v[8])
     return sum;
 }
 
+/* Eight rows of eight -> the largest of each row; no NaN, no -0. */
+VEC_INLINE f8 row_maxima(const f8 v[8])
+{
+    __m256 a[4], b[2];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_max_ps(_mm256_unpacklo_ps(v[2 * i], v[2 * i + 1]),
+                             _mm256_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+    UNROLL
+    for (int i = 0; i < 2; i++)
+        b[i] = _mm256_max_ps(_mm256_shuffle_ps(a[2 * i], a[2 * i + 1], 0x44),
+                             _mm256_shuffle_ps(a[2 * i], a[2 * i + 1], 0xee));
+    return (f8)_mm256_max_ps(_mm256_permute2f128_ps(b[0], b[1], 0x20),
+                             _mm256_permute2f128_ps(b[0], b[1], 0x31));
+}
+
 /* Keys 8j..8j+7 that are within lo..hi-1. */
 VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
 {
@@ -57,30 +74,46 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
     return (key >= (int)lo) & (key < (int)hi);
 }
 
-/* Dots -> scores; returns the largest of each lane in the order of num_order. */
-VEC_INLINE i8x scores(bool whole, const struct attend *a, float *s, size_t lo, size_t hi)
+/* Dots -> scores of a page that is seen whole, without a softcap, and without what keep does to
+ * a NaN: then *magnitude says so. Returns the largest of each lane. */
+VEC_INLINE f8 plain_scores(const struct attend *a, float *s, i8x *magnitude)
 {
-    const f8 cap = vec_all(a->softcap);
-    const f8 inverse = vec_all(a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
-    i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
+    const f8 scale = vec_all(a->scale);
+    f8 max = vec_all(0);
+    UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
-        f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(a->scale));
-        if (a->softcap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        f8 v = vec_load(s + LANES * j) * scale;
+        i8x size = (i8x)v & 0x7fffffff;
+        v = avx2_clip(v);
         vec_store(s + LANES * j, v);
-        i8x order = num8_order(v);
-        if (!whole) {
-            i8x seen = visible(j, lo, hi);
-            order = (order & seen) | (INT32_MIN & ~seen);
-        }
-        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)order);
+        *magnitude = (i8x)_mm256_max_epi32((__m256i)*magnitude, (__m256i)size);
+        max = j == 0 ? v : (f8)_mm256_max_ps(v, max);
     }
     return max;
+}
+
+/* Dots -> scores, or scores without keep -> scores; returns the largest, by num_order. */
+static float any_scores(float scale, float softcap, float *s, size_t lo, size_t hi)
+{
+    const f8 cap = vec_all(softcap);
+    const f8 inverse = vec_all(softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap));
+    i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
+    for (int j = 0; j < KEY_VECS; j++) {
+        f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(scale));
+        if (softcap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        vec_store(s + LANES * j, v);
+        i8x seen = visible(j, lo, hi);
+        i8x order = (num8_order(v) & seen) | (INT32_MIN & ~seen);
+        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)order);
+    }
+    return num_order_back(vec_max_i(max));
 }
 
 /* Scores -> probabilities; returns the sums of eight runs of eight keys. */
 VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
 {
     f8 v[KEY_VECS];
+    UNROLL
     for (int j = 0; j < KEY_VECS; j += VEC_AT_ONCE) {
         UNROLL
         for (int i = j; i < j + VEC_AT_ONCE; i++)
@@ -95,32 +128,26 @@ VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
     return row_sums(v);
 }
 
-VEC_INLINE f8 larger(f8 a, f8 b)
+/* Pages join the pages before them, for eight items; lanes of no item do no harm. */
+static void fold_factors(struct batch *t, size_t at, size_t n)
 {
-    return num8_order_back(
-        (i8x)_mm256_max_epi32((__m256i)num8_order(a), (__m256i)num8_order(b)));
-}
-
-/* The page joins the pages before it, for eight queries; lanes of no query do no harm. */
-static void fold_factors(struct batch *t, size_t at)
-{
-    float m[LANES] = {0}, l[LANES] = {0};
-    const size_t n = t->n - at < LANES ? t->n - at : LANES;
-    for (size_t r = 0; r < n; r++) {
-        m[r] = t->x[at + r]->m;
-        l[r] = t->x[at + r]->l;
+    float before[LANES] = {0}, after[LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        struct query *x = t->x[at + i];
+        const float m = t->m[at + i];
+        t->is_first[at + i] = !x->begun;
+        before[i] = x->begun ? x->m : m;
+        if (!x->begun || num_order(m) > num_order(x->m)) x->m = m;
+        after[i] = x->m;
+        x->begun = true;
     }
-    f8 most = larger(vec_load(m), vec_load(t->m + at));
-    f8 f[2] = {vec_load(m) - most, vec_load(t->m + at) - most};
+    f8 f[2] = {vec_load(before) - vec_load(after), vec_load(t->m + at) - vec_load(after)};
     vec_exp_below(f, 2);
     vec_store(t->a + at, f[0]);
     vec_store(t->b + at, f[1]);
-    vec_store(m, most);
-    vec_store(l, vec_load(l) * f[0] + vec_load(t->l + at) * f[1]);
-    for (size_t r = 0; r < n; r++) {
-        struct query *x = t->x[at + r];
-        x->m = x->begun ? m[r] : t->m[at + r];
-        x->l = x->begun ? l[r] : t->l[at + r];
+    for (size_t i = at; i < at + n; i++) {
+        struct query *x = t->x[i];
+        x->l = t->is_first[i] ? t->l[i] : x->l * t->a[i] + t->l[i] * t->b[i];
     }
 }
 
@@ -129,24 +156,40 @@ static bool is_whole(const struct batch *t, size_t i)
     return t->lo[i] == 0 && t->hi[i] == PAGE_LEN;
 }
 
+/* Dots -> scores of items at..at+n-1, n <= 8, and their maxima. */
+static void scores(const struct attend *a, struct batch *t, size_t at, size_t n)
+{
+    f8 v[LANES];
+    i8x magnitude = {0};
+    bool whole = a->softcap == 0.0f;
+    for (size_t i = at; i < at + n; i++)
+        whole = whole && is_whole(t, i);
+    if (whole) {
+        for (size_t r = 0; r < LANES; r++)
+            v[r] = r < n ? plain_scores(a, t->s[at + r], &magnitude) : vec_all(0);
+        vec_store(t->m + at, row_maxima(v));
+        if (vec_max_i(magnitude) <= 0x7f800000) return;
+    }
+    for (size_t i = at; i < at + n; i++)
+        t->m[i] = any_scores(whole ? 1.0f : a->scale, a->softcap, t->s[i], t->lo[i], t->hi[i]);
+}
+
 void avx2_softmax(const struct attend *a, struct batch *t)
 {
     for (size_t at = 0; at < t->n; at += LANES) {
         const size_t n = t->n - at < LANES ? t->n - at : LANES;
-        f8 v[LANES] = {{0}};
-        for (size_t r = 0, i = at; r < n; r++, i++)
-            v[r] = (f8)(is_whole(t, i) ? scores(true, a, t->s[i], 0, PAGE_LEN)
-                                       : scores(false, a, t->s[i], t->lo[i], t->hi[i]));
-        transpose(v);
-        i8x max = (i8x)v[0];
-        for (int j = 1; j < LANES; j++)
-            max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)v[j]);
-        vec_store(t->m + at, num8_order_back(max));
-        for (size_t r = 0, i = at; r < n; r++, i++)
-            v[r] = is_whole(t, i) ? probabilities(true, t->s[i], 0, PAGE_LEN, t->m[i])
-                                  : probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+        f8 v[LANES];
+        scores(a, t, at, n);
+        for (size_t r = 0, i = at; r < LANES; r++, i++) {
+            if (r >= n)
+                v[r] = vec_all(0);
+            else if (is_whole(t, i))
+                v[r] = probabilities(true, t->s[i], 0, PAGE_LEN, t->m[i]);
+            else
+                v[r] = probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+        }
         vec_store(t->l + at, row_sums(v));
-        fold_factors(t, at);
+        fold_factors(t, at, n);
     }
 }
 
@@ -161,42 +204,35 @@ static void fold_sink(struct query *x, float sink, size_t dv)
         vec_store(x->o + e, num8_keep(vec_load(x->o + e) * vec_all(a) + nothing));
 }
 
-bool avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i)
+struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i)
 {
     const size_t at = p * PAGE_LEN;
-    t->n = 0;
-    t->from = PAGE_LEN;
-    t->to = 0;
+    struct span s = {.at = t->n, .from = PAGE_LEN, .to = 0};
     for (; *i < n && t->n < ATTEND_BATCH; (*i)++) {
         struct query *q = &x[*i];
         size_t lo = q->first > at ? q->first - at : 0;
         size_t hi = q->end > at ? (q->end - at < PAGE_LEN ? q->end - at : PAGE_LEN) : 0;
         if (lo >= hi) continue;
-        if (lo < t->from) t->from = lo;
-        if (hi > t->to) t->to = hi;
+        if (lo < s.from) s.from = lo;
+        if (hi > s.to) s.to = hi;
         t->lo[t->n] = lo;
         t->hi[t->n] = hi;
         t->x[t->n++] = q;
     }
-    return t->n > 0;
+    s.n = t->n - s.at;
+    return s;
 }
 
-struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, size_t end,
-                        bool few_queries)
+struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, bool is_key)
 {
     const struct kv_layer *kv = a->kv;
-    const char *page = a->pages[(p + 1) * PAGE_LEN < end ? p + 1 : p];
-    const size_t k_bytes = kv_code_bytes(kv->type, kv->head_dim_k);
-    const size_t v_bytes = kv_code_bytes(kv->type, kv->head_dim_v);
-    const char *k = page + kv->k_at, *v = page + kv->v_at;
+    const size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
+    const size_t n_bytes = kv_code_bytes(kv->type, dim);
+    const char *base = (const char *)a->pages[p] + (is_key ? kv->k_at : kv->v_at);
     return (struct ahead){
-        .k = k + kv_head * k_bytes,
-        .v = v + kv_head * v_bytes,
-        .k_scales =
-            k + kv->n_heads * k_bytes + kv_head * kv_scale_bytes(kv->type, kv->head_dim_k),
-        .v_scales =
-            v + kv->n_heads * v_bytes + kv_head * kv_scale_bytes(kv->type, kv->head_dim_v),
-        .step = few_queries ? 64 : 0,
+        .codes = base + kv_head * n_bytes,
+        .scales = base + kv->n_heads * n_bytes + kv_head * kv_scale_bytes(kv->type, dim),
+        .step = 64,
     };
 }
 
@@ -213,7 +249,7 @@ static struct layout layout_of(const struct kv_layer *kv, size_t n)
     l.o = attend_align(n * sizeof(struct query));
     l.q = l.o + attend_align(n * kv->head_dim_v * sizeof(float));
     l.page = l.q + (blocks ? n * avx2_query_q_bytes(kv) : 0);
-    l.n_bytes = l.page + (blocks ? avx2_page_q_scratch(kv) : avx2_page_f_scratch(kv));
+    l.n_bytes = l.page + (blocks ? avx2_pages_q_scratch(kv) : avx2_pages_f_scratch(kv));
     return l;
 }
 
@@ -246,12 +282,15 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         };
         if (blocks) avx2_query_q(kv, &x[i], base + at.q + i * avx2_query_q_bytes(kv));
     }
-    for (size_t p = x[0].first / PAGE_LEN; p * PAGE_LEN < x[n - 1].end; p++) {
+    const size_t end = (x[n - 1].end + PAGE_LEN - 1) / PAGE_LEN;
+    const size_t at_once = n < LANES ? LANES / n : 1;
+    for (size_t p = x[0].first / PAGE_LEN; p < end; p += at_once) {
+        const size_t n_pages = end - p < at_once ? end - p : at_once;
         if (cancel_is_set(a->cancel)) return;
         if (blocks)
-            avx2_page_q(a, kv_head, p, x, n, base + at.page);
+            avx2_pages_q(a, kv_head, p, n_pages, end, x, n, base + at.page);
         else
-            avx2_page_f(a, kv_head, p, x, n, base + at.page);
+            avx2_pages_f(a, kv_head, p, n_pages, end, x, n, base + at.page);
     }
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;

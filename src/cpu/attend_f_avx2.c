@@ -22,12 +22,13 @@ enum {
 /* How a page is read: as it is stored, or laid out. */
 enum form { PAGE_F32, PAGE_F16, WIDE };
 
-/* Keys and values of one page and head. */
+/* Keys and values of one page and head, and the items that see them. */
 struct tile {
     enum form form;
     const void *k, *v;
     size_t dk, dv;
-    struct ahead ahead;
+    struct span items;
+    struct ahead after_k, after_v; /* what is read after them */
 };
 
 /* Where keys 32 half.. of dim d lie, and values 32 block.. of a key. */
@@ -42,12 +43,12 @@ VEC_INLINE size_t value_at(enum form form, const struct tile *t, size_t block, s
 }
 
 /* As many lines as the i-th step over 32 numbers reads. */
-VEC_INLINE void prefetch32(enum form form, const struct ahead *a, const char *base, size_t i)
+VEC_INLINE void prefetch32(enum form form, const struct ahead *a, size_t i)
 {
-    if (form == PAGE_F16) avx2_prefetch(a, base, i);
+    if (form == PAGE_F16) avx2_prefetch(a->step, a->codes, i);
     if (form == PAGE_F32) {
-        avx2_prefetch(a, base, 2 * i);
-        avx2_prefetch(a, base, 2 * i + 1);
+        avx2_prefetch(a->step, a->codes, 2 * i);
+        avx2_prefetch(a->step, a->codes, 2 * i + 1);
     }
 }
 
@@ -78,7 +79,7 @@ VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t hal
     for (size_t d = 1; d < t->dk; d++) {
         f8 x[2];
         at = key_at(form, t, half, d);
-        prefetch32(form, &t->ahead, t->ahead.k, half * t->dk + d);
+        prefetch32(form, &t->after_k, half * t->dk + d);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(q[r][d]);
@@ -118,7 +119,7 @@ VEC_INLINE void values(enum form form, int n, int n_vecs, const struct tile *t, 
     for (size_t key = lo + 1; key < hi; key++) {
         f8 x[2];
         at = value_at(form, t, e / BLOCK, key) + e % BLOCK;
-        prefetch32(form, &t->ahead, t->ahead.v, e / BLOCK * PAGE_LEN + key);
+        prefetch32(form, &t->after_v, e / BLOCK * PAGE_LEN + key);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(b->s[i + (size_t)r][key]);
@@ -133,9 +134,13 @@ VEC_INLINE void values(enum form form, int n, int n_vecs, const struct tile *t, 
     }
     UNROLL
     for (int r = 0; r < n; r++) {
+        const size_t item = i + (size_t)r;
+        const f8 before = vec_all(b->a[item]), page = vec_all(b->b[item]);
+        float *o = b->x[item]->o + e;
+        const bool is_first = b->is_first[item];
         UNROLL
         for (int j = 0; j < n_vecs; j++)
-            avx2_fold(b, i + (size_t)r, e + (size_t)j * LANES, num8_keep(acc[r][j]));
+            avx2_fold(is_first, before, page, avx2_clip(acc[r][j]), o + (size_t)j * LANES);
     }
 }
 
@@ -195,45 +200,43 @@ static void widen(enum form form, const void *from, size_t at, size_t n, float *
 
 /* Lays out in f32, in the order in which they are read, the keys of the halves that the batch
  * sees. */
-VEC_INLINE void lay_out_keys(enum form form, const struct tile *t, const struct batch *b,
-                             float *wide)
+VEC_INLINE void lay_out_keys(enum form form, const struct tile *t, float *wide)
 {
-    for (size_t half = b->from / HALF; half * HALF < b->to; half++)
+    for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
         for (size_t d = 0; d < t->dk; d++)
             widen(form, t->k, key_at(form, t, half, d), HALF, wide + key_at(WIDE, t, half, d));
 }
 
 /* The values of the keys that it sees. */
-VEC_INLINE void lay_out_values(enum form form, const struct tile *t, const struct batch *b,
-                               float *wide)
+VEC_INLINE void lay_out_values(enum form form, const struct tile *t, float *wide)
 {
     for (size_t e = 0; e < t->dv; e += BLOCK) {
         const size_t n = t->dv - e < BLOCK ? t->dv - e : BLOCK;
-        for (size_t key = b->from; key < b->to; key++)
+        for (size_t key = t->items.from; key < t->items.to; key++)
             widen(form, t->v, value_at(form, t, e / BLOCK, key), n,
                   wide + value_at(WIDE, t, e / BLOCK, key));
     }
 }
 
-static struct tile keys_laid_out(const struct tile *t, const struct batch *b, float *wide)
+static struct tile keys_laid_out(const struct tile *t, float *wide)
 {
     struct tile w = *t;
     if (t->form == PAGE_F16)
-        lay_out_keys(PAGE_F16, t, b, wide);
+        lay_out_keys(PAGE_F16, t, wide);
     else
-        lay_out_keys(PAGE_F32, t, b, wide);
+        lay_out_keys(PAGE_F32, t, wide);
     w.form = WIDE;
     w.k = wide;
     return w;
 }
 
-static struct tile values_laid_out(const struct tile *t, const struct batch *b, float *wide)
+static struct tile values_laid_out(const struct tile *t, float *wide)
 {
     struct tile w = *t;
     if (t->form == PAGE_F16)
-        lay_out_values(PAGE_F16, t, b, wide);
+        lay_out_values(PAGE_F16, t, wide);
     else
-        lay_out_values(PAGE_F32, t, b, wide);
+        lay_out_values(PAGE_F32, t, wide);
     w.form = WIDE;
     w.v = wide;
     return w;
@@ -250,31 +253,49 @@ static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t h
         .v = base + kv->v_at + head * dv * PAGE_LEN * n_bytes,
         .dk = dk,
         .dv = dv,
+        .after_k = {page, page, 0},
+        .after_v = {page, page, 0},
     };
 }
 
-/* wide: where the keys, and after them the values, are laid out; NULL: they are read as they
- * are stored. */
-static void attend_batch(const struct attend *a, const struct tile *page, struct batch *b,
-                         float *wide)
+static void scores_of_page(const struct tile *t, struct batch *b)
 {
-    struct tile t = wide ? keys_laid_out(page, b, wide) : *page;
-    for (size_t half = 0; half < 2; half++) {
-        if (half * HALF >= b->to || (half + 1) * HALF <= b->from) continue;
-        for (size_t i = 0; i < b->n; i += 2)
-            scores_of[t.form][b->n - i == 1 ? 0 : 1](&t, half, b, i);
-    }
-    avx2_softmax(a, b);
-    if (wide) t = values_laid_out(page, b, wide);
-    for (size_t e = 0; e < t.dv; e += BLOCK) {
-        for (size_t i = 0; i < b->n;) {
-            bool two = b->n - i > 1 && b->lo[i] == b->lo[i + 1] && b->hi[i] == b->hi[i + 1];
-            values_of[t.form][two](&t, e, b, i);
+    const size_t end = t->items.at + t->items.n;
+    for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
+        for (size_t i = t->items.at; i < end; i += 2)
+            scores_of[t->form][end - i > 1](t, half, b, i);
+}
+
+static void values_of_page(const struct tile *t, const struct batch *b)
+{
+    const size_t end = t->items.at + t->items.n;
+    for (size_t e = 0; e < t->dv; e += BLOCK) {
+        for (size_t i = t->items.at; i < end;) {
+            bool two = end - i > 1 && b->lo[i] == b->lo[i + 1] && b->hi[i] == b->hi[i + 1];
+            values_of[t->form][two](t, e, b, i);
             i += two ? 2 : 1;
         }
     }
-    for (size_t i = 0; i < b->n; i++)
-        b->x[i]->begun = true;
+}
+
+/* wide: where the keys, and after them the values, of the one page are laid out; NULL: they are
+ * read as they are stored. */
+static void attend_batch(const struct attend *a, const struct tile *tiles, size_t n_tiles,
+                         struct batch *b, float *wide)
+{
+    if (wide) {
+        struct tile t = keys_laid_out(tiles, wide);
+        scores_of_page(&t, b);
+        avx2_softmax(a, b);
+        t = values_laid_out(tiles, wide);
+        values_of_page(&t, b);
+        return;
+    }
+    for (size_t i = 0; i < n_tiles; i++)
+        scores_of_page(&tiles[i], b);
+    avx2_softmax(a, b);
+    for (size_t i = 0; i < n_tiles; i++)
+        values_of_page(&tiles[i], b);
 }
 
 static size_t wide_bytes(const struct kv_layer *kv)
@@ -283,18 +304,37 @@ static size_t wide_bytes(const struct kv_layer *kv)
     return (kv->head_dim_k > dv ? kv->head_dim_k : dv) * PAGE_LEN * sizeof(float);
 }
 
-size_t avx2_page_f_scratch(const struct kv_layer *kv)
+size_t avx2_pages_f_scratch(const struct kv_layer *kv)
 {
     return attend_align(sizeof(struct batch)) + wide_bytes(kv);
 }
 
-void avx2_page_f(const struct attend *a, size_t kv_head, size_t p, struct query *x, size_t n,
-                 void *scratch)
+/* The order in which pages are read: the keys of all of a batch, then their values. */
+static void look_ahead(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+                       size_t end_page, struct tile *tiles)
+{
+    for (size_t k = 0; k < n_pages; k++) {
+        const bool last = k + 1 == n_pages;
+        tiles[k].after_k = avx2_ahead(a, kv_head, last ? p : p + k + 1, !last);
+        tiles[k].after_v = avx2_ahead(a, kv_head, p + k + 1 < end_page ? p + k + 1 : p, last);
+    }
+}
+
+void avx2_pages_f(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+                  size_t end_page, struct query *x, size_t n, void *scratch)
 {
     struct batch *b = scratch;
-    struct tile t = tile_of(a->kv, a->pages[p], kv_head);
-    t.ahead = avx2_ahead(a, kv_head, p, x[n - 1].end, n <= FEW);
+    struct tile tiles[LANES];
+    for (size_t k = 0; k < n_pages; k++)
+        tiles[k] = tile_of(a->kv, a->pages[p + k], kv_head);
+    if (n <= FEW) look_ahead(a, kv_head, p, n_pages, end_page, tiles);
     float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
-    for (size_t i = 0; avx2_batch(b, x, n, p, &i);)
-        attend_batch(a, &t, b, n > FEW ? wide : NULL);
+    for (size_t at = 0, i = 0; at < n; at = i) {
+        b->n = 0;
+        for (size_t k = 0; k < n_pages; k++) {
+            i = at;
+            tiles[k].items = avx2_batch(b, x, n, p + k, &i);
+        }
+        attend_batch(a, tiles, n_pages, b, n > FEW ? wide : NULL);
+    }
 }

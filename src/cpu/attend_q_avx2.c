@@ -1,12 +1,16 @@
 /* Attention on AVX2 over KV types that store blocks; see ref_attend_q.c for what it computes.
  *
  * Scores: a lane is a key. q8_0 multiplies int16, two products an instruction: bytes would need
- * the sign of one moved to the other, and signs, products and sums share two of the processor's
- * units (Zen 3). q4_0 multiplies codes 0..15 by q, adds a whole block within 16 bits and takes
- * 8 times the sum of q away. Values: a lane is a dim, a product takes two keys. For few queries
- * bytes are widened as they are multiplied, and the next page is fetched meanwhile; for more a
- * page's are laid out once, the keys as [half][dim/2][32][2], the values as
- * [PAGE_LEN/2][dim][2].
+ * the sign of one moved to the other, and signs and products share two of the processor's units
+ * (Zen 3). The codes are the upper bytes: dims 0 and 2 of four by a shift, 1 and 3 by a mask,
+ * and the scale of the query is 1/256 of what it was. q4_0 multiplies codes 0..15 by q, adds a
+ * whole block within 16 bits and takes 8 times the sum of q away. Values: a lane is a dim, a
+ * product takes two keys. For few queries bytes are widened as they are multiplied, and what is
+ * read next is fetched meanwhile; for more a page's are laid out once, the keys as
+ * [half][dim/2][32][2], the values as [block][PAGE_LEN/2][32][2].
+ *
+ * Two of 16 products each, and two sums: four instructions for 32 products, of which four start
+ * in a cycle (Zen 3), so a query and a page of 128 dims take 512 cycles for products alone.
  */
 #include <string.h>
 
@@ -18,39 +22,42 @@
 
 enum {
     LANES = ATTEND_LANES,
-    KEY_VECS = ATTEND_KEY_VECS,
-    FEW = 8, /* queries up to which a page is read as it is stored: four of q8_0 take 0.33 ms
-                for 1024 positions so and 0.50 laid out, eight 0.62 and 0.77 (Zen 3, 2026-11) */
+    /* Queries up to which a page is read as it is stored. Cycles per query and page of 128 dims
+     * so and laid out (Zen 3, 2026-11): q8_0 with four queries 1413 and 1642, with eight 1374
+     * and 1501; q4_0 1593 and 1584, 1561 and 1363. */
+    FEW_Q8 = 8,
+    FEW_Q4 = 4,
     HALF = PAGE_LEN / 2,
-    WEIGHT_MAX = 2047,
-    LARGEST = 0x71800000, /* 2^100 */
 };
 
 /* Sums are typed as what they count: gcc copies registers between views of other types. */
 typedef int16_t i16x __attribute__((vector_size(32)));
 
-/* Keys and values of one page and head. */
+/* Keys and values of one page and head, and the items that see them. */
 struct tile {
     bool is_q4;
     size_t k_blocks, v_blocks;
     const uint8_t *k, *v;                /* as stored */
     const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
-    float *scales;                       /* of the values, as floats */
-    int16_t *wide_k, *wide_v;            /* laid out, or NULL */
-    struct ahead ahead;
+    float *wide_k_scales, *wide_v_scales;
+    int16_t *wide_k, *wide_v; /* laid out, or NULL */
+    struct span items;
+    struct ahead after_k, after_v; /* what is read after them */
 };
 
-/* The parts of the scratch of a page. Steps are written eight at a time. */
+/* The parts of the scratch of a batch. Steps are written eight at a time. */
 struct parts {
     struct batch *batch;
     int16_t *wide_k, *wide_v;
-    float *scales; /* [v_blocks][PAGE_LEN] */
-    int16_t *u;    /* [ATTEND_BATCH][v_blocks][PAGE_LEN] */
-    float *step;   /* [ATTEND_BATCH][v_blocks] */
+    float *k_scales; /* [k_blocks][PAGE_LEN], of one page */
+    float *v_scales; /* [LANES][v_blocks][PAGE_LEN] */
+    float *w;        /* [ATTEND_GROUP][PAGE_LEN] */
+    int16_t *u;      /* [ATTEND_BATCH][v_blocks][PAGE_LEN] */
+    float *step;     /* [ATTEND_BATCH][v_blocks] */
 };
 
 struct offsets {
-    size_t wide_k, wide_v, scales, u, step, n_bytes;
+    size_t wide_k, wide_v, k_scales, v_scales, w, u, step, n_bytes;
 };
 
 static struct offsets offsets_of(const struct kv_layer *kv)
@@ -58,14 +65,16 @@ static struct offsets offsets_of(const struct kv_layer *kv)
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v, v_blocks = dv / KV_BLOCK;
     struct offsets at = {.wide_k = attend_align(sizeof(struct batch))};
     at.wide_v = at.wide_k + dk * PAGE_LEN * sizeof(int16_t);
-    at.scales = at.wide_v + dv * PAGE_LEN * sizeof(int16_t);
-    at.u = at.scales + v_blocks * PAGE_LEN * sizeof(float);
+    at.k_scales = at.wide_v + dv * PAGE_LEN * sizeof(int16_t);
+    at.v_scales = at.k_scales + dk / KV_BLOCK * PAGE_LEN * sizeof(float);
+    at.w = at.v_scales + LANES * v_blocks * PAGE_LEN * sizeof(float);
+    at.u = at.w + ATTEND_GROUP * PAGE_LEN * sizeof(float);
     at.step = at.u + ATTEND_BATCH * v_blocks * PAGE_LEN * sizeof(int16_t);
     at.n_bytes = at.step + attend_align((ATTEND_BATCH * v_blocks + LANES) * sizeof(float));
     return at;
 }
 
-size_t avx2_page_q_scratch(const struct kv_layer *kv)
+size_t avx2_pages_q_scratch(const struct kv_layer *kv)
 {
     return offsets_of(kv).n_bytes;
 }
@@ -78,7 +87,9 @@ static struct parts parts_of(const struct kv_layer *kv, void *scratch)
         .batch = scratch,
         .wide_k = (int16_t *)(base + at.wide_k),
         .wide_v = (int16_t *)(base + at.wide_v),
-        .scales = (float *)(base + at.scales),
+        .k_scales = (float *)(base + at.k_scales),
+        .v_scales = (float *)(base + at.v_scales),
+        .w = (float *)(base + at.w),
         .u = (int16_t *)(base + at.u),
         .step = (float *)(base + at.step),
     };
@@ -134,14 +145,14 @@ VEC_INLINE void pairs(enum form form, const uint8_t *p, size_t row_bytes, __m256
     out[3] = _mm256_unpackhi_epi8(zero, b);
 }
 
-/* Sums of such vectors become dims 8i..8i+7. */
-VEC_INLINE void order_dims(i8x v[4])
+/* Such vectors, or sums of them, become those of dims 8i..8i+7. */
+VEC_INLINE void order_dims(__m256i v[4])
 {
-    const __m256i a = (__m256i)v[0], b = (__m256i)v[1], c = (__m256i)v[2], d = (__m256i)v[3];
-    v[0] = (i8x)_mm256_permute2x128_si256(a, b, 0x20);
-    v[1] = (i8x)_mm256_permute2x128_si256(c, d, 0x20);
-    v[2] = (i8x)_mm256_permute2x128_si256(a, b, 0x31);
-    v[3] = (i8x)_mm256_permute2x128_si256(c, d, 0x31);
+    const __m256i a = v[0], b = v[1], c = v[2], d = v[3];
+    v[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    v[1] = _mm256_permute2x128_si256(c, d, 0x20);
+    v[2] = _mm256_permute2x128_si256(a, b, 0x31);
+    v[3] = _mm256_permute2x128_si256(c, d, 0x31);
 }
 
 /* The index of the pair of a key and the eighth after it. */
@@ -156,10 +167,11 @@ VEC_INLINE void widen_values(enum form form, const struct tile *t, size_t lo, si
     size_t row_bytes = t->v_blocks * block_bytes(form);
     for (size_t key = lo; key < hi; key += key % 8 == 7 ? 9 : 1) {
         const uint8_t *row = t->v + key * row_bytes;
-        int16_t *to = t->wide_v + pair_of(key) * t->v_blocks * 2 * KV_BLOCK;
-        for (size_t b = 0; b < t->v_blocks; b++, to += 2 * KV_BLOCK) {
+        int16_t *to = t->wide_v + pair_of(key) * 2 * KV_BLOCK;
+        for (size_t b = 0; b < t->v_blocks; b++, to += PAGE_LEN * KV_BLOCK) {
             __m256i v[4];
             pairs(form, row + b * block_bytes(form), row_bytes, v);
+            order_dims(v);
             UNROLL
             for (int i = 0; i < 4; i++)
                 store(to + 16 * i, _mm256_srai_epi16(v[i], pair_shift(form)));
@@ -167,15 +179,17 @@ VEC_INLINE void widen_values(enum form form, const struct tile *t, size_t lo, si
     }
 }
 
+/* Eight keys of four dims: dims 0 and 2 of each, or 1 and 3, as upper bytes. */
+VEC_INLINE __m256i key_pairs(int odd, const uint8_t *p)
+{
+    const __m256i k = load(p);
+    return odd ? _mm256_and_si256(k, _mm256_set1_epi16((short)0xff00))
+               : _mm256_slli_epi16(k, 8);
+}
+
 /* All keys of a page of q8_0. */
 static void widen_keys(const struct tile *t)
 {
-    /* Eight keys of four dims: dims 0 and 1 of each, or 2 and 3, as upper bytes. */
-    const __m128i low = _mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13);
-    const __m128i high =
-        _mm_setr_epi8(-1, 2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15);
-    const __m256i dims01 = _mm256_broadcastsi128_si256(low);
-    const __m256i dims23 = _mm256_broadcastsi128_si256(high);
     const size_t n_quads = t->k_blocks * KV_BLOCK / 4;
     int16_t *to = t->wide_k;
     for (size_t half = 0; half < 2; half++) {
@@ -183,34 +197,39 @@ static void widen_keys(const struct tile *t)
             const uint8_t *from = t->k + (g * PAGE_LEN + half * HALF) * 4;
             UNROLL
             for (int j = 0; j < 4; j++) {
-                const __m256i k = load(from + 32 * j);
-                __m256i k01 = _mm256_shuffle_epi8(k, dims01),
-                        k23 = _mm256_shuffle_epi8(k, dims23);
-                store(to + 16 * j, _mm256_srai_epi16(k01, 8));
-                store(to + 2 * HALF + 16 * j, _mm256_srai_epi16(k23, 8));
+                store(to + 16 * j, key_pairs(0, from + 32 * j));
+                store(to + 2 * HALF + 16 * j, key_pairs(1, from + 32 * j));
             }
         }
     }
 }
 
-static struct tile tile_of(const struct attend *a, size_t head, size_t p, struct ahead ahead)
+static struct tile tile_of(const struct attend *a, size_t head, size_t p)
 {
     const struct kv_layer *kv = a->kv;
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    size_t k_bytes = kv_code_bytes(kv->type, dk), v_bytes = kv_code_bytes(kv->type, dv);
-    const uint8_t *page = a->pages[p], *k = page + kv->k_at, *v = page + kv->v_at;
-    const uint8_t *k_scales = k + kv->n_heads * k_bytes + head * kv_scale_bytes(kv->type, dk);
-    const uint8_t *v_scales = v + kv->n_heads * v_bytes + head * kv_scale_bytes(kv->type, dv);
+    const struct ahead k = avx2_ahead(a, head, p, true), v = avx2_ahead(a, head, p, false);
     return (struct tile){
         .is_q4 = kv->type == KV_Q4_0,
-        .k_blocks = dk / KV_BLOCK,
-        .v_blocks = dv / KV_BLOCK,
-        .k = k + head * k_bytes,
-        .v = v + head * v_bytes,
-        .k_scales = (const uint16_t *)k_scales,
-        .v_scales = (const uint16_t *)v_scales,
-        .ahead = ahead,
+        .k_blocks = kv->head_dim_k / KV_BLOCK,
+        .v_blocks = kv->head_dim_v / KV_BLOCK,
+        .k = k.codes,
+        .v = v.codes,
+        .k_scales = k.scales,
+        .v_scales = v.scales,
+        .after_k = {k.codes, k.scales, 0},
+        .after_v = {v.codes, v.scales, 0},
     };
+}
+
+/* The order in which pages are read: the keys of all of a batch, then their values. */
+static void look_ahead(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+                       size_t end_page, struct tile *tiles)
+{
+    for (size_t k = 0; k < n_pages; k++) {
+        const bool last = k + 1 == n_pages;
+        tiles[k].after_k = avx2_ahead(a, kv_head, last ? p : p + k + 1, !last);
+        tiles[k].after_v = avx2_ahead(a, kv_head, p + k + 1 < end_page ? p + k + 1 : p, last);
+    }
 }
 
 /* ---- scores ---- */
@@ -236,20 +255,15 @@ VEC_INLINE __m256i two_words(const int16_t *p)
     return _mm256_set1_epi32(words);
 }
 
-VEC_INLINE __m256i four_words(const int16_t *p)
+/* 32-bit dots of block b of keys at..at+31 and n queries, as stored or laid out; 256 times too
+ * large. */
+VEC_INLINE void dots_q8(enum form form, int n, const struct tile *t, size_t b, size_t at,
+                        struct query *const *x, i8x acc[2][4])
 {
-    int64_t words;
-    memcpy(&words, p, sizeof words);
-    return _mm256_set1_epi64x(words);
-}
-
-/* int32 dots of block b of keys at..at+31 and n queries; keys laid out. */
-VEC_INLINE void dots_wide(int n, const struct tile *t, size_t b, size_t at,
-                          struct query *const *x, i8x out[2][4])
-{
-    const int16_t *k = t->wide_k + (at / HALF * t->k_blocks + b) * KV_BLOCK * HALF;
+    const uint8_t *keys = t->k + (b * KV_BLOCK * PAGE_LEN + at * 4);
+    const int16_t *wide = t->wide_k + (at / HALF * t->k_blocks + b) * KV_BLOCK * HALF;
+    const size_t line = (at / HALF * t->k_blocks + b) * (KV_BLOCK * HALF / 64);
     const int16_t *q[2];
-    i8x acc[2][4];
     UNROLL
     for (int r = 0; r < n; r++) {
         q[r] = x[r]->wide + b * KV_BLOCK;
@@ -257,71 +271,29 @@ VEC_INLINE void dots_wide(int n, const struct tile *t, size_t b, size_t at,
         for (int j = 0; j < 4; j++)
             acc[r][j] = (i8x){0};
     }
-    for (size_t d = 0; d < KV_BLOCK; d += 2, k += 2 * HALF) {
-        __m256i pair[2];
+    for (size_t d = 0; d < KV_BLOCK; d += 4) {
         UNROLL
-        for (int r = 0; r < n; r++)
-            pair[r] = two_words(q[r] + d);
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            __m256i keys = load(k + 16 * j);
-            VEC_HOLD(keys);
+        for (int odd = 0; odd < 2; odd++) {
+            __m256i pair[2];
+            if (form == ROWS_Q8)
+                avx2_prefetch(t->after_k.step, t->after_k.codes, line + d / 2 + (size_t)odd);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][j] = acc[r][j] + (i8x)_mm256_madd_epi16(keys, pair[r]);
-        }
-    }
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            out[r][j] = acc[r][j];
-    }
-}
-
-/* As they are stored, the codes as upper bytes of int16: sums of dims 0 and 1 and of 2 and 3 of
- * a key lie side by side, and are 256 times too large. */
-VEC_INLINE void dots_q8(int n, const struct tile *t, size_t b, size_t at,
-                        struct query *const *x, i8x out[2][4])
-{
-    const __m256i zero = _mm256_setzero_si256();
-    UNROLL
-    for (int part = 0; part < 2; part++) {
-        i8x acc[2][4];
-        UNROLL
-        for (int r = 0; r < n; r++) {
+                pair[r] = two_words(q[r] + d + 2 * odd);
             UNROLL
-            for (int j = 0; j < 4; j++)
-                acc[r][j] = (i8x){0};
-        }
-        for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 4) {
-            const uint8_t *keys = t->k + (d * PAGE_LEN + at * 4) + 64 * part;
-            __m256i q[2], k[4];
-            if (part == 0) avx2_prefetch(&t->ahead, t->ahead.k, at / 4 * t->k_blocks + d / 4);
-            UNROLL
-            for (int r = 0; r < n; r++)
-                q[r] = four_words(x[r]->wide + d);
-            UNROLL
-            for (int j = 0; j < 4; j += 2) {
-                const __m256i eight = load(keys + 16 * j);
-                k[j] = _mm256_unpacklo_epi8(zero, eight);
-                k[j + 1] = _mm256_unpackhi_epi8(zero, eight);
-            }
-            UNROLL
-            for (int r = 0; r < n; r++) {
+            for (int j = 0; j < 4; j++) {
+                __m256i k = form == WIDE ? load(wide + 16 * j) : key_pairs(odd, keys + 32 * j);
+                VEC_HOLD(k);
                 UNROLL
-                for (int j = 0; j < 4; j++)
-                    acc[r][j] = acc[r][j] + (i8x)_mm256_madd_epi16(k[j], q[r]);
+                for (int r = 0; r < n; r++) {
+                    i8x product = (i8x)_mm256_madd_epi16(k, pair[r]);
+                    acc[r][j] = acc[r][j] + product;
+                    VEC_HOLD(acc[r][j]);
+                }
             }
+            wide += 2 * HALF;
         }
-        UNROLL
-        for (int r = 0; r < n; r++) {
-            UNROLL
-            for (int j = 0; j < 4; j += 2) {
-                __m256i sum = _mm256_hadd_epi32((__m256i)acc[r][j], (__m256i)acc[r][j + 1]);
-                out[r][2 * part + j / 2] = (i8x)_mm256_srai_epi32(sum, 8);
-            }
-        }
+        keys += 4 * PAGE_LEN;
     }
 }
 
@@ -329,6 +301,7 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
                         struct query *const *x, i8x out[2][4])
 {
     const __m256i ones = _mm256_set1_epi16(1), low = _mm256_set1_epi8(0x0f);
+    const size_t line = (at / HALF * t->k_blocks + b) * (KV_BLOCK / 2 * HALF / 64);
     i16x acc[2][4];
     UNROLL
     for (int r = 0; r < n; r++) {
@@ -336,14 +309,15 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
         for (int j = 0; j < 4; j++)
             acc[r][j] = (i16x){0};
     }
-    for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d += 8) {
-        const uint8_t *keys = t->k + (d / 2 * PAGE_LEN + at * 4);
+    for (size_t d = 0; d < KV_BLOCK; d += 8) {
+        const uint8_t *keys = t->k + ((b * KV_BLOCK + d) / 2 * PAGE_LEN + at * 4);
         __m256i q[2][2];
-        avx2_prefetch(&t->ahead, t->ahead.k, at / 8 * t->k_blocks + d / 8);
+        avx2_prefetch(t->after_k.step, t->after_k.codes, line + d / 4);
+        avx2_prefetch(t->after_k.step, t->after_k.codes, line + d / 4 + 1);
         UNROLL
         for (int r = 0; r < n; r++) {
-            q[r][0] = four_bytes(x[r]->codes + d);
-            q[r][1] = four_bytes(x[r]->codes + d + 4);
+            q[r][0] = four_bytes(x[r]->codes + b * KV_BLOCK + d);
+            q[r][1] = four_bytes(x[r]->codes + b * KV_BLOCK + d + 4);
         }
         UNROLL
         for (int j = 0; j < 4; j++) {
@@ -366,98 +340,36 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
     }
 }
 
-/* Block b of keys at..at+31 for n queries, added to s[r][at..]. */
-VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t b, size_t at,
+/* Scores of keys at..at+31 for n queries: s[r][at..]. */
+VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t at,
                          struct query *const *x, float (*s)[PAGE_LEN])
 {
-    i8x acc[2][4];
-    if (form == ROWS_Q4)
-        dots_q4(n, t, b, at, x, acc);
-    else if (form == ROWS_Q8)
-        dots_q8(n, t, b, at, x, acc);
-    else
-        dots_wide(n, t, b, at, x, acc);
-    UNROLL
-    for (int j = 0; j < 4; j++) {
-        f8 scale = scales8(t->k_scales + b * PAGE_LEN + at + (size_t)j * LANES);
+    const size_t n_blocks = t->k_blocks;
+    for (size_t b = 0; b < n_blocks; b++) {
+        const float *scales = t->wide_k_scales + b * PAGE_LEN + at;
+        i8x acc[2][4];
+        f8 d[2];
+        UNROLL
+        for (int r = 0; r < n; r++)
+            d[r] = vec_all(x[r]->d[b]);
+        if (form == ROWS_Q4)
+            dots_q4(n, t, b, at, x, acc);
+        else
+            dots_q8(form, n, t, b, at, x, acc);
         UNROLL
         for (int r = 0; r < n; r++) {
-            float *out = s[r] + at + (size_t)j * LANES;
-            f8 term =
-                (vec_all(x[r]->d[b]) * scale) * (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]);
-            vec_store(out, b == 0 ? term : vec_load(out) + term);
+            UNROLL
+            for (int j = 0; j < 4; j++) {
+                float *out = s[r] + at + (size_t)j * LANES;
+                f8 term = (d[r] * vec_load(scales + LANES * j)) *
+                          (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]);
+                vec_store(out, b == 0 ? term : vec_load(out) + term);
+            }
         }
     }
 }
 
 /* ---- values ---- */
-
-/* The largest magnitude's bits of |w|, w = p · scale of keys lo..hi-1 and 0 elsewhere. */
-VEC_INLINE int32_t weigh(const float *p, const float *scales, size_t lo, size_t hi,
-                         f8 w[KEY_VECS])
-{
-    const i8x lane = {0, 1, 2, 3, 4, 5, 6, 7};
-    i8x max = {0};
-    UNROLL
-    for (int j = 0; j < KEY_VECS; j++)
-        w[j] = vec_load(p + LANES * j) * vec_load(scales + LANES * j);
-    if (lo > 0 || hi < PAGE_LEN) {
-        UNROLL
-        for (int j = 0; j < KEY_VECS; j++) {
-            i8x key = lane + (int)LANES * j;
-            w[j] = (f8)((i8x)w[j] & (key >= (int)lo) & (key < (int)hi));
-        }
-    }
-    UNROLL
-    for (int j = 0; j < KEY_VECS; j++)
-        max = (i8x)_mm256_max_epi32((__m256i)max, (__m256i)((i8x)w[j] & 0x7fffffff));
-    return vec_max_i(max);
-}
-
-/* rne(w · inverse) as int16, keys in the order of pairs: 0 8 1 9 .. 7 15, 16 24 .. */
-VEC_INLINE void round_weights(const f8 w[KEY_VECS], float inverse, int16_t *u)
-{
-    /* rne (numeric.h) adds 1.5 · 2^23: the low half of the sum's bits is the integer. */
-    const f8 factor = vec_all(inverse), magic = vec_all(12582912.0f);
-    UNROLL
-    for (int j = 0; j < KEY_VECS; j += 2) {
-        __m256i a = (__m256i)(w[j] * factor + magic), b = (__m256i)(w[j + 1] * factor + magic);
-        store(u + LANES * j, _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa));
-    }
-}
-
-/* Probabilities -> integer weights u[v_blocks][PAGE_LEN] and their steps. */
-static void quantise_weights(const struct tile *t, const float *p, size_t lo, size_t hi,
-                             int16_t *u, float *step)
-{
-    for (size_t from = 0; from < t->v_blocks; from += LANES) {
-        size_t n = t->v_blocks - from < LANES ? t->v_blocks - from : LANES;
-        f8 w[LANES][KEY_VECS];
-        int32_t max[LANES] = {0};
-        for (size_t b = 0; b < n; b++) {
-            max[b] = weigh(p, t->scales + (from + b) * PAGE_LEN, lo, hi, w[b]);
-            size_t half = t->k_blocks * (t->is_q4 ? 8 : 16); /* the scores did the other */
-            for (size_t i = 0; i < 8; i++)
-                avx2_prefetch(&t->ahead, t->ahead.k, half + (from + b) * 8 + i);
-        }
-        i8x bits = (i8x)load(max), broken = bits >= (int)LARGEST;
-        f8 m = (f8)bits, zero = vec_all(0);
-        f8 steps = num8_keep(m * (1.0f / (float)WEIGHT_MAX));
-        f8 inverse = vec_all(WEIGHT_MAX) * num8_rcp(m);
-        inverse = (f8)((i8x)inverse & ~(broken | (steps == zero)));
-        steps = (f8)_mm256_blendv_ps(steps, (f8)_mm256_set1_epi32(NUM_NAN), (__m256)broken);
-        float inverses[LANES];
-        vec_store(inverses, inverse);
-        vec_store(step + from, steps);
-        for (size_t b = 0; b < n; b++) {
-            int16_t *out = u + (from + b) * PAGE_LEN;
-            if (max[b] >= (int)LARGEST)
-                memset(out, 0, PAGE_LEN * sizeof *out);
-            else
-                round_weights(w[b], inverses[b], out);
-        }
-    }
-}
 
 /* Sums over keys lo..hi-1, multiples of sixteen, at most 32 as they are stored: more would not
  * fit in 32 bits. */
@@ -466,7 +378,7 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
 {
     const size_t row_bytes = t->v_blocks * block_bytes(form);
     const uint8_t *row = t->v + lo * row_bytes + b * block_bytes(form);
-    const int16_t *wide = t->wide_v + (pair_of(lo) * t->v_blocks + b) * 2 * KV_BLOCK;
+    const int16_t *wide = t->wide_v + (b * (PAGE_LEN / 2) + pair_of(lo)) * 2 * KV_BLOCK;
     UNROLL
     for (int r = 0; r < n; r++) {
         UNROLL
@@ -483,7 +395,8 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
             for (int j = 0; j < 4; j++)
                 v[j] = load(wide + 16 * j);
         } else {
-            avx2_prefetch(&t->ahead, t->ahead.v, b * (PAGE_LEN / 2) + key);
+            const size_t i = b * (PAGE_LEN / 2) + key;
+            avx2_prefetch(t->after_v.step, t->after_v.codes, form == ROWS_Q4 ? i / 2 : i);
             pairs(form, row, row_bytes, v);
         }
         UNROLL
@@ -494,8 +407,9 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
                 acc[r][j] = acc[r][j] + (i8x)_mm256_madd_epi16(v[j], weight[r]);
         }
         row += key % 8 == 7 ? 9 * row_bytes : row_bytes;
-        wide += t->v_blocks * 2 * KV_BLOCK;
+        wide += 2 * KV_BLOCK;
     }
+    if (form == WIDE) return;
     UNROLL
     for (int r = 0; r < n; r++) {
         UNROLL
@@ -504,10 +418,11 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
     }
 }
 
-/* Block b of the values for queries i..i+n-1; keys lo..hi-1, multiples of sixteen. */
+/* Block b of the values for items i..i+n-1; keys lo..hi-1, multiples of sixteen. */
 VEC_INLINE void values32(enum form form, int n, const struct tile *t, const struct parts *parts,
                          size_t b, size_t lo, size_t hi, size_t i)
 {
+    const struct batch *batch = parts->batch;
     const int16_t *u[2];
     i8x acc[2][4];
     UNROLL
@@ -530,27 +445,34 @@ VEC_INLINE void values32(enum form form, int n, const struct tile *t, const stru
     for (int r = 0; r < n; r++) {
         const size_t at = i + (size_t)r;
         const f8 step = vec_all(parts->step[at * t->v_blocks + b]);
-        order_dims(acc[r]);
+        const f8 before = vec_all(batch->a[at]), page = vec_all(batch->b[at]);
+        float *o = batch->x[at]->o + b * KV_BLOCK;
+        const bool is_first = batch->is_first[at];
+        __m256i sum[4];
+        UNROLL
+        for (int j = 0; j < 4; j++)
+            sum[j] = (__m256i)acc[r][j];
+        if (form != WIDE) order_dims(sum);
         /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
         UNROLL
         for (int j = 0; j < 4; j++)
-            avx2_fold(parts->batch, at, b * KV_BLOCK + (size_t)j * LANES,
-                      step * (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]));
+            avx2_fold(is_first, before, page, step * (f8)_mm256_cvtepi32_ps(sum[j]),
+                      o + (size_t)j * LANES);
     }
 }
 
 /* ---- instances ---- */
 
-typedef void scores_fn(const struct tile *t, size_t b, size_t at, struct query *const *x,
+typedef void scores_fn(const struct tile *t, size_t at, struct query *const *x,
                        float (*s)[PAGE_LEN]);
 typedef void values_fn(const struct tile *t, const struct parts *parts, size_t b, size_t lo,
                        size_t hi, size_t i);
 
 #define INSTANCE(form, n)                                                                      \
-    static void scores_##form##_##n(const struct tile *t, size_t b, size_t at,                 \
-                                    struct query *const *x, float(*s)[PAGE_LEN])               \
+    static void scores_##form##_##n(const struct tile *t, size_t at, struct query *const *x,   \
+                                    float(*s)[PAGE_LEN])                                       \
     {                                                                                          \
-        scores32(form, n, t, b, at, x, s);                                                     \
+        scores32(form, n, t, at, x, s);                                                        \
     }                                                                                          \
     static void values_##form##_##n(const struct tile *t, const struct parts *parts, size_t b, \
                                     size_t lo, size_t hi, size_t i)                            \
@@ -577,35 +499,59 @@ static values_fn *const values_of[][2] = {
 
 /* ---- pages ---- */
 
-/* Sums of the keys that are seen, and of some more that softmax leaves out. */
-static void all_scores(const struct tile *t, struct batch *batch)
+/* Scales as floats; a block's are two lines. */
+static void read_scales(const uint16_t *scales, size_t n_blocks, float *out)
 {
-    const enum form form = t->is_q4 ? ROWS_Q4 : t->wide_k ? WIDE : ROWS_Q8;
-    for (size_t at = 0; at < PAGE_LEN; at += HALF) {
-        if (at >= batch->to || at + HALF <= batch->from) continue;
-        for (size_t i = 0; i < batch->n; i += 2)
-            for (size_t b = 0; b < t->k_blocks; b++)
-                scores_of[form][batch->n - i > 1](t, b, at, batch->x + i, batch->s + i);
-    }
+    for (size_t i = 0; i < n_blocks * PAGE_LEN; i += LANES)
+        vec_store(out + i, scales8(scales + i));
 }
 
-static void attend_batch(const struct attend *a, const struct tile *t,
+static void prefetch_scales(const struct ahead *a, size_t n_blocks)
+{
+    for (size_t line = 0; line < 2 * n_blocks; line++)
+        avx2_prefetch(a->step, a->scales, line);
+}
+
+/* Sums of the keys that are seen, and of some more that softmax leaves out. */
+static void scores_of_page(const struct tile *t, struct batch *batch)
+{
+    const enum form form = t->is_q4 ? ROWS_Q4 : t->wide_k ? WIDE : ROWS_Q8;
+    const size_t end = t->items.at + t->items.n;
+    const struct ahead own = {NULL, t->v_scales, t->after_k.step};
+    prefetch_scales(&own, t->v_blocks);
+    prefetch_scales(&t->after_k, t->k_blocks);
+    read_scales(t->k_scales, t->k_blocks, t->wide_k_scales);
+    for (size_t at = 0; at < PAGE_LEN; at += HALF) {
+        if (at >= t->items.to || at + HALF <= t->items.from) continue;
+        for (size_t i = t->items.at; i < end; i += 2)
+            scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
+    }
+    read_scales(t->v_scales, t->v_blocks, t->wide_v_scales);
+    for (size_t i = t->items.at; i < end; i++)
+        batch->scales[i] = t->wide_v_scales;
+}
+
+static void values_of_page(const struct tile *t, const struct parts *parts)
+{
+    const enum form form = t->wide_v ? WIDE : t->is_q4 ? ROWS_Q4 : ROWS_Q8;
+    const size_t end = t->items.at + t->items.n;
+    /* Weights of keys that a query does not see are 0. */
+    const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
+    prefetch_scales(&t->after_v, t->v_blocks);
+    for (size_t b = 0; b < t->v_blocks; b++)
+        for (size_t i = t->items.at; i < end; i += 2)
+            values_of[form][end - i > 1](t, parts, b, lo, hi, i);
+}
+
+static void attend_batch(const struct attend *a, const struct tile *tiles, size_t n_tiles,
                          const struct parts *parts)
 {
-    struct batch *batch = parts->batch;
-    const enum form form = t->wide_v ? WIDE : t->is_q4 ? ROWS_Q4 : ROWS_Q8;
-    all_scores(t, batch);
-    avx2_softmax(a, batch);
-    for (size_t i = 0; i < batch->n; i++)
-        quantise_weights(t, batch->s[i], batch->lo[i], batch->hi[i],
-                         parts->u + i * t->v_blocks * PAGE_LEN, parts->step + i * t->v_blocks);
-    /* Weights of keys that a query does not see are 0. */
-    const size_t lo = batch->from / 16 * 16, hi = (batch->to + 15) / 16 * 16;
-    for (size_t b = 0; b < t->v_blocks; b++)
-        for (size_t i = 0; i < batch->n; i += 2)
-            values_of[form][batch->n - i > 1](t, parts, b, lo, hi, i);
-    for (size_t i = 0; i < batch->n; i++)
-        batch->x[i]->begun = true;
+    for (size_t k = 0; k < n_tiles; k++)
+        scores_of_page(&tiles[k], parts->batch);
+    avx2_softmax(a, parts->batch);
+    avx2_weights(parts->batch, tiles->is_q4, tiles->v_blocks, parts->w, parts->u, parts->step);
+    for (size_t k = 0; k < n_tiles; k++)
+        if (tiles[k].items.n > 0) values_of_page(&tiles[k], parts);
 }
 
 /* The window moves with the row: the first query sees the earliest key, the last the last. */
@@ -625,30 +571,28 @@ static void widen_page(struct tile *t, const struct parts *parts, size_t p,
     widen_values(ROWS_Q8, t, lo, hi);
 }
 
-/* The scales of the values as floats; a block's are two lines. */
-static void read_scales(const struct tile *t)
-{
-    for (size_t b = 0; b < t->v_blocks; b++) {
-        for (size_t line = 2 * b; line < 2 * b + 2; line++) {
-            avx2_prefetch(&t->ahead, t->ahead.k_scales, line);
-            avx2_prefetch(&t->ahead, t->ahead.v_scales, line);
-        }
-        for (size_t i = b * PAGE_LEN; i < (b + 1) * PAGE_LEN; i += LANES)
-            vec_store(t->scales + i, scales8(t->v_scales + i));
-    }
-}
-
-void avx2_page_q(const struct attend *a, size_t kv_head, size_t p, struct query *x, size_t n,
-                 void *scratch)
+void avx2_pages_q(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+                  size_t end_page, struct query *x, size_t n, void *scratch)
 {
     const struct parts parts = parts_of(a->kv, scratch);
-    const bool few = n <= FEW;
-    struct tile t = tile_of(a, kv_head, p, avx2_ahead(a, kv_head, p, x[n - 1].end, few));
-    t.scales = parts.scales;
-    read_scales(&t);
-    if (!few) widen_page(&t, &parts, p, x, n);
-    for (size_t i = 0; avx2_batch(parts.batch, x, n, p, &i);)
-        attend_batch(a, &t, &parts);
+    struct tile tiles[LANES];
+    for (size_t k = 0; k < n_pages; k++) {
+        tiles[k] = tile_of(a, kv_head, p + k);
+        tiles[k].wide_k_scales = parts.k_scales;
+        tiles[k].wide_v_scales = parts.v_scales + k * tiles[k].v_blocks * PAGE_LEN;
+    }
+    if (n > (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8))
+        widen_page(tiles, &parts, p, x, n);
+    else
+        look_ahead(a, kv_head, p, n_pages, end_page, tiles);
+    for (size_t at = 0, i = 0; at < n; at = i) {
+        parts.batch->n = 0;
+        for (size_t k = 0; k < n_pages; k++) {
+            i = at;
+            tiles[k].items = avx2_batch(parts.batch, x, n, p + k, &i);
+        }
+        attend_batch(a, tiles, n_pages, &parts);
+    }
 }
 
 /* ---- queries ---- */
@@ -661,13 +605,20 @@ size_t avx2_query_q_bytes(const struct kv_layer *kv)
 
 void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
 {
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
     size_t dk = kv->head_dim_k;
     x->d = memory;
     x->sums = (int16_t *)(x->d + dk / KV_BLOCK);
     x->wide = x->sums + 2 * dk / KV_BLOCK;
     x->codes = (int8_t *)(x->wide + dk);
     avx2_quantise(x->q, dk, x->codes, x->d, x->sums);
-    for (size_t i = 0; i < dk; i += 16)
-        store(x->wide + i,
-              _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x->codes + i))));
+    for (size_t i = 0; i < dk; i += 16) {
+        __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x->codes + i)));
+        store(x->wide + i, _mm256_shuffle_epi8(q, order));
+    }
+    /* Exact: a scale is 0 or at least 2^-50. */
+    if (kv->type == KV_Q8_0)
+        for (size_t b = 0; b < dk / KV_BLOCK; b++)
+            x->d[b] *= 1.0f / 256.0f;
 }
