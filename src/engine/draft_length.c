@@ -14,6 +14,10 @@ enum { STALE = 32, FORGOTTEN = 96 };
 /* New times weigh so much against those before. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
+/* A draft that takes so many times the usual was interrupted, and does not count for more. */
+static const double INTERRUPTED = 4;
+/* Most tokens of the first draft, of which not even the cost is known. */
+enum { FIRST_LENGTH = 2 };
 /* What was measured seldom may take this much less. */
 static const double HOPED_COST = 0.85;
 /* A mean over so many plain steps that is so far above the usual time tells of contention; so
@@ -76,11 +80,14 @@ static double verify_cost(const struct draft_length *c, uint32_t n_rows, enum vi
     return cost * (1 - old * (1 - HOPED_COST));
 }
 
-/* In plain steps. */
-static double token_cost(const struct draft_length *c, enum draft_source source)
+/* In plain steps. A first time that was interrupted must not be the last. */
+static double token_cost(const struct draft_length *c, enum draft_source source, enum view view)
 {
     const struct draft_from *from = &c->from[source];
-    return from->token.n > 0 ? from->token.ms / c->plain.ms : from->token_guess;
+    if (from->token.n == 0) return from->token_guess;
+    const double cost = from->token.ms / c->plain.ms;
+    const bool hopes = view == HOPED && from->token.n < FEW && cost > from->token_guess;
+    return hopes ? from->token_guess : cost;
 }
 
 /* A step without drafts, in the usual ones. On a machine that others use a short step is
@@ -117,12 +124,14 @@ static double share_at(const struct draft_length *c, const struct draft_share *s
 }
 
 /* What the draft only reads, in plain steps. */
-static double read_cost(const struct draft_length *c, const struct draft_offer *o)
+static double read_cost(const struct draft_length *c, enum draft_source source, uint32_t n,
+                        enum view view)
 {
-    const struct draft_time *read = &c->from[o->source].read;
-    const double each =
-        read->n > 0 ? read->ms / c->plain.ms : READ_PRIOR * token_cost(c, o->source);
-    return o->behind <= 1 ? 0 : each * (o->behind - 1);
+    const struct draft_time *read = &c->from[source].read;
+    const double guess = READ_PRIOR * token_cost(c, source, view);
+    double each = read->n > 0 ? read->ms / c->plain.ms : guess;
+    if (view == HOPED && read->n < FEW && each > guess) each = guess;
+    return n <= 1 ? 0 : each * (n - 1);
 }
 
 struct best {
@@ -135,11 +144,13 @@ static struct best best_length(const struct draft_length *c, const struct draft_
                                enum view view)
 {
     const struct draft_from *from = &c->from[o->source];
-    const double token = token_cost(c, o->source), plain = plain_cost(c);
-    const double reading = read_cost(c, o), any = share_of_all(c, from, view);
+    const double token = token_cost(c, o->source, view), plain = plain_cost(c);
+    const double reading = read_cost(c, o->source, o->behind, view),
+                 any = share_of_all(c, from, view);
     double most_loss = view == HOPED ? TRY_SHARE * c->balance : c->balance - reading;
     if (most_loss > MOST_LOSS) most_loss = MOST_LOSS;
-    const uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
+    uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
+    if (!from->is_awake && token > 0 && most > FIRST_LENGTH) most = FIRST_LENGTH;
     struct best best = {0};
     if (view == HOPED && reading > TRY_READ * c->balance) return best;
     double all = 1, tokens = 1;
@@ -158,11 +169,11 @@ static struct best best_length(const struct draft_length *c, const struct draft_
 
 /* Whether reading what the draft has missed comes back within the rest of the reply. */
 static bool is_worth_reading(const struct draft_length *c, const struct draft_offer *o,
-                             double rate, uint32_t n_done)
+                             double rate, uint32_t n_done, enum view view)
 {
     double left = c->reply_tokens - n_done;
     if (left < MIN_LEFT) left = MIN_LEFT;
-    return 2 * read_cost(c, o) <= left * (plain_cost(c) - 1 / rate);
+    return 2 * read_cost(c, o->source, o->behind, view) <= left * (plain_cost(c) - 1 / rate);
 }
 
 /* The best offer that gains by more than noise; n = 0: none does. */
@@ -174,7 +185,7 @@ static struct draft_choice best_offer(const struct draft_length *c,
     double best = MIN_GAIN / plain_cost(c);
     for (size_t i = 0; i < n_offers; i++) {
         const struct best b = best_length(c, &offers[i], view);
-        if (b.rate <= best || !is_worth_reading(c, &offers[i], b.rate, n_done)) continue;
+        if (b.rate <= best || !is_worth_reading(c, &offers[i], b.rate, n_done, view)) continue;
         best = b.rate;
         choice = (struct draft_choice){b.n, i};
     }
@@ -254,15 +265,24 @@ static void learn_share(const struct draft_length *c, struct draft_share *s, uin
     s->when = c->step;
 }
 
-static void learn_draft(struct draft_length *c, const struct draft_outcome *o)
+/* What a draft takes; but the first of all finds nothing in memory. */
+static void learn_drawing(struct draft_length *c, const struct draft_outcome *o)
 {
     struct draft_from *from = &c->from[o->source];
     const double read = o->n_read > 1 ? o->n_read - 1 : 0;
-    const double drawing = o->n_drafted * token_cost(c, o->source) * c->plain.ms;
+    const double drawing = o->n_drafted * token_cost(c, o->source, EXPECTED) * c->plain.ms;
+    const bool is_first = !from->is_awake;
+    from->is_awake = true;
+    if (is_first) return;
     if (read < MANY_READ)
         learn_time(&from->token, o->draft_ms / (o->n_drafted + READ_PRIOR * read));
     else if (o->draft_ms > drawing)
         learn_time(&from->read, (o->draft_ms - drawing) / read);
+}
+
+static void learn_shares(struct draft_length *c, const struct draft_outcome *o)
+{
+    struct draft_from *from = &c->from[o->source];
     for (uint32_t i = 0; i < o->n_judged; i++) {
         const bool accepted = i < o->n_accepted;
         learn_share(c, &from->depth[i], MEMORY, accepted);
@@ -282,9 +302,16 @@ static bool is_usual(const struct draft_length *c, const struct draft_outcome *o
  */
 static void pay(struct draft_length *c, const struct draft_outcome *o)
 {
+    /* A draft may have had nothing to say, but it read for it. */
+    const uint32_t n_drawn = o->n_drafted == 0 && o->n_read > 0 ? 1 : o->n_drafted;
     const double usual = o->n_drafted ? c->verify[o->n_drafted + 1].steps : 1;
+    const double usual_draft = n_drawn * token_cost(c, o->source, EXPECTED) +
+                               read_cost(c, o->source, o->n_read, EXPECTED);
     double verify = o->verify_ms / c->plain.ms, draft = o->draft_ms / c->plain.ms;
     if (verify > MAX_CHANGE * usual) verify = MAX_CHANGE * usual;
+    const double most =
+        (c->from[o->source].token.n > 0 ? INTERRUPTED : MAX_CHANGE) * usual_draft;
+    if (draft > most) draft = most;
     c->balance += ALLOWANCE * (draft + verify) - draft;
     if (o->n_drafted > 0) c->balance += (1 + o->n_accepted) * plain_cost(c) - verify;
     if (c->balance > MAX_BALANCE) c->balance = MAX_BALANCE;
@@ -300,7 +327,10 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
     if (usual && c->n_plain >= PLAIN_RUN) c->next_plain = c->step + PLAIN_GAP;
     if (c->plain.n == 0) return;
     if (usual && !is_plain) learn_verify(c, o->n_drafted + 1, o->verify_ms);
-    if (!is_plain) learn_draft(c, o);
+    if (!is_plain) {
+        learn_drawing(c, o);
+        learn_shares(c, o);
+    }
     pay(c, o);
 }
 

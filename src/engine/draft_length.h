@@ -58,6 +58,7 @@ struct draft_length {
     struct draft_from {
         struct draft_time token; /* drafting one token */
         struct draft_time read;  /* reading one, of many */
+        bool is_awake;           /* it has drafted before */
         double token_guess;      /* until it is measured, as a share of a plain step */
         /* Of all depths: the newest few, and more of them. */
         struct draft_share newest, recent;
