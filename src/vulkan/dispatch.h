@@ -50,7 +50,37 @@ uint32_t dispatch_groups(size_t n, size_t local);
 enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
                                       enum vulkan_shader packed);
 
+static inline bool dispatch_is_float(enum qtype type)
+{
+    return qtype_info(type)->block_len == 1;
+}
+
+/* Texels of n values of A8. */
+static inline size_t dispatch_a8_texels(const struct vulkan_exec *x, size_t n)
+{
+    return n / 32 * vulkan_a8_texels(&vulkan_of(x)->vk);
+}
+
+static inline bool dispatch_same_place(const struct ref *a, const struct ref *b)
+{
+    return a->buf == b->buf && a->at == b->at && a->n == b->n;
+}
+
+/* The op that follows in the same layer; NULL: none does. */
+static inline const struct op *dispatch_next_of(const struct vulkan_exec *x,
+                                                const struct op *op)
+{
+    const struct op *next = op + 1;
+    return next < x->p->ops + x->p->n_ops && next->layer == op->layer ? next : NULL;
+}
+
 /* ---- ops planned elsewhere than in plan.c ---- */
+
+bool vulkan_plan_matmul(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+bool vulkan_plan_experts(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+/* The op after a product that is the sum of its result and another row; the product makes it as
+ * well, in the same dispatch. NULL: there is none. */
+const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struct op *op);
 
 /* A8 of in at value `at` of the rows of out, which has the bit. */
 bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,

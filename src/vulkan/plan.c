@@ -14,16 +14,11 @@ static const size_t PARTS_BYTES = (size_t)64 << 20;
 
 /* ---- ops ---- */
 
-static bool is_float(enum qtype type)
-{
-    return qtype_info(type)->block_len == 1;
-}
-
 static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_embed *e = &op->embed;
     const struct vulkan_weight *w = (const struct vulkan_weight *)e->table;
-    bool floats = is_float(w->base.type);
+    bool floats = dispatch_is_float(w->base.type);
     size_t n = floats ? e->out.n : e->out.n / 32, local = floats ? LOCAL : TILE;
     struct dispatch_build b = dispatch_begin(
         x, op, part, floats ? SHADER_EMBED_FLOAT : SHADER_EMBED, (uint32_t)local);
@@ -37,32 +32,14 @@ static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, str
     return dispatch_end_rows(&b, n, local, err);
 }
 
-/* Texels of n values of A8. */
-static size_t a8_texels(const struct vulkan_exec *x, size_t n)
-{
-    return n / 32 * vulkan_a8_texels(&vulkan_of(x)->vk);
-}
-
-static bool same_place(const struct ref *a, const struct ref *b)
-{
-    return a->buf == b->buf && a->at == b->at && a->n == b->n;
-}
-
-/* The op that follows in the same layer; NULL: none does. */
-static const struct op *next_of(const struct vulkan_exec *x, const struct op *op)
-{
-    const struct op *next = op + 1;
-    return next < x->p->ops + x->p->n_ops && next->layer == op->layer ? next : NULL;
-}
-
 /* The op after a norm that quantises its result; the norm makes that as well, in the same
  * dispatch. NULL: there is none. */
 static const struct op_quantise *codes_of(const struct vulkan_exec *x, const struct op *op)
 {
-    const struct op *next = next_of(x, op);
+    const struct op *next = dispatch_next_of(x, op);
     if (op->kind != OP_NORM || op->norm.group % 32 != 0 || !next || next->kind != OP_QUANTISE)
         return NULL;
-    return same_place(&next->quantise.in, &op->norm.out) ? &next->quantise : NULL;
+    return dispatch_same_place(&next->quantise.in, &op->norm.out) ? &next->quantise : NULL;
 }
 
 static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
@@ -88,7 +65,7 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     dispatch_push_float(&b, n->eps);
     dispatch_push(&b, is_long ? n->group : 0);
     dispatch_push(&b, q ? x->rows[q->out.buf].stride : 0);
-    dispatch_push(&b, q ? a8_texels(x, q->out.at) : 0);
+    dispatch_push(&b, q ? dispatch_a8_texels(x, q->out.at) : 0);
     return dispatch_end_rows(&b, n->in.n / n->group, 1, err);
 }
 
@@ -104,7 +81,7 @@ bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int par
     dispatch_push(&b, in->n / 32);
     dispatch_push_place(&b, in);
     dispatch_push(&b, out->stride);
-    dispatch_push(&b, a8_texels(x, at));
+    dispatch_push(&b, dispatch_a8_texels(x, at));
     return dispatch_end_rows(&b, in->n / 32, TILE, err);
 }
 
@@ -113,129 +90,6 @@ static bool plan_quantise(struct vulkan_exec *x, const struct op *op, int part, 
     const struct op_quantise *q = &op->quantise;
     return vulkan_plan_quantise_to(x, op, part, &q->in, &x->rows[q->out.buf], q->out.at,
                                    1ull << q->out.buf, err);
-}
-
-/* What a product of one matrix takes, with or without experts. */
-struct product {
-    const struct vulkan_weight *w;
-    const struct weight *bias;
-    struct ref in_f32, in_a8, out;
-    size_t n_values;
-    const struct op_matmul_experts *experts; /* NULL: none */
-    const struct op_add *add;                /* of its result to another row; NULL: none */
-};
-
-/* The op after a product that is the sum of its result and another row; the product makes it as
- * well, in the same dispatch. NULL: there is none. */
-static const struct op_add *sum_of(const struct vulkan_exec *x, const struct op *op)
-{
-    const struct op *next = next_of(x, op);
-    if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || op->matmul.in_a8.n == 0 || !next ||
-        next->kind != OP_ADD)
-        return NULL;
-    const struct ref *product = &op->matmul.mat[0].out;
-    const struct op_add *add = &next->add;
-    bool is_a = same_place(&add->a, product) && add->scale == 1.0f;
-    bool is_b = same_place(&add->b, product);
-    return is_a != is_b && product->buf != x->direct ? add : NULL;
-}
-
-static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
-                         const struct product *m, struct err *err)
-{
-    bool floats = is_float(m->w->base.type);
-    const struct ref *in = floats ? &m->in_f32 : &m->in_a8;
-    size_t n_cols = m->w->base.n_cols;
-    struct dispatch_build b =
-        dispatch_begin(x, op, part,
-                       floats ? SHADER_MATMUL_FLOAT
-                              : dispatch_packed_or(x, SHADER_MATMUL, SHADER_MATMUL_PACKED),
-                       TILE);
-    dispatch_constant(&b, m->w->base.type);
-    dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
-    dispatch_constant(&b, 1);
-    dispatch_constant(&b, m->experts != NULL);
-    if (!floats) {
-        dispatch_constant(&b, vulkan_is_software(&vulkan_of(x)->vk)); /* lanes share */
-        dispatch_constant(&b, m->add != NULL);
-    }
-    dispatch_writes(&b, 1, &m->out);
-    dispatch_vector(&b, 2, m->bias);
-    if (m->experts)
-        dispatch_reads(&b, 3, &m->experts->route);
-    else
-        dispatch_vector(&b, 3, NULL);
-    const struct op_add *add = m->add;
-    const struct ref *addend = !add ? NULL : same_place(&add->b, &m->out) ? &add->a : &add->b;
-    if (add) {
-        dispatch_reads(&b, 4, addend);
-        dispatch_writes(&b, 5, &add->out);
-    } else if (!floats) {
-        dispatch_vector(&b, 4, NULL);
-        dispatch_vector(&b, 5, NULL);
-    }
-    dispatch_bind(&b, VULKAN_STORAGE, &m->w->region, m->w->view);
-    dispatch_reads(&b, VULKAN_STORAGE + 1, in);
-
-    const struct vulkan_rows *rows = &x->rows[in->buf];
-    dispatch_push(&b, m->out.buf == x->direct);
-    dispatch_push(&b, m->n_values);
-    dispatch_push(&b, floats ? n_cols : n_cols / 32);
-    dispatch_push(&b, floats ? rows->stride / 4 : rows->stride);
-    dispatch_push(&b, floats ? in->at / 4 : a8_texels(x, in->at));
-    dispatch_push_place(&b, &m->out);
-    struct vulkan_grid grid = {.kind = GRID_MATMUL, .x = (uint32_t)m->n_values};
-    if (m->experts) {
-        const struct op_matmul_experts *e = m->experts;
-        dispatch_push(&b, e->route.n);
-        dispatch_push_place(&b, &e->route);
-        dispatch_push(&b, !e->split ? 0 : floats ? n_cols / 4 : a8_texels(x, n_cols));
-        dispatch_push(&b, e->n_parts);
-        dispatch_push(&b, e->part);
-        grid.kind = GRID_EXPERTS;
-        grid.n_used = (uint32_t)e->route.n;
-    } else {
-        for (int i = 0; i < 6; i++) /* one rank, one matrix */
-            dispatch_push(&b, i == 0 || i == 4);
-    }
-    dispatch_push(&b, m->bias != NULL);
-    if (add) {
-        dispatch_push_place(&b, addend);
-        dispatch_push_place(&b, &add->out);
-        dispatch_push_float(&b, add->scale);
-    }
-    return dispatch_end(&b, grid, err);
-}
-
-static bool plan_matmul(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
-{
-    const struct op_matmul *m = &op->matmul;
-    for (uint32_t i = 0; i < m->n_mats; i++) {
-        const struct product one = {(const struct vulkan_weight *)m->mat[i].w,
-                                    m->mat[i].bias,
-                                    m->in_f32,
-                                    m->in_a8,
-                                    m->mat[i].out,
-                                    m->mat[i].out.n,
-                                    NULL,
-                                    sum_of(x, op)};
-        if (!plan_product(x, op, part, &one, err)) return false;
-    }
-    return true;
-}
-
-static bool plan_experts(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
-{
-    const struct op_matmul_experts *e = &op->experts;
-    const struct product one = {(const struct vulkan_weight *)e->w,
-                                e->bias,
-                                e->in_f32,
-                                e->in_a8,
-                                e->out,
-                                e->out.n / e->route.n,
-                                e,
-                                NULL};
-    return plan_product(x, op, part, &one, err);
 }
 
 static bool plan_rope(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
@@ -439,7 +293,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_EMBED: return plan_embed(x, op, part, err);
     case OP_NORM: return plan_norm(x, op, part, err);
     case OP_QUANTISE: return plan_quantise(x, op, part, err);
-    case OP_MATMUL: return plan_matmul(x, op, part, err);
+    case OP_MATMUL: return vulkan_plan_matmul(x, op, part, err);
     case OP_ROPE: return plan_rope(x, op, part, err);
     case OP_ROW_SCALE: return plan_row_scale(x, op, part, err);
     case OP_SCALE: return plan_scale(x, op, part, err);
@@ -448,7 +302,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_GLU: return plan_glu(x, op, part, err);
     case OP_ADD: return plan_add(x, op, part, err);
     case OP_ROUTE: return plan_route(x, op, part, err);
-    case OP_MATMUL_EXPERTS: return plan_experts(x, op, part, err);
+    case OP_MATMUL_EXPERTS: return vulkan_plan_experts(x, op, part, err);
     case OP_COMBINE: return plan_combine(x, op, part, err);
     case OP_HEAD_ROWS: return true;
     case OP_CONV: return vulkan_plan_conv(x, op, part, err);
@@ -530,7 +384,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         const struct op *op = &x->p->ops[i];
         if (op->kind == OP_HEAD_ROWS) part = PART_HEAD;
         if (!plan_op(x, op, part, err)) return false;
-        if (sum_of(x, op) || codes_of(x, op)) i++; /* it is made */
+        if (vulkan_plan_sum_of(x, op) || codes_of(x, op)) i++; /* it is made */
     }
     for (size_t i = 0; i < x->p->n_ops; i++)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;
