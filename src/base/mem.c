@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,13 @@ void *mem_try_pages(size_t n_bytes)
     munmap(p + head + n, HUGE_BYTES - head);
     madvise(p + head, n, MADV_HUGEPAGE);
     return p + head;
+}
+
+void mem_want_huge(void *p, size_t n_bytes)
+{
+    uintptr_t from = ((uintptr_t)p + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    uintptr_t to = ((uintptr_t)p + n_bytes) / HUGE_BYTES * HUGE_BYTES;
+    if (from < to) madvise((void *)from, to - from, MADV_HUGEPAGE);
 }
 
 void mem_free_pages(void *p, size_t n_bytes)

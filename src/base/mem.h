@@ -27,6 +27,9 @@ bool mem_mul(size_t a, size_t b, size_t *out);
  * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */
 void *mem_try_pages(size_t n_bytes);
 void mem_free_pages(void *p, size_t n_bytes);
+/* Asks for huge pages under memory that somebody else mapped; nothing happens if it is small.
+ */
+void mem_want_huge(void *p, size_t n_bytes);
 
 /* Makes room for one more in a list of n elements with capacity *cap: doubles, from 8. */
 #define MEM_GROW(list, n, cap)                                  \

@@ -65,9 +65,14 @@ static bool block_fill(struct vulkan *vk, enum vulkan_place place, struct vulkan
                       "vkBindBufferMemory", err))
         return false;
     if (!near_host && !(vk->device_flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return true;
-    return vulkan_check(
-        vkMapMemory(vk->device, b->memory, 0, VK_WHOLE_SIZE, 0, (void **)&b->data),
-        "vkMapMemory", err);
+    if (!vulkan_check(
+            vkMapMemory(vk->device, b->memory, 0, VK_WHOLE_SIZE, 0, (void **)&b->data),
+            "vkMapMemory", err))
+        return false;
+    /* Products on a software device read all weights for every token, from memory like this. */
+    if (vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        mem_want_huge(b->data, b->n_bytes);
+    return true;
 }
 
 bool vulkan_arena_take(struct vulkan_arena *a, size_t n_bytes, struct vulkan_region *out,
