@@ -242,10 +242,8 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
 bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,
                          VkQueryPool pool, size_t *ops, uint32_t *n, struct err *err)
 {
-    const VkCommandBufferBeginInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-    };
+    const VkCommandBufferBeginInfo info = {.sType =
+                                               VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const uint32_t buckets[] = {[PART_BODY] = vulkan_bucket(n_rows), [PART_HEAD] = 0};
     *n = 0;
     if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
