@@ -8,11 +8,10 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "step.glsl"
 #include "numeric.glsl"
+#include "matrices.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint TYPE = 0;
 layout(constant_id = 2) const int ROWS = 1;
-layout(constant_id = 3) const int VALUES = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
@@ -20,17 +19,6 @@ layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
 layout(set = 0, binding = 8) uniform usamplerBuffer weights;
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
-
-layout(push_constant) uniform Push {
-    uint part, rebase; /* rebase: row 0 of the output is the part's first */
-    uint n_values, n_columns;
-    uint x_stride, x_at; /* in texels of four floats */
-    uint out_stride, out_at;
-    uint n_used, route_stride, route_at;
-    uint x_split; /* texels between the inputs of two ranks */
-    uint n_parts, mat_part;
-    uint has_bias;
-};
 
 const uint TYPE_F32 = 0u, TYPE_F16 = 1u, TILE_ROWS = 32u, STRIPE = 256u;
 const uint WIDTH = TYPE == TYPE_F32 ? 4u : 8u; /* columns of a texel */
@@ -44,14 +32,16 @@ float weight_of(uvec4 w, uint i)
 
 void main()
 {
-    uint first = step_first_row(part), n_rows = step_n_rows();
+    uint first = step_first_row(part), n_rows = step_n_rows(), group;
+    matrix mat = my_matrix(group);
+    uint n_values = mat.n_values, n_columns = n_in;
     uint n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
     uint n_planes = (n_columns + WIDTH - 1u) / WIDTH;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint i_0 = gl_WorkGroupID.x * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i_0 = group * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
@@ -62,7 +52,7 @@ void main()
             uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
             i = i < n_tiles * TILE_ROWS ? i : i_0;
             uint tile = tile_0 + i / TILE_ROWS;
-            w[t] = texelFetch(weights, int((tile * n_planes + p) * TILE_ROWS + i % TILE_ROWS));
+            w[t] = texelFetch(weights, int(mat.w_at + (tile * n_planes + p) * TILE_ROWS + i % TILE_ROWS));
         }
         uint column = p * WIDTH;
         bool opens = column % STRIPE == 0u;
@@ -91,9 +81,9 @@ void main()
             uint to = row + uint(r);
             if (i >= n_values || to >= n_rows) continue;
             float v = total[t * ROWS + r];
-            if (has_bias != 0u) v = fadd(v, bias[expert * n_values + i]);
+            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * n_values + i]);
             to -= rebase != 0u ? first : 0u;
-            y[to * out_stride + out_at + rank * n_values + i] = num_keep(v);
+            y[to * mat.out_stride + mat.out_at + rank * n_values + i] = num_keep(v);
         }
     }
 }

@@ -2,17 +2,17 @@
  * lanes apart as there are, a work group takes ROWS rows of activations. Every column of the result
  * is the reference's: exact integers per block, blocks added in order in stripes, stripes folded.
  *
- * With EXPERTS a work group takes one row and one rank of the route, which names the matrix. */
+ * With EXPERTS a work group takes one row and one rank of the route, which names the matrix.
+ * With N_MATS > 1 the work groups of several matrices on one input follow each other. */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "step.glsl"
 #include "numeric.glsl"
 #include "weights.glsl"
 #include "dot.glsl"
+#include "matrices.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const int ROWS = 1;
-layout(constant_id = 3) const int VALUES = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
 /* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
  * the stripe each. */
@@ -26,19 +26,6 @@ layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
 layout(set = 0, binding = 4, std430) buffer Addends { float addends[]; };
 layout(set = 0, binding = 5, std430) buffer Sums { float sums_out[]; }; /* may be the addends */
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
-
-layout(push_constant) uniform Push {
-    uint part, rebase; /* rebase: row 0 of the output is the part's first */
-    uint n_values, n_blocks;
-    uint x_stride, x_at; /* in texels */
-    uint out_stride, out_at;
-    uint n_used, route_stride, route_at;
-    uint x_split; /* texels between the inputs of two ranks */
-    uint n_parts, mat_part;
-    uint has_bias;
-    uint addends_stride, addends_at, sums_stride, sums_at;
-    float factor;
-};
 
 /* A block of activations. */
 struct a8_block {
@@ -70,14 +57,15 @@ a8_block shared_block(a8_block x, uint from)
 
 void main()
 {
-    uint first = step_first_row(part), n_rows = step_n_rows();
-    uint n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
-    uint n_stripes = (n_blocks + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
+    uint first = step_first_row(part), n_rows = step_n_rows(), group;
+    matrix mat = my_matrix(group);
+    uint n_values = mat.n_values, n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
+    uint n_blocks = n_in, n_stripes = (n_in + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint i_0 = gl_WorkGroupID.x * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint i_0 = group * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
@@ -88,7 +76,7 @@ void main()
         [[unroll]] for (int t = 0; t < VALUES; t++) {
             uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
             i = i < n_tiles * TILE_ROWS ? i : i_0;
-            at[t] = stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
+            at[t] = mat.w_at + stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
             head[t] = load_scales(at[t]);
         }
         uint left = n_blocks - s * STRIPE_BLOCKS, n = left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS;
@@ -139,13 +127,13 @@ void main()
             uint to = row + uint(r);
             if (i >= n_values || to >= n_rows) continue;
             float v = total[t * ROWS + r];
-            if (has_bias != 0u) v = fadd(v, bias[expert * n_values + i]);
+            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * n_values + i]);
             v = num_keep(v);
             if (ADDS)
                 sums_out[to * sums_stride + sums_at + i] =
                     num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(v, factor)));
             to -= rebase != 0u ? first : 0u;
-            y[to * out_stride + out_at + rank * n_values + i] = v;
+            y[to * mat.out_stride + mat.out_at + rank * n_values + i] = v;
         }
     }
 }

@@ -201,6 +201,23 @@ static struct ref try_matmul(struct trial *t, const struct op_matmul *m, uint32_
     return out;
 }
 
+/* All matrices of an op at once: a kernel may take several. */
+static struct ref try_matmuls(struct trial *t, const struct op_matmul *m)
+{
+    const size_t n_cols = least(m->mat[0].w->n_cols, MOST_COLS);
+    struct ref in = input(t, n_cols), out = buffer(t, ROW_F32, m->n_mats * OUT_ROWS);
+    struct op_matmul mine = {.n_mats = m->n_mats};
+    if (m->in_f32.n) mine.in_f32 = in;
+    if (m->in_a8.n) set_input(t, QTYPE_Q8_0, in, NULL, &mine.in_a8);
+    for (uint32_t i = 0; i < m->n_mats; i++) {
+        mine.mat[i].w = matrix(t, m->mat[i].w->type, 1, OUT_ROWS, n_cols);
+        mine.mat[i].bias = vector_if(t, m->mat[i].bias, OUT_ROWS);
+        mine.mat[i].out = part(out, i * OUT_ROWS, OUT_ROWS);
+    }
+    add(t, OP_MATMUL)->matmul = mine;
+    return out;
+}
+
 static struct ref try_rope(struct trial *t, const struct op_rope *r)
 {
     struct ref in = input(t, least(r->x.n, 2 * r->head_dim));
@@ -390,7 +407,9 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
     switch (op->kind) {
     case OP_EMBED: return try_embed(t, &op->embed);
     case OP_NORM: return try_norm(t, &op->norm, is_joined(t->of, op));
-    case OP_MATMUL: return try_matmul(t, &op->matmul, i, is_joined(t->of, op));
+    case OP_MATMUL:
+        return i < op->matmul.n_mats ? try_matmul(t, &op->matmul, i, is_joined(t->of, op))
+                                     : try_matmuls(t, &op->matmul);
     case OP_ROPE: return try_rope(t, &op->rope);
     case OP_ATTEND: return try_attend(t, &op->attend);
     case OP_GLU: return try_glu(t, &op->glu);
@@ -429,6 +448,10 @@ static struct key key_of(const struct program *p, const struct op *op, uint32_t 
         w[2] = is_joined(p, op);
         break;
     case OP_MATMUL:
+        for (uint32_t m = 0; i == op->matmul.n_mats && m < i; m++)
+            w[m] = 1u << 16 | (uint32_t)op->matmul.mat[m].w->type << 1 |
+                   (op->matmul.mat[m].bias != NULL);
+        if (i == op->matmul.n_mats) break;
         w[0] = op->matmul.mat[i].w->type;
         w[1] = op->matmul.mat[i].bias != NULL;
         w[2] = is_joined(p, op);
@@ -494,10 +517,13 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
     };
     const char *with = NULL;
     if (op->kind == OP_EMBED) with = qtype_info(op->embed.table->type)->name;
-    if (op->kind == OP_MATMUL) with = qtype_info(op->matmul.mat[i].w->type)->name;
+    const bool is_product = op->kind == OP_MATMUL,
+               is_joint = is_product && i == op->matmul.n_mats;
+    if (is_product) with = qtype_info(op->matmul.mat[is_joint ? 0 : i].w->type)->name;
     if (op->kind == OP_MATMUL_EXPERTS) with = qtype_info(op->experts.w->type)->name;
     if (op->kind == OP_ATTEND) with = kv_type_name(p->kv[op->attend.kv].type);
-    snprintf(out, 64, "%s%s%s", names[op->kind], with ? " of " : "", with ? with : "");
+    snprintf(out, 64, "%s%s%s", is_joint ? "joint products" : names[op->kind],
+             with ? " of " : "", with ? with : "");
 }
 
 /* ---- running ---- */
@@ -637,6 +663,13 @@ static bool is_compared(enum op_kind kind)
            kind != OP_HEAD_ROWS && kind != OP_OUTPUT;
 }
 
+/* A product has one for each matrix, and one for all. */
+static uint32_t kernels_of(const struct op *op)
+{
+    if (op->kind != OP_MATMUL) return 1;
+    return op->matmul.n_mats > 1 ? op->matmul.n_mats + 1 : 1;
+}
+
 bool trial_program(struct backend *be, struct backend *reference, const struct program *p,
                    const atomic_bool *cancel, size_t *n_ops, struct err *err)
 {
@@ -645,7 +678,7 @@ bool trial_program(struct backend *be, struct backend *reference, const struct p
     bool ok = true;
     for (size_t at = 0; ok && at < p->n_ops; at++) {
         const struct op *op = &p->ops[at];
-        const uint32_t n_kernels = op->kind == OP_MATMUL ? op->matmul.n_mats : 1;
+        const uint32_t n_kernels = kernels_of(op);
         for (uint32_t i = 0; ok && is_compared(op->kind) && i < n_kernels; i++) {
             const struct key key = key_of(p, op, i);
             size_t k = 0;

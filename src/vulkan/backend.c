@@ -12,8 +12,9 @@
 #include "vulkan/pack.h"
 #include "vulkan/selftest.h"
 
-/* Small weights share blocks of memory of this size. */
-static const size_t BLOCK_BYTES = (size_t)16 << 20;
+/* Weights share blocks of memory of this size: those of one block can be read by one dispatch.
+ */
+static const size_t BLOCK_BYTES = (size_t)64 << 20;
 
 static struct vulkan_backend *of(struct backend *be)
 {

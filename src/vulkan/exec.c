@@ -17,6 +17,7 @@
 enum { GROUP_ROWS = 8 };
 /* Logits of as many rows at once as fit in about this much; at least those of a draw. */
 static const size_t LOGITS_BYTES = (size_t)32 << 20;
+static const size_t SCRATCH_BLOCK_BYTES = (size_t)256 << 20;
 /* A submission of many rows should not take much longer: a cancel waits for it. */
 static const double SUBMIT_MS = 30;
 
@@ -122,11 +123,23 @@ static bool take_rows(struct vulkan_exec *x, size_t n_bytes, struct vulkan_rows 
            vulkan_arena_view(&x->scratch, &r->region, &r->view, err);
 }
 
+/* Rows that share a block can be written by one dispatch. */
+static size_t scratch_block(const struct vulkan_exec *x)
+{
+    size_t stride, n = 0;
+    for (size_t i = 0; i < x->p->n_buffers; i++)
+        if (i != x->direct)
+            n += round_up(
+                rows_bytes(&vulkan_of(x)->vk, &x->p->buffers[i], x->max_rows, &stride), 256);
+    return n < SCRATCH_BLOCK_BYTES ? n : SCRATCH_BLOCK_BYTES;
+}
+
 static bool take_memory(struct vulkan_exec *x, struct err *err)
 {
     struct vulkan *vk = &vulkan_of(x)->vk;
     const struct program *p = x->p;
-    x->scratch = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
+    x->scratch = (struct vulkan_arena){
+        .vk = vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = scratch_block(x)};
     x->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
     if (!vulkan_arena_take(&x->scratch, x->max_head_rows * p->n_vocab * sizeof(float),
                            &x->logits, err) ||

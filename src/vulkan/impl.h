@@ -48,8 +48,8 @@ struct vulkan_rows {
 
 enum vulkan_grid_kind {
     GRID_ROWS,    /* x groups for every row */
-    GRID_MATMUL,  /* x values, for every block of rows */
-    GRID_EXPERTS, /* x values, for every row and rank */
+    GRID_MATMUL,  /* the values of every matrix, for every block of rows */
+    GRID_EXPERTS, /* the values of one, for every row and rank */
     GRID_STORE,   /* x groups for the slots and pages that the step writes to a slab */
     GRID_ATTEND,  /* queries of the row block, for every page of a slab */
     GRID_FOLD,    /* x heads, for every row of the row block */
@@ -59,6 +59,7 @@ enum vulkan_grid_kind {
 struct vulkan_grid {
     enum vulkan_grid_kind kind;
     uint32_t x;
+    uint32_t n_values[3];   /* GRID_MATMUL, GRID_EXPERTS: of each matrix; 0: there is none */
     uint32_t n_used;        /* GRID_EXPERTS */
     uint32_t slab;          /* GRID_STORE, GRID_ATTEND: its number in the plan */
     uint32_t n_kv, n_group; /* GRID_ATTEND */

@@ -84,6 +84,15 @@ static void set(uint32_t groups[3], uint32_t x, uint32_t y, uint32_t z)
     groups[2] = z;
 }
 
+/* A group has values of one matrix only. */
+static uint32_t product_groups(const struct vulkan_grid *g, uint32_t per_group)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < 3; i++)
+        n += divide(g->n_values[i], per_group);
+    return n;
+}
+
 void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
                    uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,
                    uint32_t groups[3])
@@ -94,11 +103,11 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
     switch (g->kind) {
     case GRID_ROWS: set(groups, g->x, n_rows, 1); break;
     case GRID_MATMUL:
-        set(groups, divide(g->x, group_values(x, bucket)), divide(n_rows, group_rows[bucket]),
-            1);
+        set(groups, product_groups(g, group_values(x, bucket)),
+            divide(n_rows, group_rows[bucket]), 1);
         break;
     case GRID_EXPERTS:
-        set(groups, divide(g->x, group_values(x, 0)), n_rows * g->n_used, 1);
+        set(groups, product_groups(g, group_values(x, 0)), n_rows * g->n_used, 1);
         break;
     case GRID_STORE: set(groups, g->x, use[g->slab].n_slot_pairs, use[g->slab].n_stored); break;
     case GRID_ATTEND: {
