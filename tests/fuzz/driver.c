@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -96,8 +97,7 @@ int main(int argc, char **argv)
         run_one(corpus.items[i].data, corpus.items[i].len);
     printf("ok 1 - %zu files of %s\n", corpus.n, argv[1]);
 
-    const char *soak = getenv("HEARTH_SOAK");
-    size_t n = N_CHANGED * (soak ? (size_t)atoi(soak) : 1);
+    size_t n = N_CHANGED * soak();
     for (size_t i = 0; i < n; i++) {
         const struct buf *seed = &corpus.items[below(corpus.n)];
         struct buf b = {0};

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "../golden.h"
+#include "../soak.h"
 #include "backend/kv.h"
 #include "backend/kv_rows.h"
 
@@ -170,7 +171,7 @@ static void check_model(const struct golden_case *c, enum kv_type kv_type, bool 
 static void check_folder(const char *folder)
 {
     struct golden_set set = golden_read(folder, golden_known);
-    const bool all = getenv("HEARTH_SOAK") != NULL;
+    const bool all = soak() > 1;
     for (size_t i = 0; i < set.n; i++) {
         check_model(&set.cases[i], KV_F32, all);
         check_model(&set.cases[i], KV_F16, all);
@@ -195,7 +196,7 @@ static const char *const of_blocks[] = {
 static void test_blocks(void **unused)
 {
     (void)unused;
-    const bool all = getenv("HEARTH_SOAK") != NULL;
+    const bool all = soak() > 1;
     struct golden_set set = golden_read("tests/data", of_blocks);
     for (size_t i = 0; i < set.n; i++) {
         check_model(&set.cases[i], KV_Q8_0, all);

@@ -1,5 +1,6 @@
 /* The chat as a face drives it, with the bundled guide: turns, commands, seeds, branches. */
 #include "../chat_driver.h"
+#include "../soak.h"
 
 #include <malloc.h>
 #include <poll.h>
@@ -358,8 +359,7 @@ static void test_rounds(void **unused)
     (void)unused;
     struct recorder r;
     static const char *const args[] = {"--max-tokens", "2", NULL};
-    const char *soak = getenv("HEARTH_SOAK");
-    const int n = 500 * (soak ? atoi(soak) : 1);
+    const int n = 500 * (int)soak();
     open_chat(&r, false, args);
     free(ask(&r, "What is a token?"));
     free(ask(&r, "And a page?"));

@@ -3,6 +3,7 @@
  * messages with the same seed get the same reply, and the bits held are those computed cold.
  * The sequence is seeded; HEARTH_SOAK makes it longer. */
 #include "../chat_driver.h"
+#include "../soak.h"
 
 #include <xxhash.h>
 
@@ -131,8 +132,7 @@ static bool one_step(struct recorder *r, char settings[32])
 static void test_random(void **unused)
 {
     (void)unused;
-    const char *soak = getenv("HEARTH_SOAK");
-    const int n = STEPS * (soak ? atoi(soak) : 1);
+    const int n = STEPS * (int)soak();
     static const char *const args[] = {
         "--temp",       "0.9", "--top-k", "0",   "--min-p",    "0",    "--seed", "3",
         "--max-tokens", "24",  "--ctx",   "512", "--overflow", "trim", NULL};

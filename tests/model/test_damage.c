@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
@@ -31,8 +32,7 @@ static size_t below(size_t n)
 
 static size_t repeated(size_t n)
 {
-    const char *soak = getenv("HEARTH_SOAK");
-    return n * (soak ? (size_t)atoi(soak) : 1);
+    return n * soak();
 }
 
 /* Every key and item; of each tensor the first and the last blocks. */

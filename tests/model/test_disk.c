@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../golden.h"
+#include "../soak.h"
 #include "base/philox.h"
 #include "cache/store_files.h"
 #include "engine/disk.h"
@@ -257,7 +258,7 @@ static void test_save_cost(void **state)
 {
     (void)state;
     static const size_t lengths[] = {1024, 8192, 32768};
-    const size_t n_lengths = getenv("HEARTH_SOAK") ? 3 : 2;
+    const size_t n_lengths = soak() > 1 ? 3 : 2;
     const struct store_counts few = save_turn(64, 100), many = save_turn(64, 1000);
     assert_int_equal(few.n_written, 2); /* a page, and the snapshot */
     assert_int_equal(many.n_written, 16);
@@ -381,8 +382,7 @@ static void check_model(const struct golden_case *c, uint32_t i, uint32_t round,
 static void test_histories(void **state)
 {
     (void)state;
-    const char *soak = getenv("HEARTH_SOAK");
-    const uint32_t n_rounds = soak ? (uint32_t)atoi(soak) : 1;
+    const uint32_t n_rounds = soak();
     struct golden_set set = golden_read("tests/data", golden_known);
     size_t n_read[N_KINDS] = {0};
     for (uint32_t round = 0; round < n_rounds; round++)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "app/inspect.h"
 #include "base/ids.h"
 #include "base/philox.h"
@@ -283,8 +284,7 @@ static void same_as_computed(struct timeline *tl)
 static void test_random(void **state)
 {
     (void)state;
-    const char *soak = getenv("HEARTH_SOAK");
-    const int n = N_CASES * (soak ? atoi(soak) : 1);
+    const int n = N_CASES * (int)soak();
     const uint32_t n_kinds = vulkan_count() > 0 ? N_KINDS : DEVICE;
     struct ids prompt = {0};
     uint32_t n_accepted[N_KINDS] = {0}, n_drafted[N_KINDS] = {0};

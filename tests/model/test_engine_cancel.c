@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/ids.h"
@@ -42,8 +43,7 @@ static size_t below(size_t n)
 
 static int repeated(int n)
 {
-    const char *soak = getenv("HEARTH_SOAK");
-    return n * (soak ? atoi(soak) : 1);
+    return n * (int)soak();
 }
 
 static struct engine *open_engine(const struct engine_config *c)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "../golden.h"
+#include "../soak.h"
 #include "base/ids.h"
 #include "base/philox.h"
 #include "engine/timeline.h"
@@ -26,12 +27,6 @@ static uint32_t drawn;
 static uint32_t below(uint32_t n)
 {
     return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
-
-static size_t soak(void)
-{
-    const char *s = getenv("HEARTH_SOAK");
-    return s ? (size_t)atoi(s) : 1;
 }
 
 /* A conversation as tokens; turn_at[i] is where turn i begins, the first is the system's. */

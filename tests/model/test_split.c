@@ -2,6 +2,7 @@
  * states are those of the CPU alone to the last bit, whatever the rows per step, and so are
  * states advanced over accepted drafts. */
 #include "../golden.h"
+#include "../soak.h"
 #include "backend/kv.h"
 
 enum { N_IDS = 150, N_DRAFTS = 5 };
@@ -130,7 +131,7 @@ static void check_models(bool vulkan)
         struct outcome want = run(c, o);
         o.is_split = true;
         o.vulkan = vulkan;
-        const uint32_t n_cuts = vulkan && !getenv("HEARTH_SOAK") ? 1 : want.n_layers;
+        const uint32_t n_cuts = vulkan && soak() == 1 ? 1 : want.n_layers;
         for (uint32_t k = 0; k < n_cuts; k++) {
             o.split_at = (uint32_t)(i + 1 + k) % want.n_layers;
             o.batch = batches[(i + k) % 5];

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "../golden.h"
+#include "../soak.h"
 #include "app/inspect.h"
 #include "backend/kv.h"
 
@@ -73,7 +74,7 @@ static void test_models(void **state)
     (void)state;
     static const uint32_t batches[] = {64, 5, 200, 1, 2, 4};
     if (vulkan_count() == 0) skip();
-    const bool all = getenv("HEARTH_SOAK") != NULL;
+    const bool all = soak() > 1;
     struct golden_set set = golden_read("tests/data", golden_known);
     for (size_t i = 0; i < set.n; i++)
         for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++)
@@ -118,7 +119,7 @@ static void test_counters(void **state)
     (void)state;
     if (vulkan_count() == 0) skip();
     enum { FEW = 1300, MANY = 10000 };
-    const uint32_t n = getenv("HEARTH_SOAK") ? MANY : FEW;
+    const uint32_t n = soak() > 1 ? MANY : FEW;
     char path[64];
     snprintf(path, sizeof path, "/tmp/hearth-steps-%d.gguf", (int)getpid());
     char shape[] = "family=qwen3,n_layer=1,n_embd=32,n_head=1,n_head_kv=1,head_dim=32,n_ff=32,"

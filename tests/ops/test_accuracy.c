@@ -2,6 +2,7 @@
  * the C library in double, and A8, norms and attention against the same in double. Every figure
  * is printed and must not exceed the one beside it here, which must stand in the manual.
  * Functions are tried on every 1021st of all floats, or with HEARTH_SOAK=20 on every 51st. */
+#include "../soak.h"
 #include "ops.h"
 
 #include "base/buf.h"
@@ -12,9 +13,7 @@
 
 static uint32_t stride(void)
 {
-    const char *soak = getenv("HEARTH_SOAK");
-    long times = soak ? strtol(soak, NULL, 10) : 1;
-    return times > 1 ? (uint32_t)(1021 / times) | 1 : 1021;
+    return (1021 / soak()) | 1;
 }
 
 static struct buf manual_text;

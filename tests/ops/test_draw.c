@@ -1,6 +1,7 @@
 /* Draws on devices: of any logits, with any options, and with counts that change from step to
  * step, the id is the one that the sampler draws on the host; where that is an error, the
  * device says so. HEARTH_SOAK runs more cases. */
+#include "../soak.h"
 #include "ops.h"
 
 #include "backend/draw.h"
@@ -169,8 +170,7 @@ static void run_story(struct backend *be, const float *logits, size_t n_vocab, u
 static void random_draws(void **state)
 {
     (void)state;
-    const char *soak = getenv("HEARTH_SOAK");
-    const size_t n_cases = N_CASES * (soak ? (size_t)atoi(soak) : 1);
+    const size_t n_cases = N_CASES * soak();
     for (size_t c = 0; c < n_cases; c++) {
         random_seed(1000 + c);
         const size_t n_vocab = sizes[below(sizeof sizes / sizeof *sizes)];

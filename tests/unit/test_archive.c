@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "../small_disk.h"
+#include "../soak.h"
 #include "base/file.h"
 #include "base/frames.h"
 #include "base/mem.h"
@@ -197,8 +198,7 @@ static struct archive *open_again(struct conversation **c, struct buf *notes)
 static void test_histories(void **state)
 {
     (void)state;
-    const char *soak = getenv("HEARTH_SOAK");
-    uint32_t rounds = 40 * (soak ? (uint32_t)atoi(soak) : 1);
+    uint32_t rounds = 40 * soak();
     for (uint32_t round = 0; round < rounds; round++) {
         struct conversation *c = conversation_new(), *d;
         struct archive *a = archive_new(path);
@@ -629,8 +629,7 @@ static void test_disk_full(void **state)
 static void test_kill(void **state)
 {
     (void)state;
-    const char *soak = getenv("HEARTH_SOAK");
-    uint32_t n = 300 * (soak ? (uint32_t)atoi(soak) : 1);
+    uint32_t n = 300 * soak();
     unlink(path);
     size_t before = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "backend/ops.h"
 #include "base/philox.h"
 #include "cache/key.h"
@@ -20,12 +21,6 @@ static uint32_t drawn;
 static uint32_t below(uint32_t n)
 {
     return philox(11, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
-
-static size_t soak(void)
-{
-    const char *s = getenv("HEARTH_SOAK");
-    return s ? (size_t)atoi(s) : 1;
 }
 
 static bool snapshot_is_at(const struct plan_have *have, size_t n)

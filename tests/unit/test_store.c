@@ -21,6 +21,7 @@
 #include <zstd.h>
 
 #include "../small_disk.h"
+#include "../soak.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/philox.h"
@@ -692,8 +693,7 @@ static void test_kill(void **state)
 {
     (void)state;
     clear();
-    const char *soak = getenv("HEARTH_SOAK");
-    uint32_t n = 300 * (soak ? (uint32_t)atoi(soak) : 1);
+    uint32_t n = 300 * soak();
     size_t most = 0;
     for (uint32_t k = 0; k < n; k++) {
         pid_t child = fork();

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "base/philox.h"
 #include "base/utf8.h"
 #include "ui/style.h"
@@ -281,8 +282,7 @@ static void random_texts(void **unused)
                                         "> ",  "- ", "1.", " ",   " ",   "\n", "\n", "a",
                                         "b7",  "é",  "日", "~~~", "\\",  "|",  "-",  "    ",
                                         "___", "x",  "c ", "**a", "\t",  ". "};
-    const char *soak = getenv("HEARTH_SOAK");
-    int n_texts = 3000 * (soak ? atoi(soak) : 1);
+    int n_texts = 3000 * (int)soak();
     struct buf text = {0}, sgr = {0}, bare = {0};
     for (int i = 0; i < n_texts; i++) {
         struct philox_block r = {{0}};

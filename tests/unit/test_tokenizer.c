@@ -1,5 +1,6 @@
 /* The tokenizer over the vocabularies of tests/data/vocab: fixed cases (checked once against
  * llama.cpp), the borders of template, user text and replies, and random text. */
+#include "../soak.h"
 #include "../vocab_case.h"
 
 #include "base/mem.h"
@@ -20,8 +21,7 @@ static size_t below(size_t n)
 
 static size_t repeated(size_t n)
 {
-    const char *soak = getenv("HEARTH_SOAK");
-    return n * (soak ? (size_t)atoi(soak) : 1);
+    return n * soak();
 }
 
 static void encode(const struct tokenizer *tok, const char *text, size_t len, bool special,

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../soak.h"
 #include "backend/impl.h"
 #include "backend/ops.h"
 #include "base/ids.h"
@@ -59,12 +60,6 @@ static uint32_t drawn;
 static uint32_t below(uint32_t n)
 {
     return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
-
-static size_t soak(void)
-{
-    const char *s = getenv("HEARTH_SOAK");
-    return s ? (size_t)atoi(s) : 1;
 }
 
 struct sim {
