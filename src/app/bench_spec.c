@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/bench_work.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
@@ -153,20 +154,6 @@ static bool is_degenerate(const struct bench *b, const struct bench_work *w)
 
 /* ---- output ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *list, size_t n)
-{
-    double sorted[MAX_REPEATS];
-    memcpy(sorted, list, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return sorted[n / 2];
-}
-
 static void name_length(uint32_t length, struct buf *out)
 {
     if (length == ADAPTIVE)
@@ -195,8 +182,9 @@ static void print_lines(const struct bench *b, const struct bench_work *w, bool 
         struct buf name = {0};
         name_length(b->lengths[i], &name);
         buf_printf(out, "  %8s %10.1f %8.2f %10u of %7u %16.2f\n", buf_str(&name),
-                   r->n_tokens / median(r->ms, b->n_repeats) * 1e3,
-                   median(r->ratio, b->n_repeats), r->n_accepted, r->n_drafted, mean_block(r));
+                   r->n_tokens / bench_median(r->ms, b->n_repeats) * 1e3,
+                   bench_median(r->ratio, b->n_repeats), r->n_accepted, r->n_drafted,
+                   mean_block(r));
         buf_free(&name);
     }
 }
@@ -219,9 +207,9 @@ static void print_json(const struct bench *b, const struct bench_work *w, bool i
         buf_printf(out,
                    "\", \"tok_s\": %.2f, \"ratio\": %.4f, \"drafted\": %u, \"accepted\": %u, "
                    "\"steps\": %u, \"mean_block\": %.3f}",
-                   r->n_tokens / median(r->ms, b->n_repeats) * 1e3,
-                   median(r->ratio, b->n_repeats), r->n_drafted, r->n_accepted, r->n_steps,
-                   mean_block(r));
+                   r->n_tokens / bench_median(r->ms, b->n_repeats) * 1e3,
+                   bench_median(r->ratio, b->n_repeats), r->n_drafted, r->n_accepted,
+                   r->n_steps, mean_block(r));
     }
     buf_puts(out, "]}");
 }

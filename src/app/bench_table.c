@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/bench_reads.h"
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "base/buf.h"
@@ -62,12 +63,6 @@ static bool parse_list(const char *name, const char *text, uint32_t least, uint3
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* ---- one machine ---- */
 
 struct bench_run {
@@ -113,8 +108,7 @@ static bool measure_line(struct bench_run *r, struct line *line, struct err *err
         ms[n] = clock_ms() - start;
         total += ms[n++];
     }
-    qsort(ms, n, sizeof *ms, by_size);
-    line->ms = ms[n / 2];
+    line->ms = bench_median(ms, n);
     line->tok_s = line->n_rows / line->ms * 1e3;
     line->gb_s = bytes_of(r->m, line->depth, line->n_rows) / 1e6 / line->ms;
     return true;

@@ -14,7 +14,7 @@
 /* Appends n random ids below n_vocab; *drawn counts those drawn so far. */
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn);
 
-/* The middle of v[0..n), n at most 64 and odd. */
+/* The middle of v[0..n), the upper one of an even number; n is not 0. */
 double bench_median(const double *v, size_t n);
 
 /* Makes an empty folder below TMPDIR; its path is appended to path, "" if that fails. */
