@@ -65,19 +65,6 @@ void chat_offer(struct chat *c, const char *text, size_t n)
     c->face->offer(c->face->user, text, n);
 }
 
-const char *face_stop_name(enum face_stop stop)
-{
-    static const char *const names[] = {
-        [FACE_STOP_END] = "end",
-        [FACE_STOP_LENGTH] = "length",
-        [FACE_STOP_STRING] = "stop",
-        [FACE_STOP_CONTEXT] = "context",
-        [FACE_STOP_CANCELLED] = "cancelled",
-        [FACE_STOP_FAILED] = "error",
-    };
-    return names[stop];
-}
-
 /* ---- opening ---- */
 
 void chat_choose_seed(struct chat *c)
