@@ -28,6 +28,8 @@
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
 
+enum kept { KEPT_MODEL, KEPT_DEVICE, KEPT_CPU, KEPT_KV_TYPE, KEPT_CACHE, KEPT_DRAFT, N_KEPT };
+
 struct engine {
     pthread_t thread;
     struct mailbox *box;
@@ -42,7 +44,7 @@ struct engine {
 
     /* The engine's thread only. */
     struct engine_config config;
-    char *strings[6]; /* copies of the configuration's strings */
+    char *kept[N_KEPT]; /* copies of the configuration's strings */
     struct machine machine;
     struct tokenizer *tok;
     struct sampler *sampler;
@@ -75,7 +77,7 @@ static const double PROGRESS_MS = 20;
 /* What is left to be saved is looked at this often. */
 static const double SAVE_AGAIN_MS = 100;
 
-/* Events. */
+/* ---- events ---- */
 
 static void post_text(struct engine *e, enum engine_event_kind kind, const char *text,
                       size_t len)
@@ -132,7 +134,7 @@ static void on_piece(void *user, enum reply_part part, const char *text, size_t 
                                                 .text_len = len});
 }
 
-/* Loading. */
+/* ---- loading ---- */
 
 static const char *keep_device(struct engine *e, size_t i)
 {
@@ -174,7 +176,7 @@ static bool load(struct engine *e, struct err *err)
     return true;
 }
 
-/* A device that failed. */
+/* ---- a device that failed ---- */
 
 /* Opens the model again, on the CPU. */
 static bool move_to_cpu(struct engine *e, struct err *err)
@@ -228,7 +230,7 @@ static void take_moved(struct engine *e)
     e->known.info.scratch_bytes = e->moved.scratch_bytes;
 }
 
-/* A turn. */
+/* ---- a turn ---- */
 
 /* The text of one token; bytes that are not UTF-8 become U+FFFD. */
 static const char *token_text(const struct engine *e, int32_t id, struct buf *out)
@@ -404,9 +406,9 @@ static void answer_draft(struct engine *e)
         post_failed(e, &err, 0);
         return;
     }
-    free(e->strings[5]);
+    free(e->kept[KEPT_DRAFT]);
     e->config = config;
-    e->config.draft_path = e->strings[5] = e->turn.draft_path;
+    e->config.draft_path = e->kept[KEPT_DRAFT] = e->turn.draft_path;
     e->turn.draft_path = NULL;
     start_speculation(e);
     known_bytes(&e->machine, &e->known.info);
@@ -488,11 +490,11 @@ static void *engine_main(void *arg)
     return NULL;
 }
 
-/* The owner's side. */
+/* ---- the owner's side ---- */
 
-static const char *keep(struct engine *e, size_t i, const char *s)
+static const char *keep(struct engine *e, enum kept i, const char *s)
 {
-    return e->strings[i] = s ? mem_strdup(s) : NULL;
+    return e->kept[i] = s ? mem_strdup(s) : NULL;
 }
 
 static void engine_free(struct engine *e)
@@ -504,8 +506,8 @@ static void engine_free(struct engine *e)
     sampler_free(e->sampler);
     tokenizer_close(e->tok);
     machine_close(&e->machine);
-    for (size_t i = 0; i < 6; i++)
-        free(e->strings[i]);
+    for (size_t i = 0; i < N_KEPT; i++)
+        free(e->kept[i]);
     known_free(&e->known);
     buf_free(&e->diverged[0]);
     buf_free(&e->diverged[1]);
@@ -526,12 +528,12 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     pthread_mutex_init(&e->lock, NULL);
     wait_init(&e->posted);
     e->config = *config;
-    e->config.model_path = keep(e, 0, config->model_path);
-    e->config.device = keep(e, 1, config->device);
-    e->config.cpu = keep(e, 2, config->cpu);
-    e->config.kv_type = keep(e, 3, config->kv_type);
-    e->config.cache_dir = keep(e, 4, config->cache_dir);
-    e->config.draft_path = keep(e, 5, config->draft_path);
+    e->config.model_path = keep(e, KEPT_MODEL, config->model_path);
+    e->config.device = keep(e, KEPT_DEVICE, config->device);
+    e->config.cpu = keep(e, KEPT_CPU, config->cpu);
+    e->config.kv_type = keep(e, KEPT_KV_TYPE, config->kv_type);
+    e->config.cache_dir = keep(e, KEPT_CACHE, config->cache_dir);
+    e->config.draft_path = keep(e, KEPT_DRAFT, config->draft_path);
     e->box = mailbox_new(err);
     if (!e->box) {
         engine_free(e);

@@ -20,10 +20,10 @@ struct engine;
 
 struct engine_config {
     const char *model_path;
-    const char *device;  /* "auto", "cpu", "vulkan", "vulkan:N" */
+    const char *device;  /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
     uint32_t gpu_layers; /* as asked for: a device takes all of them; 0: nothing was */
-    const char *cpu;     /* NULL (best there is), "scalar", "avx2" */
-    const char *kv_type; /* "f32", "f16", "q8_0", "q4_0" */
+    const char *cpu;     /* the instruction set, as "avx2"; NULL: the best there is */
+    const char *kv_type; /* "f32", "f16" (or NULL), "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */
     uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
     /* Another model that guesses tokens for this one (NULL: none), and whether what followed

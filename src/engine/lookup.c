@@ -98,8 +98,8 @@ static void make_room(struct lookup *l, size_t n)
 static void follow(struct lookup *l, const int32_t *ids, size_t n)
 {
     size_t most = l->ids.n < n ? l->ids.n : n, same = most;
-    /* A sequence that grew, as usual, is compared from its end. */
-    if (memcmp(l->ids.data ? l->ids.data : ids, ids, l->ids.data ? most * sizeof *ids : 0) != 0)
+    /* A sequence that only grew, as usual, costs one comparison. */
+    if (most > 0 && memcmp(l->ids.data, ids, most * sizeof *ids) != 0)
         for (same = 0; l->ids.data[same] == ids[same];)
             same++;
     while (l->n_placed > same || l->n_placed + 1 > n)

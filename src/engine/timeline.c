@@ -119,6 +119,11 @@ void timeline_snapshot(struct timeline *tl)
     tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
+void timeline_prepare(struct timeline *tl)
+{
+    page_pool_prepare(tl->pool);
+}
+
 void timeline_truncate(struct timeline *tl, size_t n)
 {
     assert(n <= tree_n(tl->tree));
@@ -493,11 +498,6 @@ void *timeline_page(const struct timeline *tl, size_t i)
 {
     assert(i * PAGE_LEN < tree_n(tl->tree));
     return tree_pages(tl->tree, PAGE_FULL)[i];
-}
-
-void timeline_prepare(struct timeline *tl)
-{
-    page_pool_prepare(tl->pool);
 }
 
 /* Rows from..PAGE_LEN-1 of a part of a page, which only the backend reads and writes. */
