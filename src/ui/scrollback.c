@@ -15,6 +15,8 @@
 
 struct row {
     size_t at, len;
+    int hang;   /* columns that the rows of its line leave free from the second on */
+    int margin; /* those that this one leaves free, besides those of its kind */
 };
 
 struct block {
@@ -205,6 +207,40 @@ static size_t gap_before(const struct scrollback *s, size_t i)
     return s->blocks[i].kind < BLOCK_NOTE || s->blocks[i - 1].kind < BLOCK_COMMAND;
 }
 
+/* Where the text of a list's item begins in its line: s is behind blanks, a bullet or a number,
+ * and a blank. 0: it is no item. */
+static size_t item_text(const char *s, size_t n)
+{
+    size_t i = 0, digits = 0;
+    while (i < n && s[i] == ' ')
+        i++;
+    while (i + digits < n && s[i + digits] >= '0' && s[i + digits] <= '9')
+        digits++;
+    const size_t mark = i + digits;
+    bool is_number =
+        digits > 0 && digits < 10 && mark < n && (s[mark] == '.' || s[mark] == ')');
+    bool is_bullet =
+        digits == 0 && mark < n && (s[mark] == '-' || s[mark] == '*' || s[mark] == '+');
+    if ((!is_number && !is_bullet) || mark + 1 >= n || s[mark + 1] != ' ') return 0;
+    i = mark + 1;
+    while (i < n && s[i] == ' ')
+        i++;
+    return i;
+}
+
+/* Sets what the row at row->at leaves free; before is the row above, or NULL. */
+static void indent(const struct block *b, const struct row *before, int columns,
+                   struct row *row)
+{
+    if (b->kind != BLOCK_REPLY) return;
+    if (row->at > 0 && b->text.data[row->at - 1] != '\n') {
+        row->hang = row->margin = before ? before->hang : 0;
+        return;
+    }
+    const size_t hang = item_text(b->text.data + row->at, b->n_shown - row->at);
+    row->hang = hang <= (size_t)columns / 3 ? (int)hang : 0;
+}
+
 static void lay_out(const struct scrollback *s, struct block *b)
 {
     if (b->is_laid) return;
@@ -214,11 +250,16 @@ static void lay_out(const struct scrollback *s, struct block *b)
     if (b->n_rows > 0) b->n_rows--;
     int columns = s->columns - margin_of(b->kind);
     while (at < b->n_shown) {
-        struct wrap_row row = wrap_row(b->text.data + at, b->n_shown - at, columns);
         MEM_GROW(b->rows, b->n_rows, b->cap_rows);
-        b->rows[b->n_rows++] = (struct row){at, row.len};
-        if (row.next == 0) break;
-        at += row.next;
+        struct row *row = &b->rows[b->n_rows];
+        *row = (struct row){.at = at};
+        indent(b, b->n_rows > 0 ? row - 1 : NULL, columns, row);
+        const struct wrap_row cut =
+            wrap_row(b->text.data + at, b->n_shown - at, columns - row->margin);
+        row->len = cut.len;
+        b->n_rows++;
+        if (cut.next == 0) break;
+        at += cut.next;
     }
 }
 
@@ -294,6 +335,7 @@ struct scrollback_row scrollback_row(struct scrollback *s, size_t i)
     }
     lay_out(s, b);
     if (row >= b->n_rows) return out; /* a block without text */
+    out.margin += b->rows[row].margin;
     out.at = b->rows[row].at;
     out.text = b->text.data + out.at;
     out.len = b->rows[row].len;

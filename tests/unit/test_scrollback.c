@@ -98,6 +98,24 @@ static void pieces(void **state)
     rows_are("one two|three four||- e\xcc\x81|");
 }
 
+/* The rows of an item stand below its text, not below its mark. */
+static void items(void **state)
+{
+    (void)state;
+    scrollback_add(s, BLOCK_REPLY, 0);
+    append("- one two three four five\n");
+    rows_are("- one two|  three four|  five|");
+    append(" 2) six seven eight\nnine ten eleven\n");
+    rows_are("- one two|  three four|  five| 2) six|    seven|    eight|nine ten|eleven|");
+    scrollback_cut(s, 0);
+    /* What is none, and a mark that would take too much of a row. */
+    put(BLOCK_REPLY, 0, "-- one two three\n2.5 is a number\n      - one two");
+    rows_are("-- one two|three|2.5 is a|number|      - one|two|");
+    scrollback_cut(s, 0);
+    put(BLOCK_USER, 0, "- one two three");
+    rows_are("  - one two|  three|");
+}
+
 /* Puts a piece of message 1; returns its block. */
 static size_t put_reply(const char *text, size_t n)
 {
@@ -123,12 +141,12 @@ static void pieces_of_any_size(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "a ",           "word ",     "\n", "\n\n", "longer-than-a-row ",
-        "\xe6\xbc\xa2", "e\xcc\x81", "  ", "\t"};
+        "a ", "word ", "\n", "\n\n", "longer-than-a-row ", "\xe6\xbc\xa2", "e\xcc\x81",
+        "  ", "\t",    "- ", "\n1. "};
     for (uint32_t round = 0; round < 300; round++) {
         struct buf text = {0};
         for (uint32_t i = 0; i < 30; i++)
-            buf_puts(&text, words[philox(1, round, i, 0, PHILOX_BENCH).word[0] % 9]);
+            buf_puts(&text, words[philox(1, round, i, 0, PHILOX_BENCH).word[0] % 11]);
         scrollback_cut(s, 0);
         scrollback_add(s, BLOCK_REPLY, 0);
         for (size_t at = 0, n; at < text.len; at += n) {
@@ -147,6 +165,7 @@ static void pieces_of_any_size(void **state)
             struct scrollback_row a = scrollback_row(s, i), b = scrollback_row(whole, i);
             assert_int_equal(a.at, b.at);
             assert_int_equal(a.len, b.len);
+            assert_int_equal(a.margin, b.margin);
         }
         scrollback_free(whole);
         buf_free(&text);
@@ -273,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(blocks, begin, end),
         cmocka_unit_test_setup_teardown(pieces, begin, end),
+        cmocka_unit_test_setup_teardown(items, begin, end),
         cmocka_unit_test_setup_teardown(pieces_of_any_size, begin, end),
         cmocka_unit_test_setup_teardown(folding, begin, end),
         cmocka_unit_test_setup_teardown(looks_go_on, begin, end),
