@@ -371,14 +371,24 @@ static bool read_system(struct options *o, struct err *err)
     return true;
 }
 
+/* Of two that exclude each other, the one of higher precedence. */
+static bool choose(struct options *o, enum option_id a, enum option_id b, struct err *err)
+{
+    const enum option_from from_a = o->source[a].from, from_b = o->source[b].from;
+    if (from_a == from_b)
+        return err_set(err, ERR_USER, "--%s: cannot be together with --%s", option_row(a)->name,
+                       option_row(b)->name);
+    options_forget(o, from_a > from_b ? b : a);
+    return true;
+}
+
 bool options_check(struct options *o, struct err *err)
 {
     if (!check_built(o, err)) return false;
-    if (o->quiet && o->verbose) {
-        enum option_from q = o->source[OPT_QUIET].from, v = o->source[OPT_VERBOSE].from;
-        if (q == v) return err_set(err, ERR_USER, "--quiet: cannot be together with --verbose");
-        options_forget(o, q > v ? OPT_VERBOSE : OPT_QUIET);
-    }
+    if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
+        (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
+        (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)))
+        return false;
     if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)
         return err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",
                        o->device);

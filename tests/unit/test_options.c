@@ -290,6 +290,8 @@ static void test_combinations(void **state)
     struct options *o = options_new();
     struct err err;
     refused("-q -v", "--quiet: cannot be together with --verbose");
+    refused("--json --jsonl", "--json: cannot be together with --jsonl");
+    refused("--continue -s plan", "--session: cannot be together with --continue");
     refused("--stdin lines -p x",
             "--stdin: takes its prompts from a file or standard input, not from --prompt");
     refused("--system @/no/such/file", "--system: /no/such/file: No such file or directory");
@@ -298,8 +300,11 @@ static void test_combinations(void **state)
     /* The nearer of two sources counts, in a copy too. */
     assert_true(options_give(o, OPT_QUIET, FROM_HEARTH, 1, "on", &err));
     assert_true(options_give(o, OPT_VERBOSE, FROM_FLAG, 0, "on", &err));
+    assert_true(options_give(o, OPT_SESSION, FROM_HEARTH, 1, "daily", &err));
+    assert_true(options_give(o, OPT_CONTINUE, FROM_FLAG, 0, "on", &err));
     assert_true(options_check(o, &err));
     assert_true(o->verbose && !o->quiet);
+    assert_true(o->continue_last && !o->session);
     struct options *copy = options_clone(o);
     assert_true(copy->verbose && !copy->quiet);
     options_free(copy);
