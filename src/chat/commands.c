@@ -91,10 +91,11 @@ static const struct command table[] = {
     {.name = "show",
      .args = "[what]",
      .help = "show the model, the settings and the conversation",
-     .more = "what is one of model, settings, template, system, prompt. prompt is all that the "
-             "model sees, and which of it may hold control tokens.",
+     .more =
+         "what is one of model, settings, template, system, conversation, prompt. prompt is "
+         "all that the model sees, and which of it may hold control tokens.",
      .kind = WORDS_LIST,
-     .words = "model|settings|template|system|prompt",
+     .words = "model|settings|template|system|conversation|prompt",
      .run = command_show},
     {.name = "think",
      .args = "[on|off|hide|show]",

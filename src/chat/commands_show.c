@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
+#include "chat/export.h"
 #include "chat/impl.h"
 #include "chat/render.h"
 #include "config/options.h"
@@ -214,6 +215,14 @@ static void put_all(struct chat *c, struct buf *out)
     put_settings(c->options, out);
 }
 
+static void put_said(struct chat *c, struct buf *out)
+{
+    if (conversation_n(c->conversation) > 0)
+        export_conversation(c->conversation, EXPORT_PLAIN, out);
+    else
+        buf_puts(out, "nothing has been said yet");
+}
+
 bool command_show(struct chat *c, const char *args)
 {
     struct buf out = {0};
@@ -228,6 +237,8 @@ bool command_show(struct chat *c, const char *args)
         put_template(c, &out);
     else if (!strcmp(args, "system"))
         return command_system(c, "");
+    else if (!strcmp(args, "conversation"))
+        put_said(c, &out);
     else if (!strcmp(args, "prompt"))
         return command_show_prompt(c);
     else
@@ -236,7 +247,8 @@ bool command_show(struct chat *c, const char *args)
         chat_tell(c, FACE_INFO, "%s", buf_str(&out));
     else
         chat_tell(c, FACE_ERROR,
-                  "/show: expected model, settings, template, system or prompt, found '%s'",
+                  "/show: expected model, settings, template, system, conversation or prompt, "
+                  "found '%s'",
                   args);
     buf_free(&out);
     return known;

@@ -179,7 +179,10 @@ static void test_set(void **unused)
         {"/show parameters", "top-k              3", true},
         {"/show info", "vocabulary", true},
         {"/? undo", "/undo [n]", true},
-        {"/show all", "expected model, settings, template, system or prompt, found 'all'",
+        {"/show conversation", "nothing has been said yet", true},
+        {"/show all",
+         "expected model, settings, template, system, conversation or prompt, found "
+         "'all'",
          false},
     };
     struct recorder r;
