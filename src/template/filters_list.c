@@ -359,10 +359,12 @@ static const struct value *filter_map(struct eval *e, const struct value *self,
     struct text name = arg_string(e, a->at[0], "the filter's name");
     const struct builtin *filter = filter_find(name);
     if (!filter) work_fail(e->w, "no filter named '%.*s'", (int)name.len, name.data);
+    work_enter(e->w); /* the filter may be map again */
     for (size_t i = 0; i < items.n; i++) {
         struct args args = rest(a, 1);
         seq_add(e->w, made->seq, builtin_call(e, filter, items.at[i], &args));
     }
+    work_leave(e->w);
     return made;
 }
 

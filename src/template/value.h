@@ -39,8 +39,8 @@ struct seq {
     enum seq_kind kind;
     const struct value **items;
     size_t n, cap;
-    size_t next;               /* SEQ_GENERATOR: items before it have been taken */
-    const char *name;          /* SEQ_VIEW: "dict_keys" and the like */
+    size_t next;      /* SEQ_GENERATOR: items before it have been taken */
+    const char *name; /* SEQ_VIEW: "dict_keys" and the like; a pair of groupby: "group" */
     int64_t start, stop, step; /* SEQ_RANGE: as given */
 };
 

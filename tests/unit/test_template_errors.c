@@ -176,6 +176,8 @@ static void test_nesting(void **state)
     check_failure("{% macro m() %}{% call m() %}x{% endcall %}{{ caller() }}{% endmacro %}"
                   "{{ m() }}",
                   NULL, "nested too deeply");
+    check_failure("{{ 'a'|map(*(['map'] * 90000 + ['upper']))|list }}", NULL,
+                  "nested too deeply");
     /* What real templates need is far within. */
     struct buf b = {0};
     repeat(&b, "{% if 1 %}", 100);
