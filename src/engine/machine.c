@@ -34,7 +34,7 @@ uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model
     uint64_t kv = (uint64_t)n_ctx * sizes->kv_bytes_per_token;
     if (fixed <= available && kv <= available - fixed) return n_ctx;
     uint64_t room = available > fixed + SPARE ? available - fixed - SPARE : 0;
-    uint64_t fits = sizes->kv_bytes_per_token ? room / sizes->kv_bytes_per_token : n_ctx;
+    uint64_t fits = sizes->kv_bytes_per_token ? room / sizes->kv_bytes_per_token : 0;
     fits -= fits % PAGE_LEN;
     uint32_t least = n_model < MIN_CONTEXT ? n_model : MIN_CONTEXT;
     if (want == 0 && fits >= least) return (uint32_t)fits;

@@ -348,6 +348,10 @@ static void test_fit_context(void **state)
                         "24.0, KV of 512 tokens 512.0), 1100.0 MiB available");
     assert_int_equal(machine_fit_context(4000, 4096, &s, 2048 * mib, &err), 0);
     assert_int_equal(machine_fit_context(0, 4096, &s, 10 * mib, &err), 0);
+    /* Without keys and values the context costs nothing, but the weights do. */
+    const struct model_sizes bare = {.weights_bytes = 1000u << 20};
+    assert_int_equal(machine_fit_context(0, 4096, &bare, 1001 * mib, &err), 4096);
+    assert_int_equal(machine_fit_context(0, 4096, &bare, 999 * mib, &err), 0);
 }
 
 static void test_odd_configurations(void **state)
