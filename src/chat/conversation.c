@@ -252,14 +252,21 @@ static struct node *root_of(struct node *n)
     return n;
 }
 
-/* A copy of the path up to `from` without its first n messages. */
+/* A copy of the path up to `from` without its first n messages. A session may be long: no
+ * recursion. */
 static struct node *copy_path(struct conversation *c, struct node *from, size_t n)
 {
-    if (from->depth <= n) return root_of(from);
-    struct node *parent = copy_path(c, from->parent, n);
-    struct node *copy = node_new(parent, ++c->last_node, message_retain(from->message));
-    copy->n_attempts = from->n_attempts;
-    return copy;
+    struct node *at = root_of(from);
+    const size_t n_kept = from->depth > n ? from->depth - n : 0;
+    const struct node **kept = mem_zalloc(n_kept, sizeof *kept);
+    for (size_t i = n_kept; i > 0; from = from->parent)
+        kept[--i] = from;
+    for (size_t i = 0; i < n_kept; i++) {
+        at = node_new(at, ++c->last_node, message_retain(kept[i]->message));
+        at->n_attempts = kept[i]->n_attempts;
+    }
+    free(kept);
+    return at;
 }
 
 unsigned conversation_drop_oldest(struct conversation *c, size_t n)

@@ -134,6 +134,19 @@ static void test_trim(void **unused)
     conversation_free(c);
 }
 
+/* However long it is: a session is read from a file that anybody may have made. */
+static void test_drop_from_long(void **unused)
+{
+    (void)unused;
+    enum { LONG = 300000 };
+    struct conversation *c = conversation_new();
+    for (int i = 0; i < LONG; i++)
+        say(c, "a");
+    conversation_drop_oldest(c, 1);
+    assert_int_equal(conversation_n(c), LONG - 1);
+    conversation_free(c);
+}
+
 /* Loose branches are kept up to a bound, named and current ones always. */
 static void test_bounded(void **unused)
 {
@@ -204,10 +217,10 @@ static void test_random(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path),   cmocka_unit_test(test_system),
-        cmocka_unit_test(test_fork),   cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_trim),   cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_path),    cmocka_unit_test(test_system),
+        cmocka_unit_test(test_fork),    cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_trim),    cmocka_unit_test(test_drop_from_long),
+        cmocka_unit_test(test_bounded), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
