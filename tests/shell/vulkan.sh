@@ -65,6 +65,7 @@ check "  times products" grep -qE '^matmul    Q8_0 +[0-9]+ +[0-9]+\.[0-9]{3} ms'
 check "  and attention" grep -qE '^attend .* ms' "$dir/out"
 check "  and says what is all" grep -qE '^all .* 100\.0% .* 100\.0%$' "$dir/out"
 check "bench --table" go 0 bench --table --rows 1 -m $guide --device vulkan:0
+check "  names the device" grep -q '^vulkan:0  *[0-9]' "$dir/out"
 check "bench --ops as JSON, too" go 0 bench --ops --json -m tests/data/models/qwen35moe.gguf --device vulkan:0
 sums()
 {
