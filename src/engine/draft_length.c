@@ -32,10 +32,10 @@ enum { MANY_READ = 8 };
 /* Drafting begins where it gains this much by estimate: less is noise. */
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
-static const double ALLOWANCE = 0.01, MAX_BALANCE = 32, FIRST_BALANCE = 8;
+static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
 /* Most that one draft may lose besides what is read for it; of the balance's share for a try,
  * and for what a try reads. */
-static const double MOST_LOSS = 8, TRY_SHARE = 0.25, TRY_READ = 0.75;
+static const double MOST_LOSS = 8, TRY_SHARE = 0.35, TRY_READ = 0.75;
 /* Where drafts pay, one of so many steps tries what may pay more. */
 enum { HOPE_GAP = 8 };
 /* However long the reply is by now, so many tokens of it may be left. */

@@ -76,7 +76,9 @@ static const struct text edit = {
     "LLLLLLLLLLLLLLLLLLLLLLLLLwwwwwLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL"
     "LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLwwwwwwwL"};
 
-enum { N_TEXTS = sizeof texts / sizeof *texts, N_REPLIES = 15, N_SEEDS = 10 };
+enum { N_TEXTS = sizeof texts / sizeof *texts, N_REPLIES = 15, N_SEEDS = 40 };
+/* Steps that a session may lose once, while nothing is known; the first text bears them. */
+static const double FIRST_LOSS = 8;
 
 /* In plain steps: what a row more takes, of these many at a time; a token of the draft, one
  * that it only reads. cold: what the first step of a reply takes more, and each after it half
@@ -97,6 +99,8 @@ struct machine {
 static const struct machine machines[] = {
     /* EPYC with AVX2, one thread: 2 rows take 1.63, 4 2.91, 5 3.79, 9 6.66, 17 12.33. */
     {"AVX2", 0.64, 0.25, 0.13, 0.04, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 1.12},
+    /* The same while others read much memory, which a plain step waits for most. */
+    {"AVX2, shared", 0.52, 0.15, 0.11, 0.025, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 1.35},
     {"AVX2, busy", 0.64, 0.25, 0.13, 0.04, 0.9, 0.04, 25, 0.3, 0.04, 0.97, 1.08},
     {"dear rows", 0.95, 0, 0.16, 0.04, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 0.98},
     {"cheap rows", 0.10, 0, 0.08, 0.01, 0.2, 0.01, 25, 0.1, 0.01, 0.98, 3.8},
@@ -210,7 +214,8 @@ static bool run(const struct machine *m)
         printf("# %-12s %-15s mean %.3f median %.3f low %.3f, best fixed %.3f\n", m->name,
                texts[i].name, plain[i] / time[i], ratio[i][n / 2], ratio[i][n / 20], best);
         const double least = strcmp(texts[i].name, "list") == 0 ? m->list : m->least;
-        ok = ok && plain[i] / time[i] >= least;
+        const double once = i == 0 ? FIRST_LOSS * N_SEEDS : 0;
+        ok = ok && plain[i] / (time[i] - once) >= least;
     }
     return ok;
 }
