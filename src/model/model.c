@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/impl.h"
 #include "backend/kv.h"
+#include "backend/op_parts.h"
 #include "base/mem.h"
 #include "model/families.h"
 
@@ -171,14 +173,13 @@ struct outline {
     struct program p;
 };
 
-/* be (may be NULL) tells what weights would take in it; err lasts as long as *o. */
-static bool outline_open(struct outline *o, const struct gguf *g, const struct backend *be,
+/* err lasts as long as *o. */
+static bool outline_open(struct outline *o, const struct gguf *g,
                          const struct model_params *params, struct err *err)
 {
     const struct family *family = family_find(g, err);
     if (!family || !read_params(&o->hp, family, g, params, err)) return false;
     weights_init(&o->ws, g, NULL, err);
-    o->ws.count_be = be;
     if (build(&o->p, &o->hp, family, params->kv_type, &o->ws)) return true;
     weights_free(&o->ws);
     hparams_free(&o->hp);
@@ -197,10 +198,49 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
                     struct model_sizes *out, struct err *err)
 {
     struct outline o;
-    if (!outline_open(&o, g, be, params, err)) return false;
-    const struct program *p = &o.p;
+    if (!outline_open(&o, g, params, err)) return false;
+    model_program_sizes(&o.p, be, max_rows, out);
+    outline_close(&o);
+    return true;
+}
+
+static int by_pointer(const void *a, const void *b)
+{
+    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Bytes of memory of all weights, each counted once; what the backend does not copy is read in
+ * the mapped file. */
+static uint64_t weights_bytes(const struct program *p, const struct backend *be)
+{
+    const struct weight **all = mem_zalloc(p->n_ops * OP_MOST_WEIGHTS, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        struct op op = p->ops[i];
+        const struct weight **slots[OP_MOST_WEIGHTS];
+        const size_t n_slots = op_weights(&op, slots);
+        for (size_t k = 0; k < n_slots; k++)
+            all[n++] = *slots[k];
+    }
+    qsort(all, n, sizeof *all, by_pointer);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct weight *w = all[i];
+        if (i > 0 && w == all[i - 1]) continue;
+        const size_t copied =
+            be ? backend_matrix_bytes(be, w->type, w->n_mats, w->n_rows, w->n_cols) : 0;
+        bytes += w->file && copied ? copied : w->n_mats * weight_file_bytes(w);
+    }
+    free(all);
+    return bytes;
+}
+
+void model_program_sizes(const struct program *p, const struct backend *be, uint32_t max_rows,
+                         struct model_sizes *out)
+{
     *out = (struct model_sizes){
-        .weights_bytes = o.ws.bound_bytes,
+        .weights_bytes = weights_bytes(p, be),
         .kv_bytes_per_token = p->page_bytes[PAGE_FULL] / PAGE_LEN,
         .window = p->window,
         .state_bytes = p->state_bytes,
@@ -209,15 +249,13 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
         .scratch_bytes = (be ? exec_bytes(be, p, max_rows) : 0) + 3 * p->state_bytes +
                          window_bytes(p, max_rows),
     };
-    outline_close(&o);
-    return true;
 }
 
 bool model_outline(const struct gguf *g, const struct model_params *params, model_look_fn *look,
                    void *user, struct err *err)
 {
     struct outline o;
-    if (!outline_open(&o, g, NULL, params, err)) return false;
+    if (!outline_open(&o, g, params, err)) return false;
     const bool ok = look(user, &o.p, err);
     outline_close(&o);
     return ok;

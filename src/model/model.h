@@ -58,6 +58,10 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
                     const struct model_params *params, uint32_t max_rows,
                     struct model_sizes *out, struct err *err);
 
+/* The same of a program whose weights are stand-ins, as of a part of a model. */
+void model_program_sizes(const struct program *p, const struct backend *be, uint32_t max_rows,
+                         struct model_sizes *out);
+
 /* Builds the program without binding anything and shows it: its weights have types and shapes
  * only, and go when the call returns. False: it could not be built, or look was false. */
 typedef bool model_look_fn(void *user, const struct program *p, struct err *err);

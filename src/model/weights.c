@@ -16,7 +16,6 @@ void weights_init(struct weights *ws, const struct gguf *g, struct backend *be, 
     memset(ws, 0, sizeof *ws);
     ws->g = g;
     ws->be = be;
-    ws->count_be = be;
     ws->err = err;
     ws->used = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->used);
     ws->of_tensor = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->of_tensor);
@@ -130,17 +129,6 @@ static const struct weight *not_bound(struct weights *ws, const struct gguf_tens
     return NULL;
 }
 
-/* Bytes of memory; what the backend does not copy is read in the mapped file. */
-static size_t memory_bytes(const struct weights *ws, const struct gguf_tensor *t,
-                           const struct weight *shape)
-{
-    size_t copied = 0;
-    if (ws->count_be)
-        copied = backend_matrix_bytes(ws->count_be, shape->type, shape->n_mats, shape->n_rows,
-                                      shape->n_cols);
-    return copied ? copied : t->n_bytes;
-}
-
 /* The tensor of n_mats matrices, of which token_share of token_of is what one token reads. It
  * has n_mats / n_parts of n_parts matrices each, one over the other. */
 static const struct weight *matrix(struct weights *ws, const char *name, struct weight shape,
@@ -159,7 +147,6 @@ static const struct weight *matrix(struct weights *ws, const char *name, struct 
     shape.type = t->type;
     shape.file = t->data;
     ws->token_bytes += share;
-    ws->bound_bytes += memory_bytes(ws, t, &shape);
     if (ws->be) {
         w = backend_matrix(ws->be, t->type, shape.n_mats, shape.n_rows, shape.n_cols, t->data,
                            ws->cancel, ws->err);
@@ -223,7 +210,6 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
     if (w) return w;
     const size_t n_cols = t->ne[0], n_rows = t->ne[1], n = n_rows * n_cols;
     ws->token_bytes += token_bytes;
-    ws->bound_bytes += t->n_bytes;
     if (ws->be) {
         /* The file promises no alignment. */
         float *values = mem_alloc(t->n_bytes);

@@ -18,9 +18,8 @@
 
 struct weights {
     const struct gguf *g;
-    struct backend *be;             /* NULL: check and count only */
-    const struct backend *count_be; /* asked for sizes while counting; NULL: as in the file */
-    const atomic_bool *cancel;      /* NULL: never */
+    struct backend *be;        /* NULL: check and count only */
+    const atomic_bool *cancel; /* NULL: never */
     void (*report)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* NULL: silent */
     void *user;
     uint64_t total_bytes; /* for report: file bytes of all tensors that will be bound */
@@ -31,7 +30,6 @@ struct weights {
     size_t n_stand_ins, cap_stand_ins;
     bool *used;           /* [tensors of the file] */
     uint64_t file_bytes;  /* of what was bound */
-    uint64_t bound_bytes; /* of memory that takes */
     uint64_t token_bytes; /* file bytes one token reads */
     bool failed;
     struct err *err;
