@@ -50,7 +50,7 @@ static const struct option_row table[N_OPTIONS] = {
                         .min = -1,
                         .max = 100000,
                         .preset = "-1",
-                        .help = "layers on the device: all, or 0 for none"},
+                        .help = "of the last layers on the device (0: none)"},
     [OPT_ALLOW_INEXACT] = {.name = "allow-inexact",
                            .type = OPTION_BOOL,
                            .group = GROUP_MODEL,

@@ -107,7 +107,7 @@ static struct backend *open_vulkan(const char *device, const char *cache_dir, ui
     }
     struct backend *be = vulkan_backend_open(&choice, err);
     buf_free(&dir);
-    if (be) *memory = vulkan_backend_memory(be);
+    if (be) *memory = seam.memory ? seam.memory : vulkan_backend_memory(be);
     return be;
 }
 

@@ -27,8 +27,8 @@ struct device_choice {
 };
 
 /* NULL with ERR_USER (a name that there is not) or ERR_DEVICE (a device that cannot be used: a
- * named one is never replaced by another). *memory: bytes that the device has for weights,
- * scratch and pages, what others use of it included; 0: it shares the system's. */
+ * named one is never replaced by another). *memory: bytes of its own that the device has free
+ * for weights, scratch and pages; 0: it shares the system's. */
 struct backend *device_open(const struct device_choice *choice, uint64_t *memory,
                             struct err *err);
 
@@ -52,6 +52,7 @@ struct device_seam {
     bool software_too; /* "auto" tries software devices as well */
     bool wrong_bits;
     uint64_t lost_at; /* the submission after device_check that loses the device; 0: none */
+    uint64_t memory;  /* bytes of its own that the device says it has free; 0: what it has */
 };
 void device_set_seam(const struct device_seam *seam);
 

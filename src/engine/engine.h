@@ -21,7 +21,7 @@ struct engine;
 struct engine_config {
     const char *model_path;
     const char *device;  /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
-    uint32_t gpu_layers; /* as asked for: a device takes all of them; 0: nothing was */
+    uint32_t gpu_layers; /* the last layers that a device takes; 0: as many as fit */
     const char *cpu;     /* the instruction set, as "avx2"; NULL: the best there is */
     const char *kv_type; /* "f32", "f16" (or NULL), "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/cut.h"
 #include "backend/kv.h"
+#include "backend/split.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
@@ -13,12 +15,13 @@
 #include "engine/device.h"
 #include "engine/disk.h"
 #include "engine/draft_vocab.h"
+#include "engine/layers.h"
 #include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "gguf/gguf.h"
 
 /* Left to the rest of the system when the context is fitted to memory. */
-static const uint64_t SPARE = 64u << 20;
+static const uint64_t SPARE = LAYERS_SPARE;
 enum { MIN_CONTEXT = 512 };
 
 static double mib(uint64_t n_bytes)
@@ -65,18 +68,24 @@ static bool open_device(struct machine *m, const struct engine_config *config,
                                          config->cache_dir};
     m->be = device_open(&choice, &m->device_bytes, err);
     m->is_cpu = strcmp(device, "cpu") == 0;
+    m->device = m->is_cpu ? NULL : m->be;
     return m->be != NULL;
 }
 
 struct checked {
-    struct backend *be;
+    const struct machine *m;
     const atomic_bool *cancel;
 };
 
 static bool check_program(void *user, const struct program *p, struct err *err)
 {
     const struct checked *c = user;
-    return device_check(c->be, p, c->cancel, err);
+    if (!c->m->is_split) return device_check(c->m->device, p, c->cancel, err);
+    struct program_cut cut;
+    program_cut(p, c->m->split_at, &cut);
+    const bool ok = device_check(c->m->device, &cut.side[CUT_BACK], c->cancel, err);
+    program_cut_free(&cut);
+    return ok;
 }
 
 /* Whether the device gives the bits of the CPU for what the model needs, before anything is
@@ -84,8 +93,8 @@ static bool check_program(void *user, const struct program *p, struct err *err)
 static bool check_device(const struct machine *m, const struct model_params *params,
                          const atomic_bool *cancel, struct err *err)
 {
-    struct checked c = {m->be, cancel};
-    return m->is_cpu || model_outline(m->gguf, params, check_program, &c, err);
+    struct checked c = {m, cancel};
+    return !m->device || model_outline(m->gguf, params, check_program, &c, err);
 }
 
 static void warn(const struct machine_watch *watch, const char *line)
@@ -123,7 +132,8 @@ static bool plan_draft(struct machine *m, const struct engine_config *config,
     const struct model_params params = {.kv_type = kv_type};
     d->kv_type = m->kv_type;
     d->be = backend_beside(m->be);
-    d->is_cpu = m->is_cpu;
+    d->is_cpu = m->is_cpu || m->is_split; /* beside the front */
+    d->device = d->is_cpu ? NULL : d->be;
     if (!d->be && !open_device(d, config, "cpu", err)) return false;
     d->gguf = gguf_open(config->draft_path, err);
     if (!d->gguf) return err_prefix(err, "the draft");
@@ -135,14 +145,136 @@ static bool plan_draft(struct machine *m, const struct engine_config *config,
     return err_prefix(err, "the draft %s", config->draft_path);
 }
 
+static struct model_sizes sum_of(struct model_sizes a, const struct model_sizes *b)
+{
+    a.weights_bytes += b->weights_bytes;
+    a.scratch_bytes += b->scratch_bytes;
+    a.kv_bytes_per_token += b->kv_bytes_per_token;
+    a.window_bytes_per_token += b->window_bytes_per_token;
+    a.state_bytes += b->state_bytes;
+    return a;
+}
+
 struct model_sizes machine_sizes(const struct machine *m)
 {
-    struct model_sizes all = m->sizes;
-    if (!m->draft) return all;
-    all.weights_bytes += m->draft->sizes.weights_bytes;
-    all.scratch_bytes += m->draft->sizes.scratch_bytes;
-    all.kv_bytes_per_token += m->draft->sizes.kv_bytes_per_token;
-    return all;
+    return m->draft ? sum_of(m->sizes, &m->draft->sizes) : m->sizes;
+}
+
+/* ---- the layers on a device ---- */
+
+struct placing {
+    struct machine *m;
+    const struct engine_config *config;
+    const struct machine_watch *watch;
+};
+
+static void say_placed(const struct placing *s)
+{
+    char line[512];
+    const uint32_t n_layers = s->m->n_layers;
+    const uint32_t n = n_layers - s->m->split_at, wished = s->config->gpu_layers;
+    if (n == wished) return;
+    if (wished)
+        snprintf(
+            line, sizeof line,
+            "--gpu-layers %u: %u of %u layers run on the device: it is the fewest that can "
+            "be parted from the others",
+            wished, n, n_layers);
+    else
+        snprintf(line, sizeof line,
+                 "the device has room for %u of %u layers: the CPU has the rest", n, n_layers);
+    warn(s->watch, line);
+}
+
+/* The CPU takes what comes before the layers that the device has room for, or shall have. */
+static bool place_program(void *user, const struct program *p, struct err *err)
+{
+    const struct placing *s = user;
+    struct machine *m = s->m;
+    const uint32_t n_model = context_of(m->gguf);
+    struct layers_wish wish = {m->device, m->device_bytes, s->config->gpu_layers,
+                               s->config->n_ctx, TIMELINE_MAX_ROWS};
+    if (wish.n_ctx == 0) wish.n_ctx = n_model < LAYERS_CONTEXT ? n_model : LAYERS_CONTEXT;
+    bool is_whole;
+    if (!layers_choose(p, &wish, &m->split_at, &is_whole, err)) return false;
+    if (is_whole) return true;
+    struct machine front = {0};
+    if (!open_device(&front, s->config, "cpu", err)) return false;
+    const struct backend *const on[CUT_SIDES] = {front.be, m->device};
+    layers_sizes(p, m->split_at, on, TIMELINE_MAX_ROWS, m->split_sizes);
+    m->sizes = sum_of(m->split_sizes[CUT_FRONT], &m->split_sizes[CUT_BACK]);
+    m->be = split_open(front.be, m->device, p, m->split_at);
+    m->is_split = true;
+    m->n_layers = program_n_layers(p);
+    say_placed(s);
+    return true;
+}
+
+static bool place_layers(struct machine *m, const struct engine_config *config,
+                         const struct model_params *params, const struct machine_watch *watch,
+                         struct err *err)
+{
+    struct placing s = {m, config, watch};
+    return !m->device || model_outline(m->gguf, params, place_program, &s, err);
+}
+
+/* ---- memory ---- */
+
+/* Memory that fills up by itself, and what is to be in it. */
+struct pool {
+    struct model_sizes sizes;
+    uint64_t available;
+};
+
+static size_t pools_of(const struct machine *m, struct pool out[2])
+{
+    if (!m->is_split || m->device_bytes == 0) {
+        out[0] = (struct pool){machine_sizes(m), m->available};
+        return 1;
+    }
+    const struct model_sizes *front = &m->split_sizes[CUT_FRONT];
+    out[0].sizes = m->draft ? sum_of(*front, &m->draft->sizes) : *front;
+    out[0].available = m->available;
+    out[1] = (struct pool){m->split_sizes[CUT_BACK], m->device_bytes};
+    return 2;
+}
+
+/* The context that fits all memories. */
+static bool fit_context(struct machine *m, uint32_t want, uint32_t n_model, struct err *err)
+{
+    struct pool pools[2];
+    const size_t n = pools_of(m, pools);
+    m->n_ctx = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t fits =
+            machine_fit_context(want, n_model, &pools[i].sizes, pools[i].available, err);
+        if (fits == 0)
+            return n == 2 && err_prefix(err, "%s",
+                                        i == 0 ? "in front of the device's layers"
+                                               : backend_name(m->device));
+        if (fits < m->n_ctx) m->n_ctx = fits;
+    }
+    return true;
+}
+
+/* Bytes that pages of the model and its draft may take, so that no memory has more than its
+ * share of them. */
+static uint64_t page_room(const struct machine *m)
+{
+    struct pool pools[2];
+    const size_t n = pools_of(m, pools);
+    const uint64_t all = machine_sizes(m).kv_bytes_per_token;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const struct model_sizes *s = &pools[i].sizes;
+        const uint64_t fixed = s->weights_bytes + s->scratch_bytes + SPARE;
+        uint64_t room = pools[i].available > fixed ? pools[i].available - fixed : 1;
+        if (n == 2 && s->kv_bytes_per_token == 0) continue;
+        if (n == 2)
+            room = (uint64_t)((double)room * (double)all / (double)s->kv_bytes_per_token);
+        if (room < least) least = room;
+    }
+    return least;
 }
 
 /* "9.0 MiB", "22.3 GiB". */
@@ -153,28 +285,42 @@ static const char *size_text(char out[32], uint64_t n_bytes)
     return out;
 }
 
+/* "weights 9.0 MiB, …", with what lies on the device if not all does. */
+static void say_sizes(const struct machine *m, char *line, size_t cap)
+{
+    const struct model_sizes all = machine_sizes(m), *back = &m->split_sizes[CUT_BACK];
+    char weights[32], kv[32], scratch[32], available[32], there[32], of[32];
+    int n = snprintf(
+        line, cap,
+        "weights %s, KV %.1f KiB per token (%u tokens: %s), scratch %s%s; "
+        "%s of memory available%s%s",
+        size_text(weights, all.weights_bytes), (double)all.kv_bytes_per_token / 1024, m->n_ctx,
+        size_text(kv, m->n_ctx * all.kv_bytes_per_token), size_text(scratch, all.scratch_bytes),
+        m->draft ? " with the draft" : "", size_text(available, m->available),
+        m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
+    if (!m->is_split || n < 0 || (size_t)n >= cap) return;
+    const uint64_t bytes =
+        back->weights_bytes + back->scratch_bytes + m->n_ctx * back->kv_bytes_per_token;
+    snprintf(line + n, cap - (size_t)n, "; on the device %u of %u layers, %s%s%s",
+             m->n_layers - m->split_at, m->n_layers, size_text(there, bytes),
+             m->device_bytes ? " of " : "",
+             m->device_bytes ? size_text(of, m->device_bytes) : "");
+}
+
 /* Chooses the context, states the sizes, refuses what does not fit. */
 static bool plan_memory(struct machine *m, const struct engine_config *config,
                         const struct model_params *params, const struct machine_watch *watch,
                         struct err *err)
 {
-    if (!model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err) ||
+    if ((!m->is_split &&
+         !model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err)) ||
         !plan_draft(m, config, params->kv_type, err))
         return false;
-    const struct model_sizes all = machine_sizes(m);
     uint32_t n_model = context_of(m->gguf);
-    m->available = m->device_bytes ? m->device_bytes : resources_memory(NULL);
-    m->n_ctx = machine_fit_context(config->n_ctx, n_model, &all, m->available, err);
-    if (m->n_ctx == 0) return false;
-    char line[512], weights[32], kv[32], scratch[32], available[32];
-    snprintf(line, sizeof line,
-             "weights %s, KV %.1f KiB per token (%u tokens: %s), scratch %s%s; "
-             "%s of memory available%s%s",
-             size_text(weights, all.weights_bytes), (double)all.kv_bytes_per_token / 1024,
-             m->n_ctx, size_text(kv, m->n_ctx * all.kv_bytes_per_token),
-             size_text(scratch, all.scratch_bytes), m->draft ? " with the draft" : "",
-             size_text(available, m->available), m->why_cpu ? "; on the CPU: " : "",
-             m->why_cpu ? m->why_cpu : "");
+    m->available = m->device_bytes && !m->is_split ? m->device_bytes : resources_memory(NULL);
+    if (!fit_context(m, config->n_ctx, n_model, err)) return false;
+    char line[512];
+    say_sizes(m, line, sizeof line);
     if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
     if (config->n_ctx == 0 && m->n_ctx < n_model) {
         snprintf(line, sizeof line,
@@ -193,13 +339,11 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
 
 /* Of two machines each keeps warm in proportion to what a token takes in it. */
 static bool open_timeline(struct machine *m, const struct engine_config *config,
-                          const struct model_sizes *all, struct err *err)
+                          const struct model_sizes *all, uint64_t room, struct err *err)
 {
     const double share = all->kv_bytes_per_token > 0 ? (double)m->sizes.kv_bytes_per_token /
                                                            (double)all->kv_bytes_per_token
                                                      : 1;
-    uint64_t fixed = all->weights_bytes + all->scratch_bytes + SPARE;
-    uint64_t room = m->available > fixed ? m->available - fixed : 1;
     const struct timeline_limits limits = {
         .n_ctx = m->n_ctx,
         .warm_bytes = (uint64_t)((double)config->cache_ram_bytes * share),
@@ -227,11 +371,10 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     const struct model_sizes all = machine_sizes(m);
     const struct model_params params = {.kv_type = kv_type};
     if (!check_device(d, &params, cancel, err)) return false;
-    d->available = m->available;
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
-    if (!open_timeline(d, config, &all, err)) return false;
+    if (!open_timeline(d, config, &all, page_room(m), err)) return false;
     open_disk(d, config, config->draft_path);
     return true;
 }
@@ -245,7 +388,7 @@ static bool open_model(struct machine *m, const struct engine_config *config,
     const struct model_sizes all = machine_sizes(m);
     m->model = model_open(m->gguf, m->be, params, watch->progress ? &progress : NULL,
                           watch->cancel, err);
-    if (!m->model || !open_timeline(m, config, &all, err)) return false;
+    if (!m->model || !open_timeline(m, config, &all, page_room(m), err)) return false;
     open_disk(m, config, config->model_path);
     return true;
 }
@@ -256,24 +399,12 @@ static void close_draft(struct machine *draft)
     free(draft);
 }
 
-/* A device takes the whole model. Other programs count the output as one more layer. */
-static bool check_layers(const struct machine *m, const struct engine_config *config,
-                         struct err *err)
-{
-    const uint64_t n = number_of(m->gguf, "block_count");
-    if (m->is_cpu || config->gpu_layers == 0 || config->gpu_layers >= n) return true;
-    return err_set(err, ERR_USER,
-                   "--gpu-layers %u: the model has %u layers, and a device takes all of them "
-                   "or none: all or 0",
-                   config->gpu_layers, (unsigned)n);
-}
-
 /* All that stands on a device. */
 static bool open_on(struct machine *m, const struct engine_config *config, const char *device,
                     const struct model_params *params, const struct machine_watch *watch,
                     struct err *err)
 {
-    return open_device(m, config, device, err) && check_layers(m, config, err) &&
+    return open_device(m, config, device, err) && place_layers(m, config, params, watch, err) &&
            plan_memory(m, config, params, watch, err) &&
            check_device(m, params, watch->cancel, err) &&
            open_model(m, config, params, watch, err) &&

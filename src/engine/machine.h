@@ -32,6 +32,12 @@ struct machine {
     struct model_sizes sizes;
     uint64_t available;    /* bytes of memory there could be had before loading */
     uint64_t device_bytes; /* of the device's own memory; 0: it shares the system's */
+    /* What be does its work on besides the CPU, be itself or the back of two (split.h); NULL:
+     * nothing. */
+    struct backend *device;
+    bool is_split;                     /* the layers before this one are the CPU's: */
+    uint32_t split_at, n_layers;       /* 0: just the embedding is; of n_layers in all */
+    struct model_sizes split_sizes[2]; /* in front; on the device */
     uint32_t n_ctx;
     const char *kv_type; /* "f16"; static */
     struct model_params params;

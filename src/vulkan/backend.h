@@ -66,8 +66,7 @@ struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct e
 /* Keeps on disk what pipelines were made so far; closing does it too. */
 void vulkan_backend_keep(struct backend *be);
 
-/* Bytes that a device with memory of its own has, what others use of it included; 0: it shares
- * the system's. */
+/* Bytes that a device with memory of its own has free; 0: it shares the system's. */
 uint64_t vulkan_backend_memory(const struct backend *be);
 
 /* What was done since opening; tests hold them to what a step may cost. */

@@ -100,13 +100,6 @@ static uint64_t heap_bytes(VkPhysicalDevice device)
     return most;
 }
 
-uint64_t vulkan_own_memory(const struct vulkan *vk)
-{
-    return vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU
-               ? heap_bytes(vk->physical)
-               : 0;
-}
-
 size_t vulkan_list(struct vulkan_info *out, size_t cap)
 {
     struct err ignored;
@@ -260,6 +253,26 @@ static bool has_extension(const struct vulkan *vk, const char *name)
             found = found || strcmp(all[i].extensionName, name) == 0;
     free(all);
     return found;
+}
+
+uint64_t vulkan_own_memory(const struct vulkan *vk)
+{
+    if (vk->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU) return 0;
+    return vulkan_free_memory(vk);
+}
+
+uint64_t vulkan_free_memory(const struct vulkan *vk)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
+    if (!has_extension(vk, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
+        return heap_bytes(vk->physical);
+    vkGetPhysicalDeviceMemoryProperties2(vk->physical, &all);
+    const uint32_t heap = all.memoryProperties.memoryTypes[vk->device_type].heapIndex;
+    const uint64_t limit = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    return limit > used ? limit - used : 1;
 }
 
 static bool wants_packed_dot(const struct vulkan *vk, const struct vulkan_choice *choice)

@@ -18,6 +18,7 @@
  *   accelerated for signed bytes      two products per multiplication instead of four
  *   device memory that the host sees
  *   (integrated, software)            weights and pages are copied through a staging buffer
+ *   VK_EXT_memory_budget              what other programs hold of its memory is thought free
  *   timestamps                        no times per op */
 #ifndef VULKAN_DEVICE_H
 #define VULKAN_DEVICE_H
@@ -62,7 +63,10 @@ struct vulkan {
 bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err);
 void vulkan_close(struct vulkan *vk); /* a zeroed one is fine */
 
-/* Bytes of a discrete device's largest heap; 0: it is not discrete. */
+/* Bytes that are free near the device, or without VK_EXT_memory_budget, those of its largest
+ * heap. */
+uint64_t vulkan_free_memory(const struct vulkan *vk);
+/* The same of a discrete device; 0: it is not one. */
 uint64_t vulkan_own_memory(const struct vulkan *vk);
 
 /* Turns a result other than VK_SUCCESS into ERR_DEVICE "call: result"; returns whether it was

@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "backend/cut.h"
 #include "base/mem.h"
 #include "engine/device.h"
+#include "engine/layers.h"
 #include "engine/machine.h"
 #include "engine/timeline.h"
 #include "vulkan/backend.h"
@@ -29,14 +31,23 @@ static void on_warning(void *user, const char *line)
     snprintf(warned, sizeof warned, "%s", line);
 }
 
+static bool open_layers(struct machine *m, const char *model, const char *device,
+                        uint32_t gpu_layers, struct err *err)
+{
+    const struct machine_watch watch = {.warning = on_warning};
+    const struct engine_config config = {.model_path = model,
+                                         .device = device,
+                                         .gpu_layers = gpu_layers,
+                                         .n_threads = 2,
+                                         .n_ctx = 256};
+    n_warned = 0;
+    return machine_open(m, &config, &watch, err);
+}
+
 static bool open_machine(struct machine *m, const char *model, const char *device,
                          struct err *err)
 {
-    const struct machine_watch watch = {.warning = on_warning};
-    const struct engine_config config = {
-        .model_path = model, .device = device, .n_threads = 2, .n_ctx = 256};
-    n_warned = 0;
-    return machine_open(m, &config, &watch, err);
+    return open_layers(m, model, device, 0, err);
 }
 
 static void must_open(struct machine *m, const char *model, const char *device)
@@ -194,13 +205,108 @@ static void poison_is_not_seen(void **state)
     machine_close(&cpu);
 }
 
+/* ---- some of the layers ---- */
+
+static void same_as_cpu(struct machine *m, const char *model)
+{
+    struct machine cpu;
+    int32_t ids[150];
+    must_open(&cpu, model, "cpu");
+    fill_ids(ids, 150, model_n_vocab(m->model));
+    sync(m, ids, 70);
+    sync(m, ids, 150);
+    sync(&cpu, ids, 150);
+    assert_memory_equal(timeline_logits(m->tl), timeline_logits(cpu.tl),
+                        model_n_vocab(m->model) * sizeof(float));
+    machine_close(&cpu);
+}
+
+static void as_many_as_asked_for(void **state)
+{
+    (void)state;
+    static const char gemma[] = "tests/data/models/gemma4.gguf";
+    static const char *const names[] = {"1 of 5 layers on vulkan:0 (",
+                                        "3 of 5 layers on vulkan"};
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    for (uint32_t i = 0; i < 2; i++) {
+        static const char qwen[] = "tests/data/models/qwen35-Q4_K_M.gguf";
+        if (!open_layers(&m, qwen, "vulkan:0", 1 + 2 * i, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(n_warned, 0);
+        if (strncmp(backend_name(m.be), names[i], strlen(names[i])) != 0 ||
+            !strstr(backend_name(m.be), "), the rest on cpu ("))
+            fail_msg("%s", backend_name(m.be));
+        same_as_cpu(&m, qwen);
+        machine_close(&m);
+    }
+    /* Its last six layers share keys. */
+    if (!open_layers(&m, gemma, "vulkan:0", 2, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n_warned, 1);
+    assert_non_null(strstr(warned, "--gpu-layers 2: 6 of 8 layers run on the device"));
+    assert_int_equal(m.split_at, 2);
+    same_as_cpu(&m, gemma);
+    machine_close(&m);
+}
+
+/* What the device's side takes, with the context of these tests. */
+static uint64_t taken(const struct machine *m)
+{
+    const struct model_sizes *s = &m->split_sizes[CUT_BACK];
+    return s->weights_bytes + s->scratch_bytes + 256 * s->kv_bytes_per_token + LAYERS_SPARE;
+}
+
+/* A device that says it has just so much memory takes what fits, down to nothing. */
+static void as_many_as_fit(void **state)
+{
+    (void)state;
+    struct device_seam seam = {.software_too = true};
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    for (uint32_t n = 5; n > 0; n = n == 5 ? 1 : 0) {
+        seam.memory = 0;
+        device_set_seam(&seam);
+        assert_true(open_layers(&m, guide, "vulkan:0", n, &err));
+        assert_int_equal(n_warned, 0);
+        seam.memory = taken(&m);
+        machine_close(&m);
+        device_set_seam(&seam);
+        must_open(&m, guide, "auto");
+        assert_true(m.is_split && m.n_layers == 8 && m.split_at == 8 - n);
+        assert_int_equal(n_warned, 1);
+        char want[64];
+        snprintf(want, sizeof want, "the device has room for %u of 8 layers", n);
+        if (!strstr(warned, want)) fail_msg("%s", warned);
+        same_as_cpu(&m, guide);
+        machine_close(&m);
+    }
+    seam.memory--;
+    device_set_seam(&seam);
+    assert_false(open_machine(&m, guide, "vulkan:0", &err));
+    assert_int_equal(err.code, ERR_MEMORY);
+    assert_non_null(strstr(err.msg, "not enough memory for one layer: "));
+    machine_close(&m);
+    must_open(&m, guide, "auto");
+    assert_true(m.is_cpu);
+    assert_int_equal(n_warned, (int)vulkan_count());
+    assert_non_null(strstr(warned, "not enough memory for one layer"));
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_of_devices),           cmocka_unit_test(auto_ends_with_the_cpu),
-        cmocka_unit_test(auto_takes_a_device),        cmocka_unit_test(auto_leaves_a_wrong_one),
-        cmocka_unit_test(auto_stops_at_other_errors), cmocka_unit_test(all_was_tried),
+        cmocka_unit_test(order_of_devices),
+        cmocka_unit_test(auto_ends_with_the_cpu),
+        cmocka_unit_test(auto_takes_a_device),
+        cmocka_unit_test(auto_leaves_a_wrong_one),
+        cmocka_unit_test(auto_stops_at_other_errors),
+        cmocka_unit_test(all_was_tried),
         cmocka_unit_test(poison_is_not_seen),
+        cmocka_unit_test(as_many_as_asked_for),
+        cmocka_unit_test(as_many_as_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ static struct engine_event wait_for(struct engine *e, enum engine_event_kind kin
     return event;
 }
 
+static uint32_t gpu_layers; /* of the conversations from now on */
+
 static struct talk converse(const char *device, const char *draft_path, uint64_t lost_at)
 {
     static const char *const questions[] = {"How do I take back the last message?",
@@ -67,6 +69,7 @@ static struct talk converse(const char *device, const char *draft_path, uint64_t
                                              .max_tokens = 24};
     const struct engine_config config = {.model_path = guide,
                                          .device = device,
+                                         .gpu_layers = gpu_layers,
                                          .draft_path = draft_path,
                                          .draft_fixed = draft_path ? 3 : 0,
                                          .n_threads = 2,
@@ -170,12 +173,30 @@ static void lost_for_good(void **state)
     talk_free(&t);
 }
 
+/* With a draft on the CPU beside the first layers, too. */
+static void lost_with_some_layers(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    struct talk want = converse("cpu", NULL, 0);
+    gpu_layers = 2;
+    struct talk kept = converse("vulkan:0", draft, 0);
+    same_words(&kept, &want);
+    assert_int_equal(kept.n_warnings, 0);
+    assert_int_equal(strncmp(kept.device, "2 of ", 5), 0);
+    talk_free(&kept);
+    loses_at(&want, NULL, 11);
+    gpu_layers = 0;
+    talk_free(&want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_at_any_step),
         cmocka_unit_test(lost_while_drafting),
         cmocka_unit_test(lost_for_good),
+        cmocka_unit_test(lost_with_some_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,21 +31,24 @@ unset LP_NATIVE_VECTOR_WIDTH
 
 check "-ngl 99 is the whole model" same --temp 0 -ngl 99
 check "-ngl all, too" same --temp 0 -ngl all
-check "a part of it is an error" go 1 --device vulkan:0 -ngl 2 "${ask[@]}" </dev/null
-check "  that says what there is" found err -E -- \
-    "--gpu-layers 2: the model has [0-9]* layers, and a device takes all of them or none: all or 0"
+check "-ngl 2 is its last two layers" same --temp 0.8 --reply-seed 5 -ngl 2
+check "  drafted, too" same --temp 0.8 --reply-seed 5 -ngl 2 --draft lookup
+check "  and -v says so" go 0 --device vulkan:0 -ngl 2 -v -n 1 --private -p x </dev/null
+check "  with what they take" found err -E -- '; on the device 2 of [0-9]+ layers, [0-9.]+ MiB$'
 check "-ngl 0 is the CPU" go 0 -ngl 0 -v -n 1 -p x </dev/null
 
 seeds=(--seed 7 --temp 0.8 -n 12 --stdin lines)
 lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
 whole() { lines | go 0 --private "${seeds[@]}" && mv "$dir/out" "$dir/whole"; }
-# A turn on the CPU, the next on the device, the last on the CPU again.
+# A turn on the CPU, the next on the device, the last on the CPU again; then, of another
+# conversation, the second on both.
 in_pieces()
 {
-    local device=cpu first='--seed 7'
+    local device=cpu first='--seed 7' name=$1
+    shift
     : >"$dir/pieces"
     while read -r line; do
-        go 0 -s pieces --device $device "${seeds[@]:2:4}" $first -v -p "$line" </dev/null || return 1
+        go 0 -s "$name" --device $device "$@" "${seeds[@]:2:4}" $first -v -p "$line" </dev/null || return 1
         cat "$dir/out" >>"$dir/pieces"
         cp "$dir/err" "$dir/$device.err"
         first=
@@ -55,9 +58,13 @@ in_pieces()
 }
 warm='([0-9]+) cached \(\1 from disk\), [0-9]{1,2} prefilled'
 check "a conversation on the CPU" whole
-check "says the same in pieces on two devices" in_pieces
+check "says the same in pieces on two devices" in_pieces pieces
 check "  the device computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0.err"
 check "  nor the CPU of the device's" grep -qE "$warm" "$dir/cpu.err"
+go 0 cache clear
+check "and where a device has some of the layers" in_pieces layers -ngl 1
+check "  which computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0.err"
+check "  nor the CPU of theirs" grep -qE "$warm" "$dir/cpu.err"
 
 guide=examples/guide/guide-q8_0.gguf
 check "bench --ops" go 0 bench --ops -m $guide --device vulkan:0
