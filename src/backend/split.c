@@ -31,6 +31,7 @@ struct pair {
 
 struct split_backend {
     struct backend base; /* first */
+    struct backend_impl impl;
     struct backend *on[CUT_SIDES];
     uint32_t layer;
     /* Bytes of a part of a page and of states: all, and those of the front. */
@@ -398,6 +399,7 @@ static struct step side_step(const struct split_exec *x, const struct step *step
     if (side == CUT_FRONT) {
         mine.n_logits = 0;
         mine.logits = NULL;
+        mine.draw = NULL;
         mine.output = x->rows;
     } else {
         mine.input = x->rows;
@@ -414,6 +416,12 @@ static bool run(struct exec *base, const struct step *step, struct err *err)
         if (!exec_run(x->on[side], &mine, err)) return false;
     }
     return true;
+}
+
+/* The head is the back's, so draws are, too. */
+static bool drawn_logits(struct exec *base, uint32_t i, float *logits, struct err *err)
+{
+    return exec_logits(((struct split_exec *)base)->on[CUT_BACK], i, logits, err);
 }
 
 static bool advance(struct exec *base, const void *state_in, void *state_out, uint32_t n_rows,
@@ -441,6 +449,7 @@ static const struct backend_impl impl = {
     .exec_new = new_exec,
     .exec_free = free_exec,
     .exec_run = run,
+    .exec_logits = drawn_logits,
     .exec_advance = advance,
     .page_new = page_new,
     .page_free = page_free,
@@ -490,7 +499,9 @@ struct backend *split_open(struct backend *front, struct backend *back, const st
     struct split_backend *sb = mem_zalloc(1, sizeof *sb);
     struct program_cut cut;
     program_cut(p, layer, &cut);
-    sb->base.impl = &impl;
+    sb->impl = impl;
+    if (!back->impl->exec_logits) sb->impl.exec_logits = NULL;
+    sb->base.impl = &sb->impl;
     sb->on[CUT_FRONT] = front;
     sb->on[CUT_BACK] = back;
     sb->layer = layer;

@@ -1,8 +1,11 @@
 /* Models whose layers run on two backends, cut wherever they can be: the logits, pages and
  * states are those of the CPU alone to the last bit, whatever the rows per step, and so are
  * states advanced over accepted drafts. */
+#include <math.h>
+
 #include "../golden.h"
 #include "../soak.h"
+#include "backend/draw.h"
 #include "backend/kv.h"
 
 enum { N_IDS = 150, N_DRAFTS = 5 };
@@ -191,12 +194,65 @@ static void cancelled(void **state)
     golden_free(&set);
 }
 
+/* Where the back draws, both do: what the host draws of the CPU's logits. */
+static void draws(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    struct golden_set set = golden_read("tests/data", (const char *const[]){"qwen35-Q4", NULL});
+    const struct golden_case *c = &set.cases[0];
+    const struct draw draw = {.n_vocab = c->n_vocab,
+                              .seed = 3,
+                              .inverse_temp = 1,
+                              .top_p = DRAW_WHOLE,
+                              .min_x = -INFINITY,
+                              .repeat = 1,
+                              .inverse_repeat = 1};
+    struct draw_scratch *scratch = draw_scratch_new(c->n_vocab);
+    float *want = mem_zalloc((size_t)c->n_tokens * c->n_vocab, sizeof *want);
+    float *got = mem_zalloc(c->n_vocab, sizeof *got);
+    struct runner_options o = {.n_threads = 1, .n_ctx = 256, .batch = 8};
+    const uint32_t n = 8;
+    struct runner r;
+    struct err err;
+    runner_open(&r, c->model, o);
+    assert_false(exec_draws(r.x));
+    runner_run(&r, c->tokens, n + 1, 0, want);
+    runner_close(&r);
+    o.is_split = o.vulkan = true;
+    o.split_at = 2;
+    runner_open(&r, c->model, o);
+    assert_true(exec_draws(r.x));
+    runner_run(&r, c->tokens, n, 0, NULL);
+    int32_t drawn = -2, id;
+    const struct step step = {.n_rows = 1,
+                              .pos = n,
+                              .tokens = c->tokens + n,
+                              .pages = {r.pages[PAGE_FULL], r.pages[PAGE_WINDOW]},
+                              .n_logits = 1,
+                              .draw = &draw,
+                              .drawn = &drawn,
+                              .state_in = r.state[0],
+                              .state_out = r.state[1]};
+    if (!exec_run(r.x, &step, &err) || !exec_logits(r.x, 0, got, &err)) fail_msg("%s", err.msg);
+    const float *last = want + (size_t)n * c->n_vocab;
+    assert_memory_equal(got, last, c->n_vocab * sizeof *got);
+    assert_true(draw_host(scratch, &draw, last, n + 1, &id, &err));
+    assert_int_equal(drawn, id);
+    draw_scratch_free(scratch);
+    free(got);
+    free(want);
+    runner_close(&r);
+    golden_free(&set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_two_cpus),
         cmocka_unit_test(on_cpu_and_vulkan),
         cmocka_unit_test(cancelled),
+        cmocka_unit_test(draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
