@@ -1,5 +1,6 @@
 #include "app/model_choice.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,11 +70,24 @@ static bool take_named(struct options *o, struct err *err)
                    printable(shown, sizeof shown, name, n));
 }
 
+/* The model of last time. One that is gone, say with its disk, is missed in words. */
+static char *remembered(const struct options *o)
+{
+    bool is_there;
+    char *path = paths_remembered_model(&is_there), shown[512];
+    if (!path || is_there) return path;
+    if (!o->quiet && access(path, R_OK) != 0)
+        fprintf(stderr, "hearth: the model of last time cannot be read: %s: %s\n",
+                printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+    free(path);
+    return NULL;
+}
+
 static bool choose(struct options *o, bool ask, struct err *err)
 {
     if (o->model) return take_named(o, err);
     char *guide = paths_guide(guide_file);
-    char *path = o->private_mode ? NULL : paths_remembered_model();
+    char *path = o->private_mode ? NULL : remembered(o);
     enum option_from from = FROM_BUILTIN;
     if (!path && ask) {
         struct err ignored;

@@ -98,6 +98,8 @@ bool command_copy(struct chat *c, const char *args)
 static bool write_new(const char *path, const struct buf *text, struct err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST)
+        return err_set(err, ERR_USER, "%s: is there already; give it another name", path);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     bool ok = file_write_fd(fd, text->data, text->len);
     int failed = errno;

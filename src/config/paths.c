@@ -104,8 +104,9 @@ char *paths_guide_draft(const char *model)
     return is_guide ? paths_guide("guide-draft-q8_0.gguf") : NULL;
 }
 
-char *paths_remembered_model(void)
+char *paths_remembered_model(bool *is_there)
 {
+    *is_there = false;
     char *state = paths_in(PATHS_STATE, last_model);
     if (!state) return NULL;
     struct buf model = {0};
@@ -120,7 +121,11 @@ char *paths_remembered_model(void)
         buf_free(&model);
         return NULL;
     }
-    return if_readable(&model);
+    char *path = mem_strdup(model.data), *real = if_readable(&model);
+    *is_there = real != NULL;
+    if (!real) return path;
+    free(path);
+    return real;
 }
 
 bool paths_remember_model(const char *path, struct err *err)

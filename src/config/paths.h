@@ -30,8 +30,8 @@ char *paths_guide(const char *file);
 /* The draft that comes with the bundled guide, if model is the guide's file; else NULL. */
 char *paths_guide_draft(const char *model);
 
-/* The model remembered by paths_remember_model, if the file still exists; else NULL. */
-char *paths_remembered_model(void);
+/* The model remembered by paths_remember_model, or NULL; *is_there: it can be read. */
+char *paths_remembered_model(bool *is_there);
 /* Remembers the absolute form of path in the state folder (0600), replacing what was there. */
 bool paths_remember_model(const char *path, struct err *err);
 

@@ -700,7 +700,7 @@ static void test_export(void **unused)
                answer);
     assert_string_equal(text.data, buf_str(&want));
     assert_false(line(&r, command));
-    assert_true(said(&r, "File exists"));
+    assert_true(said(&r, ": is there already; give it another name"));
     assert_false(line(&r, "/export /nonexistent/x"));
     assert_false(line(&r, "/copy"));
     assert_true(said(&r, "no clipboard"));

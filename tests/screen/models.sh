@@ -40,6 +40,11 @@ go_in '/help lists' --temp 0
 check "the next start does not ask" hides 'Which one'
 keys C-d
 shows 'status 0'
+echo "$dir/gone.gguf" >"$last_model"
+go_in 'Return for the bundled guide:' --temp 0
+check "a model of last time that is gone is missed" shows 'the model of last time cannot be read: '
+keys C-c
+last 'shell:'
 rm "$last_model"
 go_in 'Return for the bundled guide:' --temp 0
 keys Enter

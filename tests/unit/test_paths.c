@@ -78,17 +78,19 @@ static unsigned mode_of(const char *path)
 static void test_remembered(void **state)
 {
     (void)state;
+    bool is_there;
     clear();
-    assert_null(paths_remembered_model());
+    assert_null(paths_remembered_model(&is_there));
 
     char model[64], state_path[128], shown[128];
     snprintf(model, sizeof model, "%s/m.gguf", home);
     fclose(fopen(model, "w"));
     struct err err = {0};
     if (!paths_remember_model(model, &err)) fail_msg("%s", err.msg);
-    char *back = paths_remembered_model();
+    char *back = paths_remembered_model(&is_there);
     assert_non_null(back);
     assert_string_equal(back, model);
+    assert_true(is_there);
     free(back);
     snprintf(state_path, sizeof state_path, "%s/.local/state/hearth/last-model", home);
     assert_int_equal(mode_of(state_path), 0600);
@@ -99,7 +101,10 @@ static void test_remembered(void **state)
 
     assert_true(paths_remember_model(model, &err)); /* again, over the old one */
     unlink(model);
-    assert_null(paths_remembered_model());
+    back = paths_remembered_model(&is_there);
+    assert_string_equal(back, model);
+    assert_false(is_there);
+    free(back);
     assert_false(paths_remember_model(model, &err));
     assert_string_equal(err.msg + strlen(model), ": No such file or directory");
 
@@ -109,7 +114,7 @@ static void test_remembered(void **state)
         FILE *f = fopen(state_path, "w");
         fputs(bad[i], f);
         fclose(f);
-        assert_null(paths_remembered_model());
+        assert_null(paths_remembered_model(&is_there));
     }
 }
 
