@@ -53,7 +53,7 @@ static int inner_width(const struct dialog *d)
         int width = wrap_width(d->rows[i].text, strlen(d->rows[i].text), 0);
         if (width > widest) widest = width;
     }
-    int room = screen_columns() - 6;
+    int room = screen_columns() - DIALOG_FRAME;
     return widest < room ? widest : room;
 }
 

@@ -10,6 +10,9 @@
 
 #include "ui/actions.h"
 
+/* Columns of the screen that a row cannot have: what is beneath, the edges, blanks. */
+enum { DIALOG_FRAME = 6 };
+
 struct dialog_row {
     char *text, *line; /* line: NULL when there is nothing to choose */
 };

@@ -7,6 +7,7 @@
 #include "chat/commands.h"
 #include "chat/sessions.h"
 #include "chat/view.h"
+#include "ui/screen.h"
 #include "ui/tui_impl.h"
 #include "ui/wrap.h"
 
@@ -24,13 +25,29 @@ static void pad(struct buf *out, int column)
 
 /* ---- help ---- */
 
+/* What a key does stands beside it, in as many rows as that takes; below it on a narrow screen.
+ */
 static void add_key(struct tui *t, const char *keys, const char *help)
 {
+    enum { BESIDE = 26, BELOW = 2, LEAST = 30 };
+    const int columns = screen_columns() - DIALOG_FRAME;
+    const bool is_narrow = columns < BESIDE + LEAST;
+    const int margin = is_narrow ? BELOW : BESIDE;
     struct buf row = {0};
     buf_puts(&row, keys);
-    pad(&row, 22);
-    buf_puts(&row, help);
-    add(t, &row, NULL);
+    if (is_narrow) {
+        add(t, &row, NULL);
+        buf_clear(&row);
+    }
+    size_t n = strlen(help);
+    for (struct wrap_row part = {0}; n > 0; help += part.next, n -= part.next) {
+        part = wrap_row(help, n, columns > margin + 1 ? columns - margin : 1);
+        pad(&row, margin);
+        buf_append(&row, help, part.len);
+        add(t, &row, NULL);
+        buf_clear(&row);
+        if (part.next == 0) break;
+    }
     buf_free(&row);
 }
 
