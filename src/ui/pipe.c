@@ -365,6 +365,8 @@ static void wait_for(struct pipe *p, bool input)
     }
     if (fds[3].revents) read_more(p);
     if (running) chat_step(p->chat, 0);
+    if (state == CHAT_LOADING && p->o->verbose && chat_state(p->chat) == CHAT_IDLE)
+        on_say(p, FACE_INFO, chat_model_line(p->chat));
     progress_tick(&p->progress);
     put_due_end(p);
 }

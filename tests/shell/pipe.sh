@@ -24,6 +24,7 @@ check "quiet is quiet" go 0 -q
 check "  no word on stderr" quiet
 check "-v tells the statistics" go 0 -v
 check "  on stderr" says " prefilled at "
+check "  and the model and where it runs" says "hearth: hearth guide (qwen3) on "
 go 0 -q --temp 0 && cp "$dir/out" "$dir/stdin_reply"
 given ''
 check "the same question as -p" go 0 -q --temp 0 -p 'What is a draft model?'
