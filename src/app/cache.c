@@ -1,5 +1,6 @@
 /* hearth cache: what was computed and is kept on disk. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -107,6 +108,7 @@ int cache_run_list(int argc, char **argv)
     bool ok = dir && store_files_walk(dir, count, &rows, &err) &&
               walk_pipelines(count_pipelines, &pipelines, &err);
     free(dir);
+    if (ok && rows.n == 0 && pipelines.n == 0) fputs("hearth: nothing is kept\n", stderr);
     if (rows.n > 0) qsort(rows.items, rows.n, sizeof *rows.items, by_model);
     for (size_t i = 0; i < rows.n; i++) {
         put_row(&rows.items[i], &out);

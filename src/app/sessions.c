@@ -47,6 +47,7 @@ int sessions_run_list(int argc, char **argv)
     struct buf out = {0};
     struct err err;
     if (!sessions_list(&list, &err)) return runtime_error(&err);
+    if (list.n == 0) fputs("hearth: no session has been saved yet\n", stderr);
     for (size_t i = 0; i < list.n; i++)
         put_row(&list.items[i], &out);
     session_list_free(&list);

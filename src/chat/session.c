@@ -170,9 +170,12 @@ bool session_begin(struct chat *c, struct err *err)
     if (o->continue_last) {
         char *path = newest(err);
         if (path) return begin_named(c, path, err);
-        if (err->code == ERR_NONE)
-            err_set(err, ERR_USER, "--continue: there is no session yet");
-        return refuse(err);
+        /* What a configuration always asks for begins with the first one. */
+        if (err->code != ERR_NONE || o->source[OPT_CONTINUE].from >= FROM_ENV) {
+            if (err->code == ERR_NONE)
+                err_set(err, ERR_USER, "--continue: there is no session yet");
+            return refuse(err);
+        }
     }
     if (!c->face->has_prompt) return true; /* an answer in a pipe is no conversation to keep */
     c->tell_saving = !sessions_any();

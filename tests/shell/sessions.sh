@@ -10,6 +10,17 @@ mode() { [ "$(stat -c %a "$1")" = "$2" ]; }
 lines() { printf 'hello\nwhat is hearth?\nand who are you?\n'; }
 seeds=(--seed 7 --temp 0.8 -n 40)
 
+# Where nothing is yet.
+check "no session" go 0 sessions
+check "  is said" says 'no session has been saved yet'
+check "  beside the list" nothing
+check "nothing computed" go 0 cache
+check "  is said" says 'nothing is kept'
+check "--continue without a session" go 4 --continue -q -p hello </dev/null
+check "  is refused" says '--continue: there is no session yet'
+echo 'continue = on' >"$dir/always.ini"
+check "continue = on begins with the first one" go 0 -c "$dir/always.ini" -q -n 1 -p hello </dev/null
+
 # The same words, in one go and with a restart after each turn.
 in_pieces()
 {
