@@ -42,8 +42,10 @@ void frame_append(struct buf *out, const struct frame *frame)
 
 enum found { FOUND_NOTHING, FOUND_HEAD, FOUND_FRAME };
 
-/* What begins at `at`: a sound header, and a sound payload behind it? */
-static enum found look(const uint8_t *data, size_t n, size_t at, struct frame *frame)
+/* What begins at `at`: a sound header, and a sound payload behind it? A payload of more than
+ * *budget bytes is not looked at; one that is uses them up. */
+static enum found look(const uint8_t *data, size_t n, size_t at, size_t *budget,
+                       struct frame *frame)
 {
     if (n - at < FRAME_HEAD_BYTES) return FOUND_NOTHING;
     const uint8_t *p = data + at;
@@ -56,7 +58,9 @@ static enum found look(const uint8_t *data, size_t n, size_t at, struct frame *f
                             .at = at,
                             .payload = p + FRAME_HEAD_BYTES,
                             .n_bytes = bytes_u32(p + 12)};
-    if (n - at - FRAME_HEAD_BYTES < frame->n_bytes) return FOUND_HEAD;
+    if (n - at - FRAME_HEAD_BYTES < frame->n_bytes || frame->n_bytes > *budget)
+        return FOUND_HEAD;
+    *budget -= frame->n_bytes;
     uint64_t sum = XXH3_64bits_withSeed(frame->payload, frame->n_bytes, frame->identity);
     return sum == bytes_u64(p + 32) ? FOUND_FRAME : FOUND_HEAD;
 }
@@ -73,11 +77,12 @@ static size_t next_magic(const uint8_t *data, size_t n, size_t at)
 static bool is_cut(const uint8_t *data, size_t n, size_t at)
 {
     struct frame frame;
-    size_t left = n - at;
+    size_t left = n - at, budget = 0; /* a payload that is whole is not cut */
     if (left == 0) return false;
     if (left < FRAME_HEAD_BYTES)
         return memcmp(data + at, magic, left < sizeof magic ? left : sizeof magic) == 0;
-    return look(data, n, at, &frame) == FOUND_HEAD && left - FRAME_HEAD_BYTES < frame.n_bytes;
+    return look(data, n, at, &budget, &frame) == FOUND_HEAD &&
+           left - FRAME_HEAD_BYTES < frame.n_bytes;
 }
 
 struct frames_end frames_scan(const uint8_t *data, size_t n, uint16_t version,
@@ -86,9 +91,12 @@ struct frames_end frames_scan(const uint8_t *data, size_t n, uint16_t version,
     struct frames_end end = {0};
     bool any = false;
     size_t at = 0, lost = 0; /* damage begins at lost */
+    /* Frames lie side by side, also damaged ones. Headers that were made to overlap must not
+     * each have all that follows read. */
+    size_t budget = n;
     while (at < n) {
         struct frame frame;
-        enum found found = look(data, n, at, &frame);
+        enum found found = look(data, n, at, &budget, &frame);
         bool ours = found == FOUND_FRAME && (!any || frame.identity == end.identity);
         if (!ours) {
             at = next_magic(data, n, at + 1);
