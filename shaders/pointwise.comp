@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "step.glsl"
 #include "numeric.glsl"
+#include "glu.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = 0;
@@ -16,9 +17,7 @@ layout(push_constant) uniform Push {
     float factor, cap, inverse_cap;
 };
 
-const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u,
-           SIGMOID = 7u, LINEAR = 8u, ROW_GATE = 9u, UNZIP = 10u,
-           COPY = 11u;
+const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, UNZIP = 10u, COPY = 11u;
 
 void main()
 {
@@ -31,14 +30,14 @@ void main()
     float x = a[(rebase > 1u ? moved : row) * a_stride + a_at + from];
     float v;
     switch (OP) {
-    case SILU: v = num_keep(fmul(num_silu(x), b[row * b_stride + b_at + i])); break;
-    case GELU: v = num_keep(fmul(num_gelu(x), b[row * b_stride + b_at + i])); break;
-    case SIGMOID: v = num_keep(fmul(num_sigmoid(x), b[row * b_stride + b_at + i])); break;
+    case SILU:
+    case GELU:
+    case CLAMPED:
+    case SIGMOID:
+    case LINEAR: v = glu(OP, x, b[row * b_stride + b_at + i]); break;
     case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
     case COPY:
     case UNZIP: v = x; break;
-    case LINEAR: v = num_keep(fmul(x, b[row * b_stride + b_at + i])); break;
-    case CLAMPED: v = num_clamped_glu(x, b[row * b_stride + b_at + i]); break;
     case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;
     case SCALE: v = num_keep(fmul(x, factor)); break;
     case ROW_SCALE: v = num_keep(fmul(x, f_of(step_words[factors_at + row]))); break;

@@ -138,12 +138,26 @@ static bool same_place(const struct ref *a, const struct ref *b)
     return a->buf == b->buf && a->at == b->at && a->n == b->n;
 }
 
-/* Whether the op behind this one takes its result: a kernel may make both. Of a norm the codes,
- * of a product the sum with another row. */
+/* Whether heads of queries and of keys are normalised in place, one after the other, and then
+ * rotated: a kernel may make all three. */
+static bool is_rotated(const struct program *p, const struct op *op)
+{
+    if (op + 2 >= p->ops + p->n_ops || op[2].layer != op->layer) return false;
+    if (op->kind != OP_NORM || op[1].kind != OP_NORM || op[2].kind != OP_ROPE) return false;
+    const struct op_norm *a = &op->norm, *b = &op[1].norm;
+    const struct op_rope *r = &op[2].rope;
+    return a->group == b->group && a->group == r->head_dim && a->out.buf == r->x.buf &&
+           a->out.at == r->x.at && b->out.buf == r->x.buf && a->w && b->w;
+}
+
+/* Whether the op behind this one takes its result: a kernel may make both. Of a norm and a
+ * gated unit the codes, of a product the sum with another row. */
 static bool is_joined(const struct program *p, const struct op *op)
 {
     const struct op *next = op + 1;
     if (next == p->ops + p->n_ops || next->layer != op->layer) return false;
+    if (op->kind == OP_GLU)
+        return next->kind == OP_QUANTISE && same_place(&next->quantise.in, &op->glu.out);
     if (op->kind == OP_NORM)
         return next->kind == OP_QUANTISE && op->norm.group % 32 == 0 &&
                same_place(&next->quantise.in, &op->norm.out);
@@ -163,21 +177,39 @@ static struct ref try_embed(struct trial *t, const struct op_embed *e)
     return out;
 }
 
+/* A product that shows the codes of the first values of a row: its result is their end. */
+static void show_codes(struct trial *t, struct ref of, struct ref result)
+{
+    struct ref codes = buffer(t, ROW_A8, of.n);
+    add(t, OP_QUANTISE)->quantise = (struct op_quantise){of, codes};
+    struct op_matmul shows = {.n_mats = 1, .in_a8 = codes};
+    shows.mat[0].w = matrix(t, QTYPE_Q8_0, 1, OUT_ROWS, of.n);
+    shows.mat[0].out = result;
+    add(t, OP_MATMUL)->matmul = shows;
+}
+
+/* Two heads of queries and one of keys. */
+static struct ref try_rotation(struct trial *t, const struct op *op)
+{
+    const struct op_norm *n = &op->norm;
+    struct ref in = input(t, 3 * n->group);
+    struct ref q = part(in, 0, 2 * n->group), k = part(in, 2 * n->group, n->group);
+    struct weight *w_q = vector(t, n->group, 1), *w_k = vector(t, n->group, 1);
+    add(t, OP_NORM)->norm = (struct op_norm){q, q, w_q, n->group, n->eps};
+    add(t, OP_NORM)->norm = (struct op_norm){k, k, w_k, n->group, n->eps};
+    add(t, OP_ROPE)->rope = (struct op_rope){in, n->group, op[2].rope.rope};
+    return in;
+}
+
 static struct ref try_norm(struct trial *t, const struct op_norm *n, bool joined)
 {
     const size_t width = least(n->in.n, 2 * n->group);
     struct ref in = input(t, width), out = buffer(t, ROW_F32, width + joined * OUT_ROWS);
-    struct ref normed = part(out, 0, width), codes;
+    struct ref normed = part(out, 0, width);
     bool is_long = n->w && n->w->n_cols > n->group;
     add(t, OP_NORM)->norm = (struct op_norm){
         in, normed, vector_if(t, n->w, is_long ? width : n->group), n->group, n->eps};
-    if (!joined) return out;
-    codes = buffer(t, ROW_A8, width);
-    add(t, OP_QUANTISE)->quantise = (struct op_quantise){normed, codes};
-    struct op_matmul shows = {.n_mats = 1, .in_a8 = codes};
-    shows.mat[0].w = matrix(t, QTYPE_Q8_0, 1, OUT_ROWS, width);
-    shows.mat[0].out = part(out, width, OUT_ROWS);
-    add(t, OP_MATMUL)->matmul = shows;
+    if (joined) show_codes(t, normed, part(out, width, OUT_ROWS));
     return out;
 }
 
@@ -254,11 +286,13 @@ static struct ref try_attend(struct trial *t, const struct op_attend *a)
     return out;
 }
 
-static struct ref try_glu(struct trial *t, const struct op_glu *g)
+static struct ref try_glu(struct trial *t, const struct op_glu *g, bool joined)
 {
     const size_t n = least(g->out.n, MOST_WIDTH);
-    struct ref in = input(t, 2 * n), out = buffer(t, ROW_F32, n);
-    add(t, OP_GLU)->glu = (struct op_glu){part(in, 0, n), part(in, n, n), out, g->kind};
+    struct ref in = input(t, 2 * n), out = buffer(t, ROW_F32, n + joined * OUT_ROWS);
+    struct ref gated = part(out, 0, n);
+    add(t, OP_GLU)->glu = (struct op_glu){part(in, 0, n), part(in, n, n), gated, g->kind};
+    if (joined) show_codes(t, gated, part(out, n, OUT_ROWS));
     return out;
 }
 
@@ -406,13 +440,15 @@ static struct ref build(struct trial *t, const struct op *op, uint32_t i)
 {
     switch (op->kind) {
     case OP_EMBED: return try_embed(t, &op->embed);
-    case OP_NORM: return try_norm(t, &op->norm, is_joined(t->of, op));
+    case OP_NORM:
+        return is_rotated(t->of, op) ? try_rotation(t, op)
+                                     : try_norm(t, &op->norm, is_joined(t->of, op));
     case OP_MATMUL:
         return i < op->matmul.n_mats ? try_matmul(t, &op->matmul, i, is_joined(t->of, op))
                                      : try_matmuls(t, &op->matmul);
     case OP_ROPE: return try_rope(t, &op->rope);
     case OP_ATTEND: return try_attend(t, &op->attend);
-    case OP_GLU: return try_glu(t, &op->glu);
+    case OP_GLU: return try_glu(t, &op->glu, is_joined(t->of, op));
     case OP_ADD: return try_add(t, op->add.scale);
     case OP_LOGITS: return try_add(t, 1);
     case OP_INPUT: return try_input(t);
@@ -446,6 +482,7 @@ static struct key key_of(const struct program *p, const struct op *op, uint32_t 
         w[0] = op->norm.w ? op->norm.w->n_cols > op->norm.group ? 2 : 1 : 0;
         w[1] = (uint32_t)op->norm.group;
         w[2] = is_joined(p, op);
+        if (is_rotated(p, op)) w[3] = 1 + op[2].rope.rope;
         break;
     case OP_MATMUL:
         for (uint32_t m = 0; i == op->matmul.n_mats && m < i; m++)
@@ -468,7 +505,10 @@ static struct key key_of(const struct program *p, const struct op *op, uint32_t 
         w[3] = op->attend.n_heads / p->kv[op->attend.kv].n_heads;
         w[4] = op->attend.window;
         break;
-    case OP_GLU: w[0] = op->glu.kind; break;
+    case OP_GLU:
+        w[0] = op->glu.kind;
+        w[1] = is_joined(p, op);
+        break;
     case OP_ROUTE:
         w[0] = (uint32_t)op->route.kind << 8 | op->route.renormalise << 2 |
                (op->route.select != NULL) << 1 | (op->route.scales != NULL);

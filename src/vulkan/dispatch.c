@@ -101,3 +101,17 @@ enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_s
 {
     return vulkan_of(x)->vk.has_packed_dot ? packed : shader;
 }
+
+bool dispatch_cover(struct vulkan_region *all, const struct vulkan_region *r, size_t most)
+{
+    if (all->n_bytes == 0) {
+        *all = *r;
+        return true;
+    }
+    size_t from = all->at < r->at ? all->at : r->at;
+    size_t end_all = all->at + all->n_bytes, end_r = r->at + r->n_bytes;
+    size_t n_bytes = (end_all > end_r ? end_all : end_r) - from;
+    if (all->buffer != r->buffer || n_bytes > most) return false;
+    *all = (struct vulkan_region){.buffer = all->buffer, .at = from, .n_bytes = n_bytes};
+    return true;
+}

@@ -50,6 +50,10 @@ uint32_t dispatch_groups(size_t n, size_t local);
 enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
                                       enum vulkan_shader packed);
 
+/* Grows a region to what it covers together with another of the same buffer; false: they are of
+ * two, or apart by more than most bytes. A region of no bytes covers nothing yet. */
+bool dispatch_cover(struct vulkan_region *all, const struct vulkan_region *r, size_t most);
+
 static inline bool dispatch_is_float(enum qtype type)
 {
     return qtype_info(type)->block_len == 1;
@@ -82,7 +86,8 @@ bool vulkan_plan_experts(struct vulkan_exec *x, const struct op *op, int part, s
  * well, in the same dispatch. NULL: there is none. */
 const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struct op *op);
 
-/* A8 of in at value `at` of the rows of out, which has the bit. */
+/* A8 of in at value `at` of the rows of out, which has the bit. If the op is a gated unit, in
+ * is its gate, and the dispatch makes its result and the A8 of that. */
 bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
                              const struct ref *in, const struct vulkan_rows *out, size_t at,
                              uint64_t bit, struct err *err);

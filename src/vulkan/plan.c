@@ -1,6 +1,7 @@
 /* A program becomes a list of dispatches: for each op the shader with its constants, its
  * buffers and numbers, and the rule by which work groups follow from the rows of a step. */
 #include <assert.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -13,6 +14,27 @@ enum { SINGLE_WORDS = 3 };
 static const size_t PARTS_BYTES = (size_t)64 << 20;
 
 /* ---- ops ---- */
+
+/* As in pointwise.comp. */
+enum pointwise {
+    PW_SILU,
+    PW_GELU,
+    PW_CLAMPED,
+    PW_ADD,
+    PW_SCALE,
+    PW_ROW_SCALE,
+    PW_CAP,
+    PW_SIGMOID,
+    PW_LINEAR,
+    PW_ROW_GATE,
+    PW_UNZIP,
+};
+
+static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
+                                           [GLU_GELU] = PW_GELU,
+                                           [GLU_CLAMPED] = PW_CLAMPED,
+                                           [GLU_SIGMOID] = PW_SIGMOID,
+                                           [GLU_LINEAR] = PW_LINEAR};
 
 static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
@@ -32,27 +54,101 @@ static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, str
     return dispatch_end_rows(&b, n, local, err);
 }
 
-/* The op after a norm that quantises its result; the norm makes that as well, in the same
- * dispatch. NULL: there is none. */
-static const struct op_quantise *codes_of(const struct vulkan_exec *x, const struct op *op)
+/* The op after this one that quantises its result; NULL: there is none. */
+static const struct op_quantise *codes_after(const struct vulkan_exec *x, const struct op *op,
+                                             const struct ref *out)
 {
     const struct op *next = dispatch_next_of(x, op);
-    if (op->kind != OP_NORM || op->norm.group % 32 != 0 || !next || next->kind != OP_QUANTISE)
-        return NULL;
-    return dispatch_same_place(&next->quantise.in, &op->norm.out) ? &next->quantise : NULL;
+    if (!next || next->kind != OP_QUANTISE) return NULL;
+    return dispatch_same_place(&next->quantise.in, out) ? &next->quantise : NULL;
+}
+
+/* A norm makes the codes of its result as well, in the same dispatch. NULL: there are none. */
+static const struct op_quantise *norm_codes(const struct vulkan_exec *x, const struct op *op)
+{
+    if (op->kind != OP_NORM || op->norm.group % 32 != 0) return NULL;
+    return codes_after(x, op, &op->norm.out);
+}
+
+/* And so does a gated unit. */
+static const struct op_quantise *glu_codes(const struct vulkan_exec *x, const struct op *op)
+{
+    return op->kind == OP_GLU ? codes_after(x, op, &op->glu.out) : NULL;
+}
+
+static bool is_in_place(const struct op *op)
+{
+    return op->kind == OP_NORM && dispatch_same_place(&op->norm.in, &op->norm.out);
+}
+
+static bool has_group_weights(const struct op_norm *n)
+{
+    return n->w && n->w->n_cols == n->group;
+}
+
+static const struct vulkan_region *region_of(const struct weight *w)
+{
+    return &((const struct vulkan_weight *)w)->region;
+}
+
+/* Heads of queries and of keys that follow each other are normalised in place, each with
+ * weights of its own, and rotated together: one dispatch makes all three ops. NULL: it is not
+ * so. */
+static const struct op_rope *rotation_of(const struct vulkan_exec *x, const struct op *op)
+{
+    const struct op *keys = is_in_place(op) ? dispatch_next_of(x, op) : NULL;
+    const struct op *rope = keys && is_in_place(keys) ? dispatch_next_of(x, keys) : NULL;
+    if (!rope || rope->kind != OP_ROPE) return NULL;
+    const struct op_norm *a = &op->norm, *b = &keys->norm;
+    const struct ref *r = &rope->rope.x;
+    bool follow = a->in.buf == b->in.buf && a->in.at + a->in.n == b->in.at;
+    bool all = r->buf == a->in.buf && r->at == a->in.at && r->n == a->in.n + b->in.n;
+    bool alike = a->group == b->group && a->group == rope->rope.head_dim && a->eps == b->eps &&
+                 has_group_weights(a) && has_group_weights(b);
+    if (!follow || !all || !alike || x->p->ropes[rope->rope.rope].n_rot == 0) return NULL;
+    struct vulkan_region weights = *region_of(a->w);
+    return dispatch_cover(&weights, region_of(b->w), vulkan_storage_limit(&vulkan_of(x)->vk))
+               ? &rope->rope
+               : NULL;
+}
+
+/* How many ops behind one are made by its dispatch. */
+static size_t n_made_with(const struct vulkan_exec *x, const struct op *op)
+{
+    if (rotation_of(x, op)) return 2;
+    return vulkan_plan_sum_of(x, op) || norm_codes(x, op) || glu_codes(x, op);
+}
+
+/* What norm.glsl is told of the heads that it rotates: nothing without a rope. */
+static void push_rotation(struct dispatch_build *b, const struct op *op,
+                          const struct op_rope *r, const struct vulkan_region *weights)
+{
+    for (int i = 0; !r && i < 5; i++)
+        dispatch_push(b, 0);
+    if (!r) return;
+    const struct op_norm *heads = &op->norm, *more = &op[1].norm;
+    dispatch_push(b, (region_of(heads->w)->at - weights->at) / 4);
+    dispatch_push(b, heads->in.n / heads->group);
+    dispatch_push(b, (region_of(more->w)->at - weights->at) / 4);
+    dispatch_push(b, b->x->p->ropes[r->rope].n_rot / 2);
+    dispatch_push(b, b->x->rope_at[r->rope]);
 }
 
 static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_norm *n = &op->norm;
-    const struct op_quantise *q = codes_of(x, op);
+    const struct op_quantise *q = norm_codes(x, op);
+    const struct op_rope *r = rotation_of(x, op);
+    struct vulkan_region weights = n->w ? *region_of(n->w) : x->step;
+    if (r) dispatch_cover(&weights, region_of(op[1].norm.w), SIZE_MAX);
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_NORM, SHADER_NORM_PACKED), TILE);
     dispatch_constant(&b, n->w != NULL);
     dispatch_constant(&b, q != NULL);
+    dispatch_constant(&b, !r ? 0 : x->p->ropes[r->rope].pairs == ROPE_NEOX ? 2 : 1);
     dispatch_writes(&b, 1, &n->out);
     dispatch_reads(&b, 2, &n->in);
-    dispatch_vector(&b, 3, n->w);
+    dispatch_bind(&b, 3, &weights, VK_NULL_HANDLE);
     if (q)
         dispatch_writes(&b, 4, &q->out);
     else
@@ -66,22 +162,37 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     dispatch_push(&b, is_long ? n->group : 0);
     dispatch_push(&b, q ? x->rows[q->out.buf].stride : 0);
     dispatch_push(&b, q ? dispatch_a8_texels(x, q->out.at) : 0);
-    return dispatch_end_rows(&b, n->in.n / n->group, 1, err);
+    push_rotation(&b, op, r, &weights);
+    return dispatch_end_rows(&b, (r ? r->x.n : n->in.n) / n->group, 1, err);
 }
 
 bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
                              const struct ref *in, const struct vulkan_rows *out, size_t at,
                              uint64_t bit, struct err *err)
 {
+    const struct op_glu *g = op->kind == OP_GLU ? &op->glu : NULL;
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_QUANTISE, SHADER_QUANTISE_PACKED), TILE);
+    dispatch_constant(&b, g != NULL);
+    dispatch_constant(&b, g ? glu_kinds[g->kind] : 0);
     dispatch_bind(&b, 1, &out->region, VK_NULL_HANDLE);
     b.d.writes |= bit;
     dispatch_reads(&b, 2, in);
+    if (g) {
+        dispatch_reads(&b, 3, &g->up);
+        dispatch_writes(&b, 4, &g->out);
+    } else {
+        dispatch_vector(&b, 3, NULL);
+        dispatch_vector(&b, 4, NULL);
+    }
     dispatch_push(&b, in->n / 32);
     dispatch_push_place(&b, in);
     dispatch_push(&b, out->stride);
     dispatch_push(&b, dispatch_a8_texels(x, at));
+    if (g) {
+        dispatch_push_place(&b, &g->up);
+        dispatch_push_place(&b, &g->out);
+    }
     return dispatch_end_rows(&b, in->n / 32, TILE, err);
 }
 
@@ -108,21 +219,6 @@ static bool plan_rope(struct vulkan_exec *x, const struct op *op, int part, stru
     dispatch_push(&b, x->rope_at[r->rope]);
     return dispatch_end_rows(&b, n_heads * n_pairs, LOCAL, err);
 }
-
-/* As in pointwise.comp. */
-enum pointwise {
-    PW_SILU,
-    PW_GELU,
-    PW_CLAMPED,
-    PW_ADD,
-    PW_SCALE,
-    PW_ROW_SCALE,
-    PW_CAP,
-    PW_SIGMOID,
-    PW_LINEAR,
-    PW_ROW_GATE,
-    PW_UNZIP,
-};
 
 struct point {
     enum pointwise kind;
@@ -164,13 +260,13 @@ static bool plan_pointwise(struct vulkan_exec *x, const struct op *op, int part,
 
 static bool plan_glu(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
-    static const enum pointwise kinds[] = {[GLU_SILU] = PW_SILU,
-                                           [GLU_GELU] = PW_GELU,
-                                           [GLU_CLAMPED] = PW_CLAMPED,
-                                           [GLU_SIGMOID] = PW_SIGMOID,
-                                           [GLU_LINEAR] = PW_LINEAR};
     const struct op_glu *g = &op->glu;
-    const struct point p = {.kind = kinds[g->kind], .out = g->out, .a = g->gate, .b = g->up};
+    const struct op_quantise *q = glu_codes(x, op);
+    if (q)
+        return vulkan_plan_quantise_to(x, op, part, &g->gate, &x->rows[q->out.buf], q->out.at,
+                                       1ull << q->out.buf, err);
+    const struct point p = {
+        .kind = glu_kinds[g->kind], .out = g->out, .a = g->gate, .b = g->up};
     return plan_pointwise(x, op, part, &p, err);
 }
 
@@ -384,7 +480,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         const struct op *op = &x->p->ops[i];
         if (op->kind == OP_HEAD_ROWS) part = PART_HEAD;
         if (!plan_op(x, op, part, err)) return false;
-        if (vulkan_plan_sum_of(x, op) || codes_of(x, op)) i++; /* it is made */
+        i += n_made_with(x, op);
     }
     for (size_t i = 0; i < x->p->n_ops; i++)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;

@@ -36,22 +36,6 @@ const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struc
     return is_a != is_b && product->buf != x->direct ? add : NULL;
 }
 
-/* Grows a region to what it covers together with another of the same buffer; false: they are of
- * two, or apart by more than most bytes. A region of no bytes covers nothing yet. */
-static bool cover(struct vulkan_region *all, const struct vulkan_region *r, size_t most)
-{
-    if (all->n_bytes == 0) {
-        *all = *r;
-        return true;
-    }
-    size_t from = all->at < r->at ? all->at : r->at;
-    size_t end_all = all->at + all->n_bytes, end_r = r->at + r->n_bytes;
-    size_t n_bytes = (end_all > end_r ? end_all : end_r) - from;
-    if (all->buffer != r->buffer || n_bytes > most) return false;
-    *all = (struct vulkan_region){.buffer = all->buffer, .at = from, .n_bytes = n_bytes};
-    return true;
-}
-
 /* Whether a matrix joined those of m; all is as before if not. */
 static bool join(const struct vulkan_exec *x, struct product *m,
                  const struct product_matrix *mat)
@@ -59,10 +43,11 @@ static bool join(const struct vulkan_exec *x, struct product *m,
     const struct vulkan *vk = &vulkan_of(x)->vk;
     struct vulkan_region weights = m->weights, biases = m->biases, results = m->results;
     if (m->n_mats > 0 && mat->out.buf == x->direct) return false;
-    if (!cover(&weights, &mat->w->region, vulkan_view_limit(vk)) ||
-        !cover(&results, &x->rows[mat->out.buf].region, vulkan_storage_limit(vk)) ||
-        (mat->bias && !cover(&biases, &((const struct vulkan_weight *)mat->bias)->region,
-                             vulkan_storage_limit(vk))))
+    if (!dispatch_cover(&weights, &mat->w->region, vulkan_view_limit(vk)) ||
+        !dispatch_cover(&results, &x->rows[mat->out.buf].region, vulkan_storage_limit(vk)) ||
+        (mat->bias &&
+         !dispatch_cover(&biases, &((const struct vulkan_weight *)mat->bias)->region,
+                         vulkan_storage_limit(vk))))
         return false;
     m->weights = weights;
     m->biases = biases;

@@ -1,6 +1,6 @@
-/* Ops that a device makes by one dispatch where they follow each other: a norm and the A8 of
- * its result, a product and its sum with another row. All rows on the way have the reference's
- * bits.
+/* Ops that a device makes by one dispatch where they follow each other: a norm or a gated unit
+ * and the A8 of its result, a product and its sum with another row, the norms of queries and
+ * keys and their rotation. All rows on the way have the reference's bits.
  */
 #include "ops.h"
 
@@ -55,6 +55,80 @@ static size_t run_chain(struct backend *be, const struct chain_case *c, const fl
     return all;
 }
 
+/* Heads of queries and keys in one row, then gate and up, of which the gate becomes the result,
+ * and the product that shows its codes. */
+struct heads_case {
+    size_t n_q, n_k, dim, n_rot, width; /* of the gate */
+    enum rope_pairs pairs;
+    enum glu_kind kind;
+};
+
+static const struct heads_case heads_cases[] = {
+    {1, 1, 32, 32, 32, ROPE_NEOX, GLU_SILU},    {4, 2, 64, 64, 96, ROPE_NORM, GLU_GELU},
+    {3, 1, 128, 64, 1120, ROPE_NEOX, GLU_SILU}, {2, 2, 48, 20, 256, ROPE_NORM, GLU_CLAMPED},
+    {5, 1, 80, 80, 64, ROPE_NEOX, GLU_SIGMOID}, {2, 1, 64, 2, 160, ROPE_NEOX, GLU_LINEAR},
+};
+enum { N_HEADS_CASES = sizeof heads_cases / sizeof *heads_cases, MAX_PAIRS = 64 };
+
+static size_t heads_width(const struct heads_case *c)
+{
+    return (c->n_q + c->n_k) * c->dim + 2 * c->width + N_VALUES;
+}
+
+static size_t run_heads(struct backend *be, const struct heads_case *c, const float *x,
+                        uint32_t first, uint32_t n, float *out)
+{
+    struct trial t;
+    struct err err;
+    const size_t n_q = c->n_q * c->dim, n_k = c->n_k * c->dim, width = c->width;
+    struct ref in = trial_begin(&t, be, x, N_ROWS, heads_width(c));
+    struct ref a8 = trial_buffer(&t, ROW_A8, width);
+    struct ref q = ref_part(in, 0, n_q), k = ref_part(in, n_q, n_k);
+    struct ref gate = ref_part(in, n_q + n_k, width), up = ref_part(in, gate.at + width, width);
+    double freq[MAX_PAIRS];
+    for (size_t i = 0; i < c->n_rot / 2; i++)
+        freq[i] = 1.0 / (1.0 + (double)i);
+    t.rope = (struct rope){c->pairs, c->n_rot, freq, 1.0};
+    t.p.n_ropes = 1;
+    struct weight *w_q = backend_vector(be, norm_weights, c->dim, &err);
+    struct weight *w_k = backend_vector(be, norm_weights + c->dim, c->dim, &err);
+    struct weight *m = backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, width, blocks, NULL, &err);
+    assert_true(w_q && w_k && m);
+    trial_op(&t, OP_NORM)->norm = (struct op_norm){q, q, w_q, c->dim, 1e-6f};
+    trial_op(&t, OP_NORM)->norm = (struct op_norm){k, k, w_k, c->dim, 1e-6f};
+    trial_op(&t, OP_ROPE)->rope = (struct op_rope){ref_part(in, 0, n_q + n_k), c->dim, 0};
+    trial_op(&t, OP_GLU)->glu = (struct op_glu){gate, up, gate, c->kind};
+    trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){gate, a8};
+    struct op_matmul *op = &trial_op(&t, OP_MATMUL)->matmul;
+    *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
+    op->mat[0].w = m;
+    op->mat[0].out = ref_part(in, up.at + width, N_VALUES);
+    trial_run(&t, in, first, n, NULL, out);
+    return heads_width(c);
+}
+
+static void one_heads_case(const struct heads_case *c, enum spread spread)
+{
+    static const uint32_t batches[] = {1, 3, N_ROWS};
+    const size_t most = N_ROWS * heads_width(c);
+    float *x = mem_zalloc(most, sizeof *x), *want = mem_zalloc(most, sizeof *want);
+    float *got = mem_zalloc(most, sizeof *got);
+    random_floats(spread, x, most);
+    size_t all = run_heads(machines[0].be, c, x, 0, N_ROWS, want);
+    for (int m = 1; m < N_MACHINES; m++)
+        for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
+            const uint32_t n = batches[b], first = N_ROWS - n;
+            char what[96];
+            snprintf(what, sizeof what, "heads of %zu and a gate of %zu, %u rows, %s", c->dim,
+                     c->width, n, backend_name(machines[m].be));
+            run_heads(machines[m].be, c, x, first, n, got);
+            assert_same_bits(got, want + first * all, n * all, what);
+        }
+    free(x);
+    free(want);
+    free(got);
+}
+
 static void one_case(const struct chain_case *c, enum spread spread)
 {
     static const uint32_t batches[] = {1, 2, 3, 9, N_ROWS};
@@ -86,6 +160,9 @@ static void all_cases(void **state)
     for (size_t i = 0; i < N_CASES; i++)
         for (enum spread k = NORMAL; k < N_SPREADS; k++)
             one_case(&cases[i], k);
+    for (size_t i = 0; i < N_HEADS_CASES; i++)
+        for (enum spread k = NORMAL; k < N_SPREADS; k++)
+            one_heads_case(&heads_cases[i], k);
     say_compared("fused");
 }
 
