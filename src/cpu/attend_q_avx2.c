@@ -9,9 +9,12 @@
  * read next is fetched meanwhile; for more a page's are laid out once, the keys as
  * [half][dim/2][32][2], the values as [block][PAGE_LEN/2][32][2].
  *
- * Two of 16 products each, and two sums: four instructions for 32 products, of which four start
- * in a cycle (Zen 3), so a query and a page of 128 dims take 512 cycles for products alone.
- */
+ * Two of 16 products each, and two sums, are four instructions for 32 products, and four start
+ * in a cycle: 512 cycles for a query and a page of 128 dims. Sums take the turn of products on
+ * the two units that do both, which makes it 650; with scores, softmax, weights and outputs it
+ * is 1270 with 128 queries and 1510 with two (Zen 3, 2026-11). No faster were the dims of a
+ * block without a loop, keys and values as operands in memory, and a later page prefetched or
+ * part of it during the softmax. */
 #include <string.h>
 
 #include "backend/kv.h"
