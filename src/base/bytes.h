@@ -30,6 +30,21 @@ static inline uint64_t bytes_u64(const void *p)
     return v;
 }
 
+static inline void bytes_put_u16(void *p, uint16_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void bytes_put_u32(void *p, uint32_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void bytes_put_u64(void *p, uint64_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
 static inline float bytes_f32(const void *p)
 {
     float v;

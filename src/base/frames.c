@@ -10,32 +10,18 @@ static const char magic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'L', 'G'};
 
 enum { SUM_AT = 40 };
 
-static void put_u16(uint8_t *at, uint16_t v)
-{
-    memcpy(at, &v, sizeof v);
-}
-
-static void put_u32(uint8_t *at, uint32_t v)
-{
-    memcpy(at, &v, sizeof v);
-}
-
-static void put_u64(uint8_t *at, uint64_t v)
-{
-    memcpy(at, &v, sizeof v);
-}
-
 void frame_append(struct buf *out, const struct frame *frame)
 {
     uint8_t head[FRAME_HEAD_BYTES];
     memcpy(head, magic, sizeof magic);
-    put_u16(head + 8, frame->version);
-    put_u16(head + 10, frame->type);
-    put_u32(head + 12, (uint32_t)frame->n_bytes);
-    put_u64(head + 16, frame->identity);
-    put_u64(head + 24, frame->number);
-    put_u64(head + 32, XXH3_64bits_withSeed(frame->payload, frame->n_bytes, frame->identity));
-    put_u64(head + SUM_AT, XXH3_64bits_withSeed(head, SUM_AT, frame->at));
+    bytes_put_u16(head + 8, frame->version);
+    bytes_put_u16(head + 10, frame->type);
+    bytes_put_u32(head + 12, (uint32_t)frame->n_bytes);
+    bytes_put_u64(head + 16, frame->identity);
+    bytes_put_u64(head + 24, frame->number);
+    bytes_put_u64(head + 32,
+                  XXH3_64bits_withSeed(frame->payload, frame->n_bytes, frame->identity));
+    bytes_put_u64(head + SUM_AT, XXH3_64bits_withSeed(head, SUM_AT, frame->at));
     buf_append(out, head, sizeof head);
     buf_append(out, frame->payload, frame->n_bytes);
 }

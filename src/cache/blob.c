@@ -117,16 +117,6 @@ static uint64_t sum_of(const uint8_t *data, size_t n)
     return XXH3_64bits_withSeed(data + BLOB_HEAD_BYTES, n - BLOB_HEAD_BYTES, front);
 }
 
-static void put_u32(char *at, uint32_t v)
-{
-    memcpy(at, &v, sizeof v);
-}
-
-static void put_u64(char *at, uint64_t v)
-{
-    memcpy(at, &v, sizeof v);
-}
-
 /* Bytes that are packed between two looks at the flag. */
 enum { PIECE_BYTES = 256 << 10 };
 
@@ -171,18 +161,18 @@ bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const 
 
     char *p = out->data;
     memcpy(p, magic, sizeof magic);
-    put_u32(p + 8, BLOB_VERSION);
-    put_u32(p + 12, (uint32_t)id->kind);
-    put_u64(p + 16, id->key.lo);
-    put_u64(p + 24, id->key.hi);
-    put_u32(p + 32, (uint32_t)id->n_ids);
-    put_u32(p + 36, element_bytes);
-    put_u64(p + 40, n_bytes);
-    put_u64(p + 48, packed);
-    put_u64(p + 56, id->n_tokens);
+    bytes_put_u32(p + 8, BLOB_VERSION);
+    bytes_put_u32(p + 12, (uint32_t)id->kind);
+    bytes_put_u64(p + 16, id->key.lo);
+    bytes_put_u64(p + 24, id->key.hi);
+    bytes_put_u32(p + 32, (uint32_t)id->n_ids);
+    bytes_put_u32(p + 36, element_bytes);
+    bytes_put_u64(p + 40, n_bytes);
+    bytes_put_u64(p + 48, packed);
+    bytes_put_u64(p + 56, id->n_tokens);
     if (ids_bytes) memcpy(p + BLOB_HEAD_BYTES, id->ids, ids_bytes);
     out->len = front + packed;
-    put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
+    bytes_put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
     return true;
 }
 
