@@ -27,8 +27,8 @@ struct model_facts {
 
 struct listing {
     struct found_models found;
-    struct model_facts
-        *facts;       /* one per found model that can be talked to; n_bytes 0: not one */
+    /* One per found model that can be talked to; n_bytes 0: not one. */
+    struct model_facts *facts;
     size_t n;         /* of those */
     size_t n_foreign; /* of families that hearth does not know */
     uint64_t memory;  /* that can be had */

@@ -33,8 +33,8 @@ struct verify_subject {
     const int32_t *ids;
     size_t n;
     void *const *pages[PAGE_PARTS]; /* of the n tokens */
-    const uint32_t *windows; /* [pages] rows of each that PAGE_WINDOW still has, the first;
-                                NULL: all */
+    /* [pages]: how many rows of each, its first, PAGE_WINDOW still has; NULL: all. */
+    const uint32_t *windows;
     const struct verify_held *held; /* [n_held], by n */
     size_t n_held;
 };

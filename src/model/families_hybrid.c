@@ -13,7 +13,7 @@ static bool read_sections(struct hparams *hp, struct err *err)
     const struct gguf_kv *kv = gguf_find(hp->g, name);
     if (!kv) return true;
     if (!kv->is_array || !gguf_is_int(kv->type) || kv->n < 3)
-        return err_set(err, ERR_FORMAT, "%s: key %s should be an array of 4 integers",
+        return err_set(err, ERR_FORMAT, "%s: key %s should be an array of 3 integers or more",
                        gguf_path(hp->g), name);
     hp->has_rope_sections = true;
     for (size_t i = 0; i < 3; i++) {

@@ -46,8 +46,8 @@ struct hparams {
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
-    double
-        temp_log_scale; /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
+    /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
+    double temp_log_scale;
 
     uint32_t n_rot;
     double rope_base;

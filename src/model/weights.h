@@ -24,8 +24,8 @@ struct weights {
     void *user;
     uint64_t total_bytes; /* for report: file bytes of all tensors that will be bound */
 
-    const struct weight *
-        *of_tensor;            /* [tensors of the file]: what each was bound as, or NULL */
+    /* [tensors of the file]: what each was bound as, or NULL */
+    const struct weight **of_tensor;
     struct weight **stand_ins; /* [n_stand_ins], owned */
     size_t n_stand_ins, cap_stand_ins;
     bool *used;           /* [tensors of the file] */
