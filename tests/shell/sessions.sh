@@ -144,7 +144,8 @@ check "  is answered with those that are known" says "expected one of: list, sho
 # Nothing anywhere.
 rm -rf "$dir/state" "$dir/cache"
 check "--private" go 0 --private -p hello </dev/null
-check "  writes nothing" [ ! -e "$dir/state" ] && [ ! -e "$dir/cache" ]
+check "  writes no session" [ ! -e "$dir/state" ]
+check "  and no page" [ ! -e "$dir/cache" ]
 go 0 -p hello </dev/null
 check "a pipe without -s keeps no session" [ ! -e "$sessions" ]
 
