@@ -59,9 +59,9 @@ void conversation_set_system(struct conversation *c, const char *text); /* NULL 
 /* ---- the current branch ---- */
 
 size_t conversation_n(const struct conversation *c);
-/* Message i of n, the oldest first. */
+/* Message i of n, the oldest first; it takes n - i steps to find. */
 const struct message *conversation_at(const struct conversation *c, size_t i);
-/* All n of them in that order. */
+/* All n of them in that order; lives until the next call. */
 const struct message *const *conversation_path(struct conversation *c);
 size_t conversation_n_turns(const struct conversation *c); /* messages of the user */
 /* Takes the reference of m over and puts it at the end. */

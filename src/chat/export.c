@@ -38,8 +38,9 @@ static void put_text(struct conversation *c, enum export_format format, struct b
 {
     const char *system = conversation_system(c);
     if (system) put_part(out, format, "System", system, strlen(system));
+    const struct message *const *path = conversation_path(c);
     for (size_t i = 0; i < conversation_n(c); i++) {
-        const struct message *m = conversation_at(c, i);
+        const struct message *m = path[i];
         if (m->role == ROLE_USER)
             put_part(out, format, "User", m->text, m->len);
         else
@@ -70,9 +71,10 @@ static void put_json(struct conversation *c, struct buf *out)
     else
         buf_puts(out, "null");
     buf_puts(out, ",\n  \"messages\": [");
+    const struct message *const *path = conversation_path(c);
     for (size_t i = 0; i < conversation_n(c); i++) {
         buf_puts(out, i ? ",\n" : "\n");
-        put_message(conversation_at(c, i), out);
+        put_message(path[i], out);
     }
     buf_puts(out, "\n  ]\n}\n");
 }
