@@ -1,3 +1,4 @@
+/* hearth inspect prompt: what a chat template makes of variables from a JSON file. */
 #include "app/inspect.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The table of options, from which flags, environment, INI file, --help and /set are made. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Statements, loops and macros: what a template does. */
 #include "template/eval.h"
 #include "template/print.h"
 

@@ -1,3 +1,4 @@
+/* Filters of what can be walked: parts, order, mapping and selecting. */
 #include "template/builtins.h"
 #include "template/case.h"
 

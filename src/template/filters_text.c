@@ -1,3 +1,4 @@
+/* Filters of strings. */
 #include "template/builtins.h"
 #include "template/case.h"
 #include "template/print.h"

@@ -1,3 +1,4 @@
+/* Filters of any value: numbers, defaults, lengths, JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* What operators, comparisons, indexes and slices mean, as Python has them. */
 #include <math.h>
 
 #include "template/builtins.h"

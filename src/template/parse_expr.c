@@ -1,3 +1,4 @@
+/* Tokens to the tree of an expression. */
 #include "template/builtins.h"
 #include "template/parse.h"
 

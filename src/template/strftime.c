@@ -1,3 +1,4 @@
+/* The time as strftime_now writes it, in the C locale. */
 #include <locale.h>
 #include <time.h>
 
