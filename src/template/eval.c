@@ -24,13 +24,12 @@ static const struct value *lookup(struct eval *e, const struct value *name)
 
 /* ---- Attributes and items ---- */
 
-/* A copy of a name with a NUL after it, for messages. */
-static const char *name_copy(struct work *w, struct text name)
+const struct value *eval_no_attr(struct eval *e, const struct value *object, struct text name)
 {
-    char *s = work_bytes(w, name.len + 1);
-    memcpy(s, name.data, name.len);
-    s[name.len] = 0;
-    return s;
+    char *copy = work_bytes(e->w, name.len + 1);
+    memcpy(copy, name.data, name.len);
+    copy[name.len] = 0;
+    return value_undefined_attr(e->w, object, copy);
 }
 
 static const struct value *unsafe(struct work *w, const struct value *object, struct text name)
@@ -78,7 +77,7 @@ const struct value *eval_attr(struct eval *e, const struct value *object, struct
     if (object->type == VALUE_UNDEFINED) value_fail_undefined(e->w, object);
     const struct value *v = attribute(e, object, name);
     if (!v && object->type == VALUE_DICT) v = dict_get_text(e->w, object->dict, name);
-    return v ? v : value_undefined_attr(e->w, object, name_copy(e->w, name));
+    return v ? v : eval_no_attr(e, object, name);
 }
 
 const struct value *eval_item(struct eval *e, const struct value *object,
@@ -88,8 +87,7 @@ const struct value *eval_item(struct eval *e, const struct value *object,
     const struct value *v = op_item(e->w, object, key);
     if (!v && key->type == VALUE_STRING) v = attribute(e, object, key->text);
     if (v) return v;
-    if (key->type == VALUE_STRING)
-        return value_undefined_attr(e->w, object, name_copy(e->w, key->text));
+    if (key->type == VALUE_STRING) return eval_no_attr(e, object, key->text);
     struct text shown = print_to_text(e->w, key);
     char *reason = work_alloc(e->w, 160);
     snprintf(reason, 160, "%s object has no element %.*s", value_type_name(object),

@@ -69,6 +69,8 @@ struct args {
 const struct value *eval(struct eval *e, const struct node *n);
 /* object.name: a method or attribute, else an item, else undefined. */
 const struct value *eval_attr(struct eval *e, const struct value *object, struct text name);
+/* What is undefined because object has no attribute of that name. */
+const struct value *eval_no_attr(struct eval *e, const struct value *object, struct text name);
 /* object[key]: an item, else an attribute of that name, else undefined. */
 const struct value *eval_item(struct eval *e, const struct value *object,
                               const struct value *key);

@@ -159,7 +159,7 @@ static const struct value *filter_attr(struct eval *e, const struct value *self,
 {
     struct text name = arg_text(e, a->bound[0]);
     if (self->type == VALUE_DICT && !method_find(self, name))
-        return value_undefined_attr(e->w, self, "attribute");
+        return eval_no_attr(e, self, name);
     return eval_attr(e, self, name);
 }
 

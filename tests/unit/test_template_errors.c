@@ -38,6 +38,7 @@ static void test_render_errors(void **state)
     (void)state;
     check_failure("\n{{ x.y }}", NULL, "test: line 2: 'x' is undefined");
     check_failure("{{ d.x.y }}", "{\"d\":{}}", "'dict object' has no attribute 'x'");
+    check_failure("{{ (d|attr('x')).y }}", "{\"d\":{}}", "'dict object' has no attribute 'x'");
     check_failure("{{ 1 + 'a' }}", NULL, "unsupported operand type(s) for +: 'int' and 'str'");
     check_failure("{{ 'a' + 1 }}", NULL, "can only concatenate str (not \"int\") to str");
     check_failure("{{ x + 1 }}", NULL, "'x' is undefined");
