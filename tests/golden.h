@@ -266,9 +266,10 @@ static inline void runner_poison(struct runner *r, size_t from_page)
 }
 
 /* Runs ids[0..n) at positions pos.. in chunks of batch rows; logits[n][n_vocab], or NULL for
- * none. Of a recurrent model pos is 0 or where the last run ended. */
-static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, uint32_t pos,
-                              float *logits)
+ * none; with draw instead of these the tokens drawn[n]. Of a recurrent model pos is 0 or where
+ * the last run ended. */
+static inline void runner_draw(struct runner *r, const int32_t *ids, uint32_t n, uint32_t pos,
+                               float *logits, const struct draw *draw, int32_t *drawn)
 {
     struct err err = {0};
     const size_t need = (pos + n + PAGE_LEN - 1) / PAGE_LEN;
@@ -291,8 +292,10 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
             .pos = pos + i,
             .tokens = ids + i,
             .pages = {r->pages[PAGE_FULL], r->pages[PAGE_WINDOW]},
-            .n_logits = logits ? rows : 0,
-            .logits = logits ? logits + (size_t)i * model_n_vocab(r->m) : NULL,
+            .n_logits = logits || draw ? rows : 0,
+            .logits = logits && !draw ? logits + (size_t)i * model_n_vocab(r->m) : NULL,
+            .draw = draw,
+            .drawn = draw ? drawn + i : NULL,
             .state_in = r->state[0],
             .state_out = r->state[1],
         };
@@ -302,6 +305,12 @@ static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, 
         r->state[0] = after;
         i += rows;
     }
+}
+
+static inline void runner_run(struct runner *r, const int32_t *ids, uint32_t n, uint32_t pos,
+                              float *logits)
+{
+    runner_draw(r, ids, n, pos, logits, NULL, NULL);
 }
 
 #endif

@@ -72,9 +72,7 @@ static bool draw_all(struct bench *b, struct speculator *spec, const struct benc
     const size_t most = w->forced.n ? w->forced.n : b->n_gen;
     for (size_t i = 0; i < most; i++) {
         int32_t id;
-        const float *logits = speculate_logits(spec, &b->ids, most - i - 1, NULL, err);
-        if (!logits || !sampler_draw(b->sampler, logits, (uint32_t)b->ids.n, &id, err))
-            return false;
+        if (!speculate_draw(spec, &b->ids, most - i - 1, NULL, &id, err)) return false;
         if (w->forced.n)
             id = w->forced.data[i];
         else if (is_end(b, id))

@@ -205,13 +205,11 @@ static bool run(struct generator *g, struct detokenizer *whole, const atomic_boo
 {
     while (!g->stopped && may_draw(g, cancel)) {
         int32_t id = -1;
-        const float *logits = speculate_logits(g->spec, &g->all, tokens_left(g), cancel, err);
-        if (!logits && take_over(g, err)) continue;
-        if (!logits) {
+        if (!speculate_draw(g->spec, &g->all, tokens_left(g), cancel, &id, err)) {
+            if (take_over(g, err)) continue;
             g->reply.stop = STOP_CANCELLED;
             return err->code == ERR_CANCELLED;
         }
-        if (!sampler_draw(g->sampler, logits, (uint32_t)g->all.n, &id, err)) return false;
         g->reply.n_generated++;
         if (tokenizer_is_end(g->tok, id) && reasoning_ends_turn(g->split, id)) {
             g->reply.stop = STOP_END;

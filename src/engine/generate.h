@@ -1,7 +1,7 @@
 /* A reply: draws tokens after a prompt until something ends it, and tells text from reasoning.
  *
  * The generator owns the buffers of one reply at a time, which the struct engine_reply it hands
- * out borrows. It draws from the logits of the speculator, which grows the timeline, and gives
+ * out borrows. The speculator draws its tokens and grows the timeline; the generator gives
  * whole UTF-8 to a sink as it becomes certain: bytes that may begin a stop string wait. Stop
  * strings are looked for in the answer, not in the reasoning. The engine owns it; one thread at
  * a time; it knows no events and no prompt but its ids. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/draw.h"
 #include "base/file.h"
 #include "base/ids.h"
 #include "base/mem.h"
@@ -21,6 +22,7 @@ struct speculator {
     struct lookup *lookup;
     struct draft_length length;
     struct speculate_counts counts;
+    struct draw draft_asks;
     float *padded;   /* [n_vocab] the draft's logits where the vocabularies differ in size */
     bool draft_lost; /* the draft cannot follow this reply */
     size_t n_prompt;
@@ -61,7 +63,27 @@ struct speculate_counts speculate_counts(const struct speculator *s)
     return counts;
 }
 
+/* The token after all of `all`: the one that the device drew, or else a draw from the logits.
+ */
+static bool draw(struct speculator *s, const struct ids *all, int32_t drawn,
+                 const float *logits, int32_t *id, struct err *err)
+{
+    *id = drawn;
+    if (drawn >= 0) return true;
+    if (!logits) return err_set(err, ERR_DEVICE, "the device has lost its logits");
+    return sampler_draw(s->parts.sampler, logits, (uint32_t)all->n, id, err);
+}
+
 /* ---- the draft model ---- */
+
+/* The draft's next step draws, of the ids that both models have. */
+static void ask_draft(struct speculator *s)
+{
+    s->draft_asks = *sampler_request(s->parts.sampler, NULL, 0, 0);
+    if (s->parts.n_draft_vocab < s->parts.n_vocab)
+        s->draft_asks.n_vocab = s->parts.n_draft_vocab;
+    timeline_draw(s->parts.draft, &s->draft_asks);
+}
 
 /* Makes the draft's timeline hold all of `all`, and its logits. */
 static bool catch_up(struct speculator *s, const struct ids *all, const atomic_bool *cancel,
@@ -72,6 +94,7 @@ static bool catch_up(struct speculator *s, const struct ids *all, const atomic_b
     const size_t n_new = all->n - s->drafts_hold;
     bool ok;
     if (s->drafts_hold > 0 && n_new <= TIMELINE_MAX_VERIFY) {
+        ask_draft(s);
         ok = timeline_extend(draft, all->data + s->drafts_hold, n_new, cancel, err);
     } else {
         const struct timeline_watch watch = {.cancel = cancel};
@@ -84,7 +107,7 @@ static bool catch_up(struct speculator *s, const struct ids *all, const atomic_b
 static const float *draft_logits(struct speculator *s)
 {
     const float *logits = timeline_logits(s->parts.draft);
-    if (!s->padded) return logits;
+    if (!s->padded || !logits) return logits;
     const size_t n = s->parts.n_draft_vocab;
     memcpy(s->padded, logits, n * sizeof *logits);
     for (size_t i = n; i < s->parts.n_vocab; i++)
@@ -115,14 +138,15 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
     timeline_hold(s->parts.draft); /* guesses that are refused are taken back */
     size_t k = 0;
     while (k < n) {
-        int32_t id;
-        if (!sampler_draw(s->parts.sampler, draft_logits(s), (uint32_t)all->n, &id, &err) ||
-            is_end(s, id))
+        int32_t id = timeline_drawn(s->parts.draft, 0);
+        if (!draw(s, all, id, id < 0 ? draft_logits(s) : NULL, &id, &err) || is_end(s, id))
             break;
         out[k++] = id;
         ids_push(all, id);
         sampler_accept(s->parts.sampler, all->data, all->n);
-        if (k < n && !timeline_append(s->parts.draft, id, cancel, &err)) break;
+        if (k == n) break;
+        ask_draft(s);
+        if (!timeline_append(s->parts.draft, id, cancel, &err)) break;
     }
     for (; all->n > n_all; all->n--)
         sampler_take_back(s->parts.sampler, all->data, all->n);
@@ -202,8 +226,21 @@ static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
     return n;
 }
 
-static const float *begin_block(struct speculator *s, struct ids *all, size_t most,
-                                const atomic_bool *cancel, struct err *err)
+/* The newest token and n guesses behind it, in one step that draws after each. */
+static bool append(struct speculator *s, struct ids *all, size_t n, const atomic_bool *cancel,
+                   struct err *err)
+{
+    struct timeline *target = s->parts.target;
+    for (size_t i = 1; i <= n; i++)
+        ids_push(all, s->ids[i]);
+    timeline_draw(target, sampler_request(s->parts.sampler, all->data, all->n, n));
+    all->n -= n;
+    return n == 0 ? timeline_append(target, s->ids[0], cancel, err)
+                  : timeline_append_rows(target, s->ids, n + 1, cancel, err);
+}
+
+static bool begin_block(struct speculator *s, struct ids *all, size_t most,
+                        const atomic_bool *cancel, struct err *err)
 {
     const bool timed = s->parts.draft || s->lookup;
     double start = timed ? clock_ms() : 0;
@@ -212,13 +249,12 @@ static const float *begin_block(struct speculator *s, struct ids *all, size_t mo
     s->ids[0] = all->data[all->n - 1];
     size_t n = timed ? guess(s, all, most_drafts(s, all, most), cancel) : 0;
     double drafted = timed ? clock_ms() : 0;
-    bool ok = n == 0 ? timeline_append(s->parts.target, s->ids[0], cancel, err)
-                     : timeline_append_rows(s->parts.target, s->ids, n + 1, cancel, err);
+    bool ok = append(s, all, n, cancel, err);
     if (!ok && n > 0 && err->code == ERR_MEMORY) { /* a page less may do */
         n = 0;
-        ok = timeline_append(s->parts.target, s->ids[0], cancel, err);
+        ok = append(s, all, n, cancel, err);
     }
-    if (!ok) return NULL;
+    if (!ok) return false;
     s->is_open = true;
     s->n_rows = n + 1;
     s->at = 0;
@@ -227,7 +263,7 @@ static const float *begin_block(struct speculator *s, struct ids *all, size_t mo
     s->outcome.verify_ms = timed ? clock_ms() - drafted : 0;
     s->counts.n_drafted += (uint32_t)n;
     s->counts.n_steps++;
-    return n == 0 ? timeline_logits(s->parts.target) : timeline_row(s->parts.target, 0);
+    return true;
 }
 
 void speculate_begin(struct speculator *s)
@@ -245,21 +281,32 @@ void speculate_begin(struct speculator *s)
     }
 }
 
-const float *speculate_logits(struct speculator *s, struct ids *all, size_t most,
-                              const atomic_bool *cancel, struct err *err)
+/* The token after the row of the block that was asked for last. */
+static bool draw_at(struct speculator *s, const struct ids *all, int32_t *id, struct err *err)
+{
+    struct timeline *target = s->parts.target;
+    const int32_t drawn = timeline_drawn(target, s->at);
+    const float *logits = NULL;
+    if (drawn < 0)
+        logits = s->n_rows == 1 ? timeline_logits(target) : timeline_row(target, s->at);
+    return draw(s, all, drawn, logits, id, err);
+}
+
+bool speculate_draw(struct speculator *s, struct ids *all, size_t most,
+                    const atomic_bool *cancel, int32_t *id, struct err *err)
 {
     if (!s->is_open && all->n == timeline_n(s->parts.target))
-        return timeline_logits(s->parts.target);
+        return draw(s, all, -1, timeline_logits(s->parts.target), id, err);
     if (s->is_open) {
         const size_t row = all->n - s->before - 1;
         assert(row == s->at + 1);
         if (row < s->n_rows && all->data[all->n - 1] == s->ids[row]) {
             s->at = row;
-            return timeline_row(s->parts.target, row);
+            return draw_at(s, all, id, err);
         }
     }
     settle(s, all);
-    return begin_block(s, all, most, cancel, err);
+    return begin_block(s, all, most, cancel, err) && draw_at(s, all, id, err);
 }
 
 void speculate_end(struct speculator *s, const struct ids *all)

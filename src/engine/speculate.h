@@ -1,11 +1,11 @@
-/* Speculation: the logits of a reply's next token, computed ahead together with those of tokens
- * that somebody guessed.
+/* Speculation: a reply's next token, computed ahead together with those behind tokens that
+ * somebody guessed.
  *
- * The generator asks for the logits after its tokens, one token after the other, as if they
- * were appended one by one. Behind that a source guesses what comes next, the target computes
- * the rows of all guesses in one step, and the generator's own draws decide which of them were
- * right: whatever is guessed, the logits are those of plain decoding, and so is the text. A
- * refused guess is forgotten (timeline_keep_rows).
+ * The generator asks for the token after its tokens, one after the other, as if they were
+ * appended one by one. Behind that a source guesses what comes next, the target computes the
+ * rows of all guesses in one step, and the draws from these rows, on the device or here, decide
+ * which of the guesses were right: whatever is guessed, the logits are those of plain decoding,
+ * and so is the text. A refused guess is forgotten (timeline_keep_rows).
  *
  * It borrows both timelines and the sampler, which the sources draw with too: noise belongs to
  * a position and an id, so a draft model that agrees draws the same token. The engine owns it;
@@ -44,12 +44,12 @@ void speculator_free(struct speculator *s); /* NULL is fine */
 
 /* A reply begins after the tokens of the target. */
 void speculate_begin(struct speculator *s);
-/* The logits after all of `all`, until the next call; NULL on failure or when cancelled. Each
- * call has the tokens of the one before and one more, which the sampler has accepted; the first
- * has those of the target. At most `most` more tokens will be asked for after these. `all` is
+/* Draws the token after all of `all` into *id; false on failure or when cancelled. Each call
+ * has the tokens of the one before and one more, which the sampler has accepted; the first has
+ * those of the target. At most `most` more tokens will be asked for after this one. `all` is
  * used to try guesses on and is as before afterwards. */
-const float *speculate_logits(struct speculator *s, struct ids *all, size_t most,
-                              const atomic_bool *cancel, struct err *err);
+bool speculate_draw(struct speculator *s, struct ids *all, size_t most,
+                    const atomic_bool *cancel, int32_t *id, struct err *err);
 /* The reply is over: the target holds what plain decoding would have left in it. */
 void speculate_end(struct speculator *s, const struct ids *all);
 

@@ -93,8 +93,13 @@ uint32_t timeline_n_ctx(const struct timeline *tl)
     return tl->n_ctx;
 }
 
-const float *timeline_logits(const struct timeline *tl)
+const float *timeline_logits(struct timeline *tl)
 {
+    struct err ignored; /* a device that failed says so at the next step */
+    if (tl->has_logits && tl->is_far) {
+        tl->has_logits = exec_logits(tl->exec, tl->far_row, tl->logits, &ignored);
+        tl->is_far = false;
+    }
     return tl->has_logits ? tl->logits : NULL;
 }
 
@@ -115,7 +120,7 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
 void timeline_snapshot(struct timeline *tl)
 {
     const size_t n = tree_n(tl->tree);
-    if (!tl->has_logits || n == 0 || !states_at(&tl->states, n)) return;
+    if (n == 0 || !states_at(&tl->states, n) || !timeline_logits(tl)) return;
     tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
@@ -131,6 +136,7 @@ void timeline_truncate(struct timeline *tl, size_t n)
     tree_truncate(tl->tree, n);
     states_cut(&tl->states, n);
     tl->has_logits = false;
+    tl->n_drawn = 0;
     timeline_saved_at_most(tl, n);
 }
 
@@ -147,27 +153,37 @@ void timeline_forget(struct timeline *tl)
     tl->n_saved = 0;
 }
 
-/* Computes the rows from..from+n_rows-1 of ids (theirs) in one step, with the logits of the
- * last n_logits rows. The only place where the timeline grows: the tree takes the ids, and the
- * states the rows, only when the step is done. Rows that are there already are written again
- * with the same bits. The states are those after `from` tokens. */
+/* What is wanted of the last n_logits rows of a step. */
+struct want {
+    uint32_t n_logits;
+    float *logits;           /* where they go; NULL with draw */
+    const struct draw *draw; /* NULL: just the logits */
+    bool is_block;           /* some of its rows may be forgotten */
+};
+
+/* Computes the rows from..from+n_rows-1 of ids (theirs) in one step. The only place where the
+ * timeline grows: the tree takes the ids, and the states the rows, only when the step is done.
+ * Rows that are there already are written again with the same bits. The states are those after
+ * `from` tokens. */
 static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint32_t n_rows,
-                      uint32_t n_logits, float *logits, const atomic_bool *cancel,
-                      struct err *err)
+                      const struct want *want, const atomic_bool *cancel, struct err *err)
 {
     assert(n_rows > 0 && from + n_rows <= tl->n_ctx && states_at(&tl->states, from));
-    tl->has_logits = false;
+    tl->has_logits = tl->is_far = false;
+    tl->n_drawn = 0;
     if (!tree_grow(tl->tree, from, from + n_rows, err)) return false;
     struct step step = {
         .n_rows = n_rows,
         .pos = (uint32_t)from,
         .tokens = ids,
         .pages = {tree_pages(tl->tree, PAGE_FULL), tree_pages(tl->tree, PAGE_WINDOW)},
-        .n_logits = n_logits,
-        .logits = n_logits ? logits : NULL,
+        .n_logits = want->n_logits,
+        .logits = want->n_logits ? want->logits : NULL,
+        .draw = want->draw,
+        .drawn = want->draw ? tl->drawn : NULL,
         .cancel = cancel};
     states_lend(&tl->states, &step);
-    step.keeps_trail = tl->model.is_recurrent && n_logits > 0 && logits == tl->rows;
+    step.keeps_trail = tl->model.is_recurrent && want->is_block;
     if (!exec_run(tl->exec, &step, err)) {
         tree_cancel(tl->tree);
         return false;
@@ -176,7 +192,11 @@ static bool run_chunk(struct timeline *tl, const int32_t *ids, size_t from, uint
     tree_commit(tl->tree, ids, from, n_rows);
     tree_tidy(tl->tree);
     tl->n_steps++;
-    tl->has_logits = n_logits > 0 && logits == tl->logits;
+    tl->is_far = want->draw != NULL;
+    tl->far_row = 0;
+    tl->n_drawn = want->draw ? want->n_logits : 0;
+    tl->has_logits =
+        want->n_logits == 1 && !want->is_block && (tl->is_far || want->logits == tl->logits);
     return true;
 }
 
@@ -260,6 +280,7 @@ static void restore(struct timeline *tl, const struct plan *plan)
     }
     memcpy(tl->logits, tree_snapshot_logits(tl->tree, plan->snapshot),
            tl->n_vocab * sizeof *tl->logits);
+    tl->is_far = false;
     states_load(&tl->states, plan->from, tree_snapshot_states(tl->tree, plan->snapshot));
     if (tl->breaks_states) states_break(&tl->states);
     tree_snapshot_used(tl->tree, plan->snapshot);
@@ -296,9 +317,9 @@ static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t
     for (size_t at = from; at < n;) {
         uint32_t rows = next_rows(tl, at, n);
         bool wants = at + rows == n || is_mark(tl, at + rows);
+        const struct want want = {.n_logits = wants, .logits = tl->logits};
         double start = clock_ms();
-        if (!run_chunk(tl, ids + at, at, rows, wants, tl->logits, watch ? watch->cancel : NULL,
-                       err))
+        if (!run_chunk(tl, ids + at, at, rows, &want, watch ? watch->cancel : NULL, err))
             return false;
         at += rows;
         if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
@@ -332,6 +353,7 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     restore(tl, &plan);
     tree_go(tl->tree);
     tl->has_logits = plan.from == n;
+    tl->n_drawn = 0;
     const bool ok = prefill(tl, ids, plan.from, n, watch, err);
     tl->n_prompt = tl->mark > 0 ? tl->mark : n;
     tl->mark = 0;
@@ -365,10 +387,29 @@ static size_t rows_behind(const struct timeline *tl, size_t n)
     return tree_has_window(tl->tree, tl->states.n) ? n_all - tl->states.n : 0;
 }
 
+void timeline_draw(struct timeline *tl, const struct draw *draw)
+{
+    tl->draw = exec_draws(tl->exec) ? draw : NULL;
+}
+
+int32_t timeline_drawn(const struct timeline *tl, size_t i)
+{
+    return i < tl->n_drawn ? tl->drawn[i] : -1;
+}
+
+/* The draw that was asked for, if any: for one step. */
+static const struct draw *take_draw(struct timeline *tl)
+{
+    const struct draw *draw = tl->draw;
+    tl->draw = NULL;
+    return draw;
+}
+
 bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
                      const atomic_bool *cancel, struct err *err)
 {
     const size_t from = tree_n(tl->tree), behind = rows_behind(tl, n);
+    const struct want want = {.n_logits = 1, .logits = tl->logits, .draw = take_draw(tl)};
     assert(n > 0 && n <= TIMELINE_MAX_ROWS);
     int32_t again[TIMELINE_MAX_VERIFY];
     if (behind > 0) {
@@ -378,7 +419,7 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
     } else if (!catch_up(tl, cancel, err)) {
         return false;
     }
-    if (!run_chunk(tl, ids, from - behind, (uint32_t)(behind + n), 1, tl->logits, cancel, err))
+    if (!run_chunk(tl, ids, from - behind, (uint32_t)(behind + n), &want, cancel, err))
         return false;
     if (is_mark(tl, from + n)) timeline_snapshot(tl);
     return true;
@@ -409,14 +450,20 @@ bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
 {
     assert(n > 0 && n <= TIMELINE_MAX_VERIFY);
     const size_t from = tree_n(tl->tree);
-    if (!make_rows(tl, err) || !catch_up(tl, cancel, err)) return false;
+    const struct draw *draw = take_draw(tl);
+    if ((!draw && !make_rows(tl, err)) || !catch_up(tl, cancel, err)) return false;
+    const struct want want = {
+        .n_logits = (uint32_t)n, .logits = tl->rows, .draw = draw, .is_block = true};
     tl->rows_from = from;
-    return run_chunk(tl, ids, from, (uint32_t)n, (uint32_t)n, tl->rows, cancel, err);
+    return run_chunk(tl, ids, from, (uint32_t)n, &want, cancel, err);
 }
 
-const float *timeline_row(const struct timeline *tl, size_t i)
+const float *timeline_row(struct timeline *tl, size_t i)
 {
-    assert(tl->rows && tl->rows_from + i < tree_n(tl->tree));
+    struct err ignored;
+    assert(tl->rows_from + i < tree_n(tl->tree));
+    if (tl->is_far)
+        return exec_logits(tl->exec, (uint32_t)i, tl->logits, &ignored) ? tl->logits : NULL;
     return tl->rows + i * tl->n_vocab;
 }
 
@@ -426,7 +473,9 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
     assert(n > 0 && n_all <= tree_n(tl->tree));
     states_keep(&tl->states, tl->exec, tree_n(tl->tree) - tl->rows_from, n);
     if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
-    memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
+    if (!tl->is_far)
+        memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
+    tl->far_row = (uint32_t)n - 1;
     tl->has_logits = true;
 }
 
@@ -449,7 +498,8 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
     bool ok = true, wanted = true;
     for (size_t at = 0; ok && wanted && at < n;) {
         uint32_t n_rows = n - at < chunk ? (uint32_t)(n - at) : chunk;
-        ok = run_chunk(tl, ids + at, at, n_rows, n_rows, logits, cancel, err);
+        const struct want want = {.n_logits = n_rows, .logits = logits};
+        ok = run_chunk(tl, ids + at, at, n_rows, &want, cancel, err);
         wanted = ok && rows(user, at, n_rows, logits);
         at += n_rows;
     }
@@ -469,7 +519,7 @@ bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
         held[n_held++] =
             (struct verify_held){have->snapshots[i], tree_snapshot_logits(tl->tree, i),
                                  tree_snapshot_states(tl->tree, i)};
-    if (tl->has_logits) held[n_held++] = (struct verify_held){n, tl->logits, NULL};
+    if (timeline_logits(tl)) held[n_held++] = (struct verify_held){n, tl->logits, NULL};
     if (s->n_bytes > 0 && s->is_known && s->n > 0) {
         size_t at = n_held++;
         for (; at > 0 && held[at - 1].n > s->n; at--)

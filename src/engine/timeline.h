@@ -20,6 +20,7 @@
 
 struct backend;
 struct disk;
+struct draw;
 struct program;
 struct timeline;
 struct verify_verdict;
@@ -100,8 +101,16 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
  * timeline has no logits of its own. */
 bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
                           const atomic_bool *cancel, struct err *err);
-/* The n_vocab logits after the i-th of them, until the next change of the timeline. */
-const float *timeline_row(const struct timeline *tl, size_t i);
+/* The n_vocab logits after the i-th of them, until the next call; NULL if the device that has
+ * them failed. */
+const float *timeline_row(struct timeline *tl, size_t i);
+/* If the device draws, the next of these three draws from its last row, or all rows, as asked
+ * (until it returns): then the tokens are here and the logits are fetched when they are read.
+ */
+void timeline_draw(struct timeline *tl, const struct draw *draw);
+/* The token that was drawn after the i-th of the rows appended last; -1: none, draw from the
+ * logits. */
+int32_t timeline_drawn(const struct timeline *tl, size_t i);
 /* Keeps the first n of them, n > 0, as if they had been appended one by one; the others, drafts
  * that were refused, are forgotten. */
 void timeline_keep_rows(struct timeline *tl, size_t n);
@@ -152,8 +161,9 @@ bool timeline_verify(struct timeline *tl, const struct timeline_watch *watch,
 size_t timeline_n(const struct timeline *tl);           /* tokens it holds */
 const int32_t *timeline_ids(const struct timeline *tl); /* until the next change */
 uint32_t timeline_n_ctx(const struct timeline *tl);
-/* The n_vocab logits after the last token, until the next change; NULL if none are held. */
-const float *timeline_logits(const struct timeline *tl);
+/* The n_vocab logits after the last token, until the next change; NULL if none are held, or the
+ * device that has them failed. */
+const float *timeline_logits(struct timeline *tl);
 
 /* What it would cost to sync ids[0..n), n > 0, now; nothing changes. */
 struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size_t n);

@@ -83,7 +83,7 @@ static bool save(struct timeline *tl)
     if (!save_pages(tl)) return false;
     const bool goes_back = timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
     if (goes_back && !save_prompt(tl)) return false;
-    if (!tl->has_logits || !states_at(&tl->states, n) || !tree_has_window(tl->tree, n))
+    if (!states_at(&tl->states, n) || !tree_has_window(tl->tree, n) || !timeline_logits(tl))
         return true;
     return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
 }

@@ -31,7 +31,14 @@ struct timeline {
     size_t n_vocab;
     float *logits; /* [n_vocab] */
     bool has_logits;
-    float *rows; /* [TIMELINE_MAX_VERIFY][n_vocab], of timeline_append_rows; NULL: not yet */
+    /* Logits that a draw left on the device: row far_row of the last step is what logits is to
+     * hold, and rows lie there, too. */
+    bool is_far;
+    uint32_t far_row;
+    const struct draw *draw; /* for the next step; NULL: none */
+    int32_t drawn[TIMELINE_MAX_VERIFY];
+    size_t n_drawn; /* rows of the last step that were drawn from */
+    float *rows;    /* [TIMELINE_MAX_VERIFY][n_vocab], of timeline_append_rows; NULL: not yet */
     uint64_t n_steps;
     size_t rows_bytes, rows_from; /* the tokens before the first of them */
     double row_ms;                /* measured cost of a prefilled row; 0: not yet */

@@ -204,7 +204,7 @@ static void same_reply(const struct engine_reply *a, const struct engine_reply *
     assert_int_equal(a->n_ctx_used, b->n_ctx_used);
 }
 
-static void same_timeline(const struct timeline *a, const struct timeline *b)
+static void same_timeline(struct timeline *a, struct timeline *b)
 {
     assert_int_equal(timeline_n(a), timeline_n(b));
     assert_memory_equal(timeline_ids(a), timeline_ids(b), timeline_n(a) * sizeof(int32_t));

@@ -7,7 +7,10 @@
 #include "../golden.h"
 #include "../soak.h"
 #include "app/inspect.h"
+#include "backend/draw.h"
 #include "backend/kv.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
 
 enum { RANDOM_IDS = 600 };
 
@@ -93,16 +96,18 @@ static void test_models(void **state)
 /* Token pos. Slabs of pages are at least 1,024 positions apart, and are all that is made, with
  * the tables that go with them; pos of the last in *slab_at. */
 static void check_step(struct runner *r, int32_t id, uint32_t pos, uint32_t *slab_at,
-                       float *logits)
+                       float *logits, const struct draw *draw)
 {
     const struct vulkan_counters before = *vulkan_backend_counters(r->be);
-    runner_run(r, &id, 1, pos, logits);
+    int32_t drawn = -1;
+    runner_draw(r, &id, 1, pos, logits, draw, &drawn);
     const struct vulkan_counters *after = vulkan_backend_counters(r->be);
     assert_int_equal(after->submits - before.submits, 1);
     assert_int_equal(after->waits - before.waits, 1);
     assert_int_equal(after->pipelines, before.pipelines);
-    assert_int_equal(after->bytes_back - before.bytes_back,
-                     model_n_vocab(r->m) * sizeof *logits);
+    const size_t n_bytes = draw ? sizeof drawn : model_n_vocab(r->m) * sizeof *logits;
+    assert_int_equal(after->bytes_back - before.bytes_back, n_bytes);
+    assert_true(!draw || (drawn >= 0 && (size_t)drawn < model_n_vocab(r->m)));
     if (after->allocations == before.allocations) {
         assert_int_equal(after->sets, before.sets);
         return;
@@ -112,8 +117,8 @@ static void check_step(struct runner *r, int32_t id, uint32_t pos, uint32_t *sla
     *slab_at = pos;
 }
 
-/* After the first tokens a step is one submission, one wait, its logits back, and nothing made:
- * 10,000 tokens with HEARTH_SOAK. */
+/* After the first tokens a step is one submission, one wait, its token back or its logits, and
+ * nothing made: 10,000 tokens with HEARTH_SOAK. Penalties count all of them. */
 static void test_counters(void **state)
 {
     (void)state;
@@ -134,11 +139,26 @@ static void test_counters(void **state)
     float *logits = mem_zalloc(model_n_vocab(r.m), sizeof *logits);
     uint32_t slab_at = 0;
     random_ids(ids, n, (uint32_t)model_n_vocab(r.m));
+    struct err err;
+    struct sampler *sampler = sampler_new(model_n_vocab(r.m));
+    const struct engine_sampling how = {.temp = 0.8f,
+                                        .top_k = 40,
+                                        .top_p = 0.95f,
+                                        .repeat_penalty = 1.1f,
+                                        .frequency_penalty = 0.1f,
+                                        .repeat_last_n = -1};
+    assert_true(sampler_begin(sampler, &how, ids, 2, &err));
     runner_run(&r, ids, 1, 0, NULL);
+    runner_draw(&r, ids + 1, 1, 1, NULL, sampler_request(sampler, NULL, 0, 0), &(int32_t){0});
     runner_run(&r, ids + 1, 1, 1, logits);
-    for (uint32_t i = 2; i < n; i++)
-        check_step(&r, ids[i], i, &slab_at, logits);
+    for (uint32_t i = 2; i < n; i++) {
+        sampler_accept(sampler, ids, i + 1);
+        const bool draws = i % 8 != 0;
+        check_step(&r, ids[i], i, &slab_at, logits,
+                   draws ? sampler_request(sampler, NULL, 0, 0) : NULL);
+    }
     assert_true(slab_at >= 1024);
+    sampler_free(sampler);
     free(logits);
     free(ids);
     runner_close(&r);
