@@ -1,6 +1,7 @@
 #include "app/bench.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "app/command_line.h"
 #include "app/model_choice.h"
 #include "backend/backend.h"
+#include "backend/draw.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/philox.h"
@@ -50,6 +52,7 @@ static bool parse_count(const char *name, const char *text, uint32_t *out, struc
 static bool measure_model(struct machine *m, struct result *r, struct err *err)
 {
     size_t n_vocab = model_n_vocab(m->model);
+    const struct draw greedy = {.n_vocab = n_vocab, .top_p = DRAW_WHOLE, .min_x = -INFINITY};
     int32_t *ids = mem_alloc(r->n_prompt * sizeof *ids);
     for (uint32_t i = 0; i < r->n_prompt; i++)
         ids[i] = (int32_t)(philox(0, i, 0, 0, PHILOX_BENCH).word[0] % n_vocab);
@@ -62,19 +65,23 @@ static bool measure_model(struct machine *m, struct result *r, struct err *err)
     double bytes = 0;
     start = clock_ms();
     for (uint32_t i = 0; ok && i < r->n_gen; i++) {
-        int32_t id = sampler_argmax(timeline_logits(m->tl), n_vocab);
+        int32_t id = timeline_drawn(m->tl, 0);
+        const float *logits = id < 0 ? timeline_logits(m->tl) : NULL;
+        if (logits) id = sampler_argmax(logits, n_vocab);
         if (id < 0)
             ok = err_set(err, ERR_FORMAT,
                          "the model's logits are not numbers: the weights "
                          "are broken");
         bytes += (double)model_token_bytes(m->model) +
                  (double)model_kv_read_bytes(m->model, r->n_prompt + i);
+        timeline_draw(m->tl, &greedy);
         ok = ok && timeline_append(m->tl, id, NULL, err);
     }
     double ms = clock_ms() - start;
     r->decode_tok_s = r->n_gen / ms * 1e3;
     r->decode_gb_s = bytes / 1e6 / ms;
-    if (ok) r->logits_hash = XXH3_64bits(timeline_logits(m->tl), n_vocab * sizeof(float));
+    const float *last = ok ? timeline_logits(m->tl) : NULL;
+    if (last) r->logits_hash = XXH3_64bits(last, n_vocab * sizeof *last);
     free(ids);
     return ok;
 }
