@@ -33,8 +33,8 @@ enum { MANY_READ = 8 };
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
 static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
-/* Most that one draft may lose besides what is read for it; of the balance's share for a try,
- * and for what a try reads. */
+/* Most that one draft may lose, besides what is read for it. Of the balance, what a try may
+ * lose, and what it may read for. */
 static const double MOST_LOSS = 8, TRY_SHARE = 0.35, TRY_READ = 0.75;
 /* Where drafts pay, one of so many steps tries what may pay more. */
 enum { HOPE_GAP = 8 };

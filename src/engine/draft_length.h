@@ -7,9 +7,10 @@
  *
  * A balance bounds what the estimates cannot know. Tokens that came later than plain decoding
  * would have made them are paid from those that came earlier, from one percent of the time and
- * from the few tokens it begins with. A draft of which nothing may be right is only made if it
- * can be paid, so no sequence of tokens, however it turns, loses more than that. Where drafts
- * do not pay, one is tried again when what is known of them is old.
+ * from the few steps it begins with. A draft is made only if it can be paid should nothing of
+ * it be right, so by the measured times no text, however it turns, loses more than that and
+ * what one wrong first guess at a cost is off by. Where drafts do not pay, one is tried again
+ * when what is known of them is old.
  *
  * The owner embeds the struct. Pure arithmetic on the times that it is told: no clock, no
  * tokens. Its choice never changes a text, only how fast it comes. One thread at a time. */
