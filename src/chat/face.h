@@ -55,6 +55,7 @@ struct face_report {
     double plain_ms; /* what a token takes without drafts, as measured; 0: not known */
     uint32_t n_ctx_used, n_ctx;
     uint64_t reply_seed;
+    bool is_inexact; /* computed on a device that has not the CPU's bits */
 };
 
 struct face {

@@ -443,6 +443,7 @@ static void end(struct chat *c, const struct engine_reply *r)
         .n_ctx_used = r->n_ctx_used,
         .n_ctx = r->n_ctx,
         .reply_seed = r->reply_seed,
+        .is_inexact = engine_info(c->engine)->is_inexact,
     };
     const struct message *reply = NULL;
     if (r->n_ids == 0 && r->stop == STOP_CANCELLED)

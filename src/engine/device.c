@@ -95,14 +95,15 @@ static bool find_vulkan(const char *device, uint32_t *index, struct err *err)
                    printable(shown, sizeof shown, device, strlen(device)));
 }
 
-static struct backend *open_vulkan(const char *device, const char *cache_dir, uint64_t *memory,
+static struct backend *open_vulkan(const struct device_choice *from, uint64_t *memory,
                                    struct err *err)
 {
-    struct vulkan_choice choice = {.wrong_bits = seam.wrong_bits};
-    if (!find_vulkan(device, &choice.index, err)) return NULL;
+    struct vulkan_choice choice = {.wrong_bits = seam.wrong_bits,
+                                   .may_differ = from->may_differ};
+    if (!find_vulkan(from->device, &choice.index, err)) return NULL;
     struct buf dir = {0};
-    if (cache_dir) {
-        buf_printf(&dir, "%s/pipelines", cache_dir);
+    if (from->cache_dir) {
+        buf_printf(&dir, "%s/pipelines", from->cache_dir);
         choice.cache_dir = buf_str(&dir);
     }
     struct backend *be = vulkan_backend_open(&choice, err);
@@ -117,12 +118,13 @@ struct backend *device_open(const struct device_choice *choice, uint64_t *memory
     const char *device = choice->device ? choice->device : "cpu";
     *memory = 0;
     return strcmp(device, "cpu") == 0 ? open_cpu(choice, err)
-                                      : open_vulkan(device, choice->cache_dir, memory, err);
+                                      : open_vulkan(choice, memory, err);
 }
 
 bool device_check(struct backend *be, const struct program *p, const atomic_bool *cancel,
                   struct err *err)
 {
+    if (vulkan_backend_differs(be, err)) return false;
     struct backend *cpu = cpu_open(&(struct cpu_options){0, CPU_AUTO}, err);
     if (!cpu) return false;
     bool ok = trial_program(be, cpu, p, cancel, NULL, err);

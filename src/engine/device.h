@@ -24,6 +24,7 @@ struct device_choice {
     int n_threads;      /* of the CPU; 0: one per usable core */
     /* Hearth's folder in the user's cache, where drivers' pipelines are kept; NULL: nowhere. */
     const char *cache_dir;
+    bool may_differ; /* a device that has not the CPU's bits is opened: device_check tells */
 };
 
 /* NULL with ERR_USER (a name that there is not) or ERR_DEVICE (a device that cannot be used: a

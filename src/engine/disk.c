@@ -49,9 +49,10 @@ static size_t window_bytes(const struct disk *d)
 
 /* Everything in the program that may differ between two runs with the same files: rope scaling
  * follows --ctx, and the layout of a page its type. */
-static struct key options_key(const struct program *p)
+static struct key options_key(const struct program *p, const char *inexact)
 {
     struct buf all = {0};
+    if (inexact) buf_puts(&all, inexact);
     for (size_t i = 0; i < p->n_ropes; i++) {
         const struct rope *rope = &p->ropes[i];
         const uint64_t numbers[2] = {rope->pairs, rope->n_rot};
@@ -89,7 +90,7 @@ struct disk *disk_new(const struct disk_config *config, struct backend *be,
     buf_free(&path);
     d->be = be;
     d->program = program;
-    d->fingerprint.options = options_key(program);
+    d->fingerprint.options = options_key(program, config->inexact);
     d->fingerprint.numerics = NUMERICS_VERSION;
     d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
     d->logits_bytes = program->n_vocab * sizeof(float);

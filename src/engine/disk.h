@@ -22,9 +22,11 @@ struct gguf;
 struct program;
 
 struct disk_config {
-    const char *dir;    /* hearth's folder in the user's cache */
-    uint64_t cap_bytes; /* of all pages on disk */
-    const char *name;   /* of the model, for the eyes */
+    const char *dir;     /* hearth's folder in the user's cache */
+    uint64_t cap_bytes;  /* of all pages on disk */
+    const char *name;    /* of the model, for the eyes */
+    const char *inexact; /* the device whose bits are not the CPU's: its pages are its own;
+                            NULL: they are */
 };
 
 /* All that is given is borrowed and outlives it. */

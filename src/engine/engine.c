@@ -138,7 +138,8 @@ static void on_piece(void *user, enum reply_part part, const char *text, size_t 
 
 static const char *keep_device(struct engine *e, size_t i)
 {
-    snprintf(e->device[i], sizeof e->device[i], "%s", backend_name(e->machine.be));
+    snprintf(e->device[i], sizeof e->device[i], "%s%s", backend_name(e->machine.be),
+             e->machine.is_inexact ? ", inexact" : "");
     return e->device[i];
 }
 
@@ -228,6 +229,7 @@ static void take_moved(struct engine *e)
     e->known.info.weights_bytes = e->moved.weights_bytes;
     e->known.info.kv_bytes_per_token = e->moved.kv_bytes_per_token;
     e->known.info.scratch_bytes = e->moved.scratch_bytes;
+    e->known.info.is_inexact = e->moved.is_inexact;
 }
 
 /* ---- a turn ---- */

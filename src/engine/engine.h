@@ -23,6 +23,7 @@ struct engine_config {
     const char *device;  /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
     uint32_t gpu_layers; /* the last layers that a device takes; 0: as many as fit */
     const char *cpu;     /* the instruction set, as "avx2"; NULL: the best there is */
+    bool allow_inexact;  /* a device that has not the CPU's bits is used all the same */
     const char *kv_type; /* "f32", "f16" (or NULL), "q8_0", "q4_0" */
     int n_threads;       /* 0: one per core */
     uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
@@ -150,6 +151,7 @@ struct engine_info {
     const char *chat_template; /* NULL: the file has none */
     const char *bos_text, *eos_text; /* "" if none */
     const char *device;              /* "cpu (avx2, 2 threads)" */
+    bool is_inexact;                 /* the device has not the CPU's bits */
     const char *kv_type;
     uint64_t vocabulary; /* XXH3-64 of the texts of all tokens: what the ids of replies mean */
     uint32_t numerics;   /* NUMERICS_VERSION */

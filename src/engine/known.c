@@ -47,6 +47,7 @@ void known_bytes(const struct machine *m, struct engine_info *info)
     info->weights_bytes = sizes.weights_bytes;
     info->kv_bytes_per_token = sizes.kv_bytes_per_token;
     info->scratch_bytes = sizes.scratch_bytes;
+    info->is_inexact = m->is_inexact;
 }
 
 void known_fill(struct known *k, const struct machine *m, const struct tokenizer *tok,

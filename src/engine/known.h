@@ -20,7 +20,7 @@ struct known {
 /* Fills *k, which is empty. path: of the model's file, which names a model that has no name. */
 void known_fill(struct known *k, const struct machine *m, const struct tokenizer *tok,
                 const char *path);
-/* The bytes that the model and its draft take together. */
+/* The bytes that the model and its draft take together, and whether its device is inexact. */
 void known_bytes(const struct machine *m, struct engine_info *info);
 /* May be empty. */
 void known_free(struct known *k);

@@ -65,7 +65,7 @@ static bool open_device(struct machine *m, const struct engine_config *config,
                         const char *device, struct err *err)
 {
     const struct device_choice choice = {device, config->cpu, config->n_threads,
-                                         config->cache_dir};
+                                         config->cache_dir, config->allow_inexact};
     m->be = device_open(&choice, &m->device_bytes, err);
     m->is_cpu = strcmp(device, "cpu") == 0;
     m->device = m->is_cpu ? NULL : m->be;
@@ -88,18 +88,26 @@ static bool check_program(void *user, const struct program *p, struct err *err)
     return ok;
 }
 
-/* Whether the device gives the bits of the CPU for what the model needs, before anything is
- * bound to it. */
-static bool check_device(const struct machine *m, const struct model_params *params,
-                         const atomic_bool *cancel, struct err *err)
-{
-    struct checked c = {m, cancel};
-    return !m->device || model_outline(m->gguf, params, check_program, &c, err);
-}
-
 static void warn(const struct machine_watch *watch, const char *line)
 {
     if (watch->warning) watch->warning(watch->user, line);
+}
+
+/* Whether the device gives the bits of the CPU for what the model needs, before anything is
+ * bound to it; or may be used without. */
+static bool check_device(struct machine *m, const struct engine_config *config,
+                         const struct model_params *params, const struct machine_watch *watch,
+                         struct err *err)
+{
+    struct checked c = {m, watch->cancel};
+    if (!m->device || model_outline(m->gguf, params, check_program, &c, err)) return true;
+    m->is_inexact =
+        config->allow_inexact && err->code == ERR_DEVICE && !backend_is_lost(m->device);
+    if (!m->is_inexact) return false;
+    char line[sizeof err->msg + 80];
+    snprintf(line, sizeof line, "%s; it is used all the same (--allow-inexact)", err->msg);
+    warn(watch, line);
+    return true;
 }
 
 /* A number of the file's family; 0: there is none. */
@@ -358,7 +366,8 @@ static void open_disk(struct machine *m, const struct engine_config *config, con
     const char *slash = strrchr(path, '/');
     const struct disk_config disk = {.dir = config->cache_dir,
                                      .cap_bytes = config->cache_disk_bytes,
-                                     .name = slash ? slash + 1 : path};
+                                     .name = slash ? slash + 1 : path,
+                                     .inexact = m->is_inexact ? backend_name(m->be) : NULL};
     m->disk = disk_new(&disk, m->be, m->gguf, model_program(m->model));
     timeline_set_disk(m->tl, m->disk);
 }
@@ -370,7 +379,9 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     if (!d) return true;
     const struct model_sizes all = machine_sizes(m);
     const struct model_params params = {.kv_type = kv_type};
-    if (!check_device(d, &params, cancel, err)) return false;
+    /* What it guesses is checked, so of its bits nothing needs to be said. */
+    const struct machine_watch silent = {.cancel = cancel};
+    if (!check_device(d, config, &params, &silent, err)) return false;
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
@@ -406,7 +417,7 @@ static bool open_on(struct machine *m, const struct engine_config *config, const
 {
     return open_device(m, config, device, err) && place_layers(m, config, params, watch, err) &&
            plan_memory(m, config, params, watch, err) &&
-           check_device(m, params, watch->cancel, err) &&
+           check_device(m, config, params, watch, err) &&
            open_model(m, config, params, watch, err) &&
            open_draft(m, config, params->kv_type, watch->cancel, err);
 }

@@ -42,6 +42,7 @@ struct machine {
     const char *kv_type; /* "f16"; static */
     struct model_params params;
     bool is_cpu;
+    bool is_inexact;     /* the device has not the CPU's bits, and is used all the same */
     const char *why_cpu; /* "auto" found nothing better: why; static. NULL: it was not so */
     double load_ms;
     struct machine *draft; /* guesses for this one, on the same device; NULL: none */

@@ -97,6 +97,7 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
     buf_puts(out, " of ");
     status_count(out, r->n_ctx);
     buf_printf(out, ", seed %" PRIu64, r->reply_seed);
+    if (r->is_inexact) buf_puts(out, ", inexact");
     break_lines(out, start, width > 20 ? (size_t)width : 20);
 }
 

@@ -300,6 +300,13 @@ const struct vulkan_counters *vulkan_backend_counters(const struct backend *be)
     return &((const struct vulkan_backend *)be)->vk.counters;
 }
 
+bool vulkan_backend_differs(const struct backend *be, struct err *err)
+{
+    const struct vulkan_backend *vb = (const struct vulkan_backend *)be;
+    if (vb->differs) *err = vb->difference;
+    return vb->differs;
+}
+
 void vulkan_backend_keep(struct backend *be)
 {
     vulkan_pipelines_save(&of(be)->pipelines);
@@ -336,8 +343,12 @@ struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct e
     set_arenas(vb);
     snprintf(vb->name, sizeof vb->name, "vulkan:%u (%s)", choice->index,
              vk->properties.deviceName);
-    if (vulkan_staging_open(&vb->staging, vk, err) && vulkan_selftest(&vb->pipelines, err))
-        return &vb->base;
+    if (vulkan_staging_open(&vb->staging, vk, err)) {
+        if (vulkan_selftest(&vb->pipelines, err)) return &vb->base;
+        vb->differs = choice->may_differ && err->code == ERR_DEVICE && !vk->is_lost;
+        vb->difference = *err;
+        if (vb->differs) return &vb->base;
+    }
     close_backend(&vb->base);
     return NULL;
 }

@@ -57,11 +57,16 @@ struct vulkan_choice {
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
     bool wrong_bits;        /* for tests: its logits are off by a bit */
+    /* A device whose elementary functions differ is opened all the same. */
+    bool may_differ;
 };
 
 /* Opens the device and runs the elementary functions on it: ERR_DEVICE if there is none, or if
  * a result differs. Weights read from files stay mapped until backend_close. */
 struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err);
+
+/* Whether its elementary functions differ from the CPU's, with may_differ; err says which. */
+bool vulkan_backend_differs(const struct backend *be, struct err *err);
 
 /* Keeps on disk what pipelines were made so far; closing does it too. */
 void vulkan_backend_keep(struct backend *be);

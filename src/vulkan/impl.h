@@ -26,6 +26,8 @@ struct vulkan_backend {
     struct vulkan_weight *weights;
     struct vulkan_pages pages;
     uint64_t state_version; /* changes when the host writes an object of states, or frees one */
+    bool differs;           /* in its elementary functions: */
+    struct err difference;
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 32];
 };
 

@@ -14,6 +14,7 @@
 #include "backend/cut.h"
 #include "base/mem.h"
 #include "engine/device.h"
+#include "engine/disk.h"
 #include "engine/layers.h"
 #include "engine/machine.h"
 #include "engine/timeline.h"
@@ -205,6 +206,66 @@ static void poison_is_not_seen(void **state)
     machine_close(&cpu);
 }
 
+/* ---- a device with other bits, allowed ---- */
+
+static bool open_kept(struct machine *m, const char *dir, bool allow_inexact, struct err *err)
+{
+    const struct machine_watch watch = {.warning = on_warning};
+    const struct engine_config config = {.model_path = guide,
+                                         .device = "vulkan:0",
+                                         .allow_inexact = allow_inexact,
+                                         .n_threads = 2,
+                                         .n_ctx = 256,
+                                         .cache_dir = dir,
+                                         .cache_disk_bytes = 64 << 20};
+    n_warned = 0;
+    const bool ok = machine_open(m, &config, &watch, err);
+    if (ok) disk_make_ready(m->disk);
+    return ok;
+}
+
+/* Tokens of 150 that come from the disk; then they are there. */
+static size_t read_of_150(struct machine *m)
+{
+    struct timeline_cost cost;
+    struct err err;
+    int32_t ids[150];
+    fill_ids(ids, 150, model_n_vocab(m->model));
+    if (!timeline_sync(m->tl, ids, 150, NULL, &cost, &err)) fail_msg("%s", err.msg);
+    machine_close(m);
+    return cost.n_read;
+}
+
+/* It is said at every start, and its pages are apart from those of others. */
+static void inexact_is_allowed(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    char dir[] = "/tmp/hearth-inexact-XXXXXX", command[64];
+    if (vulkan_count() == 0) skip();
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        device_set_seam(&(struct device_seam){.wrong_bits = true});
+        if (!open_kept(&m, dir, true, &err)) fail_msg("%s", err.msg);
+        assert_true(m.is_inexact);
+        assert_int_equal(n_warned, 1);
+        if (!strstr(warned, "it cannot give the same bits; it is used all the same"))
+            fail_msg("%s", warned);
+        assert_int_equal(read_of_150(&m), i == 0 ? 0 : 150);
+        assert_false(open_kept(&m, NULL, false, &err));
+        assert_int_equal(err.code, ERR_DEVICE);
+        machine_close(&m);
+        device_set_seam(NULL);
+        if (!open_kept(&m, dir, true, &err)) fail_msg("%s", err.msg);
+        assert_false(m.is_inexact);
+        assert_int_equal(n_warned, 0);
+        assert_int_equal(read_of_150(&m), i == 0 ? 0 : 150);
+    }
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- some of the layers ---- */
 
 static void same_as_cpu(struct machine *m, const char *model)
@@ -307,6 +368,7 @@ int main(void)
         cmocka_unit_test(poison_is_not_seen),
         cmocka_unit_test(as_many_as_asked_for),
         cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(inexact_is_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -490,7 +490,6 @@ static void test_ini_errors(void **state)
     ini_refused("[profile a]\nprofile = b\n", "",
                 "@:2: profile belongs in [hearth], not in a profile");
     ini_refused("model =\n", "", "@:1: model: expected a path, found nothing");
-    ini_refused("\nallow-inexact = on\n", "", "@:2: allow-inexact: is not built yet");
     ini_refused("[profile a]\n[profile b]\n", "-P c", "no profile c in @; there are: a, b");
     ini_refused("temp = 1\n", "-P c", "no profile c in @, which has no [profile NAME]");
     ini_refused("profile = c\n", "", "no profile c in @, which has no [profile NAME]");
@@ -499,7 +498,7 @@ static void test_ini_errors(void **state)
                 "@:2: system: /tmp/nowhere.md: No such file or directory");
 
     /* What a profile that is not chosen asks for is not refused. */
-    write_ini("tui = on\n[profile a]\nallow-inexact = on\n");
+    write_ini("tui = on\n[profile a]\nsystem = @nowhere.md\n");
     struct options *o = options_new();
     struct option_args args = {0};
     struct err err;
