@@ -4,11 +4,15 @@
 mkdir -p "$XDG_CACHE_HOME/llama.cpp"
 cp "$guide" "$XDG_CACHE_HOME/llama.cpp/small.gguf"
 last_model=$XDG_STATE_HOME/hearth/last-model
+is_gone() { ! has_text "$1"; }
 # go_in ARGS...: hearth in the pane, up to the text that comes first.
 go_in()
 {
     local wait=$1
     shift
+    # What the run before has left is not what this one shows.
+    keys clear Enter
+    within is_gone "$wait"
     printf 'clear; %q' "$hearth" >"$dir/run"
     printf ' %q' "$@" >>"$dir/run"
     echo '; echo "status $?"' >>"$dir/run"
