@@ -22,7 +22,7 @@ size_t input_repair(struct buf *out, const char *s, size_t n)
         start = i;
         n_bad++;
     }
-    buf_append(out, s + start, n - start);
+    if (start < n) buf_append(out, s + start, n - start);
     return n_bad;
 }
 

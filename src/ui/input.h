@@ -11,7 +11,8 @@
 /* No context holds a message of more bytes; what is longer is refused before it is read. */
 enum { INPUT_MAX_BYTES = 64 << 20 };
 
-/* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. */
+/* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. s may be NULL
+ * if n is 0. */
 size_t input_repair(struct buf *out, const char *s, size_t n);
 /* Appends a part of a message: a blank line before it unless it is the first, without the line
  * breaks at its end. Nothing for a part that is empty then. */

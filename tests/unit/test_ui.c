@@ -169,6 +169,8 @@ static void repair(void **state)
     assert_int_equal(input_repair(&got, "a\0b", 3), 0);
     assert_int_equal(got.len, 3);
     buf_free(&got);
+    assert_int_equal(input_repair(&got, NULL, 0), 0);
+    assert_int_equal(got.len, 0);
 }
 
 static void join(void **state)
