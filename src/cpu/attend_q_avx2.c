@@ -264,7 +264,7 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct tile *t, size_t b, s
                         struct query *const *x, i8x acc[2][4])
 {
     const uint8_t *keys = t->k + (b * KV_BLOCK * PAGE_LEN + at * 4);
-    const int16_t *wide = t->wide_k + (at / HALF * t->k_blocks + b) * KV_BLOCK * HALF;
+    size_t wide = (at / HALF * t->k_blocks + b) * KV_BLOCK * HALF;
     const size_t line = (at / HALF * t->k_blocks + b) * (KV_BLOCK * HALF / 64);
     const int16_t *q[2];
     UNROLL
@@ -285,7 +285,8 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct tile *t, size_t b, s
                 pair[r] = two_words(q[r] + d + 2 * odd);
             UNROLL
             for (int j = 0; j < 4; j++) {
-                __m256i k = form == WIDE ? load(wide + 16 * j) : key_pairs(odd, keys + 32 * j);
+                __m256i k = form == WIDE ? load(t->wide_k + wide + 16 * j)
+                                         : key_pairs(odd, keys + 32 * j);
                 VEC_HOLD(k);
                 UNROLL
                 for (int r = 0; r < n; r++) {
@@ -381,7 +382,7 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
 {
     const size_t row_bytes = t->v_blocks * block_bytes(form);
     const uint8_t *row = t->v + lo * row_bytes + b * block_bytes(form);
-    const int16_t *wide = t->wide_v + (b * (PAGE_LEN / 2) + pair_of(lo)) * 2 * KV_BLOCK;
+    size_t wide = (b * (PAGE_LEN / 2) + pair_of(lo)) * 2 * KV_BLOCK;
     UNROLL
     for (int r = 0; r < n; r++) {
         UNROLL
@@ -396,7 +397,7 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
         if (form == WIDE) {
             UNROLL
             for (int j = 0; j < 4; j++)
-                v[j] = load(wide + 16 * j);
+                v[j] = load(t->wide_v + wide + 16 * j);
         } else {
             const size_t i = b * (PAGE_LEN / 2) + key;
             avx2_prefetch(t->after_v.step, t->after_v.codes, form == ROWS_Q4 ? i / 2 : i);
