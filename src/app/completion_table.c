@@ -7,12 +7,12 @@
 
 /* --- The rows of the option table --------------------------------------------------------- */
 
-/* The words of a row that work today between blanks, "[:N]" left out. */
+/* The words of a row between blanks, "[:N]" left out. */
 static void copy_words(const struct option_row *row, char *out, size_t cap)
 {
-    const char *list = row->built && *row->built ? row->built : row->words, *w;
+    const char *w;
     size_t len, at = 0;
-    for (size_t i = 0; (w = option_word(list, i, &len)); i++) {
+    for (size_t i = 0; (w = option_word(row->words, i, &len)); i++) {
         const char *bracket = memchr(w, '[', len);
         if (bracket) len = (size_t)(bracket - w);
         at += (size_t)snprintf(out + at, cap - at, "%s%.*s", i ? " " : "", (int)len, w);

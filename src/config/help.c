@@ -72,27 +72,6 @@ void option_takes(const struct option_row *row, struct buf *out)
     }
 }
 
-/* What is not built yet of a row: "(vulkan not built yet)". */
-static void describe_built(const struct option_row *row, struct buf *out)
-{
-    if (!row->built) return;
-    struct buf missing = {0};
-    const char *w, *b;
-    size_t len, built_len;
-    for (size_t i = 0; row->words && (w = option_word(row->words, i, &len)); i++) {
-        bool built = false;
-        for (size_t j = 0; (b = option_word(row->built, j, &built_len)); j++)
-            built = built || (built_len == len && memcmp(b, w, len) == 0);
-        if (built) continue;
-        if (missing.len) buf_puts(&missing, ", ");
-        const char *bracket = memchr(w, '[', len);
-        buf_append(&missing, w, bracket ? (size_t)(bracket - w) : len);
-    }
-    bool some = missing.len && row->type != OPTION_STRING;
-    buf_printf(out, " (%s%snot built yet)", some ? buf_str(&missing) : "", some ? " " : "");
-    buf_free(&missing);
-}
-
 static void help_row(const struct option_row *row, struct buf *out)
 {
     struct buf left = {0}, right = {0};
@@ -102,10 +81,9 @@ static void help_row(const struct option_row *row, struct buf *out)
         buf_printf(&left, "      --%s", row->name);
     if (row->arg) buf_printf(&left, " %s", row->arg);
     buf_puts(&right, row->help);
-    bool plain_default = row->preset && row->type != OPTION_BOOL && !row->built &&
+    bool plain_default = row->preset && row->type != OPTION_BOOL &&
                          strcmp(row->preset, "0") != 0 && strcmp(row->preset, "-1") != 0;
     if (plain_default) buf_printf(&right, " (%s)", row->preset);
-    describe_built(row, &right);
 
     buf_puts(out, buf_str(&left));
     if (left.len + 2 > HELP_COLUMN)

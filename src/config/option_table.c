@@ -7,8 +7,7 @@
 
 #define AT(field) offsetof(struct options, field)
 
-/* The master copy. In `built` stand the values that work today; the others are refused by name
- * until their feature is there. */
+/* The master copy. */
 static const struct option_row table[N_OPTIONS] = {
     [OPT_MODEL] = {.name = "model",
                    .letter = 'm',

@@ -474,17 +474,3 @@ void option_value(const struct options *o, enum option_id id, struct buf *out)
         buf_puts(out, o->text[id]);
     }
 }
-
-bool option_is_built(const struct options *o, const struct option_row *row)
-{
-    if (!row->built) return true;
-    struct buf value = {0};
-    option_value(o, option_id(row), &value);
-    bool built = row->preset == NULL && value.len == 0;
-    const char *w;
-    size_t len;
-    for (size_t i = 0; !built && (w = option_word(row->built, i, &len)); i++)
-        built = is_word(buf_str(&value), w, len);
-    buf_free(&value);
-    return built;
-}

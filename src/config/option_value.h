@@ -35,7 +35,4 @@ void option_unset(struct options *o, const struct option_row *row);
 /* Copies the value of row from one to another, which has none. */
 void option_copy(struct options *to, const struct options *from, const struct option_row *row);
 
-/* Whether the value that o holds is one of row->built. */
-bool option_is_built(const struct options *o, const struct option_row *row);
-
 #endif

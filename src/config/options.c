@@ -309,27 +309,6 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
 
 /* ---- After all sources ---- */
 
-static bool check_built(const struct options *o, struct err *err)
-{
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        enum option_id id = (enum option_id)i;
-        const struct option_row *row = option_row(id);
-        if (option_is_built(o, row)) continue;
-        struct buf value = {0};
-        option_value(o, id, &value);
-        char shown[80];
-        printable(shown, sizeof shown, buf_str(&value), value.len);
-        bool whole = row->type == OPTION_BOOL || !*row->built;
-        buf_free(&value);
-        if (whole)
-            err_set(err, ERR_USER, "is not built yet");
-        else
-            err_set(err, ERR_USER, "%s is not built yet", shown);
-        return fail_at(o, id, err);
-    }
-    return true;
-}
-
 /* "@FILE" becomes what the file holds, "@@" a text that begins with @. */
 static bool read_system(struct options *o, struct err *err)
 {
@@ -384,7 +363,6 @@ static bool choose(struct options *o, enum option_id a, enum option_id b, struct
 
 bool options_check(struct options *o, struct err *err)
 {
-    if (!check_built(o, err)) return false;
     if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
         (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
         (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)))

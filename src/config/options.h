@@ -223,7 +223,6 @@ struct option_row {
                             * string; of a number: other names of its minimum */
     double min, max;       /* OPTION_INT, OPTION_FLOAT */
     const char *preset;    /* the built-in value as text; NULL: not given */
-    const char *built;     /* the values that work today between |; NULL: all of them */
     const char *model_key; /* the GGUF key that sets it, or NULL */
     const char *help;      /* one line, no full stop */
 };
@@ -292,8 +291,7 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
  * guide. */
 void options_draft(const struct options *o, char **path, bool *lookup);
 
-/* After all sources: reads --system @FILE, refuses by name every value whose feature is not
- * built, and options that exclude each other. */
+/* After all sources: reads --system @FILE and refuses options that exclude each other. */
 bool options_check(struct options *o, struct err *err);
 
 /* A key of the model's metadata, as general.sampling.temp. Ignored if the key is not one of the

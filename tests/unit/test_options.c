@@ -75,8 +75,6 @@ static void test_table(void **state)
         assert_true((row->arg == NULL) == (row->type == OPTION_BOOL));
         assert_true(row->at < sizeof(struct options));
         if (row->type == OPTION_ENUM || row->type == OPTION_WORD) assert_non_null(row->words);
-        /* All of it is built: then there is nothing to say. */
-        if (row->built && row->words) assert_string_not_equal(row->built, row->words);
         for (size_t j = 0; j < i; j++) {
             assert_true(option_row((enum option_id)j)->at != row->at);
             if (row->letter) assert_true(option_row((enum option_id)j)->letter != row->letter);
@@ -180,32 +178,17 @@ static void test_usage_errors(void **state)
     refused("--model=", "--model: expected a path, found nothing");
 }
 
-/* The value is in force if the row's `built` has it, else refused by name. */
-static void check_built(enum option_id id, const char *value)
+static void takes(enum option_id id, const char *value)
 {
-    const struct option_row *row = option_row(id);
     struct options *o = options_new();
-    struct err err = {0};
-    size_t len = 0;
-    bool built = !row->built;
-    const char *w, *colon = strchr(value, ':');
-    size_t n = colon ? (size_t)(colon - value) : strlen(value); /* vulkan:1 is a vulkan */
-    for (size_t i = 0; row->built && (w = option_word(row->built, i, &len)); i++)
-        built = built || (len >= n && strncmp(w, value, n) == 0 && (len == n || w[n] == '['));
-    assert_true(options_give(o, id, FROM_FLAG, 0, value, &err));
-    assert_int_equal(options_check(o, &err), built);
-    if (!built) {
-        char want[128];
-        bool whole = row->type == OPTION_BOOL || !*row->built;
-        snprintf(want, sizeof want, "--%s: %s%sis not built yet", row->name, whole ? "" : value,
-                 whole ? "" : " ");
-        assert_string_equal(err.msg, want);
-        assert_int_equal(err.code, ERR_USER);
-    }
+    struct err err;
+    if (!options_give(o, id, FROM_FLAG, 0, value, &err) || !options_check(o, &err))
+        fail_msg("--%s %s: %s", option_row(id)->name, value, err.msg);
     options_free(o);
 }
 
-static void test_not_built(void **state)
+/* Every word that the table shows is taken, "[:N]" with and without a number. */
+static void test_words(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -217,23 +200,14 @@ static void test_not_built(void **state)
         for (size_t k = 0; row->words && (w = option_word(row->words, k, &len)); k++) {
             const char *bracket = memchr(w, '[', len);
             if (bracket) {
-                snprintf(word, sizeof word, "%.*s:1", (int)(bracket - w), w);
-                check_built(id, word);
                 len = (size_t)(bracket - w);
+                snprintf(word, sizeof word, "%.*s:1", (int)len, w);
+                takes(id, word);
             }
             snprintf(word, sizeof word, "%.*s", (int)len, w);
-            check_built(id, word);
+            takes(id, word);
         }
-        if (row->type == OPTION_BOOL) check_built(id, "on");
     }
-    check_built(OPT_GPU_LAYERS, "3");
-    check_built(OPT_CACHE_RAM, "2G");
-    check_built(OPT_CACHE_DISK, "1");
-    check_built(OPT_SESSION, "x");
-    check_built(OPT_DRAFT, "small.gguf");
-    check_built(OPT_DRAFT, "small.gguf,lookup");
-    /* A value on top of one that is not built wins before anything is refused. */
-    check("--tui --tui=off", OPT_TUI, "off");
 }
 
 /* --draft taken apart. */
@@ -684,7 +658,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_words),
         cmocka_unit_test(test_draft),        cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_extra),        cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_paths_expand),
