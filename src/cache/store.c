@@ -57,9 +57,9 @@ struct store {
 /* What waits; a page of a large model has some 20 MiB. */
 static const uint64_t QUEUE_BYTES = 128u << 20;
 /* While the owner is busy the thread rests so many times as long as it worked. Its workers wait
- * for each other, so the work of one core delays all: with as many workers as cores, decode and
- * prefill lost 9 to 10 % to a thread that did not rest, idle priority or not (2 cores of an AMD
- * EPYC, 2026-11). */
+ * for each other, so the work of one core delays all: with as many workers as cores, a thread
+ * that did not rest cost decode and prefill up to a tenth, idle priority or not (2 cores of an
+ * AMD EPYC, others at work beside, 2026-11). */
 static const double REST = 63;
 /* Measured on f16 and q8_0 pages (hearth(1)): higher levels cost time and gain next to nothing
  * on bytes that are noise in half of their planes. */

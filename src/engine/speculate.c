@@ -33,8 +33,8 @@ struct speculator {
     size_t n_rows, at; /* at: the row that was asked for last */
     size_t before;     /* tokens of the target before the block */
     struct draft_outcome outcome;
-    size_t
-        drafts_hold; /* tokens at the beginning of the draft's timeline that are the reply's */
+
+    size_t drafts_hold; /* so many first tokens of the draft's timeline are the reply's */
 };
 
 struct speculator *speculator_new(const struct speculator_parts *parts)
@@ -155,8 +155,8 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
 
 /* ---- blocks ---- */
 
-/* Keeps the rows that were asked for and learns from the block. last: the newest token, as far
- * as one came after the last row; it is judged too. */
+/* Keeps the rows that were asked for and learns from the block. The token that came after the
+ * last of them, if one did, judges the guess there. */
 static void settle(struct speculator *s, const struct ids *all)
 {
     if (!s->is_open) return;
