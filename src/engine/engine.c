@@ -61,14 +61,14 @@ struct engine {
     bool is_behind;   /* the disk may lack something of the sequence */
     bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
 
-    /* Written before is_ready, constant after. */
+    /* Written before is_ready; after that by the owner's thread alone. */
     struct known known;
     char device[2][320]; /* at first, and after the CPU took over */
 
-    /* What changed of known when the CPU took over: written before has_moved is set, and taken
-     * by the owner's thread. */
-    struct engine_info moved;
-    atomic_bool has_moved;
+    /* What known becomes when the CPU takes over or the draft changes: written before
+     * has_changed is set, and taken by the owner's thread. */
+    struct engine_info changed;
+    atomic_bool has_changed;
 };
 
 static const char unkept[] = "what is computed is no longer kept on disk";
@@ -174,6 +174,7 @@ static bool load(struct engine *e, struct err *err)
     e->machine.load_ms = clock_ms() - start;
     known_fill(&e->known, &e->machine, e->tok, e->config.model_path);
     e->known.info.device = keep_device(e, 0);
+    e->changed = e->known.info;
     return true;
 }
 
@@ -189,10 +190,10 @@ static bool move_to_cpu(struct engine *e, struct err *err)
         return err_prefix(err, "the CPU does not go on (the conversation is kept)");
     machine_set_busy(&e->machine, true);
     start_speculation(e);
-    e->moved.device = keep_device(e, 1);
-    e->moved.n_ctx = e->machine.n_ctx;
-    known_bytes(&e->machine, &e->moved);
-    atomic_store(&e->has_moved, true);
+    e->changed.device = keep_device(e, 1);
+    e->changed.n_ctx = e->machine.n_ctx;
+    known_bytes(&e->machine, &e->changed);
+    atomic_store(&e->has_changed, true);
     return true;
 }
 
@@ -220,16 +221,10 @@ static bool reply_takes_over(void *user, const struct ids *all, struct timeline 
     return ok;
 }
 
-/* The owner's thread learns where the model runs now. */
-static void take_moved(struct engine *e)
+/* The owner's thread learns where the model runs now, and what it takes. */
+static void take_changed(struct engine *e)
 {
-    if (!atomic_exchange(&e->has_moved, false)) return;
-    e->known.info.device = e->moved.device;
-    e->known.info.n_ctx = e->moved.n_ctx;
-    e->known.info.weights_bytes = e->moved.weights_bytes;
-    e->known.info.kv_bytes_per_token = e->moved.kv_bytes_per_token;
-    e->known.info.scratch_bytes = e->moved.scratch_bytes;
-    e->known.info.is_inexact = e->moved.is_inexact;
+    if (atomic_exchange(&e->has_changed, false)) e->known.info = e->changed;
 }
 
 /* ---- a turn ---- */
@@ -413,7 +408,8 @@ static void answer_draft(struct engine *e)
     e->config.draft_path = e->kept[KEPT_DRAFT] = e->turn.draft_path;
     e->turn.draft_path = NULL;
     start_speculation(e);
-    known_bytes(&e->machine, &e->known.info);
+    known_bytes(&e->machine, &e->changed);
+    atomic_store(&e->has_changed, true);
     mailbox_post(e->box, &(struct engine_event){.kind = EVENT_DRAFT});
 }
 
@@ -579,7 +575,7 @@ void engine_close(struct engine *e)
 bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event)
 {
     const bool came = mailbox_next(e->box, timeout_ms, event);
-    take_moved(e);
+    take_changed(e);
     return came;
 }
 
