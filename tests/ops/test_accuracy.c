@@ -248,7 +248,7 @@ static void floats(void **unused)
 {
     (void)unused;
     static float x[WIDTH], w[WIDTH];
-    const struct cpu_weight cw = {.base = {QTYPE_F32, 1, 1, WIDTH}, .file = (uint8_t *)w};
+    const struct cpu_weight cw = {.base = {QTYPE_F32, 1, 1, WIDTH, NULL}, .file = (uint8_t *)w};
     double worst = 0;
     random_seed(9);
     for (int n = 0; n < 1000; n++) {

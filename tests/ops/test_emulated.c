@@ -58,7 +58,7 @@ static void operands_new(struct operands *o, enum qtype type, size_t n_rows, siz
                    left < PANEL_ROWS ? left : PANEL_ROWS, n_cols, packed + p * panel_bytes);
     }
     o->w = (struct cpu_weight){
-        .base = {type, 1, n_rows, n_cols}, .file = o->file, .packed = packed};
+        .base = {type, 1, n_rows, n_cols, NULL}, .file = o->file, .packed = packed};
     o->stride = (n_cols + 63) / 64 * 64;
     o->q = zalloc64(MAX_ROWS * o->stride);
     o->d = zalloc64(MAX_ROWS * o->stride / A8_BLOCK * sizeof(float));

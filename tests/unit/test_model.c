@@ -527,9 +527,9 @@ struct small {
 static void small_init(struct small *s)
 {
     *s = (struct small){
-        .table = {QTYPE_F32, 1, 16, 8},
-        .vec = {QTYPE_F32, 1, 1, 8},
-        .head = {QTYPE_F16, 1, 16, 8},
+        .table = {QTYPE_F32, 1, 16, 8, NULL},
+        .vec = {QTYPE_F32, 1, 1, 8, NULL},
+        .head = {QTYPE_F16, 1, 16, 8, NULL},
         .buffers = {{"x", ROW_F32, 8}, {"h", ROW_F32, 8}, {"logits", ROW_F32, 16}},
     };
     const struct ref x = {0, 0, 8}, h = {1, 0, 8}, out = {2, 0, 16};
