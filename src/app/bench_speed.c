@@ -1,0 +1,114 @@
+/* Prefill and decode of seeded random ids, against the bandwidth of the same threads. */
+#include "app/bench_speed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "app/bench_reads.h"
+#include "app/command_line.h"
+#include "backend/backend.h"
+#include "backend/draw.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/philox.h"
+#include "base/pool.h"
+#include "engine/machine.h"
+#include "engine/sampler.h"
+#include "engine/timeline.h"
+
+struct result {
+    uint32_t n_prompt, n_gen;
+    int n_threads;
+    double prefill_tok_s, decode_tok_s, decode_gb_s, read_gb_s;
+    uint64_t logits_hash;
+};
+
+static bool measure_model(struct machine *m, struct result *r, struct err *err)
+{
+    size_t n_vocab = model_n_vocab(m->model);
+    const struct draw greedy = {.n_vocab = n_vocab, .top_p = DRAW_WHOLE, .min_x = -INFINITY};
+    int32_t *ids = mem_alloc(r->n_prompt * sizeof *ids);
+    for (uint32_t i = 0; i < r->n_prompt; i++)
+        ids[i] = (int32_t)(philox(0, i, 0, 0, PHILOX_BENCH).word[0] % n_vocab);
+    /* Once unmeasured: pages of weights come in, chunks find their size. */
+    bool ok = timeline_sync(m->tl, ids, r->n_prompt < 64 ? r->n_prompt : 64, NULL, NULL, err);
+    timeline_forget(m->tl);
+    double start = clock_ms();
+    ok = ok && timeline_sync(m->tl, ids, r->n_prompt, NULL, NULL, err);
+    r->prefill_tok_s = r->n_prompt / (clock_ms() - start) * 1e3;
+    double bytes = 0;
+    start = clock_ms();
+    for (uint32_t i = 0; ok && i < r->n_gen; i++) {
+        int32_t id = timeline_drawn(m->tl, 0);
+        const float *logits = id < 0 ? timeline_logits(m->tl) : NULL;
+        if (logits) id = sampler_argmax(logits, n_vocab);
+        if (id < 0)
+            ok = err_set(err, ERR_FORMAT,
+                         "the model's logits are not numbers: the weights "
+                         "are broken");
+        bytes += (double)model_token_bytes(m->model) +
+                 (double)model_kv_read_bytes(m->model, r->n_prompt + i);
+        timeline_draw(m->tl, &greedy);
+        ok = ok && timeline_append(m->tl, id, NULL, err);
+    }
+    double ms = clock_ms() - start;
+    r->decode_tok_s = r->n_gen / ms * 1e3;
+    r->decode_gb_s = bytes / 1e6 / ms;
+    const float *last = ok ? timeline_logits(m->tl) : NULL;
+    if (last) r->logits_hash = XXH3_64bits(last, n_vocab * sizeof *last);
+    free(ids);
+    return ok;
+}
+
+static void print_json(const struct result *r, struct buf *out)
+{
+    buf_printf(out,
+               "{\"prompt\": %u, \"gen\": %u, \"threads\": %d, \"prefill_tok_s\": %.3f, "
+               "\"decode_tok_s\": %.3f, \"decode_gb_s\": %.4f, \"read_gb_s\": %.4f, "
+               "\"decode_share\": %.4f, \"logits_hash\": \"%016lx\"}\n",
+               r->n_prompt, r->n_gen, r->n_threads, r->prefill_tok_s, r->decode_tok_s,
+               r->decode_gb_s, r->read_gb_s, r->decode_gb_s / r->read_gb_s, r->logits_hash);
+}
+
+static void print_lines(const struct result *r, const struct machine *m, struct buf *out)
+{
+    buf_printf(out, "%s, %s, weights %.1f MiB\n", model_family(m->model), backend_name(m->be),
+               (double)m->sizes.weights_bytes / (1 << 20));
+    buf_printf(out, "prefill  %10.1f tok/s  (%u tokens)\n", r->prefill_tok_s, r->n_prompt);
+    buf_printf(out, "decode   %10.1f tok/s  (%u tokens)\n", r->decode_tok_s, r->n_gen);
+    buf_printf(out,
+               "         %10.2f GB/s of weights, keys and values: %.0f %% of this machine's"
+               " %.2f GB/s\n",
+               r->decode_gb_s, r->decode_gb_s / r->read_gb_s * 100, r->read_gb_s);
+    buf_printf(out, "logits   %016lx\n", r->logits_hash);
+}
+
+/* Fits the numbers of tokens to the context where they were not asked for. */
+static bool fit_counts(struct result *r, const struct machine *m, bool has_prompt, bool has_gen,
+                       struct err *err)
+{
+    if (!has_gen && r->n_gen >= m->n_ctx / 2) r->n_gen = m->n_ctx / 2;
+    if (!has_prompt && r->n_gen < m->n_ctx && r->n_prompt > m->n_ctx - r->n_gen)
+        r->n_prompt = m->n_ctx - r->n_gen;
+    if ((uint64_t)r->n_prompt + r->n_gen <= m->n_ctx) return true;
+    return err_set(err, ERR_USER, "%u and %u tokens do not fit the context of %u", r->n_prompt,
+                   r->n_gen, m->n_ctx);
+}
+
+int bench_speed(const struct options *o, uint32_t n_prompt, uint32_t n_gen, bool json)
+{
+    struct result r = {.n_prompt = n_prompt ? n_prompt : 512, .n_gen = n_gen ? n_gen : 64};
+    struct engine_config config = command_line_engine(o);
+    struct machine m = {0};
+    struct buf out = {0};
+    struct err err;
+    r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
+    bool ok = machine_open(&m, &config, NULL, &err) &&
+              fit_counts(&r, &m, n_prompt > 0, n_gen > 0, &err) &&
+              measure_model(&m, &r, &err) && bench_reads(r.n_threads, &r.read_gb_s, &err);
+    if (ok && json) print_json(&r, &out);
+    if (ok && !json) print_lines(&r, &m, &out);
+    machine_close(&m);
+    return ok ? print_text(&out) : runtime_error(&err);
+}
