@@ -1,18 +1,212 @@
+/* The command line of hearth bench: one table of modes, from which the reading, --help and the
+ * completion are made. */
 #include "app/bench.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "app/bench_disk.h"
-#include "app/bench_kv.h"
-#include "app/bench_ops.h"
-#include "app/bench_spec.h"
-#include "app/bench_speed.h"
-#include "app/bench_table.h"
-#include "app/bench_tokenizer.h"
-#include "app/bench_turns.h"
+#include "app/bench_modes.h"
 #include "app/command_line.h"
 #include "app/model_choice.h"
+
+/* Options of a mode; behind N_OF_A_MODE those that each has. */
+enum bench_option {
+    PROMPT,
+    GEN,
+    DEPTH,
+    ROWS,
+    EACH_THREADS,
+    EACH_CPU,
+    EACH_MODEL,
+    CSV,
+    COMPARE,
+    LENGTHS,
+    WORKLOADS,
+    REPEATS,
+    N_OF_A_MODE,
+    JSON = N_OF_A_MODE,
+    N_BENCH_OPTIONS
+};
+
+static const struct subcommand_option bench_options[N_BENCH_OPTIONS] = {
+    [PROMPT] = {"prompt", "N", "tokens to prefill"},
+    [GEN] = {"gen", "N", "tokens to decode"},
+    [DEPTH] = {"depth", "LIST", "positions"},
+    [ROWS] = {"rows", "LIST", "rows per step"},
+    [EACH_THREADS] = {"each-threads", "LIST", "numbers of threads"},
+    [EACH_CPU] = {"each-cpu", "LIST", "instruction sets"},
+    [EACH_MODEL] = {"each-model", "LIST", "files, -m unless given"},
+    [CSV] = {"csv", NULL, "as CSV"},
+    [COMPARE] = {"compare", "FILE", "ratios to an earlier table, which --csv printed"},
+    [LENGTHS] = {"lengths", "LIST", "tokens guessed ahead"},
+    [WORKLOADS] = {"workloads", "LIST", "some of them only"},
+    [REPEATS] = {"repeats", "N", "runs of each length"},
+    [JSON] = {"json", NULL, "one JSON object"},
+};
+
+#define OPTION(id) ((uint64_t)1 << OPT_##id)
+static_assert(N_OPTIONS <= 64, "an option is a bit");
+
+static const struct mode {
+    struct subcommand_option flag;
+    int (*run)(const struct options *o, const struct bench_args *a);
+    /* The options of its own that it takes: what each is if it is not given, "": nothing. */
+    const char *takes[N_OF_A_MODE];
+    uint64_t ignores; /* the chat's options that would change nothing: 1 << enum option_id */
+} modes[] = {
+    {{"speed", NULL, "prefill and decode; so it is without a mode"},
+     bench_speed,
+     {[PROMPT] = "512", [GEN] = "64"},
+     OPTION(DRAFT)},
+    {{"turns", NULL, "the time to the first token of turns"},
+     bench_turns,
+     {[PROMPT] = "571"},
+     0},
+    {{"disk", NULL, "what keeping a conversation on disk costs"},
+     bench_disk,
+     {[PROMPT] = "512", [GEN] = "64"},
+     OPTION(DRAFT)},
+    {{"ops", NULL, "what each kind of op takes on a graphics processor"},
+     bench_ops,
+     {0},
+     OPTION(DRAFT)},
+    {{"tokenizer", NULL, "how fast text becomes tokens"},
+     bench_tokenizer,
+     {0},
+     OPTION(DRAFT) | OPTION(DEVICE) | OPTION(GPU_LAYERS) | OPTION(ALLOW_INEXACT) | OPTION(CPU) |
+         OPTION(THREADS) | OPTION(CTX) | OPTION(KV_TYPE) | OPTION(CACHE_RAM)},
+    {{"kv-error", "FILE", "the error of the KV types over a text"},
+     bench_kv_error,
+     {0},
+     OPTION(DRAFT) | OPTION(KV_TYPE)},
+    {{"table", NULL, "a line per depth and number of rows"},
+     bench_table,
+     {[DEPTH] = "0",
+      [ROWS] = "1,2,4,8,512",
+      [EACH_THREADS] = "",
+      [EACH_CPU] = "",
+      [EACH_MODEL] = "",
+      [CSV] = "",
+      [COMPARE] = ""},
+     OPTION(DRAFT)},
+    {{"spec", NULL, "what drafts gain; --draft names them"},
+     bench_spec,
+     {[GEN] = "128", [LENGTHS] = "1,2,4,8,16", [WORKLOADS] = "", [REPEATS] = "5"},
+     0},
+};
+
+enum { SPEED, N_MODES = sizeof modes / sizeof *modes };
+
+bool bench_option_at(size_t i, struct subcommand_option *out)
+{
+    if (i >= N_MODES + N_BENCH_OPTIONS) return false;
+    *out = i < N_MODES ? modes[i].flag : bench_options[i - N_MODES];
+    return true;
+}
+
+/* ---- what was given ---- */
+
+struct given {
+    bool mode[N_MODES], flag[N_BENCH_OPTIONS];
+    const char *mode_value[N_MODES], *value[N_BENCH_OPTIONS]; /* NULL: not given */
+};
+
+enum { MAX_ROWS = N_MODES * (1 + N_OF_A_MODE) + N_BENCH_OPTIONS };
+
+/* One row of the command line; the value is put where `given` has it. preset: NULL or "" for
+ * none. */
+static struct option_extra row_of(const struct subcommand_option *o, const char **value,
+                                  bool *flag, const char *preset, bool is_part)
+{
+    return (struct option_extra){.name = o->name,
+                                 .arg = o->arg,
+                                 .value = o->arg ? value : NULL,
+                                 .flag = o->arg ? NULL : flag,
+                                 .help = o->help,
+                                 .preset = preset && *preset ? preset : NULL,
+                                 .is_part = is_part};
+}
+
+/* Each mode, below it what it takes, and at the end what all take; the number of rows. */
+static size_t list_rows(struct given *g, struct option_extra rows[MAX_ROWS])
+{
+    size_t n = 0;
+    for (int m = 0; m < N_MODES; m++) {
+        rows[n++] = row_of(&modes[m].flag, &g->mode_value[m], &g->mode[m], NULL, false);
+        for (int i = 0; i < N_OF_A_MODE; i++)
+            if (modes[m].takes[i])
+                rows[n++] = row_of(&bench_options[i], &g->value[i], &g->flag[i],
+                                   modes[m].takes[i], true);
+    }
+    for (int i = N_OF_A_MODE; i < N_BENCH_OPTIONS; i++)
+        rows[n++] = row_of(&bench_options[i], &g->value[i], &g->flag[i], NULL, false);
+    return n;
+}
+
+/* Sets *chosen to the mode that was named, if one was. */
+static bool choose_mode(const struct given *g, int *chosen, struct err *err)
+{
+    int n = 0;
+    for (int m = 0; m < N_MODES; m++) {
+        if (!g->mode[m] && !g->mode_value[m]) continue;
+        if (n++ > 0)
+            return err_set(err, ERR_USER, "--%s and --%s: one of them at a time",
+                           modes[*chosen].flag.name, modes[m].flag.name);
+        *chosen = m;
+    }
+    return true;
+}
+
+static bool takes_own(const struct mode *mode, int option)
+{
+    return mode->takes[option] != NULL;
+}
+
+static bool takes_engine(const struct mode *mode, int option)
+{
+    return !(mode->ignores & (uint64_t)1 << option);
+}
+
+/* "--gen is for --speed, --disk and --spec, not for --ops". */
+static bool refuse(const char *name, int option, const struct mode *mode,
+                   bool (*takes)(const struct mode *, int), struct err *err)
+{
+    struct buf who = {0};
+    int n = 0, left = 0;
+    for (int m = 0; m < N_MODES; m++)
+        left += takes(&modes[m], option);
+    for (int m = 0; m < N_MODES; m++) {
+        if (!takes(&modes[m], option)) continue;
+        left--;
+        buf_printf(&who, "%s--%s", n++ == 0 ? "" : left ? ", " : " and ", modes[m].flag.name);
+    }
+    err_set(err, ERR_USER, "--%s is for %s, not for --%s", name, buf_str(&who),
+            mode->flag.name);
+    buf_free(&who);
+    return false;
+}
+
+/* Nothing that was typed would change nothing. */
+static bool check_use(const struct given *g, const struct options *o, const struct mode *mode,
+                      struct err *err)
+{
+    for (int i = 0; i < N_OF_A_MODE; i++)
+        if ((g->value[i] || g->flag[i]) && !takes_own(mode, i))
+            return refuse(bench_options[i].name, i, mode, takes_own, err);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (o->source[i].from == FROM_FLAG && !takes_engine(mode, i))
+            return refuse(option_row((enum option_id)i)->name, i, mode, takes_engine, err);
+    return true;
+}
+
+/* What was given, or what the mode's row says; NULL: neither. */
+static const char *value_of(const struct given *g, const struct mode *mode, int option)
+{
+    const char *preset = mode->takes[option];
+    if (g->value[option]) return g->value[option];
+    return preset && *preset ? preset : NULL;
+}
 
 static bool parse_count(const char *name, const char *text, uint32_t *out, struct err *err)
 {
@@ -27,72 +221,48 @@ static bool parse_count(const char *name, const char *text, uint32_t *out, struc
     return true;
 }
 
-enum what { SPEED, TURNS, DISK };
-
-static int measure(const struct options *o, const char *prompt, const char *gen, enum what what,
-                   bool json)
+static bool make_args(const struct given *g, int m, struct bench_args *a, struct err *err)
 {
-    uint32_t n_prompt = 0, n_gen = 0;
-    struct err err;
-    if (!parse_count("prompt", prompt, &n_prompt, &err) ||
-        !parse_count("gen", gen, &n_gen, &err))
-        return usage_error("bench", "%s", err.msg);
-    if (what == TURNS) return bench_turns(o, n_prompt, json);
-    if (what == DISK) return bench_disk(o, n_prompt ? n_prompt : 512, n_gen ? n_gen : 64, json);
-    return bench_speed(o, n_prompt, n_gen, json);
+    const struct mode *mode = &modes[m];
+    *a = (struct bench_args){
+        .has_prompt = g->value[PROMPT] != NULL,
+        .has_gen = g->value[GEN] != NULL,
+        .text = g->mode_value[m],
+        .depths = value_of(g, mode, DEPTH),
+        .rows = value_of(g, mode, ROWS),
+        .threads = value_of(g, mode, EACH_THREADS),
+        .isas = value_of(g, mode, EACH_CPU),
+        .models = value_of(g, mode, EACH_MODEL),
+        .compare = value_of(g, mode, COMPARE),
+        .lengths = value_of(g, mode, LENGTHS),
+        .workloads = value_of(g, mode, WORKLOADS),
+        .repeats = value_of(g, mode, REPEATS),
+        .csv = g->flag[CSV],
+        .json = g->flag[JSON],
+    };
+    return parse_count("prompt", value_of(g, mode, PROMPT), &a->n_prompt, err) &&
+           parse_count("gen", value_of(g, mode, GEN), &a->n_gen, err);
 }
 
 int bench_run(int argc, char **argv)
 {
-    const char *prompt = NULL, *gen = NULL, *kv_text = NULL;
-    bool json = false, tokenizer = false, turns = false, disk = false, table = false;
-    bool spec = false, ops = false;
-    struct bench_table t = {0};
-    struct bench_spec s = {0};
-    const struct option_extra extra[] = {
-        {"prompt", 0, "N", &prompt, NULL, "tokens to prefill (512)"},
-        {"gen", 0, "N", &gen, NULL, "tokens to decode after them (64)"},
-        {"turns", 0, NULL, NULL, &turns, "the time to the first token of turns instead"},
-        {"disk", 0, NULL, NULL, &disk, "what keeping a conversation on disk costs instead"},
-        {"ops", 0, NULL, NULL, &ops, "what each kind of op takes on a device instead"},
-        {"tokenizer", 0, NULL, NULL, &tokenizer, "the tokenizer's speed instead"},
-        {"kv-error", 0, "TEXT", &kv_text, NULL, "error of the KV types over a text instead"},
-        {"table", 0, NULL, NULL, &table, "a line per depth and number of rows instead"},
-        {"depth", 0, "LIST", &t.depths, NULL, "of the table: positions (0)"},
-        {"rows", 0, "LIST", &t.rows, NULL, "of the table: rows per step (1,2,4,8,512)"},
-        {"each-threads", 0, "LIST", &t.threads, NULL, "of the table: numbers of threads"},
-        {"each-cpu", 0, "LIST", &t.isas, NULL, "of the table: instruction sets"},
-        {"each-model", 0, "LIST", &t.models, NULL, "of the table: files, -m unless given"},
-        {"compare", 0, "CSV", &t.compare, NULL, "of the table: ratios to an earlier one"},
-        {"csv", 0, NULL, NULL, &t.csv, "the table as CSV"},
-        {"spec", 0, NULL, NULL, &spec, "what drafts gain instead (--draft names them)"},
-        {"lengths", 0, "LIST", &s.lengths, NULL, "of drafts: tokens ahead (1,2,4,8,16)"},
-        {"workloads", 0, "LIST", &s.workloads, NULL, "of drafts: some of them only"},
-        {"repeats", 0, "N", &s.repeats, NULL, "of drafts: runs of each length (5)"},
-        {"json", 0, NULL, NULL, &json, "one JSON object"},
-    };
+    struct given g = {0};
+    struct option_extra rows[MAX_ROWS];
+    const size_t n_rows = list_rows(&g, rows);
     struct command_line line;
+    struct bench_args args;
     struct err err;
-    int status =
-        command_line_read(&line, "bench", extra, sizeof extra / sizeof *extra, argc, argv);
+    int mode = SPEED;
+    int status = command_line_read(&line, "bench", rows, n_rows, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
         status = unexpected_argument("bench", line.args.rest[0]);
+    if (status == COMMAND_LINE_GO &&
+        !(choose_mode(&g, &mode, &err) && check_use(&g, line.options, &modes[mode], &err) &&
+          make_args(&g, mode, &args, &err)))
+        status = usage_error("bench", "%s", err.msg);
     if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))
         status = runtime_error(&err);
-    t.json = s.json = json;
-    if (status == COMMAND_LINE_GO && spec && !parse_count("gen", gen, &s.n_gen, &err))
-        status = usage_error("bench", "%s", err.msg);
-    if (status == COMMAND_LINE_GO)
-        status = tokenizer ? bench_tokenizer(line.options->model, json)
-                 : ops     ? bench_ops(line.options, json)
-                 : kv_text ? bench_kv_error(line.options, kv_text, json)
-                 : table   ? bench_table(line.options, &t)
-                 : spec    ? bench_spec(line.options, &s)
-                           : measure(line.options, prompt, gen,
-                                  turns  ? TURNS
-                                     : disk ? DISK
-                                            : SPEED,
-                                     json);
+    if (status == COMMAND_LINE_GO) status = modes[mode].run(line.options, &args);
     command_line_free(&line);
     return status;
 }

@@ -2,9 +2,17 @@
 #ifndef APP_BENCH_H
 #define APP_BENCH_H
 
-/* Prefill and decode speed on seeded random ids, the bytes decode moves, the read bandwidth of
- * the same threads, a hash of the last logits; or what one of the other bench_*.h says. argv[0]
- * is "bench"; returns the exit status. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/subcommands.h"
+
+/* Measures what the mode on the command line says (bench_modes.h), prefill and decode if there
+ * is none. argv[0] is "bench"; returns the exit status. */
 int bench_run(int argc, char **argv);
+
+/* Its own options, modes and all, for the completion: sets *out to number i; false past the
+ * last. */
+bool bench_option_at(size_t i, struct subcommand_option *out);
 
 #endif

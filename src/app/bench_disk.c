@@ -1,5 +1,5 @@
 /* A conversation saved, resumed, and computed with and without a disk behind it. */
-#include "app/bench_disk.h"
+#include "app/bench_modes.h"
 
 #include "app/bench_tools.h"
 #include "app/command_line.h"
@@ -252,9 +252,10 @@ static bool fit(struct bench *b, struct err *err)
     return true;
 }
 
-int bench_disk(const struct options *o, uint32_t n_prompt, uint32_t n_gen, bool json)
+int bench_disk(const struct options *o, const struct bench_args *a)
 {
-    struct bench b = {.config = command_line_engine(o), .n_prompt = n_prompt, .n_gen = n_gen};
+    struct bench b = {
+        .config = command_line_engine(o), .n_prompt = a->n_prompt, .n_gen = a->n_gen};
     struct buf out = {0};
     struct err err;
     bool ok = bench_folder_make(&b.folder, &err);
@@ -265,8 +266,8 @@ int bench_disk(const struct options *o, uint32_t n_prompt, uint32_t n_gen, bool 
     if (ok) add_random(&b, &b.prompt, b.n_prompt);
     ok = ok && run_saves(&b, &err) && run_warm(&b, &err) && run_restarts(&b, &err) &&
          run_speeds(&b, &err);
-    if (ok && json) print_json(&b, &out);
-    if (ok && !json) print_lines(&b, &out);
+    if (ok && a->json) print_json(&b, &out);
+    if (ok && !a->json) print_lines(&b, &out);
     ids_free(&b.prompt);
     machine_close(&b.m);
     bench_folder_remove(&b.folder);

@@ -1,4 +1,5 @@
-#include "app/bench_kv.h"
+/* A text through the model with each KV type, against its logits with f32. */
+#include "app/bench_modes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -137,13 +138,14 @@ static void print_type(enum kv_type type, const struct figures *f, bool json, st
                    f->error * 100, f->largest, f->same * 100);
 }
 
-int bench_kv_error(const struct options *o, const char *text_path, bool json)
+int bench_kv_error(const struct options *o, const struct bench_args *a)
 {
+    const bool json = a->json;
     struct err err;
     struct buf out = {0};
     struct ids ids = {0};
     struct pass p = {0};
-    bool ok = read_text(o, text_path, &ids, &err);
+    bool ok = read_text(o, a->text, &ids, &err);
     p.ids = ids.data;
     p.n = ids.n;
     for (enum kv_type type = KV_F32; ok && type <= KV_Q4_0; type++) {

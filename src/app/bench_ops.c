@@ -1,4 +1,5 @@
-#include "app/bench_ops.h"
+/* What each kind of op of a model takes, by the device's own clock. */
+#include "app/bench_modes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,14 +156,14 @@ static void print(const struct ops_bench *b, bool json, struct buf *out)
     free(lines);
 }
 
-int bench_ops(const struct options *o, bool json)
+int bench_ops(const struct options *o, const struct bench_args *a)
 {
     const struct engine_config config = command_line_engine(o);
     struct ops_bench b = {0};
     struct buf out = {0};
     struct err err;
     bool ok = machine_open(&b.m, &config, NULL, &err) && prepare(&b, &err) && measure(&b, &err);
-    if (ok) print(&b, json, &out);
+    if (ok) print(&b, a->json, &out);
     release(&b);
     return ok ? print_text(&out) : runtime_error(&err);
 }

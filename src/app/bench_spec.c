@@ -1,4 +1,5 @@
-#include "app/bench_spec.h"
+/* Replies with drafts of each length, against plain decoding. */
+#include "app/bench_modes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 #include "engine/timeline.h"
 #include "text/tokenizer.h"
 
-enum { MAX_LENGTHS = 18, MAX_REPEATS = 99, ADAPTIVE = 99, N_GEN = 128, N_REPEATS = 5 };
+enum { MAX_LENGTHS = 18, MAX_REPEATS = 99, ADAPTIVE = 99 };
 /* A reply whose second half has a period of at most so many tokens only repeats itself. */
 enum { MAX_PERIOD = 12 };
 
@@ -248,7 +249,7 @@ static bool parse_number(const char *name, const char **p, uint32_t most, uint32
 static bool parse_lengths(struct bench *b, const char *text, struct err *err)
 {
     b->lengths[b->n_lengths++] = 0;
-    for (const char *p = text ? text : "1,2,4,8,16"; *p;) {
+    for (const char *p = text; *p;) {
         uint32_t v;
         if (!parse_number("lengths", &p, TIMELINE_MAX_VERIFY - 1, &v, err)) return false;
         if (v > 0 && b->n_lengths < MAX_LENGTHS - 1) b->lengths[b->n_lengths++] = v;
@@ -263,6 +264,29 @@ static bool is_wanted(const char *list, const char *name)
     for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
         if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == '\0')) return true;
     return !list;
+}
+
+/* Each name of the list, or of NULL, is one. */
+static bool check_workloads(const char *list, struct err *err)
+{
+    for (const char *p = list; p && *p;) {
+        const size_t n = strcspn(p, ",");
+        size_t i = 0;
+        const char *name;
+        while ((name = bench_work_name(i)) && (strlen(name) != n || memcmp(name, p, n) != 0))
+            i++;
+        if (!name) {
+            struct buf known = {0};
+            for (i = 0; (name = bench_work_name(i)); i++)
+                buf_printf(&known, "%s%s", i ? ", " : "", name);
+            err_set(err, ERR_USER, "--workloads: '%.*s' is none of %s", (int)n, p,
+                    buf_str(&known));
+            buf_free(&known);
+            return false;
+        }
+        p += n + (p[n] == ',');
+    }
+    return true;
 }
 
 static bool open_bench(struct bench *b, struct err *err)
@@ -317,36 +341,39 @@ static void close_bench(struct bench *b)
     machine_close(&b->m);
 }
 
-int bench_spec(const struct options *o, const struct bench_spec *s)
+int bench_spec(const struct options *o, const struct bench_args *a)
 {
     struct bench *b = mem_zalloc(1, sizeof *b);
     struct buf out = {0};
     struct err err;
     char *draft = NULL;
-    const char *repeats = s->repeats ? s->repeats : "5";
+    const char *repeats = a->repeats;
     uint32_t n_repeats = 0;
     b->config = command_line_engine(o);
     options_draft(o, &draft, &b->config.draft_lookup);
     b->config.draft_path = draft;
-    b->n_gen = s->n_gen ? s->n_gen : N_GEN;
-    bool ok = parse_lengths(b, s->lengths, &err) &&
+    b->n_gen = a->n_gen;
+    bool ok = parse_lengths(b, a->lengths, &err) &&
               parse_number("repeats", &repeats, MAX_REPEATS, &n_repeats, &err);
-    b->n_repeats = n_repeats ? n_repeats : N_REPEATS;
+    b->n_repeats = n_repeats;
+    if (ok && n_repeats == 0)
+        ok = err_set(&err, ERR_USER, "--repeats is 0, expected 1 to %d", MAX_REPEATS);
+    ok = ok && check_workloads(a->workloads, &err);
     ok = ok && open_bench(b, &err);
-    if (ok && s->json) buf_puts(&out, "{\"workloads\": [");
-    if (ok && !s->json)
+    if (ok && a->json) buf_puts(&out, "{\"workloads\": [");
+    if (ok && !a->json)
         buf_printf(&out, "%s, %s, drafts: %s%s%s\n", model_family(b->m.model),
                    backend_name(b->m.be), draft ? draft : "",
                    draft && b->config.draft_lookup ? " and " : "",
                    b->config.draft_lookup ? "lookup" : "");
     for (size_t i = 0; ok && bench_work_name(i); i++)
-        if (is_wanted(s->workloads, bench_work_name(i)))
-            ok = run_work(b, i, s->json, &out, &err);
+        if (is_wanted(a->workloads, bench_work_name(i)))
+            ok = run_work(b, i, a->json, &out, &err);
     if (ok && b->differs)
         ok = err_set(&err, ERR_DEVICE, "drafts changed the tokens: this must not happen");
-    if (ok && s->json) buf_puts(&out, "]");
-    if (ok) print_returns(b, s->json, &out);
-    if (ok && s->json) buf_puts(&out, "}\n");
+    if (ok && a->json) buf_puts(&out, "]");
+    if (ok) print_returns(b, a->json, &out);
+    if (ok && a->json) buf_puts(&out, "}\n");
     close_bench(b);
     free(b);
     free(draft);

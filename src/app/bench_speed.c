@@ -1,5 +1,5 @@
 /* Prefill and decode of seeded random ids, against the bandwidth of the same threads. */
-#include "app/bench_speed.h"
+#include "app/bench_modes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,19 +96,19 @@ static bool fit_counts(struct result *r, const struct machine *m, bool has_promp
                    r->n_gen, m->n_ctx);
 }
 
-int bench_speed(const struct options *o, uint32_t n_prompt, uint32_t n_gen, bool json)
+int bench_speed(const struct options *o, const struct bench_args *a)
 {
-    struct result r = {.n_prompt = n_prompt ? n_prompt : 512, .n_gen = n_gen ? n_gen : 64};
+    struct result r = {.n_prompt = a->n_prompt, .n_gen = a->n_gen};
     struct engine_config config = command_line_engine(o);
     struct machine m = {0};
     struct buf out = {0};
     struct err err;
     r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
     bool ok = machine_open(&m, &config, NULL, &err) &&
-              fit_counts(&r, &m, n_prompt > 0, n_gen > 0, &err) &&
+              fit_counts(&r, &m, a->has_prompt, a->has_gen, &err) &&
               measure_model(&m, &r, &err) && bench_reads(r.n_threads, &r.read_gb_s, &err);
-    if (ok && json) print_json(&r, &out);
-    if (ok && !json) print_lines(&r, &m, &out);
+    if (ok && a->json) print_json(&r, &out);
+    if (ok && !a->json) print_lines(&r, &m, &out);
     machine_close(&m);
     return ok ? print_text(&out) : runtime_error(&err);
 }

@@ -1,4 +1,5 @@
-#include "app/bench_table.h"
+/* Steps of some rows at some depths, with some threads and instruction sets, one line each. */
+#include "app/bench_modes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -307,15 +308,15 @@ struct wanted {
     struct list depths, rows, threads;
 };
 
-static bool parse_wanted(const struct bench_table *t, int n_threads, struct wanted *w,
+static bool parse_wanted(const struct bench_args *a, int n_threads, struct wanted *w,
                          struct err *err)
 {
     w->threads.n = 1;
     w->threads.v[0] = (uint32_t)(n_threads ? n_threads : pool_usable_cores());
-    return parse_list("depth", t->depths ? t->depths : "0", 0, 1 << 20, &w->depths, err) &&
-           parse_list("rows", t->rows ? t->rows : "1,2,4,8,512", 1, 512, &w->rows, err) &&
-           (!t->threads ||
-            parse_list("each-threads", t->threads, 1, POOL_MAX_THREADS, &w->threads, err));
+    return parse_list("depth", a->depths, 0, 1 << 20, &w->depths, err) &&
+           parse_list("rows", a->rows, 1, 512, &w->rows, err) &&
+           (!a->threads ||
+            parse_list("each-threads", a->threads, 1, POOL_MAX_THREADS, &w->threads, err));
 }
 
 /* Takes the first item of a list with commas between; false: it is empty. What does not fit is
@@ -330,13 +331,13 @@ static bool next_item(const char **list, char *item, size_t size)
 }
 
 /* One model with every instruction set and number of threads. */
-static bool measure_model(struct engine_config config, const struct bench_table *t,
+static bool measure_model(struct engine_config config, const struct bench_args *a,
                           const struct wanted *w, struct table *table, struct err *err)
 {
     struct line line = {0};
     name_model(config.model_path, line.model, sizeof line.model);
     snprintf(line.kv, sizeof line.kv, "%s", config.kv_type ? config.kv_type : "f16");
-    const char *isas = t->isas ? t->isas : config.cpu ? config.cpu : "auto";
+    const char *isas = a->isas ? a->isas : config.cpu ? config.cpu : "auto";
     char isa[16];
     while (next_item(&isas, isa, sizeof isa)) {
         config.cpu = isa;
@@ -351,34 +352,37 @@ static bool measure_model(struct engine_config config, const struct bench_table 
     return true;
 }
 
-static bool measure_all(struct engine_config config, const struct bench_table *t,
+static bool measure_all(struct engine_config config, const struct bench_args *a,
                         const struct wanted *w, struct table *table, struct err *err)
 {
-    if (!t->models) return measure_model(config, t, w, table, err);
-    const char *models = t->models;
+    if (!a->models) return measure_model(config, a, w, table, err);
+    const char *models = a->models;
     char path[4096];
     while (next_item(&models, path, sizeof path)) {
         config.model_path = path;
-        if (!measure_model(config, t, w, table, err)) return false;
+        if (!measure_model(config, a, w, table, err)) return false;
     }
     return true;
 }
 
-int bench_table(const struct options *o, const struct bench_table *t)
+int bench_table(const struct options *o, const struct bench_args *a)
 {
     const struct engine_config config = command_line_engine(o);
     struct wanted wanted;
     struct buf out = {0};
     struct err err;
-    if (!parse_wanted(t, config.n_threads, &wanted, &err))
+    if (a->csv && (a->json || a->compare))
+        return usage_error("bench", "--csv prints the table alone: it goes with no --%s",
+                           a->json ? "json" : "compare");
+    if (!parse_wanted(a, config.n_threads, &wanted, &err))
         return usage_error("bench", "%s", err.msg);
     struct table *now = mem_zalloc(1, sizeof *now), *then = NULL;
-    if (t->compare) then = mem_zalloc(1, sizeof *then);
-    bool ok = (!then || read_csv(t->compare, then, &err)) &&
-              measure_all(config, t, &wanted, now, &err);
-    if (ok && t->csv) print_csv(now, &out);
-    if (ok && !t->csv && t->json) print_json(now, then, &out);
-    if (ok && !t->csv && !t->json) print_lines(now, then, &out);
+    if (a->compare) then = mem_zalloc(1, sizeof *then);
+    bool ok = (!then || read_csv(a->compare, then, &err)) &&
+              measure_all(config, a, &wanted, now, &err);
+    if (ok && a->csv) print_csv(now, &out);
+    if (ok && a->json) print_json(now, then, &out);
+    if (ok && !a->csv && !a->json) print_lines(now, then, &out);
     free(now);
     free(then);
     return ok ? print_text(&out) : runtime_error(&err);

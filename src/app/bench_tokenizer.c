@@ -1,4 +1,5 @@
-#include "app/bench_tokenizer.h"
+/* The tokenizer by itself, over texts that it likes and texts that it does not. */
+#include "app/bench_modes.h"
 
 #include <string.h>
 
@@ -82,14 +83,14 @@ static void print_one(size_t i, const struct measured *m, const struct buf *text
                    m->ms, m->n_tokens);
 }
 
-int bench_tokenizer(const char *model_path, bool json)
+int bench_tokenizer(const struct options *o, const struct bench_args *a)
 {
     struct err err;
     struct buf text = {0}, out = {0};
-    struct gguf *g = gguf_open(model_path, &err);
+    struct gguf *g = gguf_open(o->model, &err);
     struct tokenizer *tok = g ? tokenizer_open(g, NULL, &err) : NULL;
     bool ok = tok != NULL;
-    if (ok && json)
+    if (ok && a->json)
         buf_printf(&out, "{\"tokenizer\": \"%s\", \"pre\": \"%s\", \"texts\": [",
                    tokenizer_model(tok), tokenizer_pre(tok));
     else if (ok)
@@ -99,9 +100,9 @@ int bench_tokenizer(const char *model_path, bool json)
         struct measured m;
         fill(&text, i);
         ok = measure(tok, &text, &m, &err);
-        if (ok) print_one(i, &m, &text, json, &out);
+        if (ok) print_one(i, &m, &text, a->json, &out);
     }
-    if (ok && json) buf_puts(&out, "]}\n");
+    if (ok && a->json) buf_puts(&out, "]}\n");
     tokenizer_close(tok);
     gguf_close(g);
     buf_free(&text);

@@ -1,4 +1,5 @@
-#include "app/bench_turns.h"
+/* The time to the first token of turns, each with what it finds computed. */
+#include "app/bench_modes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 enum { PREFIX = 7, EDITED = 40, EXTENDED = 13, THOUGHT = 64, ANSWER = 32 };
 /* A line that is typed, and what a template puts between it and the reply. */
 enum { TYPED = 40, MARKUP = 5 };
-enum { REPEATS = 5, N_PROMPT = 571 };
+enum { REPEATS = 5 };
 
 enum kind {
     COLD,
@@ -335,10 +336,10 @@ static void print_lines(const struct bench *b, struct buf *out)
                    (unsigned long)b->m.sizes.state_bytes, TIMELINE_MARK_ROWS);
 }
 
-int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
+int bench_turns(const struct options *o, const struct bench_args *a)
 {
     struct engine_config config = command_line_engine(o);
-    struct bench b = {.n_prompt = n_prompt ? n_prompt : N_PROMPT};
+    struct bench b = {.n_prompt = a->n_prompt};
     struct buf out = {0};
     struct err err;
     char *draft = NULL;
@@ -358,8 +359,8 @@ int bench_turns(const struct options *o, uint32_t n_prompt, bool json)
     for (int i = 0; ok && i < REPEATS; i++)
         ok = run_kinds(&b, i, &err);
     ok = ok && run_restarts(&b, &config, &err);
-    if (ok && json) print_json(&b, &out);
-    if (ok && !json) print_lines(&b, &out);
+    if (ok && a->json) print_json(&b, &out);
+    if (ok && !a->json) print_lines(&b, &out);
     ids_free(&b.prompt);
     free(draft);
     machine_close(&b.m);

@@ -75,9 +75,11 @@ static int command_help(const char *command, const struct option_extra *extra, s
         char letter[8] = "   ";
         if (extra[i].letter) snprintf(letter, sizeof letter, "-%c,", extra[i].letter);
         char name[40];
-        snprintf(name, sizeof name, "%s --%s%s%s", letter, extra[i].name,
-                 extra[i].arg ? " " : "", extra[i].arg ? extra[i].arg : "");
-        buf_printf(&out, "  %-24s %s\n", name, extra[i].help);
+        snprintf(name, sizeof name, "%s%s --%s%s%s", extra[i].is_part ? "  " : "", letter,
+                 extra[i].name, extra[i].arg ? " " : "", extra[i].arg ? extra[i].arg : "");
+        buf_printf(&out, "  %-26s %s", name, extra[i].help);
+        if (extra[i].preset) buf_printf(&out, " (%s)", extra[i].preset);
+        buf_putc(&out, '\n');
     }
     if (n_extra) buf_putc(&out, '\n');
     buf_puts(&out, "And of the chat's options, as hearth --help explains them:\n ");

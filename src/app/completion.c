@@ -22,12 +22,12 @@ static void put_value(const struct completion_option *o, struct buf *out)
     buf_puts(out, "return ;;\n");
 }
 
-/* One case per option that takes a value; of a subcommand only those of its own usage line. */
+/* One case per option that takes a value; of a subcommand only its own. */
 static void value_cases(const struct subcommand *s, struct buf *out)
 {
     struct completion_option o;
     for (size_t i = 0; completion_option_at(s, i, &o); i++) {
-        if (o.kind == VALUE_NONE || (s && *o.help)) continue;
+        if (o.kind == VALUE_NONE || (s && !o.is_own)) continue;
         if (s)
             buf_printf(out, "    %s,%s,--%s) ", s->name, s->what ? s->what : "*", o.name);
         else

@@ -44,29 +44,16 @@ static void from_row(const struct option_row *row, struct completion_option *out
     if (row->words) copy_words(row, out->words, sizeof out->words);
 }
 
-/* --- The options in a usage line ---------------------------------------------------------- */
+/* --- A subcommand's own options ----------------------------------------------------------- */
 
-/* The --words of "-m FILE [--rows all|last]", with what stands behind each: FILE is a file,
- * words in small letters are all that can be said, anything else is nothing to offer. Returns
- * where the next one may begin, NULL behind the last. */
-static const char *from_usage(const char *usage, struct completion_option *out)
+/* What stands behind an option whose value has this name: FILE is a file, words in small
+ * letters are all that can be said, anything else is nothing to offer. */
+static void set_value(struct completion_option *out, const char *arg, size_t n)
 {
-    static const char small[] = "abcdefghijklmnopqrstuvwxyz",
-                      capital[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    const char *p = strstr(usage, "--");
-    if (!p) return NULL;
-    *out = (struct completion_option){.help = ""};
-    p += 2;
-    size_t n = strspn(p, "-abcdefghijklmnopqrstuvwxyz");
-    snprintf(out->name, sizeof out->name, "%.*s", (int)n, p);
-    p += n;
-    if (*p != ' ' || !(strchr(small, p[1]) || strchr(capital, p[1]))) return p;
-    p++;
-    n = strcspn(p, " ])");
-    snprintf(out->arg, sizeof out->arg, "%.*s", (int)n, p);
-    if (strncmp(p, "FILE", 4) == 0) {
+    snprintf(out->arg, sizeof out->arg, "%.*s", (int)n, arg);
+    if (strncmp(out->arg, "FILE", 4) == 0) {
         out->kind = VALUE_FILE;
-    } else if (strchr(capital, *p)) {
+    } else if (*arg >= 'A' && *arg <= 'Z') {
         out->kind = VALUE_OTHER;
     } else {
         out->kind = VALUE_WORDS;
@@ -74,16 +61,58 @@ static const char *from_usage(const char *usage, struct completion_option *out)
         for (char *bar; (bar = strchr(out->words, '|'));)
             *bar = ' ';
     }
+}
+
+/* The --words of "-m FILE [--rows all|last]", with what stands behind each. Returns where the
+ * next one may begin, NULL behind the last. */
+static const char *from_usage(const char *usage, struct completion_option *out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *p = strstr(usage, "--");
+    if (!p) return NULL;
+    *out = (struct completion_option){.help = "", .is_own = true};
+    p += 2;
+    size_t n = strspn(p, "-abcdefghijklmnopqrstuvwxyz");
+    snprintf(out->name, sizeof out->name, "%.*s", (int)n, p);
+    p += n;
+    if (*p != ' ' || !strchr(letters, p[1])) return p;
+    p++;
+    n = strcspn(p, " ])");
+    set_value(out, p, n);
     return p + n;
+}
+
+static void from_own(const struct subcommand_option *own, struct completion_option *out)
+{
+    *out = (struct completion_option){.help = own->help, .is_own = true};
+    snprintf(out->name, sizeof out->name, "%s", own->name);
+    if (own->arg) set_value(out, own->arg, strlen(own->arg));
+}
+
+/* Sets *out to the i-th of them; or, past their end, takes their number from *i. */
+static bool own_at(const struct subcommand *s, size_t *i, struct completion_option *out)
+{
+    struct subcommand_option own;
+    size_t n = 0;
+    if (s->option_at) {
+        for (; s->option_at(n, &own); n++)
+            if (n == *i) {
+                from_own(&own, out);
+                return true;
+            }
+    } else {
+        for (const char *usage = s->args; (usage = from_usage(usage, out)); n++)
+            if (n == *i) return true;
+    }
+    *i -= n;
+    return false;
 }
 
 /* --- Both --------------------------------------------------------------------------------- */
 
 bool completion_option_at(const struct subcommand *s, size_t i, struct completion_option *out)
 {
-    const char *usage = s ? s->args : NULL;
-    while (usage && (usage = from_usage(usage, out)))
-        if (i-- == 0) return true;
+    if (s && own_at(s, &i, out)) return true;
     for (size_t k = 0; k < N_OPTIONS; k++) {
         const struct option_row *row = option_row((enum option_id)k);
         bool is_help = option_id(row) == OPT_HELP;

@@ -28,6 +28,7 @@ struct completion_option {
     char words[128]; /* between blanks, of VALUE_WORDS and VALUE_FILE_OR_WORDS; else "" */
     char arg[32];    /* what --help calls the value; "" of VALUE_NONE */
     bool repeats;
+    bool is_own;      /* of a subcommand, not of the chat */
     const char *help; /* "" where the usage line is all there is */
 };
 

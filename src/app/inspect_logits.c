@@ -80,8 +80,14 @@ int inspect_logits(int argc, char **argv)
 {
     const char *list = "", *rows = "last";
     const struct option_extra extra[] = {
-        {"ids", 0, "IDS", &list, NULL, "token ids, \"1 2 3\"; no BOS is added"},
-        {"rows", 0, "all|last", &rows, NULL, "of every id, or after the last (default)"},
+        {.name = "ids",
+         .arg = "IDS",
+         .value = &list,
+         .help = "token ids, \"1 2 3\"; no BOS is added"},
+        {.name = "rows",
+         .arg = "all|last",
+         .value = &rows,
+         .help = "of every id, or after the last (default)"},
     };
     struct command_line line;
     struct machine m = {0};
@@ -130,8 +136,15 @@ int inspect_greedy(int argc, char **argv)
 {
     const char *list = "", *count = "48";
     const struct option_extra extra[] = {
-        {"ids", 0, "IDS", &list, NULL, "token ids, \"1 2 3\"; no BOS is added"},
-        {"max-tokens", 'n', "N", &count, NULL, "how many ids (48)"},
+        {.name = "ids",
+         .arg = "IDS",
+         .value = &list,
+         .help = "token ids, \"1 2 3\"; no BOS is added"},
+        {.name = "max-tokens",
+         .letter = 'n',
+         .arg = "N",
+         .value = &count,
+         .help = "how many ids (48)"},
     };
     struct command_line line;
     struct machine m = {0};

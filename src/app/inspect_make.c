@@ -236,10 +236,15 @@ int inspect_make(int argc, char **argv)
 {
     const char *spec = NULL, *type_name = NULL;
     const struct option_extra extra[] = {
-        {"shape", 0, "SHAPE", &spec, NULL,
-         "qwen3-0.6b, qwen35-0.8b, gemma3-1b, gptoss-tiny, KEY=VALUE,... or both"},
-        {"type", 0, "TYPE", &type_name, NULL,
-         "a file type (Q4_0, Q8_0, Q4_K_M, Q6_K, ...) or a block type for all matrices"},
+        {.name = "shape",
+         .arg = "SHAPE",
+         .value = &spec,
+         .help = "qwen3-0.6b, qwen35-0.8b, gemma3-1b, gptoss-tiny, KEY=VALUE,... or both"},
+        {.name = "type",
+         .arg = "TYPE",
+         .value = &type_name,
+         .help =
+             "a file type (Q4_0, Q8_0, Q4_K_M, Q6_K, ...) or a block type for all matrices"},
     };
     struct command_line line;
     int status = command_line_read(&line, "inspect make", extra, 2, argc, argv);

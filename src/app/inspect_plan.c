@@ -344,9 +344,11 @@ int inspect_plan(int argc, char **argv)
     static const char command[] = "inspect plan";
     bool ids = false, jsonl = false;
     const struct option_extra extra[] = {
-        {"ids", 0, NULL, NULL, &ids, "each line is a prompt as token ids, \"1 2 3\""},
-        {"jsonl", 0, NULL, NULL, &jsonl,
-         "each line is an object of prompt and reply, texts or lists of ids; prints objects"},
+        {.name = "ids", .flag = &ids, .help = "each line is a prompt as token ids, \"1 2 3\""},
+        {.name = "jsonl",
+         .flag = &jsonl,
+         .help = "each line is an object of prompt and reply, texts or lists of ids; prints "
+                 "objects"},
     };
     struct command_line line;
     int status = command_line_read(&line, command, extra, 2, argc, argv);

@@ -96,9 +96,18 @@ int inspect_prompt(int argc, char **argv)
     struct args a = {0};
     const char *now = NULL;
     const struct option_extra extra[] = {
-        {"template", 0, "FILE", &a.template_file, NULL, "a template instead of a model's"},
-        {"context", 0, "FILE", &a.context, NULL, "the variables, one JSON object"},
-        {"now", 0, "TIME", &now, NULL, "the time it shall be, 2025-07-04T12:34:56"},
+        {.name = "template",
+         .arg = "FILE",
+         .value = &a.template_file,
+         .help = "a template instead of a model's"},
+        {.name = "context",
+         .arg = "FILE",
+         .value = &a.context,
+         .help = "the variables, one JSON object"},
+        {.name = "now",
+         .arg = "TIME",
+         .value = &now,
+         .help = "the time it shall be, 2025-07-04T12:34:56"},
     };
     struct command_line line;
     int status = command_line_read(&line, command, extra, 3, argc, argv);

@@ -108,8 +108,12 @@ int inspect_tokens(int argc, char **argv)
     static const char command[] = "inspect tokens";
     bool special = false, jsonl = false;
     const struct option_extra extra[] = {
-        {"special", 0, NULL, NULL, &special, "control tokens in the text are recognised"},
-        {"jsonl", 0, NULL, NULL, &jsonl, "one object of text, special, add_special per line"},
+        {.name = "special",
+         .flag = &special,
+         .help = "control tokens in the text are recognised"},
+        {.name = "jsonl",
+         .flag = &jsonl,
+         .help = "one object of text, special, add_special per line"},
     };
     struct command_line line;
     int status = command_line_read(&line, command, extra, 2, argc, argv);

@@ -12,10 +12,8 @@
 #include "base/printable.h"
 
 static const struct subcommand table[] = {
-    {"bench", NULL,
-     "[-m FILE] [--prompt N] [--gen N] [--turns] [--disk] [--ops] [--tokenizer] "
-     "[--kv-error TEXT] [--table] [--spec] [--json]",
-     "how fast a model runs here", bench_run, .engine = true},
+    {"bench", NULL, "[-m FILE] [MODE] [OPTION...]", "how fast a model runs here", bench_run,
+     .engine = true, .option_at = bench_option_at},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf,
      .more = "Prints header, keys and tensors of a GGUF file.\n", .behind = BEHIND_FILE},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",

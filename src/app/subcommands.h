@@ -11,11 +11,18 @@
 /* What stands behind the options of a subcommand. */
 enum subcommand_behind { BEHIND_NOTHING, BEHIND_FILE, BEHIND_SESSION };
 
+/* An option of a subcommand's own, as the completion wants it. */
+struct subcommand_option {
+    const char *name;
+    const char *arg; /* name of the value: "FILE" is one, "a|b" are words; NULL: a flag */
+    const char *help;
+};
+
 struct subcommand {
     const char *name; /* "bench", "inspect" */
     const char *what; /* "tokens"; NULL: the name stands alone */
     const char *args; /* what follows, "-m FILE [--special]", "": nothing may; its --words are
-                       * its options */
+                       * its options unless option_at lists them */
     const char *help; /* one line, no full stop */
     /* argv[0] is the last word of the name; returns the exit status. */
     int (*run)(int argc, char **argv);
@@ -23,6 +30,8 @@ struct subcommand {
     const char *more;
     bool engine; /* takes the chat's options of the engine, too */
     enum subcommand_behind behind;
+    bool (*option_at)(size_t i,
+                      struct subcommand_option *out); /* false past the last; or NULL */
 };
 
 /* Row i of the table, NULL past its end. */

@@ -253,7 +253,8 @@ struct options *options_clone(const struct options *o);
 /* Whether somebody gave the value: it is not the built-in. */
 bool option_given(const struct options *o, enum option_id id);
 
-/* An option of a subcommand's own; exactly one of value and flag is not NULL. */
+/* An option of a subcommand's own; exactly one of value and flag is not NULL. A name may come
+ * again, for --help, with the same value or flag. */
 struct option_extra {
     const char *name;
     char letter;        /* 0: none */
@@ -261,6 +262,8 @@ struct option_extra {
     const char **value; /* set to the argument */
     bool *flag;         /* set to true */
     const char *help;
+    const char *preset; /* what it is if it is not given, for --help; NULL: nothing */
+    bool is_part;       /* --help puts it below the last row that is no part */
 };
 
 struct option_args {

@@ -148,6 +148,28 @@ check "it names a text that is not there" status 1 "nofile: No such file" \
 : >"$TMPDIR/empty"
 check "it needs some text" status 1 "two tokens at least" \
     "$hearth" bench --kv-error "$TMPDIR/empty" -m $guide
+check "an option of another mode is an error that names both" status 2 \
+    "--rows is for --table, not for --speed" "$hearth" bench -m $guide --rows 1
+check "  of several" status 2 "--gen is for --speed, --disk and --spec, not for --ops" \
+    "$hearth" bench -m $guide --ops --gen 4
+check "  of the engine" status 2 "--draft is for --turns and --spec, not for --disk" \
+    "$hearth" bench -m $guide --disk --draft lookup
+check "  but not where a configuration has it" env HEARTH_DRAFT=lookup \
+    "$hearth" bench -m $guide --prompt 8 --gen 1 --json
+check "two modes are an error" status 2 "--turns and --table: one of them at a time" \
+    "$hearth" bench -m $guide --table --turns
+check "a mode may be named that is there without a name" [ -n "$(hash_of --speed)" ]
+check "CSV has no ratios" status 2 "--csv prints the table alone: it goes with no --compare" \
+    "$hearth" bench --table --csv --compare none.csv -m $guide
+check "a workload that there is not" status 1 "--workloads: 'lists' is none of code, list," \
+    "$hearth" bench --spec -m $guide --workloads code,lists
+help_of() { # the options below a mode
+    "$hearth" bench --help | awk -v mode="--$1" '/^ +--/ { if ($0 ~ /^      --/) here = $1 == mode; else if (here) printf "%s ", $1 }'
+}
+check "--help puts options below their mode" [ "$(help_of disk)" = "--prompt --gen " ]
+check "  those of no mode nowhere" [ "$(help_of ops)$(help_of tokenizer)" = "" ]
+check "  with what each is if it is not given" grep -qx " *--prompt N  *tokens to prefill (571)" \
+    <("$hearth" bench --help)
 check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0

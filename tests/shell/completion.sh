@@ -94,7 +94,9 @@ inspect make off|off.gguf
 inspect prompt --con|--config --context
 inspect prompt --template off|off.gguf
 bench --pr|--profile --prompt
-bench --spe|--spec
+bench --spe|--spec --speed
+bench --each|--each-cpu --each-model --each-threads
+bench --kv-error off|off.gguf
 bench --stdin|
 models --j|--json
 models --kv|

@@ -71,6 +71,12 @@ page hearth.1 | awk '/^[A-Z]/ { s = $0 } s == "SUBCOMMANDS"' | sed -nE '/take/p'
     grep -oE -e '--[a-z-]+' >"$dir/page"
 check "hearth(1) has the options that subcommands take" same
 
+# Of each mode of bench the options that --help puts below it; then those of every mode.
+"$hearth" bench --help | sed -nE 's/^ {6,}(--[a-z-]+( [A-Z]+)?).*/\1/p' | grep -v -- '^--json$' >"$dir/program"
+sed -n '/^\.B hearth bench/,/^\.RE/s/^\.IP "\(.*\)"/\1/p' man/hearth.1 |
+    sed 's/\\f[BIR]//g; s/\\-/-/g' | grep -oE -- '--[a-z-]+( [A-Z]+)?' >"$dir/page"
+check "hearth(1) has the modes of bench and what each takes" same
+
 # "temp = 0.7" where there is a built-in value; "model = FILE" where there is none.
 while read -r line; do
     case $line in
