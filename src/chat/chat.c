@@ -70,14 +70,14 @@ void chat_offer(struct chat *c, const char *text, size_t n)
 void chat_choose_seed(struct chat *c)
 {
     if (option_given(c->options, OPT_SEED)) {
-        c->session_seed = c->options->seed;
+        c->session.seed = c->options->seed;
         return;
     }
-    if (getrandom(&c->session_seed, sizeof c->session_seed, 0) == sizeof c->session_seed)
+    if (getrandom(&c->session.seed, sizeof c->session.seed, 0) == sizeof c->session.seed)
         return;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    c->session_seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
+    c->session.seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
 }
 
 static bool set_renderer(struct chat *c, const char *source, size_t len, const char *name,
@@ -90,7 +90,7 @@ static bool set_renderer(struct chat *c, const char *source, size_t len, const c
         .name = name,
         .bos_text = info && info->bos_text ? info->bos_text : "",
         .eos_text = info && info->eos_text ? info->eos_text : "",
-        .now_s = c->clock_s,
+        .now_s = c->session.clock_s,
     };
     struct renderer *r = renderer_new(&config, err);
     if (!r) return false;
@@ -107,7 +107,7 @@ static bool read_template(struct chat *c, struct err *err)
     struct buf text = {0};
     bool ok = file_read(path, MAX_TEMPLATE_BYTES, &text, err) &&
               set_renderer(c, buf_str(&text), text.len, path, err);
-    if (ok) c->template_text = buf_take(&text);
+    if (ok) c->template.text = buf_take(&text);
     buf_free(&text);
     return ok;
 }
@@ -122,12 +122,12 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     c->state = CHAT_LOADING;
     c->reply_seed_waits = option_given(o, OPT_REPLY_SEED);
     conversation_set_system(c->conversation, o->system);
-    c->clock_s = time(NULL);
+    c->session.clock_s = time(NULL);
     chat_choose_seed(c);
     c->config = *engine;
     draft_configure(c);
     if (session_begin(c, err) && read_template(c, err)) {
-        c->config.resumes = c->resumed;
+        c->config.resumes = conversation_n(c->conversation) > 0;
         c->engine = engine_open(&c->config, err);
     }
     if (c->engine) return c;
@@ -153,17 +153,17 @@ void chat_close(struct chat *c)
     conversation_free(c->conversation);
     renderer_free(c->renderer);
     options_free(c->options);
-    free(c->template_text);
+    free(c->template.text);
     free(c->model_line);
-    free(c->model_before);
+    free(c->before.model);
     free(c->draft_path);
-    free(c->draft_before);
+    free(c->before.draft);
     free(c->last.diverged_old);
     free(c->last.diverged_new);
     idle_free(c);
-    buf_free(&c->attached);
+    buf_free(&c->attached.text);
     buf_free(&c->filtered);
-    buf_free(&c->session_notes);
+    buf_free(&c->session.notes);
     free(c);
 }
 
@@ -187,19 +187,19 @@ static void make_model_line(struct chat *c)
 bool chat_choose_template(struct chat *c, struct err *err)
 {
     const struct engine_info *info = engine_info(c->engine);
-    if (c->template_text) {
-        c->template_from = "--template";
-        return set_renderer(c, c->template_text, strlen(c->template_text),
+    if (c->template.text) {
+        c->template.from = "--template";
+        return set_renderer(c, c->template.text, strlen(c->template.text),
                             c->options->template_path, err);
     }
     if (!info->chat_template) {
-        c->template_from = "ChatML, since the model has none";
+        c->template.from = "ChatML, since the model has none";
         chat_tell(
             c, FACE_WARNING,
             "the model has no chat template; using ChatML (--template FILE gives another)");
         return set_renderer(c, template_chatml, strlen(template_chatml), "ChatML", err);
     }
-    c->template_from = "the model's own";
+    c->template.from = "the model's own";
     if (set_renderer(c, info->chat_template, strlen(info->chat_template), "chat template", err))
         return true;
     err_write_prefix(err,
@@ -214,7 +214,7 @@ static void remember_model(const struct chat *c)
     enum option_from from = c->options->source[OPT_MODEL].from;
     struct err ignored;
     /* After a failed /model the one before is there again, whoever named it. */
-    if (c->is_switching && !c->model_before) return;
+    if (c->before.is_switching && !c->before.model) return;
     if (c->face->has_prompt && !c->options->private_mode &&
         (from == FROM_FLAG || from == FROM_SET))
         paths_remember_model(c->options->model, &ignored);
@@ -224,7 +224,7 @@ static void loaded(struct chat *c)
 {
     c->state = CHAT_IDLE;
     remember_model(c);
-    if (c->is_switching)
+    if (c->before.is_switching)
         model_ready(c);
     else
         session_ready(c);
@@ -266,6 +266,16 @@ static void loading(struct chat *c, const struct engine_event *event)
 
 /* ---- the crank ---- */
 
+static void working(struct chat *c, const struct engine_event *event)
+{
+    switch (c->work) {
+    case WORK_TURN: turn_event(c, event); break;
+    case WORK_VERIFY_SYNC:
+    case WORK_VERIFY: verify_event(c, event); break;
+    case WORK_DRAFT: draft_event(c, event); break;
+    }
+}
+
 enum chat_state chat_step(struct chat *c, int timeout_ms)
 {
     struct engine_event event;
@@ -276,7 +286,7 @@ enum chat_state chat_step(struct chat *c, int timeout_ms)
         if (c->state == CHAT_LOADING)
             loading(c, &event);
         else
-            turn_event(c, &event);
+            working(c, &event);
         timeout_ms = 0;
     }
     return c->state;
@@ -312,9 +322,9 @@ void chat_attach(struct chat *c, const char *text, size_t n)
     while (n > 0 && text[n - 1] == '\n')
         n--;
     long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
-    buf_append(&c->attached, text, n);
-    buf_puts(&c->attached, "\n\n");
-    c->has_paste = true;
+    buf_append(&c->attached.text, text, n);
+    buf_puts(&c->attached.text, "\n\n");
+    c->attached.has_paste = true;
     idle_forget(c);
     char tokens[40] = "";
     if (n_tokens >= 0) snprintf(tokens, sizeof tokens, ", %ld tokens", n_tokens);
@@ -326,9 +336,9 @@ void chat_attach(struct chat *c, const char *text, size_t n)
 
 bool chat_detach(struct chat *c)
 {
-    if (c->attached.len == 0) return false;
-    buf_clear(&c->attached);
-    c->has_paste = false;
+    if (c->attached.text.len == 0) return false;
+    buf_clear(&c->attached.text);
+    c->attached.has_paste = false;
     idle_forget(c);
     chat_hint(c, "what was read or pasted is dropped");
     return true;
@@ -336,13 +346,13 @@ bool chat_detach(struct chat *c)
 
 bool chat_has_paste(const struct chat *c)
 {
-    return c->has_paste && c->attached.len > 0;
+    return c->attached.has_paste && c->attached.text.len > 0;
 }
 
 bool chat_say(struct chat *c, const char *text, size_t n)
 {
     if (ascii_is_blank(text, n) && chat_has_paste(c)) {
-        c->attached.len -= 2; /* the empty line behind it */
+        c->attached.text.len -= 2; /* the empty line behind it */
         return turn_say(c, "", 0);
     }
     if (ascii_is_blank(text, n)) {

@@ -20,7 +20,7 @@ bool command_save(struct chat *c, const char *args)
 {
     struct err err;
     if (is_private(c, "save")) return false;
-    if (!*args && !c->archive) {
+    if (!*args && !c->session.archive) {
         chat_tell(c, FACE_ERROR, "/save: under which name?");
         return false;
     }
@@ -32,12 +32,12 @@ bool command_save(struct chat *c, const char *args)
     if (session_is_stuck(c)) {
         chat_tell(c, FACE_ERROR,
                   "/save: this session %s; /save NAME keeps all of it under another name",
-                  archive_is_taken(c->archive) ? "is open in another hearth"
-                                               : "can no longer be written");
+                  archive_is_taken(c->session.archive) ? "is open in another hearth"
+                                                       : "can no longer be written");
         return false;
     }
-    bool there = archive_has_file(c->archive);
-    char *name = sessions_name(archive_path(c->archive));
+    bool there = archive_has_file(c->session.archive);
+    char *name = sessions_name(archive_path(c->session.archive));
     chat_tell(c, FACE_INFO, there ? "saved as %s" : "it will be saved as %s", name);
     free(name);
     return true;
@@ -65,7 +65,7 @@ static void put_session(struct chat *c, const struct session_file *file, struct 
     struct tm t;
     localtime_r(&changed, &t);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
-    bool here = c->archive && strcmp(file->path, archive_path(c->archive)) == 0;
+    bool here = c->session.archive && strcmp(file->path, archive_path(c->session.archive)) == 0;
     buf_printf(out, "%c %-20s %s  ", here ? '*' : ' ', file->name, when);
     if (session_summarise(file->path, &sum, &err))
         buf_printf(out, "%3zu message%s  %s\n", sum.n_messages, sum.n_messages == 1 ? " " : "s",

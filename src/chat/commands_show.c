@@ -81,7 +81,7 @@ static bool set(struct chat *c, const struct option_row *row, const char *value)
         return false;
     }
     if (option_id(row) == OPT_SEED) chat_choose_seed(c);
-    if (option_id(row) == OPT_THINK) c->said_no_think = false;
+    if (option_id(row) == OPT_THINK) c->said.no_think = false;
     struct buf line = {0};
     put_setting(c->options, row, &line);
     if (!c->options->quiet) chat_tell(c, FACE_INFO, "%s", buf_str(&line));
@@ -183,7 +183,7 @@ static void put_model(struct chat *c, struct buf *out)
     buf_printf(out, "\n%-12s %u tokens\n", "vocabulary", (unsigned)info->n_vocab);
     put_list(out, "ends", info->end_tokens, info->n_end_tokens);
     put_list(out, "reasoning", info->reasoning_markers, info->n_reasoning_markers);
-    buf_printf(out, "%-12s %s; thinking %s\n", "template", c->template_from,
+    buf_printf(out, "%-12s %s; thinking %s\n", "template", c->template.from,
                render_knows_think(c->renderer) ? "can be switched" : "has no switch");
 }
 
@@ -194,14 +194,14 @@ static void put_conversation(struct chat *c, struct buf *out)
     buf_printf(out, "%-12s branch %u%s%s of %zu, %zu turn%s, seed %" PRIu64 "\n",
                "conversation", b->number, b->name ? " " : "", b->name ? b->name : "",
                conversation_n_branches(c->conversation), turns, turns == 1 ? "" : "s",
-               c->session_seed);
+               c->session.seed);
 }
 
 static void put_template(struct chat *c, struct buf *out)
 {
     const char *own = engine_info(c->engine)->chat_template;
-    if (c->template_text)
-        buf_puts(out, c->template_text);
+    if (c->template.text)
+        buf_puts(out, c->template.text);
     else
         buf_puts(out, own ? own : "ChatML");
 }

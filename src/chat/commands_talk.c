@@ -73,7 +73,7 @@ bool command_clear(struct chat *c, const char *args)
     char note[64];
     (void)args;
     unsigned number = conversation_rewind(c->conversation, 0);
-    buf_clear(&c->attached);
+    buf_clear(&c->attached.text);
     chat_hint(c, "a new conversation%s", where(note, number));
     return true;
 }
@@ -232,7 +232,7 @@ bool command_system(struct chat *c, const char *args)
     }
     bool remove = strcmp(args, "-") == 0;
     conversation_set_system(c->conversation, remove ? NULL : args);
-    c->said_folded = false;
+    c->said.folded = false;
     chat_hint(c, "%s%s", remove ? "no system message" : "the system message is set",
               conversation_n(c->conversation) ? "; the conversation is computed again with it"
                                               : "");
@@ -255,8 +255,8 @@ bool command_read(struct chat *c, const char *args)
     if (ok) {
         while (text.len > 0 && text.data[text.len - 1] == '\n')
             text.len--;
-        buf_append(&c->attached, buf_str(&text), text.len);
-        buf_puts(&c->attached, "\n\n");
+        buf_append(&c->attached.text, buf_str(&text), text.len);
+        buf_puts(&c->attached.text, "\n\n");
         chat_tell(c, FACE_INFO, "%s: %zu bytes, %ld tokens; they go before your next message",
                   path, text.len, engine_count_tokens(c->engine, text.data, text.len));
     } else {

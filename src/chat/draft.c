@@ -50,16 +50,16 @@ void draft_remember(struct chat *c)
 {
     struct buf value = {0};
     option_value(c->options, OPT_DRAFT, &value);
-    free(c->draft_before);
-    c->draft_before = option_given(c->options, OPT_DRAFT) ? mem_strdup(buf_str(&value)) : NULL;
+    free(c->before.draft);
+    c->before.draft = option_given(c->options, OPT_DRAFT) ? mem_strdup(buf_str(&value)) : NULL;
     buf_free(&value);
 }
 
 void draft_restore(struct chat *c)
 {
     struct err err;
-    if (c->draft_before)
-        give(c, c->draft_before, &err);
+    if (c->before.draft)
+        give(c, c->before.draft, &err);
     else
         options_forget(c->options, OPT_DRAFT);
     draft_configure(c);
@@ -81,7 +81,7 @@ bool command_draft(struct chat *c, const char *args)
     idle_stop(c);
     atomic_store(&c->cancelled, false);
     c->state = CHAT_BUSY;
-    c->drafts_change = true;
+    c->work = WORK_DRAFT;
     engine_draft(c->engine, c->draft_path, c->config.draft_lookup);
     return true;
 }
@@ -90,7 +90,6 @@ void draft_event(struct chat *c, const struct engine_event *event)
 {
     if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
     if (event->kind != EVENT_DRAFT && event->kind != EVENT_FAILED) return;
-    c->drafts_change = false;
     c->state = CHAT_IDLE;
     if (event->kind == EVENT_FAILED) {
         draft_restore(c);

@@ -20,7 +20,7 @@ enum { MAX_LINE_BYTES = 64 << 10 };
 static struct message *begin_message(struct chat *c, size_t *n_known)
 {
     struct buf text = {0};
-    buf_append(&text, c->attached.data, c->attached.len);
+    buf_append(&text, c->attached.text.data, c->attached.text.len);
     buf_append(&text, c->idle.wanted.data, c->idle.wanted.len);
     *n_known = text.len;
     buf_putc(&text, 'x');

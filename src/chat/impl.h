@@ -17,6 +17,7 @@
 #include "chat/sanitise.h"
 #include "engine/engine.h"
 
+struct archive;
 struct conversation;
 struct message;
 struct node;
@@ -24,7 +25,84 @@ struct options;
 struct renderer;
 struct spans;
 
-/* The turn that runs. */
+/* What BUSY is at. All but a turn have no turn_begin and no turn_end. */
+enum chat_work {
+    WORK_TURN,
+    WORK_VERIFY_SYNC, /* /verify: the engine is brought to this conversation */
+    WORK_VERIFY,      /* … and computes it again */
+    WORK_DRAFT,       /* /draft */
+};
+
+/* ---- for as long as the chat lives, or until a command says otherwise ---- */
+
+/* The saved conversation: session.c. */
+struct session {
+    struct archive *archive; /* where it is kept; NULL: nowhere */
+    uint64_t seed;           /* what replies are drawn from, kept with it */
+    int64_t clock_s;         /* what a template takes for the time, kept with it */
+    unsigned attempt;        /* of the name that was made up for it; 0: somebody named it */
+    struct buf notes;        /* what reading it found, to be said once the model is there */
+    bool was_read;           /* from a file that was there */
+    bool expects_pages;      /* its first turn should find them on disk */
+    bool tells_saving; /* it is the first session of all: its name is said when it is saved */
+    bool save_failed;  /* nothing more goes into its file */
+};
+
+/* Where /model and /draft go back to if what they ask for cannot be opened: model.c, draft.c.
+ */
+struct before {
+    char *model;       /* NULL: there is none, or it is loading again */
+    char *draft;       /* what --draft said; NULL: nothing */
+    bool is_switching; /* what loads is what /model asked for, or the one before again */
+};
+
+/* The template that counts. */
+struct chosen_template {
+    char *text;       /* of --template, NULL: the model's own */
+    const char *from; /* "the model's own"; for /show */
+};
+
+/* Said once about a model and a system message, and not again at each turn. */
+struct said {
+    bool folded, no_think;
+};
+
+/* What is told of the last turn until the next: /stats. */
+struct last_turn {
+    bool there;
+    struct face_report report; /* without its text */
+    double read_ms;            /* of n_read */
+    uint32_t n_restored;       /* of n_cached: from another branch than the one just left */
+    /* The first token at which the prompt left what was held; NULL: it only went on. */
+    uint32_t diverged_at;
+    char *diverged_old, *diverged_new;
+};
+
+/* The conversation in tokens, as the engine last told, and the conversation that was. */
+struct context {
+    uint32_t n_used, n_warm, n_drawn;
+    size_t n_messages;
+    const struct message *last; /* only compared */
+};
+
+/* ---- from one turn to the next ---- */
+
+/* What /read or a paste puts before the next message. */
+struct attached {
+    struct buf text;
+    bool has_paste; /* it may be sent alone */
+};
+
+/* Work while the user reads and types: idle.c. */
+struct idle {
+    bool runs;               /* the engine works at it, in state IDLE */
+    bool is_wanted;          /* wanted waits for that to end */
+    bool is_done;            /* what stands in done is computed, nothing has happened since */
+    struct buf wanted, done; /* lines as far as they are typed */
+};
+
+/* ---- of the turn that runs, {0} when none does: turn.c ---- */
+
 struct turn {
     struct node *mark;    /* where the conversation goes back to if nothing comes of it */
     bool is_new;          /* the user's last message belongs to this turn */
@@ -39,72 +117,35 @@ struct turn {
     struct sanitiser reply, reasoning; /* filters of the two streams */
 };
 
-/* What /stats says of the last turn. */
-struct last_turn {
-    bool there;
-    struct face_report report; /* without its text */
-    double read_ms;            /* of n_read */
-    uint32_t n_restored;       /* of n_cached: from another branch than the one just left */
-    /* The first token at which the prompt left what was held; NULL: it only went on. */
-    uint32_t diverged_at;
-    char *diverged_old, *diverged_new;
-};
-
-/* Work while the user reads and types. */
-struct idle {
-    bool runs;               /* the engine works at it, in state IDLE */
-    bool is_wanted;          /* wanted waits for that to end */
-    bool is_done;            /* what stands in done is computed, nothing has happened since */
-    struct buf wanted, done; /* lines as far as they are typed */
-};
-
-/* The conversation in tokens, as the engine last told, and the conversation that was. */
-struct context {
-    uint32_t n_used, n_warm, n_drawn;
-    size_t n_messages;
-    const struct message *last; /* only compared */
-};
-
-struct archive;
-
 struct chat {
-    struct options *options;
-    const struct face *face;
+    const struct face *face; /* borrowed */
+    struct options *options; /* its own: /set changes them */
+
+    enum chat_state state;
+    enum chat_work work; /* while BUSY */
+    struct err err;      /* of FAILED */
+    atomic_bool cancelled;
+
     _Atomic(struct engine *) engine; /* NULL for a moment when /model changes it */
     struct engine_config config;
-    char *draft_path;   /* of the configuration */
-    bool drafts_change; /* BUSY with /draft, no turn */
-    char *draft_before; /* what --draft said before /draft or /model; NULL: nothing */
-    char *model_before; /* the model that /model came from, while the new one loads */
-    bool is_switching;  /* it loads after /model */
-    struct renderer *renderer;
-    char *template_text; /* of --template, NULL: the model's own */
-    const char *template_from;
+    char *draft_path; /* of config */
+    char *model_line; /* for a greeting; NULL before a model is there */
+    struct before before;
+
     struct conversation *conversation;
-    enum chat_state state;
-    struct err err;
-    char *model_line;
-    uint64_t session_seed;
-    int64_t clock_s;          /* what a template takes for the time */
-    struct archive *archive;  /* where the conversation is kept; NULL: nowhere */
-    unsigned auto_attempt;    /* of the name that was made up for it; 0: somebody named it */
-    struct buf session_notes; /* what reading it found, to be said once the model is there */
-    bool was_read;            /* from a file that was there */
-    bool resumed;             /* it had messages */
-    bool expects_pages;       /* the first turn should find them on disk */
-    bool tell_saving;         /* it is the first session of all */
-    bool reply_seed_waits;    /* --reply-seed has not been used yet */
-    bool said_folded, said_no_think;
-    struct buf attached; /* what /read or a paste put before the next message */
-    bool has_paste;      /* … and may be sent alone */
-    struct turn turn;
-    enum { VERIFY_NO, VERIFY_SYNCS, VERIFY_RUNS } verify; /* BUSY with it, no turn */
-    struct last_turn last;
+    struct session session;
+    struct renderer *renderer;
+    struct chosen_template template;
+    bool reply_seed_waits; /* --reply-seed has not been used yet */
+    struct said said;
+
+    struct attached attached;
     struct idle idle;
+    struct turn turn;
+    struct last_turn last;
     struct context context;
-    bool save_failed;
-    struct buf filtered; /* scratch */
-    atomic_bool cancelled;
+
+    struct buf filtered; /* scratch of chat_tell and of what a reply shows */
 };
 
 /* Says a text to the face, filtered: foreign bytes are fine. */
@@ -115,9 +156,9 @@ void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(print
 /* Puts a message into the prompt, filtered if that is a terminal's. */
 void chat_offer(struct chat *c, const char *text, size_t n);
 
-/* Makes the renderer of the template that counts, anew after c->clock_s has changed. */
+/* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
 bool chat_choose_template(struct chat *c, struct err *err);
-/* Sets c->session_seed from the options, or by chance. */
+/* Sets c->session.seed from the options, or by chance. */
 void chat_choose_seed(struct chat *c);
 
 /* A path as typed, with ~/ expanded; free() it. */
@@ -185,8 +226,9 @@ bool turn_verify(struct chat *c);
 /* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
  * its end, or to where one would begin. */
 bool turn_whole(struct chat *c, struct spans *out, struct err *err);
-/* Handles one event of the turn. */
+/* Handle one event of the turn, and of /verify. */
 void turn_event(struct chat *c, const struct engine_event *event);
+void verify_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
 

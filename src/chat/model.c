@@ -33,7 +33,7 @@ static bool open_model(struct chat *c, struct err *err)
     c->engine = engine_open(&c->config, err);
     c->state = CHAT_LOADING;
     c->last.there = false;
-    c->said_folded = c->said_no_think = false;
+    c->said = (struct said){0};
     return c->engine != NULL;
 }
 
@@ -54,9 +54,9 @@ bool model_switch(struct chat *c, const char *path)
     session_save(c, true);
     draft_remember(c);
     draft_forget(c);
-    free(c->model_before);
-    c->model_before = before;
-    c->is_switching = true;
+    free(c->before.model);
+    c->before.model = before;
+    c->before.is_switching = true;
     if (open_model(c, &err)) return true;
     c->err = err;
     if (!model_failed(c, &err)) c->state = CHAT_FAILED;
@@ -65,9 +65,9 @@ bool model_switch(struct chat *c, const char *path)
 
 void model_ready(struct chat *c)
 {
-    free(c->model_before);
-    c->model_before = NULL;
-    c->is_switching = false;
+    free(c->before.model);
+    c->before.model = NULL;
+    c->before.is_switching = false;
     take_sampling_keys(c);
     conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
     chat_hint(c, "%s", c->model_line);
@@ -76,9 +76,9 @@ void model_ready(struct chat *c)
 bool model_failed(struct chat *c, const struct err *err)
 {
     struct err why = *err, again;
-    if (!c->model_before) return false;
-    char *before = c->model_before;
-    c->model_before = NULL;
+    if (!c->before.model) return false;
+    char *before = c->before.model;
+    c->before.model = NULL;
     chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
     draft_restore(c);
     bool ok = name_model(c, before, &again) && open_model(c, &again);

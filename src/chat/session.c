@@ -60,12 +60,12 @@ static void take_setting(struct chat *c, const char *line, size_t n)
 
 static void take_state(struct chat *c)
 {
-    const struct archive_state *state = archive_state(c->archive);
+    const struct archive_state *state = archive_state(c->session.archive);
     if (is_of_this_run(c->options, OPT_SYSTEM))
         conversation_set_system(c->conversation, c->options->system);
     if (state->clock_ms == 0) return; /* its frame is lost */
-    if (!option_given(c->options, OPT_SEED)) c->session_seed = state->seed;
-    c->clock_s = (int64_t)(state->clock_ms / 1000);
+    if (!option_given(c->options, OPT_SEED)) c->session.seed = state->seed;
+    c->session.clock_s = (int64_t)(state->clock_ms / 1000);
     const char *line = state->settings ? state->settings : "";
     while (*line) {
         size_t n = strcspn(line, "\n");
@@ -84,7 +84,7 @@ static bool refuse(struct err *err)
 
 static void tell_notes(struct chat *c, const char *name)
 {
-    char *lines = buf_take(&c->session_notes), *rest = lines;
+    char *lines = buf_take(&c->session.notes), *rest = lines;
     for (char *line; (line = strsep(&rest, "\n"));)
         if (*line) chat_tell(c, FACE_WARNING, "session %s: %s", name, line);
     free(lines);
@@ -93,6 +93,7 @@ static void tell_notes(struct chat *c, const char *name)
 /* Reads the session at path in place of the conversation there is. */
 static bool load(struct chat *c, const char *path, struct err *err)
 {
+    struct session *now = &c->session;
     struct conversation *conversation = conversation_new();
     struct buf notes = {0};
     struct archive *a = archive_open(path, conversation, &notes, err);
@@ -104,15 +105,14 @@ static bool load(struct chat *c, const char *path, struct err *err)
                                          : "session %s: its file may not be written",
                      name);
     if (ok) {
-        archive_close(c->archive);
+        archive_close(now->archive);
         conversation_free(c->conversation);
-        buf_free(&c->session_notes);
-        c->archive = a;
+        buf_free(&now->notes);
+        now->archive = a;
         c->conversation = conversation;
-        c->was_read = true;
-        c->save_failed = false;
-        c->resumed = conversation_n(conversation) > 0;
-        c->session_notes = notes;
+        now->was_read = true;
+        now->save_failed = false;
+        now->notes = notes;
         notes = (struct buf){0};
         take_state(c);
     } else {
@@ -142,7 +142,7 @@ static bool begin_named(struct chat *c, char *path, struct err *err)
     if (access(path, F_OK) == 0)
         ok = load(c, path, err);
     else
-        c->archive = archive_new(path);
+        c->session.archive = archive_new(path);
     free(path);
     return ok;
 }
@@ -151,9 +151,9 @@ static void begin_unnamed(struct chat *c, unsigned attempt)
 {
     struct err err;
     char *name = sessions_new_name(attempt), *path = sessions_path(name, &err);
-    archive_close(c->archive);
-    c->archive = path ? archive_new(path) : NULL;
-    c->auto_attempt = attempt;
+    archive_close(c->session.archive);
+    c->session.archive = path ? archive_new(path) : NULL;
+    c->session.attempt = attempt;
     free(path);
     free(name);
 }
@@ -178,7 +178,7 @@ bool session_begin(struct chat *c, struct err *err)
         }
     }
     if (!c->face->has_prompt) return true; /* an answer in a pipe is no conversation to keep */
-    c->tell_saving = !sessions_any();
+    c->session.tells_saving = !sessions_any();
     begin_unnamed(c, 1);
     return true;
 }
@@ -201,28 +201,12 @@ static void tell_resumed(struct chat *c, const char *name)
         chat_hint(c, "session %s: no messages", name);
 }
 
-void session_ready(struct chat *c)
+/* Whether what was computed for the session still holds; says why not. */
+static bool still_holds(struct chat *c, const char *name, size_t n_lost)
 {
     const struct engine_info *info = engine_info(c->engine);
-    if (!c->archive || !c->was_read) {
-        if (c->archive && c->options->session && conversation_n(c->conversation) == 0)
-            chat_hint(c, "session %s is new", c->options->session);
-        return;
-    }
-    const struct archive_state *state = archive_state(c->archive);
-    char *name = sessions_name(archive_path(c->archive));
-    size_t n_lost = conversation_forget_ids(c->conversation, info->vocabulary);
-    tell_notes(c, name);
-    if (archive_is_read_only(c->archive))
-        chat_tell(c, FACE_WARNING,
-                  "session %s: %s: what you say here is not saved; /save NAME keeps it under "
-                  "another name",
-                  name,
-                  archive_is_taken(c->archive) ? "another hearth has it open"
-                                               : "its file may not be written");
-    if (!c->resumed)
-        ;
-    else if (n_lost > 0 || (state->model && strcmp(state->model, info->name) != 0))
+    const struct archive_state *state = archive_state(c->session.archive);
+    if (n_lost > 0 || (state->model && strcmp(state->model, info->name) != 0))
         chat_tell(c, FACE_WARNING,
                   "session %s was held with %s: its text is loaded, and computed anew with %s",
                   name, state->model ? state->model : "another model", info->name);
@@ -236,7 +220,32 @@ void session_ready(struct chat *c)
                   "anew",
                   name);
     else
-        c->expects_pages = true;
+        return true;
+    return false;
+}
+
+void session_ready(struct chat *c)
+{
+    struct session *s = &c->session;
+    const bool has_messages = conversation_n(c->conversation) > 0;
+    if (!s->archive) return;
+    if (!s->was_read) {
+        if (c->options->session && !has_messages)
+            chat_hint(c, "session %s is new", c->options->session);
+        return;
+    }
+    char *name = sessions_name(archive_path(s->archive));
+    size_t n_lost =
+        conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
+    tell_notes(c, name);
+    if (archive_is_read_only(s->archive))
+        chat_tell(c, FACE_WARNING,
+                  "session %s: %s: what you say here is not saved; /save NAME keeps it under "
+                  "another name",
+                  name,
+                  archive_is_taken(s->archive) ? "another hearth has it open"
+                                               : "its file may not be written");
+    if (has_messages && still_holds(c, name, n_lost)) s->expects_pages = true;
     tell_resumed(c, name);
     free(name);
 }
@@ -245,8 +254,8 @@ void session_ready(struct chat *c)
 void session_explain(struct chat *c, const struct engine_reply *r)
 {
     enum { FEW = 256 }; /* tokens that are computed in no time */
-    if (!c->expects_pages) return;
-    c->expects_pages = false;
+    if (!c->session.expects_pages) return;
+    c->session.expects_pages = false;
     if (r->n_read > 0 || r->n_cached > 0 || r->n_prefilled < FEW) return;
     chat_tell(
         c, FACE_WARNING,
@@ -258,7 +267,8 @@ void session_explain(struct chat *c, const struct engine_reply *r)
 
 void session_save(struct chat *c, bool durable)
 {
-    if (!c->archive || !c->engine || c->state == CHAT_LOADING || c->state == CHAT_FAILED)
+    struct session *s = &c->session;
+    if (!s->archive || !c->engine || c->state == CHAT_LOADING || c->state == CHAT_FAILED)
         return;
     const struct engine_info *info = engine_info(c->engine);
     struct buf settings = {0};
@@ -268,38 +278,38 @@ void session_save(struct chat *c, bool durable)
                                         .draft = c->draft_path,
                                         .settings = buf_str(&settings),
                                         .kv_type = info->kv_type,
-                                        .seed = c->session_seed,
+                                        .seed = s->seed,
                                         .numerics = info->numerics,
-                                        .clock_ms = (uint64_t)c->clock_s * 1000};
-    bool was_there = archive_has_file(c->archive);
-    bool ok = archive_sync(c->archive, c->conversation, &state, durable, &err);
+                                        .clock_ms = (uint64_t)s->clock_s * 1000};
+    bool was_there = archive_has_file(s->archive);
+    bool ok = archive_sync(s->archive, c->conversation, &state, durable, &err);
     /* Two hearths that began in the same minute. */
-    while (!ok && err.code == ERR_USER && c->auto_attempt > 0 &&
-           c->auto_attempt < MAX_ATTEMPTS) {
-        begin_unnamed(c, c->auto_attempt + 1);
-        ok = archive_sync(c->archive, c->conversation, &state, durable, &err);
+    while (!ok && err.code == ERR_USER && s->attempt > 0 && s->attempt < MAX_ATTEMPTS) {
+        begin_unnamed(c, s->attempt + 1);
+        ok = archive_sync(s->archive, c->conversation, &state, durable, &err);
     }
     buf_free(&settings);
     if (!ok) {
-        c->save_failed = true;
+        s->save_failed = true;
         err_write_prefix(&err, "the session is no longer saved");
         chat_tell(c, FACE_WARNING, "%s", err.msg);
-    } else if (c->tell_saving && !was_there && archive_has_file(c->archive)) {
-        char *name = sessions_name(archive_path(c->archive));
+    } else if (s->tells_saving && !was_there && archive_has_file(s->archive)) {
+        char *name = sessions_name(archive_path(s->archive));
         chat_hint(c,
                   "the conversation is saved as %s; hearth --continue goes on with it, "
                   "--private saves nothing",
                   name);
-        c->tell_saving = false;
+        s->tells_saving = false;
         free(name);
     }
 }
 
 void session_end(struct chat *c)
 {
+    struct session *s = &c->session;
     session_save(c, true);
-    archive_close(c->archive);
-    c->archive = NULL;
+    archive_close(s->archive);
+    s->archive = NULL;
 }
 
 /* ---- the commands ---- */
@@ -307,31 +317,34 @@ void session_end(struct chat *c)
 /* What can no longer be written to its file goes into a new one, whole. */
 static bool begin_copy(struct chat *c, const char *path, struct err *err)
 {
+    struct session *s = &c->session;
     if (access(path, F_OK) == 0)
         return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
-    archive_close(c->archive);
-    c->archive = archive_new(path);
+    archive_close(s->archive);
+    s->archive = archive_new(path);
     conversation_forget_kept(c->conversation);
-    c->save_failed = false;
+    s->save_failed = false;
     return true;
 }
 
 bool session_is_stuck(const struct chat *c)
 {
-    return c->archive && (c->save_failed || archive_is_read_only(c->archive));
+    const struct session *s = &c->session;
+    return s->archive && (s->save_failed || archive_is_read_only(s->archive));
 }
 
 bool session_rename(struct chat *c, const char *name, struct err *err)
 {
+    struct session *s = &c->session;
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
-    if (ok && !c->archive)
-        c->archive = archive_new(path);
+    if (ok && !s->archive)
+        s->archive = archive_new(path);
     else if (ok && session_is_stuck(c))
         ok = begin_copy(c, path, err);
-    else if (ok && strcmp(path, archive_path(c->archive)) != 0)
-        ok = archive_rename(c->archive, path, err);
-    if (ok) c->auto_attempt = 0;
+    else if (ok && strcmp(path, archive_path(s->archive)) != 0)
+        ok = archive_rename(s->archive, path, err);
+    if (ok) s->attempt = 0;
     free(path);
     return ok;
 }
@@ -340,15 +353,15 @@ bool session_load(struct chat *c, const char *name, struct err *err)
 {
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
-    if (ok && c->archive && strcmp(path, archive_path(c->archive)) == 0)
+    if (ok && c->session.archive && strcmp(path, archive_path(c->session.archive)) == 0)
         ok = err_set(err, ERR_USER, "the session %s is the one you are in", name);
     if (ok && access(path, F_OK) != 0)
         ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
     if (ok) session_save(c, true);
     ok = ok && load(c, path, err) && chat_choose_template(c, err);
     if (ok) {
-        c->auto_attempt = 0;
-        buf_clear(&c->attached);
+        c->session.attempt = 0;
+        buf_clear(&c->attached.text);
         session_ready(c);
     }
     free(path);

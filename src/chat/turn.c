@@ -18,16 +18,16 @@
 
 static void explain_prompt(struct chat *c, bool folded)
 {
-    if (folded && !c->said_folded) {
+    if (folded && !c->said.folded) {
         chat_tell(c, FACE_WARNING,
                   "the template takes no system message; it stands before your first message");
-        c->said_folded = true;
+        c->said.folded = true;
     }
     if (render_think_of(c->options->think) != RENDER_THINK_DEFAULT &&
-        !render_knows_think(c->renderer) && !c->said_no_think) {
+        !render_knows_think(c->renderer) && !c->said.no_think) {
         chat_tell(c, FACE_WARNING,
                   "the template cannot turn thinking on or off; the model does as it does");
-        c->said_no_think = true;
+        c->said.no_think = true;
     }
 }
 
@@ -176,7 +176,7 @@ static void give_up(struct chat *c)
     conversation_return(c->conversation, t->mark);
     t->mark = NULL;
     if (!m) return;
-    buf_append(&c->attached, m->text, t->n_attached);
+    buf_append(&c->attached.text, m->text, t->n_attached);
     size_t n_typed = m->len - t->n_attached;
     if (n_typed <= MAX_OFFER_BYTES)
         chat_offer(c, m->text + t->n_attached, n_typed);
@@ -202,6 +202,7 @@ static bool begin(struct chat *c)
         return false;
     }
     c->state = CHAT_BUSY;
+    c->work = WORK_TURN;
     c->face->turn_begin(c->face->user);
     session_save(c, false);
     return true;
@@ -217,19 +218,19 @@ static void choose_reply_seed(struct chat *c, const uint64_t *seed)
     else if (c->reply_seed_waits)
         t->seed = c->options->reply_seed;
     else
-        t->seed = engine_reply_seed(c->session_seed, (uint32_t)turn, t->attempt);
+        t->seed = engine_reply_seed(c->session.seed, (uint32_t)turn, t->attempt);
 }
 
 bool turn_say(struct chat *c, const char *text, size_t n)
 {
     c->turn.mark = conversation_hold(c->conversation);
     c->turn.is_new = true;
-    c->turn.n_attached = c->attached.len;
-    buf_append(&c->attached, text, n);
+    c->turn.n_attached = c->attached.text.len;
+    buf_append(&c->attached.text, text, n);
     conversation_add(c->conversation,
-                     message_new(ROLE_USER, c->attached.data, c->attached.len));
-    buf_clear(&c->attached);
-    c->has_paste = false;
+                     message_new(ROLE_USER, c->attached.text.data, c->attached.text.len));
+    buf_clear(&c->attached.text);
+    c->attached.has_paste = false;
     choose_reply_seed(c, NULL);
     return begin(c);
 }
@@ -404,7 +405,7 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     c->face->turn_end(c->face->user, report);
     turn_forget(c);
     session_save(c, true);
-    if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.len > 0)
+    if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.text.len > 0)
         chat_hint(c, "what was read or pasted stands before your next message again; Ctrl-C on "
                      "an empty line drops it");
 }
@@ -511,8 +512,8 @@ static void fail(struct chat *c, const struct engine_event *event)
     else
         give_up(c);
     /* It would be too long with every message that follows, too. */
-    bool drops = too_long && c->attached.len > 0;
-    if (drops) buf_clear(&c->attached);
+    bool drops = too_long && c->attached.text.len > 0;
+    if (drops) buf_clear(&c->attached.text);
     finish(c, &report, reply);
     if (!cancelled)
         chat_tell(c, FACE_ERROR, "%s%s%s", err.msg,
@@ -546,7 +547,7 @@ bool turn_verify(struct chat *c)
     if (ok) {
         atomic_store(&c->cancelled, false);
         c->state = CHAT_BUSY;
-        c->verify = VERIFY_SYNCS;
+        c->work = WORK_VERIFY_SYNC;
         const struct engine_sampling none = turn_no_reply();
         idle_stop(c);
         engine_turn(c->engine, &prompt, &none);
@@ -557,7 +558,7 @@ bool turn_verify(struct chat *c)
     return ok;
 }
 
-static void verify_event(struct chat *c, const struct engine_event *event)
+void verify_event(struct chat *c, const struct engine_event *event)
 {
     const struct engine_verified *v = event->verified;
     if (event->kind == EVENT_PREFILL)
@@ -565,14 +566,13 @@ static void verify_event(struct chat *c, const struct engine_event *event)
                           event->cached);
     if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
     if (event->kind == EVENT_END && !atomic_load(&c->cancelled)) {
-        c->verify = VERIFY_RUNS;
+        c->work = WORK_VERIFY;
         engine_verify(c->engine);
         return;
     }
     if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED &&
         event->kind != EVENT_END)
         return;
-    c->verify = VERIFY_NO;
     c->state = CHAT_IDLE;
     if (event->kind == EVENT_END) return;
     if (!v)
@@ -588,14 +588,6 @@ static void verify_event(struct chat *c, const struct engine_event *event)
 
 void turn_event(struct chat *c, const struct engine_event *event)
 {
-    if (c->verify != VERIFY_NO) {
-        verify_event(c, event);
-        return;
-    }
-    if (c->drafts_change) {
-        draft_event(c, event);
-        return;
-    }
     switch (event->kind) {
     case EVENT_PREFILL:
         context_set(c, (uint32_t)event->total, (uint32_t)event->done);

@@ -22,10 +22,10 @@ const struct conversation *chat_conversation(const struct chat *c)
 
 static enum chat_saved saved(const struct chat *c)
 {
-    if (!c->archive) return CHAT_PRIVATE;
-    if (archive_is_read_only(c->archive)) return CHAT_READ_ONLY;
-    if (c->save_failed) return CHAT_UNSAVED;
-    return archive_has_file(c->archive) ? CHAT_SAVED : CHAT_NEW;
+    if (!c->session.archive) return CHAT_PRIVATE;
+    if (archive_is_read_only(c->session.archive)) return CHAT_READ_ONLY;
+    if (c->session.save_failed) return CHAT_UNSAVED;
+    return archive_has_file(c->session.archive) ? CHAT_SAVED : CHAT_NEW;
 }
 
 static const struct message *last_message(const struct chat *c)
@@ -56,8 +56,8 @@ struct chat_status chat_status(const struct chat *c)
                               .n_warm = c->context.n_warm,
                               .is_exact = is_exact(c),
                               .n_drawn = c->context.n_drawn};
-    if (c->archive) {
-        char *name = sessions_name(archive_path(c->archive));
+    if (c->session.archive) {
+        char *name = sessions_name(archive_path(c->session.archive));
         printable(out.session, sizeof out.session, name, strlen(name));
         free(name);
     }
