@@ -330,7 +330,7 @@ bool command_stats(struct chat *c, const char *args)
 bool command_verify(struct chat *c, const char *args)
 {
     (void)args;
-    if (conversation_n(c->conversation) > 0) return turn_verify(c);
+    if (conversation_n(c->conversation) > 0) return verify_begin(c);
     chat_tell(c, FACE_ERROR, "/verify: nothing has been said yet");
     return false;
 }

@@ -220,20 +220,32 @@ bool turn_say(struct chat *c, const char *text, size_t n);
 bool turn_retry(struct chat *c, const uint64_t *seed);
 /* Goes on with the reply at the end. */
 bool turn_continue(struct chat *c);
-/* Recomputes the conversation, which has a message, from nothing and compares; BUSY without a
- * turn. */
-bool turn_verify(struct chat *c);
 /* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
  * its end, or to where one would begin. */
 bool turn_whole(struct chat *c, struct spans *out, struct err *err);
-/* Handle one event of the turn, and of /verify. */
+/* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
-void verify_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
 
 /* The sampling of a request that makes no reply. */
 struct engine_sampling turn_no_reply(void);
+
+/* ---- the reply as a message (reply.c) ---- */
+
+/* What came, as a message of one reference with text, ids and reasoning but no answer yet; base
+ * is the reply that it goes on with, or NULL. */
+struct message *reply_join(const struct message *base, const struct engine_reply *r);
+/* A reply of which only the text is left. */
+struct message *reply_without_ids(const char *text, size_t n);
+
+/* ---- /verify (verify.c) ---- */
+
+/* Recomputes the conversation, which has a message, from nothing and compares: BUSY and true,
+ * or an error was said. */
+bool verify_begin(struct chat *c);
+/* Handles one event of it. */
+void verify_event(struct chat *c, const struct engine_event *event);
 
 /* ---- what a face looks at (view.c) ---- */
 

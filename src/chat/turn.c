@@ -1,6 +1,5 @@
 /* One turn: conversation -> prompt -> engine -> face -> conversation. */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,48 +310,6 @@ static void show_rest(struct chat *c)
 
 /* ---- the reply as a message ---- */
 
-/* Appends ids with their places, moved by `shift`, to those of m. */
-static void append_ids(struct message *m, const int32_t *ids, const size_t *id_at, size_t n,
-                       size_t shift)
-{
-    m->ids = mem_resize(m->ids, m->n_ids + n + 1, sizeof *m->ids);
-    m->id_at = mem_resize(m->id_at, m->n_ids + n + 1, sizeof *m->id_at);
-    for (size_t i = 0; i < n; i++) {
-        m->ids[m->n_ids + i] = ids[i];
-        m->id_at[m->n_ids + i] = id_at[i] + shift;
-    }
-    m->n_ids += n;
-    m->id_at[m->n_ids] = id_at[n] + shift;
-}
-
-/* A reply goes on where base ended: text, ids and thoughts of both. */
-static struct message *join(const struct message *base, const struct engine_reply *r)
-{
-    struct buf text = {0};
-    buf_append(&text, base->text, base->len);
-    buf_append(&text, r->text, r->text_len);
-    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
-    buf_free(&text);
-    append_ids(m, base->ids, base->id_at, base->n_ids, 0);
-    if (m->id_at[m->n_ids] < base->len) {
-        const int32_t none = -1;
-        const size_t at[2] = {m->id_at[m->n_ids], base->len};
-        append_ids(m, &none, at, 1, 0);
-    }
-    append_ids(m, r->ids, r->id_at, r->n_ids, base->len);
-    bool had_content = base->content_at < base->len;
-    m->content_at = had_content ? base->content_at : base->len + r->content_at;
-    m->reasoning_at = base->reasoning_len ? base->reasoning_at : base->len + r->reasoning_at;
-    size_t end = r->reasoning_len && !had_content
-                     ? base->len + r->reasoning_at + r->reasoning_len
-                     : base->reasoning_at + base->reasoning_len;
-    m->reasoning_len = end > m->reasoning_at ? end - m->reasoning_at : 0;
-    return m;
-}
-
-static const struct message empty_reply = {
-    .text = (char *)"", .ids = (int32_t[1]){0}, .id_at = (size_t[1]){0}};
-
 static void set_answer(struct chat *c, struct message *m)
 {
     const struct message *base = c->turn.base;
@@ -450,7 +407,7 @@ static void end(struct chat *c, const struct engine_reply *r)
     if (r->n_ids == 0 && r->stop == STOP_CANCELLED)
         give_up(c);
     else
-        reply = add_reply(c, join(c->turn.base ? c->turn.base : &empty_reply, r), report.stop);
+        reply = add_reply(c, reply_join(c->turn.base, r), report.stop);
     context_set(c, r->n_ctx_used, r->n_ctx_used);
     const bool had_ended =
         c->turn.base && report.stop == FACE_STOP_END && c->turn.answer.len == 0;
@@ -476,9 +433,8 @@ static const struct message *keep_partial(struct chat *c)
     struct buf text = {0};
     if (c->turn.base) buf_append(&text, c->turn.base->answer, c->turn.base->answer_len);
     buf_append(&text, c->turn.answer.data, c->turn.answer.len);
-    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    struct message *m = reply_without_ids(buf_str(&text), text.len);
     buf_free(&text);
-    append_ids(m, NULL, &(size_t){0}, 0, 0);
     return add_reply(c, m, FACE_STOP_FAILED);
 }
 
@@ -526,8 +482,6 @@ struct engine_sampling turn_no_reply(void)
     return (struct engine_sampling){.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
 }
 
-/* ---- /verify ---- */
-
 bool turn_whole(struct chat *c, struct spans *out, struct err *err)
 {
     size_t n = conversation_n(c->conversation);
@@ -535,55 +489,6 @@ bool turn_whole(struct chat *c, struct spans *out, struct err *err)
     enum render_think think = render_think_of(c->options->think);
     return has_reply ? render_continued(c->renderer, c->conversation, think, out, &folded, err)
                      : render_prompt(c->renderer, c->conversation, think, out, &folded, err);
-}
-
-/* The engine holds what was computed last, which may be another branch: first it is brought to
- * this one, without a reply. */
-bool turn_verify(struct chat *c)
-{
-    struct spans prompt = {0};
-    struct err err;
-    bool ok = turn_whole(c, &prompt, &err);
-    if (ok) {
-        atomic_store(&c->cancelled, false);
-        c->state = CHAT_BUSY;
-        c->work = WORK_VERIFY_SYNC;
-        const struct engine_sampling none = turn_no_reply();
-        idle_stop(c);
-        engine_turn(c->engine, &prompt, &none);
-    } else {
-        chat_tell(c, FACE_ERROR, "/verify: %s", err.msg);
-    }
-    spans_free(&prompt);
-    return ok;
-}
-
-void verify_event(struct chat *c, const struct engine_event *event)
-{
-    const struct engine_verified *v = event->verified;
-    if (event->kind == EVENT_PREFILL)
-        c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
-                          event->cached);
-    if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
-    if (event->kind == EVENT_END && !atomic_load(&c->cancelled)) {
-        c->work = WORK_VERIFY;
-        engine_verify(c->engine);
-        return;
-    }
-    if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED &&
-        event->kind != EVENT_END)
-        return;
-    c->state = CHAT_IDLE;
-    if (event->kind == EVENT_END) return;
-    if (!v)
-        chat_tell(c, FACE_ERROR, "/verify: %s", event->err.msg);
-    else if (v->difference)
-        chat_tell(c, FACE_ERROR, "not the same bits: %s", v->difference);
-    else
-        chat_tell(c, FACE_INFO,
-                  "the same bits: %u tokens computed again in %.0f ms, %" PRIu64
-                  " bytes of keys, values and logits compared, %u snapshots",
-                  (unsigned)v->n_tokens, v->ms, v->n_bytes, (unsigned)v->n_snapshots);
 }
 
 void turn_event(struct chat *c, const struct engine_event *event)
