@@ -17,7 +17,8 @@
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
     *map = (struct file_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* A FIFO is refused below: nothing waits for its writer. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 
     struct stat st;

@@ -187,7 +187,8 @@ bool session_load(struct chat *c, const char *name, struct err *err);
 
 /* ---- another model (model.c) ---- */
 
-/* Closes the model and begins to load the one at path: LOADING. */
+/* Closes the model and begins to load the one at path: LOADING. False: an error was said; one
+ * that cannot be opened, as far as its file tells, leaves everything as it is. */
 bool model_switch(struct chat *c, const char *path);
 /* It is there. */
 void model_ready(struct chat *c);

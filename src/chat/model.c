@@ -8,6 +8,7 @@
 #include "chat/conversation.h"
 #include "chat/discover.h"
 #include "chat/impl.h"
+#include "chat/render.h"
 #include "config/options.h"
 #include "engine/engine.h"
 
@@ -37,6 +38,30 @@ static bool open_model(struct chat *c, struct err *err)
     return c->engine != NULL;
 }
 
+/* Whether the file at path would open, its template too unless --template gives another: what
+ * cannot must not cost the model that is loaded. */
+static bool can_open(const struct chat *c, const char *path, struct err *err)
+{
+    struct engine_config config = c->config;
+    char *source;
+    config.model_path = path;
+    if (!engine_check(&config, &source, err)) return false;
+    bool ok = true;
+    if (source && !c->template.text) {
+        const struct render_config render = {.source = source,
+                                             .len = strlen(source),
+                                             .name = "chat template",
+                                             .bos_text = "",
+                                             .eos_text = "",
+                                             .now_s = c->session.clock_s};
+        struct renderer *r = renderer_new(&render, err);
+        ok = r || err_prefix(err, "%s", path);
+        renderer_free(r);
+    }
+    free(source);
+    return ok;
+}
+
 static bool name_model(struct chat *c, const char *path, struct err *err)
 {
     return options_give(c->options, OPT_MODEL, FROM_SET, 0, path, err);
@@ -46,7 +71,7 @@ bool model_switch(struct chat *c, const char *path)
 {
     struct err err;
     char *before = mem_strdup(c->options->model);
-    if (!name_model(c, path, &err)) {
+    if (!can_open(c, path, &err) || !name_model(c, path, &err)) {
         chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
         free(before);
         return false;

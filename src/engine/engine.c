@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/wait.h"
+#include "engine/check.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
 #include "engine/known.h"
@@ -165,9 +166,7 @@ static bool load(struct engine *e, struct err *err)
     if (!e->tok) return false;
     if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
     size_t n_vocab = model_n_vocab(e->machine.model);
-    if (tokenizer_n_vocab(e->tok) > n_vocab)
-        return err_set(err, ERR_FORMAT, "the vocabulary has %zu tokens, the model's output %zu",
-                       tokenizer_n_vocab(e->tok), n_vocab);
+    if (!check_vocab(e->tok, n_vocab, err)) return false;
     e->sampler = sampler_new(n_vocab);
     e->generator = generator_new();
     start_speculation(e);

@@ -547,13 +547,6 @@ static void test_draft(void **unused)
     assert_true(line(&r, "/show model"));
     assert_true(said(&r, "draft        lookup"));
 
-    /* A model that does not open takes nothing from the one that was there. */
-    assert_true(line(&r, "/draft examples/guide/guide-draft-q8_0.gguf"));
-    assert_true(chat_line(r.chat, "/model README.md", 16));
-    assert_int_equal(finish(&r), CHAT_IDLE);
-    assert_true(said(&r, "going on with " GUIDE));
-    assert_true(line(&r, "/draft"));
-    assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));
     free(plain);
     close_chat(&r);
 }
@@ -590,15 +583,6 @@ static void test_model(void **unused)
     assert_false(chat_line(r.chat, "/model /nonexistent.gguf", 24));
     assert_int_equal(chat_state(r.chat), CHAT_IDLE);
     assert_true(said(&r, "error: /model: /nonexistent.gguf: there is no such file"));
-
-    /* No model: back to the one before. */
-    buf_clear(&r.said);
-    assert_true(chat_line(r.chat, "/model README.md", 16));
-    assert_int_equal(finish(&r), CHAT_IDLE);
-    assert_true(said(&r, "error: README.md: not a GGUF file"));
-    assert_true(said(&r, "going on with " OTHER_MODEL));
-    assert_string_equal(chat_options(r.chat)->model, OTHER_MODEL);
-    assert_true(line(&r, "And a page?"));
 
     /* And back, where the same question gets the same answer. */
     assert_true(chat_line(r.chat, "/model " GUIDE, strlen("/model " GUIDE)));

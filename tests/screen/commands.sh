@@ -104,11 +104,12 @@ last '>'
 check "  keeps the model that is loaded" hides 'going on with'
 echo nonsense >"$dir/none.gguf"
 keys "/model $dir/none.gguf" Enter
-check "/model with a file that is no model" shows 'going on with'
+check "/model with a file that is no model" shows 'none.gguf: not a GGUF file'
 last '>'
+check "  keeps it, too" hides 'going on with'
 keys C-d
 left 0
-check "  is not remembered, nor what it went back to" [ ! -e "$XDG_STATE_HOME/hearth/last-model" ]
+check "  is not remembered" [ ! -e "$XDG_STATE_HOME/hearth/last-model" ]
 start --temp 0
 keys "/model $dir/other.gguf" Enter
 shows 'context 2048'

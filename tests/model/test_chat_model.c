@@ -1,0 +1,145 @@
+/* /model with what is none: the model that is loaded stays, with all that is computed. */
+#include "../chat_driver.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define OTHER_MODEL "tests/data/models/qwen2.gguf"
+#define DRAFT "examples/guide/guide-draft-q8_0.gguf"
+
+/* A folder for files that are no models, or not for long. */
+static char folder[] = "/tmp/hearth-model-XXXXXX";
+
+static char *in_folder(const char *name)
+{
+    struct buf path = {0};
+    buf_printf(&path, "%s/%s", folder, name);
+    return buf_take(&path);
+}
+
+/* The first n_bytes (0: all) of a model under another name, with one text in it replaced by
+ * another of its length. */
+static char *copy_of(const char *model, const char *name, size_t n_bytes, const char *old,
+                     const char *now)
+{
+    struct buf bytes = {0};
+    struct err err;
+    char *path = in_folder(name);
+    if (!file_read(model, 64 << 20, &bytes, &err)) fail_msg("%s", err.msg);
+    if (old) {
+        char *at = memmem(bytes.data, bytes.len, old, strlen(old));
+        assert_non_null(at);
+        memcpy(at, now, strlen(now));
+    }
+    if (!file_replace(path, bytes.data, n_bytes ? n_bytes : bytes.len, &err))
+        fail_msg("%s", err.msg);
+    buf_free(&bytes);
+    return path;
+}
+
+/* Refused with these words at once; what was computed is there. */
+static void refused(struct recorder *r, char *path, const char *why)
+{
+    struct buf command = {0}, want = {0};
+    buf_printf(&command, "/model %s", path);
+    buf_printf(&want, "error: /model: %s: %s", path, why);
+    if (line(r, command.data)) fail_msg("%s was taken", path);
+    assert_int_equal(chat_state(r->chat), CHAT_IDLE);
+    if (!said(r, want.data)) fail_msg("%s: %s", path, buf_str(&r->said));
+    assert_false(said(r, "going on with"));
+    assert_string_equal(chat_options(r->chat)->model, GUIDE);
+    assert_true(line(r, "/retry 5"));
+    assert_int_equal(r->report.n_prefilled, 0);
+    buf_free(&command);
+    buf_free(&want);
+    free(path);
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--max-tokens", "12", "--draft", DRAFT, NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    refused(&r, strdup("README.md"), "not a GGUF file");
+    refused(&r, strdup("tests"), "is a directory");
+    refused(&r, copy_of(OTHER_MODEL, "half", 1 << 20, NULL, NULL), "tensor ");
+    refused(&r, copy_of(OTHER_MODEL, "begun", 1000, NULL, NULL), "");
+    refused(&r, copy_of(OTHER_MODEL, "family", 0, "qwen2", "qwenX"), "");
+    refused(&r, copy_of(OTHER_MODEL, "tensor", 0, "blk.0.attn_q.weight", "blk.0.attn_X.weight"),
+            "tensor blk.0.attn_q.weight");
+    refused(&r, copy_of(GUIDE, "template", 0, "{% endfor %}", "{% endfox %}"), "chat template");
+    char *fifo = in_folder("fifo");
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    refused(&r, fifo, "not a regular file");
+    /* Nor does it cost the draft. */
+    assert_true(line(&r, "/draft"));
+    assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));
+    close_chat(&r);
+}
+
+/* The file goes away once it was found to be in order. */
+static char *vanishing;
+
+static void say_and_unlink(void *user, enum face_level level, const char *text)
+{
+    if (strstr(text, "was for the model before")) unlink(vanishing);
+    on_say(user, level, text);
+}
+
+/* What only loading finds: back to the one before, and to its draft. */
+static void test_goes_back(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    struct buf command = {0};
+    static const char *const args[] = {"--max-tokens", "12", "--draft", DRAFT, NULL};
+    open_chat(&r, false, args);
+    char *first = ask(&r, "What is a token?");
+    r.face.say = say_and_unlink;
+    vanishing = copy_of(OTHER_MODEL, "vanishing", 0, NULL, NULL);
+    buf_printf(&command, "/model %s", vanishing);
+    buf_clear(&r.said);
+    chat_line(r.chat, command.data, command.len);
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_true(said(&r, "going on with " GUIDE));
+    assert_string_equal(chat_options(r.chat)->model, GUIDE);
+    assert_true(line(&r, "/draft"));
+    assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));
+    char *again = ask(&r, "/retry 5");
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    free(first), free(again), free(vanishing);
+    buf_free(&command);
+    close_chat(&r);
+}
+
+static int make_folder(void **unused)
+{
+    (void)unused;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"half",   "begun",    "family",
+                                        "tensor", "template", "fifo"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = in_folder(names[i]);
+        unlink(path);
+        free(path);
+    }
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_goes_back),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
