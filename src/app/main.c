@@ -16,6 +16,8 @@
 #include "base/cpuid.h"
 #include "base/printable.h"
 #include "base/resources.h"
+#include "ui/exit_status.h"
+#include "ui/pipe.h"
 #include "vulkan/backend.h"
 
 static int print_help(void)
@@ -122,8 +124,8 @@ static int run(struct options *o, int argc, char **argv)
         return print_text(&out);
     }
     if (o->list_devices) return print_devices();
-    if (!model_choose(o, faces_talk(o), &err)) return runtime_error(&err);
-    return faces_run(o);
+    if (model_choose(o, faces_talk(o), &err)) return faces_run(o);
+    return o->json || o->jsonl ? pipe_refuse(o, &err, EXIT_RUNTIME) : runtime_error(&err);
 }
 
 int main(int argc, char **argv)

@@ -144,10 +144,11 @@ void chat_end_engine(struct chat *c)
     engine_close(before);
 }
 
-void chat_close(struct chat *c)
+bool chat_close(struct chat *c)
 {
-    if (!c) return;
+    if (!c) return true;
     session_end(c);
+    const bool saved = chat_saves(c);
     chat_end_engine(c);
     turn_forget(c);
     conversation_free(c->conversation);
@@ -165,6 +166,7 @@ void chat_close(struct chat *c)
     buf_free(&c->filtered);
     buf_free(&c->session.notes);
     free(c);
+    return saved;
 }
 
 /* ---- loading ---- */
@@ -305,6 +307,11 @@ enum chat_state chat_state(const struct chat *c)
 const struct err *chat_error(const struct chat *c)
 {
     return &c->err;
+}
+
+bool chat_saves(const struct chat *c)
+{
+    return !c->session.save_failed;
 }
 
 void chat_cancel(struct chat *c)

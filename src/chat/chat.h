@@ -36,8 +36,8 @@ enum chat_state {
 struct chat *chat_open(const struct options *o, const struct engine_config *engine,
                        const struct face *face, struct err *err);
 /* Cancels what runs, saves what is left and frees everything; the face may still be told what
- * could not be saved. NULL is fine. */
-void chat_close(struct chat *c);
+ * could not be saved. False: the session does not hold all that was said. NULL is fine. */
+bool chat_close(struct chat *c);
 
 /* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)
  * for it; returns the state after it. Call it while LOADING or BUSY, again and again; when IDLE
@@ -47,6 +47,8 @@ enum chat_state chat_step(struct chat *c, int timeout_ms);
 int chat_fd(const struct chat *c);
 enum chat_state chat_state(const struct chat *c);
 const struct err *chat_error(const struct chat *c); /* CHAT_FAILED */
+/* Whether the session could be written so far; true if there is none to write. */
+bool chat_saves(const struct chat *c);
 /* Stops loading, prefill or the reply within milliseconds; what was said is kept. */
 void chat_cancel(struct chat *c);
 

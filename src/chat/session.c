@@ -292,7 +292,8 @@ void session_save(struct chat *c, bool durable)
     if (!ok) {
         s->save_failed = true;
         err_write_prefix(&err, "the session is no longer saved");
-        chat_tell(c, FACE_WARNING, "%s", err.msg);
+        /* A person sees it and goes on; a script named the session to have it. */
+        chat_tell(c, c->face->has_prompt ? FACE_WARNING : FACE_ERROR, "%s", err.msg);
     } else if (s->tells_saving && !was_there && archive_has_file(s->archive)) {
         char *name = sessions_name(archive_path(s->archive));
         chat_hint(c,

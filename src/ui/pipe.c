@@ -37,11 +37,13 @@ struct pipe {
     struct buf reasoning; /* of this turn */
     bool reasoning_open;  /* standard error stands behind reasoning */
     unsigned n_turns;
-    bool end_is_due; /* JSON: no end object since the last start */
+    bool end_is_due; /* JSON: no end object yet, or none since the last start */
+    int told;        /* … and the status that the last one gave */
     bool ended;      /* … and what it is to say is in report, its text in held */
     struct face_report report;
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
+    bool unsaved;     /* the session could not be written */
 
     struct source source;
     struct source_turn turn; /* of its lines, the present one */
@@ -55,6 +57,13 @@ static void fail(struct pipe *p, int status)
 {
     if (p->status == EXIT_DONE) p->status = status;
     if (p->chat) chat_cancel(p->chat);
+}
+
+/* What the program would end with now. A session that cannot be written spoils the end but
+ * stops no reply. */
+static int status_now(const struct pipe *p)
+{
+    return p->status == EXIT_DONE && p->unsaved ? EXIT_RUNTIME : p->status;
 }
 
 static void print_error(struct pipe *p, const char *text)
@@ -94,7 +103,8 @@ static void put_object(struct pipe *p, struct buf *line)
 
 static void put_end(struct pipe *p)
 {
-    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->status};
+    p->told = status_now(p);
+    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->told};
     if (p->error.len > 0) end.error = buf_str(&p->error);
     end.id = buf_str(&p->turn.id);
     if (p->form == AS_JSON) end.reasoning = &p->reasoning;
@@ -102,13 +112,23 @@ static void put_end(struct pipe *p)
     json_end(&line, &end);
     p->end_is_due = p->ended = false;
     buf_clear(&p->held);
+    buf_clear(&p->error);
+    buf_clear(&p->reasoning);
+    buf_clear(&p->turn.id);
     put_object(p, &line);
 }
 
 /* The error of a turn that failed is said after its end, so the object waits for it. */
 static void put_due_end(struct pipe *p)
 {
+    if (p->chat && !chat_saves(p->chat)) p->unsaved = true;
     if (p->form != AS_TEXT && p->end_is_due && p->ended) put_end(p);
+}
+
+/* No stream ends without the status that the program ends with. */
+static void put_last_end(struct pipe *p)
+{
+    if (p->form != AS_TEXT && (p->end_is_due || p->told != status_now(p))) put_end(p);
 }
 
 /* --- What the chat calls ----------------------------------------------------------------- */
@@ -419,6 +439,19 @@ static bool names_stdin(const struct options *o)
     return false;
 }
 
+/* Who types the input is told that it is waited for, and how it ends. */
+static void hint(const struct pipe *p)
+{
+    static const char *const texts[] = {
+        [SOURCE_TEXT] = "type the message; Ctrl-D on a line of its own ends it",
+        [SOURCE_LINES] = "type a message and Return; Ctrl-D on a line of its own ends",
+        [SOURCE_JSONL] =
+            "type {\"prompt\": \"...\"} and Return; Ctrl-D on a line of its own ends",
+    };
+    if (p->o->quiet || !p->err.is_tty || p->source.fd < 0 || !isatty(p->source.fd)) return;
+    fprintf(stderr, "hearth: %s\n", texts[p->source.form]);
+}
+
 static bool start(struct pipe *p, const struct engine_config *engine, const struct face *face)
 {
     const struct options *o = p->o;
@@ -435,6 +468,7 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
         return false;
     }
     if (!read_files(p)) return false;
+    hint(p);
     signals_block();
     p->chat = chat_open(o, engine, face, &err);
     signals_unblock();
@@ -444,10 +478,29 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
     return false;
 }
 
+static enum form form_of(const struct options *o)
+{
+    return o->jsonl ? AS_JSONL : o->json ? AS_JSON : AS_TEXT;
+}
+
+int pipe_refuse(const struct options *o, const struct err *why, int status)
+{
+    struct pipe p = {.o = o, .form = form_of(o), .end_is_due = true};
+    struct err err;
+    print_error(&p, why->msg);
+    fail(&p, status);
+    if (p.form != AS_TEXT && output_open(&p.out, o->output, &err)) {
+        put_last_end(&p);
+        output_close(&p.out);
+    }
+    buf_free(&p.error);
+    return status;
+}
+
 int pipe_run(const struct options *o, const struct engine_config *engine)
 {
     struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
-    p.form = o->jsonl ? AS_JSONL : o->json ? AS_JSON : AS_TEXT;
+    p.form = form_of(o);
     p.styled = p.form == AS_TEXT && !o->output && term_of(STDOUT_FILENO, o).colour;
     p.progress.term = p.err;
     if (o->quiet) p.progress.term.redraw = false;
@@ -462,9 +515,12 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     signals_install(false);
     if (start(&p, engine, &face)) take_turns(&p);
     progress_end(&p.progress);
-    if (p.form != AS_TEXT && p.end_is_due) put_end(&p);
+    put_last_end(&p);
+    struct chat *chat = p.chat;
+    p.chat = NULL;
+    if (!chat_close(chat)) p.unsaved = true;
+    put_last_end(&p);
     if (!output_close(&p.out)) check_output(&p);
-    chat_close(p.chat);
     buf_free(&p.held);
     buf_free(&p.reasoning);
     buf_free(&p.error);
@@ -473,5 +529,5 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     buf_free(&p.before);
     buf_free(&p.message);
     buf_free(&p.after);
-    return p.status;
+    return status_now(&p);
 }

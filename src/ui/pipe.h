@@ -6,9 +6,13 @@
 #define UI_PIPE_H
 
 struct engine_config;
+struct err;
 struct options;
 
 /* Returns the exit status (ui/exit_status.h). */
 int pipe_run(const struct options *o, const struct engine_config *engine);
+/* Instead of pipe_run where no model was found: says why, with --json and --jsonl in an end
+ * object too, and returns status. */
+int pipe_refuse(const struct options *o, const struct err *why, int status);
 
 #endif

@@ -104,13 +104,11 @@ static bool take_key(const char *key, const json_t *value, struct source_turn *t
     if (strcmp(key, "prompt") == 0) {
         if (!json_is_string(value)) return err_set(err, ERR_USER, "\"prompt\" must be a text");
         buf_append(&turn->text, json_string_value(value), json_string_length(value));
-    } else if (strcmp(key, "id") == 0) {
-        return take_id(value, turn, err);
     } else if (strcmp(key, "new") == 0) {
         if (!json_is_boolean(value))
             return err_set(err, ERR_USER, "\"new\" must be true or false");
         turn->is_new = json_is_true(value);
-    } else {
+    } else if (strcmp(key, "id") != 0) {
         return err_set(err, ERR_USER, "unknown key \"%s\", expected prompt, id or new",
                        printable(shown, sizeof shown, key, strlen(key)));
     }
@@ -131,7 +129,9 @@ bool source_parse(const char *line, size_t n, struct source_turn *turn, struct e
     }
     if (!json_is_object(root))
         ok = err_set(err, ERR_USER, "expected an object with a \"prompt\"");
-    else if (!json_object_get(root, "prompt"))
+    /* First what an error is told with. */
+    if (ok && (value = json_object_get(root, "id"))) ok = take_id(value, turn, err);
+    if (ok && !json_object_get(root, "prompt"))
         ok = err_set(err, ERR_USER, "the object has no \"prompt\"");
     if (ok) {
         json_object_foreach(root, key, value) ok = ok && take_key(key, value, turn, err);

@@ -195,6 +195,20 @@ replies_come_at_once()
 }
 check "each reply comes before the next line is read" replies_come_at_once
 
+
+# --- Input that is typed
+# On a terminal as both, what was typed and then the end of it.
+typed() { timeout 60 script -qec "'$hearth' --private -n 2 $1" /dev/null <"$dir/in" 2>&1 | tr -d '\r' >"$dir/out"; }
+hints() { typed "$1" && [ "$(grep -c "^hearth: type $2; Ctrl-D on a line of its own ends" "$dir/out")" = "$3" ]; }
+given 'hello\nand who are you?\n'
+check "typed lines are asked for, once" hints '--stdin lines' 'a message and Return' 1
+check "  not with -q" hints '-q --stdin lines' 'a message and Return' 0
+check "  nor where errors go elsewhere" hints "--stdin lines 2>'$dir/err'" 'a message and Return' 0
+check "a typed message for -f -, too" hints '-f -' 'the message' 1
+given '{"prompt":"hello"}\n'
+check "typed JSON, too" hints '--stdin jsonl' '{"prompt": "..."} and Return' 1
+check "nothing where nothing is typed" eval 'go 0 --stdin jsonl -n 2 && ! says Ctrl-D >/dev/null'
+
 # --- JSON
 given 'What is a draft model?\n'
 json() { python3 - "$dir/out" "$@"; }
@@ -226,6 +240,40 @@ import json, sys
 e = json.loads(open(sys.argv[1]).read().splitlines()[-1])
 assert e["type"] == "end" and e["stop"] == "error" and e["exit"] == 1 and "none.gguf" in e["error"]
 PY
+ends_with() { python3 -c '
+import json, sys
+e = [json.loads(line) for line in open(sys.argv[1])]
+assert eval("(" + sys.argv[2] + ")"), e
+' "$dir/out" "$1"; }
+check "also when no model has the name" go 1 --jsonl -m nosuchmodel
+check "  the same" ends_with 'e[-1]["type"] == "end" and e[-1]["exit"] == 1 and "nosuchmodel" in e[-1]["error"]'
+given '{"prompt":"hello","id":1}\n{"prompt":7,"id":"two"}\n'
+check "also when a line is wrong after one that was right" go 2 --stdin jsonl --jsonl -n 1
+check "  that turn and the error" ends_with '
+    [x["exit"] for x in e if x["type"] == "end"] == [0, 2] and e[-1]["stop"] == "error" and
+    "line 2" in e[-1]["error"] and e[-1]["id"] == "two"'
+check "  with --json too" eval 'go 2 --stdin jsonl --json -n 1 && ends_with "[x[\"exit\"] for x in e] == [0, 2] and \"text\" in e[0]"'
+given '{"prompt":"hello"}\nhello\n'
+check "also when a line is no JSON" go 2 --stdin jsonl --jsonl -n 1
+check "  without what belongs to the turn before" ends_with '"id" not in e[-1] and "no JSON" in e[-1]["error"]'
+given ''
+check "also without any turn" go 0 --stdin jsonl --jsonl
+check "  which is no error" ends_with 'len(e) == 1 and e[0]["stop"] == "end" and e[0]["exit"] == 0'
+terminated_between()
+{
+    mkfifo "$dir/turns"
+    env --default-signal=TERM "$hearth" -q --jsonl --stdin lines -n 1 <"$dir/turns" >"$dir/out" 2>"$dir/err" &
+    local pid=$! status
+    exec 8>"$dir/turns"
+    echo hello >&8
+    until grep -q '"end"' "$dir/out"; do kill -0 $pid || return 1; sleep 0.02; done
+    kill -TERM $pid
+    wait $pid
+    status=$?
+    exec 8>&-
+    ((status == 143)) && ends_with '[x["exit"] for x in e if x["type"] == "end"] == [0, 143]'
+}
+check "also when a signal comes between two turns" terminated_between
 yes | head -c 20000 >"$dir/in"
 check "--json of a prompt that is too long" go 3 --json
 check "  has the status" json <<'PY'

@@ -152,9 +152,16 @@ check "a pipe without -s keeps no session" [ ! -e "$sessions" ]
 # A session that cannot be written: one line, and the answers all the same.
 rm -rf "$dir/state"
 printf x >"$dir/state"
-lines | go 0 -s nowhere --stdin lines -n 5
-check "a session that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
-check "  is said once" [ "$(grep -c 'the session is no longer saved' "$dir/err")" = 1 ]
+lines >"$dir/in"
+check "a session that cannot be written is an error" go 1 -s nowhere --stdin lines -n 5 <"$dir/in"
+check "  that is said once" [ "$(grep -c '^hearth: the session is no longer saved' "$dir/err")" = 1 ]
+check "  and stops no answer" [ "$(wc -l <"$dir/out")" = 3 ]
+check "--jsonl has the status and the error" go 1 -s nowhere --jsonl -n 4 -p hello </dev/null
+check "  in its end" python3 -c '
+import json, sys
+e = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+assert e["type"] == "end" and e["stop"] == "length" and e["exit"] == 1, e
+assert "no longer saved" in e["error"], e' "$dir/out"
 rm "$dir/state"
 
 # A cache folder that cannot be written: one line, and the answer all the same.
@@ -171,7 +178,7 @@ check "a disk that is full at the end, when the first page is written" eval 'lim
 check "  is said all the same" says 'no longer kept on disk'
 check "    with the reason" says 'File too large'
 printf 'hello\n%s\nand who are you?\n' "$(printf 'word %.0s' {1..600})" >"$dir/long"
-check "a session that is full in the middle" eval 'limited 2 0 -s full --cache-disk 0 --stdin lines -n 5 <"$dir/long"'
+check "a session that is full in the middle" eval 'limited 2 1 -s full --cache-disk 0 --stdin lines -n 5 <"$dir/long"'
 check "  answers all the same" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  and says so once" [ "$(grep -c 'the session is no longer saved: .*File too large' "$dir/err")" = 1 ]
 check "  what fitted is there" eval 'go 0 sessions show full && prints "hello"'
