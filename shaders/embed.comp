@@ -13,6 +13,7 @@ layout(push_constant) uniform Push {
     uint part, n_blocks;
     uint out_stride, out_at;
     uint tokens_at; /* word of the step */
+    uint first_token, n_tokens; /* that the weights are of */
     float scale;
 };
 
@@ -30,7 +31,8 @@ void main()
 {
     uint b = gl_GlobalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (b >= n_blocks || row >= step_n_rows()) return;
-    uint token = step_words[tokens_at + row];
+    uint token = step_words[tokens_at + row] - first_token;
+    if (token >= n_tokens) return;
     uint n_stripes = (n_blocks + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     uint at = stripe_at(token / TILE_ROWS, n_stripes, b / STRIPE_BLOCKS, token % TILE_ROWS);
     block t;

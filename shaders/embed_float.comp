@@ -12,6 +12,7 @@ layout(push_constant) uniform Push {
     uint part, n_columns;
     uint out_stride, out_at;
     uint tokens_at; /* word of the step */
+    uint first_token, n_tokens; /* that the weights are of */
     float scale;
 };
 
@@ -21,7 +22,9 @@ void main()
 {
     uint i = gl_GlobalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (i >= n_columns || row >= step_n_rows()) return;
-    uint token = step_words[tokens_at + row], n_planes = (n_columns + WIDTH - 1u) / WIDTH;
+    uint token = step_words[tokens_at + row] - first_token;
+    if (token >= n_tokens) return;
+    uint n_planes = (n_columns + WIDTH - 1u) / WIDTH;
     uint at = (token / TILE_ROWS * n_planes + i / WIDTH) * TILE_ROWS + token % TILE_ROWS;
     uvec4 w = texelFetch(weights, int(at));
     uint bits = TYPE == TYPE_F32 ? w[i % 4u] : (w[i % 8u / 2u] >> (16u * (i & 1u))) & 0xffffu;

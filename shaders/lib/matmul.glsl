@@ -127,13 +127,13 @@ void main()
             uint to = row + uint(r);
             if (i >= n_values || to >= n_rows) continue;
             float v = total[t * ROWS + r];
-            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * n_values + i]);
+            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * rank_values + i]);
             v = num_keep(v);
             if (ADDS)
                 sums_out[to * sums_stride + sums_at + i] =
                     num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(v, factor)));
             to -= rebase != 0u ? first : 0u;
-            y[to * mat.out_stride + mat.out_at + rank * n_values + i] = v;
+            y[to * mat.out_stride + mat.out_at + rank * rank_values + i] = v;
         }
     }
 }

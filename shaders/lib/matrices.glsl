@@ -6,7 +6,7 @@ layout(constant_id = 3) const int VALUES = 1;
 layout(constant_id = 7) const int N_MATS = 1;
 
 struct matrix {
-    uint n_values;
+    uint n_values; /* rows, of each expert's; a matrix may be a piece of a larger one */
     uint w_at; /* texel at which its tiles begin */
     uint out_stride, out_at;
     uint bias_at; /* or NO_BIAS */
@@ -22,6 +22,7 @@ layout(push_constant) uniform Push {
     uint n_used, route_stride, route_at;
     uint x_split; /* texels between the inputs of two ranks */
     uint n_parts, mat_part;
+    uint rank_values; /* of the result from rank to rank, and of the bias from expert to expert */
     uint addends_stride, addends_at, sums_stride, sums_at;
     float factor;
     matrix more_mats[2];

@@ -25,6 +25,7 @@ static void free_weights(struct vulkan_backend *vb)
 {
     while (vb->weights) {
         struct vulkan_weight *next = vb->weights->next;
+        free(vb->weights->pieces);
         free(vb->weights);
         vb->weights = next;
     }
@@ -34,8 +35,10 @@ static void free_weights(struct vulkan_backend *vb)
 /* Empty arenas, before anything is taken from them. */
 static void set_arenas(struct vulkan_backend *vb)
 {
-    vb->memory = (struct vulkan_arena){
-        .vk = &vb->vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = BLOCK_BYTES};
+    const size_t most = vulkan_view_limit(&vb->vk);
+    vb->memory = (struct vulkan_arena){.vk = &vb->vk,
+                                       .place = VULKAN_NEAR_DEVICE,
+                                       .block_bytes = most < BLOCK_BYTES ? most : BLOCK_BYTES};
     vb->pages.arena = (struct vulkan_arena){.vk = &vb->vk, .place = VULKAN_NEAR_DEVICE};
 }
 
@@ -92,36 +95,49 @@ static size_t matrix_bytes(const struct backend *be, enum qtype type, size_t n_m
     return n_mats * n_tiles(n_rows) * pack_tile_bytes(type, n_cols);
 }
 
+/* Its pieces have each rows of as many tiles as `tiles`, the last maybe fewer; they are without
+ * memory yet. */
 static struct vulkan_weight *add_weight(struct vulkan_backend *vb, struct weight base,
-                                        size_t n_bytes, struct err *err)
+                                        size_t tiles)
 {
     struct vulkan_weight *w = mem_zalloc(1, sizeof *w);
+    const size_t most = tiles * PACK_TILE_ROWS;
     w->base = base;
     w->next = vb->weights;
     vb->weights = w;
-    return vulkan_arena_take(&vb->memory, n_bytes, &w->region, err) ? w : NULL;
+    w->n_pieces = (base.n_rows + most - 1) / most;
+    w->pieces = mem_zalloc(w->n_pieces, sizeof *w->pieces);
+    for (size_t i = 0; i < w->n_pieces; i++) {
+        const size_t first = i * most, left = base.n_rows - first;
+        w->pieces[i] =
+            (struct vulkan_piece){.first = first, .n_rows = left < most ? left : most};
+    }
+    return w;
 }
 
-/* Tiles first..first+n-1 of all matrices, in memory that the host sees. */
-static void pack_tiles(const struct vulkan_weight *w, const uint8_t *data, size_t first,
-                       size_t n, uint8_t *out)
+/* Tiles first..first+n-1 of a piece of all matrices, in memory that the host sees. */
+static void pack_tiles(const struct vulkan_weight *w, const struct vulkan_piece *piece,
+                       const uint8_t *data, size_t first, size_t n, uint8_t *out)
 {
-    const size_t per_mat = n_tiles(w->base.n_rows), n_cols = w->base.n_cols;
+    const size_t per_mat = n_tiles(piece->n_rows), n_cols = w->base.n_cols;
     const size_t row_bytes = qtype_bytes(w->base.type, n_cols);
     const size_t tile_bytes = pack_tile_bytes(w->base.type, n_cols);
     for (size_t i = first; i < first + n; i++, out += tile_bytes) {
-        size_t row = i % per_mat * PACK_TILE_ROWS, left = w->base.n_rows - row;
-        pack_tile(w->base.type, data + (i / per_mat * w->base.n_rows + row) * row_bytes,
-                  row_bytes, left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS, n_cols, out);
+        const size_t at = i % per_mat * PACK_TILE_ROWS, left = piece->n_rows - at;
+        const size_t row = i / per_mat * w->base.n_rows + piece->first + at;
+        pack_tile(w->base.type, data + row * row_bytes, row_bytes,
+                  left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS, n_cols, out);
     }
 }
 
-static bool fill_matrix(struct vulkan_backend *vb, const struct vulkan_weight *w,
-                        const uint8_t *data, const atomic_bool *cancel, struct err *err)
+static bool fill_piece(struct vulkan_backend *vb, const struct vulkan_weight *w,
+                       const struct vulkan_piece *piece, const uint8_t *data,
+                       const atomic_bool *cancel, struct err *err)
 {
-    const size_t n = w->base.n_mats * n_tiles(w->base.n_rows);
+    const size_t n = w->base.n_mats * n_tiles(piece->n_rows);
     const size_t tile_bytes = pack_tile_bytes(w->base.type, w->base.n_cols);
     const size_t most = VULKAN_STAGING_BYTES / tile_bytes;
+    const struct vulkan_region *region = &piece->region;
     if (most == 0)
         return err_set(err, ERR_DEVICE, "a matrix of %zu columns is wider than Vulkan takes",
                        w->base.n_cols);
@@ -129,14 +145,27 @@ static bool fill_matrix(struct vulkan_backend *vb, const struct vulkan_weight *w
         size_t k = n - at < most ? n - at : most;
         if (cancel_is_set(cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
         uint8_t *out =
-            vulkan_fill_begin(&vb->staging, &w->region, at * tile_bytes, k * tile_bytes, err);
+            vulkan_fill_begin(&vb->staging, region, at * tile_bytes, k * tile_bytes, err);
         if (!out) return false;
-        pack_tiles(w, data, at, k, out);
-        if (!vulkan_fill_end(&vb->staging, &w->region, at * tile_bytes, k * tile_bytes, err))
+        pack_tiles(w, piece, data, at, k, out);
+        if (!vulkan_fill_end(&vb->staging, region, at * tile_bytes, k * tile_bytes, err))
             return false;
         at += k;
     }
     return vulkan_fill_wait(&vb->staging, err);
+}
+
+/* Tiles of each matrix that make pieces of about the same size, the fewest that the device
+ * binds; 0: it does not even bind one tile of each. */
+static size_t tiles_of_piece(const struct vulkan_backend *vb, const struct weight *w)
+{
+    const size_t row_of_tiles = w->n_mats * pack_tile_bytes(w->type, w->n_cols);
+    const size_t all = n_tiles(w->n_rows), wished = vb->choice.piece_tiles;
+    size_t most = vulkan_view_limit(&vb->vk) / row_of_tiles;
+    if (wished > 0 && wished < most) most = wished;
+    if (most == 0) return 0;
+    const size_t n_pieces = (all + most - 1) / most;
+    return (all + n_pieces - 1) / n_pieces;
 }
 
 static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
@@ -145,23 +174,37 @@ static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats,
 {
     struct vulkan_backend *vb = of(be);
     const struct weight base = {.type = type, n_mats, n_rows, n_cols};
-    struct vulkan_weight *w =
-        add_weight(vb, base, matrix_bytes(be, type, n_mats, n_rows, n_cols), err);
-    bool ok = w && vulkan_arena_view(&vb->memory, &w->region, &w->view, err) &&
-              fill_matrix(vb, w, data, cancel, err);
-    return ok ? &w->base : NULL;
+    const size_t tiles = tiles_of_piece(vb, &base);
+    if (tiles == 0) {
+        err_set(err, ERR_DEVICE,
+                "%s: binds %zu KiB at once, %zu matrices of %zu columns need more",
+                vb->vk.properties.deviceName, vulkan_view_limit(&vb->vk) >> 10, n_mats, n_cols);
+        return NULL;
+    }
+    struct vulkan_weight *w = add_weight(vb, base, tiles);
+    vb->vk.counters.more_pieces += w->n_pieces - 1;
+    for (size_t i = 0; i < w->n_pieces; i++) {
+        struct vulkan_piece *p = &w->pieces[i];
+        if (!vulkan_arena_take(&vb->memory, matrix_bytes(be, type, n_mats, p->n_rows, n_cols),
+                               &p->region, err) ||
+            !vulkan_arena_view(&vb->memory, &p->region, &p->view, err) ||
+            !fill_piece(vb, w, p, data, cancel, err))
+            return NULL;
+    }
+    return &w->base;
 }
 
 static struct weight *vector(struct backend *be, const float *data, size_t n, struct err *err)
 {
     struct vulkan_backend *vb = of(be);
     const struct weight base = {.type = QTYPE_F32, 1, 1, n};
-    struct vulkan_weight *w = add_weight(vb, base, n * sizeof(float), err);
-    if (!w) return NULL;
+    struct vulkan_weight *w = add_weight(vb, base, 1);
+    struct vulkan_region *region = &w->pieces[0].region;
+    if (!vulkan_arena_take(&vb->memory, n * sizeof(float), region, err)) return NULL;
     float *kept = mem_zalloc(n, sizeof *kept);
     for (size_t i = 0; i < n; i++)
         kept[i] = num_keep(data[i]);
-    bool ok = vulkan_write(&vb->staging, &w->region, 0, kept, n * sizeof *kept, err);
+    bool ok = vulkan_write(&vb->staging, region, 0, kept, n * sizeof *kept, err);
     free(kept);
     return ok ? &w->base : NULL;
 }

@@ -57,6 +57,7 @@ struct vulkan_choice {
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
     bool wrong_bits;        /* for tests: its logits are off by a bit */
+    size_t piece_tiles; /* for tests: binds 32 · as many rows of a matrix at most; 0: all */
     /* A device whose elementary functions differ is opened all the same. */
     bool may_differ;
 };
@@ -81,6 +82,8 @@ struct vulkan_counters {
     uint64_t pipelines;   /* created */
     uint64_t sets;        /* descriptor sets written */
     uint64_t bytes_back;  /* read from the device */
+    uint64_t
+        more_pieces; /* of matrices that it does not bind whole, beyond the first of each */
 };
 const struct vulkan_counters *vulkan_backend_counters(const struct backend *be);
 /* For tests: the device is lost at the n-th submission of a step from now on, n > 0. */

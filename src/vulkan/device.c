@@ -220,8 +220,10 @@ static bool pick_memory(struct vulkan *vk, bool always_staged, struct err *err)
 
 static bool check_limits(struct vulkan *vk, struct err *err)
 {
+    VkPhysicalDeviceMaintenance3Properties largest = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
     VkPhysicalDeviceSubgroupProperties subgroup = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &largest};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                        .pNext = &subgroup};
     const VkPhysicalDeviceLimits *limits = &vk->properties.limits;
@@ -229,6 +231,7 @@ static bool check_limits(struct vulkan *vk, struct err *err)
         return refuse(vk, err, "needs Vulkan 1.2");
     vkGetPhysicalDeviceProperties2(vk->physical, &all);
     vk->subgroup_size = subgroup.subgroupSize;
+    vk->most_bytes = (size_t)largest.maxMemoryAllocationSize;
     bool shuffles = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
                     subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     if (!shuffles || vk->subgroup_size < 8 || vk->subgroup_size > 64)

@@ -53,6 +53,7 @@ struct vulkan {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPhysicalDeviceProperties properties; /* name, limits, kind */
+    size_t most_bytes;                     /* of one allocation */
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_counters counters;

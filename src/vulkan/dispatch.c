@@ -67,11 +67,15 @@ void dispatch_writes(struct dispatch_build *b, uint32_t at, const struct ref *re
     b->d.writes |= 1ull << ref->buf;
 }
 
+const struct vulkan_region *dispatch_region(const struct weight *w)
+{
+    return &((const struct vulkan_weight *)w)->pieces[0].region;
+}
+
 /* A binding that a shader names must be there, though it is not read. */
 void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight *w)
 {
-    dispatch_bind(b, at, w ? &((const struct vulkan_weight *)w)->region : &b->x->step,
-                  VK_NULL_HANDLE);
+    dispatch_bind(b, at, w ? dispatch_region(w) : &b->x->step, VK_NULL_HANDLE);
 }
 
 void dispatch_push_place(struct dispatch_build *b, const struct ref *ref)

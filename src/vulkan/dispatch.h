@@ -39,6 +39,8 @@ void dispatch_bind(struct dispatch_build *b, uint32_t at, const struct vulkan_re
                    VkBufferView view);
 void dispatch_reads(struct dispatch_build *b, uint32_t at, const struct ref *ref);
 void dispatch_writes(struct dispatch_build *b, uint32_t at, const struct ref *ref);
+/* Where a vector lies. */
+const struct vulkan_region *dispatch_region(const struct weight *w);
 /* A vector; NULL: something in its place. */
 void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight *w);
 bool dispatch_end(struct dispatch_build *b, struct vulkan_grid grid, struct err *err);

@@ -7,10 +7,18 @@
 #include "vulkan/pages.h"
 #include "vulkan/pipeline.h"
 
-struct vulkan_weight {
-    struct weight base; /* first */
+/* Rows first..first+n_rows-1 of every matrix of a weight, in whole tiles: as much of it as a
+ * device binds at once. */
+struct vulkan_piece {
     struct vulkan_region region;
     VkBufferView view; /* none: a vector */
+    size_t first, n_rows;
+};
+
+struct vulkan_weight {
+    struct weight base; /* first */
+    struct vulkan_piece *pieces;
+    size_t n_pieces; /* 1 of a vector */
     struct vulkan_weight *next;
 };
 

@@ -19,7 +19,8 @@ struct vulkan_block {
 
 size_t vulkan_view_limit(const struct vulkan *vk)
 {
-    return (size_t)vk->properties.limits.maxTexelBufferElements * 16;
+    const size_t n_bytes = (size_t)vk->properties.limits.maxTexelBufferElements * 16;
+    return n_bytes < vk->most_bytes ? n_bytes : vk->most_bytes;
 }
 
 size_t vulkan_storage_limit(const struct vulkan *vk)

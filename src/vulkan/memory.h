@@ -37,7 +37,8 @@ bool vulkan_arena_take(struct vulkan_arena *a, size_t n_bytes, struct vulkan_reg
 bool vulkan_arena_view(struct vulkan_arena *a, const struct vulkan_region *r, VkBufferView *out,
                        struct err *err);
 void vulkan_arena_free(struct vulkan_arena *a); /* a zeroed one is fine */
-/* The most bytes that a shader reads through one view, or writes through one storage buffer. */
+/* The most bytes that a shader reads through one view, which is of one allocation, or writes
+ * through one storage buffer. */
 size_t vulkan_view_limit(const struct vulkan *vk);
 size_t vulkan_storage_limit(const struct vulkan *vk);
 

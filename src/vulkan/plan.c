@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "backend/op_parts.h"
 #include "base/mem.h"
 #include "vulkan/dispatch.h"
 #include "vulkan/step_layout.h"
@@ -36,22 +37,33 @@ static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
                                            [GLU_SIGMOID] = PW_SIGMOID,
                                            [GLU_LINEAR] = PW_LINEAR};
 
-static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+/* The rows of the tokens that a piece of the table has. */
+static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int part,
+                             const struct vulkan_piece *piece, struct err *err)
 {
     const struct op_embed *e = &op->embed;
-    const struct vulkan_weight *w = (const struct vulkan_weight *)e->table;
-    bool floats = dispatch_is_float(w->base.type);
+    bool floats = dispatch_is_float(e->table->type);
     size_t n = floats ? e->out.n : e->out.n / 32, local = floats ? LOCAL : TILE;
     struct dispatch_build b = dispatch_begin(
         x, op, part, floats ? SHADER_EMBED_FLOAT : SHADER_EMBED, (uint32_t)local);
-    dispatch_constant(&b, w->base.type);
+    dispatch_constant(&b, e->table->type);
     dispatch_writes(&b, 1, &e->out);
-    dispatch_bind(&b, VULKAN_STORAGE, &w->region, w->view);
+    dispatch_bind(&b, VULKAN_STORAGE, &piece->region, piece->view);
     dispatch_push(&b, n);
     dispatch_push_place(&b, &e->out);
     dispatch_push(&b, x->tokens_at);
+    dispatch_push(&b, piece->first);
+    dispatch_push(&b, piece->n_rows);
     dispatch_push_float(&b, e->scale);
     return dispatch_end_rows(&b, n, local, err);
+}
+
+static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct vulkan_weight *w = (const struct vulkan_weight *)op->embed.table;
+    for (size_t i = 0; i < w->n_pieces; i++)
+        if (!plan_embed_piece(x, op, part, &w->pieces[i], err)) return false;
+    return true;
 }
 
 /* The op after this one that quantises its result; NULL: there is none. */
@@ -86,11 +98,6 @@ static bool has_group_weights(const struct op_norm *n)
     return n->w && n->w->n_cols == n->group;
 }
 
-static const struct vulkan_region *region_of(const struct weight *w)
-{
-    return &((const struct vulkan_weight *)w)->region;
-}
-
 /* Heads of queries and of keys that follow each other are normalised in place, each with
  * weights of its own, and rotated together: one dispatch makes all three ops. NULL: it is not
  * so. */
@@ -106,10 +113,9 @@ static const struct op_rope *rotation_of(const struct vulkan_exec *x, const stru
     bool alike = a->group == b->group && a->group == rope->rope.head_dim && a->eps == b->eps &&
                  has_group_weights(a) && has_group_weights(b);
     if (!follow || !all || !alike || x->p->ropes[rope->rope.rope].n_rot == 0) return NULL;
-    struct vulkan_region weights = *region_of(a->w);
-    return dispatch_cover(&weights, region_of(b->w), vulkan_storage_limit(&vulkan_of(x)->vk))
-               ? &rope->rope
-               : NULL;
+    struct vulkan_region weights = *dispatch_region(a->w);
+    const size_t most = vulkan_storage_limit(&vulkan_of(x)->vk);
+    return dispatch_cover(&weights, dispatch_region(b->w), most) ? &rope->rope : NULL;
 }
 
 /* How many ops behind one are made by its dispatch. */
@@ -127,9 +133,9 @@ static void push_rotation(struct dispatch_build *b, const struct op *op,
         dispatch_push(b, 0);
     if (!r) return;
     const struct op_norm *heads = &op->norm, *more = &op[1].norm;
-    dispatch_push(b, (region_of(heads->w)->at - weights->at) / 4);
+    dispatch_push(b, (dispatch_region(heads->w)->at - weights->at) / 4);
     dispatch_push(b, heads->in.n / heads->group);
-    dispatch_push(b, (region_of(more->w)->at - weights->at) / 4);
+    dispatch_push(b, (dispatch_region(more->w)->at - weights->at) / 4);
     dispatch_push(b, b->x->p->ropes[r->rope].n_rot / 2);
     dispatch_push(b, b->x->rope_at[r->rope]);
 }
@@ -139,8 +145,8 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     const struct op_norm *n = &op->norm;
     const struct op_quantise *q = norm_codes(x, op);
     const struct op_rope *r = rotation_of(x, op);
-    struct vulkan_region weights = n->w ? *region_of(n->w) : x->step;
-    if (r) dispatch_cover(&weights, region_of(op[1].norm.w), SIZE_MAX);
+    struct vulkan_region weights = n->w ? *dispatch_region(n->w) : x->step;
+    if (r) dispatch_cover(&weights, dispatch_region(op[1].norm.w), SIZE_MAX);
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_NORM, SHADER_NORM_PACKED), TILE);
     dispatch_constant(&b, n->w != NULL);
@@ -415,6 +421,18 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
 
 /* ---- the whole ---- */
 
+/* Pieces of weights that an op reads beyond the first of each: it has a dispatch for every one.
+ */
+static size_t n_more_pieces(const struct op *op)
+{
+    struct op mine = *op;
+    const struct weight **slots[OP_MOST_WEIGHTS];
+    size_t n = 0;
+    for (size_t i = op_weights(&mine, slots); i > 0; i--)
+        n += ((const struct vulkan_weight *)*slots[i - 1])->n_pieces - 1;
+    return n;
+}
+
 /* The slabs of this program's pages, and where the tables of a step stand. */
 static bool lay_out_step(struct vulkan_exec *x, struct err *err)
 {
@@ -450,6 +468,8 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
     uint32_t n_blocks = (x->max_rows + x->block_rows - 1) / x->block_rows;
     at += SINGLE_WORDS * p->n_ops * (5 + (n_blocks + 2) * (x->n_slabs + 1));
     at += SINGLE_WORDS * DRAW_STAGES;
+    for (size_t i = 0; i < p->n_ops; i++)
+        at += SINGLE_WORDS * n_more_pieces(&p->ops[i]);
     x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_NEAR_HOST};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }

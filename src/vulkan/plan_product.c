@@ -1,15 +1,16 @@
-/* Products of matrices, with or without experts, become dispatches. */
+/* Products of matrices, with or without experts, become dispatches: one for matrices on one
+ * input, and one for every piece of a matrix that the device does not bind whole. */
 #include "vulkan/dispatch.h"
 
 enum { MOST_MATS = 3 };
 static const uint32_t NO_BIAS = UINT32_MAX; /* as in matrices.glsl */
 
-/* One matrix, and where its result goes. */
+/* One matrix, or a piece of it, and where its result goes. */
 struct product_matrix {
-    const struct vulkan_weight *w;
-    const struct weight *bias; /* NULL: none */
-    struct ref out;
-    size_t n_values;
+    const struct weight *w;
+    const struct vulkan_piece *piece;
+    const struct weight *bias; /* of the whole; NULL: none */
+    struct ref out;            /* of the whole */
 };
 
 /* What one dispatch makes: products of one input with matrices of one type, or with experts. */
@@ -43,11 +44,10 @@ static bool join(const struct vulkan_exec *x, struct product *m,
     const struct vulkan *vk = &vulkan_of(x)->vk;
     struct vulkan_region weights = m->weights, biases = m->biases, results = m->results;
     if (m->n_mats > 0 && mat->out.buf == x->direct) return false;
-    if (!dispatch_cover(&weights, &mat->w->region, vulkan_view_limit(vk)) ||
+    if (!dispatch_cover(&weights, &mat->piece->region, vulkan_view_limit(vk)) ||
         !dispatch_cover(&results, &x->rows[mat->out.buf].region, vulkan_storage_limit(vk)) ||
         (mat->bias &&
-         !dispatch_cover(&biases, &((const struct vulkan_weight *)mat->bias)->region,
-                         vulkan_storage_limit(vk))))
+         !dispatch_cover(&biases, dispatch_region(mat->bias), vulkan_storage_limit(vk))))
         return false;
     m->weights = weights;
     m->biases = biases;
@@ -61,23 +61,25 @@ static void push_matrix(struct dispatch_build *b, const struct product *m,
                         const struct product_matrix *mat)
 {
     const struct vulkan_rows *out = &b->x->rows[mat->out.buf];
-    const struct vulkan_weight *bias = (const struct vulkan_weight *)mat->bias;
-    dispatch_push(b, mat->n_values);
-    dispatch_push(b, (mat->w->region.at - m->weights.at) / 16);
+    const struct vulkan_piece *p = mat->piece;
+    dispatch_push(b, p->n_rows);
+    dispatch_push(b, (p->region.at - m->weights.at) / 16);
     dispatch_push(b, out->stride);
-    dispatch_push(b, (out->region.at - m->results.at) / 4 + mat->out.at);
-    dispatch_push(b, bias ? (bias->region.at - m->biases.at) / 4 : NO_BIAS);
+    dispatch_push(b, (out->region.at - m->results.at) / 4 + mat->out.at + p->first);
+    dispatch_push(b, mat->bias ? (dispatch_region(mat->bias)->at - m->biases.at) / 4 + p->first
+                               : NO_BIAS);
 }
 
-static void push_experts(struct dispatch_build *b, const struct op_matmul_experts *e,
-                         size_t n_cols)
+static void push_experts(struct dispatch_build *b, const struct op_matmul_experts *e)
 {
+    const size_t n_cols = e->w->n_cols;
     bool floats = dispatch_is_float(e->w->type);
     dispatch_push(b, e->route.n);
     dispatch_push_place(b, &e->route);
     dispatch_push(b, !e->split ? 0 : floats ? n_cols / 4 : dispatch_a8_texels(b->x, n_cols));
     dispatch_push(b, e->n_parts);
     dispatch_push(b, e->part);
+    dispatch_push(b, e->w->n_rows);
 }
 
 static void push_nothing(struct dispatch_build *b, int n)
@@ -97,15 +99,19 @@ static void bind_sum(struct dispatch_build *b, const struct product *m)
 static void push_sum(struct dispatch_build *b, const struct product *m)
 {
     const struct op_add *add = m->add;
-    dispatch_push_place(b, dispatch_same_place(&add->b, &m->mats[0].out) ? &add->a : &add->b);
-    dispatch_push_place(b, &add->out);
+    struct ref to = dispatch_same_place(&add->b, &m->mats[0].out) ? add->a : add->b,
+               sum = add->out;
+    to.at += m->mats[0].piece->first;
+    sum.at += m->mats[0].piece->first;
+    dispatch_push_place(b, &to);
+    dispatch_push_place(b, &sum);
     dispatch_push_float(b, add->scale);
 }
 
 /* The matrices are one tensor, or several that get a view of their own. */
 static bool bind_matrices(struct dispatch_build *b, const struct product *m, struct err *err)
 {
-    VkBufferView view = m->mats[0].w->view;
+    VkBufferView view = m->mats[0].piece->view;
     if (m->n_mats > 1 && !vulkan_arena_view(&b->x->tables, &m->weights, &view, err))
         return false;
     for (uint32_t i = 0; i < m->n_mats; i++)
@@ -122,7 +128,7 @@ static bool bind_matrices(struct dispatch_build *b, const struct product *m, str
 static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
                          const struct product *m, struct err *err)
 {
-    const struct weight *w = &m->mats[0].w->base;
+    const struct weight *w = m->mats[0].w;
     bool floats = dispatch_is_float(w->type);
     const struct ref *in = floats ? &m->in_f32 : &m->in_a8;
     struct dispatch_build b =
@@ -158,15 +164,15 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     push_matrix(&b, m, &m->mats[0]);
     struct vulkan_grid grid = {.kind = GRID_MATMUL};
     for (uint32_t i = 0; i < m->n_mats; i++)
-        grid.n_values[i] = (uint32_t)m->mats[i].n_values;
+        grid.n_values[i] = (uint32_t)m->mats[i].piece->n_rows;
     if (m->experts) {
-        push_experts(&b, m->experts, w->n_cols);
+        push_experts(&b, m->experts);
         grid.kind = GRID_EXPERTS;
         grid.n_used = (uint32_t)m->experts->route.n;
     } else {
         push_nothing(&b, 4);
         dispatch_push(&b, 1); /* matrices in a row of one expert */
-        dispatch_push(&b, 0);
+        push_nothing(&b, 2);
     }
     if (m->add)
         push_sum(&b, m);
@@ -177,23 +183,31 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     return dispatch_end(&b, grid, err);
 }
 
-/* How many matrices of an op from the i-th on are of one type. */
+static const struct vulkan_weight *weight_of(const struct weight *w)
+{
+    return (const struct vulkan_weight *)w;
+}
+
+/* How many matrices of an op from the i-th on are of one type, and whole. */
 static uint32_t run_length(const struct op_matmul *m, uint32_t i)
 {
     uint32_t n = 1;
-    while (i + n < m->n_mats && m->mat[i + n].w->type == m->mat[i].w->type)
+    while (i + n < m->n_mats && m->mat[i + n].w->type == m->mat[i].w->type &&
+           weight_of(m->mat[i + n].w)->n_pieces == 1)
         n++;
-    return n;
+    return weight_of(m->mat[i].w)->n_pieces == 1 ? n : 1;
 }
 
+/* Piece k of each. */
 static bool join_run(const struct vulkan_exec *x, struct product *p, const struct op_matmul *m,
-                     uint32_t i, uint32_t n)
+                     uint32_t i, uint32_t n, size_t k)
 {
     p->n_mats = 0;
     p->weights = p->biases = p->results = (struct vulkan_region){0};
-    for (uint32_t k = i; k < i + n; k++) {
-        const struct product_matrix mat = {(const struct vulkan_weight *)m->mat[k].w,
-                                           m->mat[k].bias, m->mat[k].out, m->mat[k].out.n};
+    for (; n > 0; n--, i++) {
+        const struct weight *w = m->mat[i].w;
+        const struct product_matrix mat = {w, &weight_of(w)->pieces[k], m->mat[i].bias,
+                                           m->mat[i].out};
         if (!join(x, p, &mat)) return false;
     }
     return true;
@@ -206,11 +220,12 @@ bool vulkan_plan_matmul(struct vulkan_exec *x, const struct op *op, int part, st
     const struct op_matmul *m = &op->matmul;
     struct product p = {
         .in_f32 = m->in_f32, .in_a8 = m->in_a8, .add = vulkan_plan_sum_of(x, op)};
-    for (uint32_t i = 0; i < m->n_mats;) {
-        uint32_t n = run_length(m, i);
-        if (!join_run(x, &p, m, i, n)) join_run(x, &p, m, i, n = 1);
-        if (!plan_product(x, op, part, &p, err)) return false;
-        i += n;
+    for (uint32_t i = 0, n; i < m->n_mats; i += n) {
+        n = run_length(m, i);
+        if (!join_run(x, &p, m, i, n, 0)) n = 1;
+        for (size_t k = 0; k < weight_of(m->mat[i].w)->n_pieces; k++)
+            if (!join_run(x, &p, m, i, n, k) || !plan_product(x, op, part, &p, err))
+                return false;
     }
     return true;
 }
@@ -218,8 +233,11 @@ bool vulkan_plan_matmul(struct vulkan_exec *x, const struct op *op, int part, st
 bool vulkan_plan_experts(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_matmul_experts *e = &op->experts;
-    const struct product_matrix mat = {(const struct vulkan_weight *)e->w, e->bias, e->out,
-                                       e->out.n / e->route.n};
-    struct product p = {.in_f32 = e->in_f32, .in_a8 = e->in_a8, .experts = e};
-    return join(x, &p, &mat) && plan_product(x, op, part, &p, err);
+    const struct vulkan_weight *w = weight_of(e->w);
+    for (size_t k = 0; k < w->n_pieces; k++) {
+        const struct product_matrix mat = {e->w, &w->pieces[k], e->bias, e->out};
+        struct product p = {.in_f32 = e->in_f32, .in_a8 = e->in_a8, .experts = e};
+        if (!join(x, &p, &mat) || !plan_product(x, op, part, &p, err)) return false;
+    }
+    return true;
 }

@@ -1,6 +1,7 @@
 /* Whole models on Vulkan: the logits are those whose hashes are stored in
- * tests/data/golden/bits.txt, which the CPU gives too (test_bits), whatever the rows per step;
- * and a step costs one submission, one wait, and nothing that is made. */
+ * tests/data/golden/bits.txt, which the CPU gives too (test_bits), whatever the rows per step
+ * and however little of a matrix the device binds at once; and a step costs one submission, one
+ * wait, and nothing that is made. */
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -42,7 +43,10 @@ static bool stored_hashes(const char *model, enum kv_type type, uint64_t *random
 
 static size_t n_checked;
 
-static void check(const struct golden_case *c, enum kv_type type, uint32_t batch)
+static uint64_t n_more_pieces;
+
+static void check(const struct golden_case *c, enum kv_type type, uint32_t batch,
+                  size_t piece_tiles)
 {
     uint64_t random, golden;
     if (!stored_hashes(c->name, type, &random, &golden)) return;
@@ -54,7 +58,8 @@ static void check(const struct golden_case *c, enum kv_type type, uint32_t batch
                                         .n_ctx = n == 500 ? 512 : 1024,
                                         .batch = batch,
                                         .poison = true,
-                                        .vulkan = true});
+                                        .vulkan = true,
+                                        .piece_tiles = piece_tiles});
     size_t n_values = (size_t)(n > c->n_tokens ? n : c->n_tokens) * c->n_vocab;
     float *logits = mem_zalloc(n_values, sizeof *logits);
     random_ids(ids, n, c->n_vocab);
@@ -67,6 +72,7 @@ static void check(const struct golden_case *c, enum kv_type type, uint32_t batch
         fail_msg("%s, KV %s, %u rows per step: other bits than the CPU's after its prompt",
                  c->name, kv_type_name(type), batch);
     n_checked++;
+    n_more_pieces += vulkan_backend_counters(r.be)->more_pieces;
     free(logits);
     runner_close(&r);
 }
@@ -86,10 +92,28 @@ static void test_models(void **state)
                 if (all || (b == i % 6 && type == (i % 4 == 0 ? KV_F32 : KV_F16)) ||
                     (b == 0 && type > KV_F16 &&
                      stored_hashes(set.cases[i].name, type, &random, &golden)))
-                    check(&set.cases[i], type, batches[b]);
+                    check(&set.cases[i], type, batches[b], 0);
             }
     print_message("# %zu runs of %zu models\n", n_checked, set.n);
     assert_true(n_checked > 0);
+    golden_free(&set);
+}
+
+/* Matrices that a device does not bind whole are in pieces, here of 32 or 64 rows: all models
+ * with HEARTH_SOAK, otherwise some, which have tables, heads and experts of all kinds. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"llama-Q4_K_M$", "qwen2$",    "gpt-oss-MXFP4$",
+                                       "gemma4-moe$",   "qwen35moe", NULL};
+    if (vulkan_count() == 0) skip();
+    struct golden_set set = golden_read("tests/data", soak() > 1 ? golden_known : some);
+    for (size_t i = 0; i < set.n; i++) {
+        n_more_pieces = 0;
+        check(&set.cases[i], i % 2 ? KV_F32 : KV_F16, 64, 1 + i % 2);
+        assert_true(n_more_pieces > 10);
+    }
+    assert_true(set.n >= 5);
     golden_free(&set);
 }
 
@@ -168,6 +192,7 @@ static void test_counters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models),
+                                       cmocka_unit_test(test_pieces),
                                        cmocka_unit_test(test_counters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static struct machine machines[] = {
     {.isa = CPU_AMX, .n_threads = 2},
     {.isa = CPU_AMX, .n_threads = 7},
     {.choice = {.never_packed_dot = true}},
-    {.choice = {.always_packed_dot = true, .always_staged = true}},
+    {.choice = {.always_packed_dot = true, .always_staged = true, .piece_tiles = 2}},
 };
 enum { N_MACHINES = sizeof machines / sizeof *machines };
 
@@ -292,7 +292,7 @@ static inline int group_teardown(void **state)
         else
             snprintf(name, sizeof name, "vulkan:%u%s%s", m->choice.index,
                      m->choice.always_packed_dot ? ", packed bytes" : "",
-                     m->choice.always_staged ? ", staged" : "");
+                     m->choice.always_staged ? ", staged, in pieces" : "");
         if (m->n_runs)
             print_message("# %s: %zu runs\n", name, m->n_runs);
         else
