@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/readable.h"
 #include "engine/disk.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
@@ -173,11 +174,6 @@ static double change(double speed[2][REPEATS])
     return bench_median(ratio, REPEATS);
 }
 
-static double mib(uint64_t n_bytes)
-{
-    return (double)n_bytes / (1 << 20);
-}
-
 static void print_json(struct bench *b, struct buf *out)
 {
     buf_printf(
@@ -206,13 +202,15 @@ static void print_json(struct bench *b, struct buf *out)
 
 static void print_lines(struct bench *b, struct buf *out)
 {
+    char raw[READABLE_BYTES], packed[READABLE_BYTES];
     double warm = bench_median(b->warm_ms, REPEATS), rest = bench_median(b->rest, REPEATS);
     buf_printf(out, "%s, %s, KV %s, after %zu tokens\n", model_family(b->m.model),
                backend_name(b->m.be), b->m.kv_type, b->n_prompt);
     buf_printf(out,
-               "saving a turn   %.2f MiB in %zu files (%.2f packed), %.2f ms, on disk after "
+               "saving a turn   %s in %zu files (%s packed), %.2f ms, on disk after "
                "%.2f ms  (%d tokens)\n",
-               mib(b->save.raw_bytes), b->save.n_files, mib(b->save.packed_bytes),
+               readable_size(raw, b->save.raw_bytes), b->save.n_files,
+               readable_size(packed, b->save.packed_bytes),
                bench_median(b->save.call_ms, REPEATS), bench_median(b->save.done_ms, REPEATS),
                TURN);
     buf_printf(out, "warm            %9.2f ms to the first token  (%d tokens more)\n", warm,

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/readable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
@@ -126,6 +127,7 @@ static bool measure_type(struct engine_config config, enum kv_type type, struct 
 
 static void print_type(enum kv_type type, const struct figures *f, bool json, struct buf *out)
 {
+    char size[READABLE_BYTES];
     if (json)
         buf_printf(out,
                    "%s{\"kv_type\": \"%s\", \"token_bytes\": %zu, \"perplexity\": %.6g, "
@@ -133,9 +135,9 @@ static void print_type(enum kv_type type, const struct figures *f, bool json, st
                    type == KV_F32 ? "" : ", ", kv_type_name(type), (size_t)f->token_bytes,
                    f->perplexity, f->error, f->largest, f->same);
     else
-        buf_printf(out, "%-6s %8.1f KiB  %12.5f  %9.5f %%  %10.5f  %9.2f %%\n",
-                   kv_type_name(type), (double)f->token_bytes / 1024, f->perplexity,
-                   f->error * 100, f->largest, f->same * 100);
+        buf_printf(out, "%-6s %12s  %12.5f  %9.5f %%  %10.5f  %9.2f %%\n", kv_type_name(type),
+                   readable_size(size, f->token_bytes), f->perplexity, f->error * 100,
+                   f->largest, f->same * 100);
 }
 
 int bench_kv_error(const struct options *o, const struct bench_args *a)

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/readable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/speculate.h"
@@ -217,6 +218,7 @@ static void print_json(const struct bench *b, const struct bench_work *w, bool i
 static void print_returns(const struct bench *b, bool json, struct buf *out)
 {
     const struct timeline_usage u = timeline_usage(b->m.tl);
+    char size[READABLE_BYTES];
     const double each =
         u.n_state_returns ? (double)u.state_return_bytes / (double)u.n_state_returns : 0;
     if (json)
@@ -224,9 +226,9 @@ static void print_returns(const struct bench *b, bool json, struct buf *out)
                    (unsigned long long)u.n_state_returns, each);
     else if (u.n_state_returns > 0)
         buf_printf(out,
-                   "recurrent states were taken back %llu times: %.1f KiB written each time, "
-                   "none copied\n",
-                   (unsigned long long)u.n_state_returns, each / 1024);
+                   "recurrent states were taken back %llu times: %s written each time, none "
+                   "copied\n",
+                   (unsigned long long)u.n_state_returns, readable_size(size, (uint64_t)each));
 }
 
 /* ---- the command ---- */

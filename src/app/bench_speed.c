@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "base/pool.h"
+#include "base/readable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
@@ -73,8 +74,9 @@ static void print_json(const struct result *r, struct buf *out)
 
 static void print_lines(const struct result *r, const struct machine *m, struct buf *out)
 {
-    buf_printf(out, "%s, %s, weights %.1f MiB\n", model_family(m->model), backend_name(m->be),
-               (double)m->sizes.weights_bytes / (1 << 20));
+    char size[READABLE_BYTES];
+    buf_printf(out, "%s, %s, weights %s\n", model_family(m->model), backend_name(m->be),
+               readable_size(size, m->sizes.weights_bytes));
     buf_printf(out, "prefill  %10.1f tok/s  (%u tokens)\n", r->prefill_tok_s, r->n_prompt);
     buf_printf(out, "decode   %10.1f tok/s  (%u tokens)\n", r->decode_tok_s, r->n_gen);
     buf_printf(out,

@@ -10,6 +10,7 @@
 #include "app/kept.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "cache/store_files.h"
 #include "config/paths.h"
 #include "vulkan/pipeline_file.h"
@@ -33,11 +34,6 @@ static bool walk_pipelines(pipeline_file_fn *fn, void *user, struct err *err)
     bool ok = dir && pipeline_file_walk(dir, fn, user, err);
     free(dir);
     return ok;
-}
-
-static void put_size(struct buf *out, uint64_t n_bytes)
-{
-    buf_printf(out, "%.1f MiB", (double)n_bytes / (1 << 20));
 }
 
 /* ---- list ---- */
@@ -78,15 +74,11 @@ static int by_model(const void *a, const void *b)
 
 static void put_row(const struct row *row, struct buf *out)
 {
-    char name[128], when[32];
-    struct tm t;
-    localtime_r(&row->used, &t);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
-    buf_printf(out, "%-32s %6zu pages %4zu snapshots  ",
+    char name[128], size[READABLE_BYTES], when[READABLE_BYTES];
+    buf_printf(out, "%-32s %6zu pages %4zu snapshots  %s  used %s\n",
                printable(name, sizeof name, row->model, strlen(row->model)),
-               row->n[BLOB_PAGE] + row->n[BLOB_WINDOW], row->n[BLOB_SNAPSHOT]);
-    put_size(out, row->n_bytes);
-    buf_printf(out, "  used %s\n", when);
+               row->n[BLOB_PAGE] + row->n[BLOB_WINDOW], row->n[BLOB_SNAPSHOT],
+               readable_size(size, row->n_bytes), readable_time(when, row->used));
 }
 
 static void count_pipelines(void *user, const char *path, uint64_t n_bytes)
@@ -116,10 +108,9 @@ int cache_run_list(int argc, char **argv)
     }
     free(rows.items);
     if (pipelines.n > 0) {
-        buf_printf(&out, "%-32s %6zu file%s ", "(pipelines of devices)", pipelines.n,
-                   pipelines.n == 1 ? "" : "s");
-        put_size(&out, pipelines.n_bytes);
-        buf_putc(&out, '\n');
+        char size[READABLE_BYTES];
+        buf_printf(&out, "%-32s %6zu file%s %s\n", "(pipelines of devices)", pipelines.n,
+                   pipelines.n == 1 ? "" : "s", readable_size(size, pipelines.n_bytes));
     }
     if (ok) return print_text(&out);
     buf_free(&out);
@@ -144,9 +135,9 @@ int cache_run_clear(int argc, char **argv)
               walk_pipelines(remove_pipelines, &removed, &err);
     free(dir);
     if (!ok) return runtime_error(&err);
-    buf_printf(&out, "removed %zu file%s, ", removed.n, removed.n == 1 ? "" : "s");
-    put_size(&out, removed.n_bytes);
-    buf_putc(&out, '\n');
+    char size[READABLE_BYTES];
+    buf_printf(&out, "removed %zu file%s, %s\n", removed.n, removed.n == 1 ? "" : "s",
+               readable_size(size, removed.n_bytes));
     return print_text(&out);
 }
 

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "cache/page.h"
 #include "cache/tree.h"
 #include "engine/machine.h"
@@ -276,12 +277,13 @@ static void print_json_row(const struct planner *p, const struct row *row, struc
 static void print_summary(const struct planner *p, struct buf *out)
 {
     struct tree_usage u = tree_usage(p->tree);
+    char all[READABLE_BYTES], off[READABLE_BYTES], most[READABLE_BYTES];
     buf_printf(
         out,
-        "\n%zu pages of %d tokens and %zu snapshots, %.1f MiB; %.1f of them off the last "
-        "prompt, --cache-ram allows %.1f",
-        u.n_pages, PAGE_LEN, u.n_snapshots, (double)u.bytes / (1 << 20),
-        (double)(u.bytes - u.path_bytes) / (1 << 20), (double)p->warm_bytes / (1 << 20));
+        "\n%zu pages of %d tokens and %zu snapshots, %s; %s of them off the last prompt, "
+        "--cache-ram allows %s",
+        u.n_pages, PAGE_LEN, u.n_snapshots, readable_size(all, u.bytes),
+        readable_size(off, u.bytes - u.path_bytes), readable_size(most, p->warm_bytes));
     if (u.n_dropped) buf_printf(out, "; %lu pages were dropped", (unsigned long)u.n_dropped);
     buf_putc(out, '\n');
 }

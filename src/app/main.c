@@ -15,6 +15,7 @@
 #include "app/subcommands.h"
 #include "base/cpuid.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "base/resources.h"
 #include "ui/exit_status.h"
 #include "ui/pipe.h"
@@ -53,10 +54,10 @@ static int print_devices(void)
     struct vulkan_info all[MOST];
     size_t n = vulkan_list(all, MOST);
     for (size_t i = 0; i < n && i < MOST; i++) {
-        char shown[256];
-        buf_printf(&out, "vulkan:%zu  %s, %s, %.1f GiB\n", i,
+        char shown[256], size[READABLE_BYTES];
+        buf_printf(&out, "vulkan:%zu  %s, %s, %s\n", i,
                    printable(shown, sizeof shown, all[i].name, strlen(all[i].name)),
-                   vulkan_kind_name(all[i].kind), (double)all[i].memory_bytes / (1 << 30));
+                   vulkan_kind_name(all[i].kind), readable_size(size, all[i].memory_bytes));
     }
     return print_text(&out);
 }

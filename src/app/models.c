@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "base/resources.h"
 #include "chat/discover.h"
 #include "gguf/gguf.h"
@@ -125,15 +126,6 @@ static const char *fit_of(const struct listing *l, const struct model_facts *fac
     return need > l->memory - l->memory / 5 ? "just fits in memory" : "fits in memory";
 }
 
-static void put_size(struct buf *out, uint64_t n_bytes)
-{
-    double mib = (double)n_bytes / (1 << 20);
-    if (mib < 1000)
-        buf_printf(out, "%.0f MiB", mib);
-    else
-        buf_printf(out, "%.1f GiB", mib / 1024);
-}
-
 static void put_text(struct buf *out, const char *s)
 {
     size_t n = strlen(s), cap = 4 * n + 16;
@@ -148,10 +140,11 @@ static void put_model(const struct listing *l, size_t i, size_t number, bool wit
 {
     const struct found_model *m = &l->found.items[i];
     const struct model_facts *facts = &l->facts[i];
+    char size[READABLE_BYTES];
     buf_printf(out, "%3zu  ", number);
     put_text(out, m->name);
-    buf_printf(out, " (%s)\n     %s, ", m->where, facts->type);
-    put_size(out, facts->n_bytes);
+    buf_printf(out, " (%s)\n     %s, %s", m->where, facts->type,
+               readable_size(size, facts->n_bytes));
     if (facts->n_ctx > 0) {
         buf_puts(out, ", context ");
         status_count(out, facts->n_ctx);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/command_line.h"
@@ -23,23 +22,6 @@ static int refused(const struct err *err)
 
 /* ---- list ---- */
 
-static void put_row(const struct session_file *file, struct buf *out)
-{
-    struct session_summary sum;
-    struct err err;
-    char when[32];
-    time_t changed = (time_t)file->changed_s;
-    struct tm t;
-    localtime_r(&changed, &t);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
-    buf_printf(out, "%-20s %s %9.1f KiB  ", file->name, when, (double)file->n_bytes / 1024);
-    if (session_summarise(file->path, &sum, &err))
-        buf_printf(out, "%3zu message%s  %s: %s\n", sum.n_messages,
-                   sum.n_messages == 1 ? " " : "s", sum.model, sum.first);
-    else
-        buf_puts(out, "cannot be read: hearth sessions check says why\n");
-}
-
 int sessions_run_list(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -48,8 +30,11 @@ int sessions_run_list(int argc, char **argv)
     struct err err;
     if (!sessions_list(&list, &err)) return runtime_error(&err);
     if (list.n == 0) fputs("hearth: no session has been saved yet\n", stderr);
-    for (size_t i = 0; i < list.n; i++)
-        put_row(&list.items[i], &out);
+    for (size_t i = 0; i < list.n; i++) {
+        buf_printf(&out, "%-20s ", list.items[i].name);
+        session_put_row(&list.items[i], true, &out);
+        buf_putc(&out, '\n');
+    }
     session_list_free(&list);
     return print_text(&out);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/readable.h"
 
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
@@ -63,7 +64,7 @@ void file_map_release(const struct file_map *map, const void *data, size_t n_byt
 
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err)
 {
-    char chunk[1 << 16];
+    char chunk[1 << 16], most[READABLE_BYTES];
     size_t total = 0;
     for (;;) {
         ssize_t n = read(fd, chunk, sizeof chunk);
@@ -72,9 +73,8 @@ bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, s
         if (n == 0) return true;
         total += (size_t)n;
         if (total > max_bytes)
-            return max_bytes >> 20
-                       ? err_set(err, ERR_USER, "%s: more than %zu MiB", name, max_bytes >> 20)
-                       : err_set(err, ERR_USER, "%s: more than %zu bytes", name, max_bytes);
+            return err_set(err, ERR_USER, "%s: more than %s", name,
+                           readable_size(most, max_bytes));
         buf_append(out, chunk, (size_t)n);
     }
 }

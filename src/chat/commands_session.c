@@ -1,7 +1,6 @@
 /* The commands of sessions: /save, /load, /sessions. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "chat/archive.h"
 #include "chat/commands.h"
@@ -58,20 +57,10 @@ bool command_load(struct chat *c, const char *args)
 
 static void put_session(struct chat *c, const struct session_file *file, struct buf *out)
 {
-    struct session_summary sum;
-    struct err err;
-    char when[32];
-    time_t changed = (time_t)file->changed_s;
-    struct tm t;
-    localtime_r(&changed, &t);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &t);
     bool here = c->session.archive && strcmp(file->path, archive_path(c->session.archive)) == 0;
-    buf_printf(out, "%c %-20s %s  ", here ? '*' : ' ', file->name, when);
-    if (session_summarise(file->path, &sum, &err))
-        buf_printf(out, "%3zu message%s  %s\n", sum.n_messages, sum.n_messages == 1 ? " " : "s",
-                   sum.first);
-    else
-        buf_puts(out, "cannot be read\n");
+    buf_printf(out, "%c %-20s ", here ? '*' : ' ', file->name);
+    session_put_row(file, false, out);
+    buf_putc(out, '\n');
 }
 
 bool command_sessions(struct chat *c, const char *args)

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
@@ -146,14 +147,8 @@ bool command_think(struct chat *c, const char *args)
 
 static void put_bytes(struct buf *out, uint64_t n)
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double x = (double)n;
-    size_t unit = 0;
-    while (x >= 1000 && unit + 1 < sizeof units / sizeof *units) {
-        x /= 1024;
-        unit++;
-    }
-    buf_printf(out, unit == 0 || x >= 100 ? "%.0f %s" : "%.1f %s", x, units[unit]);
+    char size[READABLE_BYTES];
+    buf_puts(out, readable_size(size, n));
 }
 
 static void put_list(struct buf *out, const char *label, const char *const *items, size_t n)

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "base/utf8.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
@@ -155,6 +156,22 @@ bool session_summarise(const char *path, struct session_summary *out, struct err
     conversation_free(c);
     buf_free(&notes);
     return a != NULL;
+}
+
+void session_put_row(const struct session_file *file, bool with_file, struct buf *out)
+{
+    struct session_summary sum;
+    struct err ignored;
+    char when[READABLE_BYTES], size[READABLE_BYTES];
+    buf_puts(out, readable_time(when, file->changed_s));
+    if (with_file) buf_printf(out, "  %10s", readable_size(size, file->n_bytes));
+    if (!session_summarise(file->path, &sum, &ignored)) {
+        buf_puts(out, "  cannot be read: hearth sessions check says why");
+        return;
+    }
+    buf_printf(out, "  %3zu message%s  ", sum.n_messages, sum.n_messages == 1 ? " " : "s");
+    if (with_file && *sum.model) buf_printf(out, "%s: ", sum.model);
+    buf_puts(out, sum.first);
 }
 
 bool session_remove(const char *path, struct err *err)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 /* The file of a session, to free(). ERR_USER: the name cannot be one: it is empty, longer than
@@ -46,6 +47,10 @@ struct session_summary {
     char model[80], first[80];     /* printable; first words of the first message */
 };
 bool session_summarise(const char *path, struct session_summary *out, struct err *err);
+/* Appends what a list says of a session behind its name: when it was changed, how many messages
+ * it has and how the first begins; with_file: also its size and its model. Reads the file; one
+ * that cannot be read is said to be so. Printable, no line break. */
+void session_put_row(const struct session_file *file, bool with_file, struct buf *out);
 
 /* Removes a session; ERR_USER if somebody has it open. */
 bool session_remove(const char *path, struct err *err);

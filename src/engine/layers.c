@@ -1,6 +1,7 @@
 #include "engine/layers.h"
 
 #include "backend/backend.h"
+#include "base/readable.h"
 
 void layers_sizes(const struct program *p, uint32_t at,
                   const struct backend *const on[CUT_SIDES], uint32_t max_rows,
@@ -63,10 +64,10 @@ bool layers_choose(const struct program *p, const struct layers_wish *wish, uint
         *at = program_cut_at(p, first);
         return true;
     }
-    return err_set(
-        err, ERR_MEMORY,
-        "not enough memory for one layer: %.1f MiB needed with %u tokens of context, "
-        "%.1f MiB available",
-        (double)needed_from(p, wish, n_layers - 1) / (1 << 20), wish->n_ctx,
-        (double)wish->memory / (1 << 20));
+    char wants[READABLE_BYTES], has[READABLE_BYTES];
+    return err_set(err, ERR_MEMORY,
+                   "not enough memory for one layer: %s needed with %u tokens of context, %s "
+                   "available",
+                   readable_size(wants, needed_from(p, wish, n_layers - 1)), wish->n_ctx,
+                   readable_size(has, wish->memory));
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "base/resources.h"
 #include "engine/device.h"
 #include "engine/disk.h"
@@ -23,11 +24,6 @@
 /* Left to the rest of the system when the context is fitted to memory. */
 static const uint64_t SPARE = LAYERS_SPARE;
 enum { MIN_CONTEXT = 512 };
-
-static double mib(uint64_t n_bytes)
-{
-    return (double)n_bytes / (1 << 20);
-}
 
 uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
                              uint64_t available, struct err *err)
@@ -42,12 +38,15 @@ uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model
     uint32_t least = n_model < MIN_CONTEXT ? n_model : MIN_CONTEXT;
     if (want == 0 && fits >= least) return (uint32_t)fits;
     uint32_t asked = want ? want : least;
+    kv = asked * sizes->kv_bytes_per_token;
+    char total[READABLE_BYTES], weights[READABLE_BYTES], scratch[READABLE_BYTES],
+        of_kv[READABLE_BYTES], there[READABLE_BYTES];
     err_set(err, ERR_MEMORY,
-            "not enough memory: %.1f MiB needed (weights %.1f, scratch %.1f, KV of %u tokens "
-            "%.1f), %.1f MiB available",
-            mib(fixed + asked * sizes->kv_bytes_per_token), mib(sizes->weights_bytes),
-            mib(sizes->scratch_bytes), asked, mib(asked * sizes->kv_bytes_per_token),
-            mib(available));
+            "not enough memory: %s needed (weights %s, scratch %s, KV of %u tokens %s), %s "
+            "available",
+            readable_size(total, fixed + kv), readable_size(weights, sizes->weights_bytes),
+            readable_size(scratch, sizes->scratch_bytes), asked, readable_size(of_kv, kv),
+            readable_size(there, available));
     return 0;
 }
 
@@ -285,34 +284,29 @@ static uint64_t page_room(const struct machine *m)
     return least;
 }
 
-/* "9.0 MiB", "22.3 GiB". */
-static const char *size_text(char out[32], uint64_t n_bytes)
-{
-    const double n = mib(n_bytes);
-    snprintf(out, 32, n < 1000 ? "%.1f MiB" : "%.1f GiB", n < 1000 ? n : n / 1024);
-    return out;
-}
-
 /* "weights 9.0 MiB, …", with what lies on the device if not all does. */
 static void say_sizes(const struct machine *m, char *line, size_t cap)
 {
     const struct model_sizes all = machine_sizes(m), *back = &m->split_sizes[CUT_BACK];
-    char weights[32], kv[32], scratch[32], available[32], there[32], of[32];
-    int n = snprintf(
-        line, cap,
-        "weights %s, KV %.1f KiB per token (%u tokens: %s), scratch %s%s; "
-        "%s of memory available%s%s",
-        size_text(weights, all.weights_bytes), (double)all.kv_bytes_per_token / 1024, m->n_ctx,
-        size_text(kv, m->n_ctx * all.kv_bytes_per_token), size_text(scratch, all.scratch_bytes),
-        m->draft ? " with the draft" : "", size_text(available, m->available),
-        m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
+    char weights[READABLE_BYTES], kv[READABLE_BYTES], token[READABLE_BYTES],
+        scratch[READABLE_BYTES], available[READABLE_BYTES], there[READABLE_BYTES],
+        of[READABLE_BYTES];
+    int n = snprintf(line, cap,
+                     "weights %s, KV %s per token (%u tokens: %s), scratch %s%s; "
+                     "%s of memory available%s%s",
+                     readable_size(weights, all.weights_bytes),
+                     readable_size(token, all.kv_bytes_per_token), m->n_ctx,
+                     readable_size(kv, m->n_ctx * all.kv_bytes_per_token),
+                     readable_size(scratch, all.scratch_bytes),
+                     m->draft ? " with the draft" : "", readable_size(available, m->available),
+                     m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
     if (!m->is_split || n < 0 || (size_t)n >= cap) return;
     const uint64_t bytes =
         back->weights_bytes + back->scratch_bytes + m->n_ctx * back->kv_bytes_per_token;
     snprintf(line + n, cap - (size_t)n, "; on the device %u of %u layers, %s%s%s",
-             m->n_layers - m->split_at, m->n_layers, size_text(there, bytes),
+             m->n_layers - m->split_at, m->n_layers, readable_size(there, bytes),
              m->device_bytes ? " of " : "",
-             m->device_bytes ? size_text(of, m->device_bytes) : "");
+             m->device_bytes ? readable_size(of, m->device_bytes) : "");
 }
 
 /* Chooses the context, states the sizes, refuses what does not fit. */
@@ -487,9 +481,9 @@ static bool draft_fits(const struct machine *m, struct err *err)
     const uint64_t needed = sizes->weights_bytes + sizes->scratch_bytes +
                             m->n_ctx * sizes->kv_bytes_per_token + SPARE;
     if (needed <= available) return true;
-    return err_set(err, ERR_MEMORY,
-                   "not enough memory for the draft: %.1f MiB needed, %.1f MiB available",
-                   mib(needed), mib(available));
+    char wants[READABLE_BYTES], has[READABLE_BYTES];
+    return err_set(err, ERR_MEMORY, "not enough memory for the draft: %s needed, %s available",
+                   readable_size(wants, needed), readable_size(has, available));
 }
 
 bool machine_change_draft(struct machine *m, const struct engine_config *config,

@@ -1,7 +1,6 @@
 /* What the dialogs of the full-screen view list. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/printable.h"
 #include "chat/commands.h"
@@ -160,24 +159,14 @@ void tui_branches(struct tui *t)
 static void add_session(struct tui *t, const struct session_file *file, const char *here,
                         int column)
 {
-    struct session_summary sum;
-    struct err ignored;
     struct buf row = {0}, line = {0};
-    char when[32], name[64];
-    time_t changed = (time_t)file->changed_s;
-    struct tm tm;
-    localtime_r(&changed, &tm);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
+    char name[64];
     printable(name, sizeof name, file->name, strlen(file->name));
     bool is_here = strcmp(name, here) == 0;
     label(&row, is_here, file->name);
     pad(&row, column);
-    buf_printf(&row, "  %s  ", when);
-    if (session_summarise(file->path, &sum, &ignored))
-        buf_printf(&row, "%3zu message%s  %s", sum.n_messages, sum.n_messages == 1 ? " " : "s",
-                   sum.first);
-    else
-        buf_puts(&row, "cannot be read");
+    buf_puts(&row, "  ");
+    session_put_row(file, false, &row);
     buf_printf(&line, "/load %s", file->name);
     if (is_here) t->dialog.selected = t->dialog.n;
     add(t, &row, line.data);

@@ -357,7 +357,7 @@ static void test_memory_is_stated(void **state)
     struct engine_event event = wait_for(e, EVENT_FAILED);
     if (event.err.code != ERR_MEMORY) fail_msg("%s", event.err.msg);
     static const char *const parts[] = {"not enough memory", "weights", "scratch",
-                                        "KV of 134217728 tokens", "MiB available"};
+                                        "KV of 134217728 tokens", "iB available"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(event.err.msg, parts[i])) fail_msg("%s", event.err.msg);
     engine_close(e);

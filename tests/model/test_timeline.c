@@ -343,9 +343,8 @@ static void test_fit_context(void **state)
     assert_int_equal(machine_fit_context(0, 4096, &s, 2048 * mib, &err), 960);
     assert_int_equal(machine_fit_context(0, 4096, &s, 1100 * mib, &err), 0);
     assert_int_equal(err.code, ERR_MEMORY);
-    assert_string_equal(err.msg,
-                        "not enough memory: 1536.0 MiB needed (weights 1000.0, scratch "
-                        "24.0, KV of 512 tokens 512.0), 1100.0 MiB available");
+    assert_string_equal(err.msg, "not enough memory: 1.5 GiB needed (weights 1000 MiB, scratch "
+                                 "24 MiB, KV of 512 tokens 512 MiB), 1.07 GiB available");
     assert_int_equal(machine_fit_context(4000, 4096, &s, 2048 * mib, &err), 0);
     assert_int_equal(machine_fit_context(0, 4096, &s, 10 * mib, &err), 0);
     /* Without keys and values the context costs nothing, but the weights do. */

@@ -10,7 +10,7 @@ golden=tests/screen/golden
 mask()
 {
     sed -E -e 's/[ 0-9.,]{5} tok\/s │/    N tok\/s │/g' \
-        -e 's/[0-9.]+ MiB of memory/N MiB of memory/' \
+        -e 's/[0-9.]+ [MG]iB of memory/N MiB of memory/' \
         -e 's/20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}/YYYY-MM-DD HH:MM/g' \
         -e '/~/s/█/▒/g' -e 's/(reading [0-9,]+ tokens) .*/\1 .../' -e 's/ +$//'
 }

@@ -52,7 +52,7 @@ check "  of Hugging Face" prints '  2  some-org/tiny/model/q4/tiny.Q4_0 (Hugging
 check "  of Ollama, by its name" prints '  3  tiny:1b (Ollama)'
 check "  of LM Studio, its name made harmless" prints '  4  pub/model/e\x1b[31mvil (LM Studio)'
 check "  no fifth: no projector, no later part, no second name, nothing broken" eval '! grep -q "^  5 " "$dir/out"'
-check "  with type, size, context and fit" has '^ +Q8_0, [0-9]+ MiB, context 2,048, fits in memory$'
+check "  with type, size, context and fit" has '^ +Q8_0, [0-9.]+ MiB, context 2,048, fits in memory$'
 check "  and path" prints "$ollama/blobs/sha256-$sha"
 check "  quietly" quiet
 check "  nothing was changed" [ "$(find "$home" | sort | md5sum)" = "$before" ]

@@ -1,0 +1,59 @@
+/* Sizes and times as a person reads them. */
+#include "base/readable.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static void test_sizes(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint64_t n;
+        const char *want;
+    } rows[] = {
+        {0, "0 bytes"},
+        {1, "1 byte"},
+        {1023, "1023 bytes"},
+        {1024, "1 KiB"},
+        {9 << 10, "9 KiB"},
+        {10230, "9.99 KiB"},
+        {10235, "10 KiB"},
+        {102348, "99.9 KiB"},
+        {102349, "100 KiB"},
+        {1000 << 10, "1000 KiB"},
+        {(1023 << 10) + 511, "1023 KiB"},
+        {(1023 << 10) + 512, "1 MiB"},
+        {(uint64_t)1536 << 20, "1.5 GiB"},
+        {(uint64_t)139 << 30, "139 GiB"},
+        {UINT64_MAX, "16 EiB"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char out[READABLE_BYTES];
+        assert_string_equal(readable_size(out, rows[i].n), rows[i].want);
+    }
+}
+
+static void test_times(void **unused)
+{
+    (void)unused;
+    char out[READABLE_BYTES];
+    setenv("TZ", "UTC", 1);
+    tzset();
+    assert_string_equal(readable_time(out, 0), "1970-01-01 00:00");
+    assert_string_equal(readable_time(out, 1795183659), "2026-11-20 14:07");
+    assert_string_equal(readable_time(out, INT64_MAX), "9223372036854775807");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_times),
+    };
+    return cmocka_run_group_tests_name("readable", tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* The folder of sessions: names that can be one, the list, the row of each. */
+#include "chat/sessions.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "chat/archive.h"
+#include "chat/conversation.h"
+
+static char home[] = "/tmp/hearth-sessions-XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(home)) return -1;
+    setenv("XDG_STATE_HOME", home, 1);
+    setenv("TZ", "UTC", 1);
+    tzset();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static void set_time(const char *path, int64_t seconds)
+{
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* A session of that name with one message, changed then. */
+static void make(const char *name, const char *text, int64_t changed_s)
+{
+    static const struct archive_state some = {.model = "guide\x1b", .clock_ms = 1};
+    struct err err;
+    char *path = sessions_path(name, &err);
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    conversation_add(c, message_new(ROLE_USER, text, strlen(text)));
+    if (!archive_sync(a, c, &some, true, &err)) fail_msg("%s", err.msg);
+    archive_close(a);
+    conversation_free(c);
+    set_time(path, changed_s);
+    free(path);
+}
+
+static void check_row(const struct session_file *file, bool with_file, const char *want)
+{
+    struct buf row = {0};
+    session_put_row(file, with_file, &row);
+    assert_string_equal(buf_str(&row), want);
+    buf_free(&row);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    struct session_list list;
+    struct err err;
+    char want[200];
+    assert_true(sessions_list(&list, &err));
+    assert_int_equal(list.n, 0);
+    make("old", "hello", 0);
+    make("new", "and\n\x1b[31mnow?", 1795183659);
+    assert_true(sessions_list(&list, &err));
+    assert_int_equal(list.n, 2);
+    assert_string_equal(list.items[0].name, "new");
+    assert_string_equal(list.items[1].name, "old");
+    check_row(&list.items[1], false, "1970-01-01 00:00    1 message   hello");
+    struct buf row = {0};
+    session_put_row(&list.items[0], false, &row);
+    assert_null(strpbrk(buf_str(&row), "\n\x1b"));
+    assert_non_null(strstr(row.data, "2026-11-20 14:07    1 message   and"));
+    buf_clear(&row);
+    session_put_row(&list.items[1], true, &row);
+    assert_null(strchr(row.data, '\x1b'));
+    snprintf(want, sizeof want, "1970-01-01 00:00  %4d bytes    1 message   guide",
+             (int)list.items[1].n_bytes);
+    if (strncmp(row.data, want, strlen(want)) != 0) fail_msg("%s", row.data);
+    assert_string_equal(row.data + row.len - 7, ": hello");
+    buf_free(&row);
+    session_list_free(&list);
+}
+
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct session_list list;
+    struct err err;
+    char *path = sessions_path("broken", &err);
+    FILE *f = fopen(path, "w");
+    fputs("no session", f);
+    fclose(f);
+    set_time(path, INT32_MAX);
+    assert_true(sessions_list(&list, &err));
+    check_row(&list.items[0], false,
+              "2038-01-19 03:14  cannot be read: hearth sessions check says why");
+    check_row(&list.items[0], true,
+              "2038-01-19 03:14    10 bytes  cannot be read: hearth sessions check says why");
+    session_list_free(&list);
+    assert_int_equal(remove(path), 0);
+    free(path);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", ".", ".x", "a/b", "a\nb", "a\x7f", "\xff"};
+    struct err err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(sessions_path(bad[i], &err));
+        assert_int_equal(err.code, ERR_USER);
+    }
+    char *path = sessions_path("two words", &err), *name = sessions_name(path);
+    assert_string_equal(name, "two words");
+    free(path);
+    free(name);
+    char *first = sessions_new_name(1), *second = sessions_new_name(2);
+    assert_true(strlen(second) > strlen(first));
+    free(first);
+    free(second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_unreadable),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests_name("sessions", tests, set_up, tear_down);
+}
