@@ -10,91 +10,19 @@
 #include <cmocka.h>
 
 #include "../soak.h"
-#include "base/buf.h"
 #include "base/ids.h"
-#include "engine/engine.h"
-#include "engine/generate.h"
-#include "engine/machine.h"
-#include "engine/sampler.h"
-#include "engine/speculate.h"
 #include "engine/timeline.h"
-#include "text/tokenizer.h"
+#include "reply_rig.h"
 #include "vulkan/backend.h"
-
-#define GUIDE "examples/guide/guide-q8_0.gguf"
-#define GUIDE_DRAFT "examples/guide/guide-draft-q8_0.gguf"
 
 /* A token that is drawn brings its id back. A refused draft brings one too, and so does each
  * token of the draft model. */
 enum { N_TOKENS = 100, MOST_TOKENS = 1900, N_CTX = 2048, MOST_BYTES = 64 };
 
-struct rig {
-    struct machine m;
-    struct engine_config config;
-    struct tokenizer *tok;
-    struct sampler *sampler;
-    struct generator *generator;
-    struct buf shown;
-};
-
-static void open_rig(struct rig *r, const char *device, bool drafts)
-{
-    struct err err;
-    *r = (struct rig){.config = {.model_path = GUIDE,
-                                 .draft_path = drafts ? GUIDE_DRAFT : NULL,
-                                 .draft_lookup = drafts,
-                                 .device = device,
-                                 .n_threads = 1,
-                                 .n_ctx = N_CTX,
-                                 .cache_ram_bytes = 16 << 20}};
-    if (!machine_open(&r->m, &r->config, NULL, &err)) fail_msg("%s", err.msg);
-    r->tok = tokenizer_open(r->m.gguf, NULL, &err);
-    r->sampler = sampler_new(model_n_vocab(r->m.model));
-    r->generator = generator_new();
-}
-
-static void close_rig(struct rig *r)
-{
-    generator_free(r->generator);
-    sampler_free(r->sampler);
-    tokenizer_close(r->tok);
-    machine_close(&r->m);
-    buf_free(&r->shown);
-}
-
-static void on_piece(void *user, enum reply_part part, const char *text, size_t len)
-{
-    struct rig *r = user;
-    (void)part;
-    buf_append(&r->shown, text, len);
-}
-
-static void on_warning(void *user, const char *line)
-{
-    (void)user, (void)line;
-}
-
-/* NULL: an error, left in *err. */
-static const struct engine_reply *reply_of(struct rig *r, const struct engine_sampling *how,
-                                           uint32_t fixed, struct err *err)
-{
-    struct speculator_parts parts = machine_speculation(&r->m, &r->config);
-    parts.sampler = r->sampler;
-    parts.ends = tokenizer_ends(r->tok, &parts.n_ends);
-    parts.fixed = fixed;
-    struct speculator *spec = speculator_new(&parts);
-    const struct generate_sink sink = {.piece = on_piece, .warning = on_warning, .user = r};
-    const struct engine_reply *reply =
-        generate(r->generator, r->m.tl, r->sampler, spec, r->tok, how, &sink, NULL, err);
-    speculator_free(spec);
-    return reply;
-}
-
 static void prompt(struct rig *r, const char *text)
 {
     struct err err;
     struct ids ids = {0};
-    buf_clear(&r->shown);
     if (!tokenizer_encode(r->tok, text, strlen(text), false, false, &ids, &err))
         fail_msg("%s", err.msg);
     if (!timeline_sync(r->m.tl, ids.data, ids.n, NULL, NULL, &err)) fail_msg("%s", err.msg);
@@ -126,10 +54,10 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
     longer.max_tokens = n_tokens();
     prompt(cpu, "Once upon a time there was");
     prompt(device, "Once upon a time there was");
-    const struct engine_reply *want = reply_of(cpu, &longer, 0, &err);
+    const struct engine_reply *want = rig_reply(cpu, &longer, 0, &err);
     if (!want) fail_msg("%s", err.msg);
     struct vulkan_counters before = *vulkan_backend_counters(device->m.be);
-    const struct engine_reply *got = reply_of(device, &longer, fixed, &err);
+    const struct engine_reply *got = rig_reply(device, &longer, fixed, &err);
     if (!got) fail_msg("%s", err.msg);
     const struct vulkan_counters *after = vulkan_backend_counters(device->m.be);
     assert_int_equal(want->n_ids, longer.max_tokens);
@@ -152,8 +80,8 @@ static void test_same_text(void **state)
     (void)state;
     if (vulkan_count() == 0) skip();
     struct rig cpu, device;
-    open_rig(&cpu, "cpu", false);
-    open_rig(&device, "vulkan:0", false);
+    rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
+    rig_open(&device, GUIDE, NULL, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     compare(&cpu, &device, &how, 0);
     how.temp = 0;
@@ -164,8 +92,8 @@ static void test_same_text(void **state)
     compare(&cpu, &device, &how, 0);
     how.top_k = 0, how.repeat_last_n = -1;
     compare(&cpu, &device, &how, 0);
-    close_rig(&device);
-    close_rig(&cpu);
+    rig_close(&device);
+    rig_close(&cpu);
 }
 
 static void test_drafted(void **state)
@@ -173,16 +101,16 @@ static void test_drafted(void **state)
     (void)state;
     if (vulkan_count() == 0) skip();
     struct rig cpu, device;
-    open_rig(&cpu, "cpu", false);
-    open_rig(&device, "vulkan:0", true);
+    rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
+    rig_open(&device, GUIDE, GUIDE_DRAFT, true, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     how.repeat_penalty = 1.2f, how.frequency_penalty = 0.1f, how.repeat_last_n = 20;
     how.top_k = 40;
     compare(&cpu, &device, &how, 3);
     how.reply_seed++, how.top_k = 0, how.top_p = 0.9f;
     compare(&cpu, &device, &how, 12);
-    close_rig(&device);
-    close_rig(&cpu);
+    rig_close(&device);
+    rig_close(&cpu);
 }
 
 /* What cannot be drawn says the same on both: the first token is so likely that its penalty is
@@ -193,20 +121,20 @@ static void test_errors(void **state)
     if (vulkan_count() == 0) skip();
     struct err want, got;
     struct rig cpu, device;
-    open_rig(&cpu, "cpu", false);
-    open_rig(&device, "vulkan:0", false);
+    rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
+    rig_open(&device, GUIDE, NULL, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     how.bias = &(struct engine_bias){300, 3e38f};
     how.n_bias = 1, how.max_tokens = 5, how.repeat_penalty = 0.01f;
     prompt(&cpu, "one");
     prompt(&device, "one");
-    assert_null(reply_of(&cpu, &how, 0, &want));
-    assert_null(reply_of(&device, &how, 0, &got));
+    assert_null(rig_reply(&cpu, &how, 0, &want));
+    assert_null(rig_reply(&device, &how, 0, &got));
     assert_int_equal(timeline_n(device.m.tl), timeline_n(cpu.m.tl));
     assert_int_equal(got.code, ERR_FORMAT);
     assert_string_equal(got.msg, want.msg);
-    close_rig(&device);
-    close_rig(&cpu);
+    rig_close(&device);
+    rig_close(&cpu);
 }
 
 int main(void)

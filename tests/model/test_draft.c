@@ -16,20 +16,11 @@
 #include "app/inspect.h"
 #include "base/ids.h"
 #include "base/philox.h"
-#include "engine/engine.h"
-#include "engine/generate.h"
-#include "engine/machine.h"
-#include "engine/sampler.h"
-#include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
-#include "model/model.h"
 #include "model/program.h"
-#include "text/tokenizer.h"
+#include "reply_rig.h"
 #include "vulkan/backend.h"
-
-#define GUIDE "examples/guide/guide-q8_0.gguf"
-#define GUIDE_DRAFT "examples/guide/guide-draft-q8_0.gguf"
 
 enum { N_CASES = 50, N_CTX = 512 };
 
@@ -52,15 +43,6 @@ enum kind {
 };
 enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
 
-struct rig {
-    struct machine m;
-    struct engine_config config;
-    struct tokenizer *tok;
-    struct sampler *sampler;
-    struct generator *generator;
-    struct buf shown;
-};
-
 static struct rig rigs[N_RIGS];
 static char random_draft[64], hybrid[64], windowed[64];
 static uint32_t drawn;
@@ -73,30 +55,10 @@ static uint32_t below(uint32_t n)
 static void open_rig(struct rig *r, const char *path, const char *draft, bool lookup,
                      const char *device)
 {
-    struct err err;
-    r->config = (struct engine_config){.model_path = path,
-                                       .draft_path = draft,
-                                       .draft_lookup = lookup,
-                                       .device = device,
-                                       .n_threads = 1,
-                                       .n_ctx = N_CTX,
-                                       .cache_ram_bytes = 16 << 20};
-    if (!machine_open(&r->m, &r->config, NULL, &err)) fail_msg("%s", err.msg);
-    r->tok = tokenizer_open(r->m.gguf, NULL, &err);
-    r->sampler = sampler_new(model_n_vocab(r->m.model));
-    r->generator = generator_new();
+    rig_open(r, path, draft, lookup, device, N_CTX);
     if (strcmp(device, "cpu") != 0) return; /* only the CPU's pages can be written like this */
     timeline_poison(r->m.tl);
     if (r->m.draft) timeline_poison(r->m.draft->tl);
-}
-
-static void close_rig(struct rig *r)
-{
-    generator_free(r->generator);
-    sampler_free(r->sampler);
-    tokenizer_close(r->tok);
-    machine_close(&r->m);
-    buf_free(&r->shown);
 }
 
 /* A model of random weights with the guide's vocabulary, padded. */
@@ -143,7 +105,7 @@ static int close_rigs(void **state)
 {
     (void)state;
     for (int i = 0; i < N_RIGS; i++)
-        if (i != DEVICE || rigs[i].tok) close_rig(&rigs[i]);
+        if (i != DEVICE || rigs[i].tok) rig_close(&rigs[i]);
     unlink(random_draft);
     unlink(hybrid);
     unlink(windowed);
@@ -152,34 +114,14 @@ static int close_rigs(void **state)
 
 /* ---- a reply ---- */
 
-static void on_piece(void *user, enum reply_part part, const char *text, size_t len)
-{
-    struct rig *r = user;
-    (void)part;
-    buf_append(&r->shown, text, len);
-}
-
-static void on_warning(void *user, const char *line)
-{
-    (void)user, (void)line;
-}
-
 static const struct engine_reply *reply_of(struct rig *r, const struct ids *prompt,
                                            const struct engine_sampling *how, uint32_t fixed)
 {
     struct err err;
-    struct speculator_parts parts = machine_speculation(&r->m, &r->config);
-    parts.sampler = r->sampler;
-    parts.ends = tokenizer_ends(r->tok, &parts.n_ends);
-    parts.fixed = fixed;
-    struct speculator *spec = speculator_new(&parts);
-    const struct generate_sink sink = {.piece = on_piece, .warning = on_warning, .user = r};
-    buf_clear(&r->shown);
     if (!timeline_sync(r->m.tl, prompt->data, prompt->n, NULL, NULL, &err))
         fail_msg("%s", err.msg);
     const uint64_t n_steps = timeline_usage(r->m.tl).n_steps;
-    const struct engine_reply *reply =
-        generate(r->generator, r->m.tl, r->sampler, spec, r->tok, how, &sink, NULL, &err);
+    const struct engine_reply *reply = rig_reply(r, how, fixed, &err);
     if (!reply) fail_msg("%s", err.msg);
     /* The model ran once for each block: every draw but the first, which the prompt's logits
      * gave, was the one after a block's newest token or after an accepted draft. */
@@ -187,7 +129,6 @@ static const struct engine_reply *reply_of(struct rig *r, const struct ids *prom
     assert_true(reply->n_accepted <= reply->n_drafted);
     const uint32_t n_draws = reply->n_steps + reply->n_accepted;
     assert_true(n_draws == reply->n_generated || n_draws + 1 == reply->n_generated);
-    speculator_free(spec);
     return reply;
 }
 

@@ -23,14 +23,20 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static uint8_t blocks[N_VALUES * MAX_WIDTH];
 static float norm_weights[MAX_WIDTH];
 
+static size_t chain_width(const struct chain_case *c)
+{
+    return c->width + 3 * N_VALUES;
+}
+
 /* The norm's result, the product, the sum in place of the first N_VALUES of the input, all in
  * one buffer. */
-static size_t run_chain(struct backend *be, const struct chain_case *c, const float *x,
-                        uint32_t first, uint32_t n, float *out)
+static size_t run_chain(struct backend *be, const void *of, const float *x, uint32_t first,
+                        uint32_t n, float *out)
 {
+    const struct chain_case *c = of;
     struct trial t;
     struct err err;
-    const size_t all = c->width + 3 * N_VALUES;
+    const size_t all = chain_width(c);
     struct ref in = trial_begin(&t, be, x, N_ROWS, all);
     struct ref a8 = trial_buffer(&t, ROW_A8, c->width);
     struct ref normed = ref_part(in, 0, c->width); /* in place */
@@ -75,9 +81,10 @@ static size_t heads_width(const struct heads_case *c)
     return (c->n_q + c->n_k) * c->dim + 2 * c->width + N_VALUES;
 }
 
-static size_t run_heads(struct backend *be, const struct heads_case *c, const float *x,
-                        uint32_t first, uint32_t n, float *out)
+static size_t run_heads(struct backend *be, const void *of, const float *x, uint32_t first,
+                        uint32_t n, float *out)
 {
+    const struct heads_case *c = of;
     struct trial t;
     struct err err;
     const size_t n_q = c->n_q * c->dim, n_k = c->n_k * c->dim, width = c->width;
@@ -107,22 +114,29 @@ static size_t run_heads(struct backend *be, const struct heads_case *c, const fl
     return heads_width(c);
 }
 
-static void one_heads_case(const struct heads_case *c, enum spread spread)
+/* Runs rows first to first + n of x through a case's ops and writes them to out; returns how
+ * wide a row is. */
+typedef size_t run_fn(struct backend *be, const void *of, const float *x, uint32_t first,
+                      uint32_t n, float *out);
+
+/* Every machine against the reference, with every number of rows. */
+static void compare_case(run_fn *run, const void *c, size_t width, enum spread spread,
+                         const char *name)
 {
-    static const uint32_t batches[] = {1, 3, N_ROWS};
-    const size_t most = N_ROWS * heads_width(c);
+    static const uint32_t batches[] = {1, 2, 3, 9, N_ROWS};
+    const size_t most = N_ROWS * width;
     float *x = mem_zalloc(most, sizeof *x), *want = mem_zalloc(most, sizeof *want);
     float *got = mem_zalloc(most, sizeof *got);
     random_floats(spread, x, most);
-    size_t all = run_heads(machines[0].be, c, x, 0, N_ROWS, want);
+    assert_int_equal(run(machines[0].be, c, x, 0, N_ROWS, want), width);
     for (int m = 1; m < N_MACHINES; m++)
         for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
             const uint32_t n = batches[b], first = N_ROWS - n;
-            char what[96];
-            snprintf(what, sizeof what, "heads of %zu and a gate of %zu, %u rows, %s", c->dim,
-                     c->width, n, backend_name(machines[m].be));
-            run_heads(machines[m].be, c, x, first, n, got);
-            assert_same_bits(got, want + first * all, n * all, what);
+            char what[128];
+            snprintf(what, sizeof what, "%s, %u rows, %s", name, n,
+                     backend_name(machines[m].be));
+            run(machines[m].be, c, x, first, n, got);
+            assert_same_bits(got, want + first * width, n * width, what);
         }
     free(x);
     free(want);
@@ -131,24 +145,16 @@ static void one_heads_case(const struct heads_case *c, enum spread spread)
 
 static void one_case(const struct chain_case *c, enum spread spread)
 {
-    static const uint32_t batches[] = {1, 2, 3, 9, N_ROWS};
-    const size_t most = N_ROWS * (MAX_WIDTH + 3 * N_VALUES);
-    float *x = mem_zalloc(most, sizeof *x), *want = mem_zalloc(most, sizeof *want);
-    float *got = mem_zalloc(most, sizeof *got);
-    random_floats(spread, x, most);
-    size_t all = run_chain(machines[0].be, c, x, 0, N_ROWS, want);
-    for (int m = 1; m < N_MACHINES; m++)
-        for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
-            const uint32_t n = batches[b], first = N_ROWS - n;
-            char what[96];
-            snprintf(what, sizeof what, "norm of %zu by %zu and product, %u rows, %s", c->width,
-                     c->group, n, backend_name(machines[m].be));
-            run_chain(machines[m].be, c, x, first, n, got);
-            assert_same_bits(got, want + first * all, n * all, what);
-        }
-    free(x);
-    free(want);
-    free(got);
+    char name[64];
+    snprintf(name, sizeof name, "norm of %zu by %zu and product", c->width, c->group);
+    compare_case(run_chain, c, chain_width(c), spread, name);
+}
+
+static void one_heads_case(const struct heads_case *c, enum spread spread)
+{
+    char name[64];
+    snprintf(name, sizeof name, "heads of %zu and a gate of %zu", c->dim, c->width);
+    compare_case(run_heads, c, heads_width(c), spread, name);
 }
 
 static void all_cases(void **state)

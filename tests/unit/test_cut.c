@@ -9,12 +9,11 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <glob.h>
 
+#include "../outline.h"
 #include "backend/cut.h"
 #include "backend/kv.h"
 #include "backend/op_parts.h"
-#include "model/model.h"
 #include "model/program.h"
 
 static size_t n_cuts;
@@ -129,19 +128,9 @@ static bool look(void *user, const struct program *p, struct err *err)
 static void all_models_at_all_layers(void **state)
 {
     (void)state;
-    glob_t all;
-    assert_int_equal(glob("tests/data/models/*.gguf", 0, NULL, &all), 0);
-    for (size_t i = 0; i < all.gl_pathc; i++) {
-        struct err err;
-        struct gguf *g = gguf_open(all.gl_pathv[i], &err);
-        if (!g || !model_outline(g, &(struct model_params){.kv_type = KV_F16}, look,
-                                 all.gl_pathv[i], &err))
-            fail_msg("%s: %s", all.gl_pathv[i], err.msg);
-        gguf_close(g);
-    }
-    print_message("# %zu cuts of %zu models\n", n_cuts, all.gl_pathc);
+    const size_t n_models = outline_each(look);
+    print_message("# %zu cuts of %zu models\n", n_cuts, n_models);
     assert_true(n_cuts > 50);
-    globfree(&all);
 }
 
 /* x0 is written in front, read behind in part; y is written again before it is read. */
