@@ -4,13 +4,13 @@
 
 /* Trials that an estimate of acceptance remembers, at one depth and of all: few, so that it
  * follows the text. */
-enum { MEMORY = 12, NEWEST = 8, RECENT = 48 };
+enum { MEMORY = 12, NEWEST = 5, RECENT = 48 };
 /* Before the first trial: as many trials with such an outcome; at a depth, with that of all. */
 static const double PRIOR = 0.75;
 enum { PRIOR_TRIALS = 2 };
 /* What is so many steps old counts half: of a depth against all depths, and of all against the
  * hope that the text is another by now. */
-enum { STALE = 32, FORGOTTEN = 96 };
+enum { STALE = 32, FORGOTTEN = 192 };
 /* New times weigh so much against those before. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
