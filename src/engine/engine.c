@@ -398,7 +398,8 @@ static void answer_draft(struct engine *e)
     struct err err;
     config.draft_path = e->turn.draft_path;
     config.draft_lookup = e->turn.draft_lookup;
-    if (!machine_change_draft(&e->machine, &config, &e->cancel, &err)) {
+    const struct machine_watch watch = {.warning = on_warning, .user = e, .cancel = &e->cancel};
+    if (!machine_change_draft(&e->machine, &config, &watch, &err)) {
         post_failed(e, &err, 0);
         return;
     }

@@ -20,6 +20,14 @@ static uint64_t needed(const struct model_sizes *s, uint32_t n_ctx)
            LAYERS_SPARE;
 }
 
+bool layers_fit(const struct layers_wish *wish, const struct model_sizes *model,
+                const struct model_sizes *draft)
+{
+    uint64_t n = needed(model, wish->n_ctx);
+    if (draft) n += needed(draft, wish->n_ctx) - LAYERS_SPARE;
+    return wish->memory == 0 || n <= wish->memory;
+}
+
 /* What the device needs for the layers from the last cut at or before `layer`. */
 static uint64_t needed_from(const struct program *p, const struct layers_wish *wish,
                             uint32_t layer)
@@ -57,7 +65,7 @@ bool layers_choose(const struct program *p, const struct layers_wish *wish, uint
     }
     struct model_sizes all;
     model_program_sizes(p, wish->device, wish->max_rows, &all);
-    *is_whole = needed(&all, wish->n_ctx) <= wish->memory;
+    *is_whole = layers_fit(wish, &all, NULL);
     if (*is_whole) return true;
     const uint32_t first = first_that_fits(p, wish);
     if (first < n_layers) {

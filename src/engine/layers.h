@@ -34,6 +34,11 @@ struct layers_wish {
 bool layers_choose(const struct program *p, const struct layers_wish *wish, uint32_t *at,
                    bool *is_whole, struct err *err);
 
+/* Whether a model and its draft (NULL: none) have room on the device, with the wished context.
+ */
+bool layers_fit(const struct layers_wish *wish, const struct model_sizes *model,
+                const struct model_sizes *draft);
+
 /* What both sides take if the model is cut there. */
 void layers_sizes(const struct program *p, uint32_t at,
                   const struct backend *const on[CUT_SIDES], uint32_t max_rows,

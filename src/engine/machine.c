@@ -130,26 +130,75 @@ static uint32_t context_of(const struct gguf *g)
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+/* Tokens that a device is to have room for, whatever it has of the model. */
+static uint32_t wished_context(const struct machine *m, const struct engine_config *config)
+{
+    const uint32_t n_model = context_of(m->gguf);
+    if (config->n_ctx) return config->n_ctx;
+    return n_model < LAYERS_CONTEXT ? n_model : LAYERS_CONTEXT;
+}
+
+/* What the draft will take there. */
+static bool estimate_draft(struct machine *d, const struct backend *be, enum kv_type kv_type,
+                           struct err *err)
+{
+    const struct model_params params = {.kv_type = kv_type};
+    if (!model_estimate(d->gguf, be, &params, TIMELINE_MAX_ROWS, &d->sizes, err)) return false;
+    d->sizes.scratch_bytes += d->sizes.state_bytes; /* those that guesses come back to */
+    return true;
+}
+
+/* Whether the device has room for the draft beside the model and what takes `taken` bytes more.
+ */
+static bool device_has_room(const struct machine *m, const struct engine_config *config,
+                            uint64_t taken)
+{
+    const uint64_t left = m->device_bytes > taken ? m->device_bytes - taken : 1;
+    const struct layers_wish wish = {.memory = m->device_bytes > 0 ? left : 0,
+                                     .n_ctx = m->n_ctx ? m->n_ctx : wished_context(m, config)};
+    return layers_fit(&wish, &m->sizes, &m->draft->sizes);
+}
+
+/* Where the draft goes: beside the model, or where just a part of that is on a device, or there
+ * is no room, to the CPU. taken: bytes of the device that will be free later. */
+static bool place_draft(struct machine *m, const struct engine_config *config,
+                        enum kv_type kv_type, uint64_t taken, struct err *err)
+{
+    struct machine *d = m->draft;
+    bool has_room = true;
+    d->is_cpu = !m->device || m->is_split; /* beside the front */
+    if (!d->is_cpu) {
+        if (!estimate_draft(d, m->device, kv_type, err)) return false;
+        has_room = device_has_room(m, config, taken);
+    }
+    d->be = has_room ? backend_beside(m->be) : NULL;
+    d->device = d->is_cpu ? NULL : d->be;
+    return (d->be || open_device(d, config, "cpu", err)) &&
+           estimate_draft(d, d->be, kv_type, err);
+}
+
+/* Whether the draft is on the CPU though a device has the whole model. */
+static bool draft_is_apart(const struct machine *m)
+{
+    return m->draft && m->draft->is_cpu && m->device && !m->is_split;
+}
+
 /* Opens the draft's file and counts what it will take: the context must leave room for it. */
 static bool plan_draft(struct machine *m, const struct engine_config *config,
-                       enum kv_type kv_type, struct err *err)
+                       enum kv_type kv_type, uint64_t taken, const struct machine_watch *watch,
+                       struct err *err)
 {
     if (!config->draft_path) return true;
     struct machine *d = m->draft = mem_zalloc(1, sizeof *d);
-    const struct model_params params = {.kv_type = kv_type};
     d->kv_type = m->kv_type;
-    d->be = backend_beside(m->be);
-    d->is_cpu = m->is_cpu || m->is_split; /* beside the front */
-    d->device = d->is_cpu ? NULL : d->be;
-    if (!d->be && !open_device(d, config, "cpu", err)) return false;
     d->gguf = gguf_open(config->draft_path, err);
     if (!d->gguf) return err_prefix(err, "the draft");
-    if (draft_vocab_check(m->gguf, d->gguf, err) &&
-        model_estimate(d->gguf, d->be, &params, TIMELINE_MAX_ROWS, &d->sizes, err)) {
-        d->sizes.scratch_bytes += d->sizes.state_bytes; /* those that guesses come back to */
-        return true;
-    }
-    return err_prefix(err, "the draft %s", config->draft_path);
+    if (!draft_vocab_check(m->gguf, d->gguf, err) ||
+        !place_draft(m, config, kv_type, taken, err))
+        return err_prefix(err, "the draft %s", config->draft_path);
+    if (draft_is_apart(m))
+        warn(watch, "the device has no room for the draft beside the model: the CPU has it");
+    return true;
 }
 
 static struct model_sizes sum_of(struct model_sizes a, const struct model_sizes *b)
@@ -198,10 +247,8 @@ static bool place_program(void *user, const struct program *p, struct err *err)
 {
     const struct placing *s = user;
     struct machine *m = s->m;
-    const uint32_t n_model = context_of(m->gguf);
-    struct layers_wish wish = {m->device, m->device_bytes, s->config->gpu_layers,
-                               s->config->n_ctx, TIMELINE_MAX_ROWS};
-    if (wish.n_ctx == 0) wish.n_ctx = n_model < LAYERS_CONTEXT ? n_model : LAYERS_CONTEXT;
+    const struct layers_wish wish = {m->device, m->device_bytes, s->config->gpu_layers,
+                                     wished_context(m, s->config), TIMELINE_MAX_ROWS};
     bool is_whole;
     if (!layers_choose(p, &wish, &m->split_at, &is_whole, err)) return false;
     if (is_whole) return true;
@@ -229,21 +276,29 @@ static bool place_layers(struct machine *m, const struct engine_config *config,
 
 /* Memory that fills up by itself, and what is to be in it. */
 struct pool {
+    const char *what; /* of the two: what lies there */
     struct model_sizes sizes;
     uint64_t available;
 };
 
 static size_t pools_of(const struct machine *m, struct pool out[2])
 {
-    if (!m->is_split || m->device_bytes == 0) {
-        out[0] = (struct pool){machine_sizes(m), m->available};
-        return 1;
+    const struct machine *d = m->draft;
+    if (m->device_bytes > 0 && m->is_split) {
+        const struct model_sizes *front = &m->split_sizes[CUT_FRONT];
+        out[0] = (struct pool){"in front of the device's layers",
+                               d ? sum_of(*front, &d->sizes) : *front, m->system_bytes};
+        out[1] =
+            (struct pool){backend_name(m->device), m->split_sizes[CUT_BACK], m->device_bytes};
+        return 2;
     }
-    const struct model_sizes *front = &m->split_sizes[CUT_FRONT];
-    out[0].sizes = m->draft ? sum_of(*front, &m->draft->sizes) : *front;
-    out[0].available = m->available;
-    out[1] = (struct pool){m->split_sizes[CUT_BACK], m->device_bytes};
-    return 2;
+    if (m->device_bytes > 0 && draft_is_apart(m)) {
+        out[0] = (struct pool){"the draft", d->sizes, m->system_bytes};
+        out[1] = (struct pool){backend_name(m->device), m->sizes, m->device_bytes};
+        return 2;
+    }
+    out[0] = (struct pool){NULL, machine_sizes(m), m->available};
+    return 1;
 }
 
 /* The context that fits all memories. */
@@ -255,10 +310,7 @@ static bool fit_context(struct machine *m, uint32_t want, uint32_t n_model, stru
     for (size_t i = 0; i < n; i++) {
         const uint32_t fits =
             machine_fit_context(want, n_model, &pools[i].sizes, pools[i].available, err);
-        if (fits == 0)
-            return n == 2 && err_prefix(err, "%s",
-                                        i == 0 ? "in front of the device's layers"
-                                               : backend_name(m->device));
+        if (fits == 0) return n == 2 && err_prefix(err, "%s", pools[i].what);
         if (fits < m->n_ctx) m->n_ctx = fits;
     }
     return true;
@@ -293,13 +345,14 @@ static void say_sizes(const struct machine *m, char *line, size_t cap)
         of[READABLE_BYTES];
     int n = snprintf(line, cap,
                      "weights %s, KV %s per token (%u tokens: %s), scratch %s%s; "
-                     "%s of memory available%s%s",
+                     "%s of memory available%s%s%s",
                      readable_size(weights, all.weights_bytes),
                      readable_size(token, all.kv_bytes_per_token), m->n_ctx,
                      readable_size(kv, m->n_ctx * all.kv_bytes_per_token),
                      readable_size(scratch, all.scratch_bytes),
                      m->draft ? " with the draft" : "", readable_size(available, m->available),
-                     m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "");
+                     m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "",
+                     m->device && m->draft && m->draft->is_cpu ? "; the draft on the CPU" : "");
     if (!m->is_split || n < 0 || (size_t)n >= cap) return;
     const uint64_t bytes =
         back->weights_bytes + back->scratch_bytes + m->n_ctx * back->kv_bytes_per_token;
@@ -316,10 +369,11 @@ static bool plan_memory(struct machine *m, const struct engine_config *config,
 {
     if ((!m->is_split &&
          !model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err)) ||
-        !plan_draft(m, config, params->kv_type, err))
+        !plan_draft(m, config, params->kv_type, 0, watch, err))
         return false;
     uint32_t n_model = context_of(m->gguf);
-    m->available = m->device_bytes && !m->is_split ? m->device_bytes : resources_memory(NULL);
+    m->system_bytes = resources_memory(NULL);
+    m->available = m->device_bytes && !m->is_split ? m->device_bytes : m->system_bytes;
     if (!fit_context(m, config->n_ctx, n_model, err)) return false;
     char line[512];
     say_sizes(m, line, sizeof line);
@@ -472,10 +526,11 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     return ok;
 }
 
-/* Whether a draft that comes later fits beside what is there already. */
+/* Whether a draft that comes later fits beside what is there already; for a device's own memory
+ * that is known from placing it. */
 static bool draft_fits(const struct machine *m, struct err *err)
 {
-    if (!m->draft) return true;
+    if (!m->draft || (m->device_bytes > 0 && !m->draft->is_cpu)) return true;
     const struct model_sizes *sizes = &m->draft->sizes;
     const uint64_t available = resources_memory(NULL);
     const uint64_t needed = sizes->weights_bytes + sizes->scratch_bytes +
@@ -487,14 +542,18 @@ static bool draft_fits(const struct machine *m, struct err *err)
 }
 
 bool machine_change_draft(struct machine *m, const struct engine_config *config,
-                          const atomic_bool *cancel, struct err *err)
+                          const struct machine_watch *watch, struct err *err)
 {
     struct machine *before = m->draft;
     enum kv_type type;
+    uint64_t taken = 0;
+    if (before && !before->is_cpu)
+        taken = before->sizes.weights_bytes + before->sizes.scratch_bytes +
+                m->n_ctx * before->sizes.kv_bytes_per_token;
     m->draft = NULL;
     bool ok = machine_kv_type(m->kv_type, &type, &m->kv_type, err) &&
-              plan_draft(m, config, type, err) && draft_fits(m, err) &&
-              open_draft(m, config, type, cancel, err);
+              plan_draft(m, config, type, taken, watch, err) && draft_fits(m, err) &&
+              open_draft(m, config, type, watch->cancel, err);
     if (ok) {
         close_draft(before);
     } else {

@@ -32,6 +32,7 @@ struct machine {
     struct model_sizes sizes;
     uint64_t available;    /* bytes of memory there could be had before loading */
     uint64_t device_bytes; /* of the device's own memory; 0: it shares the system's */
+    uint64_t system_bytes; /* of the system's, before loading */
     /* What be does its work on besides the CPU, be itself or the back of two (split.h); NULL:
      * nothing. */
     struct backend *device;
@@ -45,7 +46,9 @@ struct machine {
     bool is_inexact;     /* the device has not the CPU's bits, and is used all the same */
     const char *why_cpu; /* "auto" found nothing better: why; static. NULL: it was not so */
     double load_ms;
-    struct machine *draft; /* guesses for this one, on the same device; NULL: none */
+    /* Guesses for this one; NULL: none. On the same device if that has room for it beside all
+     * of the model, else on the CPU. */
+    struct machine *draft;
 };
 
 /* What opening tells on the way. Any may be NULL. */
@@ -77,9 +80,9 @@ static inline bool machine_is_up(const struct machine *m)
 /* What the model takes and its draft. */
 struct model_sizes machine_sizes(const struct machine *m);
 /* Opens the draft that config names now, or none, and closes the one before. On failure nothing
- * has changed. */
+ * has changed. Of watch just warning and cancel are used. */
 bool machine_change_draft(struct machine *m, const struct engine_config *config,
-                          const atomic_bool *cancel, struct err *err);
+                          const struct machine_watch *watch, struct err *err);
 /* What a speculator over the machine needs; sampler and ends are the caller's to add. */
 struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);

@@ -21,6 +21,7 @@
 #include "vulkan/backend.h"
 
 static const char guide[] = "examples/guide/guide-q8_0.gguf";
+static const char guide_draft[] = "examples/guide/guide-draft-q8_0.gguf";
 
 static char warned[2048];
 static int n_warned;
@@ -356,6 +357,103 @@ static void as_many_as_fit(void **state)
     device_set_seam(NULL);
 }
 
+/* ---- a draft ---- */
+
+static const struct engine_config with_draft = {.model_path = guide,
+                                                .draft_path = guide_draft,
+                                                .device = "vulkan:0",
+                                                .n_threads = 2,
+                                                .n_ctx = 256};
+static char sizes_line[512];
+
+static void on_sizes(void *user, uint64_t total, const char *line)
+{
+    (void)user, (void)total;
+    snprintf(sizes_line, sizeof sizes_line, "%s", line);
+}
+
+static const struct machine_watch watch_draft = {.warning = on_warning, .sizes = on_sizes};
+
+static void open_drafting(struct machine *m, uint64_t memory)
+{
+    struct err err;
+    device_set_seam(&(struct device_seam){.memory = memory});
+    n_warned = 0;
+    if (!machine_open(m, &with_draft, &watch_draft, &err)) fail_msg("%s", err.msg);
+}
+
+static uint64_t taken_by(const struct model_sizes *s)
+{
+    return s->weights_bytes + s->scratch_bytes + 256 * s->kv_bytes_per_token;
+}
+
+/* Guesses of the draft for the same tokens. */
+static void draft_works(struct machine *m)
+{
+    struct machine alone;
+    int32_t ids[150];
+    must_open(&alone, guide_draft, "cpu");
+    fill_ids(ids, 150, model_n_vocab(m->draft->model));
+    sync(m->draft, ids, 150);
+    sync(&alone, ids, 150);
+    assert_memory_equal(timeline_logits(m->draft->tl), timeline_logits(alone.tl),
+                        model_n_vocab(alone.model) * sizeof(float));
+    machine_close(&alone);
+}
+
+/* The device has the draft only if it has room for all of the model and the draft; if not, the
+ * model stays there, and the draft is the CPU's. With less the model is split. */
+static void draft_beside_the_model(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    open_drafting(&m, 1ull << 40);
+    const uint64_t model = taken_by(&m.sizes) + LAYERS_SPARE,
+                   both = model + taken_by(&m.draft->sizes);
+    assert_int_equal(n_warned, 0);
+    assert_false(m.draft->is_cpu);
+    assert_null(strstr(sizes_line, "the draft on the CPU"));
+    machine_close(&m);
+
+    open_drafting(&m, both);
+    assert_int_equal(n_warned, 0);
+    assert_false(m.draft->is_cpu || m.is_split);
+    machine_close(&m);
+
+    open_drafting(&m, both - 1);
+    assert_int_equal(n_warned, 1);
+    assert_string_equal(warned, "the device has no room for the draft beside the model: "
+                                "the CPU has it");
+    assert_true(m.draft->is_cpu && !m.is_split && !m.is_cpu);
+    assert_non_null(strstr(sizes_line, "; the draft on the CPU"));
+    assert_int_equal(m.n_ctx, 256);
+    draft_works(&m);
+    same_as_cpu(&m, guide);
+    machine_close(&m);
+
+    open_drafting(&m, model - 1);
+    assert_true(m.is_split && m.draft->is_cpu);
+    assert_non_null(strstr(warned, "the device has room for 7 of 8 layers"));
+    assert_non_null(strstr(sizes_line, "; the draft on the CPU"));
+    machine_close(&m);
+
+    /* The same of a draft that comes later, in place of another or of none. */
+    struct engine_config config = with_draft;
+    open_drafting(&m, both);
+    n_warned = 0;
+    if (!machine_change_draft(&m, &config, &watch_draft, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n_warned, 1); /* both are there until the first goes */
+    assert_true(m.draft->is_cpu);
+    if (!machine_change_draft(&m, &config, &watch_draft, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n_warned, 1);
+    assert_false(m.draft->is_cpu);
+    draft_works(&m);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +466,7 @@ int main(void)
         cmocka_unit_test(poison_is_not_seen),
         cmocka_unit_test(as_many_as_asked_for),
         cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(draft_beside_the_model),
         cmocka_unit_test(inexact_is_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,17 @@ static bool look(void *user, const struct program *p, struct err *err)
     }
     assert_true(layers_choose(p, &(struct layers_wish){.n_ctx = 1}, &at, &is_whole, err));
     assert_true(is_whole);
+
+    /* With a draft, here another of its kind, there is to be room for both. */
+    const uint64_t both = 2 * most - LAYERS_SPARE;
+    struct layers_wish wish = {.memory = both, .n_ctx = N_CTX, .max_rows = MAX_ROWS};
+    assert_true(layers_fit(&wish, &all, &all));
+    wish.memory = both - 1;
+    assert_false(layers_fit(&wish, &all, &all));
+    wish.memory = most;
+    assert_true(layers_fit(&wish, &all, NULL));
+    wish.memory = 0;
+    assert_true(layers_fit(&wish, &all, &all));
     return true;
 }
 
