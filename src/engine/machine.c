@@ -507,6 +507,20 @@ static bool open_best(struct machine *m, const struct engine_config *config,
     }
 }
 
+/* A number of layers for a device that there is not. */
+static void say_no_layers(const struct machine *m, const struct engine_config *config,
+                          const struct machine_watch *watch)
+{
+    char line[256];
+    if (config->gpu_layers == 0 || m->device) return;
+    const bool is_named = config->device && strcmp(config->device, "cpu") == 0;
+    snprintf(line, sizeof line, "--gpu-layers %u has no effect: %s", config->gpu_layers,
+             m->why_cpu ? m->why_cpu
+             : is_named ? "--device is cpu"
+                        : "the CPU is used");
+    warn(watch, line);
+}
+
 bool machine_open(struct machine *m, const struct engine_config *config,
                   const struct machine_watch *watch, struct err *err)
 {
@@ -523,6 +537,7 @@ bool machine_open(struct machine *m, const struct engine_config *config,
               (strcmp(device, "auto") == 0 ? open_best(m, config, &params, watch, err)
                                            : open_on(m, config, device, &params, watch, err));
     m->load_ms = clock_ms() - start;
+    if (ok) say_no_layers(m, config, watch);
     return ok;
 }
 

@@ -357,6 +357,30 @@ static void as_many_as_fit(void **state)
     device_set_seam(NULL);
 }
 
+/* A number of layers for a device that there is not is said to have no effect. */
+static void layers_without_a_device(void **state)
+{
+    (void)state;
+    struct device_names d;
+    struct machine m;
+    struct err err;
+    if (!open_layers(&m, guide, "cpu", 3, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n_warned, 1);
+    assert_string_equal(warned, "--gpu-layers 3 has no effect: --device is cpu");
+    machine_close(&m);
+    device_auto(&d);
+    if (d.n > 1) return; /* there is one */
+    if (!open_layers(&m, guide, "auto", 3, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n_warned, d.is_odd ? 2 : 1);
+    char want[256];
+    snprintf(want, sizeof want, "--gpu-layers 3 has no effect: %s", d.why);
+    assert_string_equal(warned, want);
+    machine_close(&m);
+    must_open(&m, guide, "auto");
+    assert_int_equal(n_warned, d.is_odd ? 1 : 0);
+    machine_close(&m);
+}
+
 /* ---- a draft ---- */
 
 static const struct engine_config with_draft = {.model_path = guide,
@@ -466,6 +490,7 @@ int main(void)
         cmocka_unit_test(poison_is_not_seen),
         cmocka_unit_test(as_many_as_asked_for),
         cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(layers_without_a_device),
         cmocka_unit_test(draft_beside_the_model),
         cmocka_unit_test(inexact_is_allowed),
     };
