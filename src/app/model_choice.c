@@ -1,6 +1,7 @@
 #include "app/model_choice.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "chat/discover.h"
 #include "config/paths.h"
 #include "gguf/gguf.h"
+#include "ui/term.h"
 
 static const char guide_file[] = "guide-q8_0.gguf";
 
@@ -22,6 +24,20 @@ static bool take(struct options *o, enum option_from from, char *path, struct er
     return ok;
 }
 
+__attribute__((format(printf, 2, 3))) static void tell(const struct options *o, const char *fmt,
+                                                       ...)
+{
+    struct term err = term_of(STDERR_FILENO, o);
+    struct buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    err.colour = false;
+    term_message(&err, STYLE_WARNING, buf_str(&text));
+    buf_free(&text);
+}
+
 static bool take_guide(struct options *o, char *guide, struct err *err)
 {
     if (!guide)
@@ -30,10 +46,8 @@ static bool take_guide(struct options *o, char *guide, struct err *err)
                        "the program nor in %s/share/hearth/guide)",
                        HEARTH_PREFIX);
     if (!o->quiet)
-        fputs("hearth: this is the bundled guide, a tiny model that knows only hearth; "
-              "load a real one with hearth -m MODEL.gguf (hearth models lists those found "
-              "here)\n",
-              stderr);
+        tell(o, "this is the bundled guide, a tiny model that knows only hearth; load a real "
+                "one with hearth -m MODEL.gguf (hearth models lists those found here)");
     return take(o, FROM_BUILTIN, guide, err);
 }
 
@@ -77,8 +91,8 @@ static char *remembered(const struct options *o)
     char *path = paths_remembered_model(&is_there), shown[512];
     if (!path || is_there) return path;
     if (!o->quiet && access(path, R_OK) != 0)
-        fprintf(stderr, "hearth: the model of last time cannot be read: %s: %s\n",
-                printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+        tell(o, "the model of last time cannot be read: %s: %s",
+             printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
     free(path);
     return NULL;
 }

@@ -66,6 +66,7 @@ enum option_id {
     OPT_PLAIN,
     OPT_ACCESSIBLE,
     OPT_COLOR,
+    OPT_WRAP,
     OPT_QUIET,
     OPT_VERBOSE,
 
@@ -156,6 +157,7 @@ struct options {
 
     bool tui, plain, accessible;
     int color; /* enum option_color */
+    int wrap;  /* 0 or 1 */
     bool quiet, verbose;
 
     const char *config, *profile;

@@ -44,6 +44,7 @@ struct line {
     struct term ui;   /* where the prompt is */
     struct output out;
     struct output copy; /* --output; fd is -1 without */
+    struct flow thoughts;
     struct progress progress;
     enum place place;
     bool at_margin;  /* the reasoning or the message printed last ended its line */
@@ -90,9 +91,27 @@ static void label(struct line *l, const char *name)
     put(l, "\n");
 }
 
+static void put_thoughts(struct line *l, struct buf *shown)
+{
+    put(l, term_on(&l->term, STYLE_DIM));
+    output_raw(&l->out, buf_str(shown), shown->len);
+    put(l, term_off(&l->term));
+    buf_free(shown);
+}
+
+/* What is held of them. */
+static void flush_thoughts(struct line *l)
+{
+    struct buf shown = {0};
+    flow_end(&l->thoughts, &shown);
+    if (shown.len > 0) put_thoughts(l, &shown);
+    buf_free(&shown);
+}
+
 static void end_reasoning(struct line *l)
 {
     if (l->place != IN_REASONING) return;
+    flush_thoughts(l);
     put(l, l->at_margin ? "\n" : "\n\n");
     l->place = AT_START;
     /* Without dimming nothing else tells the answer from what came before it. */
@@ -103,9 +122,9 @@ static void print_reasoning(struct line *l, const char *s, size_t n)
 {
     if (l->place != IN_REASONING) label(l, l->accessible ? "Thinking" : "thinking");
     l->place = IN_REASONING;
-    put(l, term_on(&l->term, STYLE_DIM));
-    output_raw(&l->out, s, n);
-    put(l, term_off(&l->term));
+    struct buf shown = {0};
+    flow_plain(&l->thoughts, s, n, &shown);
+    put_thoughts(l, &shown);
     l->at_margin = s[n - 1] == '\n';
 }
 
@@ -157,6 +176,7 @@ static void to_margin(struct line *l)
 {
     progress_clear(&l->progress);
     if (l->held.len > 0) release(l, l->held.len);
+    if (l->place == IN_REASONING) flush_thoughts(l);
     if (l->place == IN_REASONING && !l->at_margin) put(l, "\n");
     if (l->place == IN_REPLY) output_end(&l->out);
     l->at_margin = true;
@@ -181,11 +201,9 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
 static void print_message(struct line *l, enum style style, const char *text)
 {
     struct term err = l->ui;
-    err.colour = l->ui.colour && isatty(STDERR_FILENO);
-    struct buf line = {0};
-    buf_printf(&line, "%shearth: %s%s\n", term_on(&err, style), text, term_off(&err));
-    output_write(STDERR_FILENO, line.data, line.len);
-    buf_free(&line);
+    err.fd = STDERR_FILENO;
+    if (!isatty(STDERR_FILENO)) err.colour = err.words = false;
+    term_message(&err, style, text);
 }
 
 static void on_say(void *user, enum face_level level, const char *text)
@@ -195,8 +213,11 @@ static void on_say(void *user, enum face_level level, const char *text)
     prompt_lift();
     if (level == FACE_INFO) {
         /* A file that takes the replies takes nothing else. */
-        output_write(l->ui.fd, text, strlen(text));
-        output_write(l->ui.fd, "\n", 1);
+        struct buf lines = {0};
+        term_line(&l->ui, text, &lines);
+        buf_putc(&lines, '\n');
+        output_write(l->ui.fd, lines.data, lines.len);
+        buf_free(&lines);
     } else {
         print_message(l, level == FACE_WARNING ? STYLE_WARNING : STYLE_ERROR, text);
     }
@@ -245,7 +266,9 @@ static void resume_reply(struct line *l)
 static void on_turn_begin(void *user)
 {
     struct line *l = user;
-    output_begin(&l->out, l->term.colour);
+    flow_free(&l->thoughts);
+    l->thoughts = (struct flow){.columns = term_flow_width(&l->term)};
+    output_begin(&l->out, l->term.colour, l->thoughts.columns);
     resume_reply(l);
     l->place = AT_START;
     l->at_margin = true;
@@ -305,6 +328,14 @@ static void on_interrupt(struct line *l)
     }
 }
 
+static void resize(struct line *l)
+{
+    int columns = term_flow_width(&l->term);
+    if (prompt_is_shown()) prompt_resize();
+    output_resize(&l->out, columns);
+    if (l->thoughts.columns > 0) l->thoughts.columns = columns;
+}
+
 static void on_signals(struct line *l)
 {
     signals_drain();
@@ -316,7 +347,7 @@ static void on_signals(struct line *l)
         tty_return();
         prompt_resume();
     }
-    if (signals_take(SIGWINCH) && prompt_is_shown()) prompt_resize();
+    if (signals_take(SIGWINCH)) resize(l);
     if (signals_take(SIGINT)) on_interrupt(l);
 }
 
@@ -351,12 +382,14 @@ static void greet(struct line *l)
 {
     if (l->quiet) return;
     struct buf text = {0};
-    buf_printf(&text,
-               "%shearth " HEARTH_VERSION
-               ": %s%s\n%s/help lists the commands, Ctrl-D leaves.%s\n\n",
-               term_on(&l->ui, STYLE_DIM), chat_model_line(l->chat), term_off(&l->ui),
+    struct buf model = {0};
+    buf_printf(&model, "hearth " HEARTH_VERSION ": %s", chat_model_line(l->chat));
+    buf_puts(&text, term_on(&l->ui, STYLE_DIM));
+    term_line(&l->ui, buf_str(&model), &text);
+    buf_printf(&text, "%s\n%s/help lists the commands, Ctrl-D leaves.%s\n\n", term_off(&l->ui),
                term_on(&l->ui, STYLE_DIM), term_off(&l->ui));
     output_write(l->ui.fd, text.data, text.len);
+    buf_free(&model);
     buf_free(&text);
 }
 
@@ -557,5 +590,6 @@ int line_run(const struct options *o, const struct engine_config *engine)
     tty_restore();
     chat_close(l.chat);
     buf_free(&l.held);
+    flow_free(&l.thoughts);
     return l.status;
 }

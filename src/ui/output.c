@@ -27,6 +27,7 @@ bool output_open(struct output *out, const char *path, struct err *err)
 bool output_close(struct output *out)
 {
     buf_free(&out->scratch);
+    flow_free(&out->flow);
     if (out->fd == STDOUT_FILENO || out->fd < 0) return true;
     if (close(out->fd) != 0 && !out->failed) out->failed = errno;
     out->fd = -1;
@@ -74,15 +75,21 @@ static bool put(struct output *out, const char *s, size_t n)
     return !out->failed;
 }
 
-void output_begin(struct output *out, bool styled)
+void output_begin(struct output *out, bool colours, int columns)
 {
-    out->styled = styled;
-    out->style = (struct styler){0};
+    flow_free(&out->flow);
+    out->flows = colours || columns > 0;
+    out->flow = (struct flow){.colours = colours, .columns = columns};
+}
+
+void output_resize(struct output *out, int columns)
+{
+    if (out->flow.columns > 0 && columns > 0) out->flow.columns = columns;
 }
 
 void output_resume(struct output *out, const char *s, size_t n)
 {
-    if (out->styled) style_resume(&out->style, s, n);
+    if (out->flows) flow_resume(&out->flow, s, n);
 }
 
 /* Keeps the line breaks at the end back. */
@@ -103,18 +110,18 @@ static bool put_text(struct output *out, const char *s, size_t n)
 
 bool output_text(struct output *out, const char *s, size_t n)
 {
-    if (!out->styled) return put_text(out, s, n);
+    if (!out->flows) return put_text(out, s, n);
     buf_clear(&out->scratch);
-    style_sgr(&out->style, s, n, &out->scratch);
+    flow_reply(&out->flow, s, n, &out->scratch);
     if (n > 0) out->began = true;
     return put_text(out, buf_str(&out->scratch), out->scratch.len);
 }
 
 bool output_end(struct output *out)
 {
-    if (out->styled) {
+    if (out->flows) {
         buf_clear(&out->scratch);
-        style_sgr_end(&out->style, &out->scratch);
+        flow_end(&out->flow, &out->scratch);
         put_text(out, buf_str(&out->scratch), out->scratch.len);
     }
     bool began = out->began;

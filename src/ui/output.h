@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "ui/style.h"
+#include "ui/flow.h"
 
 struct output {
     int fd;
@@ -19,8 +19,8 @@ struct output {
     int failed;       /* errno of the write that failed, 0 */
     bool began;       /* something of this reply was written or held back */
     size_t held;      /* line breaks not written yet */
-    bool styled;      /* Markdown is shown as ui/style.h has it */
-    struct styler style;
+    bool flows;       /* a terminal's: through flow */
+    struct flow flow;
     struct buf scratch;
 };
 
@@ -29,8 +29,11 @@ bool output_open(struct output *out, const char *path, struct err *err);
 /* False if the file did not take what it was given (out->failed). */
 bool output_close(struct output *out);
 
-/* A reply begins. */
-void output_begin(struct output *out, bool styled);
+/* A reply begins, for a terminal with these colours and columns (ui/flow.h), or as it is with
+ * neither. */
+void output_begin(struct output *out, bool colours, int columns);
+/* The terminal has another width now. */
+void output_resize(struct output *out, int columns);
 /* It goes on behind s[0..n), filtered, which was shown before. After output_begin. */
 void output_resume(struct output *out, const char *s, size_t n);
 /* A piece of it; n may be 0. False once a write failed or was interrupted. */

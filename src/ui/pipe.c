@@ -30,7 +30,7 @@ struct pipe {
     struct chat *chat;
     enum form form;
     struct output out;
-    bool styled; /* replies go to somebody who sees colours */
+    struct term shown; /* where replies are seen: no colours, no words where they are not */
     struct term err;
     struct progress progress;
     struct buf held;      /* the reply, with --no-stream */
@@ -66,10 +66,17 @@ static int status_now(const struct pipe *p)
     return p->status == EXIT_DONE && p->unsaved ? EXIT_RUNTIME : p->status;
 }
 
+static void print_message(struct pipe *p, const char *text)
+{
+    struct term bare = p->err;
+    bare.colour = false;
+    term_message(&bare, STYLE_ERROR, text);
+}
+
 static void print_error(struct pipe *p, const char *text)
 {
     progress_clear(&p->progress);
-    fprintf(stderr, "hearth: %s\n", text);
+    print_message(p, text);
     buf_clear(&p->error);
     buf_puts(&p->error, text);
 }
@@ -196,7 +203,7 @@ static void leave_reply(struct pipe *p)
 {
     if (p->form == AS_TEXT && p->out.began && !p->o->output && p->err.is_tty &&
         isatty(STDOUT_FILENO))
-        output_write(STDERR_FILENO, "\n", 1);
+        output_end(&p->out);
 }
 
 static void on_say(void *user, enum face_level level, const char *text)
@@ -210,7 +217,10 @@ static void on_say(void *user, enum face_level level, const char *text)
         return;
     }
     progress_clear(&p->progress);
-    fprintf(stderr, "hearth: %s%s\n", level == FACE_WARNING ? "warning: " : "", text);
+    struct buf line = {0};
+    buf_printf(&line, "%s%s", level == FACE_WARNING ? "warning: " : "", text);
+    print_message(p, buf_str(&line));
+    buf_free(&line);
 }
 
 static void on_offer(void *user, const char *text, size_t n)
@@ -222,7 +232,7 @@ static void on_turn_begin(void *user)
 {
     struct pipe *p = user;
     p->n_turns++;
-    output_begin(&p->out, p->styled);
+    output_begin(&p->out, p->shown.colour, term_flow_width(&p->shown));
     buf_clear(&p->error);
     buf_clear(&p->reasoning);
     if (p->form != AS_JSONL) return;
@@ -501,7 +511,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
 {
     struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
     p.form = form_of(o);
-    p.styled = p.form == AS_TEXT && !o->output && term_of(STDOUT_FILENO, o).colour;
+    if (p.form == AS_TEXT && !o->output) p.shown = term_of(STDOUT_FILENO, o);
     p.progress.term = p.err;
     if (o->quiet) p.progress.term.redraw = false;
     struct face face = {.user = &p,

@@ -384,40 +384,6 @@ void style_sgr_on(unsigned look, struct buf *out)
     if (*before == ';') buf_putc(out, 'm');
 }
 
-struct sgr {
-    struct buf *out;
-    unsigned look;
-};
-
-static void switch_to(struct sgr *sgr, unsigned look)
-{
-    if (look == sgr->look) return;
-    if (sgr->look) buf_puts(sgr->out, "\033[0m");
-    style_sgr_on(look, sgr->out);
-    sgr->look = look;
-}
-
-static void emit_sgr(void *user, const char *s, size_t n, unsigned look)
-{
-    struct sgr *sgr = user;
-    switch_to(sgr, look);
-    buf_append(sgr->out, s, n);
-}
-
-void style_sgr(struct styler *st, const char *s, size_t n, struct buf *out)
-{
-    struct sgr sgr = {.out = out};
-    style_text(st, s, n, emit_sgr, &sgr);
-    switch_to(&sgr, 0);
-}
-
-void style_sgr_end(struct styler *st, struct buf *out)
-{
-    struct sgr sgr = {.out = out};
-    style_end(st, emit_sgr, &sgr);
-    switch_to(&sgr, 0);
-}
-
 /* --- As places ---------------------------------------------------------------------------- */
 
 static void emit_span(void *user, const char *s, size_t n, unsigned look)

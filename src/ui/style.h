@@ -56,9 +56,6 @@ void style_resume(struct styler *st, const char *s, size_t n);
 void style_end(struct styler *st,
                void (*emit)(void *user, const char *s, size_t n, unsigned look), void *user);
 
-/* The same as text with colour sequences; none is open behind a call. */
-void style_sgr(struct styler *st, const char *s, size_t n, struct buf *out);
-void style_sgr_end(struct styler *st, struct buf *out);
 /* Appends the sequence that begins a look: "" for none. "\033[0m" ends it. */
 void style_sgr_on(unsigned look, struct buf *out);
 

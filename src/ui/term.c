@@ -8,6 +8,8 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "config/options.h"
+#include "ui/flow.h"
+#include "ui/output.h"
 
 static bool dumb(void)
 {
@@ -31,6 +33,7 @@ struct term term_of(int fd, const struct options *o)
         .is_tty = is_tty,
         .colour = colour_wanted(o, is_tty),
         .redraw = is_tty && !dumb() && !o->plain && !o->accessible,
+        .words = is_tty && !dumb() && !o->accessible && o->wrap,
     };
 }
 
@@ -54,6 +57,31 @@ int term_width(const struct term *t)
     struct winsize size;
     if (ioctl(t->fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     return t->is_tty ? 80 : 1000;
+}
+
+int term_flow_width(const struct term *t)
+{
+    return t->words ? term_width(t) : 0;
+}
+
+void term_line(const struct term *t, const char *text, struct buf *out)
+{
+    if (t->words && !strchr(text, '\n'))
+        flow_lines(text, strlen(text), term_width(t), out);
+    else
+        buf_puts(out, text);
+}
+
+void term_message(const struct term *t, enum style style, const char *text)
+{
+    struct buf named = {0}, out = {0};
+    buf_printf(&named, "hearth: %s", text);
+    buf_puts(&out, term_on(t, style));
+    term_line(t, buf_str(&named), &out);
+    buf_printf(&out, "%s\n", term_off(t));
+    output_write(t->fd, out.data, out.len);
+    buf_free(&named);
+    buf_free(&out);
 }
 
 void term_harmless(struct buf *out, const char *s, size_t n)

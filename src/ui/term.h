@@ -15,6 +15,7 @@ struct term {
     bool is_tty;
     bool colour; /* --color, NO_COLOR, TERM=dumb, --plain */
     bool redraw; /* a line may be written over: neither --plain nor --accessible nor dumb */
+    bool words;  /* they are kept whole at its edge: --wrap, neither --accessible nor dumb */
 };
 
 enum style { STYLE_DIM, STYLE_LABEL, STYLE_PROMPT, STYLE_WARNING, STYLE_ERROR };
@@ -26,6 +27,14 @@ const char *term_on(const struct term *t, enum style style);
 const char *term_off(const struct term *t);
 /* Columns: 80 where nobody knows, far more where there are none. */
 int term_width(const struct term *t);
+/* The same for struct flow (ui/flow.h): 0 where words are not kept whole. */
+int term_flow_width(const struct term *t);
+
+/* Writes "hearth: " and a text as lines of t. */
+void term_message(const struct term *t, enum style style, const char *text);
+/* Appends a text of one line, its words whole on t. One of more lines, say a template or a
+ * table, is left as it is. */
+void term_line(const struct term *t, const char *text, struct buf *out);
 
 /* Appends s[0..n), in whole characters, with U+FFFD for what a terminal must not see (line
  * breaks and tabs stay). */

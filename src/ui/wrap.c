@@ -85,8 +85,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* A full stop or a closing bracket of ideographs, which stays with what it ends. */
-static bool is_closing(const char *s, size_t n)
+bool wrap_closes(const char *s, size_t n)
 {
     static const char *const closing = "\u3001\u3002\uff0c\uff0e\uff1a\uff1b\uff01\uff1f"
                                        "\u300d\u300f\uff09";
@@ -115,7 +114,7 @@ static struct wrap_row row(const char *s, size_t n, int columns, bool by_words)
             continue;
         }
         /* Ideographs stand without blanks. */
-        if (by_words && !before_blank && (is_wide || before_wide) && !is_closing(s + i, n - i))
+        if (by_words && !before_blank && (is_wide || before_wide) && !wrap_closes(s + i, n - i))
             end = next = i;
         if (x + wide > columns && i > 0) {
             if (end > 0) return (struct wrap_row){end, next};

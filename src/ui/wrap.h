@@ -28,6 +28,10 @@ int wrap_width(const char *s, size_t n, int at);
  * columns it takes. */
 size_t wrap_fit(const char *s, size_t n, int columns, int *used);
 
+/* Whether s (n > 0 bytes follow) is a full stop or a closing bracket of ideographs, which stays
+ * with what it ends. */
+bool wrap_closes(const char *s, size_t n);
+
 struct wrap_row {
     size_t len;  /* bytes that are shown; blanks at the end of a broken row are not */
     size_t next; /* bytes until the next row begins; 0: never */

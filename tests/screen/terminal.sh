@@ -176,6 +176,39 @@ check "  and copied it is the source" eval '
 keys C-d
 left 0
 
+# Words are whole at the edge; what is no prose is the terminal's.
+rows_have() { mux capture-pane -p | grep -qxF -- "$1"; }
+mux resize-window -x 40 -y 24
+start --private --temp 0
+keys 'What is a draft model?' Enter
+shows ' prefilled, '
+last '>'
+check "a reply is not cut inside a word" rows_have 'A draft model is a small model that'
+check "  and goes on below" rows_have 'guesses tokens for a large one. Both'
+fresh
+keys '/switch none' Enter
+check "nor is a message" within rows_have "hearth: /switch: no branch 'none';"
+last '>'
+fresh
+keys '/set wrap off' Enter
+last '>'
+fresh
+keys 'What is a draft model?' Enter
+shows ' prefilled, '
+last '>'
+check "--wrap off cuts where the row ends" rows_have 'A draft model is a small model that gues'
+check "  which is one line for who copies it" eval 'text | grep -qF "guesses tokens for a large one. Both need"'
+keys C-d
+left 0
+start --private --temp 0 -q
+keys 'c code for strlen' Enter
+last '>'
+check "code is not broken" eval '
+    text | sed -n "/^> c code/,/^> *\$/p" | sed "1d;\$d" | grep . >"$dir/copied"; grep . "$dir/code" | diff - "$dir/copied"'
+keys C-d
+left 0
+mux resize-window -x 80 -y 24
+
 # Colours.
 start --temp 0 -n 5
 record
@@ -202,7 +235,7 @@ shows ' prefilled, '
 last '>'
 check "a dumb terminal gets no escape at all" eval '! raw $'"'\\033'"
 keys 'c code for strlen' Enter
-shows '}'
+shows '```c'
 check "  nor for Markdown" eval '! raw $'"'\\033'"
 keys C-d
 left 0

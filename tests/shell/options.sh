@@ -161,6 +161,8 @@ switch plain
 switch accessible
 takes color auto always never
 refuses color sometimes 'auto, always or never'
+takes wrap on off
+refuses wrap words 'off or on'
 switch quiet
 switch verbose
 

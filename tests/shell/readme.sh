@@ -68,7 +68,7 @@ awk '/^## A session/ { on = 1 } /^## In scripts/ { on = 0 } on && /^    \$ build
     README.md | sed -n 's/^    //p' >"$dir/shown"
 sed -n 's/^> //p' "$dir/shown" >"$dir/typed"
 check "the session has turns" [ "$(grep -vc '^/' "$dir/typed")" -ge 3 ]
-script -qec "'$hearth' --seed 1 --plain" /dev/null <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
+script -qec "'$hearth' --seed 1 --plain --wrap off" /dev/null <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
 {
     awk '/^> \// { quiet = 1; next } /^> / { quiet = 0; next } !quiet' "$dir/shown" | sed -n '/^\[/d; /^hearth/d; /^weights/d; /is saved as/d; /^\$/d; /./p'
     grep -oE 'seed [0-9]{10,}' "$dir/shown"

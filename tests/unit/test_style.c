@@ -12,6 +12,7 @@
 #include "../soak.h"
 #include "base/philox.h"
 #include "base/utf8.h"
+#include "ui/flow.h"
 #include "ui/style.h"
 
 /* A letter per byte: what is looked for first wins, and M stands for a mark of anything. */
@@ -214,15 +215,16 @@ static void strip(const struct buf *sgr, struct buf *out)
 static void sequences(void **unused)
 {
     (void)unused;
-    struct styler st = {0};
+    struct flow flow = {.colours = true};
     struct buf out = {0};
-    style_sgr(&st, "a **b", 5, &out);
+    flow_reply(&flow, "a **b", 5, &out);
     assert_string_equal(buf_str(&out), "a \033[1;2m**\033[0m\033[1mb\033[0m");
     buf_clear(&out);
-    style_sgr(&st, "** c\n", 5, &out);
-    style_sgr_end(&st, &out);
+    flow_reply(&flow, "** c\n", 5, &out);
+    flow_end(&flow, &out);
     assert_string_equal(buf_str(&out), "\033[1;2m**\033[0m c\n");
     buf_clear(&out);
+    flow_free(&flow);
     style_sgr_on(0, &out);
     assert_int_equal(out.len, 0);
     buf_free(&out);
@@ -301,9 +303,10 @@ static void random_texts(void **unused)
         resumes(text.data, text.len, known, buf_str(&whole.looks));
         buf_clear(&sgr);
         buf_clear(&bare);
-        struct styler st = {0};
-        style_sgr(&st, text.data, text.len, &sgr);
-        style_sgr_end(&st, &sgr);
+        struct flow flow = {.colours = true};
+        flow_reply(&flow, text.data, text.len, &sgr);
+        flow_end(&flow, &sgr);
+        flow_free(&flow);
         strip(&sgr, &bare);
         assert_string_equal(buf_str(&bare), buf_str(&text));
         assert_true(utf8_valid(buf_str(&sgr), sgr.len));

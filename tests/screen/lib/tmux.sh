@@ -34,8 +34,8 @@ keys() { mux send-keys -- "$@"; }
 paste() { mux set-buffer -- "$1" && mux paste-buffer -p; }
 text() { mux capture-pane -p -J; }
 
-# shows TEXT: it is on the screen before the deadline.
-has_text() { text | grep -qF -- "$1"; }
+# shows TEXT: it is on the screen before the deadline, perhaps on two rows.
+has_text() { { text && text | tr -s '\n ' ' '; } | grep -qF -- "$1"; }
 shows() { within has_text "$1" || { echo "# no '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 hides() { ! text | grep -qF -- "$1" || { echo "# '$1' on:" && text | sed 's/^/#   /' && return 1; }; }
 # looks TEXT LOOK: that is how the last place with this text looks (tests/screen/lib/looks.py).

@@ -1,0 +1,55 @@
+/* Text on its way to a terminal: Markdown's looks as colour sequences, and words kept whole at
+ * the edge.
+ *
+ * A line break takes the place of the blanks before a word that would cross the edge; nothing
+ * else is put in or left out. Code blocks and lines that begin with |, as those of tables do,
+ * are left to the terminal, and so is a word too long for a row: what is copied of them is what
+ * was written. Text may come in pieces of whole characters, and what is shown does not depend
+ * on them. Near the edge the end of a word is waited for; elsewhere nothing is held back but
+ * what looks need (ui/style.h). No sequence is open behind a call.
+ *
+ * The owner embeds it, {0} for a new text, and frees it by flow_free. Text is filtered already
+ * (chat/sanitise.h). Pure: appends to a buffer. One thread at a time per flow. */
+#ifndef UI_FLOW_H
+#define UI_FLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "ui/style.h"
+
+struct flow {
+    bool colours; /* looks are shown */
+    int columns;  /* of the terminal, may change at any time; 0: rows are its own matter */
+    /* flow.c's own. */
+    struct styler style;
+    unsigned look;        /* of the last character, held or not */
+    int x;                /* columns of the row that are taken by what came out */
+    bool in_line;         /* behind the first character of a line */
+    bool is_table;        /* which is | */
+    bool runs;            /* a word that comes out as it comes */
+    struct buf gap, word; /* blanks and the word behind them, not out yet */
+    int gap_columns, word_columns;
+    unsigned held_look; /* that these begin with */
+    bool is_closed;     /* … and whose sequence was closed meanwhile */
+    uint32_t last;      /* the character before; 0 at the beginning of a line */
+    int32_t cluster;    /* for utf8proc */
+    bool last_is_wide;
+};
+
+/* A piece of a reply in Markdown; appends what can be shown of it. */
+void flow_reply(struct flow *f, const char *s, size_t n, struct buf *out);
+/* The reply goes on behind s[0..n), which was shown before. */
+void flow_resume(struct flow *f, const char *s, size_t n);
+/* A piece of a text without looks. */
+void flow_plain(struct flow *f, const char *s, size_t n, struct buf *out);
+/* All of the text was there: what was held back comes out, and *f is as new. */
+void flow_end(struct flow *f, struct buf *out);
+void flow_free(struct flow *f);
+
+/* A whole text of one or more lines, without looks, for a terminal of so many columns. */
+void flow_lines(const char *s, size_t n, int columns, struct buf *out);
+
+#endif
