@@ -261,6 +261,7 @@ check "also without any turn" go 0 --stdin jsonl --jsonl
 check "  which is no error" ends_with 'len(e) == 1 and e[0]["stop"] == "end" and e[0]["exit"] == 0'
 terminated_between()
 {
+    rm -f "$dir/out" # what is looked for below is in that of the run before, too
     mkfifo "$dir/turns"
     env --default-signal=TERM "$hearth" -q --jsonl --stdin lines -n 1 <"$dir/turns" >"$dir/out" 2>"$dir/err" &
     local pid=$! status
