@@ -78,6 +78,13 @@ void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight 
     dispatch_bind(b, at, w ? dispatch_region(w) : &b->x->step, VK_NULL_HANDLE);
 }
 
+/* It is nobody else's memory: who follows hazards by what is bound, as the validation layers
+ * and some drivers do, must see none in it. */
+void dispatch_no_result(struct dispatch_build *b, uint32_t at)
+{
+    dispatch_bind(b, at, &b->x->nothing, VK_NULL_HANDLE);
+}
+
 void dispatch_push_place(struct dispatch_build *b, const struct ref *ref)
 {
     dispatch_push(b, rows_of(b, ref->buf)->stride);

@@ -41,8 +41,10 @@ void dispatch_reads(struct dispatch_build *b, uint32_t at, const struct ref *ref
 void dispatch_writes(struct dispatch_build *b, uint32_t at, const struct ref *ref);
 /* Where a vector lies. */
 const struct vulkan_region *dispatch_region(const struct weight *w);
-/* A vector; NULL: something in its place. */
+/* A vector; NULL: something in its place, to be read. */
 void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight *w);
+/* Something in the place of a result that the shader does not make here. */
+void dispatch_no_result(struct dispatch_build *b, uint32_t at);
 bool dispatch_end(struct dispatch_build *b, struct vulkan_grid grid, struct err *err);
 /* n invocations for every row. */
 bool dispatch_end_rows(struct dispatch_build *b, size_t n, size_t local, struct err *err);

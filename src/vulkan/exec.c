@@ -143,7 +143,7 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
     x->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
     if (!vulkan_arena_take(&x->scratch, x->max_head_rows * p->n_vocab * sizeof(float),
                            &x->logits, err) ||
-        !vulkan_draw_memory(x, err))
+        !vulkan_arena_take(&x->scratch, 1, &x->nothing, err) || !vulkan_draw_memory(x, err))
         return false;
     if (p->n_input > 0 &&
         !vulkan_arena_take(&x->host, x->max_rows * p->n_input * sizeof(float), &x->input, err))

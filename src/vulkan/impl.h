@@ -125,6 +125,8 @@ struct vulkan_exec {
     struct vulkan_arena scratch; /* rows; lives as long as the exec */
     struct vulkan_rows *rows;    /* per buffer */
     struct vulkan_rows q8;       /* queries as A8, where the KV type stores codes */
+    struct vulkan_region
+        nothing;                 /* bound where a shader names a result that it does not make */
     size_t direct;               /* the buffer that is the logits, or n_buffers */
     struct vulkan_region state;  /* recurrent states at work, after the last step */
     const void *state_of;        /* the object that holds the same; NULL: none */

@@ -158,7 +158,7 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     if (q)
         dispatch_writes(&b, 4, &q->out);
     else
-        dispatch_vector(&b, 4, NULL);
+        dispatch_no_result(&b, 4);
     bool is_long = n->w && n->w->n_cols > n->group; /* weights of its own for each group */
     dispatch_push(&b, n->group);
     dispatch_push_place(&b, &n->in);
@@ -189,7 +189,7 @@ bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int par
         dispatch_writes(&b, 4, &g->out);
     } else {
         dispatch_vector(&b, 3, NULL);
-        dispatch_vector(&b, 4, NULL);
+        dispatch_no_result(&b, 4);
     }
     dispatch_push(&b, in->n / 32);
     dispatch_push_place(&b, in);

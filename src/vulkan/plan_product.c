@@ -152,7 +152,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
         bind_sum(&b, m);
     } else if (!floats) {
         dispatch_vector(&b, 4, NULL);
-        dispatch_vector(&b, 5, NULL);
+        dispatch_no_result(&b, 5);
     }
     dispatch_reads(&b, VULKAN_STORAGE + 1, in);
 

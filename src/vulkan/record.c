@@ -138,6 +138,9 @@ static void barrier(VkCommandBuffer c)
                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
+/* Whatever a part wrote the host may read once it has waited: tokens and logits, and on a
+ * device that shares its memory pages and states, too. A fence alone does not make it visible.
+ */
 static void to_host(VkCommandBuffer c)
 {
     const VkMemoryBarrier all = {
@@ -186,6 +189,13 @@ static bool is_needed(const struct vulkan_dispatch *d, int part, uint32_t bucket
     return is_of(d, part) && (bucket == N_BUCKETS - 1 || d->grid.first < group_rows[bucket]);
 }
 
+static bool is_last(const struct vulkan_exec *x, int part, size_t at)
+{
+    while (at < x->n_dispatches && !is_of(&x->dispatches[at], part))
+        at++;
+    return at == x->n_dispatches;
+}
+
 /* The dispatches from *at on that are of one layer. */
 static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uint32_t bucket,
                          size_t *at, struct err *err)
@@ -210,15 +220,8 @@ static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uin
         h.writes |= d->writes;
         before = d;
     }
-    if (part == PART_HEAD || part == PART_ADVANCE || part == PART_DRAW) to_host(c);
+    if (is_last(x, part, *at)) to_host(c);
     return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
-}
-
-static bool is_last(const struct vulkan_exec *x, int part, size_t at)
-{
-    while (at < x->n_dispatches && !is_of(&x->dispatches[at], part))
-        at++;
-    return at == x->n_dispatches;
 }
 
 static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulkan_recorded *r,
@@ -268,6 +271,7 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
             ops[(*n)++] = d->op;
             vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, *n);
         }
+    to_host(c);
     return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
 }
 

@@ -107,14 +107,23 @@ check "hearth cache clear removes them" go 0 cache clear
 check "  all" none
 
 layer=VK_LAYER_KHRONOS_validation
+# Barriers, too, within a command buffer and from one to the next. An unknown separator would leave
+# both out without a word.
+enables=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+enables=$enables:VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT
+# The layer writes to standard output.
+clean()
+{
+    exits 0 env VK_INSTANCE_LAYERS=$layer VK_LAYER_ENABLES=$enables "$@" </dev/null &&
+        ! grep -hE 'VUID|Validation|ERROR|HAZARD' "$dir/out" "$dir/err"
+}
 if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; then
-    # The layer writes to standard output.
-    clean()
-    {
-        exits 0 env VK_INSTANCE_LAYERS=$layer "$hearth" --device vulkan:0 "${ask[@]}" --temp 0 \
-            </dev/null && ! grep -hE 'VUID|Validation|ERROR' "$dir/out" "$dir/err"
-    }
-    check "the validation layers have nothing to say" clean
+    on=("$hearth" --device vulkan:0)
+    check "the validation layers have nothing to say" clean "${on[@]}" "${ask[@]}" --temp 0
+    check "  of draws and drafts" clean "${on[@]}" "${ask[@]}" --temp 0.8 --draft lookup --kv-type q8_0
+    check "  of recurrent layers and experts" clean "${on[@]}" "${ask[@]}" --temp 0.8 --draft lookup \
+        -m tests/data/models/qwen35moe.gguf
+    check "  of staged memory and products" clean "$B/tests/ops/test_fused"
 else
     skip "the validation layers have nothing to say" "no Vulkan validation layers"
 fi
