@@ -247,9 +247,11 @@ void weigh_codes(uint values, uint scales, uint b, uint lane)
 
 void main()
 {
-    uint lane = gl_SubgroupInvocationID & 7u;
+    /* A driver may run narrower subgroups than gl_SubgroupSize says (Intel's: 8 or 16 lanes of 32);
+     * how many there are is true. */
+    uint lane = gl_SubgroupInvocationID & 7u, lanes = gl_WorkGroupSize.x / gl_NumSubgroups;
     uint cluster = gl_WorkGroupID.x * (gl_WorkGroupSize.x / 8u) +
-                   (gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID) / 8u;
+                   (gl_SubgroupID * lanes + gl_SubgroupInvocationID) / 8u;
     uint kv_head = cluster % n_kv_heads, block = cluster / n_kv_heads;
     uint entry = list_at + 2u * gl_WorkGroupID.y, page = step_words[entry];
     uint base = step_words[entry + 1u] * page_texels, n_heads = n_kv_heads * n_group;
