@@ -2,7 +2,11 @@
  *
  * Every addition, subtraction and multiplication of floats goes through fadd, fsub or fmul: the
  * `precise` result makes glslang decorate it NoContraction, so no driver may fuse two of them.
- * A test reads the SPIR-V and finds an operation that was written without. */
+ * A test reads the SPIR-V and finds an operation that was written without. Rounding to even and
+ * special values are asked for where a device lets that be said (src/vulkan/modes.h). */
+#extension GL_EXT_spirv_intrinsics : require
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 #define NUM_KEEPS_PRIMITIVES /* shaders compute with them */
 #define F float
 #define I int

@@ -54,9 +54,8 @@ static int print_devices(void)
     struct vulkan_info all[MOST];
     size_t n = vulkan_list(all, MOST);
     for (size_t i = 0; i < n && i < MOST; i++) {
-        char shown[256], size[READABLE_BYTES];
-        buf_printf(&out, "vulkan:%zu  %s, %s, %s\n", i,
-                   printable(shown, sizeof shown, all[i].name, strlen(all[i].name)),
+        char size[READABLE_BYTES];
+        buf_printf(&out, "vulkan:%zu  %s, %s, %s\n", i, all[i].name,
                    vulkan_kind_name(all[i].kind), readable_size(size, all[i].memory_bytes));
     }
     return print_text(&out);

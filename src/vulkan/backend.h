@@ -32,7 +32,7 @@ enum vulkan_kind {
 const char *vulkan_kind_name(enum vulkan_kind kind); /* "discrete": static */
 
 struct vulkan_info {
-    char name[256];
+    char name[256]; /* printable */
     enum vulkan_kind kind;
     uint64_t memory_bytes; /* of its largest heap near the device */
 };
@@ -56,6 +56,7 @@ struct vulkan_choice {
     bool never_packed_dot;  /* for tests: the shaders for devices without it */
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
+    bool least;             /* for tests: as if it had little more than all devices have */
     bool wrong_bits;        /* for tests: its logits are off by a bit */
     size_t piece_tiles; /* for tests: binds 32 · as many rows of a matrix at most; 0: all */
     /* A device whose elementary functions differ is opened all the same. */

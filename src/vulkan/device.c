@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 
 bool vulkan_check(VkResult result, const char *call, struct err *err)
 {
@@ -22,6 +23,10 @@ bool vulkan_check(VkResult result, const char *call, struct err *err)
         code = ERR_MEMORY;
         break;
     case VK_ERROR_DEVICE_LOST: what = "the device was lost"; break;
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        what = "too many allocations";
+        code = ERR_MEMORY;
+        break;
     case VK_ERROR_INITIALIZATION_FAILED: what = "initialisation failed"; break;
     case VK_ERROR_INCOMPATIBLE_DRIVER: what = "no compatible driver"; break;
     case VK_ERROR_FEATURE_NOT_PRESENT: what = "a feature is missing"; break;
@@ -36,13 +41,37 @@ bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct er
 {
     if (vulkan_check(result, call, err)) return true;
     vk->is_lost = true;
+    /* A wait that ended for want of memory leaves work under way on what is freed next. */
+    vkDeviceWaitIdle(vk->device);
     return err_prefix(err, "%s", vk->properties.deviceName);
 }
 
 /* ---- what there is ---- */
 
+static bool is_among(const VkExtensionProperties *all, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(all[i].extensionName, name) == 0) return true;
+    return false;
+}
+
+static bool instance_has(const char *name)
+{
+    uint32_t n = 0;
+    if (vkEnumerateInstanceExtensionProperties(NULL, &n, NULL) != VK_SUCCESS) return false;
+    VkExtensionProperties *all = mem_zalloc(n, sizeof *all);
+    const VkResult result = vkEnumerateInstanceExtensionProperties(NULL, &n, all);
+    const bool found = result == VK_SUCCESS && is_among(all, n, name);
+    free(all);
+    return found;
+}
+
+/* Devices of a driver that has not all of Vulkan, as Apple's by MoltenVK, are shown only to
+ * those who ask for them. What is missing there is nothing that is used here. */
 static bool instance_new(VkInstance *out, struct err *err)
 {
+    static const char *const portability[] = {VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
+    const bool asks = instance_has(portability[0]);
     const VkApplicationInfo app = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pApplicationName = "hearth",
@@ -50,7 +79,10 @@ static bool instance_new(VkInstance *out, struct err *err)
     };
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .flags = asks ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
         .pApplicationInfo = &app,
+        .enabledExtensionCount = asks ? 1 : 0,
+        .ppEnabledExtensionNames = portability,
     };
     return vulkan_check(vkCreateInstance(&info, NULL, out), "vkCreateInstance", err);
 }
@@ -88,6 +120,16 @@ const char *vulkan_kind_name(enum vulkan_kind kind)
     return names[kind];
 }
 
+/* A driver's words go to terminals and messages. */
+static void read_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *out)
+{
+    char name[sizeof out->deviceName];
+    vkGetPhysicalDeviceProperties(device, out);
+    printable(name, sizeof name, out->deviceName,
+              strnlen(out->deviceName, sizeof out->deviceName));
+    memcpy(out->deviceName, name, sizeof name);
+}
+
 static uint64_t heap_bytes(VkPhysicalDevice device)
 {
     VkPhysicalDeviceMemoryProperties memory;
@@ -109,7 +151,7 @@ size_t vulkan_list(struct vulkan_info *out, size_t cap)
     VkPhysicalDevice *all = list_devices(instance, &n);
     for (uint32_t i = 0; i < n && i < cap; i++) {
         VkPhysicalDeviceProperties p;
-        vkGetPhysicalDeviceProperties(all[i], &p);
+        read_properties(all[i], &p);
         out[i] = (struct vulkan_info){.kind = kind_of(p.deviceType),
                                       .memory_bytes = heap_bytes(all[i])};
         snprintf(out[i].name, sizeof out[i].name, "%s", p.deviceName);
@@ -160,7 +202,7 @@ static bool pick_physical(struct vulkan *vk, uint32_t index, struct err *err)
     if (index >= n)
         return err_set(err, ERR_DEVICE, "vulkan:%u: there %s %u Vulkan device%s", index,
                        n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
-    vkGetPhysicalDeviceProperties(vk->physical, &vk->properties);
+    read_properties(vk->physical, &vk->properties);
     return true;
 }
 
@@ -218,24 +260,57 @@ static bool pick_memory(struct vulkan *vk, bool always_staged, struct err *err)
     return true;
 }
 
-static bool check_limits(struct vulkan *vk, struct err *err)
+static uint32_t at_most(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The limits as they are used. A shader counts texels by a signed number, and drivers that
+ * promise more than 2 GiB have not always meant it. A work group that is one row of lanes may
+ * be limited by either of two numbers. */
+static void trim_limits(VkPhysicalDeviceLimits *l)
+{
+    l->maxTexelBufferElements = at_most(l->maxTexelBufferElements, 1u << 27);
+    l->maxComputeWorkGroupInvocations =
+        at_most(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0]);
+}
+
+/* What Vulkan promises of every device (the table of required limits), but for texels, of which
+ * 65,536 are too few for the rows of a step; and no float modes. */
+static void have_least(struct vulkan *vk)
+{
+    VkPhysicalDeviceLimits *l = &vk->properties.limits;
+    l->maxTexelBufferElements = 1u << 20;
+    l->maxStorageBufferRange = 1u << 27;
+    l->maxComputeWorkGroupInvocations = 128;
+    vk->modes = (struct vulkan_modes){0};
+}
+
+static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
 {
     VkPhysicalDeviceMaintenance3Properties largest = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceFloatControlsProperties floats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES,
+        .pNext = &largest};
     VkPhysicalDeviceSubgroupProperties subgroup = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &largest};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &floats};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                        .pNext = &subgroup};
-    const VkPhysicalDeviceLimits *limits = &vk->properties.limits;
+    VkPhysicalDeviceLimits *limits = &vk->properties.limits;
     if (vk->properties.apiVersion < VK_API_VERSION_1_2)
         return refuse(vk, err, "needs Vulkan 1.2");
     vkGetPhysicalDeviceProperties2(vk->physical, &all);
     vk->subgroup_size = subgroup.subgroupSize;
     vk->most_bytes = (size_t)largest.maxMemoryAllocationSize;
+    vk->modes = (struct vulkan_modes){floats.shaderRoundingModeRTEFloat32,
+                                      floats.shaderSignedZeroInfNanPreserveFloat32};
+    trim_limits(limits);
+    if (choice->least) have_least(vk);
     bool shuffles = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
                     subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
-    if (!shuffles || vk->subgroup_size < 8 || vk->subgroup_size > 64)
-        return refuse(vk, err, "has no shuffle among subgroups of 8 to 64");
+    if (!shuffles || vk->subgroup_size < 8)
+        return refuse(vk, err, "has no shuffle among subgroups of 8 or more");
     if (limits->maxPerStageDescriptorStorageBuffers < VULKAN_STORAGE ||
         limits->maxPerStageDescriptorSampledImages < VULKAN_TEXELS ||
         limits->maxPushConstantsSize < VULKAN_PUSH_BYTES ||
@@ -250,10 +325,8 @@ static bool has_extension(const struct vulkan *vk, const char *name)
     if (vkEnumerateDeviceExtensionProperties(vk->physical, NULL, &n, NULL) != VK_SUCCESS)
         return false;
     VkExtensionProperties *all = mem_zalloc(n, sizeof *all);
-    bool found = false;
-    if (vkEnumerateDeviceExtensionProperties(vk->physical, NULL, &n, all) == VK_SUCCESS)
-        for (uint32_t i = 0; i < n; i++)
-            found = found || strcmp(all[i].extensionName, name) == 0;
+    const VkResult result = vkEnumerateDeviceExtensionProperties(vk->physical, NULL, &n, all);
+    const bool found = result == VK_SUCCESS && is_among(all, n, name);
     free(all);
     return found;
 }
@@ -299,8 +372,14 @@ static bool wants_packed_dot(const struct vulkan *vk, const struct vulkan_choice
 
 static bool device_new(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
 {
-    static const char *const dot[] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME};
+    const char *extensions[2];
+    uint32_t n_extensions = 0;
     vk->has_packed_dot = wants_packed_dot(vk, choice);
+    if (vk->has_packed_dot)
+        extensions[n_extensions++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    /* A device that has it must be opened with it. */
+    if (has_extension(vk, "VK_KHR_portability_subset"))
+        extensions[n_extensions++] = "VK_KHR_portability_subset";
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -316,8 +395,8 @@ static bool device_new(struct vulkan *vk, const struct vulkan_choice *choice, st
         .pNext = vk->has_packed_dot ? &dot_features : NULL,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = vk->has_packed_dot ? 1 : 0,
-        .ppEnabledExtensionNames = dot,
+        .enabledExtensionCount = n_extensions,
+        .ppEnabledExtensionNames = extensions,
     };
     if (!vulkan_check(vkCreateDevice(vk->physical, &info, NULL, &vk->device), "vkCreateDevice",
                       err))
@@ -372,7 +451,7 @@ bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct e
 {
     *vk = (struct vulkan){0};
     if (instance_new(&vk->instance, err) && pick_physical(vk, choice->index, err) &&
-        check_limits(vk, err) && pick_queue_family(vk, err) &&
+        check_limits(vk, choice, err) && pick_queue_family(vk, err) &&
         pick_memory(vk, choice->always_staged, err) && device_new(vk, choice, err) &&
         layout_new(vk, err))
         return true;

@@ -14,6 +14,8 @@
  *   8 storage and 2 texel buffers,
  *   128 bytes of push constants       refused
  *   memory that the host sees         refused
+ *   float controls: rounding to even,
+ *   special values kept               it rounds as it does: the self-test tells
  *   VK_KHR_shader_integer_dot_product,
  *   accelerated for signed bytes      two products per multiplication instead of four
  *   device memory that the host sees
@@ -30,6 +32,7 @@
 
 #include "base/err.h"
 #include "vulkan/backend.h"
+#include "vulkan/modes.h"
 
 /* Of set 0 of every pipeline: storage buffers at bindings 0.., texel buffers behind them. */
 enum {
@@ -56,6 +59,7 @@ struct vulkan {
     size_t most_bytes;                     /* of one allocation */
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
+    struct vulkan_modes modes;
     struct vulkan_counters counters;
     uint64_t lost_at; /* for tests: the submission at which it is; 0: none */
     bool is_lost;     /* nothing more can be run, and what was read is rubbish */

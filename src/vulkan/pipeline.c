@@ -22,13 +22,17 @@ static bool need_module(struct vulkan_pipelines *p, enum vulkan_shader shader, s
 {
     if (p->modules[shader]) return true;
     const struct vulkan_code *code = vulkan_code(shader);
+    uint32_t *words = mem_alloc(code->n_bytes);
+    const size_t n = vulkan_modes_known(&p->vk->modes, code->words, code->n_bytes / 4, words);
     const VkShaderModuleCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = code->n_bytes,
-        .pCode = code->words,
+        .codeSize = 4 * n,
+        .pCode = words,
     };
-    return vulkan_check(vkCreateShaderModule(p->vk->device, &info, NULL, &p->modules[shader]),
-                        "vkCreateShaderModule", err);
+    const VkResult result =
+        vkCreateShaderModule(p->vk->device, &info, NULL, &p->modules[shader]);
+    free(words);
+    return vulkan_check(result, "vkCreateShaderModule", err);
 }
 
 static VkPipeline make(struct vulkan_pipelines *p, const struct vulkan_variant *v,

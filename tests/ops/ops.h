@@ -94,7 +94,7 @@ static struct machine machines[] = {
     {.isa = CPU_AMX, .n_threads = 1},
     {.isa = CPU_AMX, .n_threads = 2},
     {.isa = CPU_AMX, .n_threads = 7},
-    {.choice = {.never_packed_dot = true}},
+    {.choice = {.never_packed_dot = true, .least = true}},
     {.choice = {.always_packed_dot = true, .always_staged = true, .piece_tiles = 2}},
 };
 enum { N_MACHINES = sizeof machines / sizeof *machines };

@@ -14,6 +14,8 @@
 enum {
     SPIRV_HEADER_WORDS = 5,
     OP_EXT_INST = 12,
+    OP_EXECUTION_MODE = 16,
+    OP_CAPABILITY = 17,
     OP_DECORATE = 71,
     OP_F_NEGATE = 127,
     OP_F_ADD = 129,
@@ -69,24 +71,77 @@ static void spirv_is_exact(void **state)
     }
 }
 
-static void elementary_functions(void **state)
+/* Words of the instructions of a kind whose word `at` has a value. */
+static size_t words_with(const uint32_t *code, size_t n_words, uint32_t kind, size_t at,
+                         uint32_t value)
+{
+    size_t n = 0;
+    for (size_t i = SPIRV_HEADER_WORDS; i < n_words; i += code[i] >> 16)
+        if ((code[i] & 0xffff) == kind && code[i + at] == value) n += code[i] >> 16;
+    return n;
+}
+
+/* Every shader that has floats asks for rounding to even and for special values; a device that
+ * knows no such mode sees nothing of it, and nothing else changes. */
+static void unknown_modes_are_left_out(void **state)
 {
     (void)state;
+    enum { SPECIAL = 4461, EVEN = 4462, CAN_SPECIAL = 4466, CAN_EVEN = 4467 };
+    for (int i = 0; i < N_SHADERS; i++) {
+        const struct vulkan_code *code = vulkan_code((enum vulkan_shader)i);
+        const size_t n = code->n_bytes / 4;
+        uint32_t *out = mem_alloc(code->n_bytes);
+        assert_int_equal(words_with(code->words, n, OP_EXECUTION_MODE, 2, EVEN), 4);
+        assert_int_equal(words_with(code->words, n, OP_EXECUTION_MODE, 2, SPECIAL), 4);
+        for (int known = 0; known < 4; known++) {
+            const struct vulkan_modes modes = {known & 1, known & 2};
+            const size_t n_out = vulkan_modes_known(&modes, code->words, n, out);
+            const size_t even = modes.rounds_even ? 1 : 0,
+                         special = modes.keeps_special ? 1 : 0;
+            assert_int_equal(n_out, n - (2 - even - special) * 6);
+            assert_int_equal(words_with(out, n_out, OP_EXECUTION_MODE, 2, EVEN), 4 * even);
+            assert_int_equal(words_with(out, n_out, OP_EXECUTION_MODE, 2, SPECIAL),
+                             4 * special);
+            assert_int_equal(words_with(out, n_out, OP_CAPABILITY, 1, CAN_EVEN), 2 * even);
+            assert_int_equal(words_with(out, n_out, OP_CAPABILITY, 1, CAN_SPECIAL),
+                             2 * special);
+            if (known == 3) assert_memory_equal(out, code->words, code->n_bytes);
+        }
+        free(out);
+    }
+}
+
+static void run_elementary(const struct vulkan_choice *choice)
+{
     struct err err;
     struct vulkan vk;
     if (vulkan_count() == 0) skip();
-    if (!vulkan_open(&vk, &(struct vulkan_choice){0}, &err)) fail_msg("%s", err.msg);
+    if (!vulkan_open(&vk, choice, &err)) fail_msg("%s", err.msg);
     struct vulkan_pipelines p = {.vk = &vk};
     if (!vulkan_selftest(&p, &err)) fail_msg("%s", err.msg);
     vulkan_pipelines_free(&p);
     vulkan_close(&vk);
 }
 
+static void elementary_functions(void **state)
+{
+    (void)state;
+    run_elementary(&(struct vulkan_choice){0});
+}
+
+static void without_modes(void **state)
+{
+    (void)state;
+    run_elementary(&(struct vulkan_choice){.least = true});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spirv_is_exact),
+        cmocka_unit_test(unknown_modes_are_left_out),
         cmocka_unit_test(elementary_functions),
+        cmocka_unit_test(without_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
