@@ -69,12 +69,10 @@ static bool run_saves(struct bench *b, struct err *err)
     disk_drain(b->m.disk);
     for (int i = 0; ok && i < REPEATS; i++) {
         add_random(b, &ids, TURN);
-        timeline_set_disk(b->m.tl, NULL);
         ok = sync_to(b, &ids, NULL, err);
-        timeline_set_disk(b->m.tl, b->m.disk);
         struct store_counts before = disk_counts(b->m.disk);
         double start = clock_ms();
-        timeline_save(b->m.tl);
+        timeline_save(b->m.tl, NULL);
         b->save.call_ms[i] = clock_ms() - start;
         disk_drain(b->m.disk);
         b->save.done_ms[i] = clock_ms() - start;
@@ -93,7 +91,7 @@ static bool ask(struct bench *b, double *ms, struct timeline_cost *cost, struct 
     struct ids ids = {0};
     ids_append(&ids, b->prompt.data, b->prompt.n);
     add_random(b, &ids, ASKED);
-    timeline_prepare(b->m.tl); /* as the engine does while nobody waits */
+    timeline_prepare(b->m.tl, NULL); /* as the engine does while nobody waits */
     double start = clock_ms();
     bool ok = sync_to(b, &ids, cost, err);
     *ms = clock_ms() - start;
@@ -146,7 +144,7 @@ static bool run_speed(struct bench *b, bool write, int i, struct err *err)
     }
     b->decode[write][i] = (double)b->n_gen / (clock_ms() - start) * 1e3;
     start = clock_ms();
-    if (ok) timeline_save(b->m.tl);
+    if (ok) timeline_save(b->m.tl, NULL);
     if (write) b->after_ms[i] = clock_ms() - start;
     timeline_set_disk(b->m.tl, b->m.disk);
     if (write) b->n_written[0] = disk_counts(b->m.disk).n_written - n_before;

@@ -108,7 +108,7 @@ static bool follow(struct bench *b, struct timeline_cost *cost, double *ms, stru
 static bool first_token(struct bench *b, const struct ids *ids, double *ms,
                         struct timeline_cost *cost, struct err *err)
 {
-    timeline_prepare(b->m.tl); /* as the engine does after a turn */
+    timeline_prepare(b->m.tl, NULL); /* as the engine does after a turn */
     double start = clock_ms();
     if (!timeline_sync(b->m.tl, ids->data, ids->n, NULL, cost, err)) return false;
     int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);
@@ -248,7 +248,7 @@ static bool save_draft(struct bench *b, struct err *err)
     struct timeline_cost cost;
     double ms;
     bool ok = follow(b, &cost, &ms, err);
-    if (ok && b->m.draft) timeline_save(b->m.draft->tl);
+    if (ok && b->m.draft) timeline_save(b->m.draft->tl, NULL);
     return ok;
 }
 
@@ -268,7 +268,7 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
         if (ok && b->m.draft) disk_make_ready(b->m.draft->disk);
         if (ok && i < 0) {
             ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
-            timeline_save(b->m.tl);
+            timeline_save(b->m.tl, NULL);
             ok = ok && save_draft(b, err);
         } else if (ok) {
             change_tail(b, &ids, 0);

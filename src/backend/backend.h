@@ -111,6 +111,10 @@ void *backend_page_new(struct backend *be, size_t page_bytes);
 void backend_page_free(struct backend *be, void *page, size_t page_bytes);
 /* Copies a whole page into another of the same size. */
 void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes);
+/* A page's bytes where they lie, as backend_page_read gives them: any thread may read them
+ * until they are written or the page is freed. NULL: they are not in the host's memory, or
+ * apart. */
+const void *backend_page_host(const struct backend *be, const void *page);
 /* A page's bytes to host memory and back. */
 void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host);
 void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "base/cancel.h"
 #include "base/mem.h"
 
 /* A retry frees a page and asks for one; a turn on another branch copies the open page and may
@@ -14,7 +15,8 @@ enum { N_SPARE = 2 };
 
 struct page {
     void *part[PAGE_PARTS];
-    uint32_t n_refs;
+    atomic_uint n_refs; /* its owner's and its borrowers' */
+    struct page *next;  /* of those that only borrowers have */
 };
 
 struct page_pool {
@@ -23,6 +25,7 @@ struct page_pool {
     size_t bytes; /* in use */
     void *spare[PAGE_PARTS][N_SPARE];
     size_t n_spare[PAGE_PARTS];
+    struct page *left; /* only borrowers have them, or had: nobody says when they are done */
     void (*on_new)(void *user, enum page_part part, void *data);
     void *on_new_user;
 };
@@ -34,32 +37,6 @@ struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE
     for (int i = 0; i < PAGE_PARTS; i++)
         pool->part_bytes[i] = part_bytes[i];
     return pool;
-}
-
-void page_pool_free(struct page_pool *pool)
-{
-    if (!pool) return;
-    assert(pool->bytes == 0);
-    for (int i = 0; i < PAGE_PARTS; i++)
-        while (pool->n_spare[i] > 0)
-            backend_page_free(pool->be, pool->spare[i][--pool->n_spare[i]],
-                              pool->part_bytes[i]);
-    free(pool);
-}
-
-void page_pool_prepare(struct page_pool *pool)
-{
-    for (int i = 0; i < PAGE_PARTS && pool->be; i++) {
-        size_t n_bytes = pool->part_bytes[i];
-        if (n_bytes == 0 || pool->n_spare[i] == N_SPARE) continue;
-        void *zeros = calloc(1, n_bytes), *data = NULL;
-        while (zeros && pool->n_spare[i] < N_SPARE &&
-               (data = backend_page_new(pool->be, n_bytes))) {
-            backend_page_write(pool->be, data, n_bytes, zeros);
-            pool->spare[i][pool->n_spare[i]++] = data;
-        }
-        free(zeros);
-    }
 }
 
 size_t page_pool_bytes(const struct page_pool *pool)
@@ -87,9 +64,62 @@ void page_pool_on_new(struct page_pool *pool,
 /* What stands for a part without memory. */
 static char nothing;
 
+static void keep_data(struct page_pool *pool, enum page_part part, void *data)
+{
+    if (!pool->be) return;
+    if (pool->n_spare[part] < N_SPARE)
+        pool->spare[part][pool->n_spare[part]++] = data;
+    else
+        backend_page_free(pool->be, data, pool->part_bytes[part]);
+}
+
+/* Takes back the pages that their last borrowers are done with. */
+static void take_back(struct page_pool *pool)
+{
+    for (struct page **at = &pool->left; *at;) {
+        struct page *page = *at;
+        if (atomic_load(&page->n_refs) > 0) {
+            at = &page->next;
+            continue;
+        }
+        *at = page->next;
+        keep_data(pool, PAGE_FULL, page->part[PAGE_FULL]);
+        free(page);
+    }
+}
+
+void page_pool_free(struct page_pool *pool)
+{
+    if (!pool) return;
+    take_back(pool);
+    assert(pool->bytes == 0 && !pool->left);
+    for (int i = 0; i < PAGE_PARTS; i++)
+        while (pool->n_spare[i] > 0)
+            backend_page_free(pool->be, pool->spare[i][--pool->n_spare[i]],
+                              pool->part_bytes[i]);
+    free(pool);
+}
+
+void page_pool_prepare(struct page_pool *pool, const atomic_bool *stop)
+{
+    take_back(pool);
+    for (int i = 0; i < PAGE_PARTS && pool->be; i++) {
+        size_t n_bytes = pool->part_bytes[i];
+        if (n_bytes == 0 || pool->n_spare[i] == N_SPARE) continue;
+        void *zeros = calloc(1, n_bytes), *data = NULL;
+        while (zeros && pool->n_spare[i] < N_SPARE && !cancel_is_set(stop) &&
+               (data = backend_page_new(pool->be, n_bytes))) {
+            backend_page_write(pool->be, data, n_bytes, zeros);
+            pool->spare[i][pool->n_spare[i]++] = data;
+        }
+        free(zeros);
+    }
+}
+
 static void *data_new(struct page_pool *pool, enum page_part part)
 {
     if (!pool->be) return &nothing;
+    if (pool->n_spare[part] == 0) take_back(pool);
     if (pool->n_spare[part] > 0) return pool->spare[part][--pool->n_spare[part]];
     return backend_page_new(pool->be, pool->part_bytes[part]);
 }
@@ -112,37 +142,42 @@ static void give_part(struct page_pool *pool, struct page *page, enum page_part 
     if (!data) return;
     page->part[part] = NULL;
     pool->bytes -= pool->part_bytes[part];
-    if (!pool->be) return;
-    if (pool->n_spare[part] < N_SPARE)
-        pool->spare[part][pool->n_spare[part]++] = data;
-    else
-        backend_page_free(pool->be, data, pool->part_bytes[part]);
+    keep_data(pool, part, data);
 }
 
 struct page *page_new(struct page_pool *pool)
 {
     struct page *page = mem_zalloc(1, sizeof *page);
-    page->n_refs = 1;
+    atomic_init(&page->n_refs, 1);
     if (take_part(pool, page, PAGE_FULL) && take_part(pool, page, PAGE_WINDOW)) return page;
     page_unref(pool, page);
     return NULL;
 }
 
-struct page *page_ref(struct page *page)
-{
-    assert(page->n_refs > 0);
-    page->n_refs++;
-    return page;
-}
-
 void page_unref(struct page_pool *pool, struct page *page)
 {
     if (!page) return;
-    assert(page->n_refs > 0);
-    if (--page->n_refs > 0) return;
-    give_part(pool, page, PAGE_FULL);
     give_part(pool, page, PAGE_WINDOW);
+    if (atomic_fetch_sub(&page->n_refs, 1) > 1) {
+        pool->bytes -= pool->part_bytes[PAGE_FULL];
+        page->next = pool->left;
+        pool->left = page;
+        return;
+    }
+    give_part(pool, page, PAGE_FULL);
     free(page);
+}
+
+atomic_uint *page_lend(struct page *page)
+{
+    assert(page->part[PAGE_FULL]);
+    atomic_fetch_add(&page->n_refs, 1);
+    return &page->n_refs;
+}
+
+bool page_is_lent(const struct page *page)
+{
+    return atomic_load(&page->n_refs) > 1;
 }
 
 void page_copy(struct page_pool *pool, struct page *to, const struct page *from)

@@ -8,10 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/wait.h"
@@ -23,9 +21,11 @@ struct job {
     struct blob_id id; /* its ids are those below */
     int32_t *ids;
     char *path;
-    void *raw;
+    const void *raw;
     size_t n_raw;
     unsigned element_bytes;
+    void *room;             /* raw, if it is the store's own; NULL: it is lent */
+    atomic_uint *n_readers; /* of what is lent */
 };
 
 struct store {
@@ -57,11 +57,6 @@ struct store {
 
 /* What waits; a page of a large model has some 20 MiB. */
 static const uint64_t QUEUE_BYTES = 128u << 20;
-/* While the owner is busy the thread rests so many times as long as it worked. Its workers wait
- * for each other, so the work of one core delays all: with as many workers as cores, a thread
- * that did not rest cost decode and prefill up to a tenth, idle priority or not (2 cores of an
- * AMD EPYC, others at work beside, 2026-11). */
-static const double REST = 63;
 /* Measured on f16 and q8_0 pages (hearth(1)): higher levels cost time and gain next to nothing
  * on bytes that are noise in half of their planes. */
 enum { LEVEL = 1 };
@@ -97,19 +92,16 @@ static void job_free(struct job *job)
 {
     free(job->ids);
     free(job->path);
-    mem_free_pages(job->raw, job->n_raw);
+    mem_free_pages(job->room, job->n_raw);
+    if (job->n_readers) atomic_fetch_sub(job->n_readers, 1);
     free(job);
 }
 
-/* Takes path and raw. */
-static struct job *job_new(const struct blob_id *id, char *path, void *raw, size_t n_raw,
-                           unsigned element_bytes)
+/* Takes path. */
+static struct job *job_new(const struct blob_id *id, char *path)
 {
     struct job *job = mem_zalloc(1, sizeof *job);
     job->path = path;
-    job->raw = raw;
-    job->n_raw = n_raw;
-    job->element_bytes = element_bytes;
     job->ids = mem_alloc(id->n_ids * sizeof *job->ids);
     if (id->n_ids) memcpy(job->ids, id->ids, id->n_ids * sizeof *job->ids);
     job->id = *id;
@@ -233,31 +225,18 @@ static void be_idle(void)
     syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE << CLASS_SHIFT);
 }
 
-/* What this thread has worked. */
-static double worked_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void *writer_main(void *arg)
 {
     struct store *s = arg;
     struct hand hand = {.codec = blob_codec_new()};
-    double rest_until = 0;
     be_idle();
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        if (!s->first || s->hurry || (s->is_busy && s->queued_bytes <= QUEUE_BYTES / 2)) {
+        if (!s->first || s->hurry || s->is_busy) {
             pthread_cond_wait(&s->changed, &s->lock);
-        } else if (s->is_busy && clock_ms() < rest_until) {
-            wait_ms(&s->changed, &s->lock, rest_until - clock_ms());
         } else {
-            const double start = worked_ms();
             atomic_store(&s->give_back, false);
             run_one(s, &hand, &s->give_back);
-            rest_until = clock_ms() + REST * (worked_ms() - start);
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -271,18 +250,29 @@ static void need_thread(struct store *s)
     if (!s->has_thread) s->has_thread = pthread_create(&s->thread, NULL, writer_main, s) == 0;
 }
 
+static bool has_room(struct store *s, size_t n_raw, bool *is_empty)
+{
+    assert(n_raw > 0);
+    pthread_mutex_lock(&s->lock);
+    *is_empty = s->queued_bytes == 0;
+    const bool has = !s->is_broken && (*is_empty || s->queued_bytes + n_raw <= QUEUE_BYTES);
+    pthread_mutex_unlock(&s->lock);
+    return has;
+}
+
+bool store_has_room(struct store *s, size_t n_raw)
+{
+    bool is_empty;
+    return has_room(s, n_raw, &is_empty);
+}
+
 /* In small pages: it is touched once, and under a hypervisor fresh huge pages come from the
  * host. 17 pages of 7 MiB, cold: 256 ms in huge ones, 99 in small ones; warm 29 to 64 and 94 to
  * 106 (Zen 3, 2026-11). */
 void *store_room(struct store *s, size_t n_raw)
 {
-    assert(n_raw > 0);
-    pthread_mutex_lock(&s->lock);
-    const bool is_empty = s->queued_bytes == 0;
-    const bool is_wanted =
-        !s->is_broken && (is_empty || s->queued_bytes + n_raw <= QUEUE_BYTES);
-    pthread_mutex_unlock(&s->lock);
-    if (!is_wanted) return NULL;
+    bool is_empty;
+    if (!has_room(s, n_raw, &is_empty)) return NULL;
     void *room = mem_try_pages(n_raw);
     if (room) madvise(room, n_raw, MADV_NOHUGEPAGE);
     if (!room && is_empty) {
@@ -315,23 +305,40 @@ static bool is_wanted(struct store *s, const struct blob_id *id, const char *pat
     return false;
 }
 
-void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
-               unsigned element_bytes)
+static void put(struct store *s, struct job *job)
 {
-    char *path = path_of(s, id);
-    if (!is_wanted(s, id, path, n_raw)) {
-        free(path);
-        store_return(raw, n_raw);
+    if (!is_wanted(s, &job->id, job->path, job->n_raw)) {
+        job_free(job);
         return;
     }
-    struct job *job = job_new(id, path, raw, n_raw, element_bytes);
     pthread_mutex_lock(&s->lock);
     *s->end = job;
     s->end = &job->next;
-    s->queued_bytes += n_raw;
+    s->queued_bytes += job->n_raw;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     need_thread(s);
+}
+
+void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
+               unsigned element_bytes)
+{
+    struct job *job = job_new(id, path_of(s, id));
+    job->raw = job->room = raw;
+    job->n_raw = n_raw;
+    job->element_bytes = element_bytes;
+    put(s, job);
+}
+
+void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+                    unsigned element_bytes, atomic_uint *n_readers)
+{
+    struct job *job = job_new(id, path_of(s, id));
+    job->raw = raw;
+    job->n_readers = n_readers;
+    job->n_raw = n_raw;
+    job->element_bytes = element_bytes;
+    put(s, job);
 }
 
 void store_set_busy(struct store *s, bool is_busy)

@@ -2,12 +2,12 @@
  * from, so that any conversation that begins alike starts warm.
  *
  * Getting reads a file at once, or a row of them on a few threads. Putting hands the bytes to a
- * queue; a writer thread of idle priority packs and writes them, so nothing waits for it but
- * store_flush. While the owner is busy the thread stands still until the queue is half full,
- * and then takes a small part of one core: packing a page costs as much as computing some of
- * its tokens. The store is a convenience: whatever is wrong with a file is a miss, what a kill
- * left in the queue too, and a folder that cannot be written is said once and then left alone.
- * Several processes may share the folder (cache/store_files.h).
+ * queue, or lends them to it; a writer thread of idle priority packs and writes them, so
+ * nothing waits for it but store_flush. While the owner is busy the thread stands still:
+ * packing a page costs as much as computing some of its tokens, and they have time. The store
+ * is a convenience: whatever is wrong with a file is a miss, what a kill left in the queue too,
+ * and a folder that cannot be written is said once and then left alone. Several processes may
+ * share the folder (cache/store_files.h).
  *
  * The engine owns it and is the only thread that calls. It knows no page layout: contents are
  * bytes of a size that the caller knows. */
@@ -41,6 +41,8 @@ typedef void store_got_fn(void *user, size_t i, const void *raw);
  * *cancel (may be NULL) is true. */
 size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_t n_raw,
                      store_got_fn *got, void *user, const atomic_bool *cancel);
+/* Whether n_raw > 0 bytes may be put now: the queue has room, and writing has not stopped. */
+bool store_has_room(struct store *s, size_t n_raw);
 /* Memory for n_raw > 0 bytes, to be filled and put or returned. NULL if writing has stopped; if
  * the queue is full or there is no memory: ask again when some of the queue is written. Without
  * memory even while nothing is queued, writing stops. */
@@ -51,6 +53,10 @@ void store_return(void *room, size_t n_raw);
  * unless it is there. element_bytes as for blob_pack. */
 void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
                unsigned element_bytes);
+/* The same of bytes that stay the caller's and do not change until the store, which is done
+ * with them sooner or later in any case, counts *n_readers down by one, on any thread. */
+void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+                    unsigned element_bytes, atomic_uint *n_readers);
 /* Whether the owner needs the processor for other work from now on; at first it does not. */
 void store_set_busy(struct store *s, bool is_busy);
 /* Notes that the blob was used now: the least recently used go first. */

@@ -53,6 +53,12 @@ void *const *tree_pages(const struct tree *t, enum page_part part)
     return t->path.data[part];
 }
 
+atomic_uint *tree_lend(struct tree *t, size_t i)
+{
+    assert(i < t->path.n_nodes);
+    return page_lend(t->path.nodes[i]->page);
+}
+
 static uint64_t bytes_of(const struct tree *t, const struct node *node)
 {
     uint64_t n = page_bytes(t->pool, node->page);
@@ -113,18 +119,6 @@ static void set_on_path(struct tree *t, struct node *node, bool on_path)
         t->path_bytes += bytes_of(t, node);
     else
         t->path_bytes -= bytes_of(t, node);
-}
-
-static struct node *node_new(struct tree *t, struct node *parent)
-{
-    struct page *page = page_new(t->pool);
-    if (!page) return NULL;
-    struct node *node = mem_zalloc(1, sizeof *node);
-    node->parent = parent;
-    node->index = parent == &t->root ? 0 : parent->index + 1;
-    node->page = page;
-    set_on_path(t, node, true);
-    return node;
 }
 
 static void node_free(struct tree *t, struct node *node)
@@ -211,13 +205,25 @@ void tree_go(struct tree *t)
 
 /* ---- growing ---- */
 
-static struct node *room_for(struct tree *t, struct node *parent)
+static struct page *page_for(struct tree *t)
 {
     keep_limits(t, page_pool_page_bytes(t->pool));
     for (;;) {
-        struct node *node = node_new(t, parent);
-        if (node || (!drop_oldest(t) && !snapshot_give_up(t))) return node;
+        struct page *page = page_new(t->pool);
+        if (page || (!drop_oldest(t) && !snapshot_give_up(t))) return page;
     }
+}
+
+static struct node *room_for(struct tree *t, struct node *parent)
+{
+    struct page *page = page_for(t);
+    if (!page) return NULL;
+    struct node *node = mem_zalloc(1, sizeof *node);
+    node->parent = parent;
+    node->index = parent == &t->root ? 0 : parent->index + 1;
+    node->page = page;
+    set_on_path(t, node, true);
+    return node;
 }
 
 static bool no_room(const struct tree *t, struct err *err)
@@ -253,18 +259,41 @@ static bool renew_window(struct tree *t, size_t i)
     return true;
 }
 
+/* What is read elsewhere is not written: a copy takes its place. */
+static bool own_page(struct tree *t, size_t i)
+{
+    struct node *node = t->path.nodes[i];
+    if (!page_is_lent(node->page)) return true;
+    struct page *copy = page_for(t);
+    if (!copy) return false;
+    if (!page_data(node->page, PAGE_WINDOW)) page_drop_window(t->pool, copy);
+    page_copy(t->pool, copy, node->page);
+    page_unref(t->pool, node->page);
+    node->page = copy;
+    for (int part = 0; part < PAGE_PARTS; part++)
+        t->path.data[part][i] = page_data(copy, (enum page_part)part);
+    return true;
+}
+
+/* A page of the path that is written to, but for one that is copied in any case. */
+static bool ready(struct tree *t, size_t i, bool is_copied)
+{
+    return renew_window(t, i) && (is_copied || own_page(t, i));
+}
+
 bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err)
 {
     struct path *p = &t->path;
-    size_t n = p->ids.n;
+    const size_t n = p->ids.n;
     assert(from <= n && to > from && !p->copied && p->n_nodes == pages_for(n));
+    const bool copies =
+        to > n && n % PAGE_LEN != 0 && p->nodes[p->n_nodes - 1]->n > n % PAGE_LEN;
     bool ok = true;
     t->edge = from;
     t->n_tidy = least(t->n_tidy, from / PAGE_LEN);
     for (size_t i = from / PAGE_LEN; ok && i < p->n_nodes && i * PAGE_LEN < to; i++)
-        ok = renew_window(t, i) || no_room(t, err);
-    if (ok && to > n && n % PAGE_LEN != 0 && p->nodes[p->n_nodes - 1]->n > n % PAGE_LEN)
-        ok = copy_open(t, err);
+        ok = ready(t, i, copies && i + 1 == p->n_nodes) || no_room(t, err);
+    if (ok && copies) ok = copy_open(t, err);
     while (ok && p->n_nodes * PAGE_LEN < to) {
         struct node *node = room_for(t, p->n_nodes ? p->nodes[p->n_nodes - 1] : &t->root);
         ok = node || no_room(t, err);

@@ -41,6 +41,9 @@ size_t tree_n(const struct tree *t);
 const int32_t *tree_ids(const struct tree *t); /* until the next change */
 /* Its pages, one pointer per page and part: the argument of a step. Until the next change. */
 void *const *tree_pages(const struct tree *t, enum page_part part);
+/* Lends page i of the path, as page_lend does: until it is given back, rows that are computed
+ * there go to a copy. */
+atomic_uint *tree_lend(struct tree *t, size_t i);
 
 /* The longest warm beginning of ids[0..n) with its snapshots, for plan_make. Lives until the
  * next call of a function that changes the tree. Changes nothing. */
@@ -55,7 +58,8 @@ const void *tree_snapshot_states(const struct tree *t, size_t i);
 void tree_snapshot_used(struct tree *t, size_t i);
 
 /* Makes room for rows from..to-1, from at most tree_n: fresh pages at the end, a copy of the
- * open page if another branch goes on in it. ERR_MEMORY: nothing has changed. */
+ * open page if another branch goes on in it, and of those that are lent. ERR_MEMORY: no row has
+ * changed. */
 bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err);
 /* Rows from..from+n-1, of ids[0..n), are computed in the room that was made: those that the
  * path does not have yet follow it. */

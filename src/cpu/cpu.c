@@ -220,6 +220,12 @@ static void cpu_page_copy(struct backend *be, void *to, const void *from, size_t
     memcpy(to, from, page_bytes);
 }
 
+static const void *cpu_page_host(const struct backend *be, const void *page)
+{
+    (void)be;
+    return page;
+}
+
 static void cpu_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)
 {
     (void)be;
@@ -265,6 +271,7 @@ static const struct backend_impl impl = {
     .page_new = cpu_page_new,
     .page_free = cpu_page_free,
     .page_copy = cpu_page_copy,
+    .page_host = cpu_page_host,
     .page_read = cpu_page_read,
     .page_write = cpu_page_write,
     .state_new = cpu_state_new,

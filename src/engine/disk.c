@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cache/key.h"
+#include "cache/tree.h"
 #include "engine/weights_id.h"
 
 /* Snapshots of this run that stay on disk: each has a page and the logits, and all but the last
@@ -37,7 +38,7 @@ struct disk {
     size_t n_kept;
 };
 
-static size_t page_bytes(const struct disk *d)
+static size_t full_bytes(const struct disk *d)
 {
     return d->program->page_bytes[PAGE_FULL];
 }
@@ -95,7 +96,7 @@ struct disk *disk_new(const struct disk_config *config, struct backend *be,
     d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
     d->logits_bytes = program->n_vocab * sizeof(float);
     d->states_bytes = program->state_bytes;
-    d->host = mem_alloc(d->logits_bytes + d->states_bytes + page_bytes(d) + window_bytes(d));
+    d->host = mem_alloc(d->logits_bytes + d->states_bytes + full_bytes(d) + window_bytes(d));
     return d;
 }
 
@@ -178,7 +179,7 @@ static bool has_tail(size_t n)
 
 static size_t snapshot_bytes(const struct disk *d, size_t n)
 {
-    const size_t tail = has_tail(n) ? page_bytes(d) + window_bytes(d) : 0;
+    const size_t tail = has_tail(n) ? full_bytes(d) + window_bytes(d) : 0;
     return d->logits_bytes + d->states_bytes + tail;
 }
 
@@ -208,7 +209,7 @@ struct row {
 static void got_page(void *user, size_t i, const void *raw)
 {
     const struct row *row = user;
-    backend_page_write(row->disk->be, row->pages[i], page_bytes(row->disk), raw);
+    backend_page_write(row->disk->be, row->pages[i], full_bytes(row->disk), raw);
 }
 
 size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages,
@@ -218,7 +219,7 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
     struct blob_id *ids = mem_zalloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = page_id(d, first + i);
-    size_t n_got = store_get_row(d->store, ids, n, page_bytes(d), got_page, &row, cancel);
+    size_t n_got = store_get_row(d->store, ids, n, full_bytes(d), got_page, &row, cancel);
     free(ids);
     return n_got;
 }
@@ -238,9 +239,9 @@ bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **sta
     memcpy(logits, d->host, d->logits_bytes);
     *states = d->states_bytes ? d->host + d->logits_bytes : NULL;
     if (!page || !has_tail(n)) return true;
-    backend_page_write(d->be, page[PAGE_FULL], page_bytes(d), tail);
+    backend_page_write(d->be, page[PAGE_FULL], full_bytes(d), tail);
     if (window_bytes(d) > 0)
-        backend_page_write(d->be, page[PAGE_WINDOW], window_bytes(d), tail + page_bytes(d));
+        backend_page_write(d->be, page[PAGE_WINDOW], window_bytes(d), tail + full_bytes(d));
     return true;
 }
 
@@ -276,12 +277,17 @@ static void put_read(struct disk *d, const struct blob_id *id, void *raw, size_t
         store_put(d->store, id, raw, n_bytes, element_bytes(d));
 }
 
+/* Whether it is on disk; then it was used now. */
+static bool is_there(struct disk *d, const struct blob_id *id)
+{
+    const bool there = store_has(d->store, id);
+    if (there) store_touch(d->store, id);
+    return there;
+}
+
 static bool put(struct disk *d, const struct blob_id *id, const void *part, size_t n_bytes)
 {
-    if (store_has(d->store, id)) {
-        store_touch(d->store, id);
-        return true;
-    }
+    if (is_there(d, id)) return true;
     void *raw = store_room(d->store, n_bytes);
     if (!raw) return store_is_broken(d->store);
     backend_page_read(d->be, part, n_bytes, raw);
@@ -289,10 +295,15 @@ static bool put(struct disk *d, const struct blob_id *id, const void *part, size
     return true;
 }
 
-bool disk_put_page(struct disk *d, size_t i, const void *page)
+bool disk_put_page(struct disk *d, size_t i, struct tree *t)
 {
     const struct blob_id id = page_id(d, i);
-    return put(d, &id, page, page_bytes(d));
+    const void *page = tree_pages(t, PAGE_FULL)[i], *host = backend_page_host(d->be, page);
+    if (!host) return put(d, &id, page, full_bytes(d));
+    if (is_there(d, &id)) return true;
+    if (!store_has_room(d->store, full_bytes(d))) return store_is_broken(d->store);
+    store_put_lent(d->store, &id, host, full_bytes(d), element_bytes(d), tree_lend(t, i));
+    return true;
 }
 
 bool disk_put_window(struct disk *d, size_t i, const void *part)
@@ -342,7 +353,7 @@ bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void
     if (d->states_bytes) memcpy(raw + d->logits_bytes, states, d->states_bytes);
     if (has_tail(n)) {
         read_tail(d, PAGE_FULL, page[PAGE_FULL], n % PAGE_LEN, tail);
-        read_tail(d, PAGE_WINDOW, page[PAGE_WINDOW], n % PAGE_LEN, tail + page_bytes(d));
+        read_tail(d, PAGE_WINDOW, page[PAGE_WINDOW], n % PAGE_LEN, tail + full_bytes(d));
     }
     put_read(d, &id, raw, n_bytes);
     keep_snapshot(d, id.key);

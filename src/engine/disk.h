@@ -20,6 +20,7 @@ struct backend;
 struct disk;
 struct gguf;
 struct program;
+struct tree;
 
 struct disk_config {
     const char *dir;     /* hearth's folder in the user's cache */
@@ -64,8 +65,9 @@ bool disk_get_window(struct disk *d, size_t i, void *part);
 /* Whether the engine computes from now on: then writing keeps out of its way. */
 void disk_set_busy(struct disk *d, bool is_busy);
 
-/* Gives page i, which is whole; false: the queue is full, give it again later. */
-bool disk_put_page(struct disk *d, size_t i, const void *page);
+/* Gives page i of the path of t, which is whole; where the host's memory has it, it is lent,
+ * not copied. False: the queue is full, give it again later. */
+bool disk_put_page(struct disk *d, size_t i, struct tree *t);
 /* The same of its windowed part. */
 bool disk_put_window(struct disk *d, size_t i, const void *part);
 /* Gives the snapshot of its first n tokens; logits, states and page (that of the last of them)

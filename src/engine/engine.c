@@ -36,6 +36,8 @@ struct engine {
     struct mailbox *box;
     atomic_bool cancel;
     atomic_bool is_ready;
+    atomic_bool
+        is_wanted; /* a request is posted, or none will be: what is done in idle time ends */
 
     /* The owner's side of the one request there may be. */
     pthread_mutex_t lock;
@@ -272,14 +274,14 @@ static bool is_reply(const struct request *r)
     return r->kind == REQUEST_TURN && r->sampling.max_tokens != 0;
 }
 
-/* Gives the disk what it has not; what is no reply may be given up for the next key, and only
- * its whole pages go there. False: there is more. */
+/* Gives the disk what it has not, until somebody waits; what is no reply may be given up for
+ * the next key, and only its whole pages go there. False: there is more. */
 static bool save(struct engine *e)
 {
-    bool (*const save_of)(struct timeline * tl) =
+    bool (*const save_of)(struct timeline * tl, const atomic_bool *stop) =
         is_reply(&e->turn) ? timeline_save : timeline_save_whole;
-    const bool ok = save_of(e->machine.tl);
-    return (!e->machine.draft || save_of(e->machine.draft->tl)) && ok;
+    const bool ok = save_of(e->machine.tl, &e->is_wanted);
+    return (!e->machine.draft || save_of(e->machine.draft->tl, &e->is_wanted)) && ok;
 }
 
 static void warn_if_unkept(struct engine *e)
@@ -452,6 +454,7 @@ static bool wait_for_request(struct engine *e)
         e->turn = e->request;
         e->request = (struct request){0};
         e->has_request = false;
+        atomic_store(&e->is_wanted, false);
     }
     pthread_mutex_unlock(&e->lock);
     return run;
@@ -461,8 +464,8 @@ static bool wait_for_request(struct engine *e)
  * for a while. */
 static void after_answer(struct engine *e)
 {
-    timeline_prepare(e->machine.tl);
-    if (e->machine.draft) timeline_prepare(e->machine.draft->tl);
+    timeline_prepare(e->machine.tl, &e->is_wanted);
+    if (e->machine.draft) timeline_prepare(e->machine.draft->tl, &e->is_wanted);
     if (is_reply(&e->turn)) e->is_behind = !save(e);
 }
 
@@ -552,6 +555,7 @@ static void end_thread(struct engine *e)
     pthread_mutex_lock(&e->lock);
     bool ended = e->closing;
     e->closing = true;
+    atomic_store(&e->is_wanted, true);
     pthread_cond_signal(&e->posted);
     pthread_mutex_unlock(&e->lock);
     atomic_store(&e->cancel, true);
@@ -606,6 +610,7 @@ static void post(struct engine *e, struct request request)
     assert(!e->has_request);
     e->request = request;
     e->has_request = true;
+    atomic_store(&e->is_wanted, true);
     pthread_cond_signal(&e->posted);
     pthread_mutex_unlock(&e->lock);
 }

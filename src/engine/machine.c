@@ -473,8 +473,8 @@ static bool open_on(struct machine *m, const struct engine_config *config, const
 static void close_on(struct machine *m)
 {
     close_draft(m->draft);
+    disk_free(m->disk); /* it may have borrowed pages */
     timeline_free(m->tl);
-    disk_free(m->disk);
     model_close(m->model);
     backend_close(m->be);
     *m = (struct machine){

@@ -124,9 +124,9 @@ void timeline_snapshot(struct timeline *tl)
     tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
-void timeline_prepare(struct timeline *tl)
+void timeline_prepare(struct timeline *tl, const atomic_bool *stop)
 {
-    page_pool_prepare(tl->pool);
+    page_pool_prepare(tl->pool, stop);
 }
 
 void timeline_truncate(struct timeline *tl, size_t n)
@@ -555,7 +555,7 @@ static void poison_rows(const struct timeline *tl, enum page_part part, void *da
 {
     const struct program *p = tl->program;
     const size_t n_bytes = p->page_bytes[part];
-    if (!data || n_bytes == 0) return;
+    if (!data || n_bytes == 0 || from == PAGE_LEN) return; /* whole: it may be lent */
     void *host = mem_zalloc(1, n_bytes);
     if (from > 0) backend_page_read(tl->be, data, n_bytes, host);
     kv_rows_poison(p->kv, p->n_kv, part, host, from);

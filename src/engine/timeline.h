@@ -119,16 +119,16 @@ void timeline_keep_rows(struct timeline *tl, size_t n);
  * tokens costs nothing: at the end of a prompt and of a reply. */
 void timeline_snapshot(struct timeline *tl);
 
-/* Gets memory for what comes next, while nobody waits. */
-void timeline_prepare(struct timeline *tl);
+/* Gets memory for what comes next, while nobody waits: until *stop (may be NULL) is true. */
+void timeline_prepare(struct timeline *tl, const atomic_bool *stop);
 
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
  * if the logits are held; of a recurrent model also that of where the last prompt ended, or
- * was marked. False: not all fits its queue, or the model's content is not known yet; that is
- * for the next time. */
-bool timeline_save(struct timeline *tl);
+ * was marked. False: not all fits its queue, the model's content is not known yet, or *stop
+ * (may be NULL) became true; the rest is for the next time. */
+bool timeline_save(struct timeline *tl, const atomic_bool *stop);
 /* The same of the whole pages alone. */
-bool timeline_save_whole(struct timeline *tl);
+bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop);
 /* The same until nothing is left, waiting if need be: before the end. */
 void timeline_save_all(struct timeline *tl);
 

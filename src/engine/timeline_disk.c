@@ -3,6 +3,7 @@
 #include "engine/timeline.h"
 
 #include "backend/backend.h"
+#include "base/cancel.h"
 #include "base/err.h"
 #include "cache/tree.h"
 #include "engine/disk.h"
@@ -12,24 +13,24 @@ void timeline_set_disk(struct timeline *tl, struct disk *disk)
 {
     /* A file in which all layers have windows is none that anyone uses. */
     tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
+    tl->n_saved = 0;
 }
 
-/* Gives it the whole pages that it has not; ready only. False: the queue is full before. */
-static bool save_pages(struct timeline *tl)
+/* Gives it the whole pages that it has not; ready only. False: the queue is full before, or
+ * *stop is true. */
+static bool save_pages(struct timeline *tl, const atomic_bool *stop)
 {
     disk_follow(tl->disk, tree_ids(tl->tree), tree_n(tl->tree));
-    void *const *pages = tree_pages(tl->tree, PAGE_FULL);
-    while (tl->n_saved < tree_n(tl->tree) / PAGE_LEN) {
-        if (!disk_put_page(tl->disk, tl->n_saved, pages[tl->n_saved])) return false;
-        tl->n_saved++;
-    }
+    for (; tl->n_saved < tree_n(tl->tree) / PAGE_LEN; tl->n_saved++)
+        if (cancel_is_set(stop) || !disk_put_page(tl->disk, tl->n_saved, tl->tree))
+            return false;
     return true;
 }
 
-bool timeline_save_whole(struct timeline *tl)
+bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
 {
     if (!tl->disk || tl->n_saved == tree_n(tl->tree) / PAGE_LEN) return true;
-    return disk_is_ready(tl->disk) && save_pages(tl);
+    return disk_is_ready(tl->disk) && save_pages(tl, stop);
 }
 
 /* The first page with rows that windowed layers see after n tokens. */
@@ -39,23 +40,22 @@ static size_t first_window_page(const struct timeline *tl, size_t n)
     return (n + 1 > window ? n + 1 - window : 0) / PAGE_LEN;
 }
 
-/* Gives it the windowed rows before token n that are in whole pages; false: the queue is full.
- */
-static bool save_windows(struct timeline *tl, size_t n)
+/* Gives it the windowed rows before token n that are in whole pages; false: as above. */
+static bool save_windows(struct timeline *tl, size_t n, const atomic_bool *stop)
 {
     if (tl->model.window == 0) return true;
     void *const *pages = tree_pages(tl->tree, PAGE_WINDOW);
     for (size_t i = first_window_page(tl, n); i < n / PAGE_LEN; i++)
-        if (!disk_put_window(tl->disk, i, pages[i])) return false;
+        if (cancel_is_set(stop) || !disk_put_window(tl->disk, i, pages[i])) return false;
     return true;
 }
 
-/* Gives it the snapshot of n tokens, whose windowed rows are here; false: the queue is full. */
+/* Gives it the snapshot of n tokens, whose windowed rows are here; false: as above. */
 static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
-                          const void *states)
+                          const void *states, const atomic_bool *stop)
 {
     void *page[PAGE_PARTS];
-    if (!save_windows(tl, n)) return false;
+    if (!save_windows(tl, n, stop) || cancel_is_set(stop)) return false;
     for (int part = 0; part < PAGE_PARTS; part++) {
         void *const *pages = tree_pages(tl->tree, part);
         page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
@@ -65,7 +65,7 @@ static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
 
 /* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
  * another way: without its thoughts. */
-static bool save_prompt(struct timeline *tl)
+static bool save_prompt(struct timeline *tl, const atomic_bool *stop)
 {
     const size_t n = tl->n_prompt;
     const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
@@ -73,32 +73,32 @@ static bool save_prompt(struct timeline *tl)
     if (have->n_snapshots == 0 || have->snapshots[i] != n || !tree_has_window(tl->tree, n))
         return true;
     return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
-                         tree_snapshot_states(tl->tree, i));
+                         tree_snapshot_states(tl->tree, i), stop);
 }
 
-/* False: the queue is full before all was given. */
-static bool save(struct timeline *tl)
+/* False: the queue was full before all was given, or *stop true. */
+static bool save(struct timeline *tl, const atomic_bool *stop)
 {
     const size_t n = tree_n(tl->tree);
-    if (!save_pages(tl)) return false;
+    if (!save_pages(tl, stop)) return false;
     const bool goes_back = timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
-    if (goes_back && !save_prompt(tl)) return false;
+    if (goes_back && !save_prompt(tl, stop)) return false;
     if (!states_at(&tl->states, n) || !tree_has_window(tl->tree, n) || !timeline_logits(tl))
         return true;
-    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states));
+    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states), stop);
 }
 
-bool timeline_save(struct timeline *tl)
+bool timeline_save(struct timeline *tl, const atomic_bool *stop)
 {
     if (!tl->disk || tree_n(tl->tree) == 0) return true;
-    return disk_is_ready(tl->disk) && save(tl);
+    return disk_is_ready(tl->disk) && save(tl, stop);
 }
 
 void timeline_save_all(struct timeline *tl)
 {
     if (!tl->disk || tree_n(tl->tree) == 0) return;
     disk_make_ready(tl->disk);
-    while (!save(tl))
+    while (!save(tl, NULL))
         disk_drain(tl->disk);
     disk_touch(tl->disk);
 }

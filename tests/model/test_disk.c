@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/machine.h"
 #include "engine/timeline.h"
+#include "engine/verify.h"
 
 enum { CONTEXT = 400 };
 
@@ -99,7 +100,7 @@ static void check_resume(const char *path, const char *other)
         random_ids(ids, 0, n + 20, n_vocab);
         assert_int_equal(sync_to(&m, ids, n).n_prefilled, n);
         memcpy(want, timeline_logits(m.tl), n_vocab * sizeof *want);
-        timeline_save(m.tl);
+        timeline_save(m.tl, NULL);
         machine_close(&m);
 
         open_model(&m, path, type, true);
@@ -156,7 +157,7 @@ static void test_resume_before_the_reply(void **state)
     timeline_snapshot(m.tl);
     for (size_t i = 94; i < 110; i++)
         assert_true(timeline_append(m.tl, ids[i], NULL, &err));
-    timeline_save(m.tl);
+    timeline_save(m.tl, NULL);
     machine_close(&m);
     random_ids(ids, 90, 150, n_vocab);
     for (size_t same = 90; same >= 89; same--) {
@@ -186,7 +187,7 @@ static void test_exact_repeat(void **state)
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, 120, n_vocab);
     sync_to(&m, ids, 90);
-    timeline_save(m.tl);
+    timeline_save(m.tl, NULL);
     machine_close(&m);
     open_model(&m, path, "f16", true);
     sync_to(&m, ids, 110);                                 /* grows behind what was read */
@@ -213,7 +214,7 @@ static void test_resume_long(void **state)
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, LONG + NEW, n_vocab);
     sync_to(&m, ids, LONG);
-    timeline_save(m.tl);
+    timeline_save(m.tl, NULL);
     machine_close(&m);
     open_long(&m, llama, "f16", true, LONG + NEW);
     const struct timeline_cost cost = sync_to(&m, ids, LONG + NEW);
@@ -242,7 +243,7 @@ static struct store_counts save_turn(size_t n, size_t n_turn)
     disk_drain(m.disk);
     const struct store_counts before = disk_counts(m.disk);
     sync_to(&m, ids, n + n_turn);
-    timeline_save(m.tl);
+    timeline_save(m.tl, NULL);
     disk_drain(m.disk);
     struct store_counts after = disk_counts(m.disk);
     machine_close(&m);
@@ -268,6 +269,80 @@ static void test_save_cost(void **state)
         assert_int_equal(counts.written_bytes, few.written_bytes);
         assert_true(counts.packed_bytes <= counts.written_bytes + 4096);
     }
+}
+
+/* What is given to the disk is lent: whatever the timeline does before it is written, the files
+ * have the bits of the tokens they are named for, and the timeline those of its own. */
+static void test_lent(void **state)
+{
+    (void)state;
+    struct machine m, cold;
+    int32_t ids[CONTEXT], other[CONTEXT];
+    clear();
+    key = 23;
+    drawn = 0;
+    open_model(&m, llama, "f16", true);
+    open_model(&cold, llama, "f16", false);
+    const size_t n_vocab = model_n_vocab(m.model), n_bytes = n_vocab * sizeof(float);
+    random_ids(ids, 0, 256, n_vocab);
+    memcpy(other, ids, sizeof other);
+    random_ids(other, 150, 256, n_vocab);
+    disk_make_ready(m.disk);
+    disk_set_busy(m.disk, true); /* nothing is written yet */
+    sync_to(&m, ids, 256);
+    assert_true(timeline_save(m.tl, NULL));
+    timeline_truncate(m.tl, 150);
+    sync_to(&m, other, 256);
+    assert_true(timeline_save(m.tl, NULL));
+    assert_int_equal(disk_counts(m.disk).n_written, 0);
+    sync_to(&cold, other, 256);
+    assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
+    timeline_forget(m.tl);
+    machine_close(&m);
+    open_model(&m, llama, "f16", true);
+    const int32_t *const both[] = {ids, other};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sync_to(&m, both[i], 256).n_prefilled, 0);
+        sync_to(&cold, both[i], 256);
+        assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
+        struct verify_verdict verdict;
+        struct err err;
+        assert_true(timeline_verify(m.tl, NULL, &verdict, &err));
+        assert_int_equal(verdict.what, VERIFY_SAME);
+    }
+    machine_close(&m);
+    machine_close(&cold);
+}
+
+/* Who waits is not kept waiting: saving ends at once, and goes on later where it was. */
+static void test_save_yields(void **state)
+{
+    (void)state;
+    struct machine m;
+    int32_t ids[CONTEXT];
+    atomic_bool stop = true;
+    clear();
+    key = 29;
+    drawn = 0;
+    open_model(&m, hybrid, "f16", true);
+    disk_make_ready(m.disk);
+    random_ids(ids, 0, 200, model_n_vocab(m.model));
+    sync_to(&m, ids, 200);
+    assert_false(timeline_save_whole(m.tl, &stop));
+    assert_false(timeline_save(m.tl, &stop));
+    disk_drain(m.disk);
+    assert_int_equal(disk_counts(m.disk).n_written, 0);
+    stop = false;
+    assert_true(timeline_save_whole(m.tl, &stop));
+    disk_drain(m.disk);
+    assert_int_equal(disk_counts(m.disk).n_written, 3);
+    stop = true;
+    assert_false(timeline_save(m.tl, &stop)); /* the snapshot */
+    stop = false;
+    assert_true(timeline_save(m.tl, &stop));
+    disk_drain(m.disk);
+    assert_int_equal(disk_counts(m.disk).n_written, 4);
+    machine_close(&m);
 }
 
 /* ---- random histories ---- */
@@ -312,7 +387,7 @@ static void die(struct machine *m, int32_t *ids, size_t n, size_t n_vocab, const
         for (;;) {
             n = next_history(ids, n, n_vocab);
             sync_to(m, ids, n);
-            timeline_save(m->tl);
+            timeline_save(m->tl, NULL);
         }
     }
     usleep(moment);
@@ -360,10 +435,10 @@ static void check_model(const struct golden_case *c, uint32_t i, uint32_t round,
             fail_msg("%s: step %d: %zu tokens, %zu of them read, differ from a cold run",
                      c->name, step, n, cost.n_read);
         switch (below(6)) {
-        case 0: timeline_save(m.tl); break;
+        case 0: timeline_save(m.tl, NULL); break;
         case 1: timeline_forget(m.tl); break;
         case 2:
-            if (below(2)) timeline_save(m.tl);
+            if (below(2)) timeline_save(m.tl, NULL);
             machine_close(&m);
             open_model(&m, c->model, type, true);
             break;
@@ -398,7 +473,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
         cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_resume_long),
-        cmocka_unit_test(test_save_cost),    cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_save_cost),    cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_save_yields),  cmocka_unit_test(test_histories),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }

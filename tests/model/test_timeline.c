@@ -167,11 +167,11 @@ static void test_prepared_pages(void **state)
     timeline_forget(warm.tl);
     sync_and_check(ids, 70, 0);
     const size_t n_bytes = timeline_usage(warm.tl).bytes;
-    timeline_prepare(warm.tl);
-    timeline_prepare(warm.tl);
+    timeline_prepare(warm.tl, NULL);
+    timeline_prepare(warm.tl, NULL);
     assert_int_equal(timeline_usage(warm.tl).bytes, n_bytes);
     sync_and_check(ids, 200, 70);
-    timeline_prepare(warm.tl);
+    timeline_prepare(warm.tl, NULL);
     ids[100] = (ids[100] + 1) % N_VOCAB;
     sync_and_check(ids, 200, 100);
 }

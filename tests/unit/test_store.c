@@ -552,8 +552,8 @@ static void wait_for_written(struct store *s, size_t n)
     }
 }
 
-/* While the owner is busy nothing is written until the queue is half full; then some is, and
- * all of it once the owner rests, waits or goes. */
+/* While the owner is busy nothing is written, however much waits; all of it is once the owner
+ * rests, waits or goes. */
 static void test_busy(void **state)
 {
     (void)state;
@@ -563,17 +563,13 @@ static void test_busy(void **state)
     struct sample sample;
     uint8_t *large = mem_zalloc(1, N_LARGE);
     store_set_busy(s, true);
-    for (uint32_t i = 0; i < N_FULL / 2; i++) {
+    for (uint32_t i = 0; i < N_FULL; i++) {
         sample_make(&sample, i);
         give(s, &sample.id, large, N_LARGE);
     }
+    assert_false(store_has_room(s, N_LARGE));
     usleep(20000);
     assert_int_equal(store_counts(s).n_written, 0);
-    for (uint32_t i = N_FULL / 2; i < N_FULL; i++) {
-        sample_make(&sample, i);
-        give(s, &sample.id, large, N_LARGE);
-    }
-    wait_for_written(s, 1);
     store_set_busy(s, false);
     wait_for_written(s, N_FULL);
 
@@ -597,6 +593,58 @@ static void test_busy(void **state)
     assert_int_equal(store_counts(s).n_written, 133);
     store_free(s);
     free(large);
+}
+
+static void lend(struct store *s, uint32_t i, const uint8_t *raw, size_t n_raw,
+                 atomic_uint *n_readers)
+{
+    struct sample *sample = mem_alloc(sizeof *sample);
+    sample_make(sample, i);
+    atomic_fetch_add(n_readers, 1);
+    store_put_lent(s, &sample->id, raw, n_raw, 2, n_readers);
+    free(sample);
+}
+
+/* What is lent is written as it is, and given back when it was, or will not be; from then on it
+ * may change. */
+static void test_lent(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_LARGE = 3 << 20, ROUNDS = 40 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    uint8_t *large = mem_alloc(N_LARGE), *got = mem_alloc(N_LARGE);
+    atomic_uint n_readers = 0;
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        for (uint32_t i = 0; i < N_LARGE; i++)
+            large[i] = (uint8_t)(i * (k + 1) >> 7);
+        lend(s, 2 * k, large, N_LARGE, &n_readers);
+        lend(s, 2 * k + 1, large, N_LARGE, &n_readers);
+        lend(s, 2 * k, large, N_LARGE, &n_readers); /* twice the same */
+        if (word(17, k) % 2) store_set_busy(s, true);
+        usleep(word(16, k) % 4000);
+        store_set_busy(s, false);
+        if (k % 2) store_flush(s);
+        for (int ms = 0; atomic_load(&n_readers) > 0; ms++) {
+            if (ms > 60000) fail_msg("%u are not given back", atomic_load(&n_readers));
+            usleep(1000);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            sample_make(&sample, 2 * k + i);
+            assert_true(store_get(s, &sample.id, got, N_LARGE));
+            assert_memory_equal(got, large, N_LARGE);
+        }
+        lend(s, 2 * k, large, N_LARGE, &n_readers); /* is on disk */
+        assert_int_equal(atomic_load(&n_readers), 0);
+    }
+    store_set_busy(s, true);
+    lend(s, 1000, large, N_LARGE, &n_readers);
+    assert_int_equal(atomic_load(&n_readers), 1);
+    store_free(s);
+    assert_int_equal(atomic_load(&n_readers), 0);
+    free(large);
+    free(got);
 }
 
 /* A full queue has no room; the idle thread writes once what was put twice. */
@@ -726,8 +774,11 @@ static int meet_trouble(uint32_t n, int code)
     if (!store_trouble(s, &err)) return 2;
     fprintf(stderr, "# %s\n", err.msg);
     if (err.code != ERR_IO || !strstr(err.msg, strerror(code))) return 3;
+    atomic_uint n_readers = 0;
     put(s, 200);
+    lend(s, 201, (const uint8_t *)&err, sizeof err, &n_readers);
     store_flush(s);
+    if (atomic_load(&n_readers) != 0) return 8;
     if (store_trouble(s, &err)) return 4;
     if (holds(s, 200)) return 5;
     if (!holds(s, 0)) return 6;
@@ -827,12 +878,13 @@ int main(void)
         cmocka_unit_test(test_blob),      cmocka_unit_test(test_layout),
         cmocka_unit_test(test_put_get),   cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_busy),      cmocka_unit_test(test_full),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_row),
-        cmocka_unit_test(test_modes),     cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_forged),    cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_processes), cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_lent),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_row),       cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_damage),    cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_cap),       cmocka_unit_test(test_order),
+        cmocka_unit_test(test_stale),     cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_kill),      cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_read_only),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
  * goes through, a path's rows are those of its tokens, and what is found is what was there. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -62,6 +63,14 @@ static uint32_t below(uint32_t n)
     return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
 }
 
+/* A page that somebody else reads: where it lies, and what was in it. */
+struct loan {
+    atomic_uint *n_readers;
+    const void *data;
+    uint8_t held[PART_BYTES];
+};
+enum { N_LOANS = 6 };
+
 struct sim {
     struct page_pool *pool;
     struct tree *tree;
@@ -72,6 +81,8 @@ struct sim {
     uint64_t state; /* of the recurrent layers */
     bool never_drops;
     bool only_tidies; /* windowed rows go by tree_tidy alone: snapshots keep theirs */
+    struct loan loans[N_LOANS];
+    size_t n_loans;
 };
 
 static uint64_t hash(uint64_t before, int32_t id)
@@ -113,6 +124,33 @@ static struct sim open_sim(struct plan_model model, uint64_t warm_bytes, uint64_
     return s;
 }
 
+/* Page i of the path is read by somebody else from now on. */
+static void lend(struct sim *s, size_t i)
+{
+    if (s->n_loans == N_LOANS) return;
+    struct loan *loan = &s->loans[s->n_loans++];
+    loan->data = tree_pages(s->tree, PAGE_FULL)[i];
+    memcpy(loan->held, loan->data, PART_BYTES);
+    loan->n_readers = tree_lend(s->tree, i);
+}
+
+/* They are done with it: nobody has changed it. */
+static void give_back(struct sim *s, size_t i)
+{
+    assert_memory_equal(s->loans[i].data, s->loans[i].held, PART_BYTES);
+    atomic_fetch_sub(s->loans[i].n_readers, 1);
+    s->loans[i] = s->loans[--s->n_loans];
+}
+
+/* Where row i of the path is written: to no page that is lent, the same bits or not. */
+static uint64_t *row_to_write(struct sim *s, enum page_part part, size_t i)
+{
+    uint64_t *data = tree_pages(s->tree, part)[i / PAGE_LEN];
+    for (size_t k = 0; k < s->n_loans; k++)
+        assert_ptr_not_equal(s->loans[k].data, data);
+    return data + i % PAGE_LEN;
+}
+
 static void close_sim(struct sim *s)
 {
     /* Accounts of the path that leave nothing when it is empty were right. */
@@ -120,6 +158,8 @@ static void close_sim(struct sim *s)
     tree_go(s->tree);
     assert_int_equal(tree_usage(s->tree).path_bytes, 0);
     tree_free(s->tree);
+    while (s->n_loans > 0)
+        give_back(s, 0);
     page_pool_free(s->pool);
     for (size_t i = 0; i < s->n_past; i++)
         ids_free(&s->past[i]);
@@ -203,9 +243,8 @@ static void compute(struct sim *s, const int32_t *ids, size_t from, size_t to)
             assert_true(page[(i - back) % PAGE_LEN] == ~all[i - back + 1]);
         }
         h = hash(h, ids[i]);
-        ((uint64_t *)tree_pages(s->tree, PAGE_FULL)[i / PAGE_LEN])[i % PAGE_LEN] = h;
-        if (!s->model.window) continue;
-        ((uint64_t *)tree_pages(s->tree, PAGE_WINDOW)[i / PAGE_LEN])[i % PAGE_LEN] = ~h;
+        *row_to_write(s, PAGE_FULL, i) = h;
+        if (s->model.window) *row_to_write(s, PAGE_WINDOW, i) = ~h;
     }
     s->state = h;
     free(all);
@@ -215,7 +254,7 @@ static void compute(struct sim *s, const int32_t *ids, size_t from, size_t to)
 static void scribble(struct sim *s, size_t from, size_t to)
 {
     for (size_t i = from > tree_n(s->tree) ? from : tree_n(s->tree); i < to; i++)
-        ((uint64_t *)tree_pages(s->tree, PAGE_FULL)[i / PAGE_LEN])[i % PAGE_LEN] = 7;
+        *row_to_write(s, PAGE_FULL, i) = 7;
 }
 
 /* One chunk, which may be cancelled or find no memory; false: it was not done. */
@@ -396,6 +435,9 @@ static void run_history(struct sim *s, uint32_t n_steps)
             }
         }
         drop_windows(s);
+        if (below(3) && tree_n(s->tree) > 0)
+            lend(s, below((uint32_t)(tree_n(s->tree) + PAGE_LEN - 1) / PAGE_LEN));
+        if (below(3) == 0 && s->n_loans > 0) give_back(s, below((uint32_t)s->n_loans));
         if (below(10) == 0) {
             remember(s);
             s->never_drops = false; /* a truncate forgets */
@@ -510,6 +552,47 @@ static void test_sharing(void **state)
     close_sim(&s);
 }
 
+/* A page that is lent stays as it is: rows computed again go to a copy, which other branches go
+ * on from too; and it outlives the branch. What only the borrower has is not counted. */
+static void test_lending(void **state)
+{
+    (void)state;
+    key = 8;
+    drawn = 4000000;
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
+    int32_t ids[200];
+    struct err err;
+    for (int32_t i = 0; i < 200; i++)
+        ids[i] = i;
+    sync(&s, ids, 128, false);
+    lend(&s, 1);
+    /* The last row again, for its logits. */
+    assert_true(tree_grow(s.tree, 127, 128, &err));
+    assert_int_equal(page_pool_bytes(s.pool), 2 * PART_BYTES);
+    assert_ptr_not_equal(tree_pages(s.tree, PAGE_FULL)[1], s.loans[0].data);
+    compute(&s, ids, 127, 128);
+    tree_commit(s.tree, ids + 127, 127, 1);
+    check_path(&s, ids, 128);
+    /* No memory for the copy: it is the borrower's as before. */
+    lend(&s, 0);
+    mem.fail_in = 1;
+    while (tree_grow(s.tree, 60, 128, &err)) /* as long as there are spare ones */
+        lend(&s, 0);
+    mem.fail_in = 0;
+    assert_int_equal(err.code, ERR_MEMORY);
+    check_path(&s, ids, 128);
+    /* Rows that were drafted and refused. */
+    tree_truncate(s.tree, 100);
+    ids[100] = 7;
+    sync(&s, ids, 200, false);
+    tree_forget(s.tree);
+    assert_int_equal(page_pool_bytes(s.pool), 0);
+    assert_true(mem.n_pages >= s.n_loans);
+    while (s.n_loans > 0)
+        give_back(&s, 0);
+    close_sim(&s);
+}
+
 /* The same reply to the same prompt, again and again, leaves no pages and snapshots behind. */
 static void test_repeats(void **state)
 {
@@ -544,7 +627,7 @@ int main(void)
         cmocka_unit_test(test_costs),     cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_in_little_memory),
         cmocka_unit_test(test_windows),   cmocka_unit_test(test_recurrent),
-        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_lending),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
