@@ -223,17 +223,39 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
     return s;
 }
 
-struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, bool is_key)
+static struct head_at head_at(const struct kv_layer *kv, size_t head)
 {
-    const struct kv_layer *kv = a->kv;
-    const size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
-    const size_t n_bytes = kv_code_bytes(kv->type, dim);
-    const char *base = (const char *)a->pages[p] + (is_key ? kv->k_at : kv->v_at);
-    return (struct ahead){
-        .codes = base + kv_head * n_bytes,
-        .scales = base + kv->n_heads * n_bytes + kv_head * kv_scale_bytes(kv->type, dim),
-        .step = 64,
+    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k);
+    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v);
+    return (struct head_at){
+        .k = kv->k_at + head * k,
+        .k_scales =
+            kv->k_at + kv->n_heads * k + head * kv_scale_bytes(kv->type, kv->head_dim_k),
+        .v = kv->v_at + head * v,
+        .v_scales =
+            kv->v_at + kv->n_heads * v + head * kv_scale_bytes(kv->type, kv->head_dim_v),
     };
+}
+
+static struct ahead keys_of(const struct attend *a, const struct head_at *at, size_t p)
+{
+    const char *page = a->pages[p];
+    return (struct ahead){page + at->k, page + at->k_scales, 64};
+}
+
+static struct ahead values_of(const struct attend *a, const struct head_at *at, size_t p)
+{
+    const char *page = a->pages[p];
+    return (struct ahead){page + at->v, page + at->v_scales, 64};
+}
+
+void avx2_look_ahead(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
+                     size_t end_page, size_t k, struct ahead *after_k, struct ahead *after_v)
+{
+    const bool last = k + 1 == n_pages;
+    const size_t next = p + k + 1 < end_page ? p + k + 1 : p;
+    *after_k = last ? values_of(a, at, p) : keys_of(a, at, next);
+    *after_v = last ? keys_of(a, at, next) : values_of(a, at, next);
 }
 
 /* The scratch of a call: queries, their outputs, their quantised forms, and what a page takes.
@@ -284,13 +306,14 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
     }
     const size_t end = (x[n - 1].end + PAGE_LEN - 1) / PAGE_LEN;
     const size_t at_once = n < LANES ? LANES / n : 1;
+    const struct head_at head = head_at(kv, kv_head);
     for (size_t p = x[0].first / PAGE_LEN; p < end; p += at_once) {
         const size_t n_pages = end - p < at_once ? end - p : at_once;
         if (cancel_is_set(a->cancel)) return;
         if (blocks)
-            avx2_pages_q(a, kv_head, p, n_pages, end, x, n, base + at.page);
+            avx2_pages_q(a, &head, p, n_pages, end, x, n, base + at.page);
         else
-            avx2_pages_f(a, kv_head, p, n_pages, end, x, n, base + at.page);
+            avx2_pages_f(a, &head, p, n_pages, end, x, n, base + at.page);
     }
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;

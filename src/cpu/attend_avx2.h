@@ -82,8 +82,16 @@ struct ahead {
     size_t step;
 };
 
-/* Keys, or values, of one head of page p. */
-struct ahead avx2_ahead(const struct attend *a, size_t kv_head, size_t p, bool is_key);
+/* Where in a page the keys and the values of a KV head lie. */
+struct head_at {
+    size_t k, k_scales, v, v_scales;
+};
+
+/* What is read after the keys, and after the values, of page p + k: pages p..p+n_pages-1 are a
+ * batch, of which the keys of all are read, then the values of all; no page is at end_page or
+ * after it. */
+void avx2_look_ahead(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
+                     size_t end_page, size_t k, struct ahead *after_k, struct ahead *after_v);
 
 /* Inlined by force: gcc 12 takes a function that only prefetches for one without effect and
  * drops its calls. */
@@ -98,10 +106,10 @@ static inline __attribute__((always_inline)) void avx2_prefetch(size_t step, con
  * is before end_page. scratch of so many bytes, aligned to 64. Pages of f32 and f16, of blocks.
  */
 size_t avx2_pages_f_scratch(const struct kv_layer *kv);
-void avx2_pages_f(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+void avx2_pages_f(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
                   size_t end_page, struct query *x, size_t n, void *scratch);
 size_t avx2_pages_q_scratch(const struct kv_layer *kv);
-void avx2_pages_q(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+void avx2_pages_q(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
                   size_t end_page, struct query *x, size_t n, void *scratch);
 /* What a query of types of blocks needs of its own: bytes, a multiple of 64, and filling it. */
 size_t avx2_query_q_bytes(const struct kv_layer *kv);

@@ -242,17 +242,16 @@ static struct tile values_laid_out(const struct tile *t, float *wide)
     return w;
 }
 
-static struct tile tile_of(const struct kv_layer *kv, const void *page, size_t head)
+static struct tile tile_of(const struct kv_layer *kv, const void *page,
+                           const struct head_at *at)
 {
-    const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    const size_t n_bytes = kv->type == KV_F16 ? 2 : 4;
     const uint8_t *base = page;
     return (struct tile){
         .form = kv->type == KV_F16 ? PAGE_F16 : PAGE_F32,
-        .k = base + kv->k_at + head * dk * PAGE_LEN * n_bytes,
-        .v = base + kv->v_at + head * dv * PAGE_LEN * n_bytes,
-        .dk = dk,
-        .dv = dv,
+        .k = base + at->k,
+        .v = base + at->v,
+        .dk = kv->head_dim_k,
+        .dv = kv->head_dim_v,
         .after_k = {page, page, 0},
         .after_v = {page, page, 0},
     };
@@ -309,25 +308,17 @@ size_t avx2_pages_f_scratch(const struct kv_layer *kv)
     return attend_align(sizeof(struct batch)) + wide_bytes(kv);
 }
 
-/* The order in which pages are read: the keys of all of a batch, then their values. */
-static void look_ahead(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
-                       size_t end_page, struct tile *tiles)
-{
-    for (size_t k = 0; k < n_pages; k++) {
-        const bool last = k + 1 == n_pages;
-        tiles[k].after_k = avx2_ahead(a, kv_head, last ? p : p + k + 1, !last);
-        tiles[k].after_v = avx2_ahead(a, kv_head, p + k + 1 < end_page ? p + k + 1 : p, last);
-    }
-}
-
-void avx2_pages_f(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+void avx2_pages_f(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
                   size_t end_page, struct query *x, size_t n, void *scratch)
 {
     struct batch *b = scratch;
     struct tile tiles[LANES];
-    for (size_t k = 0; k < n_pages; k++)
-        tiles[k] = tile_of(a->kv, a->pages[p + k], kv_head);
-    if (n <= FEW) look_ahead(a, kv_head, p, n_pages, end_page, tiles);
+    for (size_t k = 0; k < n_pages; k++) {
+        struct tile *t = &tiles[k];
+        *t = tile_of(a->kv, a->pages[p + k], head);
+        if (n <= FEW)
+            avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
+    }
     float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
     for (size_t at = 0, i = 0; at < n; at = i) {
         b->n = 0;

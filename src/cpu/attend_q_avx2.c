@@ -207,32 +207,20 @@ static void widen_keys(const struct tile *t)
     }
 }
 
-static struct tile tile_of(const struct attend *a, size_t head, size_t p)
+/* All but items. */
+static void set_tile(const struct kv_layer *kv, const void *page, const struct head_at *at,
+                     struct tile *t)
 {
-    const struct kv_layer *kv = a->kv;
-    const struct ahead k = avx2_ahead(a, head, p, true), v = avx2_ahead(a, head, p, false);
-    return (struct tile){
-        .is_q4 = kv->type == KV_Q4_0,
-        .k_blocks = kv->head_dim_k / KV_BLOCK,
-        .v_blocks = kv->head_dim_v / KV_BLOCK,
-        .k = k.codes,
-        .v = v.codes,
-        .k_scales = k.scales,
-        .v_scales = v.scales,
-        .after_k = {k.codes, k.scales, 0},
-        .after_v = {v.codes, v.scales, 0},
-    };
-}
-
-/* The order in which pages are read: the keys of all of a batch, then their values. */
-static void look_ahead(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
-                       size_t end_page, struct tile *tiles)
-{
-    for (size_t k = 0; k < n_pages; k++) {
-        const bool last = k + 1 == n_pages;
-        tiles[k].after_k = avx2_ahead(a, kv_head, last ? p : p + k + 1, !last);
-        tiles[k].after_v = avx2_ahead(a, kv_head, p + k + 1 < end_page ? p + k + 1 : p, last);
-    }
+    const uint8_t *base = page;
+    t->is_q4 = kv->type == KV_Q4_0;
+    t->k_blocks = kv->head_dim_k / KV_BLOCK;
+    t->v_blocks = kv->head_dim_v / KV_BLOCK;
+    t->k = base + at->k;
+    t->v = base + at->v;
+    t->k_scales = (const uint16_t *)(base + at->k_scales);
+    t->v_scales = (const uint16_t *)(base + at->v_scales);
+    t->wide_k = t->wide_v = NULL;
+    t->after_k = t->after_v = (struct ahead){page, page, 0};
 }
 
 /* ---- scores ---- */
@@ -575,20 +563,20 @@ static void widen_page(struct tile *t, const struct parts *parts, size_t p,
     widen_values(ROWS_Q8, t, lo, hi);
 }
 
-void avx2_pages_q(const struct attend *a, size_t kv_head, size_t p, size_t n_pages,
+void avx2_pages_q(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
                   size_t end_page, struct query *x, size_t n, void *scratch)
 {
     const struct parts parts = parts_of(a->kv, scratch);
+    const bool few = n <= (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8);
     struct tile tiles[LANES];
     for (size_t k = 0; k < n_pages; k++) {
-        tiles[k] = tile_of(a, kv_head, p + k);
-        tiles[k].wide_k_scales = parts.k_scales;
-        tiles[k].wide_v_scales = parts.v_scales + k * tiles[k].v_blocks * PAGE_LEN;
+        struct tile *t = &tiles[k];
+        set_tile(a->kv, a->pages[p + k], head, t);
+        t->wide_k_scales = parts.k_scales;
+        t->wide_v_scales = parts.v_scales + k * t->v_blocks * PAGE_LEN;
+        if (few) avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
     }
-    if (n > (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8))
-        widen_page(tiles, &parts, p, x, n);
-    else
-        look_ahead(a, kv_head, p, n_pages, end_page, tiles);
+    if (!few) widen_page(tiles, &parts, p, x, n);
     for (size_t at = 0, i = 0; at < n; at = i) {
         parts.batch->n = 0;
         for (size_t k = 0; k < n_pages; k++) {
