@@ -1,6 +1,7 @@
-/* Puts rows' keys or values into the pages of a slab. An invocation owns whole words: both slots of
+/* Puts rows' keys and values into the pages of a slab. An invocation owns whole words: both slots of
  * an even and odd pair, of one dim (f32, f16 keys), two dims (f16 values) or a block of 32 dims.
- * x counts those, y pairs of slots, z pages of the slab that the step writes. */
+ * x counts those, first the work groups of the keys, y pairs of slots, z pages of the slab that the
+ * step writes. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -10,23 +11,34 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KV_TYPE = 1;
-layout(constant_id = 2) const bool IS_KEY = true;
 layout(set = 0, binding = 1, std430) buffer Slab { uint slab[]; };
-layout(set = 0, binding = 2, std430) readonly buffer In { float x[]; };
-layout(push_constant) uniform Push {
-    uint part, n_heads, dim;
+layout(set = 0, binding = 2, std430) readonly buffer Keys { float key_rows[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Values { float value_rows[]; };
+
+struct side {
+    uint dim;
     uint in_stride, in_at;
-    uint page_words, codes_at, scales_at; /* words of a page */
+    uint codes_at, scales_at; /* words of a page */
+};
+
+layout(push_constant) uniform Push {
+    uint part, n_heads;
+    side keys, values;
+    uint page_words;
     uint list_at; /* words of the step: page number and place in the slab of each page written */
+    uint key_groups;
 };
 
 const bool IS_Q4 = KV_TYPE == KV_Q4_0;
-const uint F16_UNIT = IS_KEY ? 1u : 2u;
-const uint UNIT = KV_TYPE == KV_F32 ? 1u : KV_TYPE == KV_F16 ? F16_UNIT : 32u; /* dims */
+
+/* Of the work group. */
+bool is_key;
+uint dim, codes_at, scales_at;
 
 float value(uint row, uint i)
 {
-    return x[row * in_stride + in_at + i];
+    return is_key ? key_rows[row * keys.in_stride + keys.in_at + i]
+                  : value_rows[row * values.in_stride + values.in_at + i];
 }
 
 /* Half h of a word; the other stays. */
@@ -39,13 +51,13 @@ void put_half(uint word, uint h, uint bits)
 void store_f32(uint base, uint i, uint slot, uint row)
 {
     uint head = i / dim, d = i % dim;
-    uint at = IS_KEY ? i * PAGE_LEN + slot : (head * PAGE_LEN + slot) * dim + d;
+    uint at = is_key ? i * PAGE_LEN + slot : (head * PAGE_LEN + slot) * dim + d;
     slab[base + codes_at + at] = u_of(value(row, i));
 }
 
 void store_f16(uint base, uint i, uint slot, uint row)
 {
-    if (IS_KEY) {
+    if (is_key) {
         put_half(base + codes_at + (i * PAGE_LEN + slot) / 2u, slot & 1u,
                  num_f32_to_f16_kv(value(row, i)));
         return;
@@ -96,7 +108,7 @@ void store_block(uint base, uint i, uint slot, uint row)
     uint at = base + codes_at;
     if (!IS_Q4) {
         [[unroll]] for (uint k = 0u; k < 8u; k++)
-            slab[at + (IS_KEY ? (i * 8u + k) * PAGE_LEN + slot
+            slab[at + (is_key ? (i * 8u + k) * PAGE_LEN + slot
                               : (head * PAGE_LEN + slot) * dim / 4u + b * 8u + k)] = w[k];
         return;
     }
@@ -105,16 +117,23 @@ void store_block(uint base, uint i, uint slot, uint row)
                           c[4u * k + 3u] + Q4_BIAS);
     [[unroll]] for (uint k = 0u; k < 4u; k++) {
         /* Keys pair neighbouring words, values those of both halves of the block. */
-        uint low = IS_KEY ? w[2u * k] : w[k], high = IS_KEY ? w[2u * k + 1u] : w[k + 4u];
-        slab[at + (IS_KEY ? (i * 4u + k) * PAGE_LEN + slot
+        uint low = is_key ? w[2u * k] : w[k], high = is_key ? w[2u * k + 1u] : w[k + 4u];
+        slab[at + (is_key ? (i * 4u + k) * PAGE_LEN + slot
                           : (head * PAGE_LEN + slot) * dim / 8u + b * 4u + k)] = low | high << 4;
     }
 }
 
 void main()
 {
-    uint i = gl_GlobalInvocationID.x, entry = list_at + 2u * gl_WorkGroupID.z;
-    if (i >= n_heads * dim / UNIT) return;
+    is_key = gl_WorkGroupID.x < key_groups;
+    dim = is_key ? keys.dim : values.dim;
+    codes_at = is_key ? keys.codes_at : values.codes_at;
+    scales_at = is_key ? keys.scales_at : values.scales_at;
+    uint entry = list_at + 2u * gl_WorkGroupID.z;
+    uint group = gl_WorkGroupID.x - (is_key ? 0u : key_groups);
+    uint i = group * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint unit = KV_TYPE == KV_F32 ? 1u : KV_TYPE == KV_F16 ? (is_key ? 1u : 2u) : 32u; /* dims */
+    if (i >= n_heads * dim / unit) return;
     uint page = step_words[entry], base = step_words[entry + 1u] * page_words;
     uint pos = step_pos(), begin = page * PAGE_LEN, end = pos + step_n_rows();
     uint first = pos > begin ? (pos - begin) / 2u * 2u : 0u;

@@ -10,31 +10,40 @@ static size_t scales_at(const struct kv_layer *kv, bool is_key)
     return (is_key ? kv->k_at : kv->v_at) + kv->n_heads * kv_code_bytes(kv->type, dim);
 }
 
-static bool plan_kv_side(struct vulkan_exec *x, const struct op *op, int part, uint32_t slab,
-                         bool is_key, struct err *err)
+/* struct side of kv_store.comp. */
+static void push_side(struct dispatch_build *b, const struct op_kv_store *s, bool is_key)
+{
+    const struct kv_layer *kv = &b->x->p->kv[s->kv];
+    dispatch_push(b, is_key ? kv->head_dim_k : kv->head_dim_v);
+    dispatch_push_place(b, is_key ? &s->k : &s->v);
+    dispatch_push(b, (is_key ? kv->k_at : kv->v_at) / 4);
+    dispatch_push(b, scales_at(kv, is_key) / 4);
+}
+
+static bool plan_store_slab(struct vulkan_exec *x, const struct op *op, int part, uint32_t slab,
+                            struct err *err)
 {
     const struct op_kv_store *s = &op->kv_store;
     const struct kv_layer *kv = &x->p->kv[s->kv];
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
-    size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
-    size_t unit = kv_type_blocks(kv->type) ? 32 : kv->type == KV_F16 && !is_key ? 2 : 1;
+    const size_t block = kv_type_blocks(kv->type) ? 32 : 1;
+    const size_t pair = kv->type == KV_F16 ? 2 : block;
+    const uint32_t n_k = dispatch_groups(kv->n_heads * kv->head_dim_k / block, LOCAL);
+    const uint32_t n_v = dispatch_groups(kv->n_heads * kv->head_dim_v / pair, LOCAL);
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_KV_STORE, LOCAL);
     dispatch_constant(&b, kv->type);
-    dispatch_constant(&b, is_key);
     dispatch_bind(&b, 1, &pages->region, VK_NULL_HANDLE);
     b.d.writes |= 1ull << BIT_PAGES;
-    dispatch_reads(&b, 2, is_key ? &s->k : &s->v);
+    dispatch_reads(&b, 2, &s->k);
+    dispatch_reads(&b, 3, &s->v);
     dispatch_push(&b, kv->n_heads);
-    dispatch_push(&b, dim);
-    dispatch_push_place(&b, is_key ? &s->k : &s->v);
+    push_side(&b, s, true);
+    push_side(&b, s, false);
     dispatch_push(&b, pages->stride / 4);
-    dispatch_push(&b, (is_key ? kv->k_at : kv->v_at) / 4);
-    dispatch_push(&b, scales_at(kv, is_key) / 4);
     dispatch_push(&b, ps->store_at);
-    const struct vulkan_grid grid = {.kind = GRID_STORE,
-                                     .x = dispatch_groups(kv->n_heads * dim / unit, LOCAL),
-                                     .slab = slab};
+    dispatch_push(&b, n_k);
+    const struct vulkan_grid grid = {.kind = GRID_STORE, .x = n_k + n_v, .slab = slab};
     return dispatch_end(&b, grid, err);
 }
 
@@ -42,9 +51,7 @@ bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part, 
 {
     const enum page_part of = x->p->kv[op->kv_store.kv].part;
     for (uint32_t s = 0; s < x->n_slabs; s++)
-        if (x->slabs[s].part == of && (!plan_kv_side(x, op, part, s, true, err) ||
-                                       !plan_kv_side(x, op, part, s, false, err)))
-            return false;
+        if (x->slabs[s].part == of && !plan_store_slab(x, op, part, s, err)) return false;
     return true;
 }
 
