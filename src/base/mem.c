@@ -9,7 +9,10 @@
 static void *or_exit(void *p, size_t n_bytes)
 {
     if (!p) {
-        fprintf(stderr, "hearth: out of memory (%zu bytes wanted)\n", n_bytes);
+        if (n_bytes)
+            fprintf(stderr, "hearth: out of memory (%zu bytes wanted)\n", n_bytes);
+        else
+            fputs("hearth: out of memory\n", stderr);
         exit(1);
     }
     return p;
@@ -30,6 +33,11 @@ void *mem_resize(void *p, size_t count, size_t size)
     size_t n_bytes;
     if (!mem_mul(count, size, &n_bytes)) return or_exit(NULL, (size_t)-1);
     return or_exit(realloc(p, n_bytes ? n_bytes : 1), n_bytes);
+}
+
+void *mem_need(void *p)
+{
+    return or_exit(p, 0);
 }
 
 char *mem_strndup(const char *s, size_t n)

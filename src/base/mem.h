@@ -16,6 +16,8 @@ void *mem_alloc(size_t n_bytes);
 void *mem_zalloc(size_t count, size_t size);
 /* realloc of count elements of size bytes; the product is checked. */
 void *mem_resize(void *p, size_t count, size_t size);
+/* p, which another library has made of a few bytes: where it had no memory, as the above. */
+void *mem_need(void *p);
 /* A NUL-terminated copy of n bytes of s. Free with free(). */
 char *mem_strndup(const char *s, size_t n);
 char *mem_strdup(const char *s);

@@ -39,14 +39,18 @@ void blob_codec_free(struct blob_codec *codec)
     free(codec);
 }
 
-static void reserve(struct buf *b, size_t n)
+/* Pages are large: no memory for one is an error, not the end. */
+static bool reserve(struct buf *b, size_t n, struct err *err)
 {
     if (b->cap <= n) {
-        b->data = mem_resize(b->data, n + 1, 1);
+        char *data = realloc(b->data, n + 1);
+        if (!data) return err_set(err, ERR_MEMORY, "no memory for %zu bytes of a page", n);
+        b->data = data;
         b->cap = n + 1;
     }
     b->len = n;
     b->data[n] = '\0';
+    return true;
 }
 
 /* Byte b of element i goes to b * n_elements + i. Elements of two bytes are the common ones; a
@@ -120,9 +124,10 @@ static uint64_t sum_of(const uint8_t *data, size_t n)
 /* Bytes that are packed between two looks at the flag. */
 enum { PIECE_BYTES = 256 << 10 };
 
-/* One frame of in[0..n), which says its size. Returns its bytes; 0: *stop became true. */
+/* One frame of in[0..n), which says its size. Returns its bytes; 0: ERR_CANCELLED or
+ * ERR_MEMORY. */
 static size_t pack_frame(ZSTD_CCtx *c, const void *in, size_t n, int level, void *out,
-                         size_t bound, const atomic_bool *stop)
+                         size_t bound, const atomic_bool *stop, struct err *err)
 {
     ZSTD_CCtx_reset(c, ZSTD_reset_session_and_parameters);
     ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
@@ -130,33 +135,36 @@ static size_t pack_frame(ZSTD_CCtx *c, const void *in, size_t n, int level, void
     ZSTD_inBuffer from = {in, 0, 0};
     ZSTD_outBuffer to = {out, bound, 0};
     for (size_t left = 1; left > 0 || from.pos < n;) {
-        if (cancel_is_set(stop)) return 0;
+        if (cancel_is_set(stop)) return err_set(err, ERR_CANCELLED, "cancelled");
         from.size = n - from.pos < PIECE_BYTES ? n : from.pos + PIECE_BYTES;
         left =
             ZSTD_compressStream2(c, &to, &from, from.size == n ? ZSTD_e_end : ZSTD_e_continue);
-        assert(!ZSTD_isError(left)); /* the output is large enough for anything */
+        /* The output is large enough for anything: only its own memory can be missing. */
+        if (ZSTD_isError(left))
+            return err_set(err, ERR_MEMORY, "a page cannot be packed: %s",
+                           ZSTD_getErrorName(left));
     }
     return to.pos;
 }
 
 bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
                       size_t n_bytes, unsigned element_bytes, int level,
-                      const atomic_bool *stop, struct buf *out)
+                      const atomic_bool *stop, struct buf *out, struct err *err)
 {
     assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
     assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
-    if (!codec->pack && !(codec->pack = ZSTD_createCCtx())) abort();
+    if (!codec->pack) codec->pack = mem_need(ZSTD_createCCtx());
     const void *planes = raw; /* of single bytes there is one */
     if (element_bytes > 1) {
-        reserve(&codec->shuffled, n_bytes);
+        if (!reserve(&codec->shuffled, n_bytes, err)) return false;
         shuffle(raw, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
         planes = codec->shuffled.data;
     }
     size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
     size_t bound = ZSTD_compressBound(n_bytes);
-    reserve(out, front + bound);
+    if (!reserve(out, front + bound, err)) return false;
     size_t packed =
-        pack_frame(codec->pack, planes, n_bytes, level, out->data + front, bound, stop);
+        pack_frame(codec->pack, planes, n_bytes, level, out->data + front, bound, stop, err);
     if (packed == 0) return false;
 
     char *p = out->data;
@@ -176,10 +184,11 @@ bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const 
     return true;
 }
 
-void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-               size_t n_bytes, unsigned element_bytes, int level, struct buf *out)
+bool blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+               size_t n_bytes, unsigned element_bytes, int level, struct buf *out,
+               struct err *err)
 {
-    blob_pack_unless(codec, id, raw, n_bytes, element_bytes, level, NULL, out);
+    return blob_pack_unless(codec, id, raw, n_bytes, element_bytes, level, NULL, out, err);
 }
 
 bool blob_head(const void *data, size_t n_bytes, struct blob_head *head, struct err *err)
@@ -239,10 +248,10 @@ bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
     size_t packed = (size_t)head.packed_bytes, size = (size_t)head.raw_bytes;
     if (ZSTD_getFrameContentSize(frame, packed) != head.raw_bytes)
         return err_set(err, ERR_FORMAT, "its frame is of another size");
-    if (!codec->unpack && !(codec->unpack = ZSTD_createDCtx())) abort();
+    if (!codec->unpack) codec->unpack = mem_need(ZSTD_createDCtx());
     void *planes = raw;
     if (!raw || head.element_bytes > 1) {
-        reserve(&codec->shuffled, size);
+        if (!reserve(&codec->shuffled, size, err)) return false;
         planes = codec->shuffled.data;
     }
     size_t got = ZSTD_decompressDCtx(codec->unpack, planes, size, frame, packed);

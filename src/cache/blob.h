@@ -64,22 +64,22 @@ struct blob_codec *blob_codec_new(void);
 void blob_codec_free(struct blob_codec *codec); /* NULL is fine */
 
 /* Replaces out by the blob of raw[0..n_bytes). element_bytes: the shuffle's, 1 to
- * BLOB_MAX_ELEMENT. level: zstd's. */
-void blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-               size_t n_bytes, unsigned element_bytes, int level, struct buf *out);
-/* The same, unless *stop (may be NULL) becomes true: then it soon returns false, and out holds
- * rubbish. */
+ * BLOB_MAX_ELEMENT. level: zstd's. False with ERR_MEMORY; out holds rubbish then. */
+bool blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
+               size_t n_bytes, unsigned element_bytes, int level, struct buf *out,
+               struct err *err);
+/* The same, unless *stop (may be NULL) becomes true: then it soon fails with ERR_CANCELLED. */
 bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
                       size_t n_bytes, unsigned element_bytes, int level,
-                      const atomic_bool *stop, struct buf *out);
+                      const atomic_bool *stop, struct buf *out, struct err *err);
 
 /* Reads the header alone; checks the magic, the version, the limits, and that n_bytes, the size
  * of the whole file, is what it says. ERR_FORMAT. */
 bool blob_head(const void *data, size_t n_bytes, struct blob_head *head, struct err *err);
 
 /* Checks everything and writes the content to raw[0..n_raw). ERR_FORMAT for a damaged blob;
- * ERR_USER for a sound one of another key, kind, size or of other tokens. raw holds rubbish
- * then. With id NULL, raw NULL and n_raw 0 it only checks that the blob is sound. */
+ * ERR_USER for a sound one of another key, kind, size or of other tokens; ERR_MEMORY. raw holds
+ * rubbish then. With id NULL, raw NULL and n_raw 0 it only checks that the blob is sound. */
 bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
                  const struct blob_id *id, void *raw, size_t n_raw, struct err *err);
 

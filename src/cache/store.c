@@ -157,8 +157,11 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
 {
     struct err err;
     if (!blob_pack_unless(h->codec, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL,
-                          stop, &h->packed))
-        return false;
+                          stop, &h->packed, &err)) {
+        if (err.code == ERR_CANCELLED) return false;
+        set_trouble(s, &err);
+        return true;
+    }
     const size_t n_packed = h->packed.len;
     if (n_packed > s->cap_bytes) return true;
     bool ok = store_files_write(job->path, h->packed.data, n_packed, &err);

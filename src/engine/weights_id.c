@@ -92,8 +92,7 @@ static void *read_all(void *arg)
     struct weights_id *w = arg;
     const struct sched_param none = {0};
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    XXH3_state_t *sum = XXH3_createState();
-    if (!sum) abort();
+    XXH3_state_t *sum = mem_need(XXH3_createState());
     XXH3_128bits_reset(sum);
     const char *path;
     const uint8_t *data;

@@ -20,8 +20,8 @@ static void again(struct blob_codec *codec, const struct blob_id *id, const uint
     struct buf out = {0};
     struct err err;
     uint8_t *twice = mem_alloc(n_raw);
-    blob_pack(codec, id, raw, n_raw, element_bytes, 1, &out);
-    bool ok = blob_unpack(codec, out.data, out.len, id, twice, n_raw, &err);
+    bool ok = blob_pack(codec, id, raw, n_raw, element_bytes, 1, &out, &err) &&
+              blob_unpack(codec, out.data, out.len, id, twice, n_raw, &err);
     if (!ok || memcmp(raw, twice, n_raw) != 0) abort();
     free(twice);
     buf_free(&out);

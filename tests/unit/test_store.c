@@ -134,7 +134,7 @@ static void test_blob(void **state)
             struct blob_head head;
             struct err err;
             uint8_t *raw = mem_alloc(sizes[i]);
-            blob_pack(codec, &s.id, s.raw, sizes[i], elements[k], 1, &out);
+            assert_true(blob_pack(codec, &s.id, s.raw, sizes[i], elements[k], 1, &out, &err));
             assert_true(blob_head(out.data, out.len, &head, &err));
             assert_int_equal(head.raw_bytes, sizes[i]);
             assert_int_equal(head.n_ids, N_IDS);
@@ -145,13 +145,55 @@ static void test_blob(void **state)
             assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, sizes[i] - 1, &err));
             assert_int_equal(err.code, ERR_USER);
             const atomic_bool stop = true;
-            assert_false(
-                blob_pack_unless(codec, &s.id, s.raw, sizes[i], elements[k], 1, &stop, &out));
+            assert_false(blob_pack_unless(codec, &s.id, s.raw, sizes[i], elements[k], 1, &stop,
+                                          &out, &err));
             free(raw);
             buf_free(&out);
         }
     }
     blob_codec_free(codec);
+}
+
+/* No memory for a page is an error of the call; the codec goes on. */
+static void test_unpackable(void **state)
+{
+    (void)state;
+#ifdef HEARTH_SANITIZED
+    skip(); /* shadow memory knows no limit */
+#else
+    enum { N = 64 << 20, ROOM = 16 << 20 };
+    struct blob_codec *codec = blob_codec_new();
+    struct sample s;
+    struct buf out = {0};
+    struct err err;
+    struct rlimit before, tight;
+    unsigned long n_pages;
+    uint8_t *raw = mem_zalloc(N, 1);
+    sample_make(&s, 9);
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_true(f && fscanf(f, "%lu", &n_pages) == 1);
+    fclose(f);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM;
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    const bool packed = blob_pack(codec, &s.id, raw, N, 2, 1, &out, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_false(packed);
+    assert_int_equal(err.code, ERR_MEMORY);
+    assert_true(blob_pack(codec, &s.id, raw, N, 2, 1, &out, &err));
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    struct blob_codec *fresh = blob_codec_new();
+    const bool unpacked = blob_unpack(fresh, out.data, out.len, NULL, NULL, 0, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_false(unpacked);
+    assert_int_equal(err.code, ERR_MEMORY);
+    assert_true(blob_unpack(codec, out.data, out.len, &s.id, raw, N, &err));
+    blob_codec_free(fresh);
+    blob_codec_free(codec);
+    buf_free(&out);
+    free(raw);
+#endif
 }
 
 /* The layout is the one of blob.h, whatever the compiler makes of it: the first bytes of all
@@ -166,11 +208,12 @@ static void test_layout(void **state)
     for (size_t n = 1; n < 200; n++) {
         for (size_t e = 0; e < sizeof elements / sizeof *elements; e++) {
             struct buf out = {0};
+            struct err err;
             uint8_t want[200], got[200];
             size_t size = elements[e], m = n / size;
             for (size_t i = 0; i < n; i++)
                 want[i < m * size ? i % size * m + i / size : i] = s.raw[i];
-            blob_pack(codec, &s.id, s.raw, n, elements[e], 1, &out);
+            assert_true(blob_pack(codec, &s.id, s.raw, n, elements[e], 1, &out, &err));
             size_t front = BLOB_HEAD_BYTES + sizeof s.ids;
             size_t n_got = ZSTD_decompress(got, sizeof got, out.data + front, out.len - front);
             assert_int_equal(n_got, n);
@@ -371,7 +414,7 @@ static void test_forged(void **state)
     struct err err;
     uint8_t raw[N_RAW];
     s.id.kind = (enum blob_kind)17;
-    blob_pack(codec, &s.id, s.raw, N_RAW, 2, 1, &out);
+    assert_true(blob_pack(codec, &s.id, s.raw, N_RAW, 2, 1, &out, &err));
     assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, N_RAW, &err));
     assert_int_equal(err.code, ERR_FORMAT);
     assert_string_equal(err.msg, "unknown kind 17");
@@ -875,16 +918,16 @@ static void test_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blob),      cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_put_get),   cmocka_unit_test(test_hurry),
-        cmocka_unit_test(test_busy),      cmocka_unit_test(test_full),
-        cmocka_unit_test(test_lent),      cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_row),       cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_forged),
-        cmocka_unit_test(test_cap),       cmocka_unit_test(test_order),
-        cmocka_unit_test(test_stale),     cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_kill),      cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_unpackable), cmocka_unit_test(test_blob),
+        cmocka_unit_test(test_layout),     cmocka_unit_test(test_put_get),
+        cmocka_unit_test(test_hurry),      cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_full),       cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_row),
+        cmocka_unit_test(test_modes),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_forged),     cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_processes),  cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_disk_full),  cmocka_unit_test(test_read_only),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
