@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_csv.h"
 #include "app/bench_reads.h"
 #include "app/bench_tools.h"
 #include "app/command_line.h"
@@ -19,7 +20,7 @@
 #include "engine/machine.h"
 #include "engine/states.h"
 
-enum { MAX_ITEMS = 16, MAX_LINES = 1024, MIN_REPEATS = 5, MAX_REPEATS = 501 };
+enum { MAX_ITEMS = 16, MIN_REPEATS = 5, MAX_REPEATS = 501 };
 /* A line is repeated for at least so long. */
 static const double LINE_MS = 300;
 /* Up to here all rows have logits, as when drafts are verified. */
@@ -29,20 +30,6 @@ struct list {
     uint32_t v[MAX_ITEMS];
     size_t n;
 };
-
-/* What a line is known by, then its figures. */
-struct line {
-    char model[64], isa[16], kv[8];
-    uint32_t n_threads, depth, n_rows;
-    double ms, tok_s, gb_s, read_gb_s;
-};
-
-struct table {
-    struct line lines[MAX_LINES];
-    size_t n;
-};
-
-static const char csv_head[] = "model,cpu,kv,threads,depth,rows,ms,tok_s,gb_s,read_gb_s,share";
 
 static bool parse_list(const char *name, const char *text, uint32_t least, uint32_t most,
                        struct list *out, struct err *err)
@@ -98,7 +85,7 @@ static double bytes_of(const struct machine *m, uint32_t depth, uint32_t n_rows)
            (double)model_kv_read_bytes(m->model, depth + n_rows - 1);
 }
 
-static bool measure_line(struct bench_run *r, struct line *line, struct err *err)
+static bool measure_line(struct bench_run *r, struct bench_line *line, struct err *err)
 {
     double ms[MAX_REPEATS], total = 0;
     size_t n = 0;
@@ -173,8 +160,8 @@ static void run_close(struct bench_run *r)
 
 /* All depths and numbers of rows on one machine. */
 static bool measure_machine(const struct engine_config *config, const struct list *depths,
-                            const struct list *rows, struct line line, struct table *out,
-                            struct err *err)
+                            const struct list *rows, struct bench_line line,
+                            struct bench_lines *out, struct err *err)
 {
     struct machine m = {0};
     struct bench_run r = {0};
@@ -192,7 +179,8 @@ static bool measure_machine(const struct engine_config *config, const struct lis
         for (size_t i = 0; ok && i < rows->n; i++) {
             line.depth = depths->v[d];
             line.n_rows = rows->v[i];
-            ok = out->n < MAX_LINES || err_set(err, ERR_USER, "more than %d lines", MAX_LINES);
+            ok = out->n < BENCH_MAX_LINES ||
+                 err_set(err, ERR_USER, "more than %d lines", BENCH_MAX_LINES);
             ok = ok && measure_line(&r, &line, err);
             if (ok) out->lines[out->n++] = line;
         }
@@ -202,81 +190,40 @@ static bool measure_machine(const struct engine_config *config, const struct lis
     return ok;
 }
 
-/* ---- an earlier table ---- */
+/* ---- output ---- */
 
-static bool same_line(const struct line *a, const struct line *b)
-{
-    return strcmp(a->model, b->model) == 0 && strcmp(a->isa, b->isa) == 0 &&
-           strcmp(a->kv, b->kv) == 0 && a->n_threads == b->n_threads && a->depth == b->depth &&
-           a->n_rows == b->n_rows;
-}
-
-static bool read_csv(const char *path, struct table *out, struct err *err)
+static bool read_earlier(const char *path, struct bench_lines *out, struct err *err)
 {
     struct buf text = {0};
-    if (!file_read(path, 1 << 20, &text, err)) return false;
-    char *save = NULL, *copy = buf_take(&text);
-    bool ok = true;
-    uint32_t n = 0;
-    for (char *p = strtok_r(copy, "\n", &save); ok && p; p = strtok_r(NULL, "\n", &save)) {
-        struct line l = {0};
-        n++;
-        if (strcmp(p, csv_head) == 0) continue;
-        ok = out->n < MAX_LINES &&
-             sscanf(p, "%63[^,],%15[^,],%7[^,],%u,%u,%u,%lf,%lf,%lf,%lf", l.model, l.isa, l.kv,
-                    &l.n_threads, &l.depth, &l.n_rows, &l.ms, &l.tok_s, &l.gb_s,
-                    &l.read_gb_s) == 10;
-        if (ok)
-            out->lines[out->n++] = l;
-        else
-            err_set(err, ERR_FORMAT, "%s: line %u is none of a bench table", path, n);
-    }
-    free(copy);
+    const bool ok = file_read(path, 1 << 20, &text, err) &&
+                    bench_csv_read(buf_str(&text), text.len, path, out, err);
+    buf_free(&text);
     return ok;
 }
 
-/* Now against then, in tok/s; 0 where the earlier table has no such line. */
-static double ratio_of(const struct line *l, const struct table *then)
-{
-    for (size_t i = 0; i < then->n; i++)
-        if (same_line(l, &then->lines[i])) return l->tok_s / then->lines[i].tok_s;
-    return 0;
-}
-
-/* ---- output ---- */
-
-static void print_csv(const struct table *t, struct buf *out)
-{
-    buf_printf(out, "%s\n", csv_head);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct line *l = &t->lines[i];
-        buf_printf(out, "%s,%s,%s,%u,%u,%u,%.4f,%.2f,%.3f,%.3f,%.4f\n", l->model, l->isa, l->kv,
-                   l->n_threads, l->depth, l->n_rows, l->ms, l->tok_s, l->gb_s, l->read_gb_s,
-                   l->gb_s / l->read_gb_s);
-    }
-}
-
-static void print_json(const struct table *t, const struct table *then, struct buf *out)
+static void print_json(const struct bench_lines *t, const struct bench_lines *then,
+                       struct buf *out)
 {
     buf_puts(out, "{\"lines\": [");
     for (size_t i = 0; i < t->n; i++) {
-        const struct line *l = &t->lines[i];
+        const struct bench_line *l = &t->lines[i];
         buf_printf(out,
                    "%s{\"model\": \"%s\", \"cpu\": \"%s\", \"kv\": \"%s\", \"threads\": %u, "
                    "\"depth\": %u, \"rows\": %u, \"ms\": %.4f, \"tok_s\": %.2f, \"gb_s\": "
                    "%.3f, \"read_gb_s\": %.3f, \"share\": %.4f",
                    i ? ",\n " : "", l->model, l->isa, l->kv, l->n_threads, l->depth, l->n_rows,
                    l->ms, l->tok_s, l->gb_s, l->read_gb_s, l->gb_s / l->read_gb_s);
-        if (then) buf_printf(out, ", \"ratio\": %.4f", ratio_of(l, then));
+        if (then) buf_printf(out, ", \"ratio\": %.4f", bench_csv_ratio(l, then));
         buf_puts(out, "}");
     }
     buf_puts(out, "]}\n");
 }
 
-static void print_lines(const struct table *t, const struct table *then, struct buf *out)
+static void print_lines(const struct bench_lines *t, const struct bench_lines *then,
+                        struct buf *out)
 {
     for (size_t i = 0; i < t->n; i++) {
-        const struct line *l = &t->lines[i];
+        const struct bench_line *l = &t->lines[i];
         if (i == 0 || strcmp(l->model, l[-1].model) != 0)
             buf_printf(out,
                        "%s, KV %s\ncpu     threads   depth  rows         ms      tok/s    GB/s"
@@ -285,7 +232,7 @@ static void print_lines(const struct table *t, const struct table *then, struct 
         buf_printf(out, "%-7s %7u %7u %5u %10.3f %10.1f %7.2f %8.2f %5.0f%%", l->isa,
                    l->n_threads, l->depth, l->n_rows, l->ms, l->tok_s, l->gb_s, l->read_gb_s,
                    l->gb_s / l->read_gb_s * 100);
-        double ratio = then ? ratio_of(l, then) : 0;
+        double ratio = then ? bench_csv_ratio(l, then) : 0;
         if (ratio > 0) buf_printf(out, " %6.2f", ratio);
         if (then && ratio <= 0) buf_puts(out, "      -");
         buf_puts(out, "\n");
@@ -332,9 +279,9 @@ static bool next_item(const char **list, char *item, size_t size)
 
 /* One model with every instruction set and number of threads. */
 static bool measure_model(struct engine_config config, const struct bench_args *a,
-                          const struct wanted *w, struct table *table, struct err *err)
+                          const struct wanted *w, struct bench_lines *table, struct err *err)
 {
-    struct line line = {0};
+    struct bench_line line = {0};
     name_model(config.model_path, line.model, sizeof line.model);
     snprintf(line.kv, sizeof line.kv, "%s", config.kv_type ? config.kv_type : "f16");
     const char *isas = a->isas ? a->isas : config.cpu ? config.cpu : "auto";
@@ -353,7 +300,7 @@ static bool measure_model(struct engine_config config, const struct bench_args *
 }
 
 static bool measure_all(struct engine_config config, const struct bench_args *a,
-                        const struct wanted *w, struct table *table, struct err *err)
+                        const struct wanted *w, struct bench_lines *table, struct err *err)
 {
     if (!a->models) return measure_model(config, a, w, table, err);
     const char *models = a->models;
@@ -376,11 +323,11 @@ int bench_table(const struct options *o, const struct bench_args *a)
                            a->json ? "json" : "compare");
     if (!parse_wanted(a, config.n_threads, &wanted, &err))
         return usage_error("bench", "%s", err.msg);
-    struct table *now = mem_zalloc(1, sizeof *now), *then = NULL;
+    struct bench_lines *now = mem_zalloc(1, sizeof *now), *then = NULL;
     if (a->compare) then = mem_zalloc(1, sizeof *then);
-    bool ok = (!then || read_csv(a->compare, then, &err)) &&
+    bool ok = (!then || read_earlier(a->compare, then, &err)) &&
               measure_all(config, a, &wanted, now, &err);
-    if (ok && a->csv) print_csv(now, &out);
+    if (ok && a->csv) bench_csv_print(now, &out);
     if (ok && a->json) print_json(now, then, &out);
     if (ok && !a->csv && !a->json) print_lines(now, then, &out);
     free(now);
