@@ -79,13 +79,13 @@ static void shorten(void)
     buf_free(&all);
 }
 
-static void load(const struct buf *bytes)
+size_t history_take(const char *bytes, size_t n_bytes)
 {
-    int n_entries = 0;
-    for (size_t at = 0; at < bytes->len;) {
-        const char *line = bytes->data + at;
-        const char *end = memchr(line, '\n', bytes->len - at);
-        size_t n = end ? (size_t)(end - line) : bytes->len - at;
+    size_t n_entries = 0;
+    for (size_t at = 0; at < n_bytes;) {
+        const char *line = bytes + at;
+        const char *end = memchr(line, '\n', n_bytes - at);
+        size_t n = end ? (size_t)(end - line) : n_bytes - at;
         at += n + 1;
         struct buf entry = {0};
         history_decode(&entry, line, n);
@@ -97,7 +97,7 @@ static void load(const struct buf *bytes)
         }
         buf_free(&entry);
     }
-    if (n_entries > HISTORY_MAX + HISTORY_MAX / 4) shorten();
+    return n_entries;
 }
 
 bool history_open(const char *path, struct err *err)
@@ -112,7 +112,8 @@ bool history_open(const char *path, struct err *err)
     struct buf bytes = {0};
     bool ok = file_read(path, FILE_MAX_BYTES, &bytes, err);
     if (ok && chmod(path, 0600) != 0) ok = io_error(err, "cannot be made private");
-    if (ok) load(&bytes);
+    if (ok && history_take(buf_str(&bytes), bytes.len) > HISTORY_MAX + HISTORY_MAX / 4)
+        shorten();
     buf_free(&bytes);
     return ok;
 }

@@ -23,6 +23,10 @@ bool history_open(const char *path, struct err *err);
 bool history_remember(const char *sent, bool is_pasted, struct err *err);
 void history_close(void);
 
+/* Adds the entries of a file's bytes to readline's list; returns how many there were. What is
+ * no text is left out. */
+size_t history_take(const char *bytes, size_t n_bytes);
+
 /* The escapes of the file: appends the entry of a line, the line of an entry. Pure. */
 void history_encode(struct buf *out, const char *entry);
 void history_decode(struct buf *out, const char *line, size_t n);

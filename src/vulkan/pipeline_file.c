@@ -36,18 +36,15 @@ char *pipeline_file_path(const char *dir, const struct pipeline_id *id)
     return buf_take(&path);
 }
 
-static bool is_sound(const struct buf *file)
+bool pipeline_file_holds(const void *file, size_t n_bytes, const struct pipeline_id *id)
 {
-    const char *p = file->data;
-    if (file->len < PIPELINE_FILE_HEADER || memcmp(p, magic, 8) != 0) return false;
-    const size_t n = file->len - PIPELINE_FILE_HEADER;
-    return bytes_u32(p + AT_VERSION) == VERSION && bytes_u64(p + AT_BYTES) == n &&
-           bytes_u64(p + AT_HASH) == XXH3_64bits(p + PIPELINE_FILE_HEADER, n);
-}
-
-static bool is_of(const struct buf *file, const struct pipeline_id *id)
-{
-    const char *p = file->data;
+    const char *p = file;
+    if (n_bytes < PIPELINE_FILE_HEADER || memcmp(p, magic, 8) != 0) return false;
+    const size_t n = n_bytes - PIPELINE_FILE_HEADER;
+    const bool is_sound = bytes_u32(p + AT_VERSION) == VERSION &&
+                          bytes_u64(p + AT_BYTES) == n &&
+                          bytes_u64(p + AT_HASH) == XXH3_64bits(p + PIPELINE_FILE_HEADER, n);
+    if (!is_sound || !id) return is_sound;
     return bytes_u32(p + AT_VENDOR) == id->vendor && bytes_u32(p + AT_DEVICE) == id->device &&
            bytes_u32(p + AT_DRIVER) == id->driver &&
            memcmp(p + AT_UUID, id->uuid, sizeof id->uuid) == 0;
@@ -55,13 +52,15 @@ static bool is_of(const struct buf *file, const struct pipeline_id *id)
 
 bool pipeline_file_read(const char *path, const struct pipeline_id *id, struct buf *out)
 {
-    return file_read_plain(path, MOST_BYTES, out) && is_sound(out) && is_of(out, id);
+    return file_read_plain(path, MOST_BYTES, out) &&
+           pipeline_file_holds(buf_str(out), out->len, id);
 }
 
 bool pipeline_file_is_sound(const char *path)
 {
     struct buf file = {0};
-    bool ok = file_read_plain(path, MOST_BYTES, &file) && is_sound(&file);
+    bool ok = file_read_plain(path, MOST_BYTES, &file) &&
+              pipeline_file_holds(buf_str(&file), file.len, NULL);
     buf_free(&file);
     return ok;
 }
@@ -72,10 +71,9 @@ static void put(char *at, uint64_t value, int n_bytes)
         at[i] = (char)(value >> 8 * i);
 }
 
-bool pipeline_file_write(const char *path, const struct pipeline_id *id, const void *data,
-                         size_t n_bytes, struct err *err)
+void pipeline_file_make(const struct pipeline_id *id, const void *data, size_t n_bytes,
+                        struct buf *out)
 {
-    struct buf file = {0};
     char header[PIPELINE_FILE_HEADER] = {0};
     memcpy(header, magic, 8);
     put(header + AT_VERSION, VERSION, 4);
@@ -85,8 +83,15 @@ bool pipeline_file_write(const char *path, const struct pipeline_id *id, const v
     memcpy(header + AT_UUID, id->uuid, sizeof id->uuid);
     put(header + AT_BYTES, n_bytes, 8);
     put(header + AT_HASH, XXH3_64bits(data, n_bytes), 8);
-    buf_append(&file, header, sizeof header);
-    buf_append(&file, data, n_bytes);
+    buf_append(out, header, sizeof header);
+    buf_append(out, data, n_bytes);
+}
+
+bool pipeline_file_write(const char *path, const struct pipeline_id *id, const void *data,
+                         size_t n_bytes, struct err *err)
+{
+    struct buf file = {0};
+    pipeline_file_make(id, data, n_bytes, &file);
     bool ok = paths_make_parents(path, err) && file_replace(path, file.data, file.len, err);
     buf_free(&file);
     return ok;

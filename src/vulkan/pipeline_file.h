@@ -32,6 +32,12 @@ bool pipeline_file_write(const char *path, const struct pipeline_id *id, const v
 /* Whether the file is sound, whatever its device: for `hearth cache check`. */
 bool pipeline_file_is_sound(const char *path);
 
+/* Whether these bytes are a sound file for id, NULL: for any device. Pure. */
+bool pipeline_file_holds(const void *file, size_t n_bytes, const struct pipeline_id *id);
+/* Appends the file of a driver's data. Pure. */
+void pipeline_file_make(const struct pipeline_id *id, const void *data, size_t n_bytes,
+                        struct buf *out);
+
 typedef void pipeline_file_fn(void *user, const char *path, uint64_t n_bytes);
 /* Calls fn for every such file in dir, in no order. A missing dir has none. */
 bool pipeline_file_walk(const char *dir, pipeline_file_fn *fn, void *user, struct err *err);

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
 #include <xxhash.h>
 
 #include "base/bytes.h"
 #include "base/frames.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
+#include "chat/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -41,6 +44,24 @@ static size_t walk_message(const struct message *m)
            (uint8_t)m->text[m->reasoning_at + m->reasoning_len];
 }
 
+/* As others get it: text that is UTF-8, and one JSON object with all messages. */
+static void export(struct conversation *c)
+{
+    for (int f = EXPORT_MARKDOWN; f <= EXPORT_JSON; f++) {
+        struct buf out = {0};
+        json_error_t why;
+        export_conversation(c, (enum export_format)f, &out);
+        if (!utf8_valid(buf_str(&out), out.len)) abort();
+        if (f == EXPORT_JSON) {
+            json_t *root = json_loadb(buf_str(&out), out.len, JSON_ALLOW_NUL, &why);
+            if (json_array_size(json_object_get(root, "messages")) != conversation_n(c))
+                abort();
+            json_decref(root);
+        }
+        buf_free(&out);
+    }
+}
+
 static void walk(struct conversation *c)
 {
     size_t sum = conversation_n_turns(c);
@@ -51,7 +72,7 @@ static void walk(struct conversation *c)
             sum += walk_message(node_message(p));
         if (n != 0) abort();
     }
-    conversation_path(c);
+    export(c);
     conversation_drop_oldest(c, conversation_n(c) / 2);
     sink = sink + sum;
 }
