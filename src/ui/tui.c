@@ -221,8 +221,9 @@ static void on_signals(struct tui *t)
         resume_screen();
     }
     if (signals_take(SIGWINCH)) {
+        /* The size may be the one of before, with another in between that cut what was there. */
         screen_resize();
-        t->dirty = true;
+        t->dirty = t->redraw = true;
     }
     if (signals_take(SIGINT)) on_interrupt(t);
 }
