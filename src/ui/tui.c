@@ -221,7 +221,8 @@ static void on_signals(struct tui *t)
         resume_screen();
     }
     if (signals_take(SIGWINCH)) {
-        /* The size may be the one of before, with another in between that cut what was there. */
+        /* The size may be the one of before, with another in between that cut what was there.
+         */
         screen_resize();
         t->dirty = t->redraw = true;
     }
