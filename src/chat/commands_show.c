@@ -98,7 +98,8 @@ static bool after_word(const char *args, const char *word, const char **rest)
     return n == strlen(word) && memcmp(args, word, n) == 0;
 }
 
-/* Also as ollama has it: parameter KEY VALUE, system TEXT, nothink. */
+/* Also with = between key and value, as a configuration has it, and as ollama has it: parameter
+ * KEY VALUE, system TEXT, nothink. */
 bool command_set(struct chat *c, const char *args)
 {
     struct buf out = {0};
@@ -111,11 +112,12 @@ bool command_set(struct chat *c, const char *args)
     if (after_word(args, "parameter", &value) && *value) args = value;
     if (after_word(args, "system", &value)) return command_system(c, value);
     if (after_word(args, "nothink", &value) && !*value) return command_think(c, "off");
-    size_t n = strcspn(args, " \t");
+    size_t n = strcspn(args, " \t=");
     buf_append(&out, args, n);
     const struct option_row *row = find_setting(c, buf_str(&out));
     buf_clear(&out);
     value = args + n + strspn(args + n, " \t");
+    if (*value == '=') value += 1 + strspn(value + 1, " \t");
     bool ok = row != NULL;
     if (row && *value) {
         ok = set(c, row, value);
