@@ -13,6 +13,8 @@ enum part { PART_NAME, PART_DEVICE, PART_METER, PART_RATE, PART_DRAFT, PART_SAVE
 /* What goes first when the row is too narrow. */
 static const enum part least[] = {PART_DEVICE, PART_DRAFT, PART_SAVED, PART_RATE, PART_METER};
 enum { N_LEAST = sizeof least / sizeof *least };
+/* The first of these make room for the hint, too. */
+enum { N_BELOW_HINT = 2 };
 
 static void add_count(struct buf *out, const struct chat_status *s)
 {
@@ -93,11 +95,13 @@ void bar_draw(int y, const struct bar *bar)
     struct buf parts[N_PARTS] = {0};
     const int columns = screen_columns();
     const char *edge = screen_is_utf8() ? " \u2502 " : " | ";
-    int width = 0, x = 1;
+    int width = 0, x = 1, hint = (int)strlen(bar->hint);
     make_parts(bar, parts);
     for (int i = 0; i < N_PARTS; i++)
         width += width_of((enum part)i, &parts[i]);
-    for (int i = 0; i < N_LEAST && width > columns + 1; i++) {
+    for (int i = 0; i < N_LEAST; i++) {
+        int room = columns + 1 - (i < N_BELOW_HINT && hint > 0 ? hint + 3 : 0);
+        if (width <= room) continue;
         width -= width_of(least[i], &parts[least[i]]);
         buf_clear(&parts[least[i]]);
     }
@@ -109,7 +113,6 @@ void bar_draw(int y, const struct bar *bar)
         x = screen_text(y, x, columns - 1 - x, i == PART_NAME ? INK_BAR_NAME : INK_BAR,
                         parts[i].data, parts[i].len);
     }
-    int hint = (int)strlen(bar->hint);
     if (x + hint + 3 <= columns) screen_puts(y, columns - hint - 1, hint, INK_BAR, bar->hint);
     for (int i = 0; i < N_PARTS; i++)
         buf_free(&parts[i]);
