@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static struct buf behind;
 static size_t behind_at;
 /* Bytes typed before the terminal was ours: their Return had become a line feed. */
 static int n_cooked;
+static int last_key; /* as readline got it */
 
 static int insert_line_break(int count, int key)
 {
@@ -199,6 +201,17 @@ static void bind_keys(void)
         {"\\C-j", insert_line_break},
         {"\\e\\C-m", insert_line_break},
         {"\\e\\C-j", insert_line_break},
+        /* Shift, Alt and Ctrl with Return, of terminals that tell them apart: as kitty's
+         * protocol has it, and as xterm's modifyOtherKeys. */
+        {"\\e[13;2u", insert_line_break},
+        {"\\e[13;3u", insert_line_break},
+        {"\\e[13;5u", insert_line_break},
+        {"\\e[27;2;13~", insert_line_break},
+        {"\\e[27;3;13~", insert_line_break},
+        {"\\e[27;5;13~", insert_line_break},
+        /* A key that is bound to nothing, say F12, or a focus report: its sequence would be
+         * typed into the line. */
+        {"\\e[", rl_skip_csi_sequence},
         {"\\C-x\\C-e", open_editor},
         {"\\e[A", up},
         {"\\eOA", up},
@@ -217,12 +230,22 @@ static int no_key_waits(void)
     return 0;
 }
 
+/* Whether another key is there, of those read already, too, which readline cannot see. Inside a
+ * sequence it is waited for, as readline does by itself. */
+static int a_key_waits(void)
+{
+    const char *ms = rl_variable_value("keyseq-timeout");
+    bool in_sequence = last_key == '\033' || RL_ISSTATE(RL_STATE_MULTIKEY);
+    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
+    return behind_at < behind.len || poll(&in, 1, in_sequence && ms ? atoi(ms) : 0) > 0;
+}
+
 /* Whether keys follow an escape is no question in a search: readline 8.2 would put the escape
  * back for its next command and lose its way (a null context in rl_callback_read_char). So it
- * ends the search, and what is behind it is typed. Elsewhere readline asks and waits itself. */
-static void end_search_by_escape(void)
+ * ends the search, and what is behind it is typed. */
+static void answer_for_escape(void)
 {
-    rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : NULL;
+    rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : a_key_waits;
 }
 
 static char as_typed(char c)
@@ -239,6 +262,44 @@ static int read_terminal(int fd, char *c)
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
     if (n > 0) *c = as_typed(*c);
     return n > 0;
+}
+
+/* What a terminal sends at once may come in pieces. */
+enum { BURST_MS = 5 };
+
+/* Reads what comes within timeout_ms behind what was read already; false if nothing does. */
+static bool look_ahead(int timeout_ms)
+{
+    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
+    char bytes[64];
+    ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read(in.fd, bytes, sizeof bytes) : 0;
+    if (behind_at == behind.len) {
+        buf_clear(&behind);
+        behind_at = 0;
+    }
+    for (ssize_t i = 0; i < n; i++)
+        buf_putc(&behind, as_typed(bytes[i]));
+    return n > 0;
+}
+
+/* Bytes that come next, as many as are `keys` again and again. */
+static size_t repeated(const char *keys, size_t n_keys)
+{
+    size_t n = behind.len - behind_at, i = 0;
+    while (i < n && behind.data[behind_at + i] == keys[i % n_keys])
+        i++;
+    return i;
+}
+
+size_t edit_keys_burst(const char *keys, size_t least)
+{
+    size_t n_keys = strlen(keys), n;
+    if (behind_at == behind.len) look_ahead(0);
+    while ((n = repeated(keys, n_keys)) > 0 && n == behind.len - behind_at)
+        if (!look_ahead(BURST_MS)) break;
+    if (n < least * n_keys) return 0;
+    behind_at += n - n % n_keys;
+    return n / n_keys;
 }
 
 int edit_keys_byte(int timeout_ms, char *c)
@@ -269,9 +330,8 @@ void edit_keys_unread(char c)
 
 /* Readline's source of keys. It may be called where readline waits by itself (inside a paste,
  * at a question), so signals are looked after here, too. */
-static int read_key(FILE *in)
+static int wait_for_key(FILE *in)
 {
-    end_search_by_escape();
     if (behind_at < behind.len) return (unsigned char)behind.data[behind_at++];
     for (;;) {
         struct pollfd fds[2] = {{.fd = fileno(in), .events = POLLIN},
@@ -293,6 +353,13 @@ static int read_key(FILE *in)
             terminal->resume();
         }
     }
+}
+
+static int read_key(FILE *in)
+{
+    answer_for_escape();
+    last_key = wait_for_key(in);
+    return last_key;
 }
 
 void edit_keys_install(const struct edit_keys_terminal *t)

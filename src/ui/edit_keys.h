@@ -37,6 +37,10 @@ int edit_keys_byte(int timeout_ms, char *c);
 /* Puts a byte back, to be read next. */
 void edit_keys_unread(char c);
 
+/* How often these keys come next, one behind the other and all there already; they are taken
+ * then. 0, and nothing is taken, for fewer than `least`. */
+size_t edit_keys_burst(const char *keys, size_t least);
+
 /* Bytes typed before the terminal was ours count from now on: their Return had become a line
  * feed. After every tty_quiet or tty_echo. */
 void edit_keys_take_cooked(void);

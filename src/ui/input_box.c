@@ -167,9 +167,24 @@ void input_close(void)
     rl_outstream = stdout;
 }
 
+/* On a screen of its own a program gets the mouse's wheel as arrow keys, three or more at once:
+ * terminals do so where nobody asked for the mouse. A held key comes one at a time. */
+static bool is_wheel(const char *key, enum action action)
+{
+    enum { WHEEL = 3 };
+    const char *keys;
+    size_t rows = 0;
+    for (size_t i = 0; rows == 0 && (keys = key_sequence(key, strlen(key), i)); i++)
+        rows = edit_keys_burst(keys, WHEEL);
+    for (size_t i = 0; i < rows; i++)
+        hooks->act(action);
+    return rows > 0;
+}
+
 void input_key(void)
 {
     buf_clear(&choices);
+    if (is_wheel("Up", ACTION_LINE_UP) || is_wheel("Down", ACTION_LINE_DOWN)) return;
     rl_callback_read_char();
     edit_keys_handled();
 }

@@ -34,6 +34,18 @@ check "Ctrl-J and Alt-Enter break the line" shows 'two'
 check "  the message is one" newest 'one\ntwo\nthree'
 check "  and sent once" shows ' prefilled, '
 fresh
+keys 'one'
+mux send-keys -H 1b 5b 31 33 3b 32 75
+keys 'and'
+mux send-keys -H 1b 5b 32 37 3b 32 3b 31 33 7e
+keys 'two'
+check "so does Shift-Enter of terminals that have it" last 'two'
+keys C-a C-k 'a'
+mux send-keys -H 1b 5b 32 34 3b 32 7e 1b 5b 49 1b 5b 39 39 3b 39 75
+keys 'b'
+check "a key that does nothing types nothing" last '> ab'
+keys C-c
+last '>'
 keys Up
 check "history brings it back whole" last 'three'
 keys Up

@@ -31,6 +31,20 @@ keys C-u '/he' Tab
 check "TAB completes" last '> /help'
 keys C-u '/s' Tab Tab
 check "  and shows what there is" shows '/sessions'
+# Terminals send the wheel as arrow keys where nobody asked for the mouse, several at once.
+keys C-u '/help' Enter
+shows '//x sends'
+keys 'half a line'
+last '> half a line'
+mux send-keys -H 1b 5b 41 1b 5b 41 1b 5b 41
+check "the wheel scrolls up" shows ' more rows, End'
+check "  and leaves the line" last '> half a line'
+mux send-keys -H 1b 4f 42 1b 4f 42 1b 4f 42 1b 4f 42
+check "  and down" shows '//x sends'
+keys Up
+check "one arrow key is one" last '> /help'
+keys Down
+last '> half a line'
 # Only cells that change are written.
 keys C-u
 last '>'
