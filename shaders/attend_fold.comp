@@ -1,53 +1,5 @@
-/* Folds the pages that attend.comp left, from the first visible one on, then a sink, and divides by
- * the sum: a work group is a row and a head, a lane a dim. */
+/* The end of attention on any device; see lib/attend_fold.glsl. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "step.glsl"
-#include "numeric.glsl"
-#include "kv.glsl"
-
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const bool HAS_SINK = false;
-layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Parts { float parts[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Sinks { float sinks[]; };
-layout(push_constant) uniform Push {
-    uint part, n_heads, dim, window;
-    uint first_row, n_block_rows;
-    uint out_stride, out_at;
-    uint ring; /* as in attend.glsl */
-};
-
-float later(float a, float b)
-{
-    return num_order(a) > num_order(b) ? a : b;
-}
-
-void main()
-{
-    uint head = gl_WorkGroupID.x, r = gl_WorkGroupID.y;
-    uint row = step_first_row(part) + first_row + r;
-    if (r >= n_block_rows || row >= step_n_rows()) return;
-    uint end = step_pos() + row + 1u;
-    uint first = window != 0u && end > window ? (end - window) / PAGE_LEN : 0u;
-    uint n = (end + PAGE_LEN - 1u) / PAGE_LEN;
-    for (uint e = gl_LocalInvocationID.x; e < dim; e += gl_WorkGroupSize.x) {
-        uint row_at = (r * n_heads + head) * ring, at = (row_at + first % ring) * (dim + 2u);
-        float m = parts[at], l = parts[at + 1u], o = parts[at + 2u + e];
-        for (uint page = first + 1u; page < n; page++) {
-            at = (row_at + page % ring) * (dim + 2u);
-            float page_m = parts[at], new_m = later(m, page_m);
-            float a = num_exp(fsub(m, new_m)), b = num_exp(fsub(page_m, new_m));
-            l = fadd(fmul(l, a), fmul(parts[at + 1u], b));
-            o = num_keep(fadd(fmul(o, a), fmul(parts[at + 2u + e], b)));
-            m = new_m;
-        }
-        if (HAS_SINK) {
-            float new_m = later(m, sinks[head]);
-            float a = num_exp(fsub(m, new_m)), b = num_exp(fsub(sinks[head], new_m));
-            l = fadd(fmul(l, a), b);
-            o = num_keep(fmul(o, a)); /* and nothing of b */
-        }
-        y[row * out_stride + out_at + head * dim + e] = num_keep(fmul(o, num_rcp(l)));
-    }
-}
+#extension GL_EXT_control_flow_attributes : require
+#include "attend_fold.glsl"

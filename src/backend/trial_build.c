@@ -122,8 +122,8 @@ static bool is_rotated(const struct program *p, const struct op *op)
            a->out.at == r->x.at && b->out.buf == r->x.buf && a->w && b->w;
 }
 
-/* Whether the op behind this one takes its result: a kernel may make both. Of a norm and a
- * gated unit the codes, of a product the sum with another row. */
+/* Whether the op behind this one takes its result: a kernel may make both. Of a norm, a gated
+ * unit and attention the codes, of a product the sum with another row. */
 static bool is_joined(const struct program *p, const struct op *op)
 {
     const struct op *next = op + 1;
@@ -133,6 +133,9 @@ static bool is_joined(const struct program *p, const struct op *op)
     if (op->kind == OP_NORM)
         return next->kind == OP_QUANTISE && op->norm.group % 32 == 0 &&
                same_place(&next->quantise.in, &op->norm.out);
+    if (op->kind == OP_ATTEND)
+        return next->kind == OP_QUANTISE && p->kv[op->attend.kv].head_dim_v % 32 == 0 &&
+               same_place(&next->quantise.in, &op->attend.out);
     if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || next->kind != OP_ADD) return false;
     const struct ref *product = &op->matmul.mat[0].out;
     return same_place(&next->add.a, product) || same_place(&next->add.b, product);
@@ -230,14 +233,15 @@ static struct ref try_rope(struct trial *t, const struct op_rope *r)
 }
 
 /* A layer of one group of query heads, or two, stores its rows and reads them. */
-static struct ref try_attend(struct trial *t, const struct op_attend *a)
+static struct ref try_attend(struct trial *t, const struct op_attend *a, bool joined)
 {
     const struct kv_layer *kv = &t->of->kv[a->kv];
     const uint32_t n_kv = kv->n_heads < 2 ? 1 : 2, n_heads = a->n_heads / kv->n_heads * n_kv;
     const size_t n_k = n_kv * kv->head_dim_k, n_v = n_kv * kv->head_dim_v;
     const size_t n_q = n_heads * kv->head_dim_k;
     struct ref in = input(t, n_q + n_k + n_v);
-    struct ref out = buffer(t, ROW_F32, n_heads * kv->head_dim_v);
+    const size_t n_out = n_heads * kv->head_dim_v;
+    struct ref out = buffer(t, ROW_F32, n_out + joined * OUT_ROWS);
     t->kv = *kv;
     t->kv.n_heads = n_kv;
     t->kv.part = PAGE_FULL;
@@ -250,11 +254,12 @@ static struct ref try_attend(struct trial *t, const struct op_attend *a)
         (struct op_kv_store){part(in, n_q, n_k), part(in, n_q + n_k, n_v), 0};
     struct op_attend mine = *a;
     mine.q = part(in, 0, n_q);
-    mine.out = out;
+    mine.out = part(out, 0, n_out);
     mine.kv = 0;
     mine.n_heads = n_heads;
     mine.sinks = vector_if(t, a->sinks, n_heads);
     add(t, OP_ATTEND)->attend = mine;
+    if (joined) show_codes(t, mine.out, part(out, n_out, OUT_ROWS));
     return out;
 }
 
@@ -419,7 +424,7 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
         return i < op->matmul.n_mats ? try_matmul(t, &op->matmul, i, is_joined(t->of, op))
                                      : try_matmuls(t, &op->matmul);
     case OP_ROPE: return try_rope(t, &op->rope);
-    case OP_ATTEND: return try_attend(t, &op->attend);
+    case OP_ATTEND: return try_attend(t, &op->attend, is_joined(t->of, op));
     case OP_GLU: return try_glu(t, &op->glu, is_joined(t->of, op));
     case OP_ADD: return try_add(t, op->add.scale);
     case OP_LOGITS: return try_add(t, 1);
@@ -495,8 +500,8 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[1] = op->rope.rope;
         break;
     case OP_ATTEND:
-        w[0] = (uint32_t)p->kv[op->attend.kv].type << 8 | (op->attend.softcap != 0.0f) << 1 |
-               (op->attend.sinks != NULL);
+        w[0] = (uint32_t)p->kv[op->attend.kv].type << 8 | is_joined(p, op) << 2 |
+               (op->attend.softcap != 0.0f) << 1 | (op->attend.sinks != NULL);
         w[1] = (uint32_t)p->kv[op->attend.kv].head_dim_k;
         w[2] = (uint32_t)p->kv[op->attend.kv].head_dim_v;
         w[3] = op->attend.n_heads / p->kv[op->attend.kv].n_heads;

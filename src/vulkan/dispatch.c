@@ -107,6 +107,14 @@ bool dispatch_end_rows(struct dispatch_build *b, size_t n, size_t local, struct 
         b, (struct vulkan_grid){.kind = GRID_ROWS, .x = dispatch_groups(n, local)}, err);
 }
 
+const struct op_quantise *dispatch_codes_after(const struct vulkan_exec *x, const struct op *op,
+                                               const struct ref *out)
+{
+    const struct op *next = dispatch_next_of(x, op);
+    if (!next || next->kind != OP_QUANTISE) return NULL;
+    return dispatch_same_place(&next->quantise.in, out) ? &next->quantise : NULL;
+}
+
 enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
                                       enum vulkan_shader packed)
 {

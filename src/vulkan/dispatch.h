@@ -82,6 +82,10 @@ static inline const struct op *dispatch_next_of(const struct vulkan_exec *x,
     return next < x->p->ops + x->p->n_ops && next->layer == op->layer ? next : NULL;
 }
 
+/* The op behind one that quantises its result; NULL: there is none. */
+const struct op_quantise *dispatch_codes_after(const struct vulkan_exec *x, const struct op *op,
+                                               const struct ref *out);
+
 /* ---- ops planned elsewhere than in plan.c ---- */
 
 bool vulkan_plan_matmul(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
@@ -98,6 +102,9 @@ bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int par
 bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part,
                           struct err *err);
 bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, struct err *err);
+/* The op behind an attention that its last dispatch makes, too. NULL: there is none. */
+const struct op_quantise *vulkan_plan_attend_codes(const struct vulkan_exec *x,
+                                                   const struct op *op);
 /* Pages that one row of an attention may see at once: it leaves partial results of as many. */
 size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a);
 bool vulkan_plan_conv(struct vulkan_exec *x, const struct op *op, int part, struct err *err);

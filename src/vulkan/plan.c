@@ -66,26 +66,17 @@ static bool plan_embed(struct vulkan_exec *x, const struct op *op, int part, str
     return true;
 }
 
-/* The op after this one that quantises its result; NULL: there is none. */
-static const struct op_quantise *codes_after(const struct vulkan_exec *x, const struct op *op,
-                                             const struct ref *out)
-{
-    const struct op *next = dispatch_next_of(x, op);
-    if (!next || next->kind != OP_QUANTISE) return NULL;
-    return dispatch_same_place(&next->quantise.in, out) ? &next->quantise : NULL;
-}
-
 /* A norm makes the codes of its result as well, in the same dispatch. NULL: there are none. */
 static const struct op_quantise *norm_codes(const struct vulkan_exec *x, const struct op *op)
 {
     if (op->kind != OP_NORM || op->norm.group % 32 != 0) return NULL;
-    return codes_after(x, op, &op->norm.out);
+    return dispatch_codes_after(x, op, &op->norm.out);
 }
 
 /* And so does a gated unit. */
 static const struct op_quantise *glu_codes(const struct vulkan_exec *x, const struct op *op)
 {
-    return op->kind == OP_GLU ? codes_after(x, op, &op->glu.out) : NULL;
+    return op->kind == OP_GLU ? dispatch_codes_after(x, op, &op->glu.out) : NULL;
 }
 
 static bool is_in_place(const struct op *op)
@@ -122,7 +113,8 @@ static const struct op_rope *rotation_of(const struct vulkan_exec *x, const stru
 static size_t n_made_with(const struct vulkan_exec *x, const struct op *op)
 {
     if (rotation_of(x, op)) return 2;
-    return vulkan_plan_sum_of(x, op) || norm_codes(x, op) || glu_codes(x, op);
+    return vulkan_plan_sum_of(x, op) || norm_codes(x, op) || glu_codes(x, op) ||
+           vulkan_plan_attend_codes(x, op);
 }
 
 /* What norm.glsl is told of the heads that it rotates: nothing without a rope. */

@@ -114,17 +114,32 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     return dispatch_end(&b, grid, err);
 }
 
+const struct op_quantise *vulkan_plan_attend_codes(const struct vulkan_exec *x,
+                                                   const struct op *op)
+{
+    if (op->kind != OP_ATTEND || x->p->kv[op->attend.kv].head_dim_v % 32 != 0) return NULL;
+    return dispatch_codes_after(x, op, &op->attend.out);
+}
+
 static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint32_t first,
                       struct err *err)
 {
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
-    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_ATTEND_FOLD, LOCAL);
+    const struct op_quantise *q = vulkan_plan_attend_codes(x, op);
+    struct dispatch_build b = dispatch_begin(
+        x, op, part, dispatch_packed_or(x, SHADER_ATTEND_FOLD, SHADER_ATTEND_FOLD_PACKED),
+        LOCAL);
     dispatch_constant(&b, a->sinks != NULL);
+    dispatch_constant(&b, q != NULL);
     dispatch_writes(&b, 1, &a->out);
     dispatch_bind(&b, 2, &x->parts, VK_NULL_HANDLE);
     b.d.reads |= 1ull << BIT_PARTS;
     dispatch_vector(&b, 3, a->sinks);
+    if (q)
+        dispatch_writes(&b, 4, &q->out);
+    else
+        dispatch_vector(&b, 4, NULL);
     dispatch_push(&b, a->n_heads);
     dispatch_push(&b, kv->head_dim_v);
     dispatch_push(&b, a->window);
@@ -132,6 +147,8 @@ static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint
     dispatch_push(&b, x->block_rows);
     dispatch_push_place(&b, &a->out);
     dispatch_push(&b, vulkan_plan_ring(x, a));
+    dispatch_push(&b, q ? x->rows[q->out.buf].stride : 0);
+    dispatch_push(&b, q ? dispatch_a8_texels(x, q->out.at) : 0);
     const struct vulkan_grid grid = {
         .kind = GRID_FOLD, .x = a->n_heads, .first = first, .n_rows = x->block_rows};
     return dispatch_end(&b, grid, err);

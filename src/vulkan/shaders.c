@@ -2,6 +2,7 @@
 
 #include "shaders/attend.h"
 #include "shaders/attend_fold.h"
+#include "shaders/attend_fold_packed.h"
 #include "shaders/attend_packed.h"
 #include "shaders/combine.h"
 #include "shaders/conv.h"
@@ -48,6 +49,7 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_ATTEND] = CODE(attend),
     [SHADER_ATTEND_PACKED] = CODE(attend_packed),
     [SHADER_ATTEND_FOLD] = CODE(attend_fold),
+    [SHADER_ATTEND_FOLD_PACKED] = CODE(attend_fold_packed),
     [SHADER_ROUTE] = CODE(route),
     [SHADER_COMBINE] = CODE(combine),
     [SHADER_CONV] = CODE(conv),

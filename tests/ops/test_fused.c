@@ -1,9 +1,10 @@
-/* Ops that a device makes by one dispatch where they follow each other: a norm or a gated unit
- * and the A8 of its result, a product and its sum with another row, the norms of queries and
- * keys and their rotation. All rows on the way have the reference's bits.
+/* Ops that a device makes by one dispatch where they follow each other: a norm, a gated unit or
+ * attention and the A8 of its result, a product and its sum with another row, the norms of
+ * queries and keys and their rotation. All rows on the way have the reference's bits.
  */
 #include "ops.h"
 
+#include "backend/kv.h"
 #include "matmul_case.h"
 
 enum { N_ROWS = 16, N_VALUES = 72, MAX_WIDTH = 1120 };
@@ -143,6 +144,79 @@ static void compare_case(run_fn *run, const void *c, size_t width, enum spread s
     free(got);
 }
 
+/* Attention, and the product that shows the codes of its result. */
+struct attend_case {
+    enum kv_type type;
+    uint32_t n_heads, n_kv;
+    size_t dk, dv;
+    bool sinks;
+};
+
+static const struct attend_case attend_cases[] = {
+    {KV_F16, 2, 1, 32, 32, false},  {KV_F16, 4, 2, 64, 96, true},
+    {KV_F32, 2, 2, 16, 256, false}, {KV_F16, 2, 1, 32, 48, false},
+    {KV_Q8_0, 3, 1, 64, 64, false},
+};
+enum { N_ATTEND_CASES = sizeof attend_cases / sizeof *attend_cases };
+
+/* All rows, at most n_batch at a time; one page holds them. */
+static size_t run_attend(struct backend *be, const struct attend_case *c, const float *x,
+                         uint32_t n_batch, float *out)
+{
+    struct trial t;
+    struct err err;
+    const size_t n_q = c->n_heads * c->dk, n_k = c->n_kv * c->dk, n_v = c->n_kv * c->dv;
+    const size_t n_out = c->n_heads * c->dv;
+    struct ref in = trial_begin(&t, be, x, N_ROWS, n_q + n_k + n_v);
+    struct ref y = trial_buffer(&t, ROW_F32, n_out + N_VALUES);
+    struct ref a8 = trial_buffer(&t, ROW_A8, n_out), attended = ref_part(y, 0, n_out);
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
+    t.kv.v_at = (kv_layer_k_bytes(&t.kv) + 63) / 64 * 64;
+    t.p.n_kv = 1;
+    t.p.page_bytes[PAGE_FULL] = t.kv.v_at + kv_layer_v_bytes(&t.kv);
+    trial_op(&t, OP_KV_STORE)->kv_store =
+        (struct op_kv_store){ref_part(in, n_q, n_k), ref_part(in, n_q + n_k, n_v), 0};
+    struct weight *sinks = c->sinks ? backend_vector(be, norm_weights, c->n_heads, &err) : NULL;
+    struct weight *m = backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, n_out, blocks, NULL, &err);
+    assert_non_null(m);
+    trial_op(&t, OP_ATTEND)->attend =
+        (struct op_attend){ref_part(in, 0, n_q), attended, 0, c->n_heads, 0.125f, 0, 0, sinks};
+    trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){attended, a8};
+    struct op_matmul *op = &trial_op(&t, OP_MATMUL)->matmul;
+    *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
+    op->mat[0].w = m;
+    op->mat[0].out = ref_part(y, n_out, N_VALUES);
+    void *page = backend_page_new(be, t.p.page_bytes[PAGE_FULL]);
+    assert_non_null(page);
+    for (uint32_t first = 0; first < N_ROWS; first += n_batch) {
+        const uint32_t n = N_ROWS - first < n_batch ? N_ROWS - first : n_batch;
+        trial_run(&t, y, first, n, &page, out + first * y.n);
+    }
+    backend_page_free(be, page, t.p.page_bytes[PAGE_FULL]);
+    return y.n;
+}
+
+static void one_attend_case(const struct attend_case *c, enum spread spread)
+{
+    static const uint32_t batches[] = {1, 3, N_ROWS};
+    const size_t most = N_ROWS * MAX_WIDTH;
+    float *x = mem_zalloc(most, sizeof *x), *want = mem_zalloc(most, sizeof *want);
+    float *got = mem_zalloc(most, sizeof *got);
+    random_floats(spread, x, most);
+    const size_t all = run_attend(machines[0].be, c, x, N_ROWS, want);
+    for (int m = 1; m < N_MACHINES; m++)
+        for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
+            char what[96];
+            snprintf(what, sizeof what, "attention of %u heads of %zu and codes, %u rows, %s",
+                     c->n_heads, c->dv, batches[b], backend_name(machines[m].be));
+            run_attend(machines[m].be, c, x, batches[b], got);
+            assert_same_bits(got, want, N_ROWS * all, what);
+        }
+    free(x);
+    free(want);
+    free(got);
+}
+
 static void one_case(const struct chain_case *c, enum spread spread)
 {
     char name[64];
@@ -169,6 +243,9 @@ static void all_cases(void **state)
     for (size_t i = 0; i < N_HEADS_CASES; i++)
         for (enum spread k = NORMAL; k < N_SPREADS; k++)
             one_heads_case(&heads_cases[i], k);
+    for (size_t i = 0; i < N_ATTEND_CASES; i++)
+        for (enum spread k = NORMAL; k < ZEROS; k++)
+            one_attend_case(&attend_cases[i], k);
     say_compared("fused");
 }
 

@@ -1,0 +1,6 @@
+/* The end of attention where the device multiplies packed bytes; see lib/attend_fold.glsl. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#define DOT_PACKED
+#include "attend_fold.glsl"
