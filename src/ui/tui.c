@@ -62,7 +62,7 @@ static void resume_screen(void)
     tty_return();
     edit_keys_take_cooked();
     screen_resume();
-    the_tui->dirty = the_tui->redraw = true;
+    the_tui->frame.is_due = the_tui->frame.is_whole = true;
 }
 
 static void complain(const char *text)
@@ -82,38 +82,38 @@ static void stop_here(void)
 
 static void release(struct tui *t)
 {
-    if (t->held.len > 0)
-        transcript_text(t->transcript, t->held_part, t->held.data, t->held.len);
-    buf_clear(&t->held);
+    if (t->held.text.len > 0)
+        transcript_text(t->transcript, t->held.part, t->held.text.data, t->held.text.len);
+    buf_clear(&t->held.text);
 }
 
 static void on_text(void *user, enum face_part part, const char *s, size_t n)
 {
     struct tui *t = user;
-    t->progresses = false;
-    if (t->drew_ms == 0) t->drew_ms = clock_ms();
+    t->work.runs = false;
+    if (t->reply.drew_ms == 0) t->reply.drew_ms = clock_ms();
     if (t->copy.fd >= 0 && part == FACE_REPLY) output_text(&t->copy, s, n);
     if (t->no_stream) {
-        if (part != t->held_part) release(t);
-        t->held_part = part;
-        buf_append(&t->held, s, n);
+        if (part != t->held.part) release(t);
+        t->held.part = part;
+        buf_append(&t->held.text, s, n);
         return;
     }
     transcript_text(t->transcript, part, s, n);
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64_t total,
                         uint64_t cached)
 {
     struct tui *t = user;
-    if (!t->progresses || t->phase != phase) t->began_ms = clock_ms();
-    t->progresses = done < total;
-    t->phase = phase;
-    t->done = done;
-    t->total = total;
-    t->cached = cached;
-    t->dirty = true;
+    if (!t->work.runs || t->work.phase != phase) t->work.began_ms = clock_ms();
+    t->work.runs = done < total;
+    t->work.phase = phase;
+    t->work.done = done;
+    t->work.total = total;
+    t->work.cached = cached;
+    t->frame.is_due = true;
 }
 
 static void on_say(void *user, enum face_level level, const char *text)
@@ -124,14 +124,14 @@ static void on_say(void *user, enum face_level level, const char *text)
         return;
     }
     transcript_say(t->transcript, level, text);
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 static void on_offer(void *user, const char *text, size_t n)
 {
     struct tui *t = user;
     input_fill(text, n);
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
@@ -157,13 +157,13 @@ static bool on_copy(void *user, const char *text, size_t n)
 static void on_turn_begin(void *user)
 {
     struct tui *t = user;
-    t->cancelled_ms = 0;
-    t->drew_ms = 0;
-    t->rate = 0;
-    t->n_drafted = t->n_accepted = 0;
-    buf_clear(&t->held);
+    t->reply.cancelled_ms = 0;
+    t->reply.drew_ms = 0;
+    t->reply.rate = 0;
+    t->reply.n_drafted = t->reply.n_accepted = 0;
+    buf_clear(&t->held.text);
     transcript_turn(t->transcript, t->chat, shows_reasoning(t));
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 static void on_turn_end(void *user, const struct face_report *report)
@@ -174,14 +174,15 @@ static void on_turn_end(void *user, const struct face_report *report)
     if (t->copy.fd >= 0) output_end(&t->copy);
     bool went = report->stop != FACE_STOP_FAILED && report->n_generated > 0;
     if (went && !t->quiet) status_report(&figures, 4096, report, t->verbose);
-    if (went && report->decode_ms > 0) t->rate = report->n_generated * 1000 / report->decode_ms;
-    t->n_drafted = report->n_drafted;
-    t->n_accepted = report->n_accepted;
+    if (went && report->decode_ms > 0)
+        t->reply.rate = report->n_generated * 1000 / report->decode_ms;
+    t->reply.n_drafted = report->n_drafted;
+    t->reply.n_accepted = report->n_accepted;
     transcript_end(t->transcript, t->chat, shows_reasoning(t), buf_str(&figures));
     buf_free(&figures);
-    t->progresses = false;
-    t->drew_ms = 0;
-    t->dirty = true;
+    t->work.runs = false;
+    t->reply.drew_ms = 0;
+    t->frame.is_due = true;
 }
 
 /* --- Signals ------------------------------------------------------------------------------ */
@@ -196,9 +197,9 @@ static void cancel_loading(struct tui *t)
 static void on_interrupt(struct tui *t)
 {
     enum chat_state state = chat_state(t->chat);
-    t->dirty = true;
+    t->frame.is_due = true;
     if (state == CHAT_BUSY) {
-        if (!signals_first_interrupt(&t->cancelled_ms)) return;
+        if (!signals_first_interrupt(&t->reply.cancelled_ms)) return;
         chat_cancel(t->chat);
         input_call_back();
     } else if (t->mode != MODE_LINE) {
@@ -224,7 +225,7 @@ static void on_signals(struct tui *t)
         /* The size may be the one of before, with another in between that cut what was there.
          */
         screen_resize();
-        t->dirty = t->redraw = true;
+        t->frame.is_due = t->frame.is_whole = true;
     }
     if (signals_take(SIGINT)) on_interrupt(t);
 }
@@ -236,8 +237,8 @@ static void submit(struct tui *t, const struct buf *line, bool is_pasted)
     const char *text = buf_str(line);
     bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
     if (ascii_is_blank(text, line->len) && !chat_has_paste(t->chat)) return;
-    t->cancelled_ms = 0;
-    t->follows = true;
+    t->reply.cancelled_ms = 0;
+    t->view.follows = true;
     transcript_begin(t->transcript, is_command ? text : NULL);
     if (is_pasted || ascii_is_blank(text, line->len))
         chat_say(t->chat, text, line->len);
@@ -246,7 +247,7 @@ static void submit(struct tui *t, const struct buf *line, bool is_pasted)
     take_options(t, chat_options(t->chat));
     if (chat_state(t->chat) == CHAT_IDLE)
         transcript_sync(t->transcript, t->chat, shows_reasoning(t));
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 static void remember(const char *line, bool is_pasted)
@@ -271,29 +272,30 @@ static void take_lines(struct tui *t)
 static void leave_mode(struct tui *t)
 {
     if (t->mode == MODE_TRANSCRIPT) {
-        buf_clear(&t->words);
-        t->follows = true;
+        buf_clear(&t->search.words);
+        t->view.follows = true;
     }
     t->mode = MODE_LINE;
 }
 
 static void find(struct tui *t, bool backwards)
 {
-    struct scrollback_place from = t->was_found ? t->found : t->search_from;
-    if (t->words.len == 0) return;
-    t->was_found = scrollback_find(t->rows, buf_str(&t->words), backwards, from, &t->found);
-    if (t->was_found)
-        tui_show_place(t, t->found);
+    struct scrollback_place from = t->search.was_found ? t->search.found : t->search.from;
+    if (t->search.words.len == 0) return;
+    t->search.was_found =
+        scrollback_find(t->rows, buf_str(&t->search.words), backwards, from, &t->search.found);
+    if (t->search.was_found)
+        tui_show_place(t, t->search.found);
     else
         t->notice = "not found";
 }
 
 static void begin_search(struct tui *t)
 {
-    buf_clear(&t->words);
-    t->was_found = false;
-    t->search_from = (struct scrollback_place){SIZE_MAX, 0};
-    if (!t->follows && t->view_rows > 0) t->search_from = t->top;
+    buf_clear(&t->search.words);
+    t->search.was_found = false;
+    t->search.from = (struct scrollback_place){SIZE_MAX, 0};
+    if (!t->view.follows && t->view.n_rows > 0) t->search.from = t->view.top;
     t->mode = MODE_SEARCH;
 }
 
@@ -317,9 +319,9 @@ static void choose(struct tui *t)
 static void act(enum action action)
 {
     struct tui *t = the_tui;
-    const long page = t->view_rows > 2 ? (long)t->view_rows - 1 : 1;
+    const long page = t->view.n_rows > 2 ? (long)t->view.n_rows - 1 : 1;
     if (action == ACTION_NONE) return;
-    t->dirty = true;
+    t->frame.is_due = true;
     if (t->mode == MODE_DIALOG && (action == ACTION_LEAVE || action <= ACTION_SESSIONS)) {
         t->mode = MODE_LINE;
         if (action == ACTION_LEAVE) return;
@@ -347,8 +349,8 @@ static void act(enum action action)
     case ACTION_LINE_UP: tui_scroll(t, -1); break;
     case ACTION_LINE_DOWN: tui_scroll(t, 1); break;
     case ACTION_TOP: tui_scroll(t, -(long)scrollback_n_rows(t->rows)); break;
-    case ACTION_BOTTOM: t->follows = true; break;
-    case ACTION_REDRAW: t->redraw = true; break;
+    case ACTION_BOTTOM: t->view.follows = true; break;
+    case ACTION_REDRAW: t->frame.is_whole = true; break;
     case ACTION_LEAVE: leave_mode(t); break;
     case ACTION_NONE:
     case N_ACTIONS: break;
@@ -358,30 +360,31 @@ static void act(enum action action)
 static void search_key(struct tui *t, const char *key)
 {
     if (strcmp(key, "Enter") == 0) {
-        t->mode = t->words.len > 0 ? MODE_TRANSCRIPT : MODE_LINE;
-        if (!t->was_found) find(t, true);
+        t->mode = t->search.words.len > 0 ? MODE_TRANSCRIPT : MODE_LINE;
+        if (!t->search.was_found) find(t, true);
         return;
     }
     if (strcmp(key, "Esc") == 0) {
         t->mode = MODE_LINE;
-        buf_clear(&t->words);
-        t->follows = true;
+        buf_clear(&t->search.words);
+        t->view.follows = true;
         return;
     }
     if (strcmp(key, "Backspace") == 0) {
-        while (t->words.len > 0 && (t->words.data[--t->words.len] & 0xc0) == 0x80)
+        while (t->search.words.len > 0 &&
+               (t->search.words.data[--t->search.words.len] & 0xc0) == 0x80)
             ;
-        if (t->words.data) t->words.data[t->words.len] = '\0';
+        if (t->search.words.data) t->search.words.data[t->search.words.len] = '\0';
     } else if (strcmp(key, "C-u") == 0) {
-        buf_clear(&t->words);
+        buf_clear(&t->search.words);
     } else if (strcmp(key, "Space") == 0) {
-        buf_putc(&t->words, ' ');
+        buf_putc(&t->search.words, ' ');
     } else if (key[0] && (!key[1] || (key[0] & 0x80))) {
-        buf_puts(&t->words, key);
+        buf_puts(&t->search.words, key);
     } else {
         return;
     }
-    t->was_found = false;
+    t->search.was_found = false;
     find(t, true);
 }
 
@@ -410,7 +413,7 @@ static void handle_keys(struct tui *t)
     /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
     while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
         t->notice = NULL;
-        t->dirty = true;
+        t->frame.is_due = true;
         if (t->mode == MODE_LINE)
             input_key();
         else
@@ -437,8 +440,8 @@ static void greet(struct tui *t)
 /* The model is open, or cannot be opened. */
 static void end_loading(struct tui *t)
 {
-    t->is_loading = t->progresses = false;
-    t->dirty = true;
+    t->is_loading = t->work.runs = false;
+    t->frame.is_due = true;
     if (chat_state(t->chat) == CHAT_FAILED) {
         buf_puts(&t->farewell, chat_error(t->chat)->msg);
         t->status = exit_status_of_load(chat_error(t->chat));
@@ -463,14 +466,14 @@ static void follow_chat(struct tui *t)
  * take the processor from those who compute it. */
 static bool looks_later(const struct tui *t)
 {
-    return chat_state(t->chat) == CHAT_BUSY && clock_ms() - t->frame_ms < FRAME_MS;
+    return chat_state(t->chat) == CHAT_BUSY && clock_ms() - t->frame.drawn_ms < FRAME_MS;
 }
 
 /* Milliseconds until something is to be done without being asked, -1: never. */
 static int time_left(const struct tui *t, double rest_at, bool later)
 {
     double now = clock_ms(), at = -1;
-    if (t->dirty || later) at = t->frame_ms + FRAME_MS;
+    if (t->frame.is_due || later) at = t->frame.drawn_ms + FRAME_MS;
     if (rest_at > 0 && (at < 0 || rest_at < at)) at = rest_at;
     return at < 0 ? -1 : at > now ? (int)(at - now) + 1 : 0;
 }
@@ -494,7 +497,7 @@ static void loop(struct tui *t)
         bool typed = fds[0].revents != 0;
         if (typed) handle_keys(t);
         if (fds[1].revents) on_signals(t);
-        if (fds[2].revents) t->dirty = true;
+        if (fds[2].revents) t->frame.is_due = true;
         if (t->status >= 0) break;
         follow_chat(t);
         take_lines(t);
@@ -507,7 +510,8 @@ static void loop(struct tui *t)
         } else if (state != CHAT_IDLE) {
             rest_at = 0;
         }
-        if (t->dirty && (typed || clock_ms() - t->frame_ms >= FRAME_MS)) tui_draw(t);
+        if (t->frame.is_due && (typed || clock_ms() - t->frame.drawn_ms >= FRAME_MS))
+            tui_draw(t);
     }
 }
 
@@ -525,7 +529,7 @@ static void run(struct tui *t, const struct options *o)
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);
     free(path);
     input_open(t->chat, &hooks);
-    t->dirty = true;
+    t->frame.is_due = true;
     loop(t);
     input_close();
     history_close();
@@ -553,7 +557,7 @@ static bool open_all(struct tui *t, const struct options *o, struct err *err)
 
 int tui_run(const struct options *o, const struct engine_config *engine)
 {
-    struct tui t = {.status = -1, .copy.fd = -1, .follows = true, .is_loading = true};
+    struct tui t = {.status = -1, .copy.fd = -1, .view.follows = true, .is_loading = true};
     struct err err;
     struct face face = {.user = &t,
                         .is_terminal = true,
@@ -589,8 +593,8 @@ int tui_run(const struct options *o, const struct engine_config *engine)
     chat_close(t.chat);
     dialog_free(&t.dialog);
     transcript_free(t.transcript);
-    buf_free(&t.words);
-    buf_free(&t.held);
+    buf_free(&t.search.words);
+    buf_free(&t.held.text);
     buf_free(&t.farewell);
     return t.status;
 }

@@ -23,32 +23,32 @@ enum { FIGURES_MS = 250 };
 static size_t first_row(struct tui *t)
 {
     size_t n = scrollback_n_rows(t->rows);
-    size_t last = n > t->view_rows ? n - t->view_rows : 0;
-    if (t->follows) return last;
-    size_t first = scrollback_row_of(t->rows, t->top);
+    size_t last = n > t->view.n_rows ? n - t->view.n_rows : 0;
+    if (t->view.follows) return last;
+    size_t first = scrollback_row_of(t->rows, t->view.top);
     return first < last ? first : last;
 }
 
 void tui_scroll(struct tui *t, long rows)
 {
     size_t n = scrollback_n_rows(t->rows);
-    long last = n > t->view_rows ? (long)(n - t->view_rows) : 0;
+    long last = n > t->view.n_rows ? (long)(n - t->view.n_rows) : 0;
     long to = (long)first_row(t) + rows;
     if (to < 0) to = 0;
-    t->follows = to >= last;
-    if (!t->follows) t->top = scrollback_place(t->rows, (size_t)to);
-    t->dirty = true;
+    t->view.follows = to >= last;
+    if (!t->view.follows) t->view.top = scrollback_place(t->rows, (size_t)to);
+    t->frame.is_due = true;
 }
 
 void tui_show_place(struct tui *t, struct scrollback_place place)
 {
     size_t row = scrollback_row_of(t->rows, place), first = first_row(t);
-    if (row < first || row >= first + t->view_rows) {
+    if (row < first || row >= first + t->view.n_rows) {
         /* A third from the top, so that what comes before can be read. */
-        size_t above = t->view_rows / 3;
+        size_t above = t->view.n_rows / 3;
         tui_scroll(t, (long)(row > above ? row - above : 0) - (long)first);
     }
-    t->dirty = true;
+    t->frame.is_due = true;
 }
 
 /* ---- the transcript ---- */
@@ -89,9 +89,9 @@ static void draw_folded(int y, size_t n_words)
 /* Draws what the search has found over a row. A match may have begun on the row before. */
 static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
 {
-    const char *words = buf_str(&t->words);
+    const char *words = buf_str(&t->search.words);
     struct scrollback_block b = scrollback_block(t->rows, row->block);
-    size_t reach = 4 * t->words.len, end = row->at + row->len;
+    size_t reach = 4 * t->search.words.len, end = row->at + row->len;
     for (size_t i = row->at > reach ? row->at - reach : 0; i < end;) {
         size_t n = scrollback_matches(b.text + i, b.len - i, words);
         if (n == 0 || i + n <= row->at) {
@@ -99,7 +99,8 @@ static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
             continue;
         }
         size_t from = i > row->at ? i : row->at, to = i + n < end ? i + n : end;
-        bool here = t->was_found && t->found.block == row->block && t->found.at == i;
+        bool here = t->search.was_found && t->search.found.block == row->block &&
+                    t->search.found.at == i;
         int x = row->margin + wrap_width(row->text, from - row->at, 0);
         screen_text(y, x, screen_columns() - x, here ? INK_MATCH_AT : INK_MATCH, b.text + from,
                     to - from);
@@ -166,14 +167,14 @@ static void draw_row(struct tui *t, int y, size_t i)
     else
         screen_text(y, row.margin, screen_columns() - row.margin, ink_of(row.kind), row.text,
                     row.len);
-    if (t->words.len > 0) draw_matches(t, y, &row);
+    if (t->search.words.len > 0) draw_matches(t, y, &row);
     screen_tabs(0);
 }
 
 static void draw_transcript(struct tui *t, int height)
 {
     scrollback_set_width(t->rows, screen_columns());
-    t->view_rows = (size_t)height;
+    t->view.n_rows = (size_t)height;
     size_t n = scrollback_n_rows(t->rows), first = first_row(t);
     for (int y = 0; y < height && first + (size_t)y < n; y++)
         draw_row(t, y, first + (size_t)y);
@@ -261,7 +262,8 @@ static void draw_line(struct tui *t, const struct line_box *box, int y, int heig
 static void draw_search(struct tui *t, int y)
 {
     int x = screen_puts(y, 0, screen_columns(), INK_PROMPT, "/");
-    x = screen_text(y, x, screen_columns() - x - 1, INK_TEXT, buf_str(&t->words), t->words.len);
+    x = screen_text(y, x, screen_columns() - x - 1, INK_TEXT, buf_str(&t->search.words),
+                    t->search.words.len);
     screen_cursor(y, x);
 }
 
@@ -298,37 +300,39 @@ static int draw_choices(int bottom, bool measure)
  * are most of what a frame writes. */
 static void look_at_figures(struct tui *t)
 {
-    double now = clock_ms(), writes_ms = t->drew_ms > 0 ? now - t->drew_ms : 0;
-    if (writes_ms > 0 && t->shown_ms > t->drew_ms && now - t->shown_ms < FIGURES_MS) return;
-    t->shown_ms = now;
-    t->shown = chat_status(t->chat);
-    t->shown_rate = t->rate;
-    if (writes_ms > 0 && t->shown.n_drawn > 1)
-        t->shown_rate = (t->shown.n_drawn - 1) * 1000 / writes_ms;
+    double now = clock_ms(), writes_ms = t->reply.drew_ms > 0 ? now - t->reply.drew_ms : 0;
+    if (writes_ms > 0 && t->figures.ms > t->reply.drew_ms && now - t->figures.ms < FIGURES_MS)
+        return;
+    t->figures.ms = now;
+    t->figures.chat = chat_status(t->chat);
+    t->figures.rate = t->reply.rate;
+    if (writes_ms > 0 && t->figures.chat.n_drawn > 1)
+        t->figures.rate = (t->figures.chat.n_drawn - 1) * 1000 / writes_ms;
 }
 
 static void draw_bar(struct tui *t, int y)
 {
     struct buf activity = {0}, hint = {0};
     look_at_figures(t);
-    struct bar bar = {.chat = t->shown,
-                      .rate = t->shown_rate,
-                      .n_drafted = t->n_drafted,
-                      .n_accepted = t->n_accepted};
-    size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view_rows;
+    struct bar bar = {.chat = t->figures.chat,
+                      .rate = t->figures.rate,
+                      .n_drafted = t->reply.n_drafted,
+                      .n_accepted = t->reply.n_accepted};
+    size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view.n_rows;
     if (t->notice)
         buf_puts(&activity, t->notice);
-    else if (t->progresses)
+    else if (t->work.runs)
         /* Of a prompt the meter is the bar. */
-        status_progress(&activity, t->phase == FACE_LOAD ? screen_columns() - 4 : 60, t->phase,
-                        t->done, t->total, t->cached, clock_ms() - t->began_ms);
+        status_progress(&activity, t->work.phase == FACE_LOAD ? screen_columns() - 4 : 60,
+                        t->work.phase, t->work.done, t->work.total, t->work.cached,
+                        clock_ms() - t->work.began_ms);
     else if (t->mode == MODE_TRANSCRIPT)
         buf_puts(&activity, "transcript: / searches, n goes on, r reasoning, ? help, q back");
     else if (t->is_loading)
         buf_puts(&activity, "loading the model");
     if (input_n_waiting() > 0)
         buf_printf(&hint, "%zu waiting", input_n_waiting());
-    else if (!t->follows && below < n)
+    else if (!t->view.follows && below < n)
         buf_printf(&hint, "%zu more rows, End", n - below);
     else if (t->mode == MODE_LINE)
         buf_puts(&hint, "F1 help");
@@ -376,7 +380,7 @@ void tui_draw(struct tui *t)
         draw_too_small();
     else
         draw_all(t);
-    screen_show(t->redraw);
-    t->dirty = t->redraw = false;
-    t->frame_ms = clock_ms();
+    screen_show(t->frame.is_whole);
+    t->frame.is_due = t->frame.is_whole = false;
+    t->frame.drawn_ms = clock_ms();
 }

@@ -1,4 +1,5 @@
-/* What the files of the full-screen face share. Private to tui*.c. */
+/* What the files of the full-screen face share: the face itself. tui.c has the loop, tui_keys.c
+ * what keys do, tui_draw.c a frame, tui_dialogs.c what dialogs list. Private to them. */
 #ifndef UI_TUI_IMPL_H
 #define UI_TUI_IMPL_H
 
@@ -24,45 +25,78 @@ enum tui_mode {
     MODE_DIALOG,
 };
 
+/* What of the transcript is on the screen. */
+struct tui_view {
+    bool follows;                /* it stays at the end */
+    struct scrollback_place top; /* its first row, when it does not */
+    size_t n_rows;               /* its height when it was drawn last */
+};
+
+struct tui_search {
+    struct buf words; /* searched for; highlighted while not empty */
+    struct scrollback_place found, from;
+    bool was_found;
+};
+
+/* Loading or prefill. */
+struct tui_work {
+    bool runs;
+    enum face_phase phase;
+    uint64_t done, total, cached;
+    double began_ms;
+};
+
+/* The reply that runs, or the last. */
+struct tui_reply {
+    double drew_ms; /* when its first piece came, 0: not yet, or it is over */
+    double rate;    /* tokens per second, once it is over */
+    uint32_t n_drafted, n_accepted;
+    double cancelled_ms; /* when it was told to stop; 0: it was not */
+};
+
+/* What the bar shows, which is less often looked at than a frame is drawn. */
+struct tui_figures {
+    struct chat_status chat;
+    double rate, ms; /* ms: when it was looked at */
+};
+
+struct tui_frame {
+    bool is_due;
+    bool is_whole;   /* every cell, whatever the terminal showed before */
+    double drawn_ms; /* when the last one was */
+};
+
+/* --no-stream: what is not shown yet. */
+struct tui_held {
+    struct buf text;
+    enum face_part part;
+};
+
+/* Owned by tui_run, on its stack; main thread. */
 struct tui {
     struct chat *chat;
     struct transcript *transcript;
     struct scrollback *rows; /* the transcript's */
+    bool quiet, verbose, no_stream;
+
     enum tui_mode mode;
     struct dialog dialog;
-    bool follows;                /* the view stays at the end */
-    struct scrollback_place top; /* its first row, when it does not */
-    size_t view_rows;            /* its height when it was drawn last */
-
-    struct buf words; /* searched for; highlighted while not empty */
-    struct scrollback_place found, search_from;
-    bool was_found;
+    struct tui_view view;
+    struct tui_search search;
     const char *notice; /* in the bar until the next key; static */
+    struct tui_figures figures;
+    struct tui_frame frame;
 
-    /* What goes on: loading or prefill. */
-    bool progresses;
-    enum face_phase phase;
-    uint64_t done, total, cached;
-    double began_ms;
-    double drew_ms; /* when the first piece of the running reply came, 0: not yet */
-    double rate;    /* of the last reply, tokens per second */
-    uint32_t n_drafted, n_accepted;
-    struct chat_status shown; /* in the bar, with the rate beside it */
-    double shown_rate, shown_ms;
-
-    bool quiet, verbose, no_stream;
-    bool is_over;    /* the screen is closed: messages go to standard error */
-    struct buf held; /* --no-stream: not shown yet */
-    enum face_part held_part;
-    struct output copy; /* --output; fd is -1 without */
-    bool was_loaded;    /* a model was there: now /model loads another */
+    bool was_loaded; /* a model was there: now /model loads another */
     bool is_loading;
-    double cancelled_ms; /* of the turn: when it was told to stop; 0: it was not */
-    bool dirty;          /* a frame is due */
-    bool redraw;
-    double frame_ms;     /* when the last one was drawn */
-    struct buf farewell; /* for standard error, once the screen is the shell's again */
+    struct tui_work work;
+    struct tui_reply reply;
+    struct tui_held held;
+    struct output copy; /* --output; fd is -1 without */
+
     int status;          /* of what ends the program, -1: goes on */
+    bool is_over;        /* the screen is closed: messages go to standard error */
+    struct buf farewell; /* for standard error, once the screen is the shell's again */
 };
 
 /* ---- drawing (tui_draw.c) ---- */
