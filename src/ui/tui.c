@@ -1,4 +1,4 @@
-/* The full-screen face: what the chat says, what keys do, and the loop between them. */
+/* The full-screen face: what the chat says, lines, signals, and the loop between them. */
 #include "ui/tui.h"
 
 #include <errno.h>
@@ -20,7 +20,6 @@
 #include "ui/exit_status.h"
 #include "ui/history.h"
 #include "ui/input_box.h"
-#include "ui/keys.h"
 #include "ui/screen.h"
 #include "ui/signals.h"
 #include "ui/status.h"
@@ -232,7 +231,7 @@ static void on_signals(struct tui *t)
 
 /* --- Lines -------------------------------------------------------------------------------- */
 
-static void submit(struct tui *t, const struct buf *line, bool is_pasted)
+void tui_submit(struct tui *t, const struct buf *line, bool is_pasted)
 {
     const char *text = buf_str(line);
     bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
@@ -263,149 +262,15 @@ static void take_lines(struct tui *t)
     bool is_pasted;
     while (t->status < 0 && chat_state(t->chat) == CHAT_IDLE && !t->is_loading &&
            input_take(&line, &is_pasted))
-        submit(t, &line, is_pasted);
+        tui_submit(t, &line, is_pasted);
     buf_free(&line);
 }
 
 /* --- Keys --------------------------------------------------------------------------------- */
 
-static void leave_mode(struct tui *t)
-{
-    if (t->mode == MODE_TRANSCRIPT) {
-        buf_clear(&t->search.words);
-        t->view.follows = true;
-    }
-    t->mode = MODE_LINE;
-}
-
-static void find(struct tui *t, bool backwards)
-{
-    struct scrollback_place from = t->search.was_found ? t->search.found : t->search.from;
-    if (t->search.words.len == 0) return;
-    t->search.was_found =
-        scrollback_find(t->rows, buf_str(&t->search.words), backwards, from, &t->search.found);
-    if (t->search.was_found)
-        tui_show_place(t, t->search.found);
-    else
-        t->notice = "not found";
-}
-
-static void begin_search(struct tui *t)
-{
-    buf_clear(&t->search.words);
-    t->search.was_found = false;
-    t->search.from = (struct scrollback_place){SIZE_MAX, 0};
-    if (!t->view.follows && t->view.n_rows > 0) t->search.from = t->view.top;
-    t->mode = MODE_SEARCH;
-}
-
-static void choose(struct tui *t)
-{
-    struct buf line = {0};
-    if (!dialog_choice(&t->dialog)) {
-        t->mode = MODE_LINE;
-        return;
-    }
-    if (chat_state(t->chat) != CHAT_IDLE) {
-        t->notice = "a reply is being written: Ctrl-C stops it";
-        return;
-    }
-    buf_puts(&line, dialog_choice(&t->dialog));
-    t->mode = MODE_LINE;
-    submit(t, &line, false);
-    buf_free(&line);
-}
-
 static void act(enum action action)
 {
-    struct tui *t = the_tui;
-    const long page = t->view.n_rows > 2 ? (long)t->view.n_rows - 1 : 1;
-    if (action == ACTION_NONE) return;
-    t->frame.is_due = true;
-    if (t->mode == MODE_DIALOG && (action == ACTION_LEAVE || action <= ACTION_SESSIONS)) {
-        t->mode = MODE_LINE;
-        if (action == ACTION_LEAVE) return;
-    }
-    if (t->mode == MODE_DIALOG) {
-        dialog_act(&t->dialog, action);
-        return;
-    }
-    switch (action) {
-    case ACTION_HELP: tui_help(t); break;
-    case ACTION_TRANSCRIPT:
-        if (t->mode == MODE_TRANSCRIPT)
-            leave_mode(t);
-        else
-            t->mode = MODE_TRANSCRIPT;
-        break;
-    case ACTION_BRANCHES: tui_branches(t); break;
-    case ACTION_SESSIONS: tui_sessions(t); break;
-    case ACTION_REASONING: scrollback_fold(t->rows, !scrollback_folds(t->rows)); break;
-    case ACTION_SEARCH: begin_search(t); break;
-    case ACTION_OLDER: find(t, true); break;
-    case ACTION_NEWER: find(t, false); break;
-    case ACTION_PAGE_UP: tui_scroll(t, -page); break;
-    case ACTION_PAGE_DOWN: tui_scroll(t, page); break;
-    case ACTION_LINE_UP: tui_scroll(t, -1); break;
-    case ACTION_LINE_DOWN: tui_scroll(t, 1); break;
-    case ACTION_TOP: tui_scroll(t, -(long)scrollback_n_rows(t->rows)); break;
-    case ACTION_BOTTOM: t->view.follows = true; break;
-    case ACTION_REDRAW: t->frame.is_whole = true; break;
-    case ACTION_LEAVE: leave_mode(t); break;
-    case ACTION_NONE:
-    case N_ACTIONS: break;
-    }
-}
-
-static void search_key(struct tui *t, const char *key)
-{
-    if (strcmp(key, "Enter") == 0) {
-        t->mode = t->search.words.len > 0 ? MODE_TRANSCRIPT : MODE_LINE;
-        if (!t->search.was_found) find(t, true);
-        return;
-    }
-    if (strcmp(key, "Esc") == 0) {
-        t->mode = MODE_LINE;
-        buf_clear(&t->search.words);
-        t->view.follows = true;
-        return;
-    }
-    if (strcmp(key, "Backspace") == 0) {
-        while (t->search.words.len > 0 &&
-               (t->search.words.data[--t->search.words.len] & 0xc0) == 0x80)
-            ;
-        if (t->search.words.data) t->search.words.data[t->search.words.len] = '\0';
-    } else if (strcmp(key, "C-u") == 0) {
-        buf_clear(&t->search.words);
-    } else if (strcmp(key, "Space") == 0) {
-        buf_putc(&t->search.words, ' ');
-    } else if (key[0] && (!key[1] || (key[0] & 0x80))) {
-        buf_puts(&t->search.words, key);
-    } else {
-        return;
-    }
-    t->search.was_found = false;
-    find(t, true);
-}
-
-/* One key outside the line. */
-static void view_key(struct tui *t)
-{
-    char key[KEY_NAME_MAX];
-    if (!keys_read(key)) {
-        t->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
-        return;
-    }
-    if (strcmp(key, "Paste") == 0) {
-        leave_mode(t);
-        input_paste();
-    } else if (t->mode == MODE_SEARCH) {
-        search_key(t, key);
-    } else if (t->mode == MODE_DIALOG && strcmp(key, "Enter") == 0) {
-        choose(t);
-    } else {
-        act(action_of_key(key));
-    }
+    tui_act(the_tui, action);
 }
 
 static void handle_keys(struct tui *t)
@@ -417,7 +282,7 @@ static void handle_keys(struct tui *t)
         if (t->mode == MODE_LINE)
             input_key();
         else
-            view_key(t);
+            tui_key(t);
         if (input_at_end()) t->status = EXIT_DONE;
     }
     if (signals_leaving()) t->status = signals_leaving();

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "chat/face.h"
 #include "chat/view.h"
+#include "ui/actions.h"
 #include "ui/dialog.h"
 #include "ui/output.h"
 #include "ui/scrollback.h"
@@ -98,6 +99,17 @@ struct tui {
     bool is_over;        /* the screen is closed: messages go to standard error */
     struct buf farewell; /* for standard error, once the screen is the shell's again */
 };
+
+/* ---- lines (tui.c) ---- */
+
+/* Sends a line: a command or a message; pasted ones are always messages. */
+void tui_submit(struct tui *t, const struct buf *line, bool is_pasted);
+
+/* ---- keys (tui_keys.c) ---- */
+
+void tui_act(struct tui *t, enum action action);
+/* Handles one key that can be read now, in any mode but MODE_LINE. */
+void tui_key(struct tui *t);
 
 /* ---- drawing (tui_draw.c) ---- */
 
