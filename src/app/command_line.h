@@ -28,8 +28,8 @@ int command_line_read(struct command_line *line, const char *command,
                       const struct option_extra *extra, size_t n_extra, int argc, char **argv);
 void command_line_free(struct command_line *line);
 
-/* --device, --cpu, --kv-type, --threads and --ctx for engine_open; strings are borrowed from o.
- */
+/* What the options say of the model, its device and its memory, for engine_open; drafts and the
+ * folder of pages are the caller's to add. Strings are borrowed from o. */
 struct engine_config command_line_engine(const struct options *o);
 
 /* Environment and INI file for options whose flags were read. Prints notes. False and err on
@@ -40,11 +40,11 @@ bool command_line_finish(struct options *o, struct err *err);
  * NULL. */
 int usage_error(const char *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same for an argument that stands for nothing. */
+int unexpected_argument(const char *command, const char *arg);
 /* What command_line_finish found: prints "hearth COMMAND: message", without --help, which
  * explains no file; returns EXIT_USAGE. command may be NULL. */
 int config_error(const char *command, const struct err *err);
-/* The same for an argument that stands for nothing. */
-int unexpected_argument(const char *command, const char *arg);
 /* Prints "hearth: message"; returns the status that goes with the code. */
 int runtime_error(const struct err *err);
 /* Writes out to stdout and frees it: EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */

@@ -5,7 +5,8 @@
 
 /* list: a line for each session, the newest first. */
 int sessions_run_list(int argc, char **argv);
-/* show NAME: the conversation, made printable. export NAME: as it is, Markdown. */
+/* show NAME: the conversation, made printable. export [--json | --plain] NAME: every byte as it
+ * was said, as Markdown unless told otherwise. 4 for a file that is no session. */
 int sessions_run_show(int argc, char **argv);
 int sessions_run_export(int argc, char **argv);
 /* rm NAME... */
@@ -15,6 +16,7 @@ int sessions_run_check(int argc, char **argv);
 
 /* list: a line for each model. */
 int cache_run_list(int argc, char **argv);
+/* clear: removes all of it. */
 int cache_run_clear(int argc, char **argv);
 /* check: reads every page and removes the damaged ones. */
 int cache_run_check(int argc, char **argv);

@@ -1,6 +1,9 @@
-/* A growing string of bytes. The owner embeds it, zero-initialised ({0} is an empty one), and
- * frees it with buf_free. data is NUL-terminated whenever it is not NULL; bytes may hold NULs.
- * Not shared between threads. */
+/* A growing string of bytes.
+ *
+ * The owner embeds it, zero-initialised ({0} is an empty one), and frees it with buf_free. data
+ * is NUL-terminated whenever it is not NULL; bytes may hold NULs. Growing never fails (mem.h).
+ * What is appended is copied and may not lie in the buffer itself. Not shared between threads;
+ * knows no encoding. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -12,6 +15,7 @@ struct buf {
     size_t len, cap;
 };
 
+/* Each appends. data may be NULL if n_bytes is 0; s and fmt may not. */
 void buf_append(struct buf *b, const void *data, size_t n_bytes);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
@@ -24,6 +28,7 @@ void buf_clear(struct buf *b);
 const char *buf_str(const struct buf *b);
 /* Hands the string over (free() it) and leaves b empty. Never NULL. */
 char *buf_take(struct buf *b);
+/* Leaves it empty, fit to be used again. */
 void buf_free(struct buf *b);
 
 #endif

@@ -33,6 +33,7 @@ struct err {
 /* Puts "prefix: " before the message already there; always false. */
 #define err_prefix(...) (err_write_prefix(__VA_ARGS__), err_false())
 
+/* What the macros call. */
 void err_write(struct err *err, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void err_write_prefix(struct err *err, const char *fmt, ...)

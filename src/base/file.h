@@ -17,6 +17,7 @@ struct file_map {
 
 /* Maps the file at path; directories, devices and empty files are refused by name. */
 bool file_map_open(struct file_map *map, const char *path, struct err *err);
+/* {0} is fine. */
 void file_map_close(struct file_map *map);
 /* Gives back the memory of the whole pages within n_bytes of the mapping from data on: they are
  * read again when they are touched again. */

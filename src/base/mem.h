@@ -14,11 +14,12 @@
 void *mem_alloc(size_t n_bytes);
 /* count elements of size bytes each, zeroed; the product is checked. Free with free(). */
 void *mem_zalloc(size_t count, size_t size);
-/* realloc of count elements of size bytes; the product is checked. */
+/* realloc of count elements of size bytes; the product is checked. p may be NULL. What is new
+ * is uninitialised. */
 void *mem_resize(void *p, size_t count, size_t size);
 /* p, which another library has made of a few bytes: where it had no memory, as the above. */
 void *mem_need(void *p);
-/* A NUL-terminated copy of n bytes of s. Free with free(). */
+/* A NUL-terminated copy of n bytes of s, or of all of it; s is not NULL. Free with free(). */
 char *mem_strndup(const char *s, size_t n);
 char *mem_strdup(const char *s);
 

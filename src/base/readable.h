@@ -7,8 +7,7 @@
 enum { READABLE_BYTES = 24 };
 
 /* Three figures, or a whole number: "812 bytes", "9.5 MiB", "22.3 GiB", "1000 MiB"; units are
- * powers of 1024.
- * Writes them to out and returns it. */
+ * powers of 1024. Writes it to out and returns that. */
 const char *readable_size(char out[READABLE_BYTES], uint64_t n_bytes);
 
 /* "2026-11-21 14:07" in local time, of seconds since 1970; the number itself where the calendar

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* root stands for "/" in front of every path read; NULL: the machine's own. */
+/* In both, root stands for "/" in front of every path read, for tests; NULL: the machine's
+ * own. What cannot be read says nothing. */
 
 /* Cores that this process may run on at once, at least 1: its affinity, or a control group's
  * share of time (rounded up) if that is less. */

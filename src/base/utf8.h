@@ -1,4 +1,5 @@
-/* UTF-8, strict: no overlong forms, no surrogates, nothing beyond U+10FFFF. Pure functions. */
+/* UTF-8, strict: no overlong forms, no surrogates, nothing beyond U+10FFFF. Pure,
+ * any thread. Noncharacters and control characters are valid here; printable.h judges those. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -12,6 +13,7 @@
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 /* Writes cp (a valid scalar value) to out and returns the length 1..4. */
 int utf8_encode(uint32_t cp, char out[4]);
+/* Whether all of s[0..n) is whole characters; n may be 0. */
 bool utf8_valid(const char *s, size_t n);
 /* How many bytes at the end of s[0..n) are the beginning of a character that is not complete.
  */

@@ -1,4 +1,5 @@
-/* A conversation as a text for others: what was said on the current branch. Pure. */
+/* A conversation as a text for others: what was said on the current branch, every byte as it
+ * was said; a terminal gets it through printable. Pure; knows no file. */
 #ifndef CHAT_EXPORT_H
 #define CHAT_EXPORT_H
 

@@ -5,9 +5,9 @@
  * paragraph separators, noncharacters and bytes that are not UTF-8 come out as visible escapes:
  * \x1b, \u{202e}. Kept as they are: combining marks, joiners between the parts of an emoji or
  * between letters of scripts that are written with them, one variation selector behind what it
- * selects a form of, and the tags of flag emoji. A carriage
- * return before a line feed is dropped. What must be seen to be judged, such as a joiner at the
- * end of a piece, is held back until the next piece.
+ * selects a form of, and the tags of flag emoji. A carriage return before a line feed is
+ * dropped. What must be seen to be judged, such as a joiner at the end of a piece, is held back
+ * until the next piece.
  *
  * The owner embeds the struct, zero-initialised for every new text. Pure: no I/O, no terminal.
  * One thread at a time. */

@@ -1,7 +1,7 @@
 /* How many of a model's last layers a device takes, when it does not take all of it.
  *
- * Pure but for asking backends what things would take. It knows programs and sizes, no device
- * and no file. */
+ * Pure but for asking backends what things would take; any thread that may ask them. It knows
+ * programs and sizes, no device and no file. */
 #ifndef ENGINE_LAYERS_H
 #define ENGINE_LAYERS_H
 

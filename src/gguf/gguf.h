@@ -76,6 +76,8 @@ size_t gguf_file_bytes(const struct gguf *g);
 bool gguf_file(const struct gguf *g, size_t i, const char **path, const uint8_t **data,
                size_t *n_bytes);
 
+/* Keys in the order of the file, i below gguf_n_kv; a split model's are those of its first
+ * file. */
 size_t gguf_n_kv(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* NULL if absent */
@@ -98,10 +100,12 @@ const char *gguf_type_name(enum gguf_type type);
 /* Bytes of one value of a type; 0 for strings and arrays, which have no fixed size. */
 size_t gguf_type_bytes(enum gguf_type type);
 
+/* Tensors in the order of the files, i below gguf_n_tensors. */
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
+/* The tensor of that name; NULL if there is none. */
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
 /* The tensor's data has been copied: its memory may go, until it is touched again. */
 void gguf_tensor_release(const struct gguf *g, const struct gguf_tensor *t);
-const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
 
 #endif

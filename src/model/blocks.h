@@ -2,7 +2,8 @@
  *
  * Each reads one row range and writes another, both n_embd wide unless said otherwise, and
  * fetches its own tensors "blk.<layer>.…". What differs between families is an option here or a
- * number in hparams. */
+ * number in hparams. Errors of the file stick in the builder's weights. One thread, at open;
+ * private to this folder. */
 #ifndef MODEL_BLOCKS_H
 #define MODEL_BLOCKS_H
 

@@ -1,5 +1,8 @@
-/* The tree that a template is parsed into. It lies in the template's struct work and never
- * changes, so any number of renderings may walk it at once. */
+/* The tree that a template is parsed into.
+ *
+ * It lies in the template's struct work and never changes once it is parsed, so any number of
+ * renderings, on any threads, may walk it at once. parse.c makes it, eval.c and exec.c walk it;
+ * nobody outside this folder sees it. */
 #ifndef TEMPLATE_AST_H
 #define TEMPLATE_AST_H
 
@@ -46,7 +49,7 @@ enum node_kind {
     NODE_CONTINUE,
 };
 
-/* Operators beyond those of the lexer. */
+/* Operators beyond those of the lexer (lex.h), whose numbers end below. */
 enum {
     OP_IN = 512,
     OP_NOT_IN,
@@ -62,6 +65,7 @@ struct keyword {
     struct node *value;
 };
 
+/* f(a, b=c, *list, **dict), as it stands. */
 struct call_args {
     struct nodes positional;
     struct keyword *keywords;

@@ -2,7 +2,10 @@
  *
  * A row names its parameters; builtin_call binds positional and named arguments to them before
  * the row's function runs, so the functions see one value per parameter, NULL where it was left
- * out. Rows with params NULL take any arguments and look at them themselves. */
+ * out. Rows with params NULL take any arguments and look at them themselves.
+ *
+ * Static data; what a row makes lies in the rendering's struct work. Everything fails through
+ * work_fail. Private to this folder. */
 #ifndef TEMPLATE_BUILTINS_H
 #define TEMPLATE_BUILTINS_H
 
@@ -25,6 +28,8 @@ const struct builtin *method_find(const struct value *self, struct text name);
 /* Whether self's type has a method of that name that changes it: the sandbox refuses those. */
 bool method_is_unsafe(const struct value *self, struct text name);
 
+/* Binds args to b's parameters and runs it. Fails, as Python does, on one too many, one twice,
+ * one that is unknown, or one that is required and missing. */
 const struct value *builtin_call(struct eval *e, const struct builtin *b,
                                  const struct value *self, struct args *args);
 
@@ -37,7 +42,9 @@ struct text arg_string(struct eval *e, const struct value *v, const char *what);
 /* v as an integer, or fallback when v is NULL or None; fails, naming what, when it is neither.
  */
 int64_t arg_int(struct eval *e, const struct value *v, int64_t fallback, const char *what);
+/* Whether v is true; fallback when it is NULL. */
 bool arg_bool(const struct value *v, bool fallback);
+/* A string value of t, or of what b has; b is empty then. */
 const struct value *make_text(struct eval *e, struct text t);
 const struct value *make_builder(struct builder *b);
 /* item's attribute along a path as map(attribute=) takes it: "a.b.0", or an integer. */

@@ -1,5 +1,5 @@
 /* Upper and lower case, as Python's str methods see them (simple mappings, and ß). What comes
- * out is ORIGIN_USER. */
+ * out is ORIGIN_USER and lies in w. Private to this folder. */
 #ifndef TEMPLATE_CASE_H
 #define TEMPLATE_CASE_H
 
@@ -13,7 +13,7 @@ struct text case_capitalize(struct work *w, struct text t);
 /* Every letter after a non-letter upper, the rest lower: str.title. */
 struct text case_title(struct work *w, struct text t);
 
-bool char_is_alpha(uint32_t cp);
+bool char_is_alpha(uint32_t cp); /* a letter of any script */
 bool char_is_digit(uint32_t cp); /* a decimal digit of any script */
 /* Whether t has a cased character and none of the other case. */
 bool case_is(struct text t, enum case_map map);

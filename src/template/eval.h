@@ -1,7 +1,9 @@
 /* The evaluator: one rendering under way.
  *
  * eval.c has expressions, exec.c statements, loops and macros, operators.c what operators mean.
- * Everything fails through work_fail. One thread per struct eval; the template is shared. */
+ * Everything fails through work_fail, so no result is NULL unless it says so. Values, scopes
+ * and loops lie in e->w and go with it. One thread per struct eval; the template is shared.
+ * Private to this folder. */
 #ifndef TEMPLATE_EVAL_H
 #define TEMPLATE_EVAL_H
 
@@ -66,6 +68,7 @@ struct args {
 
 /* ---- eval.c ---- */
 
+/* The value of an expression. */
 const struct value *eval(struct eval *e, const struct node *n);
 /* object.name: a method or attribute, else an item, else undefined. */
 const struct value *eval_attr(struct eval *e, const struct value *object, struct text name);
@@ -76,13 +79,16 @@ const struct value *eval_item(struct eval *e, const struct value *object,
                               const struct value *key);
 /* callee(args); fails if it cannot be called. */
 const struct value *eval_call(struct eval *e, const struct value *callee, struct args *args);
+/* The arguments of a call with their values, *list and **dict taken apart; nothing is bound. */
 struct args eval_args(struct eval *e, const struct call_args *args);
 
 /* ---- exec.c ---- */
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 
+/* Runs statements into e->out; what a break or continue leaves is the loop's to take. */
 enum flow exec(struct eval *e, const struct nodes *body);
+/* What a macro called so writes, as a string. */
 const struct value *exec_macro(struct eval *e, const struct macro *macro,
                                const struct args *args);
 /* loop(items): the body of a recursive loop over other items. */
@@ -93,11 +99,13 @@ const struct value *exec_loop_attr(struct eval *e, struct loop *loop, struct tex
 
 /* ---- operators.c ---- */
 
+/* a op b for the operators of lex.h but comparisons, as Python has it; -v. */
 const struct value *op_binary(struct work *w, int op, const struct value *a,
                               const struct value *b);
 const struct value *op_negate(struct work *w, const struct value *v);
 /* a op b for ==, !=, <, <=, >, >=, in, not in. */
 bool op_compare(struct work *w, int op, const struct value *a, const struct value *b);
+/* item in container; fails if it is none. */
 bool op_contains(struct work *w, const struct value *container, const struct value *item);
 /* object[key] by key or index alone; NULL if there is no such item. */
 const struct value *op_item(struct work *w, const struct value *object,

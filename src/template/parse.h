@@ -1,4 +1,8 @@
-/* Source to tree. Internal to the floor; template_parse is the public face. */
+/* Source to tree.
+ *
+ * A parser lives as long as one call of parse, on its stack, and borrows the tokens; what it
+ * makes lies in the template's struct work. Fails through work_fail. Private to this folder:
+ * template_parse is the public face. */
 #ifndef TEMPLATE_PARSE_H
 #define TEMPLATE_PARSE_H
 
@@ -18,10 +22,14 @@ void parse(struct template *t, const char *source, size_t n);
 
 /* ---- Between parse.c (statements) and parse_expr.c (expressions) ---- */
 
+/* The one value of the template that stands for this string. */
 const struct value *parser_intern(struct parser *p, struct text s);
+/* A node of that kind, on the line where the parser is; zeroed. */
 struct node *parser_node(struct parser *p, enum node_kind kind);
 void nodes_add(struct work *w, struct nodes *list, struct node *node);
 
+/* Whether the current token is this operator or name; skip also passes it then; expect passes
+ * it or fails. */
 bool parser_at_op(const struct parser *p, int op);
 bool parser_at_name(const struct parser *p, const char *name);
 bool parser_skip_op(struct parser *p, int op);
@@ -32,6 +40,7 @@ struct text parser_expect_name(struct parser *p);
 /* Fails with what was expected and what was found. */
 _Noreturn void parser_fail(struct parser *p, const char *expected);
 
+/* One expression; with_cond: "a if b else c" is one. */
 struct node *parse_expression(struct parser *p, bool with_cond);
 /* One expression, or several with commas between them as a tuple. end is the name that also
  * ends it ("in", "recursive"), or NULL. */

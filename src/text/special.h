@@ -40,6 +40,7 @@ struct special_matches {
     size_t n, cap;
 };
 
+/* The set of v's special tokens; special_find gets the same v. Free with special_close. */
 void special_open(struct special_set *s, const struct vocab *v, bool strip_right);
 void special_close(struct special_set *s);
 

@@ -2,7 +2,7 @@
  *
  * Owned by a struct tokenizer and private to this folder. Everything is copied out of the file
  * and checked once at open, so that the rest of the folder can trust ids, kinds and pieces.
- * Immutable after open. */
+ * Immutable after open: any thread may read. Ids given to its functions are below n. */
 #ifndef TEXT_VOCAB_H
 #define TEXT_VOCAB_H
 
@@ -60,6 +60,7 @@ void vocab_close(struct vocab *v);
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
 /* The same, but only a token that plain text may become: never control, unknown or byte. */
 int32_t vocab_find_plain(const struct vocab *v, const char *text, size_t len);
+/* A token that plain text may become. */
 bool vocab_is_plain(const struct vocab *v, int32_t id);
 /* A token that is matched whole by its spelling: control, unknown or user-defined. */
 bool vocab_is_special(const struct vocab *v, int32_t id);

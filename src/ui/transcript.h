@@ -16,7 +16,7 @@ struct chat;
 struct scrollback;
 struct transcript;
 
-struct transcript *transcript_new(void);
+struct transcript *transcript_new(void);                        /* free with transcript_free */
 void transcript_free(struct transcript *t);                     /* NULL is fine */
 struct scrollback *transcript_scrollback(struct transcript *t); /* to be looked at and folded */
 
