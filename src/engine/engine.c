@@ -1,7 +1,6 @@
-#include "engine/engine.h"
+/* The engine's thread: a model loaded, then a request at a time. */
+#include "engine/engine_impl.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,72 +8,20 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/buf.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/wait.h"
 #include "engine/check.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
-#include "engine/known.h"
-#include "engine/machine.h"
 #include "engine/mailbox.h"
-#include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
-#include "gguf/gguf.h"
 #include "text/detokenize.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
 
-enum kept { KEPT_MODEL, KEPT_DEVICE, KEPT_CPU, KEPT_KV_TYPE, KEPT_CACHE, KEPT_DRAFT, N_KEPT };
-
-struct engine {
-    pthread_t thread;
-    struct mailbox *box;
-    atomic_bool cancel;
-    atomic_bool is_ready;
-    atomic_bool
-        is_wanted; /* a request is posted, or none will be: what is done in idle time ends */
-
-    /* The owner's side of the one request there may be. */
-    pthread_mutex_t lock;
-    pthread_cond_t posted;
-    bool has_request, closing;
-    struct request request;
-
-    /* The engine's thread only. */
-    struct engine_config config;
-    char *kept[N_KEPT]; /* copies of the configuration's strings */
-    struct machine machine;
-    struct tokenizer *tok;
-    struct sampler *sampler;
-    struct speculator *spec;
-    struct generator *generator;
-    struct request turn;    /* the one that runs */
-    struct buf diverged[2]; /* what the reply borrows: the token before and now */
-    struct buf difference;
-    struct engine_verified verified;
-    uint32_t n_read; /* tokens from disk since the last reply, prompts without one included */
-    double read_ms;
-    double last_progress_ms;
-    bool is_open;
-    bool is_behind;   /* the disk may lack something of the sequence */
-    bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
-
-    /* Written before is_ready; after that by the owner's thread alone. */
-    struct known known;
-    char device[2][320]; /* at first, and after the CPU took over */
-
-    /* What known becomes when the CPU takes over or the draft changes: written before
-     * has_changed is set, and taken by the owner's thread. */
-    struct engine_info changed;
-    atomic_bool has_changed;
-};
-
-static const char unkept[] = "what is computed is no longer kept on disk";
 /* Progress of loading is reported this often. */
 static const double PROGRESS_MS = 20;
 /* What is left to be saved is looked at this often. */
@@ -222,12 +169,6 @@ static bool reply_takes_over(void *user, const struct ids *all, struct timeline 
     return ok;
 }
 
-/* The owner's thread learns where the model runs now, and what it takes. */
-static void take_changed(struct engine *e)
-{
-    if (atomic_exchange(&e->has_changed, false)) e->known.info = e->changed;
-}
-
 /* ---- a turn ---- */
 
 /* The text of one token; bytes that are not UTF-8 become U+FFFD. */
@@ -289,7 +230,7 @@ static void warn_if_unkept(struct engine *e)
     struct disk *disk = e->machine.disk;
     struct err err;
     if (!disk || e->said_unkept || !disk_trouble(disk, &err)) return;
-    err_write_prefix(&err, unkept);
+    err_write_prefix(&err, ENGINE_UNKEPT);
     on_warning(e, err.msg);
     e->said_unkept = true;
 }
@@ -469,9 +410,9 @@ static void after_answer(struct engine *e)
     if (is_reply(&e->turn)) e->is_behind = !save(e);
 }
 
-static void *engine_main(void *arg)
+void *engine_main(void *engine)
 {
-    struct engine *e = arg;
+    struct engine *e = engine;
     struct err err;
     e->is_open = load(e, &err);
     if (e->is_open) {
@@ -489,170 +430,4 @@ static void *engine_main(void *arg)
         if (e->is_behind) after_answer(e);
     }
     return NULL;
-}
-
-/* ---- the owner's side ---- */
-
-static const char *keep(struct engine *e, enum kept i, const char *s)
-{
-    return e->kept[i] = s ? mem_strdup(s) : NULL;
-}
-
-static void engine_free(struct engine *e)
-{
-    request_free(&e->request);
-    request_free(&e->turn);
-    generator_free(e->generator);
-    speculator_free(e->spec);
-    sampler_free(e->sampler);
-    tokenizer_close(e->tok);
-    machine_close(&e->machine);
-    for (size_t i = 0; i < N_KEPT; i++)
-        free(e->kept[i]);
-    known_free(&e->known);
-    buf_free(&e->diverged[0]);
-    buf_free(&e->diverged[1]);
-    buf_free(&e->difference);
-    pthread_cond_destroy(&e->posted);
-    pthread_mutex_destroy(&e->lock);
-    mailbox_free(e->box);
-    free(e);
-}
-
-struct engine *engine_open(const struct engine_config *config, struct err *err)
-{
-    if (!config->model_path) {
-        err_set(err, ERR_USER, "no model is named");
-        return NULL;
-    }
-    struct engine *e = mem_zalloc(1, sizeof *e);
-    pthread_mutex_init(&e->lock, NULL);
-    wait_init(&e->posted);
-    e->config = *config;
-    e->config.model_path = keep(e, KEPT_MODEL, config->model_path);
-    e->config.device = keep(e, KEPT_DEVICE, config->device);
-    e->config.cpu = keep(e, KEPT_CPU, config->cpu);
-    e->config.kv_type = keep(e, KEPT_KV_TYPE, config->kv_type);
-    e->config.cache_dir = keep(e, KEPT_CACHE, config->cache_dir);
-    e->config.draft_path = keep(e, KEPT_DRAFT, config->draft_path);
-    e->box = mailbox_new(err);
-    if (!e->box) {
-        engine_free(e);
-        return NULL;
-    }
-    int failed = pthread_create(&e->thread, NULL, engine_main, e);
-    if (failed) {
-        err_set(err, ERR_IO, "the engine's thread did not start: %s", strerror(failed));
-        engine_free(e);
-        return NULL;
-    }
-    return e;
-}
-
-static void end_thread(struct engine *e)
-{
-    mailbox_hang_up(e->box);
-    pthread_mutex_lock(&e->lock);
-    bool ended = e->closing;
-    e->closing = true;
-    atomic_store(&e->is_wanted, true);
-    pthread_cond_signal(&e->posted);
-    pthread_mutex_unlock(&e->lock);
-    atomic_store(&e->cancel, true);
-    if (!ended) pthread_join(e->thread, NULL);
-}
-
-bool engine_finish(struct engine *e, struct err *err)
-{
-    end_thread(e);
-    if (machine_save(&e->machine, err) || e->said_unkept) return true;
-    return err_prefix(err, unkept);
-}
-
-void engine_close(struct engine *e)
-{
-    if (!e) return;
-    end_thread(e);
-    engine_free(e);
-}
-
-bool engine_next(struct engine *e, int timeout_ms, struct engine_event *event)
-{
-    const bool came = mailbox_next(e->box, timeout_ms, event);
-    take_changed(e);
-    return came;
-}
-
-int engine_event_fd(const struct engine *e)
-{
-    return mailbox_fd(e->box);
-}
-
-void engine_cancel(struct engine *e)
-{
-    atomic_store(&e->cancel, true);
-}
-
-const struct engine_info *engine_info(const struct engine *e)
-{
-    return &e->known.info;
-}
-
-bool engine_number(const struct engine *e, const char *key, double *value)
-{
-    return atomic_load(&e->is_ready) && gguf_f64(e->machine.gguf, key, value);
-}
-
-static void post(struct engine *e, struct request request)
-{
-    atomic_store(&e->cancel, false);
-    pthread_mutex_lock(&e->lock);
-    assert(!e->has_request);
-    e->request = request;
-    e->has_request = true;
-    atomic_store(&e->is_wanted, true);
-    pthread_cond_signal(&e->posted);
-    pthread_mutex_unlock(&e->lock);
-}
-
-void engine_turn(struct engine *e, const struct spans *prompt,
-                 const struct engine_sampling *sampling)
-{
-    post(e, request_turn(prompt, sampling));
-}
-
-void engine_verify(struct engine *e)
-{
-    post(e, request_verify());
-}
-
-void engine_draft(struct engine *e, const char *path, bool lookup)
-{
-    post(e, request_draft(path, lookup));
-}
-
-long engine_count_tokens(struct engine *e, const char *text, size_t len)
-{
-    if (!atomic_load(&e->is_ready)) return -1;
-    struct ids ids = {0};
-    struct err err;
-    long n = tokenizer_encode(e->tok, text, len, false, false, &ids, &err) ? (long)ids.n : -1;
-    ids_free(&ids);
-    return n;
-}
-
-bool engine_prompt_ids(struct engine *e, const struct spans *prompt, struct ids *out,
-                       struct err *err)
-{
-    if (!atomic_load(&e->is_ready)) return err_set(err, ERR_USER, "the model is not open yet");
-    return tokenizer_encode_spans(e->tok, prompt, NULL, out, err);
-}
-
-void engine_spell(struct engine *e, const int32_t *ids, size_t n, struct buf *out)
-{
-    struct detokenizer d;
-    detokenizer_init(&d, e->tok, true);
-    for (size_t i = 0; i < n; i++)
-        detokenizer_add(&d, ids[i], out);
-    detokenizer_flush(&d, out);
 }
