@@ -30,17 +30,24 @@ struct layout {
 
 /* A block of a panel whose codes are bytes and whose scales are floats or 16-bit pairs. */
 struct wide_block {
-    uint8_t codes[8][64];
+    uint8_t codes[8][64]; /* of signed codes the magnitudes */
     float dw[PANEL_ROWS], mw[PANEL_ROWS];
-    /* With a scale per half only: */
-    int32_t s0[PANEL_ROWS], s1[PANEL_ROWS];   /* a half's scale twice */
-    int32_t s01[PANEL_ROWS], m01[PANEL_ROWS]; /* both halves' */
+    union {
+        struct {                                      /* with a scale per half */
+            int32_t s0[PANEL_ROWS], s1[PANEL_ROWS];   /* a half's scale twice */
+            int32_t s01[PANEL_ROWS], m01[PANEL_ROWS]; /* both halves' */
+        };
+        struct {                       /* with signed codes */
+            uint8_t signs[8][64];      /* 255 where a code is below 0 */
+            int32_t below[PANEL_ROWS]; /* the sum of the magnitudes of such codes */
+        };
+    };
 };
 
 /* The scales of eight rows of a block. */
 struct scales {
     f8 dw, mw;
-    __m256i s0, s1, s01, m01;
+    __m256i s0, s1, s01, m01, below;
 };
 
 VEC_INLINE __m256i load(const void *p)
@@ -119,7 +126,9 @@ VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, s
 
 VEC_INLINE size_t wide_bytes(const struct layout t)
 {
-    return t.halves ? sizeof(struct wide_block) : offsetof(struct wide_block, s0);
+    if (t.is_signed) return sizeof(struct wide_block);
+    return t.halves ? offsetof(struct wide_block, m01[PANEL_ROWS])
+                    : offsetof(struct wide_block, s0);
 }
 
 VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_block *w, int h)
@@ -133,6 +142,7 @@ VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_bloc
         s.s01 = load(w->s01 + 8 * h);
     }
     if (t.min == MIN_PAIR) s.m01 = load(w->m01 + 8 * h);
+    if (t.is_signed) s.below = load(w->below + 8 * h);
     return s;
 }
 
@@ -178,20 +188,26 @@ VEC_INLINE __m256i all_i32(const void *p)
 }
 
 /* Pairs of products in 16 bits; an unsigned code times a signed activation cannot saturate
- * below 129, a signed one is turned into that by moving its sign to the activation.
+ * below 129, a signed one is turned into that by moving its sign to the activation. Unpacked,
+ * sign is a mask m of ones: x ^ m is -x - 1, and what that lacks, the magnitudes of all codes
+ * below 0, is added to the block's sum. Then -128 times 128 twice is the least, which fits.
  *
  * So a signed code of eight bits takes four instructions for 32 products of every row, the
  * reading of weights that rows share is little beside them, and a verified row of a model that
  * fits the cache costs three quarters of a plain step. On Zen 3, November 2026, cycles per
- * block of a panel, in the cache: 32 for one row, 25.6 for each of four or sixteen; Q4_0:
- * 29, 16.3 and 16.4. Its 16 products and 14 sums alone are 10, as sums take the turn of
- * products on the two units that do both. No faster for Q8_0 were activations with both signs
- * laid out, chosen by shuffles (27), steps taken for all rows before the next step (32), and
- * pairs of int16 times activations widened for twelve rows (26), which need no signs. */
-VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i magnitude, __m256i x)
+ * block of a panel, in the cache: 32 for one row, 25.6 for each of four, 23.8 for each of 128,
+ * unpacked; Q4_0: 25.5, 16.4 and 15.9. Its 16 products and 14 sums alone are 10, as sums take
+ * the turn of products on the two units that do both, and so do signs, but not masks. No faster
+ * for Q8_0 were masks made from codes as they are used (24.5), activations with both signs laid
+ * out, chosen by shuffles (27), steps taken for all rows before the next step (32), and pairs
+ * of int16 times activations widened for twelve rows (26), which need no signs; for Q4_0
+ * products of two or four rows before their sums (16.5, 21), and float steps a block behind
+ * (17.4). */
+VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i sign, __m256i x)
 {
-    return t.is_signed ? _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, q))
-                       : _mm256_maddubs_epi16(q, x);
+    if (!t.is_signed) return _mm256_maddubs_epi16(q, x);
+    x = t.unpacked ? _mm256_xor_si256(x, sign) : _mm256_sign_epi8(x, sign);
+    return _mm256_maddubs_epi16(q, x);
 }
 
 /* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
@@ -201,11 +217,19 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
     __m256i sum[4][2];
     UNROLL for (int k = 0; k < 8; k++)
     {
-        __m256i q[2], magnitude[2];
+        __m256i q[2], sign[2];
         UNROLL for (int h = 0; h < 2; h++)
         {
             q[h] = read_codes(t, codes, k, h);
-            magnitude[h] = t.is_signed ? _mm256_abs_epi8(q[h]) : q[h];
+            sign[h] = q[h];
+            if (!t.is_signed) continue;
+            if (t.unpacked) {
+                sign[h] = load(codes + offsetof(struct wide_block, signs) + 64 * k + 32 * h);
+                VEC_HOLD(q[h]);
+                VEC_HOLD(sign[h]);
+            } else {
+                q[h] = _mm256_abs_epi8(q[h]);
+            }
         }
         bool first = k % t.lines_per_madd == 0;
         bool last = k % t.lines_per_madd == t.lines_per_madd - 1;
@@ -214,7 +238,7 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
             __m256i xs = all_i32(x[r] + 4 * k);
             UNROLL for (int h = 0; h < 2; h++)
             {
-                __m256i p = products(t, q[h], magnitude[h], xs);
+                __m256i p = products(t, q[h], sign[h], xs);
                 sum[r][h] = first ? p : _mm256_add_epi16(sum[r][h], p);
                 if (t.lines_per_madd > 1) VEC_HOLD(sum[r][h]);
                 if (!last) continue;
@@ -237,6 +261,7 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256
         __m256i j = _mm256_madd_epi16(_mm256_set1_epi16((short)t.offset), all_i32(sum));
         id = _mm256_sub_epi32(id, j);
     }
+    if (t.is_signed && t.unpacked) id = _mm256_add_epi32(id, s->below);
     acc = acc + (da * s->dw) * (f8)_mm256_cvtepi32_ps(id);
     if (t.min == MIN_SUM) {
         __m256i j = _mm256_madd_epi16(_mm256_set1_epi16(1), all_i32(sum));
@@ -334,8 +359,21 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
                 _mm256_storeu_si256((__m256i *)(out->s01 + 8 * h), s.s01);
                 _mm256_storeu_si256((__m256i *)(out->m01 + 8 * h), s.m01);
             }
-            UNROLL for (int k = 0; k < 8; k++) _mm256_storeu_si256(
-                (__m256i *)(out->codes[k] + 32 * h), read_codes(t, w, k, h));
+            __m256i below = _mm256_setzero_si256(); /* negative, pairs of 16 bits */
+            UNROLL for (int k = 0; k < 8; k++)
+            {
+                __m256i q = read_codes(t, w, k, h);
+                if (t.is_signed) {
+                    const __m256i sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), q);
+                    _mm256_storeu_si256((__m256i *)(out->signs[k] + 32 * h), sign);
+                    q = _mm256_abs_epi8(q);
+                    below = _mm256_add_epi16(below, _mm256_maddubs_epi16(q, sign));
+                }
+                _mm256_storeu_si256((__m256i *)(out->codes[k] + 32 * h), q);
+            }
+            if (t.is_signed)
+                _mm256_storeu_si256((__m256i *)(out->below + 8 * h),
+                                    _mm256_madd_epi16(below, _mm256_set1_epi16(-1)));
         }
         w += t.code_bytes;
     }
@@ -517,10 +555,11 @@ static void finish(const struct matmul *m, size_t row, size_t n, size_t first, s
 }
 
 /* Up to here unpacking a panel first costs more than it saves: about two tiles of four rows.
- * Codes of eight bits are bytes already. */
+ * Codes of eight bits are bytes already and gain their signs only. */
 static bool worth_unpacking(const struct weight *w, size_t n_rows)
 {
-    return w->type != QTYPE_Q8_0 && n_rows > (w->type == QTYPE_Q6_K ? 4 : 8);
+    if (w->type == QTYPE_Q8_0) return n_rows > 24;
+    return n_rows > (w->type == QTYPE_Q6_K ? 4 : 8);
 }
 
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)

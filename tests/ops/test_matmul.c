@@ -157,8 +157,43 @@ static void all_types(void **state)
     }
 }
 
+/* Codes and activations at the ends of their ranges, where sums of pairs all but leave 16 bits.
+ */
+static void ends_of_range(void **state)
+{
+    (void)state;
+    const struct shape s = {.n_values = 16, .n_cols = 64};
+    const size_t n_blocks = s.n_values * s.n_cols / 32, n_y = MAX_ROWS * 2 * s.n_values;
+    float *x = mem_zalloc(MAX_ROWS * s.n_cols, sizeof *x), bias[16] = {0};
+    float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+    uint8_t *blocks = mem_zalloc(n_blocks, 34);
+    for (size_t r = 0; r < MAX_ROWS; r++)
+        for (size_t i = 0; i < s.n_cols; i++)
+            x[r * s.n_cols + i] = r >> (i % 4) & 1 ? -1.0f : 1.0f;
+    for (size_t b = 0; b < n_blocks; b++) {
+        blocks[34 * b + 1] = 0x3c;
+        for (size_t i = 0; i < 32; i++)
+            blocks[34 * b + 2 + i] = b >> (i % 4) & 1 ? 0x80 : 0x7f;
+    }
+    product(machines[0].be, QTYPE_Q8_0, &s, blocks, bias, x, 0, MAX_ROWS, want);
+    for (int m = 1; m < N_MACHINES; m++) {
+        if (machine_skips(&machines[m], QTYPE_Q8_0)) continue;
+        product(machines[m].be, QTYPE_Q8_0, &s, blocks, bias, x, 0, MAX_ROWS, got);
+        assert_same_bits(got, want, n_y, "ends of the range");
+        product(machines[m].be, QTYPE_Q8_0, &s, blocks, bias, x, 0, 4, got);
+        assert_same_bits(got, want, 4 * 2 * s.n_values, "ends of the range, 4 rows");
+    }
+    free(x);
+    free(want);
+    free(got);
+    free(blocks);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_types)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_of_range),
+        cmocka_unit_test(all_types),
+    };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
