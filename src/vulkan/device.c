@@ -1,5 +1,6 @@
 #include "vulkan/device.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,13 +178,25 @@ size_t vulkan_order(const struct vulkan_info *all, size_t n, uint32_t *out)
     return n_out;
 }
 
+/* A machine of several may have any of them in a container, and no other. */
+static bool has_render_node(void)
+{
+    DIR *dir = opendir("/dev/dri");
+    bool found = false;
+    const struct dirent *entry;
+    while (dir && !found && (entry = readdir(dir)))
+        found = strncmp(entry->d_name, "renderD", 7) == 0;
+    if (dir) closedir(dir);
+    return found;
+}
+
 bool vulkan_may_be_hardware(void)
 {
-    static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/nvidiactl", "/dev/dxg",
-                                        "/dev/kgsl-3d0", "/dev/mali0"};
+    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg", "/dev/kgsl-3d0",
+                                        "/dev/mali0"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         if (access(nodes[i], F_OK) == 0) return true;
-    return false;
+    return has_render_node();
 }
 
 /* ---- opening ---- */
@@ -221,42 +234,35 @@ static bool pick_queue_family(struct vulkan *vk, struct err *err)
     return i < n || refuse(vk, err, "has no compute queue");
 }
 
-/* The first memory type that has what is wanted and what is nice, else the first that has what
- * is wanted. */
-static bool memory_type(const VkPhysicalDeviceMemoryProperties *all, VkMemoryPropertyFlags want,
-                        VkMemoryPropertyFlags nice, uint32_t *out)
+/* Which memory types a buffer may lie in: the same for all that are used alike. */
+static bool buffer_types(const struct vulkan *vk, uint32_t *usable, struct err *err)
 {
-    bool found = false;
-    for (uint32_t i = 0; i < all->memoryTypeCount; i++) {
-        VkMemoryPropertyFlags flags = all->memoryTypes[i].propertyFlags;
-        if ((flags & want) != want) continue;
-        if (!found) *out = i;
-        found = true;
-        if ((flags & nice) != nice) continue;
-        *out = i;
-        break;
-    }
-    return found;
+    const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                     .size = 256,
+                                     .usage = VULKAN_BUFFER_USAGE};
+    VkBuffer buffer;
+    VkMemoryRequirements need;
+    if (!vulkan_check(vkCreateBuffer(vk->device, &info, NULL, &buffer), "vkCreateBuffer", err))
+        return false;
+    vkGetBufferMemoryRequirements(vk->device, buffer, &need);
+    vkDestroyBuffer(vk->device, buffer, NULL);
+    *usable = need.memoryTypeBits;
+    return true;
 }
 
 static bool pick_memory(struct vulkan *vk, bool always_staged, struct err *err)
 {
-    const VkMemoryPropertyFlags seen =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties all;
+    uint32_t usable;
     vkGetPhysicalDeviceMemoryProperties(vk->physical, &all);
-    if (!memory_type(&all, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &vk->host_type))
-        return refuse(vk, err, "has no memory that the host sees");
     /* Part of a discrete device's memory may be seen by the host; it is reached over the bus
      * and often small, so only devices that share the host's memory are written to directly. */
-    bool shares = vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
-                  vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    if (!memory_type(&all, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, shares ? seen : 0,
-                     &vk->device_type))
-        vk->device_type = vk->host_type;
-    vk->device_flags = all.memoryTypes[vk->device_type].propertyFlags;
-    if (!shares || always_staged || (vk->device_flags & seen) != seen)
-        vk->device_flags &= ~(VkMemoryPropertyFlags)VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    const bool shares = vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+                        vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    if (!buffer_types(vk, &usable, err)) return false;
+    if (!vulkan_memory_choose(&all, usable, shares, &vk->types))
+        return refuse(vk, err, "has no memory that the host sees");
+    if (always_staged) vk->types.is_seen = false;
     return true;
 }
 
@@ -346,7 +352,7 @@ uint64_t vulkan_free_memory(const struct vulkan *vk)
     if (!has_extension(vk, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
         return heap_bytes(vk->physical);
     vkGetPhysicalDeviceMemoryProperties2(vk->physical, &all);
-    const uint32_t heap = all.memoryProperties.memoryTypes[vk->device_type].heapIndex;
+    const uint32_t heap = all.memoryProperties.memoryTypes[vk->types.device].heapIndex;
     const uint64_t limit = budget.heapBudget[heap], used = budget.heapUsage[heap];
     return limit > used ? limit - used : 1;
 }
@@ -452,7 +458,7 @@ bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct e
     *vk = (struct vulkan){0};
     if (instance_new(&vk->instance, err) && pick_physical(vk, choice->index, err) &&
         check_limits(vk, choice, err) && pick_queue_family(vk, err) &&
-        pick_memory(vk, choice->always_staged, err) && device_new(vk, choice, err) &&
+        device_new(vk, choice, err) && pick_memory(vk, choice->always_staged, err) &&
         layout_new(vk, err))
         return true;
     vulkan_close(vk);

@@ -32,6 +32,7 @@
 
 #include "base/err.h"
 #include "vulkan/backend.h"
+#include "vulkan/memory_types.h"
 #include "vulkan/modes.h"
 
 /* Of set 0 of every pipeline: storage buffers at bindings 0.., texel buffers behind them. */
@@ -41,6 +42,13 @@ enum {
     VULKAN_BINDINGS = VULKAN_STORAGE + VULKAN_TEXELS
 };
 enum { VULKAN_PUSH_BYTES = 128 };
+/* Of every buffer. */
+enum {
+    VULKAN_BUFFER_USAGE = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                          VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                          VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
+                          VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
+};
 
 struct vulkan {
     VkInstance instance;
@@ -48,9 +56,8 @@ struct vulkan {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    uint32_t clock_bits;             /* of its timestamps; 0: it has none */
-    uint32_t host_type, device_type; /* memory types: seen by the host; near the device */
-    VkMemoryPropertyFlags device_flags;
+    uint32_t clock_bits; /* of its timestamps; 0: it has none */
+    struct vulkan_memory_types types;
     VkCommandPool commands;
     VkFence fence;
     VkDescriptorSetLayout set_layout;

@@ -35,37 +35,45 @@ static void block_free(struct vulkan *vk, struct vulkan_block *b)
     free(b);
 }
 
+static bool block_allocate(struct vulkan *vk, enum vulkan_place place, struct vulkan_block *b,
+                           struct err *err)
+{
+    const struct vulkan_memory_types *t = &vk->types;
+    VkMemoryRequirements need;
+    vkGetBufferMemoryRequirements(vk->device, b->buffer, &need);
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .allocationSize = need.size,
+        .memoryTypeIndex = place == VULKAN_NEAR_DEVICE ? t->device
+                           : place == VULKAN_WRITTEN   ? t->written
+                                                       : t->host,
+    };
+    vk->counters.allocations++;
+    VkResult result = vkAllocateMemory(vk->device, &info, NULL, &b->memory);
+    /* The window through which the host sees a card's memory is small, and others use it. */
+    if (result != VK_SUCCESS && place == VULKAN_WRITTEN) {
+        info.memoryTypeIndex = t->host;
+        result = vkAllocateMemory(vk->device, &info, NULL, &b->memory);
+    }
+    return vulkan_check(result, "vkAllocateMemory", err);
+}
+
 static bool block_fill(struct vulkan *vk, enum vulkan_place place, struct vulkan_block *b,
                        struct err *err)
 {
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = b->n_bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .usage = VULKAN_BUFFER_USAGE,
     };
     if (!vulkan_check(vkCreateBuffer(vk->device, &info, NULL, &b->buffer), "vkCreateBuffer",
                       err))
         return false;
-    bool near_host = place == VULKAN_NEAR_HOST;
-    VkMemoryRequirements need;
-    vkGetBufferMemoryRequirements(vk->device, b->buffer, &need);
-    const VkMemoryAllocateInfo memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-        .allocationSize = need.size,
-        .memoryTypeIndex = near_host ? vk->host_type : vk->device_type,
-    };
-    if (!(need.memoryTypeBits >> memory.memoryTypeIndex & 1))
-        return err_set(err, ERR_DEVICE, "%s: its memory cannot hold a buffer",
-                       vk->properties.deviceName);
-    vk->counters.allocations++;
-    if (!vulkan_check(vkAllocateMemory(vk->device, &memory, NULL, &b->memory),
-                      "vkAllocateMemory", err) ||
+    if (!block_allocate(vk, place, b, err) ||
         !vulkan_check(vkBindBufferMemory(vk->device, b->buffer, b->memory, 0),
                       "vkBindBufferMemory", err))
         return false;
-    if (!near_host && !(vk->device_flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return true;
+    if (place == VULKAN_NEAR_DEVICE && !vk->types.is_seen) return true;
     if (!vulkan_check(
             vkMapMemory(vk->device, b->memory, 0, VK_WHOLE_SIZE, 0, (void **)&b->data),
             "vkMapMemory", err))
@@ -139,7 +147,7 @@ void vulkan_arena_free(struct vulkan_arena *a)
 bool vulkan_staging_open(struct vulkan_staging *s, struct vulkan *vk, struct err *err)
 {
     *s = (struct vulkan_staging){.vk = vk, .arena = {.vk = vk, .place = VULKAN_NEAR_HOST}};
-    if (vk->device_flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) return true;
+    if (vk->types.is_seen) return true;
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = vk->commands,

@@ -13,6 +13,7 @@
 enum vulkan_place {
     VULKAN_NEAR_DEVICE,
     VULKAN_NEAR_HOST, /* always seen by the host */
+    VULKAN_WRITTEN,   /* too, but to read from it is slow */
 };
 
 struct vulkan_region {

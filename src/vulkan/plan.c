@@ -462,7 +462,7 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
     at += SINGLE_WORDS * DRAW_STAGES;
     for (size_t i = 0; i < p->n_ops; i++)
         at += SINGLE_WORDS * n_more_pieces(&p->ops[i]);
-    x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_NEAR_HOST};
+    x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_WRITTEN};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }
 
@@ -482,6 +482,12 @@ static bool lay_out_parts(struct vulkan_exec *x, struct err *err)
     if (per_row == 0) return true;
     size_t fit = PARTS_BYTES / per_row;
     if (fit < x->block_rows) x->block_rows = fit > 0 ? (uint32_t)fit : 1;
+    if (x->block_rows * per_row > vulkan_storage_limit(&vulkan_of(x)->vk))
+        return err_set(err, ERR_MEMORY,
+                       "%s: attention to so long a context takes %zu MiB at once: it binds %zu "
+                       "MiB",
+                       vulkan_of(x)->vk.properties.deviceName, per_row >> 20,
+                       vulkan_storage_limit(&vulkan_of(x)->vk) >> 20);
     return vulkan_arena_take(&x->tables, x->block_rows * per_row, &x->parts, err);
 }
 
