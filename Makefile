@@ -199,9 +199,9 @@ soak: all tests
 bench: all
 	@$B/hearth bench $(if $(MODEL),-m $(MODEL)) $(ARGS)
 
-# The same on the first hardware device.
+# The same on the first hardware device, or on DEVICE, and on the CPU beside it.
 bench-gpu: all
-	@$B/hearth bench --device vulkan $(if $(MODEL),-m $(MODEL)) $(ARGS)
+	@$B/hearth bench --device $(or $(DEVICE),vulkan) $(if $(MODEL),-m $(MODEL)) $(ARGS)
 
 lint:
 	@tests/lint/run.sh
@@ -256,7 +256,8 @@ help:
 	@echo "make test-refresh     take the screens as they are for the golden ones"
 	@echo "make soak             the same with the random tests twenty times as long"
 	@echo "make bench            prefill and decode speed (MODEL=path)"
-	@echo "make bench-gpu        the same on the first graphics processor"
+	@echo "make bench-gpu        the same on the first graphics processor (DEVICE=vulkan:1 on"
+	@echo "                      another), with the CPU beside it"
 	@echo "make lint             format, static analysis, the order of the floors"
 	@echo "make install          program, man pages, guide model, examples, completion"
 	@echo "make uninstall        remove these (PREFIX=$(PREFIX), DESTDIR=)"

@@ -1,4 +1,5 @@
-/* Prefill and decode of seeded random ids, against the bandwidth of the same threads. */
+/* Prefill and decode of seeded random ids, against the bandwidth of the same threads; of a
+ * device against the speed of its copies, with the CPU's beside it, whose bits it must have. */
 #include "app/bench_modes.h"
 
 #include <math.h>
@@ -17,11 +18,13 @@
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
+#include "vulkan/backend.h"
 
 struct result {
     uint32_t n_prompt, n_gen;
     int n_threads;
-    double prefill_tok_s, decode_tok_s, decode_gb_s, read_gb_s;
+    double prefill_tok_s, decode_tok_s, decode_gb_s;
+    double most_gb_s; /* that the threads read, or what the device's copies read and write */
     uint64_t logits_hash;
 };
 
@@ -62,28 +65,49 @@ static bool measure_model(struct machine *m, struct result *r, struct err *err)
     return ok;
 }
 
-static void print_json(const struct result *r, struct buf *out)
+static double share(const struct result *r)
 {
-    buf_printf(out,
-               "{\"prompt\": %u, \"gen\": %u, \"threads\": %d, \"prefill_tok_s\": %.3f, "
-               "\"decode_tok_s\": %.3f, \"decode_gb_s\": %.4f, \"read_gb_s\": %.4f, "
-               "\"decode_share\": %.4f, \"logits_hash\": \"%016lx\"}\n",
-               r->n_prompt, r->n_gen, r->n_threads, r->prefill_tok_s, r->decode_tok_s,
-               r->decode_gb_s, r->read_gb_s, r->decode_gb_s / r->read_gb_s, r->logits_hash);
+    return r->decode_gb_s / r->most_gb_s;
 }
 
-static void print_lines(const struct result *r, const struct machine *m, struct buf *out)
+static void json_speed(const struct result *r, const char *most, struct buf *out)
+{
+    buf_printf(out,
+               "\"prefill_tok_s\": %.3f, \"decode_tok_s\": %.3f, \"decode_gb_s\": %.4f, "
+               "\"%s\": %.4f, \"decode_share\": %.4f, \"logits_hash\": \"%016lx\"",
+               r->prefill_tok_s, r->decode_tok_s, r->decode_gb_s, most, r->most_gb_s, share(r),
+               r->logits_hash);
+}
+
+/* cpu: beside a device; NULL: r is the CPU's. */
+static void print_json(const struct result *r, const struct result *cpu, struct buf *out)
+{
+    buf_printf(out, "{\"prompt\": %u, \"gen\": %u, \"threads\": %d, ", r->n_prompt, r->n_gen,
+               r->n_threads);
+    json_speed(r, cpu ? "copy_gb_s" : "read_gb_s", out);
+    if (cpu) {
+        buf_puts(out, ", \"cpu\": {");
+        json_speed(cpu, "read_gb_s", out);
+        buf_puts(out, "}");
+    }
+    buf_puts(out, "}\n");
+}
+
+static void print_speed(const struct result *r, const char *whose, struct buf *out)
+{
+    buf_printf(out, "prefill  %10.1f tok/s  (%u tokens)\n", r->prefill_tok_s, r->n_prompt);
+    buf_printf(out, "decode   %10.1f tok/s  (%u tokens)\n", r->decode_tok_s, r->n_gen);
+    buf_printf(out,
+               "         %10.2f GB/s of weights, keys and values: %.0f %% of %s %.2f GB/s\n",
+               r->decode_gb_s, share(r) * 100, whose, r->most_gb_s);
+    buf_printf(out, "logits   %016lx\n", r->logits_hash);
+}
+
+static void print_head(const struct machine *m, struct buf *out)
 {
     char size[READABLE_BYTES];
     buf_printf(out, "%s, %s, weights %s\n", model_family(m->model), backend_name(m->be),
                readable_size(size, m->sizes.weights_bytes));
-    buf_printf(out, "prefill  %10.1f tok/s  (%u tokens)\n", r->prefill_tok_s, r->n_prompt);
-    buf_printf(out, "decode   %10.1f tok/s  (%u tokens)\n", r->decode_tok_s, r->n_gen);
-    buf_printf(out,
-               "         %10.2f GB/s of weights, keys and values: %.0f %% of this machine's"
-               " %.2f GB/s\n",
-               r->decode_gb_s, r->decode_gb_s / r->read_gb_s * 100, r->read_gb_s);
-    buf_printf(out, "logits   %016lx\n", r->logits_hash);
 }
 
 /* Fits the numbers of tokens to the context where they were not asked for. */
@@ -98,19 +122,48 @@ static bool fit_counts(struct result *r, const struct machine *m, bool has_promp
                    r->n_gen, m->n_ctx);
 }
 
+/* Opens the model and measures it; its first line goes to head. */
+static bool measure(const struct engine_config *config, const struct bench_args *a,
+                    struct result *r, bool *on_device, struct buf *head, struct err *err)
+{
+    struct machine m = {0};
+    bool ok = machine_open(&m, config, NULL, err) &&
+              fit_counts(r, &m, a->has_prompt, a->has_gen, err) && measure_model(&m, r, err);
+    *on_device = ok && m.device;
+    if (ok) print_head(&m, head);
+    ok = ok && (*on_device ? vulkan_backend_copy_speed(m.device, &r->most_gb_s, err)
+                           : bench_reads(r->n_threads, &r->most_gb_s, err));
+    machine_close(&m);
+    return ok;
+}
+
 int bench_speed(const struct options *o, const struct bench_args *a)
 {
-    struct result r = {.n_prompt = a->n_prompt, .n_gen = a->n_gen};
     struct engine_config config = command_line_engine(o);
-    struct machine m = {0};
-    struct buf out = {0};
+    struct result r = {.n_prompt = a->n_prompt, .n_gen = a->n_gen};
+    struct buf out = {0}, head = {0}, cpu_head = {0};
     struct err err;
+    bool on_device, ignored;
     r.n_threads = config.n_threads ? config.n_threads : pool_usable_cores();
-    bool ok = machine_open(&m, &config, NULL, &err) &&
-              fit_counts(&r, &m, a->has_prompt, a->has_gen, &err) &&
-              measure_model(&m, &r, &err) && bench_reads(r.n_threads, &r.read_gb_s, &err);
-    if (ok && a->json) print_json(&r, &out);
-    if (ok && !a->json) print_lines(&r, &m, &out);
-    machine_close(&m);
-    return ok ? print_text(&out) : runtime_error(&err);
+    bool ok = measure(&config, a, &r, &on_device, &head, &err);
+    struct result cpu = r;
+    config.device = "cpu";
+    config.gpu_layers = 0;
+    const struct bench_args same = {.has_prompt = true, .has_gen = true};
+    if (ok && on_device) ok = measure(&config, &same, &cpu, &ignored, &cpu_head, &err);
+    if (ok && a->json) print_json(&r, on_device ? &cpu : NULL, &out);
+    if (ok && !a->json) {
+        buf_append(&out, head.data, head.len);
+        print_speed(&r, on_device ? "the copies'" : "this machine's", &out);
+        buf_append(&out, cpu_head.data, cpu_head.len);
+        if (on_device) print_speed(&cpu, "this machine's", &out);
+        if (on_device && r.logits_hash == cpu.logits_hash) buf_puts(&out, "the same bits\n");
+    }
+    buf_free(&head);
+    buf_free(&cpu_head);
+    if (!ok) return runtime_error(&err);
+    const int status = print_text(&out);
+    if (!on_device || r.logits_hash == cpu.logits_hash) return status;
+    err_set(&err, ERR_DEVICE, "the device's logits are not the CPU's");
+    return runtime_error(&err);
 }

@@ -76,6 +76,10 @@ void vulkan_backend_keep(struct backend *be);
 /* Bytes that a device with memory of its own has free; 0: it shares the system's. */
 uint64_t vulkan_backend_memory(const struct backend *be);
 
+/* How fast it copies its own memory, bytes read and bytes written, in GB/s: a second at most.
+ */
+bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err);
+
 /* What was done since opening; tests hold them to what a step may cost. */
 struct vulkan_counters {
     uint64_t submits, waits;

@@ -67,6 +67,10 @@ check "  which computes none of the CPU's again" grep -qE "$warm" "$dir/vulkan:0
 check "  nor the CPU of theirs" grep -qE "$warm" "$dir/cpu.err"
 
 guide=examples/guide/guide-q8_0.gguf
+check "bench" go 0 bench --prompt 16 --gen 4 -m $guide --device vulkan:0
+check "  against the device's copies" grep -qE "% of the copies' [0-9.]+ GB/s$" "$dir/out"
+check "  and with the CPU beside it" grep -qE "% of this machine's [0-9.]+ GB/s$" "$dir/out"
+check "  of the same bits" grep -qx 'the same bits' "$dir/out"
 check "bench --ops" go 0 bench --ops -m $guide --device vulkan:0
 check "  times products" grep -qE '^matmul    Q8_0 +[0-9]+ +[0-9]+\.[0-9]{3} ms' "$dir/out"
 check "  and attention" grep -qE '^attend .* ms' "$dir/out"
