@@ -7,9 +7,9 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = 0;
-layout(set = 0, binding = 1, std430) buffer Out { float y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer A { float a[]; };
-layout(set = 0, binding = 3, std430) readonly buffer B { float b[]; };
+layout(set = 0, binding = 1, std430) SHARED_PLACE buffer Out { float y[]; };
+layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer A { float a[]; };
+layout(set = 0, binding = 3, std430) SHARED_PLACE readonly buffer B { float b[]; };
 layout(push_constant) uniform Push {
     uint part, rebase, n;
     uint out_stride, out_at, a_stride, a_at, b_stride, b_at;

@@ -23,8 +23,8 @@ layout(constant_id = 6) const bool ADDS = false;
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
-layout(set = 0, binding = 4, std430) buffer Addends { float addends[]; };
-layout(set = 0, binding = 5, std430) buffer Sums { float sums_out[]; }; /* may be the addends */
+layout(set = 0, binding = 4, std430) SHARED_PLACE readonly buffer Addends { float addends[]; };
+layout(set = 0, binding = 5, std430) SHARED_PLACE writeonly buffer Sums { float sums_out[]; };
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
 
 /* A block of activations. */

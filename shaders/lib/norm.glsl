@@ -10,8 +10,8 @@ layout(local_size_x_id = 0) in; /* 32 */
 layout(constant_id = 1) const bool WEIGHTED = true;
 layout(constant_id = 2) const bool QUANTISES = false;
 layout(constant_id = 3) const uint ROTATES = 0; /* 1: dims 2i and 2i+1, 2: dims i and i + n/2 */
-layout(set = 0, binding = 1, std430) coherent buffer Out { float y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer In { float x[]; };
+layout(set = 0, binding = 1, std430) SHARED_PLACE coherent buffer Out { float y[]; };
+layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer In { float x[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Weight { float w[]; };
 layout(set = 0, binding = 4, std430) writeonly buffer Codes { uvec4 codes[]; };
 layout(push_constant) uniform Push {

@@ -7,6 +7,9 @@
 #extension GL_EXT_spirv_intrinsics : require
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 32);
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+/* Of buffers that may be the same memory, where an op works in place: Aliased. Without it a compiler
+ * may read a value once more after it was overwritten. */
+#define SHARED_PLACE spirv_decorate(20)
 #define NUM_KEEPS_PRIMITIVES /* shaders compute with them */
 #define F float
 #define I int

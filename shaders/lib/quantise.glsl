@@ -9,9 +9,9 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool GATED = false;
 layout(constant_id = 2) const uint GLU = 0;
 layout(set = 0, binding = 1, std430) writeonly buffer Out { uvec4 y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer In { float x[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Up { float up[]; };
-layout(set = 0, binding = 4, std430) writeonly buffer Floats { float floats[]; }; /* may be x or up */
+layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer In { float x[]; };
+layout(set = 0, binding = 3, std430) SHARED_PLACE readonly buffer Up { float up[]; };
+layout(set = 0, binding = 4, std430) SHARED_PLACE writeonly buffer Floats { float floats[]; }; /* may be x or up */
 layout(push_constant) uniform Push {
     uint part, n_blocks;
     uint in_stride, in_at;   /* floats */
