@@ -215,14 +215,17 @@ static bool is_reply(const struct request *r)
     return r->kind == REQUEST_TURN && r->sampling.max_tokens != 0;
 }
 
-/* Gives the disk what it has not, until somebody waits; what is no reply may be given up for
- * the next key, and only its whole pages go there. False: there is more. */
+/* Gives the disk what it has not. Of a reply all of it, whoever waits: after the next answer
+ * the sequence may be another, and its snapshot gone. What is no reply may be given up for the
+ * next key: only its whole pages go there, until somebody waits. False: there is more. */
 static bool save(struct engine *e)
 {
+    const bool reply = is_reply(&e->turn);
+    const atomic_bool *stop = reply ? NULL : &e->is_wanted;
     bool (*const save_of)(struct timeline * tl, const atomic_bool *stop) =
-        is_reply(&e->turn) ? timeline_save : timeline_save_whole;
-    const bool ok = save_of(e->machine.tl, &e->is_wanted);
-    return (!e->machine.draft || save_of(e->machine.draft->tl, &e->is_wanted)) && ok;
+        reply ? timeline_save : timeline_save_whole;
+    const bool ok = save_of(e->machine.tl, stop);
+    return (!e->machine.draft || save_of(e->machine.draft->tl, stop)) && ok;
 }
 
 static void warn_if_unkept(struct engine *e)
