@@ -17,6 +17,7 @@
 #include "ui/editor.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
+#include "ui/wrap.h"
 
 static const struct edit_keys_terminal *terminal;
 static bool pasted_at_zero; /* the beginning of the line was pasted */
@@ -50,21 +51,19 @@ static int line_end(int at)
     return at;
 }
 
-/* To the same byte of the line above or below; characters are not cut. */
-static void go_to_column(int start, int column)
+/* From the line that begins at `from` to the same column of the one that begins at `to`. */
+static void go_to_line(int from, int to)
 {
-    int at = start + column, end = line_end(start);
-    if (at > end) at = end;
-    while (at > start && (rl_line_buffer[at] & 0xc0) == 0x80)
-        at--;
-    rl_point = at;
+    int column = wrap_width(rl_line_buffer + from, (size_t)(rl_point - from), 0);
+    size_t n = (size_t)(line_end(to) - to);
+    rl_point = to + (int)wrap_fit(rl_line_buffer + to, n, column, NULL);
 }
 
 static int up(int count, int key)
 {
     int start = line_start(rl_point);
     if (start == 0) return rl_get_previous_history(count, key);
-    go_to_column(line_start(start - 1), rl_point - start);
+    go_to_line(start, line_start(start - 1));
     return 0;
 }
 
@@ -72,7 +71,7 @@ static int down(int count, int key)
 {
     int end = line_end(rl_point);
     if (end == rl_end) return rl_get_next_history(count, key);
-    go_to_column(end + 1, rl_point - line_start(rl_point));
+    go_to_line(line_start(rl_point), end + 1);
     return 0;
 }
 

@@ -44,6 +44,8 @@ keys C-a C-k 'a'
 mux send-keys -H 1b 5b 32 34 3b 32 7e 1b 5b 49 1b 5b 39 39 3b 39 75
 keys 'b'
 check "a key that does nothing types nothing" last '> ab'
+keys C-u '日本語文字' C-j 'éécd' Up 'x'
+check "a column is one of the screen, not a byte" shows '> 日本x語文字'
 keys C-c
 last '>'
 keys Up
