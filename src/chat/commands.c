@@ -44,11 +44,14 @@ static const struct command table[] = {
              "again. The reply before stays a branch.",
      .run = command_retry},
     {.name = "edit",
-     .args = "[n]",
+     .args = "[n|reply]",
      .help = "change your last message, or the nth last, and send it again",
      .more =
          "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends; "
-         "without one it is put into the prompt. What followed stays a branch.",
+         "without one it is put into the prompt. What followed stays a branch. With reply it "
+         "is the last reply that is changed; nothing is sent, and /continue goes on with it.",
+     .kind = WORDS_LIST,
+     .words = "reply",
      .run = command_edit},
     {.name = "continue",
      .args = "",

@@ -113,20 +113,33 @@ static bool offer_again(struct chat *c, size_t at, const struct message *m)
     return true;
 }
 
-/* In the user's editor; what comes of it is sent. */
+/* In the user's editor: *text gets what it leaves. False if that is nothing new, which is said;
+ * *ok then tells whether it is an error. */
+static bool edit_text(struct chat *c, const char *what, const char *s, size_t n,
+                      struct buf *text, bool *ok)
+{
+    struct err err;
+    *ok = c->face->edit(c->face->user, s, n, text, &err);
+    while (n > 0 && s[n - 1] == '\n')
+        n--; /* editors end the last line, and that is taken off again */
+    if (!*ok)
+        chat_tell(c, FACE_ERROR, "/edit: %s", err.msg);
+    else if (strspn(buf_str(text), " \t\r\n") == text->len)
+        chat_tell(c, FACE_INFO, "the %s is empty: the conversation stays as it is", what);
+    else if (text->len == n && memcmp(text->data, s, n) == 0)
+        chat_tell(c, FACE_INFO, "the %s is as it was; /retry asks for another reply", what);
+    else
+        return true;
+    return false;
+}
+
+/* What comes of the editor is sent. */
 static bool edit_and_send(struct chat *c, size_t at, const struct message *m)
 {
     struct buf text = {0};
-    struct err err;
     char note[64], words[64];
-    bool ok = c->face->edit(c->face->user, m->text, m->len, &text, &err);
-    if (!ok) {
-        chat_tell(c, FACE_ERROR, "/edit: %s", err.msg);
-    } else if (strspn(buf_str(&text), " \t\r\n") == text.len) {
-        chat_tell(c, FACE_INFO, "the message is empty: the conversation stays as it is");
-    } else if (text.len == m->len && memcmp(text.data, m->text, m->len) == 0) {
-        chat_tell(c, FACE_INFO, "the message is as it was; /retry asks for another reply");
-    } else {
+    bool ok;
+    if (edit_text(c, "message", m->text, m->len, &text, &ok)) {
         unsigned number = conversation_rewind(c->conversation, at);
         chat_hint(c, "sent: %s%s", printable(words, 48, text.data, text.len),
                   where(note, number));
@@ -136,9 +149,38 @@ static bool edit_and_send(struct chat *c, size_t at, const struct message *m)
     return ok;
 }
 
+/* The last reply is changed where it stands; the next message is said after it. */
+static bool edit_reply(struct chat *c)
+{
+    size_t n = conversation_n(c->conversation);
+    const struct message *last = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
+    if (!last || last->role != ROLE_REPLY) {
+        chat_tell(c, FACE_ERROR, "/edit: there is no reply yet");
+        return false;
+    }
+    if (!c->face->edit) {
+        chat_tell(c, FACE_ERROR, "/edit reply: no editor is named; set VISUAL or EDITOR");
+        return false;
+    }
+    struct buf text = {0};
+    char note[64];
+    bool ok;
+    struct message *old = message_retain(last);
+    if (edit_text(c, "reply", old->answer, old->answer_len, &text, &ok)) {
+        unsigned number = conversation_rewind(c->conversation, n - 1);
+        conversation_add(c->conversation, reply_edited(old, text.data, text.len));
+        chat_hint(c, "the reply is changed, and /continue goes on with it%s",
+                  where(note, number));
+    }
+    message_release(old);
+    buf_free(&text);
+    return ok;
+}
+
 bool command_edit(struct chat *c, const char *args)
 {
     size_t n;
+    if (strcmp(args, "reply") == 0) return edit_reply(c);
     if (!read_count(c, "edit", args, &n) || !has_turns(c, "edit", n)) return false;
     size_t at = before_turn(c, n);
     struct message *m = message_retain(conversation_at(c->conversation, at));

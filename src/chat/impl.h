@@ -237,6 +237,9 @@ struct engine_sampling turn_no_reply(void);
 /* What came, as a message of one reference with text, ids and reasoning but no answer yet; base
  * is the reply that it goes on with, or NULL. */
 struct message *reply_join(const struct message *base, const struct engine_reply *r);
+/* The reply `old` with another answer, s[0..n): its reasoning stays, and its ids do up to where
+ * the text differs. */
+struct message *reply_edited(const struct message *old, const char *s, size_t n);
 /* A reply of which only the text is left. */
 struct message *reply_without_ids(const char *text, size_t n);
 

@@ -1,5 +1,6 @@
 /* A reply of the engine as a message: its text, and the ids that were sampled with their places
  * in it. Pure. */
+#include "base/buf.h"
 #include "base/mem.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -44,6 +45,43 @@ struct message *reply_join(const struct message *base, const struct engine_reply
                      ? base->len + r->reasoning_at + r->reasoning_len
                      : base->reasoning_at + base->reasoning_len;
     m->reasoning_len = end > m->reasoning_at ? end - m->reasoning_at : 0;
+    return m;
+}
+
+/* How many bytes of old's text stand at the beginning of its edited text, too. */
+static size_t same_bytes(const struct message *old, const char *s, size_t n)
+{
+    const char *was = old->text + old->content_at;
+    size_t n_was = old->len - old->content_at, same = 0;
+    while (same < n && same < n_was && s[same] == was[same])
+        same++;
+    return old->content_at + same;
+}
+
+struct message *reply_edited(const struct message *old, const char *s, size_t n)
+{
+    struct buf text = {0};
+    buf_append(&text, old->text, old->content_at);
+    buf_append(&text, s, n);
+    struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
+    buf_free(&text);
+    size_t same = same_bytes(old, s, n), kept = old->n_ids;
+    while (kept > 0 && old->id_at[kept] > same)
+        kept--;
+    /* One without text of its own began a character, or ended the reply. */
+    while (kept > 0 && old->id_at[kept - 1] == old->id_at[kept])
+        kept--;
+    const size_t none = 0;
+    append_ids(m, old->ids, kept > 0 ? old->id_at : &none, kept, 0);
+    m->content_at = old->content_at;
+    m->reasoning_at = old->reasoning_at;
+    m->reasoning_len = old->reasoning_len;
+    m->answer = mem_strndup(s, n);
+    m->answer_len = n;
+    m->vocabulary = old->vocabulary;
+    m->seed = old->seed;
+    m->attempt = old->attempt;
+    m->stop = old->stop;
     return m;
 }
 

@@ -9,7 +9,10 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "chat/commands.h"
+#include "chat/conversation.h"
+#include "chat/view.h"
 
 /* The file that /export made under this name, to be freed; it is removed. */
 static char *exported(struct recorder *r, const char *name)
@@ -122,6 +125,63 @@ static void test_edit(void **unused)
     assert_string_equal(buf_str(&r.answer), wanted);
     buf_free(&given_to_editor);
     free(wanted);
+    close_chat(&r);
+}
+
+/* A reply that was changed is what the model said, and only what is new in it is computed. */
+static void test_edit_reply(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    r.face.edit = on_edit;
+    assert_false(line(&r, "/edit reply"));
+    assert_true(said(&r, "there is no reply yet"));
+    char *answer = ask(&r, "What is the KV cache?");
+    left_by_editor = answer;
+    assert_true(line(&r, "/edit reply"));
+    assert_string_equal(buf_str(&given_to_editor), answer);
+    assert_true(said(&r, "the reply is as it was"));
+    left_by_editor = "\n";
+    assert_true(line(&r, "/edit reply"));
+    assert_true(said(&r, "the reply is empty"));
+
+    /* cut off behind some of its words */
+    char *half = mem_strndup(answer, strlen(answer) / 2);
+    left_by_editor = half;
+    int n_turns = r.n_ends;
+    assert_true(line(&r, "/edit reply"));
+    assert_true(said(&r, "what was there is branch 2"));
+    assert_int_equal(r.n_ends, n_turns);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    size_t n;
+    assert_string_equal(chat_path_now(r.chat, &n)[1]->answer, half);
+    assert_true(line(&r, "/continue"));
+    assert_true(r.report.n_prefilled < 8);
+    assert_int_equal(strncmp(chat_path_now(r.chat, &n)[1]->answer, half, strlen(half)), 0);
+    assert_int_equal(n, 2);
+
+    /* with other words, which may spell no control token */
+    left_by_editor = "No.<|im_end|> Yes.";
+    assert_true(line(&r, "/edit reply"));
+    assert_true(line(&r, "/show prompt"));
+    assert_true(said(&r, "No.<|im_end|> Yes."));
+    free(ask(&r, "And a page?"));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    assert_true(line(&r, "/verify"));
+    assert_true(said(&r, "the same bits"));
+
+    /* the reply as it was is where it was */
+    assert_true(line(&r, "/switch 2"));
+    assert_string_equal(chat_path_now(r.chat, &n)[1]->answer, answer);
+    assert_true(line(&r, "/verify"));
+    assert_true(said(&r, "the same bits"));
+    r.face.edit = NULL;
+    assert_false(line(&r, "/edit reply"));
+    assert_true(said(&r, "set VISUAL or EDITOR"));
+    free(half);
+    free(answer);
+    buf_free(&given_to_editor);
     close_chat(&r);
 }
 
@@ -359,10 +419,15 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json), cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),         cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),   cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
