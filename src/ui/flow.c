@@ -261,7 +261,7 @@ void flow_free(struct flow *f)
 void flow_lines(const char *s, size_t n, int columns, struct buf *out)
 {
     struct flow f = {.columns = columns};
-    flow_plain(&f, s, n, out);
+    flow_reply(&f, s, n, out);
     flow_end(&f, out);
     flow_free(&f);
 }

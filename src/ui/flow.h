@@ -49,7 +49,7 @@ void flow_plain(struct flow *f, const char *s, size_t n, struct buf *out);
 void flow_end(struct flow *f, struct buf *out);
 void flow_free(struct flow *f);
 
-/* A whole text of one or more lines, without looks, for a terminal of so many columns. */
+/* A whole text of one or more lines, looks not shown, for a terminal of so many columns. */
 void flow_lines(const char *s, size_t n, int columns, struct buf *out);
 
 #endif

@@ -66,7 +66,7 @@ int term_flow_width(const struct term *t)
 
 void term_line(const struct term *t, const char *text, struct buf *out)
 {
-    if (t->words && !strchr(text, '\n'))
+    if (t->words)
         flow_lines(text, strlen(text), term_width(t), out);
     else
         buf_puts(out, text);

@@ -32,8 +32,7 @@ int term_flow_width(const struct term *t);
 
 /* Writes "hearth: " and a text as lines of t. */
 void term_message(const struct term *t, enum style style, const char *text);
-/* Appends a text of one line, its words whole on t. One of more lines, say a template or a
- * table, is left as it is. */
+/* Appends a text of one or more lines, its words whole on t. */
 void term_line(const struct term *t, const char *text, struct buf *out);
 
 /* Appends s[0..n), in whole characters, with U+FFFD for what a terminal must not see (line

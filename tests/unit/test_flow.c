@@ -154,6 +154,9 @@ static void lines(void **unused)
     struct buf out = {0};
     flow_lines("a line of words", 15, 9, &out);
     assert_string_equal(buf_str(&out), "a line of\nwords");
+    buf_clear(&out);
+    flow_lines("three lines\n```\nof code, say\n```", 33, 9, &out);
+    assert_string_equal(buf_str(&out), "three\nlines\n```\nof code, say\n```");
     buf_free(&out);
 }
 
