@@ -286,7 +286,8 @@ static void put_drafts(const struct face_report *r, struct buf *out)
     buf_printf(out, "%-12s %u tokens, %u right (%.0f %%); %.1f tokens per step of the model",
                "guessed", (unsigned)r->n_drafted, (unsigned)r->n_accepted,
                100.0 * r->n_accepted / r->n_drafted, 1 + (double)r->n_accepted / r->n_steps);
-    if (r->plain_ms > 0) buf_printf(out, "\n%-12s about %.1f tok/s without", "", 1000 / r->plain_ms);
+    if (r->plain_ms > 0)
+        buf_printf(out, "\n%-12s about %.1f tok/s without", "", 1000 / r->plain_ms);
     buf_putc(out, '\n');
 }
 
