@@ -41,7 +41,7 @@ static const struct subcommand_option bench_options[N_BENCH_OPTIONS] = {
     [COMPARE] = {"compare", "FILE", "ratios to an earlier table, which --csv printed"},
     [LENGTHS] = {"lengths", "LIST", "tokens guessed ahead"},
     [WORKLOADS] = {"workloads", "LIST", "some of them only"},
-    [REPEATS] = {"repeats", "N", "runs of each length"},
+    [REPEATS] = {"repeats", "N", "runs of each length, pairs of turns"},
     [JSON] = {"json", NULL, "one JSON object"},
 };
 
@@ -65,7 +65,7 @@ static const struct mode {
      0},
     {{"disk", NULL, "what keeping a conversation on disk costs"},
      bench_disk,
-     {[PROMPT] = "512", [GEN] = "64"},
+     {[PROMPT] = "512", [GEN] = "64", [DEPTH] = "", [REPEATS] = "21"},
      OPTION(DRAFT)},
     {{"ops", NULL, "what each kind of op takes on a graphics processor"},
      bench_ops,

@@ -1,24 +1,32 @@
 /* A conversation saved, resumed, and computed with and without a disk behind it. */
 #include "app/bench_modes.h"
 
+#include <stdlib.h>
+#include <time.h>
+
+#include "app/bench_disk_turns.h"
 #include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/readable.h"
 #include "engine/disk.h"
 #include "engine/machine.h"
-#include "engine/sampler.h"
 #include "engine/timeline.h"
 
-/* Tokens of a turn that is saved, of one that is asked, and of a prefill at most. */
-enum { TURN = PAGE_LEN, ASKED = 13, PREFILL = 512 };
+/* Tokens of a turn that is saved, of one that is asked; of the conversation before the turns
+ * with a disk and without, at most: of a model of 0.6B their pages nearly fill the queue. */
+enum { TURN = PAGE_LEN, ASKED = 13, BEFORE = 1024 };
 enum { REPEATS = 7 };
 
+/* Saving one more turn after so many tokens. */
 struct save {
+    size_t depth;
     double call_ms[REPEATS]; /* what the engine waits for */
     double done_ms[REPEATS]; /* until all is on disk */
+    double cpu_ms[REPEATS];  /* what all threads worked for that */
     size_t n_files;
     uint64_t raw_bytes, packed_bytes;
 };
@@ -27,17 +35,16 @@ struct bench {
     struct machine m;
     struct engine_config config;
     struct buf folder;
-    size_t n_prompt, n_vocab, n_gen, n_prefill;
+    size_t n_prompt, n_vocab, n_gen, n_pairs;
     uint32_t drawn;
-    struct ids prompt;
+    struct ids all; /* as many tokens as the deepest has */
 
-    struct save save;
+    struct save saves[BENCH_LIST_MOST];
+    size_t n_saves;
     double warm_ms[REPEATS];
     double first_ms[REPEATS], read_ms[REPEATS], rest[REPEATS]; /* after a restart */
     size_t n_read, n_computed;
-    double prefill[2][REPEATS], decode[2][REPEATS]; /* tok/s without and with a disk */
-    double after_ms[REPEATS];                       /* handing over what they computed */
-    size_t n_written[2]; /* files of such a run: before it was over, in all */
+    struct disk_turns turns;
 };
 
 static void add_random(struct bench *b, struct ids *ids, size_t n)
@@ -59,29 +66,51 @@ static bool open_machine(struct bench *b, struct err *err)
     return true;
 }
 
-/* Turns on top of the prompt, each saved by itself. They stay on the prompt's end. */
-static bool run_saves(struct bench *b, struct err *err)
+/* What all threads have worked. */
+static double worked_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void save_turn(struct bench *b, struct save *s, int i)
+{
+    const struct store_counts before = disk_counts(b->m.disk);
+    const double start = clock_ms(), start_cpu = worked_ms();
+    timeline_save(b->m.tl, NULL);
+    s->call_ms[i] = clock_ms() - start;
+    disk_drain(b->m.disk);
+    s->done_ms[i] = clock_ms() - start;
+    s->cpu_ms[i] = worked_ms() - start_cpu;
+    const struct store_counts after = disk_counts(b->m.disk);
+    s->n_files = after.n_written - before.n_written;
+    s->raw_bytes = after.written_bytes - before.written_bytes;
+    s->packed_bytes = after.packed_bytes - before.packed_bytes;
+}
+
+/* Turns on top of a conversation, each saved by itself. */
+static bool run_save(struct bench *b, struct save *s, struct err *err)
 {
     struct ids ids = {0};
-    ids_append(&ids, b->prompt.data, b->prompt.n);
+    ids_append(&ids, b->all.data, s->depth);
     bool ok = sync_to(b, &ids, NULL, err);
     if (ok) timeline_save_all(b->m.tl);
     disk_drain(b->m.disk);
     for (int i = 0; ok && i < REPEATS; i++) {
         add_random(b, &ids, TURN);
         ok = sync_to(b, &ids, NULL, err);
-        struct store_counts before = disk_counts(b->m.disk);
-        double start = clock_ms();
-        timeline_save(b->m.tl, NULL);
-        b->save.call_ms[i] = clock_ms() - start;
-        disk_drain(b->m.disk);
-        b->save.done_ms[i] = clock_ms() - start;
-        struct store_counts after = disk_counts(b->m.disk);
-        b->save.n_files = after.n_written - before.n_written;
-        b->save.raw_bytes = after.written_bytes - before.written_bytes;
-        b->save.packed_bytes = after.packed_bytes - before.packed_bytes;
+        if (ok) save_turn(b, s, i);
     }
     ids_free(&ids);
+    return ok;
+}
+
+static bool run_saves(struct bench *b, struct err *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < b->n_saves; i++)
+        ok = run_save(b, &b->saves[i], err);
     return ok;
 }
 
@@ -89,7 +118,7 @@ static bool run_saves(struct bench *b, struct err *err)
 static bool ask(struct bench *b, double *ms, struct timeline_cost *cost, struct err *err)
 {
     struct ids ids = {0};
-    ids_append(&ids, b->prompt.data, b->prompt.n);
+    ids_append(&ids, b->all.data, b->n_prompt);
     add_random(b, &ids, ASKED);
     timeline_prepare(b->m.tl, NULL); /* as the engine does while nobody waits */
     double start = clock_ms();
@@ -102,7 +131,9 @@ static bool ask(struct bench *b, double *ms, struct timeline_cost *cost, struct 
 static bool run_warm(struct bench *b, struct err *err)
 {
     struct timeline_cost cost;
-    bool ok = sync_to(b, &b->prompt, NULL, err);
+    const struct ids prompt = {.data = b->all.data, .n = b->n_prompt};
+    bool ok = sync_to(b, &prompt, NULL, err);
+    if (ok) timeline_save_all(b->m.tl);
     for (int i = 0; ok && i < REPEATS; i++)
         ok = ask(b, &b->warm_ms[i], &cost, err);
     return ok;
@@ -122,150 +153,189 @@ static bool run_restarts(struct bench *b, struct err *err)
     return ok;
 }
 
-/* Tokens per second of a prefill behind another and of the decoding that follows, and what is
- * done after the answer, as the engine does it; or without a disk. */
-static bool run_speed(struct bench *b, bool write, int i, struct err *err)
+static bool run_turns(struct bench *b, struct err *err)
 {
-    struct ids ids = {0};
-    const size_t n_before = disk_counts(b->m.disk).n_written;
-    timeline_forget(b->m.tl);
-    timeline_set_disk(b->m.tl, write ? b->m.disk : NULL);
-    disk_set_busy(b->m.disk, true); /* as the engine does while a turn runs */
-    add_random(b, &ids, b->n_prefill);
-    bool ok = sync_to(b, &ids, NULL, err);
-    add_random(b, &ids, b->n_prefill);
-    double start = clock_ms();
-    ok = ok && sync_to(b, &ids, NULL, err);
-    b->prefill[write][i] = (double)b->n_prefill / (clock_ms() - start) * 1e3;
-    start = clock_ms();
-    for (size_t k = 0; ok && k < b->n_gen; k++) {
-        int32_t id = sampler_argmax(timeline_logits(b->m.tl), b->n_vocab);
-        ok = timeline_append(b->m.tl, id < 0 ? 0 : id, NULL, err);
-    }
-    b->decode[write][i] = (double)b->n_gen / (clock_ms() - start) * 1e3;
-    start = clock_ms();
-    if (ok) timeline_save(b->m.tl, NULL);
-    if (write) b->after_ms[i] = clock_ms() - start;
-    timeline_set_disk(b->m.tl, b->m.disk);
-    if (write) b->n_written[0] = disk_counts(b->m.disk).n_written - n_before;
-    disk_set_busy(b->m.disk, false);
-    disk_drain(b->m.disk); /* nothing of this run is left for the next */
-    if (write) b->n_written[1] = disk_counts(b->m.disk).n_written - n_before;
-    ids_free(&ids);
-    return ok;
+    const struct ids before = {.data = b->all.data,
+                               .n = b->n_prompt < BEFORE ? b->n_prompt : BEFORE};
+    const struct disk_turns_plan plan = {
+        &before, TURN, b->n_gen, b->n_pairs, buf_str(&b->folder), &b->drawn};
+    return disk_turns_run(&b->m, &plan, &b->turns, err);
 }
 
-static bool run_speeds(struct bench *b, struct err *err)
+/* ---- what came of it ---- */
+
+static double median(const double ms[REPEATS])
 {
-    bool ok = true;
-    for (int i = 0; ok && i < REPEATS; i++) /* whoever comes second has a warmer machine */
-        ok = run_speed(b, i % 2 != 0, i, err) && run_speed(b, i % 2 == 0, i, err);
-    return ok;
+    return bench_median(ms, REPEATS);
 }
 
-/* The median of with/without - 1, pair by pair, in percent. */
-static double change(double speed[2][REPEATS])
+/* Of n tokens, or turns, in a row of times, the speed; how much that changes with a disk. */
+struct speed {
+    double per_s[2];
+    struct bench_change change;
+};
+
+static struct speed speed_of(const struct bench *b, size_t n, double ms[2][DISK_TURNS_MOST])
 {
-    double ratio[REPEATS];
-    for (int i = 0; i < REPEATS; i++)
-        ratio[i] = (speed[1][i] / speed[0][i] - 1) * 100;
-    return bench_median(ratio, REPEATS);
+    struct speed s = {.change = bench_change(ms[0], ms[1], b->n_pairs)};
+    for (int with = 0; with < 2; with++)
+        s.per_s[with] = (double)n / bench_median(ms[with], b->n_pairs) * 1e3;
+    return s;
+}
+
+static void json_speed(const char *name, struct speed s, struct buf *out)
+{
+    buf_printf(out,
+               "\"%s\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f, "
+               "\"low\": %.2f, \"high\": %.2f}, ",
+               name, s.per_s[0], s.per_s[1], s.change.median, s.change.low, s.change.high);
 }
 
 static void print_json(struct bench *b, struct buf *out)
 {
-    buf_printf(
-        out,
-        "{\"prompt\": %zu, \"kv_type\": \"%s\", \"save\": {\"tokens\": %d, \"files\": %zu, "
-        "\"raw_bytes\": %lu, \"packed_bytes\": %lu, \"call_ms\": %.3f, \"done_ms\": %.3f}, ",
-        b->n_prompt, b->m.kv_type, TURN, b->save.n_files, (unsigned long)b->save.raw_bytes,
-        (unsigned long)b->save.packed_bytes, bench_median(b->save.call_ms, REPEATS),
-        bench_median(b->save.done_ms, REPEATS));
-    buf_printf(
-        out,
-        "\"resume\": {\"read\": %zu, \"computed\": %zu, \"warm_ms\": %.3f, \"ms\": %.3f, "
-        "\"read_ms\": %.3f, \"rest_ms\": %.3f}, ",
-        b->n_read, b->n_computed, bench_median(b->warm_ms, REPEATS),
-        bench_median(b->first_ms, REPEATS), bench_median(b->read_ms, REPEATS),
-        bench_median(b->rest, REPEATS));
+    struct disk_turns *t = &b->turns;
+    buf_printf(out, "{\"prompt\": %zu, \"kv_type\": \"%s\", \"saves\": [", b->n_prompt,
+               b->m.kv_type);
+    for (size_t i = 0; i < b->n_saves; i++) {
+        const struct save *s = &b->saves[i];
+        buf_printf(out,
+                   "%s{\"depth\": %zu, \"tokens\": %d, \"files\": %zu, \"raw_bytes\": %lu, "
+                   "\"packed_bytes\": %lu, \"call_ms\": %.3f, \"done_ms\": %.3f, "
+                   "\"cpu_ms\": %.3f}",
+                   i ? ", " : "", s->depth, TURN, s->n_files, (unsigned long)s->raw_bytes,
+                   (unsigned long)s->packed_bytes, median(s->call_ms), median(s->done_ms),
+                   median(s->cpu_ms));
+    }
     buf_printf(out,
-               "\"prefill\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f}, "
-               "\"decode\": {\"tok_s\": %.3f, \"writing_tok_s\": %.3f, \"percent\": %.2f}, "
-               "\"after_ms\": %.3f, \"files\": %zu, \"files_meanwhile\": %zu}\n",
-               bench_median(b->prefill[0], REPEATS), bench_median(b->prefill[1], REPEATS),
-               change(b->prefill), bench_median(b->decode[0], REPEATS),
-               bench_median(b->decode[1], REPEATS), change(b->decode),
-               bench_median(b->after_ms, REPEATS), b->n_written[1], b->n_written[0]);
+               "], \"resume\": {\"read\": %zu, \"computed\": %zu, \"warm_ms\": %.3f, "
+               "\"ms\": %.3f, \"read_ms\": %.3f, \"rest_ms\": %.3f}, ",
+               b->n_read, b->n_computed, median(b->warm_ms), median(b->first_ms),
+               median(b->read_ms), median(b->rest));
+    json_speed("prefill", speed_of(b, TURN, t->prefill), out);
+    json_speed("decode", speed_of(b, b->n_gen, t->decode), out);
+    json_speed("turn", speed_of(b, TURN + b->n_gen, t->whole), out);
+    buf_printf(out,
+               "\"pairs\": %zu, \"after_ms\": %.3f, \"files\": %zu, "
+               "\"files_meanwhile\": %zu}\n",
+               b->n_pairs, bench_median(t->after, b->n_pairs), t->n_files, t->n_meanwhile);
+}
+
+static void print_speed(const char *name, struct speed s, struct buf *out)
+{
+    buf_printf(out,
+               "%-16s%9.2f tok/s, %.2f with a disk: %+.2f %%, with 95 %% between %+.2f and "
+               "%+.2f\n",
+               name, s.per_s[0], s.per_s[1], s.change.median, s.change.low, s.change.high);
+}
+
+static void print_save(const struct save *s, struct buf *out)
+{
+    char raw[READABLE_BYTES], packed[READABLE_BYTES];
+    buf_printf(out,
+               "saving a turn   %9.2f ms, on disk after %.2f, %.2f of the processor: %s in %zu "
+               "files, %s packed  (%d tokens after %zu)\n",
+               median(s->call_ms), median(s->done_ms), median(s->cpu_ms),
+               readable_size(raw, s->raw_bytes), s->n_files,
+               readable_size(packed, s->packed_bytes), TURN, s->depth);
 }
 
 static void print_lines(struct bench *b, struct buf *out)
 {
-    char raw[READABLE_BYTES], packed[READABLE_BYTES];
-    double warm = bench_median(b->warm_ms, REPEATS), rest = bench_median(b->rest, REPEATS);
+    struct disk_turns *t = &b->turns;
+    const double warm = median(b->warm_ms), rest = median(b->rest);
     buf_printf(out, "%s, %s, KV %s, after %zu tokens\n", model_family(b->m.model),
                backend_name(b->m.be), b->m.kv_type, b->n_prompt);
-    buf_printf(out,
-               "saving a turn   %s in %zu files (%s packed), %.2f ms, on disk after "
-               "%.2f ms  (%d tokens)\n",
-               readable_size(raw, b->save.raw_bytes), b->save.n_files,
-               readable_size(packed, b->save.packed_bytes),
-               bench_median(b->save.call_ms, REPEATS), bench_median(b->save.done_ms, REPEATS),
-               TURN);
+    for (size_t i = 0; i < b->n_saves; i++)
+        print_save(&b->saves[i], out);
     buf_printf(out, "warm            %9.2f ms to the first token  (%d tokens more)\n", warm,
                ASKED);
     buf_printf(
         out,
         "after restart   %9.2f ms: %.2f to read %zu tokens, %.2f to compute %zu: %.2f of "
         "warm\n",
-        bench_median(b->first_ms, REPEATS), bench_median(b->read_ms, REPEATS), b->n_read, rest,
-        b->n_computed, rest / warm);
-    buf_printf(out, "prefill         %9.2f tok/s, %.2f with a disk: %+.2f %%\n",
-               bench_median(b->prefill[0], REPEATS), bench_median(b->prefill[1], REPEATS),
-               change(b->prefill));
-    buf_printf(out, "decode          %9.2f tok/s, %.2f with a disk: %+.2f %%\n",
-               bench_median(b->decode[0], REPEATS), bench_median(b->decode[1], REPEATS),
-               change(b->decode));
+        median(b->first_ms), median(b->read_ms), b->n_read, rest, b->n_computed, rest / warm);
     buf_printf(out,
-               "after the reply %9.2f ms until the queue has %zu files, %zu of them written\n",
-               bench_median(b->after_ms, REPEATS), b->n_written[1], b->n_written[0]);
+               "after a reply   %9.2f ms until %zu files wait to be written; %zu were before "
+               "the next was done\n",
+               bench_median(t->after, b->n_pairs), t->n_files, t->n_meanwhile);
+    print_speed("prefill", speed_of(b, TURN, t->prefill), out);
+    print_speed("decode", speed_of(b, b->n_gen, t->decode), out);
+    print_speed("a whole turn", speed_of(b, TURN + b->n_gen, t->whole), out);
+    buf_printf(out,
+               "                (%zu pairs of turns that follow at once; %d and %zu tokens)\n",
+               b->n_pairs, TURN, b->n_gen);
 }
 
-/* The context has room for what is saved, and for two prefills. */
-static bool fit(struct bench *b, struct err *err)
+/* ---- the command ---- */
+
+static bool parse_pairs(struct bench *b, const char *text, struct err *err)
 {
-    size_t most = b->n_prompt + REPEATS * TURN;
-    if (b->n_prompt < PAGE_LEN)
-        return err_set(err, ERR_USER, "--prompt is %zu, --disk needs at least %d", b->n_prompt,
-                       PAGE_LEN);
-    if (most > b->m.n_ctx || b->n_gen + 2 * PAGE_LEN > b->m.n_ctx)
-        return err_set(err, ERR_USER,
-                       "%zu tokens, %d turns of %d and %zu decoded ones do not fit the context "
-                       "of %u",
-                       b->n_prompt, REPEATS, TURN, b->n_gen, b->m.n_ctx);
-    b->n_prefill = (b->m.n_ctx - b->n_gen) / 2;
-    if (b->n_prefill > PREFILL) b->n_prefill = PREFILL;
-    if (b->n_prefill > b->n_prompt) b->n_prefill = b->n_prompt;
+    char *end;
+    const long n = strtol(text, &end, 10);
+    if (end == text || *end || n < 1 || n > DISK_TURNS_MOST)
+        return err_set(err, ERR_USER, "--repeats is '%.20s', expected 1 to %d", text,
+                       DISK_TURNS_MOST);
+    b->n_pairs = (size_t)n;
     return true;
+}
+
+/* Where turns are saved: as asked, or after the prompt. */
+static bool parse_depths(struct bench *b, const char *text, struct err *err)
+{
+    struct bench_list depths = {.n = 1, .v = {(uint32_t)b->n_prompt}};
+    if (text && !bench_list_parse("depth", text, PAGE_LEN, 1 << 24, &depths, err)) return false;
+    b->n_saves = depths.n;
+    for (size_t i = 0; i < depths.n; i++)
+        b->saves[i].depth = depths.v[i];
+    return true;
+}
+
+/* The context has room for what is saved, and for the turns. Returns the deepest; 0: it has
+ * not.
+ */
+static size_t fit(const struct bench *b, struct err *err)
+{
+    size_t deepest = b->n_prompt;
+    for (size_t i = 0; i < b->n_saves; i++)
+        if (b->saves[i].depth > deepest) deepest = b->saves[i].depth;
+    if (b->n_prompt < PAGE_LEN) {
+        err_set(err, ERR_USER, "--prompt is %zu, --disk needs at least %d", b->n_prompt,
+                PAGE_LEN);
+        return 0;
+    }
+    if (deepest + REPEATS * TURN > b->m.n_ctx || b->n_prompt + TURN + b->n_gen > b->m.n_ctx) {
+        err_set(err, ERR_USER,
+                "%zu tokens, %d turns of %d and %zu decoded ones do not fit the context of %u",
+                deepest, REPEATS, TURN, b->n_gen, b->m.n_ctx);
+        return 0;
+    }
+    return deepest;
 }
 
 int bench_disk(const struct options *o, const struct bench_args *a)
 {
-    struct bench b = {
-        .config = command_line_engine(o), .n_prompt = a->n_prompt, .n_gen = a->n_gen};
+    struct bench *b = mem_zalloc(1, sizeof *b);
     struct buf out = {0};
     struct err err;
-    bool ok = bench_folder_make(&b.folder, &err);
-    b.config.cache_dir = buf_str(&b.folder);
-    b.config.cache_disk_bytes = (uint64_t)1 << 40;
-    ok = ok && open_machine(&b, &err) && fit(&b, &err);
-    if (ok) b.n_vocab = model_n_vocab(b.m.model);
-    if (ok) add_random(&b, &b.prompt, b.n_prompt);
-    ok = ok && run_saves(&b, &err) && run_warm(&b, &err) && run_restarts(&b, &err) &&
-         run_speeds(&b, &err);
-    if (ok && a->json) print_json(&b, &out);
-    if (ok && !a->json) print_lines(&b, &out);
-    ids_free(&b.prompt);
-    machine_close(&b.m);
-    bench_folder_remove(&b.folder);
+    b->config = command_line_engine(o);
+    b->n_prompt = a->n_prompt;
+    b->n_gen = a->n_gen;
+    bool ok = parse_pairs(b, a->repeats, &err) && parse_depths(b, a->depths, &err) &&
+              bench_folder_make(&b->folder, &err);
+    b->config.cache_dir = buf_str(&b->folder);
+    b->config.cache_disk_bytes = (uint64_t)1 << 40;
+    ok = ok && open_machine(b, &err);
+    const size_t deepest = ok ? fit(b, &err) : 0;
+    ok = ok && deepest > 0;
+    if (ok) b->n_vocab = model_n_vocab(b->m.model);
+    if (ok) add_random(b, &b->all, deepest);
+    ok = ok && run_saves(b, &err) && run_warm(b, &err) && run_restarts(b, &err) &&
+         run_turns(b, &err);
+    if (ok && a->json) print_json(b, &out);
+    if (ok && !a->json) print_lines(b, &out);
+    ids_free(&b->all);
+    machine_close(&b->m);
+    bench_folder_remove(&b->folder);
+    free(b);
     return ok ? print_text(&out) : runtime_error(&err);
 }

@@ -38,8 +38,9 @@ int bench_speed(const struct options *o, const struct bench_args *a);
 int bench_turns(const struct options *o, const struct bench_args *a);
 
 /* After a conversation of n_prompt tokens, at least 64: what saving one more turn writes and
- * how long it takes; the first token of a turn warm and after a restart; and the speed of
- * prefill and of n_gen decoded tokens with and without writing, in turn. */
+ * how long it takes, there or at each of depths; the first token of a turn warm and after a
+ * restart; and the speed of turns of 64 tokens and n_gen decoded ones with a disk and without,
+ * in pairs (bench_disk_turns.h). */
 int bench_disk(const struct options *o, const struct bench_args *a);
 
 /* Milliseconds of each kind of op, by the device's own clock, of a token at position 512 and of

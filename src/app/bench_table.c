@@ -20,36 +20,11 @@
 #include "engine/machine.h"
 #include "engine/states.h"
 
-enum { MAX_ITEMS = 16, MIN_REPEATS = 5, MAX_REPEATS = 501 };
+enum { MIN_REPEATS = 5, MAX_REPEATS = 501 };
 /* A line is repeated for at least so long. */
 static const double LINE_MS = 300;
 /* Up to here all rows have logits, as when drafts are verified. */
 enum { VERIFY_ROWS = 16 };
-
-struct list {
-    uint32_t v[MAX_ITEMS];
-    size_t n;
-};
-
-static bool parse_list(const char *name, const char *text, uint32_t least, uint32_t most,
-                       struct list *out, struct err *err)
-{
-    out->n = 0;
-    for (const char *p = text;; p++) {
-        char *end;
-        errno = 0;
-        long v = strtol(p, &end, 10);
-        if (end == p || errno || v < (long)least || v > (long)most || out->n == MAX_ITEMS ||
-            (*end != ',' && *end != '\0'))
-            return err_set(err, ERR_USER,
-                           "--%s is '%.40s', expected up to %d numbers of %u to %u with commas "
-                           "between",
-                           name, text, MAX_ITEMS, least, most);
-        out->v[out->n++] = (uint32_t)v;
-        p = end;
-        if (*p == '\0') return true;
-    }
-}
 
 /* ---- one machine ---- */
 
@@ -102,7 +77,7 @@ static bool measure_line(struct bench_run *r, struct bench_line *line, struct er
     return true;
 }
 
-static uint32_t largest(const struct list *l)
+static uint32_t largest(const struct bench_list *l)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < l->n; i++)
@@ -159,8 +134,8 @@ static void run_close(struct bench_run *r)
 }
 
 /* All depths and numbers of rows on one machine. */
-static bool measure_machine(const struct engine_config *config, const struct list *depths,
-                            const struct list *rows, struct bench_line line,
+static bool measure_machine(const struct engine_config *config, const struct bench_list *depths,
+                            const struct bench_list *rows, struct bench_line line,
                             struct bench_lines *out, struct err *err)
 {
     struct machine m = {0};
@@ -252,7 +227,7 @@ static void name_model(const char *path, char *out, size_t size)
 }
 
 struct wanted {
-    struct list depths, rows, threads;
+    struct bench_list depths, rows, threads;
 };
 
 static bool parse_wanted(const struct bench_args *a, int n_threads, struct wanted *w,
@@ -260,10 +235,10 @@ static bool parse_wanted(const struct bench_args *a, int n_threads, struct wante
 {
     w->threads.n = 1;
     w->threads.v[0] = (uint32_t)(n_threads ? n_threads : pool_usable_cores());
-    return parse_list("depth", a->depths, 0, 1 << 20, &w->depths, err) &&
-           parse_list("rows", a->rows, 1, 512, &w->rows, err) &&
-           (!a->threads ||
-            parse_list("each-threads", a->threads, 1, POOL_MAX_THREADS, &w->threads, err));
+    return bench_list_parse("depth", a->depths, 0, 1 << 20, &w->depths, err) &&
+           bench_list_parse("rows", a->rows, 1, 512, &w->rows, err) &&
+           (!a->threads || bench_list_parse("each-threads", a->threads, 1, POOL_MAX_THREADS,
+                                            &w->threads, err));
 }
 
 /* Takes the first item of a list with commas between; false: it is empty. What does not fit is

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,26 @@ void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn
 {
     while (n-- > 0)
         ids_push(ids, (int32_t)(philox(1, (*drawn)++, 0, 0, PHILOX_BENCH).word[0] % n_vocab));
+}
+
+bool bench_list_parse(const char *name, const char *text, uint32_t least, uint32_t most,
+                      struct bench_list *out, struct err *err)
+{
+    out->n = 0;
+    for (const char *p = text;; p++) {
+        char *end;
+        errno = 0;
+        long v = strtol(p, &end, 10);
+        if (end == p || errno || v < (long)least || v > (long)most ||
+            out->n == BENCH_LIST_MOST || (*end != ',' && *end != '\0'))
+            return err_set(err, ERR_USER,
+                           "--%s is '%.40s', expected up to %d numbers of %u to %u with commas "
+                           "between",
+                           name, text, BENCH_LIST_MOST, least, most);
+        out->v[out->n++] = (uint32_t)v;
+        p = end;
+        if (*p == '\0') return true;
+    }
 }
 
 static int by_size(const void *a, const void *b)
@@ -32,6 +53,33 @@ double bench_median(const double *v, size_t n)
     double middle = sorted[n / 2];
     free(sorted);
     return middle;
+}
+
+/* How many of n coins that fall either way lie on one side so rarely that it happens on either
+ * side in at most 5 of 100 cases: their rank is out of the question for the median. */
+static size_t out_of_question(size_t n)
+{
+    double p = pow(0.5, (double)n), sum = p;
+    size_t k = 0;
+    while (sum <= 0.025 && k < n / 2) {
+        k++;
+        p *= (double)(n - k + 1) / (double)k;
+        sum += p;
+    }
+    return k;
+}
+
+struct bench_change bench_change(const double *a, const double *b, size_t n)
+{
+    assert(n > 0);
+    double *percent = mem_zalloc(n, sizeof *percent);
+    for (size_t i = 0; i < n; i++)
+        percent[i] = (a[i] / b[i] - 1) * 100;
+    qsort(percent, n, sizeof *percent, by_size);
+    const size_t k = out_of_question(n), first = k > 0 ? k - 1 : 0;
+    const struct bench_change c = {percent[n / 2], percent[first], percent[n - 1 - first]};
+    free(percent);
+    return c;
 }
 
 bool bench_folder_make(struct buf *path, struct err *err)

@@ -14,12 +14,32 @@
 /* Appends n random ids below n_vocab; *drawn counts those drawn so far. */
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn);
 
+/* Numbers with commas between. */
+enum { BENCH_LIST_MOST = 16 };
+struct bench_list {
+    uint32_t v[BENCH_LIST_MOST];
+    size_t n;
+};
+/* Those of text, each from least to most; name is the option's. */
+bool bench_list_parse(const char *name, const char *text, uint32_t least, uint32_t most,
+                      struct bench_list *out, struct err *err);
+
 /* The middle of v[0..n), the upper one of an even number; n is not 0. */
 double bench_median(const double *v, size_t n);
 
+/* By how many percent something is more than its counterpart, and between what that lies with a
+ * probability of 95 % at least, however the noise is spread, if the pairs do not hang together.
+ */
+struct bench_change {
+    double median, low, high;
+};
+/* Of pairs a[i], b[i], i < n: by how much a/b is more than 1. The bounds are those of the sign
+ * test; of fewer than 6 pairs the least and the most. n is not 0. */
+struct bench_change bench_change(const double *a, const double *b, size_t n);
+
 /* Makes an empty folder below TMPDIR; its path is appended to path, "" if that fails. */
 bool bench_folder_make(struct buf *path, struct err *err);
-/* Removes it with all that is in it, if there is one, and frees path. */
+/* Removes a folder with all that is in it, if there is one, and frees path. */
 void bench_folder_remove(struct buf *path);
 
 #endif

@@ -60,21 +60,32 @@ disk() { # what a turn adds to the disk, and what a restart computes again
     python3 -c '
 import json, sys
 short, long = map(json.loads, sys.argv[1:])
+assert [[s["depth"] for s in d["saves"]] for d in (short, long)] == [[64], [128, 640]]
 for d in short, long:
-    save, resume = d["save"], d["resume"]
-    assert (save["tokens"], save["files"]) == (64, 2)
-    assert save["raw_bytes"] == 64 * 4096 + 2048 * 4
-    assert 0.5 < save["packed_bytes"] / save["raw_bytes"] < 1
+    for save in d["saves"]:
+        assert (save["tokens"], save["files"]) == (64, 2)
+        assert save["raw_bytes"] == 64 * 4096 + 2048 * 4
+        assert 0.5 < save["packed_bytes"] / save["raw_bytes"] < 1
+        assert 0 < save["call_ms"] < save["done_ms"] and save["cpu_ms"] > 0
+    resume = d["resume"]
     assert (resume["read"], resume["computed"]) == (d["prompt"], 13)
     assert 0 < resume["read_ms"] < resume["ms"] and resume["warm_ms"] > 0
-    assert d["files_meanwhile"] == 0 < d["files"]
-    assert d["prefill"]["writing_tok_s"] > 0 and d["decode"]["writing_tok_s"] > 0
-' "$("$hearth" bench --disk -m $guide --prompt 64 --gen 4 --json)" \
-        "$("$hearth" bench --disk -m $guide --prompt 640 --gen 4 --json)"
+    # pages of the prompt, and its snapshot
+    assert (d["files"], d["files_meanwhile"]) == (d["prompt"] // 64 + 1, 0)
+    assert d["pairs"] == 7
+    for what in "prefill", "decode", "turn":
+        s = d[what]
+        assert s["writing_tok_s"] > 0 and s["low"] <= s["percent"] <= s["high"]
+' "$("$hearth" bench --disk -m $guide --prompt 64 --gen 4 --repeats 7 --json)" \
+        "$("$hearth" bench --disk -m $guide --prompt 640 --gen 4 --repeats 7 --depth 128,640 --json)"
 }
 check "bench --disk: a turn costs the same after 64 and 640 tokens" disk
 check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to compute 13: " \
-    <("$hearth" bench --disk -m $guide --prompt 64 --gen 1)
+    <("$hearth" bench --disk -m $guide --prompt 64 --gen 1 --repeats 1)
+check "  and refuses pairs and depths that are none" status 1 "--repeats is '0', expected 1 to 501" \
+    "$hearth" bench --disk -m $guide --repeats 0
+check "  of saving" status 1 "--depth is '64,x', expected up to 16 numbers of 64 to" \
+    "$hearth" bench --disk -m $guide --depth 64,x
 check "bench --disk refuses what is longer than the context" status 1 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
@@ -166,7 +177,7 @@ check "a workload that there is not" status 1 "--workloads: 'lists' is none of c
 help_of() { # the options below a mode
     "$hearth" bench --help | awk -v mode="--$1" '/^ +--/ { if ($0 ~ /^      --/) here = $1 == mode; else if (here) printf "%s ", $1 }'
 }
-check "--help puts options below their mode" [ "$(help_of disk)" = "--prompt --gen " ]
+check "--help puts options below their mode" [ "$(help_of disk)" = "--prompt --gen --depth --repeats " ]
 check "  those of no mode nowhere" [ "$(help_of ops)$(help_of tokenizer)" = "" ]
 check "  with what each is if it is not given" grep -qx " *--prompt N  *tokens to prefill (571)" \
     <("$hearth" bench --help)
