@@ -1,5 +1,6 @@
 /* The engine as its owner sees it: requests posted, events taken. */
 #include <assert.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,21 @@ static void engine_free(struct engine *e)
     free(e);
 }
 
+/* Signals that come from outside are the owner's: the engine's thread, and all that it starts,
+ * takes none. Those of a crash come where it happens. */
+static int start_thread(struct engine *e)
+{
+    static const int owners[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGWINCH};
+    sigset_t outside, before;
+    sigemptyset(&outside);
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
+        sigaddset(&outside, owners[i]);
+    pthread_sigmask(SIG_BLOCK, &outside, &before);
+    int failed = pthread_create(&e->thread, NULL, engine_main, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 struct engine *engine_open(const struct engine_config *config, struct err *err)
 {
     if (!config->model_path) {
@@ -67,7 +83,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
         engine_free(e);
         return NULL;
     }
-    int failed = pthread_create(&e->thread, NULL, engine_main, e);
+    int failed = start_thread(e);
     if (failed) {
         err_set(err, ERR_IO, "the engine's thread did not start: %s", strerror(failed));
         engine_free(e);

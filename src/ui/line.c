@@ -565,9 +565,7 @@ int line_run(const struct options *o, const struct engine_config *engine)
         signals_install(true);
         tty_open(STDIN_FILENO);
         tty_quiet();
-        signals_block();
         l.chat = chat_open(o, engine, &face, &err);
-        signals_unblock();
     }
     if (l.chat) {
         run(&l, o);

@@ -477,14 +477,15 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
         fail(p, EXIT_RUNTIME);
         return false;
     }
+    /* A file may be a FIFO that nobody writes to: until here a signal simply ends all. */
     if (!read_files(p)) return false;
+    signals_install(false);
     hint(p);
-    signals_block();
     p->chat = chat_open(o, engine, face, &err);
-    signals_unblock();
     if (p->chat) return true;
-    print_error(p, err.msg);
-    fail(p, exit_status_of(&err));
+    const int leaving = signals_leaving();
+    if (!leaving) print_error(p, err.msg);
+    fail(p, leaving ? leaving : (int)exit_status_of(&err));
     return false;
 }
 
@@ -522,7 +523,6 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
                         .offer = on_offer,
                         .turn_begin = on_turn_begin,
                         .turn_end = on_turn_end};
-    signals_install(false);
     if (start(&p, engine, &face)) take_turns(&p);
     progress_end(&p.progress);
     put_last_end(&p);

@@ -13,7 +13,6 @@
 
 static atomic_int pending[NSIG];
 static int ends[2] = {-1, -1};
-static sigset_t handled;
 /* When the first Ctrl-C came that nobody took yet. Signals are blocked in the handler. */
 static double untaken_ms;
 
@@ -41,13 +40,11 @@ static void handle(int sig)
     if (sig == SIGTERM || sig == SIGHUP) act.sa_flags = 0;
     sigfillset(&act.sa_mask);
     sigaction(sig, &act, NULL);
-    sigaddset(&handled, sig);
 }
 
 void signals_install(bool terminal)
 {
     if (ends[0] < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
-    sigemptyset(&handled);
     signal(SIGPIPE, SIG_IGN);
     handle(SIGINT);
     handle(SIGTERM);
@@ -63,16 +60,6 @@ void signals_for_child(void)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_DFL);
-}
-
-void signals_block(void)
-{
-    pthread_sigmask(SIG_BLOCK, &handled, NULL);
-}
-
-void signals_unblock(void)
-{
-    pthread_sigmask(SIG_UNBLOCK, &handled, NULL);
 }
 
 int signals_fd(void)

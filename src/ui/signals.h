@@ -17,9 +17,6 @@
 void signals_install(bool terminal);
 /* In a child, before another program takes its place: what was handled or ignored is not. */
 void signals_for_child(void);
-/* Around what starts threads: they inherit the mask, so that signals reach the main thread. */
-void signals_block(void);
-void signals_unblock(void);
 
 /* Readable after a signal came; signals_drain empties it. */
 int signals_fd(void);

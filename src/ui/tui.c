@@ -439,11 +439,7 @@ int tui_run(const struct options *o, const struct engine_config *engine)
     t.transcript = transcript_new();
     t.rows = transcript_scrollback(t.transcript);
     take_options(&t, o);
-    if (open_all(&t, o, &err)) {
-        signals_block();
-        t.chat = chat_open(o, engine, &face, &err);
-        signals_unblock();
-    }
+    if (open_all(&t, o, &err)) t.chat = chat_open(o, engine, &face, &err);
     if (t.chat) {
         run(&t, o);
     } else {

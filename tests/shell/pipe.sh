@@ -374,6 +374,27 @@ interrupted_stdin()
 }
 check "SIGINT while stdin has not ended" interrupted_stdin
 
+# A file that never comes: what waits for it ends at once.
+waits_for()
+{
+    local pid got
+    env --default-signal=INT,TERM "$hearth" -q -p x "${@:3}" "$dir/never" </dev/null >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    is_hearth $pid
+    until grep -q fifo "/proc/$pid/wchan" || [ "$(awk '{ print $3 }' "/proc/$pid/stat")" = S ]; do sleep 0.01; done
+    sleep 0.1
+    kill -"$1" $pid
+    timeout 10 tail --pid=$pid -f /dev/null || kill -9 $pid
+    wait $pid
+    got=$?
+    ((got == $2)) || { echo "# status $got: $(cat "$dir/err")" && return 1; }
+}
+mkfifo "$dir/never"
+check "SIGTERM ends the wait for a file" waits_for TERM 143 -f
+check "  SIGINT too" waits_for INT 130 -f
+check "  SIGTERM that for a template" waits_for TERM 143 --template
+check "    quietly" quiet
+
 # Stopped and woken it says what it would have said. Job control gives each job a group of its own.
 stopped()
 {
