@@ -19,6 +19,11 @@ bool backend_is_lost(const struct backend *be)
     return be->impl->is_lost && be->impl->is_lost(be);
 }
 
+void backend_expect(struct backend *be, uint64_t n_bytes)
+{
+    if (be->impl->expect) be->impl->expect(be, n_bytes);
+}
+
 void backend_reset(struct backend *be)
 {
     be->impl->reset(be);

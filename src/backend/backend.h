@@ -61,6 +61,9 @@ bool backend_is_lost(const struct backend *be);
 /* Gives back all weights; nothing that they were bound for is left, nor pages, states or execs.
  */
 void backend_reset(struct backend *be);
+/* A hint: so many bytes of weights (as backend_matrix_bytes counts them) are bound next, so
+ * memory for them can be had in large pieces that leave little over. */
+void backend_expect(struct backend *be, uint64_t n_bytes);
 const char *backend_name(const struct backend *be); /* "cpu (avx2, 2 threads)" */
 
 /* Binds the matrix [n_mats][n_rows][n_cols] of type at data (file layout, borrowed). The

@@ -9,7 +9,8 @@ struct backend_impl {
     struct backend *(*beside)(struct backend *be); /* NULL: there is none */
     void (*close)(struct backend *be);
     void (*reset)(struct backend *be);
-    bool (*is_lost)(const struct backend *be); /* NULL: it never is */
+    void (*expect)(struct backend *be, uint64_t n_bytes); /* NULL: it does not care */
+    bool (*is_lost)(const struct backend *be);            /* NULL: it never is */
     const char *(*name)(const struct backend *be);
     struct weight *(*matrix)(struct backend *be, enum qtype type, size_t n_mats, size_t n_rows,
                              size_t n_cols, const void *data, const atomic_bool *cancel,

@@ -431,6 +431,7 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     const struct machine_watch silent = {.cancel = cancel};
     if (!check_device(d, config, &params, &silent, err)) return false;
     d->n_ctx = context_of(d->gguf) < m->n_ctx ? context_of(d->gguf) : m->n_ctx;
+    backend_expect(d->be, d->sizes.weights_bytes);
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
     if (!open_timeline(d, config, &all, page_room(m), err)) return false;
@@ -445,6 +446,10 @@ static bool open_model(struct machine *m, const struct engine_config *config,
 {
     const struct model_progress progress = {watch->progress, watch->user};
     const struct model_sizes all = machine_sizes(m);
+    if (m->is_split)
+        backend_expect(m->device, m->split_sizes[CUT_BACK].weights_bytes);
+    else
+        backend_expect(m->be, m->sizes.weights_bytes);
     m->model = model_open(m->gguf, m->be, params, watch->progress ? &progress : NULL,
                           watch->cancel, err);
     if (!m->model || !open_timeline(m, config, &all, page_room(m), err)) return false;

@@ -12,9 +12,10 @@
 #include "vulkan/pack.h"
 #include "vulkan/selftest.h"
 
-/* Weights share blocks of memory of this size: those of one block can be read by one dispatch.
- */
-static const size_t BLOCK_BYTES = (size_t)64 << 20;
+/* Weights share blocks of memory: those of one block can be read by one dispatch. Matrices that
+ * fill 50 of 64 MiB would leave a fifth of the device's memory over, so blocks are larger where
+ * it is known how many bytes will come. */
+static const size_t BLOCK_BYTES = (size_t)64 << 20, LARGE_BLOCK_BYTES = (size_t)512 << 20;
 
 static struct vulkan_backend *of(struct backend *be)
 {
@@ -50,6 +51,14 @@ static void reset(struct backend *be)
     vulkan_pages_close(&vb->pages);
     set_arenas(vb);
     vb->pages.generation = generation + 1; /* an exec that was kept plans anew */
+}
+
+static void expect(struct backend *be, uint64_t n_bytes)
+{
+    struct vulkan_backend *vb = of(be);
+    const size_t most = vulkan_view_limit(&vb->vk);
+    vb->memory.large_bytes = most < LARGE_BLOCK_BYTES ? most : LARGE_BLOCK_BYTES;
+    vb->memory.expected = n_bytes;
 }
 
 static void close_backend(struct backend *be)
@@ -304,6 +313,7 @@ static const struct backend_impl impl = {
     .beside = beside,
     .close = close_backend,
     .reset = reset,
+    .expect = expect,
     .is_lost = is_lost,
     .name = name_of,
     .matrix = matrix,

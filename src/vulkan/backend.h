@@ -84,9 +84,10 @@ bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err
 struct vulkan_counters {
     uint64_t submits, waits;
     uint64_t allocations; /* of device memory */
-    uint64_t pipelines;   /* created */
-    uint64_t sets;        /* descriptor sets written */
-    uint64_t bytes_back;  /* read from the device */
+    uint64_t allocated_bytes;
+    uint64_t pipelines;  /* created */
+    uint64_t sets;       /* descriptor sets written */
+    uint64_t bytes_back; /* read from the device */
     uint64_t
         more_pieces; /* of matrices that it does not bind whole, beyond the first of each */
 };

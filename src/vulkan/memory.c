@@ -8,6 +8,8 @@
 
 /* Satisfies every offset alignment that Vulkan allows a device to ask for. */
 enum { ALIGN = 256 };
+/* The least block of several regions: a device has room for some thousand allocations only. */
+static const size_t LEAST_BLOCK = 1 << 20;
 
 struct vulkan_block {
     VkBuffer buffer;
@@ -49,6 +51,7 @@ static bool block_allocate(struct vulkan *vk, enum vulkan_place place, struct vu
                                                        : t->host,
     };
     vk->counters.allocations++;
+    vk->counters.allocated_bytes += need.size;
     VkResult result = vkAllocateMemory(vk->device, &info, NULL, &b->memory);
     /* The window through which the host sees a card's memory is small, and others use it. */
     if (result != VK_SUCCESS && place == VULKAN_WRITTEN) {
@@ -84,25 +87,49 @@ static bool block_fill(struct vulkan *vk, enum vulkan_place place, struct vulkan
     return true;
 }
 
+/* Of a block that begins with a region of so many. */
+static size_t block_bytes(const struct vulkan_arena *a, size_t n_bytes)
+{
+    const uint64_t share = a->expected / 8;
+    size_t want = a->block_bytes;
+    if (share > want)
+        want = share < a->large_bytes ? (size_t)share : a->large_bytes;
+    else if (a->expected > 0 && a->expected < want)
+        want = a->expected > LEAST_BLOCK ? (size_t)a->expected : LEAST_BLOCK;
+    return n_bytes > want ? n_bytes : want;
+}
+
+static struct vulkan_block *block_new(struct vulkan_arena *a, size_t n_bytes, struct err *err)
+{
+    struct vulkan_block *b = mem_zalloc(1, sizeof *b);
+    b->n_bytes = n_bytes;
+    if (!block_fill(a->vk, a->place, b, err)) {
+        block_free(a->vk, b);
+        return NULL;
+    }
+    b->next = a->blocks;
+    a->blocks = b;
+    return b;
+}
+
 bool vulkan_arena_take(struct vulkan_arena *a, size_t n_bytes, struct vulkan_region *out,
                        struct err *err)
 {
     assert(n_bytes > 0);
     n_bytes = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
-    struct vulkan_block *b = a->blocks;
-    if (!b || b->n_bytes - b->used < n_bytes) {
-        b = mem_zalloc(1, sizeof *b);
-        b->n_bytes = n_bytes > a->block_bytes ? n_bytes : a->block_bytes;
-        if (!block_fill(a->vk, a->place, b, err)) {
-            block_free(a->vk, b);
-            return false;
-        }
-        b->next = a->blocks;
-        a->blocks = b;
+    struct vulkan_block *b = a->blocks; /* the newest first */
+    while (b && b->n_bytes - b->used < n_bytes)
+        b = b->next;
+    if (!b) {
+        b = block_new(a, block_bytes(a, n_bytes), err);
+        /* Where there is no room for a large one there may be for just this. */
+        if (!b && block_bytes(a, n_bytes) > n_bytes) b = block_new(a, n_bytes, err);
+        if (!b) return false;
     }
     *out =
         (struct vulkan_region){b->buffer, b->used, n_bytes, b->data ? b->data + b->used : NULL};
     b->used += n_bytes;
+    if (a->expected > 0) a->expected = a->expected > n_bytes ? a->expected - n_bytes : 1;
     return true;
 }
 

@@ -26,6 +26,10 @@ struct vulkan_arena {
     struct vulkan *vk;
     enum vulkan_place place;
     size_t block_bytes; /* of blocks that hold several regions; 0: each region has its own */
+    /* Bytes of regions that are to come, if that is known: blocks are an eighth of them then,
+     * up to large_bytes, and none is much more than is left. 0: not known. */
+    uint64_t expected;
+    size_t large_bytes;
     struct vulkan_block *blocks;
     VkBufferView *views;
     size_t n_views, cap_views;

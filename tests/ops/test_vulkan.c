@@ -135,12 +135,44 @@ static void without_modes(void **state)
     run_elementary(&(struct vulkan_choice){.least = true});
 }
 
+/* Regions of sizes like a model's, a sixty-fourth of a 14B one's, leave little of the blocks
+ * over if it is known how many bytes will come; each has a place of its own. */
+static void blocks_leave_little(void **state)
+{
+    (void)state;
+    static const size_t kib[] = {225, 45, 70, 225, 785, 785, 1221};
+    enum { N_LAYERS = 40, N_KINDS = sizeof kib / sizeof *kib, N = N_LAYERS * N_KINDS + 1 };
+    struct vulkan_region r[N];
+    struct err err;
+    struct vulkan vk;
+    if (vulkan_count() == 0) skip();
+    if (!vulkan_open(&vk, &(struct vulkan_choice){0}, &err)) fail_msg("%s", err.msg);
+    size_t all = 0;
+    for (size_t i = 0; i < N; i++)
+        all += (r[i].n_bytes = (i < N - 1 ? kib[i % N_KINDS] : 10000) << 10);
+    struct vulkan_arena a = {
+        .vk = &vk, .block_bytes = 1 << 20, .large_bytes = 8 << 20, .expected = all};
+    const uint64_t before = vk.counters.allocated_bytes;
+    for (size_t i = 0; i < N; i++)
+        if (!vulkan_arena_take(&a, r[i].n_bytes, &r[i], &err)) fail_msg("%s", err.msg);
+    const uint64_t taken = vk.counters.allocated_bytes - before;
+    if (taken > all + all / 20)
+        fail_msg("%zu KiB took %zu KiB", all >> 10, (size_t)taken >> 10);
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_true(r[i].buffer != r[k].buffer || r[i].at >= r[k].at + r[k].n_bytes ||
+                        r[k].at >= r[i].at + r[i].n_bytes);
+    /* More than was expected is there all the same. */
+    assert_true(vulkan_arena_take(&a, 1 << 10, &r[0], &err));
+    vulkan_arena_free(&a);
+    vulkan_close(&vk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spirv_is_exact),
-        cmocka_unit_test(unknown_modes_are_left_out),
-        cmocka_unit_test(elementary_functions),
+        cmocka_unit_test(spirv_is_exact),       cmocka_unit_test(unknown_modes_are_left_out),
+        cmocka_unit_test(elementary_functions), cmocka_unit_test(blocks_leave_little),
         cmocka_unit_test(without_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
