@@ -79,6 +79,18 @@ static void shorten(void)
     buf_free(&all);
 }
 
+/* Whether a terminal would obey it: U+0080 to U+009F, which readline shows as they are. */
+static bool has_c1(const struct buf *entry)
+{
+    uint32_t cp;
+    for (size_t i = 0; i < entry->len;) {
+        const int n = utf8_decode(entry->data + i, entry->len - i, &cp);
+        if (cp >= 0x80 && cp < 0xa0) return true;
+        i += n > 0 ? (size_t)n : 1;
+    }
+    return false;
+}
+
 size_t history_take(const char *bytes, size_t n_bytes)
 {
     size_t n_entries = 0;
@@ -91,7 +103,7 @@ size_t history_take(const char *bytes, size_t n_bytes)
         history_decode(&entry, line, n);
         /* What somebody else put there must not reach the terminal. */
         if (entry.len > 0 && strlen(entry.data) == entry.len &&
-            utf8_valid(entry.data, entry.len)) {
+            utf8_valid(entry.data, entry.len) && !has_c1(&entry)) {
             add_history(entry.data);
             n_entries++;
         }

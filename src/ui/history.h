@@ -24,7 +24,7 @@ bool history_remember(const char *sent, bool is_pasted, struct err *err);
 void history_close(void);
 
 /* Adds the entries of a file's bytes to readline's list; returns how many there were. What is
- * no text is left out. */
+ * no text, or would move the terminal when it is shown, is left out. */
 size_t history_take(const char *bytes, size_t n_bytes);
 
 /* The escapes of the file: appends the entry of a line, the line of an entry. Pure. */

@@ -1,5 +1,6 @@
-/* The history file is anybody's: what becomes an entry of readline's is UTF-8 without a control
- * character but line breaks and tabs, and what is written of it reads as the same. */
+/* The history file is anybody's: what becomes an entry of readline's is UTF-8 without a
+ * C1 control, which readline would show as it is, and what is written of it reads as the same.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@ static void check(const char *entry, struct buf *again)
 {
     struct buf line = {0};
     if (!*entry || !utf8_valid(entry, strlen(entry))) abort();
+    for (const char *c = entry; *c; c++) /* C1 is C2 80 to C2 9F */
+        if (*c == '\xc2' && (unsigned char)c[1] < 0xa0) abort();
     history_encode(&line, entry);
     if (memchr(line.data, '\n', line.len)) abort();
     history_decode(again, line.data, line.len);
