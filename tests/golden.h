@@ -170,6 +170,7 @@ struct runner_options {
     bool poison;        /* pages begin full of NaN */
     bool vulkan;        /* on the first Vulkan device instead, software ones included */
     size_t piece_tiles; /* of vulkan_choice */
+    bool least;         /* too */
     /* The layers before this one on the CPU, only the others as above (0: the embedding alone).
      * The next that can be cut is taken. */
     bool is_split;
@@ -208,7 +209,8 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
     if (!r->g) fail_msg("%s", err.msg);
     r->be =
         o.vulkan
-            ? vulkan_backend_open(&(struct vulkan_choice){.piece_tiles = o.piece_tiles}, &err)
+            ? vulkan_backend_open(
+                  &(struct vulkan_choice){.piece_tiles = o.piece_tiles, .least = o.least}, &err)
             : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
     if (!r->be) fail_msg("%s", err.msg);
     const struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};

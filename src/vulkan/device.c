@@ -201,6 +201,10 @@ bool vulkan_may_be_hardware(void)
 
 /* ---- opening ---- */
 
+/* Kernels reset a device whose work does not end: amdgpu after 10 s, xe after 5, i915 after
+ * some 3 if somebody else wants it. A software device has nobody who waits. */
+static const double PATIENCE_MS = 1000;
+
 static bool refuse(const struct vulkan *vk, struct err *err, const char *what)
 {
     return err_set(err, ERR_DEVICE, "%s: %s", vk->properties.deviceName, what);
@@ -282,7 +286,7 @@ static void trim_limits(VkPhysicalDeviceLimits *l)
 }
 
 /* What Vulkan promises of every device (the table of required limits), but for texels, of which
- * 65,536 are too few for the rows of a step; and no float modes. */
+ * 65,536 are too few for the rows of a step; no float modes, no patience. */
 static void have_least(struct vulkan *vk)
 {
     VkPhysicalDeviceLimits *l = &vk->properties.limits;
@@ -290,6 +294,7 @@ static void have_least(struct vulkan *vk)
     l->maxStorageBufferRange = 1u << 27;
     l->maxComputeWorkGroupInvocations = 128;
     vk->modes = (struct vulkan_modes){0};
+    vk->patience_ms = 0;
 }
 
 static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
@@ -312,6 +317,8 @@ static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, 
     vk->modes = (struct vulkan_modes){floats.shaderRoundingModeRTEFloat32,
                                       floats.shaderSignedZeroInfNanPreserveFloat32};
     trim_limits(limits);
+    vk->patience_ms =
+        vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? -1 : PATIENCE_MS;
     if (choice->least) have_least(vk);
     bool shuffles = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
                     subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;

@@ -68,6 +68,9 @@ struct vulkan {
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_modes modes;
     struct vulkan_counters counters;
+    /* A submission of few rows that took longer goes in pieces from then on; negative: never.
+     */
+    double patience_ms;
     uint64_t lost_at; /* for tests: the submission at which it is; 0: none */
     bool is_lost;     /* nothing more can be run, and what was read is rubbish */
 };

@@ -1,6 +1,7 @@
 /* A step on the device: the host writes what the shaders read of it, submits what was recorded,
  * and takes the logits. */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,15 +350,22 @@ static bool not_cancelled(const struct step *step, struct err *err)
 static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r,
                           const struct step *step, struct err *err)
 {
+    const double begin = clock_ms();
     for (uint32_t at = 0; at < r->n;) {
         if (!not_cancelled(step, err)) return false;
-        uint32_t fit = x->segment_ms > 0 ? (uint32_t)(SUBMIT_MS / x->segment_ms) : 1;
+        /* Fewer rows may take as long, more take longer. */
+        const bool is_more = x->segment_rows > 0 && step->n_rows > x->segment_rows;
+        const double grown = is_more ? (double)step->n_rows / x->segment_rows : 1;
+        const double expected = x->segment_ms * grown;
+        uint32_t fit = expected > 0 ? (uint32_t)fmin(SUBMIT_MS / expected, UINT16_MAX) : 1;
         uint32_t n = fit < 1 ? 1 : fit < r->n - at ? fit : r->n - at;
-        double start = clock_ms();
+        const double start = clock_ms();
         if (!vulkan_submit(&vulkan_of(x)->vk, n, r->commands + at, err)) return false;
         x->segment_ms = (clock_ms() - start) / n;
+        x->segment_rows = step->n_rows;
         at += n;
     }
+    x->step_ms = clock_ms() - begin;
     return true;
 }
 
@@ -435,12 +443,20 @@ static bool give_state(struct vulkan_exec *x, const struct vulkan_state *to, str
     return true;
 }
 
+/* Many rows take longer than few, so what they took counts until few have been measured. */
+static bool is_slow(const struct vulkan_exec *x)
+{
+    const double patience_ms = vulkan_of(x)->vk.patience_ms;
+    return patience_ms >= 0 && x->step_ms > patience_ms;
+}
+
 /* Body, head and draw of a step. Few rows are one submission; of many the body is submitted in
  * pieces first, and without a draw the head goes on alone. */
 static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
     const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
-    const bool is_long = step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows;
+    const bool is_long =
+        step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows || is_slow(x);
     const struct vulkan_recorded *parts[3];
     uint32_t n = 0;
     const struct vulkan_recorded *body =
@@ -459,7 +475,9 @@ static bool run_step(struct vulkan_exec *x, const struct step *step, struct err 
         parts[n] = vulkan_recorded(x, PART_DRAW, 0, err);
         if (!parts[n++] || !vulkan_draw_write(x, step, err)) return false;
     }
+    const double start = clock_ms();
     if (!submit_all(x, parts, n, err)) return false;
+    if (!is_long) x->step_ms = clock_ms() - start;
     if (step->draw)
         vulkan_draw_take(x, step);
     else if (step->n_logits > 0)

@@ -155,7 +155,9 @@ struct vulkan_exec {
     struct vulkan_slab_use *use; /* of each slab, in the step under way */
     VkCommandBuffer *all;        /* what is submitted at once */
     uint32_t cap_all;
-    double segment_ms; /* measured time of one command buffer of many rows; 0: not yet */
+    double step_ms;    /* of the last step, but for its head; 0: not yet */
+    double segment_ms; /* measured time of one command buffer of steps in pieces; 0: not yet */
+    uint32_t segment_rows; /* of that step */
 };
 
 /* Recurrent states after some number of tokens. */

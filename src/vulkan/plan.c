@@ -462,6 +462,7 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
     at += SINGLE_WORDS * DRAW_STAGES;
     for (size_t i = 0; i < p->n_ops; i++)
         at += SINGLE_WORDS * n_more_pieces(&p->ops[i]);
+    /* Written, not read: to read a card's memory takes the host a microsecond a word. */
     x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_WRITTEN};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }
