@@ -17,8 +17,9 @@
 #include "engine/timeline.h"
 
 /* Tokens of a turn that is saved, of one that is asked; of the conversation before the turns
- * with a disk and without, at most: of a model of 0.6B their pages nearly fill the queue. */
-enum { TURN = PAGE_LEN, ASKED = 13, BEFORE = 1024 };
+ * with a disk and without, at most: of a model of 0.6B their pages nearly fill the queue, and
+ * the last is open, so that the snapshot has a copy of it. */
+enum { TURN = PAGE_LEN, ASKED = 13, BEFORE = 1000 };
 enum { REPEATS = 7 };
 
 /* Saving one more turn after so many tokens. */

@@ -28,6 +28,17 @@ struct job {
     atomic_uint *n_readers; /* of what is lent */
 };
 
+/* Rooms of what was written stay for the next of their size: under a hypervisor fresh memory
+ * comes from the host at the first touch. A turn on the CPU needs two, for its snapshots. */
+enum { N_SPARE = 2 };
+/* While nothing is put for so long they are not kept. */
+static const double SPARE_MS = 60000;
+
+struct room {
+    void *data;
+    size_t n_bytes;
+};
+
 struct store {
     char *dir, *model;
     uint64_t cap_bytes;
@@ -49,6 +60,8 @@ struct store {
     pthread_cond_t changed;
     struct job *first, **end;
     uint64_t queued_bytes;
+    struct room spare[N_SPARE]; /* the oldest first */
+    size_t n_spare;
     bool is_busy, hurry, closing, is_broken; /* hurry: somebody waits for the queue */
     struct err trouble;
     size_t n_written;
@@ -198,6 +211,48 @@ static void put_back(struct store *s, struct job *job)
     if (!job->next) s->end = &job->next;
 }
 
+static struct room first_spare(struct store *s)
+{
+    const struct room room = s->spare[0];
+    memmove(s->spare, s->spare + 1, --s->n_spare * sizeof *s->spare);
+    return room;
+}
+
+/* The job's room is kept for another. */
+static void keep_room(struct store *s, struct job *job)
+{
+    struct room gone = {0};
+    if (!job->room) return;
+    pthread_mutex_lock(&s->lock);
+    if (s->n_spare == N_SPARE) gone = first_spare(s);
+    s->spare[s->n_spare++] = (struct room){job->room, job->n_raw};
+    pthread_mutex_unlock(&s->lock);
+    job->room = NULL;
+    mem_free_pages(gone.data, gone.n_bytes);
+}
+
+/* One of this size; NULL: there is none. */
+static void *take_spare(struct store *s, size_t n_bytes)
+{
+    void *data = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_spare && !data; i++) {
+        if (s->spare[i].n_bytes != n_bytes) continue;
+        data = s->spare[i].data;
+        s->spare[i] = s->spare[--s->n_spare];
+    }
+    pthread_mutex_unlock(&s->lock);
+    return data;
+}
+
+static void free_spares(struct store *s)
+{
+    while (s->n_spare > 0) {
+        const struct room room = first_spare(s);
+        mem_free_pages(room.data, room.n_bytes);
+    }
+}
+
 /* Writes one job of the queue, or puts it back once *stop is true; the lock is held before and
  * after. False: there is none. */
 static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
@@ -209,7 +264,10 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     /* It may have been put twice, or written by another process. */
     bool done = skip || access(job->path, F_OK) == 0 || write_job(s, h, job, stop);
     size_t n_raw = job->n_raw;
-    if (done) job_free(job);
+    if (done) {
+        keep_room(s, job);
+        job_free(job);
+    }
     pthread_mutex_lock(&s->lock);
     if (done)
         s->queued_bytes -= n_raw;
@@ -235,7 +293,9 @@ static void *writer_main(void *arg)
     be_idle();
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        if (!s->first || s->hurry || s->is_busy) {
+        if (s->n_spare > 0 && !s->first && !s->is_busy) {
+            if (!wait_ms(&s->changed, &s->lock, SPARE_MS)) free_spares(s);
+        } else if (!s->first || s->hurry || s->is_busy) {
             pthread_cond_wait(&s->changed, &s->lock);
         } else {
             atomic_store(&s->give_back, false);
@@ -276,7 +336,9 @@ void *store_room(struct store *s, size_t n_raw)
 {
     bool is_empty;
     if (!has_room(s, n_raw, &is_empty)) return NULL;
-    void *room = mem_try_pages(n_raw);
+    void *room = take_spare(s, n_raw);
+    if (room) return room;
+    room = mem_try_pages(n_raw);
     if (room) madvise(room, n_raw, MADV_NOHUGEPAGE);
     if (!room && is_empty) {
         struct err err;
@@ -416,6 +478,7 @@ void store_free(struct store *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     if (s->has_thread) pthread_join(s->thread, NULL);
+    free_spares(s);
     reader_free(s->reader);
     pthread_mutex_destroy(&s->shrinking);
     pthread_mutex_destroy(&s->lock);

@@ -43,9 +43,10 @@ size_t store_get_row(struct store *s, const struct blob_id *ids, size_t n, size_
                      store_got_fn *got, void *user, const atomic_bool *cancel);
 /* Whether n_raw > 0 bytes may be put now: the queue has room, and writing has not stopped. */
 bool store_has_room(struct store *s, size_t n_raw);
-/* Memory for n_raw > 0 bytes, to be filled and put or returned. NULL if writing has stopped; if
- * the queue is full or there is no memory: ask again when some of the queue is written. Without
- * memory even while nothing is queued, writing stops. */
+/* Memory for n_raw > 0 bytes, which hold anything, to be filled and put or returned. Two rooms
+ * that were written are kept for a minute, for the next of their size. NULL if writing has
+ * stopped; if the queue is full or there is no memory: ask again when some of the queue is
+ * written. Without memory even while nothing is queued, writing stops. */
 void *store_room(struct store *s, size_t n_raw);
 /* Gives back room of n_raw bytes that is not put. */
 void store_return(void *room, size_t n_raw);

@@ -114,6 +114,15 @@ static void put(struct store *s, uint32_t i)
     free(sample);
 }
 
+/* The same of its first n_raw bytes. */
+static void put_sized(struct store *s, uint32_t i, size_t n_raw)
+{
+    struct sample *sample = mem_alloc(sizeof *sample);
+    sample_make(sample, i);
+    give(s, &sample->id, sample->raw, n_raw);
+    free(sample);
+}
+
 static char *path_of(uint32_t i)
 {
     struct key key = {i + 1, 0xabcdefu * (uint64_t)(i + 1)};
@@ -638,6 +647,33 @@ static void test_busy(void **state)
     free(large);
 }
 
+/* A room that was written is the next one of its size. */
+static void test_rooms(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    const void *before = NULL;
+    for (uint32_t i = 0; i < 9; i++) {
+        struct sample sample;
+        sample_make(&sample, i);
+        void *room = store_room(s, N_RAW);
+        assert_non_null(room);
+        if (before) assert_ptr_equal(room, before);
+        before = room;
+        memcpy(room, sample.raw, N_RAW);
+        store_put(s, &sample.id, room, N_RAW, 2);
+        store_flush(s);
+        if (i % 3 == 0) put_sized(s, 100 + i, 500);
+        store_flush(s);
+    }
+    for (uint32_t i = 0; i < 9; i++)
+        assert_true(holds(s, i));
+    for (uint32_t i = 0; i < 4; i++) /* more than are kept, of more sizes */
+        put_sized(s, 200 + i, 600 + i);
+    store_free(s);
+}
+
 static void lend(struct store *s, uint32_t i, const uint8_t *raw, size_t n_raw,
                  atomic_uint *n_readers)
 {
@@ -922,12 +958,13 @@ int main(void)
         cmocka_unit_test(test_layout),     cmocka_unit_test(test_put_get),
         cmocka_unit_test(test_hurry),      cmocka_unit_test(test_busy),
         cmocka_unit_test(test_full),       cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_row),
-        cmocka_unit_test(test_modes),      cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_forged),     cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_processes),  cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_disk_full),  cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_rooms),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_row),        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_damage),     cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_cap),        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_stale),      cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_kill),       cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_read_only),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
