@@ -341,11 +341,16 @@ void chat_attach(struct chat *c, const char *text, size_t n)
               n, tokens);
 }
 
+void chat_drop_attached(struct chat *c)
+{
+    buf_clear(&c->attached.text);
+    c->attached.has_paste = false;
+}
+
 bool chat_detach(struct chat *c)
 {
     if (c->attached.text.len == 0) return false;
-    buf_clear(&c->attached.text);
-    c->attached.has_paste = false;
+    chat_drop_attached(c);
     idle_forget(c);
     chat_hint(c, "what was read or pasted is dropped");
     return true;

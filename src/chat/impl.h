@@ -106,7 +106,8 @@ struct idle {
 struct turn {
     struct node *mark;    /* where the conversation goes back to if nothing comes of it */
     bool is_new;          /* the user's last message belongs to this turn */
-    size_t n_attached;    /* bytes of it that came from /read */
+    size_t n_attached;    /* bytes of it that came from /read or a paste */
+    bool has_paste;       /* as struct attached had it */
     struct message *base; /* the reply that is gone on with; NULL: a new one is made */
     uint64_t seed;
     uint32_t attempt;
@@ -155,6 +156,9 @@ void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
 void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts a message into the prompt, filtered if that is a terminal's. */
 void chat_offer(struct chat *c, const char *text, size_t n);
+
+/* What stood before the next message does so no more. */
+void chat_drop_attached(struct chat *c);
 
 /* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
 bool chat_choose_template(struct chat *c, struct err *err);

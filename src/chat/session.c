@@ -362,7 +362,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     ok = ok && load(c, path, err) && chat_choose_template(c, err);
     if (ok) {
         c->session.attempt = 0;
-        buf_clear(&c->attached.text);
+        chat_drop_attached(c);
         session_ready(c);
     }
     free(path);

@@ -164,6 +164,17 @@ static bool send(struct chat *c, struct err *err)
 /* Longer messages are not put back into the prompt. */
 enum { MAX_OFFER_BYTES = 64 << 10 };
 
+/* What stood before the message m stands before the next one again, with the empty line behind
+ * it that it lost if it was sent alone. */
+static void attach_again(struct chat *c, const struct message *m)
+{
+    const size_t n = c->turn.n_attached;
+    if (n == 0) return;
+    buf_append(&c->attached.text, m->text, n);
+    if (n < 2 || memcmp(m->text + n - 2, "\n\n", 2) != 0) buf_puts(&c->attached.text, "\n\n");
+    c->attached.has_paste = c->turn.has_paste;
+}
+
 /* Nothing came of the turn: the conversation is as before it, and a new message of the user
  * goes back into the prompt. */
 static void give_up(struct chat *c)
@@ -175,7 +186,7 @@ static void give_up(struct chat *c)
     conversation_return(c->conversation, t->mark);
     t->mark = NULL;
     if (!m) return;
-    buf_append(&c->attached.text, m->text, t->n_attached);
+    attach_again(c, m);
     size_t n_typed = m->len - t->n_attached;
     if (n_typed <= MAX_OFFER_BYTES)
         chat_offer(c, m->text + t->n_attached, n_typed);
@@ -225,11 +236,11 @@ bool turn_say(struct chat *c, const char *text, size_t n)
     c->turn.mark = conversation_hold(c->conversation);
     c->turn.is_new = true;
     c->turn.n_attached = c->attached.text.len;
+    c->turn.has_paste = c->attached.has_paste;
     buf_append(&c->attached.text, text, n);
     conversation_add(c->conversation,
                      message_new(ROLE_USER, c->attached.text.data, c->attached.text.len));
-    buf_clear(&c->attached.text);
-    c->attached.has_paste = false;
+    chat_drop_attached(c);
     choose_reply_seed(c, NULL);
     return begin(c);
 }
@@ -469,7 +480,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         give_up(c);
     /* It would be too long with every message that follows, too. */
     bool drops = too_long && c->attached.text.len > 0;
-    if (drops) buf_clear(&c->attached.text);
+    if (drops) chat_drop_attached(c);
     finish(c, &report, reply);
     if (!cancelled)
         chat_tell(c, FACE_ERROR, "%s%s%s", err.msg,

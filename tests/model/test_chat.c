@@ -217,6 +217,38 @@ static void test_cancel_prefill(void **unused)
     close_chat(&r);
 }
 
+/* What was pasted stands before the next message until something is sent or dropped, also after
+ * a cancel; and what is dropped is no paste that Return alone would send. */
+static void test_paste(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    assert_false(chat_say(r.chat, " ", 1));
+    chat_attach(r.chat, "one\ntwo\n\n", 9);
+    assert_true(chat_has_paste(r.chat));
+    assert_true(chat_say(r.chat, "", 0));
+    assert_false(chat_has_paste(r.chat));
+    chat_cancel(r.chat);
+    assert_int_equal(finish(&r), CHAT_IDLE);
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    assert_true(chat_has_paste(r.chat));
+    assert_true(line(&r, "three"));
+    assert_string_equal(conversation_at(r.chat->conversation, 0)->text, "one\ntwo\n\nthree");
+    assert_false(chat_has_paste(r.chat));
+
+    chat_attach(r.chat, "four", 4);
+    assert_true(line(&r, "/clear"));
+    assert_false(chat_has_paste(r.chat));
+    assert_true(line(&r, "/read examples/guide/samples.txt"));
+    assert_false(chat_has_paste(r.chat));
+    assert_false(chat_say(r.chat, "", 0));
+    assert_true(said(&r, "the message is empty"));
+    assert_true(chat_detach(r.chat));
+    assert_false(chat_detach(r.chat));
+    close_chat(&r);
+}
+
 static void test_too_long(void **unused)
 {
     (void)unused;
@@ -822,15 +854,16 @@ int main(void)
         cmocka_unit_test(test_turns_are_warm), cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
         cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_cancel_prefill), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_overflow),       cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
-        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_cancel_prefill), cmocka_unit_test(test_paste),
+        cmocka_unit_test(test_too_long),       cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_read),           cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_templates),      cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_rounds),         cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
+        cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
