@@ -271,8 +271,8 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
         return false;
     double prefill_ms = clock_ms() - start;
     timeline_snapshot(e->machine.tl); /* for another attempt */
-    *reply = generate(e->generator, e->machine.tl, e->sampler, e->spec, e->tok,
-                      &e->turn.sampling, &sink, &e->cancel, err);
+    const struct generate_parts parts = {e->machine.tl, e->sampler, e->spec, e->tok};
+    *reply = generate(e->generator, &parts, &e->turn.sampling, &sink, &e->cancel, err);
     if (!*reply) return false;
     fill_cost(e, &cost, *reply);
     (*reply)->prefill_ms = prefill_ms;

@@ -255,26 +255,26 @@ static void fill_reply(struct generator *g, size_t n_prompt)
     r->n_ctx = g->n_ctx;
 }
 
-struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
-                              struct speculator *spec, const struct tokenizer *tok,
+struct engine_reply *generate(struct generator *g, const struct generate_parts *parts,
                               const struct engine_sampling *how,
                               const struct generate_sink *sink, const atomic_bool *cancel,
                               struct err *err)
 {
-    assert(timeline_logits(tl));
-    reset(g, tok, how, sink);
-    g->tl = tl;
+    const struct timeline *tl = parts->tl;
+    assert(timeline_logits(parts->tl));
+    reset(g, parts->tok, how, sink);
+    g->tl = parts->tl;
     g->n_ctx = timeline_n_ctx(tl);
     g->before = (struct speculate_counts){0};
-    g->sampler = sampler;
-    g->spec = spec;
+    g->sampler = parts->sampler;
+    g->spec = parts->spec;
     ids_append(&g->all, timeline_ids(tl), timeline_n(tl));
     size_t n_prompt = timeline_n(tl);
-    if (!sampler_begin(sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
-    struct reasoning *split = g->split = reasoning_new(tok, emit, g);
+    if (!sampler_begin(g->sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
+    struct reasoning *split = g->split = reasoning_new(parts->tok, emit, g);
     reasoning_prompt(split, timeline_ids(tl), n_prompt);
     struct detokenizer whole;
-    detokenizer_init(&whole, tok, true);
+    detokenizer_init(&whole, parts->tok, true);
     double start = clock_ms();
     bool ok = run_drafted(g, &whole, cancel, err);
     if (!g->stopped) {

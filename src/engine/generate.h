@@ -42,13 +42,21 @@ struct generate_sink {
                       struct speculator **spec, struct err *err);
 };
 
-/* Makes a reply to the tokens of tl, which holds the logits after the last of them and is
- * spec's target. A cancel is no failure: the reply ends there. On failure (broken logits, a
+/* What draws and spells a reply; borrowed for the call. spec's target is tl, and it draws with
+ * the same sampler. */
+struct generate_parts {
+    struct timeline *tl;
+    struct sampler *sampler;
+    struct speculator *spec;
+    const struct tokenizer *tok;
+};
+
+/* Makes a reply to the tokens of tl, which holds the logits after the last of them. A cancel is
+ * no failure: the reply ends there. On failure (broken logits, a
  * device) tl holds the tokens that were finished. The reply lives until the next call; its
  * counts of cached and prefilled tokens and prefill_ms are the caller's to fill in. NULL on
  * failure. */
-struct engine_reply *generate(struct generator *g, struct timeline *tl, struct sampler *sampler,
-                              struct speculator *spec, const struct tokenizer *tok,
+struct engine_reply *generate(struct generator *g, const struct generate_parts *parts,
                               const struct engine_sampling *how,
                               const struct generate_sink *sink, const atomic_bool *cancel,
                               struct err *err);
