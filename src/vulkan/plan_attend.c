@@ -139,7 +139,7 @@ static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint
     if (q)
         dispatch_writes(&b, 4, &q->out);
     else
-        dispatch_vector(&b, 4, NULL);
+        dispatch_no_result(&b, 4);
     dispatch_push(&b, a->n_heads);
     dispatch_push(&b, kv->head_dim_v);
     dispatch_push(&b, a->window);
