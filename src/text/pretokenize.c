@@ -79,118 +79,90 @@
 #define DEEPSEEK_PUNCT \
     "!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3001}\\x{3002}"
 
-#define STEPS_GPT2 \
-    {              \
-        GPT2       \
-    }
-#define STEPS_DIGITS   \
-    {                  \
-        "\\p{N}", GPT2 \
-    }
-#define STEPS_LLAMA3 \
-    {                \
-        LLAMA3       \
-    }
-#define STEPS_QWEN2 \
-    {               \
-        QWEN2       \
-    }
-#define STEPS_GPT4O \
-    {               \
-        GPT4O       \
-    }
-#define STEPS_BAILING \
-    {                 \
-        BAILING       \
-    }
-#define STEPS_DEEPSEEK3                                                       \
-    {                                                                         \
-        "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+", DEEPSEEK3 \
-    }
-#define STEPS_CLAUSE \
-    {                \
-        CLAUSE       \
-    }
-#define STEPS_LINES    \
-    {                  \
-        "[^\\n]+|\\n+" \
-    }
+/* What several rows share, each up to a NULL. */
+static const char *const gpt2[] = {GPT2, NULL};
+static const char *const digits[] = {"\\p{N}", GPT2, NULL};
+static const char *const llama3[] = {LLAMA3, NULL};
+static const char *const qwen2[] = {QWEN2, NULL};
+static const char *const gpt4o[] = {GPT4O, NULL};
+static const char *const bailing[] = {BAILING, NULL};
+static const char *const deepseek3[] = {
+    "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+", DEEPSEEK3, NULL};
+static const char *const clause[] = {CLAUSE, NULL};
+static const char *const lines[] = {"[^\\n]+|\\n+", NULL};
+#define STEPS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* One row per name. Each step cuts every piece the step before left, and sees only that piece:
  * what an expression matches becomes a piece, and so does what lies between two matches. */
 static const struct row {
     const char *name;
     bool whole_words, add_bos;
-    const char *steps[PRE_MAX_STEPS];
+    const char *const *steps; /* up to a NULL, PRE_MAX_STEPS at most */
 } rows[] = {
-    {"llama-bpe", true, true, STEPS_LLAMA3},
-    {"llama3", true, true, STEPS_LLAMA3},
-    {"llama-v3", true, true, STEPS_LLAMA3},
-    {"lfm2", true, true, STEPS_LLAMA3},
-    {"falcon3", true, true, STEPS_LLAMA3},
-    {"falcon-h1", true, true, STEPS_LLAMA3},
-    {"pixtral", true, true, STEPS_LLAMA3},
-    {"midm-2.0", true, true, STEPS_LLAMA3},
-    {"dbrx", false, false, STEPS_LLAMA3},
-    {"smaug-bpe", false, false, STEPS_LLAMA3},
-    {"glm4", false, false, STEPS_LLAMA3},
-    {"chatglm-bpe", false, false, STEPS_LLAMA3},
-    {"qwen2", false, false, STEPS_QWEN2},
-    {"deepseek-r1-qwen", false, false, STEPS_QWEN2},
-    {"megrez", false, false, STEPS_QWEN2},
-    {"stablelm2", false, false, STEPS_QWEN2},
-    {"hunyuan", false, false, STEPS_QWEN2},
-    {"solar-open", false, false, STEPS_QWEN2},
-    {"grok-2", false, false, STEPS_QWEN2},
-    {"qwen35", false, false, {QWEN35}},
-    {"gpt-2", false, false, STEPS_GPT2},
-    {"phi-2", false, false, STEPS_GPT2},
-    {"mpt", false, false, STEPS_GPT2},
-    {"olmo", false, false, STEPS_GPT2},
-    {"jais", false, false, STEPS_GPT2},
-    {"trillion", false, false, STEPS_GPT2},
-    {"gigachat", false, false, STEPS_GPT2},
-    {"a.x-4.0", false, false, STEPS_GPT2},
-    {"mellum", false, false, STEPS_GPT2},
-    {"exaone4", false, false, STEPS_GPT2},
-    {"granite-docling", false, false, STEPS_GPT2},
-    {"starcoder", false, false, STEPS_DIGITS},
-    {"refact", false, false, STEPS_DIGITS},
-    {"command-r", false, false, STEPS_DIGITS},
-    {"smollm", false, false, STEPS_DIGITS},
-    {"codeshell", false, false, STEPS_DIGITS},
-    {"exaone", false, false, STEPS_DIGITS},
-    {"minerva-7b", false, false, STEPS_DIGITS},
-    {"deepseek-llm",
-     false,
-     false,
-     {"[\\r\\n]", SPACE "?[" DEEPSEEK_LETTERS "]+", SPACE "?[" DEEPSEEK_PUNCT "]+",
-      SPACE "+\\z", DEEPSEEK_CJK, "\\p{N}+"}},
-    {"deepseek-coder",
-     false,
-     false,
-     {"[\\r\\n]", SPACE "?\\p{L}+", SPACE "?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"}},
-    {"deepseek-v3", false, false, STEPS_DEEPSEEK3},
-    {"hunyuan-dense", false, false, STEPS_DEEPSEEK3},
-    {"joyai-llm", false, false, STEPS_DEEPSEEK3},
-    {"falcon", false, false, {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
-    {"tekken", true, true, {TEKKEN}},
-    {"gpt-4o", false, false, STEPS_GPT4O},
-    {"o200k", false, false, STEPS_GPT4O},
-    {"llama4", false, false, STEPS_GPT4O},
-    {"kanana2", false, false, STEPS_GPT4O},
-    {"minimax-m2", false, false, STEPS_GPT4O},
-    {"minicpm5", true, false, {"\\p{N}{1,3}", MINICPM5}},
-    {"bailingmoe", false, false, STEPS_BAILING},
-    {"bailingmoe2", false, false, STEPS_BAILING},
-    {"llada-moe", false, false, STEPS_BAILING},
-    {"seed-coder", false, false, {SEED}},
-    {"bloom", false, false, STEPS_CLAUSE},
-    {"gpt3-finnish", false, false, STEPS_CLAUSE},
-    {"poro-chat", false, false, STEPS_CLAUSE},
-    {"viking", false, false, {CLAUSE, "\\p{N}"}},
-    {"gemma4", false, true, STEPS_LINES},
-    {"default", false, false, {"[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {"llama-bpe", true, true, llama3},
+    {"llama3", true, true, llama3},
+    {"llama-v3", true, true, llama3},
+    {"lfm2", true, true, llama3},
+    {"falcon3", true, true, llama3},
+    {"falcon-h1", true, true, llama3},
+    {"pixtral", true, true, llama3},
+    {"midm-2.0", true, true, llama3},
+    {"dbrx", false, false, llama3},
+    {"smaug-bpe", false, false, llama3},
+    {"glm4", false, false, llama3},
+    {"chatglm-bpe", false, false, llama3},
+    {"qwen2", false, false, qwen2},
+    {"deepseek-r1-qwen", false, false, qwen2},
+    {"megrez", false, false, qwen2},
+    {"stablelm2", false, false, qwen2},
+    {"hunyuan", false, false, qwen2},
+    {"solar-open", false, false, qwen2},
+    {"grok-2", false, false, qwen2},
+    {"qwen35", false, false, STEPS(QWEN35)},
+    {"gpt-2", false, false, gpt2},
+    {"phi-2", false, false, gpt2},
+    {"mpt", false, false, gpt2},
+    {"olmo", false, false, gpt2},
+    {"jais", false, false, gpt2},
+    {"trillion", false, false, gpt2},
+    {"gigachat", false, false, gpt2},
+    {"a.x-4.0", false, false, gpt2},
+    {"mellum", false, false, gpt2},
+    {"exaone4", false, false, gpt2},
+    {"granite-docling", false, false, gpt2},
+    {"starcoder", false, false, digits},
+    {"refact", false, false, digits},
+    {"command-r", false, false, digits},
+    {"smollm", false, false, digits},
+    {"codeshell", false, false, digits},
+    {"exaone", false, false, digits},
+    {"minerva-7b", false, false, digits},
+    {"deepseek-llm", false, false,
+     STEPS("[\\r\\n]", SPACE "?[" DEEPSEEK_LETTERS "]+", SPACE "?[" DEEPSEEK_PUNCT "]+",
+           SPACE "+\\z", DEEPSEEK_CJK, "\\p{N}+")},
+    {"deepseek-coder", false, false,
+     STEPS("[\\r\\n]", SPACE "?\\p{L}+", SPACE "?\\p{P}+", DEEPSEEK_CJK, "\\p{N}")},
+    {"deepseek-v3", false, false, deepseek3},
+    {"hunyuan-dense", false, false, deepseek3},
+    {"joyai-llm", false, false, deepseek3},
+    {"falcon", false, false, STEPS("[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]")},
+    {"tekken", true, true, STEPS(TEKKEN)},
+    {"gpt-4o", false, false, gpt4o},
+    {"o200k", false, false, gpt4o},
+    {"llama4", false, false, gpt4o},
+    {"kanana2", false, false, gpt4o},
+    {"minimax-m2", false, false, gpt4o},
+    {"minicpm5", true, false, STEPS("\\p{N}{1,3}", MINICPM5)},
+    {"bailingmoe", false, false, bailing},
+    {"bailingmoe2", false, false, bailing},
+    {"llada-moe", false, false, bailing},
+    {"seed-coder", false, false, STEPS(SEED)},
+    {"bloom", false, false, clause},
+    {"gpt3-finnish", false, false, clause},
+    {"poro-chat", false, false, clause},
+    {"viking", false, false, STEPS(CLAUSE, "\\p{N}")},
+    {"gemma4", false, true, lines},
+    {"default", false, false, STEPS("[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]")},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
