@@ -125,6 +125,7 @@ bool device_check(struct backend *be, const struct program *p, const atomic_bool
                   struct err *err)
 {
     if (vulkan_backend_differs(be, err)) return false;
+    if (seam.lost_at) vulkan_backend_lose_at(be, 0); /* not while a second model is checked */
     struct backend *cpu = cpu_open(&(struct cpu_options){0, CPU_AUTO}, err);
     if (!cpu) return false;
     bool ok = trial_program(be, cpu, p, cancel, NULL, err);

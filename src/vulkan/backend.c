@@ -36,11 +36,11 @@ static void free_weights(struct vulkan_backend *vb)
 /* Empty arenas, before anything is taken from them. */
 static void set_arenas(struct vulkan_backend *vb)
 {
-    const size_t most = vulkan_view_limit(&vb->vk);
-    vb->memory = (struct vulkan_arena){.vk = &vb->vk,
+    const size_t most = vulkan_view_limit(vb->vk);
+    vb->memory = (struct vulkan_arena){.vk = vb->vk,
                                        .place = VULKAN_NEAR_DEVICE,
                                        .block_bytes = most < BLOCK_BYTES ? most : BLOCK_BYTES};
-    vb->pages.arena = (struct vulkan_arena){.vk = &vb->vk, .place = VULKAN_NEAR_DEVICE};
+    vb->pages.arena = (struct vulkan_arena){.vk = vb->vk, .place = VULKAN_NEAR_DEVICE};
 }
 
 static void reset(struct backend *be)
@@ -56,7 +56,7 @@ static void reset(struct backend *be)
 static void expect(struct backend *be, uint64_t n_bytes)
 {
     struct vulkan_backend *vb = of(be);
-    const size_t most = vulkan_view_limit(&vb->vk);
+    const size_t most = vulkan_view_limit(vb->vk);
     vb->memory.large_bytes = most < LARGE_BLOCK_BYTES ? most : LARGE_BLOCK_BYTES;
     vb->memory.expected = n_bytes;
 }
@@ -69,20 +69,17 @@ static void close_backend(struct backend *be)
     free_weights(vb);
     vulkan_pipelines_save(&vb->pipelines);
     vulkan_pipelines_free(&vb->pipelines);
-    vulkan_close(&vb->vk);
+    if (--vb->vk->n_users == 0) {
+        vulkan_close(vb->vk);
+        free(vb->vk);
+    }
     free(vb->cache_dir);
     free(vb);
 }
 
 static bool is_lost(const struct backend *be)
 {
-    return ((const struct vulkan_backend *)be)->vk.is_lost;
-}
-
-static struct backend *beside(struct backend *be)
-{
-    struct err ignored;
-    return vulkan_backend_open(&of(be)->choice, &ignored);
+    return ((const struct vulkan_backend *)be)->vk->is_lost;
 }
 
 static const char *name_of(const struct backend *be)
@@ -170,7 +167,7 @@ static size_t tiles_of_piece(const struct vulkan_backend *vb, const struct weigh
 {
     const size_t row_of_tiles = w->n_mats * pack_tile_bytes(w->type, w->n_cols);
     const size_t all = n_tiles(w->n_rows), wished = vb->choice.piece_tiles;
-    size_t most = vulkan_view_limit(&vb->vk) / row_of_tiles;
+    size_t most = vulkan_view_limit(vb->vk) / row_of_tiles;
     if (wished > 0 && wished < most) most = wished;
     if (most == 0) return 0;
     const size_t n_pieces = (all + most - 1) / most;
@@ -187,11 +184,11 @@ static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats,
     if (tiles == 0) {
         err_set(err, ERR_DEVICE,
                 "%s: binds %zu KiB at once, %zu matrices of %zu columns need more",
-                vb->vk.properties.deviceName, vulkan_view_limit(&vb->vk) >> 10, n_mats, n_cols);
+                vb->vk->properties.deviceName, vulkan_view_limit(vb->vk) >> 10, n_mats, n_cols);
         return NULL;
     }
     struct vulkan_weight *w = add_weight(vb, base, tiles);
-    vb->vk.counters.more_pieces += w->n_pieces - 1;
+    vb->vk->counters.more_pieces += w->n_pieces - 1;
     for (size_t i = 0; i < w->n_pieces; i++) {
         struct vulkan_piece *p = &w->pieces[i];
         if (!vulkan_arena_take(&vb->memory, matrix_bytes(be, type, n_mats, p->n_rows, n_cols),
@@ -283,7 +280,7 @@ static void *state_new(struct backend *be, size_t state_bytes)
 {
     struct err ignored;
     struct vulkan_state *s = mem_zalloc(1, sizeof *s);
-    s->memory = (struct vulkan_arena){.vk = &of(be)->vk, .place = VULKAN_NEAR_DEVICE};
+    s->memory = (struct vulkan_arena){.vk = of(be)->vk, .place = VULKAN_NEAR_DEVICE};
     if (!vulkan_arena_take(&s->memory, state_bytes, &s->region, &ignored)) {
         free(s);
         return NULL;
@@ -308,6 +305,8 @@ static void state_read(struct backend *be, const void *state, size_t state_bytes
     struct err ignored;
     vulkan_read(&of(be)->staging, &s->region, 0, host, state_bytes, &ignored);
 }
+
+static struct backend *beside(struct backend *be);
 
 static const struct backend_impl impl = {
     .beside = beside,
@@ -350,7 +349,7 @@ static bool run_wrongly(struct exec *x, const struct step *step, struct err *err
 
 const struct vulkan_counters *vulkan_backend_counters(const struct backend *be)
 {
-    return &((const struct vulkan_backend *)be)->vk.counters;
+    return &((const struct vulkan_backend *)be)->vk->counters;
 }
 
 bool vulkan_backend_differs(const struct backend *be, struct err *err)
@@ -367,27 +366,26 @@ void vulkan_backend_keep(struct backend *be)
 
 void vulkan_backend_lose_at(struct backend *be, uint64_t n)
 {
-    struct vulkan *vk = &of(be)->vk;
-    vk->lost_at = vk->counters.submits + n;
+    struct vulkan *vk = of(be)->vk;
+    vk->lost_at = n ? vk->counters.submits + n : 0;
 }
 
 uint64_t vulkan_backend_memory(const struct backend *be)
 {
-    return vulkan_own_memory(&((const struct vulkan_backend *)be)->vk);
+    return vulkan_own_memory(((const struct vulkan_backend *)be)->vk);
 }
 
-struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err)
+/* A backend on an open device, which it takes its part in. */
+static struct backend *backend_on(struct vulkan *vk, const struct vulkan_choice *choice,
+                                  struct err *err)
 {
     struct vulkan_backend *vb = mem_zalloc(1, sizeof *vb);
     vb->impl = impl;
     if (choice->wrong_bits) vb->impl.exec_run = run_wrongly;
     vb->base.impl = &vb->impl;
     vb->choice = *choice;
-    struct vulkan *vk = &vb->vk;
-    if (!vulkan_open(vk, choice, err)) {
-        free(vb);
-        return NULL;
-    }
+    vb->vk = vk;
+    vk->n_users++;
     vb->pipelines.vk = vk;
     if (choice->cache_dir) {
         vb->choice.cache_dir = vb->cache_dir = mem_strdup(choice->cache_dir);
@@ -403,5 +401,19 @@ struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct e
         if (vb->differs) return &vb->base;
     }
     close_backend(&vb->base);
+    return NULL;
+}
+
+static struct backend *beside(struct backend *be)
+{
+    struct err ignored;
+    return backend_on(of(be)->vk, &of(be)->choice, &ignored);
+}
+
+struct backend *vulkan_backend_open(const struct vulkan_choice *choice, struct err *err)
+{
+    struct vulkan *vk = mem_zalloc(1, sizeof *vk);
+    if (vulkan_open(vk, choice, err)) return backend_on(vk, choice, err);
+    free(vk);
     return NULL;
 }

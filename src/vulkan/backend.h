@@ -80,7 +80,8 @@ uint64_t vulkan_backend_memory(const struct backend *be);
  */
 bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err);
 
-/* What was done since opening; tests hold them to what a step may cost. */
+/* What was done on the device since opening, by this backend and those beside it; tests hold
+ * them to what a step may cost. */
 struct vulkan_counters {
     uint64_t submits, waits;
     uint64_t allocations; /* of device memory */
@@ -92,7 +93,7 @@ struct vulkan_counters {
         more_pieces; /* of matrices that it does not bind whole, beyond the first of each */
 };
 const struct vulkan_counters *vulkan_backend_counters(const struct backend *be);
-/* For tests: the device is lost at the n-th submission of a step from now on, n > 0. */
+/* For tests: the device is lost at the n-th submission of a step from now on; 0: it is not. */
 void vulkan_backend_lose_at(struct backend *be, uint64_t n);
 
 #endif

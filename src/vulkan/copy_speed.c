@@ -44,7 +44,7 @@ static bool take_both(struct vulkan_arena *a, struct vulkan_region r[2], struct 
 
 bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err)
 {
-    struct vulkan *vk = &((struct vulkan_backend *)be)->vk;
+    struct vulkan *vk = ((struct vulkan_backend *)be)->vk;
     struct vulkan_arena memory = {.vk = vk, .place = VULKAN_NEAR_DEVICE};
     struct vulkan_region r[2];
     VkCommandBuffer c = VK_NULL_HANDLE;

@@ -67,6 +67,7 @@ struct vulkan {
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_modes modes;
+    uint32_t n_users; /* backends on it, for them to count */
     struct vulkan_counters counters;
     /* A submission of few rows that took longer goes in pieces from then on; negative: never.
      */

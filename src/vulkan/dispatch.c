@@ -118,7 +118,7 @@ const struct op_quantise *dispatch_codes_after(const struct vulkan_exec *x, cons
 enum vulkan_shader dispatch_packed_or(const struct vulkan_exec *x, enum vulkan_shader shader,
                                       enum vulkan_shader packed)
 {
-    return vulkan_of(x)->vk.has_packed_dot ? packed : shader;
+    return vulkan_of(x)->vk->has_packed_dot ? packed : shader;
 }
 
 bool dispatch_cover(struct vulkan_region *all, const struct vulkan_region *r, size_t most)

@@ -66,7 +66,7 @@ static inline bool dispatch_is_float(enum qtype type)
 /* Texels of n values of A8. */
 static inline size_t dispatch_a8_texels(const struct vulkan_exec *x, size_t n)
 {
-    return n / 32 * vulkan_a8_texels(&vulkan_of(x)->vk);
+    return n / 32 * vulkan_a8_texels(vulkan_of(x)->vk);
 }
 
 static inline bool dispatch_same_place(const struct ref *a, const struct ref *b)

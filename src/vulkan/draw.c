@@ -61,7 +61,7 @@ bool vulkan_draw_memory(struct vulkan_exec *x, struct err *err)
 
 static uint32_t n_lanes(const struct vulkan_exec *x)
 {
-    const uint32_t most = vulkan_of(x)->vk.properties.limits.maxComputeWorkGroupInvocations;
+    const uint32_t most = vulkan_of(x)->vk->properties.limits.maxComputeWorkGroupInvocations;
     return most < MOST_LANES ? 64 : MOST_LANES;
 }
 
@@ -175,5 +175,5 @@ void vulkan_draw_take(struct vulkan_exec *x, const struct step *step)
 {
     if (step->draw->count) x->draws.n_changes = step->draw->n_changes;
     memcpy(step->drawn, x->draws.drawn.data, step->n_logits * sizeof *step->drawn);
-    vulkan_of(x)->vk.counters.bytes_back += step->n_logits * sizeof *step->drawn;
+    vulkan_of(x)->vk->counters.bytes_back += step->n_logits * sizeof *step->drawn;
 }

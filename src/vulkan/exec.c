@@ -100,7 +100,7 @@ static size_t trail_bytes(const struct op *op)
 
 size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows)
 {
-    const struct vulkan *vk = &((const struct vulkan_backend *)be)->vk;
+    const struct vulkan *vk = ((const struct vulkan_backend *)be)->vk;
     size_t direct = find_direct(p), stride, n = 0;
     for (size_t i = 0; i < p->n_buffers; i++)
         if (i != direct) n += rows_bytes(vk, &p->buffers[i], max_rows, &stride);
@@ -115,7 +115,7 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
 static bool take_rows(struct vulkan_exec *x, size_t n_bytes, struct vulkan_rows *r,
                       struct err *err)
 {
-    struct vulkan *vk = &vulkan_of(x)->vk;
+    struct vulkan *vk = vulkan_of(x)->vk;
     if (n_bytes > vulkan_storage_limit(vk))
         return err_set(err, ERR_MEMORY, "%s: %zu MiB of scratch for %u rows: it binds %zu MiB",
                        vk->properties.deviceName, n_bytes >> 20, x->max_rows,
@@ -131,13 +131,13 @@ static size_t scratch_block(const struct vulkan_exec *x)
     for (size_t i = 0; i < x->p->n_buffers; i++)
         if (i != x->direct)
             n += round_up(
-                rows_bytes(&vulkan_of(x)->vk, &x->p->buffers[i], x->max_rows, &stride), 256);
+                rows_bytes(vulkan_of(x)->vk, &x->p->buffers[i], x->max_rows, &stride), 256);
     return n < SCRATCH_BLOCK_BYTES ? n : SCRATCH_BLOCK_BYTES;
 }
 
 static bool take_memory(struct vulkan_exec *x, struct err *err)
 {
-    struct vulkan *vk = &vulkan_of(x)->vk;
+    struct vulkan *vk = vulkan_of(x)->vk;
     const struct program *p = x->p;
     x->scratch = (struct vulkan_arena){
         .vk = vk, .place = VULKAN_NEAR_DEVICE, .block_bytes = scratch_block(x)};
@@ -360,7 +360,7 @@ static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r
         uint32_t fit = expected > 0 ? (uint32_t)fmin(SUBMIT_MS / expected, UINT16_MAX) : 1;
         uint32_t n = fit < 1 ? 1 : fit < r->n - at ? fit : r->n - at;
         const double start = clock_ms();
-        if (!vulkan_submit(&vulkan_of(x)->vk, n, r->commands + at, err)) return false;
+        if (!vulkan_submit(vulkan_of(x)->vk, n, r->commands + at, err)) return false;
         x->segment_ms = (clock_ms() - start) / n;
         x->segment_rows = step->n_rows;
         at += n;
@@ -385,7 +385,7 @@ static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *cons
         memcpy(x->all + n_all, parts[i]->commands, parts[i]->n * sizeof(VkCommandBuffer));
         n_all += parts[i]->n;
     }
-    return vulkan_submit(&vulkan_of(x)->vk, n_all, x->all, err);
+    return vulkan_submit(vulkan_of(x)->vk, n_all, x->all, err);
 }
 
 static bool take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
@@ -406,7 +406,7 @@ static bool run_head(struct vulkan_exec *x, const struct step *step, uint32_t lo
         const struct vulkan_recorded *r = vulkan_recorded(x, PART_HEAD, vulkan_bucket(n), err);
         if (!r || !not_cancelled(step, err)) return false;
         write_head(x, lo, lo + n);
-        if (r->n && !vulkan_submit(&vulkan_of(x)->vk, r->n, r->commands, err)) return false;
+        if (r->n && !vulkan_submit(vulkan_of(x)->vk, r->n, r->commands, err)) return false;
         if (!take_logits(x, step, lo, lo + n, err)) return false;
         lo += n;
     }
@@ -517,6 +517,6 @@ bool vulkan_exec_advance(struct exec *base, const void *state_in, void *state_ou
     if (!r) return false;
     step_words(x)[STEP_N_ROWS] = n_rows;
     group_counts(x, PART_ADVANCE, n_rows);
-    return vulkan_submit(&vulkan_of(x)->vk, r->n, r->commands, err) &&
+    return vulkan_submit(vulkan_of(x)->vk, r->n, r->commands, err) &&
            give_state(x, state_out, err);
 }

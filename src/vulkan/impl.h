@@ -27,7 +27,7 @@ struct vulkan_backend {
     struct backend_impl impl;
     struct vulkan_choice choice;
     char *cache_dir; /* of choice */
-    struct vulkan vk;
+    struct vulkan *vk; /* shared with the backends beside it; the last one closes it */
     struct vulkan_pipelines pipelines;
     struct vulkan_staging staging;
     struct vulkan_arena memory; /* of weights */

@@ -105,7 +105,7 @@ static const struct op_rope *rotation_of(const struct vulkan_exec *x, const stru
                  has_group_weights(a) && has_group_weights(b);
     if (!follow || !all || !alike || x->p->ropes[rope->rope.rope].n_rot == 0) return NULL;
     struct vulkan_region weights = *dispatch_region(a->w);
-    const size_t most = vulkan_storage_limit(&vulkan_of(x)->vk);
+    const size_t most = vulkan_storage_limit(vulkan_of(x)->vk);
     return dispatch_cover(&weights, dispatch_region(b->w), most) ? &rope->rope : NULL;
 }
 
@@ -463,7 +463,7 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
     for (size_t i = 0; i < p->n_ops; i++)
         at += SINGLE_WORDS * n_more_pieces(&p->ops[i]);
     /* Written, not read: to read a card's memory takes the host a microsecond a word. */
-    x->step_memory = (struct vulkan_arena){.vk = &vulkan_of(x)->vk, .place = VULKAN_WRITTEN};
+    x->step_memory = (struct vulkan_arena){.vk = vulkan_of(x)->vk, .place = VULKAN_WRITTEN};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);
 }
 
@@ -483,12 +483,12 @@ static bool lay_out_parts(struct vulkan_exec *x, struct err *err)
     if (per_row == 0) return true;
     size_t fit = PARTS_BYTES / per_row;
     if (fit < x->block_rows) x->block_rows = fit > 0 ? (uint32_t)fit : 1;
-    if (x->block_rows * per_row > vulkan_storage_limit(&vulkan_of(x)->vk))
+    if (x->block_rows * per_row > vulkan_storage_limit(vulkan_of(x)->vk))
         return err_set(err, ERR_MEMORY,
                        "%s: attention to so long a context takes %zu MiB at once: it binds %zu "
                        "MiB",
-                       vulkan_of(x)->vk.properties.deviceName, per_row >> 20,
-                       vulkan_storage_limit(&vulkan_of(x)->vk) >> 20);
+                       vulkan_of(x)->vk->properties.deviceName, per_row >> 20,
+                       vulkan_storage_limit(vulkan_of(x)->vk) >> 20);
     return vulkan_arena_take(&x->tables, x->block_rows * per_row, &x->parts, err);
 }
 
@@ -511,7 +511,7 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
 bool vulkan_plan_make(struct vulkan_exec *x, struct err *err)
 {
     vulkan_plan_free(x);
-    struct vulkan *vk = &vulkan_of(x)->vk;
+    struct vulkan *vk = vulkan_of(x)->vk;
     x->tables = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_DEVICE};
     x->sets = (struct vulkan_sets){.vk = vk};
     x->is_planned = lay_out_parts(x, err) && lay_out_step(x, err) && plan_ops(x, err);

@@ -75,7 +75,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_constant(&b, (uint32_t)kv->head_dim_k);
     dispatch_constant(&b, (uint32_t)kv->head_dim_v);
     dispatch_constant(&b, 1); /* queries of a cluster: of the bucket */
-    dispatch_constant(&b, vulkan_of(x)->vk.subgroup_size == 8);
+    dispatch_constant(&b, vulkan_of(x)->vk->subgroup_size == 8);
     dispatch_constant(&b, a->softcap != 0.0f);
     dispatch_bind(&b, 1, &x->parts, VK_NULL_HANDLE);
     b.d.writes |= 1ull << BIT_PARTS;

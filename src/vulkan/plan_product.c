@@ -41,7 +41,7 @@ const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struc
 static bool join(const struct vulkan_exec *x, struct product *m,
                  const struct product_matrix *mat)
 {
-    const struct vulkan *vk = &vulkan_of(x)->vk;
+    const struct vulkan *vk = vulkan_of(x)->vk;
     struct vulkan_region weights = m->weights, biases = m->biases, results = m->results;
     if (m->n_mats > 0 && mat->out.buf == x->direct) return false;
     if (!dispatch_cover(&weights, &mat->piece->region, vulkan_view_limit(vk)) ||
@@ -140,7 +140,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
     dispatch_constant(&b, m->experts != NULL);
-    dispatch_constant(&b, !floats && vulkan_is_software(&vulkan_of(x)->vk)); /* lanes share */
+    dispatch_constant(&b, !floats && vulkan_is_software(vulkan_of(x)->vk)); /* lanes share */
     dispatch_constant(&b, m->add != NULL);
     dispatch_constant(&b, m->n_mats);
     if (!bind_matrices(&b, m, err)) return false;

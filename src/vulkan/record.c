@@ -17,7 +17,7 @@ uint32_t vulkan_bucket(uint32_t n_rows)
 
 static bool is_software(const struct vulkan_exec *x)
 {
-    return vulkan_is_software(&vulkan_of(x)->vk);
+    return vulkan_is_software(vulkan_of(x)->vk);
 }
 
 /* Values that a lane of a product makes. A software device gains by several: activations are
@@ -33,7 +33,7 @@ static uint32_t lane_values(const struct vulkan_exec *x, uint32_t bucket)
  * other. */
 static uint32_t group_lanes(const struct vulkan_exec *x)
 {
-    uint32_t subgroup = vulkan_of(x)->vk.subgroup_size;
+    uint32_t subgroup = vulkan_of(x)->vk->subgroup_size;
     return is_software(x) && subgroup < PACK_TILE_ROWS ? subgroup : PACK_TILE_ROWS;
 }
 
@@ -169,7 +169,7 @@ static bool record_one(struct vulkan_exec *x, VkCommandBuffer c, size_t i, uint3
     const struct vulkan_variant v = vulkan_variant_for(x, d, bucket);
     VkPipeline pipeline = vulkan_pipeline(&vulkan_of(x)->pipelines, &v, err);
     if (!pipeline) return false;
-    VkPipelineLayout layout = vulkan_of(x)->vk.layout;
+    VkPipelineLayout layout = vulkan_of(x)->vk->layout;
     vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     vkCmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &d->set, 0, NULL);
     vkCmdPushConstants(c, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_push * 4, d->push);
@@ -229,7 +229,7 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
 {
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vulkan_of(x)->vk.commands,
+        .commandPool = vulkan_of(x)->vk->commands,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
@@ -242,7 +242,7 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
             r->commands = mem_resize(r->commands, cap, sizeof(VkCommandBuffer));
         }
         if (!vulkan_check(
-                vkAllocateCommandBuffers(vulkan_of(x)->vk.device, &info, &r->commands[r->n]),
+                vkAllocateCommandBuffers(vulkan_of(x)->vk->device, &info, &r->commands[r->n]),
                 "vkAllocateCommandBuffers", err))
             return false;
         r->n++;
@@ -277,7 +277,7 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
 
 static void free_recorded(struct vulkan_exec *x, struct vulkan_recorded *r)
 {
-    struct vulkan *vk = &vulkan_of(x)->vk;
+    struct vulkan *vk = vulkan_of(x)->vk;
     if (r->n) vkFreeCommandBuffers(vk->device, vk->commands, r->n, r->commands);
     free(r->commands);
     *r = (struct vulkan_recorded){0};

@@ -42,7 +42,7 @@ static bool take_least(struct vulkan *vk, VkQueryPool pool, uint32_t n, double *
 bool vulkan_exec_time(struct exec *base, const struct step *step, double *ms, struct err *err)
 {
     struct vulkan_exec *x = (struct vulkan_exec *)base;
-    struct vulkan *vk = &vulkan_of(x)->vk;
+    struct vulkan *vk = vulkan_of(x)->vk;
     if (vk->clock_bits == 0)
         return err_set(err, ERR_DEVICE, "%s: has no clock for its ops",
                        vk->properties.deviceName);

@@ -136,7 +136,7 @@ static void lost_at_any_step(void **state)
     talk_free(&want);
 }
 
-/* The draft's device is lost at the same number of its own submissions, or never reaches it. */
+/* Both models lose it at once. */
 static void lost_while_drafting(void **state)
 {
     (void)state;
