@@ -1,5 +1,6 @@
 /* What the files of the Vulkan backend share: backend.c (the table, weights), plan.c and
- * dispatch.h (ops become dispatches), record.c (command buffers) and exec.c (a step). */
+ * dispatch.h (ops become dispatches), record.c (command buffers), step.c and exec.c (a step).
+ */
 #ifndef VULKAN_IMPL_H
 #define VULKAN_IMPL_H
 
@@ -26,7 +27,7 @@ struct vulkan_backend {
     struct backend base; /* first */
     struct backend_impl impl;
     struct vulkan_choice choice;
-    char *cache_dir; /* of choice */
+    char *cache_dir;   /* of choice */
     struct vulkan *vk; /* shared with the backends beside it; the last one closes it */
     struct vulkan_pipelines pipelines;
     struct vulkan_staging staging;
@@ -206,6 +207,15 @@ void vulkan_records_free(struct vulkan_exec *x);
  */
 bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,
                          VkQueryPool pool, size_t *ops, uint32_t *n, struct err *err);
+
+/* ---- step.c ---- */
+
+/* What the shaders read of a step, its head and its draw left out. */
+void vulkan_step_write(struct vulkan_exec *x, const struct step *step);
+/* The head runs for rows lo..hi-1. */
+void vulkan_head_write(struct vulkan_exec *x, uint32_t lo, uint32_t hi);
+/* How many groups of the dispatches of a part run for n_rows rows of it. */
+void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows);
 
 /* ---- times.c ---- */
 
