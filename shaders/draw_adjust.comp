@@ -1,8 +1,8 @@
 /* First stage of a draw: bias and penalties; the largest logit of each chunk; empty bins.
  *
  * The counts of tokens stay on the device. Those that changed since the last draw come with the
- * request, and for the rows of a block of drafts those that are ahead of it: the lane that made a
- * logit makes it again with such a count. */
+ * request, and for rows of drafts that the host knows those that are ahead of it. Drafts that the
+ * device alone knows are counted here. The lane that made a logit makes it again with such a count. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "draw.glsl"
@@ -18,6 +18,28 @@ float adjust(float x, uint id, uint n)
     if (repeat != 1.0) x = fmul(x, x > 0.0 ? draw_float(DRAW_INVERSE_REPEAT) : repeat);
     x = fsub(x, fmul(float(n), draw_float(DRAW_FREQUENCY)));
     return fsub(x, draw_float(DRAW_PRESENCE));
+}
+
+/* The k-th change that the drafts ahead make: one counts once more, then what it drives out of the
+ * window of the penalties once less. */
+uint draft_change(uint k)
+{
+    uint i = k / 2u;
+    if (k % 2u == 0u) return draw_word(DRAW_DRAFTED + i);
+    int id = int(draw_word(DRAW_LEAVES + i));
+    return id < -1 ? draw_word(DRAW_DRAFTED + uint(-2 - id)) : uint(id);
+}
+
+/* The count of an id after the first n changes. Row 0 keeps counts that came with the request, and
+ * others may see them or not. */
+uint count_after(uint id, uint n)
+{
+    uint n_kept = draw_word(DRAW_N_KEPT), count = counts[id];
+    for (uint k = 0u; k < n_kept; k++)
+        if (draw_word(DRAW_COUNTS + 2u * k) == id) count = draw_word(DRAW_COUNTS + 2u * k + 1u);
+    for (uint k = 0u; k < n; k++)
+        if (draft_change(k) == id) count += k % 2u == 0u ? 1u : 0xffffffffu;
+    return count;
 }
 
 /* Neither NaN nor +infinity. */
@@ -48,6 +70,12 @@ void main()
         if (id < first || id >= end || (id - first) % lanes != lane) continue;
         adjusted[at + id] = adjust(logits[at + id], id, count);
         if (row == 0u && k < draw_word(DRAW_N_KEPT)) counts[id] = count;
+    }
+    uint ahead = draw_word(DRAW_AHEAD), n_changes = ahead > 0u ? 2u * (ahead - 1u + row) : 0u;
+    for (uint k = 0u; k < n_changes; k++) {
+        uint id = draft_change(k);
+        if (id < first || id >= end || (id - first) % lanes != lane) continue;
+        adjusted[at + id] = adjust(logits[at + id], id, count_after(id, n_changes));
     }
     int key = -0x7fffffff - 1;
     uint best = DRAW_NONE - 1u;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "backend/draw.h"
 #include "backend/impl.h"
 
 struct backend *backend_beside(struct backend *be)
@@ -94,6 +95,26 @@ bool exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err)
 {
     assert(exec_draws(x));
     return x->be->impl->exec_logits(x, i, logits, err);
+}
+
+bool exec_takes_blocks(const struct exec *model, const struct exec *draft)
+{
+    const struct backend_impl *impl = model->be->impl;
+    return impl->exec_block && impl->exec_block == draft->be->impl->exec_block &&
+           impl->takes_blocks(model, draft);
+}
+
+bool exec_block(struct draft_block *b, struct err *err)
+{
+    const struct step *read = b->read, *check = b->check;
+    assert(exec_takes_blocks(b->model, b->draft) && read->draw && check->draw);
+    assert(read->n_rows > 0 && read->n_logits == 1);
+    assert(check->n_rows > 1 && check->n_rows <= DRAW_ROWS);
+    assert(check->n_logits == check->n_rows);
+    assert(read->pos + read->n_rows == check->pos + 1);
+    assert((!read->draw->count || read->draw->leaves) &&
+           (!check->draw->count || check->draw->leaves));
+    return b->model->be->impl->exec_block(b, err);
 }
 
 bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *err)

@@ -97,6 +97,30 @@ bool exec_draws(const struct exec *x);
  * other step may have run since, nor failed. */
 bool exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err);
 
+/* A block of drafts, where one device has both models. The draft model reads tokens up to the
+ * newest and draws the first draft; every draft but the last is read in turn, and the next
+ * drawn; then the model reads the newest token and all drafts, and draws after each. No host is
+ * asked in between: the ids, and the counts of those penalties that they change, stay there. */
+struct draft_block {
+    struct exec *draft, *model;
+    /* Of the draft: n_logits 1, with draw; its pages reach to the last row that is read. */
+    const struct step *read;
+    /* Of the model: the newest token and n_logits - 1 = n_rows - 1 drafts, at least 1, with
+     * draw. Of its tokens only the first is there, and as many are drawn (-1: not there) as
+     * n_right says. Both draws have leaves, or no counts. */
+    const struct step *check;
+    /* Set: so many first drafts are what the model drew; drawn has these and the next. No more
+     * is known of the block. */
+    uint32_t n_right;
+    double draft_share; /* of the device's time */
+};
+/* Whether both lie on one device that takes blocks. The CPU and a split model take none, nor do
+ * models with recurrent states or rows from elsewhere, nor devices without a clock. */
+bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
+/* Leaves what the steps would have left, exec_logits of the model included. Fails like
+ * exec_run, for both; it is cancelled only before it begins. */
+bool exec_block(struct draft_block *b, struct err *err);
+
 /* Runs a step of n_logits 1 as exec_run does, then once more, and adds to ms[0..n_ops) what
  * each op took by the device's clock; every op waits for the one before. ERR_DEVICE: there is
  * no such clock. For measuring. */

@@ -72,6 +72,10 @@ struct draw {
      * several of one id the last. NULL: they have none. draw_host knows one row only. */
     const struct draw_count *ahead;
     const uint32_t *n_ahead;
+    /* In a block of drafts (backend.h) only the device knows those ahead of a row: each counts
+     * once more, and for the i-th of them (below DRAW_ROWS - 1) leaves[i] counts once less: an
+     * id; -1: nothing; below, the draft -2 - leaves[i]. NULL: not in a block. */
+    const int32_t *leaves;
 };
 
 struct draw_scratch *draw_scratch_new(size_t n_vocab);

@@ -25,6 +25,9 @@ struct backend_impl {
     bool (*exec_run)(struct exec *x, const struct step *step, struct err *err);
     /* NULL: it does not draw. */
     bool (*exec_logits)(struct exec *x, uint32_t i, float *logits, struct err *err);
+    /* NULL: it takes no blocks. Both models are of backends with this very function. */
+    bool (*takes_blocks)(const struct exec *model, const struct exec *draft);
+    bool (*exec_block)(struct draft_block *b, struct err *err);
     /* NULL: it has no clock for its ops. */
     bool (*exec_time)(struct exec *x, const struct step *step, double *ms, struct err *err);
     /* NULL: it keeps no trail. */

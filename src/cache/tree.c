@@ -312,6 +312,14 @@ void tree_cancel(struct tree *t)
     p->copied = NULL;
 }
 
+void tree_shrink(struct tree *t, size_t to)
+{
+    struct path *p = &t->path;
+    assert(to >= p->ids.n && to <= p->n_nodes * PAGE_LEN);
+    while (p->n_nodes > pages_for(to))
+        node_free(t, p->nodes[--p->n_nodes]);
+}
+
 /* A sibling that holds nothing but rows this node has too goes; its snapshots move. Which of
  * the two goes when both are whole is up to the children: this one has none yet. */
 static void absorb(struct tree *t, struct node *keep, struct node *gone)

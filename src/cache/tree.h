@@ -64,6 +64,8 @@ bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err);
 /* Rows from..from+n-1, of ids[0..n), are computed in the room that was made: those that the
  * path does not have yet follow it. */
 void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n);
+/* Of the room that was made, what is behind row to-1 is given back; a row of it is left. */
+void tree_shrink(struct tree *t, size_t to);
 /* They are not: the room is given back. */
 void tree_cancel(struct tree *t);
 

@@ -100,3 +100,14 @@ void penalties_ahead(const struct penalties *p, const int32_t *ids, size_t n, si
         n_upto[i + 1] = k;
     }
 }
+
+void penalties_leaving(const struct penalties *p, const int32_t *ids, size_t n, size_t n_ahead,
+                       int32_t *out)
+{
+    for (size_t i = 0; i < n_ahead; i++) {
+        out[i] = -1;
+        if (n + i < p->len) continue;
+        const size_t left = n + i - p->len;
+        out[i] = left < n ? ids[left] : -2 - (int32_t)(left - n);
+    }
+}

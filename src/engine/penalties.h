@@ -38,4 +38,9 @@ void penalties_remove(struct penalties *p, const int32_t *ids, size_t n);
 void penalties_ahead(const struct penalties *p, const int32_t *ids, size_t n, size_t n_ahead,
                      struct draw_count *out, uint32_t *n_upto);
 
+/* What counts once less when ids[n..n+n_ahead) are appended one by one, which nobody knows yet:
+ * for each an id, -1 for nothing, or -2 - i for the i-th of them. */
+void penalties_leaving(const struct penalties *p, const int32_t *ids, size_t n, size_t n_ahead,
+                       int32_t *out);
+
 #endif

@@ -20,6 +20,7 @@ struct sampler {
     struct draw_scratch *scratch;
     struct draw_count ahead[2 * SAMPLER_MAX_AHEAD];
     uint32_t n_ahead[SAMPLER_MAX_AHEAD + 1];
+    int32_t leaves[SAMPLER_MAX_AHEAD];
 };
 
 static const float GREEDY_BELOW = 0x1p-20f;
@@ -137,12 +138,24 @@ const struct draw *sampler_request(struct sampler *s, const int32_t *ids, size_t
     d->recent = p->recent;
     d->ahead = NULL;
     d->n_ahead = NULL;
+    d->leaves = NULL;
     if (n_ahead > 0 && p->len > 0) {
         penalties_ahead(p, ids, n - n_ahead, n_ahead, s->ahead, s->n_ahead);
         d->ahead = s->ahead;
         d->n_ahead = s->n_ahead;
     }
     return d;
+}
+
+const struct draw *sampler_request_block(struct sampler *s, const int32_t *ids, size_t n,
+                                         size_t n_ahead)
+{
+    sampler_request(s, NULL, 0, 0);
+    assert(n_ahead <= SAMPLER_MAX_AHEAD);
+    if (s->penalties.len == 0) return &s->draw;
+    penalties_leaving(&s->penalties, ids, n, n_ahead, s->leaves);
+    s->draw.leaves = s->leaves;
+    return &s->draw;
 }
 
 bool sampler_draw(struct sampler *s, const float *logits, uint32_t pos, int32_t *id,

@@ -37,6 +37,10 @@ enum { SAMPLER_MAX_AHEAD = 16 };
  * before each and the one after the last. n_ahead 0: for one row, and ids may be NULL. */
 const struct draw *sampler_request(struct sampler *s, const int32_t *ids, size_t n,
                                    size_t n_ahead);
+/* The request for a block (backend.h) of n_ahead drafts after ids[0..n), the tokens accepted so
+ * far, until the next call. */
+const struct draw *sampler_request_block(struct sampler *s, const int32_t *ids, size_t n,
+                                         size_t n_ahead);
 /* Draws on the host from logits[n_vocab]; the errors are those of draw_host. */
 bool sampler_draw(struct sampler *s, const float *logits, uint32_t pos, int32_t *id,
                   struct err *err);

@@ -1,4 +1,5 @@
-/* A block: the newest token and the guesses behind it, computed by the target in one step. */
+/* A block: the newest token and the guesses behind it, computed by the target in one step; on a
+ * device that has the draft model too, in one submission with its guesses. */
 #include "engine/speculate.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@
 #include "engine/lookup.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
+#include "engine/timeline_block.h"
 
 static_assert(DRAFT_MAX + 1 == TIMELINE_MAX_VERIFY, "a block is a token and its drafts");
 
@@ -29,9 +31,11 @@ struct speculator {
 
     /* The block under way: rows of the target that are not settled. */
     bool is_open;
-    int32_t ids[TIMELINE_MAX_VERIFY];
-    size_t n_rows, at; /* at: the row that was asked for last */
-    size_t before;     /* tokens of the target before the block */
+    bool is_block;                    /* its guesses are made with it */
+    bool has_rows;                    /* they are rows of timeline_append_rows */
+    int32_t ids[TIMELINE_MAX_VERIFY]; /* -1: a guess that is wrong, whatever it was */
+    size_t n_rows, at;                /* at: the row that was asked for last */
+    size_t before;                    /* tokens of the target before the block */
     struct draft_outcome outcome;
 
     size_t drafts_hold; /* so many first tokens of the draft's timeline are the reply's */
@@ -76,13 +80,26 @@ static bool draw(struct speculator *s, const struct ids *all, int32_t drawn,
 
 /* ---- the draft model ---- */
 
-/* The draft's next step draws, of the ids that both models have. */
-static void ask_draft(struct speculator *s)
+/* A request to the draft is for ids that both models have. */
+static void shared_ids(struct speculator *s, const struct draw *draw)
 {
-    s->draft_asks = *sampler_request(s->parts.sampler, NULL, 0, 0);
+    s->draft_asks = *draw;
     if (s->parts.n_draft_vocab < s->parts.n_vocab)
         s->draft_asks.n_vocab = s->parts.n_draft_vocab;
+}
+
+/* The draft's next step draws. */
+static void ask_draft(struct speculator *s)
+{
+    shared_ids(s, sampler_request(s->parts.sampler, NULL, 0, 0));
     timeline_draw(s->parts.draft, &s->draft_asks);
+}
+
+/* Of the draft's timeline only tokens of the reply are left. */
+static void forget_guesses(struct speculator *s)
+{
+    struct timeline *draft = s->parts.draft;
+    if (timeline_n(draft) > s->drafts_hold) timeline_truncate(draft, s->drafts_hold);
 }
 
 /* Makes the draft's timeline hold all of `all`, and its logits. */
@@ -90,7 +107,7 @@ static bool catch_up(struct speculator *s, const struct ids *all, const atomic_b
                      struct err *err)
 {
     struct timeline *draft = s->parts.draft;
-    if (timeline_n(draft) > s->drafts_hold) timeline_truncate(draft, s->drafts_hold);
+    forget_guesses(s);
     const size_t n_new = all->n - s->drafts_hold;
     bool ok;
     if (s->drafts_hold > 0 && n_new <= TIMELINE_MAX_VERIFY) {
@@ -128,7 +145,7 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
 {
     struct err err;
     const size_t n_all = all->n;
-    s->outcome.n_read = (uint32_t)(n_all - s->drafts_hold);
+    s->outcome.n_read += (uint32_t)(n_all - s->drafts_hold);
     if (!catch_up(s, all, cancel, &err)) {
         /* A token that it does not know, a shorter context: the reply goes on without it. */
         s->draft_lost = err.code != ERR_CANCELLED;
@@ -171,7 +188,7 @@ static void settle(struct speculator *s, const struct ids *all)
     s->outcome.n_judged =
         (uint32_t)(n_accepted < n_drafted && n_accepted == s->at ? n_accepted + 1 : n_accepted);
     s->counts.n_accepted += s->outcome.n_accepted;
-    if (n_drafted > 0) timeline_keep_rows(s->parts.target, s->at + 1);
+    if (s->has_rows) timeline_keep_rows(s->parts.target, s->at + 1);
     /* The draft has read its guesses but the last. */
     size_t n_right = s->before + 1 + n_accepted;
     if (s->drafts_hold > 0 && s->outcome.source == DRAFT_MODEL && n_drafted > 0) {
@@ -190,7 +207,27 @@ static uint32_t most_drafts(const struct speculator *s, const struct ids *all, s
     return (uint32_t)(room < DRAFT_MAX ? room : DRAFT_MAX);
 }
 
-/* Guesses for what follows `all` into s->ids, behind the newest token. */
+/* Whether the draft's tokens and the target's step are one submission now. Of a long text that
+ * the draft has not read only the newest token is left for it. */
+static bool takes_block(struct speculator *s, const struct ids *all, const atomic_bool *cancel)
+{
+    struct err ignored; /* step by step it fails again */
+    struct timeline *draft = s->parts.draft;
+    const struct timeline_watch watch = {.cancel = cancel};
+    if (!timeline_takes_blocks(s->parts.target, draft)) return false;
+    for (size_t i = s->drafts_hold; i < all->n; i++)
+        if ((size_t)all->data[i] >= s->parts.n_draft_vocab) return false;
+    forget_guesses(s);
+    if (s->drafts_hold == 0 || all->n - s->drafts_hold > TIMELINE_MAX_VERIFY) {
+        if (!timeline_sync(draft, all->data, all->n - 1, &watch, NULL, &ignored)) return false;
+        s->outcome.n_read = (uint32_t)(all->n - 1 - s->drafts_hold);
+        s->drafts_hold = all->n - 1;
+    }
+    return timeline_takes_block_now(s->parts.target, draft);
+}
+
+/* Guesses for what follows `all` into s->ids, behind the newest token; or, of a block, just how
+ * many. */
 static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
                     const atomic_bool *cancel)
 {
@@ -221,7 +258,10 @@ static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
     const struct draft_offer *o = &offers[choice.offer];
     size_t n = choice.n < o->most ? choice.n : o->most;
     s->outcome.source = o->source;
-    if (o->source == DRAFT_MODEL) return draft_tokens(s, all, n, s->ids + 1, cancel);
+    if (o->source == DRAFT_MODEL) {
+        s->is_block = takes_block(s, all, cancel);
+        return s->is_block ? n : draft_tokens(s, all, n, s->ids + 1, cancel);
+    }
     memcpy(s->ids + 1, found, n * sizeof *found);
     return n;
 }
@@ -231,12 +271,38 @@ static bool append(struct speculator *s, struct ids *all, size_t n, const atomic
                    struct err *err)
 {
     struct timeline *target = s->parts.target;
+    s->has_rows = n > 0;
     for (size_t i = 1; i <= n; i++)
         ids_push(all, s->ids[i]);
     timeline_draw(target, sampler_request(s->parts.sampler, all->data, all->n, n));
     all->n -= n;
     return n == 0 ? timeline_append(target, s->ids[0], cancel, err)
                   : timeline_append_rows(target, s->ids, n + 1, cancel, err);
+}
+
+/* The same, and the n guesses too, in one submission. An end of a turn among them is no guess,
+ * nor what follows it. Returns whether it was done; how many there are in *n. */
+static bool append_block(struct speculator *s, const struct ids *all, size_t *n,
+                         const atomic_bool *cancel, double *share, struct err *err)
+{
+    struct timeline *target = s->parts.target;
+    const struct draw *draw = sampler_request_block(s->parts.sampler, all->data, all->n, *n);
+    shared_ids(s, draw);
+    struct timeline_block b = {.ids = all->data + s->drafts_hold,
+                               .n = all->n - s->drafts_hold,
+                               .n_drafts = *n,
+                               .draft_draw = &s->draft_asks,
+                               .draw = draw};
+    s->outcome.n_read += (uint32_t)b.n;
+    if (!timeline_block(target, s->parts.draft, &b, cancel, err)) return false;
+    s->drafts_hold = all->n;
+    s->has_rows = true;
+    for (size_t i = 0; i < *n; i++) {
+        s->ids[1 + i] = i < b.n_right ? timeline_drawn(target, i) : -1;
+        if (i < b.n_right && is_end(s, s->ids[1 + i])) *n = i;
+    }
+    *share = b.draft_share;
+    return true;
 }
 
 static bool begin_block(struct speculator *s, struct ids *all, size_t most,
@@ -247,20 +313,23 @@ static bool begin_block(struct speculator *s, struct ids *all, size_t most,
     s->outcome = (struct draft_outcome){0};
     s->before = all->n - 1;
     s->ids[0] = all->data[all->n - 1];
+    s->is_block = false;
     size_t n = timed ? guess(s, all, most_drafts(s, all, most), cancel) : 0;
-    double drafted = timed ? clock_ms() : 0;
-    bool ok = append(s, all, n, cancel, err);
+    double drafted = timed ? clock_ms() : 0, share = 0;
+    bool ok = s->is_block ? append_block(s, all, &n, cancel, &share, err)
+                          : append(s, all, n, cancel, err);
     if (!ok && n > 0 && err->code == ERR_MEMORY) { /* a page less may do */
         n = 0;
         ok = append(s, all, n, cancel, err);
     }
     if (!ok) return false;
+    const double appended = timed ? clock_ms() - drafted : 0;
     s->is_open = true;
     s->n_rows = n + 1;
     s->at = 0;
     s->outcome.n_drafted = (uint32_t)n;
-    s->outcome.draft_ms = drafted - start;
-    s->outcome.verify_ms = timed ? clock_ms() - drafted : 0;
+    s->outcome.draft_ms = drafted - start + share * appended;
+    s->outcome.verify_ms = (1 - share) * appended;
     s->counts.n_drafted += (uint32_t)n;
     s->counts.n_steps++;
     return true;

@@ -68,6 +68,7 @@ struct vulkan {
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_modes modes;
     uint32_t n_users; /* backends on it, for them to count */
+    uint64_t n_plans; /* and plans that execs made */
     struct vulkan_counters counters;
     /* A submission of few rows that took longer goes in pieces from then on; negative: never.
      */

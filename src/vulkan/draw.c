@@ -13,7 +13,11 @@
 
 enum { MOST_LANES = 256, MOST_COUNTS = DRAW_RECENT + 2 * TRAIL_ROWS };
 
-static_assert(DRAW_N_COUNTS + TRAIL_ROWS <= DRAW_COUNTS, "the words of a request overlap");
+static_assert(DRAW_N_COUNTS + TRAIL_ROWS <= DRAW_LEAVES &&
+                  DRAW_LEAVES + DRAW_MOST_DRAFTS == DRAW_DRAFTED &&
+                  DRAW_DRAFTED + DRAW_MOST_DRAFTS <= DRAW_COUNTS,
+              "the words of a request overlap");
+static_assert(DRAW_MOST_DRAFTS == DRAW_ROWS - 1, "a block has a row and its drafts");
 
 static uint32_t n_chunks(const struct vulkan_exec *x)
 {
@@ -132,7 +136,16 @@ static void write_counts(const struct vulkan_draws *d, const struct draw *q, uin
         put(words, &n, q->ahead[i]);
 }
 
-bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, struct err *err)
+/* What the n drafts of a block change, of which some are ahead of row 0. */
+static void write_ahead(const struct draw *q, uint32_t ahead, uint32_t n, uint32_t *words)
+{
+    words[DRAW_AHEAD] = 1 + ahead;
+    for (uint32_t i = 0; i < n; i++)
+        words[DRAW_LEAVES + i] = (uint32_t)q->leaves[i];
+}
+
+bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, uint32_t ahead,
+                       struct err *err)
 {
     struct vulkan_draws *d = &x->draws;
     const struct draw *q = step->draw;
@@ -156,9 +169,10 @@ bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, struct er
     words[DRAW_PRESENCE] = num_bits(q->presence);
     words[DRAW_HAS_COUNTS] = has_counts;
     words[DRAW_HAS_BIAS] = q->n_bias > 0;
-    words[DRAW_N_KEPT] = 0;
+    words[DRAW_N_KEPT] = words[DRAW_AHEAD] = 0;
     memset(words + DRAW_N_COUNTS, 0, TRAIL_ROWS * sizeof *words);
-    if (has_counts) write_counts(d, q, step->n_logits, words);
+    if (has_counts && ahead == 0) write_counts(d, q, step->n_logits, words);
+    if (has_counts && q->leaves) write_ahead(q, ahead, ahead + step->n_logits - 1, words);
     /* Greedy draws need two of the stages, those that cut nothing three. */
     const bool greedy = q->inverse_temp == 0, cuts = q->top_k > 0 || q->top_p < DRAW_WHOLE;
     uint32_t *groups = (uint32_t *)x->step.data + x->indirect_at + 3 * d->first;
@@ -171,9 +185,14 @@ bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, struct er
     return true;
 }
 
+void vulkan_draw_done(struct vulkan_exec *x, const struct draw *draw)
+{
+    if (draw->count) x->draws.n_changes = draw->n_changes;
+}
+
 void vulkan_draw_take(struct vulkan_exec *x, const struct step *step)
 {
-    if (step->draw->count) x->draws.n_changes = step->draw->n_changes;
+    vulkan_draw_done(x, step->draw);
     memcpy(step->drawn, x->draws.drawn.data, step->n_logits * sizeof *step->drawn);
     vulkan_of(x)->vk->counters.bytes_back += step->n_logits * sizeof *step->drawn;
 }

@@ -1,7 +1,8 @@
 /* What the host and the shaders of a draw share: one text for C and GLSL.
  *
- * The request stands in the step, from the word on that the dispatches carry. The marks are
- * what the stages of a draw tell each other about a row. */
+ * The request stands in the step, from the word on that the dispatches carry. In a block of
+ * drafts the host does not know them: the device writes each among these words once it is
+ * drawn. The marks are what the stages of a draw tell each other about a row. */
 #ifndef VULKAN_DRAW_LAYOUT_H
 #define VULKAN_DRAW_LAYOUT_H
 
@@ -19,9 +20,13 @@
 #define DRAW_HAS_COUNTS 12
 #define DRAW_HAS_BIAS 13
 #define DRAW_N_KEPT 14 /* of the counts below, those that stay */
+#define DRAW_AHEAD 15  /* in a block: 1 and how many drafts are ahead of row 0; else 0 */
 #define DRAW_N_COUNTS \
     16                 /* [TRAIL_ROWS] how many there are for a row, the kept ones among them */
-#define DRAW_COUNTS 40 /* pairs of id and count */
+#define DRAW_LEAVES 40 /* [DRAW_MOST_DRAFTS] as in struct draw */
+#define DRAW_DRAFTED 56 /* [DRAW_MOST_DRAFTS] ids */
+#define DRAW_COUNTS 72  /* pairs of id and count */
+#define DRAW_MOST_DRAFTS 16
 
 /* Ids of a vocabulary that one work group goes through. */
 #define DRAW_CHUNK 2048

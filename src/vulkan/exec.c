@@ -191,6 +191,7 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
 void vulkan_exec_free(struct exec *base)
 {
     struct vulkan_exec *x = (struct vulkan_exec *)base;
+    vulkan_link_free(x);
     vulkan_plan_free(x);
     vulkan_arena_free(&x->scratch);
     vulkan_arena_free(&x->host);
@@ -205,12 +206,13 @@ void vulkan_exec_free(struct exec *base)
 
 /* ---- running ---- */
 
-static bool tokens_known(const struct vulkan_exec *x, const struct step *step, struct err *err)
+bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
+                         struct err *err)
 {
     for (size_t i = 0; i < x->p->n_ops; i++) {
         const struct op *op = &x->p->ops[i];
         if (op->kind != OP_EMBED) continue;
-        for (uint32_t r = 0; r < step->n_rows; r++) {
+        for (uint32_t r = 0; r < n; r++) {
             int32_t id = step->tokens[r];
             if (id < 0 || (size_t)id >= op->embed.table->n_rows)
                 return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
@@ -248,23 +250,24 @@ static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r
     return true;
 }
 
+void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands)
+{
+    if (x->n_all + n > x->cap_all) {
+        x->cap_all = 2 * (x->n_all + n);
+        x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
+    }
+    memcpy(x->all + x->n_all, commands, n * sizeof(VkCommandBuffer));
+    x->n_all += n;
+}
+
 /* What was recorded for the parts, n of them, in one submission. */
 static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *const *parts,
                        uint32_t n, struct err *err)
 {
-    uint32_t n_all = 0;
+    x->n_all = 0;
     for (uint32_t i = 0; i < n; i++)
-        n_all += parts[i]->n;
-    if (n_all > x->cap_all) {
-        x->cap_all = n_all;
-        x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
-    }
-    n_all = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(x->all + n_all, parts[i]->commands, parts[i]->n * sizeof(VkCommandBuffer));
-        n_all += parts[i]->n;
-    }
-    return vulkan_submit(vulkan_of(x)->vk, n_all, x->all, err);
+        vulkan_add_all(x, parts[i]->n, parts[i]->commands);
+    return vulkan_submit(vulkan_of(x)->vk, x->n_all, x->all, err);
 }
 
 static bool take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
@@ -292,7 +295,7 @@ static bool run_head(struct vulkan_exec *x, const struct step *step, uint32_t lo
     return true;
 }
 
-static bool need_plan(struct vulkan_exec *x, struct err *err)
+bool vulkan_need_plan(struct vulkan_exec *x, struct err *err)
 {
     if (x->is_planned && x->generation == vulkan_of(x)->pages.generation) return true;
     if (!vulkan_plan_make(x, err)) return false;
@@ -325,17 +328,17 @@ static bool give_state(struct vulkan_exec *x, const struct vulkan_state *to, str
 /* Many rows take longer than few, so what they took counts until few have been measured. */
 static bool is_slow(const struct vulkan_exec *x)
 {
-    const double patience_ms = vulkan_of(x)->vk.patience_ms;
+    const double patience_ms = vulkan_of(x)->vk->patience_ms;
     return patience_ms >= 0 && x->step_ms > patience_ms;
 }
 
-/* Body, head and draw of a step. Few rows are one submission; of many the body is submitted in
- * pieces first, and without a draw the head goes on alone. */
+/* Body, head and draw of a step. Few rows are one submission, and so are those of drafts; of
+ * many the body is submitted in pieces first, and without a draw the head goes on alone. */
 static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
     const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
-    const bool is_long =
-        step->n_rows > GROUP_ROWS || step->n_logits > x->max_head_rows || is_slow(x);
+    const uint32_t few = step->draw ? DRAW_ROWS : GROUP_ROWS;
+    const bool is_long = step->n_rows > few || step->n_logits > x->max_head_rows || is_slow(x);
     const struct vulkan_recorded *parts[3];
     uint32_t n = 0;
     const struct vulkan_recorded *body =
@@ -352,7 +355,7 @@ static bool run_step(struct vulkan_exec *x, const struct step *step, struct err 
     }
     if (step->draw) {
         parts[n] = vulkan_recorded(x, PART_DRAW, 0, err);
-        if (!parts[n++] || !vulkan_draw_write(x, step, err)) return false;
+        if (!parts[n++] || !vulkan_draw_write(x, step, 0, err)) return false;
     }
     const double start = clock_ms();
     if (!submit_all(x, parts, n, err)) return false;
@@ -377,9 +380,9 @@ bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err
     struct vulkan_exec *x = (struct vulkan_exec *)base;
     assert(step->n_rows <= x->max_rows);
     x->has_trail = false;
-    if (!tokens_known(x, step, err) || !not_cancelled(step, err) || !need_plan(x, err) ||
-        !take_state(x, step->state_in, err) || !run_step(x, step, err) ||
-        !give_state(x, step->state_out, err))
+    if (!vulkan_tokens_known(x, step, step->n_rows, err) || !not_cancelled(step, err) ||
+        !vulkan_need_plan(x, err) || !take_state(x, step->state_in, err) ||
+        !run_step(x, step, err) || !give_state(x, step->state_out, err))
         return false;
     x->has_trail = step->keeps_trail;
     return true;
@@ -391,7 +394,7 @@ bool vulkan_exec_advance(struct exec *base, const void *state_in, void *state_ou
     struct vulkan_exec *x = (struct vulkan_exec *)base;
     if (!x->has_trail)
         return err_set(err, ERR_DEVICE, "the last step left nothing to advance states by");
-    if (!need_plan(x, err) || !take_state(x, state_in, err)) return false;
+    if (!vulkan_need_plan(x, err) || !take_state(x, state_in, err)) return false;
     const struct vulkan_recorded *r = vulkan_recorded(x, PART_ADVANCE, 0, err);
     if (!r) return false;
     ((uint32_t *)x->step.data)[STEP_N_ROWS] = n_rows;

@@ -141,6 +141,7 @@ struct vulkan_exec {
 
     /* The plan: made again when a slab is added. */
     uint64_t generation;
+    uint64_t plan; /* its number, of all that were made on the device */
     bool is_planned;
     struct vulkan_arena tables, step_memory; /* of parts; of step */
     struct vulkan_region step, parts;
@@ -155,8 +156,9 @@ struct vulkan_exec {
     struct vulkan_recorded recorded[N_PARTS][N_BUCKETS];
     struct vulkan_slab_use *use; /* of each slab, in the step under way */
     VkCommandBuffer *all;        /* what is submitted at once */
-    uint32_t cap_all;
-    double step_ms;    /* of the last step, but for its head; 0: not yet */
+    uint32_t n_all, cap_all;
+    struct vulkan_link *link; /* block.c: to the model that it drafts for; NULL: none yet */
+    double step_ms;           /* of the last step, but for its head; 0: not yet */
     double segment_ms; /* measured time of one command buffer of steps in pieces; 0: not yet */
     uint32_t segment_rows; /* of that step */
 };
@@ -183,9 +185,13 @@ size_t vulkan_draw_words(void); /* that a request takes of a step */
 size_t vulkan_draw_bytes(const struct program *p, uint32_t max_rows);
 bool vulkan_draw_memory(struct vulkan_exec *x, struct err *err);
 bool vulkan_plan_draw(struct vulkan_exec *x, struct err *err);
-/* Writes the request of a step, and how many groups its stages take. */
-bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, struct err *err);
-/* It is done: hands over its tokens. */
+/* Writes the request of a step, and how many groups its stages take. So many drafts of a block
+ * are ahead of its first row; then counts that changed came with the step before. */
+bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, uint32_t ahead,
+                       struct err *err);
+/* It is done: counts that came with it are kept. */
+void vulkan_draw_done(struct vulkan_exec *x, const struct draw *draw);
+/* The same, and its tokens are handed over. */
 void vulkan_draw_take(struct vulkan_exec *x, const struct step *step);
 
 /* ---- record.c ---- */
@@ -221,7 +227,21 @@ void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows)
 
 bool vulkan_exec_time(struct exec *x, const struct step *step, double *ms, struct err *err);
 
+/* ---- block.c ---- */
+
+bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft);
+bool vulkan_exec_block(struct draft_block *b, struct err *err);
+void vulkan_link_free(struct vulkan_exec *x);
+
 /* ---- exec.c ---- */
+
+/* The plan fits the slabs that there are. */
+bool vulkan_need_plan(struct vulkan_exec *x, struct err *err);
+/* Whether the first n tokens of a step have rows in the embedding. */
+bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
+                         struct err *err);
+/* Command buffers join those that are submitted at once, from x->n_all on. */
+void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands);
 
 size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
 struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,

@@ -516,6 +516,7 @@ bool vulkan_plan_make(struct vulkan_exec *x, struct err *err)
     x->sets = (struct vulkan_sets){.vk = vk};
     x->is_planned = lay_out_parts(x, err) && lay_out_step(x, err) && plan_ops(x, err);
     x->generation = vulkan_of(x)->pages.generation;
+    x->plan = ++vk->n_plans;
     if (!x->is_planned) vulkan_plan_free(x);
     return x->is_planned;
 }

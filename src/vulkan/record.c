@@ -200,8 +200,10 @@ static bool is_last(const struct vulkan_exec *x, int part, size_t at)
 static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uint32_t bucket,
                          size_t *at, struct err *err)
 {
-    const VkCommandBufferBeginInfo info = {.sType =
-                                               VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    /* In a block of drafts the same steps are submitted several times at once. */
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags =
+                                               VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
         return false;
     struct hazards h = {0};

@@ -15,17 +15,19 @@
 #include "reply_rig.h"
 #include "vulkan/backend.h"
 
-/* A token that is drawn brings its id back. A refused draft brings one too, and so does each
- * token of the draft model. */
+/* A token that is drawn brings its id back. A block of drafts brings each that is right back
+ * twice, drafted and drawn, one more, and when it began and ended. */
 enum { N_TOKENS = 100, MOST_TOKENS = 1900, N_CTX = 2048, MOST_BYTES = 64 };
 
 static void prompt(struct rig *r, const char *text)
 {
     struct err err;
     struct ids ids = {0};
-    if (!tokenizer_encode(r->tok, text, strlen(text), false, false, &ids, &err))
+    if (!tokenizer_encode(r->tok, text, strlen(text), true, false, &ids, &err))
         fail_msg("%s", err.msg);
     if (!timeline_sync(r->m.tl, ids.data, ids.n, NULL, NULL, &err)) fail_msg("%s", err.msg);
+    if (r->m.draft && !timeline_sync(r->m.draft->tl, ids.data, ids.n, NULL, NULL, &err))
+        fail_msg("%s", err.msg);
     ids_free(&ids);
 }
 
@@ -40,9 +42,18 @@ static int n_tokens(void)
     return n < MOST_TOKENS ? (int)n : MOST_TOKENS;
 }
 
-/* Replies that go on whatever is drawn, to the same prompt on both. */
+static void nothing_made(const struct vulkan_counters *before,
+                         const struct vulkan_counters *after)
+{
+    assert_int_equal(after->pipelines, before->pipelines);
+    assert_int_equal(after->sets, before->sets);
+    assert_int_equal(after->allocations, before->allocations);
+}
+
+/* Replies that go on whatever is drawn, to the same prompt on both. A block of drafts is one
+ * submission, as a token is; nothing is made for it that was made before. */
 static void compare(struct rig *cpu, struct rig *device, const struct engine_sampling *how,
-                    uint32_t fixed)
+                    uint32_t fixed, bool again)
 {
     struct err err;
     struct engine_sampling longer = *how;
@@ -66,7 +77,9 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
     assert_string_equal(buf_str(&device->shown), buf_str(&cpu->shown));
     assert_true(after->bytes_back > before.bytes_back);
     assert_true(after->bytes_back - before.bytes_back <= MOST_BYTES * got->n_ids);
-    if (fixed == 0) assert_int_equal(after->submits - before.submits, got->n_steps);
+    assert_int_equal(after->submits - before.submits, got->n_steps);
+    assert_int_equal(after->waits - before.waits, got->n_steps);
+    if (again) nothing_made(&before, after);
     /* The logits are there all the same, for whoever wants them. */
     before = *after;
     const size_t n_bytes = model_n_vocab(cpu->m.model) * sizeof(float);
@@ -83,15 +96,15 @@ static void test_same_text(void **state)
     rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
     rig_open(&device, GUIDE, NULL, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
-    compare(&cpu, &device, &how, 0);
+    compare(&cpu, &device, &how, 0, false);
     how.temp = 0;
-    compare(&cpu, &device, &how, 0);
+    compare(&cpu, &device, &how, 0, false);
     how = plain;
     how.repeat_penalty = 1.2f, how.presence_penalty = 0.3f, how.frequency_penalty = 0.1f;
     how.top_k = 40, how.top_p = 0.95f, how.min_p = 0.02f;
-    compare(&cpu, &device, &how, 0);
+    compare(&cpu, &device, &how, 0, false);
     how.top_k = 0, how.repeat_last_n = -1;
-    compare(&cpu, &device, &how, 0);
+    compare(&cpu, &device, &how, 0, false);
     rig_close(&device);
     rig_close(&cpu);
 }
@@ -102,13 +115,60 @@ static void test_drafted(void **state)
     if (vulkan_count() == 0) skip();
     struct rig cpu, device;
     rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
-    rig_open(&device, GUIDE, GUIDE_DRAFT, true, "vulkan:0", N_CTX);
+    rig_open(&device, GUIDE, GUIDE_DRAFT, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     how.repeat_penalty = 1.2f, how.frequency_penalty = 0.1f, how.repeat_last_n = 20;
     how.top_k = 40;
-    compare(&cpu, &device, &how, 3);
+    compare(&cpu, &device, &how, 3, false);
+    compare(&cpu, &device, &how, 3, true);
     how.reply_seed++, how.top_k = 0, how.top_p = 0.9f;
-    compare(&cpu, &device, &how, 12);
+    compare(&cpu, &device, &how, 12, false);
+    /* Drafts drive others of their block out of the window of the penalties. */
+    how.reply_seed++, how.top_p = 1, how.repeat_last_n = 4, how.presence_penalty = 0.7f;
+    compare(&cpu, &device, &how, 16, false);
+    compare(&cpu, &device, &how, 16, true);
+    rig_close(&device);
+    rig_close(&cpu);
+}
+
+/* A reply that ends among the drafts: at a stop string, and with its turn. */
+static void same_end(struct rig *cpu, struct rig *device, const char *text,
+                     const struct engine_sampling *how, enum engine_stop stop)
+{
+    struct err err;
+    for (uint32_t fixed = 1; fixed <= 16; fixed += 5) {
+        prompt(cpu, text);
+        prompt(device, text);
+        const struct engine_reply *want = rig_reply(cpu, how, 0, &err);
+        const struct engine_reply *got = rig_reply(device, how, fixed, &err);
+        if (!want || !got) fail_msg("%s", err.msg);
+        assert_int_equal(want->stop, stop);
+        assert_int_equal(got->stop, stop);
+        assert_int_equal(got->n_ids, want->n_ids);
+        assert_memory_equal(got->ids, want->ids, want->n_ids * sizeof *want->ids);
+        assert_string_equal(buf_str(&device->shown), buf_str(&cpu->shown));
+        assert_int_equal(timeline_n(device->m.tl), timeline_n(cpu->m.tl));
+        assert_memory_equal(timeline_logits(device->m.tl), timeline_logits(cpu->m.tl),
+                            model_n_vocab(cpu->m.model) * sizeof(float));
+    }
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    struct rig cpu, device;
+    rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
+    rig_open(&device, GUIDE, GUIDE_DRAFT, false, "vulkan:0", N_CTX);
+    struct engine_sampling how = plain;
+    how.max_tokens = 200, how.repeat_penalty = 1.1f;
+    static const char *const stop = "the";
+    how.stop = &stop, how.n_stop = 1;
+    same_end(&cpu, &device, "Once upon a time there was", &how, STOP_STRING);
+    how.n_stop = 0, how.temp = 0, how.repeat_penalty = 1;
+    same_end(&cpu, &device,
+             "<|im_start|>user\nWhat is a token?<|im_end|>\n<|im_start|>assistant\n", &how,
+             STOP_END);
     rig_close(&device);
     rig_close(&cpu);
 }
@@ -122,25 +182,27 @@ static void test_errors(void **state)
     struct err want, got;
     struct rig cpu, device;
     rig_open(&cpu, GUIDE, NULL, false, "cpu", N_CTX);
-    rig_open(&device, GUIDE, NULL, false, "vulkan:0", N_CTX);
+    rig_open(&device, GUIDE, GUIDE_DRAFT, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     how.bias = &(struct engine_bias){300, 3e38f};
     how.n_bias = 1, how.max_tokens = 5, how.repeat_penalty = 0.01f;
     prompt(&cpu, "one");
-    prompt(&device, "one");
     assert_null(rig_reply(&cpu, &how, 0, &want));
-    assert_null(rig_reply(&device, &how, 0, &got));
-    assert_int_equal(timeline_n(device.m.tl), timeline_n(cpu.m.tl));
-    assert_int_equal(got.code, ERR_FORMAT);
-    assert_string_equal(got.msg, want.msg);
+    for (uint32_t fixed = 0; fixed <= 4; fixed += 4) {
+        prompt(&device, "one");
+        assert_null(rig_reply(&device, &how, fixed, &got));
+        assert_int_equal(timeline_n(device.m.tl), timeline_n(cpu.m.tl));
+        assert_int_equal(got.code, ERR_FORMAT);
+        assert_string_equal(got.msg, want.msg);
+    }
     rig_close(&device);
     rig_close(&cpu);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_text),
-                                       cmocka_unit_test(test_drafted),
-                                       cmocka_unit_test(test_errors)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_text), cmocka_unit_test(test_drafted),
+        cmocka_unit_test(test_ends), cmocka_unit_test(test_errors)};
     return cmocka_run_group_tests_name("device draw", tests, NULL, NULL);
 }

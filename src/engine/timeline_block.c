@@ -1,0 +1,95 @@
+/* Both timelines make room for all rows there may be, and keep those that came true. */
+#include "engine/timeline_block.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "cache/tree.h"
+#include "engine/timeline_impl.h"
+
+bool timeline_takes_blocks(const struct timeline *target, const struct timeline *draft)
+{
+    return exec_takes_blocks(target->exec, draft->exec);
+}
+
+bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft)
+{
+    return tree_has_window(target->tree, tree_n(target->tree)) &&
+           tree_has_window(draft->tree, tree_n(draft->tree));
+}
+
+/* The step that reads n_rows at the end of a timeline, which has room. */
+static struct step step_of(const struct timeline *tl, const int32_t *ids, size_t n_rows,
+                           const struct draw *draw, const atomic_bool *cancel)
+{
+    return (struct step){
+        .n_rows = (uint32_t)n_rows,
+        .pos = (uint32_t)tree_n(tl->tree),
+        .tokens = ids,
+        .pages = {tree_pages(tl->tree, PAGE_FULL), tree_pages(tl->tree, PAGE_WINDOW)},
+        .n_logits = 1,
+        .draw = draw,
+        .cancel = cancel};
+}
+
+/* Rows that were computed at the end, as far as they count. */
+static void keep(struct timeline *tl, const int32_t *ids, size_t n, size_t n_steps)
+{
+    const size_t from = tree_n(tl->tree);
+    tree_shrink(tl->tree, from + n);
+    tree_commit(tl->tree, ids, from, n);
+    tree_tidy(tl->tree);
+    tl->n_steps += n_steps;
+    tl->has_logits = tl->is_far = false;
+    tl->n_drawn = 0;
+}
+
+static bool run(struct timeline *target, struct timeline *draft, struct timeline_block *b,
+                const atomic_bool *cancel, struct err *err)
+{
+    const int32_t *newest = b->ids + b->n - 1;
+    const struct step read = step_of(draft, b->ids, b->n, b->draft_draw, cancel);
+    struct step check = step_of(target, newest, b->n_drafts + 1, b->draw, cancel);
+    check.n_logits = check.n_rows;
+    check.drawn = target->drawn;
+    struct draft_block block = {
+        .draft = draft->exec, .model = target->exec, .read = &read, .check = &check};
+    target->has_logits = target->is_far = draft->has_logits = draft->is_far = false;
+    target->n_drawn = draft->n_drawn = 0;
+    if (!exec_block(&block, err)) return false;
+    b->n_right = block.n_right;
+    b->draft_share = block.draft_share;
+    return true;
+}
+
+bool timeline_block(struct timeline *target, struct timeline *draft, struct timeline_block *b,
+                    const atomic_bool *cancel, struct err *err)
+{
+    const size_t n_draft = tree_n(draft->tree), n_target = tree_n(target->tree);
+    assert(b->n > 0 && b->n <= TIMELINE_MAX_VERIFY && n_draft + b->n == n_target + 1);
+    assert(b->n_drafts > 0 && b->n_drafts < TIMELINE_MAX_VERIFY);
+    assert(n_target + b->n_drafts < target->n_ctx && n_target + b->n_drafts <= draft->n_ctx);
+    if (!tree_grow(draft->tree, n_draft, n_target + b->n_drafts, err)) return false;
+    if (!tree_grow(target->tree, n_target, n_target + 1 + b->n_drafts, err)) {
+        tree_cancel(draft->tree);
+        return false;
+    }
+    if (!run(target, draft, b, cancel, err)) {
+        tree_cancel(target->tree);
+        tree_cancel(draft->tree);
+        return false;
+    }
+    /* The draft has not read its last guess. */
+    int32_t ids[2 * TIMELINE_MAX_VERIFY];
+    const size_t n_read = b->n_right < b->n_drafts ? b->n_right : b->n_drafts - 1;
+    memcpy(ids, b->ids, b->n * sizeof *ids);
+    memcpy(ids + b->n, target->drawn, b->n_right * sizeof *ids);
+    keep(draft, ids, b->n + n_read, b->n_drafts);
+    keep(target, ids + b->n - 1, b->n_right + 1, 1);
+    target->rows_from = n_target;
+    target->is_far = true;
+    target->far_row = 0;
+    target->n_drawn = b->n_right + 1;
+    return true;
+}
