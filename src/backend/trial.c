@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/impl.h"
 #include "backend/kv.h"
+#include "backend/trial_block.h"
 #include "backend/trial_build.h"
 #include "backend/trial_draw.h"
 #include "base/cancel.h"
@@ -190,5 +191,5 @@ bool trial_program(struct backend *be, struct backend *reference, const struct p
     }
     free(done);
     if (n_ops) *n_ops = n;
-    return ok && trial_draws(be, err);
+    return ok && trial_draws(be, err) && trial_blocks(be, err);
 }

@@ -2,8 +2,9 @@
  *
  * For each op of a program that takes another kernel, a small program of that op (with the same
  * types, head sizes and options, and few heads and rows) runs on both backends, on made-up data
- * from a fixed seed, in steps of several row counts, and every bit is compared; then draws, if
- * it makes them (trial_draw.h). It knows ops, no device and no model. */
+ * from a fixed seed, in steps of several row counts, and every bit is compared; then draws and
+ * blocks of drafts, if it makes them (trial_draw.h, trial_block.h). It knows ops, no device and
+ * no model. */
 #ifndef BACKEND_TRIAL_H
 #define BACKEND_TRIAL_H
 

@@ -257,6 +257,7 @@ static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
     if (choice.n == 0) return 0;
     const struct draft_offer *o = &offers[choice.offer];
     size_t n = choice.n < o->most ? choice.n : o->most;
+    if (n == 0) return 0;
     s->outcome.source = o->source;
     if (o->source == DRAFT_MODEL) {
         s->is_block = takes_block(s, all, cancel);

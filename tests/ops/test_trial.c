@@ -175,23 +175,47 @@ static bool draw_wrongly(struct exec *x, const struct step *step, struct err *er
     return true;
 }
 
-static void names_a_wrong_draw(void **state)
+/* What drafts drive out of the window of the penalties counts on. */
+static bool block_wrongly(struct draft_block *b, struct err *err)
 {
-    (void)state;
+    static const int32_t nothing[DRAW_ROWS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                               -1, -1, -1, -1, -1, -1, -1, -1};
+    struct draw draw = *b->check->draw;
+    if (draw.leaves) draw.leaves = nothing;
+    struct step check = *b->check;
+    check.draw = &draw;
+    struct draft_block other = *b;
+    other.check = &check;
+    if (!right->exec_block(&other, err)) return false;
+    b->n_right = other.n_right;
+    return true;
+}
+
+static void names_wrong(const struct backend_impl *how, const char *says)
+{
     struct err err;
-    if (vulkan_count() == 0) skip();
     struct pair pair = {vulkan_backend_open(&(struct vulkan_choice){0}, &err),
                         open_cpu(CPU_SCALAR), 0, false};
     if (!pair.be) fail_msg("%s", err.msg);
     right = pair.be->impl;
     wrong = *right;
-    wrong.exec_run = draw_wrongly;
+    if (how->exec_run) wrong.exec_run = how->exec_run;
+    if (how->exec_block) wrong.exec_block = how->exec_block;
     pair.be->impl = &wrong;
     assert_false(try_model("llama-Q4_0", KV_F16, &pair, &err));
     assert_int_equal(err.code, ERR_DEVICE);
-    if (!strstr(err.msg, ": draws token ")) fail_msg("%s", err.msg);
+    if (!strstr(err.msg, says)) fail_msg("%s", err.msg);
     backend_close(pair.be);
     backend_close(pair.reference);
+}
+
+static void names_a_wrong_draw(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    names_wrong(&(struct backend_impl){.exec_run = draw_wrongly}, ": draws token ");
+    names_wrong(&(struct backend_impl){.exec_block = block_wrongly},
+                ": draws other tokens in a block of drafts ");
 }
 
 int main(void)
