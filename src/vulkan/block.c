@@ -26,8 +26,10 @@ struct range {
 struct vulkan_link {
     const struct vulkan_exec *model;
     uint64_t plan, model_plan;
-    struct vulkan_arena memory;
-    struct vulkan_region slots; /* of the steps behind the first, seen by the host */
+    struct vulkan_arena written, host;
+    struct vulkan_region slots;   /* of the steps behind the first */
+    struct vulkan_region drafted; /* [MOST_DRAFTS] ids, read by the host */
+    uint8_t *scratch;             /* a step as it is written, where reading it is fast */
     struct range *ranges;
     size_t n_ranges, slot_words;
     VkCommandBuffer pass[MOST_DRAFTS]; /* what follows the i-th draft */
@@ -100,6 +102,7 @@ static void record_pass(VkCommandBuffer c, const struct vulkan_exec *x,
     wait_for(c, steps, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
              VK_PIPELINE_STAGE_TRANSFER_BIT,
              VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    copy_words(c, &l->drafted, i, id, 0, 1);
     copy_words(c, &m->step, m->tokens_at + 1 + i, id, 0, 1);
     copy_words(c, &m->step, m->draws.at + DRAW_DRAFTED + i, id, 0, 1);
     if (i + 1 < MOST_DRAFTS) {
@@ -170,7 +173,9 @@ void vulkan_link_free(struct vulkan_exec *x)
     free_commands(vk, l->pass, MOST_DRAFTS);
     free_commands(vk, l->time, N_TIMES);
     if (l->times) vkDestroyQueryPool(vk->device, l->times, NULL);
-    vulkan_arena_free(&l->memory);
+    vulkan_arena_free(&l->written);
+    vulkan_arena_free(&l->host);
+    free(l->scratch);
     free(l->ranges);
     free(l);
     x->link = NULL;
@@ -183,7 +188,9 @@ static bool make_link(struct vulkan_exec *x, const struct vulkan_exec *m, struct
     l->model = m;
     l->plan = x->plan;
     l->model_plan = m->plan;
-    l->memory = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
+    l->written = (struct vulkan_arena){.vk = vk, .place = VULKAN_WRITTEN};
+    l->host = (struct vulkan_arena){.vk = vk, .place = VULKAN_NEAR_HOST};
+    l->scratch = mem_zalloc(1, x->step.n_bytes);
     find_ranges(x, l);
     const VkQueryPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -192,8 +199,9 @@ static bool make_link(struct vulkan_exec *x, const struct vulkan_exec *m, struct
     };
     return vulkan_check(vkCreateQueryPool(vk->device, &info, NULL, &l->times),
                         "vkCreateQueryPool", err) &&
-           vulkan_arena_take(&l->memory, 4 * l->slot_words * (MOST_DRAFTS - 1), &l->slots,
+           vulkan_arena_take(&l->written, 4 * l->slot_words * (MOST_DRAFTS - 1), &l->slots,
                              err) &&
+           vulkan_arena_take(&l->host, 4 * MOST_DRAFTS, &l->drafted, err) &&
            record_link(x, l, err);
 }
 
@@ -220,29 +228,32 @@ static bool write_all(struct vulkan_exec *x, const struct step *step, uint32_t a
     return vulkan_draw_write(x, step, ahead, err);
 }
 
-static void keep_slot(const struct vulkan_exec *x, size_t slot)
+static void fill_slot(const struct vulkan_link *l, size_t slot)
 {
-    const struct vulkan_link *l = x->link;
-    const uint32_t *words = (const uint32_t *)x->step.data;
+    const uint32_t *words = (const uint32_t *)l->scratch;
     uint32_t *out = (uint32_t *)l->slots.data + slot * l->slot_words;
     for (size_t k = 0; k < l->n_ranges; out += l->ranges[k++].n)
         memcpy(out, words + l->ranges[k].at, 4 * l->ranges[k].n);
 }
 
-/* The n steps of the draft, the first of them last: it stays where it runs. */
+/* The n steps of the draft: the first where it runs, those behind it into the slots. */
 static bool write_drafts(struct vulkan_exec *x, const struct step *read, uint32_t n,
                          struct err *err)
 {
     static const int32_t later;
-    for (uint32_t i = n - 1; i > 0; i--) {
+    uint8_t *const runs = x->step.data;
+    bool ok = write_all(x, read, 0, err);
+    x->step.data = x->link->scratch;
+    for (uint32_t i = 1; ok && i < n; i++) {
         struct step step = *read;
         step.pos = read->pos + read->n_rows + i - 1;
         step.n_rows = 1;
         step.tokens = &later;
-        if (!write_all(x, &step, i, err)) return false;
-        keep_slot(x, i - 1);
+        ok = write_all(x, &step, i, err);
+        fill_slot(x->link, i - 1);
     }
-    return write_all(x, read, 0, err);
+    x->step.data = runs;
+    return ok;
 }
 
 static bool write_check(struct vulkan_exec *m, const struct step *check, struct err *err)
@@ -302,9 +313,10 @@ static bool take_times(const struct vulkan_exec *x, double *share, struct err *e
 }
 
 /* Drafts and draws, as far as they agree. */
-static void take_drawn(const struct vulkan_exec *m, struct draft_block *b, uint32_t n)
+static void take_drawn(const struct vulkan_exec *m, const struct vulkan_link *l,
+                       struct draft_block *b, uint32_t n)
 {
-    const int32_t *drafted = (const int32_t *)m->step.data + m->tokens_at + 1;
+    const int32_t *drafted = (const int32_t *)l->drafted.data;
     const int32_t *drawn = (const int32_t *)m->draws.drawn.data;
     int32_t *out = b->check->drawn;
     uint32_t i = 0, n_words = 1;
@@ -328,7 +340,7 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
         !write_drafts(x, b->read, n, err) || !write_check(m, b->check, err) ||
         !submit(x, b, n, err) || !take_times(x, &b->draft_share, err))
         return false;
-    take_drawn(m, b, n);
+    take_drawn(m, x->link, b, n);
     vulkan_draw_done(x, b->read->draw);
     vulkan_draw_done(m, b->check->draw);
     return true;
