@@ -114,8 +114,9 @@ struct draft_block {
     uint32_t n_right;
     double draft_share; /* of the device's time */
 };
-/* Whether both lie on one device that takes blocks. The CPU and a split model take none, nor do
- * models with recurrent states or rows from elsewhere, nor devices without a clock. */
+/* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
+ * nor do models with recurrent states or rows from elsewhere, devices without a clock, and
+ * those that a block might keep busy for so long that they are reset. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
 /* Leaves what the steps would have left, exec_logits of the model included. Fails like
  * exec_run, for both; it is cancelled only before it begins. */

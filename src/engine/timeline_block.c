@@ -15,7 +15,8 @@ bool timeline_takes_blocks(const struct timeline *target, const struct timeline 
 
 bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft)
 {
-    return tree_has_window(target->tree, tree_n(target->tree)) &&
+    return timeline_takes_blocks(target, draft) &&
+           tree_has_window(target->tree, tree_n(target->tree)) &&
            tree_has_window(draft->tree, tree_n(draft->tree));
 }
 

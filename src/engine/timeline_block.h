@@ -33,7 +33,8 @@ struct timeline_block {
 /* Whether one device takes blocks of both (exec_takes_blocks): if not, drafts are made step by
  * step. */
 bool timeline_takes_blocks(const struct timeline *target, const struct timeline *draft);
-/* Whether it takes one now: a window must be there that rows were taken back into. */
+/* Whether it takes one now, a timeline as it is: a window must be there that rows were taken
+ * back into. */
 bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft);
 
 /* Appends to the target the newest token and the drafts that were right, as

@@ -10,6 +10,7 @@
 
 #include "backend/draw.h"
 #include "base/cancel.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "vulkan/draw_layout.h"
 #include "vulkan/impl.h"
@@ -37,13 +38,22 @@ struct vulkan_link {
     VkQueryPool times;
 };
 
+/* Whether a block may take longer than the device's kernel waits: by the last steps of both, of
+ * which the draft's may have read many rows. */
+static bool is_slow(const struct vulkan_exec *m, const struct vulkan_exec *x)
+{
+    const double patience_ms = vulkan_of(m)->vk->patience_ms;
+    return patience_ms >= 0 && MOST_DRAFTS * x->step_ms + m->step_ms > patience_ms;
+}
+
 bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft)
 {
     const struct vulkan_exec *m = (const struct vulkan_exec *)model,
                              *x = (const struct vulkan_exec *)draft;
     const struct program *p = m->p, *q = x->p;
     return vulkan_of(m)->vk == vulkan_of(x)->vk && vulkan_of(m)->vk->clock_bits > 0 && m != x &&
-           p->state_bytes == 0 && q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0;
+           p->state_bytes == 0 && q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0 &&
+           !is_slow(m, x);
 }
 
 /* ---- what is recorded ---- */
@@ -333,6 +343,7 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
 {
     struct vulkan_exec *x = (struct vulkan_exec *)b->draft, *m = (struct vulkan_exec *)b->model;
     const uint32_t n = b->check->n_rows - 1;
+    const double start = clock_ms();
     x->has_trail = m->has_trail = false;
     if (cancel_is_set(b->check->cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
     if (!vulkan_tokens_known(x, b->read, b->read->n_rows, err) ||
@@ -340,6 +351,9 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
         !write_drafts(x, b->read, n, err) || !write_check(m, b->check, err) ||
         !submit(x, b, n, err) || !take_times(x, &b->draft_share, err))
         return false;
+    const double ms = clock_ms() - start;
+    x->step_ms = ms * b->draft_share / n;
+    m->step_ms = ms * (1 - b->draft_share);
     take_drawn(m, x->link, b, n);
     vulkan_draw_done(x, b->read->draw);
     vulkan_draw_done(m, b->check->draw);
