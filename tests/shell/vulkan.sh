@@ -98,7 +98,7 @@ check "  nothing" none
 check "pipelines are kept" once
 check "  privately" test "$(stat -c %a "$pipelines"/*.pipelines)" = 600
 check "hearth cache lists them" go 0 cache list
-check "  by size" grep -qE '^\(pipelines of devices\) +[1-9][0-9]* files? +[0-9.]+ MiB$' "$dir/out"
+check "  by size" grep -qE '^\(pipelines of devices\) +[1-9][0-9]* files? +[0-9.]+ (bytes|KiB|MiB)$' "$dir/out"
 printf x >>"$(echo "$pipelines"/*.pipelines)"
 check "a damaged file is a miss" once
 check "  and is replaced" go 0 cache check
