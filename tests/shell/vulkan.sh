@@ -125,6 +125,8 @@ if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; th
     on=("$hearth" --device vulkan:0)
     check "the validation layers have nothing to say" clean "${on[@]}" "${ask[@]}" --temp 0
     check "  of draws and drafts" clean "${on[@]}" "${ask[@]}" --temp 0.8 --draft lookup --kv-type q8_0
+    check "  of drafts in one submission" clean "${on[@]}" "${ask[@]}" --temp 0.8 --repeat-penalty 1.2 \
+        -m examples/guide/guide-q8_0.gguf --draft examples/guide/guide-draft-q8_0.gguf
     check "  of recurrent layers and experts" clean "${on[@]}" "${ask[@]}" --temp 0.8 --draft lookup \
         -m tests/data/models/qwen35moe.gguf
     check "  of staged memory and products" clean "$B/tests/ops/test_fused"
