@@ -157,6 +157,7 @@ struct page *page_new(struct page_pool *pool)
 void page_unref(struct page_pool *pool, struct page *page)
 {
     if (!page) return;
+    take_back(pool);
     give_part(pool, page, PAGE_WINDOW);
     if (atomic_fetch_sub(&page->n_refs, 1) > 1) {
         pool->bytes -= pool->part_bytes[PAGE_FULL];

@@ -516,6 +516,17 @@ void store_drop(struct store *s, const struct blob_id *id)
     free(path);
 }
 
+bool store_waits(struct store *s, const struct blob_id *id)
+{
+    bool waits = false;
+    pthread_mutex_lock(&s->lock);
+    for (const struct job *j = s->first; j && !waits; j = j->next)
+        waits =
+            j->id.kind == id->kind && j->id.key.lo == id->key.lo && j->id.key.hi == id->key.hi;
+    pthread_mutex_unlock(&s->lock);
+    return waits;
+}
+
 bool store_has(struct store *s, const struct blob_id *id)
 {
     char *path = path_of(s, id);

@@ -71,6 +71,8 @@ void store_flush(struct store *s);
 /* Whether the blob is on disk, sound or not: cheaper than store_get where there mostly is none.
  */
 bool store_has(struct store *s, const struct blob_id *id);
+/* Whether the blob was put and is not written yet, but for the one that is being written. */
+bool store_waits(struct store *s, const struct blob_id *id);
 
 /* Whether writing has stopped: what is put is dropped. */
 bool store_is_broken(struct store *s);

@@ -117,7 +117,9 @@ bool command_set(struct chat *c, const char *args)
     const struct option_row *row = find_setting(c, buf_str(&out));
     buf_clear(&out);
     value = args + n + strspn(args + n, " \t");
-    if (*value == '=') value += 1 + strspn(value + 1, " \t");
+    /* What begins with = is a value, unless it touches the name or has blanks on both sides. */
+    if (*value == '=' && (value == args + n || value[1] == ' ' || value[1] == '\t'))
+        value += 1 + strspn(value + 1, " \t");
     bool ok = row != NULL;
     if (row && *value) {
         ok = set(c, row, value);

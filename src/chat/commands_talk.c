@@ -158,6 +158,11 @@ static bool edit_reply(struct chat *c)
         chat_tell(c, FACE_ERROR, "/edit: there is no reply yet");
         return false;
     }
+    if (last->reasoning_len > 0 && last->answer_len == 0) {
+        chat_tell(c, FACE_ERROR,
+                  "/edit reply: it broke off while the model was thinking, before its answer");
+        return false;
+    }
     if (!c->face->edit) {
         chat_tell(c, FACE_ERROR, "/edit reply: no editor is named; set VISUAL or EDITOR");
         return false;

@@ -245,7 +245,7 @@ void session_ready(struct chat *c)
                   name,
                   archive_is_taken(s->archive) ? "another hearth has it open"
                                                : "its file may not be written");
-    if (has_messages && still_holds(c, name, n_lost)) s->expects_pages = true;
+    s->expects_pages = has_messages && still_holds(c, name, n_lost);
     tell_resumed(c, name);
     free(name);
 }

@@ -165,14 +165,19 @@ static bool send(struct chat *c, struct err *err)
 enum { MAX_OFFER_BYTES = 64 << 10 };
 
 /* What stood before the message m stands before the next one again, with the empty line behind
- * it that it lost if it was sent alone. */
+ * it that it lost if it was sent alone; behind it what was pasted meanwhile. */
 static void attach_again(struct chat *c, const struct message *m)
 {
     const size_t n = c->turn.n_attached;
     if (n == 0) return;
-    buf_append(&c->attached.text, m->text, n);
-    if (n < 2 || memcmp(m->text + n - 2, "\n\n", 2) != 0) buf_puts(&c->attached.text, "\n\n");
-    c->attached.has_paste = c->turn.has_paste;
+    struct attached *a = &c->attached;
+    struct buf text = {0};
+    buf_append(&text, m->text, n);
+    if (n < 2 || memcmp(m->text + n - 2, "\n\n", 2) != 0) buf_puts(&text, "\n\n");
+    buf_append(&text, buf_str(&a->text), a->text.len);
+    buf_free(&a->text);
+    a->text = text;
+    a->has_paste |= c->turn.has_paste;
 }
 
 /* Nothing came of the turn: the conversation is as before it, and a new message of the user

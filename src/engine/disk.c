@@ -317,10 +317,23 @@ static bool same_key(struct key a, struct key b)
     return a.lo == b.lo && a.hi == b.hi;
 }
 
+static size_t n_kept(const struct disk *d)
+{
+    return d->n_kept < N_SNAPSHOTS ? d->n_kept : N_SNAPSHOTS;
+}
+
+/* Whether it is on disk or on its way there; then it was used now. */
+static bool is_kept(struct disk *d, const struct blob_id *id)
+{
+    for (size_t i = 0; i < n_kept(d); i++)
+        if (same_key(d->kept[i], id->key)) return store_waits(d->store, id) || is_there(d, id);
+    return false;
+}
+
 /* Remembers that it was put, and drops the oldest of those for it. */
 static void keep_snapshot(struct disk *d, struct key key)
 {
-    size_t n = d->n_kept < N_SNAPSHOTS ? d->n_kept : N_SNAPSHOTS;
+    const size_t n = n_kept(d);
     for (size_t i = 0; i < n; i++)
         if (same_key(d->kept[i], key)) return;
     struct key *slot = &d->kept[d->n_kept % N_SNAPSHOTS];
@@ -346,6 +359,7 @@ bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void
 {
     const struct blob_id id = snapshot_id(d, n);
     const size_t n_bytes = snapshot_bytes(d, n);
+    if (is_kept(d, &id)) return true;
     uint8_t *raw = store_room(d->store, n_bytes);
     if (!raw) return store_is_broken(d->store);
     uint8_t *tail = raw + d->logits_bytes + d->states_bytes;

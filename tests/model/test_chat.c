@@ -233,8 +233,13 @@ static void test_paste(void **unused)
     assert_int_equal(finish(&r), CHAT_IDLE);
     assert_int_equal(chat_n_messages(r.chat), 0);
     assert_true(chat_has_paste(r.chat));
+    assert_true(chat_say(r.chat, "", 0));
+    chat_attach(r.chat, "meanwhile\n\n", 11);
+    chat_cancel(r.chat);
+    assert_int_equal(finish(&r), CHAT_IDLE);
     assert_true(line(&r, "three"));
-    assert_string_equal(conversation_at(r.chat->conversation, 0)->text, "one\ntwo\n\nthree");
+    assert_string_equal(conversation_at(r.chat->conversation, 0)->text,
+                        "one\ntwo\n\nmeanwhile\n\nthree");
     assert_false(chat_has_paste(r.chat));
 
     chat_attach(r.chat, "four", 4);
@@ -499,6 +504,8 @@ static void test_thinking(void **unused)
     assert_true(r.reasoning.len > 0);
     assert_string_equal(buf_str(&r.text), "");
     uint32_t prompt = r.report.n_cached + r.report.n_prefilled;
+    assert_false(line(&r, "/edit reply"));
+    assert_true(said(&r, "before its answer"));
     assert_true(line(&r, "/think hide"));
     buf_clear(&r.reasoning);
     free(ask(&r, "And a page?"));

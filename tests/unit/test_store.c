@@ -628,8 +628,12 @@ static void test_busy(void **state)
     store_set_busy(s, true);
     put(s, 100);
     assert_false(holds(s, 100));
+    sample_make(&sample, 100);
+    assert_true(store_waits(s, &sample.id));
+    assert_false(store_has(s, &sample.id));
     store_flush(s);
     assert_true(holds(s, 100));
+    assert_false(store_waits(s, &sample.id));
     put(s, 101);
     store_free(s);
     s = store_new(dir, "model", 1 << 30);
