@@ -496,7 +496,8 @@ static enum form form_of(const struct options *o)
 
 int pipe_refuse(const struct options *o, const struct err *why, int status)
 {
-    struct pipe p = {.o = o, .form = form_of(o), .end_is_due = true};
+    struct pipe p = {
+        .o = o, .form = form_of(o), .err = term_of(STDERR_FILENO, o), .end_is_due = true};
     struct err err;
     print_error(&p, why->msg);
     fail(&p, status);

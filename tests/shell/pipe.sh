@@ -247,6 +247,18 @@ assert eval("(" + sys.argv[2] + ")"), e
 ' "$dir/out" "$1"; }
 check "also when no model has the name" go 1 --jsonl -m nosuchmodel
 check "  the same" ends_with 'e[-1]["type"] == "end" and e[-1]["exit"] == 1 and "nosuchmodel" in e[-1]["error"]'
+check "  and on stderr" says 'hearth: nosuchmodel'
+mkfifo "$dir/open"
+refused_at_once()
+{
+    local writes reads got=0
+    exec {writes}<>"$dir/open" {reads}<"$dir/open"
+    exits 1 timeout 60 "$hearth" --jsonl -m nosuchmodel <&"$reads" || got=1
+    exec {writes}>&- {reads}<&-
+    return $got
+}
+check "  at once where standard input is a pipe that stays open" refused_at_once
+check "    too" says 'hearth: nosuchmodel'
 given '{"prompt":"hello","id":1}\n{"prompt":7,"id":"two"}\n'
 check "also when a line is wrong after one that was right" go 2 --stdin jsonl --jsonl -n 1
 check "  that turn and the error" ends_with '
