@@ -240,12 +240,22 @@ void flow_plain(struct flow *f, const char *s, size_t n, struct buf *out)
     put(f, s, n, false, out);
 }
 
+void flow_pause(struct flow *f, struct buf *out)
+{
+    struct emission e = {f, out};
+    switch_to(&e, 0);
+    release(f, out);
+    f->is_closed = f->runs = f->last_is_wide = false;
+    f->x = 0;
+    f->last = 0;
+    f->cluster = 0;
+}
+
 void flow_end(struct flow *f, struct buf *out)
 {
     struct emission e = {f, out};
     style_end(&f->style, emit, &e);
-    switch_to(&e, 0);
-    release(f, out);
+    flow_pause(f, out);
     struct flow next = {.colours = f->colours, .columns = f->columns};
     next.gap = f->gap;
     next.word = f->word;

@@ -45,6 +45,9 @@ void flow_reply(struct flow *f, const char *s, size_t n, struct buf *out);
 void flow_resume(struct flow *f, const char *s, size_t n);
 /* A piece of a text without looks. */
 void flow_plain(struct flow *f, const char *s, size_t n, struct buf *out);
+/* Something else is shown before the text goes on: the words held back come out, and the next
+ * row begins at the margin. Looks stay, a code block say, and what they wait for. */
+void flow_pause(struct flow *f, struct buf *out);
 /* All of the text was there: what was held back comes out, and *f is as new. */
 void flow_end(struct flow *f, struct buf *out);
 void flow_free(struct flow *f);

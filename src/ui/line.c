@@ -172,13 +172,13 @@ static void on_text(void *user, enum face_part part, const char *s, size_t n)
 }
 
 /* Ends the line that the reply stands in, if it stands in one. */
-static void to_margin(struct line *l)
+static void to_margin(struct line *l, bool is_over)
 {
     progress_clear(&l->progress);
     if (l->held.len > 0) release(l, l->held.len);
     if (l->place == IN_REASONING) flush_thoughts(l);
     if (l->place == IN_REASONING && !l->at_margin) put(l, "\n");
-    if (l->place == IN_REPLY) output_end(&l->out);
+    if (l->place == IN_REPLY) (is_over ? output_end : output_pause)(&l->out);
     l->at_margin = true;
 }
 
@@ -209,7 +209,7 @@ static void print_message(struct line *l, enum style style, const char *text)
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct line *l = user;
-    to_margin(l);
+    to_margin(l, false);
     prompt_lift();
     if (level == FACE_INFO) {
         /* A file that takes the replies takes nothing else. */
@@ -280,7 +280,7 @@ static void on_turn_end(void *user, const struct face_report *report)
 {
     struct line *l = user;
     progress_end(&l->progress);
-    to_margin(l);
+    to_margin(l, true);
     l->place = AT_START;
     if (l->copy.fd >= 0) output_end(&l->copy);
     if (report->stop == FACE_STOP_FAILED) return;

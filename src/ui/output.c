@@ -117,17 +117,27 @@ bool output_text(struct output *out, const char *s, size_t n)
     return put_text(out, buf_str(&out->scratch), out->scratch.len);
 }
 
-bool output_end(struct output *out)
+static bool leave(struct output *out, void (*flow_out)(struct flow *f, struct buf *out))
 {
     if (out->flows) {
         buf_clear(&out->scratch);
-        flow_end(&out->flow, &out->scratch);
+        flow_out(&out->flow, &out->scratch);
         put_text(out, buf_str(&out->scratch), out->scratch.len);
     }
     bool began = out->began;
     out->held = 0;
     out->began = false;
     return began ? put(out, "\n", 1) : !out->failed;
+}
+
+bool output_pause(struct output *out)
+{
+    return leave(out, flow_pause);
+}
+
+bool output_end(struct output *out)
+{
+    return leave(out, flow_end);
 }
 
 bool output_raw(struct output *out, const char *s, size_t n)

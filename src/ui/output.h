@@ -38,8 +38,10 @@ void output_resize(struct output *out, int columns);
 void output_resume(struct output *out, const char *s, size_t n);
 /* A piece of it; n may be 0. False once a write failed or was interrupted. */
 bool output_text(struct output *out, const char *s, size_t n);
-/* The reply is over, or something else is shown before it goes on: its line break, if it began
- * at all. */
+/* Something else is shown before the reply goes on: a line break, if anything was shown of it
+ * since it began or paused. */
+bool output_pause(struct output *out);
+/* The reply is over: its line break, in the same way. */
 bool output_end(struct output *out);
 /* As it is, without holding back: labels, colours, JSON. */
 bool output_raw(struct output *out, const char *s, size_t n);

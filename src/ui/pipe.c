@@ -203,7 +203,7 @@ static void leave_reply(struct pipe *p)
 {
     if (p->form == AS_TEXT && p->out.began && !p->o->output && p->err.is_tty &&
         isatty(STDOUT_FILENO))
-        output_end(&p->out);
+        output_pause(&p->out);
 }
 
 static void on_say(void *user, enum face_level level, const char *text)

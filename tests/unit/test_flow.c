@@ -16,6 +16,23 @@
 #include "ui/flow.h"
 #include "ui/wrap.h"
 
+/* Raw without sequences, none of which is open at the end. */
+static void bare(const struct buf *raw, struct buf *out)
+{
+    buf_clear(out);
+    bool is_open = false;
+    for (size_t i = 0; i < raw->len; i++) {
+        if (raw->data[i] == '\033') {
+            is_open = strncmp(raw->data + i, "\033[0m", 4) != 0;
+            while (raw->data[i] != 'm')
+                i++;
+            continue;
+        }
+        buf_putc(out, raw->data[i]);
+    }
+    assert_false(is_open);
+}
+
 /* What comes of a text that is given in pieces of `piece` characters, sequences left out. */
 static void shown(const char *s, size_t n, int columns, size_t piece, struct buf *out)
 {
@@ -31,18 +48,7 @@ static void shown(const char *s, size_t n, int columns, size_t piece, struct buf
     }
     flow_end(&flow, &raw);
     flow_free(&flow);
-    buf_clear(out);
-    bool is_open = false;
-    for (size_t i = 0; i < raw.len; i++) {
-        if (raw.data[i] == '\033') {
-            is_open = strncmp(raw.data + i, "\033[0m", 4) != 0;
-            while (raw.data[i] != 'm')
-                i++;
-            continue;
-        }
-        buf_putc(out, raw.data[i]);
-    }
-    assert_false(is_open);
+    bare(&raw, out);
     buf_free(&raw);
 }
 
@@ -148,6 +154,39 @@ static void looks_at_the_edge(void **unused)
     buf_free(&out);
 }
 
+/* A message stands between two pieces of a reply. */
+static void pauses(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *before, *after, *want;
+    } cases[] = {
+        {"```\nint a = b", " + c + d + e;\n```\na b c d e f g",
+         "```\nint a = b|\n + c + d + e;\n```\na b c d\ne f g"},
+        {"```", "c\nint a = b + c + d;\n```\na b c d e f g",
+         "|\n```c\nint a = b + c + d;\n```\na b c d\ne f g"},
+        {"| a | b", " | c c c c |\na b c d e", "| a | b|\n | c c c c |\na b c d\ne"},
+        {"one two th", "ree four", "one two\nth|\nree four"},
+        {"a **b", "** c d e f", "a **b|\n** c d e\nf"},
+    };
+    struct buf out = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int colours = 0; colours < 2; colours++) {
+            struct flow flow = {.colours = colours, .columns = 8};
+            struct buf raw = {0};
+            flow_reply(&flow, cases[i].before, strlen(cases[i].before), &raw);
+            flow_pause(&flow, &raw);
+            buf_puts(&raw, "|\n");
+            flow_reply(&flow, cases[i].after, strlen(cases[i].after), &raw);
+            flow_end(&flow, &raw);
+            flow_free(&flow);
+            bare(&raw, &out);
+            assert_string_equal(buf_str(&out), cases[i].want);
+            buf_free(&raw);
+        }
+    buf_free(&out);
+}
+
 static void lines(void **unused)
 {
     (void)unused;
@@ -215,9 +254,10 @@ static void random_texts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),     cmocka_unit_test(left_alone),
-        cmocka_unit_test(streaming), cmocka_unit_test(looks_at_the_edge),
-        cmocka_unit_test(lines),     cmocka_unit_test(random_texts),
+        cmocka_unit_test(words),        cmocka_unit_test(left_alone),
+        cmocka_unit_test(streaming),    cmocka_unit_test(looks_at_the_edge),
+        cmocka_unit_test(pauses),       cmocka_unit_test(lines),
+        cmocka_unit_test(random_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
