@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -46,6 +47,13 @@ void reader_free(struct reader *r)
     free(r);
 }
 
+/* Whether there is what can be no blob: a read that fails for another reason says nothing. */
+static bool is_no_blob(const char *path, size_t most)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || (uintmax_t)st.st_size > most);
+}
+
 static bool read_one(const struct reader *r, struct hand *h, const struct blob_id *id,
                      void *raw, size_t n_raw)
 {
@@ -56,7 +64,7 @@ static bool read_one(const struct reader *r, struct hand *h, const struct blob_i
     bool ok = there && blob_unpack(h->codec, h->file.data, h->file.len, id, raw, n_raw, &err);
     if (ok) store_files_touch(path, id->n_tokens);
     /* Damaged: out of the way of a good one. A sound blob of other tokens stays. */
-    if (there ? !ok && err.code == ERR_FORMAT : access(path, F_OK) == 0) unlink(path);
+    if (there ? !ok && err.code == ERR_FORMAT : is_no_blob(path, most)) unlink(path);
     free(path);
     return ok;
 }

@@ -885,6 +885,27 @@ static void put_first(void)
     store_free(s);
 }
 
+/* A file that cannot be opened now is a miss, and stays. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 5);
+    store_flush(s);
+    assert_true(holds(s, 5));
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const bool hit = holds(s, 5);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(hit);
+    assert_true(holds(s, 5));
+    store_free(s);
+}
+
 static int size_limit(void)
 {
     put_first();
@@ -968,7 +989,7 @@ int main(void)
         cmocka_unit_test(test_cap),        cmocka_unit_test(test_order),
         cmocka_unit_test(test_stale),      cmocka_unit_test(test_processes),
         cmocka_unit_test(test_kill),       cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_read_only),  cmocka_unit_test(test_unreadable),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
