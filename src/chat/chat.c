@@ -321,6 +321,11 @@ void chat_cancel(struct chat *c)
     if (e) engine_cancel(e);
 }
 
+void chat_cancel_late(struct chat *c)
+{
+    if (atomic_load(&c->cancelled)) engine_cancel(c->engine);
+}
+
 /* ---- lines ---- */
 
 void chat_attach(struct chat *c, const char *text, size_t n)

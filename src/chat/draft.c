@@ -78,11 +78,12 @@ bool command_draft(struct chat *c, const char *args)
         return false;
     }
     draft_configure(c);
-    idle_stop(c);
     atomic_store(&c->cancelled, false);
     c->state = CHAT_BUSY;
     c->work = WORK_DRAFT;
+    idle_stop(c);
     engine_draft(c->engine, c->draft_path, c->config.draft_lookup);
+    chat_cancel_late(c);
     return true;
 }
 

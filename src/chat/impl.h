@@ -165,6 +165,9 @@ bool chat_choose_template(struct chat *c, struct err *err);
 /* Sets c->session.seed from the options, or by chance. */
 void chat_choose_seed(struct chat *c);
 
+/* A request is posted: a cancel that came before it was there counts, too. */
+void chat_cancel_late(struct chat *c);
+
 /* A path as typed, with ~/ expanded; free() it. */
 char *chat_path(const char *typed);
 

@@ -71,8 +71,7 @@ static void post(struct chat *c, const struct spans *prompt)
     struct engine_bias *bias = mem_zalloc(c->options->logit_bias.n + 1, sizeof *bias);
     struct engine_sampling how = sampling_of(c->options, c->turn.seed, bias);
     engine_turn(c->engine, prompt, &how);
-    /* A cancel that came before the request was there. */
-    if (atomic_load(&c->cancelled)) engine_cancel(c->engine);
+    chat_cancel_late(c);
     free(bias);
 }
 

@@ -19,6 +19,7 @@ bool verify_begin(struct chat *c)
         const struct engine_sampling none = turn_no_reply();
         idle_stop(c);
         engine_turn(c->engine, &prompt, &none);
+        chat_cancel_late(c);
     } else {
         chat_tell(c, FACE_ERROR, "/verify: %s", err.msg);
     }
@@ -36,6 +37,7 @@ void verify_event(struct chat *c, const struct engine_event *event)
     if (event->kind == EVENT_END && !atomic_load(&c->cancelled)) {
         c->work = WORK_VERIFY;
         engine_verify(c->engine);
+        chat_cancel_late(c);
         return;
     }
     if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED &&
