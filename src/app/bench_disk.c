@@ -142,16 +142,15 @@ static bool run_warm(struct bench *b, struct err *err)
 
 static bool run_restarts(struct bench *b, struct err *err)
 {
-    struct timeline_cost cost;
-    bool ok = true;
-    for (int i = 0; ok && i < REPEATS; i++) {
-        ok = open_machine(b, err) && ask(b, &b->first_ms[i], &cost, err);
+    for (int i = 0; i < REPEATS; i++) {
+        struct timeline_cost cost;
+        if (!open_machine(b, err) || !ask(b, &b->first_ms[i], &cost, err)) return false;
         b->read_ms[i] = cost.read_ms;
         b->rest[i] = b->first_ms[i] - cost.read_ms;
         b->n_read = cost.n_read;
         b->n_computed = cost.n_prefilled;
     }
-    return ok;
+    return true;
 }
 
 static bool run_turns(struct bench *b, struct err *err)

@@ -140,7 +140,10 @@ static bool measure_machine(const struct engine_config *config, const struct ben
 {
     struct machine m = {0};
     struct bench_run r = {0};
-    if (!machine_open(&m, config, NULL, err)) return false;
+    if (!machine_open(&m, config, NULL, err)) {
+        machine_close(&m);
+        return false;
+    }
     const char *name = backend_name(m.be); /* "vulkan:0 (...)" */
     if (!m.is_cpu) snprintf(line.isa, sizeof line.isa, "%.*s", (int)strcspn(name, " "), name);
     const uint32_t n_rows = largest(rows), n_positions = largest(depths) + n_rows;

@@ -207,12 +207,17 @@ check "--each-model: a head and lines for every file" [ "$("$hearth" bench --tab
 check "--compare gives ratios where the earlier table has the line" compared
 check "a scalar table beside the best" grep -q "^scalar  *1  *0  *1 " \
     <("$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu auto,scalar)
+check "an instruction set that there is not" status 1 "nosuch" \
+    "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu nosuch
 check "a bad list" status 2 "--rows is '1,x', expected" "$hearth" bench --table -m $guide --rows 1,x
 check "a depth beyond the context" status 1 "2049 positions do not fit the context of 2048" \
     "$hearth" bench --table -m $guide --rows 1 --depth 2048
 echo "1,2" >"$TMPDIR/none.csv"
 check "--compare with another file" status 1 "none.csv: line 1 is none of a bench table" \
     "$hearth" bench "${table[@]}" --compare "$TMPDIR/none.csv"
+sed '2s/[^,]*/0.00/8' "$TMPDIR/table.csv" >"$TMPDIR/slow.csv"
+check "  or with a speed of nothing" status 1 "slow.csv: line 2 is none of a bench table" \
+    "$hearth" bench "${table[@]}" --compare "$TMPDIR/slow.csv"
 
 rows() { [ "$("$hearth" inspect logits -m $guide --ids "$1" --rows "$2" | wc -c)" = "$3" ]; }
 check "logits of all rows" rows "1 2 3" all $((3 * 2048 * 4))
