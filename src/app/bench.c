@@ -3,10 +3,9 @@
 #include "app/bench.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 #include "app/bench_modes.h"
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "app/model_choice.h"
 
@@ -36,7 +35,7 @@ static const struct subcommand_option bench_options[N_BENCH_OPTIONS] = {
     [ROWS] = {"rows", "LIST", "rows per step"},
     [EACH_THREADS] = {"each-threads", "LIST", "numbers of threads"},
     [EACH_CPU] = {"each-cpu", "LIST", "instruction sets"},
-    [EACH_MODEL] = {"each-model", "LIST", "files, -m unless given"},
+    [EACH_MODEL] = {"each-model", "LIST", "files"},
     [CSV] = {"csv", NULL, "as CSV"},
     [COMPARE] = {"compare", "FILE", "ratios to an earlier table, which --csv printed"},
     [LENGTHS] = {"lengths", "LIST", "tokens guessed ahead"},
@@ -187,7 +186,18 @@ static bool refuse(const char *name, int option, const struct mode *mode,
     return false;
 }
 
-/* Nothing that was typed would change nothing. */
+static bool was_typed(const struct options *o, enum option_id id)
+{
+    return o->source[id].from == FROM_FLAG;
+}
+
+/* Lists whose items take the place of an option of the engine. */
+static const struct {
+    enum bench_option list;
+    enum option_id one;
+} instead[] = {{EACH_THREADS, OPT_THREADS}, {EACH_CPU, OPT_CPU}, {EACH_MODEL, OPT_MODEL}};
+
+/* What was typed is of use in the mode, and no list that was typed takes its place. */
 static bool check_use(const struct given *g, const struct options *o, const struct mode *mode,
                       struct err *err)
 {
@@ -195,8 +205,13 @@ static bool check_use(const struct given *g, const struct options *o, const stru
         if ((g->value[i] || g->flag[i]) && !takes_own(mode, i))
             return refuse(bench_options[i].name, i, mode, takes_own, err);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (o->source[i].from == FROM_FLAG && !takes_engine(mode, i))
+        if (was_typed(o, (enum option_id)i) && !takes_engine(mode, i))
             return refuse(option_row((enum option_id)i)->name, i, mode, takes_engine, err);
+    for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+        if (g->value[instead[i].list] && was_typed(o, instead[i].one))
+            return err_set(err, ERR_USER, "--%s and --%s: one of them at a time",
+                           option_row(instead[i].one)->name,
+                           bench_options[instead[i].list].name);
     return true;
 }
 
@@ -208,17 +223,12 @@ static const char *value_of(const struct given *g, const struct mode *mode, int 
     return preset && *preset ? preset : NULL;
 }
 
-static bool parse_count(const char *name, const char *text, uint32_t *out, struct err *err)
+/* Leaves *out alone where neither says anything. */
+static bool count_tokens(const struct given *g, const struct mode *mode, int option,
+                         uint32_t *out, struct err *err)
 {
-    if (!text) return true;
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < 1 || n > 1 << 24)
-        return err_set(err, ERR_USER, "--%s is '%.20s', expected a number of tokens from 1",
-                       name, text);
-    *out = (uint32_t)n;
-    return true;
+    const char *text = value_of(g, mode, option);
+    return !text || bench_count_parse(bench_options[option].name, text, 1, 1 << 24, out, err);
 }
 
 static bool make_args(const struct given *g, int m, struct bench_args *a, struct err *err)
@@ -240,8 +250,8 @@ static bool make_args(const struct given *g, int m, struct bench_args *a, struct
         .csv = g->flag[CSV],
         .json = g->flag[JSON],
     };
-    return parse_count("prompt", value_of(g, mode, PROMPT), &a->n_prompt, err) &&
-           parse_count("gen", value_of(g, mode, GEN), &a->n_gen, err);
+    return count_tokens(g, mode, PROMPT, &a->n_prompt, err) &&
+           count_tokens(g, mode, GEN, &a->n_gen, err);
 }
 
 int bench_run(int argc, char **argv)
@@ -260,7 +270,7 @@ int bench_run(int argc, char **argv)
         !(choose_mode(&g, &mode, &err) && check_use(&g, line.options, &modes[mode], &err) &&
           make_args(&g, mode, &args, &err)))
         status = usage_error("bench", "%s", err.msg);
-    if (status == COMMAND_LINE_GO && !model_choose(line.options, false, &err))
+    if (status == COMMAND_LINE_GO && !args.models && !model_choose(line.options, false, &err))
         status = runtime_error(&err);
     if (status == COMMAND_LINE_GO) status = modes[mode].run(line.options, &args);
     command_line_free(&line);

@@ -268,22 +268,20 @@ static void print_lines(struct bench *b, struct buf *out)
 
 /* ---- the command ---- */
 
-static bool parse_pairs(struct bench *b, const char *text, struct err *err)
+/* Turns are saved at the depths that were asked for, or after the prompt. */
+static bool parse_wanted(struct bench *b, const struct bench_args *a, struct err *err)
 {
-    char *end;
-    const long n = strtol(text, &end, 10);
-    if (end == text || *end || n < 1 || n > DISK_TURNS_MOST)
-        return err_set(err, ERR_USER, "--repeats is '%.20s', expected 1 to %d", text,
-                       DISK_TURNS_MOST);
-    b->n_pairs = (size_t)n;
-    return true;
-}
-
-/* Where turns are saved: as asked, or after the prompt. */
-static bool parse_depths(struct bench *b, const char *text, struct err *err)
-{
-    struct bench_list depths = {.n = 1, .v = {(uint32_t)b->n_prompt}};
-    if (text && !bench_list_parse("depth", text, PAGE_LEN, 1 << 24, &depths, err)) return false;
+    struct bench_list depths = {.n = 1, .v = {a->n_prompt}};
+    uint32_t n_pairs;
+    if (!bench_count_parse("repeats", a->repeats, 1, DISK_TURNS_MOST, &n_pairs, err) ||
+        (a->depths && !bench_list_parse("depth", a->depths, PAGE_LEN, 1 << 24, &depths, err)))
+        return false;
+    if (a->n_prompt < PAGE_LEN)
+        return err_set(err, ERR_USER, "--prompt is %u, --disk needs at least %d", a->n_prompt,
+                       PAGE_LEN);
+    b->n_prompt = a->n_prompt;
+    b->n_gen = a->n_gen;
+    b->n_pairs = n_pairs;
     b->n_saves = depths.n;
     for (size_t i = 0; i < depths.n; i++)
         b->saves[i].depth = depths.v[i];
@@ -298,11 +296,6 @@ static size_t fit(const struct bench *b, struct err *err)
     size_t deepest = b->n_prompt;
     for (size_t i = 0; i < b->n_saves; i++)
         if (b->saves[i].depth > deepest) deepest = b->saves[i].depth;
-    if (b->n_prompt < PAGE_LEN) {
-        err_set(err, ERR_USER, "--prompt is %zu, --disk needs at least %d", b->n_prompt,
-                PAGE_LEN);
-        return 0;
-    }
     if (deepest + REPEATS * TURN > b->m.n_ctx || b->n_prompt + TURN + b->n_gen > b->m.n_ctx) {
         err_set(err, ERR_USER,
                 "%zu tokens, %d turns of %d and %zu decoded ones do not fit the context of %u",
@@ -317,11 +310,12 @@ int bench_disk(const struct options *o, const struct bench_args *a)
     struct bench *b = mem_zalloc(1, sizeof *b);
     struct buf out = {0};
     struct err err;
+    if (!parse_wanted(b, a, &err)) {
+        free(b);
+        return usage_error("bench", "%s", err.msg);
+    }
     b->config = command_line_engine(o);
-    b->n_prompt = a->n_prompt;
-    b->n_gen = a->n_gen;
-    bool ok = parse_pairs(b, a->repeats, &err) && parse_depths(b, a->depths, &err) &&
-              bench_folder_make(&b->folder, &err);
+    bool ok = bench_folder_make(&b->folder, &err);
     b->config.cache_dir = buf_str(&b->folder);
     b->config.cache_disk_bytes = (uint64_t)1 << 40;
     ok = ok && open_machine(b, &err);

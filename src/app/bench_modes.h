@@ -1,9 +1,9 @@
 /* The modes of hearth bench: what each of them measures.
  *
- * bench.c reads the command line by its table of modes and calls one. A mode opens the model
- * itself, prints lines, or one JSON object, to stdout and returns the exit status. It reads the
- * fields of struct bench_args that belong to the options its row of the table takes, and no
- * others. Main thread. */
+ * bench.c reads the command line by its table of modes and calls one. A mode says what is wrong
+ * with its options before it opens the model, which it does itself, prints lines, or one JSON
+ * object, to stdout and returns the exit status. It reads the fields of struct bench_args that
+ * belong to the options its row of the table takes, and no others. Main thread. */
 #ifndef APP_BENCH_MODES_H
 #define APP_BENCH_MODES_H
 
@@ -20,9 +20,10 @@ struct bench_args {
     const char *text;          /* of --kv-error: a path */
     const char *depths, *rows; /* numbers with commas between */
     const char *threads;       /* the same; NULL: what the options say */
-    const char *isas, *models; /* names, paths with commas between; NULL: as the options say */
+    const char *isas, *models; /* names, paths with commas between; NULL: as the options say,
+                                * which have no model if there are models here */
     const char *compare;       /* the path of a CSV that --csv printed earlier, or NULL */
-    const char *lengths;       /* of drafts: numbers of 0 to 16 with commas between */
+    const char *lengths;       /* of drafts: numbers with commas between */
     const char *workloads;     /* names with commas between; NULL: all */
     const char *repeats;       /* a number */
     bool csv, json;

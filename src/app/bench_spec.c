@@ -1,7 +1,6 @@
 /* Replies with drafts of each length, against plain decoding. */
 #include "app/bench_modes.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/readable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
@@ -20,7 +20,8 @@
 #include "engine/timeline.h"
 #include "text/tokenizer.h"
 
-enum { MAX_LENGTHS = 18, MAX_REPEATS = 99, ADAPTIVE = 99 };
+/* Plain decoding and the adaptive length are beside those of the list. */
+enum { MAX_LENGTHS = BENCH_LIST_MOST + 2, MAX_REPEATS = 99, ADAPTIVE = 99 };
 /* A reply whose second half has a period of at most so many tokens only repeats itself. */
 enum { MAX_PERIOD = 12 };
 
@@ -233,29 +234,15 @@ static void print_returns(const struct bench *b, bool json, struct buf *out)
 
 /* ---- the command ---- */
 
-static bool parse_number(const char *name, const char **p, uint32_t most, uint32_t *out,
-                         struct err *err)
-{
-    char *end;
-    errno = 0;
-    const long v = strtol(*p, &end, 10);
-    if (end == *p || errno || v < 0 || v > (long)most || (*end && *end != ','))
-        return err_set(err, ERR_USER, "--%s: expected numbers of 0 to %u, found '%.20s'", name,
-                       most, *p);
-    *out = (uint32_t)v;
-    *p = *end ? end + 1 : end;
-    return true;
-}
-
 /* Plain decoding comes first and the adaptive length last, always. */
 static bool parse_lengths(struct bench *b, const char *text, struct err *err)
 {
+    struct bench_list list;
+    if (!bench_list_parse("lengths", text, 0, TIMELINE_MAX_VERIFY - 1, &list, err))
+        return false;
     b->lengths[b->n_lengths++] = 0;
-    for (const char *p = text; *p;) {
-        uint32_t v;
-        if (!parse_number("lengths", &p, TIMELINE_MAX_VERIFY - 1, &v, err)) return false;
-        if (v > 0 && b->n_lengths < MAX_LENGTHS - 1) b->lengths[b->n_lengths++] = v;
-    }
+    for (size_t i = 0; i < list.n; i++)
+        if (list.v[i] > 0) b->lengths[b->n_lengths++] = list.v[i];
     b->lengths[b->n_lengths++] = ADAPTIVE;
     return true;
 }
@@ -271,6 +258,7 @@ static bool is_wanted(const char *list, const char *name)
 /* Each name of the list, or of NULL, is one. */
 static bool check_workloads(const char *list, struct err *err)
 {
+    char shown[48];
     for (const char *p = list; p && *p;) {
         const size_t n = strcspn(p, ",");
         size_t i = 0;
@@ -281,8 +269,8 @@ static bool check_workloads(const char *list, struct err *err)
             struct buf known = {0};
             for (i = 0; (name = bench_work_name(i)); i++)
                 buf_printf(&known, "%s%s", i ? ", " : "", name);
-            err_set(err, ERR_USER, "--workloads: '%.*s' is none of %s", (int)n, p,
-                    buf_str(&known));
+            err_set(err, ERR_USER, "--workloads: '%s' is none of %s",
+                    printable(shown, sizeof shown, p, n), buf_str(&known));
             buf_free(&known);
             return false;
         }
@@ -291,13 +279,24 @@ static bool check_workloads(const char *list, struct err *err)
     return true;
 }
 
+static bool parse_wanted(struct bench *b, const struct bench_args *a, struct err *err)
+{
+    uint32_t n_repeats;
+    if (!parse_lengths(b, a->lengths, err) ||
+        !bench_count_parse("repeats", a->repeats, 1, MAX_REPEATS, &n_repeats, err) ||
+        !check_workloads(a->workloads, err))
+        return false;
+    b->n_gen = a->n_gen;
+    b->n_repeats = n_repeats;
+    return b->config.draft_path || b->config.draft_lookup ||
+           err_set(err, ERR_USER, "--spec: nothing drafts; --draft names what shall");
+}
+
 static bool open_bench(struct bench *b, struct err *err)
 {
     if (!machine_open(&b->m, &b->config, NULL, err)) return false;
     b->tok = tokenizer_open(b->m.gguf, NULL, err);
     if (!b->tok) return false;
-    if (!b->m.draft && !b->config.draft_lookup)
-        return err_set(err, ERR_USER, "--spec: nothing drafts; --draft names what shall");
     b->sampler = sampler_new(model_n_vocab(b->m.model));
     struct speculator_parts parts = machine_speculation(&b->m, &b->config);
     parts.sampler = b->sampler;
@@ -349,19 +348,15 @@ int bench_spec(const struct options *o, const struct bench_args *a)
     struct buf out = {0};
     struct err err;
     char *draft = NULL;
-    const char *repeats = a->repeats;
-    uint32_t n_repeats = 0;
     b->config = command_line_engine(o);
     options_draft(o, &draft, &b->config.draft_lookup);
     b->config.draft_path = draft;
-    b->n_gen = a->n_gen;
-    bool ok = parse_lengths(b, a->lengths, &err) &&
-              parse_number("repeats", &repeats, MAX_REPEATS, &n_repeats, &err);
-    b->n_repeats = n_repeats;
-    if (ok && n_repeats == 0)
-        ok = err_set(&err, ERR_USER, "--repeats is 0, expected 1 to %d", MAX_REPEATS);
-    ok = ok && check_workloads(a->workloads, &err);
-    ok = ok && open_bench(b, &err);
+    if (!parse_wanted(b, a, &err)) {
+        free(b);
+        free(draft);
+        return usage_error("bench", "%s", err.msg);
+    }
+    bool ok = open_bench(b, &err);
     if (ok && a->json) buf_puts(&out, "{\"workloads\": [");
     if (ok && !a->json)
         buf_printf(&out, "%s, %s, drafts: %s%s%s\n", model_family(b->m.model),

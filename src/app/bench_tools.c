@@ -1,4 +1,4 @@
-/* Seeded ids, medians, a folder. */
+/* Numbers of options, seeded ids, medians, a folder. */
 #include "app/bench_tools.h"
 
 #include <assert.h>
@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/philox.h"
+#include "base/printable.h"
 
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn)
 {
@@ -18,24 +19,41 @@ void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn
         ids_push(ids, (int32_t)(philox(1, (*drawn)++, 0, 0, PHILOX_BENCH).word[0] % n_vocab));
 }
 
+/* Returns what follows the number at text; NULL: there is none of least to most. */
+static const char *read_number(const char *text, uint32_t least, uint32_t most, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    const long v = strtol(text, &end, 10);
+    if (end == text || errno || v < (long)least || v > (long)most) return NULL;
+    *out = (uint32_t)v;
+    return end;
+}
+
+bool bench_count_parse(const char *name, const char *text, uint32_t least, uint32_t most,
+                       uint32_t *out, struct err *err)
+{
+    char shown[48];
+    const char *end = read_number(text, least, most, out);
+    if (end && *end == '\0') return true;
+    return err_set(err, ERR_USER, "--%s is '%s', expected a number of %u to %u", name,
+                   printable(shown, sizeof shown, text, strlen(text)), least, most);
+}
+
 bool bench_list_parse(const char *name, const char *text, uint32_t least, uint32_t most,
                       struct bench_list *out, struct err *err)
 {
-    out->n = 0;
-    for (const char *p = text;; p++) {
-        char *end;
-        errno = 0;
-        long v = strtol(p, &end, 10);
-        if (end == p || errno || v < (long)least || v > (long)most ||
-            out->n == BENCH_LIST_MOST || (*end != ',' && *end != '\0'))
-            return err_set(err, ERR_USER,
-                           "--%s is '%.40s', expected up to %d numbers of %u to %u with commas "
-                           "between",
-                           name, text, BENCH_LIST_MOST, least, most);
-        out->v[out->n++] = (uint32_t)v;
-        p = end;
-        if (*p == '\0') return true;
+    char shown[48];
+    const char *p = text;
+    for (out->n = 0; out->n < BENCH_LIST_MOST; p++) {
+        p = read_number(p, least, most, &out->v[out->n++]);
+        if (p && *p == '\0') return true;
+        if (!p || *p != ',') break;
     }
+    return err_set(err, ERR_USER,
+                   "--%s is '%s', expected up to %d numbers of %u to %u with commas between",
+                   name, printable(shown, sizeof shown, text, strlen(text)), BENCH_LIST_MOST,
+                   least, most);
 }
 
 static int by_size(const void *a, const void *b)

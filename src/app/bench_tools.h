@@ -1,5 +1,5 @@
-/* What the parts of `hearth bench` share: seeded ids, medians, a folder to write in. Main
- * thread. */
+/* What the parts of `hearth bench` share: the numbers of its options, seeded ids, medians, a
+ * folder to write in. Main thread. */
 #ifndef APP_BENCH_TOOLS_H
 #define APP_BENCH_TOOLS_H
 
@@ -14,13 +14,18 @@
 /* Appends n random ids below n_vocab; *drawn counts those drawn so far. */
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn);
 
+/* The number that text is, from least to most; name is the option's. False and err on any other
+ * text. */
+bool bench_count_parse(const char *name, const char *text, uint32_t least, uint32_t most,
+                       uint32_t *out, struct err *err);
+
 /* Numbers with commas between. */
 enum { BENCH_LIST_MOST = 16 };
 struct bench_list {
     uint32_t v[BENCH_LIST_MOST];
     size_t n;
 };
-/* Those of text, each from least to most; name is the option's. */
+/* The same of 1 to BENCH_LIST_MOST numbers. */
 bool bench_list_parse(const char *name, const char *text, uint32_t least, uint32_t most,
                       struct bench_list *out, struct err *err);
 

@@ -344,6 +344,9 @@ int bench_turns(const struct options *o, const struct bench_args *a)
     struct err err;
     char *draft = NULL;
     bool lookup;
+    if (a->n_prompt < PAGE_LEN)
+        return usage_error("bench", "--prompt is %u, --turns needs at least %d", a->n_prompt,
+                           PAGE_LEN);
     if (option_given(o, OPT_DRAFT)) options_draft(o, &draft, &lookup);
     config.draft_path = draft;
     bool ok = machine_open(&b.m, &config, NULL, &err);
@@ -351,9 +354,6 @@ int bench_turns(const struct options *o, const struct bench_args *a)
     if (ok && most > b.m.n_ctx)
         ok = err_set(&err, ERR_USER, "turns of up to %zu tokens do not fit the context of %u",
                      most, b.m.n_ctx);
-    if (ok && b.n_prompt < PAGE_LEN)
-        ok = err_set(&err, ERR_USER, "--prompt is %zu, --turns needs at least %d", b.n_prompt,
-                     PAGE_LEN);
     if (ok) b.n_vocab = model_n_vocab(b.m.model);
     ok = ok && measure_memory(&b, &err);
     for (int i = 0; ok && i < REPEATS; i++)

@@ -54,7 +54,7 @@ check "and a line per kind" grep -q "^exact repeat  *70  *0 .* ms" \
 check "bench --turns refuses what is longer than the context" status 1 \
     "turns of up to 710 tokens do not fit the context of 700" \
     "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
-check "and a prompt shorter than a page" status 1 "--prompt is 63, --turns needs at least 64" \
+check "and a prompt shorter than a page" status 2 "--prompt is 63, --turns needs at least 64" \
     "$hearth" bench --turns -m $guide --prompt 63
 disk() { # what a turn adds to the disk, and what a restart computes again
     python3 -c '
@@ -82,10 +82,12 @@ for d in short, long:
 check "bench --disk: a turn costs the same after 64 and 640 tokens" disk
 check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to compute 13: " \
     <("$hearth" bench --disk -m $guide --prompt 64 --gen 1 --repeats 1)
-check "  and refuses pairs and depths that are none" status 1 "--repeats is '0', expected 1 to 501" \
-    "$hearth" bench --disk -m $guide --repeats 0
-check "  of saving" status 1 "--depth is '64,x', expected up to 16 numbers of 64 to" \
+check "  and refuses pairs and depths that are none" status 2 \
+    "--repeats is '0', expected a number of 1 to 501" "$hearth" bench --disk -m $guide --repeats 0
+check "  of saving" status 2 "--depth is '64,x', expected up to 16 numbers of 64 to" \
     "$hearth" bench --disk -m $guide --depth 64,x
+check "  before it looks for the model" status 2 "--prompt is 63, --disk needs at least 64" \
+    "$hearth" bench --disk -m nofile.gguf --prompt 63
 check "bench --disk refuses what is longer than the context" status 1 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
@@ -106,10 +108,29 @@ for w in ws:
         --workloads list,edit --lengths 4 --repeats 1 --gen 40 --json)"
 }
 check "bench --spec compares drafts with plain decoding" spec
-check "it refuses to compare nothing" status 1 "--spec: nothing drafts" \
-    "$hearth" bench --spec -m $guide --draft off
-check "and lengths that there are not" status 1 "--lengths: expected numbers of 0 to 16" \
-    "$hearth" bench --spec -m $guide --lengths 17
+bad_spec() { # option, value, a part of stderr; nothing is opened for it
+    status 2 "$3" "$hearth" bench --spec -m nofile.gguf --draft lookup "$1" "$2"
+}
+check "it refuses to compare nothing" status 2 "--spec: nothing drafts" \
+    "$hearth" bench --spec -m nofile.gguf --draft off
+check "and lengths that there are not" bad_spec --lengths 17 \
+    "--lengths is '17', expected up to 16 numbers of 0 to 16"
+check "  that are no numbers" bad_spec --lengths 1,x "--lengths is '1,x', expected"
+check "  or more than it has room for" bad_spec --lengths 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2 \
+    "expected up to 16 numbers"
+check "and no repeats" bad_spec --repeats 0 "--repeats is '0', expected a number of 1 to 99"
+check "  or a list of them" bad_spec --repeats 5,9 "--repeats is '5,9', expected a number"
+check "  with nothing for the terminal in what it says" bad_spec --repeats $'\e[31m' \
+    "--repeats is '\x1b[31m', expected"
+spec_full() { # as many lengths as a list holds, beside plain decoding and hearth's own choice
+    python3 -c '
+import json, sys
+for w in json.loads(sys.argv[1])["workloads"]:
+    assert [l["length"] for l in w["lengths"]] == ["0"] + ["1"] * 15 + ["2", "adaptive"]
+' "$("$hearth" bench --spec -m $guide --draft lookup --workloads list --repeats 1 --gen 4 \
+        --lengths 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2 --json)"
+}
+check "16 lengths are all measured" spec_full
 each_set() { # an instruction set has the same bits, or is refused by name
     local set out sets=avx2
     grep -q avx512 /proc/cpuinfo || sets="avx2 avx512 amx"
@@ -172,8 +193,8 @@ check "two modes are an error" status 2 "--turns and --table: one of them at a t
 check "a mode may be named that is there without a name" [ -n "$(hash_of --speed)" ]
 check "CSV has no ratios" status 2 "--csv prints the table alone: it goes with no --compare" \
     "$hearth" bench --table --csv --compare none.csv -m $guide
-check "a workload that there is not" status 1 "--workloads: 'lists' is none of code, list," \
-    "$hearth" bench --spec -m $guide --workloads code,lists
+check "a workload that there is not" bad_spec --workloads code,lists \
+    "--workloads: 'lists' is none of code, list,"
 help_of() { # the options below a mode
     "$hearth" bench --help | awk -v mode="--$1" '/^ +--/ { if ($0 ~ /^      --/) here = $1 == mode; else if (here) printf "%s ", $1 }'
 }
@@ -207,6 +228,14 @@ check "--each-model: a head and lines for every file" [ "$("$hearth" bench --tab
 check "--compare gives ratios where the earlier table has the line" compared
 check "a scalar table beside the best" grep -q "^scalar  *1  *0  *1 " \
     <("$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu auto,scalar)
+each() { # an option, the list that takes its place
+    status 2 "$1 and $3: one of them at a time" "$hearth" bench --table "$@"
+}
+check "a list takes the place of an option: both are an error" each --cpu scalar --each-cpu avx2
+check "  of threads" each --threads 1 --each-threads 2
+check "  of the model" each --model $guide --each-model $guide
+check "  but not where a configuration has it" env HEARTH_CPU=scalar HEARTH_MODEL=nofile.gguf \
+    "$hearth" bench --table --rows 1 -t 1 --each-model $guide --each-cpu auto
 check "an instruction set that there is not" status 1 "nosuch" \
     "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu nosuch
 check "a bad list" status 2 "--rows is '1,x', expected" "$hearth" bench --table -m $guide --rows 1,x
