@@ -96,7 +96,8 @@ struct draft_choice draft_length_choose(struct draft_length *c,
 /* How a step went. */
 struct draft_outcome {
     enum draft_source source;
-    uint32_t n_drafted, n_accepted;
+    uint32_t n_drafted; /* each took its time, those behind the end of a turn too */
+    uint32_t n_accepted;
     uint32_t n_judged; /* drafts that are known to be right or wrong: accepted, and one more */
     uint32_t n_read;   /* tokens that the draft read before it began */
     double draft_ms, verify_ms;

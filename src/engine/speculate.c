@@ -273,6 +273,8 @@ static bool append(struct speculator *s, struct ids *all, size_t n, const atomic
 {
     struct timeline *target = s->parts.target;
     s->has_rows = n > 0;
+    s->n_rows = n + 1;
+    s->outcome.n_drafted = (uint32_t)n;
     for (size_t i = 1; i <= n; i++)
         ids_push(all, s->ids[i]);
     timeline_draw(target, sampler_request(s->parts.sampler, all->data, all->n, n));
@@ -281,27 +283,30 @@ static bool append(struct speculator *s, struct ids *all, size_t n, const atomic
                   : timeline_append_rows(target, s->ids, n + 1, cancel, err);
 }
 
-/* The same, and the n guesses too, in one submission. An end of a turn among them is no guess,
- * nor what follows it. Returns whether it was done; how many there are in *n. */
-static bool append_block(struct speculator *s, const struct ids *all, size_t *n,
+/* The same, and the n guesses too, in one submission. An end of a turn that was guessed rightly
+ * is no row, nor what follows it; they took their time all the same. */
+static bool append_block(struct speculator *s, const struct ids *all, size_t n,
                          const atomic_bool *cancel, double *share, struct err *err)
 {
     struct timeline *target = s->parts.target;
-    const struct draw *draw = sampler_request_block(s->parts.sampler, all->data, all->n, *n);
+    const struct draw *draw = sampler_request_block(s->parts.sampler, all->data, all->n, n);
     shared_ids(s, draw);
     struct timeline_block b = {.ids = all->data + s->drafts_hold,
                                .n = all->n - s->drafts_hold,
-                               .n_drafts = *n,
+                               .n_drafts = n,
                                .draft_draw = &s->draft_asks,
                                .draw = draw};
     s->outcome.n_read += (uint32_t)b.n;
     if (!timeline_block(target, s->parts.draft, &b, cancel, err)) return false;
     s->drafts_hold = all->n;
     s->has_rows = true;
-    for (size_t i = 0; i < *n; i++) {
-        s->ids[1 + i] = i < b.n_right ? timeline_drawn(target, i) : -1;
-        if (i < b.n_right && is_end(s, s->ids[1 + i])) *n = i;
+    s->n_rows = 1;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t id = i < b.n_right ? timeline_drawn(target, i) : -1;
+        if (is_end(s, id)) break;
+        s->ids[s->n_rows++] = id;
     }
+    s->outcome.n_drafted = (uint32_t)n;
     *share = b.draft_share;
     return true;
 }
@@ -317,7 +322,7 @@ static bool begin_block(struct speculator *s, struct ids *all, size_t most,
     s->is_block = false;
     size_t n = timed ? guess(s, all, most_drafts(s, all, most), cancel) : 0;
     double drafted = timed ? clock_ms() : 0, share = 0;
-    bool ok = s->is_block ? append_block(s, all, &n, cancel, &share, err)
+    bool ok = s->is_block ? append_block(s, all, n, cancel, &share, err)
                           : append(s, all, n, cancel, err);
     if (!ok && n > 0 && err->code == ERR_MEMORY) { /* a page less may do */
         n = 0;
@@ -326,12 +331,10 @@ static bool begin_block(struct speculator *s, struct ids *all, size_t most,
     if (!ok) return false;
     const double appended = timed ? clock_ms() - drafted : 0;
     s->is_open = true;
-    s->n_rows = n + 1;
     s->at = 0;
-    s->outcome.n_drafted = (uint32_t)n;
     s->outcome.draft_ms = drafted - start + share * appended;
     s->outcome.verify_ms = (1 - share) * appended;
-    s->counts.n_drafted += (uint32_t)n;
+    s->counts.n_drafted += (uint32_t)s->n_rows - 1;
     s->counts.n_steps++;
     return true;
 }

@@ -155,8 +155,33 @@ static void test_worlds(void **state)
     }
 }
 
+/* The reply ended at the first of its drafts, and nothing is known of them: the step is no
+ * plain one, and each draft took its time. */
+static void test_ended(void **state)
+{
+    (void)state;
+    const struct draft_outcome plain = {.source = DRAFT_MODEL, .verify_ms = 1},
+                               ended = {.source = DRAFT_MODEL,
+                                        .n_drafted = 4,
+                                        .n_read = 1,
+                                        .draft_ms = 0.5,
+                                        .verify_ms = 2};
+    struct draft_length c;
+    draft_length_init(&c, 0.1);
+    for (int i = 0; i < 20; i++)
+        draft_length_learn(&c, &plain);
+    for (int i = 0; i < 2; i++)
+        draft_length_learn(&c, &ended);
+    assert_true(draft_length_plain_ms(&c) == 1);
+    assert_int_equal(c.verify[5].n, 2);
+    assert_true(c.verify[5].steps == 2);
+    assert_true(c.from[DRAFT_MODEL].token.ms == 0.125);
+    assert_int_equal(c.from[DRAFT_MODEL].recent.n, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds),
+                                       cmocka_unit_test(test_ended)};
     return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
 }
