@@ -296,8 +296,8 @@ static bool append_block(struct speculator *s, const struct ids *all, size_t n,
                                .n_drafts = n,
                                .draft_draw = &s->draft_asks,
                                .draw = draw};
-    s->outcome.n_read += (uint32_t)b.n;
     if (!timeline_block(target, s->parts.draft, &b, cancel, err)) return false;
+    s->outcome.n_read += (uint32_t)b.n;
     s->drafts_hold = all->n;
     s->has_rows = true;
     s->n_rows = 1;
@@ -322,8 +322,15 @@ static bool begin_block(struct speculator *s, struct ids *all, size_t most,
     s->is_block = false;
     size_t n = timed ? guess(s, all, most_drafts(s, all, most), cancel) : 0;
     double drafted = timed ? clock_ms() : 0, share = 0;
-    bool ok = s->is_block ? append_block(s, all, n, cancel, &share, err)
-                          : append(s, all, n, cancel, err);
+    bool ok = s->is_block && append_block(s, all, n, cancel, &share, err);
+    if (s->is_block && !ok && err->code != ERR_CANCELLED) {
+        /* Step by step a failure of the draft ends no reply, and less memory may do. */
+        s->is_block = false;
+        start = clock_ms();
+        n = draft_tokens(s, all, n, s->ids + 1, cancel);
+        drafted = clock_ms();
+    }
+    if (!s->is_block) ok = append(s, all, n, cancel, err);
     if (!ok && n > 0 && err->code == ERR_MEMORY) { /* a page less may do */
         n = 0;
         ok = append(s, all, n, cancel, err);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../soak.h"
+#include "backend/impl.h"
 #include "base/ids.h"
 #include "engine/timeline.h"
 #include "reply_rig.h"
@@ -199,10 +200,64 @@ static void test_errors(void **state)
     rig_close(&cpu);
 }
 
+/* ---- blocks that fail ---- */
+
+static const struct backend_impl *right;
+static enum err_code failure;
+static int n_blocks;
+
+/* Every other one, and nothing of it was done. */
+static bool fail_blocks(struct draft_block *b, struct err *err)
+{
+    if (n_blocks++ % 2) return right->exec_block(b, err);
+    return err_set(err, failure, "no block");
+}
+
+/* The drafts are made step by step then: a reply has as many, of the same use. */
+static void test_block_fails(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    static const enum err_code codes[] = {ERR_MEMORY, ERR_DEVICE};
+    struct rig device;
+    rig_open(&device, GUIDE, GUIDE_DRAFT, false, "vulkan:0", N_CTX);
+    struct engine_sampling how = plain;
+    how.repeat_penalty = 1.2f, how.repeat_last_n = 20, how.max_tokens = 60;
+    struct backend *const both[] = {device.m.be, device.m.draft->be};
+    right = both[0]->impl;
+    struct backend_impl failing = *right;
+    failing.exec_block = fail_blocks;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct err err;
+        prompt(&device, "Once upon a time there was");
+        const struct engine_reply *r = rig_reply(&device, &how, 4, &err);
+        if (!r) fail_msg("%s", err.msg);
+        struct ids want = {0};
+        ids_append(&want, r->ids, r->n_ids);
+        const uint32_t n_steps = r->n_steps, n_accepted = r->n_accepted;
+        assert_true(n_accepted > 0);
+
+        failure = codes[i], n_blocks = 0;
+        both[0]->impl = both[1]->impl = &failing;
+        prompt(&device, "Once upon a time there was");
+        r = rig_reply(&device, &how, 4, &err);
+        both[0]->impl = both[1]->impl = right;
+        if (!r) fail_msg("%s", err.msg);
+        assert_true(n_blocks > 4);
+        assert_int_equal(r->n_ids, want.n);
+        assert_memory_equal(r->ids, want.data, want.n * sizeof *want.data);
+        assert_int_equal(r->n_steps, n_steps);
+        assert_int_equal(r->n_accepted, n_accepted);
+        ids_free(&want);
+    }
+    rig_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_text), cmocka_unit_test(test_drafted),
-        cmocka_unit_test(test_ends), cmocka_unit_test(test_errors)};
+        cmocka_unit_test(test_ends), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_block_fails)};
     return cmocka_run_group_tests_name("device draw", tests, NULL, NULL);
 }
