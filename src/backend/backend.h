@@ -116,7 +116,8 @@ struct draft_block {
 };
 /* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
  * nor do models with recurrent states or rows from elsewhere, devices without a clock, and
- * those that a block might keep busy for so long that they are reset. */
+ * those that a block might keep busy for so long that they are reset, which a step of each
+ * tells. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
 /* Leaves what the steps would have left, exec_logits of the model included. Fails like
  * exec_run, for both; it is cancelled only before it begins. */

@@ -113,6 +113,14 @@ static bool want_of(const struct request *r, const struct tables *t, int32_t *dr
     }
 }
 
+/* A device takes no block before it knows what a step takes. */
+static bool take_step(const struct side *s, struct err *err)
+{
+    float logits[N_VOCAB];
+    const struct step step = {.n_rows = 1, .tokens = before, .n_logits = 1, .logits = logits};
+    return exec_run(s->x, &step, err);
+}
+
 static bool got_of(const struct request *r, const struct side *draft, const struct side *model,
                    int32_t *drawn, uint32_t *n_right, struct err *err)
 {
@@ -151,7 +159,8 @@ static bool try_request(const struct request *r, struct tables *t, struct backen
     int32_t want[N_DRAFTS + 1], got[N_DRAFTS + 1];
     uint32_t n_want, n_got;
     struct side draft = {0}, model = {0};
-    bool ok = open_side(&draft, be, t->draft, err) && open_side(&model, be, t->model, err);
+    bool ok = open_side(&draft, be, t->draft, err) && open_side(&model, be, t->model, err) &&
+              take_step(&draft, err) && take_step(&model, err);
     if (ok && exec_takes_blocks(model.x, draft.x))
         ok =
             want_of(r, t, want, &n_want, scratch, err) &&

@@ -39,11 +39,13 @@ struct vulkan_link {
 };
 
 /* Whether a block may take longer than the device's kernel waits: by the last steps of both, of
- * which the draft's may have read many rows. */
-static bool is_slow(const struct vulkan_exec *m, const struct vulkan_exec *x)
+ * which the draft's may have read many rows. Nobody knows before a step of each. */
+static bool may_take_long(const struct vulkan_exec *m, const struct vulkan_exec *x)
 {
     const double patience_ms = vulkan_of(m)->vk->patience_ms;
-    return patience_ms >= 0 && MOST_DRAFTS * x->step_ms + m->step_ms > patience_ms;
+    if (patience_ms < 0) return false;
+    return m->step_ms == 0 || x->step_ms == 0 ||
+           MOST_DRAFTS * x->step_ms + m->step_ms > patience_ms;
 }
 
 bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft)
@@ -53,7 +55,7 @@ bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft)
     const struct program *p = m->p, *q = x->p;
     return vulkan_of(m)->vk == vulkan_of(x)->vk && vulkan_of(m)->vk->clock_bits > 0 && m != x &&
            p->state_bytes == 0 && q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0 &&
-           !is_slow(m, x);
+           !may_take_long(m, x);
 }
 
 /* ---- what is recorded ---- */
@@ -315,10 +317,11 @@ static bool take_times(const struct vulkan_exec *x, double *share, struct err *e
 {
     struct vulkan *vk = vulkan_of(x)->vk;
     uint64_t t[N_TIMES];
-    if (!vulkan_check(vkGetQueryPoolResults(vk->device, x->link->times, 0, N_TIMES, sizeof t, t,
-                                            sizeof *t,
-                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-                      "vkGetQueryPoolResults", err))
+    if (!vulkan_done(vk,
+                     vkGetQueryPoolResults(vk->device, x->link->times, 0, N_TIMES, sizeof t, t,
+                                           sizeof *t,
+                                           VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                     "vkGetQueryPoolResults", err))
         return false;
     vk->counters.bytes_back += sizeof t;
     const uint64_t mask = vk->clock_bits < 64 ? (1ull << vk->clock_bits) - 1 : UINT64_MAX;
