@@ -106,8 +106,8 @@ struct draft_block {
     /* Of the draft: n_logits 1, with draw; its pages reach to the last row that is read. */
     const struct step *read;
     /* Of the model: the newest token and n_logits - 1 = n_rows - 1 drafts, at least 1, with
-     * draw. Of its tokens only the first is there, and as many are drawn (-1: not there) as
-     * n_right says. Both draws have leaves, or no counts. */
+     * draw. Of its tokens only the first is there. drawn[0..n_right] are set; the last of them
+     * may be -1, for the host to draw. Both draws have leaves, or no counts. */
     const struct step *check;
     /* Set: so many first drafts are what the model drew; drawn has these and the next. No more
      * is known of the block. */

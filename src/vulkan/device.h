@@ -21,7 +21,7 @@
  *   device memory that the host sees
  *   (integrated, software)            weights and pages are copied through a staging buffer
  *   VK_EXT_memory_budget              what other programs hold of its memory is thought free
- *   timestamps                        no times per op */
+ *   timestamps                        no times per op, no blocks of drafts */
 #ifndef VULKAN_DEVICE_H
 #define VULKAN_DEVICE_H
 

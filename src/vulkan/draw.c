@@ -1,5 +1,6 @@
 /* Draws on the device: four dispatches behind the head, the request among the words of the
- * step, and one id back for each row. The logits stay until the next step. */
+ * step, and one id for each row where the host sees it. A step takes them all, a block of
+ * drafts as far as they are right. The logits stay until the next step. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

@@ -158,7 +158,7 @@ struct vulkan_exec {
     VkCommandBuffer *all;        /* what is submitted at once */
     uint32_t n_all, cap_all;
     struct vulkan_link *link; /* block.c: to the model that it drafts for; NULL: none yet */
-    double step_ms;           /* of the last step, but for its head; 0: not yet */
+    double step_ms;    /* of the last step; of one in pieces, but for its head; 0: not yet */
     double segment_ms; /* measured time of one command buffer of steps in pieces; 0: not yet */
     uint32_t segment_rows; /* of that step */
 };
