@@ -33,8 +33,9 @@ struct vulkan_link {
     uint8_t *scratch;             /* a step as it is written, where reading it is fast */
     struct range *ranges;
     size_t n_ranges, slot_words;
-    VkCommandBuffer pass[MOST_DRAFTS]; /* what follows the i-th draft */
-    VkCommandBuffer time[N_TIMES];     /* before the draft, between, behind the model */
+    VkCommandBuffer pass[MOST_DRAFTS - 1]; /* what follows the i-th draft, */
+    VkCommandBuffer last[MOST_DRAFTS];     /* and if it is the last */
+    VkCommandBuffer time[N_TIMES];         /* before the draft, between, behind the model */
     VkQueryPool times;
 };
 
@@ -102,9 +103,10 @@ static void copy_words(VkCommandBuffer c, const struct vulkan_region *to, size_t
     vkCmdCopyBuffer(c, from->buffer, to->buffer, 1, &range);
 }
 
-/* The i-th draft is drawn: its id goes where it is read, and the next step where it runs. */
+/* The i-th draft is drawn: its id goes where it is read, and the next step, if it has a slot,
+ * where it runs. */
 static void record_pass(VkCommandBuffer c, const struct vulkan_exec *x,
-                        const struct vulkan_link *l, size_t i)
+                        const struct vulkan_link *l, size_t i, bool is_last)
 {
     const struct vulkan_exec *m = l->model;
     const struct vulkan_region *id = &x->draws.drawn;
@@ -117,7 +119,7 @@ static void record_pass(VkCommandBuffer c, const struct vulkan_exec *x,
     copy_words(c, &l->drafted, i, id, 0, 1);
     copy_words(c, &m->step, m->tokens_at + 1 + i, id, 0, 1);
     copy_words(c, &m->step, m->draws.at + DRAW_DRAFTED + i, id, 0, 1);
-    if (i + 1 < MOST_DRAFTS) {
+    if (!is_last) {
         copy_words(c, &x->step, x->tokens_at, id, 0, 1);
         copy_words(c, &x->step, x->draws.at + DRAW_DRAFTED + i, id, 0, 1);
         size_t at = i * l->slot_words;
@@ -154,17 +156,28 @@ static bool begin_commands(const struct vulkan *vk, VkCommandBuffer *c, struct e
            vulkan_check(vkBeginCommandBuffer(*c, &begin), "vkBeginCommandBuffer", err);
 }
 
+static bool end_commands(VkCommandBuffer c, struct err *err)
+{
+    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+}
+
 static bool record_link(const struct vulkan_exec *x, struct vulkan_link *l, struct err *err)
 {
     const struct vulkan *vk = vulkan_of(x)->vk;
-    for (uint32_t i = 0; i < MOST_DRAFTS + N_TIMES; i++) {
-        VkCommandBuffer *c = i < MOST_DRAFTS ? &l->pass[i] : &l->time[i - MOST_DRAFTS];
-        if (!begin_commands(vk, c, err)) return false;
-        if (i < MOST_DRAFTS)
-            record_pass(*c, x, l, i);
-        else
-            record_time(*c, l, i - MOST_DRAFTS);
-        if (!vulkan_check(vkEndCommandBuffer(*c), "vkEndCommandBuffer", err)) return false;
+    for (size_t i = 0; i + 1 < MOST_DRAFTS; i++) {
+        if (!begin_commands(vk, &l->pass[i], err)) return false;
+        record_pass(l->pass[i], x, l, i, false);
+        if (!end_commands(l->pass[i], err)) return false;
+    }
+    for (size_t i = 0; i < MOST_DRAFTS; i++) {
+        if (!begin_commands(vk, &l->last[i], err)) return false;
+        record_pass(l->last[i], x, l, i, true);
+        if (!end_commands(l->last[i], err)) return false;
+    }
+    for (uint32_t i = 0; i < N_TIMES; i++) {
+        if (!begin_commands(vk, &l->time[i], err)) return false;
+        record_time(l->time[i], l, i);
+        if (!end_commands(l->time[i], err)) return false;
     }
     return true;
 }
@@ -182,7 +195,8 @@ void vulkan_link_free(struct vulkan_exec *x)
     const struct vulkan *vk = vulkan_of(x)->vk;
     struct vulkan_link *l = x->link;
     if (!l) return;
-    free_commands(vk, l->pass, MOST_DRAFTS);
+    free_commands(vk, l->pass, MOST_DRAFTS - 1);
+    free_commands(vk, l->last, MOST_DRAFTS);
     free_commands(vk, l->time, N_TIMES);
     if (l->times) vkDestroyQueryPool(vk->device, l->times, NULL);
     vulkan_arena_free(&l->written);
@@ -302,7 +316,7 @@ static bool submit(struct vulkan_exec *x, const struct draft_block *b, uint32_t 
     vulkan_add_all(x, 1, &l->time[0]);
     for (uint32_t i = 0; i < n; i++) {
         if (!add_step(x, x, i == 0 ? b->read->n_rows : 1, 1, err)) return false;
-        vulkan_add_all(x, 1, &l->pass[i]);
+        vulkan_add_all(x, 1, i + 1 < n ? &l->pass[i] : &l->last[i]);
     }
     vulkan_add_all(x, 1, &l->time[1]);
     if (!add_step(x, m, n + 1, n + 1, err)) return false;
