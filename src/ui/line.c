@@ -331,7 +331,7 @@ static void on_interrupt(struct line *l)
 static void resize(struct line *l)
 {
     int columns = term_flow_width(&l->term);
-    if (prompt_is_shown()) prompt_resize();
+    prompt_resize();
     output_resize(&l->out, columns);
     if (l->thoughts.columns > 0) l->thoughts.columns = columns;
 }

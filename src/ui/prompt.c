@@ -186,7 +186,11 @@ void prompt_interrupt(void)
 
 void prompt_resize(void)
 {
-    rl_resize_terminal();
+    if (!rl_instream) return; /* readline is not open yet and will see for itself */
+    if (shown)
+        rl_resize_terminal();
+    else
+        rl_reset_screen_size();
 }
 
 void prompt_pause(void)

@@ -172,4 +172,17 @@ keys ' X'
 check "  and a wide one again" last '> a line that is longer than forty columns, so it must be broken X'
 keys C-u C-d
 left 0
+
+# The guide never ends its turn with these.
+start --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
+keys 'tell me all' Enter
+speaks
+mux resize-window -x 40 -y 12
+keys C-c
+shows 'stop: cancelled'
+last '>'
+keys 'what is longer than forty columns, so it must be broken' C-a 'all '
+check "a narrower window since the reply" last '> all what is longer than forty columns, so it must be broken'
+keys C-u C-k C-d
+left 0
 done_testing
