@@ -369,6 +369,7 @@ static void on_signals(struct pipe *p)
     signals_drain();
     int leaving = signals_leaving();
     if (leaving) fail(p, leaving);
+    if (signals_take(SIGWINCH)) output_resize(&p->out, term_flow_width(&p->shown));
     if (!signals_take(SIGINT)) return;
     /* The second one does not wait for the engine. */
     if (p->status == EXIT_SIGINT) _exit(EXIT_SIGINT);

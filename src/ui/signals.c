@@ -49,10 +49,10 @@ void signals_install(bool terminal)
     handle(SIGINT);
     handle(SIGTERM);
     handle(SIGHUP);
+    handle(SIGWINCH);
     if (!terminal) return;
     handle(SIGTSTP);
     handle(SIGCONT);
-    handle(SIGWINCH);
 }
 
 void signals_for_child(void)

@@ -12,8 +12,8 @@
 
 #define SIGNALS_PATIENCE_MS 1000
 
-/* Handles SIGINT, SIGTERM, SIGHUP (each unless it was ignored) and SIGCONT; SIGPIPE is ignored,
- * so that a write says EPIPE. With a terminal also SIGTSTP and SIGWINCH. */
+/* Handles SIGINT, SIGTERM, SIGHUP and SIGWINCH, each unless it was ignored; SIGPIPE is ignored,
+ * so that a write says EPIPE. With a terminal of our own also SIGTSTP and SIGCONT. */
 void signals_install(bool terminal);
 /* In a child, before another program takes its place: what was handled or ignored is not. */
 void signals_for_child(void);

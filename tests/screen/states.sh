@@ -11,6 +11,21 @@ printf '#!/bin/sh\necho editing\nexec sleep 100\n' >"$dir/editor"
 chmod +x "$dir/editor"
 editing() { keys 'x' Enter && shows ' prefilled, ' && last '>' && keys '/edit' Enter && shows 'editing'; }
 
+# Another size without a prompt: so many rows later all of the screen came at that width.
+screen 80 24
+printf '%q ' "$hearth" -q --temp 0 "${endless[@]}" -p 'tell me all' >"$dir/once"
+has_rows() { [ "$(text | grep -c .)" -ge 4 ]; }
+has_new_rows() { [ "$(mux display-message -p '#{history_size}')" -ge 30 ]; }
+too_wide() { text | sed 's/ *$//' | grep -E '.{41}'; }
+keys "clear; . $dir/once" Enter
+within has_rows
+mux resize-window -x 40 -y 12
+mux clear-history
+check "a narrower window without a prompt: more rows" within has_new_rows
+check "  as narrow, between words" eval '! too_wide'
+keys C-c
+last 'shell:'
+
 screen 80 24
 keys "EDITOR=$dir/editor; export EDITOR" Enter
 for end in TERM:143 HUP:129; do
