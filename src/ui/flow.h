@@ -1,12 +1,13 @@
 /* Text on its way to a terminal: Markdown's looks as colour sequences, and words kept whole at
  * the edge.
  *
- * A line break takes the place of the blanks before a word that would cross the edge; nothing
- * else is put in or left out. Code blocks and lines that begin with |, as those of tables do,
- * are left to the terminal, and so is a word too long for a row: what is copied of them is what
- * was written. Text may come in pieces of whole characters, and what is shown does not depend
- * on them. Near the edge the end of a word is waited for; elsewhere nothing is held back but
- * what looks need (ui/style.h). No sequence is open behind a call.
+ * A line break takes the place of the blanks before a word that would cross the edge, or parts
+ * ideographs there; blanks beyond the edge at the end of a line go. Nothing else is put in or
+ * left out. Fenced code, but not that of a text without looks, and lines that begin with |, as
+ * those of tables do, are left to the terminal, and so is a word too long for a row: what is
+ * copied of them is what was written. Text may come in pieces of whole characters, and what is
+ * shown does not depend on them. Near the edge the end of a word is waited for; elsewhere
+ * nothing is held back but what looks need (ui/style.h). No sequence is open behind a call.
  *
  * The owner embeds it, {0} for a new text, and frees it by flow_free. Text is filtered already
  * (chat/sanitise.h). Pure: appends to a buffer. One thread at a time per flow. */
