@@ -91,12 +91,12 @@ static void label(struct line *l, const char *name)
     put(l, "\n");
 }
 
-static void put_thoughts(struct line *l, struct buf *shown)
+static void put_thoughts(struct line *l, const struct buf *shown)
 {
+    if (shown->len == 0) return;
     put(l, term_on(&l->term, STYLE_DIM));
-    output_raw(&l->out, buf_str(shown), shown->len);
+    output_raw(&l->out, shown->data, shown->len);
     put(l, term_off(&l->term));
-    buf_free(shown);
 }
 
 /* What is held of them. */
@@ -104,7 +104,7 @@ static void flush_thoughts(struct line *l)
 {
     struct buf shown = {0};
     flow_end(&l->thoughts, &shown);
-    if (shown.len > 0) put_thoughts(l, &shown);
+    put_thoughts(l, &shown);
     buf_free(&shown);
 }
 
@@ -125,6 +125,7 @@ static void print_reasoning(struct line *l, const char *s, size_t n)
     struct buf shown = {0};
     flow_plain(&l->thoughts, s, n, &shown);
     put_thoughts(l, &shown);
+    buf_free(&shown);
     l->at_margin = s[n - 1] == '\n';
 }
 
