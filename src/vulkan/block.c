@@ -141,43 +141,23 @@ static void record_time(VkCommandBuffer c, const struct vulkan_link *l, uint32_t
                  VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-static bool begin_commands(const struct vulkan *vk, VkCommandBuffer *c, struct err *err)
-{
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vk->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    const VkCommandBufferBeginInfo begin = {.sType =
-                                                VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    return vulkan_check(vkAllocateCommandBuffers(vk->device, &info, c),
-                        "vkAllocateCommandBuffers", err) &&
-           vulkan_check(vkBeginCommandBuffer(*c, &begin), "vkBeginCommandBuffer", err);
-}
-
-static bool end_commands(VkCommandBuffer c, struct err *err)
-{
-    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
-}
-
 static bool record_link(const struct vulkan_exec *x, struct vulkan_link *l, struct err *err)
 {
     const struct vulkan *vk = vulkan_of(x)->vk;
     for (size_t i = 0; i + 1 < MOST_DRAFTS; i++) {
-        if (!begin_commands(vk, &l->pass[i], err)) return false;
+        if (!vulkan_begin(vk, 0, &l->pass[i], err)) return false;
         record_pass(l->pass[i], x, l, i, false);
-        if (!end_commands(l->pass[i], err)) return false;
+        if (!vulkan_end(l->pass[i], err)) return false;
     }
     for (size_t i = 0; i < MOST_DRAFTS; i++) {
-        if (!begin_commands(vk, &l->last[i], err)) return false;
+        if (!vulkan_begin(vk, 0, &l->last[i], err)) return false;
         record_pass(l->last[i], x, l, i, true);
-        if (!end_commands(l->last[i], err)) return false;
+        if (!vulkan_end(l->last[i], err)) return false;
     }
     for (uint32_t i = 0; i < N_TIMES; i++) {
-        if (!begin_commands(vk, &l->time[i], err)) return false;
+        if (!vulkan_begin(vk, 0, &l->time[i], err)) return false;
         record_time(l->time[i], l, i);
-        if (!end_commands(l->time[i], err)) return false;
+        if (!vulkan_end(l->time[i], err)) return false;
     }
     return true;
 }
@@ -187,7 +167,7 @@ static bool record_link(const struct vulkan_exec *x, struct vulkan_link *l, stru
 static void free_commands(const struct vulkan *vk, VkCommandBuffer *c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (c[i]) vkFreeCommandBuffers(vk->device, vk->commands, 1, &c[i]);
+        vulkan_commands_free(vk, c[i]);
 }
 
 void vulkan_link_free(struct vulkan_exec *x)

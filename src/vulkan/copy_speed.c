@@ -10,15 +10,11 @@ enum { N_COPIES = 8, N_RUNS = 3 };
 
 static bool record(VkCommandBuffer c, const struct vulkan_region r[2], struct err *err)
 {
-    const VkCommandBufferBeginInfo begin = {.sType =
-                                                VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const VkMemoryBarrier done = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
     };
-    if (!vulkan_check(vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
-        return false;
     for (int i = 0; i < N_COPIES; i++) {
         const struct vulkan_region *from = &r[i % 2], *to = &r[(i + 1) % 2];
         const VkBufferCopy range = {from->at, to->at, from->n_bytes};
@@ -26,7 +22,7 @@ static bool record(VkCommandBuffer c, const struct vulkan_region r[2], struct er
         vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
                              0, 1, &done, 0, NULL, 0, NULL);
     }
-    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+    return vulkan_end(c, err);
 }
 
 /* Two regions, smaller if there is no memory for so much. */
@@ -48,16 +44,8 @@ bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err
     struct vulkan_arena memory = {.vk = vk, .place = VULKAN_NEAR_DEVICE};
     struct vulkan_region r[2];
     VkCommandBuffer c = VK_NULL_HANDLE;
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vk->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    bool ok = take_both(&memory, r, err) &&
-              vulkan_check(vkAllocateCommandBuffers(vk->device, &info, &c),
-                           "vkAllocateCommandBuffers", err) &&
-              record(c, r, err) && vulkan_submit(vk, 1, &c, err);
+    bool ok = take_both(&memory, r, err) && vulkan_begin(vk, 0, &c, err) && record(c, r, err) &&
+              vulkan_submit(vk, 1, &c, err);
     *gb_s = 0;
     for (int i = 0; ok && i < N_RUNS; i++) {
         const double start = clock_ms();
@@ -65,7 +53,7 @@ bool vulkan_backend_copy_speed(struct backend *be, double *gb_s, struct err *err
         const double speed = 2.0 * N_COPIES * (double)r[0].n_bytes / 1e6 / (clock_ms() - start);
         if (speed > *gb_s) *gb_s = speed;
     }
-    if (c) vkFreeCommandBuffers(vk->device, vk->commands, 1, &c);
+    vulkan_commands_free(vk, c);
     vulkan_arena_free(&memory);
     return ok;
 }

@@ -485,6 +485,40 @@ void vulkan_close(struct vulkan *vk)
     *vk = (struct vulkan){0};
 }
 
+bool vulkan_begin(const struct vulkan *vk, VkCommandBufferUsageFlags usage, VkCommandBuffer *c,
+                  struct err *err)
+{
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = vk->commands,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = usage,
+    };
+    *c = VK_NULL_HANDLE;
+    if (!vulkan_check(vkAllocateCommandBuffers(vk->device, &info, c),
+                      "vkAllocateCommandBuffers", err))
+        return false;
+    if (vulkan_check(vkBeginCommandBuffer(*c, &begin), "vkBeginCommandBuffer", err))
+        return true;
+    vulkan_commands_free(vk, *c);
+    *c = VK_NULL_HANDLE;
+    return false;
+}
+
+bool vulkan_end(VkCommandBuffer c, struct err *err)
+{
+    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+}
+
+void vulkan_commands_free(const struct vulkan *vk, VkCommandBuffer c)
+{
+    if (c) vkFreeCommandBuffers(vk->device, vk->commands, 1, &c);
+}
+
 bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,
                    struct err *err)
 {

@@ -93,6 +93,14 @@ bool vulkan_check(VkResult result, const char *call, struct err *err);
 /* The same of a submission or a wait: after a failure the device is lost. */
 bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct err *err);
 
+/* Takes a command buffer and begins it; free it by vulkan_commands_free. On failure *c is
+ * VK_NULL_HANDLE. */
+bool vulkan_begin(const struct vulkan *vk, VkCommandBufferUsageFlags usage, VkCommandBuffer *c,
+                  struct err *err);
+bool vulkan_end(VkCommandBuffer c, struct err *err);
+void vulkan_commands_free(const struct vulkan *vk,
+                          VkCommandBuffer c); /* VK_NULL_HANDLE is fine */
+
 /* Submits the command buffers in order and waits until all are done. */
 bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,
                    struct err *err);

@@ -208,7 +208,8 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
 const struct vulkan_recorded *vulkan_recorded(struct vulkan_exec *x, int part, uint32_t bucket,
                                               struct err *err);
 void vulkan_records_free(struct vulkan_exec *x);
-/* All dispatches of a step of n_rows with one row of logits, each behind a barrier and before a
+/* Into c, which is begun and is ended: all dispatches of a step of n_rows with one row of
+ * logits, each behind a barrier and before a
  * timestamp of pool; another comes first. ops[i] is the op of the i-th dispatch, *n how many.
  */
 bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,

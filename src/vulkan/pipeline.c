@@ -208,23 +208,17 @@ void vulkan_sets_free(struct vulkan_sets *s)
 static bool record(VkCommandBuffer c, const struct vulkan *vk, VkPipeline pipeline,
                    VkDescriptorSet set, uint32_t n_groups, struct err *err)
 {
-    const VkCommandBufferBeginInfo begin = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-    };
     const VkMemoryBarrier to_host = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
     };
-    if (!vulkan_check(vkBeginCommandBuffer(c, &begin), "vkBeginCommandBuffer", err))
-        return false;
     vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     vkCmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layout, 0, 1, &set, 0, NULL);
     vkCmdDispatch(c, n_groups, 1, 1);
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
                          1, &to_host, 0, NULL, 0, NULL);
-    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+    return vulkan_end(c, err);
 }
 
 bool vulkan_run_once(struct vulkan_pipelines *p, const struct vulkan_variant *v,
@@ -240,18 +234,11 @@ bool vulkan_run_once(struct vulkan_pipelines *p, const struct vulkan_variant *v,
     VkPipeline pipeline = vulkan_pipeline(p, v, err);
     VkDescriptorSet set;
     VkCommandBuffer commands = VK_NULL_HANDLE;
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vk->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
     bool ok = pipeline && vulkan_set_new(&sets, bindings, n, &set, err) &&
-              vulkan_check(vkAllocateCommandBuffers(vk->device, &info, &commands),
-                           "vkAllocateCommandBuffers", err) &&
+              vulkan_begin(vk, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, &commands, err) &&
               record(commands, vk, pipeline, set, n_groups, err) &&
               vulkan_submit(vk, 1, &commands, err);
-    if (commands) vkFreeCommandBuffers(vk->device, vk->commands, 1, &commands);
+    vulkan_commands_free(vk, commands);
     vulkan_sets_free(&sets);
     return ok;
 }

@@ -200,12 +200,6 @@ static bool is_last(const struct vulkan_exec *x, int part, size_t at)
 static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uint32_t bucket,
                          size_t *at, struct err *err)
 {
-    /* In a block of drafts the same steps are submitted several times at once. */
-    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                           .flags =
-                                               VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
-        return false;
     struct hazards h = {0};
     const struct vulkan_dispatch *before = NULL;
     const int layer = x->dispatches[*at].layer;
@@ -223,18 +217,14 @@ static bool record_layer(struct vulkan_exec *x, VkCommandBuffer c, int part, uin
         before = d;
     }
     if (is_last(x, part, *at)) to_host(c);
-    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+    return vulkan_end(c, err);
 }
 
 static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulkan_recorded *r,
                    struct err *err)
 {
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vulkan_of(x)->vk->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
+    /* In a block of drafts the same steps are submitted several times at once. */
+    const VkCommandBufferUsageFlags usage = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     size_t at = 0, cap = 0;
     while (at < x->n_dispatches && !is_of(&x->dispatches[at], part))
         at++;
@@ -243,10 +233,7 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
             cap = cap ? 2 * cap : 8;
             r->commands = mem_resize(r->commands, cap, sizeof(VkCommandBuffer));
         }
-        if (!vulkan_check(
-                vkAllocateCommandBuffers(vulkan_of(x)->vk->device, &info, &r->commands[r->n]),
-                "vkAllocateCommandBuffers", err))
-            return false;
+        if (!vulkan_begin(vulkan_of(x)->vk, usage, &r->commands[r->n], err)) return false;
         r->n++;
         if (!record_layer(x, r->commands[r->n - 1], part, bucket, &at, err)) return false;
     }
@@ -256,12 +243,8 @@ static bool record(struct vulkan_exec *x, int part, uint32_t bucket, struct vulk
 bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,
                          VkQueryPool pool, size_t *ops, uint32_t *n, struct err *err)
 {
-    const VkCommandBufferBeginInfo info = {.sType =
-                                               VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const uint32_t buckets[] = {[PART_BODY] = vulkan_bucket(n_rows), [PART_HEAD] = 0};
     *n = 0;
-    if (!vulkan_check(vkBeginCommandBuffer(c, &info), "vkBeginCommandBuffer", err))
-        return false;
     vkCmdResetQueryPool(c, pool, 0, (uint32_t)x->n_dispatches + 1);
     vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, 0);
     for (int part = PART_BODY; part <= PART_HEAD; part++)
@@ -274,7 +257,7 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
             vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, *n);
         }
     to_host(c);
-    return vulkan_check(vkEndCommandBuffer(c), "vkEndCommandBuffer", err);
+    return vulkan_end(c, err);
 }
 
 static void free_recorded(struct vulkan_exec *x, struct vulkan_recorded *r)

@@ -51,20 +51,12 @@ bool vulkan_exec_time(struct exec *base, const struct step *step, double *ms, st
      * again; the states at work do not. */
     x->state_of = NULL;
     x->has_trail = false;
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = vk->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
     const uint32_t cap = (uint32_t)x->n_dispatches + 1;
     size_t *ops = mem_zalloc(cap, sizeof *ops);
     VkQueryPool pool = VK_NULL_HANDLE;
     VkCommandBuffer c = VK_NULL_HANDLE;
     uint32_t n = 0;
-    bool ok = pool_new(vk, cap, &pool, err) &&
-              vulkan_check(vkAllocateCommandBuffers(vk->device, &info, &c),
-                           "vkAllocateCommandBuffers", err) &&
+    bool ok = pool_new(vk, cap, &pool, err) && vulkan_begin(vk, 0, &c, err) &&
               vulkan_record_timed(x, step->n_rows, c, pool, ops, &n, err);
     double *least = mem_zalloc(cap, sizeof *least);
     for (uint32_t i = 0; i < cap; i++)
@@ -74,7 +66,7 @@ bool vulkan_exec_time(struct exec *base, const struct step *step, double *ms, st
         ok = vulkan_submit(vk, 1, &c, err) && take_least(vk, pool, n, least, err);
     for (uint32_t i = 0; ok && i < n; i++)
         ms[ops[i]] += least[i];
-    if (c) vkFreeCommandBuffers(vk->device, vk->commands, 1, &c);
+    vulkan_commands_free(vk, c);
     if (pool) vkDestroyQueryPool(vk->device, pool, NULL);
     free(ops);
     free(least);

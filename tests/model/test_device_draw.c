@@ -51,6 +51,14 @@ static void nothing_made(const struct vulkan_counters *before,
     assert_int_equal(after->allocations, before->allocations);
 }
 
+static void same_words(const struct rig *cpu, const struct rig *device,
+                       const struct engine_reply *want, const struct engine_reply *got)
+{
+    assert_int_equal(got->n_ids, want->n_ids);
+    assert_memory_equal(got->ids, want->ids, want->n_ids * sizeof *want->ids);
+    assert_string_equal(buf_str(&device->shown), buf_str(&cpu->shown));
+}
+
 /* Replies that go on whatever is drawn, to the same prompt on both. A block of drafts is one
  * submission, as a token is; nothing is made for it that was made before. */
 static void compare(struct rig *cpu, struct rig *device, const struct engine_sampling *how,
@@ -73,9 +81,7 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
     if (!got) fail_msg("%s", err.msg);
     const struct vulkan_counters *after = vulkan_backend_counters(device->m.be);
     assert_int_equal(want->n_ids, longer.max_tokens);
-    assert_int_equal(got->n_ids, want->n_ids);
-    assert_memory_equal(got->ids, want->ids, want->n_ids * sizeof *want->ids);
-    assert_string_equal(buf_str(&device->shown), buf_str(&cpu->shown));
+    same_words(cpu, device, want, got);
     assert_true(after->bytes_back > before.bytes_back);
     assert_true(after->bytes_back - before.bytes_back <= MOST_BYTES * got->n_ids);
     assert_int_equal(after->submits - before.submits, got->n_steps);
@@ -145,9 +151,7 @@ static void same_end(struct rig *cpu, struct rig *device, const char *text,
         if (!want || !got) fail_msg("%s", err.msg);
         assert_int_equal(want->stop, stop);
         assert_int_equal(got->stop, stop);
-        assert_int_equal(got->n_ids, want->n_ids);
-        assert_memory_equal(got->ids, want->ids, want->n_ids * sizeof *want->ids);
-        assert_string_equal(buf_str(&device->shown), buf_str(&cpu->shown));
+        same_words(cpu, device, want, got);
         assert_int_equal(timeline_n(device->m.tl), timeline_n(cpu->m.tl));
         assert_memory_equal(timeline_logits(device->m.tl), timeline_logits(cpu->m.tl),
                             model_n_vocab(cpu->m.model) * sizeof(float));
