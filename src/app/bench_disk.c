@@ -255,8 +255,8 @@ static void print_lines(struct bench *b, struct buf *out)
         "warm\n",
         median(b->first_ms), median(b->read_ms), b->n_read, rest, b->n_computed, rest / warm);
     buf_printf(out,
-               "after a reply   %9.2f ms until %zu files wait to be written; %zu were before "
-               "the next was done\n",
+               "after a reply   %9.2f ms until %zu files wait to be written; %zu were written "
+               "while the next ran\n",
                bench_median(t->after, b->n_pairs), t->n_files, t->n_meanwhile);
     print_speed("prefill", speed_of(b, TURN, t->prefill), out);
     print_speed("decode", speed_of(b, b->n_gen, t->decode), out);

@@ -51,6 +51,7 @@ static bool run(struct machine *m, const struct disk_turns_plan *plan, const str
     timeline_save(m->tl, NULL); /* without a disk it is nothing */
     const double saved = clock_ms();
     disk_set_busy(m->disk, true); /* as the engine does for a request */
+    const size_t n_standing = disk_counts(m->disk).n_written;
     bool ok = timeline_sync(m->tl, turn->data, turn->n, NULL, NULL, err);
     const double filled = clock_ms();
     ok = ok && decode(m, plan->n_gen, err);
@@ -59,7 +60,7 @@ static bool run(struct machine *m, const struct disk_turns_plan *plan, const str
     out->decode[with][i] = end - filled;
     out->whole[with][i] = end - start;
     if (with) out->after[i] = saved - start;
-    if (with) out->n_meanwhile = disk_counts(m->disk).n_written - n_before;
+    if (with) out->n_meanwhile = disk_counts(m->disk).n_written - n_standing;
     disk_set_busy(m->disk, false);
     disk_drain(m->disk); /* nothing is left for the next */
     if (with) out->n_files = disk_counts(m->disk).n_written - n_before;

@@ -31,7 +31,7 @@ struct disk_turns {
     double prefill[2][DISK_TURNS_MOST], decode[2][DISK_TURNS_MOST];
     double whole[2][DISK_TURNS_MOST]; /* both, and handing the turn before over */
     double after[DISK_TURNS_MOST];    /* that alone */
-    size_t n_files, n_meanwhile;      /* handed over; written before the turn was done */
+    size_t n_files, n_meanwhile;      /* handed over; written while the turn ran */
 };
 
 /* Runs them on m, whose timeline may hold anything. The machine's pages on disk are removed. */

@@ -70,8 +70,8 @@ for d in short, long:
     resume = d["resume"]
     assert (resume["read"], resume["computed"]) == (d["prompt"], 13)
     assert 0 < resume["read_ms"] < resume["ms"] and resume["warm_ms"] > 0
-    # pages of the prompt, and its snapshot
-    assert (d["files"], d["files_meanwhile"]) == (d["prompt"] // 64 + 1, 0)
+    # pages of the prompt, and its snapshot; the writer may be at the end of one as a turn begins
+    assert d["files"] == d["prompt"] // 64 + 1 and d["files_meanwhile"] <= 1
     assert d["pairs"] == 7
     for what in "prefill", "decode", "turn":
         s = d[what]
