@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "engine/machine.h"
+#include "engine/machine_memory.h"
 #include "gguf/gguf.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"

@@ -5,7 +5,8 @@
  * be needed, refuses what does not fit, binds the weights; then the same for the draft model,
  * if there is one. The owner embeds the struct and reads its members; machine_close frees them
  * in the right order. One thread at a time; cancel may be set by any. It knows no tokenizer and
- * no conversation. */
+ * no conversation. Its parts are machine_place.h (which device computes what) and
+ * machine_memory.h (what fits). */
 #ifndef ENGINE_MACHINE_H
 #define ENGINE_MACHINE_H
 
@@ -61,6 +62,11 @@ struct machine_watch {
     const atomic_bool *cancel;
 };
 
+static inline void machine_warn(const struct machine_watch *watch, const char *line)
+{
+    if (watch->warning) watch->warning(watch->user, line);
+}
+
 /* On failure *m holds what was opened so far, for machine_close: giving back the memory of
  * large weights takes longer than a cancelled user should wait for an answer. ERR_USER: an
  * unknown device, KV type, instruction set or family; ERR_MEMORY: weights, scratch and KV do
@@ -77,8 +83,6 @@ static inline bool machine_is_up(const struct machine *m)
 {
     return m->tl != NULL;
 }
-/* What the model takes and its draft. */
-struct model_sizes machine_sizes(const struct machine *m);
 /* Opens the draft that config names now, or none, and closes the one before. On failure nothing
  * has changed. Of watch just warning and cancel are used. */
 bool machine_change_draft(struct machine *m, const struct engine_config *config,
@@ -96,10 +100,5 @@ void machine_close(struct machine *m);
 
 /* The KV type of a name, NULL: f16. *kept is the name, static. ERR_USER: an unknown one. */
 bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, struct err *err);
-
-/* Tokens of context that memory allows: want (0: n_model) if it fits, else for want == 0 as
- * many as do. 0 with ERR_MEMORY if that is fewer than min(n_model, 512). Pure. */
-uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
-                             uint64_t available, struct err *err);
 
 #endif

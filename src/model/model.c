@@ -236,6 +236,16 @@ static uint64_t weights_bytes(const struct program *p, const struct backend *be)
     return bytes;
 }
 
+struct model_sizes model_sizes_sum(struct model_sizes a, const struct model_sizes *b)
+{
+    a.weights_bytes += b->weights_bytes;
+    a.scratch_bytes += b->scratch_bytes;
+    a.kv_bytes_per_token += b->kv_bytes_per_token;
+    a.window_bytes_per_token += b->window_bytes_per_token;
+    a.state_bytes += b->state_bytes;
+    return a;
+}
+
 void model_program_sizes(const struct program *p, const struct backend *be, uint32_t max_rows,
                          struct model_sizes *out)
 {

@@ -42,6 +42,9 @@ struct model_sizes {
     uint64_t scratch_bytes;
 };
 
+/* What two models take together; the window is a's. */
+struct model_sizes model_sizes_sum(struct model_sizes a, const struct model_sizes *b);
+
 /* Checks the whole file against its family (keys, tensors, types, shapes), then binds the
  * weights to be. progress and cancel may be NULL; cancel is polled between tensors. NULL with
  * err: an unknown family (ERR_USER), keys or tensors that are missing or odd (ERR_FORMAT, each

@@ -15,6 +15,7 @@
 #include "backend/kv_rows.h"
 #include "base/philox.h"
 #include "engine/machine.h"
+#include "engine/machine_memory.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 

@@ -1,0 +1,172 @@
+/* Memory before anything is loaded: the context that fits, what all takes, and the lines that
+ * say so. */
+#include "engine/machine_memory.h"
+
+#include <stdio.h>
+
+#include "backend/backend.h"
+#include "backend/cut.h"
+#include "backend/kv.h"
+#include "base/readable.h"
+#include "base/resources.h"
+#include "engine/layers.h"
+#include "engine/machine_place.h"
+
+/* Left to the rest of the system when the context is fitted to memory. */
+static const uint64_t SPARE = LAYERS_SPARE;
+enum { MIN_CONTEXT = 512 };
+
+uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
+                             uint64_t available, struct err *err)
+{
+    uint32_t n_ctx = want ? want : n_model;
+    uint64_t fixed = sizes->weights_bytes + sizes->scratch_bytes;
+    uint64_t kv = (uint64_t)n_ctx * sizes->kv_bytes_per_token;
+    if (fixed <= available && kv <= available - fixed) return n_ctx;
+    uint64_t room = available > fixed + SPARE ? available - fixed - SPARE : 0;
+    uint64_t fits = sizes->kv_bytes_per_token ? room / sizes->kv_bytes_per_token : 0;
+    fits -= fits % PAGE_LEN;
+    uint32_t least = n_model < MIN_CONTEXT ? n_model : MIN_CONTEXT;
+    if (want == 0 && fits >= least) return (uint32_t)fits;
+    uint32_t asked = want ? want : least;
+    kv = asked * sizes->kv_bytes_per_token;
+    char total[READABLE_BYTES], weights[READABLE_BYTES], scratch[READABLE_BYTES],
+        of_kv[READABLE_BYTES], there[READABLE_BYTES];
+    err_set(err, ERR_MEMORY,
+            "not enough memory: %s needed (weights %s, scratch %s, KV of %u tokens %s), %s "
+            "available",
+            readable_size(total, fixed + kv), readable_size(weights, sizes->weights_bytes),
+            readable_size(scratch, sizes->scratch_bytes), asked, readable_size(of_kv, kv),
+            readable_size(there, available));
+    return 0;
+}
+
+struct model_sizes machine_sizes(const struct machine *m)
+{
+    return m->draft ? model_sizes_sum(m->sizes, &m->draft->sizes) : m->sizes;
+}
+
+/* Memory that fills up by itself, and what is to be in it. */
+struct pool {
+    const char *what; /* of the two: what lies there */
+    struct model_sizes sizes;
+    uint64_t available;
+};
+
+static size_t pools_of(const struct machine *m, struct pool out[2])
+{
+    const struct machine *d = m->draft;
+    if (m->device_bytes > 0 && m->is_split) {
+        const struct model_sizes *front = &m->split_sizes[CUT_FRONT];
+        out[0] =
+            (struct pool){"in front of the device's layers",
+                          d ? model_sizes_sum(*front, &d->sizes) : *front, m->system_bytes};
+        out[1] =
+            (struct pool){backend_name(m->device), m->split_sizes[CUT_BACK], m->device_bytes};
+        return 2;
+    }
+    if (m->device_bytes > 0 && machine_draft_is_apart(m)) {
+        out[0] = (struct pool){"the draft", d->sizes, m->system_bytes};
+        out[1] = (struct pool){backend_name(m->device), m->sizes, m->device_bytes};
+        return 2;
+    }
+    out[0] = (struct pool){NULL, machine_sizes(m), m->available};
+    return 1;
+}
+
+/* The context that fits all memories. */
+static bool fit_context(struct machine *m, uint32_t want, uint32_t n_model, struct err *err)
+{
+    struct pool pools[2];
+    const size_t n = pools_of(m, pools);
+    m->n_ctx = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t fits =
+            machine_fit_context(want, n_model, &pools[i].sizes, pools[i].available, err);
+        if (fits == 0) return n == 2 && err_prefix(err, "%s", pools[i].what);
+        if (fits < m->n_ctx) m->n_ctx = fits;
+    }
+    return true;
+}
+
+uint64_t machine_page_room(const struct machine *m)
+{
+    struct pool pools[2];
+    const size_t n = pools_of(m, pools);
+    const uint64_t all = machine_sizes(m).kv_bytes_per_token;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const struct model_sizes *s = &pools[i].sizes;
+        const uint64_t fixed = s->weights_bytes + s->scratch_bytes + SPARE;
+        uint64_t room = pools[i].available > fixed ? pools[i].available - fixed : 1;
+        if (n == 2 && s->kv_bytes_per_token == 0) continue;
+        if (n == 2)
+            room = (uint64_t)((double)room * (double)all / (double)s->kv_bytes_per_token);
+        if (room < least) least = room;
+    }
+    return least;
+}
+
+/* "weights 9.0 MiB, …", with what lies on the device if not all does. */
+static void say_sizes(const struct machine *m, char *line, size_t cap)
+{
+    const struct model_sizes all = machine_sizes(m), *back = &m->split_sizes[CUT_BACK];
+    char weights[READABLE_BYTES], kv[READABLE_BYTES], token[READABLE_BYTES],
+        scratch[READABLE_BYTES], available[READABLE_BYTES], there[READABLE_BYTES],
+        of[READABLE_BYTES];
+    int n = snprintf(line, cap,
+                     "weights %s, KV %s per token (%u tokens: %s), scratch %s%s; "
+                     "%s of memory available%s%s%s",
+                     readable_size(weights, all.weights_bytes),
+                     readable_size(token, all.kv_bytes_per_token), m->n_ctx,
+                     readable_size(kv, m->n_ctx * all.kv_bytes_per_token),
+                     readable_size(scratch, all.scratch_bytes),
+                     m->draft ? " with the draft" : "", readable_size(available, m->available),
+                     m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "",
+                     m->device && m->draft && m->draft->is_cpu ? "; the draft on the CPU" : "");
+    if (!m->is_split || n < 0 || (size_t)n >= cap) return;
+    const uint64_t bytes =
+        back->weights_bytes + back->scratch_bytes + m->n_ctx * back->kv_bytes_per_token;
+    snprintf(line + n, cap - (size_t)n, "; on the device %u of %u layers, %s%s%s",
+             m->n_layers - m->split_at, m->n_layers, readable_size(there, bytes),
+             m->device_bytes ? " of " : "",
+             m->device_bytes ? readable_size(of, m->device_bytes) : "");
+}
+
+bool machine_plan_memory(struct machine *m, const struct engine_config *config,
+                         const struct machine_watch *watch, struct err *err)
+{
+    uint32_t n_model = machine_file_context(m->gguf);
+    m->system_bytes = resources_memory(NULL);
+    m->available = m->device_bytes && !m->is_split ? m->device_bytes : m->system_bytes;
+    if (!fit_context(m, config->n_ctx, n_model, err)) return false;
+    char line[512];
+    say_sizes(m, line, sizeof line);
+    if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
+    if (config->n_ctx == 0 && m->n_ctx < n_model) {
+        snprintf(line, sizeof line,
+                 "the context is %u tokens of the model's %u: memory allows no more", m->n_ctx,
+                 n_model);
+        machine_warn(watch, line);
+    }
+    if (m->n_ctx > n_model) {
+        snprintf(line, sizeof line,
+                 "the context of %u tokens is longer than the %u the model was made for",
+                 m->n_ctx, n_model);
+        machine_warn(watch, line);
+    }
+    return true;
+}
+
+bool machine_draft_fits(const struct machine *m, struct err *err)
+{
+    if (!m->draft || (m->device_bytes > 0 && !m->draft->is_cpu)) return true;
+    const struct model_sizes *sizes = &m->draft->sizes;
+    const uint64_t available = resources_memory(NULL);
+    const uint64_t needed = sizes->weights_bytes + sizes->scratch_bytes +
+                            m->n_ctx * sizes->kv_bytes_per_token + SPARE;
+    if (needed <= available) return true;
+    char wants[READABLE_BYTES], has[READABLE_BYTES];
+    return err_set(err, ERR_MEMORY, "not enough memory for the draft: %s needed, %s available",
+                   readable_size(wants, needed), readable_size(has, available));
+}
