@@ -9,6 +9,7 @@
 #include "config/paths.h"
 #include "ui/charset.h"
 #include "ui/exit_status.h"
+#include "ui/given.h"
 #include "ui/line.h"
 #include "ui/pipe.h"
 #include "ui/tui.h"
@@ -22,8 +23,16 @@ static void fill_closed(void)
             return;
 }
 
+/* A pipe stays one whatever a configuration says of others. */
+static bool goes_on(const struct options *o)
+{
+    return o->interactive &&
+           (o->source[OPT_INTERACTIVE].from == FROM_FLAG || isatty(STDIN_FILENO));
+}
+
 bool faces_talk(const struct options *o)
 {
+    if (goes_on(o)) return true;
     return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
            !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
 }
@@ -35,7 +44,7 @@ static bool may_fill_screen(const struct options *o, bool prompt)
         usage_error(NULL, "--tui: not together with --%s", o->plain ? "plain" : "accessible");
     else if (!prompt || !isatty(STDOUT_FILENO))
         usage_error(NULL, "--tui: needs a terminal for input and output, and no -p, -f or "
-                          "--json");
+                          "--json (-i goes on after -p and -f)");
     else
         return true;
     return false;
@@ -51,12 +60,19 @@ int faces_run(const struct options *o)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
     if (o->tui && !may_fill_screen(o, prompt)) return EXIT_USAGE;
+    struct given given = {0};
+    struct err err;
+    if (goes_on(o) && !given_read(&given, o, &err)) {
+        given_free(&given);
+        return err.code == ERR_USER ? usage_error(NULL, "%s", err.msg) : runtime_error(&err);
+    }
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
     engine.cache_dir = cache;
-    int status = o->tui   ? tui_run(o, &engine)
-                 : prompt ? line_run(o, &engine)
+    int status = o->tui   ? tui_run(o, &engine, &given)
+                 : prompt ? line_run(o, &engine, &given)
                           : pipe_run(o, &engine);
     free(cache);
+    given_free(&given);
     return status;
 }

@@ -10,7 +10,8 @@
 bool faces_talk(const struct options *o);
 
 /* Runs the chat that o asks for, with its model chosen, in the pipe (a prompt was given, or
- * standard input is no terminal, or --stdin) or at the line prompt. Returns the exit status. */
+ * standard input is no terminal, or --stdin), at the line prompt or in the full screen.
+ * Returns the exit status. */
 int faces_run(const struct options *o);
 
 #endif

@@ -26,7 +26,8 @@ static int print_help(void)
     struct buf out = {0};
     buf_puts(&out, "hearth - chat with a local language model in the terminal\n\n"
                    "usage: hearth [-m MODEL.gguf] [options]\n"
-                   "       hearth -p PROMPT [-f FILE]...   or   command | hearth -p PROMPT\n"
+                   "       hearth [-i] -p PROMPT [-f FILE]...   or   command | hearth -p "
+                   "PROMPT\n"
                    "       hearth SUBCOMMAND [arguments]\n\n");
     options_help(&out);
     buf_puts(&out, "\n");
@@ -124,7 +125,7 @@ static int run(struct options *o, int argc, char **argv)
         return print_text(&out);
     }
     if (o->list_devices) return print_devices();
-    if (model_choose(o, faces_talk(o), &err)) return faces_run(o);
+    if (model_choose(o, faces_talk(o) && isatty(STDIN_FILENO), &err)) return faces_run(o);
     return o->json || o->jsonl ? pipe_refuse(o, &err, EXIT_RUNTIME) : runtime_error(&err);
 }
 

@@ -328,16 +328,21 @@ void chat_cancel_late(struct chat *c)
 
 /* ---- lines ---- */
 
+void chat_put_before(struct chat *c, const char *text, size_t n)
+{
+    buf_append(&c->attached.text, text, n);
+    buf_puts(&c->attached.text, "\n\n");
+    c->attached.has_paste = true;
+    idle_forget(c);
+}
+
 void chat_attach(struct chat *c, const char *text, size_t n)
 {
     struct engine *e = c->engine;
     while (n > 0 && text[n - 1] == '\n')
         n--;
     long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
-    buf_append(&c->attached.text, text, n);
-    buf_puts(&c->attached.text, "\n\n");
-    c->attached.has_paste = true;
-    idle_forget(c);
+    chat_put_before(c, text, n);
     char tokens[40] = "";
     if (n_tokens >= 0) snprintf(tokens, sizeof tokens, ", %ld tokens", n_tokens);
     chat_tell(c, FACE_INFO,

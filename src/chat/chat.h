@@ -58,7 +58,10 @@ void chat_cancel(struct chat *c);
  */
 bool chat_say(struct chat *c, const char *text, size_t n);
 
-/* Puts a text that was pasted before the next message, and says how long it is. Any state. */
+/* Puts a text before the next message, as /read does, without a word. Alone it can be sent by a
+ * message that is blank. Any state. */
+void chat_put_before(struct chat *c, const char *text, size_t n);
+/* The same for a text that was pasted, and says how long it is. */
 void chat_attach(struct chat *c, const char *text, size_t n);
 /* Whether one waits: a message that is blank then sends it alone. */
 bool chat_has_paste(const struct chat *c);

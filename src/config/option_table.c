@@ -134,7 +134,7 @@ static const struct option_row table[N_OPTIONS] = {
                     .group = GROUP_PROMPT,
                     .at = AT(prompt),
                     .arg = "TEXT",
-                    .help = "answer this one prompt and exit"},
+                    .help = "answer this prompt and exit; -i: and go on"},
     [OPT_FILE] = {.name = "file",
                   .letter = 'f',
                   .type = OPTION_PATHS,
@@ -143,6 +143,13 @@ static const struct option_row table[N_OPTIONS] = {
                   .at = AT(files),
                   .arg = "FILE",
                   .help = "text to put before the prompt; may be repeated"},
+    [OPT_INTERACTIVE] = {.name = "interactive",
+                         .letter = 'i',
+                         .type = OPTION_BOOL,
+                         .group = GROUP_PROMPT,
+                         .at = AT(interactive),
+                         .preset = "off",
+                         .help = "go on at the terminal after -p, -f or a pipe"},
     [OPT_STDIN] = {.name = "stdin",
                    .type = OPTION_ENUM,
                    .group = GROUP_PROMPT,
@@ -500,6 +507,9 @@ const struct option_row *option_find_foreign(const char *name)
         {"md", OPT_DRAFT},
         {"model-draft", OPT_DRAFT},
         {"chat-template-file", OPT_TEMPLATE},
+        {"cnv", OPT_INTERACTIVE},
+        {"conversation", OPT_INTERACTIVE},
+        {"interactive-first", OPT_INTERACTIVE},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) return &table[names[i].id];

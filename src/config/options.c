@@ -361,11 +361,24 @@ static bool choose(struct options *o, enum option_id a, enum option_id b, struct
     return true;
 }
 
+/* A person who goes on talking, or one of what a script asks for. */
+static bool choose_talk(struct options *o, struct err *err)
+{
+    static const enum option_id scripts[] = {OPT_JSON, OPT_JSONL, OPT_STDIN, OPT_PROMPTS};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts && o->interactive; i++) {
+        const bool there[] = {o->json, o->jsonl, o->stdin_mode != STDIN_AS_TEXT,
+                              o->prompts != NULL};
+        if (there[i] && !choose(o, OPT_INTERACTIVE, scripts[i], err)) return false;
+    }
+    return true;
+}
+
 bool options_check(struct options *o, struct err *err)
 {
     if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
         (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
-        (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)))
+        (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)) ||
+        !choose_talk(o, err))
         return false;
     if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)
         return err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",

@@ -34,6 +34,7 @@ enum option_id {
     OPT_SYSTEM,
     OPT_PROMPT,
     OPT_FILE,
+    OPT_INTERACTIVE,
     OPT_STDIN,
     OPT_PROMPTS,
     OPT_FORGET,
@@ -134,7 +135,8 @@ struct options {
     const char *system; /* the text itself, also when given as @FILE */
     const char *prompt;
     struct option_list files; /* "-" is the standard input */
-    int stdin_mode;           /* enum option_stdin */
+    bool interactive;
+    int stdin_mode; /* enum option_stdin */
     const char *prompts;
     bool forget;
     const char *output;

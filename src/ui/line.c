@@ -22,6 +22,7 @@
 #include "ui/edit_keys.h"
 #include "ui/editor.h"
 #include "ui/exit_status.h"
+#include "ui/given.h"
 #include "ui/history.h"
 #include "ui/output.h"
 #include "ui/progress.h"
@@ -482,6 +483,53 @@ static bool ask(struct line *l, struct prompt_line *line)
     return false;
 }
 
+/* Runs what the line asks for, a message whatever it looks like or perhaps a command, to its
+ * end. */
+static void carry_out(struct line *l, const char *text, size_t n, bool is_message)
+{
+    l->place = AT_START;
+    l->cancelled_ms = 0;
+    if (is_message)
+        chat_say(l->chat, text, n);
+    else
+        chat_line(l->chat, text, n);
+    wait_until_idle(l, -1);
+    if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
+    if (chat_state(l->chat) == CHAT_FAILED) {
+        print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
+        l->status = exit_status_of_load(chat_error(l->chat));
+    }
+    take_options(l, chat_options(l->chat));
+    if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
+}
+
+/* The turn of the command line, with what it says where a typed line would stand. */
+static void begin_with(struct line *l, const struct given *given)
+{
+    const struct buf *prompt = &given->prompt;
+    struct buf shown = {0};
+    if (given->broken) {
+        given_explain(&shown, given->broken);
+        on_say(l, FACE_WARNING, buf_str(&shown));
+        buf_clear(&shown);
+    }
+    if (given->before.len > 0) {
+        chat_put_before(l->chat, given->before.data, given->before.len);
+        buf_printf(&shown, "%s: %zu bytes", buf_str(&given->names), given->before.len);
+        if (!l->quiet) on_say(l, FACE_INFO, buf_str(&shown));
+        buf_clear(&shown);
+    }
+    if (prompt->len > 0) {
+        buf_puts(&shown, l->accessible ? "You: " : term_on(&l->ui, STYLE_PROMPT));
+        if (!l->accessible) buf_printf(&shown, ">%s ", term_off(&l->ui));
+        sanitise_all(prompt->data, prompt->len, &shown);
+        buf_putc(&shown, '\n');
+        output_write(l->ui.fd, shown.data, shown.len);
+    }
+    buf_free(&shown);
+    carry_out(l, buf_str(prompt), prompt->len, true);
+}
+
 static void converse(struct line *l)
 {
     struct prompt_line line = {0};
@@ -496,20 +544,7 @@ static void converse(struct line *l)
             if (l->status < 0) end_loading(l);
             if (l->status >= 0) break;
         }
-        l->place = AT_START;
-        l->cancelled_ms = 0;
-        if (line.is_pasted || blank)
-            chat_say(l->chat, line.text.data, line.text.len);
-        else
-            chat_line(l->chat, line.text.data, line.text.len);
-        wait_until_idle(l, -1);
-        if (chat_state(l->chat) == CHAT_CLOSED) l->status = EXIT_DONE;
-        if (chat_state(l->chat) == CHAT_FAILED) {
-            print_message(l, STYLE_ERROR, chat_error(l->chat)->msg);
-            l->status = exit_status_of_load(chat_error(l->chat));
-        }
-        take_options(l, chat_options(l->chat));
-        if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
+        carry_out(l, line.text.data, line.text.len, line.is_pasted || blank);
     }
     buf_free(&line.text);
 }
@@ -528,23 +563,26 @@ static void on_paste(void *user, const char *s, size_t n)
     chat_attach(l->chat, s, n);
 }
 
-static void run(struct line *l, const struct options *o)
+static void run(struct line *l, const struct options *o, const struct given *given)
 {
+    const bool begins = !given_is_empty(given);
     if (l->accessible && !l->quiet) output_write(l->ui.fd, "Loading the model.\n", 19);
-    wait_until_idle(l, l->ui.redraw ? GRACE_MS : -1);
+    wait_until_idle(l, l->ui.redraw && !begins ? GRACE_MS : -1);
     if (l->status < 0 && chat_state(l->chat) != CHAT_LOADING) end_loading(l);
     if (l->status >= 0) return;
     progress_end(&l->progress);
     load_history(l, o);
     prompt_open(l->term.is_tty ? stdout : stderr, on_paste, l);
     complete_install(l->chat, NULL);
+    if (begins) begin_with(l, given);
     converse(l);
     prompt_close();
     complete_install(NULL, NULL);
     history_close();
 }
 
-int line_run(const struct options *o, const struct engine_config *engine)
+int line_run(const struct options *o, const struct engine_config *engine,
+             const struct given *given)
 {
     struct line l = {.status = -1, .copy.fd = -1, .at_margin = true};
     struct err err;
@@ -569,7 +607,7 @@ int line_run(const struct options *o, const struct engine_config *engine)
         l.chat = chat_open(o, engine, &face, &err);
     }
     if (l.chat) {
-        run(&l, o);
+        run(&l, o, given);
     } else {
         print_message(&l, STYLE_ERROR, err.msg);
         l.status = exit_status_of(&err);

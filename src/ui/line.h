@@ -5,9 +5,12 @@
 #define UI_LINE_H
 
 struct engine_config;
+struct given;
 struct options;
 
-/* Runs until the user leaves; returns the exit status. */
-int line_run(const struct options *o, const struct engine_config *engine);
+/* Runs until the user leaves, after the turn that is given, if one is; returns the exit status.
+ */
+int line_run(const struct options *o, const struct engine_config *engine,
+             const struct given *given);
 
 #endif

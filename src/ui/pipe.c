@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/ascii.h"
-#include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/face.h"
 #include "config/options.h"
 #include "ui/exit_status.h"
+#include "ui/given.h"
 #include "ui/input.h"
 #include "ui/json.h"
 #include "ui/output.h"
@@ -48,9 +48,8 @@ struct pipe {
     struct source source;
     struct source_turn turn; /* of its lines, the present one */
     bool repaired;
-    struct buf before;  /* what files say before the first turn, or before each with --forget */
-    struct buf after;   /* files named behind -f -, which is standard input */
-    struct buf message; /* what is said next */
+    struct given_files files; /* before the first turn, or before each with --forget */
+    struct buf message;       /* what is said next */
 };
 
 static void fail(struct pipe *p, int status)
@@ -292,9 +291,7 @@ static void repaired(struct pipe *p, const char *name)
     if (p->repaired) return;
     p->repaired = true;
     struct buf text = {0};
-    char shown[256];
-    buf_printf(&text, "%s is not valid UTF-8: U+FFFD stands for what is not",
-               printable(shown, sizeof shown, name, strlen(name)));
+    given_explain(&text, name);
     on_say(p, FACE_WARNING, buf_str(&text));
     buf_free(&text);
 }
@@ -302,34 +299,18 @@ static void repaired(struct pipe *p, const char *name)
 static void add_part(struct pipe *p, struct buf *message, const char *name, const char *s,
                      size_t n)
 {
-    struct buf text = {0};
-    if (input_repair(&text, s, n) > 0) repaired(p, name);
-    input_join(message, buf_str(&text), text.len);
-    buf_free(&text);
+    if (!given_join(message, s, n)) repaired(p, name);
 }
 
 static bool read_files(struct pipe *p)
 {
-    struct buf *message = &p->before;
-    for (size_t i = 0; i < p->o->files.n; i++) {
-        const char *path = p->o->files.items[i];
-        if (strcmp(path, "-") == 0) {
-            message = &p->after;
-            continue;
-        }
-        struct buf bytes = {0};
-        struct err err;
-        bool ok = file_read(path, INPUT_MAX_BYTES, &bytes, &err);
-        if (ok) {
-            add_part(p, message, path, bytes.data, bytes.len);
-        } else {
-            print_error(p, err.msg);
-            fail(p, EXIT_RUNTIME);
-        }
-        buf_free(&bytes);
-        if (!ok) return false;
-    }
-    return true;
+    struct err err;
+    const bool ok = given_files_read(&p->files, p->o, &err);
+    if (p->files.broken) repaired(p, p->files.broken);
+    if (ok) return true;
+    print_error(p, err.msg);
+    fail(p, EXIT_RUNTIME);
+    return false;
 }
 
 static void read_more(struct pipe *p)
@@ -337,7 +318,8 @@ static void read_more(struct pipe *p)
     struct err err;
     if (source_read(&p->source, &err)) return;
     /* Without standard input it is as good as empty where something else is the prompt. */
-    if (err.code == ERR_IO && errno == EBADF && (p->o->prompt || p->before.len > 0)) return;
+    if (err.code == ERR_IO && errno == EBADF && (p->o->prompt || p->files.before.len > 0))
+        return;
     print_error(p, err.msg);
     fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
 }
@@ -357,7 +339,8 @@ static bool next_line(struct pipe *p)
     }
     bool forget = p->o->forget || p->turn.is_new;
     if (forget && p->n_turns > 0) chat_line(p->chat, "/clear", 6);
-    if (forget || p->n_turns == 0) buf_append(&p->message, p->before.data, p->before.len);
+    if (forget || p->n_turns == 0)
+        buf_append(&p->message, p->files.before.data, p->files.before.len);
     add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);
     return true;
 }
@@ -407,9 +390,9 @@ static bool next_turn(struct pipe *p)
 {
     if (p->source.form != SOURCE_TEXT) return next_line(p);
     if (p->n_turns > 0 || !p->source.at_end) return false;
-    buf_append(&p->message, p->before.data, p->before.len);
+    buf_append(&p->message, p->files.before.data, p->files.before.len);
     add_part(p, &p->message, "standard input", p->source.raw.data, p->source.raw.len);
-    input_join(&p->message, buf_str(&p->after), p->after.len);
+    input_join(&p->message, buf_str(&p->files.after), p->files.after.len);
     if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
     if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
     print_error(p, "nothing to answer: standard input is empty and there is no --prompt");
@@ -443,13 +426,6 @@ static void take_turns(struct pipe *p)
     }
 }
 
-static bool names_stdin(const struct options *o)
-{
-    for (size_t i = 0; i < o->files.n; i++)
-        if (strcmp(o->files.items[i], "-") == 0) return true;
-    return false;
-}
-
 /* Who types the input is told that it is waited for, and how it ends. */
 static void hint(const struct pipe *p)
 {
@@ -472,7 +448,7 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
         fail(p, EXIT_RUNTIME);
         return false;
     }
-    bool wants_stdin = !isatty(STDIN_FILENO) || names_stdin(o);
+    bool wants_stdin = !isatty(STDIN_FILENO) || given_names_stdin(o);
     if (!source_open(&p->source, o, wants_stdin, &err)) {
         print_error(p, err.msg);
         fail(p, EXIT_RUNTIME);
@@ -538,8 +514,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     buf_free(&p.error);
     source_close(&p.source);
     source_turn_free(&p.turn);
-    buf_free(&p.before);
+    given_files_free(&p.files);
     buf_free(&p.message);
-    buf_free(&p.after);
     return status_now(&p);
 }

@@ -18,6 +18,7 @@
 #include "ui/clipboard.h"
 #include "ui/editor.h"
 #include "ui/exit_status.h"
+#include "ui/given.h"
 #include "ui/history.h"
 #include "ui/input_box.h"
 #include "ui/screen.h"
@@ -256,10 +257,25 @@ static void remember(const char *line, bool is_pasted)
         on_say(the_tui, FACE_WARNING, err.msg);
 }
 
+/* The turn of the command line. */
+static void begin_with(struct tui *t, const struct given *given)
+{
+    struct buf note = {0};
+    given_explain(&note, given->broken ? given->broken : "");
+    if (given->broken) on_say(t, FACE_WARNING, buf_str(&note));
+    if (given->before.len > 0) chat_put_before(t->chat, given->before.data, given->before.len);
+    buf_free(&note);
+    tui_submit(t, &given->prompt, true);
+}
+
 static void take_lines(struct tui *t)
 {
     struct buf line = {0};
     bool is_pasted;
+    if (t->given && chat_state(t->chat) == CHAT_IDLE && !t->is_loading) {
+        begin_with(t, t->given);
+        t->given = NULL;
+    }
     while (t->status < 0 && chat_state(t->chat) == CHAT_IDLE && !t->is_loading &&
            input_take(&line, &is_pasted))
         tui_submit(t, &line, is_pasted);
@@ -420,9 +436,11 @@ static bool open_all(struct tui *t, const struct options *o, struct err *err)
     return screen_open(term_of(STDOUT_FILENO, o).colour, err);
 }
 
-int tui_run(const struct options *o, const struct engine_config *engine)
+int tui_run(const struct options *o, const struct engine_config *engine,
+            const struct given *given)
 {
     struct tui t = {.status = -1, .copy.fd = -1, .view.follows = true, .is_loading = true};
+    if (!given_is_empty(given)) t.given = given;
     struct err err;
     struct face face = {.user = &t,
                         .is_terminal = true,

@@ -16,6 +16,7 @@
 #include "ui/output.h"
 #include "ui/scrollback.h"
 
+struct given;
 struct options;
 struct transcript;
 
@@ -76,6 +77,7 @@ struct tui_held {
 /* Owned by tui_run, on its stack; main thread. */
 struct tui {
     struct chat *chat;
+    const struct given *given; /* sent first, NULL once it was */
     struct transcript *transcript;
     struct scrollback *rows; /* the transcript's */
     bool quiet, verbose, no_stream;

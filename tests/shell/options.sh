@@ -120,6 +120,7 @@ takes prompt hello
 takes file - /a.txt
 takes stdin text lines jsonl
 takes prompts /a.txt
+switch interactive
 switch forget
 refuses stdin csv 'text, lines or jsonl'
 takes output /dev/null
@@ -235,6 +236,7 @@ check "--num-thread" foreign --num-thread 2 threads
 check "--temperature" foreign --temperature 0.5 temp
 for name in -sys --system-prompt; do check "$name" foreign $name 'Be kind.' system; done
 for name in -md --model-draft; do check "$name" foreign $name off draft; done
+for name in -cnv --conversation --interactive-first; do check "$name" eval 'go $name && grep -qF "interactive = on  ; flag --interactive" "$dir/out"'; done
 check "--chat-template-file" foreign --chat-template-file /t.jinja template
 go --ctx-size x
 check "a bad value is refused by the name that was given" grep -qF "hearth: --ctx-size: expected" "$dir/err"

@@ -101,6 +101,14 @@ check "an unknown option" go 2 --temprature 1
 check "a value out of range" go 2 --temp=-1
 check "a full screen without a terminal" go 2 --tui
 check "  is refused by name" says "--tui: needs a terminal"
+check "to go on at a terminal that is not there" exits 2 setsid -w "$hearth" -i -p x </dev/null
+check "  is refused by name" says "--interactive: standard input is no terminal, and there is no other"
+check "  or with JSON" go 2 -i --json -p x
+check "    by both names" says "--interactive: cannot be together with --json"
+check "  or with a turn per line" go 2 -i --stdin lines
+check "    by both names" says "--interactive: cannot be together with --stdin"
+check "  and what a configuration says leaves a pipe as it is" eval \
+    'echo x | HEARTH_INTERACTIVE=on exits 0 setsid -w "$hearth" --private -n 2'
 mkdir -p "$dir/config/hearth/hearth.ini"
 check "an unreadable configuration" go 2
 check "  is named" says "hearth.ini"

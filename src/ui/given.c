@@ -1,0 +1,153 @@
+#include "ui/given.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/ascii.h"
+#include "base/file.h"
+#include "base/printable.h"
+#include "config/options.h"
+#include "ui/input.h"
+
+static const char stdin_name[] = "standard input";
+
+bool given_join(struct buf *message, const char *s, size_t n)
+{
+    struct buf text = {0};
+    const bool ok = input_repair(&text, s, n) == 0;
+    input_join(message, buf_str(&text), text.len);
+    buf_free(&text);
+    return ok;
+}
+
+void given_explain(struct buf *out, const char *name)
+{
+    char shown[256];
+    buf_printf(out, "%s is not valid UTF-8: U+FFFD stands for what is not",
+               printable(shown, sizeof shown, name, strlen(name)));
+}
+
+/* ---- files ---- */
+
+static bool read_file(struct buf *message, const char *path, const char **broken,
+                      struct err *err)
+{
+    struct buf bytes = {0};
+    const bool ok = file_read(path, INPUT_MAX_BYTES, &bytes, err);
+    if (ok && !given_join(message, bytes.data, bytes.len) && !*broken) *broken = path;
+    buf_free(&bytes);
+    return ok;
+}
+
+bool given_files_read(struct given_files *files, const struct options *o, struct err *err)
+{
+    struct buf *message = &files->before;
+    for (size_t i = 0; i < o->files.n; i++) {
+        const char *path = o->files.items[i];
+        if (strcmp(path, "-") == 0)
+            message = &files->after;
+        else if (!read_file(message, path, &files->broken, err))
+            return false;
+    }
+    return true;
+}
+
+void given_files_free(struct given_files *files)
+{
+    buf_free(&files->before);
+    buf_free(&files->after);
+}
+
+bool given_names_stdin(const struct options *o)
+{
+    for (size_t i = 0; i < o->files.n; i++)
+        if (strcmp(o->files.items[i], "-") == 0) return true;
+    return false;
+}
+
+/* ---- the first turn ---- */
+
+static bool read_stdin(struct given *given, struct err *err)
+{
+    struct buf bytes = {0};
+    bool ok = file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err);
+    /* Without standard input it is as good as empty. */
+    if (!ok && err->code == ERR_IO && errno == EBADF) ok = true;
+    if (!given_join(&given->before, bytes.data, bytes.len) && !given->broken)
+        given->broken = stdin_name;
+    buf_free(&bytes);
+    return ok;
+}
+
+static void hint(const struct options *o)
+{
+    if (!o->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "hearth: type the message; Ctrl-D on a line of its own ends it\n");
+}
+
+static void add_name(struct given *given, const char *name)
+{
+    char shown[256];
+    buf_printf(&given->names, "%s%s", given->names.len > 0 ? ", " : "",
+               printable(shown, sizeof shown, name, strlen(name)));
+}
+
+static void name_parts(struct given *given, const struct options *o, bool with_stdin)
+{
+    for (size_t i = 0; i < o->files.n; i++)
+        if (strcmp(o->files.items[i], "-") != 0) add_name(given, o->files.items[i]);
+    if (with_stdin) add_name(given, stdin_name);
+}
+
+static bool read_parts(struct given *given, const struct options *o, bool with_stdin,
+                       struct err *err)
+{
+    struct given_files files = {0};
+    bool ok = given_files_read(&files, o, err);
+    given->broken = files.broken;
+    input_join(&given->before, buf_str(&files.before), files.before.len);
+    if (ok && with_stdin) ok = read_stdin(given, err);
+    input_join(&given->before, buf_str(&files.after), files.after.len);
+    given_files_free(&files);
+    if (o->prompt && !given_join(&given->prompt, o->prompt, strlen(o->prompt)) &&
+        !given->broken)
+        given->broken = "--prompt";
+    name_parts(given, o, with_stdin);
+    return ok;
+}
+
+bool given_read(struct given *given, const struct options *o, struct err *err)
+{
+    *given = (struct given){0};
+    if (isatty(STDIN_FILENO)) {
+        if (given_names_stdin(o)) hint(o);
+        return read_parts(given, o, given_names_stdin(o), err);
+    }
+    /* First what needs no waiting. */
+    const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    if (terminal < 0)
+        return err_set(err, ERR_USER,
+                       "--interactive: standard input is no terminal, and there is no other to "
+                       "go on at: /dev/tty: %s",
+                       strerror(errno));
+    bool ok = read_parts(given, o, true, err);
+    if (ok && dup2(terminal, STDIN_FILENO) < 0)
+        ok = err_set(err, ERR_IO, "/dev/tty: %s", strerror(errno));
+    close(terminal);
+    return ok;
+}
+
+bool given_is_empty(const struct given *given)
+{
+    return given->before.len == 0 && ascii_is_blank(buf_str(&given->prompt), given->prompt.len);
+}
+
+void given_free(struct given *given)
+{
+    buf_free(&given->before);
+    buf_free(&given->names);
+    buf_free(&given->prompt);
+}

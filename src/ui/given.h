@@ -1,0 +1,48 @@
+/* What the command line gives a conversation to begin with: the files of -f, standard input and
+ * --prompt, as the parts of one message.
+ *
+ * The owner embeds the structs. Names are borrowed from the options. Main thread; reading a
+ * FIFO waits for who writes it, so no handler of signals is to be there yet: Ctrl-C then simply
+ * ends the program. Prints nothing. */
+#ifndef UI_GIVEN_H
+#define UI_GIVEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct options;
+
+/* Appends a part to a message, repaired to valid UTF-8; false if it had to be. */
+bool given_join(struct buf *message, const char *s, size_t n);
+/* Appends what a user is told of a part that had to be. */
+void given_explain(struct buf *out, const char *name);
+
+/* The files of -f. */
+struct given_files {
+    struct buf before, after; /* "-", which stands for standard input */
+    const char *broken;       /* the name of the first that is not UTF-8, or NULL */
+};
+/* files is zeroed or filled before. ERR_IO or ERR_USER names the file. */
+bool given_files_read(struct given_files *files, const struct options *o, struct err *err);
+void given_files_free(struct given_files *files);
+/* Whether "-" is one of them. */
+bool given_names_stdin(const struct options *o);
+
+/* The first turn of a chat that goes on at a terminal. */
+struct given {
+    struct buf before;  /* files and standard input; empty: none */
+    struct buf names;   /* … what it is made of, to be shown */
+    struct buf prompt;  /* --prompt; empty: none */
+    const char *broken; /* the name of the first part that is not UTF-8, or NULL */
+};
+/* Reads it. Standard input that is no terminal is read to its end and is the terminal of the
+ * process from then on; ERR_USER where there is none. */
+bool given_read(struct given *given, const struct options *o, struct err *err);
+void given_free(struct given *given);
+/* Whether there is nothing to send. */
+bool given_is_empty(const struct given *given);
+
+#endif
