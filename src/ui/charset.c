@@ -38,6 +38,16 @@ bool charset_is_other(void)
     return is_other;
 }
 
+int charset_char(const char *s, size_t n)
+{
+    uint32_t cp;
+    if (!is_other) return utf8_decode(s, n, &cp);
+    mbstate_t state = {0};
+    wchar_t c;
+    size_t len = mbrtowc(&c, s, n, &state);
+    return len == (size_t)-2 ? -1 : len > n ? 0 : len == 0 ? 1 : (int)len;
+}
+
 void charset_take(const char *s, size_t n, struct buf *out)
 {
     if (!is_other || utf8_valid(s, n)) {

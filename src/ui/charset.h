@@ -17,6 +17,9 @@ bool charset_is_utf8(void);
 /* Whether it is a known one besides UTF-8. */
 bool charset_is_other(void);
 
+/* The length of the terminal's character at the start of s[0..n), n at least 1; 0 if there is
+ * none, -1 if it is the beginning of one. */
+int charset_char(const char *s, size_t n);
 /* Appends what was typed as UTF-8. What is UTF-8 already stays as it is; what is neither that
  * nor of the terminal's set becomes U+FFFD. */
 void charset_take(const char *s, size_t n, struct buf *out);

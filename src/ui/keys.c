@@ -2,9 +2,15 @@
  * console, rxvt. */
 #include "ui/keys.h"
 
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "ui/charset.h"
 #include "ui/edit_keys.h"
 
 enum { MAX_SEQUENCES = 4 };
@@ -59,25 +65,59 @@ static const char *name_of(const char *sequence)
 }
 
 /* A sequence is over at the byte that may end it, by ECMA-48; "ESC [ [ A" is Linux's own. */
-static bool is_over(const char *s, size_t n)
+static bool is_over(const char *s, size_t n, char c)
 {
-    char c = s[n - 1];
-    if (n == 2) return c != '[' && c != 'O';
-    if (n == 3 && s[1] == '[' && c == '[') return false;
-    return c >= 0x40 && c <= 0x7e;
+    bool is_linux = n == 2 && s[1] == '[' && c == '[';
+    return n >= 2 && c >= 0x40 && !is_linux;
 }
 
-/* Behind Esc. What cannot belong to it is another key, typed in haste. */
+/* Whether c can stand behind the first n bytes of a sequence. */
+static bool belongs(size_t n, char c)
+{
+    return n == 1 ? c == '[' || c == 'O' : c >= 0x20 && c <= 0x7e;
+}
+
+/* Behind Esc. What cannot belong to it is another key, typed in haste. A sequence longer than
+ * all that have names is read to its end, too. */
 static void read_sequence(char name[KEY_NAME_MAX])
 {
-    char s[32] = "\033";
+    char s[32] = "\033", c;
     size_t n = 1;
-    while (n < sizeof s - 1 && edit_keys_byte(ESC_MS, &s[n]) > 0)
-        if (is_over(s, ++n)) break;
+    bool over = false;
+    while (!over && edit_keys_byte(ESC_MS, &c) > 0) {
+        if (!belongs(n, c)) {
+            edit_keys_unread(c);
+            break;
+        }
+        over = is_over(s, n, c);
+        if (n < sizeof s - 1) s[n++] = c;
+    }
     s[n] = '\0';
     if (n == 2) edit_keys_unread(s[1]);
     const char *known = n <= 2 ? "Esc" : name_of(s);
     snprintf(name, KEY_NAME_MAX, "%s", known ? known : "");
+}
+
+/* A character of the terminal's set. What is none has no name, and takes nothing with it. */
+static void read_char(char first, char name[KEY_NAME_MAX])
+{
+    char s[MB_LEN_MAX] = {first};
+    size_t n = 1;
+    int len = charset_char(s, n);
+    while (len < 0 && n < sizeof s && edit_keys_byte(ESC_MS, &s[n]) > 0) {
+        len = charset_char(s, n + 1);
+        if (len == 0)
+            edit_keys_unread(s[n]);
+        else
+            n++;
+    }
+    struct buf utf8 = {0};
+    uint32_t cp;
+    if (len > 0) charset_take(s, n, &utf8);
+    if (utf8.len > 0 && utf8.len < KEY_NAME_MAX && utf8_decode(utf8.data, utf8.len, &cp) > 0 &&
+        printable_char(cp))
+        strcpy(name, utf8.data);
+    buf_free(&utf8);
 }
 
 bool keys_read(char name[KEY_NAME_MAX])
@@ -86,23 +126,18 @@ bool keys_read(char name[KEY_NAME_MAX])
     int got = edit_keys_byte(0, &c);
     name[0] = '\0';
     if (got <= 0) return got < 0;
-    unsigned char u = (unsigned char)c;
-    if (c == '\033') {
+    unsigned u = (unsigned char)c;
+    if (c == '\033')
         read_sequence(name);
-    } else if (c == '\r' || c == '\n') {
+    else if (c == '\r' || c == '\n')
         strcpy(name, "Enter");
-    } else if (c == 0x7f || c == '\b') {
+    else if (c == 0x7f || c == '\b')
         strcpy(name, "Backspace");
-    } else if (c == ' ') {
+    else if (c == ' ')
         strcpy(name, "Space");
-    } else if (u < 0x20) {
-        snprintf(name, KEY_NAME_MAX, "C-%c", u + 0x60);
-    } else {
-        size_t n = u < 0xc0 ? 1 : u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4, i = 1;
-        name[0] = c;
-        while (i < n && edit_keys_byte(ESC_MS, &name[i]) > 0)
-            i++;
-        name[i] = '\0';
-    }
+    else if (u < 0x20)
+        snprintf(name, KEY_NAME_MAX, "C-%c", u - 1 < 26 ? u + 0x60 : u + 0x40);
+    else
+        read_char(c, name);
     return true;
 }
