@@ -257,55 +257,6 @@ static void page_write(struct backend *be, void *page, size_t page_bytes, const 
     vulkan_write(&vb->staging, &s->region, place * s->stride, host, page_bytes, &ignored);
 }
 
-/* ---- recurrent states ---- */
-
-static void state_free(struct backend *be, void *state, size_t state_bytes)
-{
-    struct vulkan_state *s = state;
-    (void)state_bytes;
-    of(be)->state_version++;
-    vulkan_arena_free(&s->memory);
-    free(s);
-}
-
-static void state_write(struct backend *be, void *state, size_t state_bytes, const void *host)
-{
-    struct vulkan_state *s = state;
-    struct err ignored;
-    of(be)->state_version++;
-    vulkan_write(&of(be)->staging, &s->region, 0, host, state_bytes, &ignored);
-}
-
-static void *state_new(struct backend *be, size_t state_bytes)
-{
-    struct err ignored;
-    struct vulkan_state *s = mem_zalloc(1, sizeof *s);
-    s->memory = (struct vulkan_arena){.vk = of(be)->vk, .place = VULKAN_NEAR_DEVICE};
-    if (!vulkan_arena_take(&s->memory, state_bytes, &s->region, &ignored)) {
-        free(s);
-        return NULL;
-    }
-    void *zeros = mem_zalloc(1, state_bytes);
-    state_write(be, s, state_bytes, zeros);
-    free(zeros);
-    return s;
-}
-
-static void state_copy(struct backend *be, void *to, const void *from, size_t state_bytes)
-{
-    const struct vulkan_state *t = to, *f = from;
-    struct err ignored;
-    of(be)->state_version++;
-    vulkan_copy(&of(be)->staging, &t->region, 0, &f->region, 0, state_bytes, &ignored);
-}
-
-static void state_read(struct backend *be, const void *state, size_t state_bytes, void *host)
-{
-    const struct vulkan_state *s = state;
-    struct err ignored;
-    vulkan_read(&of(be)->staging, &s->region, 0, host, state_bytes, &ignored);
-}
-
 static struct backend *beside(struct backend *be);
 
 static const struct backend_impl impl = {
@@ -332,11 +283,11 @@ static const struct backend_impl impl = {
     .page_copy = page_copy,
     .page_read = page_read,
     .page_write = page_write,
-    .state_new = state_new,
-    .state_free = state_free,
-    .state_copy = state_copy,
-    .state_read = state_read,
-    .state_write = state_write,
+    .state_new = vulkan_state_new,
+    .state_free = vulkan_state_free,
+    .state_copy = vulkan_state_copy,
+    .state_read = vulkan_state_read,
+    .state_write = vulkan_state_write,
 };
 
 /* For tests: the last logit is off by a bit. */

@@ -224,6 +224,14 @@ void vulkan_head_write(struct vulkan_exec *x, uint32_t lo, uint32_t hi);
 /* How many groups of the dispatches of a part run for n_rows rows of it. */
 void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows);
 
+/* ---- states.c ---- */
+
+void *vulkan_state_new(struct backend *be, size_t state_bytes);
+void vulkan_state_free(struct backend *be, void *state, size_t state_bytes);
+void vulkan_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes);
+void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
+void vulkan_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
+
 /* ---- times.c ---- */
 
 bool vulkan_exec_time(struct exec *x, const struct step *step, double *ms, struct err *err);
