@@ -16,7 +16,7 @@ layout(set = 0, binding = 5, std430) readonly buffer Bias { float bias[]; };
 layout(push_constant) uniform Push {
     uint part, n, n_taps;
     uint in_stride, in_at, out_stride, out_at, state_at;
-    uint has_bias, silu;
+    uint has_bias, silu, n_rows_at;
 };
 
 /* Channel c of row `at`, counted from the oldest row of the state. */
@@ -28,7 +28,7 @@ float value(uint at, uint c)
 
 void main()
 {
-    uint c = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y, n_rows = step_n_rows();
+    uint c = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y, n_rows = step_words[n_rows_at];
     if (c >= n || row >= n_rows) return;
     if (SHIFT) {
         /* In place: what is read lies behind what was written. */

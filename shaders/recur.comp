@@ -19,12 +19,12 @@ layout(set = 0, binding = 7, std430) readonly buffer Skip { float skip[]; };
 layout(push_constant) uniform Push {
     uint part, n_heads, n_groups, n_dim, n_width;
     uint q_stride, q_at, k_stride, k_at, v_stride, v_at, gates_stride, gates_at;
-    uint out_stride, out_at, state_at;
+    uint out_stride, out_at, state_at, n_rows_at;
 };
 
 void main()
 {
-    uint id = gl_GlobalInvocationID.x, n_rows = step_n_rows();
+    uint id = gl_GlobalInvocationID.x, n_rows = step_words[n_rows_at];
     if (id >= n_heads * n_width) return;
     uint head = id / n_width, j = id % n_width;
     uint group = (TILED ? head % n_groups : head / (n_heads / n_groups)) * n_dim;

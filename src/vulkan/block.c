@@ -87,15 +87,6 @@ static void find_ranges(const struct vulkan_exec *x, struct vulkan_link *l)
     add_range(l, x->indirect_at, 3 * x->n_dispatches);
 }
 
-static void wait_for(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags wrote,
-                     VkPipelineStageFlags to, VkAccessFlags uses)
-{
-    const VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                 .srcAccessMask = wrote,
-                                 .dstAccessMask = uses};
-    vkCmdPipelineBarrier(c, from, to, 0, 1, &all, 0, NULL, 0, NULL);
-}
-
 static void copy_words(VkCommandBuffer c, const struct vulkan_region *to, size_t to_word,
                        const struct vulkan_region *from, size_t from_word, size_t n)
 {
@@ -113,9 +104,9 @@ static void record_pass(VkCommandBuffer c, const struct vulkan_exec *x,
     const VkPipelineStageFlags steps = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
                                        VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT |
                                        VK_PIPELINE_STAGE_TRANSFER_BIT;
-    wait_for(c, steps, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-             VK_PIPELINE_STAGE_TRANSFER_BIT,
-             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    vulkan_wait_for(c, steps, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_TRANSFER_BIT,
+                    VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     copy_words(c, &l->drafted, i, id, 0, 1);
     copy_words(c, &m->step, m->tokens_at + 1 + i, id, 0, 1);
     copy_words(c, &m->step, m->draws.at + DRAW_DRAFTED + i, id, 0, 1);
@@ -126,9 +117,9 @@ static void record_pass(VkCommandBuffer c, const struct vulkan_exec *x,
         for (size_t k = 0; k < l->n_ranges; at += l->ranges[k++].n)
             copy_words(c, &x->step, l->ranges[k].at, &l->slots, at, l->ranges[k].n);
     }
-    wait_for(c, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, steps,
-             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT |
-                 VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    vulkan_wait_for(c, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, steps,
+                    VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT |
+                        VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
 }
 
 static void record_time(VkCommandBuffer c, const struct vulkan_link *l, uint32_t i)
@@ -136,9 +127,10 @@ static void record_time(VkCommandBuffer c, const struct vulkan_link *l, uint32_t
     if (i == 0) vkCmdResetQueryPool(c, l->times, 0, N_TIMES);
     vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, l->times, i);
     if (i == N_TIMES - 1)
-        wait_for(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                 VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-                 VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+        vulkan_wait_for(c,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                        VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 static bool record_link(const struct vulkan_exec *x, struct vulkan_link *l, struct err *err)

@@ -191,6 +191,9 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
 void vulkan_exec_free(struct exec *base)
 {
     struct vulkan_exec *x = (struct vulkan_exec *)base;
+    struct err ignored;
+    if (vulkan_of(x)->due == x) vulkan_states_settle(vulkan_of(x), &ignored);
+    vulkan_states_begun(x); /* if the device is lost */
     vulkan_link_free(x);
     vulkan_plan_free(x);
     vulkan_arena_free(&x->scratch);
@@ -260,14 +263,20 @@ void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *co
     x->n_all += n;
 }
 
-/* What was recorded for the parts, n of them, in one submission. */
-static bool submit_all(struct vulkan_exec *x, const struct vulkan_recorded *const *parts,
-                       uint32_t n, struct err *err)
+/* What joined since, if anything did, in one submission. */
+static bool submit_all(struct vulkan_exec *x, struct err *err)
 {
+    const uint32_t n = x->n_all;
     x->n_all = 0;
-    for (uint32_t i = 0; i < n; i++)
-        vulkan_add_all(x, parts[i]->n, parts[i]->commands);
-    return vulkan_submit(vulkan_of(x)->vk, x->n_all, x->all, err);
+    return n == 0 || vulkan_submit(vulkan_of(x)->vk, n, x->all, err);
+}
+
+/* What was recorded for a part joins. */
+static bool add_part(struct vulkan_exec *x, int part, uint32_t bucket, struct err *err)
+{
+    const struct vulkan_recorded *r = vulkan_recorded(x, part, bucket, err);
+    if (r) vulkan_add_all(x, r->n, r->commands);
+    return r != NULL;
 }
 
 static bool take_logits(struct vulkan_exec *x, const struct step *step, uint32_t lo,
@@ -303,28 +312,6 @@ bool vulkan_need_plan(struct vulkan_exec *x, struct err *err)
     return true;
 }
 
-/* States become those at work, unless they are. */
-static bool take_state(struct vulkan_exec *x, const struct vulkan_state *from, struct err *err)
-{
-    struct vulkan_backend *vb = vulkan_of(x);
-    if (x->p->state_bytes == 0) return true;
-    bool is_there = x->state_of == from && x->state_version == vb->state_version;
-    x->state_of = NULL; /* until the step is done */
-    return is_there ||
-           vulkan_copy(&vb->staging, &x->state, 0, &from->region, 0, x->p->state_bytes, err);
-}
-
-static bool give_state(struct vulkan_exec *x, const struct vulkan_state *to, struct err *err)
-{
-    struct vulkan_backend *vb = vulkan_of(x);
-    if (x->p->state_bytes == 0) return true;
-    if (!vulkan_copy(&vb->staging, &to->region, 0, &x->state, 0, x->p->state_bytes, err))
-        return false;
-    x->state_of = to;
-    x->state_version = ++vb->state_version; /* others may hold what `to` was */
-    return true;
-}
-
 /* Many rows take longer than few, so what they took counts until few have been measured. */
 static bool is_slow(const struct vulkan_exec *x)
 {
@@ -332,36 +319,49 @@ static bool is_slow(const struct vulkan_exec *x)
     return patience_ms >= 0 && x->step_ms > patience_ms;
 }
 
-/* Body, head and draw of a step. Few rows are one submission, and so are those of drafts; of
- * many the body is submitted in pieces first, and without a draw the head goes on alone. */
+/* A step of many rows, or a slow one: its body in pieces. */
+static bool run_pieces(struct vulkan_exec *x, const struct step *step, int part,
+                       struct err *err)
+{
+    const struct vulkan_recorded *body =
+        vulkan_recorded(x, part, vulkan_bucket(step->n_rows), err);
+    if (!body || !submit_all(x, err)) return false;
+    vulkan_states_begun(x);
+    return submit_pieces(x, body, step, err);
+}
+
+/* Body, head and draw of a step, with the states before it and after. Few rows are one
+ * submission, and so are those of drafts; of many the body is submitted in pieces first, and
+ * without a draw the head goes on alone. */
 static bool run_step(struct vulkan_exec *x, const struct step *step, struct err *err)
 {
-    const uint32_t first = step->n_rows - step->n_logits, bucket = vulkan_bucket(step->n_rows);
+    const uint32_t first = step->n_rows - step->n_logits;
     const uint32_t few = step->draw ? DRAW_ROWS : GROUP_ROWS;
     const bool is_long = step->n_rows > few || step->n_logits > x->max_head_rows || is_slow(x);
-    const struct vulkan_recorded *parts[3];
-    uint32_t n = 0;
-    const struct vulkan_recorded *body =
-        vulkan_recorded(x, step->keeps_trail ? PART_KEEP : PART_BODY, bucket, err);
-    if (!body) return false;
+    const int part = step->keeps_trail ? PART_KEEP : PART_BODY;
+    const bool has_head = step->n_logits > 0 && (!is_long || step->draw);
+    x->n_all = 0;
+    if (!vulkan_states_begin(x, x, step->state_in, err)) return false;
     vulkan_step_write(x, step);
-    if (is_long && !submit_pieces(x, body, step, err)) return false;
-    if (is_long && !step->draw) return run_head(x, step, first, err);
-    if (!is_long) parts[n++] = body;
-    if (step->n_logits > 0) {
-        parts[n] = vulkan_recorded(x, PART_HEAD, vulkan_bucket(step->n_logits), err);
-        if (!parts[n++]) return false;
+    if (is_long ? !run_pieces(x, step, part, err)
+                : !add_part(x, part, vulkan_bucket(step->n_rows), err))
+        return false;
+    if (has_head) {
+        if (!add_part(x, PART_HEAD, vulkan_bucket(step->n_logits), err)) return false;
         vulkan_head_write(x, first, step->n_rows);
     }
-    if (step->draw) {
-        parts[n] = vulkan_recorded(x, PART_DRAW, 0, err);
-        if (!parts[n++] || !vulkan_draw_write(x, step, 0, err)) return false;
-    }
+    if (step->draw && (!add_part(x, PART_DRAW, 0, err) || !vulkan_draw_write(x, step, 0, err)))
+        return false;
+    if (!vulkan_states_give(x, x, step->state_out, err)) return false;
     const double start = clock_ms();
-    if (!submit_all(x, parts, n, err)) return false;
+    if (!submit_all(x, err)) return false;
     if (!is_long) x->step_ms = clock_ms() - start;
+    vulkan_states_begun(x);
+    vulkan_states_done(x, step->state_out);
     if (step->draw)
         vulkan_draw_take(x, step);
+    else if (is_long)
+        return run_head(x, step, first, err);
     else if (step->n_logits > 0)
         return take_logits(x, step, first, step->n_rows, err);
     return true;
@@ -381,24 +381,8 @@ bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err
     assert(step->n_rows <= x->max_rows);
     x->has_trail = false;
     if (!vulkan_tokens_known(x, step, step->n_rows, err) || !not_cancelled(step, err) ||
-        !vulkan_need_plan(x, err) || !take_state(x, step->state_in, err) ||
-        !run_step(x, step, err) || !give_state(x, step->state_out, err))
+        !vulkan_need_plan(x, err) || !run_step(x, step, err))
         return false;
     x->has_trail = step->keeps_trail;
     return true;
-}
-
-bool vulkan_exec_advance(struct exec *base, const void *state_in, void *state_out,
-                         uint32_t n_rows, struct err *err)
-{
-    struct vulkan_exec *x = (struct vulkan_exec *)base;
-    if (!x->has_trail)
-        return err_set(err, ERR_DEVICE, "the last step left nothing to advance states by");
-    if (!vulkan_need_plan(x, err) || !take_state(x, state_in, err)) return false;
-    const struct vulkan_recorded *r = vulkan_recorded(x, PART_ADVANCE, 0, err);
-    if (!r) return false;
-    ((uint32_t *)x->step.data)[STEP_N_ROWS] = n_rows;
-    vulkan_group_counts(x, PART_ADVANCE, n_rows);
-    return vulkan_submit(vulkan_of(x)->vk, r->n, r->commands, err) &&
-           give_state(x, state_out, err);
 }

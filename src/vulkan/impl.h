@@ -35,7 +35,8 @@ struct vulkan_backend {
     struct vulkan_weight *weights;
     struct vulkan_pages pages;
     uint64_t state_version; /* changes when the host writes an object of states, or frees one */
-    bool differs;           /* in its elementary functions: */
+    struct vulkan_exec *due; /* that has put an advance of states off; NULL: none has */
+    bool differs;            /* in its elementary functions: */
     struct err difference;
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 32];
 };
@@ -119,6 +120,12 @@ struct vulkan_draws {
     size_t first;       /* of the dispatches */
 };
 
+/* States that are to be made of others by the first rows of a trail. */
+struct vulkan_advance {
+    struct vulkan_state *from, *to;
+    uint32_t n_rows; /* 0: there are none to be made */
+};
+
 struct vulkan_exec {
     struct exec base; /* first */
     const struct program *p;
@@ -134,6 +141,7 @@ struct vulkan_exec {
     uint64_t state_version;      /* of the objects when that was so */
     struct vulkan_region *trail; /* per state: TRAIL_ROWS rows of what its op takes in */
     bool has_trail;              /* of the last step */
+    struct vulkan_advance due;   /* what was put off: the next submission begins with it */
     struct vulkan_arena host;
     struct vulkan_region logits; /* [max_head_rows][n_vocab] */
     struct vulkan_region input;  /* [max_rows][n_input], seen by the host */
@@ -167,6 +175,9 @@ struct vulkan_exec {
 struct vulkan_state {
     struct vulkan_arena memory;
     struct vulkan_region region;
+    /* Recorded for the plan of an exec: they become its states at work, and these they. */
+    VkCommandBuffer take, give;
+    uint64_t plan; /* 0: nothing is */
 };
 
 /* ---- plan_check.c, plan.c ---- */
@@ -204,6 +215,9 @@ struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
 void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
                    uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,
                    uint32_t groups[3]);
+/* What the stages `to` do with memory waits for what the stages `from` wrote. */
+void vulkan_wait_for(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags wrote,
+                     VkPipelineStageFlags to, VkAccessFlags uses);
 /* The command buffers of a part and bucket, recorded if it is the first time. */
 const struct vulkan_recorded *vulkan_recorded(struct vulkan_exec *x, int part, uint32_t bucket,
                                               struct err *err);
@@ -232,6 +246,22 @@ void vulkan_state_copy(struct backend *be, void *to, const void *from, size_t st
 void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void vulkan_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 
+/* These three are for an exec that is planned; without recurrent layers they do nothing. */
+/* To what x submits at once joins what a step of the exec `of` begins with: an advance that was
+ * put off, and that `in` are the states at work. */
+bool vulkan_states_begin(struct vulkan_exec *x, struct vulkan_exec *of, const void *in,
+                         struct err *err);
+/* The states at work go to `out`, too. */
+bool vulkan_states_give(struct vulkan_exec *x, struct vulkan_exec *of, void *out,
+                        struct err *err);
+/* What vulkan_states_begin added is done; then, that `out` has the states at work. */
+void vulkan_states_begun(struct vulkan_exec *of);
+void vulkan_states_done(struct vulkan_exec *of, const void *out);
+/* Nothing is put off any more. */
+bool vulkan_states_settle(struct vulkan_backend *vb, struct err *err);
+bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
+                         struct err *err);
+
 /* ---- times.c ---- */
 
 bool vulkan_exec_time(struct exec *x, const struct step *step, double *ms, struct err *err);
@@ -258,8 +288,6 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
 void vulkan_exec_free(struct exec *x);
 bool vulkan_exec_run(struct exec *x, const struct step *step, struct err *err);
 bool vulkan_exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err);
-bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
-                         struct err *err);
 
 static inline struct vulkan_backend *vulkan_of(const struct vulkan_exec *x)
 {

@@ -3,6 +3,7 @@
  *
  * A row of a convolution's trail is its input; a row of a recurrence's is k, v and gates. */
 #include "vulkan/dispatch.h"
+#include "vulkan/step_layout.h"
 
 size_t vulkan_trail_width(const struct op *op)
 {
@@ -26,7 +27,7 @@ static struct source from_rows(const struct vulkan_exec *x, const struct ref *re
     return (struct source){r->region, 1ull << ref->buf, r->stride, ref->at};
 }
 
-/* Nothing writes a trail in the submission that reads it. */
+/* What reads a trail is submitted before what writes it, behind a barrier. */
 static struct source from_trail(const struct vulkan_exec *x, const struct op *op,
                                 uint32_t state, size_t at)
 {
@@ -80,6 +81,13 @@ static size_t bind_state(struct dispatch_build *b, uint32_t at, uint32_t state)
     return (p->at - begin) / sizeof(float);
 }
 
+/* Where it stands how many rows change the states: an advance goes before a step in what is
+ * submitted, and has a number of its own. */
+static void push_n_rows(struct dispatch_build *b)
+{
+    dispatch_push(b, b->part == PART_ADVANCE ? STEP_N_ADVANCE : STEP_N_ROWS);
+}
+
 /* The rows, or with `shift` the state that follows them. */
 static bool plan_conv(struct vulkan_exec *x, const struct op *op, int part, bool shift,
                       struct source in, struct err *err)
@@ -99,6 +107,7 @@ static bool plan_conv(struct vulkan_exec *x, const struct op *op, int part, bool
     dispatch_push(&b, state_at);
     dispatch_push(&b, c->bias != NULL);
     dispatch_push(&b, c->silu);
+    push_n_rows(&b);
     const struct vulkan_grid grid = {.kind = shift ? GRID_ONCE : GRID_ROWS,
                                      .x = dispatch_groups(c->in.n, LOCAL)};
     return dispatch_end(&b, grid, err);
@@ -154,6 +163,7 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part, str
     push_source(&b, &gates);
     dispatch_push_place(&b, &r->out);
     dispatch_push(&b, state_at);
+    push_n_rows(&b);
     const struct vulkan_grid grid = {
         .kind = GRID_ONCE, .x = dispatch_groups((size_t)r->n_heads * r->n_width, TILE)};
     return dispatch_end(&b, grid, err);

@@ -127,15 +127,20 @@ struct hazards {
     uint64_t reads, writes;
 };
 
+void vulkan_wait_for(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags wrote,
+                     VkPipelineStageFlags to, VkAccessFlags uses)
+{
+    const VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                 .srcAccessMask = wrote,
+                                 .dstAccessMask = uses};
+    vkCmdPipelineBarrier(c, from, to, 0, 1, &all, 0, NULL, 0, NULL);
+}
+
 static void barrier(VkCommandBuffer c)
 {
-    const VkMemoryBarrier all = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
-    };
-    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
+    vulkan_wait_for(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                    VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
 }
 
 /* Whatever a part wrote the host may read once it has waited: tokens and logits, and on a
@@ -143,13 +148,8 @@ static void barrier(VkCommandBuffer c)
  */
 static void to_host(VkCommandBuffer c)
 {
-    const VkMemoryBarrier all = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-    };
-    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
-                         1, &all, 0, NULL, 0, NULL);
+    vulkan_wait_for(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 /* Dispatches of one op that write different places of one buffer need none between them. */

@@ -4,15 +4,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../soak.h"
+#include "app/inspect.h"
 #include "backend/impl.h"
 #include "base/ids.h"
 #include "engine/timeline.h"
+#include "engine/verify.h"
+#include "model/program.h"
 #include "reply_rig.h"
 #include "vulkan/backend.h"
 
@@ -66,11 +71,15 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
 {
     struct err err;
     struct engine_sampling longer = *how;
-    struct engine_bias ends[16];
-    const int32_t *ids = tokenizer_ends(cpu->tok, &longer.n_bias);
-    for (size_t i = 0; i < longer.n_bias; i++)
-        ends[i] = (struct engine_bias){ids[i], -1e30f};
-    longer.bias = ends;
+    struct engine_bias bias[32];
+    size_t n_ends;
+    const int32_t *ends = tokenizer_ends(cpu->tok, &n_ends);
+    assert_true(how->n_bias + n_ends <= sizeof bias / sizeof *bias);
+    for (size_t i = 0; i < how->n_bias; i++)
+        bias[i] = how->bias[i];
+    for (size_t i = 0; i < n_ends; i++)
+        bias[longer.n_bias++] = (struct engine_bias){ends[i], -1e30f};
+    longer.bias = bias;
     longer.max_tokens = n_tokens();
     prompt(cpu, "Once upon a time there was");
     prompt(device, "Once upon a time there was");
@@ -92,7 +101,17 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
     const size_t n_bytes = model_n_vocab(cpu->m.model) * sizeof(float);
     assert_memory_equal(timeline_logits(device->m.tl), timeline_logits(cpu->m.tl), n_bytes);
     timeline_snapshot(device->m.tl);
-    assert_int_equal(after->bytes_back - before.bytes_back, n_bytes);
+    assert_int_equal(after->bytes_back - before.bytes_back,
+                     n_bytes + model_program(device->m.model)->state_bytes);
+}
+
+/* What a timeline holds has the bits of computing it anew. */
+static void same_as_computed(struct timeline *tl)
+{
+    struct verify_verdict v;
+    struct err err;
+    if (!timeline_verify(tl, NULL, &v, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(v.what, VERIFY_SAME);
 }
 
 static void test_same_text(void **state)
@@ -136,6 +155,41 @@ static void test_drafted(void **state)
     compare(&cpu, &device, &how, 16, true);
     rig_close(&device);
     rig_close(&cpu);
+}
+
+/* A model of random weights with recurrent layers and the guide's vocabulary, padded. */
+static void make_hybrid(char *path, size_t cap)
+{
+    char shape[] = "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+                   "n_vocab=2080,n_ctx=2048,ssm_heads=4,ssm_groups=2,ssm_dim=32";
+    snprintf(path, cap, "/tmp/hearth-hybrid-%d.gguf", (int)getpid());
+    char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", path, NULL};
+    assert_int_equal(inspect_make(6, argv), 0);
+}
+
+/* Guesses that are refused cost no submission: the states are brought back by the next. */
+static void test_recurrent(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    char path[64];
+    make_hybrid(path, sizeof path);
+    struct rig cpu, device;
+    rig_open(&cpu, path, NULL, false, "cpu", N_CTX);
+    rig_open(&device, path, NULL, true, "vulkan:0", N_CTX);
+    struct engine_sampling how = plain;
+    const struct engine_bias few[] = {{300, 60}, {301, 60}, {302, 60}, {303, 60}};
+    how.bias = few, how.n_bias = sizeof few / sizeof *few; /* so that look-ups find some */
+    compare(&cpu, &device, &how, 4, false);
+    compare(&cpu, &device, &how, 4, true);
+    how.temp = 0;
+    compare(&cpu, &device, &how, 16, false);
+    const struct timeline_usage usage = timeline_usage(device.m.tl);
+    assert_true(usage.n_state_returns > 10);
+    same_as_computed(device.m.tl);
+    rig_close(&device);
+    rig_close(&cpu);
+    unlink(path);
 }
 
 /* A reply that ends among the drafts: at a stop string, and with its turn. */
@@ -261,7 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_text), cmocka_unit_test(test_drafted),
-        cmocka_unit_test(test_ends), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_block_fails)};
+        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_errors),    cmocka_unit_test(test_block_fails)};
     return cmocka_run_group_tests_name("device draw", tests, NULL, NULL);
 }
