@@ -67,7 +67,7 @@ static void close_backend(struct backend *be)
     vulkan_staging_close(&vb->staging);
     vulkan_pages_close(&vb->pages);
     free_weights(vb);
-    vulkan_pipelines_save(&vb->pipelines);
+    vulkan_pipeline_cache_save(vb->vk);
     vulkan_pipelines_free(&vb->pipelines);
     if (--vb->vk->n_users == 0) {
         vulkan_close(vb->vk);
@@ -314,7 +314,7 @@ bool vulkan_backend_differs(const struct backend *be, struct err *err)
 
 void vulkan_backend_keep(struct backend *be)
 {
-    vulkan_pipelines_save(&of(be)->pipelines);
+    vulkan_pipeline_cache_save(of(be)->vk);
 }
 
 void vulkan_backend_lose_at(struct backend *be, uint64_t n)
@@ -340,10 +340,8 @@ static struct backend *backend_on(struct vulkan *vk, const struct vulkan_choice 
     vb->vk = vk;
     vk->n_users++;
     vb->pipelines.vk = vk;
-    if (choice->cache_dir) {
-        vb->choice.cache_dir = vb->cache_dir = mem_strdup(choice->cache_dir);
-        vulkan_pipelines_load(&vb->pipelines, choice->cache_dir);
-    }
+    vulkan_pipeline_cache_open(vk, choice->cache_dir);
+    if (choice->cache_dir) vb->choice.cache_dir = vb->cache_dir = mem_strdup(choice->cache_dir);
     set_arenas(vb);
     snprintf(vb->name, sizeof vb->name, "vulkan:%u (%s)", choice->index,
              vk->properties.deviceName);

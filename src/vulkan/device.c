@@ -475,6 +475,7 @@ bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct e
 void vulkan_close(struct vulkan *vk)
 {
     if (vk->device) {
+        vulkan_pipeline_cache_close(vk);
         if (vk->layout) vkDestroyPipelineLayout(vk->device, vk->layout, NULL);
         if (vk->set_layout) vkDestroyDescriptorSetLayout(vk->device, vk->set_layout, NULL);
         if (vk->fence) vkDestroyFence(vk->device, vk->fence, NULL);

@@ -34,6 +34,7 @@
 #include "vulkan/backend.h"
 #include "vulkan/memory_types.h"
 #include "vulkan/modes.h"
+#include "vulkan/pipeline_cache.h"
 
 /* Of set 0 of every pipeline: storage buffers at bindings 0.., texel buffers behind them. */
 enum {
@@ -67,6 +68,7 @@ struct vulkan {
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
     struct vulkan_modes modes;
+    struct vulkan_pipeline_cache cache;
     uint32_t n_users; /* backends on it, for them to count */
     uint64_t n_plans; /* and plans that execs made */
     struct vulkan_counters counters;

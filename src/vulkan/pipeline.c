@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "vulkan/pipeline_file.h"
 
 struct vulkan_made {
     struct vulkan_variant variant;
@@ -58,54 +57,11 @@ static VkPipeline make(struct vulkan_pipelines *p, const struct vulkan_variant *
     };
     VkPipeline pipeline = VK_NULL_HANDLE;
     p->vk->counters.pipelines++;
-    if (!vulkan_check(
-            vkCreateComputePipelines(p->vk->device, p->cache, 1, &info, NULL, &pipeline),
-            "vkCreateComputePipelines", err))
+    if (!vulkan_check(vkCreateComputePipelines(p->vk->device, p->vk->cache.driver, 1, &info,
+                                               NULL, &pipeline),
+                      "vkCreateComputePipelines", err))
         return VK_NULL_HANDLE;
     return pipeline;
-}
-
-/* ---- on disk ---- */
-
-static struct pipeline_id id_of(const struct vulkan *vk)
-{
-    const VkPhysicalDeviceProperties *p = &vk->properties;
-    struct pipeline_id id = {p->vendorID, p->deviceID, p->driverVersion, {0}};
-    memcpy(id.uuid, p->pipelineCacheUUID, sizeof id.uuid);
-    return id;
-}
-
-void vulkan_pipelines_load(struct vulkan_pipelines *p, const char *dir)
-{
-    const struct pipeline_id id = id_of(p->vk);
-    struct buf file = {0};
-    p->path = pipeline_file_path(dir, &id);
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (pipeline_file_read(p->path, &id, &file)) {
-        info.initialDataSize = file.len - PIPELINE_FILE_HEADER;
-        info.pInitialData = file.data + PIPELINE_FILE_HEADER;
-    }
-    p->n_kept_bytes = info.initialDataSize;
-    /* Without a cache pipelines are made all the same. */
-    if (vkCreatePipelineCache(p->vk->device, &info, NULL, &p->cache) != VK_SUCCESS)
-        p->cache = VK_NULL_HANDLE;
-    buf_free(&file);
-}
-
-void vulkan_pipelines_save(struct vulkan_pipelines *p)
-{
-    size_t n = 0;
-    struct err ignored;
-    if (!p->cache || p->vk->is_lost ||
-        vkGetPipelineCacheData(p->vk->device, p->cache, &n, NULL) != VK_SUCCESS ||
-        n <= p->n_kept_bytes)
-        return;
-    void *data = mem_zalloc(1, n);
-    const struct pipeline_id id = id_of(p->vk);
-    if (vkGetPipelineCacheData(p->vk->device, p->cache, &n, data) == VK_SUCCESS &&
-        pipeline_file_write(p->path, &id, data, n, &ignored))
-        p->n_kept_bytes = n;
-    free(data);
 }
 
 VkPipeline vulkan_pipeline(struct vulkan_pipelines *p, const struct vulkan_variant *v,
@@ -128,8 +84,6 @@ void vulkan_pipelines_free(struct vulkan_pipelines *p)
         vkDestroyPipeline(p->vk->device, p->made[i].pipeline, NULL);
     for (size_t i = 0; i < N_SHADERS; i++)
         if (p->modules[i]) vkDestroyShaderModule(p->vk->device, p->modules[i], NULL);
-    if (p->cache) vkDestroyPipelineCache(p->vk->device, p->cache, NULL);
-    free(p->path);
     free(p->made);
     *p = (struct vulkan_pipelines){0};
 }

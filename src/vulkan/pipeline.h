@@ -19,19 +19,13 @@ struct vulkan_variant {
 
 struct vulkan_pipelines {
     struct vulkan *vk;
-    VkPipelineCache cache;
-    char *path;          /* of what is kept on disk; NULL: nothing */
-    size_t n_kept_bytes; /* of the driver's data there */
     VkShaderModule modules[N_SHADERS];
     struct vulkan_made *made;
     size_t n_made, cap_made;
 };
 
-/* From now on pipelines are made with what is kept in dir (pipeline_file.h). */
-void vulkan_pipelines_load(struct vulkan_pipelines *p, const char *dir);
-/* Keeps there what the driver has made, if that has become more; failing is no matter. */
-void vulkan_pipelines_save(struct vulkan_pipelines *p);
-/* The pipeline of a variant, made if it is the first time; VK_NULL_HANDLE on failure. */
+/* The pipeline of a variant, made if it is the first time, with the device's cache
+ * (pipeline_cache.h) if it has one; VK_NULL_HANDLE on failure. */
 VkPipeline vulkan_pipeline(struct vulkan_pipelines *p, const struct vulkan_variant *v,
                            struct err *err);
 void vulkan_pipelines_free(struct vulkan_pipelines *p); /* a zeroed one is fine */

@@ -22,8 +22,6 @@ enum {
     AT_UUID = 24
 };
 enum { AT_BYTES = 40, AT_HASH = 48 };
-/* A driver's data of all models that a user has tried; more is not ours. */
-static const size_t MOST_BYTES = (size_t)256 << 20;
 static const char magic[] = "HEARTHPL", suffix[] = ".pipelines";
 
 char *pipeline_file_path(const char *dir, const struct pipeline_id *id)
@@ -52,14 +50,14 @@ bool pipeline_file_holds(const void *file, size_t n_bytes, const struct pipeline
 
 bool pipeline_file_read(const char *path, const struct pipeline_id *id, struct buf *out)
 {
-    return file_read_plain(path, MOST_BYTES, out) &&
+    return file_read_plain(path, PIPELINE_FILE_MOST, out) &&
            pipeline_file_holds(buf_str(out), out->len, id);
 }
 
 bool pipeline_file_is_sound(const char *path)
 {
     struct buf file = {0};
-    bool ok = file_read_plain(path, MOST_BYTES, &file) &&
+    bool ok = file_read_plain(path, PIPELINE_FILE_MOST, &file) &&
               pipeline_file_holds(buf_str(&file), file.len, NULL);
     buf_free(&file);
     return ok;

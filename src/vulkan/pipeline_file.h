@@ -16,6 +16,8 @@
 #include "base/err.h"
 
 enum { PIPELINE_FILE_HEADER = 64, PIPELINE_UUID_BYTES = 16 };
+/* Bytes of a file: a driver's data of all models that a user has tried; more is not ours. */
+enum { PIPELINE_FILE_MOST = 256 << 20 };
 
 struct pipeline_id {
     uint32_t vendor, device, driver;
