@@ -135,8 +135,8 @@ int cache_run_clear(int argc, char **argv)
               walk_pipelines(remove_pipelines, &removed, &err);
     free(dir);
     if (!ok) return runtime_error(&err);
-    char size[READABLE_BYTES];
-    buf_printf(&out, "removed %zu file%s, %s\n", removed.n, removed.n == 1 ? "" : "s",
+    char files[READABLE_BYTES], size[READABLE_BYTES];
+    buf_printf(&out, "removed %s, %s\n", readable_count(files, removed.n, "file"),
                readable_size(size, removed.n_bytes));
     return print_text(&out);
 }

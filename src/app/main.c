@@ -48,9 +48,9 @@ static int print_version(void)
 static int print_devices(void)
 {
     struct buf out = {0};
-    int cores = resources_cores(NULL);
-    buf_printf(&out, "cpu  %s, %d %s\n", cpuid_avx2() ? "AVX2" : "scalar", cores,
-               cores == 1 ? "core" : "cores");
+    char cores[READABLE_BYTES];
+    buf_printf(&out, "cpu  %s, %s\n", cpuid_avx2() ? "AVX2" : "scalar",
+               readable_count(cores, (uint64_t)resources_cores(NULL), "core"));
     enum { MOST = 64 };
     struct vulkan_info all[MOST];
     size_t n = vulkan_list(all, MOST);

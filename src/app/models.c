@@ -18,7 +18,6 @@
 #include "chat/discover.h"
 #include "gguf/gguf.h"
 #include "model/families.h"
-#include "ui/status.h"
 
 struct model_facts {
     char family[64];
@@ -145,10 +144,8 @@ static void put_model(const struct listing *l, size_t i, size_t number, bool wit
     put_text(out, m->name);
     buf_printf(out, " (%s)\n     %s, %s", m->where, facts->type,
                readable_size(size, facts->n_bytes));
-    if (facts->n_ctx > 0) {
-        buf_puts(out, ", context ");
-        status_count(out, facts->n_ctx);
-    }
+    char n_ctx[READABLE_BYTES];
+    if (facts->n_ctx > 0) buf_printf(out, ", context %s", readable_number(n_ctx, facts->n_ctx));
     buf_printf(out, ", %s\n", fit_of(l, facts));
     if (!with_path) return;
     buf_puts(out, "     ");

@@ -9,6 +9,7 @@
 #include "app/kept.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
@@ -141,13 +142,14 @@ static bool check_one(const char *name, const char *path, struct buf *out)
     struct conversation *c = conversation_new();
     struct buf notes = {0};
     struct err err;
+    char messages[READABLE_BYTES];
     struct archive *a = archive_look(path, c, &notes, &err);
     bool sound = a && notes.len == 0;
     if (!a)
         buf_printf(out, "%s: %s\n", name, err.msg);
     else if (sound)
-        buf_printf(out, "%s: sound, %zu message%s\n", name, conversation_n(c),
-                   conversation_n(c) == 1 ? "" : "s");
+        buf_printf(out, "%s: sound, %s\n", name,
+                   readable_count(messages, conversation_n(c), "message"));
     for (const char *s = buf_str(&notes); *s;) {
         size_t n = strcspn(s, "\n");
         buf_printf(out, "%s: %.*s\n", name, (int)n, s);

@@ -1,4 +1,4 @@
-/* Sizes and times in words. */
+/* Sizes, counts and times in words. */
 #include "base/readable.h"
 
 #include <inttypes.h>
@@ -17,6 +17,35 @@ const char *readable_size(char out[READABLE_BYTES], uint64_t n_bytes)
     for (; x >= 1023.5; unit++)
         x /= 1024;
     snprintf(out, READABLE_BYTES, x < 999.5 ? "%.3g %s" : "%.0f %s", x, units[unit]);
+    return out;
+}
+
+const char *readable_number(char out[READABLE_BYTES], uint64_t n)
+{
+    char digits[24];
+    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    char *to = out;
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0) *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return out;
+}
+
+const char *readable_count(char out[READABLE_BYTES], uint64_t n, const char *noun)
+{
+    char number[READABLE_BYTES];
+    snprintf(out, READABLE_BYTES, "%.27s %.18s%s", readable_number(number, n), noun,
+             n == 1 ? "" : "s");
+    return out;
+}
+
+const char *readable_count_column(char out[READABLE_BYTES], uint64_t n, const char *noun)
+{
+    char number[READABLE_BYTES];
+    snprintf(out, READABLE_BYTES, "%3.27s %.18s%s", readable_number(number, n), noun,
+             n == 1 ? " " : "s");
     return out;
 }
 

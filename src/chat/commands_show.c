@@ -189,11 +189,11 @@ static void put_model(struct chat *c, struct buf *out)
 static void put_conversation(struct chat *c, struct buf *out)
 {
     const struct branch *b = conversation_current(c->conversation);
-    size_t turns = conversation_n_turns(c->conversation);
-    buf_printf(out, "%-12s branch %u%s%s of %zu, %zu turn%s, seed %" PRIu64 "\n",
-               "conversation", b->number, b->name ? " " : "", b->name ? b->name : "",
-               conversation_n_branches(c->conversation), turns, turns == 1 ? "" : "s",
-               c->session.seed);
+    char turns[READABLE_BYTES];
+    buf_printf(
+        out, "%-12s branch %u%s%s of %zu, %s, seed %" PRIu64 "\n", "conversation", b->number,
+        b->name ? " " : "", b->name ? b->name : "", conversation_n_branches(c->conversation),
+        readable_count(turns, conversation_n_turns(c->conversation), "turn"), c->session.seed);
 }
 
 static void put_template(struct chat *c, struct buf *out)
@@ -264,8 +264,10 @@ static void put_rate(struct buf *out, uint32_t n, double ms)
 static void put_reused(const struct last_turn *last, struct buf *out)
 {
     const struct face_report *r = &last->report;
-    buf_printf(out, "%-12s %u tokens: %u reused", "prompt",
-               (unsigned)(r->n_cached + r->n_prefilled), (unsigned)r->n_cached);
+    char tokens[READABLE_BYTES];
+    buf_printf(out, "%-12s %s: %u reused", "prompt",
+               readable_count(tokens, r->n_cached + r->n_prefilled, "token"),
+               (unsigned)r->n_cached);
     if (last->n_restored)
         buf_printf(out, " (%u of them from another branch)", (unsigned)last->n_restored);
     if (r->n_read)
@@ -285,9 +287,11 @@ static void put_reused(const struct last_turn *last, struct buf *out)
 static void put_drafts(const struct face_report *r, struct buf *out)
 {
     if (!r->n_drafted || !r->n_steps) return;
-    buf_printf(out, "%-12s %u tokens, %u right (%.0f %%); %.1f tokens per step of the model",
-               "guessed", (unsigned)r->n_drafted, (unsigned)r->n_accepted,
-               100.0 * r->n_accepted / r->n_drafted, 1 + (double)r->n_accepted / r->n_steps);
+    char tokens[READABLE_BYTES];
+    buf_printf(out, "%-12s %s, %u right (%.0f %%); %.1f tokens per step of the model",
+               "guessed", readable_count(tokens, r->n_drafted, "token"),
+               (unsigned)r->n_accepted, 100.0 * r->n_accepted / r->n_drafted,
+               1 + (double)r->n_accepted / r->n_steps);
     if (r->plain_ms > 0)
         buf_printf(out, "\n%-12s about %.1f tok/s without", "", 1000 / r->plain_ms);
     buf_putc(out, '\n');
@@ -297,7 +301,8 @@ static void put_last(const struct last_turn *last, struct buf *out)
 {
     const struct face_report *r = &last->report;
     put_reused(last, out);
-    buf_printf(out, "\n%-12s %u tokens", "reply", (unsigned)r->n_generated);
+    char tokens[READABLE_BYTES];
+    buf_printf(out, "\n%-12s %s", "reply", readable_count(tokens, r->n_generated, "token"));
     put_rate(out, r->n_generated, r->decode_ms);
     buf_printf(out, ", stop %s, seed %" PRIu64 "\n", face_stop_name(r->stop), r->reply_seed);
     put_drafts(r, out);

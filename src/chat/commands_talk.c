@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -34,12 +35,13 @@ static bool read_count(struct chat *c, const char *command, const char *args, si
 static bool has_turns(struct chat *c, const char *command, size_t n)
 {
     size_t turns = conversation_n_turns(c->conversation);
+    char there[READABLE_BYTES];
     if (n <= turns) return true;
     if (turns == 0)
         chat_tell(c, FACE_ERROR, "/%s: nothing has been said yet", command);
     else
-        chat_tell(c, FACE_ERROR, "/%s: there %s only %zu turn%s", command,
-                  turns == 1 ? "is" : "are", turns, turns == 1 ? "" : "s");
+        chat_tell(c, FACE_ERROR, "/%s: there %s only %s", command, turns == 1 ? "is" : "are",
+                  readable_count(there, turns, "turn"));
     return false;
 }
 
@@ -225,10 +227,10 @@ bool command_branches(struct chat *c, const char *args)
     const struct branch *current = conversation_current(c->conversation);
     for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
         const struct branch *b = conversation_branch(c->conversation, i);
-        char words[64];
-        size_t n = branch_n(b);
-        buf_printf(&out, "%c %u %-12s %3zu message%s  %s\n", b == current ? '*' : ' ',
-                   b->number, b->name ? b->name : "-", n, n == 1 ? " " : "s",
+        char words[64], messages[READABLE_BYTES];
+        buf_printf(&out, "%c %u %-12s %s  %s\n", b == current ? '*' : ' ', b->number,
+                   b->name ? b->name : "-",
+                   readable_count_column(messages, branch_n(b), "message"),
                    first_words(branch_last_user(b), words));
     }
     chat_tell(c, FACE_INFO, "%s", buf_str(&out));
@@ -249,9 +251,10 @@ bool command_switch(struct chat *c, const char *args)
     }
     conversation_switch(c->conversation, b);
     size_t n = branch_n(b);
-    chat_tell(c, FACE_INFO, "branch %u%s%s, %zu message%s%s%s%s", b->number, b->name ? " " : "",
-              b->name ? b->name : "", n, n == 1 ? "" : "s", n ? ", last: \"" : "",
-              first_words(branch_last_user(b), words), n ? "\"" : "");
+    char messages[READABLE_BYTES];
+    chat_tell(c, FACE_INFO, "branch %u%s%s, %s%s%s%s", b->number, b->name ? " " : "",
+              b->name ? b->name : "", readable_count(messages, n, "message"),
+              n ? ", last: \"" : "", first_words(branch_last_user(b), words), n ? "\"" : "");
     return true;
 }
 
@@ -263,7 +266,8 @@ bool command_trim(struct chat *c, const char *args)
     size_t turns = conversation_n_turns(c->conversation);
     size_t at = n < turns ? before_turn(c, turns - n) : conversation_n(c->conversation);
     unsigned number = conversation_drop_oldest(c->conversation, at);
-    chat_tell(c, FACE_INFO, "dropped the oldest %zu turn%s%s", n, n == 1 ? "" : "s",
+    char dropped[READABLE_BYTES];
+    chat_tell(c, FACE_INFO, "dropped the oldest %s%s", readable_count(dropped, n, "turn"),
               where(note, number));
     return true;
 }

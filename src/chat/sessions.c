@@ -169,7 +169,8 @@ void session_put_row(const struct session_file *file, bool with_file, struct buf
         buf_puts(out, "  cannot be read: hearth sessions check says why");
         return;
     }
-    buf_printf(out, "  %3zu message%s  ", sum.n_messages, sum.n_messages == 1 ? " " : "s");
+    char messages[READABLE_BYTES];
+    buf_printf(out, "  %s  ", readable_count_column(messages, sum.n_messages, "message"));
     if (with_file && *sum.model) buf_printf(out, "%s: ", sum.model);
     buf_puts(out, sum.first);
 }

@@ -1,6 +1,7 @@
 /* /verify: the conversation computed again from nothing, and every bit compared. */
 #include <inttypes.h>
 
+#include "base/readable.h"
 #include "chat/impl.h"
 #include "engine/engine.h"
 #include "text/spans.h"
@@ -43,6 +44,7 @@ void verify_event(struct chat *c, const struct engine_event *event)
     if (event->kind != EVENT_VERIFIED && event->kind != EVENT_FAILED &&
         event->kind != EVENT_END)
         return;
+    char tokens[READABLE_BYTES], snapshots[READABLE_BYTES];
     c->state = CHAT_IDLE;
     if (event->kind == EVENT_END) return;
     if (!v)
@@ -51,7 +53,8 @@ void verify_event(struct chat *c, const struct engine_event *event)
         chat_tell(c, FACE_ERROR, "not the same bits: %s", v->difference);
     else
         chat_tell(c, FACE_INFO,
-                  "the same bits: %u tokens computed again in %.0f ms, %" PRIu64
-                  " bytes of keys, values and logits compared, %u snapshots",
-                  (unsigned)v->n_tokens, v->ms, v->n_bytes, (unsigned)v->n_snapshots);
+                  "the same bits: %s computed again in %.0f ms, %" PRIu64
+                  " bytes of keys, values and logits compared, %s",
+                  readable_count(tokens, v->n_tokens, "token"), v->ms, v->n_bytes,
+                  readable_count(snapshots, v->n_snapshots, "snapshot"));
 }

@@ -7,6 +7,7 @@
 #include "base/cpuid.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
+#include "base/readable.h"
 #include "cpu/cpu_impl.h"
 #include "cpu/pack.h"
 
@@ -296,7 +297,8 @@ struct backend *cpu_open(const struct cpu_options *options, struct err *err)
     cpu->base.impl = &impl;
     cpu->kernels = kernels;
     cpu->pool = pool;
-    snprintf(cpu->name, sizeof cpu->name, "cpu (%s, %d thread%s)", kernels->name, n_threads,
-             n_threads == 1 ? "" : "s");
+    char threads[READABLE_BYTES];
+    snprintf(cpu->name, sizeof cpu->name, "cpu (%s, %s)", kernels->name,
+             readable_count(threads, (uint64_t)n_threads, "thread"));
     return &cpu->base;
 }

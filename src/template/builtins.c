@@ -1,5 +1,6 @@
 #include "template/builtins.h"
 
+#include "base/readable.h"
 #include "template/print.h"
 
 static const struct builtin *find(const struct builtin *table, struct text name)
@@ -75,9 +76,10 @@ const struct value *builtin_call(struct eval *e, const struct builtin *b,
     if (!b->params) return b->run(e, self, args);
     size_t n;
     parameter(b->params, text_literal(""), &n);
+    char most[READABLE_BYTES];
     if (args->n > n)
-        work_fail(e->w, "%s() takes at most %zu argument%s, %zu given", b->name, n,
-                  n == 1 ? "" : "s", args->n);
+        work_fail(e->w, "%s() takes at most %s, %zu given", b->name,
+                  readable_count(most, n, "argument"), args->n);
     for (size_t i = 0; i < args->n; i++)
         args->bound[i] = args->at[i];
     for (size_t i = 0; i < args->n_named; i++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/readable.h"
 #include "ui/screen.h"
 #include "ui/status.h"
 #include "ui/wrap.h"
@@ -18,10 +19,9 @@ enum { N_BELOW_HINT = 2 };
 
 static void add_count(struct buf *out, const struct chat_status *s)
 {
-    if (!s->is_exact) buf_putc(out, '~');
-    status_count(out, s->n_used);
-    buf_putc(out, '/');
-    status_count(out, s->n_ctx);
+    char used[READABLE_BYTES], all[READABLE_BYTES];
+    buf_printf(out, "%s%s/%s", s->is_exact ? "" : "~", readable_number(used, s->n_used),
+               readable_number(all, s->n_ctx));
 }
 
 static const char *saved(const struct chat_status *s)

@@ -4,15 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void status_count(struct buf *out, uint64_t n)
-{
-    char digits[24];
-    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0) buf_putc(out, ',');
-        buf_putc(out, digits[i]);
-    }
-}
+#include "base/readable.h"
 
 void status_rate(struct buf *out, uint64_t n_tokens, double ms)
 {
@@ -21,8 +13,9 @@ void status_rate(struct buf *out, uint64_t n_tokens, double ms)
         return;
     }
     double rate = (double)n_tokens * 1000 / ms;
+    char number[READABLE_BYTES];
     if (rate >= 99.95)
-        status_count(out, (uint64_t)(rate + 0.5));
+        buf_puts(out, readable_number(number, (uint64_t)(rate + 0.5)));
     else
         buf_printf(out, rate < 9.995 ? "%.2f" : "%.1f", rate);
 }
@@ -54,28 +47,19 @@ static void break_lines(struct buf *out, size_t at, size_t width)
 
 void status_report(struct buf *out, int width, const struct face_report *r, bool verbose)
 {
+    char a[READABLE_BYTES], b[READABLE_BYTES];
     size_t start = out->len;
     if (r->stop != FACE_STOP_END) buf_printf(out, "stop: %s, ", face_stop_name(r->stop));
-    status_count(out, r->n_cached);
-    buf_puts(out, " cached");
-    if (r->n_read > 0) {
-        buf_puts(out, " (");
-        status_count(out, r->n_read);
-        buf_puts(out, " from disk)");
-    }
-    buf_puts(out, ", ");
-    status_count(out, r->n_prefilled);
-    buf_puts(out, " prefilled, ");
+    buf_printf(out, "%s cached", readable_number(a, r->n_cached));
+    if (r->n_read > 0) buf_printf(out, " (%s from disk)", readable_number(a, r->n_read));
+    buf_printf(out, ", %s prefilled", readable_number(a, r->n_prefilled));
     if (verbose && r->n_prefilled > 0) {
-        out->len -= 2;
         buf_puts(out, " at ");
         status_rate(out, r->n_prefilled, r->prefill_ms);
         buf_puts(out, " tok/s in ");
         duration(out, r->prefill_ms);
-        buf_puts(out, ", ");
     }
-    status_count(out, r->n_generated);
-    buf_puts(out, " generated");
+    buf_printf(out, ", %s generated", readable_number(a, r->n_generated));
     if (r->n_generated > 0) {
         buf_puts(out, " at ");
         status_rate(out, r->n_generated, r->decode_ms);
@@ -85,18 +69,11 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
         buf_puts(out, " in ");
         duration(out, r->decode_ms);
     }
-    if (r->n_drafted > 0) {
-        buf_puts(out, ", ");
-        status_count(out, r->n_accepted);
-        buf_puts(out, " of ");
-        status_count(out, r->n_drafted);
-        buf_puts(out, " drafted accepted");
-    }
-    buf_puts(out, ", context ");
-    status_count(out, r->n_ctx_used);
-    buf_puts(out, " of ");
-    status_count(out, r->n_ctx);
-    buf_printf(out, ", seed %" PRIu64, r->reply_seed);
+    if (r->n_drafted > 0)
+        buf_printf(out, ", %s of %s drafted accepted", readable_number(a, r->n_accepted),
+                   readable_number(b, r->n_drafted));
+    buf_printf(out, ", context %s of %s, seed %" PRIu64, readable_number(a, r->n_ctx_used),
+               readable_number(b, r->n_ctx), r->reply_seed);
     if (r->is_inexact) buf_puts(out, ", inexact");
     break_lines(out, start, width > 20 ? (size_t)width : 20);
 }
@@ -126,9 +103,9 @@ void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t
     if (phase == FACE_LOAD) {
         buf_puts(&head, "loading the model ");
     } else {
-        buf_puts(&head, "reading ");
-        status_count(&head, total - (cached < total ? cached : total));
-        buf_puts(&head, " tokens ");
+        char tokens[READABLE_BYTES];
+        const uint64_t n = total - (cached < total ? cached : total);
+        buf_printf(&head, "reading %s ", readable_count(tokens, n, "token"));
     }
     /* The same however long the numbers are, so that the bar does not jump. */
     int room = width - (int)head.len - 42;

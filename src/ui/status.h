@@ -8,8 +8,6 @@
 #include "base/buf.h"
 #include "chat/face.h"
 
-/* Appends "1,234,567". */
-void status_count(struct buf *out, uint64_t n);
 /* Appends tokens per second with about three digits: "0.42", "42.1", "1,204"; "-" if nobody can
  * tell. */
 void status_rate(struct buf *out, uint64_t n_tokens, double ms);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "base/readable.h"
 #include "chat/commands.h"
 #include "chat/sessions.h"
 #include "chat/view.h"
@@ -137,12 +138,11 @@ void tui_branches(struct tui *t)
         const struct branch *b = conversation_branch(c, i);
         const struct message *last = branch_last_user(b);
         struct buf row = {0}, line = {0}, name = {0};
-        char words[64];
-        size_t n = branch_n(b);
+        char words[64], messages[READABLE_BYTES];
         name_of(b, &name);
         label(&row, b == current, name.data);
         pad(&row, column);
-        buf_printf(&row, " %3zu message%s  %s", n, n == 1 ? " " : "s",
+        buf_printf(&row, " %s  %s", readable_count_column(messages, branch_n(b), "message"),
                    last ? printable(words, sizeof words, last->text, last->len) : "");
         buf_printf(&line, "/switch %u", b->number);
         if (b == current) t->dialog.selected = i;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/readable.h"
 #include "base/utf8.h"
 #include "chat/view.h"
 #include "ui/bar.h"
@@ -78,10 +79,9 @@ static void draw_margin(int y, const struct scrollback_row *row)
 static void draw_folded(int y, size_t n_words)
 {
     struct buf text = {0};
-    buf_puts(&text, screen_is_utf8() ? "\u25b8 thought, " : "+ thought, ");
-    status_count(&text, n_words);
-    buf_printf(&text, " word%s (F5 shows %s)", n_words == 1 ? "" : "s",
-               n_words == 1 ? "it" : "them");
+    char words[READABLE_BYTES];
+    buf_printf(&text, "%s thought, %s (F5 shows %s)", screen_is_utf8() ? "\u25b8" : "+",
+               readable_count(words, n_words, "word"), n_words == 1 ? "it" : "them");
     screen_puts(y, 0, screen_columns(), INK_REASONING, buf_str(&text));
     buf_free(&text);
 }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 
 bool vulkan_check(VkResult result, const char *call, struct err *err)
 {
@@ -216,9 +217,10 @@ static bool pick_physical(struct vulkan *vk, uint32_t index, struct err *err)
     VkPhysicalDevice *all = list_devices(vk->instance, &n);
     if (index < n) vk->physical = all[index];
     free(all);
+    char devices[READABLE_BYTES];
     if (index >= n)
-        return err_set(err, ERR_DEVICE, "vulkan:%u: there %s %u Vulkan device%s", index,
-                       n == 1 ? "is" : "are", n, n == 1 ? "" : "s");
+        return err_set(err, ERR_DEVICE, "vulkan:%u: there %s %s", index, n == 1 ? "is" : "are",
+                       readable_count(devices, n, "Vulkan device"));
     read_properties(vk->physical, &vk->properties);
     return true;
 }

@@ -1,4 +1,4 @@
-/* Sizes and times as a person reads them. */
+/* Sizes, counts and times as a person reads them. */
 #include "base/readable.h"
 
 #include <setjmp.h>
@@ -38,6 +38,30 @@ static void test_sizes(void **unused)
     }
 }
 
+static void test_counts(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint64_t n;
+        const char *number, *count, *column;
+    } rows[] = {
+        {0, "0", "0 files", "  0 files"},
+        {1, "1", "1 file", "  1 file "},
+        {2, "2", "2 files", "  2 files"},
+        {999, "999", "999 files", "999 files"},
+        {1000, "1,000", "1,000 files", "1,000 files"},
+        {1234567, "1,234,567", "1,234,567 files", "1,234,567 files"},
+        {UINT64_MAX, "18,446,744,073,709,551,615", "18,446,744,073,709,551,615 files",
+         "18,446,744,073,709,551,615 files"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char out[READABLE_BYTES];
+        assert_string_equal(readable_number(out, rows[i].n), rows[i].number);
+        assert_string_equal(readable_count(out, rows[i].n, "file"), rows[i].count);
+        assert_string_equal(readable_count_column(out, rows[i].n, "file"), rows[i].column);
+    }
+}
+
 static void test_times(void **unused)
 {
     (void)unused;
@@ -53,6 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_counts),
         cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests_name("readable", tests, NULL, NULL);
