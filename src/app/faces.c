@@ -23,11 +23,16 @@ static void fill_closed(void)
             return;
 }
 
-/* A pipe stays one whatever a configuration says of others. */
+/* What a configuration or the environment asks for holds where it can; a flag holds or fails.
+ */
+static bool is_flag(const struct options *o, enum option_id id)
+{
+    return o->source[id].from == FROM_FLAG;
+}
+
 static bool goes_on(const struct options *o)
 {
-    return o->interactive &&
-           (o->source[OPT_INTERACTIVE].from == FROM_FLAG || isatty(STDIN_FILENO));
+    return o->interactive && (is_flag(o, OPT_INTERACTIVE) || isatty(STDIN_FILENO));
 }
 
 bool faces_talk(const struct options *o)
@@ -35,19 +40,6 @@ bool faces_talk(const struct options *o)
     if (goes_on(o)) return true;
     return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
            !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
-}
-
-/* Says why not. */
-static bool may_fill_screen(const struct options *o, bool prompt)
-{
-    if (o->plain || o->accessible)
-        usage_error(NULL, "--tui: not together with --%s", o->plain ? "plain" : "accessible");
-    else if (!prompt || !isatty(STDOUT_FILENO))
-        usage_error(NULL, "--tui: needs a terminal for input and output, and no -p, -f or "
-                          "--json (-i goes on after -p and -f)");
-    else
-        return true;
-    return false;
 }
 
 int faces_run(const struct options *o)
@@ -59,7 +51,10 @@ int faces_run(const struct options *o)
         o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
-    if (o->tui && !may_fill_screen(o, prompt)) return EXIT_USAGE;
+    const bool may_fill = prompt && isatty(STDOUT_FILENO);
+    if (o->tui && !may_fill && is_flag(o, OPT_TUI))
+        return usage_error(NULL, "--tui: needs a terminal for input and output, and no -p, -f "
+                                 "or --json (-i goes on after -p and -f)");
     struct given given = {0};
     struct err err;
     if (goes_on(o) && !given_read(&given, o, &err)) {
@@ -69,9 +64,9 @@ int faces_run(const struct options *o)
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
     engine.cache_dir = cache;
-    int status = o->tui   ? tui_run(o, &engine, &given)
-                 : prompt ? line_run(o, &engine, &given)
-                          : pipe_run(o, &engine);
+    int status = o->tui && may_fill ? tui_run(o, &engine, &given)
+                 : prompt           ? line_run(o, &engine, &given)
+                                    : pipe_run(o, &engine);
     free(cache);
     given_free(&given);
     return status;

@@ -378,6 +378,8 @@ bool options_check(struct options *o, struct err *err)
     if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
         (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
         (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)) ||
+        (o->tui && o->plain && !choose(o, OPT_TUI, OPT_PLAIN, err)) ||
+        (o->tui && o->accessible && !choose(o, OPT_TUI, OPT_ACCESSIBLE, err)) ||
         !choose_talk(o, err))
         return false;
     if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)

@@ -101,6 +101,12 @@ check "an unknown option" go 2 --temprature 1
 check "a value out of range" go 2 --temp=-1
 check "a full screen without a terminal" go 2 --tui
 check "  is refused by name" says "--tui: needs a terminal"
+printf 'tui = on\n' >"$dir/tui.ini"
+check "  but a configuration that asks for one leaves a pipe as it is" eval \
+    'echo x | go 0 -c "$dir/tui.ini" --private -n 2'
+check "  and --plain wins over it" eval 'go 0 -c "$dir/tui.ini" --plain --print-config && has "^tui = off"'
+check "  also from the same place it is one or the other" go 2 --tui --plain
+check "    by both names" says "--tui: cannot be together with --plain"
 check "to go on at a terminal that is not there" exits 2 setsid -w "$hearth" -i -p x </dev/null
 check "  is refused by name" says "--interactive: standard input is no terminal, and there is no other"
 check "  or with JSON" go 2 -i --json -p x
