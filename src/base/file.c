@@ -15,32 +15,46 @@
 #include "base/mem.h"
 #include "base/readable.h"
 
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)                    ? "a directory"
+           : S_ISFIFO(mode)                 ? "a FIFO"
+           : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                            : "no regular file";
+}
+
+/* Opens a regular file for reading and sizes it; -1 and err for anything else, at once: nothing
+ * waits for the writer of a FIFO. */
+static int open_regular(const char *path, size_t *n_bytes, struct err *err)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        err_set(err, ERR_USER, "%s: is %s, expected a file", path, kind_of(st.st_mode));
+    } else {
+        *n_bytes = (size_t)st.st_size;
+        return fd;
+    }
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
     *map = (struct file_map){0};
-    /* A FIFO is refused below: nothing waits for its writer. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-
-    struct stat st;
-    bool ok = false;
-    if (fstat(fd, &st) != 0)
-        err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    else if (S_ISDIR(st.st_mode))
-        err_set(err, ERR_USER, "%s: is a directory, expected a file", path);
-    else if (!S_ISREG(st.st_mode))
-        err_set(err, ERR_USER, "%s: not a regular file", path);
-    else if (st.st_size == 0)
-        err_set(err, ERR_FORMAT, "%s: is empty", path);
-    else
-        ok = true;
+    size_t n_bytes = 0;
+    const int fd = open_regular(path, &n_bytes, err);
+    if (fd < 0) return false;
+    bool ok = n_bytes > 0 || err_set(err, ERR_FORMAT, "%s: is empty", path);
     if (ok) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *p = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
-            ok = err_set(err, ERR_IO, "%s: cannot map %lld bytes: %s", path,
-                         (long long)st.st_size, strerror(errno));
+            ok = err_set(err, ERR_IO, "%s: cannot map %zu bytes: %s", path, n_bytes,
+                         strerror(errno));
         else
-            *map = (struct file_map){p, (size_t)st.st_size};
+            *map = (struct file_map){p, n_bytes};
     }
     close(fd);
     return ok;
@@ -84,6 +98,16 @@ bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     bool ok = file_read_fd(fd, path, max_bytes, out, err);
+    close(fd);
+    return ok;
+}
+
+bool file_read_regular(const char *path, size_t max_bytes, struct buf *out, struct err *err)
+{
+    size_t n_bytes;
+    const int fd = open_regular(path, &n_bytes, err);
+    if (fd < 0) return false;
+    const bool ok = file_read_fd(fd, path, max_bytes, out, err);
     close(fd);
     return ok;
 }

@@ -25,6 +25,8 @@ void file_map_release(const struct file_map *map, const void *data, size_t n_byt
 
 /* Appends the whole file (or what a pipe gives) to out; more than max_bytes is an error. */
 bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err);
+/* The same of a regular file; others are refused by name, so that nothing is waited for. */
+bool file_read_regular(const char *path, size_t max_bytes, struct buf *out, struct err *err);
 /* The same from an open descriptor; name is what errors call it. */
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err);
 

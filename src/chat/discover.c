@@ -150,7 +150,7 @@ static void visit_manifest(struct walk *w, const char *path, const char *below)
     struct buf json = {0};
     struct err ignored;
     char digest[65];
-    if (tag && file_read(path, MAX_MANIFEST, &json, &ignored) &&
+    if (tag && file_read_regular(path, MAX_MANIFEST, &json, &ignored) &&
         discover_digest(buf_str(&json), json.len, digest)) {
         struct buf blob = {0}, name = {0};
         if (strncmp(below, usual, sizeof usual - 1) == 0) below += sizeof usual - 1;

@@ -479,7 +479,15 @@ static void test_read(void **unused)
     assert_false(line(&r, "/read /nonexistent/file"));
     assert_true(said(&r, "/nonexistent/file"));
     assert_false(line(&r, "/read /tmp"));
+    assert_true(said(&r, "/tmp: is a directory, expected a file"));
+    assert_false(line(&r, "/read /dev/null"));
+    assert_true(said(&r, "/dev/null: is a device, expected a file"));
     assert_false(line(&r, "/read"));
+    /* Nobody ever writes to it. */
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(line(&r, command));
+    assert_true(said(&r, "is a FIFO, expected a file"));
     unlink(path);
     close_chat(&r);
 }

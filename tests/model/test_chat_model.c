@@ -74,7 +74,7 @@ static void test_refused(void **unused)
     refused(&r, copy_of(GUIDE, "template", 0, "{% endfor %}", "{% endfox %}"), "chat template");
     char *fifo = in_folder("fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    refused(&r, fifo, "not a regular file");
+    refused(&r, fifo, "is a FIFO, expected a file");
     /* Nor does it cost the draft. */
     assert_true(line(&r, "/draft"));
     assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));

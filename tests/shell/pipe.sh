@@ -97,6 +97,11 @@ check "  is made harmless" says 'evil\x1b[31m'
 check "an empty file as a model" go 1 -m "$dir/empty.gguf"
 check "  is named" says "empty.gguf: is empty"
 check "  and nothing is on stdout" nothing
+check "a FIFO is read to its end, as that of <(command)" eval \
+    'go 0 -f <(echo "What is a draft model?") --temp 0 --private </dev/null && prints "A draft model is"'
+check "  a template, too" eval \
+    'go 0 --template <(echo "{{ messages[0].content }}") -n 2 --private -p x </dev/null'
+check "  and a configuration" eval 'go 0 -c <(echo "max-tokens = 2") --private -p x </dev/null'
 check "an unknown option" go 2 --temprature 1
 check "a value out of range" go 2 --temp=-1
 check "a full screen without a terminal" go 2 --tui
