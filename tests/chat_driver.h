@@ -54,7 +54,10 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct recorder *r = user;
-    static const char *const names[] = {"info", "warning", "error"};
+    static const char *const names[] = {[FACE_INFO] = "info",
+                                        [FACE_LITERAL] = "literal",
+                                        [FACE_WARNING] = "warning",
+                                        [FACE_ERROR] = "error"};
     buf_printf(&r->said, "%s: %s\n", names[level], text);
 }
 

@@ -225,14 +225,14 @@ static void put_said(struct chat *c, struct buf *out)
 bool command_show(struct chat *c, const char *args)
 {
     struct buf out = {0};
-    bool known = true;
+    bool known = true, literal = false;
     if (!*args)
         put_all(c, &out);
     else if (!strcmp(args, "model") || !strcmp(args, "info"))
         put_model(c, &out);
     else if (!strcmp(args, "settings") || !strcmp(args, "parameters"))
         put_settings(c->options, &out);
-    else if (!strcmp(args, "template"))
+    else if ((literal = !strcmp(args, "template")))
         put_template(c, &out);
     else if (!strcmp(args, "system"))
         return command_system(c, "");
@@ -243,7 +243,7 @@ bool command_show(struct chat *c, const char *args)
     else
         known = false;
     if (known)
-        chat_tell(c, FACE_INFO, "%s", buf_str(&out));
+        chat_tell(c, literal ? FACE_LITERAL : FACE_INFO, "%s", buf_str(&out));
     else
         chat_tell(c, FACE_ERROR,
                   "/show: expected model, settings, template, system, conversation or prompt, "

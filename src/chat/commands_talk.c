@@ -278,7 +278,7 @@ bool command_system(struct chat *c, const char *args)
 {
     const char *old = conversation_system(c->conversation);
     if (!*args) {
-        chat_tell(c, FACE_INFO, "%s", old ? old : "no system message");
+        chat_tell(c, old ? FACE_LITERAL : FACE_INFO, "%s", old ? old : "no system message");
         return true;
     }
     bool remove = strcmp(args, "-") == 0;

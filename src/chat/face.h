@@ -29,6 +29,8 @@ enum face_phase {
 
 enum face_level {
     FACE_INFO,    /* an answer to a command, a hint; hints do not come at all under --quiet */
+    FACE_LITERAL, /* the same, of a text that is what it is: it is shown without its lines
+                   * broken between words, so that it can be copied */
     FACE_WARNING, /* something happened that the user should know; the turn goes on */
     FACE_ERROR,   /* something failed; the conversation is as before */
 };

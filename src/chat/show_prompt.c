@@ -60,11 +60,6 @@ static void put_prompt(struct chat *c, const struct spans *prompt, const struct 
         }
         buf_free(&reply);
     }
-    buf_printf(
-        out,
-        "%zu tokens. markup is the template's and may hold control tokens; text is plain "
-        "text, whatever it spells; reply is the tokens that were sampled.",
-        ids->n);
 }
 
 bool command_show_prompt(struct chat *c)
@@ -80,7 +75,11 @@ bool command_show_prompt(struct chat *c)
     bool ok = turn_whole(c, &prompt, &err) && engine_prompt_ids(c->engine, &prompt, &ids, &err);
     if (ok) {
         put_prompt(c, &prompt, &ids, &out);
-        chat_tell(c, FACE_INFO, "%s", buf_str(&out));
+        chat_tell(c, FACE_LITERAL, "%s", buf_str(&out));
+        chat_tell(c, FACE_INFO,
+                  "%zu tokens. markup is the template's and may hold control tokens; text is "
+                  "plain text, whatever it spells; reply is the tokens that were sampled.",
+                  ids.n);
     } else {
         chat_tell(c, FACE_ERROR, "/show prompt: %s", err.msg);
     }

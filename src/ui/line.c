@@ -213,10 +213,13 @@ static void on_say(void *user, enum face_level level, const char *text)
     struct line *l = user;
     to_margin(l, false);
     prompt_lift();
-    if (level == FACE_INFO) {
+    if (level < FACE_WARNING) {
         /* A file that takes the replies takes nothing else. */
         struct buf lines = {0};
-        term_line(&l->ui, text, &lines);
+        if (level == FACE_LITERAL)
+            buf_puts(&lines, text);
+        else
+            term_line(&l->ui, text, &lines);
         buf_putc(&lines, '\n');
         output_write(l->ui.fd, lines.data, lines.len);
         buf_free(&lines);

@@ -208,7 +208,7 @@ static void leave_reply(struct pipe *p)
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct pipe *p = user;
-    if (level == FACE_INFO && !p->o->verbose) return;
+    if (level < FACE_WARNING && !p->o->verbose) return;
     close_reasoning(p);
     leave_reply(p);
     if (level == FACE_ERROR) {

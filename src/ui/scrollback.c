@@ -254,8 +254,10 @@ static void lay_out(const struct scrollback *s, struct block *b)
         struct row *row = &b->rows[b->n_rows];
         *row = (struct row){.at = at};
         indent(b, b->n_rows > 0 ? row - 1 : NULL, columns, row);
+        const char *s_at = b->text.data + at;
         const struct wrap_row cut =
-            wrap_row(b->text.data + at, b->n_shown - at, columns - row->margin);
+            b->kind == BLOCK_LITERAL ? wrap_row_exact(s_at, b->n_shown - at, columns)
+                                     : wrap_row(s_at, b->n_shown - at, columns - row->margin);
         row->len = cut.len;
         b->n_rows++;
         if (cut.next == 0) break;

@@ -17,6 +17,7 @@ enum block_kind {
     BLOCK_FIGURES, /* of the reply above */
     BLOCK_COMMAND, /* as it was typed; what follows says what came of it */
     BLOCK_NOTE,
+    BLOCK_LITERAL, /* the same, its rows full, its blanks kept */
     BLOCK_WARNING,
     BLOCK_ERROR,
 };

@@ -55,6 +55,7 @@ void transcript_say(struct transcript *t, enum face_level level, const char *tex
 {
     static const enum block_kind kinds[] = {
         [FACE_INFO] = BLOCK_NOTE,
+        [FACE_LITERAL] = BLOCK_LITERAL,
         [FACE_WARNING] = BLOCK_WARNING,
         [FACE_ERROR] = BLOCK_ERROR,
     };

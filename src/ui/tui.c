@@ -120,7 +120,7 @@ static void on_say(void *user, enum face_level level, const char *text)
 {
     struct tui *t = user;
     if (t->is_over) {
-        if (level != FACE_INFO) fprintf(stderr, "hearth: %s\n", text);
+        if (level >= FACE_WARNING) fprintf(stderr, "hearth: %s\n", text);
         return;
     }
     transcript_say(t->transcript, level, text);

@@ -57,10 +57,11 @@ void tui_show_place(struct tui *t, struct scrollback_place place)
 static unsigned ink_of(enum block_kind kind)
 {
     static const enum ink inks[] = {
-        [BLOCK_USER] = INK_USER,       [BLOCK_REASONING] = INK_REASONING,
-        [BLOCK_REPLY] = INK_TEXT,      [BLOCK_FIGURES] = INK_FIGURES,
-        [BLOCK_COMMAND] = INK_DIM,     [BLOCK_NOTE] = INK_NOTE,
-        [BLOCK_WARNING] = INK_WARNING, [BLOCK_ERROR] = INK_ERROR,
+        [BLOCK_USER] = INK_USER,    [BLOCK_REASONING] = INK_REASONING,
+        [BLOCK_REPLY] = INK_TEXT,   [BLOCK_FIGURES] = INK_FIGURES,
+        [BLOCK_COMMAND] = INK_DIM,  [BLOCK_NOTE] = INK_NOTE,
+        [BLOCK_LITERAL] = INK_NOTE, [BLOCK_WARNING] = INK_WARNING,
+        [BLOCK_ERROR] = INK_ERROR,
     };
     return inks[kind];
 }

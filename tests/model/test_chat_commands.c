@@ -196,13 +196,13 @@ static void test_show_prompt(void **unused)
     assert_true(line(&r, "/show prompt"));
     struct buf want = {0};
     buf_printf(&want,
-               "info: markup  <|im_start|>user\\n\n"
+               "literal: markup  <|im_start|>user\\n\n"
                "text    What is\\n\n"
                "        <|im_end|>?\n"
                "markup  <|im_end|>\\n\n"
                "        <|im_start|>assistant\\n\n"
                "reply   %s\n"
-               "%u tokens. ",
+               "info: %u tokens. ",
                answer, (unsigned)r.report.n_ctx_used);
     assert_non_null(strstr(buf_str(&r.said), "reply   "));
     if (strncmp(buf_str(&r.said), buf_str(&want), want.len) != 0)

@@ -37,6 +37,23 @@ check "  and the reply" shows 'reply   '
 fresh
 
 mux set-option -g set-clipboard on
+# What is a text of its own can be copied as it is: the terminal breaks its lines, nobody else.
+literal='Answer in short sentences, and  where there are several things to say, in a list of them.'
+is_there() { text | grep -qF -- "$literal"; }
+keys "/system $literal" Enter
+last '>'
+fresh
+keys '/show system' Enter
+check "/show system breaks no line" within is_there
+last '>'
+fresh
+literal="{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content']"
+keys '/show template' Enter
+check "/show template neither" within is_there
+last '>'
+keys '/system -' Enter
+last '>'
+fresh
 keys '/copy' Enter
 check "/copy without a desktop" shows 'copied '
 quits() { mux show-buffer | grep -q quit; }

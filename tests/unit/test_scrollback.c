@@ -65,6 +65,13 @@ static void blocks(void **state)
     put(BLOCK_REPLY, 1, "A page holds 64 tokens.\n\nThat is all.\n");
     put(BLOCK_FIGURES, 1, "64 cached");
     rows_are("  What is a|  page?||A page holds|64 tokens.||That is all.|  64 cached|");
+    scrollback_cut(s, 0);
+    put(BLOCK_LITERAL, SCROLLBACK_NO_MESSAGE, "twelve columns  and  \n  so on\n\nx");
+    rows_are("twelve colum|ns  and  |  so on||x|");
+    scrollback_cut(s, 0);
+    put(BLOCK_USER, 0, "What is a page?");
+    put(BLOCK_REPLY, 1, "A page holds 64 tokens.\n\nThat is all.\n");
+    put(BLOCK_FIGURES, 1, "64 cached");
     put(BLOCK_COMMAND, SCROLLBACK_NO_MESSAGE, "/x");
     put(BLOCK_ERROR, SCROLLBACK_NO_MESSAGE, "no");
     put(BLOCK_NOTE, SCROLLBACK_NO_MESSAGE, "yes");
