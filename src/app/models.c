@@ -167,9 +167,9 @@ static void put_json(const struct listing *l, struct buf *out)
         const struct model_facts *facts = &l->facts[i];
         if (facts->n_bytes == 0) continue;
         buf_puts(out, "{\"name\":");
-        json_string(out, m->name, strlen(m->name));
+        json_quote(out, m->name, strlen(m->name));
         buf_puts(out, ",\"path\":");
-        json_string(out, m->path, strlen(m->path));
+        json_quote(out, m->path, strlen(m->path));
         buf_printf(out,
                    ",\"found_by\":\"%s\",\"family\":\"%s\",\"type\":\"%s\",\"bytes\":%" PRIu64
                    ",\"context\":%" PRIu64 ",\"fits\":%s}\n",

@@ -13,7 +13,7 @@ static void escape(struct buf *out, uint32_t cp)
         buf_printf(out, "\\u%04x", cp);
 }
 
-void json_string(struct buf *out, const char *s, size_t n)
+void json_quote(struct buf *out, const char *s, size_t n)
 {
     buf_putc(out, '"');
     for (size_t i = 0; i < n;) {

@@ -8,6 +8,6 @@
 
 /* Appends s[0..n) with its quotes: valid UTF-8, U+FFFD for what is not; what a terminal must
  * not see is escaped, so that the string is one harmless line. */
-void json_string(struct buf *out, const char *s, size_t n);
+void json_quote(struct buf *out, const char *s, size_t n);
 
 #endif

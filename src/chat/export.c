@@ -52,10 +52,10 @@ static void put_message(const struct message *m, struct buf *out)
 {
     bool user = m->role == ROLE_USER;
     buf_printf(out, "    {\"role\": \"%s\", \"content\": ", user ? "user" : "assistant");
-    json_string(out, user ? m->text : m->answer, user ? m->len : m->answer_len);
+    json_quote(out, user ? m->text : m->answer, user ? m->len : m->answer_len);
     if (!user && m->reasoning_len > 0) {
         buf_puts(out, ", \"reasoning\": ");
-        json_string(out, m->text + m->reasoning_at, m->reasoning_len);
+        json_quote(out, m->text + m->reasoning_at, m->reasoning_len);
     }
     if (!user) buf_printf(out, ", \"seed\": \"%" PRIu64 "\"", m->seed);
     if (!user && m->stop) buf_printf(out, ", \"stop\": \"%s\"", m->stop);
@@ -67,7 +67,7 @@ static void put_json(struct conversation *c, struct buf *out)
     const char *system = conversation_system(c);
     buf_puts(out, "{\n  \"system\": ");
     if (system)
-        json_string(out, system, strlen(system));
+        json_quote(out, system, strlen(system));
     else
         buf_puts(out, "null");
     buf_puts(out, ",\n  \"messages\": [");

@@ -13,7 +13,7 @@ static void put_id(struct buf *out, const char *id)
 void json_start(struct buf *out, unsigned turn, const char *model, const char *id)
 {
     buf_printf(out, "{\"type\":\"start\",\"turn\":%u,\"model\":", turn);
-    json_string(out, model, strlen(model));
+    json_quote(out, model, strlen(model));
     put_id(out, id);
     buf_puts(out, "}\n");
 }
@@ -29,7 +29,7 @@ void json_prefill(struct buf *out, uint64_t done, uint64_t total, uint64_t cache
 void json_text(struct buf *out, enum face_part part, const char *s, size_t n)
 {
     buf_printf(out, "{\"type\":\"%s\",\"text\":", part == FACE_REPLY ? "text" : "reasoning");
-    json_string(out, s, n);
+    json_quote(out, s, n);
     buf_puts(out, "}\n");
 }
 
@@ -56,15 +56,15 @@ void json_end(struct buf *out, const struct json_end *end)
     put_id(out, end->id);
     if (end->reasoning) {
         buf_puts(out, ",\"text\":");
-        json_string(out, r->text ? r->text : "", r->text ? r->text_len : 0);
+        json_quote(out, r->text ? r->text : "", r->text ? r->text_len : 0);
         if (end->reasoning->len > 0) {
             buf_puts(out, ",\"reasoning\":");
-            json_string(out, end->reasoning->data, end->reasoning->len);
+            json_quote(out, end->reasoning->data, end->reasoning->len);
         }
     }
     if (end->error) {
         buf_puts(out, ",\"error\":");
-        json_string(out, end->error, strlen(end->error));
+        json_quote(out, end->error, strlen(end->error));
     }
     report(out, r);
     buf_printf(out, ",\"exit\":%d}\n", end->exit);

@@ -121,10 +121,10 @@ static void json_strings(void **state)
 {
     (void)state;
     static const char raw[] = "a\"\\\n\t\033\177\0é\xc2\x9b\xe2\x80\xae😀\xff\xe2\x82";
-    json_string(&got, raw, sizeof raw - 1);
+    json_quote(&got, raw, sizeof raw - 1);
     is("\"a\\\"\\\\\\n\\t\\u001b\\u007f\\u0000é\\u009b\\u202e😀\\ufffd\\ufffd\"");
     /* A tag character, beyond the first plane and not for terminals. */
-    json_string(&got, "\xf3\xa0\x80\x81", 4);
+    json_quote(&got, "\xf3\xa0\x80\x81", 4);
     is("\"\\udb40\\udc01\"");
 }
 
