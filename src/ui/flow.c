@@ -58,6 +58,7 @@ static void release_word(struct flow *f, struct buf *out)
     f->x = behind(f, f->x, f->word_columns);
     buf_clear(&f->word);
     f->word_columns = 0;
+    f->in_word = false;
 }
 
 static void put_gap(struct flow *f, struct buf *out)
@@ -81,7 +82,7 @@ static void break_row(struct flow *f, struct buf *out)
 static void release(struct flow *f, struct buf *out)
 {
     bool fits = f->x + f->gap_columns + f->word_columns <= f->columns;
-    if (!fits && f->word_columns > 0) {
+    if (!fits && f->in_word) {
         break_row(f, out);
         return;
     }
@@ -106,7 +107,7 @@ static void end_line(struct flow *f, struct buf *out)
 
 static void put_blank(struct flow *f, char c, struct buf *out)
 {
-    if (f->word_columns > 0) release(f, out);
+    if (f->in_word) release(f, out);
     f->runs = false;
     hold(f, &f->gap, &c, 1);
     f->gap_columns += blank_columns(c, f->x + f->gap_columns);
@@ -138,8 +139,8 @@ static void put_char(struct flow *f, uint32_t cp, const char *s, size_t n, struc
 {
     int columns = wrap_char_width(cp);
     bool parts = may_part(f, cp, s, n, columns);
-    if (parts && f->word_columns > 0) release(f, out);
-    if (f->word_columns == 0 && (parts || !f->runs)) begin_word(f, out);
+    if (parts && f->in_word) release(f, out);
+    if (!f->in_word && (parts || !f->runs)) begin_word(f, out);
     if (columns > 0) f->last_is_wide = columns > 1;
     if (f->runs) {
         buf_append(out, s, n);
@@ -147,6 +148,7 @@ static void put_char(struct flow *f, uint32_t cp, const char *s, size_t n, struc
         return;
     }
     hold(f, &f->word, s, n);
+    f->in_word = true;
     f->word_columns += columns;
     if (f->x + f->gap_columns + f->word_columns > f->columns) break_row(f, out);
 }

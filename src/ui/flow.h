@@ -33,6 +33,7 @@ struct flow {
     bool runs;            /* a word that comes out as it comes */
     struct buf gap, word; /* blanks and the word behind them, not out yet */
     int gap_columns, word_columns;
+    bool in_word;       /* word has a character, maybe of no columns, besides looks */
     unsigned held_look; /* that these begin with */
     bool is_closed;     /* … and whose sequence was closed meanwhile */
     uint32_t last;      /* the character before; 0 at the beginning of a line */

@@ -76,6 +76,7 @@ static void words(void **unused)
     comes("  one two", 6, "  one\ntwo");
     /* an accent takes no column, an ideograph two */
     comes("e\u0301e\u0301 e\u0301e\u0301", 5, "e\u0301e\u0301 e\u0301e\u0301");
+    comes("123456 \u0301 abcdef", 10, "123456 \u0301\nabcdef");
     comes("ab \u65e5\u672c", 5, "ab \u65e5\n\u672c");
     comes("\u65e5\u672c\u8a9e\u3067\u3059\u3002\u6b21", 6,
           "\u65e5\u672c\u8a9e\n\u3067\u3059\u3002\n\u6b21");
