@@ -12,9 +12,9 @@
 #include <readline/readline.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
 #include "ui/charset.h"
 #include "ui/editor.h"
+#include "ui/input.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
 #include "ui/wrap.h"
@@ -79,23 +79,6 @@ static int down(int count, int key)
  * for PASTE_REST_MS has forgotten the end of it. */
 enum { PASTE_IN_LINE = 8192, PASTE_MAX = 64 << 20, PASTE_REST_MS = 2000 };
 
-/* Takes control characters out of what was pasted: a terminal would obey them while it shows
- * the line. Return, which terminals send for a line break, is one. */
-static void clean_paste(const char *s, size_t n, struct buf *clean)
-{
-    for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = utf8_decode(s + i, n - i, &cp);
-        bool keep = len > 0 && (cp == '\n' || cp == '\t' ||
-                                (cp >= 0x20 && cp != 0x7f && !(cp >= 0x80 && cp < 0xa0)));
-        if (keep)
-            buf_append(clean, s + i, (size_t)len);
-        else if (cp == '\r' && len > 0 && !(i + 1 < n && s[i + 1] == '\n'))
-            buf_putc(clean, '\n');
-        i += len > 0 ? (size_t)len : 1;
-    }
-}
-
 /* Moves what stands behind the mark to where keys come from next. */
 static void keep_behind(struct buf *raw, size_t mark, size_t n_mark)
 {
@@ -144,7 +127,7 @@ static int paste(int count, int key)
     (void)count, (void)key;
     read_paste(&raw);
     charset_take(buf_str(&raw), raw.len, &text);
-    clean_paste(buf_str(&text), text.len, &clean);
+    input_clean(&clean, buf_str(&text), text.len);
     if (clean.len > PASTE_IN_LINE ||
         (terminal->fits && !terminal->fits(buf_str(&clean), clean.len))) {
         terminal->pasted(clean.data, clean.len);

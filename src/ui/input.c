@@ -26,6 +26,21 @@ size_t input_repair(struct buf *out, const char *s, size_t n)
     return n_bad;
 }
 
+void input_clean(struct buf *out, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        bool keep = len > 0 && (cp == '\n' || cp == '\t' ||
+                                (cp >= 0x20 && cp != 0x7f && !(cp >= 0x80 && cp < 0xa0)));
+        if (keep)
+            buf_append(out, s + i, (size_t)len);
+        else if (cp == '\r' && len > 0 && !(i + 1 < n && s[i + 1] == '\n'))
+            buf_putc(out, '\n');
+        i += len > 0 ? (size_t)len : 1;
+    }
+}
+
 void input_join(struct buf *message, const char *part, size_t n)
 {
     while (n > 0 && (part[n - 1] == '\n' || part[n - 1] == '\r'))

@@ -14,6 +14,9 @@ enum { INPUT_MAX_BYTES = 64 << 20 };
 /* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. s may be NULL
  * if n is 0. */
 size_t input_repair(struct buf *out, const char *s, size_t n);
+/* Appends s[0..n), a paste, without control characters: a terminal would obey them while it
+ * shows the line. Return, which terminals send for a line break, is one. */
+void input_clean(struct buf *out, const char *s, size_t n);
 /* Appends a part of a message: a blank line before it unless it is the first, without the line
  * breaks at its end. Nothing for a part that is empty then. */
 void input_join(struct buf *message, const char *part, size_t n);
