@@ -29,7 +29,7 @@ struct generator {
     uint32_t n_ctx;
     struct sampler *sampler;
     struct speculator *spec;
-    struct speculate_counts before; /* of speculators that others took over from */
+    struct speculate_counts counts; /* of all that made the reply: another may take over */
     const struct tokenizer *tok;
     const struct engine_sampling *how;
     const struct generate_sink *sink;
@@ -177,23 +177,19 @@ static size_t tokens_left(const struct generator *g)
 
 static void add_counts(struct generator *g)
 {
-    const struct speculate_counts counts = speculate_counts(g->spec);
-    g->before.n_drafted += counts.n_drafted;
-    g->before.n_accepted += counts.n_accepted;
-    g->before.n_steps += counts.n_steps;
-    g->before.plain_ms = counts.plain_ms;
+    const struct speculate_counts counts = speculate_take_counts(g->spec);
+    g->counts.n_drafted += counts.n_drafted;
+    g->counts.n_accepted += counts.n_accepted;
+    g->counts.n_steps += counts.n_steps;
+    g->counts.plain_ms = counts.plain_ms;
 }
 
 /* Whether the reply goes on elsewhere after a failure. */
 static bool take_over(struct generator *g, struct err *err)
 {
     if (!g->sink->take_over || err->code == ERR_CANCELLED) return false;
-    const struct speculate_counts before = g->before;
     add_counts(g);
-    const struct speculator *failed = g->spec;
-    bool ok = g->sink->take_over(g->sink->user, &g->all, &g->tl, &g->spec, err);
-    if (g->spec == failed) g->before = before; /* still there: counted at the end */
-    if (!ok) return false;
+    if (!g->sink->take_over(g->sink->user, &g->all, &g->tl, &g->spec, err)) return false;
     g->n_ctx = timeline_n_ctx(g->tl);
     speculate_begin(g->spec);
     return true;
@@ -234,10 +230,10 @@ static bool run_drafted(struct generator *g, struct detokenizer *whole,
         speculate_end(g->spec, &g->all);
         add_counts(g);
     }
-    g->reply.n_drafted = g->before.n_drafted;
-    g->reply.n_accepted = g->before.n_accepted;
-    g->reply.n_steps = g->before.n_steps;
-    g->reply.plain_ms = g->before.plain_ms;
+    g->reply.n_drafted = g->counts.n_drafted;
+    g->reply.n_accepted = g->counts.n_accepted;
+    g->reply.n_steps = g->counts.n_steps;
+    g->reply.plain_ms = g->counts.plain_ms;
     return ok;
 }
 
@@ -265,7 +261,7 @@ struct engine_reply *generate(struct generator *g, const struct generate_parts *
     reset(g, parts->tok, how, sink);
     g->tl = parts->tl;
     g->n_ctx = timeline_n_ctx(tl);
-    g->before = (struct speculate_counts){0};
+    g->counts = (struct speculate_counts){0};
     g->sampler = parts->sampler;
     g->spec = parts->spec;
     ids_append(&g->all, timeline_ids(tl), timeline_n(tl));

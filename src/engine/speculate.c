@@ -67,6 +67,13 @@ struct speculate_counts speculate_counts(const struct speculator *s)
     return counts;
 }
 
+struct speculate_counts speculate_take_counts(struct speculator *s)
+{
+    const struct speculate_counts counts = speculate_counts(s);
+    s->counts = (struct speculate_counts){0};
+    return counts;
+}
+
 /* The token after all of `all`: the one that the device drew, or else a draw from the logits.
  */
 static bool draw(struct speculator *s, const struct ids *all, int32_t drawn,

@@ -60,5 +60,7 @@ struct speculate_counts {
     double plain_ms;  /* what a token takes without drafts, as measured; 0: not known */
 };
 struct speculate_counts speculate_counts(const struct speculator *s);
+/* The same, and counts from nothing again: of a speculator that may be gone in a moment. */
+struct speculate_counts speculate_take_counts(struct speculator *s);
 
 #endif

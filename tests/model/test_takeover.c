@@ -87,6 +87,9 @@ static struct talk converse(const char *device, const char *draft_path, uint64_t
         engine_turn(e, &prompt, &sampling);
         const struct engine_reply *r = wait_for(e, EVENT_END, &t).reply;
         buf_append(&t.replies, r->text, r->text_len);
+        /* The first token comes of the prompt, and so does that after the CPU took over. */
+        const uint32_t n_known = r->n_steps + r->n_accepted;
+        assert_in_range(n_known, r->n_generated - 2, r->n_generated - 1);
         spans_ids(&prompt, r->ids, r->n_ids);
     }
     engine_verify(e);
