@@ -329,6 +329,17 @@ bool store_has_room(struct store *s, size_t n_raw)
     return has_room(s, n_raw, &is_empty);
 }
 
+/* Fresh memory; where there is none, once more with what the spare rooms hold. */
+static void *fresh_room(struct store *s, size_t n_bytes)
+{
+    void *room = mem_try_pages(n_bytes);
+    if (room) return room;
+    pthread_mutex_lock(&s->lock);
+    free_spares(s);
+    pthread_mutex_unlock(&s->lock);
+    return mem_try_pages(n_bytes);
+}
+
 /* In small pages: it is touched once, and under a hypervisor fresh huge pages come from the
  * host. 17 pages of 7 MiB, cold: 256 ms in huge ones, 99 in small ones; warm 29 to 64 and 94 to
  * 106 (Zen 3, 2026-11). */
@@ -338,7 +349,7 @@ void *store_room(struct store *s, size_t n_raw)
     if (!has_room(s, n_raw, &is_empty)) return NULL;
     void *room = take_spare(s, n_raw);
     if (room) return room;
-    room = mem_try_pages(n_raw);
+    room = fresh_room(s, n_raw);
     if (room) madvise(room, n_raw, MADV_NOHUGEPAGE);
     if (!room && is_empty) {
         struct err err;

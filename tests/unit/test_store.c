@@ -164,6 +164,19 @@ static void test_blob(void **state)
 }
 
 #ifndef HEARTH_SANITIZED /* shadow memory knows no limit */
+/* The limit that leaves n_bytes of address space, and the one there is. */
+static struct rlimit limit_of(size_t n_bytes, struct rlimit *before)
+{
+    unsigned long n_pages;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_true(f && fscanf(f, "%lu", &n_pages) == 1);
+    fclose(f);
+    assert_int_equal(getrlimit(RLIMIT_AS, before), 0);
+    struct rlimit tight = *before;
+    tight.rlim_cur = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + n_bytes;
+    return tight;
+}
+
 /* No memory for a page is an error of the call; the codec goes on. */
 static void test_unpackable(void **state)
 {
@@ -174,15 +187,9 @@ static void test_unpackable(void **state)
     struct buf out = {0};
     struct err err;
     struct rlimit before, tight;
-    unsigned long n_pages;
     uint8_t *raw = mem_zalloc(N, 1);
     sample_make(&s, 9);
-    FILE *f = fopen("/proc/self/statm", "r");
-    assert_true(f && fscanf(f, "%lu", &n_pages) == 1);
-    fclose(f);
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    tight = before;
-    tight.rlim_cur = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM;
+    tight = limit_of(ROOM, &before);
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
     const bool packed = blob_pack(codec, &s.id, raw, N, 2, 1, &out, &err);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
@@ -676,6 +683,35 @@ static void test_rooms(void **state)
     store_free(s);
 }
 
+#ifndef HEARTH_SANITIZED
+/* Rooms that wait for the next of their size are given back where memory ends. */
+static void test_spare_rooms(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_SPARE = 24 << 20, N_WANTED = 40 << 20, LEFT = 16 << 20 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    struct rlimit before, tight;
+    void *rooms[2];
+    for (int i = 0; i < 2; i++)
+        rooms[i] = store_room(s, N_SPARE);
+    for (uint32_t i = 0; i < 2; i++) {
+        sample_make(&sample, i);
+        store_put(s, &sample.id, rooms[i], N_SPARE, 2);
+    }
+    store_flush(s);
+    tight = limit_of(LEFT, &before);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    void *room = store_room(s, N_WANTED);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_non_null(room);
+    assert_false(store_is_broken(s));
+    store_return(room, N_WANTED);
+    store_free(s);
+}
+#endif
+
 static void lend(struct store *s, uint32_t i, const uint8_t *raw, size_t n_raw,
                  atomic_uint *n_readers)
 {
@@ -978,7 +1014,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifndef HEARTH_SANITIZED
-        cmocka_unit_test(test_unpackable),
+        cmocka_unit_test(test_unpackable), cmocka_unit_test(test_spare_rooms),
 #endif
         cmocka_unit_test(test_blob),       cmocka_unit_test(test_layout),
         cmocka_unit_test(test_put_get),    cmocka_unit_test(test_hurry),
