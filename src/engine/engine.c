@@ -217,8 +217,9 @@ static bool is_reply(const struct request *r)
 
 /* Gives the disk what it has not. Of a reply all that it takes, whoever waits: after the next
  * answer the sequence may be another, and its snapshot gone. What is no reply may be given up
- * for the next key: only its whole pages go there, until somebody waits. False: there is more,
- * or the disk takes none now: its queue is full, or the weights are not known to it yet. */
+ * for the next key: only its whole pages go there, until somebody waits, and what is left of
+ * the reply before. False: there is more, or the disk takes none now: its queue is full, or the
+ * weights are not known to it yet. */
 static bool save(struct engine *e)
 {
     const bool reply = is_reply(&e->turn);

@@ -150,7 +150,7 @@ void timeline_forget(struct timeline *tl)
     tree_forget(tl->tree);
     states_lose(&tl->states);
     tl->has_logits = false;
-    tl->n_saved = 0;
+    timeline_saved_at_most(tl, 0);
 }
 
 /* What is wanted of the last n_logits rows of a step. */

@@ -125,9 +125,10 @@ void timeline_prepare(struct timeline *tl, const atomic_bool *stop);
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
  * if the logits are held; of a recurrent model also that of where the last prompt ended, or
  * was marked. False: not all fits its queue, the model's content is not known yet, or *stop
- * (may be NULL) became true; the rest is for the next time. */
+ * (may be NULL) became true; the rest is for the next time, by either of the two, even if the
+ * sequence is longer by then. */
 bool timeline_save(struct timeline *tl, const atomic_bool *stop);
-/* The same of the whole pages alone. */
+/* The same of the whole pages, and of the snapshots that are left from before. */
 bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop);
 /* The same until nothing is left, waiting if need be: before the end. */
 void timeline_save_all(struct timeline *tl);

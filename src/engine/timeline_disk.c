@@ -2,6 +2,8 @@
  */
 #include "engine/timeline.h"
 
+#include <string.h>
+
 #include "backend/backend.h"
 #include "base/cancel.h"
 #include "base/err.h"
@@ -13,7 +15,7 @@ void timeline_set_disk(struct timeline *tl, struct disk *disk)
 {
     /* A file in which all layers have windows is none that anyone uses. */
     tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
-    tl->n_saved = 0;
+    timeline_saved_at_most(tl, 0);
 }
 
 /* Gives it the whole pages that it has not; ready only. False: the queue is full before, or
@@ -25,12 +27,6 @@ static bool save_pages(struct timeline *tl, const atomic_bool *stop)
         if (cancel_is_set(stop) || !disk_put_page(tl->disk, tl->n_saved, tl->tree))
             return false;
     return true;
-}
-
-bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
-{
-    if (!tl->disk || tl->n_saved == tree_n(tl->tree) / PAGE_LEN) return true;
-    return disk_is_ready(tl->disk) && save_pages(tl, stop);
 }
 
 /* The first page with rows that windowed layers see after n tokens. */
@@ -63,42 +59,77 @@ static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
     return disk_put_snapshot(tl->disk, n, logits, states, page);
 }
 
-/* The snapshot of the last prompt, from which the next goes on if it repeats the reply in
- * another way: without its thoughts. */
-static bool save_prompt(struct timeline *tl, const atomic_bool *stop)
+/* The snapshot after n tokens of the sequence, if it is held. */
+static bool save_at(struct timeline *tl, size_t n, const atomic_bool *stop)
 {
-    const size_t n = tl->n_prompt;
+    if (!tree_has_window(tl->tree, n)) return true;
+    if (n == tree_n(tl->tree) && states_at(&tl->states, n) && timeline_logits(tl))
+        return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states), stop);
     const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
     const size_t i = have->n_snapshots - 1;
-    if (have->n_snapshots == 0 || have->snapshots[i] != n || !tree_has_window(tl->tree, n))
-        return true;
+    if (have->n_snapshots == 0 || have->snapshots[i] != n) return true;
     return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
                          tree_snapshot_states(tl->tree, i), stop);
 }
 
-/* False: the queue was full before all was given, or *stop true. */
-static bool save(struct timeline *tl, const atomic_bool *stop)
+static bool is_owed(const struct timeline *tl, size_t n)
+{
+    for (size_t i = 0; i < tl->n_owed; i++)
+        if (tl->owed[i] == n) return true;
+    return false;
+}
+
+static void drop_first_owed(struct timeline *tl)
+{
+    tl->n_owed--;
+    memmove(tl->owed, tl->owed + 1, tl->n_owed * sizeof *tl->owed);
+}
+
+/* The disk is to have the snapshot after n tokens. */
+static void owe(struct timeline *tl, size_t n)
+{
+    if (is_owed(tl, n)) return;
+    if (tl->n_owed == TIMELINE_MOST_OWED) drop_first_owed(tl);
+    tl->owed[tl->n_owed++] = n;
+}
+
+/* Of a turn: after all of it, and, for states and windows, where its prompt ended: the next
+ * prompt goes on from there if it repeats the reply in another way, without its thoughts. */
+static void owe_turn(struct timeline *tl)
 {
     const size_t n = tree_n(tl->tree);
-    if (!save_pages(tl, stop)) return false;
-    const bool goes_back = timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n;
-    if (goes_back && !save_prompt(tl, stop)) return false;
-    if (!states_at(&tl->states, n) || !tree_has_window(tl->tree, n) || !timeline_logits(tl))
-        return true;
-    return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states), stop);
+    if (timeline_needs_marks(tl) && tl->n_prompt > 0 && tl->n_prompt < n) owe(tl, tl->n_prompt);
+    owe(tl, n);
+}
+
+/* Whole pages and what is owed. False: the queue was full before all was given, the disk is not
+ * ready, or *stop is true. */
+static bool give(struct timeline *tl, const atomic_bool *stop)
+{
+    if (tl->n_saved == tree_n(tl->tree) / PAGE_LEN && tl->n_owed == 0) return true;
+    if (!disk_is_ready(tl->disk) || !save_pages(tl, stop)) return false;
+    for (; tl->n_owed > 0; drop_first_owed(tl))
+        if (!save_at(tl, tl->owed[0], stop)) return false;
+    return true;
 }
 
 bool timeline_save(struct timeline *tl, const atomic_bool *stop)
 {
     if (!tl->disk || tree_n(tl->tree) == 0) return true;
-    return disk_is_ready(tl->disk) && save(tl, stop);
+    owe_turn(tl);
+    return give(tl, stop);
+}
+
+bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
+{
+    return !tl->disk || give(tl, stop);
 }
 
 void timeline_save_all(struct timeline *tl)
 {
     if (!tl->disk || tree_n(tl->tree) == 0) return;
     disk_make_ready(tl->disk);
-    while (!save(tl, NULL))
+    while (!timeline_save(tl, NULL))
         disk_drain(tl->disk);
     disk_touch(tl->disk);
 }

@@ -14,6 +14,9 @@
 #include "engine/states.h"
 #include "engine/timeline.h"
 
+/* Of snapshots: those of a turn, and one more at the end. */
+enum { TIMELINE_MOST_OWED = 3 };
+
 struct timeline {
     struct backend *be;
     const struct program *program;
@@ -22,6 +25,9 @@ struct timeline {
     struct tree *tree;
     struct disk *disk; /* NULL: none */
     size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
+    /* Token counts whose snapshots the disk is to have and did not take yet, the oldest first.
+     */
+    size_t owed[TIMELINE_MOST_OWED], n_owed;
     struct plan_model model;
     struct states states; /* after tokens of the sequence; it may be behind them */
     size_t mark; /* a snapshot is wanted after so many tokens of the next sync; 0: no */
@@ -59,7 +65,11 @@ static inline bool timeline_knows_states(const struct timeline *tl, size_t n)
 /* The sequence keeps only its first n tokens. */
 static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
 {
+    size_t n_left = 0;
     if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
+    for (size_t i = 0; i < tl->n_owed; i++)
+        if (tl->owed[i] <= n) tl->owed[n_left++] = tl->owed[i];
+    tl->n_owed = n_left;
 }
 
 /* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
