@@ -84,7 +84,8 @@ static uint64_t least_of_groups(const char *root, const char *controller, look_f
     struct buf text = {0};
     char *save = NULL, mount[64];
     snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
-    if (!read_text(root, "/proc/self", "cgroup", &text)) buf_puts(&text, "");
+    read_text(root, "/proc/self", "cgroup", &text);
+    buf_puts(&text, ""); /* an empty file has no bytes at all */
     for (char *line = strtok_r(text.data, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -108,7 +109,7 @@ static void lower(uint64_t *least, uint64_t value)
 
 static void lower_cores(uint64_t *least, uint64_t quota, uint64_t period)
 {
-    if (period > 0) lower(least, (quota + period - 1) / period);
+    if (period > 0) lower(least, quota / period + (quota % period > 0));
 }
 
 static void cores_v2(const char *root, const char *dir, uint64_t *least)
@@ -198,7 +199,7 @@ uint64_t resources_memory(const char *root)
     struct buf text = {0};
     if (read_text(root, "/proc", "meminfo", &text) &&
         number_after(buf_str(&text), "MemAvailable:", &kib))
-        lower(&least, kib << 10);
+        lower(&least, kib > UINT64_MAX >> 10 ? UINT64_MAX : kib << 10);
     buf_free(&text);
     lower_by_limits(root, &least);
     return least;

@@ -119,6 +119,21 @@ static void test_hidden_group(void **state)
     assert_int_equal(resources_memory(root), 200000);
     put("proc/self/cgroup", "nonsense\n0:\n");
     assert_int_equal(resources_memory(root), 4000000ull << 10);
+    put("proc/self/cgroup", "");
+    assert_int_equal(resources_memory(root), 4000000ull << 10);
+}
+
+/* Figures beyond all sizes limit nothing. */
+static void test_large(void **state)
+{
+    (void)state;
+    int n = resources_cores(root);
+    put("proc/self/cgroup", "0::/\n");
+    put("sys/fs/cgroup/cpu.max", "18446744073709551615 100000\n");
+    assert_int_equal(resources_cores(root), n);
+    put("proc/meminfo", "MemAvailable: 18446744073709551615 kB\n");
+    put("sys/fs/cgroup/memory.max", "max\n");
+    assert_true(resources_memory(root) == UINT64_MAX);
 }
 
 static void test_ulimit(void **state)
@@ -140,7 +155,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_said), cmocka_unit_test(test_system),
         cmocka_unit_test(test_version_2),    cmocka_unit_test(test_version_1),
-        cmocka_unit_test(test_hidden_group), cmocka_unit_test(test_ulimit),
+        cmocka_unit_test(test_hidden_group), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_ulimit),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
