@@ -1,16 +1,17 @@
 /* The choice is by expected tokens over expected time: a draft of k tokens gives
- * 1 + p1 + p1 p2 + … tokens for k tokens of drafting and a step of k + 1 rows. */
+ * 1 + p1 + p1 p2 + … tokens for k tokens of drafting and a step of k + 1 rows. Each p is that
+ * of a draft whose predecessors were right. */
 #include "engine/draft_length.h"
 
-/* Trials that an estimate of acceptance remembers, at one depth and of all: few, so that it
- * follows the text. */
-enum { MEMORY = 12, NEWEST = 5, RECENT = 48 };
-/* Before the first trial: as many trials with such an outcome; at a depth, with that of all. */
-static const double PRIOR = 0.75;
-enum { PRIOR_TRIALS = 2 };
-/* What is so many steps old counts half: of a depth against all depths, and of all against the
- * hope that the text is another by now. */
-enum { STALE = 32, FORGOTTEN = 192 };
+/* Drafts at one depth that count, and as many that were right as was believed. */
+static const double DEPTH_MEMORY = 48, DEPTH_PRIOR = 24;
+/* After so many steps without a draft half of what is believed is forgotten; half of what is
+ * left to hope for is hoped for. */
+enum { STALE = 200, FORGOTTEN = 192 };
+/* Another reply is another text: so much is forgotten. */
+static const double OF_OTHER_TEXT = 0.25;
+/* Hope takes it half as if the next draft had been right. */
+static const double SUPPOSED = 0.5;
 /* New times weigh so much against those before. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
@@ -35,21 +36,24 @@ static const double MIN_GAIN = 1.03;
 static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
 /* Most that one draft may lose, besides what is read for it. Of the balance, what a try may
  * lose, and what it may read for. */
-static const double MOST_LOSS = 8, TRY_SHARE = 0.35, TRY_READ = 0.75;
+static const double MOST_LOSS = 8, TRY_SHARE = 0.3, TRY_READ = 0.75;
 /* Where drafts pay, one of so many steps tries what may pay more. */
 enum { HOPE_GAP = 8 };
 /* However long the reply is by now, so many tokens of it may be left. */
 enum { MIN_LEFT = 16 };
-/* Another reply is another text: of what was right at last so many trials still count. */
-enum { OF_OTHER_TEXT = 2 };
 /* Steps between runs of plain steps that keep their time known, and of such a run; of a reply
  * and of a run the first are cold. */
 enum { PLAIN_GAP = 64, PLAIN_RUN = 4, COLD = 2 };
+/* Behind a block so many plain steps are slower, by no more than this: the block bears it. */
+enum { SLOWED = 3 };
+static const double MOST_SLOWED = 0.5;
 
 void draft_length_init(struct draft_length *c, double draft_cost)
 {
     *c = (struct draft_length){.reply_tokens = 128, .row = ROW_PRIOR, .balance = FIRST_BALANCE};
     c->from[DRAFT_MODEL].token_guess = draft_cost;
+    for (size_t i = 0; i < N_DRAFT_SOURCES; i++)
+        draft_belief_init(&c->from[i].belief);
 }
 
 double draft_length_plain_ms(const struct draft_length *c)
@@ -100,27 +104,20 @@ static double plain_cost(const struct draft_length *c)
     return all > CONTENDED ? 1 + CONTENDED_SHARE * (all - CONTENDED) : 1;
 }
 
-static double share_of(const struct draft_share *s, double prior)
+/* What is believed by now. */
+static struct draft_belief belief_of(const struct draft_length *c,
+                                     const struct draft_from *from)
 {
-    return (s->p * s->n + prior * PRIOR_TRIALS) / (s->n + PRIOR_TRIALS);
+    struct draft_belief belief = from->belief;
+    draft_belief_forget(&belief, age(c, from->judged, STALE));
+    return belief;
 }
 
-/* The share of all depths: a text that turns shows in the newest first, and a long good run
- * counts only as long as they are good. */
-static double share_of_all(const struct draft_length *c, const struct draft_from *from,
-                           enum view view)
+/* The chance of a draft at one depth, of which that of any is believed. */
+static double chance_at(const struct draft_depth *d, double any)
 {
-    const double prior = view == HOPED ? 1 : PRIOR;
-    const double newest = share_of(&from->newest, prior),
-                 recent = share_of(&from->recent, prior);
-    const double p = newest < recent ? newest : recent;
-    return view == HOPED ? p + (1 - p) * age(c, from->newest.when, FORGOTTEN) : p;
-}
-
-static double share_at(const struct draft_length *c, const struct draft_share *s, double all)
-{
-    const double old = age(c, s->when, STALE);
-    return share_of(s, all) * (1 - old) + all * old;
+    const double p = any * (d->right + DEPTH_PRIOR) / (d->believed + DEPTH_PRIOR);
+    return p < 1 ? p : 1;
 }
 
 /* What the draft only reads, in plain steps. */
@@ -145,18 +142,21 @@ static struct best best_length(const struct draft_length *c, const struct draft_
 {
     const struct draft_from *from = &c->from[o->source];
     const double token = token_cost(c, o->source, view), plain = plain_cost(c);
-    const double reading = read_cost(c, o->source, o->behind, view),
-                 any = share_of_all(c, from, view);
+    const double reading = read_cost(c, o->source, o->behind, view);
     double most_loss = view == HOPED ? TRY_SHARE * c->balance : c->balance - reading;
     if (most_loss > MOST_LOSS) most_loss = MOST_LOSS;
     uint32_t most = o->most < DRAFT_MAX ? o->most : DRAFT_MAX;
     if (!from->is_awake && token > 0 && most > FIRST_LENGTH) most = FIRST_LENGTH;
     struct best best = {0};
     if (view == HOPED && reading > TRY_READ * c->balance) return best;
-    double all = 1, tokens = 1;
+    struct draft_belief belief = belief_of(c, from);
+    if (view == HOPED) draft_belief_suppose(&belief, SUPPOSED);
+    const double hope = view == HOPED ? age(c, from->judged, FORGOTTEN) : 0;
+    double all = 1, tokens = 1, any[DRAFT_MAX];
+    draft_belief_run(&belief, most, any);
     for (uint32_t k = 1; k <= most; k++) {
-        const double share = share_at(c, &from->depth[k - 1], any);
-        all *= view == HOPED && share < any ? any : share;
+        const double p = chance_at(&from->depth[k - 1], any[k - 1]);
+        all *= p + (1 - p) * hope;
         tokens += all;
         if (k * token + verify_cost(c, k + 1, EXPECTED) - plain > most_loss) break;
         const double rate = tokens / (k * token + verify_cost(c, k + 1, view));
@@ -256,15 +256,6 @@ static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
     fit_line(c);
 }
 
-static void learn_share(const struct draft_length *c, struct draft_share *s, uint32_t memory,
-                        bool accepted)
-{
-    if (s->n > memory / 4 && c->step - s->when > STALE) s->n = memory / 4;
-    if (s->n < memory) s->n++;
-    s->p += ((accepted ? 1 : 0) - s->p) / s->n;
-    s->when = c->step;
-}
-
 /* What a draft takes; but the first of all finds nothing in memory. */
 static void learn_drawing(struct draft_length *c, const struct draft_outcome *o)
 {
@@ -280,14 +271,19 @@ static void learn_drawing(struct draft_length *c, const struct draft_outcome *o)
         learn_time(&from->read, (o->draft_ms - drawing) / read);
 }
 
-static void learn_shares(struct draft_length *c, const struct draft_outcome *o)
+static void learn_right(struct draft_length *c, const struct draft_outcome *o)
 {
     struct draft_from *from = &c->from[o->source];
+    if (o->n_judged == 0) return;
+    from->belief = belief_of(c, from);
+    from->judged = c->step;
     for (uint32_t i = 0; i < o->n_judged; i++) {
-        const bool accepted = i < o->n_accepted;
-        learn_share(c, &from->depth[i], MEMORY, accepted);
-        learn_share(c, &from->newest, NEWEST, accepted);
-        learn_share(c, &from->recent, RECENT, accepted);
+        struct draft_depth *d = &from->depth[i];
+        const bool right = i < o->n_accepted;
+        const double kept = 1 - 1 / DEPTH_MEMORY;
+        d->right = kept * d->right + (right ? 1 : 0);
+        d->believed = kept * d->believed + draft_belief_next(&from->belief);
+        draft_belief_learn(&from->belief, right);
     }
 }
 
@@ -296,6 +292,14 @@ static bool is_usual(const struct draft_length *c, const struct draft_outcome *o
 {
     if (o->n_drafted == 0) return c->n_plain >= COLD;
     return c->n_steps >= COLD || c->verify[o->n_drafted + 1].n == 0;
+}
+
+/* What a plain step behind a block takes more than one among its like. */
+static double slowed_by(const struct draft_length *c, double steps)
+{
+    const bool is_behind = c->n_plain <= SLOWED && c->n_steps > c->n_plain;
+    const double more = is_behind ? steps - 1 : 0;
+    return more > MOST_SLOWED ? MOST_SLOWED : more < -MOST_SLOWED ? -MOST_SLOWED : more;
 }
 
 /* What a step lost against plain decoding, or gained; but what interrupted it does not count.
@@ -313,7 +317,10 @@ static void pay(struct draft_length *c, const struct draft_outcome *o)
         (c->from[o->source].token.n > 0 ? INTERRUPTED : MAX_CHANGE) * usual_draft;
     if (draft > most) draft = most;
     c->balance += ALLOWANCE * (draft + verify) - draft;
-    if (o->n_drafted > 0) c->balance += (1 + o->n_accepted) * plain_cost(c) - verify;
+    if (o->n_drafted > 0)
+        c->balance += (1 + o->n_accepted) * plain_cost(c) - verify;
+    else
+        c->balance -= slowed_by(c, verify);
     if (c->balance > MAX_BALANCE) c->balance = MAX_BALANCE;
 }
 
@@ -329,7 +336,7 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
     if (usual && !is_plain) learn_verify(c, o->n_drafted + 1, o->verify_ms);
     if (!is_plain) {
         learn_drawing(c, o);
-        learn_shares(c, o);
+        learn_right(c, o);
     }
     pay(c, o);
 }
@@ -339,5 +346,5 @@ void draft_length_reply(struct draft_length *c, uint32_t n)
     c->reply_tokens += (n - c->reply_tokens) / 4;
     c->n_steps = c->n_plain = 0;
     for (size_t i = 0; i < N_DRAFT_SOURCES; i++)
-        if (c->from[i].newest.n > OF_OTHER_TEXT) c->from[i].newest.n = OF_OTHER_TEXT;
+        draft_belief_forget(&c->from[i].belief, OF_OTHER_TEXT);
 }

@@ -1,9 +1,9 @@
 /* How many tokens to draft: the length that makes most tokens per second, zero included.
  *
  * What a step costs is learned from the clock: verifying by the number of rows, drafting by the
- * token, what share of drafts is accepted by their depth. What a plain step costs is learned
- * from plain steps among their like alone: one after a prompt or after drafts finds the caches
- * full of other things and is slower than plain decoding is.
+ * token, what share of drafts is right, and how that differs by depth. What a plain step costs
+ * is learned from plain steps among their like alone: one after a prompt or after drafts finds
+ * the caches full of other things and is slower than plain decoding is.
  *
  * A balance bounds what the estimates cannot know. Tokens that came later than plain decoding
  * would have made them are paid from those that came earlier, from one percent of the time and
@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/draft_belief.h"
+
 enum { DRAFT_MAX = 16 }; /* tokens of one draft */
 
 /* Whose drafts: each has a share of acceptance of its own. */
@@ -31,11 +33,10 @@ enum draft_source {
     N_DRAFT_SOURCES,
 };
 
-/* A share of accepted drafts at one depth, of those whose predecessors were all accepted. */
-struct draft_share {
-    double p;
-    uint32_t n;    /* trials, as far as they still count */
-    uint64_t when; /* step of the last one */
+/* Drafts at one depth, of those whose predecessors were all right: how many were, and how many
+ * would have been as it was believed of all depths. What is old counts less. */
+struct draft_depth {
+    double right, believed;
 };
 
 /* What something takes, from n measurements. */
@@ -61,9 +62,9 @@ struct draft_length {
         struct draft_time read;  /* reading one, of many */
         bool is_awake;           /* it has drafted before */
         double token_guess;      /* until it is measured, as a share of a plain step */
-        /* Of all depths: the newest few, and more of them. */
-        struct draft_share newest, recent;
-        struct draft_share depth[DRAFT_MAX];
+        struct draft_belief belief;
+        uint64_t judged; /* step of the last draft that was */
+        struct draft_depth depth[DRAFT_MAX];
     } from[N_DRAFT_SOURCES];
     double balance; /* plain steps */
     uint64_t step, next_plain;

@@ -19,7 +19,8 @@ struct world {
     const char *name;
     double row;       /* a row more in a step */
     double token;     /* a token of the draft */
-    double accept[2]; /* share accepted, in turns of so many tokens each */
+    double accept[3]; /* share accepted, in turns of so many tokens each; and (0: the same)
+                         that of a draft's tokens after its first */
     uint32_t turn;    /* 0: always the first */
     double noise;     /* steps take 1 ± noise, seldom 5 times that; 2: contended */
     uint32_t reply;   /* tokens of a reply; the draft reads the prompt at each */
@@ -37,12 +38,12 @@ static double uniform(void)
     return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
 }
 
-/* Whether the draft's token is right at a position of the text. */
-static bool is_right(const struct world *w, uint32_t pos)
+/* Whether the draft's token at a depth is right at a position of the text. */
+static bool is_right(const struct world *w, uint32_t pos, uint32_t depth)
 {
     const uint32_t half = w->turn ? pos / w->turn % 2 : 0;
     const double r = philox(key + 1, pos, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
-    return r < w->accept[half];
+    return r < (depth > 0 && w->accept[2] > 0 ? w->accept[2] : w->accept[half]);
 }
 
 static double noisy(const struct world *w, double ms)
@@ -77,7 +78,7 @@ static double run(const struct world *w, uint32_t n, int length)
             else
                 choice.n = (uint32_t)length;
             uint32_t k = choice.n, right = 0;
-            while (right < k && is_right(w, pos + right))
+            while (right < k && is_right(w, pos + right, right))
                 right++;
             const double reading = k ? 0.5 * w->token * behind : 0;
             const double draft = k * w->token + reading, verify = 1 + w->row * k;
@@ -129,6 +130,8 @@ static const struct world worlds[] = {
      1.2,
      0},
     {"in short turns", 0.5, 0.1, {0.95, 0.05}, 40, 0.2, 200, 50, DRAFT_MODEL, 0.98, 0},
+    /* Only the first token of a draft is good. */
+    {"worse with depth", 0.2, 0.1, {0.9, 0, 0.3}, 0, 0.2, 200, 50, DRAFT_MODEL, 1.28, 0.93},
 };
 
 static void test_worlds(void **state)
@@ -176,7 +179,7 @@ static void test_ended(void **state)
     assert_int_equal(c.verify[5].n, 2);
     assert_true(c.verify[5].steps == 2);
     assert_true(c.from[DRAFT_MODEL].token.ms == 0.125);
-    assert_int_equal(c.from[DRAFT_MODEL].recent.n, 0);
+    assert_int_equal(c.from[DRAFT_MODEL].judged, 0);
 }
 
 int main(void)

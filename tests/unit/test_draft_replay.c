@@ -79,11 +79,13 @@ static const struct text edit = {
 enum { N_TEXTS = sizeof texts / sizeof *texts, N_REPLIES = 15, N_SEEDS = 40 };
 /* Steps that a session may lose once, while nothing is known; the first text bears them. */
 static const double FIRST_LOSS = 8;
+static const double LESS_AFTER = 0.55;
 
 /* In plain steps: what a row more takes, of these many at a time; a token of the draft, one
- * that it only reads. cold: what the first step of a reply takes more, and each after it half
- * as much as the one before; after: the same of the plain steps behind a block, for each of its
- * rows. */
+ * that it only reads. cold: what the first step of a reply takes more; after: what the plain
+ * step behind a block takes more, for each of its drafts, and each one after it LESS_AFTER of
+ * that (measured behind 1, 2, 3, 4 and 6 drafts: 0.09 0.19 0.27 0.42 0.46; then 0.09, 0.06,
+ * 0.04 and 0.01 behind 2). */
 struct machine {
     const char *name;
     double row, four; /* a row more, and each four of them */
@@ -98,12 +100,12 @@ struct machine {
 
 static const struct machine machines[] = {
     /* EPYC with AVX2, one thread: 2 rows take 1.63, 4 2.91, 5 3.79, 9 6.66, 17 12.33. */
-    {"AVX2", 0.64, 0.25, 0.13, 0.04, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 1.12},
+    {"AVX2", 0.64, 0.25, 0.13, 0.04, 0.9, 0.09, 25, 0.1, 0.01, 0.98, 1.14},
     /* The same while others read much memory, which a plain step waits for most. */
-    {"AVX2, shared", 0.52, 0.15, 0.11, 0.025, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 1.35},
-    {"AVX2, busy", 0.64, 0.25, 0.13, 0.04, 0.9, 0.04, 25, 0.3, 0.04, 0.97, 1.08},
-    {"dear rows", 0.95, 0, 0.16, 0.04, 0.9, 0.04, 25, 0.1, 0.01, 0.98, 0.98},
-    {"cheap rows", 0.10, 0, 0.08, 0.01, 0.2, 0.01, 25, 0.1, 0.01, 0.98, 3.8},
+    {"AVX2, shared", 0.52, 0.15, 0.11, 0.025, 0.9, 0.09, 25, 0.1, 0.01, 0.98, 1.37},
+    {"AVX2, busy", 0.64, 0.25, 0.13, 0.04, 0.9, 0.09, 25, 0.3, 0.04, 0.97, 1.12},
+    {"dear rows", 0.95, 0, 0.16, 0.04, 0.9, 0.09, 25, 0.1, 0.01, 0.98, 0.98},
+    {"cheap rows", 0.10, 0, 0.08, 0.01, 0.2, 0.01, 25, 0.1, 0.01, 0.98, 4.0},
 };
 
 static uint64_t key;
@@ -146,8 +148,8 @@ static double reply(struct draft_length *c, const struct machine *m, const struc
 {
     const uint32_t n = (uint32_t)strlen(t->right);
     uint32_t pos = 1, behind = t->n_prompt + 1;
-    double time = 0, cold = m->cold;
-    *plain = n - 1 + 2 * m->cold;
+    double time = 0, after = 0;
+    *plain = n - 1 + m->cold;
     while (pos < n) {
         const uint32_t left = n - pos - 1;
         const enum draft_source source = source_at(t, pos);
@@ -158,8 +160,9 @@ static double reply(struct draft_length *c, const struct machine *m, const struc
         if (k > offer.most) k = offer.most;
         const uint32_t right = right_at(t, pos, k);
         const double draft = t->source ? 0.001 : k ? k * m->token + (behind - 1) * m->read : 0;
-        const double verify = 1 + m->row * k + m->four * (k / 4) + (k < 4 ? cold : 0);
-        cold = k == 0 ? cold / 2 : cold / 2 > m->after * k ? cold / 2 : m->after * k;
+        const double verify = 1 + m->row * k + m->four * (k / 4) + (pos == 1 ? m->cold : 0) +
+                              (k == 0 ? after : 0);
+        after = k == 0 ? LESS_AFTER * after : m->after * k;
         time += draft + verify;
         const double wake = c->from[source].is_awake ? 0 : m->wake;
         const struct draft_outcome o = {.source = source,
