@@ -14,7 +14,7 @@ enum part { PART_NAME, PART_DEVICE, PART_METER, PART_RATE, PART_DRAFT, PART_SAVE
 /* What goes first when the row is too narrow. */
 static const enum part least[] = {PART_DEVICE, PART_DRAFT, PART_SAVED, PART_RATE, PART_METER};
 enum { N_LEAST = sizeof least / sizeof *least };
-/* The first of these make room for the hint, too. */
+/* The first of these make room for a hint that is not needed, too. */
 enum { N_BELOW_HINT = 2 };
 
 static void add_count(struct buf *out, const struct chat_status *s)
@@ -96,11 +96,13 @@ void bar_draw(int y, const struct bar *bar)
     const int columns = screen_columns();
     const char *edge = screen_is_utf8() ? " \u2502 " : " | ";
     int width = 0, x = 1, hint = (int)strlen(bar->hint);
+    const int kept = bar->needs_hint && hint + 10 < columns ? hint + 2 : 0;
     make_parts(bar, parts);
     for (int i = 0; i < N_PARTS; i++)
         width += width_of((enum part)i, &parts[i]);
     for (int i = 0; i < N_LEAST; i++) {
-        int room = columns + 1 - (i < N_BELOW_HINT && hint > 0 ? hint + 3 : 0);
+        const bool yields = hint > 0 && (i < N_BELOW_HINT || bar->needs_hint);
+        const int room = columns + 1 - (yields ? hint + 3 : 0);
         if (width <= room) continue;
         width -= width_of(least[i], &parts[least[i]]);
         buf_clear(&parts[least[i]]);
@@ -110,7 +112,7 @@ void bar_draw(int y, const struct bar *bar)
         if (parts[i].len == 0) continue;
         if (x > 1) x = screen_puts(y, x, 3, INK_BAR, edge);
         if (i == PART_METER) x = draw_meter(y, x, &bar->chat);
-        x = screen_text(y, x, columns - 1 - x, i == PART_NAME ? INK_BAR_NAME : INK_BAR,
+        x = screen_text(y, x, columns - 1 - x - kept, i == PART_NAME ? INK_BAR_NAME : INK_BAR,
                         parts[i].data, parts[i].len);
     }
     if (x + hint + 3 <= columns) screen_puts(y, columns - hint - 1, hint, INK_BAR, bar->hint);

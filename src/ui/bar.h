@@ -11,7 +11,8 @@
 struct bar {
     struct chat_status chat;
     const char *activity; /* what goes on, in the place of the model; "" for nothing */
-    const char *hint;     /* at the right edge where there is room */
+    const char *hint;     /* at the right edge, where there is room */
+    bool needs_hint;      /* … and it is made */
     double rate;          /* tokens per second, 0: unknown */
     uint32_t n_drafted, n_accepted; /* of the last reply */
 };

@@ -334,11 +334,12 @@ static void draw_bar(struct tui *t, int y)
     if (input_n_waiting() > 0)
         buf_printf(&hint, "%zu waiting", input_n_waiting());
     else if (!t->view.follows && below < n)
-        buf_printf(&hint, "%zu more rows, End", n - below);
+        buf_printf(&hint, "%zu more%s, End", n - below, screen_columns() < 60 ? "" : " rows");
     else if (t->mode == MODE_LINE)
         buf_puts(&hint, "F1 help");
     bar.activity = buf_str(&activity);
     bar.hint = buf_str(&hint);
+    bar.needs_hint = input_n_waiting() > 0 || !t->view.follows;
     bar_draw(y, &bar);
     buf_free(&activity);
     buf_free(&hint);

@@ -41,6 +41,14 @@ check "the wheel scrolls up" shows ' more rows, End'
 check "  and leaves the line" last '> half a line'
 mux send-keys -H 1b 4f 42 1b 4f 42 1b 4f 42 1b 4f 42
 check "  and down" shows '//x sends'
+mux resize-window -x 40 -y 24
+keys PPage
+check "a narrow bar has room for how to come back, too" shows ' more, End'
+check "  beside the model" eval 'text | grep -qE " hearth guide +[0-9]+ more, End"'
+keys NPage
+within eval '! has_text "more, End"'
+mux resize-window -x 80 -y 24
+last '> half a line'
 keys Up
 check "one arrow key is one" last '> /help'
 keys Down
