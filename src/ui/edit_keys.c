@@ -12,6 +12,7 @@
 #include <readline/readline.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "ui/charset.h"
 #include "ui/editor.h"
 #include "ui/input.h"
@@ -26,7 +27,10 @@ static struct buf behind;
 static size_t behind_at;
 /* Bytes typed before the terminal was ours: their Return had become a line feed. */
 static int n_cooked;
-static int last_key; /* as readline got it */
+static int last_key;       /* as readline got it */
+static double last_key_ms; /* … and when */
+static double gap_ms;      /* between a [ and the key behind it, when one has come */
+static bool skips;         /* a sequence is skipped: a key that is late is none of it */
 
 static int insert_line_break(int count, int key)
 {
@@ -72,6 +76,25 @@ static int down(int count, int key)
     int end = line_end(rl_point);
     if (end == rl_end) return rl_get_next_history(count, key);
     go_to_line(line_start(rl_point), end + 1);
+    return 0;
+}
+
+/* What is left of a sequence when its beginning has come: it is there at once, even over a slow
+ * line. */
+enum { SEQUENCE_MS = 50 };
+
+/* A key that is bound to nothing, say F12, or a focus report: its sequence would be typed into
+ * the line. Alt-[ begins like one, but its next key is typed by hand. */
+static int skip_sequence(int count, int key)
+{
+    (void)count, (void)key;
+    if (last_key != '[' && gap_ms > SEQUENCE_MS) return 0; /* readline has put it back */
+    skips = true;
+    int c = rl_read_key();
+    if (c == '[') c = rl_read_key(); /* as Linux has it for F1 */
+    while (c >= 0x20 && c < 0x40)
+        c = rl_read_key();
+    skips = false;
     return 0;
 }
 
@@ -191,9 +214,7 @@ static void bind_keys(void)
         {"\\e[27;2;13~", insert_line_break},
         {"\\e[27;3;13~", insert_line_break},
         {"\\e[27;5;13~", insert_line_break},
-        /* A key that is bound to nothing, say F12, or a focus report: its sequence would be
-         * typed into the line. */
-        {"\\e[", rl_skip_csi_sequence},
+        {"\\e[", skip_sequence},
         {"\\C-x\\C-e", open_editor},
         {"\\e[A", up},
         {"\\eOA", up},
@@ -337,11 +358,22 @@ static int wait_for_key(FILE *in)
     }
 }
 
+static bool comes_within(int timeout_ms)
+{
+    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
+    return behind_at < behind.len || poll(&in, 1, timeout_ms) > 0;
+}
+
 static int read_key(FILE *in)
 {
     answer_for_escape();
-    last_key = wait_for_key(in);
-    return last_key;
+    if (skips && !comes_within(SEQUENCE_MS)) return EOF;
+    const int key = wait_for_key(in);
+    const double now = clock_ms();
+    if (last_key == '[') gap_ms = now - last_key_ms;
+    last_key_ms = now;
+    last_key = key;
+    return key;
 }
 
 void edit_keys_install(const struct edit_keys_terminal *t)
@@ -380,8 +412,7 @@ void edit_keys_give_up(void)
 
 bool edit_keys_ready(void)
 {
-    struct pollfd keys = {.fd = fileno(rl_instream), .events = POLLIN};
-    return behind_at < behind.len || poll(&keys, 1, 0) > 0;
+    return comes_within(0);
 }
 
 void edit_keys_take_cooked(void)
