@@ -27,6 +27,7 @@
 #include "ui/output.h"
 #include "ui/progress.h"
 #include "ui/prompt.h"
+#include "ui/recap.h"
 #include "ui/signals.h"
 #include "ui/status.h"
 #include "ui/term.h"
@@ -408,8 +409,10 @@ static void end_loading(struct line *l)
         l->status = exit_status_of_load(chat_error(l->chat));
         return;
     }
-    l->was_loaded = true;
     greet(l);
+    /* Of a session that is gone on with, not after /model. */
+    if (!l->was_loaded && !l->quiet) recap_show(&l->ui, l->chat, l->accessible);
+    l->was_loaded = true;
 }
 
 static void marker(const struct line *l, struct buf *out)
@@ -490,6 +493,7 @@ static bool ask(struct line *l, struct prompt_line *line)
  * end. */
 static void carry_out(struct line *l, const char *text, size_t n, bool is_message)
 {
+    const struct conversation *before = chat_conversation(l->chat);
     l->place = AT_START;
     l->cancelled_ms = 0;
     if (is_message)
@@ -504,6 +508,9 @@ static void carry_out(struct line *l, const char *text, size_t n, bool is_messag
     }
     take_options(l, chat_options(l->chat));
     if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
+    /* Another one was loaded. */
+    if (chat_conversation(l->chat) != before && !l->quiet)
+        recap_show(&l->ui, l->chat, l->accessible);
 }
 
 /* The turn of the command line, with what it says where a typed line would stand. */
@@ -522,13 +529,7 @@ static void begin_with(struct line *l, const struct given *given)
         if (!l->quiet) on_say(l, FACE_INFO, buf_str(&shown));
         buf_clear(&shown);
     }
-    if (prompt->len > 0) {
-        buf_puts(&shown, l->accessible ? "You: " : term_on(&l->ui, STYLE_PROMPT));
-        if (!l->accessible) buf_printf(&shown, ">%s ", term_off(&l->ui));
-        sanitise_all(prompt->data, prompt->len, &shown);
-        buf_putc(&shown, '\n');
-        output_write(l->ui.fd, shown.data, shown.len);
-    }
+    if (prompt->len > 0) recap_typed(&l->ui, prompt->data, prompt->len, l->accessible);
     buf_free(&shown);
     carry_out(l, buf_str(prompt), prompt->len, true);
 }

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# A session that is gone on with at the line prompt: its last exchange stands above the prompt.
+. tests/screen/lib/tmux.sh
+
+screen 80 24
+fresh_shell() { keys "clear" Enter && last 'shell:'; }
+start --temp 0 -s one
+keys 'what is the KV cache?' Enter
+shows ' prefilled, '
+last '>'
+fresh
+keys 'Write a C function for the maximum of two ints' Enter
+shows ' cached, '
+last '>'
+keys C-d
+left 0
+fresh_shell
+check "a session" start --temp 0 -s one
+check "  says which" shows 'session one: 4 messages'
+check "  shows the last message" shows '> Write a C function for the maximum of two ints'
+check "  and its reply" shows 'return a > b ? a : b; } ```'
+check "  in its looks" looks 'return' fg=6
+check "  and no more" hides 'KV cache?'
+keys C-d
+left 0
+fresh_shell
+start --temp 0 -s one -q
+check "quiet: none of it" hides 'return a > b'
+keys C-d
+left 0
+fresh_shell
+keys "$hearth --temp 0 -s one --accessible; echo status \$?" Enter
+check "--accessible has labels" shows 'You: Write a C function for the maximum of two ints Assistant:'
+last 'You:'
+keys C-d
+shows 'status 0'
+
+fresh_shell
+start --temp 0 -s two -n 1
+for i in $(seq 20); do printf 'line %d\n' "$i"; done >"$dir/lines"
+keys "/read $dir/lines" Enter
+shows 'they go before'
+keys 'what is that?' Enter
+shows 'stop: length'
+last '>'
+fresh
+keys '/load one' Enter
+check "/load, too" shows 'return a > b ? a : b; } ```'
+last '>'
+fresh
+keys '/load two' Enter
+check "a long message is shown from its end on" shows '... > line 19 line 20 what is that?'
+last '>'
+keys C-d
+left 0
+done_testing
