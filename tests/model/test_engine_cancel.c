@@ -41,6 +41,8 @@ static size_t below(size_t n)
     return (size_t)(seed >> 33) % n;
 }
 
+enum { TRIES = 1000 }; /* beyond those that are repeated, until each moment was met */
+
 static int repeated(int n)
 {
     return n * (int)soak();
@@ -201,7 +203,8 @@ static void test_load_cancelled(void **state)
     engine_close(ready_engine());
     double whole = clock_ms() - start;
     int n_cancelled = 0;
-    for (int i = repeated(20); i > 0; i--) {
+    /* On a busy machine every cancel of these may come too late: then some more. */
+    for (int i = repeated(20); i > 0 || (n_cancelled == 0 && i > -TRIES); i--) {
         struct engine *e = open_engine(&config);
         struct engine_event event;
         if (i % 4 == 0) { /* nobody waits for the answer */
@@ -209,7 +212,7 @@ static void test_load_cancelled(void **state)
             engine_close(e);
             continue;
         }
-        bool over = linger(e, i % 4 == 1 ? 0.1 : whole, &event);
+        bool over = linger(e, i < 0 || i % 4 == 1 ? 0.1 : whole, &event);
         engine_cancel(e);
         if (!over) event = last_event(e);
         if (event.kind == EVENT_FAILED) {
@@ -270,7 +273,7 @@ static void test_turn_cancelled(void **state)
     struct engine *e = ready_engine(), *calm = ready_engine();
     const struct engine_sampling s = endless(60);
     int n_early = 0, n_part = 0;
-    for (int i = repeated(60); i > 0; i--) {
+    for (int i = repeated(60); i > 0 || ((n_early == 0 || n_part == 0) && i > -TRIES); i--) {
         struct spans prompt = {0};
         struct ids whole = {0};
         struct engine_event event;
@@ -347,11 +350,14 @@ static void test_refused_models(void **state)
     }
 }
 
-/* More context than any machine has: refused before the first weight, with the numbers. */
+/* A TiB of keys and values, which no machine here has: refused before the first weight, with
+ * the numbers. */
 static void test_memory_is_stated(void **state)
 {
     (void)state;
     struct engine_config c = config;
+    c.model_path = "examples/guide/guide-q8_0.gguf";
+    c.kv_type = "f32";
     c.n_ctx = 1 << 27;
     struct engine *e = open_engine(&c);
     struct engine_event event = wait_for(e, EVENT_FAILED);
