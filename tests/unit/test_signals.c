@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "ui/exit_status.h"
 #include "ui/signals.h"
 
@@ -65,10 +66,21 @@ static void stopping(void)
     signals_first_interrupt(&first_ms);
 }
 
+/* The same of body within the time of patience: on a machine that stood still meanwhile it is
+ * done again. */
+static int status_in_haste(void (*body)(void))
+{
+    for (;;) {
+        const double start = clock_ms();
+        const int status = status_of(body);
+        if (status == 0 || clock_ms() - start < SIGNALS_PATIENCE_MS) return status;
+    }
+}
+
 static void test_interrupts(void **state)
 {
     (void)state;
-    assert_int_equal(status_of(in_haste), 0);
+    assert_int_equal(status_in_haste(in_haste), 0);
     assert_int_equal(status_of(in_patience), EXIT_SIGINT);
     assert_int_equal(status_of(answered), 0);
     assert_int_equal(status_of(stopping), EXIT_SIGINT);
