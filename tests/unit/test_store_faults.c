@@ -1,0 +1,210 @@
+/* The store in trouble: several processes, kills, a full disk, a folder that cannot be written,
+ * a file that cannot be read. */
+#include <dirent.h>
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../small_disk.h"
+#include "../soak.h"
+#include "../store_sample.h"
+
+/* Processes that write, read and make room at the same time. */
+static void test_processes(void **state)
+{
+    (void)state;
+    clear();
+    enum { N = 3, CAP = 60000 };
+    pid_t child[N];
+    for (uint32_t c = 0; c < N; c++) {
+        child[c] = fork();
+        assert_true(child[c] >= 0);
+        if (child[c] != 0) continue;
+        struct store *s = store_new(dir, "model", CAP);
+        struct err err;
+        for (uint32_t i = 0; i < 200; i++) {
+            put(s, word(c, i) % 20);
+            holds(s, word(c + 10, i) % 20); /* a miss, or the right bytes */
+        }
+        store_flush(s);
+        bool bad = store_trouble(s, &err);
+        if (bad) fprintf(stderr, "# %s\n", err.msg);
+        store_free(s);
+        _exit(bad ? 1 : 0);
+    }
+    for (uint32_t c = 0; c < N; c++) {
+        int status;
+        assert_int_equal(waitpid(child[c], &status, 0), child[c]);
+        assert_int_equal(status, 0);
+    }
+    all_sound();
+    assert_true(measure().n_bytes <= CAP + N * (CAP / 16 + N_RAW));
+}
+
+/* Whatever the moment of the kill, what lies under its name is whole. */
+static void test_kill(void **state)
+{
+    (void)state;
+    clear();
+    uint32_t n = 300 * soak();
+    size_t most = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct store *s = store_new(dir, "model", 200000);
+            for (uint32_t i = 0;; i++)
+                put(s, (k * 7 + i) % 1000);
+        }
+        usleep(word(5, k) % 4000);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        if (k % 20 == 0) all_sound();
+        if (measure().n > most) most = measure().n;
+    }
+    all_sound();
+    assert_true(most > 5);
+}
+
+/* In a child: a store that meets trouble says so once, goes on reading, and leaves no half
+ * file. Returns the exit status. */
+static int meet_trouble(uint32_t n, int code)
+{
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct err err;
+    for (uint32_t i = 100; i < 100 + n; i++) {
+        put(s, i);
+        store_flush(s);
+    }
+    if (!store_trouble(s, &err)) return 2;
+    fprintf(stderr, "# %s\n", err.msg);
+    if (err.code != ERR_IO || !strstr(err.msg, strerror(code))) return 3;
+    atomic_uint n_readers = 0;
+    put(s, 200);
+    lend(s, 201, (const uint8_t *)&err, sizeof err, &n_readers);
+    store_flush(s);
+    if (atomic_load(&n_readers) != 0) return 8;
+    if (store_trouble(s, &err)) return 4;
+    if (holds(s, 200)) return 5;
+    if (!holds(s, 0)) return 6;
+    store_free(s);
+    char *path = path_of(0);
+    *strrchr(path, '/') = '\0';
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    while ((entry = readdir(d)))
+        if (entry->d_name[0] == '.' && entry->d_name[1] && entry->d_name[1] != '.') return 7;
+    closedir(d);
+    free(path);
+    all_sound();
+    return 0;
+}
+
+static void put_first(void)
+{
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 0);
+    store_free(s);
+}
+
+/* A file that cannot be opened now is a miss, and stays. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    put(s, 5);
+    store_flush(s);
+    assert_true(holds(s, 5));
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const bool hit = holds(s, 5);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(hit);
+    assert_true(holds(s, 5));
+    store_free(s);
+}
+
+static int size_limit(void)
+{
+    put_first();
+    const struct rlimit limit = {3000, 3000};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 11;
+    return meet_trouble(1, EFBIG);
+}
+
+static int disk_full(void)
+{
+    /* A small disk of its own where we may mount one, else a limit on the size of a file. */
+    if (mkdir(home, 0700) != 0 && errno != EEXIST) return 10;
+    if (small_disk(home)) {
+        put_first();
+        return meet_trouble(40, ENOSPC);
+    }
+    return size_limit();
+}
+
+static int read_only(void)
+{
+    put_first();
+    char *path = path_of(0);
+    *strrchr(path, '/') = '\0';
+    if (geteuid() == 0) {
+        /* Root may write anywhere; somebody else may not. */
+        char *file = path_of(0);
+        if (chmod(home, 0755) != 0 || chmod(file, 0644) != 0 || chmod(path, 0755) != 0)
+            return 12;
+        *strrchr(path, '/') = '\0';
+        if (chmod(path, 0755) != 0) return 12;
+        *strrchr(path, '/') = '\0';
+        if (chmod(path, 0755) != 0) return 12;
+        free(file);
+        if (setgid(65534) != 0 || setuid(65534) != 0) return 13;
+    } else if (chmod(path, 0500) != 0) {
+        return 12;
+    }
+    free(path);
+    return meet_trouble(3, EACCES);
+}
+
+static void in_child(int (*fn)(void))
+{
+    clear();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(fn());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_disk_full(void **state)
+{
+    (void)state;
+    in_child(disk_full);
+    in_child(size_limit);
+}
+
+static void test_read_only(void **state)
+{
+    (void)state;
+    in_child(read_only);
+    char command[512];
+    snprintf(command, sizeof command, "chmod -R u+w '%s'", home);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_processes),  cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_disk_full),  cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_unreadable),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
