@@ -247,11 +247,16 @@ static void test_order(void **state)
         give(s, &sample.id, sample.raw, N_RAW);
     }
     store_flush(s);
-    for (uint32_t i = 0; i < 20; i++) {
-        sample_make(&sample, i);
-        sample.id.n_tokens = 64 * (i + 1);
-        store_touch(s, &sample.id);
-    }
+    /* Times are seconds apart: in one go, or again. */
+    double start;
+    do {
+        start = clock_ms();
+        for (uint32_t i = 0; i < 20; i++) {
+            sample_make(&sample, i);
+            sample.id.n_tokens = 64 * (i + 1);
+            store_touch(s, &sample.id);
+        }
+    } while (clock_ms() - start > 500);
     struct err err;
     struct store_total left, removed, all = measure();
     assert_true(store_files_shrink(dir, all.n_bytes / 2, &left, &removed, &err));

@@ -42,6 +42,18 @@ static void test_processes(void **state)
     assert_true(measure().n_bytes <= CAP + N * (CAP / 16 + N_RAW));
 }
 
+/* Writes for ever, by the store's own thread or (eager) as who waits for it; tells of the first
+ * that is written. */
+static void write_until_killed(uint32_t first, bool eager, int told)
+{
+    struct store *s = store_new(dir, "model", 200000);
+    for (uint32_t i = 0;; i++) {
+        put(s, (first + i) % 1000);
+        if (eager || i == 0 || !store_has_room(s, N_RAW)) store_flush(s);
+        if (i == 0 && write(told, "x", 1) != 1) _exit(1);
+    }
+}
+
 /* Whatever the moment of the kill, what lies under its name is whole. */
 static void test_kill(void **state)
 {
@@ -50,16 +62,19 @@ static void test_kill(void **state)
     uint32_t n = 300 * soak();
     size_t most = 0;
     for (uint32_t k = 0; k < n; k++) {
+        int ends[2];
+        char c;
+        assert_int_equal(pipe(ends), 0);
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) {
-            struct store *s = store_new(dir, "model", 200000);
-            for (uint32_t i = 0;; i++)
-                put(s, (k * 7 + i) % 1000);
-        }
+        if (child == 0) write_until_killed(k * 7, k % 2, ends[1]);
+        close(ends[1]);
+        /* One of four dies before it may have written anything. */
+        if (k % 4 != 3) assert_int_equal(read(ends[0], &c, 1), 1);
         usleep(word(5, k) % 4000);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
+        close(ends[0]);
         if (k % 20 == 0) all_sound();
         if (measure().n > most) most = measure().n;
     }
