@@ -48,7 +48,10 @@ known()
 grep -oE -- '--[a-z][a-z-]+' "$dir/help" >"$dir/options"
 grep -oE -- '(^|[^a-z-])--[a-z][a-z-]+' "$dir/text" | grep -oE -- '--.*' >"$dir/named"
 check "its options" known option options
-printf '/help\n' | script -qec "'$hearth' --private -q" /dev/null </dev/stdin | grep -oE '/[a-z]+' >"$dir/commands"
+# at_terminal ARGS...: what hearth shows of what is typed there. script sends Ctrl-D at the end of
+# its input, and one that comes while hearth sets the terminal up is lost: /quit leaves.
+at_terminal() { { cat; echo /quit; } | timeout 300 script -qec "'$hearth' $*" /dev/null; }
+printf '/help\n' | at_terminal --private -q | grep -oE '/[a-z]+' >"$dir/commands"
 grep -oE '`/[a-z]+' "$dir/prose" | tr -d '`' >"$dir/named"
 check "its commands" known command commands
 { echo help; make help | sed -nE 's/^make ([a-z-]+) .*/\1/p'; } >"$dir/targets"
@@ -68,7 +71,7 @@ awk '/^## A session/ { on = 1 } /^## In scripts/ { on = 0 } on && /^    \$ build
     README.md | sed -n 's/^    //p' >"$dir/shown"
 sed -n 's/^> //p' "$dir/shown" >"$dir/typed"
 check "the session has turns" [ "$(grep -vc '^/' "$dir/typed")" -ge 3 ]
-script -qec "'$hearth' --seed 1 --plain --wrap off" /dev/null <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
+at_terminal --seed 1 --plain --wrap off <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
 {
     awk '/^> \// { quiet = 1; next } /^> / { quiet = 0; next } !quiet' "$dir/shown" | sed -n '/^\[/d; /^hearth/d; /^weights/d; /is saved as/d; /^\$/d; /./p'
     grep -oE 'seed [0-9]{10,}' "$dir/shown"
