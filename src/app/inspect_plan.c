@@ -10,6 +10,7 @@
 
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/json_lines.h"
 #include "app/token_ids.h"
 #include "backend/ops.h"
 #include "base/buf.h"
@@ -24,7 +25,6 @@
 #include "gguf/gguf.h"
 #include "model/model.h"
 #include "text/detokenize.h"
-#include "text/spans.h"
 #include "text/tokenizer.h"
 
 #define MAX_INPUT ((size_t)1 << 30)
@@ -86,58 +86,6 @@ static void close_planner(struct planner *p)
     page_pool_free(p->pool);
     tokenizer_close(p->tok);
     free(p->logits);
-}
-
-/* ---- what is read ---- */
-
-static bool encode(const struct planner *p, const char *text, size_t len, struct ids *ids,
-                   struct err *err)
-{
-    struct spans spans = {0};
-    spans_markup(&spans, text, len);
-    bool ok = tokenizer_encode_spans(p->tok, &spans, NULL, ids, err);
-    spans_free(&spans);
-    return ok;
-}
-
-static bool json_ids(const struct planner *p, const json_t *list, struct ids *ids,
-                     struct err *err)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
-        if (id < 0 || (size_t)id >= tokenizer_n_vocab(p->tok))
-            return err_set(err, ERR_USER, "entry %zu of the list is no token id below %zu", i,
-                           tokenizer_n_vocab(p->tok));
-        ids_push(ids, (int32_t)id);
-    }
-    return true;
-}
-
-/* A string is a rendered prompt, a list its ids. For a reply neither gets a BOS. */
-static bool json_tokens(const struct planner *p, const json_t *v, bool is_reply,
-                        struct ids *ids, struct err *err)
-{
-    const char *name = is_reply ? "reply" : "prompt";
-    if (json_is_array(v)) return json_ids(p, v, ids, err);
-    if (!json_is_string(v))
-        return err_set(err, ERR_USER, "\"%s\" must be a text or a list of token ids", name);
-    if (!is_reply) return encode(p, json_string_value(v), json_string_length(v), ids, err);
-    return tokenizer_encode(p->tok, json_string_value(v), json_string_length(v), true, false,
-                            ids, err);
-}
-
-static bool json_line(const struct planner *p, const char *line, size_t len, struct ids *prompt,
-                      struct ids *reply, struct err *err)
-{
-    json_error_t why;
-    json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, &why);
-    if (!object) return err_set(err, ERR_USER, "%s", why.text);
-    const json_t *said = json_object_get(object, "reply");
-    bool ok = json_tokens(p, json_object_get(object, "prompt"), false, prompt, err) &&
-              (!said || json_tokens(p, said, true, reply, err));
-    json_decref(object);
-    return ok;
 }
 
 /* ---- what is planned ---- */
@@ -294,8 +242,8 @@ static bool plan_line(struct planner *p, const char *line, size_t len, struct bu
     struct ids prompt = {0}, reply = {0};
     struct row row;
     bool ok = p->ids    ? token_ids_parse(line, tokenizer_n_vocab(p->tok), &prompt, err)
-              : p->json ? json_line(p, line, len, &prompt, &reply, err)
-                        : encode(p, line, len, &prompt, err);
+              : p->json ? json_line_prompt(p->tok, line, len, &prompt, &reply, err)
+                        : json_line_encode(p->tok, line, len, &prompt, err);
     if (ok && prompt.n == 0) ok = err_set(err, ERR_USER, "the prompt has no tokens");
     ok = ok && plan_prompt(p, &prompt, &reply, &row, err);
     if (ok && p->json) print_json_row(p, &row, out);

@@ -1,11 +1,11 @@
 /* hearth inspect tokens and text: what the tokenizer of a file makes of text, and back. */
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/json_lines.h"
 #include "app/token_ids.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -44,33 +44,15 @@ static bool put_ids(const struct tokenizer *tok, const char *text, size_t len, b
     return ok;
 }
 
-static bool json_flag(const json_t *object, const char *name, bool *out)
-{
-    const json_t *v = json_object_get(object, name);
-    *out = json_is_true(v);
-    return !v || json_is_boolean(v);
-}
-
 static bool put_json_line(const struct tokenizer *tok, const char *line, size_t len, size_t n,
                           struct buf *out, struct err *err)
 {
-    json_error_t why;
-    json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, &why);
-    if (!object) return err_set(err, ERR_USER, "stdin, line %zu: %s", n, why.text);
-    const json_t *text = json_object_get(object, "text");
-    bool special, add_special, ok;
-    if (!json_is_string(text))
-        ok = err_set(err, ERR_USER, "stdin, line %zu: no string \"text\"", n);
-    else if (!json_flag(object, "special", &special) ||
-             !json_flag(object, "add_special", &add_special))
-        ok = err_set(err, ERR_USER,
-                     "stdin, line %zu: \"special\" and \"add_special\" must be true or false",
-                     n);
-    else
-        ok = put_ids(tok, json_string_value(text), json_string_length(text), special,
-                     add_special, out, err);
-    json_decref(object);
-    return ok;
+    struct json_line_text what = {0};
+    bool ok = json_line_text(line, len, &what, err) &&
+              put_ids(tok, buf_str(&what.text), what.text.len, what.special, what.add_special,
+                      out, err);
+    buf_free(&what.text);
+    return ok || err_prefix(err, "stdin, line %zu", n);
 }
 
 static bool put_json_lines(const struct tokenizer *tok, const struct buf *in, struct buf *out,

@@ -1,5 +1,6 @@
 /* A command line and an environment of any words, one to each NUL: ends in options or in one
- * line that says what is wrong. What was taken prints as it reads (fuzz_ini reads it again). */
+ * line that says what is wrong. What was taken prints as it reads (fuzz_ini reads it again).
+ * And each word as a line of the chat that is to be completed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,11 @@
 #include "app/token_ids.h"
 #include "base/mem.h"
 #include "base/nearest.h"
+#include "chat/conversation.h"
+#include "chat/impl.h"
 #include "chat/sessions.h"
 #include "config/options.h"
+#include "ui/complete.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -26,22 +30,26 @@ static void must_be_refusal(const struct err *err)
     must(err->code != ERR_NONE && err->msg[0] && !strpbrk(err->msg, "\n\x1b\x7f"));
 }
 
+static void try_nearest(const char *word)
+{
+    struct nearest near;
+    nearest_begin(&near, word);
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        nearest_offer(&near, option_row((enum option_id)i)->name);
+}
+
 /* Words that stand alone. */
 static void try_word(const char *word)
 {
     struct err err;
     struct shape shape;
     struct ids ids = {0};
-    struct nearest near;
     if (!shape_parse(word, &shape, &err)) must_be_refusal(&err);
     if (!token_ids_parse(word, 1000, &ids, &err)) must_be_refusal(&err);
     for (size_t i = 0; i < ids.n; i++)
         must(ids.data[i] >= 0 && ids.data[i] < 1000);
     ids_free(&ids);
     foreign_advice(word);
-    nearest_begin(&near, word);
-    for (size_t i = 0; i < N_OPTIONS; i++)
-        nearest_offer(&near, option_row((enum option_id)i)->name);
     /* A name of a session stays in its folder. */
     char *path = sessions_path(word, &err), *name;
     if (!path) {
@@ -52,6 +60,26 @@ static void try_word(const char *word)
     must(strcmp(name, word) == 0 && !strchr(word, '/') && word[0] != '.');
     free(name);
     free(path);
+}
+
+/* A line that is typed at the prompt, when TAB is pressed: what is offered begins as its last
+ * word does. */
+static void try_completion(const char *line)
+{
+    static struct conversation *conversation;
+    if (!conversation) conversation = conversation_new();
+    struct chat chat = {.conversation = conversation};
+    struct buf words = {0};
+    bool is_path;
+    chat_complete(&chat, line, &words, &is_path);
+    const size_t n = strlen(line), at = complete_word(line, n, is_path);
+    must(at <= n && (line[0] == '/' || (words.len == 0 && !is_path)));
+    for (const char *word = buf_str(&words); *word; word += strcspn(word, "\n") + 1) {
+        must(strncmp(word, line + at, n - at) == 0);
+        must(strcspn(word, "\n") > 0 && strcspn(word, " \t\x1b") > strcspn(word, "\n"));
+    }
+    must(words.len == 0 || words.data[words.len - 1] == '\n');
+    buf_free(&words);
 }
 
 static void parse(int argc, char **argv, char **env)
@@ -82,8 +110,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         argv[n++] = copy + at;
     argv[n] = NULL;
     memcpy(env, argv + 1, (size_t)n * sizeof *env);
-    for (int i = 1; i < n; i++)
+    if (n > 1) try_nearest(argv[1]);
+    for (int i = 1; i < n; i++) {
         try_word(argv[i]);
+        try_completion(argv[i]);
+    }
     int argc = n;
     char **words = foreign_words(&argc, argv);
     parse(argc, words, env);

@@ -1,23 +1,111 @@
-/* A line of --stdin jsonl is anybody's: a turn that comes out of one is UTF-8, and its id is
- * one short line of ASCII that goes into every event. */
+/* Lines of JSON are anybody's: a turn of --stdin jsonl that comes out of one is UTF-8, and its
+ * id is one short line of ASCII that goes into every event; of those that inspect reads, ids
+ * are the vocabulary's, and those that were named come back as they were. What is refused is
+ * refused in one line of words. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/json_lines.h"
 #include "base/utf8.h"
+#include "gguf/gguf.h"
+#include "text/tokenizer.h"
 #include "ui/source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+static void must(bool ok)
+{
+    if (!ok) abort();
+}
+
+static void must_be_refusal(const struct err *err)
+{
+    must(err->code == ERR_USER && err->msg[0] && utf8_valid(err->msg, strlen(err->msg)));
+    for (const char *c = err->msg; *c; c++)
+        must((unsigned char)*c >= ' ' && *c != 0x7f);
+}
+
+static struct tokenizer *vocab(void)
+{
+    static struct tokenizer *tok;
+    struct err err;
+    struct gguf *g = tok ? NULL : gguf_open("tests/data/vocab/bpe.gguf", &err);
+    if (g) tok = tokenizer_open(g, NULL, &err);
+    gguf_close(g);
+    must(tok != NULL);
+    return tok;
+}
+
+static void try_turn(const char *s, size_t n)
 {
     struct source_turn turn = {0};
-    struct err err;
-    if (source_parse((const char *)data, n_bytes, &turn, &err)) {
-        if (!utf8_valid(buf_str(&turn.text), turn.text.len) || turn.id.len > 256) abort();
+    struct err err = {0};
+    if (source_parse(s, n, &turn, &err)) {
+        must(utf8_valid(buf_str(&turn.text), turn.text.len) && turn.id.len <= 256);
         for (size_t i = 0; i < turn.id.len; i++)
-            if (turn.id.data[i] < ' ' || turn.id.data[i] > '~') abort();
+            must(turn.id.data[i] >= ' ' && turn.id.data[i] <= '~');
+    } else {
+        must_be_refusal(&err);
     }
     source_turn_free(&turn);
+}
+
+static void try_text(const char *s, size_t n)
+{
+    struct json_line_text what = {0};
+    struct err err = {0};
+    if (json_line_text(s, n, &what, &err))
+        must(utf8_valid(buf_str(&what.text), what.text.len));
+    else
+        must_be_refusal(&err);
+    buf_free(&what.text);
+}
+
+static void append_ids(struct buf *out, const char *name, const struct ids *ids)
+{
+    buf_printf(out, "\"%s\":[", name);
+    for (size_t i = 0; i < ids->n; i++)
+        buf_printf(out, "%s%d", i ? "," : "", (int)ids->data[i]);
+    buf_putc(out, ']');
+}
+
+/* A prompt as its ids is the same prompt. */
+static void try_prompt(const char *s, size_t n)
+{
+    struct ids prompt = {0}, reply = {0}, again[2] = {{0}, {0}};
+    struct err err = {0};
+    struct buf line = {0};
+    if (json_line_prompt(vocab(), s, n, &prompt, &reply, &err)) {
+        buf_putc(&line, '{');
+        append_ids(&line, "prompt", &prompt);
+        buf_putc(&line, ',');
+        append_ids(&line, "reply", &reply);
+        buf_putc(&line, '}');
+        must(json_line_prompt(vocab(), line.data, line.len, &again[0], &again[1], &err));
+        must(again[0].n == prompt.n && again[1].n == reply.n);
+        for (size_t i = 0; i < prompt.n; i++)
+            must(again[0].data[i] == prompt.data[i]);
+        for (size_t i = 0; i < reply.n; i++)
+            must(again[1].data[i] == reply.data[i]);
+    } else {
+        must_be_refusal(&err);
+    }
+    for (size_t i = 0; i < prompt.n; i++)
+        must((size_t)prompt.data[i] < tokenizer_n_vocab(vocab()));
+    ids_free(&prompt);
+    ids_free(&reply);
+    ids_free(&again[0]);
+    ids_free(&again[1]);
+    buf_free(&line);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    const char *s = (const char *)data;
+    try_turn(s, n_bytes);
+    try_text(s, n_bytes);
+    try_prompt(s, n_bytes);
     return 0;
 }
