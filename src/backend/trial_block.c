@@ -12,23 +12,59 @@
 #include "base/mem.h"
 #include "gguf/random_blocks.h"
 
-/* The tokens before the block, which the penalties count: the last WINDOW of them. */
-enum { N_VOCAB = 67, N_DRAFTS = 6, N_BEFORE = 9, N_REQUESTS = 6 };
+/* The draft knows fewer tokens. Each request makes blocks one after another: the first counts
+ * are loaded, the later ones are told what changed, and the draft reads one row or two. */
+enum { N_VOCAB = 67, N_DRAFT_VOCAB = 61, N_BEFORE = 9, N_REQUESTS = 6, N_BLOCKS = 3 };
+enum { MOST_DRAFTS = 6, MOST_IDS = N_BEFORE + N_BLOCKS * (MOST_DRAFTS + 1) };
 
-static const int32_t before[N_BEFORE] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+static const uint32_t drafts_of[N_BLOCKS] = {MOST_DRAFTS, 1, 4};
 
-/* How much of the model's table the draft's shares, and what is asked for. */
+/* What is asked for. */
 struct request {
-    float shared, inverse_temp;
-    uint32_t window; /* of the penalties; 0: there are none */
+    float inverse_temp;
+    uint32_t window; /* of the penalties: the last so many tokens; 0: there are none */
 };
 
-static const struct request requests[N_REQUESTS] = {{0.9f, 0, 0}, {0.9f, 0, 3},     {1, 1, 4},
-                                                    {1, 0.8f, 9}, {0.9f, 1.25f, 2}, {1, 4, 3}};
+static const struct request requests[N_REQUESTS] = {{0, 0},    {0, 3},     {1, 4},
+                                                    {0.8f, 9}, {1.25f, 2}, {4, 3}};
 
 struct tables {
-    float *draft, *model; /* [N_VOCAB][N_VOCAB] */
+    float *draft, *model; /* [n_vocab][n_vocab] of each */
 };
+
+/* The tokens so far, and what the penalties count of them. */
+struct talk {
+    int32_t ids[MOST_IDS];
+    uint32_t n, n_read; /* n_read: by the draft */
+    uint32_t window, count[N_VOCAB];
+    int32_t recent[DRAW_RECENT];
+    uint64_t n_changes;
+};
+
+static void change(struct talk *t, int32_t id, uint32_t by)
+{
+    t->count[id] += by;
+    t->recent[t->n_changes++ % DRAW_RECENT] = id;
+}
+
+static void say(struct talk *t, int32_t id)
+{
+    t->ids[t->n++] = id;
+    if (t->window == 0) return;
+    change(t, id, 1);
+    if (t->n > t->window) change(t, t->ids[t->n - 1 - t->window], -1u);
+}
+
+/* Another reply, of whose counts nothing is known. */
+static void begin(struct talk *t, const struct request *r)
+{
+    static const int32_t before[N_BEFORE] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+    const uint64_t n_changes = t->n_changes;
+    *t = (struct talk){.n_read = N_BEFORE - 2, .window = r->window};
+    for (int i = 0; i < N_BEFORE; i++)
+        say(t, before[i]);
+    t->n_changes = n_changes + 2 * (DRAW_RECENT + 1);
+}
 
 struct side {
     struct row_buffer rows;
@@ -37,11 +73,12 @@ struct side {
     struct exec *x;
 };
 
-static bool open_side(struct side *s, struct backend *be, const float *table, struct err *err)
+static bool open_side(struct side *s, struct backend *be, const float *table, uint32_t n_vocab,
+                      struct err *err)
 {
-    const struct ref all = {0, 0, N_VOCAB};
-    s->rows = (struct row_buffer){"trial", ROW_F32, N_VOCAB};
-    struct weight *w = backend_matrix(be, QTYPE_F32, 1, N_VOCAB, N_VOCAB, table, NULL, err);
+    const struct ref all = {0, 0, n_vocab};
+    s->rows = (struct row_buffer){"trial", ROW_F32, n_vocab};
+    struct weight *w = backend_matrix(be, QTYPE_F32, 1, n_vocab, n_vocab, table, NULL, err);
     s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {w, all, 1}};
     s->ops[1] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[2] = (struct op){.kind = OP_LOGITS, .logits = {all, 1, 0}};
@@ -49,25 +86,16 @@ static bool open_side(struct side *s, struct backend *be, const float *table, st
                             .n_buffers = 1,
                             .ops = s->ops,
                             .n_ops = sizeof s->ops / sizeof *s->ops,
-                            .n_vocab = N_VOCAB};
-    s->x = w ? exec_new(be, &s->p, N_DRAFTS + 1, err) : NULL;
+                            .n_vocab = n_vocab};
+    s->x = w ? exec_new(be, &s->p, MOST_DRAFTS + 1, err) : NULL;
     return s->x != NULL;
 }
 
-/* What counts among n tokens. */
-static void count_window(const int32_t *ids, uint32_t n, uint32_t window, uint32_t *count)
+static struct draw ask(const struct request *r, uint32_t n_vocab)
 {
-    memset(count, 0, N_VOCAB * sizeof *count);
-    for (uint32_t i = n > window ? n - window : 0; i < n; i++)
-        count[ids[i]]++;
-}
-
-static void ask(const struct request *r, const uint32_t *count, const int32_t *recent,
-                struct draw *d)
-{
-    *d = (struct draw){
-        .n_vocab = N_VOCAB,
-        .seed = 0xfedcba987654321ull,
+    return (struct draw){
+        .n_vocab = n_vocab,
+        .seed = 0xfedcba987654321ull + r->window,
         .inverse_temp = r->inverse_temp,
         .top_p = DRAW_WHOLE,
         .min_x = -INFINITY,
@@ -75,75 +103,89 @@ static void ask(const struct request *r, const uint32_t *count, const int32_t *r
         .inverse_repeat = 0.5f,
         .frequency = 0.5f,
         .presence = 0.5f,
-        .n_changes = DRAW_RECENT + 1,
-        .recent = recent,
     };
-    if (r->window > 0) d->count = count;
 }
 
-/* The token after ids[0..n), by the host. */
-static bool draw_after(const struct request *r, const float *table, const int32_t *ids,
-                       uint32_t n, struct draw_scratch *scratch, int32_t *id, struct err *err)
+/* ---- what the host makes of it ---- */
+
+/* The token after ids[0..n). */
+static bool draw_after(const struct request *r, const float *table, uint32_t n_vocab,
+                       const int32_t *ids, uint32_t n, struct draw_scratch *scratch,
+                       int32_t *id, struct err *err)
 {
-    uint32_t count[N_VOCAB];
+    uint32_t count[N_VOCAB] = {0};
     int32_t distinct[N_VOCAB];
-    struct draw d;
-    ask(r, count, NULL, &d);
-    count_window(ids, n, r->window, count);
-    for (int32_t i = 0; i < N_VOCAB; i++)
+    struct draw d = ask(r, n_vocab);
+    for (uint32_t i = n > r->window ? n - r->window : 0; i < n; i++)
+        count[ids[i]]++;
+    for (int32_t i = 0; (uint32_t)i < n_vocab; i++)
         if (count[i] > 0) distinct[d.n_distinct++] = i;
     d.distinct = distinct;
-    return draw_host(scratch, &d, table + ids[n - 1] * N_VOCAB, n, id, err);
+    if (r->window > 0) d.count = count;
+    return draw_host(scratch, &d, table + (size_t)ids[n - 1] * n_vocab, n, id, err);
 }
 
-/* The drafts that were right and the draw after them, as the host makes them step by step. */
-static bool want_of(const struct request *r, const struct tables *t, int32_t *drawn,
-                    uint32_t *n_right, struct draw_scratch *scratch, struct err *err)
+/* The drafts that are right, at most n, and the draw after them, step by step. */
+static bool want_of(const struct request *r, const struct tables *tables, const struct talk *t,
+                    uint32_t n, int32_t *drawn, uint32_t *n_right, struct draw_scratch *scratch,
+                    struct err *err)
 {
-    int32_t ids[N_BEFORE + N_DRAFTS], draft = -1;
-    memcpy(ids, before, sizeof before);
+    int32_t ids[MOST_IDS + MOST_DRAFTS], draft = -1;
+    memcpy(ids, t->ids, t->n * sizeof *ids);
     for (*n_right = 0;; ++*n_right) {
-        const uint32_t n = N_BEFORE + *n_right;
+        const uint32_t at = t->n + *n_right;
         int32_t *id = &drawn[*n_right];
-        if (!draw_after(r, t->model, ids, n, scratch, id, err)) return false;
-        if (*n_right == N_DRAFTS) return true;
-        if (!draw_after(r, t->draft, ids, n, scratch, &draft, err)) return false;
+        if (!draw_after(r, tables->model, N_VOCAB, ids, at, scratch, id, err)) return false;
+        if (*n_right == n) return true;
+        if (!draw_after(r, tables->draft, N_DRAFT_VOCAB, ids, at, scratch, &draft, err))
+            return false;
         if (draft != *id) return true;
-        ids[n] = draft;
+        ids[at] = draft;
     }
 }
+
+/* ---- what the backend does ---- */
 
 /* A device takes no block before it knows what a step takes. */
 static bool take_step(const struct side *s, struct err *err)
 {
+    static const int32_t first;
     float logits[N_VOCAB];
-    const struct step step = {.n_rows = 1, .tokens = before, .n_logits = 1, .logits = logits};
+    const struct step step = {.n_rows = 1, .tokens = &first, .n_logits = 1, .logits = logits};
     return exec_run(s->x, &step, err);
 }
 
-static bool got_of(const struct request *r, const struct side *draft, const struct side *model,
-                   int32_t *drawn, uint32_t *n_right, struct err *err)
+/* What each of n drafts drives out of the window. */
+static void find_leaves(const struct talk *t, uint32_t n, int32_t *leaves)
 {
-    static const int32_t recent[DRAW_RECENT];
-    uint32_t count[N_VOCAB];
-    int32_t leaves[N_DRAFTS], tokens[N_DRAFTS + 1] = {before[N_BEFORE - 1]};
-    struct draw d;
-    ask(r, count, recent, &d);
-    count_window(before, N_BEFORE, r->window, count);
-    for (int32_t i = 0; i < N_DRAFTS; i++) {
-        const int32_t left = N_BEFORE + i - (int32_t)r->window;
-        leaves[i] = left < 0 ? -1 : left < N_BEFORE ? before[left] : -2 - (left - N_BEFORE);
+    for (uint32_t i = 0; i < n; i++) {
+        const int32_t left = (int32_t)(t->n + i) - (int32_t)t->window, size = (int32_t)t->n;
+        leaves[i] = left < 0 ? -1 : left < size ? t->ids[left] : -2 - (left - size);
     }
-    if (d.count) d.leaves = leaves;
-    const struct step read = {.n_rows = 2,
-                              .pos = N_BEFORE - 2,
-                              .tokens = before + N_BEFORE - 2,
+}
+
+/* A block of n drafts. */
+static bool got_of(const struct request *r, const struct side *draft, const struct side *model,
+                   const struct talk *t, uint32_t n, int32_t *drawn, uint32_t *n_right,
+                   struct err *err)
+{
+    int32_t leaves[MOST_DRAFTS], tokens[MOST_DRAFTS + 1] = {t->ids[t->n - 1]};
+    struct draw d = ask(r, N_VOCAB);
+    d.n_changes = t->n_changes;
+    d.recent = t->recent;
+    if (r->window > 0) d.count = t->count, d.leaves = leaves;
+    find_leaves(t, n, leaves);
+    struct draw shared = d;
+    shared.n_vocab = N_DRAFT_VOCAB;
+    const struct step read = {.n_rows = t->n - t->n_read,
+                              .pos = t->n_read,
+                              .tokens = t->ids + t->n_read,
                               .n_logits = 1,
-                              .draw = &d};
-    const struct step check = {.n_rows = N_DRAFTS + 1,
-                               .pos = N_BEFORE - 1,
+                              .draw = &shared};
+    const struct step check = {.n_rows = n + 1,
+                               .pos = t->n - 1,
                                .tokens = tokens,
-                               .n_logits = N_DRAFTS + 1,
+                               .n_logits = n + 1,
                                .draw = &d,
                                .drawn = drawn};
     struct draft_block b = {
@@ -153,45 +195,78 @@ static bool got_of(const struct request *r, const struct side *draft, const stru
     return true;
 }
 
-static bool try_request(const struct request *r, struct tables *t, struct backend *be,
+/* What came true is said, and the draft has read of it all but its last guess. A token that it
+ * does not know becomes another: it must read it. */
+static void go_on(struct talk *t, uint32_t n_drafts, const int32_t *drawn, uint32_t n_right)
+{
+    t->n_read = t->n + (n_right < n_drafts ? n_right : n_drafts - 1);
+    for (uint32_t i = 0; i <= n_right; i++)
+        say(t, drawn[i] % N_DRAFT_VOCAB);
+}
+
+static bool try_request(const struct request *r, const struct tables *tables,
+                        const struct side *draft, const struct side *model, struct talk *t,
                         struct draw_scratch *scratch, struct err *err)
 {
-    int32_t want[N_DRAFTS + 1], got[N_DRAFTS + 1];
+    int32_t want[MOST_DRAFTS + 1], got[MOST_DRAFTS + 1];
     uint32_t n_want, n_got;
+    begin(t, r);
+    for (int i = 0; i < N_BLOCKS; i++) {
+        const uint32_t n = drafts_of[i];
+        if (!want_of(r, tables, t, n, want, &n_want, scratch, err) ||
+            !got_of(r, draft, model, t, n, got, &n_got, err))
+            return false;
+        if (n_got != n_want || memcmp(got, want, (n_got + 1) * sizeof *got) != 0)
+            return err_set(err, ERR_DEVICE,
+                           "%s: draws other tokens in a block of drafts than the CPU: it "
+                           "cannot give the same text",
+                           backend_name(model->x->be));
+        go_on(t, n, got, n_got);
+    }
+    return true;
+}
+
+static bool try_all(struct backend *be, const struct tables *tables, struct err *err)
+{
     struct side draft = {0}, model = {0};
-    bool ok = open_side(&draft, be, t->draft, err) && open_side(&model, be, t->model, err) &&
-              take_step(&draft, err) && take_step(&model, err);
-    if (ok && exec_takes_blocks(model.x, draft.x))
-        ok =
-            want_of(r, t, want, &n_want, scratch, err) &&
-            got_of(r, &draft, &model, got, &n_got, err) &&
-            ((n_got == n_want && memcmp(got, want, (n_got + 1) * sizeof *got) == 0) ||
-             err_set(err, ERR_DEVICE,
-                     "%s: draws other tokens in a block of drafts than the CPU: it cannot give "
-                     "the same text",
-                     backend_name(be)));
+    struct talk t = {0};
+    struct draw_scratch *scratch = draw_scratch_new(N_VOCAB);
+    bool ok = open_side(&draft, be, tables->draft, N_DRAFT_VOCAB, err) &&
+              open_side(&model, be, tables->model, N_VOCAB, err) && take_step(&draft, err) &&
+              take_step(&model, err);
+    const bool takes = ok && exec_takes_blocks(model.x, draft.x);
+    for (size_t i = 0; ok && takes && i < N_REQUESTS; i++)
+        ok = try_request(&requests[i], tables, &draft, &model, &t, scratch, err);
     exec_free(draft.x);
     exec_free(model.x);
+    draw_scratch_free(scratch);
     return ok;
+}
+
+/* Logits from a fixed seed; the draft's are more or less like the model's. Some tokens are
+ * likely everywhere: they come again and again, so that penalties decide. */
+static void fill_tables(struct tables *t)
+{
+    struct random_blocks r = random_blocks_new(QTYPE_F32, 1, 1);
+    float likely[N_VOCAB];
+    for (size_t i = 0; i < N_VOCAB; i++)
+        likely[i] = random_blocks_normal(&r);
+    for (size_t k = 0; k < N_VOCAB * N_VOCAB; k++) {
+        const size_t row = k / N_VOCAB, col = k % N_VOCAB;
+        t->model[k] = likely[col] + random_blocks_normal(&r);
+        const float other = random_blocks_normal(&r);
+        if (row < N_DRAFT_VOCAB && col < N_DRAFT_VOCAB)
+            t->draft[row * N_DRAFT_VOCAB + col] = t->model[k] + 0.3f * other;
+    }
 }
 
 bool trial_blocks(struct backend *be, struct err *err)
 {
-    const size_t n = N_VOCAB * N_VOCAB;
-    struct tables t = {mem_zalloc(n, sizeof *t.draft), mem_zalloc(n, sizeof *t.model)};
-    struct draw_scratch *scratch = draw_scratch_new(N_VOCAB);
-    bool ok = true;
-    for (size_t i = 0; ok && i < N_REQUESTS; i++) {
-        struct random_blocks r = random_blocks_new(QTYPE_F32, 1, i + 1);
-        for (size_t k = 0; k < n; k++) {
-            t.model[k] = random_blocks_normal(&r);
-            const float other = random_blocks_normal(&r);
-            t.draft[k] = t.model[k] + (1 - requests[i].shared) * other;
-        }
-        ok = try_request(&requests[i], &t, be, scratch, err);
-        backend_reset(be);
-    }
-    draw_scratch_free(scratch);
+    struct tables t = {mem_zalloc(N_DRAFT_VOCAB * N_DRAFT_VOCAB, sizeof *t.draft),
+                       mem_zalloc(N_VOCAB * N_VOCAB, sizeof *t.model)};
+    fill_tables(&t);
+    const bool ok = try_all(be, &t, err);
+    backend_reset(be);
     free(t.draft);
     free(t.model);
     return ok;

@@ -1,8 +1,9 @@
 /* Whether a backend that takes blocks of drafts makes of them what the host makes step by step:
  * a part of trial.h's self-test.
  *
- * A few blocks on made-up logits from a fixed seed, with penalties whose window drafts fill,
- * and leave again. It knows no device and no model. */
+ * A few blocks in a row on made-up logits from a fixed seed, by a draft that knows fewer
+ * tokens, with penalties whose window drafts fill, and leave again. It knows no device and no
+ * model. */
 #ifndef BACKEND_TRIAL_BLOCK_H
 #define BACKEND_TRIAL_BLOCK_H
 

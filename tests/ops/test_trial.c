@@ -191,6 +191,32 @@ static bool block_wrongly(struct draft_block *b, struct err *err)
     return true;
 }
 
+/* The counts of the block before are those of the next. */
+static bool block_forgets(struct draft_block *b, struct err *err)
+{
+    struct draw draw = *b->check->draw;
+    draw.n_changes = DRAW_RECENT + 1;
+    struct step check = *b->check;
+    check.draw = &draw;
+    struct draft_block other = *b;
+    other.check = &check;
+    if (!right->exec_block(&other, err)) return false;
+    b->n_right = other.n_right;
+    return true;
+}
+
+/* A draft that has one row to read reads the one before. */
+static bool block_skips(struct draft_block *b, struct err *err)
+{
+    struct step read = *b->read;
+    if (read.n_rows == 1) read.tokens = b->read->tokens - 1;
+    struct draft_block other = *b;
+    other.read = &read;
+    if (!right->exec_block(&other, err)) return false;
+    b->n_right = other.n_right;
+    return true;
+}
+
 static void names_wrong(const struct backend_impl *how, const char *says)
 {
     struct err err;
@@ -214,8 +240,11 @@ static void names_a_wrong_draw(void **state)
     (void)state;
     if (vulkan_count() == 0) skip();
     names_wrong(&(struct backend_impl){.exec_run = draw_wrongly}, ": draws token ");
-    names_wrong(&(struct backend_impl){.exec_block = block_wrongly},
-                ": draws other tokens in a block of drafts ");
+    bool (*const wrongly[])(struct draft_block *, struct err *) = {block_wrongly, block_forgets,
+                                                                   block_skips};
+    for (size_t i = 0; i < sizeof wrongly / sizeof *wrongly; i++)
+        names_wrong(&(struct backend_impl){.exec_block = wrongly[i]},
+                    ": draws other tokens in a block of drafts ");
 }
 
 int main(void)
