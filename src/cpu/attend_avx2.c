@@ -74,19 +74,17 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
     return (key >= (int)lo) & (key < (int)hi);
 }
 
-/* Dots -> scores of a page that is seen whole, without a softcap, and without what keep does to
- * a NaN: then *magnitude says so. Returns the largest of each lane. */
-VEC_INLINE f8 plain_scores(const struct attend *a, float *s, i8x *magnitude)
+/* Dots -> scores of a page that is seen whole, without a softcap. Returns the largest of each
+ * lane. A NaN may have any pattern and be left out of the largest: its probability is a NaN in
+ * any case, so l is one, and with it the row's result, whose pattern the end sees to. */
+VEC_INLINE f8 plain_scores(const struct attend *a, float *s)
 {
     const f8 scale = vec_all(a->scale);
     f8 max = vec_all(0);
     UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
-        f8 v = vec_load(s + LANES * j) * scale;
-        i8x size = (i8x)v & 0x7fffffff;
-        v = avx2_clip(v);
+        const f8 v = avx2_clip(vec_load(s + LANES * j) * scale);
         vec_store(s + LANES * j, v);
-        *magnitude = (i8x)_mm256_max_epi32((__m256i)*magnitude, (__m256i)size);
         max = j == 0 ? v : (f8)_mm256_max_ps(v, max);
     }
     return max;
@@ -114,18 +112,22 @@ VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
 {
     f8 v[KEY_VECS];
     UNROLL
-    for (int j = 0; j < KEY_VECS; j += VEC_AT_ONCE) {
-        UNROLL
-        for (int i = j; i < j + VEC_AT_ONCE; i++)
-            v[i] = vec_load(s + LANES * i) - vec_all(m);
-        vec_exp_below(v + j, VEC_AT_ONCE);
-        UNROLL
-        for (int i = j; i < j + VEC_AT_ONCE; i++) {
-            if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
-            vec_store(s + LANES * i, v[i]);
-        }
+    for (int i = 0; i < KEY_VECS; i++)
+        v[i] = vec_load(s + LANES * i) - vec_all(m);
+    vec_exp_below(v, KEY_VECS);
+    UNROLL
+    for (int i = 0; i < KEY_VECS; i++) {
+        if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
+        vec_store(s + LANES * i, v[i]);
     }
     return row_sums(v);
+}
+
+/* Of a page that is seen whole. A function of its own: inlined, gcc 12 gives its registers to
+ * what is around it, which costs the softmax a sixth. */
+static __attribute__((noinline)) f8 whole_probabilities(float *s, float m)
+{
+    return probabilities(true, s, 0, PAGE_LEN, m);
 }
 
 /* Pages join the pages before them, for eight items; lanes of no item do no harm. */
@@ -160,18 +162,17 @@ static bool is_whole(const struct batch *t, size_t i)
 static void scores(const struct attend *a, struct batch *t, size_t at, size_t n)
 {
     f8 v[LANES];
-    i8x magnitude = {0};
     bool whole = a->softcap == 0.0f;
     for (size_t i = at; i < at + n; i++)
         whole = whole && is_whole(t, i);
     if (whole) {
         for (size_t r = 0; r < LANES; r++)
-            v[r] = r < n ? plain_scores(a, t->s[at + r], &magnitude) : vec_all(0);
+            v[r] = r < n ? plain_scores(a, t->s[at + r]) : vec_all(0);
         vec_store(t->m + at, row_maxima(v));
-        if (vec_max_i(magnitude) <= 0x7f800000) return;
+        return;
     }
     for (size_t i = at; i < at + n; i++)
-        t->m[i] = any_scores(whole ? 1.0f : a->scale, a->softcap, t->s[i], t->lo[i], t->hi[i]);
+        t->m[i] = any_scores(a->scale, a->softcap, t->s[i], t->lo[i], t->hi[i]);
 }
 
 void avx2_softmax(const struct attend *a, struct batch *t)
@@ -184,7 +185,7 @@ void avx2_softmax(const struct attend *a, struct batch *t)
             if (r >= n)
                 v[r] = vec_all(0);
             else if (is_whole(t, i))
-                v[r] = probabilities(true, t->s[i], 0, PAGE_LEN, t->m[i]);
+                v[r] = whole_probabilities(t->s[i], t->m[i]);
             else
                 v[r] = probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
         }
