@@ -43,7 +43,7 @@ enum { HOPE_GAP = 8 };
 enum { MIN_LEFT = 16 };
 /* Steps between runs of plain steps that keep their time known, and of such a run; of a reply
  * and of a run the first are cold. */
-enum { PLAIN_GAP = 64, PLAIN_RUN = 4, COLD = 2 };
+enum { PLAIN_GAP = 128, PLAIN_RUN = 4, COLD = 2 };
 /* Behind a block so many plain steps are slower, by no more than this: the block bears it. */
 enum { SLOWED = 3 };
 static const double MOST_SLOWED = 0.5;
