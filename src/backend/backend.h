@@ -107,7 +107,8 @@ struct draft_block {
     const struct step *read;
     /* Of the model: the newest token and n_logits - 1 = n_rows - 1 drafts, at least 1, with
      * draw. Of its tokens only the first is there. drawn[0..n_right] are set; the last of them
-     * may be -1, for the host to draw. Both draws have leaves, or no counts. */
+     * may be -1, for the host to draw. Both draws have leaves, or no counts. Its states are
+     * those after all rows, wrong drafts or not; exec_advance makes others of its trail. */
     const struct step *check;
     /* Set: so many first drafts are what the model drew; drawn has these and the next. No more
      * is known of the block. */
@@ -115,8 +116,8 @@ struct draft_block {
     double draft_share; /* of the device's time */
 };
 /* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
- * nor do models with recurrent states or rows from elsewhere, devices without a clock, and
- * those that a block might keep busy for so long that they are reset, which a step of each
+ * nor do drafts with recurrent states, models with rows from elsewhere, devices without a clock,
+ * and those that a block might keep busy for so long that they are reset, which a step of each
  * tells. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
 /* Leaves what the steps would have left, exec_logits of the model included. Fails like

@@ -119,6 +119,7 @@ void states_take(struct states *s, size_t n_rows)
     s->now = s->next;
     s->next = old;
     s->before = old;
+    s->n_before = s->n;
     if (old ==
         s->held) { /* it stays; the third takes its place, which a hold has made sure of */
         s->next = s->spare;
@@ -127,13 +128,13 @@ void states_take(struct states *s, size_t n_rows)
     s->n += n_rows;
 }
 
-void states_keep(struct states *s, struct exec *x, size_t n_rows, size_t n)
+void states_keep(struct states *s, struct exec *x, size_t n)
 {
-    assert(n > 0 && n <= n_rows);
-    if (s->n_bytes == 0 || n == n_rows) return;
+    if (s->n_bytes == 0 || s->n == s->n_before + n) return;
+    assert(n > 0 && s->n_before + n < s->n);
     struct err ignored; /* they are computed again where they are needed */
     s->is_known = s->is_known && exec_advance(x, s->before, s->now, (uint32_t)n, &ignored);
     s->n_returns++;
     s->written_bytes += s->n_bytes;
-    s->n -= n_rows - n;
+    s->n = s->n_before + n;
 }

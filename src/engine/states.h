@@ -24,7 +24,7 @@ struct states {
     size_t n_bytes; /* 0: the model is not recurrent */
     void *now, *next;
     const void *before; /* what the last step began with */
-    size_t n;           /* tokens that `now` has taken */
+    size_t n, n_before; /* tokens that `now` has taken, and that `before` has */
     void *spare;        /* the third object, while it is neither held nor in use; or NULL */
     void *held;         /* states to come back to, `now` or the third; NULL: none */
     size_t n_held;      /* tokens that they have taken */
@@ -60,8 +60,8 @@ void states_lose(struct states *s);
 /* What a step reads and writes; then, once it is done, its rows are taken. */
 void states_lend(const struct states *s, struct step *step);
 void states_take(struct states *s, size_t n_rows);
-/* Of the n_rows rows taken last, in a step of this exec that kept its trail, only the first n
- * count, n > 0. If the device fails, nothing is known of the states. */
-void states_keep(struct states *s, struct exec *x, size_t n_rows, size_t n);
+/* Of the rows taken last, in a step of this exec that kept its trail, only the first n count,
+ * n > 0. If the device fails, nothing is known of the states. */
+void states_keep(struct states *s, struct exec *x, size_t n);
 
 #endif

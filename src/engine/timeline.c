@@ -471,7 +471,7 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
 {
     const size_t n_all = tl->rows_from + n;
     assert(n > 0 && n_all <= tree_n(tl->tree));
-    states_keep(&tl->states, tl->exec, tree_n(tl->tree) - tl->rows_from, n);
+    states_keep(&tl->states, tl->exec, n);
     if (n_all < tree_n(tl->tree)) timeline_truncate(tl, n_all);
     if (!tl->is_far)
         memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);

@@ -16,6 +16,7 @@ bool timeline_takes_blocks(const struct timeline *target, const struct timeline 
 bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft)
 {
     return timeline_takes_blocks(target, draft) &&
+           states_at(&target->states, tree_n(target->tree)) &&
            tree_has_window(target->tree, tree_n(target->tree)) &&
            tree_has_window(draft->tree, tree_n(draft->tree));
 }
@@ -54,11 +55,14 @@ static bool run(struct timeline *target, struct timeline *draft, struct timeline
     struct step check = step_of(target, newest, b->n_drafts + 1, b->draw, cancel);
     check.n_logits = check.n_rows;
     check.drawn = target->drawn;
+    check.keeps_trail = target->model.is_recurrent;
+    states_lend(&target->states, &check);
     struct draft_block block = {
         .draft = draft->exec, .model = target->exec, .read = &read, .check = &check};
     target->has_logits = target->is_far = draft->has_logits = draft->is_far = false;
     target->n_drawn = draft->n_drawn = 0;
     if (!exec_block(&block, err)) return false;
+    states_take(&target->states, check.n_rows); /* timeline_keep_rows takes the wrong back */
     b->n_right = block.n_right;
     b->draft_share = block.draft_share;
     return true;

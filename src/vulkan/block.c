@@ -55,8 +55,7 @@ bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft)
                              *x = (const struct vulkan_exec *)draft;
     const struct program *p = m->p, *q = x->p;
     return vulkan_of(m)->vk == vulkan_of(x)->vk && vulkan_of(m)->vk->clock_bits > 0 && m != x &&
-           p->state_bytes == 0 && q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0 &&
-           !may_take_long(m, x);
+           q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0 && !may_take_long(m, x);
 }
 
 /* ---- what is recorded ---- */
@@ -263,11 +262,11 @@ static bool write_check(struct vulkan_exec *m, const struct step *check, struct 
 }
 
 /* What was recorded for a step of an exec joins what x submits. */
-static bool add_step(struct vulkan_exec *x, struct vulkan_exec *of, uint32_t n_rows,
+static bool add_step(struct vulkan_exec *x, struct vulkan_exec *of, int body, uint32_t n_rows,
                      uint32_t n_logits, struct err *err)
 {
     const struct vulkan_recorded *parts[] = {
-        vulkan_recorded(of, PART_BODY, vulkan_bucket(n_rows), err),
+        vulkan_recorded(of, body, vulkan_bucket(n_rows), err),
         vulkan_recorded(of, PART_HEAD, vulkan_bucket(n_logits), err),
         vulkan_recorded(of, PART_DRAW, 0, err)};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -287,11 +286,14 @@ static bool submit(struct vulkan_exec *x, const struct draft_block *b, uint32_t 
     x->n_all = 0;
     vulkan_add_all(x, 1, &l->time[0]);
     for (uint32_t i = 0; i < n; i++) {
-        if (!add_step(x, x, i == 0 ? b->read->n_rows : 1, 1, err)) return false;
+        if (!add_step(x, x, PART_BODY, i == 0 ? b->read->n_rows : 1, 1, err)) return false;
         vulkan_add_all(x, 1, i + 1 < n ? &l->pass[i] : &l->last[i]);
     }
     vulkan_add_all(x, 1, &l->time[1]);
-    if (!add_step(x, m, n + 1, n + 1, err)) return false;
+    if (!vulkan_states_begin(x, m, b->check->state_in, err) ||
+        !add_step(x, m, b->check->keeps_trail ? PART_KEEP : PART_BODY, n + 1, n + 1, err) ||
+        !vulkan_states_give(x, m, b->check->state_out, err))
+        return false;
     vulkan_add_all(x, 1, &l->time[2]);
     const double start = clock_ms();
     if (!vulkan_submit(vulkan_of(x)->vk, x->n_all, x->all, err)) return false;
@@ -347,6 +349,9 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
         return false;
     x->step_ms = ms * b->draft_share / n;
     m->step_ms = ms * (1 - b->draft_share);
+    vulkan_states_begun(m);
+    vulkan_states_done(m, b->check->state_out);
+    m->has_trail = b->check->keeps_trail;
     take_drawn(m, x->link, b, n);
     vulkan_draw_done(x, b->read->draw);
     vulkan_draw_done(m, b->check->draw);

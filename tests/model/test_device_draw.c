@@ -157,39 +157,68 @@ static void test_drafted(void **state)
     rig_close(&cpu);
 }
 
-/* A model of random weights with recurrent layers and the guide's vocabulary, padded. */
-static void make_hybrid(char *path, size_t cap)
+/* A model of random weights with the guide's vocabulary, padded. */
+static void make(char path[64], const char *name, char *shape)
 {
-    char shape[] = "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-                   "n_vocab=2080,n_ctx=2048,ssm_heads=4,ssm_groups=2,ssm_dim=32";
-    snprintf(path, cap, "/tmp/hearth-hybrid-%d.gguf", (int)getpid());
+    snprintf(path, 64, "/tmp/hearth-%s-%d.gguf", name, (int)getpid());
     char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", path, NULL};
     assert_int_equal(inspect_make(6, argv), 0);
 }
 
-/* Guesses that are refused cost no submission: the states are brought back by the next. */
+static char hybrid[64], other[64];
+
+static int make_models(void **state)
+{
+    (void)state;
+    make(hybrid, "hybrid",
+         "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+         "n_vocab=2080,n_ctx=2048,ssm_heads=4,ssm_groups=2,ssm_dim=32");
+    make(other, "other",
+         "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
+         "n_vocab=2080,n_ctx=2048,rope_base=10000");
+    return 0;
+}
+
+static int remove_models(void **state)
+{
+    (void)state;
+    unlink(hybrid);
+    unlink(other);
+    return 0;
+}
+
+/* Few tokens are likely, so that some guesses are right, whoever guesses. */
+static const struct engine_bias few[] = {{300, 60}, {301, 60}, {302, 60}, {303, 60}};
+
+/* Recurrent layers, and a draft, or NULL for look-ups. Guesses that are refused cost no
+ * submission: the states are brought back by the next. */
+static void recurrent(const char *path, const char *draft)
+{
+    struct rig cpu, device;
+    rig_open(&cpu, path, NULL, false, "cpu", N_CTX);
+    rig_open(&device, path, draft, !draft, "vulkan:0", N_CTX);
+    struct engine_sampling how = plain;
+    how.bias = few, how.n_bias = sizeof few / sizeof *few;
+    compare(&cpu, &device, &how, 4, false);
+    compare(&cpu, &device, &how, 4, true);
+    how.repeat_penalty = 1.2f, how.repeat_last_n = 6, how.frequency_penalty = 0.2f;
+    compare(&cpu, &device, &how, 16, false);
+    how = plain, how.temp = 0; /* of a draft with other weights all guesses are wrong */
+    compare(&cpu, &device, &how, 5, false);
+    const bool is_recurrent = model_program(device.m.model)->state_bytes > 0;
+    assert_true(!is_recurrent || timeline_usage(device.m.tl).n_state_returns > 10);
+    same_as_computed(device.m.tl);
+    if (device.m.draft) same_as_computed(device.m.draft->tl);
+    rig_close(&device);
+    rig_close(&cpu);
+}
+
 static void test_recurrent(void **state)
 {
     (void)state;
     if (vulkan_count() == 0) skip();
-    char path[64];
-    make_hybrid(path, sizeof path);
-    struct rig cpu, device;
-    rig_open(&cpu, path, NULL, false, "cpu", N_CTX);
-    rig_open(&device, path, NULL, true, "vulkan:0", N_CTX);
-    struct engine_sampling how = plain;
-    const struct engine_bias few[] = {{300, 60}, {301, 60}, {302, 60}, {303, 60}};
-    how.bias = few, how.n_bias = sizeof few / sizeof *few; /* so that look-ups find some */
-    compare(&cpu, &device, &how, 4, false);
-    compare(&cpu, &device, &how, 4, true);
-    how.temp = 0;
-    compare(&cpu, &device, &how, 16, false);
-    const struct timeline_usage usage = timeline_usage(device.m.tl);
-    assert_true(usage.n_state_returns > 10);
-    same_as_computed(device.m.tl);
-    rig_close(&device);
-    rig_close(&cpu);
-    unlink(path);
+    recurrent(hybrid, NULL);
+    recurrent(hybrid, other);
 }
 
 /* A reply that ends among the drafts: at a stop string, and with its turn. */
@@ -317,5 +346,5 @@ int main(void)
         cmocka_unit_test(test_same_text), cmocka_unit_test(test_drafted),
         cmocka_unit_test(test_recurrent), cmocka_unit_test(test_ends),
         cmocka_unit_test(test_errors),    cmocka_unit_test(test_block_fails)};
-    return cmocka_run_group_tests_name("device draw", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("device draw", tests, make_models, remove_models);
 }
