@@ -103,8 +103,12 @@ bool exec_logits(struct exec *x, uint32_t i, float *logits, struct err *err);
  * asked in between: the ids, and the counts of those penalties that they change, stay there. */
 struct draft_block {
     struct exec *draft, *model;
-    /* Of the draft: n_logits 1, with draw; its pages reach to the last row that is read. */
+    /* Of the draft: n_logits 1, with draw; its pages reach to the last row that is read. Its
+     * state_out has the states after its own rows. */
     const struct step *read;
+    /* A third object, for the draft's states after all drafts but the last; with just one draft
+     * nothing goes there. NULL: it has none. */
+    void *state_end;
     /* Of the model: the newest token and n_logits - 1 = n_rows - 1 drafts, at least 1, with
      * draw. Of its tokens only the first is there. drawn[0..n_right] are set; the last of them
      * may be -1, for the host to draw. Both draws have leaves, or no counts. Its states are
@@ -116,7 +120,7 @@ struct draft_block {
     double draft_share; /* of the device's time */
 };
 /* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
- * nor do drafts with recurrent states, models with rows from elsewhere, devices without a clock,
+ * nor do models with rows from elsewhere, devices without a clock,
  * and those that a block might keep busy for so long that they are reset, which a step of each
  * tells. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);

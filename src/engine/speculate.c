@@ -230,7 +230,7 @@ static bool takes_block(struct speculator *s, const struct ids *all, const atomi
         s->outcome.n_read = (uint32_t)(all->n - 1 - s->drafts_hold);
         s->drafts_hold = all->n - 1;
     }
-    return timeline_takes_block_now(s->parts.target, draft);
+    return timeline_takes_block_now(s->parts.target, draft, all->n - s->drafts_hold);
 }
 
 /* Guesses for what follows `all` into s->ids, behind the newest token; or, of a block, just how

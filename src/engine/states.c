@@ -6,6 +6,11 @@
 #include "backend/backend.h"
 #include "base/mem.h"
 
+static bool no_memory(const struct states *s, struct err *err)
+{
+    return err_set(err, ERR_MEMORY, "no memory for recurrent states of %zu bytes", s->n_bytes);
+}
+
 bool states_init(struct states *s, struct backend *be, const struct program *p, struct err *err)
 {
     *s = (struct states){.be = be, .n_bytes = p->state_bytes, .is_known = true};
@@ -14,7 +19,7 @@ bool states_init(struct states *s, struct backend *be, const struct program *p, 
     s->next = backend_state_new(be, s->n_bytes);
     s->host = mem_try_pages(s->n_bytes);
     if (s->now && s->next && s->host) return true;
-    err_set(err, ERR_MEMORY, "no memory for recurrent states of %zu bytes", s->n_bytes);
+    no_memory(s, err);
     states_free(s);
     return false;
 }
@@ -126,6 +131,27 @@ void states_take(struct states *s, size_t n_rows)
         s->spare = NULL;
     }
     s->n += n_rows;
+}
+
+bool states_lend_ahead(struct states *s, struct step *step, void **end, struct err *err)
+{
+    states_lend(s, step);
+    *end = NULL;
+    if (s->n_bytes == 0) return true;
+    let_go(s);
+    if (!s->spare) s->spare = backend_state_new(s->be, s->n_bytes);
+    *end = s->spare;
+    return *end || no_memory(s, err);
+}
+
+void states_take_ahead(struct states *s, size_t n_rows, size_t n_more)
+{
+    states_take(s, n_rows);
+    states_hold(s);
+    if (s->n_bytes == 0 || n_more == 0) return;
+    s->now = s->spare;
+    s->spare = NULL;
+    s->n += n_more;
 }
 
 void states_keep(struct states *s, struct exec *x, size_t n)

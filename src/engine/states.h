@@ -60,6 +60,12 @@ void states_lose(struct states *s);
 /* What a step reads and writes; then, once it is done, its rows are taken. */
 void states_lend(const struct states *s, struct step *step);
 void states_take(struct states *s, size_t n_rows);
+/* Of steps that one submission has: what the first of them reads and writes, and where the
+ * states after the last go. Nothing is held any more. ERR_MEMORY. */
+bool states_lend_ahead(struct states *s, struct step *step, void **end, struct err *err);
+/* They are done: the rows of the first are taken and those states held, then the n_more rows of
+ * the others are taken, if any. */
+void states_take_ahead(struct states *s, size_t n_rows, size_t n_more);
 /* Of the rows taken last, in a step of this exec that kept its trail, only the first n count,
  * n > 0. If the device fails, nothing is known of the states. */
 void states_keep(struct states *s, struct exec *x, size_t n);

@@ -377,9 +377,7 @@ static bool catch_up(struct timeline *tl, const atomic_bool *cancel, struct err 
     return prefill(tl, ids, plan.from, n, &watch, err);
 }
 
-/* Tokens that states which were held are behind the sequence, if they may be read again in one
- * step with n new ones; else 0. */
-static size_t rows_behind(const struct timeline *tl, size_t n)
+size_t timeline_rows_behind(const struct timeline *tl, size_t n)
 {
     const size_t n_all = tree_n(tl->tree);
     if (!timeline_knows_states(tl, n_all) || n_all - tl->states.n + n > TIMELINE_MAX_VERIFY)
@@ -408,7 +406,7 @@ static const struct draw *take_draw(struct timeline *tl)
 bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
                      const atomic_bool *cancel, struct err *err)
 {
-    const size_t from = tree_n(tl->tree), behind = rows_behind(tl, n);
+    const size_t from = tree_n(tl->tree), behind = timeline_rows_behind(tl, n);
     const struct want want = {.n_logits = 1, .logits = tl->logits, .draw = take_draw(tl)};
     assert(n > 0 && n <= TIMELINE_MAX_ROWS);
     int32_t again[TIMELINE_MAX_VERIFY];

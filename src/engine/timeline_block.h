@@ -33,13 +33,16 @@ struct timeline_block {
 /* Whether one device takes blocks of both (exec_takes_blocks): if not, drafts are made step by
  * step. */
 bool timeline_takes_blocks(const struct timeline *target, const struct timeline *draft);
-/* Whether it takes one now, a timeline as it is: a window must be there that rows were taken
- * back into, and states after all tokens. */
-bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft);
+/* Whether it takes one now, the draft's timeline lacking n tokens: a window must be there that
+ * rows were taken back into, and states after all tokens; those of the draft may be behind by
+ * some that can be read again with the n. */
+bool timeline_takes_block_now(const struct timeline *target, const struct timeline *draft,
+                              size_t n);
 
 /* Appends to the target the newest token and the drafts that were right, as
- * timeline_append_rows does, so that timeline_keep_rows follows, even if all count; and to the draft's timeline
- * what it lacks and those of the drafts but the last. On failure both hold what they held. */
+ * timeline_append_rows does, so that timeline_keep_rows follows, even if all count; and to the
+ * draft's timeline what it lacks and those of the drafts but the last. On failure both hold
+ * what they held. */
 bool timeline_block(struct timeline *target, struct timeline *draft, struct timeline_block *b,
                     const atomic_bool *cancel, struct err *err);
 

@@ -72,6 +72,10 @@ static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
     tl->n_owed = n_left;
 }
 
+/* Tokens that states which were held are behind the sequence, if they may be read again in one
+ * step with n new ones; else 0. */
+size_t timeline_rows_behind(const struct timeline *tl, size_t n);
+
 /* Makes the sequence as much of ids[0..n) as is warm or on disk: whole pages, then the snapshot
  * of the most tokens behind them. The first `same` were held before. Returns the tokens that
  * were read. */

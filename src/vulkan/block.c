@@ -53,9 +53,8 @@ bool vulkan_takes_blocks(const struct exec *model, const struct exec *draft)
 {
     const struct vulkan_exec *m = (const struct vulkan_exec *)model,
                              *x = (const struct vulkan_exec *)draft;
-    const struct program *p = m->p, *q = x->p;
     return vulkan_of(m)->vk == vulkan_of(x)->vk && vulkan_of(m)->vk->clock_bits > 0 && m != x &&
-           q->state_bytes == 0 && p->n_input == 0 && q->n_input == 0 && !may_take_long(m, x);
+           m->p->n_input == 0 && x->p->n_input == 0 && !may_take_long(m, x);
 }
 
 /* ---- what is recorded ---- */
@@ -276,6 +275,20 @@ static bool add_step(struct vulkan_exec *x, struct vulkan_exec *of, int body, ui
     return true;
 }
 
+/* The steps of the draft, from the states before them to those after. */
+static bool add_drafts(struct vulkan_exec *x, const struct draft_block *b, uint32_t n,
+                       struct err *err)
+{
+    const struct vulkan_link *l = x->link;
+    if (!vulkan_states_begin(x, x, b->read->state_in, err)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!add_step(x, x, PART_BODY, i == 0 ? b->read->n_rows : 1, 1, err)) return false;
+        if (i == 0 && !vulkan_states_give(x, x, b->read->state_out, err)) return false;
+        vulkan_add_all(x, 1, i + 1 < n ? &l->pass[i] : &l->last[i]);
+    }
+    return n == 1 || vulkan_states_give(x, x, b->state_end, err);
+}
+
 /* *ms: from the submission until it is done. What is recorded and compiled for the first block
  * says nothing of the next. */
 static bool submit(struct vulkan_exec *x, const struct draft_block *b, uint32_t n, double *ms,
@@ -285,10 +298,7 @@ static bool submit(struct vulkan_exec *x, const struct draft_block *b, uint32_t 
     const struct vulkan_link *l = x->link;
     x->n_all = 0;
     vulkan_add_all(x, 1, &l->time[0]);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!add_step(x, x, PART_BODY, i == 0 ? b->read->n_rows : 1, 1, err)) return false;
-        vulkan_add_all(x, 1, i + 1 < n ? &l->pass[i] : &l->last[i]);
-    }
+    if (!add_drafts(x, b, n, err)) return false;
     vulkan_add_all(x, 1, &l->time[1]);
     if (!vulkan_states_begin(x, m, b->check->state_in, err) ||
         !add_step(x, m, b->check->keeps_trail ? PART_KEEP : PART_BODY, n + 1, n + 1, err) ||
@@ -342,6 +352,8 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
     double ms;
     x->has_trail = m->has_trail = false;
     if (cancel_is_set(b->check->cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
+    /* A draft keeps no trail in blocks: what it has put off is from another time. */
+    if (x->due.n_rows > 0 && !vulkan_states_settle(vulkan_of(x), err)) return false;
     if (!vulkan_tokens_known(x, b->read, b->read->n_rows, err) ||
         !vulkan_tokens_known(m, b->check, 1, err) || !need_link(x, m, err) ||
         !write_drafts(x, b->read, n, err) || !write_check(m, b->check, err) ||
@@ -350,6 +362,7 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
     x->step_ms = ms * b->draft_share / n;
     m->step_ms = ms * (1 - b->draft_share);
     vulkan_states_begun(m);
+    vulkan_states_done(x, n == 1 ? b->read->state_out : b->state_end);
     vulkan_states_done(m, b->check->state_out);
     m->has_trail = b->check->keeps_trail;
     take_drawn(m, x->link, b, n);

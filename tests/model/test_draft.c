@@ -22,7 +22,7 @@
 #include "reply_rig.h"
 #include "vulkan/backend.h"
 
-enum { N_CASES = 60, N_CTX = 512 };
+enum { N_CASES = 64, N_CTX = 512 };
 
 /* What drafts, and the machine with it; the hybrid, and the model with a window that replies
  * outgrow, are compared with themselves; the hybrid drafts too, for itself, when it is right
@@ -43,6 +43,7 @@ enum kind {
     DEVICE_BOTH,
     DEVICE_RANDOM,
     DEVICE_WINDOWED,
+    DEVICE_FOR_GUIDE,
     N_KINDS
 };
 enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
@@ -103,6 +104,7 @@ static int open_rigs(void **state)
         open_rig(&rigs[DEVICE_BOTH], GUIDE, GUIDE_DRAFT, true, "vulkan:0");
         open_rig(&rigs[DEVICE_RANDOM], GUIDE, random_draft, false, "vulkan:0");
         open_rig(&rigs[DEVICE_WINDOWED], windowed, windowed, true, "vulkan:0");
+        open_rig(&rigs[DEVICE_FOR_GUIDE], GUIDE, hybrid, false, "vulkan:0");
     }
     open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false, "cpu");
     open_rig(&rigs[WINDOWED], windowed, windowed, true, "cpu");
@@ -266,13 +268,18 @@ static void test_random(void **state)
         print_message("# kind %u: %u of %u drafts\n", k, n_accepted[k], n_drafted[k]);
     /* The guesses of a recurrent draft are taken back without writing states; a recurrent
      * target writes them once each time. */
-    const struct timeline_usage draft = timeline_usage(rigs[FOR_GUIDE].m.draft->tl);
-    assert_true(draft.n_state_returns > 0);
-    assert_int_equal(draft.state_return_bytes, 0);
-    const struct timeline_usage target = timeline_usage(rigs[HYBRID].m.tl);
-    assert_true(target.n_state_returns > 0);
-    assert_int_equal(target.state_return_bytes,
-                     target.n_state_returns * model_program(rigs[HYBRID].m.model)->state_bytes);
+    static const enum kind drafts[] = {FOR_GUIDE, DEVICE_FOR_GUIDE},
+                           targets[] = {HYBRID, DEVICE};
+    for (int i = 0; i < (vulkan_count() > 0 ? 2 : 1); i++) {
+        const struct timeline_usage draft = timeline_usage(rigs[drafts[i]].m.draft->tl);
+        assert_true(draft.n_state_returns > 0);
+        assert_int_equal(draft.state_return_bytes, 0);
+        const struct rig *r = &rigs[targets[i]];
+        const struct timeline_usage target = timeline_usage(r->m.tl);
+        assert_true(target.n_state_returns > 0);
+        assert_int_equal(target.state_return_bytes,
+                         target.n_state_returns * model_program(r->m.model)->state_bytes);
+    }
     ids_free(&prompt);
 }
 
