@@ -8,7 +8,10 @@ cd "$(dirname "$0")/.."
 export B=${B:-build}
 export HEARTH=${HEARTH:-$B/hearth} LC_ALL=C.UTF-8
 # Nothing of the user's own may leak in, nothing of ours out.
-unset NO_COLOR CLICOLOR_FORCE
+unset NO_COLOR CLICOLOR_FORCE COLUMNS LINES CDPATH BASH_ENV ENV
+for name in "${!GIT_@}"; do unset "$name"; done
+export TERM=xterm SHELL=/bin/sh # of script(1) and tmux
+umask 022
 for name in "${!HEARTH_@}"; do
     [ "$name" = HEARTH_SOAK ] || unset "$name"
 done
@@ -41,7 +44,10 @@ tally()
     fi
     p=$(grep -E '^ok\b' "$log" | grep -vcE '# *SKIP')
     f=$(grep -E '^not ok\b' "$log" | grep -vcE '# *SKIP')
-    if ((status != 0 && f == 0)); then
+    if ((status == 124 || status == 137)); then
+        ((f++))
+        echo "not ok - $name did not end within $deadline s" >>"$log"
+    elif ((status != 0 && f == 0)); then
         f=1
         echo "not ok - $name ended with status $status" >>"$log"
     elif ((p + f + s == 0)); then
@@ -55,12 +61,15 @@ tally()
     fi
 }
 
+# A test that hangs is ended, and named.
+deadline=${TEST_TIMEOUT:-1200}
+
 # run NAME COMMAND...: one program that prints TAP.
 run()
 {
     local name=$1 log=$logs/${1//\//-}.log status=0
     shift
-    timeout -k 10 "${TEST_TIMEOUT:-1800}" "$@" >"$log" 2>&1 </dev/null || status=$?
+    timeout -k 10 "$deadline" "$@" >"$log" 2>&1 </dev/null || status=$?
     tally "$name" "$status" "$log"
 }
 
@@ -101,7 +110,7 @@ conformance()
         only=.
         [ $what = logits ] && only=${LOGITS:-'^(llama|qwen2$|qwen3($|-)|phi3|mistral3|smollm3)'}
         log=$logs/conformance-$what.log status=0
-        timeout -k 10 1800 python3 "$kit/tools/check.py" $what --hearth "$HEARTH" --only "$only" \
+        timeout -k 10 "$deadline" python3 "$kit/tools/check.py" $what --hearth "$HEARTH" --only "$only" \
             -v >"$log" 2>&1 || status=$?
         read -r good all < <(sed -nE '$s/^[a-z]+: ([0-9]+)\/([0-9]+) agree.*/\1 \2/p' "$log")
         if [ -z "${all:-}" ]; then

@@ -297,12 +297,12 @@ static void print_json(const struct bench *b, struct buf *out)
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
         buf_printf(out,
-                   "%s{\"turn\": \"%s\", \"tokens\": %zu, \"computed\": %zu, \"ms\": %.3f, "
-                   "\"batch_ms\": %.3f, \"read_ms\": %.3f",
+                   "%s{\"turn\": \"%s\", \"tokens\": %zu, \"computed\": %zu, \"ms\": %.6f, "
+                   "\"batch_ms\": %.6f, \"read_ms\": %.6f",
                    k ? ", " : "", kinds[k].name, t->n, t->n_computed, median(t->ms),
                    median(t->batch_ms), median(t->read_ms));
         if (b->m.draft)
-            buf_printf(out, ", \"draft_computed\": %zu, \"draft_ms\": %.3f", t->n_draft,
+            buf_printf(out, ", \"draft_computed\": %zu, \"draft_ms\": %.6f", t->n_draft,
                        median(t->draft_ms));
         buf_puts(out, "}");
     }

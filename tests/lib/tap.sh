@@ -11,7 +11,8 @@ trap 'ours && rm -rf "$dir"' EXIT
 export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir/cache
 # Nor models of other programs: the first start would ask about them.
 export OLLAMA_MODELS=$dir/none
-unset HEARTH_MODEL NO_COLOR LLAMA_CACHE HF_HOME HF_HUB_CACHE
+unset HEARTH_MODEL NO_COLOR LLAMA_CACHE HF_HOME HF_HUB_CACHE COLUMNS LINES
+export TERM=xterm SHELL=/bin/sh # of script(1) and tmux
 n=0 failed=0
 
 # check NAME COMMAND...: one case, which passes if the command succeeds.

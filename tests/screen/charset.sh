@@ -2,8 +2,7 @@
 # Terminals without UTF-8, or without a locale: what is typed is what is sent, at the line prompt
 # and in the full-screen view, and nothing the terminal does not have is written.
 . tests/screen/lib/tmux.sh
-record() { : >"$dir/raw" && mux pipe-pane "exec cat >>'$dir/raw'"; }
-raw() { LC_ALL=C grep -qF -- "$1" "$dir/raw"; }
+raw() { LC_ALL=C grep -qF -- "$1" "$raw"; }
 
 # Nobody has chosen a locale: a character is deleted whole.
 screen 80 24

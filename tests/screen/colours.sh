@@ -17,9 +17,7 @@ hearth-direct|the colours themselves,
 	use=xterm,
 END
 tic -x -o "$dir/terminfo" "$dir/terms"
-# Everything that reaches the terminal from now on, as bytes.
-record() { : >"$dir/raw" && mux pipe-pane "exec cat >>'$dir/raw'"; }
-colourless() { ! grep -qE $'\033\\[([0-9;:]*[;:])?([34][0-8]|9[0-7]|10[0-7])([;:][0-9;:]*)?m' "$dir/raw"; }
+colourless() { ! grep -qE $'\033\\[([0-9;:]*[;:])?([34][0-8]|9[0-7]|10[0-7])([;:][0-9;:]*)?m' "$raw"; }
 
 # A reply with code, an error, a search with two matches, a dialog with a chosen row, the bar.
 # LOOKS: of the message, code, a language, an error, a match, the one found, the name in the bar,

@@ -7,9 +7,7 @@
 endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
 # A crash is ours to clean up after, also where a sanitizer would report it.
 export ASAN_OPTIONS=handle_segv=0:handle_abort=0
-# Everything that reaches the terminal from now on, as bytes.
-record() { : >"$dir/raw" && mux pipe-pane "exec cat >>'$dir/raw'"; }
-raw() { grep -qF -- "$1" "$dir/raw"; }
+raw() { grep -qF -- "$1" "$raw"; }
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 # Brings the stopped program back; KEY is what the shell takes for Return.
 back() { rm -f "$dir/after" && keys "fg; echo \"status \$?\"; stty -g >$dir/after" "$1"; }

@@ -167,7 +167,7 @@ END
         done <'"$dir/lines"'
         zpty -d terminal
     ' &
-    timeout 60 tail --pid=$! -f /dev/null || kill $!
+    timeout 600 tail --pid=$! -f /dev/null || kill $!
     sed '/READY/d' "$dir/seen" | awk '/^=$/ { print "END"; next } { print }' |
         while IFS= read -r word; do
             [ "$word" = END ] && { printf '%s\n' "${found[@]+"${found[@]}"}" | sort -u | xargs; found=(); continue; }

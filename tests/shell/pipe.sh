@@ -3,7 +3,7 @@
 . tests/lib/tap.sh
 
 # Standard input is $dir/in.
-go() { exits "$1" timeout 120 "$hearth" "${@:2}" <"$dir/in"; }
+go() { exits "$1" timeout 300 "$hearth" "${@:2}" <"$dir/in"; }
 given() { printf "$@" >"$dir/in"; }
 lines() { [ "$(wc -l <"$dir/out")" = "$1" ] || { echo "# $(wc -l <"$dir/out") lines" && return 1; }; }
 errors() { [ "$(wc -l <"$dir/err")" = "$1" ] || { echo "# stderr: $(cat "$dir/err")" && return 1; }; }
@@ -217,7 +217,7 @@ check "each reply comes before the next line is read" replies_come_at_once
 
 # --- Input that is typed
 # On a terminal as both, what was typed and then the end of it.
-typed() { timeout 60 script -qec "'$hearth' --private -n 2 $1" /dev/null <"$dir/in" 2>&1 | tr -d '\r' >"$dir/out"; }
+typed() { timeout 300 script -qec "'$hearth' --private -n 2 $1" /dev/null <"$dir/in" 2>&1 | tr -d '\r' >"$dir/out"; }
 hints() { typed "$1" && [ "$(grep -c "^hearth: type $2; Ctrl-D on a line of its own ends" "$dir/out")" = "$3" ]; }
 given 'hello\nand who are you?\n'
 check "typed lines are asked for, once" hints '--stdin lines' 'a message and Return' 1
@@ -272,7 +272,7 @@ refused_at_once()
 {
     local writes reads got=0
     exec {writes}<>"$dir/open" {reads}<"$dir/open"
-    exits 1 timeout 60 "$hearth" --jsonl -m nosuchmodel <&"$reads" || got=1
+    exits 1 timeout 300 "$hearth" --jsonl -m nosuchmodel <&"$reads" || got=1
     exec {writes}>&- {reads}<&-
     return $got
 }
@@ -366,7 +366,7 @@ reader_leaves_early()
 check "also before the first word" reader_leaves_early
 
 # A job of a script ignores SIGINT until it has become hearth; a signal before that is lost.
-is_hearth() { until [ "$(cat "/proc/$1/comm")" = hearth ]; do sleep 0.005; done 2>/dev/null; }
+is_hearth() { until [ "$(cat "/proc/$1/comm")" = hearth ]; do kill -0 "$1" || return 1; sleep 0.005; done 2>/dev/null; }
 # signalled SIGNAL STATUS: at a random moment of load, prefill and decode.
 signalled()
 {
@@ -412,10 +412,13 @@ waits_for()
     env --default-signal=INT,TERM "$hearth" -q -p x "${@:3}" "$dir/never" </dev/null >"$dir/out" 2>"$dir/err" &
     pid=$!
     is_hearth $pid
-    until grep -q fifo "/proc/$pid/wchan" || [ "$(awk '{ print $3 }' "/proc/$pid/stat")" = S ]; do sleep 0.01; done
+    until grep -q fifo "/proc/$pid/wchan" || [ "$(awk '{ print $3 }' "/proc/$pid/stat")" = S ]; do
+        kill -0 $pid || break
+        sleep 0.01
+    done
     sleep 0.1
     kill -"$1" $pid
-    timeout 10 tail --pid=$pid -f /dev/null || kill -9 $pid
+    timeout 120 tail --pid=$pid -f /dev/null || kill -9 $pid
     wait $pid
     got=$?
     ((got == $2)) || { echo "# status $got: $(cat "$dir/err")" && return 1; }

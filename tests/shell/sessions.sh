@@ -83,7 +83,7 @@ killed()
     local before after i
     before=$("$hearth" sessions | awk '/^pieces / { print $6 }')
     for i in 0.05 0.1 0.2 0.3; do
-        "$hearth" -s pieces -p 'tell me more' </dev/null >"$dir/out" 2>"$dir/err" &
+        "$hearth" -s pieces -n 40 -p 'tell me more' </dev/null >"$dir/out" 2>"$dir/err" &
         sleep $i
         kill -9 $! && wait $! 2>/dev/null
     done

@@ -54,8 +54,15 @@ speaks() { within has_words; }
 # goes_on: the program that was stopped is in front again, so that keys are its own.
 runs() { ! grep -q '^State:.*T' "/proc/$(cat "$dir/pid")/status"; }
 goes_on() { within runs; }
-# An empty screen with the prompt on it.
-fresh() { keys C-l && last '>'; }
+# An empty screen with the prompt on it, and nothing of what was there before.
+is_fresh() { [ "$(text | sed 's/ *$//' | grep .)" = '>' ]; }
+fresh() { keys C-l && within is_fresh || { echo "# not an empty screen:" && text | sed 's/^/#   /' && return 1; }; }
+# record: everything that reaches the terminal from now on, as bytes, in $raw. A file of its own: who
+# wrote the one before may not be done with it.
+raw=$dir/raw-0
+record() { raw=${raw%-*}-$((${raw##*-} + 1)) && : >"$raw" && mux pipe-pane "exec cat >>'$raw'"; }
+# silent: for a second nothing reaches the terminal. (What was on its way may come first.)
+silent() { record && sleep 1 && [ ! -s "$raw" ]; }
 
 # start ARGS...: hearth in the pane, up to its prompt; its exit status is shown at its end.
 start()
