@@ -108,7 +108,7 @@ static inline void machines_open(void)
         if (m->n_threads == 0 && vulkan_count() > 0) {
             m->be = vulkan_backend_open(&m->choice, &err);
             if (!m->be) fail_msg("%s", err.msg);
-        } else if (m->n_threads > 0 && cpu_has(m->isa) && m->isa <= cpu_best()) {
+        } else if (m->n_threads > 0 && cpu_has(m->isa)) {
             m->be = cpu_open(&(struct cpu_options){m->n_threads, m->isa}, &err);
         }
     }
