@@ -21,7 +21,7 @@ static const struct {
     bool (*here)(void);
     const struct kernels *kernels;
     /* Whether its kernels have been run, and timed, on a processor that has it. Those that have
-     * only been compared as plain C are used when asked for by name. */
+     * only been run in an emulator (tests/emulated.sh) are used when asked for by name. */
     bool is_tried;
 } isas[N_CPU_ISAS] = {
     [CPU_AUTO] = {"auto", "", always, NULL, false},

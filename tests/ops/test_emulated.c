@@ -1,5 +1,6 @@
 /* The AVX-512 and AMX products as plain C, from the same text, against the scalar reference: on
- * any machine. Where the instructions are, test_matmul compares the real ones as well. */
+ * any machine. Where the instructions are, test_matmul compares the real ones as well, and
+ * tests/emulated.sh runs them in an emulator. */
 #include "ops.h"
 
 #define avx512_matmul emulated_avx512_matmul
