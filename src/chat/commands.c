@@ -45,7 +45,7 @@ static const struct command table[] = {
      .run = command_retry},
     {.name = "edit",
      .args = "[n|reply]",
-     .help = "change your last message, or the nth last, and send it again",
+     .help = "change the last message, or the nth, and send it",
      .more =
          "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends; "
          "without one it is put into the prompt. What followed stays a branch. With reply it "
@@ -93,7 +93,7 @@ static const struct command table[] = {
      .run = command_set},
     {.name = "show",
      .args = "[what]",
-     .help = "show the model, the settings and the conversation",
+     .help = "show the model, the settings, the conversation",
      .more =
          "what is one of model, settings, template, system, conversation, prompt. prompt is "
          "all that the model sees, and which of it may hold control tokens.",
@@ -131,8 +131,9 @@ static const struct command table[] = {
      .run = command_draft},
     {.name = "copy",
      .args = "[code]",
-     .help = "copy the last reply to the clipboard, or its last code block",
-     .more = "By wl-copy, xclip, xsel or pbcopy on a desktop, else by the terminal, which must "
+     .help = "copy the last reply, or its last code block",
+     .more = "To the clipboard, by wl-copy, xclip, xsel or pbcopy on a desktop, else by the "
+             "terminal, which must "
              "support it (OSC 52).",
      .kind = WORDS_LIST,
      .words = "code",
@@ -164,12 +165,12 @@ static const struct command table[] = {
      .run = command_export},
     {.name = "stats",
      .args = "",
-     .help = "explain the last turn: reused, computed, generated, memory",
+     .help = "explain the last turn: reused, computed, memory",
      .more = "reused counts tokens whose work was there already, computed those of this turn.",
      .run = command_stats},
     {.name = "verify",
      .args = "",
-     .help = "compute the conversation again and compare every bit",
+     .help = "compute the conversation again, compare the bits",
      .more = "Keys, values, snapshots and the last logits must be the same as those held.",
      .run = command_verify},
 };

@@ -22,7 +22,8 @@ static void test_rows(void **unused)
             assert_ptr_equal(command_find(names[k], strlen(names[k])), row);
         }
         assert_true(row->run && row->args && row->more && *row->help);
-        assert_true(strlen(row->help) <= 64);
+        /* In 80 columns a row of /help is one line, also in the full screen's dialog. */
+        assert_true(strlen(row->help) <= 48);
         assert_true(row->help[strlen(row->help) - 1] != '.');
         assert_true(!*row->more || row->more[strlen(row->more) - 1] == '.');
         assert_int_equal(row->kind == WORDS_LIST || row->kind == WORDS_LIST_OR_FILE,
