@@ -197,6 +197,8 @@ static void tell_resumed(struct chat *c, const char *name)
     if (m)
         chat_hint(c, "session %s: %zu messages, the last of yours \"%s\"", name, n,
                   printable(words, 48, m->text, m->len));
+    else if (conversation_n_branches(c->conversation) > 1)
+        chat_hint(c, "session %s: no messages here; /branches lists where there are", name);
     else
         chat_hint(c, "session %s: no messages", name);
 }

@@ -171,7 +171,8 @@ void session_put_row(const struct session_file *file, bool with_file, struct buf
     }
     char messages[READABLE_BYTES];
     buf_printf(out, "  %s  ", readable_count_column(messages, sum.n_messages, "message"));
-    if (with_file && *sum.model) buf_printf(out, "%s: ", sum.model);
+    if (with_file && *sum.model) buf_puts(out, sum.model);
+    if (with_file && *sum.model && *sum.first) buf_puts(out, ": ");
     buf_puts(out, sum.first);
 }
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
+#include "chat/conversation.h"
 #include "chat/face.h"
 #include "chat/sanitise.h"
 #include "chat/view.h"
@@ -489,11 +490,35 @@ static bool ask(struct line *l, struct prompt_line *line)
     return false;
 }
 
+/* Where in which conversation the chat is. */
+struct scene {
+    const struct conversation *conversation;
+    unsigned branch; /* its number */
+    const struct message *last;
+};
+
+static struct scene scene_of(const struct chat *c)
+{
+    size_t n;
+    const struct message *const *path = chat_path_now(c, &n);
+    return (struct scene){.conversation = chat_conversation(c),
+                          .branch = conversation_current(chat_conversation(c))->number,
+                          .last = n > 0 ? path[n - 1] : NULL};
+}
+
+/* Whether another conversation was loaded, or another branch has other words. */
+static bool goes_elsewhere(const struct scene *before, const struct chat *c)
+{
+    const struct scene now = scene_of(c);
+    return now.conversation != before->conversation ||
+           (now.branch != before->branch && now.last != before->last);
+}
+
 /* Runs what the line asks for, a message whatever it looks like or perhaps a command, to its
  * end. */
 static void carry_out(struct line *l, const char *text, size_t n, bool is_message)
 {
-    const struct conversation *before = chat_conversation(l->chat);
+    const struct scene before = scene_of(l->chat);
     l->place = AT_START;
     l->cancelled_ms = 0;
     if (is_message)
@@ -508,8 +533,7 @@ static void carry_out(struct line *l, const char *text, size_t n, bool is_messag
     }
     take_options(l, chat_options(l->chat));
     if (l->status < 0 && !l->accessible) output_write(l->ui.fd, "\n", 1);
-    /* Another one was loaded. */
-    if (chat_conversation(l->chat) != before && !l->quiet)
+    if (goes_elsewhere(&before, l->chat) && !l->quiet)
         recap_show(&l->ui, l->chat, l->accessible);
 }
 

@@ -51,6 +51,14 @@ fresh
 keys '/load two' Enter
 check "a long message is shown from its end on" shows '... > line 19 line 20 what is that?'
 last '>'
+fresh
+keys '/clear' Enter
+shows 'what was there is branch 2'
+last '>'
+fresh
+keys '/switch 2' Enter
+check "another branch, too" shows '... > line 19 line 20 what is that?'
+last '>'
 keys C-d
 left 0
 done_testing
