@@ -230,6 +230,39 @@ static void test_recurrent(void **state)
     recurrent(GUIDE, hybrid);
 }
 
+/* Pages are made, and with them all is planned anew, while states are still to be advanced. */
+static void test_recurrent_grows(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    struct rig cpu, device;
+    struct err err;
+    rig_open(&cpu, hybrid, NULL, false, "cpu", N_CTX);
+    rig_open(&device, hybrid, other, false, "vulkan:0", N_CTX);
+    struct engine_sampling how = plain;
+    how.bias = few, how.n_bias = sizeof few / sizeof *few, how.max_tokens = 24;
+    struct ids ids = {0};
+    while (ids.n < 1012) /* a slab has pages for 1,024 positions */
+        ids_push(&ids, 300 + (int32_t)(ids.n * ids.n % 7));
+    for (int i = 0; i < 2; i++) {
+        struct rig *r = i == 0 ? &cpu : &device;
+        if (!timeline_sync(r->m.tl, ids.data, ids.n, NULL, NULL, &err)) fail_msg("%s", err.msg);
+    }
+    const struct engine_reply *want = rig_reply(&cpu, &how, 0, &err);
+    if (!want) fail_msg("%s", err.msg);
+    const uint64_t n_before = vulkan_backend_counters(device.m.be)->allocations;
+    const struct engine_reply *got = rig_reply(&device, &how, 3, &err);
+    if (!got) fail_msg("%s", err.msg);
+    assert_true(vulkan_backend_counters(device.m.be)->allocations > n_before);
+    assert_true(got->n_accepted > 0 && got->n_accepted < got->n_drafted);
+    same_words(&cpu, &device, want, got);
+    same_as_computed(device.m.tl);
+    same_as_computed(device.m.draft->tl);
+    ids_free(&ids);
+    rig_close(&device);
+    rig_close(&cpu);
+}
+
 /* A reply that ends among the drafts: at a stop string, and with its turn. */
 static void same_end(struct rig *cpu, struct rig *device, const char *text,
                      const struct engine_sampling *how, enum engine_stop stop)
@@ -247,6 +280,7 @@ static void same_end(struct rig *cpu, struct rig *device, const char *text,
         assert_int_equal(timeline_n(device->m.tl), timeline_n(cpu->m.tl));
         assert_memory_equal(timeline_logits(device->m.tl), timeline_logits(cpu->m.tl),
                             model_n_vocab(cpu->m.model) * sizeof(float));
+        if (model_program(device->m.model)->state_bytes > 0) same_as_computed(device->m.tl);
     }
 }
 
@@ -266,6 +300,15 @@ static void test_ends(void **state)
     same_end(&cpu, &device,
              "<|im_start|>user\nWhat is a token?<|im_end|>\n<|im_start|>assistant\n", &how,
              STOP_END);
+    rig_close(&device);
+    rig_close(&cpu);
+    /* Rows behind the stop were right, and are taken back all the same. */
+    rig_open(&cpu, hybrid, NULL, false, "cpu", N_CTX);
+    rig_open(&device, hybrid, hybrid, false, "vulkan:0", N_CTX);
+    static const char *const twice = "artart";
+    how = plain, how.max_tokens = 200, how.stop = &twice, how.n_stop = 1;
+    how.bias = few, how.n_bias = sizeof few / sizeof *few;
+    same_end(&cpu, &device, "Once upon a time there was", &how, STOP_STRING);
     rig_close(&device);
     rig_close(&cpu);
 }
@@ -309,16 +352,16 @@ static bool fail_blocks(struct draft_block *b, struct err *err)
     return err_set(err, failure, "no block");
 }
 
-/* The drafts are made step by step then: a reply has as many, of the same use. */
-static void test_block_fails(void **state)
+/* The drafts are made step by step then: a reply has as many, of the same use. One that is
+ * cancelled leaves what was there before the block. */
+static void block_fails(const char *path, const char *draft)
 {
-    (void)state;
-    if (vulkan_count() == 0) skip();
-    static const enum err_code codes[] = {ERR_MEMORY, ERR_DEVICE};
+    static const enum err_code codes[] = {ERR_MEMORY, ERR_DEVICE, ERR_CANCELLED};
     struct rig device;
-    rig_open(&device, GUIDE, GUIDE_DRAFT, false, "vulkan:0", N_CTX);
+    rig_open(&device, path, draft, false, "vulkan:0", N_CTX);
     struct engine_sampling how = plain;
     how.repeat_penalty = 1.2f, how.repeat_last_n = 20, how.max_tokens = 60;
+    if (strcmp(draft, GUIDE_DRAFT) != 0) how.bias = few, how.n_bias = sizeof few / sizeof *few;
     struct backend *const both[] = {device.m.be, device.m.draft->be};
     right = both[0]->impl;
     struct backend_impl failing = *right;
@@ -333,27 +376,43 @@ static void test_block_fails(void **state)
         const uint32_t n_steps = r->n_steps, n_accepted = r->n_accepted;
         assert_true(n_accepted > 0);
 
-        failure = codes[i], n_blocks = 0;
+        failure = codes[i], n_blocks = failure == ERR_CANCELLED; /* the second of them */
         both[0]->impl = both[1]->impl = &failing;
         prompt(&device, "Once upon a time there was");
         r = rig_reply(&device, &how, 4, &err);
         both[0]->impl = both[1]->impl = right;
         if (!r) fail_msg("%s", err.msg);
-        assert_true(n_blocks > 4);
-        assert_int_equal(r->n_ids, want.n);
-        assert_memory_equal(r->ids, want.data, want.n * sizeof *want.data);
-        assert_int_equal(r->n_steps, n_steps);
-        assert_int_equal(r->n_accepted, n_accepted);
+        const bool cancelled = failure == ERR_CANCELLED;
+        assert_int_equal(r->stop, cancelled ? STOP_CANCELLED : STOP_LENGTH);
+        assert_true(cancelled ? r->n_ids > 0 && r->n_ids < want.n : r->n_ids == want.n);
+        assert_memory_equal(r->ids, want.data, r->n_ids * sizeof *want.data);
+        if (!cancelled) {
+            assert_true(n_blocks > 4);
+            assert_int_equal(r->n_steps, n_steps);
+            assert_int_equal(r->n_accepted, n_accepted);
+        }
+        same_as_computed(device.m.tl);
+        same_as_computed(device.m.draft->tl);
         ids_free(&want);
     }
     rig_close(&device);
 }
 
+static void test_block_fails(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    block_fails(GUIDE, GUIDE_DRAFT);
+    block_fails(hybrid, other);
+    block_fails(GUIDE, hybrid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_text), cmocka_unit_test(test_drafted),
-        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_errors),    cmocka_unit_test(test_block_fails)};
+        cmocka_unit_test(test_same_text),  cmocka_unit_test(test_drafted),
+        cmocka_unit_test(test_recurrent),  cmocka_unit_test(test_recurrent_grows),
+        cmocka_unit_test(test_ends),       cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_block_fails)};
     return cmocka_run_group_tests_name("device draw", tests, make_models, remove_models);
 }

@@ -110,6 +110,14 @@ check "pipelines are kept again" once
 check "hearth cache clear removes them" go 0 cache clear
 check "  all" none
 
+hybrid=family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,n_vocab=2080
+hybrid=$hybrid,n_ctx=512,ssm_heads=4,ssm_groups=2,ssm_dim=32
+check "a hybrid is made" go 0 inspect make --shape $hybrid --type Q8_0 "$dir/hybrid.gguf"
+check "  and drafts for itself, the words of the CPU" same --temp 0.8 --reply-seed 5 \
+    -m "$dir/hybrid.gguf" --draft "$dir/hybrid.gguf"
+check "  and is drafted for" same --temp 0.8 --reply-seed 5 \
+    -m "$dir/hybrid.gguf" --draft examples/guide/guide-draft-q8_0.gguf
+
 layer=VK_LAYER_KHRONOS_validation
 # Barriers, too, within a command buffer and from one to the next. An unknown separator would leave
 # both out without a word.
@@ -129,6 +137,10 @@ if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; th
         -m examples/guide/guide-q8_0.gguf --draft examples/guide/guide-draft-q8_0.gguf
     check "  of recurrent layers and experts" clean "${on[@]}" "${ask[@]}" --temp 0.8 --draft lookup \
         -m tests/data/models/qwen35moe.gguf
+    check "  of recurrent layers in blocks" clean "${on[@]}" "${ask[@]}" --temp 0.8 \
+        --logit-bias 300=60 --logit-bias 301=60 --draft "$dir/hybrid.gguf" -m "$dir/hybrid.gguf"
+    check "    that guess wrong" clean "${on[@]}" "${ask[@]}" --temp 0.8 \
+        -m "$dir/hybrid.gguf" --draft examples/guide/guide-draft-q8_0.gguf
     check "  of staged memory and products" clean "$B/tests/ops/test_fused"
 else
     skip "the validation layers have nothing to say" "no Vulkan validation layers"
