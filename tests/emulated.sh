@@ -12,18 +12,18 @@
 # and is no part of the suites.
 #
 # In Debian 12, after `make all tests`:
-#   apt-get install bochs bochs-term busybox-static grub-pc-bin grub-common mtools xorriso
+#   apt-get install busybox-static grub-pc-bin grub-common mtools xorriso
 #   apt-get download linux-image-6.1.0-NN-cloud-amd64 and dpkg-deb -x: KERNEL is its boot/vmlinuz-*
-# Debian's Bochs 2.7 has AVX-512 and no AMX: MODEL=tigerlake DISPLAY_LIBRARY=rfb (which listens on
-# port 5900). For AMX: MODEL=sapphire_rapids, with BOCHS and BXSHARE as tests/emulated_bochs.sh
-# prints them. OPTIONS is for the emulated processor, such as
+# BOCHS and BXSHARE are as tests/emulated_bochs.sh prints them. Debian's own Bochs 2.7 has no AMX,
+# and as its MODEL=tigerlake (DISPLAY_LIBRARY=rfb, which listens on port 5900) it boots, but Linux
+# 6.1 then leaves AVX out. OPTIONS is for the emulated processor, such as
 # 'exclude_features="amx amx_int8 amx_bf16"'. CLEAR is what Linux shall not use although the
 # processor has it, by the numbers of its clearcpuid: 304 leaves AVX-512 out of XCR0, 600 AMX.
 set -eu
 cd "$(dirname "$0")/.."
 B=${B:-build}
 share=${BXSHARE:-/usr/share/bochs}
-model=${MODEL:-tigerlake}
+model=${MODEL:-sapphire_rapids}
 display=${DISPLAY_LIBRARY:-nogui}
 [ "$display" != rfb ] || display='rfb, options="timeout=0"'
 : "${KERNEL:?the path of a vmlinuz}"
