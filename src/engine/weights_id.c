@@ -22,6 +22,10 @@ struct weights_id {
     pthread_t thread;
     atomic_bool stop, done; /* done: id holds */
     struct key id;
+
+    /* How far it is read; of one thread at a time. */
+    XXH3_state_t *sum;
+    size_t i_file, at;
 };
 
 enum { PIECE_BYTES = 4 << 20 }; /* read between two looks at stop */
@@ -87,30 +91,42 @@ static void remember(const struct weights_id *w)
     if (w->record) store_files_write(w->record, &r, sizeof r, &ignored);
 }
 
-static void *read_all(void *arg)
+/* Goes on reading, until the end or until it is stopped behind a piece. */
+static void read_on(struct weights_id *w)
 {
-    struct weights_id *w = arg;
-    const struct sched_param none = {0};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    XXH3_state_t *sum = mem_need(XXH3_createState());
-    XXH3_128bits_reset(sum);
     const char *path;
     const uint8_t *data;
     size_t n_bytes;
-    for (size_t i = 0; gguf_file(w->gguf, i, &path, &data, &n_bytes); i++) {
-        XXH3_128bits_update(sum, &n_bytes, sizeof n_bytes);
-        for (size_t at = 0; at < n_bytes && !atomic_load(&w->stop); at += PIECE_BYTES) {
-            size_t n = n_bytes - at < PIECE_BYTES ? n_bytes - at : PIECE_BYTES;
-            XXH3_128bits_update(sum, data + at, n);
+    for (; gguf_file(w->gguf, w->i_file, &path, &data, &n_bytes); w->i_file++, w->at = 0) {
+        if (w->at == 0) XXH3_128bits_update(w->sum, &n_bytes, sizeof n_bytes);
+        while (w->at < n_bytes) {
+            const size_t left = n_bytes - w->at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
+            XXH3_128bits_update(w->sum, data + w->at, n);
+            w->at += n;
+            if (atomic_load(&w->stop)) return;
         }
     }
-    XXH128_hash_t id = XXH3_128bits_digest(sum);
-    XXH3_freeState(sum);
-    if (atomic_load(&w->stop)) return NULL;
+    XXH128_hash_t id = XXH3_128bits_digest(w->sum);
     w->id = (struct key){id.low64, id.high64};
     remember(w);
     atomic_store(&w->done, true);
+}
+
+static void *read_idly(void *arg)
+{
+    const struct sched_param none = {0};
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+    read_on(arg);
     return NULL;
+}
+
+static void stop_thread(struct weights_id *w)
+{
+    if (!w->has_thread) return;
+    atomic_store(&w->stop, true);
+    pthread_join(w->thread, NULL);
+    w->has_thread = false;
+    atomic_store(&w->stop, false);
 }
 
 struct weights_id *weights_id_new(const struct gguf *g, const char *dir)
@@ -118,18 +134,20 @@ struct weights_id *weights_id_new(const struct gguf *g, const char *dir)
     struct weights_id *w = mem_zalloc(1, sizeof *w);
     w->gguf = g;
     w->record = record_path(g, dir);
+    w->sum = mem_need(XXH3_createState());
+    XXH3_128bits_reset(w->sum);
     if (recall(w))
         atomic_store(&w->done, true);
     else
-        w->has_thread = pthread_create(&w->thread, NULL, read_all, w) == 0;
+        w->has_thread = pthread_create(&w->thread, NULL, read_idly, w) == 0;
     return w;
 }
 
 void weights_id_free(struct weights_id *w)
 {
     if (!w) return;
-    atomic_store(&w->stop, true);
-    if (w->has_thread) pthread_join(w->thread, NULL);
+    stop_thread(w);
+    XXH3_freeState(w->sum);
     free(w->record);
     free(w);
 }
@@ -143,11 +161,9 @@ bool weights_id_known(struct weights_id *w, struct key *id)
 
 struct key weights_id_wait(struct weights_id *w)
 {
-    if (w->has_thread) {
-        pthread_join(w->thread, NULL);
-        w->has_thread = false;
-    } else if (!atomic_load(&w->done)) {
-        read_all(w);
-    }
+    /* On a busy machine a thread of idle priority may stand still for long: the rest is read
+     * by who waits. */
+    stop_thread(w);
+    if (!atomic_load(&w->done)) read_on(w);
     return w->id;
 }
