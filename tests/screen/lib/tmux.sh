@@ -75,7 +75,7 @@ start()
 }
 same_terminal()
 {
-    within [ -s "$dir/after" ] || return 1
+    within [ -s "$dir/after" ] || { echo "# the shell did not come back" && return 1; }
     cmp -s "$dir/before" "$dir/after" || { echo "# $(cat "$dir/before") became $(cat "$dir/after")" && return 1; }
 }
 # leave STATUS: Ctrl-D; the program ends with the status and the terminal is as before.
