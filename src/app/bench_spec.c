@@ -86,6 +86,19 @@ static bool draw_all(struct bench *b, struct speculator *spec, const struct benc
     return b->ids.n > n_prompt || err_set(err, ERR_USER, "%s: the reply is empty", w->name);
 }
 
+/* The target holds the prompt and nothing else, and has its next pages, as the engine has after
+ * idle time. An older run of the same reply would lend its pages to a step at a time, not to
+ * one that goes across their border. */
+static bool begin(struct bench *b, const struct bench_work *w, struct err *err)
+{
+    timeline_forget(b->m.tl);
+    if (b->m.draft) timeline_forget(b->m.draft->tl);
+    if (!timeline_sync(b->m.tl, w->prompt.data, w->prompt.n, NULL, NULL, err)) return false;
+    timeline_prepare(b->m.tl, NULL);
+    if (b->m.draft) timeline_prepare(b->m.draft->tl, NULL);
+    return true;
+}
+
 /* The draft has to read the prompt within the time, as when it is new. */
 static bool run_once(struct bench *b, size_t length, const struct bench_work *w, bool is_forced,
                      double *ms, struct err *err)
@@ -96,9 +109,7 @@ static bool run_once(struct bench *b, size_t length, const struct bench_work *w,
     if (n_ends > 16) return err_set(err, ERR_USER, "more than 16 tokens end a turn");
     const struct engine_sampling how = sampling_of(b, is_forced, bias);
     struct run *r = &b->runs[length];
-    if (b->m.draft) timeline_forget(b->m.draft->tl);
-    if (!timeline_sync(b->m.tl, w->prompt.data, w->prompt.n, NULL, NULL, err) ||
-        !sampler_begin(b->sampler, &how, w->prompt.data, w->prompt.n, err))
+    if (!begin(b, w, err) || !sampler_begin(b->sampler, &how, w->prompt.data, w->prompt.n, err))
         return false;
     ids_clear(&b->ids);
     ids_append(&b->ids, w->prompt.data, w->prompt.n);
