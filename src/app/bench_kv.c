@@ -113,7 +113,7 @@ static bool measure_type(struct engine_config config, enum kv_type type, struct 
     }
     p->loss = p->difference = p->square = p->largest = 0;
     p->same = 0;
-    ok = ok && timeline_all_rows(m.tl, p->ids, p->n, 0, take_rows, p, NULL, err);
+    ok = ok && timeline_all_rows(m.tl, p->ids, p->n, 0, take_rows, p, err);
     *out = (struct figures){
         .perplexity = exp(p->loss / (double)(p->n - 1)),
         .error = sqrt(p->difference / p->square),

@@ -28,25 +28,35 @@ static void say(void *user, const char *line)
 }
 
 /* Reads the options of both commands and opens the model. *status is set on false. */
-static bool open_model(struct machine *m, struct command_line *line, const char *command,
-                       const struct option_extra *extra, size_t n_extra, int argc, char **argv,
-                       int *status)
+/* What both commands work with. */
+struct inspection {
+    struct command_line line;
+    struct machine m;
+    struct ids ids;
+};
+
+static int open_named(struct inspection *in, const char *command)
 {
-    *status = command_line_read(line, command, extra, n_extra, argc, argv);
-    if (*status != COMMAND_LINE_GO) return false;
-    const struct options *o = line->options;
-    if (line->args.n_rest > 0)
-        *status = unexpected_argument(command, line->args.rest[0]);
-    else if (!o->model || !*o->model)
-        *status = usage_error(command, "-m FILE is missing");
-    if (*status != COMMAND_LINE_GO) return false;
-    struct engine_config config = command_line_engine(o);
-    const struct machine_watch watch = {.warning = o->quiet ? NULL : say};
+    const struct options *o = in->line.options;
     struct err err;
-    if (machine_open(m, &config, &watch, &err)) return true;
-    *status = runtime_error(&err);
-    machine_close(m);
-    return false;
+    if (in->line.args.n_rest > 0) return unexpected_argument(command, in->line.args.rest[0]);
+    if (!o->model || !*o->model) return usage_error(command, "-m FILE is missing");
+    const struct engine_config config = command_line_engine(o);
+    const struct machine_watch watch = {.warning = o->quiet ? NULL : say};
+    if (machine_open(&in->m, &config, &watch, &err)) return COMMAND_LINE_GO;
+    machine_close(&in->m);
+    return runtime_error(&err);
+}
+
+/* COMMAND_LINE_GO, or the status to end with; then nothing is open. */
+static int begin(struct inspection *in, const char *command, const struct option_extra *extra,
+                 size_t n_extra, int argc, char **argv)
+{
+    *in = (struct inspection){0};
+    int status = command_line_read(&in->line, command, extra, n_extra, argc, argv);
+    if (status == COMMAND_LINE_GO) status = open_named(in, command);
+    if (status != COMMAND_LINE_GO) command_line_free(&in->line);
+    return status;
 }
 
 static bool write_rows(void *user, size_t first, size_t n_rows, const float *logits)
@@ -65,14 +75,14 @@ static int flush_output(void)
     return EXIT_RUNTIME;
 }
 
-static int finish(struct command_line *line, struct machine *m, struct ids *ids, bool ok,
-                  const struct err *err)
+static int finish(struct inspection *in, bool ok, const struct err *err)
 {
     int status = ok ? flush_output() : runtime_error(err);
-    if (!ok && err->code == ERR_USER) status = ids->n > m->n_ctx ? EXIT_TOO_LONG : EXIT_USAGE;
-    ids_free(ids);
-    machine_close(m);
-    command_line_free(line);
+    if (!ok && err->code == ERR_USER)
+        status = in->ids.n > in->m.n_ctx ? EXIT_TOO_LONG : EXIT_USAGE;
+    ids_free(&in->ids);
+    machine_close(&in->m);
+    command_line_free(&in->line);
     return status;
 }
 
@@ -89,26 +99,21 @@ int inspect_logits(int argc, char **argv)
          .value = &rows,
          .help = "of every id, or after the last (default)"},
     };
-    struct command_line line;
-    struct machine m = {0};
-    struct ids ids = {0};
-    int status;
-    if (!open_model(&m, &line, "inspect logits", extra, 2, argc, argv, &status)) {
-        command_line_free(&line);
-        return status;
-    }
+    struct inspection in;
     struct err err;
-    size_t n_vocab = model_n_vocab(m.model);
-    bool ok = parse_ids(list, &m, &ids, &err);
+    const int status = begin(&in, "inspect logits", extra, 2, argc, argv);
+    if (status != COMMAND_LINE_GO) return status;
+    size_t n_vocab = model_n_vocab(in.m.model);
+    bool ok = parse_ids(list, &in.m, &in.ids, &err);
     if (ok && strcmp(rows, "all") == 0) {
-        ok = timeline_all_rows(m.tl, ids.data, ids.n, 0, write_rows, &n_vocab, NULL, &err);
+        ok = timeline_all_rows(in.m.tl, in.ids.data, in.ids.n, 0, write_rows, &n_vocab, &err);
     } else if (ok && strcmp(rows, "last") == 0) {
-        ok = timeline_sync(m.tl, ids.data, ids.n, NULL, NULL, &err);
-        if (ok) write_rows(&n_vocab, 0, 1, timeline_logits(m.tl));
+        ok = timeline_sync(in.m.tl, in.ids.data, in.ids.n, NULL, NULL, &err);
+        if (ok) write_rows(&n_vocab, 0, 1, timeline_logits(in.m.tl));
     } else if (ok) {
         ok = err_set(&err, ERR_USER, "--rows is '%.20s', expected all or last", rows);
     }
-    return finish(&line, &m, &ids, ok, &err);
+    return finish(&in, ok, &err);
 }
 
 /* Draws n ids, the most likely each time; an end of turn is an id like others. */
@@ -146,21 +151,16 @@ int inspect_greedy(int argc, char **argv)
          .value = &count,
          .help = "how many ids (48)"},
     };
-    struct command_line line;
-    struct machine m = {0};
-    struct ids ids = {0};
-    int status;
-    if (!open_model(&m, &line, "inspect greedy", extra, 2, argc, argv, &status)) {
-        command_line_free(&line);
-        return status;
-    }
+    struct inspection in;
     struct err err;
+    const int status = begin(&in, "inspect greedy", extra, 2, argc, argv);
+    if (status != COMMAND_LINE_GO) return status;
     char *end;
     errno = 0;
     long n = strtol(count, &end, 10);
-    bool ok = parse_ids(list, &m, &ids, &err);
+    bool ok = parse_ids(list, &in.m, &in.ids, &err);
     if (ok && (end == count || *end || errno || n < 0 || n > INT32_MAX))
         ok = err_set(&err, ERR_USER, "-n is '%.20s', expected a number of tokens", count);
-    ok = ok && print_greedy(&m, &ids, n, &err);
-    return finish(&line, &m, &ids, ok, &err);
+    ok = ok && print_greedy(&in.m, &in.ids, n, &err);
+    return finish(&in, ok, &err);
 }

@@ -147,17 +147,19 @@ static size_t pack_frame(ZSTD_CCtx *c, const void *in, size_t n, int level, void
     return to.pos;
 }
 
-bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-                      size_t n_bytes, unsigned element_bytes, int level,
-                      const atomic_bool *stop, struct buf *out, struct err *err)
+bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
+               const struct blob_content *content, int level, const atomic_bool *stop,
+               struct buf *out, struct err *err)
 {
+    const size_t n_bytes = content->n_bytes;
+    const unsigned element_bytes = content->element_bytes;
     assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
     assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
     if (!codec->pack) codec->pack = mem_need(ZSTD_createCCtx());
-    const void *planes = raw; /* of single bytes there is one */
+    const void *planes = content->data; /* of single bytes there is one */
     if (element_bytes > 1) {
         if (!reserve(&codec->shuffled, n_bytes, err)) return false;
-        shuffle(raw, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
+        shuffle(planes, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
         planes = codec->shuffled.data;
     }
     size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
@@ -182,13 +184,6 @@ bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const 
     out->len = front + packed;
     bytes_put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
     return true;
-}
-
-bool blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-               size_t n_bytes, unsigned element_bytes, int level, struct buf *out,
-               struct err *err)
-{
-    return blob_pack_unless(codec, id, raw, n_bytes, element_bytes, level, NULL, out, err);
 }
 
 bool blob_head(const void *data, size_t n_bytes, struct blob_head *head, struct err *err)

@@ -57,21 +57,25 @@ struct blob_head {
     uint64_t raw_bytes, packed_bytes, n_tokens;
 };
 
+/* What a blob holds: data[0..n_bytes), of elements that the shuffle takes apart, of 1 to
+ * BLOB_MAX_ELEMENT bytes. Borrowed. */
+struct blob_content {
+    const void *data;
+    size_t n_bytes;
+    unsigned element_bytes;
+};
+
 /* Contexts and scratch of packing and unpacking, kept between calls. */
 struct blob_codec;
 
 struct blob_codec *blob_codec_new(void);
 void blob_codec_free(struct blob_codec *codec); /* NULL is fine */
 
-/* Replaces out by the blob of raw[0..n_bytes). element_bytes: the shuffle's, 1 to
- * BLOB_MAX_ELEMENT. level: zstd's. False with ERR_MEMORY; out holds rubbish then. */
-bool blob_pack(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-               size_t n_bytes, unsigned element_bytes, int level, struct buf *out,
-               struct err *err);
-/* The same, unless *stop (may be NULL) becomes true: then it soon fails with ERR_CANCELLED. */
-bool blob_pack_unless(struct blob_codec *codec, const struct blob_id *id, const void *raw,
-                      size_t n_bytes, unsigned element_bytes, int level,
-                      const atomic_bool *stop, struct buf *out, struct err *err);
+/* Replaces out by the blob of a content. level: zstd's. Once *stop (may be NULL) is true it
+ * soon fails with ERR_CANCELLED. False with ERR_MEMORY; out holds rubbish then. */
+bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
+               const struct blob_content *content, int level, const atomic_bool *stop,
+               struct buf *out, struct err *err);
 
 /* Reads the header alone; checks the magic, the version, the limits, and that n_bytes, the size
  * of the whole file, is what it says. ERR_FORMAT. */

@@ -21,10 +21,8 @@ struct job {
     struct blob_id id; /* its ids are those below */
     int32_t *ids;
     char *path;
-    const void *raw;
-    size_t n_raw;
-    unsigned element_bytes;
-    void *room;             /* raw, if it is the store's own; NULL: it is lent */
+    struct blob_content raw;
+    void *room;             /* its data, if it is the store's own; NULL: it is lent */
     atomic_uint *n_readers; /* of what is lent */
 };
 
@@ -105,7 +103,7 @@ static void job_free(struct job *job)
 {
     free(job->ids);
     free(job->path);
-    mem_free_pages(job->room, job->n_raw);
+    mem_free_pages(job->room, job->raw.n_bytes);
     if (job->n_readers) atomic_fetch_sub(job->n_readers, 1);
     free(job);
 }
@@ -169,8 +167,7 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
                       const atomic_bool *stop)
 {
     struct err err;
-    if (!blob_pack_unless(h->codec, &job->id, job->raw, job->n_raw, job->element_bytes, LEVEL,
-                          stop, &h->packed, &err)) {
+    if (!blob_pack(h->codec, &job->id, &job->raw, LEVEL, stop, &h->packed, &err)) {
         if (err.code == ERR_CANCELLED) return false;
         set_trouble(s, &err);
         return true;
@@ -188,7 +185,7 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
     }
     pthread_mutex_lock(&s->lock);
     s->n_written++;
-    s->written_bytes += job->n_raw;
+    s->written_bytes += job->raw.n_bytes;
     s->packed_bytes += n_packed;
     pthread_mutex_unlock(&s->lock);
     return true;
@@ -225,7 +222,7 @@ static void keep_room(struct store *s, struct job *job)
     if (!job->room) return;
     pthread_mutex_lock(&s->lock);
     if (s->n_spare == N_SPARE) gone = first_spare(s);
-    s->spare[s->n_spare++] = (struct room){job->room, job->n_raw};
+    s->spare[s->n_spare++] = (struct room){job->room, job->raw.n_bytes};
     pthread_mutex_unlock(&s->lock);
     job->room = NULL;
     mem_free_pages(gone.data, gone.n_bytes);
@@ -263,7 +260,7 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     pthread_mutex_unlock(&s->lock);
     /* It may have been put twice, or written by another process. */
     bool done = skip || access(job->path, F_OK) == 0 || write_job(s, h, job, stop);
-    size_t n_raw = job->n_raw;
+    size_t n_raw = job->raw.n_bytes;
     if (done) {
         keep_room(s, job);
         job_free(job);
@@ -383,14 +380,14 @@ static bool is_wanted(struct store *s, const struct blob_id *id, const char *pat
 
 static void put(struct store *s, struct job *job)
 {
-    if (!is_wanted(s, &job->id, job->path, job->n_raw)) {
+    if (!is_wanted(s, &job->id, job->path, job->raw.n_bytes)) {
         job_free(job);
         return;
     }
     pthread_mutex_lock(&s->lock);
     *s->end = job;
     s->end = &job->next;
-    s->queued_bytes += job->n_raw;
+    s->queued_bytes += job->raw.n_bytes;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     need_thread(s);
@@ -400,9 +397,8 @@ void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_ra
                unsigned element_bytes)
 {
     struct job *job = job_new(id, path_of(s, id));
-    job->raw = job->room = raw;
-    job->n_raw = n_raw;
-    job->element_bytes = element_bytes;
+    job->raw = (struct blob_content){raw, n_raw, element_bytes};
+    job->room = raw;
     put(s, job);
 }
 
@@ -410,10 +406,8 @@ void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, 
                     unsigned element_bytes, atomic_uint *n_readers)
 {
     struct job *job = job_new(id, path_of(s, id));
-    job->raw = raw;
+    job->raw = (struct blob_content){raw, n_raw, element_bytes};
     job->n_readers = n_readers;
-    job->n_raw = n_raw;
-    job->element_bytes = element_bytes;
     put(s, job);
 }
 

@@ -51,7 +51,7 @@ void *store_room(struct store *s, size_t n_raw);
 /* Gives back room of n_raw bytes that is not put. */
 void store_return(void *room, size_t n_raw);
 /* Queues raw[0..n_raw), which came from store_room and now belongs to the store, to be written
- * unless it is there. element_bytes as for blob_pack. */
+ * unless it is there. element_bytes as in blob_content. */
 void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
                unsigned element_bytes);
 /* The same of bytes that stay the caller's and do not change until the store, which is done

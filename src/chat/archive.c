@@ -161,9 +161,9 @@ static bool read_whole(struct archive *a, struct conversation *c, struct buf *no
 {
     struct buf data = {0};
     struct frames_end end = {0};
+    const struct archive_into into = {c, &a->state, a->strings, notes, &end};
     bool ok = file_read_fd(a->fd, a->path, MAX_SESSION_BYTES, &data, err) &&
-              archive_read((const uint8_t *)buf_str(&data), data.len, a->path, c, &a->state,
-                           a->strings, notes, &end, err);
+              archive_read((const uint8_t *)buf_str(&data), data.len, a->path, &into, err);
     a->n_bytes = data.len;
     a->next = end.next;
     a->identity = end.identity;

@@ -64,10 +64,17 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
 /* Gives the file another name in the same folder; ERR_USER if it is taken. */
 bool archive_rename(struct archive *a, const char *path, struct err *err);
 
-/* The reading alone, from bytes: fills c, and *state with strings that live in strings. name is
- * what errors call it. Pure. */
-bool archive_read(const uint8_t *data, size_t n, const char *name, struct conversation *c,
-                  struct archive_state *state, struct buf strings[ARCHIVE_STRINGS],
-                  struct buf *notes, struct frames_end *end, struct err *err);
+/* What a file is read into; all the caller's, none NULL. */
+struct archive_into {
+    struct conversation *c;
+    struct archive_state *state;
+    struct buf *strings; /* [ARCHIVE_STRINGS] where those of state live */
+    struct buf *notes;   /* a line for all that is not as it was written */
+    struct frames_end *end;
+};
+
+/* The reading alone, from bytes. name is what errors call it. Pure. */
+bool archive_read(const uint8_t *data, size_t n, const char *name,
+                  const struct archive_into *into, struct err *err);
 
 #endif

@@ -17,11 +17,8 @@ struct entry {
 };
 
 struct reader {
-    struct conversation *c;
-    struct archive_state *state;
-    struct buf *strings; /* [ARCHIVE_STRINGS] model, draft, settings, kv_type */
-    struct buf *notes;
-    struct entry *nodes; /* by number */
+    const struct archive_into *into; /* of its strings: model, draft, settings, kv_type */
+    struct entry *nodes;             /* by number */
     size_t n_nodes, cap_nodes;
     uint64_t next; /* the number that the next frame should have */
     uint64_t damage_at, damage_bytes;
@@ -50,7 +47,7 @@ static size_t place_of(const struct reader *r, uint64_t number)
 
 static struct node *node_of(struct reader *r, uint64_t number)
 {
-    if (number == 0) return conversation_root(r->c);
+    if (number == 0) return conversation_root(r->into->c);
     size_t i = place_of(r, number);
     return i < r->n_nodes && r->nodes[i].number == number ? r->nodes[i].node : NULL;
 }
@@ -61,7 +58,7 @@ static struct node *add_node(struct reader *r, struct node *parent, uint64_t num
     size_t i = place_of(r, number);
     MEM_GROW(r->nodes, r->n_nodes, r->cap_nodes);
     memmove(&r->nodes[i + 1], &r->nodes[i], (r->n_nodes - i) * sizeof *r->nodes);
-    struct node *n = conversation_restore(r->c, parent, number, m);
+    struct node *n = conversation_restore(r->into->c, parent, number, m);
     r->nodes[i] = (struct entry){number, n};
     r->n_nodes++;
     node_set_kept(n);
@@ -79,7 +76,7 @@ static struct node *add_lost(struct reader *r, uint64_t number, uint64_t parent,
     if (!below || parent >= number) {
         /* Two in a row: whatever came before. */
         size_t i = place_of(r, number);
-        below = i > 0 ? r->nodes[i - 1].node : conversation_root(r->c);
+        below = i > 0 ? r->nodes[i - 1].node : conversation_root(r->into->c);
     }
     struct message *m = message_new(role, lost_text, sizeof lost_text - 1);
     m->kept_as = number;
@@ -158,9 +155,9 @@ static enum role other_role(enum role role)
 static bool take_branch(struct reader *r, uint64_t number, const char *name, bool is_loose,
                         struct node *leaf)
 {
-    size_t n = conversation_n_branches(r->c);
+    size_t n = conversation_n_branches(r->into->c);
     if (number == 0 || number >= UINT32_MAX || n >= MAX_BRANCHES) return false;
-    conversation_set_branch(r->c, (unsigned)number, name, is_loose, leaf);
+    conversation_set_branch(r->into->c, (unsigned)number, name, is_loose, leaf);
     return true;
 }
 
@@ -202,17 +199,17 @@ static void take_string(struct buf *out, const struct record_bytes *bytes, const
 
 static bool take_state(struct reader *r, const struct record *rec)
 {
-    take_string(&r->strings[0], &rec->model, &r->state->model);
-    take_string(&r->strings[1], &rec->draft, &r->state->draft);
-    take_string(&r->strings[2], &rec->settings, &r->state->settings);
-    take_string(&r->strings[3], &rec->kv_type, &r->state->kv_type);
+    take_string(&r->into->strings[0], &rec->model, &r->into->state->model);
+    take_string(&r->into->strings[1], &rec->draft, &r->into->state->draft);
+    take_string(&r->into->strings[2], &rec->settings, &r->into->state->settings);
+    take_string(&r->into->strings[3], &rec->kv_type, &r->into->state->kv_type);
     char *system =
         rec->system.data ? mem_strndup((const char *)rec->system.data, rec->system.n) : NULL;
-    conversation_set_system(r->c, system);
+    conversation_set_system(r->into->c, system);
     free(system);
-    r->state->seed = rec->seed;
-    r->state->numerics = rec->numerics;
-    r->state->clock_ms = rec->time_ms;
+    r->into->state->seed = rec->seed;
+    r->into->state->numerics = rec->numerics;
+    r->into->state->clock_ms = rec->time_ms;
     return true;
 }
 
@@ -230,7 +227,8 @@ static bool take_branch_record(struct reader *r, const struct record *rec)
 {
     if (rec->branch == 0 || rec->branch >= UINT32_MAX || rec->node > MAX_NODE) return false;
     if (rec->is_gone) {
-        if (rec->branch != r->current) conversation_remove_branch(r->c, (unsigned)rec->branch);
+        if (rec->branch != r->current)
+            conversation_remove_branch(r->into->c, (unsigned)rec->branch);
         return true;
     }
     struct node *leaf = node_of(r, rec->node);
@@ -259,14 +257,15 @@ static bool take(struct reader *r, const struct record *rec)
 static void note_damage(struct reader *r, uint64_t next)
 {
     if (r->damage_bytes == 0) return;
-    buf_printf(r->notes, "bytes %llu to %llu are damaged", (unsigned long long)r->damage_at,
+    buf_printf(r->into->notes, "bytes %llu to %llu are damaged",
+               (unsigned long long)r->damage_at,
                (unsigned long long)(r->damage_at + r->damage_bytes - 1));
     if (next > r->next + 1)
-        buf_printf(r->notes, " (frames %llu to %llu)", (unsigned long long)r->next,
+        buf_printf(r->into->notes, " (frames %llu to %llu)", (unsigned long long)r->next,
                    (unsigned long long)(next - 1));
     else if (next > r->next)
-        buf_printf(r->notes, " (frame %llu)", (unsigned long long)r->next);
-    buf_puts(r->notes, "; the rest is loaded\n");
+        buf_printf(r->into->notes, " (frame %llu)", (unsigned long long)r->next);
+    buf_puts(r->into->notes, "; the rest is loaded\n");
     r->damage_bytes = 0;
 }
 
@@ -284,17 +283,17 @@ static void on_frame(void *user, const struct frame *frame)
     note_damage(r, frame->number);
     r->next = frame->number + 1;
     if (!record_read(frame->type, frame->payload, frame->n_bytes, &rec) || !take(r, &rec))
-        buf_printf(r->notes, "frame %llu at byte %llu makes no sense; it is left out\n",
+        buf_printf(r->into->notes, "frame %llu at byte %llu makes no sense; it is left out\n",
                    (unsigned long long)frame->number, (unsigned long long)frame->at);
 }
 
 /* The current branch, and no node that no branch needs. */
 static void finish(struct reader *r)
 {
-    for (size_t i = 0; i < conversation_n_branches(r->c); i++) {
-        const struct branch *b = conversation_branch(r->c, i);
+    for (size_t i = 0; i < conversation_n_branches(r->into->c); i++) {
+        const struct branch *b = conversation_branch(r->into->c, i);
         if (b->number != r->current) continue;
-        conversation_switch(r->c, b);
+        conversation_switch(r->into->c, b);
         break;
     }
     for (size_t i = 0; i < r->n_nodes; i++)
@@ -308,13 +307,13 @@ static bool begins_like_one(const uint8_t *data, size_t n)
     return memcmp(data, magic, n < 8 ? n : 8) == 0;
 }
 
-bool archive_read(const uint8_t *data, size_t n, const char *name, struct conversation *c,
-                  struct archive_state *state, struct buf strings[ARCHIVE_STRINGS],
-                  struct buf *notes, struct frames_end *end, struct err *err)
+bool archive_read(const uint8_t *data, size_t n, const char *name,
+                  const struct archive_into *into, struct err *err)
 {
-    struct reader r = {.c = c, .state = state, .strings = strings, .notes = notes};
+    struct reader r = {.into = into};
+    struct frames_end *const end = into->end;
     const struct frames_sink sink = {on_frame, on_damage, &r};
-    *state = (struct archive_state){0};
+    *into->state = (struct archive_state){0};
     *end = frames_scan(data, n, RECORD_VERSION, &sink);
     finish(&r);
     if (end->newest > RECORD_VERSION)
@@ -324,7 +323,8 @@ bool archive_read(const uint8_t *data, size_t n, const char *name, struct conver
     if (end->newest == 0 && !begins_like_one(data, n))
         return err_set(err, ERR_FORMAT, "%s: is no session of hearth", name);
     if (end->is_torn)
-        buf_printf(notes, "the last %llu bytes are a frame that was cut off; it is left out\n",
+        buf_printf(into->notes,
+                   "the last %llu bytes are a frame that was cut off; it is left out\n",
                    (unsigned long long)(n - end->sound));
     else
         note_damage(&r, r.next + 1);

@@ -478,8 +478,7 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,
-                       timeline_rows_fn *rows, void *user, const atomic_bool *cancel,
-                       struct err *err)
+                       timeline_rows_fn *rows, void *user, struct err *err)
 {
     if (!check_ids(tl, ids, n, err)) return false;
     size_t most = ROWS_BYTES / (tl->n_vocab * sizeof(float));
@@ -497,7 +496,7 @@ bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32
     for (size_t at = 0; ok && wanted && at < n;) {
         uint32_t n_rows = n - at < chunk ? (uint32_t)(n - at) : chunk;
         const struct want want = {.n_logits = n_rows, .logits = logits};
-        ok = run_chunk(tl, ids + at, at, n_rows, &want, cancel, err);
+        ok = run_chunk(tl, ids + at, at, n_rows, &want, NULL, err);
         wanted = ok && rows(user, at, n_rows, logits);
         at += n_rows;
     }

@@ -151,8 +151,7 @@ typedef bool timeline_rows_fn(void *user, size_t first, size_t n_rows, const flo
  * logits of every row: for inspection and tests. When rows returns false it stops there, which
  * is no failure. */
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,
-                       timeline_rows_fn *rows, void *user, const atomic_bool *cancel,
-                       struct err *err);
+                       timeline_rows_fn *rows, void *user, struct err *err);
 
 /* Computes the tokens again from nothing and compares every bit with what is held (verify.h).
  */

@@ -147,29 +147,39 @@ static void take(const struct special_set *s, const struct vocab *v, const char 
     found->list[found->n++] = (struct special_match){c->pos, end, c->id};
 }
 
-void special_find(const struct special_set *s, const struct vocab *v, const char *text,
-                  size_t len, const struct special_area *areas, size_t n_areas,
-                  const atomic_bool *cancel, struct special_matches *found)
+/* The longest match at every position, by its length; returns the longest of all. */
+static size_t find_candidates(const struct special_set *s, const struct vocab *v,
+                              const struct special_text *text, const atomic_bool *cancel,
+                              struct bucket *buckets)
 {
-    *found = (struct special_matches){0};
-    struct bucket *buckets = mem_zalloc(v->max_len + 1, sizeof *buckets);
     size_t top = 0, pos = 0;
-    for (size_t a = 0; a < n_areas; a++) {
-        if (!areas[a].markup && !s->has_user_defined) {
-            pos = areas[a].end;
+    for (size_t a = 0; a < text->n_areas; a++) {
+        const struct special_area *area = &text->areas[a];
+        if (!area->markup && !s->has_user_defined) {
+            pos = area->end;
             continue;
         }
-        for (; pos < areas[a].end; pos++) {
+        for (; pos < area->end; pos++) {
             if (pos % CANCEL_STEP == 0 && cancel_is_set(cancel)) break;
-            struct candidate c = {pos, areas[a].markup ? areas[a].end : 0, -1};
-            size_t n = longest_at(s, v, text, len, SIZE_MAX, &c);
+            struct candidate c = {pos, area->markup ? area->end : 0, -1};
+            size_t n = longest_at(s, v, text->data, text->len, SIZE_MAX, &c);
             if (n == 0) continue;
             put(buckets, n, c);
             if (n > top) top = n;
         }
     }
+    return top;
+}
+
+void special_find(const struct special_set *s, const struct vocab *v,
+                  const struct special_text *text, const atomic_bool *cancel,
+                  struct special_matches *found)
+{
+    *found = (struct special_matches){0};
+    struct bucket *buckets = mem_zalloc(v->max_len + 1, sizeof *buckets);
+    const size_t top = find_candidates(s, v, text, cancel, buckets);
     /* Everything taken is at least as long as what comes, so looking at both ends is enough. */
-    uint8_t *taken = top ? mem_zalloc(len, 1) : NULL;
+    uint8_t *taken = top ? mem_zalloc(text->len, 1) : NULL;
     for (size_t n = top; n > 0; n--) {
         struct bucket *b = &buckets[n];
         if (!is_sorted(b)) qsort(b->list, b->n, sizeof *b->list, by_pos);
@@ -178,10 +188,10 @@ void special_find(const struct special_set *s, const struct vocab *v, const char
             struct candidate c = b->list[i];
             if (taken[c.pos]) continue;
             if (!taken[c.pos + n - 1]) {
-                take(s, v, text, len, &c, taken, found);
+                take(s, v, text->data, text->len, &c, taken, found);
                 continue;
             }
-            size_t shorter = longest_at(s, v, text, len, n, &c);
+            size_t shorter = longest_at(s, v, text->data, text->len, n, &c);
             if (shorter) put(buckets, shorter, c);
         }
         free(b->list);

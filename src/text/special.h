@@ -30,6 +30,14 @@ struct special_area {
     bool markup;
 };
 
+/* Text, and the areas that cover it in order. */
+struct special_text {
+    const char *data;
+    size_t len;
+    const struct special_area *areas;
+    size_t n_areas;
+};
+
 struct special_match {
     size_t start, end; /* end includes white space that is dropped with the token */
     int32_t id;
@@ -44,10 +52,10 @@ struct special_matches {
 void special_open(struct special_set *s, const struct vocab *v, bool strip_right);
 void special_close(struct special_set *s);
 
-/* The matches in text[0..len), by position. areas cover the text in order. Free found->list.
- * Once *cancel (may be NULL) is true what it finds is only a part. */
-void special_find(const struct special_set *s, const struct vocab *v, const char *text,
-                  size_t len, const struct special_area *areas, size_t n_areas,
-                  const atomic_bool *cancel, struct special_matches *found);
+/* The matches in a text, by position. Free found->list. Once *cancel (may be NULL) is true what
+ * it finds is only a part. */
+void special_find(const struct special_set *s, const struct vocab *v,
+                  const struct special_text *text, const atomic_bool *cancel,
+                  struct special_matches *found);
 
 #endif

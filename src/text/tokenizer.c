@@ -306,25 +306,25 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
 }
 
 /* Neighbouring markup and text, joined. */
-static bool encode_joined(const struct tokenizer *t, const char *text, size_t len,
-                          const struct special_area *areas, size_t n_areas, bool after_special,
-                          struct scratch *s, struct ids *out, struct err *err)
+static bool encode_joined(const struct tokenizer *t, const struct special_text *text,
+                          bool after_special, struct scratch *s, struct ids *out,
+                          struct err *err)
 {
-    if (len > MAX_TEXT)
+    if (text->len > MAX_TEXT)
         return err_set(err, ERR_USER, "the text has %zu bytes, at most %zu can be tokenised",
-                       len, MAX_TEXT);
+                       text->len, MAX_TEXT);
     struct special_matches found;
-    special_find(&t->special, &t->vocab, text, len, areas, n_areas, s->merger.cancel, &found);
+    special_find(&t->special, &t->vocab, text, s->merger.cancel, &found);
     size_t at = 0;
     bool ok = true;
     for (size_t i = 0; ok && i < found.n && !cancel_is_set(s->merger.cancel); i++) {
         const struct special_match *m = &found.list[i];
-        ok = encode_plain(t, text + at, m->start - at, after_special, s, out, err);
+        ok = encode_plain(t, text->data + at, m->start - at, after_special, s, out, err);
         ids_push(out, m->id);
         at = m->end;
         after_special = true;
     }
-    if (ok) ok = encode_plain(t, text + at, len - at, after_special, s, out, err);
+    if (ok) ok = encode_plain(t, text->data + at, text->len - at, after_special, s, out, err);
     free(found.list);
     return ok;
 }
@@ -335,8 +335,8 @@ bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
     size_t n_before = out->n;
     if (add_special && t->add_bos) ids_push(out, t->bos);
     struct scratch s = {0};
-    struct special_area area = {len, parse_special};
-    bool ok = encode_joined(t, text, len, &area, 1, true, &s, out, err);
+    const struct special_area area = {len, parse_special};
+    bool ok = encode_joined(t, &(struct special_text){text, len, &area, 1}, true, &s, out, err);
     scratch_free(&s);
     if (ok && add_special && t->add_eos) ids_push(out, t->eos);
     if (!ok) out->n = n_before;
@@ -375,8 +375,8 @@ bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans
             continue;
         }
         i = join(spans, i, &text, areas, &n_areas);
-        ok = encode_joined(t, buf_str(&text), text.len, areas, n_areas, after_special, &s, &ids,
-                           err);
+        const struct special_text joined = {buf_str(&text), text.len, areas, n_areas};
+        ok = encode_joined(t, &joined, after_special, &s, &ids, err);
     }
     if (ok && cancel_is_set(cancel)) ok = err_set(err, ERR_CANCELLED, "cancelled");
     if (ok) {

@@ -87,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     struct buf strings[ARCHIVE_STRINGS] = {0}, notes = {0};
     struct frames_end end;
     struct err err;
-    archive_read(copy, n_bytes, "fuzz", c, &state, strings, &notes, &end, &err);
+    const struct archive_into into = {c, &state, strings, &notes, &end};
+    archive_read(copy, n_bytes, "fuzz", &into, &err);
     walk(c);
     conversation_free(c);
     for (size_t i = 0; i < ARCHIVE_STRINGS; i++)

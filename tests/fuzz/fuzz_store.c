@@ -23,7 +23,8 @@ static void again(struct blob_codec *codec, const struct blob_id *id, const uint
     struct buf out = {0};
     struct err err;
     uint8_t *twice = mem_alloc(n_raw);
-    bool ok = blob_pack(codec, id, raw, n_raw, element_bytes, 1, &out, &err) &&
+    bool ok = blob_pack(codec, id, &(struct blob_content){raw, n_raw, element_bytes}, 1, NULL,
+                        &out, &err) &&
               blob_unpack(codec, out.data, out.len, id, twice, n_raw, &err);
     if (!ok || memcmp(raw, twice, n_raw) != 0) abort();
     free(twice);
@@ -83,8 +84,8 @@ static void try_content(const uint8_t *data, size_t n_bytes)
     struct blob_codec *codec = blob_codec_new();
     uint8_t *raw = mem_alloc(n + 1);
     again(codec, &id, content, n, 1 + data[1] % BLOB_MAX_ELEMENT);
-    if (!blob_pack(codec, &id, content, n, 1 + data[1] % BLOB_MAX_ELEMENT, 1, &blob, &err))
-        abort();
+    const struct blob_content packed = {content, n, 1 + data[1] % BLOB_MAX_ELEMENT};
+    if (!blob_pack(codec, &id, &packed, 1, NULL, &blob, &err)) abort();
     /* A changed byte is refused; behind a checksum that fits, it cannot write beyond raw. */
     const size_t at = (data[3] | (size_t)data[4] << 8) % blob.len;
     blob.data[at] ^= (char)(1 + data[4] % 255);

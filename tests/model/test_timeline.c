@@ -129,11 +129,11 @@ static void test_all_rows_in_any_chunks(void **state)
     int32_t ids[N];
     random_ids(3, ids, N);
     struct rows_check want = {calloc((size_t)N * N_VOCAB, sizeof(float)), 0};
-    assert_true(timeline_all_rows(cold.tl, ids, N, 1, keep_rows, &want, NULL, &err));
+    assert_true(timeline_all_rows(cold.tl, ids, N, 1, keep_rows, &want, &err));
     static const uint32_t chunks[] = {3, 64, 0};
     for (size_t i = 0; i < 3; i++) {
         struct rows_check got = {calloc((size_t)N * N_VOCAB, sizeof(float)), 0};
-        assert_true(timeline_all_rows(warm.tl, ids, N, chunks[i], keep_rows, &got, NULL, &err));
+        assert_true(timeline_all_rows(warm.tl, ids, N, chunks[i], keep_rows, &got, &err));
         assert_int_equal(got.n, N);
         assert_memory_equal(got.all, want.all, (size_t)N * N_VOCAB * sizeof(float));
         free(got.all);

@@ -19,7 +19,8 @@ static void test_blob(void **state)
             struct blob_head head;
             struct err err;
             uint8_t *raw = mem_alloc(sizes[i]);
-            assert_true(blob_pack(codec, &s.id, s.raw, sizes[i], elements[k], 1, &out, &err));
+            const struct blob_content content = {s.raw, sizes[i], elements[k]};
+            assert_true(blob_pack(codec, &s.id, &content, 1, NULL, &out, &err));
             assert_true(blob_head(out.data, out.len, &head, &err));
             assert_int_equal(head.raw_bytes, sizes[i]);
             assert_int_equal(head.n_ids, N_IDS);
@@ -30,8 +31,8 @@ static void test_blob(void **state)
             assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, sizes[i] - 1, &err));
             assert_int_equal(err.code, ERR_USER);
             const atomic_bool stop = true;
-            assert_false(blob_pack_unless(codec, &s.id, s.raw, sizes[i], elements[k], 1, &stop,
-                                          &out, &err));
+            assert_false(blob_pack(codec, &s.id, &content, 1, &stop, &out, &err));
+            assert_int_equal(err.code, ERR_CANCELLED);
             free(raw);
             buf_free(&out);
         }
@@ -51,14 +52,15 @@ static void test_unpackable(void **state)
     struct err err;
     struct rlimit before, tight;
     uint8_t *raw = mem_zalloc(N, 1);
+    const struct blob_content content = {raw, N, 2};
     sample_make(&s, 9);
     tight = limit_of(ROOM, &before);
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
-    const bool packed = blob_pack(codec, &s.id, raw, N, 2, 1, &out, &err);
+    const bool packed = blob_pack(codec, &s.id, &content, 1, NULL, &out, &err);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_false(packed);
     assert_int_equal(err.code, ERR_MEMORY);
-    assert_true(blob_pack(codec, &s.id, raw, N, 2, 1, &out, &err));
+    assert_true(blob_pack(codec, &s.id, &content, 1, NULL, &out, &err));
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
     struct blob_codec *fresh = blob_codec_new();
     const bool unpacked = blob_unpack(fresh, out.data, out.len, NULL, NULL, 0, &err);
@@ -90,7 +92,8 @@ static void test_layout(void **state)
             size_t size = elements[e], m = n / size;
             for (size_t i = 0; i < n; i++)
                 want[i < m * size ? i % size * m + i / size : i] = s.raw[i];
-            assert_true(blob_pack(codec, &s.id, s.raw, n, elements[e], 1, &out, &err));
+            const struct blob_content content = {s.raw, n, elements[e]};
+            assert_true(blob_pack(codec, &s.id, &content, 1, NULL, &out, &err));
             size_t front = BLOB_HEAD_BYTES + sizeof s.ids;
             size_t n_got = ZSTD_decompress(got, sizeof got, out.data + front, out.len - front);
             assert_int_equal(n_got, n);
@@ -111,8 +114,9 @@ static void test_forged(void **state)
     struct buf out = {0};
     struct err err;
     uint8_t raw[N_RAW];
+    const struct blob_content content = {s.raw, N_RAW, 2};
     s.id.kind = (enum blob_kind)17;
-    assert_true(blob_pack(codec, &s.id, s.raw, N_RAW, 2, 1, &out, &err));
+    assert_true(blob_pack(codec, &s.id, &content, 1, NULL, &out, &err));
     assert_false(blob_unpack(codec, out.data, out.len, &s.id, raw, N_RAW, &err));
     assert_int_equal(err.code, ERR_FORMAT);
     assert_string_equal(err.msg, "unknown kind 17");

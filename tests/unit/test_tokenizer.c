@@ -332,11 +332,12 @@ static void test_cancelled_stages(void **state)
     struct special_set special;
     struct special_matches found;
     const struct special_area area = {LEN, true};
+    const struct special_text whole = {text, LEN, &area, 1};
     special_open(&special, &v, false);
-    special_find(&special, &v, text, LEN, &area, 1, NULL, &found);
+    special_find(&special, &v, &whole, NULL, &found);
     assert_int_equal(found.n, LEN / 3);
     free(found.list);
-    special_find(&special, &v, text, LEN, &area, 1, &stop, &found);
+    special_find(&special, &v, &whole, &stop, &found);
     assert_true(found.n < FEW);
     free(found.list);
     special_close(&special);
