@@ -1,3 +1,4 @@
+/* The seam: checks what every backend may take for granted, then calls its table. */
 #include "backend/backend.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* What a backend implements: the table behind backend.h, and the part of every handle that the
- * seam itself knows. Each backend embeds these as the first member of its own structs. */
+ * seam itself knows. Each backend embeds these as the first member of its own structs, and
+ * frees them. The threads are those of backend.h. */
 #ifndef BACKEND_IMPL_H
 #define BACKEND_IMPL_H
 

@@ -1,3 +1,4 @@
+/* The table of KV types, and the bytes of their parts. */
 #include "backend/kv.h"
 
 #include <stdint.h>

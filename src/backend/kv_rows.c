@@ -1,3 +1,4 @@
+/* The pieces of one position in every layer of a page. */
 #include "backend/kv_rows.h"
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Where the keys and values of one position lie within a page: for whoever compares, poisons or
  * saves the rows that are in use and no others.
  *
- * A page interleaves its positions (ops.h), so a row is a set of pieces at a stride. Pure; it
- * knows the layout and no values. */
+ * A page interleaves its positions (ops.h), so a row is a set of pieces at a stride. Pure, any
+ * thread; it knows the layout and no values. */
 #ifndef BACKEND_KV_ROWS_H
 #define BACKEND_KV_ROWS_H
 

@@ -1,3 +1,4 @@
+/* One switch over the kinds of ops for each thing that they point at. */
 #include "backend/op_parts.h"
 
 #include <assert.h>

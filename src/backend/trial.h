@@ -4,7 +4,7 @@
  * types, head sizes and options, and few heads and rows) runs on both backends, on made-up data
  * from a fixed seed, in steps of several row counts, and every bit is compared; then draws and
  * blocks of drafts, if it makes them (trial_draw.h, trial_block.h). It knows ops, no device and
- * no model. */
+ * no model. One thread, which has both backends to itself. */
 #ifndef BACKEND_TRIAL_H
 #define BACKEND_TRIAL_H
 

@@ -3,7 +3,7 @@
  *
  * A few blocks in a row on made-up logits from a fixed seed, by a draft that knows fewer
  * tokens, with penalties whose window drafts fill, and leave again. It knows no device and no
- * model. */
+ * model. The threads are trial.h's. */
 #ifndef BACKEND_TRIAL_BLOCK_H
 #define BACKEND_TRIAL_BLOCK_H
 

@@ -1,7 +1,7 @@
 /* Whether a backend that draws gives the ids of draw_host: a part of trial.h's self-test.
  *
  * A few requests that between them take every stage of a draw, on made-up logits from a fixed
- * seed. It knows no device and no model. */
+ * seed. It knows no device and no model. The threads are trial.h's. */
 #ifndef BACKEND_TRIAL_DRAW_H
 #define BACKEND_TRIAL_DRAW_H
 

@@ -1,3 +1,5 @@
+/* A header, ids and a zstd frame of shuffled bytes; nothing is believed before its sum is
+ * right. */
 #include "cache/blob.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Hashes of hashes: each key takes in the one before. */
 #include "cache/key.h"
 
 #include <assert.h>

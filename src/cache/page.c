@@ -1,3 +1,4 @@
+/* Pages with two counted references, and the few free ones that a pool keeps. */
 #include "cache/page.h"
 
 #include <assert.h>

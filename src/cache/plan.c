@@ -1,3 +1,4 @@
+/* The largest count, from the longest beginning down, at which nothing is missing. */
 #include "cache/plan.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* A queue of jobs, and the threads that write them: an idle one, and those of a flush. */
 #include "cache/store.h"
 
 #include <assert.h>

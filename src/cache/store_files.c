@@ -1,3 +1,4 @@
+/* Files that appear by rename, and a walk that removes the oldest under a lock. */
 #include "cache/store_files.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* The one whose neighbours lie closest, measured by their age, goes. */
 #include "cache/thin.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* Which of many remembered moments to forget, so that those that stay lie the further apart the
- * older they are. Pure. */
+ * older they are. Pure, any thread; it knows no snapshots. */
 #ifndef CACHE_THIN_H
 #define CACHE_THIN_H
 

@@ -1,3 +1,4 @@
+/* The path: finding it, growing it, cutting it, and what it keeps and forgets on the way. */
 #include "cache/tree.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* What the files of the tree share: its nodes, path and snapshots, and the steps on them that
- * more than one file takes. Nobody else includes it. */
+ * more than one file takes. The thread is tree.h's. Nobody else includes it. */
 #ifndef CACHE_TREE_IMPL_H
 #define CACHE_TREE_IMPL_H
 

@@ -1,3 +1,4 @@
+/* Names of devices and what opens them, and the self-test before one is trusted. */
 #include "engine/device.h"
 
 #include <stdio.h>

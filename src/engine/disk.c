@@ -1,3 +1,4 @@
+/* Names of pages from ids, then what the store has of them, then what it is given. */
 #include "engine/disk.h"
 
 #include <assert.h>

@@ -6,7 +6,7 @@
  * A text turns: with each draft, and with time, the weights go a little to what is usual here,
  * which is learned more slowly.
  *
- * The owner embeds the struct. Pure arithmetic. */
+ * The owner embeds the struct. Pure arithmetic; one thread. */
 #ifndef ENGINE_DRAFT_BELIEF_H
 #define ENGINE_DRAFT_BELIEF_H
 

@@ -1,3 +1,4 @@
+/* One reply: draw, turn into text, hold back what may become a stop string, hand over. */
 #include "engine/generate.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* A search for the first layer from which everything fits. */
 #include "engine/layers.h"
 
 #include "backend/backend.h"

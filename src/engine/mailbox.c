@@ -1,3 +1,4 @@
+/* A ring of slots between two threads, counted by an eventfd. */
 #include "engine/mailbox.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Counts of a window that moves on by one token, and a list of those above 0. */
 #include "engine/penalties.h"
 
 #include <assert.h>

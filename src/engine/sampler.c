@@ -1,3 +1,4 @@
+/* Checked options and kept counts become a request for a draw. */
 #include "engine/sampler.h"
 
 #include <assert.h>

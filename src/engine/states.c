@@ -1,3 +1,4 @@
+/* Two objects that change places, and a third to come back to. */
 #include "engine/states.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The first stop string in a text, and how much of its end might still become one. */
 #include "engine/stop.h"
 
 #include <string.h>

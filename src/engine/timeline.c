@@ -1,3 +1,4 @@
+/* Ids in, rows and logits out: plan what is there, restore it, compute the rest in chunks. */
 #include "engine/timeline.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* A second timeline in pages of its own, and memcmp. */
 #include "engine/verify.h"
 
 #include <stdlib.h>

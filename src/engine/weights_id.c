@@ -1,3 +1,4 @@
+/* A record by inode, size and time, or else a thread that reads the files. */
 #include "engine/weights_id.h"
 
 #include <pthread.h>
