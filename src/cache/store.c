@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/pool.h"
 #include "base/wait.h"
 #include "cache/reader.h"
+#include "cache/rooms.h"
 #include "cache/store_files.h"
 
 struct job {
@@ -27,16 +27,8 @@ struct job {
     atomic_uint *n_readers; /* of what is lent */
 };
 
-/* Rooms of what was written stay for the next of their size: under a hypervisor fresh memory
- * comes from the host at the first touch. A turn on the CPU needs two, for its snapshots. */
-enum { N_SPARE = 2 };
-/* While nothing is put for so long they are not kept. */
+/* While nothing is put for so long no rooms are kept. */
 static const double SPARE_MS = 60000;
-
-struct room {
-    void *data;
-    size_t n_bytes;
-};
 
 struct store {
     char *dir, *model;
@@ -52,6 +44,8 @@ struct store {
     uint64_t unseen_bytes; /* written since the folder was last measured */
     bool measured;
 
+    struct rooms rooms;
+
     atomic_bool give_back; /* the thread puts back the job that it holds */
 
     /* Under lock. */
@@ -59,8 +53,7 @@ struct store {
     pthread_cond_t changed;
     struct job *first, **end;
     uint64_t queued_bytes;
-    struct room spare[N_SPARE]; /* the oldest first */
-    size_t n_spare;
+    bool has_spare;                          /* rooms of what was written, for SPARE_MS */
     bool is_busy, hurry, closing, is_broken; /* hurry: somebody waits for the queue */
     struct err trouble;
     size_t n_written;
@@ -88,6 +81,7 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     s->cap_bytes = cap_bytes;
     s->reader = reader_new(s->dir, s->model);
     s->end = &s->first;
+    rooms_init(&s->rooms);
     pthread_mutex_init(&s->shrinking, NULL);
     pthread_mutex_init(&s->lock, NULL);
     wait_init(&s->changed);
@@ -209,48 +203,6 @@ static void put_back(struct store *s, struct job *job)
     if (!job->next) s->end = &job->next;
 }
 
-static struct room first_spare(struct store *s)
-{
-    const struct room room = s->spare[0];
-    memmove(s->spare, s->spare + 1, --s->n_spare * sizeof *s->spare);
-    return room;
-}
-
-/* The job's room is kept for another. */
-static void keep_room(struct store *s, struct job *job)
-{
-    struct room gone = {0};
-    if (!job->room) return;
-    pthread_mutex_lock(&s->lock);
-    if (s->n_spare == N_SPARE) gone = first_spare(s);
-    s->spare[s->n_spare++] = (struct room){job->room, job->raw.n_bytes};
-    pthread_mutex_unlock(&s->lock);
-    job->room = NULL;
-    mem_free_pages(gone.data, gone.n_bytes);
-}
-
-/* One of this size; NULL: there is none. */
-static void *take_spare(struct store *s, size_t n_bytes)
-{
-    void *data = NULL;
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->n_spare && !data; i++) {
-        if (s->spare[i].n_bytes != n_bytes) continue;
-        data = s->spare[i].data;
-        s->spare[i] = s->spare[--s->n_spare];
-    }
-    pthread_mutex_unlock(&s->lock);
-    return data;
-}
-
-static void free_spares(struct store *s)
-{
-    while (s->n_spare > 0) {
-        const struct room room = first_spare(s);
-        mem_free_pages(room.data, room.n_bytes);
-    }
-}
-
 /* Writes one job of the queue, or puts it back once *stop is true; the lock is held before and
  * after. False: there is none. */
 static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
@@ -263,10 +215,12 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     bool done = skip || access(job->path, F_OK) == 0 || write_job(s, h, job, stop);
     size_t n_raw = job->raw.n_bytes;
     if (done) {
-        keep_room(s, job);
+        rooms_keep(&s->rooms, job->room, n_raw);
+        job->room = NULL;
         job_free(job);
     }
     pthread_mutex_lock(&s->lock);
+    s->has_spare |= done;
     if (done)
         s->queued_bytes -= n_raw;
     else
@@ -291,8 +245,10 @@ static void *writer_main(void *arg)
     be_idle();
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        if (s->n_spare > 0 && !s->first && !s->is_busy) {
-            if (!wait_ms(&s->changed, &s->lock, SPARE_MS)) free_spares(s);
+        if (s->has_spare && !s->first && !s->is_busy) {
+            if (wait_ms(&s->changed, &s->lock, SPARE_MS)) continue;
+            rooms_clear(&s->rooms);
+            s->has_spare = false;
         } else if (!s->first || s->hurry || s->is_busy) {
             pthread_cond_wait(&s->changed, &s->lock);
         } else {
@@ -327,28 +283,11 @@ bool store_has_room(struct store *s, size_t n_raw)
     return has_room(s, n_raw, &is_empty);
 }
 
-/* Fresh memory; where there is none, once more with what the spare rooms hold. */
-static void *fresh_room(struct store *s, size_t n_bytes)
-{
-    void *room = mem_try_pages(n_bytes);
-    if (room) return room;
-    pthread_mutex_lock(&s->lock);
-    free_spares(s);
-    pthread_mutex_unlock(&s->lock);
-    return mem_try_pages(n_bytes);
-}
-
-/* In small pages: it is touched once, and under a hypervisor fresh huge pages come from the
- * host. 17 pages of 7 MiB, cold: 256 ms in huge ones, 99 in small ones; warm 29 to 64 and 94 to
- * 106 (Zen 3, 2026-11). */
 void *store_room(struct store *s, size_t n_raw)
 {
     bool is_empty;
     if (!has_room(s, n_raw, &is_empty)) return NULL;
-    void *room = take_spare(s, n_raw);
-    if (room) return room;
-    room = fresh_room(s, n_raw);
-    if (room) madvise(room, n_raw, MADV_NOHUGEPAGE);
+    void *room = rooms_take(&s->rooms, n_raw);
     if (!room && is_empty) {
         struct err err;
         err_set(&err, ERR_MEMORY, "no memory for %zu bytes that wait to be written", n_raw);
@@ -484,7 +423,7 @@ void store_free(struct store *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     if (s->has_thread) pthread_join(s->thread, NULL);
-    free_spares(s);
+    rooms_destroy(&s->rooms);
     reader_free(s->reader);
     pthread_mutex_destroy(&s->shrinking);
     pthread_mutex_destroy(&s->lock);
