@@ -309,10 +309,13 @@ static bool run_matmul(struct cpu_exec *x)
 
 /* ---- attention ---- */
 
+/* Below this many rows a chunk would read the pages for too few. */
+enum { ATTEND_ROWS_LEAST = 16 };
+
 struct attend_loop {
     struct cpu_exec *x;
     struct attend a;
-    size_t n_row_chunks;
+    size_t per_chunk, n_row_chunks;
 };
 
 static void attend_chunk(void *ctx, size_t chunk, int worker)
@@ -320,9 +323,21 @@ static void attend_chunk(void *ctx, size_t chunk, int worker)
     const struct attend_loop *loop = ctx;
     const struct kernels *k = kernels_of(loop->x);
     size_t head = chunk / loop->n_row_chunks;
-    size_t lo = chunk % loop->n_row_chunks * k->attend_rows, hi = lo + k->attend_rows;
+    size_t lo = chunk % loop->n_row_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
     size_t n = loop->x->hi - loop->x->lo;
     k->attend(&loop->a, head, lo, hi < n ? hi : n, scratch_of(loop->x, worker));
+}
+
+/* Rows per chunk: as many as the kernel takes, fewer where KV heads alone would leave threads
+ * without work. */
+static size_t attend_rows(const struct cpu_exec *x, size_t n_rows, size_t n_heads)
+{
+    const size_t wanted = 2 * (size_t)pool_n_threads(backend_of(x)->pool);
+    const size_t per_head = (wanted + n_heads - 1) / n_heads;
+    const size_t most = kernels_of(x)->attend_rows;
+    size_t n = (n_rows + per_head - 1) / per_head;
+    if (n < ATTEND_ROWS_LEAST) n = ATTEND_ROWS_LEAST;
+    return n < most ? n : most;
 }
 
 static bool run_attend(struct cpu_exec *x)
@@ -345,8 +360,9 @@ static bool run_attend(struct cpu_exec *x)
               .sinks = vector_of(op->sinks),
               .cancel = x->step->cancel},
     };
-    size_t per_chunk = kernels_of(x)->attend_rows;
-    loop.n_row_chunks = (x->hi - x->lo + per_chunk - 1) / per_chunk;
+    const size_t n_rows = x->hi - x->lo;
+    loop.per_chunk = attend_rows(x, n_rows, kv->n_heads);
+    loop.n_row_chunks = (n_rows + loop.per_chunk - 1) / loop.per_chunk;
     return pool_run(backend_of(x)->pool, loop.n_row_chunks * kv->n_heads, attend_chunk, &loop,
                     x->step->cancel);
 }
