@@ -23,7 +23,6 @@ check "  with a turn that knows the first" shows ' cached, '
 last '>'
 keys C-d
 check "  until it is left" left 0
-fresh_shell() { keys "clear" Enter && last 'shell:'; }
 
 fresh_shell
 begin '$H --temp 0 -s one -i -p /help'
@@ -105,6 +104,7 @@ fresh_shell
 begin '$H --private --temp 0 --accessible -i -p "What is a page?"'
 check "--accessible" shows 'You: What is a page?'
 shows ' prefilled, '
+last 'You:'
 keys C-d
 left 0
 
@@ -117,8 +117,10 @@ last '>'
 keys C-d
 left 0
 
+fresh_shell
 begin '$H --tui --private --temp 0 -p hello'
 check "--tui alone takes no prompt" shows '(-i goes on after -p and -f)'
+left 2
 fresh_shell
 begin '$H --tui --private --temp 0 -i -f '"$dir"'/a.txt -p "in short"'
 check "--tui -i shows the turn" shows 'What is a page? in short'
@@ -129,6 +131,7 @@ check "  which goes on" shows ' cached, '
 last '>'
 keys C-d
 left 0
+fresh_shell
 begin 'echo from a pipe | $H --tui --private '"$never_ends"' -i'
 check "--tui -i with a pipe" shows 'from a pipe'
 shows 'tok/s │ private'

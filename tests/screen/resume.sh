@@ -3,7 +3,6 @@
 . tests/screen/lib/tmux.sh
 
 screen 80 24
-fresh_shell() { keys "clear" Enter && last 'shell:'; }
 start --temp 0 -s one
 keys 'what is the KV cache?' Enter
 shows ' prefilled, '
@@ -40,6 +39,7 @@ start --temp 0 -s two -n 1
 for i in $(seq 20); do printf 'line %d\n' "$i"; done >"$dir/lines"
 keys "/read $dir/lines" Enter
 shows 'they go before'
+last '>'
 keys 'what is that?' Enter
 shows 'stop: length'
 last '>'

@@ -44,7 +44,7 @@ check "  and down" shows '//x sends'
 mux resize-window -x 40 -y 24
 keys PPage
 check "a narrow bar has room for how to come back, too" shows ' more, End'
-check "  beside the model" eval 'text | grep -qE " hearth guide +[0-9]+ more, End"'
+check "  beside the model" within eval 'text | grep -qE " hearth guide +[0-9]+ more, End"'
 keys NPage
 within eval '! has_text "more, End"'
 mux resize-window -x 80 -y 24

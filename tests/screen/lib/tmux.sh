@@ -55,8 +55,11 @@ speaks() { within has_words; }
 runs() { ! grep -q '^State:.*T' "/proc/$(cat "$dir/pid")/status"; }
 goes_on() { within runs; }
 # An empty screen with the prompt on it, and nothing of what was there before.
-is_fresh() { [ "$(text | sed 's/ *$//' | grep .)" = '>' ]; }
-fresh() { keys C-l && within is_fresh || { echo "# not an empty screen:" && text | sed 's/^/#   /' && return 1; }; }
+is_all() { [ "$(text | sed 's/ *$//' | grep .)" = "$1" ]; }
+all() { within is_all "$1" || { echo "# not only '$1':" && text | sed 's/^/#   /' && return 1; }; }
+fresh() { keys C-l && all '>'; }
+# The same of the shell: without what the program before has left, which is not to be waited for.
+fresh_shell() { keys clear Enter && all 'shell:'; }
 # record: everything that reaches the terminal from now on, as bytes, in $raw. A file of its own: who
 # wrote the one before may not be done with it.
 raw=$dir/raw-0
