@@ -8,6 +8,7 @@
 #include "app/command_line.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "gguf/gguf.h"
 #include "template/template.h"
 
@@ -47,7 +48,9 @@ static bool read_source(const struct args *a, struct buf *source, const char **n
     if (gguf_string(g, "tokenizer.chat_template", &text)) {
         buf_append(source, text.data, text.len);
     } else {
-        fprintf(stderr, "hearth: %s has no chat template; using ChatML\n", a->model);
+        char shown[256];
+        fprintf(stderr, "hearth: %s has no chat template; using ChatML\n",
+                printable(shown, sizeof shown, a->model, strlen(a->model)));
         buf_puts(source, template_chatml);
     }
     gguf_close(g);
