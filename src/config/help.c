@@ -44,7 +44,9 @@ void option_takes(const struct option_row *row, struct buf *out)
 {
     switch (row->type) {
     case OPTION_STRING:
-    case OPTION_STRINGS: buf_puts(out, "a text"); break;
+    case OPTION_STRINGS:
+        buf_puts(out, row->arg && strcmp(row->arg, "NAME") == 0 ? "a name" : "a text");
+        break;
     case OPTION_PATH:
     case OPTION_PATHS: buf_puts(out, "a path"); break;
     case OPTION_DRAFT: buf_puts(out, "a path, lookup, a path with ,lookup or off"); break;

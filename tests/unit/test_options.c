@@ -149,6 +149,8 @@ static void test_usage_errors(void **state)
     refused("-qZ", "-Z: unknown option");
     refused("--temp", "--temp: expected a number from 0 to 100 after it");
     refused("-n", "-n: expected a whole number of at least -1 after it");
+    refused("-s", "-s: expected a name after it");
+    refused("--prompt", "--prompt: expected a text after it");
     refused("--temp warm", "--temp: expected a number from 0 to 100, found 'warm'");
     refused("--temp=", "--temp: expected a number from 0 to 100, found nothing");
     refused("--temp -1", "--temp: expected a number from 0 to 100, found '-1'");
