@@ -42,7 +42,7 @@ struct session {
     int64_t clock_s;         /* what a template takes for the time, kept with it */
     unsigned attempt;        /* of the name that was made up for it; 0: somebody named it */
     struct buf notes;        /* what reading it found, to be said once the model is there */
-    bool was_read;           /* from a file that was there */
+    unsigned n_read;         /* conversations read from files, the present one the last */
     bool expects_pages;      /* its first turn should find them on disk */
     bool tells_saving; /* it is the first session of all: its name is said when it is saved */
     bool save_failed;  /* nothing more goes into its file */

@@ -110,7 +110,7 @@ static bool load(struct chat *c, const char *path, struct err *err)
         buf_free(&now->notes);
         now->archive = a;
         c->conversation = conversation;
-        now->was_read = true;
+        now->n_read++;
         now->save_failed = false;
         now->notes = notes;
         notes = (struct buf){0};
@@ -231,7 +231,7 @@ void session_ready(struct chat *c)
     struct session *s = &c->session;
     const bool has_messages = conversation_n(c->conversation) > 0;
     if (!s->archive) return;
-    if (!s->was_read) {
+    if (s->n_read == 0) {
         if (c->options->session && !has_messages)
             chat_hint(c, "session %s is new", c->options->session);
         return;

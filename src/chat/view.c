@@ -20,6 +20,11 @@ const struct conversation *chat_conversation(const struct chat *c)
     return c->conversation;
 }
 
+unsigned chat_n_read(const struct chat *c)
+{
+    return c->session.n_read;
+}
+
 static enum chat_saved saved(const struct chat *c)
 {
     if (!c->session.archive) return CHAT_PRIVATE;

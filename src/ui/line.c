@@ -492,7 +492,7 @@ static bool ask(struct line *l, struct prompt_line *line)
 
 /* Where in which conversation the chat is. */
 struct scene {
-    const struct conversation *conversation;
+    unsigned n_read; /* tells conversations apart: the one before may be freed */
     unsigned branch; /* its number */
     const struct message *last;
 };
@@ -501,7 +501,7 @@ static struct scene scene_of(const struct chat *c)
 {
     size_t n;
     const struct message *const *path = chat_path_now(c, &n);
-    return (struct scene){.conversation = chat_conversation(c),
+    return (struct scene){.n_read = chat_n_read(c),
                           .branch = conversation_current(chat_conversation(c))->number,
                           .last = n > 0 ? path[n - 1] : NULL};
 }
@@ -510,7 +510,7 @@ static struct scene scene_of(const struct chat *c)
 static bool goes_elsewhere(const struct scene *before, const struct chat *c)
 {
     const struct scene now = scene_of(c);
-    return now.conversation != before->conversation ||
+    return now.n_read != before->n_read ||
            (now.branch != before->branch && now.last != before->last);
 }
 
