@@ -12,7 +12,7 @@ struct bar {
     struct chat_status chat;
     const char *activity; /* what goes on, in the place of the model; "" for nothing */
     const char *hint;     /* at the right edge, where there is room */
-    bool needs_hint;      /* … and it is made */
+    bool needs_hint;      /* other parts yield to it */
     double rate;          /* tokens per second, 0: unknown */
     uint32_t n_drafted, n_accepted; /* of the last reply */
 };
