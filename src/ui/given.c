@@ -109,13 +109,16 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
     bool ok = given_files_read(&files, o, err);
     given->broken = files.broken;
     input_join(&given->before, buf_str(&files.before), files.before.len);
+    const size_t n_before = given->before.len;
     if (ok && with_stdin) ok = read_stdin(given, err);
+    const bool stdin_counts = given->before.len > n_before;
     input_join(&given->before, buf_str(&files.after), files.after.len);
     given_files_free(&files);
+    if (!ok) err->code = ERR_IO; /* also what is too long: no usage is wrong */
     if (o->prompt && !given_join(&given->prompt, o->prompt, strlen(o->prompt)) &&
         !given->broken)
         given->broken = "--prompt";
-    name_parts(given, o, with_stdin);
+    name_parts(given, o, stdin_counts);
     return ok;
 }
 
@@ -142,7 +145,8 @@ bool given_read(struct given *given, const struct options *o, struct err *err)
 
 bool given_is_empty(const struct given *given)
 {
-    return given->before.len == 0 && ascii_is_blank(buf_str(&given->prompt), given->prompt.len);
+    return ascii_is_blank(buf_str(&given->before), given->before.len) &&
+           ascii_is_blank(buf_str(&given->prompt), given->prompt.len);
 }
 
 void given_free(struct given *given)

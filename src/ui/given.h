@@ -3,7 +3,7 @@
  *
  * The owner embeds the structs. Names are borrowed from the options. Main thread; reading a
  * FIFO waits for who writes it, so no handler of signals is to be there yet: Ctrl-C then simply
- * ends the program. Prints nothing. */
+ * ends the program. Prints nothing, but who is to type a message is told so. */
 #ifndef UI_GIVEN_H
 #define UI_GIVEN_H
 
@@ -39,7 +39,7 @@ struct given {
     const char *broken; /* the name of the first part that is not UTF-8, or NULL */
 };
 /* Reads it. Standard input that is no terminal is read to its end and is the terminal of the
- * process from then on; ERR_USER where there is none. */
+ * process from then on. ERR_USER where there is none, ERR_IO for what cannot be read. */
 bool given_read(struct given *given, const struct options *o, struct err *err);
 void given_free(struct given *given);
 /* Whether there is nothing to send. */

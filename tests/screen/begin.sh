@@ -101,6 +101,26 @@ keys C-d
 left 0
 
 fresh_shell
+begin '$H --private --temp 0 -i -f '"$dir"'/a.txt </dev/null'
+check "an empty standard input is not named" shows "a.txt: 15 bytes"
+last '>'
+keys C-d
+left 0
+
+fresh_shell
+printf ' \n \n' >"$dir/blank.txt"
+begin '$H --private --temp 0 -i -f '"$dir"'/blank.txt'
+last '>'
+check "a blank file is no message" hides ' prefilled, '
+keys C-d
+left 0
+
+fresh_shell
+truncate -s 65M "$dir/large"
+begin '$H --private --temp 0 -i -f '"$dir"'/large'
+check "a file that is too long" shows 'large: more than 64 MiB status 1'
+
+fresh_shell
 begin '$H --private --temp 0 --accessible -i -p "What is a page?"'
 check "--accessible" shows 'You: What is a page?'
 shows ' prefilled, '
