@@ -191,9 +191,7 @@ struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32
 void vulkan_exec_free(struct exec *base)
 {
     struct vulkan_exec *x = (struct vulkan_exec *)base;
-    struct err ignored;
-    if (vulkan_of(x)->due == x) vulkan_states_settle(vulkan_of(x), &ignored);
-    vulkan_states_begun(x); /* if the device is lost */
+    vulkan_states_end(x);
     vulkan_link_free(x);
     vulkan_plan_free(x);
     vulkan_arena_free(&x->scratch);

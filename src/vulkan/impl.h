@@ -257,8 +257,11 @@ bool vulkan_states_give(struct vulkan_exec *x, struct vulkan_exec *of, void *out
 /* What vulkan_states_begin added is done; then, that `out` has the states at work. */
 void vulkan_states_begun(struct vulkan_exec *of);
 void vulkan_states_done(struct vulkan_exec *of, const void *out);
-/* Nothing is put off any more. */
+/* Nothing is put off any more; on failure it still is. */
 bool vulkan_states_settle(struct vulkan_backend *vb, struct err *err);
+/* Nothing of this exec is, whatever happens: states that it is about may be read, or freed.
+ * Where they could not be made the device is lost. */
+void vulkan_states_end(struct vulkan_exec *x);
 bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                          struct err *err);
 

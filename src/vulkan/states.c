@@ -3,8 +3,8 @@
  *
  * A step copies from an object to what is at work and back within its submission. An advance by
  * the trail is put off until the next step, so that it needs none of its own; who reads, writes
- * or frees states that it is about makes it first. A device that was lost says so at the next
- * step. */
+ * or frees states that it is about makes it first. If that fails the device counts as lost, and
+ * says so at the next step: what is read of states cannot tell. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -16,12 +16,19 @@ static struct vulkan_backend *of(struct backend *be)
     return (struct vulkan_backend *)be;
 }
 
+void vulkan_states_end(struct vulkan_exec *x)
+{
+    struct err ignored;
+    if (vulkan_of(x)->due != x || vulkan_states_settle(vulkan_of(x), &ignored)) return;
+    vulkan_of(x)->vk->is_lost = true; /* it was not, if memory is all that lacked */
+    vulkan_states_begun(x);
+}
+
 /* What was put off and is about these states is put off no more. */
 static void settle(struct vulkan_backend *vb, const struct vulkan_state *s)
 {
-    struct err ignored;
-    const struct vulkan_exec *x = vb->due;
-    if (x && (x->due.from == s || x->due.to == s)) vulkan_states_settle(vb, &ignored);
+    struct vulkan_exec *x = vb->due;
+    if (x && (x->due.from == s || x->due.to == s)) vulkan_states_end(x);
 }
 
 static void free_moves(const struct vulkan *vk, struct vulkan_state *s)

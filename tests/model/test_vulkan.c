@@ -215,10 +215,60 @@ static void test_patience(void **state)
     runner_close(&r);
 }
 
+/* An advance of states that is put off when the device is lost is tried just once: it is about
+ * states that are freed, or read and rubbish. */
+static void put_off(bool reads)
+{
+    static const int32_t ids[] = {1, 2, 3, 4};
+    struct err err;
+    struct runner r;
+    runner_open(
+        &r, "tests/data/models/qwen35-Q4_K_M.gguf",
+        (struct runner_options){.kv_type = KV_F16, .n_ctx = 256, .batch = 4, .vulkan = true});
+    const size_t n_bytes = model_program(r.m)->state_bytes;
+    const struct vulkan_counters *c = vulkan_backend_counters(r.be);
+    runner_run(&r, ids, 1, 0, NULL);
+    const struct step step = {.n_rows = 3,
+                              .pos = 1,
+                              .tokens = ids + 1,
+                              .pages = {r.pages[PAGE_FULL], r.pages[PAGE_WINDOW]},
+                              .state_in = r.state[0],
+                              .state_out = r.state[1],
+                              .keeps_trail = true};
+    if (!exec_run(r.x, &step, &err) || !exec_advance(r.x, r.state[0], r.state[1], 2, &err))
+        fail_msg("%s", err.msg);
+    vulkan_backend_lose_at(r.be, 1);
+    if (reads) {
+        void *host = mem_zalloc(1, n_bytes);
+        backend_state_read(r.be, r.state[1], n_bytes, host);
+        free(host);
+        assert_true(backend_is_lost(r.be));
+    }
+    for (int i = 0; i < 2; i++) {
+        backend_state_free(r.be, r.state[i], n_bytes);
+        r.state[i] = NULL;
+    }
+    const uint64_t n_submits = c->submits;
+    exec_free(r.x);
+    r.x = NULL;
+    assert_true(backend_is_lost(r.be));
+    assert_int_equal(c->submits, n_submits);
+    runner_close(&r);
+}
+
+static void test_put_off(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    put_off(false);
+    put_off(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience), cmocka_unit_test(test_models),
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_counters)};
+        cmocka_unit_test(test_patience), cmocka_unit_test(test_put_off),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_counters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
