@@ -120,9 +120,8 @@ struct draft_block {
     double draft_share; /* of the device's time */
 };
 /* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
- * nor do models with rows from elsewhere, devices without a clock,
- * and those that a block might keep busy for so long that they are reset, which a step of each
- * tells. */
+ * nor do models with rows from elsewhere, devices without a clock, and those that a block might
+ * keep busy for so long that they are reset, which a step of each tells. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
 /* Leaves what the steps would have left, exec_logits of the model included. Fails like
  * exec_run, for both; it is cancelled only before it begins. */
@@ -135,7 +134,8 @@ bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *
 
 /* The recurrent states after the first n_rows rows of the last step, which kept its trail and
  * whose state_in was this: the bits that a step of n_rows would have left, without reading a
- * weight. state_out is another object. For drafts of which the first few are accepted.
+ * weight. state_out is another object. For drafts of which the first few are accepted. A
+ * backend may do it later, when the states are needed, by the next step at the latest.
  * ERR_DEVICE: the backend keeps no trail. */
 bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                   struct err *err);

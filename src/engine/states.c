@@ -126,8 +126,8 @@ void states_take(struct states *s, size_t n_rows)
     s->next = old;
     s->before = old;
     s->n_before = s->n;
-    if (old ==
-        s->held) { /* it stays; the third takes its place, which a hold has made sure of */
+    if (old == s->held) {
+        /* It stays; the third takes its place, which a hold has made sure of. */
         s->next = s->spare;
         s->spare = NULL;
     }

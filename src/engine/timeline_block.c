@@ -86,6 +86,7 @@ bool timeline_block(struct timeline *target, struct timeline *draft, struct time
     const size_t behind = timeline_rows_behind(draft, b->n), from = n_draft - behind;
     assert(b->n > 0 && b->n <= TIMELINE_MAX_VERIFY && n_draft + b->n == n_target + 1);
     assert(b->n_drafts > 0 && b->n_drafts < TIMELINE_MAX_VERIFY);
+    assert(states_at(&target->states, n_target) && states_at(&draft->states, from));
     assert(n_target + b->n_drafts < target->n_ctx && n_target + b->n_drafts <= draft->n_ctx);
     int32_t ids[2 * TIMELINE_MAX_VERIFY];
     const size_t n = behind + b->n;

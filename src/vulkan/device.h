@@ -100,8 +100,8 @@ bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct er
 bool vulkan_begin(const struct vulkan *vk, VkCommandBufferUsageFlags usage, VkCommandBuffer *c,
                   struct err *err);
 bool vulkan_end(VkCommandBuffer c, struct err *err);
-void vulkan_commands_free(const struct vulkan *vk,
-                          VkCommandBuffer c); /* VK_NULL_HANDLE is fine */
+/* VK_NULL_HANDLE is fine. */
+void vulkan_commands_free(const struct vulkan *vk, VkCommandBuffer c);
 
 /* Submits the command buffers in order and waits until all are done. */
 bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *commands,

@@ -1,6 +1,6 @@
 /* What the files of the Vulkan backend share: backend.c (the table, weights), plan.c and
- * dispatch.h (ops become dispatches), record.c (command buffers), step.c and exec.c (a step).
- */
+ * dispatch.h (ops become dispatches), record.c (command buffers), step.c and exec.c (a step),
+ * states.c (recurrent states), draw.c (tokens), block.c (drafts and their check at once). */
 #ifndef VULKAN_IMPL_H
 #define VULKAN_IMPL_H
 
@@ -34,7 +34,7 @@ struct vulkan_backend {
     struct vulkan_arena memory; /* of weights */
     struct vulkan_weight *weights;
     struct vulkan_pages pages;
-    uint64_t state_version; /* changes when the host writes an object of states, or frees one */
+    uint64_t state_version;  /* changes when an object of states may have others, or is freed */
     struct vulkan_exec *due; /* that has put an advance of states off; NULL: none has */
     bool differs;            /* in its elementary functions: */
     struct err difference;
@@ -223,9 +223,8 @@ const struct vulkan_recorded *vulkan_recorded(struct vulkan_exec *x, int part, u
                                               struct err *err);
 void vulkan_records_free(struct vulkan_exec *x);
 /* Into c, which is begun and is ended: all dispatches of a step of n_rows with one row of
- * logits, each behind a barrier and before a
- * timestamp of pool; another comes first. ops[i] is the op of the i-th dispatch, *n how many.
- */
+ * logits, each behind a barrier and before a timestamp of pool; another comes first. ops[i] is
+ * the op of the i-th dispatch, *n how many. */
 bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer c,
                          VkQueryPool pool, size_t *ops, uint32_t *n, struct err *err);
 
@@ -246,7 +245,8 @@ void vulkan_state_copy(struct backend *be, void *to, const void *from, size_t st
 void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void vulkan_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 
-/* These three are for an exec that is planned; without recurrent layers they do nothing. */
+/* A step of an exec that is planned goes through the next four in this order; without recurrent
+ * layers they do nothing. */
 /* To what x submits at once joins what a step of the exec `of` begins with: an advance that was
  * put off, and that `in` are the states at work. */
 bool vulkan_states_begin(struct vulkan_exec *x, struct vulkan_exec *of, const void *in,
@@ -254,8 +254,9 @@ bool vulkan_states_begin(struct vulkan_exec *x, struct vulkan_exec *of, const vo
 /* The states at work go to `out`, too. */
 bool vulkan_states_give(struct vulkan_exec *x, struct vulkan_exec *of, void *out,
                         struct err *err);
-/* What vulkan_states_begin added is done; then, that `out` has the states at work. */
+/* What vulkan_states_begin added is done: nothing of this exec is put off any more. */
 void vulkan_states_begun(struct vulkan_exec *of);
+/* The step is done: `out` has the states at work. */
 void vulkan_states_done(struct vulkan_exec *of, const void *out);
 /* Nothing is put off any more; on failure it still is. */
 bool vulkan_states_settle(struct vulkan_backend *vb, struct err *err);

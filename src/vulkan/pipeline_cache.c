@@ -51,6 +51,7 @@ void vulkan_pipeline_cache_open(struct vulkan *vk, const char *dir)
     if (c->driver) return;
     const struct pipeline_id id = id_of(vk);
     struct buf file = {0};
+    free(c->path); /* of a call for which the driver could not make one */
     c->path = dir ? pipeline_file_path(dir, &id) : NULL;
     read_file(c, &id, &file);
     c->driver = cache_of(vk, &file);
