@@ -133,8 +133,7 @@ static const struct command table[] = {
      .args = "[code]",
      .help = "copy the last reply, or its last code block",
      .more = "To the clipboard, by wl-copy, xclip, xsel or pbcopy on a desktop, else by the "
-             "terminal, which must "
-             "support it (OSC 52).",
+             "terminal, which must support it (OSC 52).",
      .kind = WORDS_LIST,
      .words = "code",
      .run = command_copy},

@@ -320,6 +320,7 @@ static void draw_bar(struct tui *t, int y)
                       .n_drafted = t->reply.n_drafted,
                       .n_accepted = t->reply.n_accepted};
     size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view.n_rows;
+    const bool is_behind = !t->view.follows && below < n;
     if (t->notice)
         buf_puts(&activity, t->notice);
     else if (t->work.runs)
@@ -333,13 +334,13 @@ static void draw_bar(struct tui *t, int y)
         buf_puts(&activity, "loading the model");
     if (input_n_waiting() > 0)
         buf_printf(&hint, "%zu waiting", input_n_waiting());
-    else if (!t->view.follows && below < n)
+    else if (is_behind)
         buf_printf(&hint, "%zu more%s, End", n - below, screen_columns() < 60 ? "" : " rows");
     else if (t->mode == MODE_LINE)
         buf_puts(&hint, "F1 help");
     bar.activity = buf_str(&activity);
     bar.hint = buf_str(&hint);
-    bar.needs_hint = input_n_waiting() > 0 || !t->view.follows;
+    bar.needs_hint = input_n_waiting() > 0 || is_behind;
     bar_draw(y, &bar);
     buf_free(&activity);
     buf_free(&hint);
