@@ -25,11 +25,18 @@ static bool is_figure(double x)
     return isfinite(x) && x >= 0;
 }
 
+/* Nine digits: what sscanf makes of a sign is more. */
+static bool is_count(uint32_t x)
+{
+    return x <= 999999999;
+}
+
 static bool parse(const char *text, struct bench_line *l)
 {
     return sscanf(text, "%63[^,],%15[^,],%7[^,],%9u,%9u,%9u,%lf,%lf,%lf,%lf", l->model, l->isa,
                   l->kv, &l->n_threads, &l->depth, &l->n_rows, &l->ms, &l->tok_s, &l->gb_s,
                   &l->read_gb_s) == 10 &&
+           is_count(l->n_threads) && is_count(l->depth) && is_count(l->n_rows) &&
            is_figure(l->ms) && is_figure(l->tok_s) && is_figure(l->gb_s) &&
            is_figure(l->read_gb_s) && l->tok_s > 0;
 }
