@@ -175,15 +175,11 @@ static bool draw_wrongly(struct exec *x, const struct step *step, struct err *er
     return true;
 }
 
-/* What drafts drive out of the window of the penalties counts on. */
-static bool block_wrongly(struct draft_block *b, struct err *err)
+/* The block with another draw of the verified rows. */
+static bool block_with(struct draft_block *b, const struct draw *draw, struct err *err)
 {
-    static const int32_t nothing[DRAW_ROWS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1,
-                                               -1, -1, -1, -1, -1, -1, -1, -1};
-    struct draw draw = *b->check->draw;
-    if (draw.leaves) draw.leaves = nothing;
     struct step check = *b->check;
-    check.draw = &draw;
+    check.draw = draw;
     struct draft_block other = *b;
     other.check = &check;
     if (!right->exec_block(&other, err)) return false;
@@ -191,18 +187,22 @@ static bool block_wrongly(struct draft_block *b, struct err *err)
     return true;
 }
 
+/* What drafts drive out of the window of the penalties counts on. */
+static bool block_wrongly(struct draft_block *b, struct err *err)
+{
+    static const int32_t nothing[DRAW_ROWS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                               -1, -1, -1, -1, -1, -1, -1, -1};
+    struct draw draw = *b->check->draw;
+    if (draw.leaves) draw.leaves = nothing;
+    return block_with(b, &draw, err);
+}
+
 /* The counts of the block before are those of the next. */
 static bool block_forgets(struct draft_block *b, struct err *err)
 {
     struct draw draw = *b->check->draw;
     draw.n_changes = DRAW_RECENT + 1;
-    struct step check = *b->check;
-    check.draw = &draw;
-    struct draft_block other = *b;
-    other.check = &check;
-    if (!right->exec_block(&other, err)) return false;
-    b->n_right = other.n_right;
-    return true;
+    return block_with(b, &draw, err);
 }
 
 /* A draft that has one row to read reads the one before. */
