@@ -13,6 +13,7 @@
 #include "ui/input.h"
 
 static const char stdin_name[] = "standard input";
+const char given_hint[] = "type the message; Ctrl-D on a line of its own ends it";
 
 bool given_join(struct buf *message, const char *s, size_t n)
 {
@@ -84,8 +85,7 @@ static bool read_stdin(struct given *given, struct err *err)
 
 static void hint(const struct options *o)
 {
-    if (!o->quiet && isatty(STDERR_FILENO))
-        fprintf(stderr, "hearth: type the message; Ctrl-D on a line of its own ends it\n");
+    if (!o->quiet && isatty(STDERR_FILENO)) fprintf(stderr, "hearth: %s\n", given_hint);
 }
 
 static void add_name(struct given *given, const char *name)

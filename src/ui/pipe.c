@@ -430,7 +430,7 @@ static void take_turns(struct pipe *p)
 static void hint(const struct pipe *p)
 {
     static const char *const texts[] = {
-        [SOURCE_TEXT] = "type the message; Ctrl-D on a line of its own ends it",
+        [SOURCE_TEXT] = given_hint,
         [SOURCE_LINES] = "type a message and Return; Ctrl-D on a line of its own ends",
         [SOURCE_JSONL] =
             "type {\"prompt\": \"...\"} and Return; Ctrl-D on a line of its own ends",
