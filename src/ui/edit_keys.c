@@ -361,7 +361,12 @@ static int wait_for_key(FILE *in)
 static bool comes_within(int timeout_ms)
 {
     struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-    return behind_at < behind.len || poll(&in, 1, timeout_ms) > 0;
+    int n;
+    if (behind_at < behind.len) return true;
+    do /* A signal, say of a window that changes, tells nothing of keys. */
+        n = poll(&in, 1, timeout_ms);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
 }
 
 static int read_key(FILE *in)
