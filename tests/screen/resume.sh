@@ -35,6 +35,24 @@ keys C-d
 shows 'status 0'
 
 fresh_shell
+end=$(printf '<|im_end|>' | "$hearth" inspect tokens -m "$guide" --special | awk 'NR == 1 { print $1 }')
+keys "$hearth --temp 0 -s empty --accessible --logit-bias $end=100; echo status \$?" Enter
+shows 'You:'
+last 'You:'
+keys 'what is a token?' Enter
+shows ' prefilled, '
+last 'You:'
+keys C-d
+shows 'status 0'
+fresh_shell
+keys "$hearth -s empty --accessible; echo status \$?" Enter
+check "of a reply that is empty, the message alone" shows 'You: what is a token?'
+check "  without a label of a reply" hides 'Assistant:'
+last 'You:'
+keys C-d
+shows 'status 0'
+
+fresh_shell
 start --temp 0 -s two -n 1
 for i in $(seq 20); do printf 'line %d\n' "$i"; done >"$dir/lines"
 keys "/read $dir/lines" Enter
