@@ -74,9 +74,7 @@ bool given_names_stdin(const struct options *o)
 static bool read_stdin(struct given *given, struct err *err)
 {
     struct buf bytes = {0};
-    bool ok = file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err);
-    /* Without standard input it is as good as empty. */
-    if (!ok && err->code == ERR_IO && errno == EBADF) ok = true;
+    const bool ok = file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err);
     if (!given_join(&given->before, bytes.data, bytes.len) && !given->broken)
         given->broken = stdin_name;
     buf_free(&bytes);
@@ -136,7 +134,11 @@ bool given_read(struct given *given, const struct options *o, struct err *err)
                        "--interactive: standard input is no terminal, and there is no other to "
                        "go on at: /dev/tty: %s",
                        strerror(errno));
-    bool ok = read_parts(given, o, true, err);
+    /* Without standard input it is as good as empty, unless it is named. */
+    const bool with_stdin = input_can_read(STDIN_FILENO);
+    bool ok = with_stdin || !given_names_stdin(o) ||
+              err_set(err, ERR_IO, "%s: is not open for reading", stdin_name);
+    ok = ok && read_parts(given, o, with_stdin, err);
     if (ok && dup2(terminal, STDIN_FILENO) < 0)
         ok = err_set(err, ERR_IO, "/dev/tty: %s", strerror(errno));
     close(terminal);

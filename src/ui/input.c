@@ -1,6 +1,7 @@
 #include "ui/input.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,6 +49,12 @@ void input_join(struct buf *message, const char *part, size_t n)
     if (n == 0) return;
     if (message->len > 0) buf_puts(message, "\n\n");
     buf_append(message, part, n);
+}
+
+bool input_can_read(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) != O_WRONLY;
 }
 
 enum input_got input_read(int fd, struct buf *out)

@@ -1,5 +1,5 @@
 /* What is read from outside and becomes a message: repaired to valid UTF-8, joined by blank
- * lines. Only input_read does I/O. */
+ * lines. Only input_can_read and input_read touch a descriptor. */
 #ifndef UI_INPUT_H
 #define UI_INPUT_H
 
@@ -21,6 +21,8 @@ void input_clean(struct buf *out, const char *s, size_t n);
  * breaks at its end. Nothing for a part that is empty then. */
 void input_join(struct buf *message, const char *part, size_t n);
 
+/* Whether it is open for reading: standard input that was closed is not. */
+bool input_can_read(int fd);
 enum input_got { INPUT_MORE, INPUT_END, INPUT_FAILED };
 /* Appends what one read gives; INPUT_FAILED leaves errno. */
 enum input_got input_read(int fd, struct buf *out);

@@ -317,9 +317,6 @@ static void read_more(struct pipe *p)
 {
     struct err err;
     if (source_read(&p->source, &err)) return;
-    /* Without standard input it is as good as empty where something else is the prompt. */
-    if (err.code == ERR_IO && errno == EBADF && (p->o->prompt || p->files.before.len > 0))
-        return;
     print_error(p, err.msg);
     fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
 }
@@ -395,7 +392,10 @@ static bool next_turn(struct pipe *p)
     input_join(&p->message, buf_str(&p->files.after), p->files.after.len);
     if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
     if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
-    print_error(p, "nothing to answer: standard input is empty and there is no --prompt");
+    print_error(p, p->source.is_closed
+                       ? "nothing to answer: standard input is not open for reading, and there "
+                         "is no --prompt"
+                       : "nothing to answer: standard input is empty and there is no --prompt");
     fail(p, EXIT_USAGE);
     return false;
 }

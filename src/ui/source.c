@@ -11,6 +11,7 @@
 #include "base/ascii.h"
 #include "base/printable.h"
 #include "config/options.h"
+#include "ui/given.h"
 #include "ui/input.h"
 
 /* An id is given back in every event. */
@@ -43,7 +44,10 @@ bool source_open(struct source *s, const struct options *o, bool wants_stdin, st
                            printable(shown, sizeof shown, o->prompts, strlen(o->prompts)),
                            strerror(errno));
     } else if (wants_stdin || s->form != SOURCE_TEXT) {
-        s->fd = STDIN_FILENO;
+        s->is_closed = !input_can_read(STDIN_FILENO);
+        if (s->is_closed && (s->form != SOURCE_TEXT || given_names_stdin(o)))
+            return err_set(err, ERR_IO, "%s: is not open for reading", s->name);
+        if (!s->is_closed) s->fd = STDIN_FILENO;
     }
     s->at_end = s->fd < 0;
     return true;

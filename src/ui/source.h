@@ -22,6 +22,7 @@ struct source {
     const char *name; /* for messages, borrowed */
     int fd;           /* -1: nothing is read */
     bool at_end;
+    bool is_closed; /* standard input, wanted and not open for reading */
     struct buf raw; /* as it came; of lines, at is the next */
     size_t at;
     size_t n_lines; /* taken so far */
@@ -34,7 +35,8 @@ struct source_turn {
     bool is_new;
 };
 
-/* As the options say. wants_stdin: standard input is read if no file is. */
+/* As the options say. wants_stdin: standard input is read if no file is; where it is not open,
+ * that is an error if the options name it, else it is as good as empty. */
 bool source_open(struct source *s, const struct options *o, bool wants_stdin, struct err *err);
 void source_close(struct source *s);
 

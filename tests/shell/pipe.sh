@@ -105,7 +105,7 @@ check "  and a configuration" eval 'go 0 -c <(echo "max-tokens = 2") --private -
 check "an unknown option" go 2 --temprature 1
 check "a value out of range" go 2 --temp=-1
 check "a full screen without a terminal" go 2 --tui
-check "  is refused by name" says "--tui: needs a terminal"
+check "  is refused by name" says "--tui: needs a terminal, and standard input is none"
 printf 'tui = on\n' >"$dir/tui.ini"
 check "  but a configuration that asks for one leaves a pipe as it is" eval \
     'echo x | go 0 -c "$dir/tui.ini" --private -n 2'
@@ -226,6 +226,11 @@ check "  nor where errors go elsewhere" hints "--stdin lines 2>'$dir/err'" 'a me
 check "a typed message for -f -, too" hints '-f -' 'the message' 1
 given '{"prompt":"hello"}\n'
 check "typed JSON, too" hints '--stdin jsonl' '{"prompt": "..."} and Return' 1
+no_screen() { typed "--tui $1"; prints "hearth: --tui: $2 (try hearth --help)"; }
+check "no full screen for a prompt" no_screen '-p x' 'cannot be together with --prompt, which answers and exits (-i goes on)'
+check "  nor for a file" no_screen '-f Makefile' 'cannot be together with --file, which answers and exits (-i goes on)'
+check "  nor for JSON, which nothing goes on after" no_screen '--json -p x' 'cannot be together with --json, which answers and exits'
+check "  nor without a screen" eval 'no_screen "2>&1 | cat" "needs a terminal, and standard output is none"'
 check "nothing where nothing is typed" eval 'go 0 --stdin jsonl -n 2 && ! says Ctrl-D >/dev/null'
 
 # --- JSON
@@ -350,6 +355,15 @@ check "  one error" errors 1
 no_stdin() { "$hearth" -q -p 'What is a draft model?' --temp 0 <&- >"$dir/out" 2>"$dir/err"; }
 check "a closed stdin with a prompt" no_stdin
 check "  a reply" cmp -s "$dir/out" "$dir/stdin_reply"
+closed_stdin() { exits "$1" timeout 300 "$hearth" -q --private "${@:2}" <&-; }
+check "  without one there is nothing to answer" closed_stdin 2
+check "    and why is said" says "standard input is not open for reading, and there is no --prompt"
+check "  nor is it read where it is named" closed_stdin 1 -p x -f -
+check "    which is said" says "standard input: is not open for reading"
+check "    nor as lines" closed_stdin 1 --stdin lines
+check "      which is said" says "standard input: is not open for reading"
+check "  and one that is open for writing only is none either" eval \
+    'exits 2 timeout 300 "$hearth" -q --private 0>"$dir/in" && says "standard input is not open for reading"'
 reader_leaves()
 {
     "$hearth" -q "${endless[@]}" -p x </dev/null 2>"$dir/err" | head -c 1 >/dev/null
