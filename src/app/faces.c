@@ -42,6 +42,25 @@ bool faces_talk(const struct options *o)
            !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
 }
 
+/* Why there is no full screen, prompt being what faces_talk says. */
+static int no_full_screen(const struct options *o, bool prompt)
+{
+    const char *answers = o->jsonl         ? "--jsonl"
+                          : o->json        ? "--json"
+                          : o->prompts     ? "--prompts"
+                          : o->prompt      ? "--prompt"
+                          : o->files.n > 0 ? "--file"
+                                           : "--stdin";
+    const bool may_go_on = strcmp(answers, "--prompt") == 0 || strcmp(answers, "--file") == 0;
+    if (prompt)
+        return usage_error(NULL, "--tui: needs a terminal, and standard output is none");
+    if (!isatty(STDIN_FILENO) && !o->interactive)
+        return usage_error(NULL, "--tui: needs a terminal, and standard input is none (after a "
+                                 "pipe, -i goes on at the terminal)");
+    return usage_error(NULL, "--tui: cannot be together with %s, which answers and exits%s",
+                       answers, may_go_on ? " (-i goes on)" : "");
+}
+
 int faces_run(const struct options *o)
 {
     fill_closed();
@@ -52,9 +71,7 @@ int faces_run(const struct options *o)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
     const bool may_fill = prompt && isatty(STDOUT_FILENO);
-    if (o->tui && !may_fill && is_flag(o, OPT_TUI))
-        return usage_error(NULL, "--tui: needs a terminal for input and output, and no -p, -f "
-                                 "or --json (-i goes on after -p and -f)");
+    if (o->tui && !may_fill && is_flag(o, OPT_TUI)) return no_full_screen(o, prompt);
     struct given given = {0};
     struct err err;
     if (goes_on(o) && !given_read(&given, o, &err)) {
