@@ -265,7 +265,7 @@ static bool parse_items(const struct option_row *row, const char *text,
     struct buf item = {0};
     bool ok = true;
     for (const char *p = text; ok; p++) {
-        if (*p == '\\' && (p[1] == ',' || p[1] == '\\')) {
+        if (*p == '\\' && p[1] && strchr(", \\", p[1])) {
             buf_putc(&item, *++p);
         } else if (*p && *p != ',') {
             buf_putc(&item, *p);
@@ -438,8 +438,10 @@ static void print_float(float x, struct buf *out)
     buf_puts(out, text);
 }
 
+/* As parse_items reads it behind a comma. */
 static void print_item(const char *item, struct buf *out)
 {
+    if (*item == ' ') buf_putc(out, '\\');
     for (; *item; item++) {
         if (*item == ',' || *item == '\\') buf_putc(out, '\\');
         buf_putc(out, *item);

@@ -138,6 +138,28 @@ static void test_forms(void **state)
     options_free(o);
 }
 
+/* What lists print they read again: a stop text may begin with a blank. */
+static void test_lists(void **state)
+{
+    static const char *const texts[] = {" a", "b ", "  c", "\\ d", ",", " "};
+    enum { N_TEXTS = sizeof texts / sizeof *texts };
+    (void)state;
+    struct options *o = options_new(), *again = options_new();
+    struct err err;
+    struct buf value = {0};
+    for (size_t i = 0; i < N_TEXTS; i++)
+        assert_true(options_give(o, OPT_STOP, FROM_FLAG, 0, texts[i], &err));
+    option_value(o, OPT_STOP, &value);
+    assert_string_equal(value.data, "\\ a,b ,\\  c,\\\\ d,\\,,\\ ");
+    assert_true(options_give(again, OPT_STOP, FROM_SESSION, 0, value.data, &err));
+    assert_int_equal(again->stop.n, N_TEXTS);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        assert_string_equal(again->stop.items[i], texts[i]);
+    buf_free(&value);
+    options_free(o);
+    options_free(again);
+}
+
 static void test_usage_errors(void **state)
 {
     (void)state;
@@ -660,13 +682,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_words),
-        cmocka_unit_test(test_draft),        cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_extra),        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_paths_expand),
-        cmocka_unit_test(test_system_file),  cmocka_unit_test(test_print_config),
-        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_words),        cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_combinations), cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
+        cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
+        cmocka_unit_test(test_print_config), cmocka_unit_test(test_help),
+        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }
