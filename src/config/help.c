@@ -150,6 +150,10 @@ static void print_row(const struct options *o, enum option_id id, struct buf *ou
     bool fits = print_ini_value(buf_str(&value), value.len, &line);
     /* A profile's values stand here already, so naming it again would only need its section. */
     bool comment = !given || !fits || id == OPT_PROFILE;
+    /* Behind the value the origin counts towards the line's length. */
+    const size_t n_all = strlen(row->name) + line.len + strlen(shown) + sizeof " =   ; ";
+    const bool before = given && !comment && n_all > INI_MAX_LINE_BYTES;
+    if (before) buf_printf(out, "# %s\n", shown);
     if (!given)
         buf_printf(out, "# %s", row->name);
     else if (!fits)
@@ -157,7 +161,10 @@ static void print_row(const struct options *o, enum option_id id, struct buf *ou
                    value.len);
     else
         buf_printf(out, "%s%s = %s", comment ? "# " : "", row->name, buf_str(&line));
-    buf_printf(out, given ? "  ; %s\n" : " is %s\n", given ? shown : "not set");
+    if (before)
+        buf_putc(out, '\n');
+    else
+        buf_printf(out, given ? "  ; %s\n" : " is %s\n", given ? shown : "not set");
     buf_free(&value);
     buf_free(&line);
     buf_free(&origin);

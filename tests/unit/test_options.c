@@ -611,6 +611,28 @@ static void test_print_config(void **state)
     buf_free(&first);
 }
 
+/* A value and where it comes from may be longer together than a line can be. */
+static void test_print_long(void **state)
+{
+    (void)state;
+    char text[936];
+    struct options *o = options_new(), *again = options_new();
+    struct err err;
+    struct buf printed = {0};
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    o->ini_path = strdup("/home/somebody/with/a/folder/of/configurations/hearth.ini");
+    assert_true(options_give(o, OPT_SYSTEM, FROM_HEARTH, 7, text, &err));
+    options_print_config(o, &printed);
+    write_ini(buf_str(&printed));
+    if (!options_parse_ini(again, ini_path, &err)) fail_msg("%s", err.msg);
+    assert_string_equal(again->system, text);
+    assert_non_null(strstr(buf_str(&printed), "configurations/hearth.ini:7"));
+    buf_free(&printed);
+    options_free(o);
+    options_free(again);
+}
+
 static void test_help(void **state)
 {
     (void)state;
@@ -687,8 +709,9 @@ int main(void)
         cmocka_unit_test(test_combinations), cmocka_unit_test(test_extra),
         cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
         cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
-        cmocka_unit_test(test_print_config), cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_print_config), cmocka_unit_test(test_print_long),
+        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }
