@@ -256,11 +256,12 @@ static bool check_bytes(struct checker *c, const char *p, size_t n)
     return true;
 }
 
-/* Whether the line ends in an odd number of backslashes and is not a comment. */
-static bool is_continued(const char *p, size_t n)
+/* Whether the line goes on: it ends in an odd number of backslashes. A comment does not; behind
+ * a line that went on nothing is one. */
+static bool is_continued(const char *p, size_t n, bool is_rest)
 {
     const char *first = skip_blanks(p, p + n);
-    if (first == p + n || *first == '#' || *first == ';') return false;
+    if (!is_rest && (first == p + n || *first == '#' || *first == ';')) return false;
     size_t backslashes = 0;
     while (backslashes < n && p[n - 1 - backslashes] == '\\')
         backslashes++;
@@ -285,7 +286,7 @@ static bool check_text(struct checker *c, const char *text, size_t n)
         if (!ok) break;
         if (continued) p = skip_blanks(p, stop);
         size_t len = (size_t)(stop - p);
-        bool goes_on = continued ? len > 0 && stop[-1] == '\\' : is_continued(p, len);
+        bool goes_on = is_continued(p, len, continued);
         buf_append(&joined, p, goes_on ? len - 1 : len);
         if (!continued) first = number;
         c->line = first;

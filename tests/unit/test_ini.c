@@ -130,6 +130,13 @@ static void test_continued(void **state)
     assert_int_equal(e[2].line, 7);
     assert_string_equal(e[3].value, "x\\\\");
     ini_free(ini);
+    /* An even number of backslashes joins nothing, behind a line that went on neither. */
+    ini = parsed("system = \"a \\\nb\\\\\\\n\\\"c\"\noutput = x \\\ny\\\\\ntemp = 1\n");
+    e = ini_entries(ini, &n);
+    assert_int_equal(n, 3);
+    assert_string_equal(e[0].value, "a b\\\"c");
+    assert_string_equal(e[1].value, "x y\\\\");
+    ini_free(ini);
     refused("a = b\\", "t.ini:1: the last line ends in a backslash");
     refused("a = \\\n\\\n \\\nb\"\nc = d\nc = e", "t.ini:6: c is set twice, first in line 5");
 }
