@@ -1,10 +1,12 @@
 /* What the option table looks like as text: --help, and --print-config as an INI file. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/printable.h"
 #include "config/ini.h"
-#include "config/options.h"
+#include "config/option_value.h"
 
 enum { HELP_COLUMN = 27, HELP_WIDTH = 80 };
 
@@ -137,11 +139,49 @@ static bool print_ini_value(const char *value, size_t n, struct buf *out)
     return out->len - start < INI_MAX_LINE_BYTES - 60 && strcmp(shown, out->data + start) == 0;
 }
 
+/* A file as it is named from here, for an INI file elsewhere, whose folder its paths begin in.
+ * What names no file stays: a model may be called by a name. */
+static void make_absolute(struct buf *value, size_t at)
+{
+    char here[PATH_MAX];
+    const char *path = buf_str(value) + at;
+    if (value->len <= at || *path == '/' || access(path, F_OK) != 0 ||
+        !getcwd(here, sizeof here))
+        return;
+    struct buf whole = {0};
+    buf_printf(&whole, "%.*s%s/%s", (int)at, value->data, here, path);
+    buf_free(value);
+    *value = whole;
+}
+
+static void put_draft(struct buf *value)
+{
+    static const char *const words[] = {"off", "lookup"};
+    struct buf path = {0};
+    for (size_t i = 0; i < 2; i++)
+        if (strcmp(buf_str(value), words[i]) == 0) return;
+    const size_t n = option_draft_path_len(buf_str(value));
+    buf_append(&path, value->data, n);
+    make_absolute(&path, 0);
+    buf_append(&path, buf_str(value) + n, value->len - n);
+    buf_free(value);
+    *value = path;
+}
+
+static void put_value(const struct options *o, enum option_id id, struct buf *out)
+{
+    const struct option_row *row = option_row(id);
+    option_value(o, id, out);
+    if (row->type == OPTION_PATH && !(row->flags & OPTION_CWD)) make_absolute(out, 0);
+    if (id == OPT_SYSTEM && out->len > 1 && *out->data == '@') make_absolute(out, 1);
+    if (row->type == OPTION_DRAFT) put_draft(out);
+}
+
 static void print_row(const struct options *o, enum option_id id, struct buf *out)
 {
     const struct option_row *row = option_row(id);
     struct buf value = {0}, line = {0}, origin = {0};
-    option_value(o, id, &value);
+    put_value(o, id, &value);
     option_origin(o, id, &origin);
     char shown[512];
     printable(shown, sizeof shown, buf_str(&origin), origin.len);

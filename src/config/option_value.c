@@ -198,8 +198,7 @@ static char *parse_path(const char *text, const char *folder)
 
 static const char draft_lookup[] = "lookup", draft_off[] = "off";
 
-/* Bytes of text before a ",lookup" at its end, or all. */
-static size_t draft_path_len(const char *text)
+size_t option_draft_path_len(const char *text)
 {
     const size_t n = strlen(text), tail = sizeof draft_lookup;
     if (n < tail || text[n - tail] != ',' || strcmp(text + n - tail + 1, draft_lookup) != 0)
@@ -210,7 +209,7 @@ static size_t draft_path_len(const char *text)
 /* "off", "lookup", a path, or a path and ",lookup". */
 static bool parse_draft(const char *text, const char *folder, char **out, struct err *err)
 {
-    const size_t n = draft_path_len(text);
+    const size_t n = option_draft_path_len(text);
     if (n == 0) return expected(err, "a path, lookup, a path with ,lookup or off", text);
     if (strcmp(text, draft_off) == 0 || strcmp(text, draft_lookup) == 0) {
         *out = mem_strdup(text);
@@ -234,7 +233,7 @@ void options_draft(const struct options *o, char **path, bool *lookup)
         *path = o->model ? paths_guide_draft(o->model) : NULL;
         return;
     }
-    const size_t n = draft_path_len(text);
+    const size_t n = option_draft_path_len(text);
     *lookup = text[n] != '\0' || strcmp(text, draft_lookup) == 0;
     if (strcmp(text, draft_off) != 0 && strcmp(text, draft_lookup) != 0)
         *path = mem_strndup(text, n);

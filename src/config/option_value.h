@@ -34,5 +34,7 @@ void option_store(struct options *o, const struct option_row *row, struct option
 void option_unset(struct options *o, const struct option_row *row);
 /* Copies the value of row from one to another, which has none. */
 void option_copy(struct options *to, const struct options *from, const struct option_row *row);
+/* Bytes of what --draft says before a ",lookup" at its end, or all. */
+size_t option_draft_path_len(const char *text);
 
 #endif

@@ -58,6 +58,26 @@ check "  but not with -q" eval 'HEARTH_TMEP=1 config 0 -q && [ ! -s "$dir/err" ]
 check "-c replaces your own file" eval \
     'echo "top-k = 7" >"$dir/other.ini" && config 0 -c "$dir/other.ini" && has top-k 7 && has temp 0.7 "built-in"'
 
+# --- What is printed holds wherever it is put
+mkdir -p "$dir/here" "$dir/there"
+touch "$dir/here/m.gguf" "$dir/here/d.gguf" "$dir/here/t.jinja"
+echo "Be brief." >"$dir/here/off"
+hearth_at=$(realpath "$hearth")
+from_here()
+{
+    (cd "$dir/here" && "$hearth_at" --print-config "$@" </dev/null) >"$dir/there/hearth.ini"
+    "$hearth" -c "$dir/there/hearth.ini" --print-config </dev/null >"$dir/out"
+}
+from_here -m m.gguf --draft d.gguf,lookup --template t.jinja --system @off
+check "a file named from here is printed from the root on" \
+    grep -qF "model = $dir/here/m.gguf  ;" "$dir/out"
+check "  the draft, too" grep -qF "draft = $dir/here/d.gguf,lookup  ;" "$dir/out"
+check "  the template" grep -qF "template = $dir/here/t.jinja  ;" "$dir/out"
+check "  the file of the system message" grep -qF "system = @$dir/here/off  ;" "$dir/out"
+from_here --draft off -p @off
+check "a word is no file" grep -qF "draft = off  ;" "$dir/out"
+check "  and a prompt no name" grep -qF "prompt = @off  ;" "$dir/out"
+
 # --- What is wrong: status 2, nothing on stdout, file and line
 # The whole of what it says: --help would not explain a file.
 says_just() { found err -xF -- "hearth: $1"; }
