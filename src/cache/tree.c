@@ -154,6 +154,15 @@ static void keep_limits(struct tree *t, uint64_t more)
 
 /* ---- the path ---- */
 
+static void path_set(struct tree *t, size_t i, struct node *node)
+{
+    struct path *p = &t->path;
+    p->nodes[i] = node;
+    for (int part = 0; part < PAGE_PARTS; part++)
+        p->data[part][i] = page_data(node->page, (enum page_part)part);
+    set_on_path(t, node, true);
+}
+
 static void path_push(struct tree *t, struct node *node)
 {
     struct path *p = &t->path;
@@ -163,11 +172,7 @@ static void path_push(struct tree *t, struct node *node)
         for (int i = 0; i < PAGE_PARTS; i++)
             p->data[i] = mem_resize(p->data[i], p->cap, sizeof *p->data[i]);
     }
-    p->nodes[p->n_nodes] = node;
-    for (int i = 0; i < PAGE_PARTS; i++)
-        p->data[i][p->n_nodes] = page_data(node->page, (enum page_part)i);
-    p->n_nodes++;
-    set_on_path(t, node, true);
+    path_set(t, p->n_nodes++, node);
 }
 
 /* Lets go of the path's nodes from the first-th on, which stay in the tree. */
@@ -373,11 +378,10 @@ static void merge(struct tree *t, size_t i)
             absorb(t, node, s);
             continue;
         }
-        /* Only the last node of a path may be replaced; others have a child by now. */
-        if (i + 1 < t->path.n_nodes) continue;
         if (s->n_window < node->n_window) swap_pages(t, s, node);
-        t->path.n_nodes--;
-        path_push(t, s);
+        path_set(t, i, s);
+        /* Behind it is room at most, which is no child yet. */
+        if (i + 1 < t->path.n_nodes) t->path.nodes[i + 1]->parent = s;
         absorb(t, s, node);
         break;
     }

@@ -621,13 +621,48 @@ static void test_repeats(void **state)
     close_sim(&s);
 }
 
+/* The same in blocks of several rows, of which some lie behind a page's end. */
+static void test_repeats_in_blocks(void **state)
+{
+    (void)state;
+    key = 9;
+    drawn = 5000000;
+    enum { PROMPT = 60, END = 200, BLOCK = 7 };
+    struct sim s = open_sim((struct plan_model){.window = 30}, UINT64_MAX, UINT64_MAX, 24);
+    int32_t ids[END];
+    for (int32_t i = 0; i < END; i++)
+        ids[i] = i;
+    sync(&s, ids, PROMPT, false);
+    take_snapshot(&s);
+    for (int round = 0; round < 20; round++) {
+        struct err err;
+        assert_int_equal(sync(&s, ids, PROMPT, false), PROMPT);
+        for (size_t n = PROMPT; n < END; n += BLOCK) {
+            const size_t end = n + BLOCK < END ? n + BLOCK : END;
+            assert_true(tree_grow(s.tree, n, end, &err));
+            compute(&s, ids, n, end);
+            tree_commit(s.tree, ids + n, n, end - n);
+        }
+        take_snapshot(&s);
+        assert_int_equal(tree_usage(s.tree).n_pages, 4);
+        assert_int_equal(tree_usage(s.tree).n_snapshots, 2);
+        check_path(&s, ids, END);
+    }
+    close_sim(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_costs),     cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_in_little_memory),
-        cmocka_unit_test(test_windows),   cmocka_unit_test(test_recurrent),
-        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_lending),
+        cmocka_unit_test(test_repeats_in_blocks),
+        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_in_little_memory),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_lending),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
