@@ -63,7 +63,7 @@ static bool open_machine(struct bench *b, struct err *err)
 {
     machine_close(&b->m);
     if (!machine_open(&b->m, &b->config, NULL, err)) return false;
-    disk_make_ready(b->m.disk);
+    disk_make_ready(b->m.disk, NULL);
     return true;
 }
 

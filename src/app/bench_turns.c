@@ -264,8 +264,8 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
     for (int i = -1; ok && i < REPEATS; i++) {
         machine_close(&b->m);
         ok = machine_open(&b->m, &config, NULL, err);
-        if (ok) disk_make_ready(b->m.disk);
-        if (ok && b->m.draft) disk_make_ready(b->m.draft->disk);
+        if (ok) disk_make_ready(b->m.disk, NULL);
+        if (ok && b->m.draft) disk_make_ready(b->m.draft->disk, NULL);
         if (ok && i < 0) {
             ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
             timeline_save(b->m.tl, NULL);

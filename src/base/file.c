@@ -23,9 +23,28 @@ static const char *kind_of(mode_t mode)
                                             : "no regular file";
 }
 
-/* Opens a regular file for reading and sizes it; -1 and err for anything else, at once: nothing
- * waits for the writer of a FIFO. */
-static int open_regular(const char *path, size_t *n_bytes, struct err *err)
+static struct file_stamp stamp_of(const struct stat *st)
+{
+    return (struct file_stamp){.device = st->st_dev,
+                               .inode = st->st_ino,
+                               .n_bytes = (uint64_t)st->st_size,
+                               .modified_s = st->st_mtim.tv_sec,
+                               .modified_ns = st->st_mtim.tv_nsec,
+                               .changed_s = st->st_ctim.tv_sec,
+                               .changed_ns = st->st_ctim.tv_nsec};
+}
+
+bool file_stamp(const char *path, struct file_stamp *out)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return false;
+    *out = stamp_of(&st);
+    return true;
+}
+
+/* Opens a regular file for reading; -1 and err for anything else, at once: nothing waits for
+ * the writer of a FIFO. */
+static int open_regular(const char *path, struct file_stamp *stamp, struct err *err)
 {
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -34,7 +53,7 @@ static int open_regular(const char *path, size_t *n_bytes, struct err *err)
     } else if (!S_ISREG(st.st_mode)) {
         err_set(err, ERR_USER, "%s: is %s, expected a file", path, kind_of(st.st_mode));
     } else {
-        *n_bytes = (size_t)st.st_size;
+        *stamp = stamp_of(&st);
         return fd;
     }
     if (fd >= 0) close(fd);
@@ -44,9 +63,10 @@ static int open_regular(const char *path, size_t *n_bytes, struct err *err)
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
     *map = (struct file_map){0};
-    size_t n_bytes = 0;
-    const int fd = open_regular(path, &n_bytes, err);
+    struct file_stamp stamp;
+    const int fd = open_regular(path, &stamp, err);
     if (fd < 0) return false;
+    const size_t n_bytes = (size_t)stamp.n_bytes;
     bool ok = n_bytes > 0 || err_set(err, ERR_FORMAT, "%s: is empty", path);
     if (ok) {
         void *p = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -54,7 +74,7 @@ bool file_map_open(struct file_map *map, const char *path, struct err *err)
             ok = err_set(err, ERR_IO, "%s: cannot map %zu bytes: %s", path, n_bytes,
                          strerror(errno));
         else
-            *map = (struct file_map){p, n_bytes};
+            *map = (struct file_map){p, n_bytes, stamp};
     }
     close(fd);
     return ok;
@@ -104,8 +124,8 @@ bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *
 
 bool file_read_regular(const char *path, size_t max_bytes, struct buf *out, struct err *err)
 {
-    size_t n_bytes;
-    const int fd = open_regular(path, &n_bytes, err);
+    struct file_stamp stamp;
+    const int fd = open_regular(path, &stamp, err);
     if (fd < 0) return false;
     const bool ok = file_read_fd(fd, path, max_bytes, out, err);
     close(fd);

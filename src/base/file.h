@@ -9,11 +9,21 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* What tells a file from others, and from itself after a change. No padding. */
+struct file_stamp {
+    uint64_t device, inode, n_bytes;
+    int64_t modified_s, modified_ns, changed_s, changed_ns;
+};
+
 /* A read-only mapping of a regular file. */
 struct file_map {
     const uint8_t *data; /* NULL only if never opened */
     size_t n_bytes;
+    struct file_stamp stamp; /* as it was opened; zeros of bytes that are no file */
 };
+
+/* That of the file at path now; false if there is none. */
+bool file_stamp(const char *path, struct file_stamp *out);
 
 /* Maps the file at path; directories, devices and empty files are refused by name. */
 bool file_map_open(struct file_map *map, const char *path, struct err *err);

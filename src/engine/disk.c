@@ -118,11 +118,11 @@ bool disk_is_ready(struct disk *d)
     return d->is_ready;
 }
 
-void disk_make_ready(struct disk *d)
+bool disk_make_ready(struct disk *d, const atomic_bool *cancel)
 {
-    if (disk_is_ready(d)) return;
-    d->fingerprint.weights = weights_id_wait(d->weights);
-    d->is_ready = true;
+    if (!disk_is_ready(d))
+        d->is_ready = weights_id_wait(d->weights, cancel, &d->fingerprint.weights);
+    return d->is_ready;
 }
 
 /* ---- names ---- */

@@ -38,8 +38,9 @@ void disk_free(struct disk *d);
 
 /* Whether pages can be named: the model's content is known. */
 bool disk_is_ready(struct disk *d);
-/* Waits until they can. */
-void disk_make_ready(struct disk *d);
+/* Waits until they can. False: *cancel (may be NULL) became true, or they never can, as the
+ * model's file was written to. */
+bool disk_make_ready(struct disk *d, const atomic_bool *cancel);
 
 /* From now on it is about ids[0..n), copied. Ready only. */
 void disk_follow(struct disk *d, const int32_t *ids, size_t n);

@@ -206,8 +206,8 @@ static void wait_for_disk(struct engine *e)
     if (!e->config.resumes || !disk) return;
     if (!disk_is_ready(disk))
         on_warning(e, "reading the model once more, to know what was kept of it on disk");
-    disk_make_ready(disk);
-    if (draft && draft->disk) disk_make_ready(draft->disk);
+    disk_make_ready(disk, &e->cancel);
+    if (draft && draft->disk) disk_make_ready(draft->disk, &e->cancel);
 }
 
 static bool is_reply(const struct request *r)

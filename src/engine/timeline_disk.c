@@ -127,8 +127,7 @@ bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
 
 void timeline_save_all(struct timeline *tl)
 {
-    if (!tl->disk || tree_n(tl->tree) == 0) return;
-    disk_make_ready(tl->disk);
+    if (!tl->disk || tree_n(tl->tree) == 0 || !disk_make_ready(tl->disk, NULL)) return;
     while (!timeline_save(tl, NULL))
         disk_drain(tl->disk);
     disk_touch(tl->disk);

@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <xxhash.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "cache/store_files.h"
 #include "gguf/gguf.h"
@@ -22,6 +23,7 @@ struct weights_id {
     bool has_thread;
     pthread_t thread;
     atomic_bool stop, done; /* done: id holds */
+    atomic_bool is_changed; /* a file was written to: id will never hold */
     struct key id;
 
     /* How far it is read; of one thread at a time. */
@@ -31,38 +33,43 @@ struct weights_id {
 
 enum { PIECE_BYTES = 4 << 20 }; /* read between two looks at stop */
 
-/* The name of the record: what the system says of all files of the model. */
+/* The name of the record: what the system said of all files of the model when they were opened.
+ */
 static char *record_path(const struct gguf *g, const char *dir)
 {
-    struct {
-        uint64_t device, inode, size;
-        struct timespec modified, changed;
-    } seen;
     struct buf name = {0};
+    const struct file_map *file;
     const char *path;
-    const uint8_t *data;
-    size_t n_bytes;
-    for (size_t i = 0; gguf_file(g, i, &path, &data, &n_bytes); i++) {
-        struct stat st;
-        memset(&seen, 0, sizeof seen);
-        if (stat(path, &st) == 0) {
-            seen.device = st.st_dev;
-            seen.inode = st.st_ino;
-            seen.size = (uint64_t)st.st_size;
-            seen.modified = st.st_mtim;
-            seen.changed = st.st_ctim;
-        }
-        if (seen.size != n_bytes) { /* replaced since it was mapped */
+    for (size_t i = 0; (file = gguf_file(g, i, &path)); i++) {
+        if (file->stamp.n_bytes != file->n_bytes) { /* bytes that are no file */
             buf_free(&name);
             return NULL;
         }
-        buf_append(&name, &seen, sizeof seen);
+        buf_append(&name, &file->stamp, sizeof file->stamp);
     }
     XXH128_hash_t sum = XXH3_128bits(name.data, name.len);
     buf_clear(&name);
     buf_printf(&name, "%s/%016llx%016llx", dir, (unsigned long long)sum.high64,
                (unsigned long long)sum.low64);
     return buf_take(&name);
+}
+
+/* Whether a file was written to since it was opened. One that another took the place of is
+ * still mapped as it was. */
+static bool is_changed(const struct gguf *g)
+{
+    const struct file_map *file;
+    const char *path;
+    for (size_t i = 0; (file = gguf_file(g, i, &path)); i++) {
+        const struct file_stamp *was = &file->stamp;
+        struct file_stamp is;
+        if (!file_stamp(path, &is) || is.device != was->device || is.inode != was->inode)
+            continue;
+        if (is.n_bytes != was->n_bytes || is.modified_s != was->modified_s ||
+            is.modified_ns != was->modified_ns)
+            return true;
+    }
+    return false;
 }
 
 /* A record is the sum and the sum's own checksum. */
@@ -93,19 +100,23 @@ static void remember(const struct weights_id *w)
 }
 
 /* Goes on reading, until the end or until it is stopped behind a piece. */
-static void read_on(struct weights_id *w)
+static void read_on(struct weights_id *w, const atomic_bool *stop)
 {
+    const struct file_map *file;
     const char *path;
-    const uint8_t *data;
-    size_t n_bytes;
-    for (; gguf_file(w->gguf, w->i_file, &path, &data, &n_bytes); w->i_file++, w->at = 0) {
+    for (; (file = gguf_file(w->gguf, w->i_file, &path)); w->i_file++, w->at = 0) {
+        const size_t n_bytes = file->n_bytes;
         if (w->at == 0) XXH3_128bits_update(w->sum, &n_bytes, sizeof n_bytes);
         while (w->at < n_bytes) {
             const size_t left = n_bytes - w->at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-            XXH3_128bits_update(w->sum, data + w->at, n);
+            XXH3_128bits_update(w->sum, file->data + w->at, n);
             w->at += n;
-            if (atomic_load(&w->stop)) return;
+            if (cancel_is_set(stop)) return;
         }
+    }
+    if (is_changed(w->gguf)) {
+        atomic_store(&w->is_changed, true);
+        return;
     }
     XXH128_hash_t id = XXH3_128bits_digest(w->sum);
     w->id = (struct key){id.low64, id.high64};
@@ -115,10 +126,16 @@ static void read_on(struct weights_id *w)
 
 static void *read_idly(void *arg)
 {
+    struct weights_id *w = arg;
     const struct sched_param none = {0};
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-    read_on(arg);
+    read_on(w, &w->stop);
     return NULL;
+}
+
+static void start_thread(struct weights_id *w)
+{
+    w->has_thread = pthread_create(&w->thread, NULL, read_idly, w) == 0;
 }
 
 static void stop_thread(struct weights_id *w)
@@ -140,7 +157,7 @@ struct weights_id *weights_id_new(const struct gguf *g, const char *dir)
     if (recall(w))
         atomic_store(&w->done, true);
     else
-        w->has_thread = pthread_create(&w->thread, NULL, read_idly, w) == 0;
+        start_thread(w);
     return w;
 }
 
@@ -160,11 +177,14 @@ bool weights_id_known(struct weights_id *w, struct key *id)
     return true;
 }
 
-struct key weights_id_wait(struct weights_id *w)
+bool weights_id_wait(struct weights_id *w, const atomic_bool *cancel, struct key *id)
 {
     /* On a busy machine a thread of idle priority may stand still for long: the rest is read
      * by who waits. */
     stop_thread(w);
-    if (!atomic_load(&w->done)) read_on(w);
-    return w->id;
+    if (!atomic_load(&w->done) && !atomic_load(&w->is_changed)) {
+        read_on(w, cancel);
+        if (!atomic_load(&w->done) && !atomic_load(&w->is_changed)) start_thread(w);
+    }
+    return weights_id_known(w, id);
 }

@@ -4,10 +4,14 @@
  * The whole files are hashed, once: a small file in the cache folder remembers the sum by what
  * the system says of them (inode, size, times). Where it does not, a thread of idle priority
  * reads them, so that nothing waits for it on the way to the first token. The engine owns it
- * and is the only thread that calls. */
+ * and is the only thread that calls.
+ *
+ * The sum is that of the files as they were opened: another file in the place of one is not
+ * taken for it, and of one that is written while it is open nothing is known. */
 #ifndef ENGINE_WEIGHTS_ID_H
 #define ENGINE_WEIGHTS_ID_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "cache/key.h"
@@ -22,7 +26,8 @@ void weights_id_free(struct weights_id *w);
 
 /* Whether it is known already; then *id is set. */
 bool weights_id_known(struct weights_id *w, struct key *id);
-/* Waits for it. */
-struct key weights_id_wait(struct weights_id *w);
+/* Waits for it. False: *cancel (may be NULL) became true, and reading goes on; or a file has
+ * changed while it was open, and the sum will never be known. */
+bool weights_id_wait(struct weights_id *w, const atomic_bool *cancel, struct key *id);
 
 #endif

@@ -136,7 +136,7 @@ struct gguf *gguf_from_memory(const void *data, size_t n_bytes, const char *name
                               struct err *err)
 {
     struct gguf *g = mem_zalloc(1, sizeof *g);
-    add_part(g, name)->map = (struct file_map){data, n_bytes};
+    add_part(g, name)->map = (struct file_map){.data = data, .n_bytes = n_bytes};
     if (read_all(g, true, err)) return g;
     gguf_close(g);
     return NULL;
@@ -176,14 +176,11 @@ size_t gguf_file_bytes(const struct gguf *g)
     return sum;
 }
 
-bool gguf_file(const struct gguf *g, size_t i, const char **path, const uint8_t **data,
-               size_t *n_bytes)
+const struct file_map *gguf_file(const struct gguf *g, size_t i, const char **path)
 {
-    if (i >= g->n_parts) return false;
+    if (i >= g->n_parts) return NULL;
     *path = g->parts[i].path;
-    *data = g->parts[i].map.data;
-    *n_bytes = g->parts[i].map.n_bytes;
-    return true;
+    return &g->parts[i].map;
 }
 
 size_t gguf_n_kv(const struct gguf *g)

@@ -14,6 +14,8 @@
 #include "base/err.h"
 #include "gguf/qtype.h"
 
+struct file_map;
+
 enum gguf_type {
     GGUF_U8,
     GGUF_I8,
@@ -72,9 +74,8 @@ const char *gguf_path(const struct gguf *g);
 uint32_t gguf_version(const struct gguf *g);
 /* Bytes of all mapped files together. */
 size_t gguf_file_bytes(const struct gguf *g);
-/* File i as it is mapped, and its path (borrowed); false past the last. */
-bool gguf_file(const struct gguf *g, size_t i, const char **path, const uint8_t **data,
-               size_t *n_bytes);
+/* File i as it is mapped, and its path (both borrowed); NULL past the last. */
+const struct file_map *gguf_file(const struct gguf *g, size_t i, const char **path);
 
 /* Keys in the order of the file, i below gguf_n_kv; a split model's are those of its first
  * file. */

@@ -221,7 +221,7 @@ static bool open_kept(struct machine *m, const char *dir, bool allow_inexact, st
                                          .cache_disk_bytes = 64 << 20};
     n_warned = 0;
     const bool ok = machine_open(m, &config, &watch, err);
-    if (ok) disk_make_ready(m->disk);
+    if (ok) disk_make_ready(m->disk, NULL);
     return ok;
 }
 

@@ -287,7 +287,7 @@ static void test_lent(void **state)
     random_ids(ids, 0, 256, n_vocab);
     memcpy(other, ids, sizeof other);
     random_ids(other, 150, 256, n_vocab);
-    disk_make_ready(m.disk);
+    disk_make_ready(m.disk, NULL);
     disk_set_busy(m.disk, true); /* nothing is written yet */
     sync_to(&m, ids, 256);
     assert_true(timeline_save(m.tl, NULL));
@@ -325,7 +325,7 @@ static void test_save_yields(void **state)
     key = 29;
     drawn = 0;
     open_model(&m, hybrid, "f16", true);
-    disk_make_ready(m.disk);
+    disk_make_ready(m.disk, NULL);
     random_ids(ids, 0, 200, model_n_vocab(m.model));
     sync_to(&m, ids, 200);
     assert_false(timeline_save_whole(m.tl, &stop));
@@ -358,7 +358,7 @@ static void test_save_is_owed(void **state)
         key = 31 + i;
         drawn = 0;
         open_model(&m, paths[i], "f16", true);
-        disk_make_ready(m.disk);
+        disk_make_ready(m.disk, NULL);
         const size_t n_vocab = model_n_vocab(m.model), n_bytes = n_vocab * sizeof(float);
         float *want = mem_zalloc(n_vocab, sizeof *want);
         random_ids(ids, 0, 250, n_vocab);
@@ -384,7 +384,7 @@ static void test_save_is_owed(void **state)
         timeline_forget(m.tl);
         machine_close(&m);
         open_model(&m, paths[i], "f16", true);
-        disk_make_ready(m.disk);
+        disk_make_ready(m.disk, NULL);
         assert_int_equal(sync_to(&m, ids, 150).n_prefilled, 0);
         assert_memory_equal(timeline_logits(m.tl), want, n_bytes);
         machine_close(&m);

@@ -11,9 +11,11 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "engine/weights_id.h"
 #include "gguf/gguf.h"
 
+static const char guide[] = "examples/guide/guide-q8_0.gguf";
 static char dir[] = "/tmp/hearth-weights-XXXXXX";
 static struct gguf *model; /* of more than one piece */
 
@@ -28,7 +30,7 @@ static int set_up(void **state)
 {
     (void)state;
     struct err err;
-    model = gguf_open("examples/guide/guide-q8_0.gguf", &err);
+    model = gguf_open(guide, &err);
     return model && mkdtemp(dir) ? 0 : -1;
 }
 
@@ -40,16 +42,22 @@ static int tear_down(void **state)
     return rmdir(dir);
 }
 
+static struct key wait_for(struct weights_id *w)
+{
+    struct key id;
+    assert_true(weights_id_wait(w, NULL, &id));
+    return id;
+}
+
 static struct key sum_of_model(void)
 {
     XXH3_state_t *sum = XXH3_createState();
+    const struct file_map *file;
     const char *path;
-    const uint8_t *data;
-    size_t n_bytes;
     XXH3_128bits_reset(sum);
-    for (size_t i = 0; gguf_file(model, i, &path, &data, &n_bytes); i++) {
-        XXH3_128bits_update(sum, &n_bytes, sizeof n_bytes);
-        XXH3_128bits_update(sum, data, n_bytes);
+    for (size_t i = 0; (file = gguf_file(model, i, &path)); i++) {
+        XXH3_128bits_update(sum, &file->n_bytes, sizeof file->n_bytes);
+        XXH3_128bits_update(sum, file->data, file->n_bytes);
     }
     const XXH128_hash_t id = XXH3_128bits_digest(sum);
     XXH3_freeState(sum);
@@ -69,10 +77,10 @@ static void test_any_reader(void **state)
         struct weights_id *w = weights_id_new(model, dir);
         struct key id;
         usleep(i * 50); /* the thread has read none of it, some, or all */
-        assert_same(weights_id_wait(w), want);
+        assert_same(wait_for(w), want);
         assert_true(weights_id_known(w, &id));
         assert_same(id, want);
-        assert_same(weights_id_wait(w), want);
+        assert_same(wait_for(w), want);
         weights_id_free(w);
         forget();
     }
@@ -83,7 +91,7 @@ static void test_remembered(void **state)
     (void)state;
     struct key id;
     struct weights_id *w = weights_id_new(model, dir);
-    const struct key want = weights_id_wait(w);
+    const struct key want = wait_for(w);
     weights_id_free(w);
     w = weights_id_new(model, dir);
     assert_true(weights_id_known(w, &id));
@@ -104,12 +112,88 @@ static void test_given_up(void **state)
     }
 }
 
+/* A copy of the model with another last byte, or with its own. */
+static void copy_model(const char *path, bool other)
+{
+    struct buf bytes = {0};
+    struct err err;
+    assert_true(file_read(guide, SIZE_MAX, &bytes, &err));
+    if (other) bytes.data[bytes.len - 1] ^= 1;
+    assert_true(file_replace(path, bytes.data, bytes.len, &err));
+    buf_free(&bytes);
+}
+
+/* Another file of the same size takes the model's place while that is open: its sum is not
+ * remembered for the other. */
+static void test_replaced(void **state)
+{
+    (void)state;
+    char path[64];
+    struct err err;
+    struct key id;
+    snprintf(path, sizeof path, "%s/m.gguf", dir);
+    copy_model(path, false);
+    struct gguf *before = gguf_open(path, &err), *after;
+    copy_model(path, true);
+    struct weights_id *w = weights_id_new(before, dir);
+    const struct key sum = wait_for(w);
+    weights_id_free(w);
+    after = gguf_open(path, &err);
+    w = weights_id_new(after, dir);
+    id = wait_for(w);
+    assert_true(id.lo != sum.lo || id.hi != sum.hi);
+    weights_id_free(w);
+    gguf_close(before);
+    gguf_close(after);
+    forget();
+}
+
+/* A file that is written to while it is open: what was loaded may not be what is read now. */
+static void test_written(void **state)
+{
+    (void)state;
+    char path[64];
+    struct err err;
+    struct key id;
+    snprintf(path, sizeof path, "%s/m.gguf", dir);
+    copy_model(path, false);
+    struct gguf *g = gguf_open(path, &err);
+    FILE *f = fopen(path, "r+");
+    assert_true(fseek(f, -1, SEEK_END) == 0 && fputc('x', f) == 'x' && fclose(f) == 0);
+    struct weights_id *w = weights_id_new(g, dir);
+    assert_false(weights_id_wait(w, NULL, &id));
+    assert_false(weights_id_known(w, &id));
+    weights_id_free(w);
+    gguf_close(g);
+    forget();
+}
+
+/* Who waits may change their mind; then it is read as before. */
+static void test_cancelled(void **state)
+{
+    (void)state;
+    const struct key want = sum_of_model();
+    atomic_bool cancel = true;
+    struct key id;
+    for (unsigned i = 0; i < 20; i++) {
+        struct weights_id *w = weights_id_new(model, dir);
+        usleep(i * 50);
+        if (weights_id_wait(w, &cancel, &id)) assert_same(id, want);
+        for (int k = 0; !weights_id_known(w, &id) && k < 30000; k++)
+            usleep(1000);
+        assert_true(weights_id_known(w, &id));
+        assert_same(id, want);
+        weights_id_free(w);
+        forget();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_reader),
-        cmocka_unit_test(test_remembered),
-        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_any_reader), cmocka_unit_test(test_remembered),
+        cmocka_unit_test(test_given_up),   cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_written),    cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
