@@ -1,5 +1,6 @@
 /* The chat as a face drives it, with the bundled guide: turns, commands, seeds, branches. */
 #include "../chat_driver.h"
+#include "../scratch.h"
 #include "../soak.h"
 
 #include <malloc.h>
@@ -316,24 +317,17 @@ static void test_rounds(void **unused)
     close_chat(&r);
 }
 
-/* A template that puts a thought before the reply and drops it from the history, into a new
- * file: the path ends in XXXXXX, which are replaced. */
-static void write_thinking_template(char *path)
-{
-    static const char source[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ "
-                                 "m.content }}<|im_end|>\n{% endfor %}"
-                                 "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
-    close(fd);
-}
+/* Puts a thought before the reply and drops it from the history. */
+static const char thinking_template[] =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n<think>\nEasy.\n</think>\n\n";
 
 /* A template that drops earlier reasoning: all is reused up to where the thought began. */
 static void test_stripped(void **unused)
 {
     (void)unused;
-    char path[] = "/tmp/hearth-template-XXXXXX";
-    write_thinking_template(path);
+    char path[SCRATCH_PATH];
+    scratch_file(path, "template", thinking_template);
     struct recorder r;
     const char *const args[] = {"--max-tokens", "8", "--template", path, NULL};
     open_chat(&r, false, args);
@@ -356,15 +350,12 @@ static void test_read(void **unused)
     (void)unused;
     struct recorder r;
     static const char *const args[] = {"--max-tokens", "2", NULL};
-    char path[] = "/tmp/hearth-read-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, "some notes\n\n", 12) == 12);
-    close(fd);
+    char path[SCRATCH_PATH], command[SCRATCH_PATH + 8];
+    scratch_file(path, "read", "some notes\n\n");
     open_chat(&r, false, args);
     free(ask(&r, "x"));
     uint32_t plain = r.report.n_ctx_used;
     assert_true(line(&r, "/clear"));
-    char command[64];
     snprintf(command, sizeof command, "/read %s", path);
     assert_true(line(&r, command));
     assert_true(said(&r, "10 bytes"));
@@ -394,14 +385,12 @@ static void test_read(void **unused)
 static void test_thinking(void **unused)
 {
     (void)unused;
-    char path[] = "/tmp/hearth-template-XXXXXX";
-    int fd = mkstemp(path);
+    char path[SCRATCH_PATH];
     static const char source[] =
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
         "%}"
         "{% set ignored = messages[-1].reasoning_content %}<|im_start|>assistant\n<think>\n";
-    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
-    close(fd);
+    scratch_file(path, "template", source);
     struct recorder r;
     const char *const args[] = {"--max-tokens", "8", "--template", path, NULL};
     open_chat(&r, false, args);
@@ -554,8 +543,8 @@ static void warm(struct recorder *r, const char *typed)
 static void test_warm_typing(void **unused)
 {
     (void)unused;
-    char path[] = "/tmp/hearth-template-XXXXXX";
-    write_thinking_template(path);
+    char path[SCRATCH_PATH];
+    scratch_file(path, "template", thinking_template);
     struct recorder r;
     const char *const off[] = {"--max-tokens",  "16",  "--template", path,
                                "--warm-typing", "off", NULL};
@@ -607,8 +596,8 @@ static void test_export(void **unused)
     (void)unused;
     struct recorder r;
     static const char *const args[] = {"--system", "Be kind.", NULL};
-    char folder[] = "/tmp/hearth-export-XXXXXX", command[96], path[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16], command[SCRATCH_PATH + 32];
+    scratch_folder(folder, "export");
     snprintf(path, sizeof path, "%s/chat.md", folder);
     snprintf(command, sizeof command, "/export %s", path);
     open_chat(&r, false, args);
@@ -635,8 +624,7 @@ static void test_export(void **unused)
     buf_free(&text);
     buf_free(&want);
     free(answer);
-    unlink(path);
-    rmdir(folder);
+    scratch_remove(folder);
     close_chat(&r);
 }
 
@@ -692,13 +680,11 @@ static void test_stop_strings(void **unused)
 static void test_templates(void **unused)
 {
     (void)unused;
-    char path[] = "/tmp/hearth-template-XXXXXX";
-    int fd = mkstemp(path);
+    char path[SCRATCH_PATH];
     static const char source[] =
         "{% if messages | length > 2 %}{{ raise_exception('only one') }}"
         "{% endif %}{{ messages[0].content }}";
-    assert_true(fd >= 0 && write(fd, source, sizeof source - 1) == sizeof source - 1);
-    close(fd);
+    scratch_file(path, "template", source);
     struct recorder r;
     const char *const args[] = {"--max-tokens", "2", "--template", path, NULL};
     open_chat(&r, false, args);

@@ -1,6 +1,7 @@
 /* Commands of the chat, with the bundled guide: /export in every format, /edit in an editor,
  * /show prompt, /set with what a value can be and with the names of other programs, /save. */
 #include "../chat_driver.h"
+#include "../scratch.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -17,16 +18,15 @@
 /* The file that /export made under this name, to be freed; it is removed. */
 static char *exported(struct recorder *r, const char *name)
 {
-    char folder[] = "/tmp/hearth-export-XXXXXX";
-    assert_non_null(mkdtemp(folder));
+    char folder[SCRATCH_PATH];
+    scratch_folder(folder, "export");
     struct buf path = {0}, command = {0}, text = {0};
     struct err err;
     buf_printf(&path, "%s/%s", folder, name);
     buf_printf(&command, "/export %s", path.data);
     assert_true(line(r, command.data));
     assert_true(file_read(path.data, 1 << 20, &text, &err));
-    unlink(path.data);
-    rmdir(folder);
+    scratch_remove(folder);
     buf_free(&path);
     buf_free(&command);
     return buf_take(&text);
@@ -260,21 +260,25 @@ static void test_set(void **unused)
     close_chat(&r);
 }
 
+static void make_state(char state[SCRATCH_PATH])
+{
+    scratch_folder(state, "state");
+    setenv("XDG_STATE_HOME", state, 1);
+}
+
 static void remove_session(const char *state, const char *name)
 {
-    char path[80];
+    char path[SCRATCH_PATH + 40];
     snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
     assert_int_equal(unlink(path), 0);
 }
 
 static void remove_state(const char *state)
 {
-    char path[80];
+    char path[SCRATCH_PATH + 40];
     snprintf(path, sizeof path, "%s/hearth/sessions", state);
     assert_int_equal(rmdir(path), 0);
-    snprintf(path, sizeof path, "%s/hearth", state);
-    rmdir(path);
-    rmdir(state);
+    scratch_remove(state);
     unsetenv("XDG_STATE_HOME");
 }
 
@@ -285,9 +289,8 @@ static const char *const other[] = {"-s", "other", "--cache-disk", "0", NULL};
 static void test_save_copy(void **unused)
 {
     (void)unused;
-    char state[] = "/tmp/hearth-save-XXXXXX";
-    assert_non_null(mkdtemp(state));
-    setenv("XDG_STATE_HOME", state, 1);
+    char state[SCRATCH_PATH];
+    make_state(state);
     struct recorder first, second;
     open_chat(&first, true, kept);
     free(ask(&first, "What is a token?"));
@@ -325,9 +328,8 @@ static void test_save_copy(void **unused)
 static void test_session_settings(void **unused)
 {
     (void)unused;
-    char state[] = "/tmp/hearth-save-XXXXXX";
-    assert_non_null(mkdtemp(state));
-    setenv("XDG_STATE_HOME", state, 1);
+    char state[SCRATCH_PATH];
+    make_state(state);
     static const char *const more[] = {"-s", "kept", "--cache-disk", "0", "--top-k", "9", NULL};
     struct recorder r;
     open_chat(&r, true, kept);
@@ -366,9 +368,8 @@ static void test_session_settings(void **unused)
 static void test_save(void **unused)
 {
     (void)unused;
-    char state[] = "/tmp/hearth-save-XXXXXX";
-    assert_non_null(mkdtemp(state));
-    setenv("XDG_STATE_HOME", state, 1);
+    char state[SCRATCH_PATH];
+    make_state(state);
     struct recorder r;
     open_chat(&r, false, kept);
     free(ask(&r, "What is a token?"));

@@ -1,5 +1,6 @@
 /* /model with what is none: the model that is loaded stays, with all that is computed. */
 #include "../chat_driver.h"
+#include "../scratch.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #define DRAFT "examples/guide/guide-draft-q8_0.gguf"
 
 /* A folder for files that are no models, or not for long. */
-static char folder[] = "/tmp/hearth-model-XXXXXX";
+static char folder[SCRATCH_PATH];
 
 static char *in_folder(const char *name)
 {
@@ -119,20 +120,15 @@ static void test_goes_back(void **unused)
 static int make_folder(void **unused)
 {
     (void)unused;
-    return mkdtemp(folder) ? 0 : -1;
+    scratch_folder(folder, "model");
+    return 0;
 }
 
 static int remove_folder(void **unused)
 {
     (void)unused;
-    static const char *const names[] = {"half",   "begun",    "family",
-                                        "tensor", "template", "fifo"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = in_folder(names[i]);
-        unlink(path);
-        free(path);
-    }
-    return rmdir(folder);
+    scratch_remove(folder);
+    return 0;
 }
 
 int main(void)

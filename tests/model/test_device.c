@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "backend/backend.h"
 #include "backend/cut.h"
 #include "base/mem.h"
@@ -243,9 +244,9 @@ static void inexact_is_allowed(void **state)
     (void)state;
     struct machine m;
     struct err err;
-    char dir[] = "/tmp/hearth-inexact-XXXXXX", command[64];
+    char dir[SCRATCH_PATH];
     if (vulkan_count() == 0) skip();
-    assert_non_null(mkdtemp(dir));
+    scratch_folder(dir, "inexact");
     for (int i = 0; i < 2; i++) {
         device_set_seam(&(struct device_seam){.wrong_bits = true});
         if (!open_kept(&m, dir, true, &err)) fail_msg("%s", err.msg);
@@ -263,8 +264,7 @@ static void inexact_is_allowed(void **state)
         assert_int_equal(n_warned, 0);
         assert_int_equal(read_of_150(&m), i == 0 ? 0 : 150);
     }
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    assert_int_equal(system(command), 0);
+    scratch_remove(dir);
 }
 
 /* ---- some of the layers ---- */

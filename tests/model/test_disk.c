@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../golden.h"
+#include "../scratch.h"
 #include "../soak.h"
 #include "base/philox.h"
 #include "cache/store_files.h"
@@ -17,7 +18,7 @@
 
 enum { CONTEXT = 400 };
 
-static char home[] = "/tmp/hearth-disk-XXXXXX";
+static char home[SCRATCH_PATH];
 static uint64_t key;
 static uint32_t drawn;
 
@@ -29,21 +30,15 @@ static uint32_t below(uint32_t n)
 static int set_up(void **state)
 {
     (void)state;
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static void clear(void)
-{
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'/*", home);
-    assert_int_equal(system(command), 0);
+    scratch_folder(home, "disk");
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    clear();
-    return rmdir(home);
+    scratch_remove(home);
+    return 0;
 }
 
 static void open_long(struct machine *m, const char *path, const char *kv_type, bool disk,
@@ -91,7 +86,7 @@ static void check_resume(const char *path, const char *other)
         int32_t ids[CONTEXT];
         const size_t n = lengths[i];
         const char *type = types[i % 2];
-        clear();
+        scratch_empty(home);
         key = 11 + i;
         drawn = 0;
         open_model(&m, path, type, true);
@@ -145,7 +140,7 @@ static void test_resume_before_the_reply(void **state)
     struct machine m, cold;
     struct err err;
     int32_t ids[CONTEXT];
-    clear();
+    scratch_empty(home);
     key = 17;
     drawn = 0;
     open_model(&cold, hybrid, "f16", false);
@@ -179,7 +174,7 @@ static void test_exact_repeat(void **state)
     struct machine m, cold;
     int32_t ids[CONTEXT];
     const char *path = "tests/data/models/llama-Q4_0.gguf";
-    clear();
+    scratch_empty(home);
     key = 5;
     drawn = 0;
     open_model(&cold, path, "f16", false);
@@ -207,7 +202,7 @@ static void test_resume_long(void **state)
     enum { LONG = 4096, NEW = 20 };
     struct machine m, cold;
     static int32_t ids[LONG + NEW];
-    clear();
+    scratch_empty(home);
     key = 19;
     drawn = 0;
     open_long(&m, llama, "f16", true, LONG + NEW);
@@ -232,7 +227,7 @@ static void test_resume_long(void **state)
 static struct store_counts save_turn(size_t n, size_t n_turn)
 {
     struct machine m;
-    clear();
+    scratch_empty(home);
     key = 17;
     drawn = 0;
     open_long(&m, "tests/data/models/llama-Q4_0.gguf", "f16", true, (uint32_t)(n + n_turn));
@@ -278,7 +273,7 @@ static void test_lent(void **state)
     (void)state;
     struct machine m, cold;
     int32_t ids[CONTEXT], other[CONTEXT];
-    clear();
+    scratch_empty(home);
     key = 23;
     drawn = 0;
     open_model(&m, llama, "f16", true);
@@ -321,7 +316,7 @@ static void test_save_yields(void **state)
     struct machine m;
     int32_t ids[CONTEXT];
     atomic_bool stop = true;
-    clear();
+    scratch_empty(home);
     key = 29;
     drawn = 0;
     open_model(&m, hybrid, "f16", true);
@@ -354,7 +349,7 @@ static void test_save_is_owed(void **state)
         struct machine m;
         int32_t ids[CONTEXT];
         atomic_bool stop = true;
-        clear();
+        scratch_empty(home);
         key = 31 + i;
         drawn = 0;
         open_model(&m, paths[i], "f16", true);
@@ -465,7 +460,7 @@ static void check_model(const struct golden_case *c, uint32_t i, uint32_t round,
     size_t n = 0;
     char pages[512];
     snprintf(pages, sizeof pages, "%s/pages", home);
-    clear();
+    scratch_empty(home);
     key = 20261121 + i + 1000 * round;
     drawn = 0;
     open_model(&m, c->model, type, true);

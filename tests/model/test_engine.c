@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "engine/engine.h"
 
 static struct engine *e;
@@ -175,8 +176,8 @@ static void test_verify_is_cancelled(void **state)
 static void test_kept_on_disk(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/hearth-engine-XXXXXX", command[64];
-    assert_non_null(mkdtemp(dir));
+    char dir[SCRATCH_PATH];
+    scratch_folder(dir, "engine");
     struct err err;
     const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
                                          .n_threads = 1,
@@ -213,8 +214,7 @@ static void test_kept_on_disk(void **state)
     e = outer;
     spans_free(&prompt);
     spans_free(&typed);
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
+    scratch_remove(dir);
 }
 
 int main(void)
