@@ -12,12 +12,12 @@
 #include <cmocka.h>
 
 #include "../soak.h"
-#include "app/inspect.h"
 #include "backend/impl.h"
 #include "base/ids.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 #include "model/program.h"
+#include "random_model.h"
 #include "reply_rig.h"
 #include "vulkan/backend.h"
 
@@ -157,25 +157,13 @@ static void test_drafted(void **state)
     rig_close(&cpu);
 }
 
-/* A model of random weights with the guide's vocabulary, padded. */
-static void make(char path[64], const char *name, char *shape)
-{
-    snprintf(path, 64, "/tmp/hearth-%s-%d.gguf", name, (int)getpid());
-    char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", path, NULL};
-    assert_int_equal(inspect_make(6, argv), 0);
-}
-
-static char hybrid[64], other[64];
+static char hybrid[SCRATCH_PATH], other[SCRATCH_PATH];
 
 static int make_models(void **state)
 {
     (void)state;
-    make(hybrid, "hybrid",
-         "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-         "n_vocab=2080,n_ctx=2048,ssm_heads=4,ssm_groups=2,ssm_dim=32");
-    make(other, "other",
-         "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-         "n_vocab=2080,n_ctx=2048,rope_base=10000");
+    random_model_make(hybrid, RANDOM_HYBRID, "Q8_0");
+    random_model_make(other, RANDOM_DENSE, "Q8_0");
     return 0;
 }
 

@@ -13,12 +13,12 @@
 #include <cmocka.h>
 
 #include "../soak.h"
-#include "app/inspect.h"
 #include "base/ids.h"
 #include "base/philox.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 #include "model/program.h"
+#include "random_model.h"
 #include "reply_rig.h"
 #include "vulkan/backend.h"
 
@@ -49,7 +49,7 @@ enum kind {
 enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
 
 static struct rig rigs[N_RIGS];
-static char random_draft[64], hybrid[64], windowed[64];
+static char random_draft[SCRATCH_PATH], hybrid[SCRATCH_PATH], windowed[SCRATCH_PATH];
 static uint32_t drawn;
 
 static uint32_t below(uint32_t n)
@@ -66,31 +66,12 @@ static void open_rig(struct rig *r, const char *path, const char *draft, bool lo
     if (r->m.draft) timeline_poison(r->m.draft->tl);
 }
 
-/* A model of random weights with the guide's vocabulary, padded. */
-static void make(char *path, size_t cap, const char *name, char *shape)
-{
-    snprintf(path, cap, "/tmp/hearth-%s-%d.gguf", name, (int)getpid());
-    char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", path, NULL};
-    assert_int_equal(inspect_make(6, argv), 0);
-}
-
-static void make_models(void)
-{
-    make(random_draft, sizeof random_draft, "draft",
-         "family=qwen3,n_embd=64,n_layer=1,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-         "n_vocab=2080,n_ctx=256,rope_base=10000");
-    make(hybrid, sizeof hybrid, "hybrid",
-         "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-         "n_vocab=2080,n_ctx=512,ssm_heads=4,ssm_groups=2,ssm_dim=32");
-    make(windowed, sizeof windowed, "windowed",
-         "family=gemma3,n_embd=64,n_layer=6,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-         "n_vocab=2080,n_ctx=512,window=16,rope_base=10000");
-}
-
 static int open_rigs(void **state)
 {
     (void)state;
-    make_models();
+    random_model_make(random_draft, RANDOM_DENSE ",n_ctx=256", "Q8_0");
+    random_model_make(hybrid, RANDOM_HYBRID, "Q8_0");
+    random_model_make(windowed, RANDOM_WINDOWED, "Q8_0");
     open_rig(&rigs[PLAIN], GUIDE, NULL, false, "cpu");
     open_rig(&rigs[GUIDE_PAIR], GUIDE, GUIDE_DRAFT, false, "cpu");
     open_rig(&rigs[RANDOM_PAIR], GUIDE, random_draft, false, "cpu");

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "app/inspect.h"
 #include "base/buf.h"
 #include "engine/device.h"
 #include "engine/engine.h"
+#include "random_model.h"
 #include "vulkan/backend.h"
 
 static const char guide[] = "examples/guide/guide-q8_0.gguf";
@@ -158,12 +158,8 @@ static void lost_with_states(void **state)
 {
     (void)state;
     if (vulkan_count() == 0) skip();
-    char hybrid[64];
-    snprintf(hybrid, sizeof hybrid, "/tmp/hearth-hybrid-%d.gguf", (int)getpid());
-    char shape[] = "family=qwen35,n_embd=64,n_layer=4,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,"
-                   "n_vocab=2080,n_ctx=512,ssm_heads=4,ssm_groups=2,ssm_dim=32";
-    char *argv[] = {"make", "--shape", shape, "--type", "Q8_0", hybrid, NULL};
-    assert_int_equal(inspect_make(6, argv), 0);
+    char hybrid[SCRATCH_PATH];
+    random_model_make(hybrid, RANDOM_HYBRID, "Q8_0");
     model_path = hybrid;
     struct talk want = converse("cpu", NULL, 0);
     struct talk kept = converse("vulkan:0", draft, 0);

@@ -7,11 +7,11 @@
 
 #include "../golden.h"
 #include "../soak.h"
-#include "app/inspect.h"
 #include "backend/draw.h"
 #include "backend/kv.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
+#include "random_model.h"
 
 enum { RANDOM_IDS = 600 };
 
@@ -149,12 +149,8 @@ static void test_counters(void **state)
     if (vulkan_count() == 0) skip();
     enum { FEW = 1300, MANY = 10000 };
     const uint32_t n = soak() > 1 ? MANY : FEW;
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/hearth-steps-%d.gguf", (int)getpid());
-    char shape[] = "family=qwen3,n_layer=1,n_embd=32,n_head=1,n_head_kv=1,head_dim=32,n_ff=32,"
-                   "n_vocab=2080,n_ctx=16384,rope_base=10000";
-    char *argv[] = {"make", "--shape", shape, "--type", "Q4_0", path, NULL};
-    assert_int_equal(inspect_make(6, argv), 0);
+    char path[SCRATCH_PATH];
+    random_model_make(path, RANDOM_DENSE ",n_embd=32,n_head=1,n_ff=32,n_ctx=16384", "Q4_0");
     struct runner r;
     runner_open(
         &r, path,
