@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../small_disk.h"
+#include "../child.h"
 #include "../soak.h"
 #include "../store_sample.h"
 
@@ -156,7 +156,7 @@ static int disk_full(void)
 {
     /* A small disk of its own where we may mount one, else a limit on the size of a file. */
     if (mkdir(home, 0700) != 0 && errno != EEXIST) return 10;
-    if (small_disk(home)) {
+    if (child_small_disk(home)) {
         put_first();
         return meet_trouble(40, ENOSPC);
     }
@@ -168,20 +168,7 @@ static int read_only(void)
     put_first();
     char *path = path_of(0);
     *strrchr(path, '/') = '\0';
-    if (geteuid() == 0) {
-        /* Root may write anywhere; somebody else may not. */
-        char *file = path_of(0);
-        if (chmod(home, 0755) != 0 || chmod(file, 0644) != 0 || chmod(path, 0755) != 0)
-            return 12;
-        *strrchr(path, '/') = '\0';
-        if (chmod(path, 0755) != 0) return 12;
-        *strrchr(path, '/') = '\0';
-        if (chmod(path, 0755) != 0) return 12;
-        free(file);
-        if (setgid(65534) != 0 || setuid(65534) != 0) return 13;
-    } else if (chmod(path, 0500) != 0) {
-        return 12;
-    }
+    if (chmod(path, 0500) != 0 || !child_obeys_modes()) return 12;
     free(path);
     return meet_trouble(3, EACCES);
 }
