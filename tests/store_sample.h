@@ -22,6 +22,7 @@
 #include "base/philox.h"
 #include "cache/store.h"
 #include "cache/store_files.h"
+#include "scratch.h"
 
 enum { N_IDS = 64, N_RAW = 8192 };
 
@@ -33,32 +34,28 @@ int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param
     return 0;
 }
 
-static char home[] = "/tmp/hearth-store-XXXXXX";
-static char dir[256];
+static char home[SCRATCH_PATH], dir[SCRATCH_PATH + 20];
 
 static inline int set_up(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     umask(0);
-    if (!mkdtemp(home)) return -1;
+    scratch_folder(home, "store");
     snprintf(dir, sizeof dir, "%s/deep/pages", home);
     return 0;
 }
 
 static inline void clear(void)
 {
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s/deep'", home);
-    assert_int_equal(system(command), 0);
+    scratch_empty(home);
 }
 
 static inline int tear_down(void **state)
 {
     (void)state;
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    return system(command) == 0 ? 0 : -1;
+    scratch_remove(home);
+    return 0;
 }
 
 static inline uint32_t word(uint64_t key, uint32_t i)

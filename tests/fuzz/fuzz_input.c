@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "../scratch.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -31,14 +32,13 @@ static bool same(const struct buf *a, const struct buf *b)
 static const char *make_locale(void)
 {
     static const char name[] = "ja_JP.EUC-JP";
-    char dir[] = "/tmp/hearth-fuzz-XXXXXX", command[200];
-    if (!mkdtemp(dir)) return NULL;
+    char dir[SCRATCH_PATH], command[SCRATCH_PATH + 80];
+    scratch_folder(dir, "fuzz");
     snprintf(command, sizeof command, "localedef -i ja_JP -f EUC-JP %s/%s >/dev/null 2>&1", dir,
              name);
     const char *got = NULL;
     if (system(command) == 0 && setenv("LOCPATH", dir, 1) == 0) got = setlocale(LC_CTYPE, name);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    must(system(command) == 0);
+    scratch_remove(dir);
     return got ? name : NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../scratch.h"
 #include "base/resources.h"
 #include "config/paths.h"
 
@@ -18,16 +19,18 @@ static void must(bool ok)
     if (!ok) abort();
 }
 
-static char root[64];
+enum { FULL_PATH = SCRATCH_PATH + 60 };
 
-static void full_path(char out[200], const char *path)
+static char root[SCRATCH_PATH];
+
+static void full_path(char out[FULL_PATH], const char *path)
 {
-    snprintf(out, 200, "%s/%s", root, path);
+    snprintf(out, FULL_PATH, "%s/%s", root, path);
 }
 
 static void put(const char *path, const char *text, size_t n)
 {
-    char full[200];
+    char full[FULL_PATH];
     full_path(full, path);
     FILE *f = fopen(full, "w");
     must(f && fwrite(text, 1, n, f) == n);
@@ -36,7 +39,7 @@ static void put(const char *path, const char *text, size_t n)
 
 static void drop(const char *path)
 {
-    char full[200];
+    char full[FULL_PATH];
     full_path(full, path);
     unlink(full);
 }
@@ -75,26 +78,15 @@ static const char *const limits[] = {"sys/fs/cgroup/memory.max",
 
 static void remove_root(void)
 {
-    char full[200];
-    drop(meminfo);
-    drop(cgroup);
-    drop(last_model);
-    for (size_t i = 0; i < N_LIMITS; i++)
-        drop(limits[i]);
-    for (size_t i = N_FOLDERS; i-- > 0;) {
-        full_path(full, folders[i]);
-        rmdir(full);
-    }
-    rmdir(root);
+    scratch_remove(root);
 }
 
 static void make_root(void)
 {
-    char full[200];
+    char full[FULL_PATH];
     /* In memory, where there is such a place. */
-    snprintf(root, sizeof root, "%s/hearth-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    must(mkdtemp(root) != NULL);
+    if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+    scratch_folder(root, "fuzz");
     for (size_t i = 0; i < N_FOLDERS; i++) {
         full_path(full, folders[i]);
         must(mkdir(full, 0700) == 0);

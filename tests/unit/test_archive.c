@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "../child.h"
+#include "../scratch.h"
 #include "../soak.h"
 #include "base/file.h"
 #include "base/frames.h"
@@ -29,15 +30,14 @@
 #include "chat/face.h"
 #include "chat/record.h"
 
-static char home[] = "/tmp/hearth-archive-XXXXXX";
-static char path[256];
+static char home[SCRATCH_PATH], path[SCRATCH_PATH + 40];
 
 static int set_up(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     umask(0);
-    if (!mkdtemp(home)) return -1;
+    scratch_folder(home, "archive");
     snprintf(path, sizeof path, "%s/state/sessions/one.session", home);
     return 0;
 }
@@ -45,9 +45,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    return system(command) == 0 ? 0 : -1;
+    scratch_remove(home);
+    return 0;
 }
 
 /* ---- chance ---- */

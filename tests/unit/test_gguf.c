@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../gguf_builder.h"
+#include "../scratch.h"
 
 static struct gguf *open_bytes(const struct buf *b, struct err *err)
 {
@@ -320,8 +321,8 @@ static void open_split(const char *dir, const char *name, const char *want_error
 static void test_split(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/hearth-gguf-XXXXXX", path[512];
-    assert_non_null(mkdtemp(dir));
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 40], other[SCRATCH_PATH + 40];
+    scratch_folder(dir, "gguf");
     write_part(dir, 0, 3, 0, "a", 3);
     write_part(dir, 1, 3, 1, "b", 3);
     open_split(dir, "m-00001-of-00003.gguf", "m-00003-of-00003.gguf: No such file");
@@ -335,17 +336,11 @@ static void test_split(void **state)
     write_part(dir, 2, 3, 2, "c", 3);
     write_part(dir, 0, 3, 0, "a", 4);
     open_split(dir, "m-00001-of-00003.gguf", "split.tensors.count is 4, the files hold 3");
-    char other[512];
     snprintf(path, sizeof path, "%s/m-00001-of-00003.gguf", dir);
     snprintf(other, sizeof other, "%s/other.gguf", dir);
     assert_int_equal(rename(path, other), 0);
     open_split(dir, "other.gguf", "ends in -00001-of-00003.gguf");
-    unlink(other);
-    for (int i = 1; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/m-%05d-of-00003.gguf", dir, i + 1);
-        unlink(path);
-    }
-    rmdir(dir);
+    scratch_remove(dir);
 }
 
 static void test_not_files(void **state)

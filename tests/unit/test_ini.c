@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "base/buf.h"
 #include "config/ini.h"
 
@@ -211,8 +212,8 @@ static void test_long_lines(void **state)
 static void test_files(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/hearth-ini-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 10];
+    scratch_folder(folder, "ini");
     snprintf(path, sizeof path, "%s/x.ini", folder);
     struct err err;
     bool missing = false;
@@ -236,8 +237,7 @@ static void test_files(void **state)
         assert_false(missing);
         assert_string_equal(err.msg, "x.ini: Permission denied");
     }
-    unlink(path);
-    rmdir(folder);
+    scratch_remove(folder);
 }
 
 int main(void)

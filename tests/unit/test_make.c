@@ -12,25 +12,18 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "../scratch.h"
 #include "app/shapes.h"
 #include "base/mem.h"
 #include "gguf/gguf_write.h"
 #include "gguf/random_blocks.h"
 
-static char *temporary_path(void)
-{
-    char path[] = "/tmp/hearth-make-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    return mem_strdup(path);
-}
-
 static void writer_reads_back(void **state)
 {
     (void)state;
     struct err err;
-    char *path = temporary_path();
+    char path[SCRATCH_PATH];
+    scratch_file(path, "make", "");
     struct gguf_writer *w = gguf_write_new(path, &err);
     assert_non_null(w);
     const int32_t list[] = {3, -1, 2};
@@ -78,21 +71,20 @@ static void writer_reads_back(void **state)
     assert_int_equal(gguf_item_int(kv, 4), 9);
     gguf_close(g);
     unlink(path);
-    free(path);
 }
 
 static void unfinished_leaves_nothing(void **state)
 {
     (void)state;
     struct err err;
-    char *path = temporary_path();
+    char path[SCRATCH_PATH];
+    scratch_file(path, "make", "");
     unlink(path);
     struct gguf_writer *w = gguf_write_new(path, &err);
     assert_non_null(w);
     gguf_write_u32(w, "a", 1);
     gguf_write_free(w);
     assert_int_equal(access(path, F_OK), -1);
-    free(path);
     assert_null(gguf_write_new("/nowhere/at/all.gguf", &err));
     assert_int_equal(err.code, ERR_IO);
     assert_non_null(strstr(err.msg, "/nowhere/at/all.gguf"));

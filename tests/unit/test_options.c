@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "base/buf.h"
 #include "base/nearest.h"
 #include "config/options.h"
@@ -343,21 +344,33 @@ static void test_extra(void **state)
 
 /* ---- Sources ---- */
 
-static char ini_path[] = "/tmp/hearth-options-XXXXXX";
+static char folder[SCRATCH_PATH], ini_path[SCRATCH_PATH + 10];
 
 static int set_up(void **state)
 {
     (void)state;
-    int fd = mkstemp(ini_path);
-    if (fd < 0) return -1;
-    close(fd);
+    scratch_folder(folder, "options");
+    snprintf(ini_path, sizeof ini_path, "%s/x.ini", folder);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    return unlink(ini_path);
+    scratch_remove(folder);
+    return 0;
+}
+
+/* "@" is the INI file, "#" its folder. */
+static void put_words(struct buf *out, const char *words)
+{
+    for (; *words; words++)
+        if (*words == '@')
+            buf_puts(out, ini_path);
+        else if (*words == '#')
+            buf_puts(out, folder);
+        else
+            buf_putc(out, *words);
 }
 
 static void write_ini(const char *text)
@@ -369,18 +382,15 @@ static void write_ini(const char *text)
 }
 
 static void origin_is(const struct options *o, enum option_id id, const char *value,
-                      const char *fmt)
+                      const char *from)
 {
     struct buf got = {0}, want = {0};
     option_value(o, id, &got);
     buf_puts(&got, " from ");
     option_origin(o, id, &got);
-    buf_printf(&want, "%s from ", value);
-    for (; *fmt; fmt++)
-        if (*fmt == '@')
-            buf_puts(&want, ini_path);
-        else
-            buf_putc(&want, *fmt);
+    put_words(&want, value);
+    buf_puts(&want, " from ");
+    put_words(&want, from);
     assert_string_equal(buf_str(&got), buf_str(&want));
     buf_free(&got);
     buf_free(&want);
@@ -424,7 +434,7 @@ static void test_precedence(void **state)
     origin_is(o, OPT_SEED, "", "built-in");
     origin_is(o, OPT_STOP, "x,y", "environment HEARTH_STOP");
     /* A model is beside the INI file that names it, a text where the user is. */
-    assert_string_equal(o->model, "/tmp/m.gguf");
+    origin_is(o, OPT_MODEL, "#/m.gguf", "profile code, @:12");
     assert_string_equal(o->files.items[0], "f.txt");
     assert_int_equal(o->notes.n, 1);
     assert_string_equal(o->notes.items[0],
@@ -450,7 +460,7 @@ static void test_precedence(void **state)
     options_free(copy);
 }
 
-/* Reads the INI text with the words as flags; the error must be want, "@" the file's name. */
+/* Reads the INI text with the words as flags; the error must be want. */
 static void ini_refused(const char *text, const char *words, const char *want)
 {
     write_ini(text);
@@ -461,11 +471,7 @@ static void ini_refused(const char *text, const char *words, const char *want)
     bool ok = options_parse_ini(o, ini_path, &err) && options_check(o, &err);
     assert_false(ok);
     struct buf expected = {0};
-    for (; *want; want++)
-        if (*want == '@')
-            buf_puts(&expected, ini_path);
-        else
-            buf_putc(&expected, *want);
+    put_words(&expected, want);
     assert_string_equal(err.msg, buf_str(&expected));
     buf_free(&expected);
     free(args.rest);
@@ -493,7 +499,7 @@ static void test_ini_errors(void **state)
     ini_refused("profile = c\n", "", "no profile c in @, which has no [profile NAME]");
     ini_refused("", "-c /no/such.ini", "--config: /no/such.ini: No such file or directory");
     ini_refused("\nsystem = @nowhere.md\n", "",
-                "@:2: system: /tmp/nowhere.md: No such file or directory");
+                "@:2: system: #/nowhere.md: No such file or directory");
 
     /* What a profile that is not chosen asks for is not refused. */
     write_ini("tui = on\n[profile a]\nsystem = @nowhere.md\n");
@@ -537,7 +543,7 @@ static void test_system_file(void **state)
     write_ini("Be brief.\n\nAlways.\n\n");
     struct options *o = options_new();
     struct err err;
-    char value[64];
+    char value[sizeof ini_path + 1];
     snprintf(value, sizeof value, "@%s", ini_path);
     assert_true(options_give(o, OPT_SYSTEM, FROM_FLAG, 0, value, &err));
     assert_true(options_check(o, &err));

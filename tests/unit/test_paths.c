@@ -11,23 +11,24 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "config/paths.h"
 
-static char home[] = "/tmp/hearth-paths-XXXXXX";
+static char home[SCRATCH_PATH];
 
 static int set_up(void **state)
 {
     (void)state;
     umask(022);
-    return mkdtemp(home) ? 0 : -1;
+    scratch_folder(home, "paths");
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", home);
-    return system(command) == 0 ? 0 : -1;
+    scratch_remove(home);
+    return 0;
 }
 
 static void clear(void)
@@ -82,7 +83,7 @@ static void test_remembered(void **state)
     clear();
     assert_null(paths_remembered_model(&is_there));
 
-    char model[64], state_path[128], shown[128];
+    char model[SCRATCH_PATH + 10], state_path[SCRATCH_PATH + 40], shown[SCRATCH_PATH + 40];
     snprintf(model, sizeof model, "%s/m.gguf", home);
     fclose(fopen(model, "w"));
     struct err err = {0};
@@ -121,7 +122,7 @@ static void test_remembered(void **state)
 static void test_make_parents(void **state)
 {
     (void)state;
-    char path[128], folder[128];
+    char path[SCRATCH_PATH + 10], folder[SCRATCH_PATH + 10];
     snprintf(path, sizeof path, "%s/a/b/file", home);
     snprintf(folder, sizeof folder, "%s/a/b", home);
     struct err err = {0};

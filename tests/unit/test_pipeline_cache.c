@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
+#include "../scratch.h"
 #include "base/mem.h"
 #include "vulkan/pipeline.h"
 #include "vulkan/pipeline_file.h"
@@ -135,7 +136,7 @@ void vkDestroyPipeline(VkDevice device, VkPipeline p, const VkAllocationCallback
 
 /* ---- starts ---- */
 
-static char root[64], dir[96], *path;
+static char root[SCRATCH_PATH], dir[SCRATCH_PATH + 10], *path;
 
 /* A process with the device open, and a model and a draft on it. */
 struct start {
@@ -186,8 +187,7 @@ static int setup(void **state)
 {
     (void)state;
     struct vulkan vk = {.properties = {.vendorID = 0x10de}};
-    snprintf(root, sizeof root, "/tmp/hearth-pipelines-XXXXXX");
-    if (!mkdtemp(root)) return -1;
+    scratch_folder(root, "pipelines");
     snprintf(dir, sizeof dir, "%s/pipelines", root);
     vulkan_pipeline_cache_open(&vk, dir);
     path = mem_strdup(vk.cache.path);

@@ -12,20 +12,20 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "base/file.h"
 #include "vulkan/pipeline_file.h"
 
 static const struct pipeline_id id = {0x10de, 0x2684, 77, "driver-and-board"};
 static const char data[] = "what the driver made of the shaders";
 
-static char root[64], dir[96], *path;
+static char root[SCRATCH_PATH], dir[SCRATCH_PATH + 20], *path;
 
 static int setup(void **state)
 {
     (void)state;
     struct err err;
-    snprintf(root, sizeof root, "/tmp/hearth-pipelines-XXXXXX");
-    if (!mkdtemp(root)) return -1;
+    scratch_folder(root, "pipelines");
     snprintf(dir, sizeof dir, "%s/hearth/pipelines", root);
     path = pipeline_file_path(dir, &id);
     if (!pipeline_file_write(path, &id, data, sizeof data, &err)) fail_msg("%s", err.msg);

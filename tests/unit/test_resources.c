@@ -12,9 +12,10 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "base/resources.h"
 
-static char root[200];
+static char root[SCRATCH_PATH];
 
 static void put(const char *path, const char *text)
 {
@@ -34,17 +35,15 @@ static void put(const char *path, const char *text)
 static int make_root(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%.150s/resources-XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(root) ? 0 : -1;
+    scratch_folder(root, "resources");
+    return 0;
 }
 
 static int remove_root(void **state)
 {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r '%s'", root);
-    return system(command);
+    scratch_remove(root);
+    return 0;
 }
 
 static void test_nothing_said(void **state)

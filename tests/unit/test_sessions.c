@@ -13,15 +13,16 @@
 
 #include <cmocka.h>
 
+#include "../scratch.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
 
-static char home[] = "/tmp/hearth-sessions-XXXXXX";
+static char home[SCRATCH_PATH];
 
 static int set_up(void **state)
 {
     (void)state;
-    if (!mkdtemp(home)) return -1;
+    scratch_folder(home, "sessions");
     setenv("XDG_STATE_HOME", home, 1);
     setenv("TZ", "UTC", 1);
     tzset();
@@ -31,9 +32,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    return system(command) == 0 ? 0 : -1;
+    scratch_remove(home);
+    return 0;
 }
 
 static void set_time(const char *path, int64_t seconds)

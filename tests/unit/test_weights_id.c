@@ -11,35 +11,30 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
+#include "../scratch.h"
 #include "base/file.h"
 #include "engine/weights_id.h"
 #include "gguf/gguf.h"
 
 static const char guide[] = "examples/guide/guide-q8_0.gguf";
-static char dir[] = "/tmp/hearth-weights-XXXXXX";
+static char dir[SCRATCH_PATH];
 static struct gguf *model; /* of more than one piece */
-
-static void forget(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s/*", dir);
-    assert_int_equal(system(command), 0);
-}
 
 static int set_up(void **state)
 {
     (void)state;
     struct err err;
     model = gguf_open(guide, &err);
-    return model && mkdtemp(dir) ? 0 : -1;
+    scratch_folder(dir, "weights");
+    return model ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
     gguf_close(model);
-    forget();
-    return rmdir(dir);
+    scratch_remove(dir);
+    return 0;
 }
 
 static struct key wait_for(struct weights_id *w)
@@ -82,7 +77,7 @@ static void test_any_reader(void **state)
         assert_same(id, want);
         assert_same(wait_for(w), want);
         weights_id_free(w);
-        forget();
+        scratch_empty(dir);
     }
 }
 
@@ -98,7 +93,7 @@ static void test_remembered(void **state)
     assert_same(id, want);
     weights_id_free(w);
     weights_id_free(NULL);
-    forget();
+    scratch_empty(dir);
 }
 
 static void test_given_up(void **state)
@@ -108,7 +103,7 @@ static void test_given_up(void **state)
         struct weights_id *w = weights_id_new(model, dir);
         usleep(i * 50);
         weights_id_free(w);
-        forget();
+        scratch_empty(dir);
     }
 }
 
@@ -128,7 +123,7 @@ static void copy_model(const char *path, bool other)
 static void test_replaced(void **state)
 {
     (void)state;
-    char path[64];
+    char path[SCRATCH_PATH + 10];
     struct err err;
     struct key id;
     snprintf(path, sizeof path, "%s/m.gguf", dir);
@@ -145,14 +140,14 @@ static void test_replaced(void **state)
     weights_id_free(w);
     gguf_close(before);
     gguf_close(after);
-    forget();
+    scratch_empty(dir);
 }
 
 /* A file that is written to while it is open: what was loaded may not be what is read now. */
 static void test_written(void **state)
 {
     (void)state;
-    char path[64];
+    char path[SCRATCH_PATH + 10];
     struct err err;
     struct key id;
     snprintf(path, sizeof path, "%s/m.gguf", dir);
@@ -165,7 +160,7 @@ static void test_written(void **state)
     assert_false(weights_id_known(w, &id));
     weights_id_free(w);
     gguf_close(g);
-    forget();
+    scratch_empty(dir);
 }
 
 /* Who waits may change their mind; then it is read as before. */
@@ -184,7 +179,7 @@ static void test_cancelled(void **state)
         assert_true(weights_id_known(w, &id));
         assert_same(id, want);
         weights_id_free(w);
-        forget();
+        scratch_empty(dir);
     }
 }
 
