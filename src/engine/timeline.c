@@ -349,7 +349,10 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
     if (!is_held) cost->n_read = timeline_fetch(tl, ids, n, same, watch ? watch->cancel : NULL);
     if (cost->n_read > 0) cost->read_ms = clock_ms() - start_read;
     const struct plan plan = make_plan(tl, ids, n, same, cost);
-    if (cost->n_restored >= cost->n_read) cost->n_restored -= cost->n_read;
+    /* Of what was read some may be computed again. */
+    const size_t n_again = tree_n(tl->tree) > plan.from ? tree_n(tl->tree) - plan.from : 0;
+    cost->n_read -= cost->n_read < n_again ? cost->n_read : n_again;
+    cost->n_restored -= cost->n_read;
     states_cut(&tl->states, same); /* of tokens that are left */
     restore(tl, &plan);
     tree_go(tl->tree);

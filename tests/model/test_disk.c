@@ -195,6 +195,40 @@ static void test_exact_repeat(void **state)
     machine_close(&cold);
 }
 
+static void remove_but_pages(void *user, const struct store_file *file)
+{
+    (void)user;
+    if (file->kind != BLOB_PAGE) assert_int_equal(unlink(file->path), 0);
+}
+
+/* The last row of whole pages without their logits is read and computed all the same: it counts
+ * as computed. */
+static void test_read_but_computed(void **state)
+{
+    (void)state;
+    struct machine m;
+    int32_t ids[CONTEXT];
+    struct err err;
+    char pages[512];
+    scratch_empty(home);
+    key = 6;
+    drawn = 0;
+    snprintf(pages, sizeof pages, "%s/pages", home);
+    open_model(&m, llama, "f16", true);
+    random_ids(ids, 0, 192, model_n_vocab(m.model));
+    sync_to(&m, ids, 192);
+    timeline_save_all(m.tl);
+    machine_close(&m);
+    assert_true(store_files_walk(pages, remove_but_pages, NULL, &err));
+    open_model(&m, llama, "f16", true);
+    sync_to(&m, ids, 64);
+    const struct timeline_cost cost = sync_to(&m, ids, 192);
+    assert_int_equal(cost.n_cached, 191);
+    assert_int_equal(cost.n_read, 127);
+    assert_int_equal(cost.n_restored, 0);
+    machine_close(&m);
+}
+
 /* A conversation of 4096 tokens goes on in another process: only the new ones are computed. */
 static void test_resume_long(void **state)
 {
@@ -514,10 +548,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
-        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_resume_long),
-        cmocka_unit_test(test_save_cost),    cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_save_yields),  cmocka_unit_test(test_save_is_owed),
-        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_read_but_computed),
+        cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
+        cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
+        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_histories),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
