@@ -188,8 +188,6 @@ static void fill_cost(struct engine *e, const struct timeline_cost *cost,
     reply->n_cached = (uint32_t)cost->n_cached;
     reply->n_restored = (uint32_t)cost->n_restored;
     reply->n_prefilled = (uint32_t)cost->n_prefilled;
-    e->n_read += (uint32_t)cost->n_read;
-    e->read_ms += cost->read_ms;
     reply->n_read = e->n_read < reply->n_cached ? e->n_read : reply->n_cached;
     reply->read_ms = e->read_ms;
     if (!cost->diverged) return;
@@ -257,7 +255,11 @@ static bool sync_prompt(struct engine *e, const struct ids *ids, struct timeline
     const struct timeline_watch watch = {on_prefill, e, &e->cancel};
     /* The next prompt may repeat this turn without its thoughts. */
     timeline_mark(e->machine.tl, reasoning_opened_at(e->tok, ids->data, ids->n));
-    return timeline_sync(e->machine.tl, ids->data, ids->n, &watch, cost, err);
+    *cost = (struct timeline_cost){0};
+    const bool ok = timeline_sync(e->machine.tl, ids->data, ids->n, &watch, cost, err);
+    e->n_read += (uint32_t)cost->n_read; /* though it may have been cancelled after that */
+    e->read_ms += cost->read_ms;
+    return ok;
 }
 
 static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **reply,

@@ -217,13 +217,59 @@ static void test_kept_on_disk(void **state)
     scratch_remove(dir);
 }
 
+/* The next key comes while a prompt without a reply is computed: what it has read from disk
+ * counts for the reply all the same. */
+static void test_read_and_cancelled(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH];
+    scratch_folder(dir, "engine");
+    struct err err;
+    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
+                                         .n_threads = 1,
+                                         .n_ctx = 512,
+                                         .cache_dir = dir,
+                                         .cache_disk_bytes = 64 << 20,
+                                         .resumes = true};
+    const struct engine_sampling no_reply = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+    struct engine *const outer = e;
+    struct engine_event event = {0};
+    struct spans prompt = {0};
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    text(&prompt, "How do I take back the last message?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    spans_ids(&prompt, r->ids, r->n_ids);
+    const uint32_t n_said = r->n_ctx_used;
+    engine_close(e);
+
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    for (int i = 0; i < 50; i++)
+        text(&prompt, " And then? Tell me.");
+    engine_turn(e, &prompt, &no_reply);
+    while (event.kind != EVENT_PREFILL)
+        assert_true(engine_next(e, 60000, &event));
+    engine_cancel(e);
+    while (event.kind < EVENT_END)
+        assert_true(engine_next(e, 60000, &event));
+    assert_true(event.kind == EVENT_END || event.err.code == ERR_CANCELLED);
+    r = turn(&prompt, &greedy);
+    assert_true(r->n_read + 1 >= n_said && r->n_read <= r->n_cached);
+    engine_close(e);
+    e = outer;
+    spans_free(&prompt);
+    scratch_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost_of_turns),
-        cmocka_unit_test(test_coming_back_is_free),
-        cmocka_unit_test(test_verify_is_cancelled),
-        cmocka_unit_test(test_kept_on_disk),
+        cmocka_unit_test(test_cost_of_turns),       cmocka_unit_test(test_coming_back_is_free),
+        cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
+        cmocka_unit_test(test_read_and_cancelled),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
