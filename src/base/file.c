@@ -183,8 +183,9 @@ bool file_read_plain(const char *path, size_t max_bytes, struct buf *out)
               (uint64_t)st.st_size <= max_bytes;
     size_t n_bytes = ok ? (size_t)st.st_size : 0;
     if (ok && out->cap <= n_bytes) {
-        out->data = mem_resize(out->data, n_bytes + 1, 1);
-        out->cap = n_bytes + 1;
+        char *data = realloc(out->data, n_bytes + 1);
+        ok = data != NULL;
+        if (ok) out->data = data, out->cap = n_bytes + 1;
     }
     while (ok && out->len < n_bytes) {
         ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);

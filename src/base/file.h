@@ -45,8 +45,8 @@ bool file_write_fd(int fd, const void *data, size_t n_bytes);
 /* Writes a new file whole, 0600: a temporary one beside it, then rename, without waiting for
  * the disk. path names a folder, too. On failure nothing is left behind. */
 bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err);
-/* Replaces out by the file. A missing one, one that is not regular and one of more than
- * max_bytes are false, without a word. */
+/* Replaces out by the file. A missing one, one that is not regular, one of more than max_bytes
+ * and one that there is no memory for are false, without a word. */
 bool file_read_plain(const char *path, size_t max_bytes, struct buf *out);
 
 /* A steady clock in milliseconds. */

@@ -442,6 +442,36 @@ static void test_spare_rooms(void **state)
 }
 #endif
 
+#ifndef HEARTH_SANITIZED
+/* No memory to read a file is a miss, and the file stays. */
+static void test_no_memory_to_read(void **state)
+{
+    (void)state;
+    clear();
+    enum { N = 64 << 20, LEFT = 8 << 20 };
+    struct store *s = store_new(dir, "model", 1 << 30);
+    struct sample sample;
+    struct rlimit before, tight;
+    sample_make(&sample, 0);
+    uint8_t *raw = mem_zalloc(N, 1), *room = store_room(s, N);
+    for (uint32_t i = 0; i < N; i += 4) {
+        const uint32_t noise = i * 2654435761u ^ (i >> 7) * 2246822519u;
+        memcpy(room + i, &noise, 4);
+    }
+    store_put(s, &sample.id, room, N, 1);
+    store_free(s);
+    s = store_new(dir, "model", 1 << 30);
+    tight = limit_of(LEFT, &before);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    const bool got = store_get(s, &sample.id, raw, N);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_false(got);
+    assert_true(store_get(s, &sample.id, raw, N));
+    store_free(s);
+    free(raw);
+}
+#endif
+
 /* What is lent is written as it is, and given back when it was, or will not be; from then on it
  * may change. */
 static void test_lent(void **state)
@@ -545,7 +575,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifndef HEARTH_SANITIZED
-        cmocka_unit_test(test_spare_rooms),
+        cmocka_unit_test(test_spare_rooms), cmocka_unit_test(test_no_memory_to_read),
 #endif
         cmocka_unit_test(test_put_get),     cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_busy),        cmocka_unit_test(test_full),
