@@ -79,12 +79,12 @@ static bool has_penalties(const struct engine_sampling *how)
 }
 
 /* Several numbers for one id are added up. */
-static void set_bias(struct sampler *s, const struct engine_sampling *how)
+static bool set_bias(struct sampler *s, const struct engine_sampling *how, struct err *err)
 {
     struct draw *d = &s->draw;
     d->bias = NULL;
     d->n_bias = 0;
-    if (how->n_bias == 0) return;
+    if (how->n_bias == 0) return true;
     if (how->n_bias > s->cap_bias) {
         s->cap_bias = how->n_bias;
         s->bias = mem_resize(s->bias, s->cap_bias, sizeof *s->bias);
@@ -98,10 +98,16 @@ static void set_bias(struct sampler *s, const struct engine_sampling *how)
         }
         s->bias[slot[b->id] - 1].bias += b->bias;
     }
-    for (size_t i = 0; i < d->n_bias; i++)
-        s->bias[i].bias = num_keep(s->bias[i].bias);
     free(slot);
     d->bias = s->bias;
+    for (size_t i = 0; i < d->n_bias; i++) {
+        struct draw_bias *b = &s->bias[i];
+        if (!(b->bias < INFINITY))
+            return err_set(err, ERR_USER, "logit-bias of token %d is too large in all",
+                           (int)b->id);
+        b->bias = num_keep(b->bias);
+    }
+    return true;
 }
 
 bool sampler_begin(struct sampler *s, const struct engine_sampling *how, const int32_t *ids,
@@ -122,8 +128,7 @@ bool sampler_begin(struct sampler *s, const struct engine_sampling *how, const i
         .frequency = num_keep(how->frequency_penalty),
         .presence = num_keep(how->presence_penalty),
     };
-    set_bias(s, how);
-    return true;
+    return set_bias(s, how, err);
 }
 
 const struct draw *sampler_request(struct sampler *s, const int32_t *ids, size_t n,

@@ -296,6 +296,11 @@ static void test_errors(void **state)
     how.n_bias = 1;
     assert_false(sampler_begin(s, &how, NULL, 0, &err));
     assert_string_equal(err.msg, "logit-bias names token 3, but the vocabulary has 3 tokens");
+    how.bias = (struct engine_bias[]){{2, 3e38f}, {0, 1}, {2, 3e38f}};
+    how.n_bias = 3;
+    assert_false(sampler_begin(s, &how, NULL, 0, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(err.msg, "logit-bias of token 2 is too large in all");
     how.n_bias = 0;
     how.temp = -1;
     assert_false(sampler_begin(s, &how, NULL, 0, &err));
