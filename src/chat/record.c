@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/utf8.h"
 
-enum field_kind { NUMBER, TEXT, WORDS };
+enum field_kind { NUMBER, TEXT, SAID, WORDS };
 
 /* Every field: its tag never changes and is never used again. */
 static const struct field {
@@ -28,8 +28,8 @@ static const struct field {
     FIELD(17, NUMBER, is_current),   FIELD(18, NUMBER, numerics),
     FIELD(32, TEXT, program),        FIELD(33, TEXT, model),
     FIELD(34, TEXT, draft),          FIELD(35, TEXT, system),
-    FIELD(36, TEXT, settings),       FIELD(37, TEXT, text),
-    FIELD(38, TEXT, answer),         FIELD(39, TEXT, stop),
+    FIELD(36, TEXT, settings),       FIELD(37, SAID, text),
+    FIELD(38, SAID, answer),         FIELD(39, TEXT, stop),
     FIELD(40, TEXT, name),           FIELD(41, TEXT, kv_type),
     FIELD(48, WORDS, ids),           FIELD(49, WORDS, id_at),
 #undef FIELD
@@ -79,8 +79,8 @@ static bool take(const struct field *field, const uint8_t *data, size_t n, struc
         return true;
     }
     if (field->kind == WORDS && n % 4 != 0) return false;
-    if (field->kind == TEXT && (memchr(data, 0, n) || !utf8_valid((const char *)data, n)))
-        return false;
+    if (field->kind == TEXT && memchr(data, 0, n)) return false;
+    if (field->kind != WORDS && !utf8_valid((const char *)data, n)) return false;
     const struct record_bytes bytes = {data, n};
     memcpy(value, &bytes, sizeof bytes);
     return true;

@@ -41,10 +41,10 @@ struct record {
     uint64_t is_loose, is_gone, is_current;
     uint64_t numerics;
     /* UTF-8 without NUL. */
-    struct record_bytes program, model, draft, system, settings, text, answer, stop, name,
-        kv_type;
-    struct record_bytes ids;   /* i32 each, any alignment */
-    struct record_bytes id_at; /* u32 each, one more than ids */
+    struct record_bytes program, model, draft, system, settings, stop, name, kv_type;
+    struct record_bytes text, answer; /* UTF-8; a pipe or a model may say a NUL */
+    struct record_bytes ids;          /* i32 each, any alignment */
+    struct record_bytes id_at;        /* u32 each, one more than ids */
 };
 
 /* Appends the payload; absent fields are left out. */

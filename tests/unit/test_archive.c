@@ -86,6 +86,7 @@ static void reply(struct conversation *c)
         ids[i] = below(5) == 0 ? -1 : (int32_t)below(150000);
         id_at[i] = text.len;
         if (below(4)) buf_puts(&text, "w\xc3\xb6rd ");
+        if (below(16) == 0) buf_putc(&text, '\0');
     }
     id_at[n] = text.len;
     struct message *m = message_new(ROLE_REPLY, buf_str(&text), text.len);
