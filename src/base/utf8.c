@@ -1,5 +1,9 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
+#include "base/buf.h"
+
 /* Length of the sequence a lead byte announces, 0 if it cannot lead, and the range its second
  * byte must lie in (which excludes overlong forms, surrogates and values beyond U+10FFFF). */
 static int lead(uint8_t c, uint8_t *lo, uint8_t *hi)
@@ -85,4 +89,30 @@ size_t utf8_bad_len(const char *s, size_t n)
     uint8_t lo, hi;
     int len = lead((uint8_t)s[0], &lo, &hi);
     return len == 0 ? 1 : (size_t)well_formed(s, n, len, lo, hi);
+}
+
+size_t utf8_repair(struct buf *out, const char *s, size_t n)
+{
+    size_t n_bad = 0, start = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len > 0) {
+            i += (size_t)len;
+            continue;
+        }
+        buf_append(out, s + start, i - start);
+        buf_puts(out, "\xef\xbf\xbd");
+        i += utf8_bad_len(s + i, n - i);
+        start = i;
+        n_bad++;
+    }
+    if (start < n) buf_append(out, s + start, n - start);
+    return n_bad;
+}
+
+size_t utf8_mark(const char *s, size_t n)
+{
+    static const char mark[3] = "\xef\xbb\xbf";
+    return n >= sizeof mark && memcmp(s, mark, sizeof mark) == 0 ? sizeof mark : 0;
 }

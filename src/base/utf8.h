@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
+
 /* Decodes the character at the start of s[0..n): returns its length 1..4 and sets *cp; 0 if the
  * bytes are not a valid character; -1 if they are the valid beginning of one that n cuts off.
  * n must be at least 1. */
@@ -21,5 +23,11 @@ size_t utf8_partial_tail(const char *s, size_t n);
 /* How many bytes at s to replace by one U+FFFD when utf8_decode gave 0 or -1 (at least 1): the
  * longest valid beginning, as the Unicode standard recommends. */
 size_t utf8_bad_len(const char *s, size_t n);
+/* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. s may be NULL
+ * if n is 0. */
+size_t utf8_repair(struct buf *out, const char *s, size_t n);
+/* The length of the byte order mark that s[0..n), a file, begins with; 0: of none. It is no
+ * part of the text. */
+size_t utf8_mark(const char *s, size_t n);
 
 #endif

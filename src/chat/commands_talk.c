@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/readable.h"
+#include "base/utf8.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -304,12 +305,20 @@ bool command_read(struct chat *c, const char *args)
     if (ok && memchr(text.data, '\0', text.len))
         ok = err_set(&err, ERR_USER, "%s is not text: it has NUL bytes", path);
     if (ok) {
+        struct buf repaired = {0};
         while (text.len > 0 && text.data[text.len - 1] == '\n')
             text.len--;
-        buf_append(&c->attached.text, buf_str(&text), text.len);
-        buf_puts(&c->attached.text, "\n\n");
+        const size_t mark = utf8_mark(text.data, text.len);
+        const bool broken = utf8_repair(&repaired, text.data + mark, text.len - mark) > 0;
         chat_tell(c, FACE_INFO, "%s: %zu bytes, %ld tokens; they go before your next message",
-                  path, text.len, engine_count_tokens(c->engine, text.data, text.len));
+                  path, text.len,
+                  engine_count_tokens(c->engine, buf_str(&repaired), repaired.len));
+        if (broken)
+            chat_tell(c, FACE_WARNING, "%s is not valid UTF-8: U+FFFD stands for what is not",
+                      path);
+        buf_append(&c->attached.text, buf_str(&repaired), repaired.len);
+        buf_puts(&c->attached.text, "\n\n");
+        buf_free(&repaired);
     } else {
         chat_tell(c, FACE_ERROR, "%s", err.msg);
     }

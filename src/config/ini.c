@@ -272,7 +272,7 @@ static bool is_continued(const char *p, size_t n, bool is_rest)
 static bool check_text(struct checker *c, const char *text, size_t n)
 {
     const char *p = text, *end = text + n;
-    if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;
+    p += utf8_mark(text, n);
     struct buf joined = {0};
     bool ok = true, continued = false;
     int first = 1; /* of the logical line */

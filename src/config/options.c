@@ -335,6 +335,7 @@ static bool read_system(struct options *o, struct err *err)
     char shown[256];
     printable(shown, sizeof shown, path.text, strlen(path.text));
     ok = file_read(path.text, MAX_SYSTEM_BYTES, &content, err);
+    const size_t mark = utf8_mark(buf_str(&content), content.len);
     if (ok && (!utf8_valid(buf_str(&content), content.len) ||
                memchr(buf_str(&content), 0, content.len)))
         ok = err_set(err, ERR_USER, "%s: is not UTF-8 text", shown);
@@ -346,7 +347,8 @@ static bool read_system(struct options *o, struct err *err)
     }
     while (content.len && content.data[content.len - 1] == '\n')
         content.data[--content.len] = '\0';
-    o->system = o->system_text = buf_take(&content);
+    o->system = o->system_text = mem_strdup(buf_str(&content) + mark);
+    buf_free(&content);
     return true;
 }
 

@@ -9,7 +9,6 @@
 #include <wchar.h>
 
 #include "base/utf8.h"
-#include "ui/input.h"
 
 static bool is_utf8, is_other; /* neither UTF-8 nor "C", of which nothing is known */
 
@@ -51,7 +50,7 @@ int charset_char(const char *s, size_t n)
 void charset_take(const char *s, size_t n, struct buf *out)
 {
     if (!is_other || utf8_valid(s, n)) {
-        input_repair(out, s, n);
+        utf8_repair(out, s, n);
         return;
     }
     mbstate_t state = {0};

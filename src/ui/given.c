@@ -9,6 +9,7 @@
 #include "base/ascii.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "config/options.h"
 #include "ui/input.h"
 
@@ -18,7 +19,8 @@ const char given_hint[] = "type the message; Ctrl-D on a line of its own ends it
 bool given_join(struct buf *message, const char *s, size_t n)
 {
     struct buf text = {0};
-    const bool ok = input_repair(&text, s, n) == 0;
+    const size_t mark = utf8_mark(s, n);
+    const bool ok = utf8_repair(&text, s + mark, n - mark) == 0;
     input_join(message, buf_str(&text), text.len);
     buf_free(&text);
     return ok;

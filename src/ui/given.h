@@ -18,7 +18,8 @@ struct options;
 /* Who types standard input is told this: that it is waited for, and how it ends. */
 extern const char given_hint[];
 
-/* Appends a part to a message, repaired to valid UTF-8; false if it had to be. */
+/* Appends a part to a message, without its byte order mark, repaired to valid UTF-8; false if
+ * it had to be. */
 bool given_join(struct buf *message, const char *s, size_t n);
 /* Appends what a user is told of a part that had to be. */
 void given_explain(struct buf *out, const char *name);

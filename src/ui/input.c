@@ -7,26 +7,6 @@
 
 #include "base/utf8.h"
 
-size_t input_repair(struct buf *out, const char *s, size_t n)
-{
-    size_t n_bad = 0, start = 0;
-    for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = utf8_decode(s + i, n - i, &cp);
-        if (len > 0) {
-            i += (size_t)len;
-            continue;
-        }
-        buf_append(out, s + start, i - start);
-        buf_puts(out, "\xef\xbf\xbd");
-        i += utf8_bad_len(s + i, n - i);
-        start = i;
-        n_bad++;
-    }
-    if (start < n) buf_append(out, s + start, n - start);
-    return n_bad;
-}
-
 void input_clean(struct buf *out, const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {

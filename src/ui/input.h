@@ -1,4 +1,4 @@
-/* What is read from outside and becomes a message: repaired to valid UTF-8, joined by blank
+/* What is read from outside and becomes a message: without control characters, joined by blank
  * lines. Only input_can_read and input_read touch a descriptor. */
 #ifndef UI_INPUT_H
 #define UI_INPUT_H
@@ -11,9 +11,6 @@
 /* No context holds a message of more bytes; what is longer is refused before it is read. */
 enum { INPUT_MAX_BYTES = 64 << 20 };
 
-/* Appends s[0..n) with U+FFFD for what is not UTF-8; returns how many were put. s may be NULL
- * if n is 0. */
-size_t input_repair(struct buf *out, const char *s, size_t n);
 /* Appends s[0..n), a paste, without control characters: a terminal would obey them while it
  * shows the line. Return, which terminals send for a line break, is one. */
 void input_clean(struct buf *out, const char *s, size_t n);

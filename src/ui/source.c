@@ -10,6 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "config/options.h"
 #include "ui/given.h"
 #include "ui/input.h"
@@ -122,7 +123,7 @@ static bool take_key(const char *key, const json_t *value, struct source_turn *t
 bool source_parse(const char *line, size_t n, struct source_turn *turn, struct err *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why), *value;
+    json_t *root = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why), *value;
     const char *key;
     bool ok = true;
     if (!root) {
@@ -151,7 +152,10 @@ enum source_got source_next(struct source *s, struct source_turn *turn, struct e
     size_t n;
     const char *line;
     while ((line = input_line(&s->raw, &s->at, s->at_end, &n))) {
-        s->n_lines++;
+        if (s->n_lines++ == 0) {
+            const size_t mark = utf8_mark(line, n);
+            line += mark, n -= mark;
+        }
         if (ascii_is_blank(line, n)) continue;
         if (s->form != SOURCE_JSONL) {
             buf_append(&turn->text, line, n);

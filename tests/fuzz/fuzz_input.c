@@ -91,10 +91,10 @@ static void check_charset(const char *s, size_t n, const struct buf *repaired)
 static void check_repair(const char *s, size_t n, struct buf *repaired)
 {
     struct buf twice = {0};
-    const size_t n_bad = input_repair(repaired, s, n);
+    const size_t n_bad = utf8_repair(repaired, s, n);
     must(utf8_valid(buf_str(repaired), repaired->len));
     must((n_bad == 0) == utf8_valid(s, n));
-    must(input_repair(&twice, repaired->data, repaired->len) == 0 && same(&twice, repaired));
+    must(utf8_repair(&twice, repaired->data, repaired->len) == 0 && same(&twice, repaired));
     size_t out = 0, bad = 0;
     for (size_t i = 0; i < n;) {
         uint32_t cp;

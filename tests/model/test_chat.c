@@ -364,6 +364,16 @@ static void test_read(void **unused)
     uint32_t once = r.report.n_ctx_used;
     free(ask(&r, "x"));
     assert_true(r.report.n_ctx_used < 2 * once);
+    unlink(path);
+    scratch_file(path, "read",
+                 "\xef\xbb\xbf"
+                 "caf\xe9\n");
+    snprintf(command, sizeof command, "/read %s", path);
+    assert_true(line(&r, command));
+    assert_true(said(&r, "is not valid UTF-8: U+FFFD stands for what is not"));
+    free(ask(&r, "x"));
+    assert_true(line(&r, "/show conversation"));
+    assert_true(said(&r, "\ncaf\xef\xbf\xbd\n\nx"));
     assert_false(line(&r, "/read /nonexistent/file"));
     assert_true(said(&r, "/nonexistent/file"));
     assert_false(line(&r, "/read /tmp"));

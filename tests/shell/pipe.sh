@@ -133,6 +133,22 @@ check "  and no second" errors 2
 given 'What is\0a draft model?'
 check "a NUL byte" go 0 -q
 check "  a reply" whole_lines
+check "  which its session keeps" eval 'go 0 -q -n 2 -s nul && go 0 sessions export --json nul && prints "What is\u0000a draft model?" && quiet'
+printf '\0' >"$dir/nul"
+given 'x'
+check "  and one in a reply" eval 'go 0 -q -n 2 -s nul $(say_byte "$dir/nul") && go 0 sessions export --json nul && prints "\"\u0000\u0000\"" && quiet'
+given '{"prompt":"What is\\u0000a page?","id":"\\u0000"}\n'
+check "  and one in JSON" eval 'go 0 --jsonl --stdin jsonl -n 2 && prints "\"id\":\"\u0000\""'
+
+# A byte order mark is none of the text.
+cached() { grep -o '"usage":{[^}]*' "$dir/out"; }
+unmarked() { given "$1" && go 0 --json -n 1 --private "${@:2}" && cached >"$dir/plain"; }
+marked() { given '\xef\xbb\xbf'"$1" && go 0 --json -n 1 --private "${@:2}" && [ "$(cached)" = "$(cat "$dir/plain")" ]; }
+check "a byte order mark before a text" eval 'unmarked "hello" && marked "hello"'
+check "  before a file" eval 'unmarked "hello" -f - -p x && marked "hello" -f - -p x'
+check "  before lines" eval 'unmarked "hello\n" --stdin lines && marked "hello\n" --stdin lines'
+check "  before JSON" eval 'unmarked "{\"prompt\":\"x\"}\n" --stdin jsonl && marked "{\"prompt\":\"x\"}\n" --stdin jsonl'
+check "  before a system message" eval 'unmarked "Be brief." -p x --system "@$dir/in" && marked "Be brief." -p x --system "@$dir/in"'
 head -c 10000000 /dev/urandom | base64 -w 0 | head -c 10000000 >"$dir/in"
 check "10 MB are refused as too long" go 3 -q
 check "  with numbers" grep -qE 'the prompt has [0-9]+ tokens, the context holds 2048' "$dir/err"

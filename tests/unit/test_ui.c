@@ -11,6 +11,7 @@
 #include "base/ascii.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "ui/complete.h"
 #include "ui/history.h"
 #include "ui/input.h"
@@ -152,20 +153,24 @@ static void json_objects(void **state)
 static void repair(void **state)
 {
     (void)state;
-    assert_int_equal(input_repair(&got, "plain é", 8), 0);
+    assert_int_equal(utf8_repair(&got, "plain é", 8), 0);
     is("plain é");
-    assert_int_equal(input_repair(&got,
-                                  "a\xff\xfe"
-                                  "b\xe2\x82",
-                                  6),
+    assert_int_equal(utf8_repair(&got,
+                                 "a\xff\xfe"
+                                 "b\xe2\x82",
+                                 6),
                      3);
     is("a\xef\xbf\xbd\xef\xbf\xbd"
        "b\xef\xbf\xbd");
-    assert_int_equal(input_repair(&got, "a\0b", 3), 0);
+    assert_int_equal(utf8_repair(&got, "a\0b", 3), 0);
     assert_int_equal(got.len, 3);
     buf_free(&got);
-    assert_int_equal(input_repair(&got, NULL, 0), 0);
+    assert_int_equal(utf8_repair(&got, NULL, 0), 0);
     assert_int_equal(got.len, 0);
+    assert_int_equal(utf8_mark("\xef\xbb\xbfx", 4), 3);
+    assert_int_equal(utf8_mark("\xef\xbb\xbf", 2), 0);
+    assert_int_equal(utf8_mark("\xef\xbb\xbe", 3), 0);
+    assert_int_equal(utf8_mark(NULL, 0), 0);
 }
 
 static void join(void **state)
