@@ -119,7 +119,10 @@ bool history_open(const char *path, struct err *err)
     write_failed = false;
     if (!path) return true;
     file = mem_strdup(path);
-    if (!paths_make_parents(path, err)) return false;
+    if (!paths_make_parents(path, err)) {
+        write_failed = true; /* which is said once */
+        return err_prefix(err, "the history");
+    }
     if (access(path, F_OK) != 0) return true;
     struct buf bytes = {0};
     bool ok = file_read(path, FILE_MAX_BYTES, &bytes, err);

@@ -267,7 +267,8 @@ static void on_turn_end(void *user, const struct face_report *report)
         output_text(&p->out, p->held.data, p->held.len);
         buf_clear(&p->held);
         /* Also an empty reply is a line, so that replies can be counted. */
-        if (report->stop != FACE_STOP_FAILED && report->stop != FACE_STOP_CANCELLED)
+        if (report->text_len == 0 && report->stop != FACE_STOP_FAILED &&
+            report->stop != FACE_STOP_CANCELLED)
             p->out.began = true;
         output_end(&p->out);
         check_output(p);

@@ -249,6 +249,13 @@ check "  nor for JSON, which nothing goes on after" no_screen '--json -p x' 'can
 check "  nor without a screen" eval 'no_screen "2>&1 | cat" "needs a terminal, and standard output is none"'
 check "nothing where nothing is typed" eval 'go 0 --stdin jsonl -n 2 && ! says Ctrl-D >/dev/null'
 
+given ''
+check "a warning within a reply leaves one line break behind it" eval \
+    'XDG_CACHE_HOME=/dev/null script -qec "$hearth -p hello --temp 0" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out" && has "^hearth: warning: what is computed" && ! grep -qx "" "$dir/out"'
+check "no home for a history" eval 'printf "a\rb\r\004" >"$dir/in" && XDG_STATE_HOME=/dev/null/x timeout 300 script -qec "$hearth -q --plain" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out"'
+check "  is said by its name" has "^hearth: the history: /dev/null/x: cannot make the folder: Not a directory"
+check "  and once" [ "$(grep -c 'the history' "$dir/out")" = 1 ]
+
 # --- JSON
 given 'What is a draft model?\n'
 json() { python3 - "$dir/out" "$@"; }
