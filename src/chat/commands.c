@@ -212,7 +212,7 @@ static const char *nearest_command(const char *name)
 
 static void tell_unknown(struct chat *c, const char *name)
 {
-    const char *best = nearest_command(name);
+    const char *best = *name ? nearest_command(name) : NULL;
     if (best)
         chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s? (//%s sends it as text)",
                   name, best, name);

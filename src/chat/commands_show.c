@@ -304,7 +304,8 @@ static void put_last(const struct last_turn *last, struct buf *out)
     char tokens[READABLE_BYTES];
     buf_printf(out, "\n%-12s %s", "reply", readable_count(tokens, r->n_generated, "token"));
     put_rate(out, r->n_generated, r->decode_ms);
-    buf_printf(out, ", stop %s, seed %" PRIu64 "\n", face_stop_name(r->stop), r->reply_seed);
+    buf_printf(out, ", stop %s\n%-12s seed %" PRIu64 "\n", face_stop_name(r->stop), "",
+               r->reply_seed);
     put_drafts(r, out);
     buf_printf(out, "%-12s %u of %u tokens (%.0f %%)\n", "context", (unsigned)r->n_ctx_used,
                (unsigned)r->n_ctx, r->n_ctx ? 100.0 * r->n_ctx_used / r->n_ctx : 0);

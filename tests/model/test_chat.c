@@ -88,6 +88,8 @@ static void test_commands(void **unused)
     assert_true(said(&r, "/quit /exit /bye"));
     assert_false(line(&r, "/udno"));
     assert_true(said(&r, "error: no command /udno; did you mean /undo?"));
+    assert_false(line(&r, "/ help"));
+    assert_true(said(&r, "error: no command /; /help lists them"));
     assert_false(line(&r, "/undo"));
     assert_true(said(&r, "error: /undo: nothing has been said yet"));
     assert_true(line(&r, "/set temp 0.25"));
@@ -229,6 +231,7 @@ static void test_edit(void **unused)
     assert_true(r.report.n_prefilled < 16);
     assert_true(line(&r, "/stats"));
     assert_true(said(&r, "diverged"));
+    assert_true(said(&r, ", stop end\n             seed "));
     assert_true(line(&r, "/edit 2"));
     assert_string_equal(buf_str(&r.offered), "What is a token?");
     assert_int_equal(chat_n_messages(r.chat), 0);
