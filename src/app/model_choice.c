@@ -24,8 +24,7 @@ static bool take(struct options *o, enum option_from from, char *path, struct er
     return ok;
 }
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct options *o, const char *fmt,
-                                                       ...)
+__attribute__((format(printf, 2, 3))) static void tell(struct options *o, const char *fmt, ...)
 {
     struct term err = term_of(STDERR_FILENO, o);
     struct buf text = {0};
@@ -35,6 +34,7 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct options *o, 
     va_end(ap);
     err.colour = false;
     term_message(&err, STYLE_WARNING, buf_str(&text));
+    options_note(o, buf_str(&text));
     buf_free(&text);
 }
 
@@ -85,7 +85,7 @@ static bool take_named(struct options *o, struct err *err)
 }
 
 /* The model of last time. One that is gone, say with its disk, is missed in words. */
-static char *remembered(const struct options *o)
+static char *remembered(struct options *o)
 {
     bool is_there;
     char *path = paths_remembered_model(&is_there), shown[512];

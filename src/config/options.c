@@ -143,6 +143,12 @@ static bool give_env(struct options *o, const struct option_row *row, const char
     return err_prefix(err, "%s", name);
 }
 
+void options_note(struct options *o, const char *line)
+{
+    MEM_GROW(o->notes.items, o->notes.n, o->notes.cap);
+    o->notes.items[o->notes.n++] = mem_strdup(line);
+}
+
 static void note_unknown(struct options *o, const char *variable, const char *nearest)
 {
     char shown[80];
@@ -150,8 +156,8 @@ static void note_unknown(struct options *o, const char *variable, const char *ne
     buf_printf(&note, "%s in the environment is no option",
                printable(shown, sizeof shown, variable, strlen(variable)));
     if (nearest) buf_printf(&note, "; did you mean %s?", nearest);
-    MEM_GROW(o->notes.items, o->notes.n, o->notes.cap);
-    o->notes.items[o->notes.n++] = buf_take(&note);
+    options_note(o, buf_str(&note));
+    buf_free(&note);
 }
 
 bool options_parse_env(struct options *o, char *const *env, struct err *err)

@@ -174,7 +174,8 @@ struct options {
     char *system_text;        /* what --system @FILE holds */
     char *ini_path;           /* the INI file that was read, or NULL */
     char *profile_name;       /* the chosen profile, or NULL */
-    struct option_list notes; /* lines for the user: an unknown HEARTH_ variable */
+    struct option_list notes; /* lines for the user, as of an unknown HEARTH_ variable: printed
+                               * by who notes them, and shown by a full screen that covers it */
 };
 
 enum option_type {
@@ -313,6 +314,9 @@ void options_forget(struct options *o, enum option_id id);
 /* /set: only rows with OPTION_SET. */
 bool options_set(struct options *o, const struct option_row *row, const char *value,
                  struct err *err);
+
+/* Adds a line to o->notes. */
+void options_note(struct options *o, const char *line);
 
 /* One value from one source; line is that of the INI file. From a flag a list takes
  * one item as it is and adds it to those of the flags before, elsewhere items between commas.

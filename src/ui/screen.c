@@ -162,35 +162,35 @@ static void take_keys(void)
     def_prog_mode();
 }
 
-static bool refuse(struct err *err)
+static bool refuse(const char *why, struct err *err)
 {
     const char *name = getenv("TERM");
     char shown_name[80];
     return err_set(
-        err, ERR_USER,
-        "--tui: the terminal '%s' cannot place its cursor; without --tui hearth "
-        "needs nothing of it",
-        printable(shown_name, sizeof shown_name, name ? name : "", name ? strlen(name) : 0));
+        err, ERR_USER, "--tui: the terminal '%s' %s; without --tui hearth needs nothing of it",
+        printable(shown_name, sizeof shown_name, name ? name : "", name ? strlen(name) : 0),
+        why);
 }
 
 /* Whether curses can do anything with the terminal; where newterm cannot, it may end the
  * program. */
-static bool can_place_cursor(void)
+static bool can_place_cursor(struct err *err)
 {
     int problem;
-    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return false;
+    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK)
+        return refuse("of $TERM is not in terminfo", err);
     const char *place = tigetstr("cup");
     bool can = place && place != (char *)-1;
     del_curterm(cur_term);
-    return can;
+    return can || refuse("cannot place its cursor", err);
 }
 
 bool screen_open(bool colour, struct err *err)
 {
-    if (!can_place_cursor()) return refuse(err);
+    if (!can_place_cursor(err)) return false;
     utf8 = charset_is_utf8();
     screen = newterm(NULL, stdout, stdin);
-    if (!screen) return refuse(err);
+    if (!screen) return refuse("cannot be used", err);
     /* Curses would ask whether keys wait, twice for each frame; they are read elsewhere. */
     typeahead(-1);
     in_colour = colour;

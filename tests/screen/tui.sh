@@ -15,6 +15,7 @@ alone() { within is_alone "$1"; }
 screen 80 24
 check "a start" start --tui --temp 0
 check "  on the alternate screen" alone 1
+check "what was said before it is told there, too" shows 'this is the bundled guide'
 check "the greeting names the model" shows 'hearth guide'
 check "  and the key for help" shows 'F1 shows the keys'
 keys 'What is a draft model?' Enter
@@ -142,6 +143,8 @@ check "the terminal is as it was" left 0
 
 check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
 check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
+check "  so is one that terminfo does not know" eval 'keys "clear; TERM=nonsense $hearth --tui; echo status \$?" Enter && shows "status 2"'
+check "    which is said" shows "the terminal 'nonsense' of \$TERM is not in terminfo"
 keys "clear; TERM=dumb $hearth --private; echo status \$?" Enter
 last '>'
 keys C-d
