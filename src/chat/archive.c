@@ -399,12 +399,16 @@ static void put_conversation(struct archive *a, struct conversation *c)
 
 /* ---- writing: the scratch into the file ---- */
 
+static bool taken(struct err *err, const char *path)
+{
+    return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+}
+
 static bool make_file(struct archive *a, struct err *err)
 {
     if (!paths_make_parents(a->path, err)) return false;
     a->fd = open(a->path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (a->fd < 0 && errno == EEXIST)
-        return err_set(err, ERR_USER, "%s: there is a session of this name already", a->path);
+    if (a->fd < 0 && errno == EEXIST) return taken(err, a->path);
     if (a->fd < 0) return refuse(err, a->path);
     if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
     return true;
@@ -453,11 +457,12 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
 
 bool archive_rename(struct archive *a, const char *path, struct err *err)
 {
+    /* The file that is not made yet must find its name free, too. */
+    if (a->fd < 0 && access(path, F_OK) == 0) return taken(err, path);
     bool ok = a->fd < 0 || renameat2(AT_FDCWD, a->path, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
     /* A file system that cannot look and rename in one step. */
     if (!ok && errno == EINVAL && access(path, F_OK) != 0) ok = rename(a->path, path) == 0;
-    if (!ok && (errno == EEXIST || errno == EINVAL))
-        return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+    if (!ok && (errno == EEXIST || errno == EINVAL)) return taken(err, path);
     if (!ok) return refuse(err, path);
     keep_name(&a->path, path);
     return true;

@@ -317,7 +317,7 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
-/* What can no longer be written to its file goes into a new one, whole. */
+/* What has no file, or can no longer be written to its file, goes into a new one, whole. */
 static bool begin_copy(struct chat *c, const char *path, struct err *err)
 {
     struct session *s = &c->session;
@@ -341,9 +341,7 @@ bool session_rename(struct chat *c, const char *name, struct err *err)
     struct session *s = &c->session;
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
-    if (ok && !s->archive)
-        s->archive = archive_new(path);
-    else if (ok && session_is_stuck(c))
+    if (ok && (!s->archive || session_is_stuck(c)))
         ok = begin_copy(c, path, err);
     else if (ok && strcmp(path, archive_path(s->archive)) != 0)
         ok = archive_rename(s->archive, path, err);
