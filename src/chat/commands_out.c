@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "chat/code_block.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
@@ -20,49 +21,11 @@ static const struct message *last_reply(struct chat *c)
     return NULL;
 }
 
-/* The end of the line at s, its line break included. */
-static const char *next_line(const char *s, const char *end)
+/* The whole reply, or its last code block. */
+static bool put_copy(const struct message *m, bool only_code, struct buf *out)
 {
-    const char *nl = memchr(s, '\n', (size_t)(end - s));
-    return nl ? nl + 1 : end;
-}
-
-/* How many backticks or tildes the line at s begins with, after up to three spaces; 0 if fewer
- * than three. */
-static size_t fence(const char *s, const char *end, char *mark)
-{
-    size_t n = 0;
-    for (int i = 0; i < 3 && s < end && *s == ' '; i++)
-        s++;
-    if (s == end || (*s != '`' && *s != '~')) return 0;
-    for (*mark = *s; s < end && *s == *mark; s++)
-        n++;
-    return n >= 3 ? n : 0;
-}
-
-/* The inside of the last code block of a Markdown text; one that is still open counts. */
-static bool last_code(const char *text, size_t n, const char **code, size_t *n_code)
-{
-    const char *end = text + n, *begin = NULL;
-    size_t n_open = 0;
-    bool found = false;
-    char open = 0, mark = 0;
-    for (const char *s = text; s < end; s = next_line(s, end)) {
-        size_t n_mark = fence(s, end, &mark);
-        if (n_open == 0 && n_mark > 0) {
-            n_open = n_mark;
-            open = mark;
-            begin = next_line(s, end);
-        } else if (n_open > 0 && mark == open && n_mark >= n_open) {
-            *code = begin;
-            *n_code = (size_t)(s - begin);
-            found = true;
-            n_open = 0;
-        }
-    }
-    if (n_open == 0) return found;
-    *code = begin;
-    *n_code = (size_t)(end - begin);
+    if (only_code) return code_block_last(m->answer, m->answer_len, out);
+    buf_append(out, m->answer, m->answer_len);
     return true;
 }
 
@@ -70,26 +33,21 @@ bool command_copy(struct chat *c, const char *args)
 {
     const struct message *m = last_reply(c);
     bool want_code = strcmp(args, "code") == 0;
-    if (*args && !want_code) {
+    struct buf text = {0};
+    bool ok = false;
+    if (*args && !want_code)
         chat_tell(c, FACE_ERROR, "/copy: expected nothing or code, found '%s'", args);
-        return false;
-    }
-    const char *text = m ? m->answer : "";
-    size_t n = m ? m->answer_len : 0;
-    if (!m) {
+    else if (!m)
         chat_tell(c, FACE_ERROR, "/copy: there is no reply yet");
-        return false;
-    }
-    if (want_code && !last_code(m->answer, m->answer_len, &text, &n)) {
+    else if (!put_copy(m, want_code, &text))
         chat_tell(c, FACE_ERROR, "/copy: the last reply has no code block");
-        return false;
-    }
-    if (!c->face->copy || !c->face->copy(c->face->user, text, n)) {
+    else if (!c->face->copy || !c->face->copy(c->face->user, buf_str(&text), text.len))
         chat_tell(c, FACE_ERROR, "/copy: there is no clipboard here; /export writes a file");
-        return false;
-    }
-    chat_hint(c, "copied %zu bytes", n);
-    return true;
+    else
+        ok = true;
+    if (ok) chat_hint(c, "copied %zu bytes", text.len);
+    buf_free(&text);
+    return ok;
 }
 
 /* ---- /export ---- */
