@@ -12,8 +12,12 @@ bool printable_char(uint32_t cp)
     if (cp >= 0x200b && cp <= 0x200f) return false;
     if (cp >= 0x2028 && cp <= 0x202e) return false;
     if (cp >= 0x2060 && cp <= 0x206f) return false;
-    if (cp >= 0xfff9 && cp <= 0xfffb) return false;
-    if (cp >= 0xe0000 && cp <= 0xe007f) return false;
+    if (cp >= 0xfff0 && cp <= 0xfffb) return false;
+    if (cp == 0x17b4 || cp == 0x17b5) return false;
+    /* Controls of shorthand and of musical notes. */
+    if ((cp >= 0x1bca0 && cp <= 0x1bca3) || (cp >= 0x1d173 && cp <= 0x1d17a)) return false;
+    /* Tags, and what Unicode keeps free for more that nobody sees; selectors lie between. */
+    if ((cp >= 0xe0000 && cp <= 0xe00ff) || (cp >= 0xe01f0 && cp <= 0xe0fff)) return false;
     return (cp & 0xfffe) != 0xfffe && !(cp >= 0xfdd0 && cp <= 0xfdef);
 }
 

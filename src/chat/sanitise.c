@@ -80,9 +80,15 @@ static bool is_flag_tag(struct sanitiser *f, uint32_t cp)
     return ++f->n_tags <= MAX_TAGS;
 }
 
+static bool is_mongolian_selector(uint32_t cp)
+{
+    return (cp >= 0x180b && cp <= 0x180d) || cp == 0x180f;
+}
+
 static bool is_selector(uint32_t cp)
 {
-    return (cp >= 0xfe00 && cp <= 0xfe0f) || (cp >= 0xe0100 && cp <= 0xe01ef);
+    return (cp >= 0xfe00 && cp <= 0xfe0f) || (cp >= 0xe0100 && cp <= 0xe01ef) ||
+           is_mongolian_selector(cp);
 }
 
 static bool is_ideograph(uint32_t cp)
@@ -92,9 +98,11 @@ static bool is_ideograph(uint32_t cp)
 }
 
 /* One variation selector stands behind the character that it selects a form of; those of the
- * supplement only behind ideographs. More would be hidden text. */
+ * supplement only behind ideographs, Mongolian's behind its letters. More would be hidden text.
+ */
 static bool is_selecting(uint32_t before, uint32_t cp)
 {
+    if (is_mongolian_selector(cp)) return before >= 0x1820 && before <= 0x18aa;
     if (cp > 0xfe0f) return is_ideograph(before);
     return before > ' ' && before != '\\' && !is_selector(before) && before != 0x3000;
 }

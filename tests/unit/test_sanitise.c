@@ -58,6 +58,9 @@ static void test_controls(void **unused)
     check("\u202eevil\u202c", "\\u{202e}evil\\u{202c}");
     check("\u2066x\u2069\u200e\u200f\u061c", "\\u{2066}x\\u{2069}\\u{200e}\\u{200f}\\u{61c}");
     check("a\u200bb\ufeff\u2060", "a\\u{200b}b\\u{feff}\\u{2060}");
+    /* Nobody sees them either: text could be hidden in them. */
+    check("a\U000e0080\U000e01f0\U000e0fff", "a\\u{e0080}\\u{e01f0}\\u{e0fff}");
+    check("a\ufff0\U0001bca0\U0001d173\u17b4", "a\\u{fff0}\\u{1bca0}\\u{1d173}\\u{17b4}");
     check("\u2028\u2029", "\\u{2028}\\u{2029}");
     check("\xef\xbf\xbe\xef\xb7\x90", "\\u{fffe}\\u{fdd0}");
 }
@@ -85,6 +88,9 @@ static void test_selectors(void **unused)
     check("葛\U000e0101", "葛\U000e0101");
     check("\ufe0fa", "\\u{fe0f}a");
     check("a \ufe0f\n\ufe00", "a \\u{fe0f}\n\\u{fe00}");
+    check("\u1820\u180b\u1824", "\u1820\u180b\u1824");
+    check("a\u180b \u180d", "a\\u{180b} \\u{180d}");
+    check("\u1820\u180b\u180c\u180f", "\u1820\u180b\\u{180c}\\u{180f}");
     /* A byte for each selector: text that nobody sees. */
     check("😀\ufe01\ufe02\ufe03", "😀\ufe01\\u{fe02}\\u{fe03}");
     check("a\U000e0101\U000e01ef", "a\\u{e0101}\\u{e01ef}");
