@@ -16,6 +16,7 @@
 #include "ui/charset.h"
 #include "ui/editor.h"
 #include "ui/input.h"
+#include "ui/paste.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
 #include "ui/wrap.h"
@@ -102,55 +103,57 @@ static int skip_sequence(int count, int key)
  * for PASTE_REST_MS has forgotten the end of it. */
 enum { PASTE_IN_LINE = 8192, PASTE_MAX = 64 << 20, PASTE_REST_MS = 2000 };
 
-/* Moves what stands behind the mark to where keys come from next. */
-static void keep_behind(struct buf *raw, size_t mark, size_t n_mark)
+/* Takes bytes of a paste; what stands behind its mark is read as keys next. */
+static void take_pasted(struct paste *p, const char *s, size_t n)
 {
-    buf_append(&behind, raw->data + mark + n_mark, raw->len - mark - n_mark);
-    raw->len = mark;
+    const size_t used = paste_take(p, s, n);
+    buf_append(&behind, s + used, n - used);
 }
 
 /* Reads a paste up to its end mark, in blocks: byte by byte, megabytes would take minutes.
  * Nothing of it is ever read as keys, also where it is too long (it is cut), or Ctrl-C comes.
  */
-static void read_paste(struct buf *raw)
+static void read_paste(struct paste *p)
 {
-    static const char mark[] = "\033[201~";
-    const size_t n_mark = sizeof mark - 1;
-    size_t seen = 0;
-    buf_append(raw, buf_str(&behind) + behind_at, behind.len - behind_at);
-    buf_clear(&behind);
+    struct buf before = behind;
+    const size_t at = behind_at;
+    behind = (struct buf){0};
     behind_at = 0;
-    for (;;) {
-        char *end =
-            raw->len > seen ? memmem(raw->data + seen, raw->len - seen, mark, n_mark) : NULL;
-        if (end) {
-            keep_behind(raw, (size_t)(end - raw->data), n_mark);
-            return;
-        }
-        seen = raw->len > n_mark ? raw->len - n_mark : 0;
-        if (raw->len > PASTE_MAX) {
-            memmove(raw->data + PASTE_MAX - n_mark, raw->data + seen, raw->len - seen);
-            raw->len = PASTE_MAX - n_mark + (raw->len - seen);
-            seen = PASTE_MAX - n_mark;
-        }
+    take_pasted(p, buf_str(&before) + at, before.len - at);
+    buf_free(&before);
+    while (!p->is_over) {
         struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
         int ready = poll(&in, 1, PASTE_REST_MS);
         if (ready < 0 && errno == EINTR && !signals_leaving()) continue;
         char bytes[65536];
         ssize_t n = ready > 0 ? read(in.fd, bytes, sizeof bytes) : 0;
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (n <= 0) return;
-        buf_append(raw, bytes, (size_t)n);
+        if (n <= 0) break;
+        take_pasted(p, bytes, (size_t)n);
     }
+    paste_end(p);
+}
+
+static void tell_cut(void)
+{
+    struct buf text = {0};
+    buf_printf(&text, "the paste is cut after %d MiB, longer than any context",
+               PASTE_MAX >> 20);
+    terminal->pause();
+    terminal->complain(text.data);
+    terminal->resume();
+    buf_free(&text);
 }
 
 static int paste(int count, int key)
 {
-    struct buf raw = {0}, text = {0}, clean = {0};
+    struct paste raw = {.max = PASTE_MAX};
+    struct buf text = {0}, clean = {0};
     (void)count, (void)key;
     read_paste(&raw);
-    charset_take(buf_str(&raw), raw.len, &text);
+    charset_take(buf_str(&raw.text), raw.text.len, &text);
     input_clean(&clean, buf_str(&text), text.len);
+    if (raw.is_cut) tell_cut();
     if (clean.len > PASTE_IN_LINE ||
         (terminal->fits && !terminal->fits(buf_str(&clean), clean.len))) {
         terminal->pasted(clean.data, clean.len);
@@ -158,7 +161,7 @@ static int paste(int count, int key)
         if (rl_point == 0) pasted_at_zero = true;
         edit_keys_insert(clean.data, clean.len);
     }
-    buf_free(&raw);
+    paste_free(&raw);
     buf_free(&text);
     buf_free(&clean);
     return 0;

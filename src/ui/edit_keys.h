@@ -14,7 +14,7 @@ struct edit_keys_terminal {
     /* Gives the terminal away (an editor runs, the process stops) and takes it back. */
     void (*pause)(void);
     void (*resume)(void);
-    /* Shows why the editor did not work; between the two. */
+    /* Shows what an editor or a paste could not do; between the two. */
     void (*complain)(const char *text);
     /* Takes a paste that is too large for the line: n bytes without control characters. */
     void (*pasted)(const char *s, size_t n);
