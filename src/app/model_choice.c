@@ -53,9 +53,10 @@ static bool take_guide(struct options *o, char *guide, struct err *err)
 
 static bool is_same(const char *remembered, const char *guide)
 {
-    char *real = guide ? realpath(guide, NULL) : NULL;
-    bool same = real && strcmp(real, remembered) == 0;
+    char *real = guide ? realpath(guide, NULL) : NULL, *other = realpath(remembered, NULL);
+    bool same = real && other && strcmp(real, other) == 0;
     free(real);
+    free(other);
     return same;
 }
 

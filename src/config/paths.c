@@ -55,6 +55,22 @@ bool paths_make_parents(const char *path, struct err *err)
     return ok;
 }
 
+/* The absolute form of a file's path, without links on the way to it, but its own name: where
+ * that is a link, its target may be called otherwise, and the other files of a split model lie
+ * beside the link. NULL and errno: it is not there. */
+static char *absolute_form(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *typed = slash ? mem_strndup(path, (size_t)(slash + 1 - path)) : mem_strdup(".");
+    char *folder = access(path, F_OK) == 0 ? realpath(typed, NULL) : NULL;
+    struct buf whole = {0};
+    free(typed);
+    if (!folder) return NULL;
+    buf_printf(&whole, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
+    free(folder);
+    return buf_take(&whole);
+}
+
 /* Without the way to it: no "bin/../share" is shown to anybody. */
 static char *if_readable(struct buf *path)
 {
@@ -121,28 +137,27 @@ char *paths_remembered_model(bool *is_there)
         buf_free(&model);
         return NULL;
     }
-    char *path = mem_strdup(model.data), *real = if_readable(&model);
-    *is_there = real != NULL;
-    if (!real) return path;
-    free(path);
-    return real;
+    *is_there = access(model.data, R_OK) == 0;
+    return buf_take(&model);
 }
 
 bool paths_remember_model(const char *path, struct err *err)
 {
-    char absolute[PATH_MAX], shown[256];
+    char shown[256];
     printable(shown, sizeof shown, path, strlen(path));
-    if (!realpath(path, absolute))
-        return err_set(err, ERR_IO, "%s: %s", shown, strerror(errno));
-    if (strchr(absolute, '\n')) /* the file holds one line */
-        return err_set(err, ERR_USER, "%s: a path with a line break is not remembered", shown);
+    char *absolute = absolute_form(path);
+    if (!absolute) return err_set(err, ERR_IO, "%s: %s", shown, strerror(errno));
     char *state = paths_in(PATHS_STATE, last_model);
-    if (!state) return err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
-
     struct buf line = {0};
-    buf_printf(&line, "%s\n", absolute);
-    bool ok = paths_make_parents(state, err) && file_replace(state, line.data, line.len, err);
+    bool ok = true;
+    if (strchr(absolute, '\n')) /* the file holds one line */
+        ok = err_set(err, ERR_USER, "%s: a path with a line break is not remembered", shown);
+    else if (!state)
+        ok = err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
+    if (ok) buf_printf(&line, "%s\n", absolute);
+    ok = ok && paths_make_parents(state, err) && file_replace(state, line.data, line.len, err);
     buf_free(&line);
+    free(absolute);
     free(state);
     return ok;
 }

@@ -32,7 +32,8 @@ char *paths_guide_draft(const char *model);
 
 /* The model remembered by paths_remember_model, or NULL; *is_there: it can be read. */
 char *paths_remembered_model(bool *is_there);
-/* Remembers the absolute form of path in the state folder (0600), replacing what was there. */
+/* Remembers the absolute form of path in the state folder (0600), replacing what was there. The
+ * name of the file stays, also where it is a link. */
 bool paths_remember_model(const char *path, struct err *err);
 
 #endif

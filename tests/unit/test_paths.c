@@ -119,6 +119,33 @@ static void test_remembered(void **state)
     }
 }
 
+/* As the cache of a hub has it: the files of a split model beside each other, under names that
+ * only the links have. */
+static void test_remembered_link(void **state)
+{
+    (void)state;
+    char blob[200], folder[200], via[200], model[256], typed[256], real[4096];
+    struct err err = {0};
+    bool is_there;
+    clear();
+    snprintf(blob, sizeof blob, "%s/0123abcd", home);
+    snprintf(folder, sizeof folder, "%s/snapshot", home);
+    snprintf(via, sizeof via, "%s/main", home);
+    snprintf(model, sizeof model, "%s/m-00001-of-00002.gguf", folder);
+    snprintf(typed, sizeof typed, "%s/../main/m-00001-of-00002.gguf", folder);
+    fclose(fopen(blob, "w"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(symlink(folder, via), 0);
+    assert_int_equal(symlink("../0123abcd", model), 0);
+    assert_non_null(realpath(model, real));
+    assert_string_equal(real, blob);
+    if (!paths_remember_model(typed, &err)) fail_msg("%s", err.msg);
+    char *back = paths_remembered_model(&is_there);
+    assert_string_equal(back, model);
+    assert_true(is_there);
+    free(back);
+}
+
 static void test_make_parents(void **state)
 {
     (void)state;
@@ -150,9 +177,8 @@ static void test_guide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_remembered),
-        cmocka_unit_test(test_make_parents),
+        cmocka_unit_test(test_folders),         cmocka_unit_test(test_remembered),
+        cmocka_unit_test(test_remembered_link), cmocka_unit_test(test_make_parents),
         cmocka_unit_test(test_guide),
     };
     return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
