@@ -50,30 +50,12 @@ static struct gguf_part *add_part(struct gguf *g, const char *path)
     return part;
 }
 
-#define SPLIT_SUFFIX_LEN 20 /* "-00001-of-00003.gguf" */
-
-/* The path of part i (from 0) of count beside the first one, or NULL if the first one's name
- * does not follow the pattern. free() it. */
-static char *split_path(const char *first, int64_t i, int64_t count)
-{
-    size_t len = strlen(first);
-    char want_suffix[64], suffix[64];
-    snprintf(want_suffix, sizeof want_suffix, "-00001-of-%05" PRId64 ".gguf", count);
-    if (len < SPLIT_SUFFIX_LEN || strcmp(first + len - SPLIT_SUFFIX_LEN, want_suffix) != 0)
-        return NULL;
-    snprintf(suffix, sizeof suffix, "-%05" PRId64 "-of-%05" PRId64 ".gguf", i + 1, count);
-    char *path = mem_alloc(len + sizeof suffix);
-    memcpy(path, first, len - SPLIT_SUFFIX_LEN);
-    strcpy(path + len - SPLIT_SUFFIX_LEN, suffix);
-    return path;
-}
-
 /* Part i of a split model: maps it, reads it, checks that it belongs to the first. */
 static bool open_part(struct gguf *g, int64_t i, const struct gguf_split *whole,
                       struct err *err)
 {
     const char *first = g->parts[0].path;
-    char *path = split_path(first, i, whole->count);
+    char *path = gguf_part_path(first, i, whole->count);
     if (!path)
         return err_set(err, ERR_FORMAT,
                        "%s: is the first of %" PRId64

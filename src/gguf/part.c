@@ -2,9 +2,11 @@
 #include "gguf/part.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/printable.h"
@@ -391,4 +393,18 @@ bool gguf_part_read(struct gguf_part *part, struct gguf_tensors *tensors, struct
            read_kvs(&r, n_kv, kvs, err) && read_alignment(&r, kvs, &alignment, err) &&
            read_split(&r, kvs, split, err) &&
            read_tensors(&r, tensors, part, n_tensors, alignment, err);
+}
+
+char *gguf_part_path(const char *first, int64_t i, int64_t count)
+{
+    const size_t n_end = sizeof "-00001-of-00003.gguf" - 1;
+    size_t len = strlen(first);
+    char want_end[64], end[64];
+    snprintf(want_end, sizeof want_end, "-00001-of-%05" PRId64 ".gguf", count);
+    if (len < n_end || strcmp(first + len - n_end, want_end) != 0) return NULL;
+    snprintf(end, sizeof end, "-%05" PRId64 "-of-%05" PRId64 ".gguf", i + 1, count);
+    struct buf path = {0};
+    buf_append(&path, first, len - n_end);
+    buf_puts(&path, end);
+    return buf_take(&path);
 }

@@ -43,6 +43,10 @@ struct gguf_split {
 bool gguf_part_read(struct gguf_part *part, struct gguf_tensors *tensors, struct gguf_kvs *kvs,
                     struct gguf_split *split, struct err *err);
 
+/* The path of file i (from 0) of count, 1 to 99999, beside the first one: NULL if that one's
+ * name does not end in -00001-of-NNNNN.gguf. free() it. Pure. */
+char *gguf_part_path(const char *first, int64_t i, int64_t count);
+
 /* The key of that name; NULL if there is none. */
 const struct gguf_kv *gguf_kvs_find(const struct gguf_kvs *kvs, const char *key);
 void gguf_kvs_free(struct gguf_kvs *kvs);
