@@ -2,22 +2,15 @@
  * done while typing, changed settings and drafts in any order. Whatever came before, the same
  * messages with the same seed get the same reply, and the bits held are those computed cold.
  * The sequence is seeded; HEARTH_SOAK makes it longer. */
+#include "../chance.h"
 #include "../chat_driver.h"
 #include "../soak.h"
 
 #include <xxhash.h>
 
-#include "base/philox.h"
 #include "chat/impl.h"
 
 enum { STEPS = 400, MAX_KNOWN = 20000 };
-
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(20260101, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 /* What a reply depends on, and the reply. */
 static struct known {
@@ -133,6 +126,7 @@ static void test_random(void **unused)
 {
     (void)unused;
     const int n = STEPS * (int)soak();
+    chance_begin(20260101);
     static const char *const args[] = {
         "--temp",       "0.9", "--top-k", "0",   "--min-p",    "0",    "--seed", "3",
         "--max-tokens", "24",  "--ctx",   "512", "--overflow", "trim", NULL};

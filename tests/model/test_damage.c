@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -22,19 +23,6 @@
 #define N_FLIPS 2000
 
 static const char file[] = "examples/guide/guide-draft-q8_0.gguf";
-static uint64_t seed = 0x243f6a8885a308d3u;
-
-static size_t below(size_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (size_t)(seed >> 20) % n;
-}
-
-static size_t repeated(size_t n)
-{
-    return n * soak();
-}
-
 /* Every key and item; of each tensor the first and the last blocks. */
 static double walk(const struct gguf *g)
 {
@@ -140,8 +128,8 @@ static void test_whole(void **state)
 static void test_cuts(void **state)
 {
     const struct buf *b = *state;
-    for (size_t i = repeated(N_CUTS); i > 0; i--) {
-        size_t n = below(b->len);
+    for (size_t i = N_CUTS * soak(); i > 0; i--) {
+        size_t n = below((uint32_t)b->len);
         char *cut = malloc(n ? n : 1);
         memcpy(cut, b->data, n);
         assert_int_equal(try_open(cut, n), 0);
@@ -157,9 +145,9 @@ static void test_flips(void **state)
     struct gguf *g = gguf_from_memory(b->data, b->len, file, &err);
     size_t header = (size_t)((const char *)gguf_tensor_at(g, 0)->data - b->data);
     gguf_close(g);
-    size_t n_whole = 0, n_none = 0, n = repeated(N_FLIPS);
+    size_t n_whole = 0, n_none = 0, n = N_FLIPS * soak();
     for (size_t i = 0; i < n; i++) {
-        size_t at = below(i % 2 ? header : b->len);
+        size_t at = below((uint32_t)(i % 2 ? header : b->len));
         char flip = (char)(1 << below(8));
         b->data[at] ^= flip;
         int taken = try_open(b->data, b->len);

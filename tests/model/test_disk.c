@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../chance.h"
 #include "../golden.h"
 #include "../scratch.h"
 #include "../soak.h"
-#include "base/philox.h"
 #include "cache/store_files.h"
 #include "engine/disk.h"
 #include "engine/engine.h"
@@ -19,14 +19,6 @@
 enum { CONTEXT = 400 };
 
 static char home[SCRATCH_PATH];
-static uint64_t key;
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -87,8 +79,7 @@ static void check_resume(const char *path, const char *other)
         const size_t n = lengths[i];
         const char *type = types[i % 2];
         scratch_empty(home);
-        key = 11 + i;
-        drawn = 0;
+        chance_begin(11 + i);
         open_model(&m, path, type, true);
         const size_t n_vocab = model_n_vocab(m.model);
         float *want = mem_zalloc(n_vocab, sizeof *want);
@@ -141,8 +132,7 @@ static void test_resume_before_the_reply(void **state)
     struct err err;
     int32_t ids[CONTEXT];
     scratch_empty(home);
-    key = 17;
-    drawn = 0;
+    chance_begin(17);
     open_model(&cold, hybrid, "f16", false);
     open_model(&m, hybrid, "f16", true);
     const size_t n_vocab = model_n_vocab(m.model);
@@ -175,8 +165,7 @@ static void test_exact_repeat(void **state)
     int32_t ids[CONTEXT];
     const char *path = "tests/data/models/llama-Q4_0.gguf";
     scratch_empty(home);
-    key = 5;
-    drawn = 0;
+    chance_begin(5);
     open_model(&cold, path, "f16", false);
     open_model(&m, path, "f16", true);
     const size_t n_vocab = model_n_vocab(m.model);
@@ -211,8 +200,7 @@ static void test_read_but_computed(void **state)
     struct err err;
     char pages[512];
     scratch_empty(home);
-    key = 6;
-    drawn = 0;
+    chance_begin(6);
     snprintf(pages, sizeof pages, "%s/pages", home);
     open_model(&m, llama, "f16", true);
     random_ids(ids, 0, 192, model_n_vocab(m.model));
@@ -237,8 +225,7 @@ static void test_resume_long(void **state)
     struct machine m, cold;
     static int32_t ids[LONG + NEW];
     scratch_empty(home);
-    key = 19;
-    drawn = 0;
+    chance_begin(19);
     open_long(&m, llama, "f16", true, LONG + NEW);
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, LONG + NEW, n_vocab);
@@ -262,8 +249,7 @@ static struct store_counts save_turn(size_t n, size_t n_turn)
 {
     struct machine m;
     scratch_empty(home);
-    key = 17;
-    drawn = 0;
+    chance_begin(17);
     open_long(&m, "tests/data/models/llama-Q4_0.gguf", "f16", true, (uint32_t)(n + n_turn));
     int32_t *ids = mem_zalloc(n + n_turn, sizeof *ids);
     random_ids(ids, 0, n + n_turn, model_n_vocab(m.model));
@@ -308,8 +294,7 @@ static void test_lent(void **state)
     struct machine m, cold;
     int32_t ids[CONTEXT], other[CONTEXT];
     scratch_empty(home);
-    key = 23;
-    drawn = 0;
+    chance_begin(23);
     open_model(&m, llama, "f16", true);
     open_model(&cold, llama, "f16", false);
     const size_t n_vocab = model_n_vocab(m.model), n_bytes = n_vocab * sizeof(float);
@@ -351,8 +336,7 @@ static void test_save_yields(void **state)
     int32_t ids[CONTEXT];
     atomic_bool stop = true;
     scratch_empty(home);
-    key = 29;
-    drawn = 0;
+    chance_begin(29);
     open_model(&m, hybrid, "f16", true);
     disk_make_ready(m.disk, NULL);
     random_ids(ids, 0, 200, model_n_vocab(m.model));
@@ -384,8 +368,7 @@ static void test_save_is_owed(void **state)
         int32_t ids[CONTEXT];
         atomic_bool stop = true;
         scratch_empty(home);
-        key = 31 + i;
-        drawn = 0;
+        chance_begin(31 + i);
         open_model(&m, paths[i], "f16", true);
         disk_make_ready(m.disk, NULL);
         const size_t n_vocab = model_n_vocab(m.model), n_bytes = n_vocab * sizeof(float);
@@ -458,7 +441,7 @@ static void die(struct machine *m, int32_t *ids, size_t n, size_t n_vocab, const
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        drawn += 1000;
+        chance.n_drawn += 1000;
         open_model(m, path, type, true);
         for (;;) {
             n = next_history(ids, n, n_vocab);
@@ -495,8 +478,7 @@ static void check_model(const struct golden_case *c, uint32_t i, uint32_t round,
     char pages[512];
     snprintf(pages, sizeof pages, "%s/pages", home);
     scratch_empty(home);
-    key = 20261121 + i + 1000 * round;
-    drawn = 0;
+    chance_begin(20261121 + i + 1000 * round);
     open_model(&m, c->model, type, true);
     open_model(&cold, c->model, type, false);
     const enum kind kind = kind_of(model_program(m.model));

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../soak.h"
 #include "base/ids.h"
-#include "base/philox.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 #include "model/program.h"
@@ -50,13 +50,6 @@ enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
 
 static struct rig rigs[N_RIGS];
 static char random_draft[SCRATCH_PATH], hybrid[SCRATCH_PATH], windowed[SCRATCH_PATH];
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(20261121, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
-
 static void open_rig(struct rig *r, const char *path, const char *draft, bool lookup,
                      const char *device)
 {
@@ -69,6 +62,7 @@ static void open_rig(struct rig *r, const char *path, const char *draft, bool lo
 static int open_rigs(void **state)
 {
     (void)state;
+    chance_begin(20261121);
     random_model_make(random_draft, RANDOM_DENSE ",n_ctx=256", "Q8_0");
     random_model_make(hybrid, RANDOM_HYBRID, "Q8_0");
     random_model_make(windowed, RANDOM_WINDOWED, "Q8_0");

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -33,20 +34,7 @@ static const struct engine_sampling sampling = {.temp = 1.2f,
                                                 .reply_seed = 11,
                                                 .max_tokens = 60};
 
-static uint64_t seed = 0x6a09e667f3bcc909u;
-
-static size_t below(size_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (size_t)(seed >> 33) % n;
-}
-
 enum { TRIES = 1000 }; /* beyond those that are repeated, until each moment was met */
-
-static int repeated(int n)
-{
-    return n * (int)soak();
-}
 
 static struct engine *open_engine(const struct engine_config *c)
 {
@@ -90,7 +78,7 @@ static struct engine *ready_engine(void)
  */
 static bool linger(struct engine *e, double ms, struct engine_event *event)
 {
-    double until = clock_ms() + ms * (double)below(1000) / 1000;
+    double until = clock_ms() + ms * uniform();
     while (clock_ms() < until)
         if (engine_next(e, 0, event) && is_last(event->kind)) return true;
     return false;
@@ -204,7 +192,7 @@ static void test_load_cancelled(void **state)
     double whole = clock_ms() - start;
     int n_cancelled = 0;
     /* On a busy machine every cancel of these may come too late: then some more. */
-    for (int i = repeated(20); i > 0 || (n_cancelled == 0 && i > -TRIES); i--) {
+    for (int i = 20 * (int)soak(); i > 0 || (n_cancelled == 0 && i > -TRIES); i--) {
         struct engine *e = open_engine(&config);
         struct engine_event event;
         if (i % 4 == 0) { /* nobody waits for the answer */
@@ -247,7 +235,7 @@ static void verify(struct engine *e)
 static void fresh_prompt(struct spans *s)
 {
     char number[16];
-    snprintf(number, sizeof number, "%zu ", below(1 << 30));
+    snprintf(number, sizeof number, "%u ", below(1 << 30));
     spans_text(s, number, strlen(number));
     prompt_of(s, 20 + (int)below(300));
 }
@@ -273,7 +261,8 @@ static void test_turn_cancelled(void **state)
     struct engine *e = ready_engine(), *calm = ready_engine();
     const struct engine_sampling s = endless(60);
     int n_early = 0, n_part = 0;
-    for (int i = repeated(60); i > 0 || ((n_early == 0 || n_part == 0) && i > -TRIES); i--) {
+    for (int i = 60 * (int)soak(); i > 0 || ((n_early == 0 || n_part == 0) && i > -TRIES);
+         i--) {
         struct spans prompt = {0};
         struct ids whole = {0};
         struct engine_event event;

@@ -5,10 +5,10 @@
 #include <malloc.h>
 #include <stdatomic.h>
 
+#include "../chance.h"
 #include "../golden.h"
 #include "../soak.h"
 #include "base/ids.h"
-#include "base/philox.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 
@@ -20,14 +20,6 @@ enum {
     MAX_BRANCHES = 8,
     MAX_TURNS = 64
 };
-
-static uint64_t key;
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 /* A conversation as tokens; turn_at[i] is where turn i begins, the first is the system's. */
 struct talk {
@@ -120,7 +112,7 @@ static void check_cold(struct world *w, const struct ids *ids)
     if (memcmp(timeline_logits(w->warm), timeline_logits(w->cold),
                w->c->n_vocab * sizeof(float)) != 0)
         fail_msg("%s, history %lu: the logits after %zu tokens differ from a cold run",
-                 w->c->name, (unsigned long)key, ids->n);
+                 w->c->name, (unsigned long)chance.key, ids->n);
 }
 
 static void verify(struct world *w)
@@ -130,7 +122,7 @@ static void verify(struct world *w)
     assert_true(timeline_verify(w->warm, NULL, &v, &err));
     if (v.what != VERIFY_SAME)
         fail_msg("%s, history %lu: difference of kind %d at token %zu in layer %zu", w->c->name,
-                 (unsigned long)key, (int)v.what, v.pos, v.layer);
+                 (unsigned long)chance.key, (int)v.what, v.pos, v.layer);
     assert_int_equal(v.n_tokens, timeline_n(w->warm));
 }
 
@@ -337,8 +329,7 @@ static void check_model(const struct golden_case *c, enum kv_type type, size_t f
     size_t page_bytes =
         model_program(r.m)->page_bytes[PAGE_FULL] + model_program(r.m)->page_bytes[PAGE_WINDOW];
     for (size_t i = first; i < HISTORIES * soak(); i += stride) {
-        key = 1000 + i;
-        drawn = 0;
+        chance_begin(1000 + i);
         struct world w = {.c = c, .forgets = below(3) == 0};
         uint64_t warm = below(4) * page_bytes, total = below(2) ? 5 * page_bytes : 0;
         open_timelines(&w, &r, w.forgets ? warm : UINT64_MAX, w.forgets ? total : 0);
@@ -411,8 +402,7 @@ static void test_memory_is_flat(void **state)
         model_program(r.m)->page_bytes[PAGE_FULL] + model_program(r.m)->page_bytes[PAGE_WINDOW];
     struct world w = {.c = &set.cases[0]};
     open_timelines(&w, &r, 8 * page_bytes, 0);
-    key = 7;
-    drawn = 0;
+    chance_begin(7);
     talk_say(&w, 30);
     talk_say(&w, 90);
     struct err err;

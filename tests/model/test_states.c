@@ -1,7 +1,7 @@
 /* Recurrent models: what coming back costs in tokens, that states are never guessed, that a
  * wrong one is found, and that a step which fails leaves none. */
+#include "../chance.h"
 #include "../golden.h"
-#include "base/philox.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
 
@@ -9,13 +9,6 @@ static const char *const hybrids[] = {"falcon-h1$", "granitehybrid-moe$", "lfm2m
                                       "qwen35",     "qwen3next$",         NULL};
 
 enum { CONTEXT = 4096, MARK = 8 * PAGE_LEN };
-
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(20261121, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
 {
@@ -43,7 +36,7 @@ static void pair_open(struct pair *p, const struct golden_case *c, uint64_t warm
     assert_true(p->warm && p->cold);
     assert_true(model_program(p->r.m)->state_bytes > 0);
     p->n_vocab = c->n_vocab;
-    drawn = 0;
+    chance_begin(20261121);
     random_ids(p->ids, 0, CONTEXT, c->n_vocab);
 }
 

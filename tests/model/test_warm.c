@@ -1,19 +1,11 @@
 /* Warm = cold over the golden models: a timeline that went through seeded histories (longer,
  * shorter, edited in the middle, edited at the end, the same again) has the logits of one that
  * starts from nothing. test_timeline does the same in depth on one model. */
+#include "../chance.h"
 #include "../golden.h"
-#include "base/philox.h"
 #include "engine/timeline.h"
 
 enum { CONTEXT = 256, STEPS = 10 };
-
-static uint64_t key;
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 /* The next history: keeps a random part of the last one, then new ids. */
 static uint32_t next_history(int32_t *ids, uint32_t n, uint32_t n_vocab)
@@ -40,8 +32,7 @@ static size_t kept(const int32_t *a, size_t n, const int32_t *b, size_t m)
 
 static void check_model(const struct golden_case *c, uint32_t i)
 {
-    key = 20250704 + i;
-    drawn = 0;
+    chance_begin(20250704 + i);
     struct runner r;
     static const enum kv_type types[] = {KV_F16, KV_Q8_0, KV_F32, KV_Q4_0};
     const enum kv_type type = types[golden_has_blocks(c) ? i % 4 : i % 2 * 2];

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../child.h"
 #include "../scratch.h"
 #include "../soak.h"
@@ -47,16 +48,6 @@ static int tear_down(void **state)
     (void)state;
     scratch_remove(home);
     return 0;
-}
-
-/* ---- chance ---- */
-
-static uint64_t chance_key;
-static uint32_t chance_at;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(chance_key, chance_at++, 0, 0, PHILOX_BENCH).word[0] % n;
 }
 
 /* ---- conversations ---- */
@@ -205,8 +196,7 @@ static void test_histories(void **state)
         struct buf notes = {0};
         struct err err;
         size_t other;
-        chance_key = round;
-        chance_at = 0;
+        chance_begin(round);
         unlink(path);
         for (uint32_t i = 0; i < 60; i++) {
             for (uint32_t k = below(3); k-- > 0;)
@@ -289,8 +279,7 @@ static void test_cost(void **state)
     off_t before = 0, first = 0;
     unlink(path);
     for (int i = 0; i < 400; i++) {
-        chance_key = 1;
-        chance_at = 0;
+        chance_begin(1);
         say(c, 50);
         reply(c);
         assert_true(archive_sync(a, c, &some_state, false, &err));
@@ -309,8 +298,7 @@ static void make_session(struct conversation *c, uint32_t n, struct buf *bytes)
     struct archive *a = archive_new(path);
     struct err err;
     unlink(path);
-    chance_key = 3;
-    chance_at = 0;
+    chance_begin(3);
     for (uint32_t i = 0; i < n; i++) {
         say(c, 1 + below(60));
         reply(c);
@@ -360,8 +348,8 @@ static void test_cuts(void **state)
     make_session(c, 20, &bytes);
     find_places(&bytes, &places);
     for (uint32_t i = 0; i < 2000; i++) {
-        chance_key = 4;
-        chance_at = i;
+        chance_begin(4);
+        chance.n_drawn = i;
         size_t n = below((uint32_t)bytes.len + 1), whole = 0, messages = 0;
         while (whole < places.n && places.at[whole + 1] <= n)
             messages += places.type[whole++] == RECORD_MESSAGE;
@@ -398,8 +386,8 @@ static void test_flips(void **state)
     make_session(c, 20, &bytes);
     find_places(&bytes, &places);
     for (uint32_t i = 0; i < 2000; i++) {
-        chance_key = 5;
-        chance_at = 2 * i;
+        chance_begin(5);
+        chance.n_drawn = 2 * i;
         size_t at = below((uint32_t)bytes.len), hit = 0, other;
         char bit = (char)(1 << below(8));
         while (places.at[hit + 1] <= at)
@@ -634,8 +622,7 @@ static void test_kill(void **state)
         struct conversation *c = NULL;
         struct buf notes = {0};
         assert_int_equal(pipe(ends), 0);
-        chance_key = 1000 + i;
-        chance_at = 0;
+        chance_begin(1000 + i);
         pid_t child = fork();
         if (child == 0) {
             struct err err;

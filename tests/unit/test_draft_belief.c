@@ -9,14 +9,12 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "../chance.h"
 #include "engine/draft_belief.h"
 
-static uint32_t drawn;
-
-static bool chance(double p)
+static bool happens(double p)
 {
-    return philox(7, drawn++, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0 < p;
+    return uniform() < p;
 }
 
 static void check(const struct draft_belief *b)
@@ -41,7 +39,7 @@ static void test_steady(void **state)
         enum { BEFORE = 200, N = 4000 };
         for (int i = 0; i < BEFORE + N; i++) {
             if (i >= BEFORE) sum += draft_belief_next(&b) / N;
-            draft_belief_learn(&b, chance(share[k]));
+            draft_belief_learn(&b, happens(share[k]));
         }
         check(&b);
         printf("# share %.2f: believed %.3f\n", share[k], sum);
@@ -56,7 +54,7 @@ static void after_wrong(int turn, double *one, double *two)
     struct draft_belief b;
     draft_belief_init(&b);
     for (int i = 0; i < 2000; i++)
-        draft_belief_learn(&b, turn == 0 ? chance(0.9) : chance(i / turn % 2 ? 0.05 : 0.99));
+        draft_belief_learn(&b, turn == 0 ? happens(0.9) : happens(i / turn % 2 ? 0.05 : 0.99));
     for (int i = 0; i < 20; i++)
         draft_belief_learn(&b, true);
     assert_true(draft_belief_next(&b) > 0.9);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "base/philox.h"
 #include "engine/draft_length.h"
 
@@ -30,19 +31,11 @@ struct world {
     double of_best; /* share of the best fixed length's speed that must be reached */
 };
 
-static uint64_t key;
-static uint32_t drawn;
-
-static double uniform(void)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
-}
-
 /* Whether the draft's token at a depth is right at a position of the text. */
 static bool is_right(const struct world *w, uint32_t pos, uint32_t depth)
 {
     const uint32_t half = w->turn ? pos / w->turn % 2 : 0;
-    const double r = philox(key + 1, pos, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
+    const double r = philox(chance.key + 1, pos, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
     return r < (depth > 0 && w->accept[2] > 0 ? w->accept[2] : w->accept[half]);
 }
 
@@ -66,7 +59,7 @@ static double run(const struct world *w, uint32_t n, int length)
     draft_length_init(&c, 0.1);
     double time = 0;
     uint32_t pos = 0;
-    drawn = 0;
+    chance.n_drawn = 0;
     while (pos < n) {
         uint32_t left = w->reply < n - pos ? w->reply : n - pos, done = 0;
         uint32_t behind = w->prompt;
@@ -142,7 +135,7 @@ static void test_worlds(void **state)
         double best = 1, sum = 0;
         enum { SEEDS = 25, N = 3000 };
         for (uint32_t s = 0; s < SEEDS; s++) {
-            key = 100 * i + s;
+            chance_begin(100 * i + s);
             sum += run(w, N, -1) / SEEDS;
         }
         for (int length = 1; length <= DRAFT_MAX; length++) {

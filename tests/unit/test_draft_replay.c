@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "../chance.h"
 #include "engine/draft_length.h"
 
 /* A reply: one character a token, whether the draft model says it; the first came with the
@@ -108,14 +108,6 @@ static const struct machine machines[] = {
     {"cheap rows", 0.10, 0, 0.08, 0.01, 0.2, 0.01, 25, 0.1, 0.01, 0.98, 4.0},
 };
 
-static uint64_t key;
-static uint32_t drawn;
-
-static double uniform(void)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] / 4294967296.0;
-}
-
 static double seen(const struct machine *m, double ms)
 {
     const double spike = uniform() < m->spikes * ms ? 2 + 6 * uniform() : 0;
@@ -192,10 +184,10 @@ static bool run(const struct machine *m)
     double time[N_TEXTS] = {0}, plain[N_TEXTS] = {0};
     double ratio[N_TEXTS][N_REPLIES * N_SEEDS];
     size_t n = 0;
-    for (key = 1; key <= N_SEEDS; key++, n += N_REPLIES) {
+    for (uint64_t key = 1; key <= N_SEEDS; key++, n += N_REPLIES) {
         struct draft_length c;
         draft_length_init(&c, 0.1);
-        drawn = 0;
+        chance_begin(key);
         for (size_t i = 0; i < N_TEXTS; i++) {
             for (size_t k = 0; k < N_REPLIES; k++) {
                 double p, t = reply(&c, m, &texts[i], -1, &p);
@@ -245,10 +237,10 @@ static void test_edit(void **state)
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         const struct machine *m = &large[i];
         double first = 0, later = 0, p, best = 0;
-        for (key = 1; key <= N_SEEDS; key++) {
+        for (uint64_t key = 1; key <= N_SEEDS; key++) {
             struct draft_length c;
             draft_length_init(&c, 0.1);
-            drawn = 0;
+            chance_begin(key);
             for (size_t k = 0; k < N_REPLIES; k++)
                 *(k == 0 ? &first : &later) += reply(&c, m, &edit, -1, &p);
         }
@@ -294,8 +286,8 @@ static void test_bound(void **state)
     (void)state;
     enum { CASES = 400, TOKENS = 4000 };
     double most = 0;
-    for (key = 1000; key < 1000 + CASES; key++) {
-        drawn = 0;
+    for (uint64_t key = 1000; key < 1000 + CASES; key++) {
+        chance_begin(key);
         const enum foe foe = (enum foe)(key % N_FOES);
         const double row = uniform(), token = 0.5 * uniform(), share = uniform();
         const uint32_t turn = 2 + (uint32_t)(100 * uniform());

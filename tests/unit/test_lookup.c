@@ -9,15 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "../chance.h"
 #include "engine/lookup.h"
-
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(20261122, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 static size_t run_at(const int32_t *ids, size_t n, size_t place)
 {

@@ -9,19 +9,12 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../soak.h"
 #include "backend/ops.h"
-#include "base/philox.h"
 #include "cache/key.h"
 #include "cache/plan.h"
 #include "cache/thin.h"
-
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(11, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 static bool snapshot_is_at(const struct plan_have *have, size_t n)
 {
@@ -73,6 +66,7 @@ static void test_plan_against_oracle(void **state)
     (void)state;
     static const size_t windows[] = {0, 1, 2, 3, 17, 63, 64, 65, 66, 128, 129, 200};
     enum { MOST = 330, N_PAGES = (MOST + PAGE_LEN - 1) / PAGE_LEN };
+    chance_begin(11);
     for (size_t round = 0; round < 30000 * soak(); round++) {
         uint32_t kept[N_PAGES];
         size_t at[8], n_want = below(MOST) + 1, n = below((uint32_t)n_want + 1);

@@ -8,23 +8,12 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "backend/draw.h"
 #include "base/numeric_c.h"
-#include "base/philox.h"
 #include "engine/engine.h"
 #include "engine/penalties.h"
 #include "engine/sampler.h"
-
-/* Random numbers for the tests: word i of a keyed sequence. */
-struct dice {
-    uint64_t key;
-    uint32_t n;
-};
-
-static uint32_t dice_roll(struct dice *d, uint32_t below)
-{
-    return philox(d->key, d->n++, 0, 0, PHILOX_BENCH).word[0] % below;
-}
 
 static const struct engine_sampling plain = {
     .temp = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 64};
@@ -112,58 +101,58 @@ static int32_t reference_draw(const struct engine_sampling *how, const float *lo
 }
 
 /* Logits with ties, bans and a wide range. */
-static void random_logits(struct dice *d, float *l, size_t n)
+static void random_logits(float *l, size_t n)
 {
-    uint32_t spread = 1 + dice_roll(d, 40), step = 1 + dice_roll(d, 64);
+    uint32_t spread = 1 + below(40), step = 1 + below(64);
     for (size_t i = 0; i < n; i++) {
-        l[i] = ((float)dice_roll(d, spread * step) - (float)(spread * step) / 2) / (float)step;
-        if (dice_roll(d, 50) == 0) l[i] = -INFINITY;
+        l[i] = ((float)below(spread * step) - (float)(spread * step) / 2) / (float)step;
+        if (below(50) == 0) l[i] = -INFINITY;
     }
-    l[dice_roll(d, (uint32_t)n)] = 0.5f;
+    l[below((uint32_t)n)] = 0.5f;
 }
 
-static void random_sampling(struct dice *d, struct engine_sampling *how,
-                            struct engine_bias *bias, size_t n_vocab)
+static void random_sampling(struct engine_sampling *how, struct engine_bias *bias,
+                            size_t n_vocab)
 {
     static const float temps[] = {0, 0.1f, 0.7f, 1, 1.3f, 5};
     static const int ks[] = {0, 1, 2, 7, 40, 1024, 1025, 3000};
     static const float ps[] = {1, 0.95f, 0.5f, 0.01f, 0, 0.99f};
     static const float mins[] = {0, 0.05f, 0.5f, 1, 1e-6f};
     *how = plain;
-    how->temp = temps[dice_roll(d, 6)];
-    how->top_k = ks[dice_roll(d, 8)];
-    how->top_p = ps[dice_roll(d, 6)];
-    how->min_p = mins[dice_roll(d, 5)];
-    if (dice_roll(d, 2)) how->repeat_penalty = 1.3f;
-    if (dice_roll(d, 2)) how->presence_penalty = 0.4f;
-    if (dice_roll(d, 2)) how->frequency_penalty = -0.25f;
-    how->repeat_last_n = (int)dice_roll(d, 4) * 10 - 1;
-    how->reply_seed = (uint64_t)dice_roll(d, UINT32_MAX) << 32 | d->n;
-    how->n_bias = dice_roll(d, 4);
+    how->temp = temps[below(6)];
+    how->top_k = ks[below(8)];
+    how->top_p = ps[below(6)];
+    how->min_p = mins[below(5)];
+    if (below(2)) how->repeat_penalty = 1.3f;
+    if (below(2)) how->presence_penalty = 0.4f;
+    if (below(2)) how->frequency_penalty = -0.25f;
+    how->repeat_last_n = (int)below(4) * 10 - 1;
+    how->reply_seed = (uint64_t)below(UINT32_MAX) << 32 | chance.n_drawn;
+    how->n_bias = below(4);
     for (size_t i = 0; i < how->n_bias; i++)
-        bias[i] = (struct engine_bias){(int32_t)dice_roll(d, (uint32_t)n_vocab),
-                                       dice_roll(d, 3) ? 2.5f : -INFINITY};
+        bias[i] = (struct engine_bias){(int32_t)below((uint32_t)n_vocab),
+                                       below(3) ? 2.5f : -INFINITY};
     how->bias = bias;
 }
 
 static void test_against_sorting(void **state)
 {
     (void)state;
-    struct dice d = {.key = 1};
+    chance_begin(1);
     struct err err;
     for (int round = 0; round < 300; round++) {
-        size_t n_vocab = round % 10 == 0 ? 4000 : 2 + dice_roll(&d, 200), n = 60;
+        size_t n_vocab = round % 10 == 0 ? 4000 : 2 + below(200), n = 60;
         float *l = malloc(n_vocab * sizeof *l);
         int32_t ids[60];
         struct engine_sampling how;
         struct engine_bias bias[4];
-        random_sampling(&d, &how, bias, n_vocab);
+        random_sampling(&how, bias, n_vocab);
         struct sampler *s = sampler_new(n_vocab);
         for (size_t i = 0; i < n; i++)
-            ids[i] = (int32_t)dice_roll(&d, (uint32_t)n_vocab);
+            ids[i] = (int32_t)below((uint32_t)n_vocab);
         assert_true(sampler_begin(s, &how, ids, 30, &err));
         for (size_t i = 30; i < n; i++) { /* counts kept incrementally from 30 to 60 */
-            random_logits(&d, l, n_vocab);
+            random_logits(l, n_vocab);
             int32_t want = reference_draw(&how, l, n_vocab, ids, i, (uint32_t)i), id = -1;
             if (!sampler_draw(s, l, (uint32_t)i, &id, &err)) {
                 assert_int_equal(err.code, ERR_USER); /* all banned */
@@ -180,11 +169,11 @@ static void test_against_sorting(void **state)
 static void test_penalties_equal_a_rescan(void **state)
 {
     (void)state;
-    struct dice d = {.key = 2};
+    chance_begin(2);
     static const int lens[] = {-1, 0, 1, 5, 64, 300};
     int32_t ids[400];
     for (size_t i = 0; i < 400; i++)
-        ids[i] = (int32_t)dice_roll(&d, 50);
+        ids[i] = (int32_t)below(50);
     for (size_t k = 0; k < 6; k++) {
         struct penalties a, b;
         penalties_init(&a, 50);
@@ -212,20 +201,20 @@ static void test_penalties_equal_a_rescan(void **state)
 static void test_penalties_ahead(void **state)
 {
     (void)state;
-    struct dice d = {.key = 3};
+    chance_begin(3);
     enum { N = 120, MOST = 16 };
     int32_t ids[N];
     for (int round = 0; round < 200; round++) {
         static const int lens[] = {-1, 1, 2, 5, 30};
-        const size_t n_vocab = 2 + dice_roll(&d, 20), n = 1 + dice_roll(&d, N - MOST);
-        const size_t n_ahead = 1 + dice_roll(&d, MOST);
+        const size_t n_vocab = 2 + below(20), n = 1 + below(N - MOST);
+        const size_t n_ahead = 1 + below(MOST);
         for (size_t i = 0; i < n + n_ahead; i++)
-            ids[i] = (int32_t)dice_roll(&d, (uint32_t)n_vocab);
+            ids[i] = (int32_t)below((uint32_t)n_vocab);
         struct penalties p;
         struct draw_count ahead[2 * MOST];
         uint32_t n_upto[MOST + 1];
         penalties_init(&p, n_vocab);
-        penalties_count(&p, lens[dice_roll(&d, 5)], ids, n);
+        penalties_count(&p, lens[below(5)], ids, n);
         uint32_t counts[32], held[32];
         memcpy(counts, p.count, n_vocab * sizeof *counts);
         memcpy(held, p.count, n_vocab * sizeof *held);

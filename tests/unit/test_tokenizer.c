@@ -1,5 +1,6 @@
 /* The tokenizer over the vocabularies of tests/data/vocab: fixed cases (checked once against
  * llama.cpp), the borders of template, user text and replies, and random text. */
+#include "../chance.h"
 #include "../soak.h"
 #include "../vocab_case.h"
 
@@ -10,19 +11,6 @@
 #include "text/special.h"
 
 static const char *const files[] = {"bpe", "spm", "gemma4"};
-
-static uint64_t seed = 0x9e3779b97f4a7c15u;
-
-static size_t below(size_t n)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (size_t)(seed >> 33) % n;
-}
-
-static size_t repeated(size_t n)
-{
-    return n * soak();
-}
 
 static void encode(const struct tokenizer *tok, const char *text, size_t len, bool special,
                    struct ids *out)
@@ -131,7 +119,7 @@ static void test_user_text_is_never_control(void **state)
                                         "<0x0A>"};
     for (size_t f = 0; f < 3; f++) {
         struct tokenizer *tok = vocab_file(files[f]);
-        for (size_t k = repeated(500); k > 0; k--) {
+        for (size_t k = 500 * soak(); k > 0; k--) {
             struct spans s = {0};
             struct ids plain = {0}, ids = {0};
             struct buf text = {0};
@@ -235,12 +223,12 @@ static void test_joined(void **state)
                                         "\u4f60\u597d", "<html", "<think>", "9"};
     for (size_t f = 0; f < 3; f++) {
         struct tokenizer *tok = vocab_file(files[f]);
-        for (size_t k = repeated(500); k > 0; k--) {
+        for (size_t k = 500 * soak(); k > 0; k--) {
             struct spans s = {0}, whole = {0};
             struct ids a = {0}, b = {0};
             for (size_t n = below(12); n > 0; n--) {
                 const char *part = parts[below(sizeof parts / sizeof *parts)];
-                size_t len = strlen(part), cut = below(len + 1);
+                size_t len = strlen(part), cut = below((uint32_t)len + 1);
                 spans_markup(&whole, part, len);
                 (below(2) ? spans_text : spans_markup)(&s, part, cut);
                 (below(2) ? spans_text : spans_markup)(&s, part + cut, len - cut);
@@ -419,7 +407,7 @@ static uint32_t random_char(void)
         {0x10000, 0x10ffff}, {0x20, 0x7e},   {0x4e00, 0x4e20}, {0x2580, 0x2582},
         {0x1f642, 0x1f643},  {0x300, 0x340}, {0x9, 0xd},       {0x20, 0x20}};
     const uint32_t *r = ranges[below(sizeof ranges / sizeof *ranges)];
-    return r[0] + (uint32_t)below(r[1] - r[0] + 1);
+    return r[0] + below(r[1] - r[0] + 1);
 }
 
 /* What decoding gives back: with the spelling of spaces, U+2581 is a space. */
@@ -439,7 +427,7 @@ static void test_round_trip(void **state)
     (void)state;
     for (size_t f = 0; f < 3; f++) {
         struct tokenizer *tok = vocab_file(files[f]);
-        for (size_t k = repeated(1500); k > 0; k--) {
+        for (size_t k = 1500 * soak(); k > 0; k--) {
             struct buf text = {0}, back = {0}, expected = {0};
             struct ids ids = {0};
             for (size_t n = below(40); n > 0; n--) {

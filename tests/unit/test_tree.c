@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
+#include "../chance.h"
 #include "../soak.h"
 #include "backend/impl.h"
 #include "backend/ops.h"
 #include "base/ids.h"
-#include "base/philox.h"
 #include "cache/tree.h"
 
 enum { PART_BYTES = PAGE_LEN * sizeof(uint64_t) };
@@ -54,14 +54,6 @@ static const struct backend_impl fake_impl = {
 static struct backend fake = {&fake_impl};
 
 /* ---- a timeline without a model ---- */
-
-static uint64_t key;
-static uint32_t drawn;
-
-static uint32_t below(uint32_t n)
-{
-    return philox(key, drawn++, 0, 0, PHILOX_BENCH).word[0] % n;
-}
 
 /* A page that somebody else reads: where it lies, and what was in it. */
 struct loan {
@@ -453,8 +445,7 @@ static void run_history(struct sim *s, uint32_t n_steps)
 static void histories(struct plan_model model, uint64_t warm, uint64_t total, size_t n)
 {
     for (uint32_t i = 0; i < 12 * soak(); i++) {
-        key = 100 + i;
-        drawn = 0;
+        chance_begin(100 + i);
         struct sim s = open_sim(model, warm, total, n);
         run_history(&s, 60);
         close_sim(&s);
@@ -494,8 +485,7 @@ static void test_recurrent(void **state)
 static void test_costs(void **state)
 {
     (void)state;
-    key = 5;
-    drawn = 1000000;
+    chance_begin(5);
     struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
     int32_t ids[300];
     for (int32_t i = 0; i < 300; i++)
@@ -522,8 +512,7 @@ static void test_costs(void **state)
 static void test_sharing(void **state)
 {
     (void)state;
-    key = 6;
-    drawn = 2000000;
+    chance_begin(6);
     struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
     int32_t ids[640];
     for (int32_t i = 0; i < 640; i++)
@@ -557,8 +546,7 @@ static void test_sharing(void **state)
 static void test_lending(void **state)
 {
     (void)state;
-    key = 8;
-    drawn = 4000000;
+    chance_begin(8);
     struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
     int32_t ids[200];
     struct err err;
@@ -597,8 +585,7 @@ static void test_lending(void **state)
 static void test_repeats(void **state)
 {
     (void)state;
-    key = 7;
-    drawn = 3000000;
+    chance_begin(7);
     struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 24);
     int32_t ids[100];
     for (int32_t i = 0; i < 100; i++)
@@ -625,8 +612,7 @@ static void test_repeats(void **state)
 static void test_repeats_in_blocks(void **state)
 {
     (void)state;
-    key = 9;
-    drawn = 5000000;
+    chance_begin(9);
     enum { PROMPT = 60, END = 200, BLOCK = 7 };
     struct sim s = open_sim((struct plan_model){.window = 30}, UINT64_MAX, UINT64_MAX, 24);
     int32_t ids[END];
