@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/positions.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
-#include "base/real.h"
 #include "cpu/exec_impl.h"
 
 /* Below this many values an op is not worth waking the pool. */
@@ -170,34 +170,16 @@ static void logits_rows(struct cpu_exec *x, size_t lo, size_t hi)
                               x->step->logits + (r - x->lo) * op->in.n);
 }
 
-/* The tables of a step's positions: host arithmetic in double, the same on every machine. */
-static void rope_table(struct cpu_exec *x, size_t i, size_t lo, size_t hi)
-{
-    const struct rope *rope = &x->p->ropes[i];
-    size_t n_pairs = rope->n_rot / 2;
-    for (size_t r = lo; r < hi; r++) {
-        float *out = x->cos_sin[i] + r * rope->n_rot;
-        for (size_t k = 0; k < n_pairs; k++) {
-            double s, c;
-            real_sincos((double)(x->step->pos + r) * rope->freq[k], &s, &c);
-            out[k] = num_keep((float)(c * rope->mscale));
-            out[n_pairs + k] = num_keep((float)(s * rope->mscale));
-        }
-    }
-}
-
 static void position_tables(struct cpu_exec *x, size_t lo, size_t hi)
 {
-    for (size_t i = 0; i < x->p->n_ropes; i++)
-        rope_table(x, i, lo, hi);
-    for (size_t i = 0; i < x->p->n_row_scales; i++) {
-        const struct row_scale *s = &x->p->row_scales[i];
-        for (size_t r = lo; r < hi; r++) {
-            size_t periods = (x->step->pos + r) / s->period;
-            double factor = 1.0 + s->log_scale * real_log(1.0 + (double)periods);
-            x->factors[i][r] = num_keep((float)factor);
-        }
-    }
+    const struct program *p = x->p;
+    for (size_t i = 0; i < p->n_ropes; i++)
+        for (size_t r = lo; r < hi; r++)
+            positions_rope(&p->ropes[i], x->step->pos + r,
+                           x->cos_sin[i] + r * p->ropes[i].n_rot);
+    for (size_t i = 0; i < p->n_row_scales; i++)
+        for (size_t r = lo; r < hi; r++)
+            x->factors[i][r] = positions_factor(&p->row_scales[i], x->step->pos + r);
 }
 
 struct row_loop {

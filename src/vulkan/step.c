@@ -2,8 +2,7 @@
  * each dispatch run. The host writes it before each submission. */
 #include <string.h>
 
-#include "base/numeric_c.h"
-#include "base/real.h"
+#include "backend/positions.h"
 #include "vulkan/impl.h"
 #include "vulkan/step_layout.h"
 
@@ -12,30 +11,22 @@ static uint32_t *step_words(const struct vulkan_exec *x)
     return (uint32_t *)x->step.data;
 }
 
-/* The tables of a step's positions: host arithmetic in double, the same on every machine. */
-static void rope_table(const struct vulkan_exec *x, size_t i, const struct step *step)
+static float *step_floats(const struct vulkan_exec *x)
 {
-    const struct rope *rope = &x->p->ropes[i];
-    size_t n_pairs = rope->n_rot / 2;
-    uint32_t *out = step_words(x) + x->rope_at[i];
-    for (uint32_t r = 0; r < step->n_rows; r++, out += rope->n_rot) {
-        for (size_t k = 0; k < n_pairs; k++) {
-            double s, c;
-            real_sincos((double)(step->pos + r) * rope->freq[k], &s, &c);
-            out[k] = num_bits(num_keep((float)(c * rope->mscale)));
-            out[n_pairs + k] = num_bits(num_keep((float)(s * rope->mscale)));
-        }
-    }
+    return (float *)x->step.data;
 }
 
-static void factor_table(const struct vulkan_exec *x, size_t i, const struct step *step)
+static void position_tables(const struct vulkan_exec *x, const struct step *step)
 {
-    const struct row_scale *s = &x->p->row_scales[i];
-    for (uint32_t r = 0; r < step->n_rows; r++) {
-        size_t periods = (step->pos + r) / s->period;
-        double factor = 1.0 + s->log_scale * real_log(1.0 + (double)periods);
-        step_words(x)[x->factor_at[i] + r] = num_bits(num_keep((float)factor));
-    }
+    const struct program *p = x->p;
+    for (size_t i = 0; i < p->n_ropes; i++)
+        for (uint32_t r = 0; r < step->n_rows; r++)
+            positions_rope(&p->ropes[i], step->pos + r,
+                           step_floats(x) + x->rope_at[i] + r * p->ropes[i].n_rot);
+    for (size_t i = 0; i < p->n_row_scales; i++)
+        for (uint32_t r = 0; r < step->n_rows; r++)
+            step_floats(x)[x->factor_at[i] + r] =
+                positions_factor(&p->row_scales[i], step->pos + r);
 }
 
 /* Slots first..first+n-1 of a page are written by the step: from an even one on, in pairs. */
@@ -106,10 +97,7 @@ void vulkan_step_write(struct vulkan_exec *x, const struct step *step)
     if (x->p->n_input > 0)
         memcpy(x->input.data, step->input,
                (size_t)step->n_rows * x->p->n_input * sizeof(float));
-    for (size_t i = 0; i < x->p->n_ropes; i++)
-        rope_table(x, i, step);
-    for (size_t i = 0; i < x->p->n_row_scales; i++)
-        factor_table(x, i, step);
+    position_tables(x, step);
     page_tables(x, step);
     vulkan_group_counts(x, PART_BODY, step->n_rows);
     if (step->keeps_trail) vulkan_group_counts(x, PART_KEEP, step->n_rows);
