@@ -143,19 +143,10 @@ static bool plan_prompt(struct planner *p, const struct ids *prompt, const struc
 
 /* ---- what is said ---- */
 
-static void token_text(const struct planner *p, int32_t id, struct buf *out)
-{
-    struct detokenizer d;
-    buf_clear(out);
-    detokenizer_init(&d, p->tok, true);
-    detokenizer_add(&d, id, out);
-    detokenizer_flush(&d, out);
-}
-
 static const char *shown_token(const struct planner *p, int32_t id, char *shown, size_t cap)
 {
     struct buf text = {0};
-    token_text(p, id, &text);
+    detokenize(p->tok, &id, 1, &text);
     printable(shown, cap, buf_str(&text), text.len);
     buf_free(&text);
     return shown;
@@ -204,8 +195,8 @@ static void print_json_row(const struct planner *p, const struct row *row, struc
                           (json_int_t)row->n_reply, "copied", row->copies);
     if (row->diverges) {
         struct buf old = {0}, new = {0};
-        token_text(p, row->old_id, &old);
-        token_text(p, row->new_id, &new);
+        detokenize(p->tok, &row->old_id, 1, &old);
+        detokenize(p->tok, &row->new_id, 1, &new);
         json_object_set_new(o, "diverged",
                             json_pack("{sI ss% ss%}", "at", (json_int_t)row->same, "old",
                                       buf_str(&old), old.len, "new", buf_str(&new), new.len));

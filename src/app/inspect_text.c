@@ -127,14 +127,8 @@ static bool put_text(const char *model, const char *const *args, size_t n_args, 
     bool ok = true;
     for (size_t i = 0; ok && i < n_args; i++)
         ok = token_ids_parse(args[i], tokenizer_n_vocab(tok), &ids, err);
-    if (ok) {
-        struct detokenizer d;
-        detokenizer_init(&d, tok, true);
-        for (size_t i = 0; i < ids.n; i++)
-            detokenizer_add(&d, ids.data[i], out);
-        detokenizer_flush(&d, out);
-        if (d.invalid) fprintf(stderr, "hearth: bytes that are not UTF-8 became U+FFFD\n");
-    }
+    if (ok && !detokenize(tok, ids.data, ids.n, out))
+        fprintf(stderr, "hearth: bytes that are not UTF-8 became U+FFFD\n");
     ids_free(&ids);
     tokenizer_close(tok);
     return ok;

@@ -174,11 +174,8 @@ static bool reply_takes_over(void *user, const struct ids *all, struct timeline 
 /* The text of one token; bytes that are not UTF-8 become U+FFFD. */
 static const char *token_text(const struct engine *e, int32_t id, struct buf *out)
 {
-    struct detokenizer whole;
     buf_clear(out);
-    detokenizer_init(&whole, e->tok, true);
-    detokenizer_add(&whole, id, out);
-    detokenizer_flush(&whole, out);
+    detokenize(e->tok, &id, 1, out);
     return buf_str(out);
 }
 

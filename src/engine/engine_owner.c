@@ -193,9 +193,5 @@ bool engine_prompt_ids(struct engine *e, const struct spans *prompt, struct ids 
 
 void engine_spell(struct engine *e, const int32_t *ids, size_t n, struct buf *out)
 {
-    struct detokenizer d;
-    detokenizer_init(&d, e->tok, true);
-    for (size_t i = 0; i < n; i++)
-        detokenizer_add(&d, ids[i], out);
-    detokenizer_flush(&d, out);
+    detokenize(e->tok, ids, n, out);
 }

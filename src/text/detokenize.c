@@ -69,3 +69,13 @@ void detokenizer_flush(struct detokenizer *d, struct buf *out)
     if (d->n_held) put_invalid(d, out);
     d->n_held = 0;
 }
+
+bool detokenize(const struct tokenizer *tok, const int32_t *ids, size_t n, struct buf *out)
+{
+    struct detokenizer d;
+    detokenizer_init(&d, tok, true);
+    for (size_t i = 0; i < n; i++)
+        detokenizer_add(&d, ids[i], out);
+    detokenizer_flush(&d, out);
+    return !d.invalid;
+}

@@ -32,4 +32,8 @@ void detokenizer_bytes(struct detokenizer *d, const char *bytes, size_t n, struc
 /* The end, or a border of a piece: what is still held back becomes U+FFFD. */
 void detokenizer_flush(struct detokenizer *d, struct buf *out);
 
+/* Appends the whole text of n ids, control tokens as they are spelled. False: some byte was not
+ * UTF-8 and is U+FFFD now. */
+bool detokenize(const struct tokenizer *tok, const int32_t *ids, size_t n, struct buf *out);
+
 #endif

@@ -83,6 +83,14 @@ static void test_tokens(void **state)
     detokenizer_add(&d, tokenizer_eos(tok), &out);
     assert_string_equal(buf_str(&out), BAD "</s>");
     assert_true(d.invalid);
+
+    /* All at once, behind what is there. */
+    buf_clear(&out);
+    buf_puts(&out, "is");
+    assert_true(detokenize(tok, ids.data, ids.n, &out));
+    assert_string_equal(buf_str(&out), "is \u4f60 </s>");
+    assert_false(detokenize(tok, ids.data + 2, 1, &out));
+    assert_string_equal(buf_str(&out), "is \u4f60 </s>" BAD);
     buf_free(&out);
     ids_free(&ids);
     tokenizer_close(tok);
