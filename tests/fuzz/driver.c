@@ -2,7 +2,6 @@
  * changes of them (cuts, flipped bytes, copied runs, integers at their limits). Prints TAP. A
  * crash is the failure; sanitizer builds see more. usage: fuzz_<thing> CORPUS */
 #include <dirent.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+#include "target.h"
 
 #define N_CHANGED 2000
 #define MAX_BYTES (1 << 20)

@@ -1,7 +1,6 @@
 /* A command line and an environment of any words, one to each NUL: ends in options or in one
  * line that says what is wrong. What was taken prints as it reads (fuzz_ini reads it again).
  * And each word as a line of the chat that is to be completed. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,16 +13,10 @@
 #include "chat/impl.h"
 #include "chat/sessions.h"
 #include "config/options.h"
+#include "target.h"
 #include "ui/complete.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
 enum { MOST = 32 };
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static void must_be_refusal(const struct err *err)
 {

@@ -1,19 +1,12 @@
 /* A table that --compare names is anybody's: what is taken of it has figures that can be
  * compared, and is the same after --csv and back. */
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/bench_csv.h"
 #include "base/mem.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
+#include "target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -2,20 +2,12 @@
  * does not depend on the pieces, no colour is open behind one, and it is the text but for line
  * breaks in the place of blanks. The first byte is the width, the second the pieces, the third
  * whether there are colours and pauses. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chat/sanitise.h"
+#include "target.h"
 #include "ui/flow.h"
 #include "ui/wrap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 /* Appends raw without sequences, none of which is open at its end, and empties it. */
 static void take_bare(struct buf *raw, struct buf *out)

@@ -1,7 +1,6 @@
 /* The GGUF reader over any bytes: what it opens must be walkable to the last item and value. */
-#include <stdint.h>
-
 #include "gguf/gguf.h"
+#include "target.h"
 
 /* Values decoded of each tensor: every byte is read anyway, and the time stays bounded. */
 #define DEQUANT_VALUES 4096
@@ -35,8 +34,6 @@ static void walk_tensor(const struct gguf_tensor *t)
     qtype_dequant(t->type, t->data, n < DEQUANT_VALUES ? n : DEQUANT_VALUES, out);
     sink = sink + sum + (out[0] > 0);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

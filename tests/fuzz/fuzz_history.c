@@ -1,7 +1,6 @@
 /* The history file is anybody's: what becomes an entry of readline's is UTF-8 without a
  * C1 control, which readline would show as it is, and what is written of it reads as the same.
  */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,8 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "target.h"
 #include "ui/history.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void check(const char *entry, struct buf *again)
 {

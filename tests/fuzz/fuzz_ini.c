@@ -1,11 +1,11 @@
 /* The configuration over any bytes: what is read keeps its promises (names, profiles, lines in
  * order), and what its values make of the options is the same after --print-config and back. */
 #include <assert.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "config/ini.h"
 #include "config/options.h"
+#include "target.h"
 
 static void check_entries(const struct ini *ini)
 {
@@ -70,8 +70,6 @@ static void check_round_trip(const struct options *o)
     ini_free(ini);
     buf_free(&text);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -2,7 +2,6 @@
  * that was valid; as JSON it reads as the same, in words of an error it is harmless. Odd first
  * bytes: in EUC-JP, where a locale for it can be made. */
 #include <locale.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +12,9 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "target.h"
 #include "ui/charset.h"
 #include "ui/input.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static bool same(const struct buf *a, const struct buf *b)
 {

@@ -1,9 +1,7 @@
 /* What a terminal sends, as keys with names: any bytes are read to the end, one by one, names
  * are text that can be shown, and neither a key nor a character takes the next one with it. The
  * first two bytes choose keys that stand before the rest. */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,16 +11,10 @@
 #include "base/buf.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "target.h"
 #include "ui/actions.h"
 #include "ui/edit_keys.h"
 #include "ui/keys.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static void must_be_name(const char *key)
 {

@@ -1,13 +1,11 @@
 /* Ollama's manifests are anybody's JSON: a digest that comes out of one is 64 hexadecimal
  * digits, whatever went in. And any name can be asked about. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "chat/discover.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+#include "target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

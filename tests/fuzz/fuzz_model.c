@@ -2,7 +2,6 @@
  * must run, whatever numbers the weights hold. What does not begin as a GGUF file does is a
  * list of changes to one of tests/data/models, eight bytes each, behind a byte that chooses it:
  * of a key's value or name, of a tensor's shape, type or name. */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "cpu/cpu.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
+#include "target.h"
 
 /* A model that passes all checks can still ask for more than a fuzzer has. */
 enum { MAX_BYTES = 8 << 20, MAX_OPS = 2000, ROWS = 3 };
@@ -51,8 +51,6 @@ static void run(struct backend *be, const struct model *m)
     backend_page_free(be, window, p->page_bytes[PAGE_WINDOW] + 1);
     exec_free(x);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void try_file(const uint8_t *data, size_t n_bytes, size_t choice, enum cpu_isa isa)
 {

@@ -1,21 +1,14 @@
 /* Texts that come in pieces: stop strings in a reply, and the lines of a pipe. The same comes
  * of them whatever the pieces, and it is what a plain search over the whole gives. The first
  * byte chooses which; the second sets the pieces. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ascii.h"
 #include "base/mem.h"
 #include "engine/stop.h"
+#include "target.h"
 #include "ui/source.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 /* The size of the next piece; 0 asks for one piece. */
 static size_t next_piece(size_t left, uint32_t *state)

@@ -1,15 +1,13 @@
 /* A file of pipelines over any bytes: its size and checksum are made right first. What is taken
  * for a device is of that device, and of no other. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "target.h"
 #include "vulkan/pipeline_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void repair(uint8_t *file, size_t n_bytes)
 {

@@ -1,16 +1,14 @@
 /* What a person says is never markup, whatever the template does with it: up to the first NUL
  * the template, then up to each NUL a message in turn, in which every character is one that the
  * template does not have. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "chat/conversation.h"
 #include "chat/render.h"
+#include "target.h"
 #include "text/spans.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 /* U+E000, private: only who says it can have it. */
 static const char mark[] = "\xee\x80\x80";

@@ -2,23 +2,15 @@
  * id is one short line of ASCII that goes into every event; of those that inspect reads, ids
  * are the vocabulary's, and those that were named come back as they were. What is refused is
  * refused in one line of words. */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/json_lines.h"
 #include "base/utf8.h"
 #include "gguf/gguf.h"
+#include "target.h"
 #include "text/tokenizer.h"
 #include "ui/source.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static void must_be_refusal(const struct err *err)
 {

@@ -1,12 +1,12 @@
 /* The terminal filter over any bytes in any pieces: what comes out is the same for all pieces,
  * valid UTF-8, and nothing that a terminal would act on. The first byte sets the pieces. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "chat/sanitise.h"
+#include "target.h"
 
 static void check(const struct buf *out)
 {
@@ -19,8 +19,6 @@ static void check(const struct buf *out)
         i += (size_t)n;
     }
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -1,21 +1,14 @@
 /* What is shown of any text at any width: rows that hold every character that is no blank, in
  * order, and none wider than the screen. The first byte is the width, the second the pieces. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "chat/sanitise.h"
+#include "target.h"
 #include "ui/scrollback.h"
 #include "ui/style.h"
 #include "ui/wrap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static bool is_blank(char c)
 {

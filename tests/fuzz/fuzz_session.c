@@ -1,6 +1,5 @@
 /* Session files over any bytes: the checksums are made right first, so that what lies behind
  * them is reached. What was read must be walkable. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,7 @@
 #include "chat/archive.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+#include "target.h"
 
 static volatile size_t sink;
 

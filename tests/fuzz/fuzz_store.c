@@ -4,7 +4,6 @@
  * tokens, and a blob of it with a byte changed never comes back as something else under the old
  * checksum. */
 #include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +11,9 @@
 
 #include "base/mem.h"
 #include "cache/blob.h"
+#include "target.h"
 
 enum { SUM_AT = 64, MOST = 1 << 24 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void again(struct blob_codec *codec, const struct blob_id *id, const uint8_t *raw,
                   size_t n_raw, unsigned element_bytes)

@@ -1,9 +1,9 @@
 /* Markdown of any bytes in any pieces: every byte comes out once, in order, with the look that
  * it has in one piece. The first byte sets the pieces. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "target.h"
 #include "ui/style.h"
 
 struct seen {
@@ -26,8 +26,6 @@ static void run(struct seen *seen, const char *s, size_t n, size_t piece)
         style_text(&st, s + at, piece < n - at ? piece : n - at, see, seen);
     style_end(&st, see, seen);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -1,9 +1,8 @@
 /* Any bytes as a chat template: up to the first NUL the template, after it the variables as
  * JSON. It ends in a rendering whose runs cover it, or in an error of one line. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "target.h"
 #include "template/template.h"
 
 static const char usual[] =
@@ -14,11 +13,6 @@ static const char usual[] =
     "\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"n\":-3}";
 
 static const struct tm now = {.tm_year = 125, .tm_mon = 6, .tm_mday = 4, .tm_yday = 184};
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static void must_be_refusal(const struct err *err)
 {
@@ -58,8 +52,6 @@ static void render(const struct template *t, const char *json, size_t n)
         must_be_refusal(&err);
     value_pool_free(pool);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -1,7 +1,6 @@
 /* Small texts that say something of the machine or of last time: /proc, control groups, the
  * file of the last model. Every limit only lowers what a process may use, and each counts by
  * itself: all together leave what the least of them does. Up to each NUL one file. */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,7 @@
 #include "../scratch.h"
 #include "base/resources.h"
 #include "config/paths.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
+#include "target.h"
 
 enum { FULL_PATH = SCRATCH_PATH + 60 };
 

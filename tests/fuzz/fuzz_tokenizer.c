@@ -1,7 +1,6 @@
 /* Text through the tokenizer and back, and any bytes as a vocabulary. The first byte chooses:
  * one of the vocabularies of tests/data/vocab for the text that follows, or the rest is a GGUF
  * file whose last bytes are the text. */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +8,13 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "gguf/gguf.h"
+#include "target.h"
 #include "text/detokenize.h"
 #include "text/reasoning.h"
 #include "text/spans.h"
 #include "text/tokenizer.h"
 
 enum { N_VOCABS = 3, TAIL = 300 };
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
 
 static const struct tokenizer *vocab(unsigned i)
 {
@@ -137,8 +132,6 @@ static void round_trip(const struct tokenizer *tok, const char *text, size_t len
     ids_free(&plain);
     ids_free(&special);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
