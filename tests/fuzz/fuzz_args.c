@@ -18,11 +18,6 @@
 
 enum { MOST = 32 };
 
-static void must_be_refusal(const struct err *err)
-{
-    must(err->code != ERR_NONE && err->msg[0] && !strpbrk(err->msg, "\n\x1b\x7f"));
-}
-
 static void try_nearest(const char *word)
 {
     struct nearest near;

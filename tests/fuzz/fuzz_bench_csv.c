@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
                  t->lines[i].n_rows == again->lines[i].n_rows);
         buf_free(&text);
     } else {
-        must(err.code != ERR_NONE && !strpbrk(err.msg, "\n\x1b"));
+        must_be_refusal(&err);
     }
     free(t);
     free(again);

@@ -39,7 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     struct err err;
     struct gguf *g = gguf_from_memory(data, n_bytes, "fuzz", &err);
-    if (!g) return 0;
+    if (!g) {
+        must_be_refusal(&err);
+        return 0;
+    }
     for (size_t i = 0; i < gguf_n_kv(g); i++)
         walk_kv(gguf_kv_at(g, i));
     for (size_t i = 0; i < gguf_n_tensors(g); i++)

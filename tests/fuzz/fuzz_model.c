@@ -56,7 +56,10 @@ static void try_file(const uint8_t *data, size_t n_bytes, size_t choice, enum cp
 {
     struct err err;
     struct gguf *g = gguf_from_memory(data, n_bytes, "fuzz", &err);
-    if (!g) return;
+    if (!g) {
+        must_be_refusal(&err);
+        return;
+    }
     struct model_params params = {.kv_type = choice % 2 ? KV_F32 : KV_F16,
                                   .n_ctx = choice % 3 ? 0 : 64};
     struct model_sizes sizes;
@@ -71,6 +74,7 @@ static void try_file(const uint8_t *data, size_t n_bytes, size_t choice, enum cp
         if (model_program(m)->n_ops < MAX_OPS) run(be, m);
         model_close(m);
     }
+    if (!be) must_be_refusal(&err);
     backend_close(be);
     gguf_close(g);
 }

@@ -100,10 +100,12 @@ static void take_lines(enum source_form form, const char *s, size_t n, uint32_t 
         at += piece;
         source.at_end = piece == 0;
         for (enum source_got got; (got = source_next(&source, &turn, &err)) != SOURCE_NONE;) {
-            if (got == SOURCE_WRONG)
+            if (got == SOURCE_WRONG) {
+                must_be_refusal(&err);
                 buf_printf(out, "<%s>", err.msg);
-            else
+            } else {
                 buf_printf(out, "<%zu %d %zu:", source.n_lines, turn.is_new, turn.text.len);
+            }
             buf_append(out, buf_str(&turn.text), turn.text.len);
             buf_append(out, buf_str(&turn.id), turn.id.len);
             source_turn_clear(&turn);

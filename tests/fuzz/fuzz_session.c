@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     struct frames_end end;
     struct err err;
     const struct archive_into into = {c, &state, strings, &notes, &end};
-    archive_read(copy, n_bytes, "fuzz", &into, &err);
+    if (!archive_read(copy, n_bytes, "fuzz", &into, &err)) must_be_refusal(&err);
     walk(c);
     conversation_free(c);
     for (size_t i = 0; i < ARCHIVE_STRINGS; i++)

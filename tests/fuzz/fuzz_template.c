@@ -14,12 +14,6 @@ static const char usual[] =
 
 static const struct tm now = {.tm_year = 125, .tm_mon = 6, .tm_mday = 4, .tm_yday = 184};
 
-static void must_be_refusal(const struct err *err)
-{
-    must(err->code != ERR_NONE && err->msg[0] && !strchr(err->msg, '\n') &&
-         !strchr(err->msg, '\x1b'));
-}
-
 static void check_rendering(const struct rendering *r)
 {
     size_t at = 0;

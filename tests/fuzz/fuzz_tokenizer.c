@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         size_t tail = n < TAIL ? n : TAIL;
         round_trip(tok, rest + n - tail, tail, false);
     } else {
-        must(err.code != ERR_NONE && err.msg[0]);
+        must_be_refusal(&err);
     }
     tokenizer_close(tok);
     gguf_close(g);
