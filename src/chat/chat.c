@@ -144,9 +144,50 @@ void chat_end_engine(struct chat *c)
     engine_close(before);
 }
 
+static void show_nothing(void *user, enum face_part part, const char *s, size_t n)
+{
+    (void)user, (void)part, (void)s, (void)n;
+}
+
+static void tell_no_progress(void *user, enum face_phase phase, uint64_t done, uint64_t total,
+                             uint64_t cached)
+{
+    (void)user, (void)phase, (void)done, (void)total, (void)cached;
+}
+
+static void offer_nothing(void *user, const char *text, size_t n)
+{
+    (void)user, (void)text, (void)n;
+}
+
+static void report_nothing(void *user, const struct face_report *report)
+{
+    (void)user, (void)report;
+}
+
+/* What was said of a reply that is being written is kept; where it would be seen, nobody looks
+ * any more. */
+static void stop_turn(struct chat *c)
+{
+    const struct face *face = c->face;
+    struct face mute = *face;
+    if (c->state != CHAT_BUSY || c->work != WORK_TURN) return;
+    mute.text = show_nothing;
+    mute.progress = tell_no_progress;
+    mute.offer = offer_nothing;
+    mute.turn_end = report_nothing;
+    c->face = &mute;
+    c->turn.is_last = true;
+    chat_cancel(c);
+    while (c->state == CHAT_BUSY)
+        chat_step(c, -1);
+    c->face = face;
+}
+
 bool chat_close(struct chat *c)
 {
     if (!c) return true;
+    stop_turn(c);
     session_end(c);
     const bool saved = chat_saves(c);
     chat_end_engine(c);

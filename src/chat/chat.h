@@ -35,8 +35,10 @@ enum chat_state {
  */
 struct chat *chat_open(const struct options *o, const struct engine_config *engine,
                        const struct face *face, struct err *err);
-/* Cancels what runs, saves what is left and frees everything; the face may still be told what
- * could not be saved. False: the session does not hold all that was said. NULL is fine. */
+/* Cancels what runs, saves what is left and frees everything. Of a reply that is being written
+ * what came stays, a message without one stays alone; the face is shown no more of it, and has
+ * no turn_end. It may still be told what could not be saved. False: the session does not hold
+ * all that was said. NULL is fine. */
 bool chat_close(struct chat *c);
 
 /* Handles what has happened, waiting up to timeout_ms (-1: until something does, 0: not at all)

@@ -186,6 +186,7 @@ static void give_up(struct chat *c)
     struct turn *t = &c->turn;
     size_t n = conversation_n(c->conversation);
     struct message *m = NULL;
+    if (t->is_last && t->is_new) return;
     if (t->is_new) m = message_retain(conversation_at(c->conversation, n - 1));
     conversation_return(c->conversation, t->mark);
     t->mark = NULL;

@@ -323,6 +323,41 @@ static void test_save_copy(void **unused)
     remove_state(state);
 }
 
+/* A chat that ends within a reply, as at SIGTERM, keeps what came of it; before its first token
+ * the message. */
+static void test_close_in_reply(void **unused)
+{
+    (void)unused;
+    static const char *const endless[] = {
+        "-s",        "kept",         "--cache-disk", "0", "--logit-bias",
+        "2045=-inf", "--logit-bias", "2047=-inf",    NULL};
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, endless);
+    assert_true(chat_say(r.chat, "What is a token?", 16));
+    while (r.n_pieces < 3)
+        chat_step(r.chat, -1);
+    char *shown = strdup(buf_str(&r.text));
+    close_chat(&r);
+    open_chat(&r, true, endless);
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    size_t n;
+    const struct message *reply = chat_path_now(r.chat, &n)[1];
+    assert_true(reply->answer_len >= strlen(shown));
+    assert_memory_equal(reply->answer, shown, strlen(shown));
+    assert_string_equal(reply->stop, "cancelled");
+    free(shown);
+    assert_true(chat_say(r.chat, "What is a page?", 15));
+    close_chat(&r);
+    open_chat(&r, true, endless);
+    assert_true(chat_n_messages(r.chat) >= 3);
+    assert_string_equal(chat_path_now(r.chat, &n)[2]->text, "What is a page?");
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_state(state);
+}
+
 /* What a session brings back stands below what is given for this run, and says where it is
  * from. */
 static void test_session_settings(void **unused)
@@ -423,15 +458,11 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),
-        cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
+        cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
