@@ -276,6 +276,13 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256
 
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK, PREFETCH_BYTES = 2048 };
 
+/* Of a panel read through: what comes PREFETCH_BYTES behind a block's codes. */
+VEC_INLINE void prefetch_ahead(const struct layout t, const uint8_t *codes)
+{
+    UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
+        _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+}
+
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
                      const struct a8 *a, float out[4][PANEL_ROWS])
@@ -312,8 +319,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 }
                 codes = w;
                 w += t.code_bytes;
-                UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-                    _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+                prefetch_ahead(t, codes);
                 s[0] = read_head(t, head, b, 0);
                 s[1] = read_head(t, head, b, 1);
             }
@@ -348,6 +354,7 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
             head = w;
             w += t.head_bytes;
         }
+        prefetch_ahead(t, w);
         UNROLL for (int h = 0; h < 2; h++)
         {
             struct scales s = read_head(t, head, b, h);
