@@ -24,7 +24,7 @@ enum { MIN_REPEATS = 5, MAX_REPEATS = 501 };
 /* A line is repeated for at least so long. */
 static const double LINE_MS = 300;
 /* Up to here all rows have logits, as when drafts are verified. */
-enum { VERIFY_ROWS = 16 };
+enum { VERIFY_ROWS = TRAIL_ROWS };
 
 /* ---- one machine ---- */
 
