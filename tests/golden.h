@@ -276,7 +276,7 @@ static inline void runner_draw(struct runner *r, const int32_t *ids, uint32_t n,
                                float *logits, const struct draw *draw, int32_t *drawn)
 {
     struct err err = {0};
-    const size_t need = (pos + n + PAGE_LEN - 1) / PAGE_LEN;
+    const size_t need = pages_for(pos + n);
     assert_true(need <= sizeof r->pages[0] / sizeof *r->pages[0]);
     while (r->n_pages < need) {
         for (int part = 0; part < PAGE_PARTS; part++) {

@@ -105,7 +105,7 @@ static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_position
     const struct program *p = model_program(m->model);
     *r = (struct bench_run){.m = m, .exec = exec_new(m->be, p, n_rows, err)};
     if (!r->exec || !states_init(&r->states, m->be, p, err)) return false;
-    r->n_pages = (n_positions + PAGE_LEN - 1) / PAGE_LEN;
+    r->n_pages = pages_for(n_positions);
     r->tokens = mem_zalloc(n_rows, sizeof *r->tokens);
     r->logits = mem_zalloc((size_t)VERIFY_ROWS * p->n_vocab, sizeof *r->logits);
     for (uint32_t i = 0; i < n_rows; i++)

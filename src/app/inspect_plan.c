@@ -132,7 +132,7 @@ static bool plan_prompt(struct planner *p, const struct ids *prompt, const struc
     size_t n_pages = pages_made(p);
     tree_go(p->tree);
     if (!add_rows(p, prompt->data + plan.from, plan.from, prompt->n, err)) return false;
-    size_t n_needed = (prompt->n - 1) / PAGE_LEN + 1 - (plan.keep + PAGE_LEN - 1) / PAGE_LEN;
+    size_t n_needed = pages_for(prompt->n) - pages_for(plan.keep);
     row->copies = plan.keep < prompt->n && pages_made(p) > n_pages + n_needed;
     tree_snapshot(p->tree, p->logits, NULL);
     if (reply->n == 0) return true;

@@ -17,6 +17,12 @@ struct weight; /* a bound matrix or vector; backend.h */
 enum { PAGE_LEN = 64 };    /* positions per page of the KV cache */
 enum { STRIPE_LEN = 256 }; /* values summed in order before stripes are folded */
 
+/* How many pages the first n positions take. */
+static inline size_t pages_for(size_t n)
+{
+    return (n + PAGE_LEN - 1) / PAGE_LEN;
+}
+
 /* What one row of a buffer holds. */
 enum row_kind {
     ROW_F32,   /* width floats */

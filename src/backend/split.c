@@ -372,7 +372,7 @@ static struct exec *new_exec(struct backend *be, const struct program *p, uint32
 /* The sides' pages of the step; more room for them only as the conversation grows. */
 static void take_pages(struct split_exec *x, const struct step *step)
 {
-    const size_t n = (step->pos + step->n_rows + PAGE_LEN - 1) / PAGE_LEN;
+    const size_t n = pages_for(step->pos + step->n_rows);
     const bool grows = n > x->cap_pages;
     if (grows) x->cap_pages = 2 * n;
     for (int side = 0; side < CUT_SIDES; side++)

@@ -75,11 +75,6 @@ static inline size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static inline size_t pages_for(size_t n_tokens)
-{
-    return (n_tokens + PAGE_LEN - 1) / PAGE_LEN;
-}
-
 static inline size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 {
     size_t most = least(n_a, n_b), i = 0;

@@ -305,7 +305,7 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         };
         if (blocks) avx2_query_q(kv, &x[i], base + at.q + i * avx2_query_q_bytes(kv));
     }
-    const size_t end = (x[n - 1].end + PAGE_LEN - 1) / PAGE_LEN;
+    const size_t end = pages_for(x[n - 1].end);
     const size_t at_once = n < LANES ? LANES / n : 1;
     const struct head_at head = head_at(kv, kv_head);
     for (size_t p = x[0].first / PAGE_LEN; p < end; p += at_once) {

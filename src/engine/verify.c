@@ -29,8 +29,7 @@ static bool open_run(struct run *r, const struct verify_subject *s, struct err *
     const struct program *p = s->program;
     *r = (struct run){.s = s};
     for (int part = 0; part < PAGE_PARTS; part++) {
-        r->pages[part] =
-            mem_zalloc((s->n + PAGE_LEN - 1) / PAGE_LEN + 1, sizeof *r->pages[part]);
+        r->pages[part] = mem_zalloc(pages_for(s->n) + 1, sizeof *r->pages[part]);
         if (p->page_bytes[part] > r->host_bytes) r->host_bytes = p->page_bytes[part];
     }
     r->logits = mem_zalloc(p->n_vocab, sizeof *r->logits);

@@ -69,7 +69,7 @@ static void add_page(struct vulkan_exec *x, const struct step *step, int part, u
 /* Sorts the sequence's pages by slab: their numbers and places. */
 static void page_tables(struct vulkan_exec *x, const struct step *step)
 {
-    uint32_t n_pages = (step->pos + step->n_rows + PAGE_LEN - 1) / PAGE_LEN;
+    const uint32_t n_pages = (uint32_t)pages_for(step->pos + step->n_rows);
     memset(x->use, 0, x->n_slabs * sizeof *x->use);
     for (int part = 0; part < PAGE_PARTS; part++) {
         if (x->p->page_bytes[part] == 0) continue;

@@ -428,7 +428,7 @@ static void run_history(struct sim *s, uint32_t n_steps)
         }
         drop_windows(s);
         if (below(3) && tree_n(s->tree) > 0)
-            lend(s, below((uint32_t)(tree_n(s->tree) + PAGE_LEN - 1) / PAGE_LEN));
+            lend(s, below((uint32_t)pages_for(tree_n(s->tree))));
         if (below(3) == 0 && s->n_loans > 0) give_back(s, below((uint32_t)s->n_loans));
         if (below(10) == 0) {
             remember(s);
