@@ -91,7 +91,7 @@ void file_map_release(const struct file_map *map, const void *data, size_t n_byt
     enum { PAGE = 4096 };
     size_t from = (size_t)((const uint8_t *)data - map->data), to = from + n_bytes;
     assert(to <= map->n_bytes);
-    from = (from + PAGE - 1) / PAGE * PAGE;
+    from = mem_round_up(from, PAGE);
     to = to / PAGE * PAGE;
     if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }

@@ -92,7 +92,7 @@ void *mem_try_pages(size_t n_bytes)
 
 void mem_want_huge(void *p, size_t n_bytes)
 {
-    uintptr_t from = ((uintptr_t)p + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+    uintptr_t from = mem_round_up((uintptr_t)p, HUGE_BYTES);
     uintptr_t to = ((uintptr_t)p + n_bytes) / HUGE_BYTES * HUGE_BYTES;
     if (from < to) madvise((void *)from, to - from, MADV_HUGEPAGE);
 }

@@ -26,6 +26,12 @@ char *mem_strdup(const char *s);
 /* a*b in size_t; false if it overflows, *out is then untouched. */
 bool mem_mul(size_t a, size_t b, size_t *out);
 
+/* The least multiple of unit that is not less than n; it does not overflow. */
+static inline size_t mem_round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
 /* At least n_bytes of zeroed memory, aligned to 64 bytes (2 MiB and huge pages when large), or
  * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */
 void *mem_try_pages(size_t n_bytes);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/kv.h"
+#include "base/mem.h"
 #include "cpu/attend_avx2.h"
 #include "cpu/avx2.h"
 #include "cpu/vec_avx2.h"
@@ -299,7 +300,7 @@ static void attend_batch(const struct attend *a, const struct tile *tiles, size_
 
 static size_t wide_bytes(const struct kv_layer *kv)
 {
-    const size_t dv = (kv->head_dim_v + BLOCK - 1) / BLOCK * BLOCK;
+    const size_t dv = mem_round_up(kv->head_dim_v, BLOCK);
     return (kv->head_dim_k > dv ? kv->head_dim_k : dv) * PAGE_LEN * sizeof(float);
 }
 

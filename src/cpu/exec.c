@@ -16,11 +16,6 @@
 /* Below this many values an op is not worth waking the pool. */
 enum { INLINE_VALUES = 16384 };
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 /* ---- ops that work row by row ---- */
 
 static void embed_rows(struct cpu_exec *x, size_t lo, size_t hi)
@@ -216,7 +211,7 @@ size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols
     size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
     size_t share = n_values / (4 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
     size_t n = share < most ? share : most;
-    return round_up(n > 0 ? n : 1, PANEL_ROWS);
+    return mem_round_up(n > 0 ? n : 1, PANEL_ROWS);
 }
 
 struct matmul_loop {
@@ -459,7 +454,7 @@ struct carver {
 static void *carve(struct carver *c, size_t n_bytes)
 {
     void *p = c->base ? c->base + c->used : NULL;
-    c->used += round_up(n_bytes, 64);
+    c->used += mem_round_up(n_bytes, 64);
     return p;
 }
 
@@ -469,11 +464,11 @@ static void carve_rows(struct carver *c, const struct row_buffer *b, size_t n_ro
     struct rows r = {0};
     switch (b->kind) {
     case ROW_F32:
-        r.stride = round_up(b->width, 16);
+        r.stride = mem_round_up(b->width, 16);
         r.f32 = carve(c, n_rows * r.stride * sizeof(float));
         break;
     case ROW_A8:
-        r.stride = r.a8.stride = round_up(b->width, 64);
+        r.stride = r.a8.stride = mem_round_up(b->width, 64);
         r.a8.q = carve(c, n_rows * r.stride);
         r.a8.d = carve(c, n_rows * r.stride / A8_BLOCK * sizeof(float));
         r.a8.sum = carve(c, n_rows * r.stride / A8_HALF * sizeof(int16_t));
@@ -501,7 +496,7 @@ static size_t scratch_bytes(const struct kernels *k, const struct program *p)
         }
         if (n > most) most = n;
     }
-    return round_up(most, 64) + 64; /* a line apart, so that workers share none */
+    return mem_round_up(most, 64) + 64; /* a line apart, so that workers share none */
 }
 
 /* The most experts that one row chooses, and the most that there are. */

@@ -165,7 +165,7 @@ void gguf_write_tensor(struct gguf_writer *w, const char *name, enum qtype type,
     MEM_GROW(w->tensor_bytes, w->n_tensors, w->cap_tensors);
     size_t n_bytes = qtype_bytes(type, n_values);
     w->tensor_bytes[w->n_tensors++] = n_bytes;
-    w->data_bytes += (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    w->data_bytes += mem_round_up(n_bytes, ALIGNMENT);
 }
 
 static void put(struct gguf_writer *w, const void *data, size_t n_bytes)

@@ -259,17 +259,12 @@ void build_combine(struct builder *b, struct ref in, struct ref route, struct re
     written(b, out);
 }
 
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* The index of a part of n floats, after all others. */
 static uint32_t add_state(struct builder *b, size_t n)
 {
     MEM_GROW(b->states, b->n_states, b->cap_states);
     b->states[b->n_states] = (struct state_part){.at = b->state_bytes, .n = n};
-    b->state_bytes += round_up(n * sizeof(float), 64);
+    b->state_bytes += mem_round_up(n * sizeof(float), 64);
     return (uint32_t)b->n_states++;
 }
 
@@ -333,8 +328,8 @@ uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t
                             .part = window ? PAGE_WINDOW : PAGE_FULL};
     if (window > b->window) b->window = window;
     /* Limits of hparams.h keep these products far below SIZE_MAX. */
-    const size_t k_bytes = round_up(kv_layer_k_bytes(kv), 64);
-    const size_t v_bytes = round_up(kv_layer_v_bytes(kv), 64);
+    const size_t k_bytes = mem_round_up(kv_layer_k_bytes(kv), 64);
+    const size_t v_bytes = mem_round_up(kv_layer_v_bytes(kv), 64);
     size_t *page_bytes = &b->page_bytes[kv->part];
     kv->k_at = *page_bytes;
     kv->v_at = *page_bytes + k_bytes;

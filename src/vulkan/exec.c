@@ -21,11 +21,6 @@ static const double SUBMIT_MS = 30;
 
 /* ---- memory ---- */
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 static uint32_t head_rows_of(const struct program *p, uint32_t max_rows)
 {
     size_t fit = LOGITS_BYTES / (p->n_vocab * sizeof(float) + 1);
@@ -68,9 +63,9 @@ static size_t find_direct(const struct program *p)
 static size_t rows_bytes(const struct vulkan *vk, const struct row_buffer *b, uint32_t max_rows,
                          size_t *stride)
 {
-    size_t n = round_up(max_rows, GROUP_ROWS);
+    size_t n = mem_round_up(max_rows, GROUP_ROWS);
     switch (b->kind) {
-    case ROW_F32: *stride = round_up(b->width, 16); return n * *stride * sizeof(float);
+    case ROW_F32: *stride = mem_round_up(b->width, 16); return n * *stride * sizeof(float);
     case ROW_A8: *stride = b->width / 32 * vulkan_a8_texels(vk); return n * *stride * 16;
     case ROW_ROUTE: *stride = 2 * b->width; return n * *stride * sizeof(uint32_t);
     }
@@ -106,7 +101,7 @@ size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint
     n += max_rows * p->n_input * sizeof(float);
     for (size_t i = 0; i < p->n_ops; i++)
         n += trail_bytes(&p->ops[i]);
-    return n + p->state_bytes + q8_stride(vk, p) * 16 * round_up(max_rows, GROUP_ROWS);
+    return n + p->state_bytes + q8_stride(vk, p) * 16 * mem_round_up(max_rows, GROUP_ROWS);
 }
 
 static bool take_rows(struct vulkan_exec *x, size_t n_bytes, struct vulkan_rows *r,
@@ -127,8 +122,8 @@ static size_t scratch_block(const struct vulkan_exec *x)
     size_t stride, n = 0;
     for (size_t i = 0; i < x->p->n_buffers; i++)
         if (i != x->direct)
-            n += round_up(rows_bytes(vulkan_of(x)->vk, &x->p->buffers[i], x->max_rows, &stride),
-                          256);
+            n += mem_round_up(
+                rows_bytes(vulkan_of(x)->vk, &x->p->buffers[i], x->max_rows, &stride), 256);
     return n < SCRATCH_BLOCK_BYTES ? n : SCRATCH_BLOCK_BYTES;
 }
 
@@ -165,7 +160,7 @@ static bool take_memory(struct vulkan_exec *x, struct err *err)
     }
     x->q8.stride = q8_stride(vk, p);
     return x->q8.stride == 0 ||
-           take_rows(x, x->q8.stride * 16 * round_up(x->max_rows, GROUP_ROWS), &x->q8, err);
+           take_rows(x, x->q8.stride * 16 * mem_round_up(x->max_rows, GROUP_ROWS), &x->q8, err);
 }
 
 struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,

@@ -116,7 +116,7 @@ bool vulkan_arena_take(struct vulkan_arena *a, size_t n_bytes, struct vulkan_reg
                        struct err *err)
 {
     assert(n_bytes > 0);
-    n_bytes = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    n_bytes = mem_round_up(n_bytes, ALIGN);
     struct vulkan_block *b = a->blocks; /* the newest first */
     while (b && b->n_bytes - b->used < n_bytes)
         b = b->next;

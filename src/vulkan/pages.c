@@ -21,7 +21,7 @@ size_t vulkan_pages_of_size(const struct vulkan_pages *p, size_t page_bytes)
 static bool add_slab(struct vulkan_pages *p, size_t page_bytes, size_t n_pages, struct err *err)
 {
     const struct vulkan *vk = p->arena.vk;
-    size_t stride = (page_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    size_t stride = mem_round_up(page_bytes, ALIGN);
     size_t limit = vulkan_storage_limit(vk) < vulkan_view_limit(vk) ? vulkan_storage_limit(vk)
                                                                     : vulkan_view_limit(vk);
     size_t most = (limit - SLACK) / stride;
