@@ -74,7 +74,7 @@ static size_t mapped_bytes(size_t n_bytes)
 void *mem_try_pages(size_t n_bytes)
 {
     size_t n = mapped_bytes(n_bytes ? n_bytes : 1);
-    if (n < n_bytes) return NULL;
+    if (n < n_bytes || n > SIZE_MAX - HUGE_BYTES) return NULL;
     if (n < HUGE_BYTES) {
         void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return p == MAP_FAILED ? NULL : p;

@@ -1,0 +1,48 @@
+/* Large memory: zeroed, aligned, given back; sizes that nothing can have are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+
+static void test_pages(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4096, 4097, 2 << 20, (2 << 20) + 1, (5 << 20) - 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *p = mem_try_pages(sizes[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % (sizes[i] >= 2 << 20 ? 2 << 20 : 64), 0);
+        for (size_t k = 0; k < sizes[i]; k += 511)
+            assert_int_equal(p[k], 0);
+        if (sizes[i]) memset(p, 0xff, sizes[i]);
+        mem_free_pages(p, sizes[i]);
+    }
+    mem_free_pages(NULL, 1);
+}
+
+/* What is added for alignment must not wrap round. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    for (size_t less = 0; less <= (size_t)4 << 20; less += 1 << 18) {
+        assert_null(mem_try_pages(SIZE_MAX - less));
+        assert_null(mem_try_pages((SIZE_MAX >> 1) - less));
+    }
+    size_t n = 7;
+    assert_false(mem_mul(SIZE_MAX / 2 + 1, 2, &n));
+    assert_int_equal(n, 7);
+    assert_true(mem_mul(SIZE_MAX / 2, 2, &n));
+    assert_true(n == SIZE_MAX - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_too_large)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
