@@ -39,6 +39,9 @@ struct speculator {
     struct draft_outcome outcome;
 
     size_t drafts_hold; /* so many first tokens of the draft's timeline are the reply's */
+    /* What it holds behind them are guesses; else what was said on another branch. */
+    bool draft_guessed;
+    size_t drafts_warm; /* so many first tokens of the prompt it has read, then or now */
 };
 
 struct speculator *speculator_new(const struct speculator_parts *parts)
@@ -102,11 +105,27 @@ static void ask_draft(struct speculator *s)
     timeline_draw(s->parts.draft, &s->draft_asks);
 }
 
-/* Of the draft's timeline only tokens of the reply are left. */
+/* The draft's timeline gives up what it guessed wrong, but nothing of another branch. */
 static void forget_guesses(struct speculator *s)
 {
     struct timeline *draft = s->parts.draft;
-    if (timeline_n(draft) > s->drafts_hold) timeline_truncate(draft, s->drafts_hold);
+    if (s->draft_guessed && timeline_n(draft) > s->drafts_hold)
+        timeline_truncate(draft, s->drafts_hold);
+    s->draft_guessed = false;
+}
+
+/* Tokens of `all` that it has not read. */
+static uint32_t unread(const struct speculator *s, const struct ids *all)
+{
+    const size_t n = s->drafts_hold > s->drafts_warm ? s->drafts_hold : s->drafts_warm;
+    return (uint32_t)(all->n - n);
+}
+
+/* Whether it goes on from where it is to all of `all` within one step. */
+static bool draft_is_near(const struct speculator *s, const struct ids *all)
+{
+    return s->drafts_hold > 0 && timeline_n(s->parts.draft) == s->drafts_hold &&
+           all->n - s->drafts_hold <= TIMELINE_MAX_VERIFY;
 }
 
 /* Makes the draft's timeline hold all of `all`, and its logits. */
@@ -115,11 +134,11 @@ static bool catch_up(struct speculator *s, const struct ids *all, const atomic_b
 {
     struct timeline *draft = s->parts.draft;
     forget_guesses(s);
-    const size_t n_new = all->n - s->drafts_hold;
     bool ok;
-    if (s->drafts_hold > 0 && n_new <= TIMELINE_MAX_VERIFY) {
+    if (draft_is_near(s, all)) {
         ask_draft(s);
-        ok = timeline_extend(draft, all->data + s->drafts_hold, n_new, cancel, err);
+        ok = timeline_extend(draft, all->data + s->drafts_hold, all->n - s->drafts_hold, cancel,
+                             err);
     } else {
         const struct timeline_watch watch = {.cancel = cancel};
         ok = timeline_sync(draft, all->data, all->n, &watch, NULL, err);
@@ -152,7 +171,7 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
 {
     struct err err;
     const size_t n_all = all->n;
-    s->outcome.n_read += (uint32_t)(n_all - s->drafts_hold);
+    s->outcome.n_read += unread(s, all);
     if (!catch_up(s, all, cancel, &err)) {
         /* A token that it does not know, a shorter context: the reply goes on without it. */
         s->draft_lost = err.code != ERR_CANCELLED;
@@ -160,6 +179,7 @@ static size_t draft_tokens(struct speculator *s, struct ids *all, size_t n, int3
         return 0;
     }
     timeline_hold(s->parts.draft); /* guesses that are refused are taken back */
+    s->draft_guessed = true;
     size_t k = 0;
     while (k < n) {
         int32_t id = timeline_drawn(s->parts.draft, 0);
@@ -225,9 +245,9 @@ static bool takes_block(struct speculator *s, const struct ids *all, const atomi
     for (size_t i = s->drafts_hold; i < all->n; i++)
         if ((size_t)all->data[i] >= s->parts.n_draft_vocab) return false;
     forget_guesses(s);
-    if (s->drafts_hold == 0 || all->n - s->drafts_hold > TIMELINE_MAX_VERIFY) {
+    if (!draft_is_near(s, all)) {
         if (!timeline_sync(draft, all->data, all->n - 1, &watch, NULL, &ignored)) return false;
-        s->outcome.n_read = (uint32_t)(all->n - 1 - s->drafts_hold);
+        s->outcome.n_read = unread(s, all) - 1;
         s->drafts_hold = all->n - 1;
     }
     return timeline_takes_block_now(s->parts.target, draft, all->n - s->drafts_hold);
@@ -252,8 +272,8 @@ static size_t guess(struct speculator *s, struct ids *all, uint32_t most,
     }
     if (s->parts.draft && !s->draft_lost && all->n < n_ctx) {
         uint32_t n = n_ctx - (uint32_t)all->n;
-        offers[n_offers++] = (struct draft_offer){DRAFT_MODEL, n < most ? n : most,
-                                                  (uint32_t)(all->n - s->drafts_hold)};
+        offers[n_offers++] =
+            (struct draft_offer){DRAFT_MODEL, n < most ? n : most, unread(s, all)};
     }
     struct draft_choice choice;
     if (s->parts.fixed > 0)
@@ -306,6 +326,7 @@ static bool append_block(struct speculator *s, const struct ids *all, size_t n,
     if (!timeline_block(target, s->parts.draft, &b, cancel, err)) return false;
     s->outcome.n_read += (uint32_t)b.n;
     s->drafts_hold = all->n;
+    s->draft_guessed = true;
     s->has_rows = true;
     s->n_rows = 1;
     for (size_t i = 0; i < n; i++) {
@@ -356,11 +377,13 @@ static bool begin_block(struct speculator *s, struct ids *all, size_t most,
 void speculate_begin(struct speculator *s)
 {
     s->counts = (struct speculate_counts){0};
-    s->is_open = s->draft_lost = false;
+    s->is_open = s->draft_lost = s->draft_guessed = false;
     s->n_prompt = timeline_n(s->parts.target);
-    s->drafts_hold = 0;
+    s->drafts_hold = s->drafts_warm = 0;
     if (s->parts.draft) {
-        const struct timeline *t = s->parts.target, *d = s->parts.draft;
+        const struct timeline *t = s->parts.target;
+        struct timeline *d = s->parts.draft;
+        s->drafts_warm = timeline_plan(d, timeline_ids(t), timeline_n(t)).n_cached;
         const size_t most = timeline_n(d) < timeline_n(t) ? timeline_n(d) : timeline_n(t);
         while (s->drafts_hold < most &&
                timeline_ids(d)[s->drafts_hold] == timeline_ids(t)[s->drafts_hold])
@@ -399,5 +422,6 @@ bool speculate_draw(struct speculator *s, struct ids *all, size_t most,
 void speculate_end(struct speculator *s, const struct ids *all)
 {
     settle(s, all);
+    if (s->drafts_hold > 0) forget_guesses(s);
     draft_length_reply(&s->length, (uint32_t)(all->n - s->n_prompt));
 }

@@ -50,7 +50,8 @@ void speculate_begin(struct speculator *s);
  * used to try guesses on and is as before afterwards. */
 bool speculate_draw(struct speculator *s, struct ids *all, size_t most,
                     const atomic_bool *cancel, int32_t *id, struct err *err);
-/* The reply is over: the target holds what plain decoding would have left in it. */
+/* The reply is over: the target holds what plain decoding would have left in it, and the draft
+ * no guess that was wrong. */
 void speculate_end(struct speculator *s, const struct ids *all);
 
 /* Of the last reply. */

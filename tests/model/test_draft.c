@@ -258,9 +258,41 @@ static void test_random(void **state)
     ids_free(&prompt);
 }
 
+/* What the draft has read of a conversation stays warm while others go on: coming back costs it
+ * next to nothing. Of its guesses only those are left that were right. */
+static void test_draft_stays_warm(void **state)
+{
+    (void)state;
+    static const enum kind kinds[] = {GUIDE_PAIR, DEVICE_RANDOM};
+    const struct engine_sampling how = {
+        .temp = 1, .top_p = 1, .repeat_penalty = 1, .reply_seed = 5, .max_tokens = 40};
+    struct ids prompt = {0}, first = {0};
+    for (int k = 0; k < (vulkan_count() > 0 ? 2 : 1); k++) {
+        struct rig *r = &rigs[kinds[k]];
+        for (uint32_t i = 0; i < 6; i++) {
+            make_prompt(r->tok, &prompt);
+            prompt.data[0] = (int32_t)(100 + i); /* another from its first token on */
+            const struct engine_reply *reply = reply_of(r, &prompt, &how, 1 + i % 4);
+            struct timeline *tl = r->m.tl, *draft = r->m.draft->tl;
+            assert_true(reply->n_drafted > 0);
+            const size_t n = timeline_n(draft), n_all = timeline_n(tl);
+            assert_true(n <= n_all + 1);
+            assert_memory_equal(timeline_ids(draft), timeline_ids(tl),
+                                (n < n_all ? n : n_all) * sizeof(int32_t));
+            if (i == 0) ids_append(&first, timeline_ids(draft), n);
+        }
+        const struct timeline_cost cost = timeline_plan(r->m.draft->tl, first.data, first.n);
+        assert_true(cost.n_prefilled <= 1);
+        ids_clear(&first);
+    }
+    ids_free(&prompt);
+    ids_free(&first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draft_stays_warm),
         cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("draft", tests, open_rigs, close_rigs);
