@@ -9,6 +9,7 @@
 #include "app/subcommands.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "chat/sanitise.h"
 #include "config/paths.h"
 
 int usage_error(const char *command, const char *fmt, ...)
@@ -46,6 +47,12 @@ int runtime_error(const struct err *err)
 int print_text(struct buf *out)
 {
     int status = EXIT_DONE;
+    if (isatty(STDOUT_FILENO)) {
+        struct buf shown = {0};
+        sanitise_all(buf_str(out), out->len, &shown);
+        buf_free(out);
+        *out = shown;
+    }
     if (!file_write_fd(STDOUT_FILENO, out->data, out->len)) {
         status = errno == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
         if (status == EXIT_RUNTIME)

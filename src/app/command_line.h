@@ -47,7 +47,8 @@ int unexpected_argument(const char *command, const char *arg);
 int config_error(const char *command, const struct err *err);
 /* Prints "hearth: message"; returns the status that goes with the code. */
 int runtime_error(const struct err *err);
-/* Writes out to stdout and frees it: EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */
+/* Writes out to stdout, to a terminal through the filter (chat/sanitise.h), and frees it:
+ * EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */
 int print_text(struct buf *out);
 
 #endif

@@ -7,12 +7,12 @@
 
 #include "app/command_line.h"
 #include "app/kept.h"
-#include "base/mem.h"
 #include "base/printable.h"
 #include "base/readable.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
 #include "chat/export.h"
+#include "chat/sanitise.h"
 #include "chat/sessions.h"
 
 static int refused(const struct err *err)
@@ -65,19 +65,6 @@ static struct archive *look(const char *name, struct conversation *c, struct err
     return a;
 }
 
-static void put_printable(const struct buf *text, struct buf *out)
-{
-    const char *s = buf_str(text);
-    while (*s) {
-        size_t n = strcspn(s, "\n"), cap = 8 * n + 16;
-        char *shown = mem_alloc(cap);
-        buf_puts(out, printable(shown, cap, s, n));
-        free(shown);
-        buf_putc(out, '\n');
-        s += n + (s[n] == '\n');
-    }
-}
-
 /* Prints a session in a format, as it was said or (raw false) fit for a terminal. */
 static int print_session(const char *name, enum export_format format, bool raw)
 {
@@ -91,7 +78,7 @@ static int print_session(const char *name, enum export_format format, bool raw)
     conversation_free(c);
     if (!ok) return refused(&err);
     if (raw) return print_text(&text);
-    put_printable(&text, &out);
+    sanitise_all(buf_str(&text), text.len, &out);
     buf_free(&text);
     return print_text(&out);
 }

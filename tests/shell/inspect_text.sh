@@ -36,6 +36,12 @@ printf '{{ messages[0].content }} {{ strftime_now("%%Y") }}' >"$dir/t.jinja"
 check "prompt from a template" go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json" \
     --now 2025-07-04T12:34:56
 check "  rendered" out "Hi 2025"
+printf '{{ x }}[31m' >"$dir/e.jinja"
+check "an escape sequence in one" go 0 prompt --template "$dir/e.jinja" --context "$dir/c.json"
+check "  a file gets as it is" out "$(printf '\033[31m')"
+script -qec "'$hearth' inspect prompt --template $dir/e.jinja --context $dir/c.json" /dev/null \
+    </dev/null | tr -d '\r' >"$dir/out"
+check "  a terminal as text" out '\x1b[31m'
 check "prompt of a model" go 0 prompt -m $guide --context "$dir/c.json"
 check "  rendered" grep -q "^<|im_start|>user$" "$dir/out"
 check "a template wins over a model of the environment" eval \

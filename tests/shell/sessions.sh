@@ -99,6 +99,10 @@ go 0 sessions
 check "hearth sessions lists" grep -qE '^pieces .* messages  hearth guide: hello$' "$dir/out"
 check "hearth sessions show" go 0 sessions show pieces
 check "  prints the conversation" prints "what is hearth?"
+printf 'a\0b\033c' | "$hearth" -q -s odd -n 1 >/dev/null
+check "  behind a NUL, too, and no control character" eval \
+    'go 0 sessions show odd && prints "a\\x00b\\x1bc"'
+rm -f "$sessions/odd.session"
 check "hearth sessions export" go 0 sessions export pieces
 check "  prints it too" prints "## Assistant"
 check "  as plain text" go 0 sessions export pieces --plain
