@@ -185,7 +185,7 @@ bool file_read_plain(const char *path, size_t max_bytes, struct buf *out)
     if (ok && out->cap <= n_bytes) {
         char *data = realloc(out->data, n_bytes + 1);
         ok = data != NULL;
-        if (ok) out->data = data, out->cap = n_bytes + 1;
+        if (data) out->data = data, out->cap = n_bytes + 1;
     }
     while (ok && out->len < n_bytes) {
         ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);
