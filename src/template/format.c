@@ -34,7 +34,9 @@ static size_t parse_count(struct work *w, struct text f, size_t at, int64_t *n)
 
 /* ---- Laying out ---- */
 
-static void put_padded(struct builder *b, struct text t, const struct spec *s, char align)
+/* With '=' the fill comes behind the first `head` bytes, a sign and a prefix. */
+static void put_padded(struct builder *b, struct text t, size_t head, const struct spec *s,
+                       char align)
 {
     int64_t n = s->width - (int64_t)text_n_chars(t);
     if (n <= 0) {
@@ -43,8 +45,7 @@ static void put_padded(struct builder *b, struct text t, const struct spec *s, c
     }
     if (s->align) align = s->align;
     int64_t left = align == '<' ? 0 : align == '^' ? n / 2 : n;
-    size_t head = 0; /* the sign stays in front of the fill */
-    if (align == '=' && t.len && strchr("+- ", t.data[0])) head = 1;
+    if (align != '=') head = 0;
     builder_add(b, text_slice(t, 0, head));
     for (int64_t i = 0; i < left; i++)
         builder_add_bytes(b, s->fill, s->fill_len, ORIGIN_LITERAL);
@@ -56,27 +57,38 @@ static void put_padded(struct builder *b, struct text t, const struct spec *s, c
 static void put_string(struct builder *b, struct text t, const struct spec *s, char align)
 {
     if (s->precision >= 0) t = text_slice(t, 0, text_char_pos(t, (size_t)s->precision));
-    put_padded(b, t, s, align);
+    put_padded(b, t, 0, s, align);
 }
 
-/* Digits with their sign, and separators between groups of three before the point. */
-static void put_digits(struct builder *b, const char *digits, bool negative, const char *prefix,
-                       const struct spec *s)
+static bool is_zero_filled(const struct spec *s)
 {
+    return s->align == '=' && s->fill_len == 1 && s->fill[0] == '0';
+}
+
+/* Digits with their sign, at least so many before the point and separators between groups of
+ * them; zeros that fill the width are digits, too. */
+static void put_digits(struct builder *b, const char *digits, size_t least, bool negative,
+                       const char *prefix, const struct spec *s)
+{
+    const bool is_binary = s->type && strchr("boxX", s->type);
+    const size_t whole = strspn(digits, is_binary ? "0123456789abcdefABCDEF" : "0123456789");
+    const size_t group = !s->commas ? SIZE_MAX : is_binary ? 4 : 3;
+    const char sign = negative ? '-' : s->sign;
+    const size_t head = strlen(prefix) + (sign != 0), others = head + strlen(digits + whole);
+    size_t n = whole > least ? whole : least;
+    if (is_zero_filled(s))
+        while (others + n + (n ? (n - 1) / group : 0) < (size_t)s->width)
+            n++;
     struct builder number;
     builder_init(&number, b->w);
-    if (negative)
-        builder_putc(&number, '-');
-    else if (s->sign)
-        builder_putc(&number, s->sign);
+    if (sign) builder_putc(&number, sign);
     builder_puts(&number, prefix);
-    size_t whole = strspn(digits, "0123456789");
-    for (size_t i = 0; digits[i]; i++) {
-        if (s->commas && i && i < whole && (whole - i) % 3 == 0)
-            builder_putc(&number, s->comma);
-        builder_putc(&number, digits[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (i && (n - i) % group == 0) builder_putc(&number, s->comma);
+        builder_putc(&number, i < n - whole ? '0' : digits[i - (n - whole)]);
     }
-    put_padded(b, builder_take(&number), s, '>');
+    builder_puts(&number, digits + whole);
+    put_padded(b, builder_take(&number), head, s, '>');
 }
 
 static void put_int(struct builder *b, int64_t i, const struct spec *s)
@@ -110,13 +122,33 @@ static void put_int(struct builder *b, int64_t i, const struct spec *s)
     }
     default: snprintf(digits, sizeof digits, "%" PRIu64, magnitude);
     }
-    put_digits(b, digits, i < 0, s->alternate ? prefix : "", s);
+    put_digits(b, digits, s->precision > 0 ? (size_t)s->precision : 0, i < 0,
+               s->alternate ? prefix : "", s);
+}
+
+/* Without a type: as %g, but a whole number keeps its ".0" and is sooner one with an exponent.
+ */
+static void print_general(char *digits, size_t cap, double magnitude, int precision)
+{
+    if (precision == 0) precision = 1;
+    snprintf(digits, cap, "%.*e", precision - 1, magnitude);
+    char *e = strchr(digits, 'e'), *end = e;
+    const long exponent = strtol(e + 1, NULL, 10);
+    if (exponent >= -4 && exponent < precision - 1) {
+        int n = snprintf(digits, cap, "%.*g", precision, magnitude);
+        if (!strchr(digits, '.')) snprintf(digits + n, cap - (size_t)n, ".0");
+    } else if (strchr(digits, '.')) {
+        while (end[-1] == '0')
+            end--;
+        if (end[-1] == '.') end--;
+        memmove(end, e, strlen(e) + 1);
+    }
 }
 
 static void put_real(struct builder *b, double f, const struct spec *s)
 {
     char digits[700];
-    char type = s->type ? s->type : 'g';
+    const char type = s->type == 'n' ? 'g' : s->type; /* the locale is that of C */
     int precision = s->precision < 0 ? 6 : s->precision > 300 ? 300 : (int)s->precision;
     bool negative = signbit(f) && !isnan(f);
     double magnitude = fabs(f);
@@ -124,16 +156,19 @@ static void put_real(struct builder *b, double f, const struct spec *s)
         snprintf(digits, sizeof digits, "%s", isnan(f) ? "nan" : "inf");
     } else if (!s->type && s->precision < 0) {
         print_real(digits, magnitude);
+    } else if (!s->type) {
+        print_general(digits, sizeof digits, magnitude, precision);
     } else if (type == '%') {
         snprintf(digits, sizeof digits, "%.*f%%", precision, magnitude * 100);
     } else {
-        char format[] = {'%', '.', '*', type, 0};
+        char format[8];
+        snprintf(format, sizeof format, "%%%s.*%c", s->alternate ? "#" : "", type);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         snprintf(digits, sizeof digits, format, precision, magnitude);
 #pragma GCC diagnostic pop
     }
-    put_digits(b, digits, negative, "", s);
+    put_digits(b, digits, 0, negative, "", s);
 }
 
 /* ---- printf style ---- */
@@ -285,15 +320,18 @@ struct text format_percent(struct work *w, struct text f, const struct value *va
 
 /* ---- str.format ---- */
 
-static struct spec parse_spec(struct work *w, struct text f)
+/* of_text: whether it is for a string. */
+static struct spec parse_spec(struct work *w, struct text f, bool of_text)
 {
     struct spec s = {.fill = " ", .fill_len = 1, .precision = -1};
     size_t at = 0;
+    bool has_fill = false;
     if (f.len) {
         size_t len = text_char_len(f, 0);
         if (len < f.len && f.data[len] && strchr("<>^=", f.data[len])) {
             memcpy(s.fill, f.data, len);
             s.fill_len = len;
+            has_fill = true;
             s.align = f.data[len];
             at = len + 1;
         } else if (f.data[0] && strchr("<>^=", f.data[0])) {
@@ -309,10 +347,8 @@ static struct spec parse_spec(struct work *w, struct text f)
         at++;
     }
     if (at < f.len && f.data[at] == '0') {
-        if (!s.align) {
-            s.align = '=';
-            s.fill[0] = '0';
-        }
+        if (!has_fill) s.fill[0] = '0';
+        if (!s.align) s.align = of_text ? '<' : '=';
         at++;
     }
     at = parse_count(w, f, at, &s.width);
@@ -329,7 +365,7 @@ static struct spec parse_spec(struct work *w, struct text f)
 static void put_formatted(struct builder *b, const struct value *v, struct text spec)
 {
     struct work *w = b->w;
-    struct spec s = parse_spec(w, spec);
+    struct spec s = parse_spec(w, spec, v->type == VALUE_STRING);
     int64_t i;
     if (v->type == VALUE_UNDEFINED && spec.len) value_fail_undefined(w, v);
     if (!spec.len) {
@@ -340,10 +376,11 @@ static void put_formatted(struct builder *b, const struct value *v, struct text 
         put_string(b, v->text, &s, '<');
     } else if (v->type == VALUE_FLOAT ||
                (value_is_number(v) && s.type && strchr("eEfFgG%", s.type))) {
-        if (s.type && !strchr("eEfFgG%", s.type))
+        if (s.type && !strchr("eEfFgGn%", s.type))
             work_fail(w, "unknown format code '%c' for object of type 'float'", s.type);
         put_real(b, value_as_real(v), &s);
-    } else if (value_as_int(v, &i) && (s.type || v->type == VALUE_INT)) {
+    } else if (value_as_int(v, &i)) {
+        if (s.precision >= 0) work_fail(w, "precision not allowed in integer format specifier");
         if (s.type && !strchr("dxXobn", s.type))
             work_fail(w, "unknown format code '%c' for object of type 'int'", s.type);
         put_int(b, i, &s);
