@@ -64,6 +64,13 @@ bool option_given(const struct options *o, enum option_id id)
 
 /* ---- One value ---- */
 
+/* The folder of the INI file, "" for the root; NULL for the working folder. */
+static char *ini_folder(const struct options *o)
+{
+    const char *slash = strrchr(o->ini_path, '/');
+    return slash ? mem_strndup(o->ini_path, (size_t)(slash - o->ini_path)) : NULL;
+}
+
 bool options_give(struct options *o, enum option_id id, enum option_from from, int line,
                   const char *value, struct err *err)
 {
@@ -71,11 +78,8 @@ bool options_give(struct options *o, enum option_id id, enum option_from from, i
     struct option_reading reading = from == FROM_FLAG ? as_is : as_list;
     char *folder = NULL;
     if ((from == FROM_HEARTH || from == FROM_PROFILE) && !(row->flags & OPTION_CWD) &&
-        o->ini_path) {
-        const char *slash = strrchr(o->ini_path, '/');
-        if (slash && slash > o->ini_path)
-            reading.folder = folder = mem_strndup(o->ini_path, (size_t)(slash - o->ini_path));
-    }
+        o->ini_path)
+        reading.folder = folder = ini_folder(o);
     struct option_parsed parsed;
     bool ok = option_parse(row, value, &reading, &parsed, err);
     free(folder);
@@ -327,12 +331,8 @@ static bool read_system(struct options *o, struct err *err)
     struct option_parsed path;
     struct option_reading reading = as_is;
     char *folder = NULL;
-    if (o->source[OPT_SYSTEM].from == FROM_HEARTH ||
-        o->source[OPT_SYSTEM].from == FROM_PROFILE) {
-        const char *slash = strrchr(o->ini_path, '/');
-        if (slash) folder = mem_strndup(o->ini_path, (size_t)(slash - o->ini_path));
-        reading.folder = folder;
-    }
+    if (o->source[OPT_SYSTEM].from == FROM_HEARTH || o->source[OPT_SYSTEM].from == FROM_PROFILE)
+        reading.folder = folder = ini_folder(o);
     bool ok = option_parse(option_row(OPT_MODEL), text + 1, &reading, &path, err);
     free(folder);
     if (!ok) return fail_at(o, OPT_SYSTEM, err);

@@ -639,6 +639,18 @@ static void test_print_long(void **state)
     options_free(again);
 }
 
+/* Of a file in the root folder, too, a path is relative to the folder that the file is in. */
+static void test_root_folder(void **state)
+{
+    (void)state;
+    struct options *o = options_new();
+    struct err err;
+    o->ini_path = strdup("/hearth.ini");
+    assert_true(options_give(o, OPT_MODEL, FROM_HEARTH, 1, "a.gguf", &err));
+    assert_string_equal(o->model, "/a.gguf");
+    options_free(o);
+}
+
 static void test_help(void **state)
 {
     (void)state;
@@ -716,8 +728,8 @@ int main(void)
         cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
         cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
         cmocka_unit_test(test_print_config), cmocka_unit_test(test_print_long),
-        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_root_folder),  cmocka_unit_test(test_help),
+        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }
