@@ -98,8 +98,9 @@ static bool take_id(const json_t *value, struct source_turn *turn, struct err *e
     bool ok = text && turn->id.len <= ID_MAX_BYTES;
     if (!ok) buf_clear(&turn->id);
     free(text);
-    return ok || err_set(err, ERR_USER, "\"id\" must be a text of at most %d bytes or a number",
-                         ID_MAX_BYTES);
+    return ok ||
+           err_set(err, ERR_USER, "\"id\" must be a text of at most %d bytes or a whole number",
+                   ID_MAX_BYTES);
 }
 
 static bool take_key(const char *key, const json_t *value, struct source_turn *turn,
