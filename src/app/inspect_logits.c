@@ -27,7 +27,6 @@ static void say(void *user, const char *line)
     fprintf(stderr, "hearth: %s\n", line);
 }
 
-/* Reads the options of both commands and opens the model. *status is set on false. */
 /* What both commands work with. */
 struct inspection {
     struct command_line line;
