@@ -311,6 +311,22 @@ static void look_at_figures(struct tui *t)
         t->figures.rate = (t->figures.chat.n_drawn - 1) * 1000 / writes_ms;
 }
 
+/* As many of the keys as have room, the way back always among them. */
+static const char *keys_of_transcript(int room)
+{
+    static const char *const texts[] = {
+        "transcript: / searches, n goes on, r reasoning, ? help, q back",
+        "transcript: / searches, n goes on, ? help, q back",
+        "transcript: / searches, ? help, q back",
+        "transcript: ? help, q back",
+        "? help, q back",
+        "q back"};
+    size_t i = 0;
+    while (i + 1 < sizeof texts / sizeof *texts && (int)strlen(texts[i]) > room)
+        i++;
+    return texts[i];
+}
+
 static void draw_bar(struct tui *t, int y)
 {
     struct buf activity = {0}, hint = {0};
@@ -321,6 +337,12 @@ static void draw_bar(struct tui *t, int y)
                       .n_accepted = t->reply.n_accepted};
     size_t n = scrollback_n_rows(t->rows), below = first_row(t) + t->view.n_rows;
     const bool is_behind = !t->view.follows && below < n;
+    if (input_n_waiting() > 0)
+        buf_printf(&hint, "%zu waiting", input_n_waiting());
+    else if (is_behind)
+        buf_printf(&hint, "%zu more%s, End", n - below, screen_columns() < 60 ? "" : " rows");
+    else if (t->mode == MODE_LINE)
+        buf_puts(&hint, "F1 help");
     if (t->notice)
         buf_puts(&activity, t->notice);
     else if (t->work.runs)
@@ -329,15 +351,9 @@ static void draw_bar(struct tui *t, int y)
                         t->work.phase, t->work.done, t->work.total, t->work.cached,
                         clock_ms() - t->work.began_ms);
     else if (t->mode == MODE_TRANSCRIPT)
-        buf_puts(&activity, "transcript: / searches, n goes on, r reasoning, ? help, q back");
+        buf_puts(&activity, keys_of_transcript(screen_columns() - 4 - (int)hint.len));
     else if (t->is_loading)
         buf_puts(&activity, "loading the model");
-    if (input_n_waiting() > 0)
-        buf_printf(&hint, "%zu waiting", input_n_waiting());
-    else if (is_behind)
-        buf_printf(&hint, "%zu more%s, End", n - below, screen_columns() < 60 ? "" : " rows");
-    else if (t->mode == MODE_LINE)
-        buf_puts(&hint, "F1 help");
     bar.activity = buf_str(&activity);
     bar.hint = buf_str(&hint);
     bar.needs_hint = input_n_waiting() > 0 || is_behind;

@@ -65,6 +65,17 @@ sleep 0.2
 check "a letter writes little more than itself" [ "$(wc -c <"$raw")" -lt 64 ]
 mux pipe-pane
 
+# The keys of the transcript make room for how much is below, whole words at a time.
+keys C-u '/help' Enter
+shows '//x sends'
+keys F2 g
+check "the way back has room beside what is below" shows 'transcript: / searches, n goes on, ? help, q back'
+mux resize-window -x 40 -y 24
+check "  in a narrow bar, too" within eval 'text | grep -qE "^ \? help, q back +[0-9]+ more, End"'
+mux resize-window -x 80 -y 24
+keys q End
+last '>'
+
 # Keys as a terminal sends them, all at once; one that has no meaning in a dialog leaves it open.
 keys C-u F1
 shows 'Beside the line'
