@@ -19,8 +19,7 @@
 #include "chat/face.h"
 #include "config/options.h"
 #include "engine/engine.h"
-
-#define GUIDE "examples/guide/guide-q8_0.gguf"
+#include "guide.h"
 
 struct recorder {
     struct chat *chat;

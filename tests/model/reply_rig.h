@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../guide.h"
 #include "base/buf.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
@@ -18,9 +19,6 @@
 #include "engine/speculate.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
-
-#define GUIDE "examples/guide/guide-q8_0.gguf"
-#define GUIDE_DRAFT "examples/guide/guide-draft-q8_0.gguf"
 
 struct rig {
     struct machine m;

@@ -466,8 +466,7 @@ static void test_draft(void **unused)
     char *plain = ask(&r, "Count from 1 to 30");
     assert_int_equal(r.report.n_drafted, 0);
     const uint64_t seed = r.report.reply_seed;
-    static const char *const drafts[] = {"lookup", "examples/guide/guide-draft-q8_0.gguf",
-                                         "examples/guide/guide-draft-q8_0.gguf,lookup", "off"};
+    static const char *const drafts[] = {"lookup", GUIDE_DRAFT, GUIDE_DRAFT ",lookup", "off"};
     for (size_t i = 0; i < 4; i++) {
         char command[128];
         snprintf(command, sizeof command, "/draft %s", drafts[i]);
@@ -508,11 +507,11 @@ static void test_model(void **unused)
     assert_true(line(&r, "/model"));
     assert_true(said(&r, "hearth guide"));
     buf_clear(&r.said);
-    assert_true(chat_line(r.chat, "/model examples/guide/guide-draft-q8_0.gguf", 43));
+    assert_true(chat_line(r.chat, "/model " GUIDE_DRAFT, strlen("/model " GUIDE_DRAFT)));
     assert_int_equal(chat_state(r.chat), CHAT_LOADING);
     assert_int_equal(finish(&r), CHAT_IDLE);
     assert_true(said(&r, "info: "));
-    assert_string_equal(chat_options(r.chat)->model, "examples/guide/guide-draft-q8_0.gguf");
+    assert_string_equal(chat_options(r.chat)->model, GUIDE_DRAFT);
     assert_int_equal(chat_n_messages(r.chat), 2);
     free(ask(&r, "And a page?"));
     assert_int_equal(r.report.n_cached, 0);

@@ -8,7 +8,6 @@
 #include "base/file.h"
 
 #define OTHER_MODEL "tests/data/models/qwen2.gguf"
-#define DRAFT "examples/guide/guide-draft-q8_0.gguf"
 
 /* A folder for files that are no models, or not for long. */
 static char folder[SCRATCH_PATH];
@@ -62,7 +61,7 @@ static void test_refused(void **unused)
 {
     (void)unused;
     struct recorder r;
-    static const char *const args[] = {"--max-tokens", "12", "--draft", DRAFT, NULL};
+    static const char *const args[] = {"--max-tokens", "12", "--draft", GUIDE_DRAFT, NULL};
     open_chat(&r, false, args);
     free(ask(&r, "What is a token?"));
     refused(&r, strdup("README.md"), "not a GGUF file");
@@ -97,7 +96,7 @@ static void test_goes_back(void **unused)
     (void)unused;
     struct recorder r;
     struct buf command = {0};
-    static const char *const args[] = {"--max-tokens", "12", "--draft", DRAFT, NULL};
+    static const char *const args[] = {"--max-tokens", "12", "--draft", GUIDE_DRAFT, NULL};
     open_chat(&r, false, args);
     char *first = ask(&r, "What is a token?");
     r.face.say = say_and_unlink;

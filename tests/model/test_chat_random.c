@@ -77,9 +77,7 @@ static bool one_step(struct recorder *r, char settings[32])
 {
     static const char *const messages[] = {"What is a token?", "Tell me a story",
                                            "Write a C function that adds two numbers"};
-    static const char *const drafts[] = {"off", "lookup",
-                                         "examples/guide/guide-draft-q8_0.gguf",
-                                         "examples/guide/guide-draft-q8_0.gguf,lookup"};
+    static const char *const drafts[] = {"off", "lookup", GUIDE_DRAFT, GUIDE_DRAFT ",lookup"};
     const uint32_t n_messages = sizeof messages / sizeof *messages;
     char command[64];
     /* Something is typed and rests; what it computes may still run when the next comes. */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../chance.h"
+#include "../guide.h"
 #include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -22,7 +23,6 @@
 #define N_CUTS 200
 #define N_FLIPS 2000
 
-static const char file[] = "examples/guide/guide-draft-q8_0.gguf";
 /* Every key and item; of each tensor the first and the last blocks. */
 static double walk(const struct gguf *g)
 {
@@ -107,7 +107,7 @@ static int load(void **state)
 {
     static struct buf whole;
     struct err err;
-    if (!file_read(file, 1 << 24, &whole, &err)) fail_msg("%s", err.msg);
+    if (!file_read(GUIDE_DRAFT, 1 << 24, &whole, &err)) fail_msg("%s", err.msg);
     *state = &whole;
     return 0;
 }
@@ -142,7 +142,7 @@ static void test_flips(void **state)
 {
     struct buf *b = *state;
     struct err err;
-    struct gguf *g = gguf_from_memory(b->data, b->len, file, &err);
+    struct gguf *g = gguf_from_memory(b->data, b->len, GUIDE_DRAFT, &err);
     size_t header = (size_t)((const char *)gguf_tensor_at(g, 0)->data - b->data);
     gguf_close(g);
     size_t n_whole = 0, n_none = 0, n = N_FLIPS * soak();

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../guide.h"
 #include "../scratch.h"
 #include "backend/backend.h"
 #include "backend/cut.h"
@@ -20,9 +21,6 @@
 #include "engine/machine.h"
 #include "engine/timeline.h"
 #include "vulkan/backend.h"
-
-static const char guide[] = "examples/guide/guide-q8_0.gguf";
-static const char guide_draft[] = "examples/guide/guide-draft-q8_0.gguf";
 
 static char warned[2048];
 static int n_warned;
@@ -90,7 +88,7 @@ static void auto_takes_a_device(void **state)
     struct machine m;
     if (vulkan_count() == 0) skip();
     device_set_seam(&(struct device_seam){.software_too = true});
-    must_open(&m, guide, "auto");
+    must_open(&m, GUIDE, "auto");
     assert_false(m.is_cpu);
     assert_int_equal(n_warned, 0);
     machine_close(&m);
@@ -104,7 +102,7 @@ static void auto_leaves_a_wrong_one(void **state)
     struct err err;
     if (vulkan_count() == 0) skip();
     device_set_seam(&(struct device_seam){.software_too = true, .wrong_bits = true});
-    must_open(&m, guide, "auto");
+    must_open(&m, GUIDE, "auto");
     assert_true(m.is_cpu);
     assert_int_equal(n_warned, (int)vulkan_count());
     if (!strstr(warned, " is not used: ") || !strstr(warned, "otherwise than the CPU") ||
@@ -112,7 +110,7 @@ static void auto_leaves_a_wrong_one(void **state)
         fail_msg("%s", warned);
     machine_close(&m);
     /* One that is named is never replaced. */
-    assert_false(open_machine(&m, guide, "vulkan:0", &err));
+    assert_false(open_machine(&m, GUIDE, "vulkan:0", &err));
     assert_int_equal(err.code, ERR_DEVICE);
     assert_non_null(strstr(err.msg, "it cannot give the same bits"));
     assert_int_equal(n_warned, 0);
@@ -186,8 +184,8 @@ static void poison_is_not_seen(void **state)
     struct machine m, cpu;
     int32_t ids[150];
     if (vulkan_count() == 0) skip();
-    must_open(&m, guide, "vulkan:0");
-    must_open(&cpu, guide, "cpu");
+    must_open(&m, GUIDE, "vulkan:0");
+    must_open(&cpu, GUIDE, "cpu");
     const size_t n_vocab = model_n_vocab(m.model);
     fill_ids(ids, 150, (uint32_t)n_vocab);
     sync(&m, ids, 70);
@@ -213,7 +211,7 @@ static void poison_is_not_seen(void **state)
 static bool open_kept(struct machine *m, const char *dir, bool allow_inexact, struct err *err)
 {
     const struct machine_watch watch = {.warning = on_warning};
-    const struct engine_config config = {.model_path = guide,
+    const struct engine_config config = {.model_path = GUIDE,
                                          .device = "vulkan:0",
                                          .allow_inexact = allow_inexact,
                                          .n_threads = 2,
@@ -329,27 +327,27 @@ static void as_many_as_fit(void **state)
     for (uint32_t n = 5; n > 0; n = n == 5 ? 1 : 0) {
         seam.memory = 0;
         device_set_seam(&seam);
-        assert_true(open_layers(&m, guide, "vulkan:0", n, &err));
+        assert_true(open_layers(&m, GUIDE, "vulkan:0", n, &err));
         assert_int_equal(n_warned, 0);
         seam.memory = taken(&m);
         machine_close(&m);
         device_set_seam(&seam);
-        must_open(&m, guide, "auto");
+        must_open(&m, GUIDE, "auto");
         assert_true(m.is_split && m.n_layers == 8 && m.split_at == 8 - n);
         assert_int_equal(n_warned, 1);
         char want[64];
         snprintf(want, sizeof want, "the device has room for %u of 8 layers", n);
         if (!strstr(warned, want)) fail_msg("%s", warned);
-        same_as_cpu(&m, guide);
+        same_as_cpu(&m, GUIDE);
         machine_close(&m);
     }
     seam.memory--;
     device_set_seam(&seam);
-    assert_false(open_machine(&m, guide, "vulkan:0", &err));
+    assert_false(open_machine(&m, GUIDE, "vulkan:0", &err));
     assert_int_equal(err.code, ERR_MEMORY);
     assert_non_null(strstr(err.msg, "not enough memory for one layer: "));
     machine_close(&m);
-    must_open(&m, guide, "auto");
+    must_open(&m, GUIDE, "auto");
     assert_true(m.is_cpu);
     assert_int_equal(n_warned, (int)vulkan_count());
     assert_non_null(strstr(warned, "not enough memory for one layer"));
@@ -364,27 +362,27 @@ static void layers_without_a_device(void **state)
     struct device_names d;
     struct machine m;
     struct err err;
-    if (!open_layers(&m, guide, "cpu", 3, &err)) fail_msg("%s", err.msg);
+    if (!open_layers(&m, GUIDE, "cpu", 3, &err)) fail_msg("%s", err.msg);
     assert_int_equal(n_warned, 1);
     assert_string_equal(warned, "--gpu-layers 3 has no effect: --device is cpu");
     machine_close(&m);
     device_auto(&d);
     if (d.n > 1) return; /* there is one */
-    if (!open_layers(&m, guide, "auto", 3, &err)) fail_msg("%s", err.msg);
+    if (!open_layers(&m, GUIDE, "auto", 3, &err)) fail_msg("%s", err.msg);
     assert_int_equal(n_warned, d.is_odd ? 2 : 1);
     char want[256];
     snprintf(want, sizeof want, "--gpu-layers 3 has no effect: %s", d.why);
     assert_string_equal(warned, want);
     machine_close(&m);
-    must_open(&m, guide, "auto");
+    must_open(&m, GUIDE, "auto");
     assert_int_equal(n_warned, d.is_odd ? 1 : 0);
     machine_close(&m);
 }
 
 /* ---- a draft ---- */
 
-static const struct engine_config with_draft = {.model_path = guide,
-                                                .draft_path = guide_draft,
+static const struct engine_config with_draft = {.model_path = GUIDE,
+                                                .draft_path = GUIDE_DRAFT,
                                                 .device = "vulkan:0",
                                                 .n_threads = 2,
                                                 .n_ctx = 256};
@@ -416,7 +414,7 @@ static void draft_works(struct machine *m)
 {
     struct machine alone;
     int32_t ids[150];
-    must_open(&alone, guide_draft, "cpu");
+    must_open(&alone, GUIDE_DRAFT, "cpu");
     fill_ids(ids, 150, model_n_vocab(m->draft->model));
     sync(m->draft, ids, 150);
     sync(&alone, ids, 150);
@@ -454,7 +452,7 @@ static void draft_beside_the_model(void **state)
     assert_non_null(strstr(sizes_line, "; the draft on the CPU"));
     assert_int_equal(m.n_ctx, 256);
     draft_works(&m);
-    same_as_cpu(&m, guide);
+    same_as_cpu(&m, GUIDE);
     machine_close(&m);
 
     open_drafting(&m, model - 1);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../guide.h"
 #include "../scratch.h"
 #include "engine/engine.h"
 
@@ -52,10 +53,8 @@ static int open_engine(void **state)
 {
     (void)state;
     struct err err;
-    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
-                                         .n_threads = 2,
-                                         .n_ctx = 512,
-                                         .cache_ram_bytes = 64 << 20};
+    const struct engine_config config = {
+        .model_path = GUIDE, .n_threads = 2, .n_ctx = 512, .cache_ram_bytes = 64 << 20};
     e = engine_open(&config, &err);
     return e ? 0 : -1;
 }
@@ -179,7 +178,7 @@ static void test_kept_on_disk(void **state)
     char dir[SCRATCH_PATH];
     scratch_folder(dir, "engine");
     struct err err;
-    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
+    const struct engine_config config = {.model_path = GUIDE,
                                          .n_threads = 1,
                                          .n_ctx = 512,
                                          .cache_dir = dir,
@@ -225,7 +224,7 @@ static void test_read_and_cancelled(void **state)
     char dir[SCRATCH_PATH];
     scratch_folder(dir, "engine");
     struct err err;
-    const struct engine_config config = {.model_path = "examples/guide/guide-q8_0.gguf",
+    const struct engine_config config = {.model_path = GUIDE,
                                          .n_threads = 1,
                                          .n_ctx = 512,
                                          .cache_dir = dir,

@@ -15,16 +15,15 @@
 #include <cmocka.h>
 
 #include "../chance.h"
+#include "../guide.h"
 #include "../soak.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/ids.h"
 #include "engine/engine.h"
 
-#define MODEL "examples/guide/guide-draft-q8_0.gguf"
-
 static const struct engine_config config = {
-    .model_path = MODEL, .n_threads = 2, .n_ctx = 1024, .cache_ram_bytes = 1 << 20};
+    .model_path = GUIDE_DRAFT, .n_threads = 2, .n_ctx = 1024, .cache_ram_bytes = 1 << 20};
 static const struct engine_sampling sampling = {.temp = 1.2f,
                                                 .top_k = 40,
                                                 .top_p = 0.95f,
@@ -345,7 +344,7 @@ static void test_memory_is_stated(void **state)
 {
     (void)state;
     struct engine_config c = config;
-    c.model_path = "examples/guide/guide-q8_0.gguf";
+    c.model_path = GUIDE;
     c.kv_type = "f32";
     c.n_ctx = 1 << 27;
     struct engine *e = open_engine(&c);

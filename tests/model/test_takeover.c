@@ -11,14 +11,12 @@
 
 #include <cmocka.h>
 
+#include "../guide.h"
 #include "base/buf.h"
 #include "engine/device.h"
 #include "engine/engine.h"
 #include "random_model.h"
 #include "vulkan/backend.h"
-
-static const char guide[] = "examples/guide/guide-q8_0.gguf";
-static const char draft[] = "examples/guide/guide-draft-q8_0.gguf";
 
 /* What a conversation of two turns said. */
 struct talk {
@@ -58,7 +56,7 @@ static struct engine_event wait_for(struct engine *e, enum engine_event_kind kin
 }
 
 /* Of the conversations from now on. */
-static const char *model_path = guide;
+static const char *model_path = GUIDE;
 static uint32_t gpu_layers;
 
 static struct talk converse(const char *device, const char *draft_path, uint64_t lost_at)
@@ -149,7 +147,7 @@ static void lost_while_drafting(void **state)
     (void)state;
     if (vulkan_count() == 0) skip();
     struct talk want = converse("cpu", NULL, 0);
-    loses_at(&want, draft, 4);
+    loses_at(&want, GUIDE_DRAFT, 4);
     talk_free(&want);
 }
 
@@ -162,12 +160,12 @@ static void lost_with_states(void **state)
     random_model_make(hybrid, RANDOM_HYBRID, "Q8_0");
     model_path = hybrid;
     struct talk want = converse("cpu", NULL, 0);
-    struct talk kept = converse("vulkan:0", draft, 0);
+    struct talk kept = converse("vulkan:0", GUIDE_DRAFT, 0);
     same_words(&kept, &want);
     assert_int_equal(kept.n_warnings, 0);
     for (uint64_t at = 4; at < 9; at += 2)
-        loses_at(&want, at < 8 ? draft : hybrid, at);
-    model_path = guide;
+        loses_at(&want, at < 8 ? GUIDE_DRAFT : hybrid, at);
+    model_path = GUIDE;
     talk_free(&kept);
     talk_free(&want);
     unlink(hybrid);
@@ -180,7 +178,7 @@ static void lost_for_good(void **state)
     if (vulkan_count() == 0) skip();
     const struct engine_sampling sampling = {.repeat_penalty = 1, .max_tokens = 4};
     const struct engine_config config = {
-        .model_path = guide, .device = "vulkan:0", .cpu = "none", .n_threads = 1, .n_ctx = 256};
+        .model_path = GUIDE, .device = "vulkan:0", .cpu = "none", .n_threads = 1, .n_ctx = 256};
     struct err err;
     struct talk t = {0};
     struct spans prompt = {0};
@@ -207,7 +205,7 @@ static void lost_with_some_layers(void **state)
     if (vulkan_count() == 0) skip();
     struct talk want = converse("cpu", NULL, 0);
     gpu_layers = 2;
-    struct talk kept = converse("vulkan:0", draft, 0);
+    struct talk kept = converse("vulkan:0", GUIDE_DRAFT, 0);
     same_words(&kept, &want);
     assert_int_equal(kept.n_warnings, 0);
     assert_int_equal(strncmp(kept.device, "2 of ", 5), 0);

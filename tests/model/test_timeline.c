@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../guide.h"
 #include "backend/kv_rows.h"
 #include "base/philox.h"
 #include "engine/machine.h"
@@ -19,7 +20,6 @@
 #include "engine/timeline.h"
 #include "engine/verify.h"
 
-static const char GUIDE[] = "examples/guide/guide-q8_0.gguf";
 enum { N_VOCAB = 2048 };
 
 /* Two machines over the same file: one goes through histories, one starts cold each time. */

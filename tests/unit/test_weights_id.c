@@ -11,12 +11,12 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
+#include "../guide.h"
 #include "../scratch.h"
 #include "base/file.h"
 #include "engine/weights_id.h"
 #include "gguf/gguf.h"
 
-static const char guide[] = "examples/guide/guide-q8_0.gguf";
 static char dir[SCRATCH_PATH];
 static struct gguf *model; /* of more than one piece */
 
@@ -24,7 +24,7 @@ static int set_up(void **state)
 {
     (void)state;
     struct err err;
-    model = gguf_open(guide, &err);
+    model = gguf_open(GUIDE, &err);
     scratch_folder(dir, "weights");
     return model ? 0 : -1;
 }
@@ -112,7 +112,7 @@ static void copy_model(const char *path, bool other)
 {
     struct buf bytes = {0};
     struct err err;
-    assert_true(file_read(guide, SIZE_MAX, &bytes, &err));
+    assert_true(file_read(GUIDE, SIZE_MAX, &bytes, &err));
     if (other) bytes.data[bytes.len - 1] ^= 1;
     assert_true(file_replace(path, bytes.data, bytes.len, &err));
     buf_free(&bytes);
