@@ -13,7 +13,8 @@ static uint32_t *step_words(const struct vulkan_exec *x)
 
 static float *step_floats(const struct vulkan_exec *x)
 {
-    return (float *)x->step.data;
+    void *data = x->step.data;
+    return data;
 }
 
 static void position_tables(const struct vulkan_exec *x, const struct step *step)
