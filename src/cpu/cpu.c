@@ -1,5 +1,6 @@
 #include "cpu/cpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/numeric_c.h"
 #include "base/readable.h"
 #include "cpu/cpu_impl.h"
+#include "cpu/fastest.h"
 #include "cpu/pack.h"
 
 static bool always(void)
@@ -20,16 +22,12 @@ static const struct {
     const char *name, *needs;
     bool (*here)(void);
     const struct kernels *kernels;
-    /* Whether its kernels have been run, and timed, on a processor that has it. Those that have
-     * only been run in an emulator (tests/emulated.sh) are used when asked for by name. */
-    bool is_tried;
 } isas[N_CPU_ISAS] = {
-    [CPU_AUTO] = {"auto", "", always, NULL, false},
-    [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar, true},
-    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2, true},
-    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512,
-                    false},
-    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx, false},
+    [CPU_AUTO] = {"auto", "", always, NULL},
+    [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
+    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2},
+    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512},
+    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
 };
 
 bool cpu_has(enum cpu_isa isa)
@@ -42,20 +40,31 @@ const char *cpu_isa_name(enum cpu_isa isa)
     return isas[isa].name;
 }
 
+static enum cpu_isa best;
+
+/* The scalar kernels are no match for any others. */
+static void choose_best(void)
+{
+    const struct kernels *sets[N_CPU_ISAS];
+    size_t n = 0;
+    for (enum cpu_isa isa = CPU_AVX2; isa < N_CPU_ISAS && cpu_has(isa); isa++)
+        sets[n++] = isas[isa].kernels;
+    best = n == 0 ? CPU_SCALAR : CPU_AVX2 + (enum cpu_isa)fastest_kernels(sets, n);
+}
+
 enum cpu_isa cpu_best(void)
 {
-    enum cpu_isa best = N_CPU_ISAS - 1;
-    while (!isas[best].is_tried || !cpu_has(best))
-        best--;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose_best);
     return best;
 }
 
 static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
 {
-    const enum cpu_isa best = cpu_best();
-    if (isa == CPU_AUTO) isa = best;
+    if (isa == CPU_AUTO) isa = cpu_best();
     if (cpu_has(isa)) return isas[isa].kernels;
-    err_set(err, ERR_DEVICE, "this CPU has no %s: use %s", isas[isa].needs, isas[best].name);
+    err_set(err, ERR_DEVICE, "this CPU has no %s: use %s", isas[isa].needs,
+            isas[cpu_best()].name);
     return NULL;
 }
 

@@ -17,7 +17,7 @@ enum cpu_isa {
     CPU_AVX2,   /* with F16C */
     CPU_AVX512, /* F, BW, VL, DQ, VNNI, VBMI */
     CPU_AMX,    /* tiles and int8 products, on top of AVX-512 */
-    N_CPU_ISAS, /* from slow to fast */
+    N_CPU_ISAS, /* each includes those before it */
 };
 
 struct cpu_options {
@@ -27,8 +27,8 @@ struct cpu_options {
 
 /* Whether this machine and its system can run the kernels of an instruction set. */
 bool cpu_has(enum cpu_isa isa);
-/* The fastest that this machine has and that has been tried on such a processor: what CPU_AUTO
- * stands for. */
+/* The fastest that this machine has, which it measures when first asked where it has several
+ * (fastest.h); the same ever after. What CPU_AUTO stands for. */
 enum cpu_isa cpu_best(void);
 /* "auto", "scalar", "avx2", ...: static. */
 const char *cpu_isa_name(enum cpu_isa isa);

@@ -1,0 +1,80 @@
+/* The sets take turns at a small product, as prefill and as decoding have it. */
+#include "cpu/fastest.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cpu/kernels.h"
+#include "cpu/pack.h"
+
+/* A matrix that stays in the cache. A turn is a step of many rows and some of one; the shortest
+ * of a set's turns counts, for the others were interrupted. */
+enum { N_VALUES = 64, N_COLS = 1024, N_ROWS = 64, N_SINGLE = 16, N_TURNS = 6 };
+static const enum qtype TYPE = QTYPE_Q4_0;
+
+/* All of it is zero, which takes as long as anything else. */
+struct product {
+    struct cpu_weight w;
+    struct matmul m;
+    uint8_t *memory, *scratch;
+    size_t n_bytes;
+};
+
+/* The next n_bytes of memory; without memory they are only counted. */
+static void *take(struct product *p, size_t n_bytes)
+{
+    void *at = p->memory ? p->memory + p->n_bytes : NULL;
+    p->n_bytes += mem_round_up(n_bytes, 64);
+    return at;
+}
+
+static void lay_out(struct product *p, const struct kernels *const *sets, size_t n)
+{
+    size_t scratch_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t bytes = sets[i]->matmul_scratch(N_COLS);
+        if (bytes > scratch_bytes) scratch_bytes = bytes;
+    }
+    p->n_bytes = 0;
+    p->w = (struct cpu_weight){.base = {TYPE, 1, N_VALUES, N_COLS}};
+    p->w.packed = take(p, N_VALUES / PANEL_ROWS * pack_panel_bytes(TYPE, N_COLS) + 64);
+    p->m = (struct matmul){.w = &p->w, .out_stride = N_VALUES};
+    p->m.a8.stride = N_COLS;
+    p->m.a8.q = take(p, (size_t)N_ROWS * N_COLS);
+    p->m.a8.d = take(p, (size_t)N_ROWS * N_COLS / A8_BLOCK * sizeof(float));
+    p->m.a8.sum = take(p, (size_t)N_ROWS * N_COLS / A8_HALF * sizeof(int16_t));
+    p->m.out = take(p, (size_t)N_ROWS * N_VALUES * sizeof(float));
+    p->scratch = take(p, scratch_bytes);
+}
+
+static double turn_ms(struct product *p, const struct kernels *k)
+{
+    const double start = clock_ms();
+    p->m.n_rows = N_ROWS;
+    k->matmul(&p->m, 0, N_VALUES, p->scratch);
+    p->m.n_rows = 1;
+    for (int i = 0; i < N_SINGLE; i++)
+        k->matmul(&p->m, 0, N_VALUES, p->scratch);
+    return clock_ms() - start;
+}
+
+size_t fastest_kernels(const struct kernels *const *sets, size_t n)
+{
+    struct product p = {0};
+    size_t best = n - 1;
+    double least = 0;
+    if (n == 1) return 0;
+    lay_out(&p, sets, n);
+    p.memory = mem_try_pages(p.n_bytes);
+    if (!p.memory) return best;
+    lay_out(&p, sets, n);
+    for (int turn = 0; turn < N_TURNS; turn++) {
+        for (size_t i = 0; i < n; i++) {
+            const double ms = turn_ms(&p, sets[i]);
+            if (least > 0 && ms >= least) continue;
+            least = ms;
+            best = i;
+        }
+    }
+    mem_free_pages(p.memory, p.n_bytes);
+    return best;
+}
