@@ -247,7 +247,8 @@ static bool takes_block(struct speculator *s, const struct ids *all, const atomi
     forget_guesses(s);
     if (!draft_is_near(s, all)) {
         if (!timeline_sync(draft, all->data, all->n - 1, &watch, NULL, &ignored)) return false;
-        s->outcome.n_read = unread(s, all) - 1;
+        const uint32_t n_new = unread(s, all);
+        s->outcome.n_read = n_new > 0 ? n_new - 1 : 0; /* the newest is the block's to read */
         s->drafts_hold = all->n - 1;
     }
     return timeline_takes_block_now(s->parts.target, draft, all->n - s->drafts_hold);
