@@ -307,10 +307,21 @@ void session_save(struct chat *c, bool durable)
     }
 }
 
+/* Whether it has a file that nobody named and in which nothing is said: what was said first did
+ * not fit. --continue would go on with it. */
+static bool is_empty(const struct chat *c)
+{
+    const struct session *s = &c->session;
+    return s->attempt > 0 && archive_has_file(s->archive) &&
+           conversation_n(c->conversation) == 0 &&
+           conversation_n_branches(c->conversation) <= 1;
+}
+
 void session_end(struct chat *c)
 {
     struct session *s = &c->session;
     session_save(c, true);
+    if (s->archive && is_empty(c)) unlink(archive_path(s->archive));
     archive_close(s->archive);
     s->archive = NULL;
 }

@@ -53,6 +53,23 @@ keys C-d
 shows 'status 0'
 
 fresh_shell
+kept() { ls "$XDG_STATE_HOME/hearth/sessions"; }
+before=$(kept)
+start --ctx 64
+for i in $(seq 20); do printf 'this is line %d of a text that is too long\n' "$i"; done >"$dir/long"
+keys "/read $dir/long" Enter
+shows 'they go before'
+last '>'
+keys 'what is that?' Enter
+shows 'the context holds 64'
+last '> what is that?'
+keys C-u
+last '>'
+keys C-d
+left 0
+check "a chat whose one message did not fit leaves no session" [ "$(kept)" = "$before" ]
+
+fresh_shell
 start --temp 0 -s two -n 1
 for i in $(seq 20); do printf 'line %d\n' "$i"; done >"$dir/lines"
 keys "/read $dir/lines" Enter
