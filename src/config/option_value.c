@@ -256,7 +256,8 @@ static bool parse_item(const struct option_row *row, const char *text,
     return true;
 }
 
-/* Items between commas; "\," is a comma in an item and "\\" a backslash. */
+/* Items between commas; in an item "\," is a comma, "\\" a backslash, "\ " a blank that stays
+ * and "\n" a line break. */
 static bool parse_items(const struct option_row *row, const char *text,
                         const struct option_reading *reading, struct option_parsed *out,
                         struct err *err)
@@ -266,6 +267,9 @@ static bool parse_items(const struct option_row *row, const char *text,
     for (const char *p = text; ok; p++) {
         if (*p == '\\' && p[1] && strchr(", \\", p[1])) {
             buf_putc(&item, *++p);
+        } else if (*p == '\\' && p[1] == 'n') {
+            buf_putc(&item, '\n');
+            p++;
         } else if (*p && *p != ',') {
             buf_putc(&item, *p);
         } else {
@@ -442,8 +446,8 @@ static void print_item(const char *item, struct buf *out)
 {
     if (*item == ' ') buf_putc(out, '\\');
     for (; *item; item++) {
-        if (*item == ',' || *item == '\\') buf_putc(out, '\\');
-        buf_putc(out, *item);
+        if (*item == ',' || *item == '\\' || *item == '\n') buf_putc(out, '\\');
+        buf_putc(out, *item == '\n' ? 'n' : *item);
     }
 }
 

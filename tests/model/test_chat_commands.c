@@ -370,9 +370,12 @@ static void test_session_settings(void **unused)
     open_chat(&r, true, kept);
     assert_true(line(&r, "/set top-k 7"));
     assert_true(line(&r, "/set min-p 0.2"));
+    assert_true(line(&r, "/set stop \\nUser:"));
     free(ask(&r, "Hello"));
     close_chat(&r);
     open_chat(&r, true, kept);
+    assert_int_equal(chat_options(r.chat)->stop.n, 1);
+    assert_string_equal(chat_options(r.chat)->stop.items[0], "\nUser:");
     assert_true(line(&r, "/set top-k"));
     assert_true(said(&r, "7          the session"));
     /* Nor does it stand above what the next session brings back. */

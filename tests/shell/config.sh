@@ -35,7 +35,7 @@ check "  has a context" has ctx 8192 "[hearth], $dir/all.ini:"
 check "a system message over two lines" config 0 -c examples/code.ini -P commit
 check "  is one text" grep -q '^system = "*Write .* imperative, an empty line' "$dir/out"
 check "script.ini stops at a line break" eval \
-    'config 0 -c examples/script.ini -P classify && has stop "\"\\n\"" "profile classify"'
+    'config 0 -c examples/script.ini -P classify && has stop "\"\\\\n\"" "profile classify"'
 
 # --- Precedence: flag > environment > profile > [hearth] > built-in
 mkdir -p "$dir/config/hearth"

@@ -112,7 +112,7 @@ sed -n '/^\.EX/,/^\.EE/{/^\.E[XE]/d;p;}' man/hearth.ini.5 | sed '/^hearth: /,$d'
 check "the example of hearth.ini(5) is read" [ $? = 0 ]
 check "  its [hearth]" grep -qF "system = \"You are brief.\\nYou answer in English.\"" "$dir/out"
 check "  its profile" grep -qE '^temp = 0\.2 .*profile code' "$dir/out"
-check "  its list" grep -qF 'stop = "User:,\n\n"' "$dir/out"
+check "  its list" grep -qF 'stop = "User:,\\n\\n"' "$dir/out"
 
 # Its diagnostics are the program's.
 printf '%s\n' '[hearth]' 'ctx = 10' 'tmep = 1' >"$dir/1"

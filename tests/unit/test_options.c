@@ -139,10 +139,11 @@ static void test_forms(void **state)
     options_free(o);
 }
 
-/* What lists print they read again: a stop text may begin with a blank. */
+/* What lists print they read again, in a line: a stop text may begin with a blank, or with a
+ * line break. */
 static void test_lists(void **state)
 {
-    static const char *const texts[] = {" a", "b ", "  c", "\\ d", ",", " "};
+    static const char *const texts[] = {" a", "b ", "  c", "\\ d", ",", " ", "\nUser:", "\\n"};
     enum { N_TEXTS = sizeof texts / sizeof *texts };
     (void)state;
     struct options *o = options_new(), *again = options_new();
@@ -151,7 +152,7 @@ static void test_lists(void **state)
     for (size_t i = 0; i < N_TEXTS; i++)
         assert_true(options_give(o, OPT_STOP, FROM_FLAG, 0, texts[i], &err));
     option_value(o, OPT_STOP, &value);
-    assert_string_equal(value.data, "\\ a,b ,\\  c,\\\\ d,\\,,\\ ");
+    assert_string_equal(value.data, "\\ a,b ,\\  c,\\\\ d,\\,,\\ ,\\nUser:,\\\\n");
     assert_true(options_give(again, OPT_STOP, FROM_SESSION, 0, value.data, &err));
     assert_int_equal(again->stop.n, N_TEXTS);
     for (size_t i = 0; i < N_TEXTS; i++)
