@@ -35,7 +35,8 @@ static void lay_out(struct product *p, const struct kernels *const *sets, size_t
         if (bytes > scratch_bytes) scratch_bytes = bytes;
     }
     p->n_bytes = 0;
-    p->w = (struct cpu_weight){.base = {TYPE, 1, N_VALUES, N_COLS}};
+    p->w.base =
+        (struct weight){.type = TYPE, .n_mats = 1, .n_rows = N_VALUES, .n_cols = N_COLS};
     p->w.packed = take(p, N_VALUES / PANEL_ROWS * pack_panel_bytes(TYPE, N_COLS) + 64);
     p->m = (struct matmul){.w = &p->w, .out_stride = N_VALUES};
     p->m.a8.stride = N_COLS;

@@ -139,7 +139,7 @@ left 0
 
 fresh_shell
 begin '$H --tui --private --temp 0 -p hello'
-check "--tui alone takes no prompt" shows '(-i goes on after -p and -f)'
+check "--tui alone takes no prompt" shows 'together with --prompt, which answers and exits (-i goes on)'
 left 2
 fresh_shell
 begin '$H --tui --private --temp 0 -i -f '"$dir"'/a.txt -p "in short"'
