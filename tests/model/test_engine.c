@@ -170,13 +170,12 @@ static void test_verify_is_cancelled(void **state)
     spans_free(&prompt);
 }
 
-/* Prompts without a reply, as they are computed while somebody types: they leave what is kept
- * of the conversation alone, and what they read from disk counts for the reply that follows. */
-static void test_kept_on_disk(void **state)
+static const struct engine_sampling no_reply = {
+    .top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+
+/* The engine of a program that goes on with what dir keeps. */
+static void open_on_disk(const char *dir)
 {
-    (void)state;
-    char dir[SCRATCH_PATH];
-    scratch_folder(dir, "engine");
     struct err err;
     const struct engine_config config = {.model_path = GUIDE,
                                          .n_threads = 1,
@@ -184,12 +183,21 @@ static void test_kept_on_disk(void **state)
                                          .cache_dir = dir,
                                          .cache_disk_bytes = 64 << 20,
                                          .resumes = true};
-    const struct engine_sampling no_reply = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
-    struct engine *const outer = e;
-    struct spans prompt = {0}, typed = {0};
     e = engine_open(&config, &err);
     assert_non_null(e);
     wait_for(EVENT_READY);
+}
+
+/* Prompts without a reply, as they are computed while somebody types: they leave what is kept
+ * of the conversation alone, and what they read from disk counts for the reply that follows. */
+static void test_kept_on_disk(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH];
+    scratch_folder(dir, "engine");
+    struct engine *const outer = e;
+    struct spans prompt = {0}, typed = {0};
+    open_on_disk(dir);
     text(&prompt, "How do I take back the last message?");
     const struct engine_reply *r = turn(&prompt, &greedy);
     spans_ids(&prompt, r->ids, r->n_ids);
@@ -202,9 +210,7 @@ static void test_kept_on_disk(void **state)
     }
     engine_close(e);
 
-    e = engine_open(&config, &err);
-    assert_non_null(e);
-    wait_for(EVENT_READY);
+    open_on_disk(dir);
     turn(&prompt, &no_reply);
     text(&prompt, " And then?");
     r = turn(&prompt, &greedy);
@@ -223,29 +229,17 @@ static void test_read_and_cancelled(void **state)
     (void)state;
     char dir[SCRATCH_PATH];
     scratch_folder(dir, "engine");
-    struct err err;
-    const struct engine_config config = {.model_path = GUIDE,
-                                         .n_threads = 1,
-                                         .n_ctx = 512,
-                                         .cache_dir = dir,
-                                         .cache_disk_bytes = 64 << 20,
-                                         .resumes = true};
-    const struct engine_sampling no_reply = {.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
     struct engine *const outer = e;
     struct engine_event event = {0};
     struct spans prompt = {0};
-    e = engine_open(&config, &err);
-    assert_non_null(e);
-    wait_for(EVENT_READY);
+    open_on_disk(dir);
     text(&prompt, "How do I take back the last message?");
     const struct engine_reply *r = turn(&prompt, &greedy);
     spans_ids(&prompt, r->ids, r->n_ids);
     const uint32_t n_said = r->n_ctx_used;
     engine_close(e);
 
-    e = engine_open(&config, &err);
-    assert_non_null(e);
-    wait_for(EVENT_READY);
+    open_on_disk(dir);
     for (int i = 0; i < 50; i++)
         text(&prompt, " And then? Tell me.");
     engine_turn(e, &prompt, &no_reply);

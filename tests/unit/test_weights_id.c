@@ -118,6 +118,15 @@ static void copy_model(const char *path, bool other)
     buf_free(&bytes);
 }
 
+/* Opens such a copy, at path. */
+static struct gguf *open_copy(char path[SCRATCH_PATH + 10])
+{
+    struct err err;
+    snprintf(path, SCRATCH_PATH + 10, "%s/m.gguf", dir);
+    copy_model(path, false);
+    return gguf_open(path, &err);
+}
+
 /* Another file of the same size takes the model's place while that is open: its sum is not
  * remembered for the other. */
 static void test_replaced(void **state)
@@ -126,9 +135,7 @@ static void test_replaced(void **state)
     char path[SCRATCH_PATH + 10];
     struct err err;
     struct key id;
-    snprintf(path, sizeof path, "%s/m.gguf", dir);
-    copy_model(path, false);
-    struct gguf *before = gguf_open(path, &err), *after;
+    struct gguf *before = open_copy(path), *after;
     copy_model(path, true);
     struct weights_id *w = weights_id_new(before, dir);
     const struct key sum = wait_for(w);
@@ -148,11 +155,8 @@ static void test_written(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH + 10];
-    struct err err;
     struct key id;
-    snprintf(path, sizeof path, "%s/m.gguf", dir);
-    copy_model(path, false);
-    struct gguf *g = gguf_open(path, &err);
+    struct gguf *g = open_copy(path);
     FILE *f = fopen(path, "r+");
     assert_true(fseek(f, -1, SEEK_END) == 0 && fputc('x', f) == 'x' && fclose(f) == 0);
     struct weights_id *w = weights_id_new(g, dir);
