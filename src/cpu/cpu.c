@@ -40,7 +40,7 @@ const char *cpu_isa_name(enum cpu_isa isa)
     return isas[isa].name;
 }
 
-static enum cpu_isa best;
+static enum cpu_isa best; /* by choose_best */
 
 /* The scalar kernels are no match for any others. */
 static void choose_best(void)
@@ -163,9 +163,6 @@ static size_t n_panels(size_t n_rows)
 {
     return (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
 }
-
-/* Kernels read a little ahead of the last panel. */
-enum { PACK_SLACK = 64 };
 
 static size_t packed_bytes(enum qtype type, size_t n_mats, size_t n_rows, size_t n_cols)
 {

@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
+#include "cpu/carve.h"
 #include "cpu/exec_impl.h"
 
 /* Below this many values an op is not worth waking the pool. */
@@ -446,18 +447,6 @@ static size_t find_direct(const struct program *p)
 }
 
 /* Hands out parts of the arena; with base NULL it only counts. */
-struct carver {
-    uint8_t *base;
-    size_t used;
-};
-
-static void *carve(struct carver *c, size_t n_bytes)
-{
-    void *p = c->base ? c->base + c->used : NULL;
-    c->used += mem_round_up(n_bytes, 64);
-    return p;
-}
-
 static void carve_rows(struct carver *c, const struct row_buffer *b, size_t n_rows,
                        struct rows *out)
 {

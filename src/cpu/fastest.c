@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "cpu/carve.h"
 #include "cpu/kernels.h"
 #include "cpu/pack.h"
 
@@ -15,36 +16,31 @@ static const enum qtype TYPE = QTYPE_Q4_0;
 struct product {
     struct cpu_weight w;
     struct matmul m;
-    uint8_t *memory, *scratch;
-    size_t n_bytes;
+    void *scratch;
 };
 
-/* The next n_bytes of memory; without memory they are only counted. */
-static void *take(struct product *p, size_t n_bytes)
+/* Returns the bytes of all. */
+static size_t lay_out(struct product *p, uint8_t *memory, const struct kernels *const *sets,
+                      size_t n)
 {
-    void *at = p->memory ? p->memory + p->n_bytes : NULL;
-    p->n_bytes += mem_round_up(n_bytes, 64);
-    return at;
-}
-
-static void lay_out(struct product *p, const struct kernels *const *sets, size_t n)
-{
+    struct carver c = {memory, 0};
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < n; i++) {
         const size_t bytes = sets[i]->matmul_scratch(N_COLS);
         if (bytes > scratch_bytes) scratch_bytes = bytes;
     }
-    p->n_bytes = 0;
     p->w.base =
         (struct weight){.type = TYPE, .n_mats = 1, .n_rows = N_VALUES, .n_cols = N_COLS};
-    p->w.packed = take(p, N_VALUES / PANEL_ROWS * pack_panel_bytes(TYPE, N_COLS) + 64);
+    p->w.packed =
+        carve(&c, N_VALUES / PANEL_ROWS * pack_panel_bytes(TYPE, N_COLS) + PACK_SLACK);
     p->m = (struct matmul){.w = &p->w, .out_stride = N_VALUES};
     p->m.a8.stride = N_COLS;
-    p->m.a8.q = take(p, (size_t)N_ROWS * N_COLS);
-    p->m.a8.d = take(p, (size_t)N_ROWS * N_COLS / A8_BLOCK * sizeof(float));
-    p->m.a8.sum = take(p, (size_t)N_ROWS * N_COLS / A8_HALF * sizeof(int16_t));
-    p->m.out = take(p, (size_t)N_ROWS * N_VALUES * sizeof(float));
-    p->scratch = take(p, scratch_bytes);
+    p->m.a8.q = carve(&c, (size_t)N_ROWS * N_COLS);
+    p->m.a8.d = carve(&c, (size_t)N_ROWS * N_COLS / A8_BLOCK * sizeof(float));
+    p->m.a8.sum = carve(&c, (size_t)N_ROWS * N_COLS / A8_HALF * sizeof(int16_t));
+    p->m.out = carve(&c, (size_t)N_ROWS * N_VALUES * sizeof(float));
+    p->scratch = carve(&c, scratch_bytes);
+    return c.used;
 }
 
 static double turn_ms(struct product *p, const struct kernels *k)
@@ -64,10 +60,10 @@ size_t fastest_kernels(const struct kernels *const *sets, size_t n)
     size_t best = n - 1;
     double least = 0;
     if (n == 1) return 0;
-    lay_out(&p, sets, n);
-    p.memory = mem_try_pages(p.n_bytes);
-    if (!p.memory) return best;
-    lay_out(&p, sets, n);
+    const size_t n_bytes = lay_out(&p, NULL, sets, n);
+    uint8_t *memory = mem_try_pages(n_bytes);
+    if (!memory) return best;
+    lay_out(&p, memory, sets, n);
     for (int turn = 0; turn < N_TURNS; turn++) {
         for (size_t i = 0; i < n; i++) {
             const double ms = turn_ms(&p, sets[i]);
@@ -76,6 +72,6 @@ size_t fastest_kernels(const struct kernels *const *sets, size_t n)
             best = i;
         }
     }
-    mem_free_pages(p.memory, p.n_bytes);
+    mem_free_pages(memory, n_bytes);
     return best;
 }

@@ -580,8 +580,12 @@ static size_t rows_in_place(enum qtype type)
     case QTYPE_Q2_K: return 8;
     case QTYPE_Q5_K:
     case QTYPE_Q6_K: return 6;
-    default: return 5; /* Q3_K; floats are not unpacked */
+    case QTYPE_Q3_K: return 5;
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: break;
     }
+    return SIZE_MAX; /* floats are as they are */
 }
 
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
@@ -595,7 +599,7 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     for (size_t first = lo; first < hi; first += PANEL_ROWS) {
         const uint8_t *p = m->w->packed + (m->mat * panels + first / PANEL_ROWS) * panel_bytes;
         size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        bool wide = k && m->n_rows > rows_in_place(w->type);
+        bool wide = m->n_rows > rows_in_place(w->type);
         if (wide) k->unpack(p, n_blocks, scratch);
         for (size_t r = 0; r < m->n_rows; r += 4) {
             size_t n = m->n_rows - r < 4 ? m->n_rows - r : 4;
