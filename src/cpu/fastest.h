@@ -11,7 +11,7 @@
 struct kernels;
 
 /* The index of the fastest of n >= 1 sets that read packed matrices and whose instructions are
- * all here. With n > 1 it takes about a millisecond; without memory it is the last. */
+ * all here. With n > 1 it takes two or three milliseconds; without memory it is the last. */
 size_t fastest_kernels(const struct kernels *const *sets, size_t n);
 
 #endif
