@@ -1,4 +1,4 @@
-/* The machine's read bandwidth, which decode is measured against. */
+/* What decode is measured against. */
 #ifndef APP_BENCH_READS_H
 #define APP_BENCH_READS_H
 
@@ -6,7 +6,10 @@
 
 #include "base/err.h"
 
-/* 1 GiB read in order by n_threads threads, the best of five, in GB/s. */
-bool bench_reads(int n_threads, double *gb_s, struct err *err);
+struct machine;
+
+/* GB/s at which the CPU's threads just read the weights (cpu_read_speed); of a device what its
+ * copies read and write. */
+bool bench_reads(const struct machine *m, double *gb_s, struct err *err);
 
 #endif

@@ -18,13 +18,12 @@
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
-#include "vulkan/backend.h"
 
 struct result {
     uint32_t n_prompt, n_gen;
     int n_threads;
     double prefill_tok_s, decode_tok_s, decode_gb_s;
-    double most_gb_s; /* that the threads read, or what the device's copies read and write */
+    double most_gb_s; /* bench_reads */
     uint64_t logits_hash;
 };
 
@@ -131,8 +130,7 @@ static bool measure(const struct engine_config *config, const struct bench_args 
               fit_counts(r, &m, a->has_prompt, a->has_gen, err) && measure_model(&m, r, err);
     *on_device = ok && m.device;
     if (ok) print_head(&m, head);
-    ok = ok && (*on_device ? vulkan_backend_copy_speed(m.device, &r->most_gb_s, err)
-                           : bench_reads(r->n_threads, &r->most_gb_s, err));
+    ok = ok && bench_reads(&m, &r->most_gb_s, err);
     machine_close(&m);
     return ok;
 }

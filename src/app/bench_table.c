@@ -152,7 +152,7 @@ static bool measure_machine(const struct engine_config *config, const struct ben
         err_set(err, ERR_USER, "%u positions do not fit the context of %u", n_positions,
                 m.n_ctx);
     ok = ok && run_open(&r, &m, n_positions, n_rows, err) &&
-         bench_reads((int)line.n_threads, &line.read_gb_s, err);
+         bench_reads(&m, &line.read_gb_s, err);
     for (size_t d = 0; ok && d < depths->n; d++) {
         for (size_t i = 0; ok && i < rows->n; i++) {
             line.depth = depths->v[d];

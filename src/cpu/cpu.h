@@ -37,4 +37,9 @@ const char *cpu_isa_name(enum cpu_isa isa);
  * from files stay mapped until backend_close. */
 struct backend *cpu_open(const struct cpu_options *options, struct err *err);
 
+/* GB/s at which the threads of a backend that cpu_open made read the weights bound to it, where
+ * they lie and with nothing to compute, the best of five: from memory, or from caches as far as
+ * these hold them. Of more than 1 GiB of weights so much is read. */
+double cpu_read_speed(const struct backend *be);
+
 #endif
