@@ -330,6 +330,7 @@ const struct kernels kernels_avx2 = {
     .name = "avx2",
     .packs = true,
     .macs_per_ms = 20000000,
+    .a8_side = 1,
     .matmul_scratch = avx2_matmul_scratch,
     .matmul = avx2_matmul,
     AVX2_ATTEND_AND_ROWS,

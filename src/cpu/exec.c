@@ -38,12 +38,38 @@ static void norm_rows(struct cpu_exec *x, size_t lo, size_t hi)
                                 op->group, op->eps, row_f32(x, &op->out, r) + i);
 }
 
+/* A row of a strip. */
+static void quantise_beside(const struct kernels *k, const float *in, size_t n,
+                            const struct a8 *to)
+{
+    enum { PIECE = 512 };
+    int8_t q[PIECE];
+    float d[PIECE / A8_BLOCK];
+    int16_t sum[PIECE / A8_HALF];
+    for (size_t at = 0; at < n; at += PIECE) {
+        const size_t n_values = n - at < PIECE ? n - at : PIECE;
+        k->quantise(in + at, n_values, q, d, sum);
+        for (size_t b = 0; b < n_values / A8_BLOCK; b++) {
+            const size_t i = a8_at(to, 0, at / A8_BLOCK + b);
+            memcpy(to->q + A8_BLOCK * i, q + A8_BLOCK * b, A8_BLOCK);
+            to->d[i] = d[b];
+            to->sum[2 * i] = sum[2 * b];
+            to->sum[2 * i + 1] = sum[2 * b + 1];
+            to->dsum[i] = d[b] * (float)(sum[2 * b] + sum[2 * b + 1]);
+        }
+    }
+}
+
 static void quantise_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
     const struct op_quantise *op = &x->op->quantise;
+    const struct kernels *k = kernels_of(x);
     for (size_t r = lo; r < hi; r++) {
-        struct a8 a = row_a8(x, &op->out, r);
-        kernels_of(x)->quantise(row_f32(x, &op->in, r), op->in.n, a.q, a.d, a.sum);
+        const struct a8 to = row_a8(x, &op->out, r);
+        if (k->a8_side > 1)
+            quantise_beside(k, row_f32(x, &op->in, r), op->in.n, &to);
+        else
+            k->quantise(row_f32(x, &op->in, r), op->in.n, to.q, to.d, to.sum);
     }
 }
 
@@ -234,11 +260,7 @@ static void matmul_chunk(void *ctx, size_t chunk, int worker)
     size_t first = block * loop->block_rows, left = m.n_rows - first;
     m.n_rows = left < loop->block_rows ? left : loop->block_rows;
     if (m.f32) m.f32 += first * m.f32_stride;
-    if (m.a8.q) {
-        m.a8.q += first * m.a8.stride;
-        m.a8.d += first * m.a8.stride / A8_BLOCK;
-        m.a8.sum += first * m.a8.stride / A8_HALF;
-    }
+    if (m.a8.q) m.a8 = a8_from(m.a8, first);
     m.out += first * m.out_stride;
     size_t lo = chunk * loop->per_chunk[i], hi = lo + loop->per_chunk[i];
     kernels_of(loop->x)->matmul(&m, lo, hi < loop->n_values[i] ? hi : loop->n_values[i],
@@ -250,7 +272,8 @@ static void matmul_chunk(void *ctx, size_t chunk, int worker)
 static size_t rows_per_block(const struct cpu_exec *x, size_t n_cols, size_t n_rows)
 {
     size_t most = 4 * kernels_of(x)->macs_per_ms / (PANEL_ROWS * n_cols);
-    if (most < 1) most = 1;
+    most = most / PANEL_ROWS * PANEL_ROWS; /* whole strips */
+    if (most < PANEL_ROWS) most = PANEL_ROWS;
     return n_rows < most ? n_rows : most;
 }
 
@@ -407,6 +430,7 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
     x->step = step;
     x->lo = 0;
     x->hi = step->n_rows;
+    x->side = kernels_of(x)->a8_side < x->hi ? kernels_of(x)->a8_side : x->hi;
     if (!tokens_known(x, err)) return false;
     size_t n_ops = step->n_logits > 0 ? x->p->n_ops : x->head_rows;
     if (x->direct < x->p->n_buffers && step->n_logits > 0) {
@@ -448,7 +472,7 @@ static size_t find_direct(const struct program *p)
 
 /* Hands out parts of the arena; with base NULL it only counts. */
 static void carve_rows(struct carver *c, const struct row_buffer *b, size_t n_rows,
-                       struct rows *out)
+                       size_t a8_side, struct rows *out)
 {
     struct rows r = {0};
     switch (b->kind) {
@@ -457,9 +481,11 @@ static void carve_rows(struct carver *c, const struct row_buffer *b, size_t n_ro
         r.f32 = carve(c, n_rows * r.stride * sizeof(float));
         break;
     case ROW_A8:
+        n_rows = (n_rows + a8_side - 1) / a8_side * a8_side;
         r.stride = r.a8.stride = mem_round_up(b->width, 64);
         r.a8.q = carve(c, n_rows * r.stride);
         r.a8.d = carve(c, n_rows * r.stride / A8_BLOCK * sizeof(float));
+        if (a8_side > 1) r.a8.dsum = carve(c, n_rows * r.stride / A8_BLOCK * sizeof(float));
         r.a8.sum = carve(c, n_rows * r.stride / A8_HALF * sizeof(int16_t));
         break;
     case ROW_ROUTE:
@@ -508,7 +534,7 @@ static size_t layout(const struct backend *be, const struct program *p, uint32_t
     size_t direct = find_direct(p);
     for (size_t i = 0; i < p->n_buffers; i++) {
         struct rows r = {.stride = p->buffers[i].width};
-        if (i != direct) carve_rows(&c, &p->buffers[i], max_rows, &r);
+        if (i != direct) carve_rows(&c, &p->buffers[i], max_rows, cpu->kernels->a8_side, &r);
         if (x) x->rows[i] = r;
     }
     for (size_t i = 0; i < p->n_ropes; i++) {

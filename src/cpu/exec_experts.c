@@ -31,7 +31,7 @@ static size_t align64(size_t n)
 size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *op)
 {
     size_t n_cols = op->w->n_cols, stride = a8_stride(n_cols);
-    size_t in = op->in_a8.n ? stride + stride / A8_BLOCK * sizeof(float) +
+    size_t in = op->in_a8.n ? stride + stride / A8_BLOCK * 2 * sizeof(float) +
                                   stride / A8_HALF * sizeof(int16_t)
                             : n_cols * sizeof(float);
     size_t out = op->out.n / op->route.n * sizeof(float);
@@ -94,6 +94,14 @@ static float *output_of(const struct experts *e, uint32_t pair)
     return row_f32(e->x, &e->op->out, row) + rank * e->n_values;
 }
 
+static void copy_block(const struct a8 *from, size_t i, const struct a8 *to, size_t at)
+{
+    memcpy(to->q + A8_BLOCK * at, from->q + A8_BLOCK * i, A8_BLOCK);
+    memcpy(to->sum + 2 * at, from->sum + 2 * i, 2 * sizeof *to->sum);
+    to->d[at] = from->d[i];
+    if (from->dsum) to->dsum[at] = from->dsum[i];
+}
+
 /* Copies the inputs of n pairs side by side into scratch, which m then reads. */
 static uint8_t *gather(const struct experts *e, const uint32_t *pairs, size_t n,
                        uint8_t *scratch, struct matmul *m)
@@ -107,15 +115,15 @@ static uint8_t *gather(const struct experts *e, const uint32_t *pairs, size_t n,
         m->f32_stride = n_cols;
         return scratch + align64(GROUP * n_cols * sizeof *to);
     }
-    size_t stride = a8_stride(n_cols);
-    struct a8 to = {.q = (int8_t *)scratch, .stride = stride};
+    const size_t stride = a8_stride(n_cols), side = kernels_of(e->x)->a8_side;
+    struct a8 to = {.q = (int8_t *)scratch, .stride = stride, .side = side < n ? side : n};
     to.d = (float *)(to.q + GROUP * stride);
-    to.sum = (int16_t *)(to.d + GROUP * (stride / A8_BLOCK));
+    to.dsum = to.d + GROUP * (stride / A8_BLOCK);
+    to.sum = (int16_t *)(to.dsum + GROUP * (stride / A8_BLOCK));
     for (size_t i = 0; i < n; i++) {
         const struct a8 from = input_of(e, pairs[i]).a8;
-        memcpy(to.q + i * stride, from.q, n_cols);
-        memcpy(to.d + i * (stride / A8_BLOCK), from.d, n_blocks * sizeof *to.d);
-        memcpy(to.sum + i * (stride / A8_HALF), from.sum, 2 * n_blocks * sizeof *to.sum);
+        for (size_t b = 0; b < n_blocks; b++)
+            copy_block(&from, a8_at(&from, 0, b), &to, a8_at(&to, i, b));
     }
     m->a8 = to;
     return (uint8_t *)(to.sum + GROUP * (stride / A8_HALF));

@@ -34,6 +34,7 @@ struct cpu_exec {
     const struct step *step;
     const struct op *op;
     size_t lo, hi; /* rows that are computed */
+    size_t side;   /* of quantised rows */
     size_t chunk_rows, n_row_chunks;
 };
 
@@ -81,9 +82,9 @@ static inline float *row_f32(const struct cpu_exec *x, const struct ref *ref, si
 
 static inline struct a8 row_a8(const struct cpu_exec *x, const struct ref *ref, size_t row)
 {
-    const struct a8 *a = &x->rows[ref->buf].a8;
-    size_t at = row * a->stride + ref->at;
-    return (struct a8){a->q + at, a->d + at / A8_BLOCK, a->sum + at / A8_HALF, a->stride};
+    struct a8 a = x->rows[ref->buf].a8;
+    a.side = x->side;
+    return a8_columns(a8_from(a, row), ref->at / A8_BLOCK);
 }
 
 static inline void *scratch_of(const struct cpu_exec *x, int worker)

@@ -37,6 +37,7 @@ static size_t lay_out(struct product *p, uint8_t *memory, const struct kernels *
     p->m.a8.stride = N_COLS;
     p->m.a8.q = carve(&c, (size_t)N_ROWS * N_COLS);
     p->m.a8.d = carve(&c, (size_t)N_ROWS * N_COLS / A8_BLOCK * sizeof(float));
+    p->m.a8.dsum = carve(&c, (size_t)N_ROWS * N_COLS / A8_BLOCK * sizeof(float));
     p->m.a8.sum = carve(&c, (size_t)N_ROWS * N_COLS / A8_HALF * sizeof(int16_t));
     p->m.out = carve(&c, (size_t)N_ROWS * N_VALUES * sizeof(float));
     p->scratch = carve(&c, scratch_bytes);
@@ -47,8 +48,9 @@ static double turn_ms(struct product *p, const struct kernels *k)
 {
     const double start = clock_ms();
     p->m.n_rows = N_ROWS;
+    p->m.a8.side = k->a8_side;
     k->matmul(&p->m, 0, N_VALUES, p->scratch);
-    p->m.n_rows = 1;
+    p->m.n_rows = p->m.a8.side = 1;
     for (int i = 0; i < N_SINGLE; i++)
         k->matmul(&p->m, 0, N_VALUES, p->scratch);
     return clock_ms() - start;

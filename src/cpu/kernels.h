@@ -22,13 +22,48 @@ enum {
     RECUR_COLS = 32, /* columns of a recurrent state that are advanced together */
 };
 
-/* Rows of quantised activations; stride is in values, a multiple of 32. */
+/* Rows of quantised activations. `side` rows lie side by side, a strip: its block b is the
+ * blocks b of all its rows, one after the other. Kernels whose a8_side is 1 take rows one after
+ * the other, side 1 and first 0. */
 struct a8 {
     int8_t *q;
-    float *d;     /* per 32 */
-    int16_t *sum; /* per 16: of q */
-    size_t stride;
+    float *d;      /* per 32 */
+    float *dsum;   /* per 32: d times the sum of q; NULL where a8_side is 1 */
+    int16_t *sum;  /* per 16: of q */
+    size_t stride; /* values of a row, a multiple of 32 */
+    size_t side;
+    size_t first; /* what counts as row 0 */
 };
+
+/* Block b of row r: its index. */
+static inline size_t a8_at(const struct a8 *a, size_t r, size_t b)
+{
+    const size_t row = a->first + r, beside = row % a->side;
+    return (row - beside) * (a->stride / A8_BLOCK) + b * a->side + beside;
+}
+
+/* The rows from row r on. */
+static inline struct a8 a8_from(struct a8 a, size_t r)
+{
+    a.first += r;
+    if (a.side > 1) return a;
+    a.q += a.first * a.stride;
+    a.d += a.first * a.stride / A8_BLOCK;
+    a.sum += a.first * a.stride / A8_HALF;
+    if (a.dsum) a.dsum += a.first * a.stride / A8_BLOCK;
+    a.first = 0;
+    return a;
+}
+
+/* The same rows from block b on. */
+static inline struct a8 a8_columns(struct a8 a, size_t b)
+{
+    a.q += b * a.side * A8_BLOCK;
+    a.d += b * a.side;
+    a.sum += 2 * b * a.side;
+    if (a.dsum) a.dsum += b * a.side;
+    return a;
+}
 
 struct cpu_weight {
     struct weight base;
@@ -105,6 +140,7 @@ struct kernels {
     /* Multiplications per millisecond, roughly: how much to put into one chunk. */
     size_t macs_per_ms;
     size_t attend_rows; /* rows of one call of attend */
+    size_t a8_side;     /* rows of quantised activations that lie side by side at most */
 
     /* Scratch of a worker, aligned to 64. */
     size_t (*matmul_scratch)(size_t n_cols);

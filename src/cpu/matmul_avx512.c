@@ -11,25 +11,21 @@
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
 
-enum { TILE_ROWS = 8, PREFETCH_BYTES = 2048 };
+enum { TILE_ROWS = 8 };
 
-/* A row of activations. */
-struct row {
-    const int8_t *x;
-    const float *d;
-    const int16_t *sum;
-};
-
+/* Where the dots of a block of a row begin: the offset times its sums. */
 VEC_INLINE void begin(const struct layout t, const int16_t *sum, iz *id0, iz *id1)
 {
-    int whole = t.halves ? sum[0] : sum[0] + sum[1];
-    *id0 = (iz)z_all_u((uint32_t)(-t.offset * whole));
-    *id1 = (iz)z_all_u((uint32_t)(t.halves ? -t.offset * sum[1] : 0));
+    const uint32_t low = (uint32_t)-t.offset & 0xffff, high = low << 16;
+    *id0 = *id1 = (iz)z_all_u(0);
+    if (t.offset == 0) return;
+    *id0 = z_dot_pairs(*id0, (bz)z_all_u(t.halves ? low : low | high), z_all_4(sum));
+    if (t.halves) *id1 = z_dot_pairs(*id1, (bz)z_all_u(high), z_all_4(sum));
 }
 
-/* out[r] = values of row r before bias and keep. */
+/* out[r] = values of row r of the strip, before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct row *rows, fz out[TILE_ROWS])
+                     const struct strip *x, fz out[TILE_ROWS])
 {
     /* A few rows alone would wait for the sums of their one chain. */
     const bool two_chains = !t.halves && n <= 2;
@@ -41,6 +37,8 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
          * hides. */
         fz acc[TILE_ROWS] = {{0}};
         for (; b < to; b++) {
+            const size_t at = b * x->beside;
+            const int8_t *q = x->q + A8_BLOCK * at;
             if (b % t.head_blocks == 0) {
                 head = w;
                 w += t.head_bytes;
@@ -49,68 +47,67 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
                 __builtin_prefetch(w + PREFETCH_BYTES + i);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
-            UNROLL for (int r = 0; r < n; r++) begin(t, rows[r].sum + 2 * b, &id0[r], &id1[r]);
+            UNROLL for (int r = 0; r < n; r++)
+                begin(t, x->sum + 2 * (at + (size_t)r), &id0[r], &id1[r]);
             UNROLL for (int k = 0; k < 8; k++)
             {
-                const bz q = read_codes(t, w, k);
+                const bz codes = read_codes(t, w, k);
                 const bool second = t.halves ? k >= 4 : two_chains && k % 2;
                 UNROLL for (int r = 0; r < n; r++)
                 {
-                    const bz x = z_all_4(rows[r].x + A8_BLOCK * b + 4 * k);
                     iz *id = second ? &id1[r] : &id0[r];
-                    *id = z_dot(*id, q, x);
+                    *id = z_dot(*id, codes, z_all_4(q + A8_BLOCK * r + 4 * k));
                 }
             }
             w += t.code_bytes;
             UNROLL for (int r = 0; r < n; r++)
             {
                 if (two_chains) id0[r] += id1[r];
-                acc[r] = step(t, acc[r], &s, id0[r], id1[r], rows[r].d[b], rows[r].sum + 2 * b);
+                acc[r] = step(t, acc[r], &s, id0[r], id1[r], x, at + (size_t)r);
             }
         }
         UNROLL for (int r = 0; r < n; r++) out[r] = from == 0 ? acc[r] : out[r] + acc[r];
     }
 }
 
-/* n_rows rows from row on; w is the panel of values first.. . */
-typedef void panel_fn(const struct matmul *m, const uint8_t *w, size_t row, size_t n_rows,
-                      size_t first, size_t n_values);
+/* n rows, of the strip x, from row `at` on; w is the panel of values first.. . */
+typedef void panel_fn(const struct matmul *m, const uint8_t *w, const struct strip *x,
+                      size_t at, size_t first, size_t n_values);
 
 VEC_INLINE void panel(const struct layout t, int n, const struct matmul *m, const uint8_t *w,
-                      size_t at, size_t first, size_t n_values)
+                      const struct strip *x, size_t at, size_t first, size_t n_values)
 {
-    struct row rows[TILE_ROWS];
     fz y[TILE_ROWS] = {{0}};
-    UNROLL for (int r = 0; r < n; r++)
-    {
-        const size_t i = (at + (size_t)r) * m->a8.stride;
-        rows[r] = (struct row){m->a8.q + i, m->a8.d + i / A8_BLOCK, m->a8.sum + i / A8_HALF};
-    }
-    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, rows, y);
+    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, x, y);
     UNROLL for (int r = 0; r < n; r++) finish16(m, at + (size_t)r, first, n_values, y[r]);
 }
 
-#define INSTANCE(name)                                                                      \
-    static void name##_panel(const struct matmul *m, const uint8_t *w, size_t at, size_t n, \
-                             size_t first, size_t n_values)                                 \
-    {                                                                                       \
-        for (; n >= TILE_ROWS; n -= TILE_ROWS, at += TILE_ROWS)                             \
-            panel(name, TILE_ROWS, m, w, at, first, n_values);                              \
-        if (n >= 4) {                                                                       \
-            panel(name, 4, m, w, at, first, n_values);                                      \
-            n -= 4;                                                                         \
-            at += 4;                                                                        \
-        }                                                                                   \
-        if (n == 3) panel(name, 3, m, w, at, first, n_values);                              \
-        if (n == 2) panel(name, 2, m, w, at, first, n_values);                              \
-        if (n == 1) panel(name, 1, m, w, at, first, n_values);                              \
+#define ROWS(name, n)                                                            \
+    static void name##_panel_##n(const struct matmul *m, const uint8_t *w,       \
+                                 const struct strip *x, size_t at, size_t first, \
+                                 size_t n_values)                                \
+    {                                                                            \
+        panel(name, n, m, w, x, at, first, n_values);                            \
     }
+#define INSTANCE(name)                                                  \
+    ROWS(name, 1)                                                       \
+    ROWS(name, 2)                                                       \
+    ROWS(name, 3)                                                       \
+    ROWS(name, 4)                                                       \
+    ROWS(name, 5)                                                       \
+    ROWS(name, 6)                                                       \
+    ROWS(name, 7)                                                       \
+    ROWS(name, 8)                                                       \
+    static panel_fn *const name##_panels[TILE_ROWS] = {                 \
+        name##_panel_1, name##_panel_2, name##_panel_3, name##_panel_4, \
+        name##_panel_5, name##_panel_6, name##_panel_7, name##_panel_8};
 ALL_LAYOUTS(INSTANCE)
 
-static panel_fn *panel_of(enum qtype type)
+/* By the number of rows less one. */
+static panel_fn *const *panels_of(enum qtype type)
 {
 #define CASE(type, name) \
-    case type: return name##_panel;
+    case type: return name##_panels;
     switch (type) {
         CASES_OF_TYPES(CASE)
     case QTYPE_F32:
@@ -127,12 +124,18 @@ void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_v
     const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
     const uint8_t *p = m->w->packed + (m->mat * panels + first_value / PANEL_ROWS) *
                                           pack_panel_bytes(w->type, w->n_cols);
-    panel_of(w->type)(m, p, first, n, first_value, n_values);
+    panel_fn *const *fns = panels_of(w->type);
+    for (const size_t end = first + n; first < end; first += n) {
+        const struct strip x = strip_at(m, first, &n);
+        if (n > end - first) n = end - first;
+        if (n > TILE_ROWS) n = (n + 1) / 2;
+        fns[n - 1](m, p, &x, first, first_value, n_values);
+    }
 }
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    if (!panel_of(m->w->base.type)) {
+    if (!panels_of(m->w->base.type)) {
         avx2_matmul(m, lo, hi, scratch);
         return;
     }
@@ -144,6 +147,7 @@ const struct kernels kernels_avx512 = {
     .name = "avx512",
     .packs = true,
     .macs_per_ms = 40000000,
+    .a8_side = PANEL_ROWS,
     .matmul_scratch = avx2_matmul_scratch,
     .matmul = avx512_matmul,
     AVX2_ATTEND_AND_ROWS,

@@ -19,7 +19,10 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
+enum {
+    BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK,
+    PREFETCH_BYTES = 2048, /* how far ahead of what is read of a panel */
+};
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
@@ -157,17 +160,35 @@ VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
     return q;
 }
 
-/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or if
- * there is one scale for both, of the whole block and nothing. */
-VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0, iz id1,
-                   float da, const int16_t *sum)
+/* Rows of a strip; beside says how many blocks there are from one block of a row to the next.
+ */
+struct strip {
+    const int8_t *q;
+    const float *d, *dsum;
+    const int16_t *sum;
+    size_t beside;
+};
+
+/* Rows of m from row r on, up to the end of their strip; *n of them. */
+static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
 {
-    fz i = t.halves ? s->s0 * z_float(id0) + s->s1 * z_float(id1) : z_float(id0);
-    acc = acc + (z_all(da) * s->dw) * i;
-    if (t.min == MIN_SUM) acc = acc - s->mw * z_all(da * (float)(sum[0] + sum[1]));
+    const struct a8 *a = &m->a8;
+    const size_t i = a8_at(a, r, 0), to_end = a->side - (a->first + r) % a->side;
+    *n = m->n_rows - r < to_end ? m->n_rows - r : to_end;
+    return (struct strip){a->q + A8_BLOCK * i, a->d + i, a->dsum + i, a->sum + 2 * i, a->side};
+}
+
+/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or if
+ * there is one scale for both, of the whole block and nothing. i is the block's index. */
+VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0, iz id1,
+                   const struct strip *x, size_t i)
+{
+    const fz id = t.halves ? s->s0 * z_float(id0) + s->s1 * z_float(id1) : z_float(id0);
+    acc = acc + (z_all(x->d[i]) * s->dw) * id;
+    if (t.min == MIN_SUM) acc = acc - s->mw * z_all(x->dsum[i]);
     if (t.min == MIN_PAIR) {
-        fz j = s->m0 * (float)sum[0] + s->m1 * (float)sum[1];
-        acc = acc - s->mw * (z_all(da) * j);
+        const fz j = s->m0 * (float)x->sum[2 * i] + s->m1 * (float)x->sum[2 * i + 1];
+        acc = acc - s->mw * (z_all(x->d[i]) * j);
     }
     return acc;
 }
@@ -176,13 +197,19 @@ VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0
 VEC_INLINE void finish16(const struct matmul *m, size_t row, size_t first, size_t n_values,
                          fz y)
 {
+    float *to = m->out + row * m->out_stride + first;
+    if (n_values == PANEL_ROWS) {
+        if (m->bias) y = y + z_load_f(m->bias + first);
+        z_store(to, (bz)num16_keep(y));
+        return;
+    }
     float bias[PANEL_ROWS] = {0}, out[PANEL_ROWS];
     if (m->bias) {
         memcpy(bias, m->bias + first, n_values * sizeof(float));
         y = y + z_load_f(bias);
     }
     z_store(out, (bz)num16_keep(y));
-    memcpy(m->out + row * m->out_stride + first, out, n_values * sizeof(float));
+    memcpy(to, out, n_values * sizeof(float));
 }
 
 #endif

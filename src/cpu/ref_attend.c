@@ -207,6 +207,7 @@ const struct kernels kernels_scalar = {
     .packs = false,
     .macs_per_ms = 500000,
     .attend_rows = 4,
+    .a8_side = 1,
     .matmul_scratch = ref_matmul_scratch,
     .attend_scratch = ref_attend_scratch,
     .matmul = ref_matmul,

@@ -83,14 +83,6 @@ VEC_INLINE fz z_float(iz v)
     return __builtin_convertvector(v, fz);
 }
 
-/* Sixteen signed bytes. */
-VEC_INLINE iz z_widen(const void *p)
-{
-    b16 v;
-    memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, iz);
-}
-
 VEC_INLINE bz z_shift_right(bz v, int n)
 {
     return (bz)((hz)v >> n);
@@ -111,10 +103,22 @@ VEC_INLINE bz z_all_4(const void *p)
 
 #ifdef __AVX512VNNI__
 
+/* Sixteen signed bytes. gcc 12 takes __builtin_convertvector of them byte by byte. */
+VEC_INLINE iz z_widen(const void *p)
+{
+    return (iz)_mm512_cvtepi8_epi32(_mm_loadu_si128(p));
+}
+
 /* acc + the four products of unsigned and signed bytes of each lane. */
 VEC_INLINE iz z_dot(iz acc, bz u, bz s)
 {
     return (iz)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, (__m512i)s);
+}
+
+/* acc + the two products of the pairs of int16 in each lane. */
+VEC_INLINE iz z_dot_pairs(iz acc, bz a, bz b)
+{
+    return (iz)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)a, (__m512i)b);
 }
 
 /* table[code] for codes below 16. */
@@ -131,10 +135,24 @@ VEC_INLINE fz z_halves(const void *p)
 
 #else
 
+VEC_INLINE iz z_widen(const void *p)
+{
+    b16 v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, iz);
+}
+
 VEC_INLINE iz z_dot(iz acc, bz u, bz s)
 {
     for (int i = 0; i < 64; i++)
         acc[i / 4] += (int)u[i] * (int)(int8_t)s[i];
+    return acc;
+}
+
+VEC_INLINE iz z_dot_pairs(iz acc, bz a, bz b)
+{
+    for (int i = 0; i < 32; i++)
+        acc[i / 2] += (int)((int16_t)((hz)a)[i]) * (int)((int16_t)((hz)b)[i]);
     return acc;
 }
 

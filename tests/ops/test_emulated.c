@@ -29,10 +29,8 @@ enum { MAX_ROWS = 37 };
 struct operands {
     struct cpu_weight w;
     uint8_t *file;
-    int8_t *q;
-    float *d, *bias;
-    int16_t *sum;
-    size_t stride;
+    float *bias;
+    struct a8 rows; /* one after the other */
 };
 
 static void *zalloc64(size_t n_bytes)
@@ -42,6 +40,42 @@ static void *zalloc64(size_t n_bytes)
     assert_non_null(p);
     memset(p, 0, n_bytes);
     return p;
+}
+
+static void a8_new(struct a8 *a, size_t n_cols, size_t side)
+{
+    const size_t n_rows = (MAX_ROWS + side - 1) / side * side;
+    *a = (struct a8){.stride = (n_cols + 63) / 64 * 64, .side = side};
+    a->q = zalloc64(n_rows * a->stride);
+    a->d = zalloc64(n_rows * a->stride / A8_BLOCK * sizeof(float));
+    a->dsum = zalloc64(n_rows * a->stride / A8_BLOCK * sizeof(float));
+    a->sum = zalloc64(n_rows * a->stride / A8_HALF * sizeof(int16_t));
+}
+
+static void a8_free(struct a8 *a)
+{
+    free(a->q);
+    free(a->d);
+    free(a->dsum);
+    free(a->sum);
+}
+
+/* The same rows side by side. */
+static struct a8 strips_of(const struct a8 *rows, size_t side)
+{
+    struct a8 to;
+    a8_new(&to, rows->stride, side);
+    for (size_t r = 0; r < MAX_ROWS; r++) {
+        for (size_t b = 0; b < rows->stride / A8_BLOCK; b++) {
+            const size_t i = a8_at(rows, r, b), at = a8_at(&to, r, b);
+            memcpy(to.q + A8_BLOCK * at, rows->q + A8_BLOCK * i, A8_BLOCK);
+            to.d[at] = rows->d[i];
+            to.sum[2 * at] = rows->sum[2 * i];
+            to.sum[2 * at + 1] = rows->sum[2 * i + 1];
+            to.dsum[at] = rows->d[i] * (float)(rows->sum[2 * i] + rows->sum[2 * i + 1]);
+        }
+    }
+    return to;
 }
 
 static void operands_new(struct operands *o, enum qtype type, size_t n_rows, size_t n_cols,
@@ -60,17 +94,14 @@ static void operands_new(struct operands *o, enum qtype type, size_t n_rows, siz
     }
     o->w = (struct cpu_weight){
         .base = {type, 1, n_rows, n_cols, NULL}, .file = o->file, .packed = packed};
-    o->stride = (n_cols + 63) / 64 * 64;
-    o->q = zalloc64(MAX_ROWS * o->stride);
-    o->d = zalloc64(MAX_ROWS * o->stride / A8_BLOCK * sizeof(float));
-    o->sum = zalloc64(MAX_ROWS * o->stride / A8_HALF * sizeof(int16_t));
+    a8_new(&o->rows, n_cols, 1);
     o->bias = zalloc64(n_rows * sizeof(float));
     random_floats(NORMAL, o->bias, n_rows);
     float *x = mem_zalloc(n_cols, sizeof *x);
     for (size_t r = 0; r < MAX_ROWS; r++) {
         random_floats(spread, x, n_cols);
-        ref_quantise(x, n_cols, o->q + r * o->stride, o->d + r * o->stride / A8_BLOCK,
-                     o->sum + r * o->stride / A8_HALF);
+        const struct a8 to = a8_from(o->rows, r);
+        ref_quantise(x, n_cols, to.q, to.d, to.sum);
     }
     free(x);
 }
@@ -79,9 +110,7 @@ static void operands_free(struct operands *o)
 {
     free(o->file);
     free(o->w.packed);
-    free(o->q);
-    free(o->d);
-    free(o->sum);
+    a8_free(&o->rows);
     free(o->bias);
 }
 
@@ -92,24 +121,28 @@ static const struct {
     matmul_fn *fn;
 } variants[] = {{"avx512", emulated_avx512_matmul}, {"amx", emulated_amx_matmul}};
 
-static void check(const struct operands *o, size_t n, bool bias, const float *want)
+/* Rows first to first + n - 1. */
+static void check(const struct operands *o, size_t first, size_t n, bool bias,
+                  const float *want)
 {
-    const size_t n_values = o->w.base.n_rows;
+    const size_t n_values = o->w.base.n_rows, side = first + n < 16 ? first + n : 16;
     float *got = mem_zalloc(MAX_ROWS * n_values, sizeof *got);
     void *scratch = zalloc64(emulated_amx_matmul_scratch(o->w.base.n_cols));
+    struct a8 strips = strips_of(&o->rows, side);
     for (size_t v = 0; v < 2; v++) {
         struct matmul m = {.w = &o->w,
-                           .a8 = {o->q, o->d, o->sum, o->stride},
+                           .a8 = a8_from(strips, first),
                            .n_rows = n,
                            .bias = bias ? o->bias : NULL,
                            .out = got,
                            .out_stride = n_values};
         variants[v].fn(&m, 0, n_values, scratch);
         char what[96];
-        snprintf(what, sizeof what, "%s: %s %zux%zu, %zu rows", variants[v].name,
-                 qtype_info(o->w.base.type)->name, n_values, o->w.base.n_cols, n);
-        assert_same_bits(got, want, n * n_values, what);
+        snprintf(what, sizeof what, "%s: %s %zux%zu, %zu rows from %zu", variants[v].name,
+                 qtype_info(o->w.base.type)->name, n_values, o->w.base.n_cols, n, first);
+        assert_same_bits(got, want + first * n_values, n * n_values, what);
     }
+    a8_free(&strips);
     free(got);
     free(scratch);
 }
@@ -131,14 +164,17 @@ static void all_types(void **state)
             float *want = mem_zalloc(MAX_ROWS * n_values[s], sizeof *want);
             for (int bias = 0; bias < 2; bias++) {
                 struct matmul m = {.w = &o.w,
-                                   .a8 = {o.q, o.d, o.sum, o.stride},
+                                   .a8 = o.rows,
                                    .n_rows = MAX_ROWS,
                                    .bias = bias ? o.bias : NULL,
                                    .out = want,
                                    .out_stride = n_values[s]};
                 ref_matmul(&m, 0, n_values[s], NULL);
                 for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-                    check(&o, rows[r], bias, want);
+                    check(&o, 0, rows[r], bias, want);
+                /* The head of a model takes the last rows of a step. */
+                check(&o, 11, 1, bias, want);
+                check(&o, 9, 23, bias, want);
             }
             free(want);
             operands_free(&o);
