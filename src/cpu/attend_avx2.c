@@ -224,20 +224,6 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
     return s;
 }
 
-static struct head_at head_at(const struct kv_layer *kv, size_t head)
-{
-    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k);
-    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v);
-    return (struct head_at){
-        .k = kv->k_at + head * k,
-        .k_scales =
-            kv->k_at + kv->n_heads * k + head * kv_scale_bytes(kv->type, kv->head_dim_k),
-        .v = kv->v_at + head * v,
-        .v_scales =
-            kv->v_at + kv->n_heads * v + head * kv_scale_bytes(kv->type, kv->head_dim_v),
-    };
-}
-
 static struct ahead keys_of(const struct attend *a, const struct head_at *at, size_t p)
 {
     const char *page = a->pages[p];
@@ -307,7 +293,7 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
     }
     const size_t end = pages_for(x[n - 1].end);
     const size_t at_once = n < LANES ? LANES / n : 1;
-    const struct head_at head = head_at(kv, kv_head);
+    const struct head_at head = attend_head_at(kv, kv_head);
     for (size_t p = x[0].first / PAGE_LEN; p < end; p += at_once) {
         const size_t n_pages = end - p < at_once ? end - p : at_once;
         if (cancel_is_set(a->cancel)) return;

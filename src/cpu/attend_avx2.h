@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 
+#include "cpu/attend.h"
 #include "cpu/kernels.h"
 #include "cpu/vec_avx2.h"
 
@@ -82,11 +83,6 @@ struct ahead {
     size_t step;
 };
 
-/* Where in a page the keys and the values of a KV head lie. */
-struct head_at {
-    size_t k, k_scales, v, v_scales;
-};
-
 /* What is read after the keys, and after the values, of page p + k: pages p..p+n_pages-1 are a
  * batch, of which the keys of all are read, then the values of all; no page is at end_page or
  * after it. */
@@ -121,10 +117,5 @@ void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);
  * for reciprocals are a long chain; w[ATTEND_GROUP][PAGE_LEN] is its memory. */
 void avx2_weights(const struct batch *batch, bool is_q4, size_t v_blocks, float *w, int16_t *u,
                   float *step);
-
-static inline size_t attend_align(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
 
 #endif

@@ -290,5 +290,5 @@ const struct kernels kernels_amx = {
     .a8_side = PANEL_ROWS,
     .matmul_scratch = amx_matmul_scratch,
     .matmul = amx_matmul,
-    AVX2_ATTEND_AND_ROWS,
+    AVX512_ATTEND_AND_ROWS,
 };

@@ -150,5 +150,5 @@ const struct kernels kernels_avx512 = {
     .a8_side = PANEL_ROWS,
     .matmul_scratch = avx2_matmul_scratch,
     .matmul = avx512_matmul,
-    AVX2_ATTEND_AND_ROWS,
+    AVX512_ATTEND_AND_ROWS,
 };

@@ -36,6 +36,10 @@ static const struct attention cases[] = {
     {"q4_window1", KV_Q4_0, 1, 1, 1, 32, 64, 0, false},
     {"q4_window_cap", KV_Q4_0, 3, 1, 70, 96, 256, 50, true},
     {"q4_256", KV_Q4_0, 2, 1, 0, 256, 96, 0, true},
+    {"f16_80", KV_F16, 2, 2, 0, 80, 80, 0, false},
+    {"f16_192_group5", KV_F16, 5, 1, 0, 192, 256, 0, false},
+    {"q8_192_group7", KV_Q8_0, 7, 1, 100, 192, 192, 0, true},
+    {"q4_192_group6", KV_Q4_0, 6, 1, 0, 192, 192, 0, false},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4 };
 

@@ -1,0 +1,319 @@
+/* Attention on AVX-512; see ref_attend.c for what it computes.
+ *
+ * Here are the walk over the pages and the softmax for many queries, a lane each. Few, as in
+ * decoding, would leave most lanes empty and go to AVX2, whose lanes are keys and dims.
+ *
+ * Scores are not kept, as the definition does: what is below 2^-50 and what is 0 give the same
+ * probabilities. e^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
+ * half a unit of its last place is 2^-50 at least. */
+#include <assert.h>
+#include <math.h>
+
+#include "base/cancel.h"
+#include "cpu/attend_avx512.h"
+#include "cpu/avx2.h"
+#include "cpu/avx512.h"
+
+enum { FEW = 8, STRIPE = 8 };
+
+/* Sixteen queries on their way through the pages. Lanes that are left over repeat the last. */
+struct group {
+    struct {
+        size_t first, end;
+    } of_first, of_last; /* visible positions of the first and of the last query: both grow */
+    iz first, end;       /* the same of each */
+    fz m, l;             /* of the pages so far: -infinity and 0 before the first */
+    fz *o;               /* [head_dim_v] */
+    void *q;
+};
+
+/* ---- the softmax of a group and page ---- */
+
+/* Dots -> scores; returns the largest of each lane, which leaves a NaN out: its probability is
+ * one in any case, so l is, and with it the row's result, whose pattern the end sees to. */
+VEC_INLINE fz scores(bool whole, const struct attend *a, const struct seen *t, fz *s)
+{
+    const fz scale = z_all(a->scale), cap = z_all(a->softcap);
+    const fz inverse = z_all(a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
+    fz max[4];
+    for (int i = 0; i < 4; i++)
+        max[i] = z_all(-INFINITY);
+    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 4) {
+        UNROLL for (size_t i = 0; i < 4; i++)
+        {
+            fz v = s[j + i] * scale;
+            if (!whole && a->softcap != 0.0f)
+                v = num16_keep(cap * num16_tanh(num16_keep(v) * inverse));
+            if (!whole) v = z_choose(seen_by(t, j + i), v, z_all(-INFINITY));
+            s[j + i] = v;
+            max[i] = z_max(v, max[i]);
+        }
+    }
+    return z_max(z_max(max[0], max[1]), z_max(max[2], max[3]));
+}
+
+/* Scores -> probabilities, 0 for keys that a lane does not see; returns their sums. */
+VEC_INLINE fz probabilities(bool whole, const struct seen *t, fz *s, fz m)
+{
+    fz sum = z_all(0);
+    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
+        fz v[STRIPE];
+        UNROLL for (size_t i = 0; i < STRIPE; i++) v[i] = s[j + i] - m;
+        z_exp_below(v, STRIPE);
+        UNROLL for (size_t i = 0; i < STRIPE; i++)
+        {
+            if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
+            s[j + i] = v[i];
+        }
+        UNROLL for (size_t i = 1; i < STRIPE; i++) v[0] = v[0] + v[i];
+        sum = sum + v[0];
+    }
+    return sum;
+}
+
+/* Lanes that see nothing of a page go on with what they have. */
+VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, fz m, fz l)
+{
+    const mz some = z_less(t->lo, t->hi);
+    fz n = z_max(g->m, m);
+    if (!whole) n = z_choose(some, n, g->m);
+    fz v[2] = {g->m - n, m - n};
+    z_exp_below(v, 2);
+    if (!whole) {
+        v[0] = z_choose(some, v[0], z_all(1));
+        v[1] = z_choose(some, v[1], z_all(0));
+        l = z_choose(some, l, z_all(0));
+    }
+    g->m = n;
+    g->l = g->l * v[0] + l * v[1];
+    return (struct fold){v[0], v[1]};
+}
+
+static __attribute__((noinline)) struct fold
+softmax_whole(const struct attend *a, const struct seen *t, struct group *g, fz *s)
+{
+    const fz m = scores(true, a, t, s);
+    return join(true, t, g, m, probabilities(true, t, s, m));
+}
+
+/* With a softcap, or where lanes see a part. A lane that sees nothing has no largest. */
+static __attribute__((noinline)) struct fold
+softmax_part(const struct attend *a, const struct seen *t, struct group *g, fz *s)
+{
+    const fz m = z_choose(z_less(t->lo, t->hi), scores(false, a, t, s), z_all(0));
+    return join(false, t, g, m, probabilities(false, t, s, m));
+}
+
+/* ---- queries ---- */
+
+/* Query i of the call: its row, and its head. */
+struct place {
+    size_t row, head;
+};
+
+static struct place place_of(const struct attend *a, size_t kv_head, size_t lo, size_t i)
+{
+    return (struct place){lo + i / a->n_group, kv_head * a->n_group + i % a->n_group};
+}
+
+static size_t end_of(const struct attend *a, size_t row)
+{
+    return a->pos + row + 1;
+}
+
+static size_t first_of(const struct attend *a, size_t row)
+{
+    const size_t end = end_of(a, row);
+    return a->window && end > a->window ? end - a->window : 0;
+}
+
+/* Queries at.. of n. */
+static void group_begin(const struct attend *a, const struct attend_pages *by, size_t kv_head,
+                        size_t lo, size_t at, size_t n, struct group *g)
+{
+    const struct kv_layer *kv = a->kv;
+    const float *x[Z_LANES];
+    int32_t first[Z_LANES], end[Z_LANES];
+    size_t row = 0;
+    for (size_t i = 0; i < Z_LANES; i++) {
+        const struct place p = place_of(a, kv_head, lo, at + i < n ? at + i : n - 1);
+        row = p.row;
+        x[i] = a->q + p.row * a->q_stride + p.head * kv->head_dim_k;
+        first[i] = (int32_t)first_of(a, row);
+        end[i] = (int32_t)end_of(a, row);
+        if (i == 0) g->of_first.first = first_of(a, row), g->of_first.end = end_of(a, row);
+    }
+    g->of_last.first = first_of(a, row);
+    g->of_last.end = end_of(a, row);
+    g->first = (iz)z_load(first);
+    g->end = (iz)z_load(end);
+    g->m = z_all(-INFINITY);
+    g->l = z_all(0);
+    for (size_t e = 0; e < kv->head_dim_v; e++)
+        g->o[e] = z_all(0);
+    by->queries(kv, x, g->q);
+}
+
+/* A sink is a page of nothing but its maximum, which adds nothing to the outputs. */
+static void fold_sinks(struct group *g, fz sink, size_t dv)
+{
+    const fz n = z_max(g->m, sink);
+    const fz a = num16_exp(g->m - n), b = num16_exp(sink - n);
+    g->l = g->l * a + b;
+    for (size_t e = 0; e < dv; e++)
+        g->o[e] = z_clip(g->o[e]) * a;
+}
+
+/* Dims e..e+15 of the outputs of a group's queries, of which n are of the call. */
+static void write_tile(const fz *o, fz inverse, size_t n_dims, float *const out[Z_LANES],
+                       size_t n)
+{
+    iz v[Z_LANES];
+    for (size_t e = 0; e < Z_LANES; e++)
+        v[e] = e < n_dims ? (iz)num16_keep(z_clip(o[e]) * inverse) : z_all_i(0);
+    z_transpose(v);
+    for (size_t i = 0; i < n; i++)
+        memcpy(out[i], &v[i], n_dims * sizeof(float));
+}
+
+static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t at, size_t n,
+                      struct group *g)
+{
+    const size_t dv = a->kv->head_dim_v;
+    float *out[Z_LANES], sinks[Z_LANES] = {0};
+    n = n - at < Z_LANES ? n - at : Z_LANES;
+    for (size_t i = 0; i < n; i++) {
+        const struct place p = place_of(a, kv_head, lo, at + i);
+        out[i] = a->out + p.row * a->out_stride + p.head * dv;
+        if (a->sinks) sinks[i] = a->sinks[p.head];
+    }
+    if (a->sinks) fold_sinks(g, z_load_f(sinks), dv);
+    const fz inverse = num16_rcp(g->l);
+    for (size_t e = 0; e < dv; e += Z_LANES) {
+        write_tile(g->o + e, inverse, dv - e < Z_LANES ? dv - e : Z_LANES, out, n);
+        for (size_t i = 0; i < n; i++)
+            out[i] += Z_LANES;
+    }
+}
+
+/* ---- the walk ---- */
+
+/* The part of a page at position `at` that a sequence of visible positions has. */
+static size_t within(size_t position, size_t at)
+{
+    if (position <= at) return 0;
+    return position - at < PAGE_LEN ? position - at : PAGE_LEN;
+}
+
+static struct seen seen_of(const struct group *g, size_t p)
+{
+    const size_t at = p * PAGE_LEN;
+    return (struct seen){
+        .from = within(g->of_first.first, at),
+        .to = within(g->of_last.end, at),
+        .whole = g->of_last.first <= at && g->of_first.end >= at + PAGE_LEN,
+        .lo = g->first - (int32_t)at,
+        .hi = g->end - (int32_t)at,
+    };
+}
+
+/* lo and hi as keys of the page, so that they tell whether there are any. */
+static void clamp_part(struct seen *t)
+{
+    const iz most = z_all_i(PAGE_LEN);
+    t->lo = z_max_i(t->lo, z_all_i(0));
+    t->hi = -z_max_i(-t->hi, -most);
+}
+
+static void attend_page(const struct attend *a, const struct attend_pages *by, size_t p,
+                        struct group *g, void *laid, fz *s)
+{
+    struct seen t = seen_of(g, p);
+    if (t.from >= t.to) return;
+    by->scores(a->kv, laid, g->q, &t, s);
+    if (!t.whole) clamp_part(&t);
+    const bool plain = t.whole && a->softcap == 0.0f;
+    const struct fold f = plain ? softmax_whole(a, &t, g, s) : softmax_part(a, &t, g, s);
+    by->values(a->kv, laid, &t, s, &f, g->o);
+}
+
+/* The scratch of a call. */
+struct layout {
+    size_t o, q, s, page, n_bytes;
+};
+
+static const struct attend_pages *pages_of(const struct kv_layer *kv,
+                                           const struct attend_pages *blocks)
+{
+    return kv_type_blocks(kv->type) ? blocks : &attend_floats_avx512;
+}
+
+static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,
+                               size_t n_groups)
+{
+    struct layout l;
+    l.o = n_groups * sizeof(struct group);
+    l.q = l.o + n_groups * kv->head_dim_v * sizeof(fz);
+    l.s = l.q + n_groups * attend_align(by->query_bytes(kv));
+    l.page = l.s + PAGE_LEN * sizeof(fz);
+    l.n_bytes = l.page + by->page_bytes(kv);
+    return l;
+}
+
+static size_t groups_of(size_t n)
+{
+    return (n + Z_LANES - 1) / Z_LANES;
+}
+
+size_t attend_many_scratch(const struct kv_layer *kv, size_t n_group,
+                           const struct attend_pages *blocks)
+{
+    const size_t few = avx2_attend_scratch(kv, n_group);
+    const size_t many =
+        layout_of(kv, pages_of(kv, blocks), groups_of(AVX2_ATTEND_ROWS * n_group)).n_bytes;
+    return few > many ? few : many;
+}
+
+void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                 const struct attend_pages *blocks, void *scratch)
+{
+    const struct kv_layer *kv = a->kv;
+    const size_t n = (hi - lo) * a->n_group, n_groups = groups_of(n);
+    if (n <= FEW || kv->head_dim_v % 8 != 0) {
+        avx2_attend(a, kv_head, lo, hi, scratch);
+        return;
+    }
+    assert(hi - lo <= AVX2_ATTEND_ROWS);
+    const struct attend_pages *by = pages_of(kv, blocks);
+    const struct layout at = layout_of(kv, by, n_groups);
+    uint8_t *base = scratch;
+    struct group *g = scratch;
+    for (size_t i = 0; i < n_groups; i++) {
+        g[i].o = (fz *)(base + at.o) + i * kv->head_dim_v;
+        g[i].q = base + at.q + i * attend_align(by->query_bytes(kv));
+        group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i]);
+    }
+    const struct head_at head = attend_head_at(kv, kv_head);
+    const size_t first = g[0].of_first.first, end = g[n_groups - 1].of_last.end;
+    for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
+        if (cancel_is_set(a->cancel)) return;
+        void *laid = base + at.page;
+        by->lay_out(kv, a->pages[p], &head, within(first, p * PAGE_LEN),
+                    within(end, p * PAGE_LEN), laid);
+        for (size_t i = 0; i < n_groups; i++)
+            attend_page(a, by, p, &g[i], laid, (fz *)(base + at.s));
+    }
+    for (size_t i = 0; i < n_groups; i++)
+        group_end(a, kv_head, lo, i * Z_LANES, n, &g[i]);
+}
+
+size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group)
+{
+    return attend_many_scratch(kv, n_group, &attend_blocks_avx512);
+}
+
+void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+{
+    attend_many(a, kv_head, lo, hi, &attend_blocks_avx512, scratch);
+}

@@ -1,0 +1,68 @@
+/* Attention on AVX-512 for many queries: what its float and its block pages share. For
+ * attend_*avx512.c and attend_*amx.c only.
+ *
+ * A lane is a query, sixteen of them a group, and numbers of keys and values are the same in
+ * all lanes: so maxima, sums, weights and outputs need no step across lanes. A page is laid out
+ * once per call for all groups; then a group's scores, softmax and values of it follow each
+ * other. attend_avx512.c walks the pages and has the softmax; what depends on the KV type is a
+ * struct attend_pages. */
+#ifndef CPU_ATTEND_AVX512_H
+#define CPU_ATTEND_AVX512_H
+
+#include "cpu/attend.h"
+#include "cpu/lanes16.h"
+
+enum { KEY_TILE = 16 /* keys whose scores are computed together */ };
+
+/* What a group sees of a page. */
+struct seen {
+    size_t from, to; /* keys that any lane sees */
+    bool whole;      /* all lanes see all keys */
+    iz lo, hi;       /* the keys that a lane sees */
+};
+
+/* Lanes that see a key. */
+VEC_INLINE mz seen_by(const struct seen *t, size_t key)
+{
+    const iz k = z_all_i((int32_t)key);
+    return z_less(t->lo, k + 1) & z_less(k, t->hi);
+}
+
+/* O = O a + o b, with o the values of the page; O is kept when it is next read. */
+struct fold {
+    fz a, b;
+};
+
+VEC_INLINE fz fold_in(const struct fold *f, fz all, fz page)
+{
+    return z_clip(all) * f->a + page * f->b;
+}
+
+/* How the pages of a KV type are multiplied. Memory is aligned to 64. */
+struct attend_pages {
+    size_t (*query_bytes)(const struct kv_layer *kv);
+    /* The queries of a group as they are multiplied. */
+    void (*queries)(const struct kv_layer *kv, const float *const x[Z_LANES], void *q);
+    size_t (*page_bytes)(const struct kv_layer *kv);
+    /* Keys from..to-1 of a head, which are all that is seen of the page, are laid out. */
+    void (*lay_out)(const struct kv_layer *kv, const void *page, const struct head_at *at,
+                    size_t from, size_t to, void *laid);
+    /* q · k of the tiles of keys that are seen: s[PAGE_LEN]. Keys that no lane sees may give
+     * anything. */
+    void (*scores)(const struct kv_layer *kv, const void *laid, const void *q,
+                   const struct seen *t, fz *s);
+    /* Values weighted by the probabilities p[PAGE_LEN] join the outputs o[head_dim_v]; laid has
+     * room for more. p is 0 for keys that a lane does not see. */
+    void (*values)(const struct kv_layer *kv, void *laid, const struct seen *t, const fz *p,
+                   const struct fold *f, fz *o);
+};
+
+extern const struct attend_pages attend_floats_avx512, attend_blocks_avx512;
+
+/* The parts of avx512_attend's tables; pages: for KV types of blocks. */
+size_t attend_many_scratch(const struct kv_layer *kv, size_t n_group,
+                           const struct attend_pages *blocks);
+void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                 const struct attend_pages *blocks, void *scratch);
+
+#endif

@@ -1,0 +1,232 @@
+/* More of sixteen lanes (vec16.h), for attention: choices by lane, products of pairs of int16,
+ * a transposition, e^x of what is below 0. As plain C where the compiler has no AVX-512. */
+#ifndef CPU_LANES16_H
+#define CPU_LANES16_H
+
+#include <stdbool.h>
+
+#include "cpu/vec16.h"
+
+/* Before a loop with a constant number of turns, as in vec_avx2.h. */
+#if defined HEARTH_SANITIZED || !defined __AVX512VNNI__
+#define UNROLL
+#elif defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum { Z_LANES = 16, Z_EXP_MOST = 8 /* the most vectors in z_exp_below */ };
+
+VEC_INLINE iz z_all_i(int32_t x)
+{
+    return (iz)z_all_u((uint32_t)x);
+}
+
+VEC_INLINE void z_store_f(float *p, fz v)
+{
+    z_store(p, (bz)v);
+}
+
+#ifdef __AVX512VNNI__
+
+typedef __mmask16 mz; /* some of the lanes */
+
+/* Sixteen bfloat16. */
+VEC_INLINE fz z_bf16(const void *p)
+{
+    return (fz)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16);
+}
+
+VEC_INLINE mz z_less(iz a, iz b)
+{
+    return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b);
+}
+
+/* Not below; a NaN is not. */
+VEC_INLINE mz z_reaches(fz a, fz b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
+}
+
+/* a + b in the lanes of m, 0 in the others. */
+VEC_INLINE iz z_sum_where(mz m, iz a, iz b)
+{
+    return (iz)_mm512_maskz_add_epi32(m, (__m512i)a, (__m512i)b);
+}
+
+/* a in the lanes of m, b in the others. */
+VEC_INLINE fz z_choose(mz m, fz a, fz b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+
+/* acc + x in the lanes of m, acc in the others. */
+VEC_INLINE fz z_add_where(mz m, fz acc, fz x)
+{
+    return _mm512_mask_add_ps(acc, m, acc, x);
+}
+
+/* 0 where |v| is below 2^-50; a NaN may be any of its patterns. */
+VEC_INLINE fz z_clip(fz v)
+{
+    const __m512i size = _mm512_and_si512((__m512i)v, _mm512_set1_epi32(0x7fffffff));
+    return _mm512_maskz_mov_ps(_mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x267fffff)), v);
+}
+
+/* The larger of each lane; b where one is a NaN. */
+VEC_INLINE fz z_max(fz a, fz b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+VEC_INLINE iz z_max_i(iz a, iz b)
+{
+    return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+/* The low halves of a, and those of b above them. */
+VEC_INLINE bz z_pair(iz a, iz b)
+{
+    return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)(b << 16));
+}
+
+/* c - a · b where the product is exact, so that one rounding or two are the same. */
+VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+#else
+
+typedef iz mz;
+
+VEC_INLINE fz z_bf16(const void *p)
+{
+    uint16_t h[Z_LANES];
+    uz v = {0};
+    memcpy(h, p, sizeof h);
+    for (int i = 0; i < Z_LANES; i++)
+        v[i] = (uint32_t)h[i] << 16;
+    return (fz)v;
+}
+
+VEC_INLINE mz z_less(iz a, iz b)
+{
+    return a < b;
+}
+
+VEC_INLINE mz z_reaches(fz a, fz b)
+{
+    return ~(a < b);
+}
+
+VEC_INLINE iz z_sum_where(mz m, iz a, iz b)
+{
+    return m & (a + b);
+}
+
+VEC_INLINE fz z_choose(mz m, fz a, fz b)
+{
+    return (fz)(((iz)a & m) | ((iz)b & ~m));
+}
+
+VEC_INLINE fz z_add_where(mz m, fz acc, fz x)
+{
+    return z_choose(m, acc + x, acc);
+}
+
+VEC_INLINE fz z_clip(fz v)
+{
+    return (fz)((iz)v & (((iz)v & 0x7fffffff) > 0x267fffff));
+}
+
+VEC_INLINE fz z_max(fz a, fz b)
+{
+    return z_choose(a > b, a, b);
+}
+
+VEC_INLINE iz z_max_i(iz a, iz b)
+{
+    return (a & (a > b)) | (b & ~(a > b));
+}
+
+VEC_INLINE bz z_pair(iz a, iz b)
+{
+    return (bz)((a & 0xffff) | (iz)((uz)b << 16));
+}
+
+VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
+{
+    return c - a * b;
+}
+
+#endif
+
+/* Sixteen rows of sixteen become columns. */
+VEC_INLINE void z_transpose(iz v[Z_LANES])
+{
+#define MIX(d, low, high)                                 \
+    UNROLL for (int i = 0; i < Z_LANES; i++)              \
+    {                                                     \
+        if (i & (d)) continue;                            \
+        const iz a = v[i], b = v[i + (d)];                \
+        v[i] = __builtin_shufflevector(a, b, low);        \
+        v[i + (d)] = __builtin_shufflevector(a, b, high); \
+    }
+#define LOW8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LOW4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+    MIX(8, LOW8, HIGH8)
+    MIX(4, LOW4, HIGH4)
+    MIX(2, LOW2, HIGH2)
+    MIX(1, LOW1, HIGH1)
+#undef MIX
+#undef LOW8
+#undef HIGH8
+#undef LOW4
+#undef HIGH4
+#undef LOW2
+#undef HIGH2
+#undef LOW1
+#undef HIGH1
+}
+
+/* num16_exp of n vectors of what is at most 0, n up to eight, as vec_exp_below (vec_avx2.h):
+ * the steps that larger numbers need are left out, and several vectors go through the chain
+ * together. A NaN stays one; below the least the steps compute rubbish, which the end clears.
+ */
+VEC_INLINE void z_exp_below(fz *v, const int n)
+{
+    const fz magic = z_all(12582912.0f);
+    static const float factors[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                    1.6666665459e-1f, 5.0000001201e-1f};
+    fz sum[Z_EXP_MOST], r[Z_EXP_MOST], p[Z_EXP_MOST];
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        sum[j] = v[j] * z_all(1.44269504f) + magic;
+        const fz k = sum[j] - magic;
+        r[j] = z_less_exact(v[j], k, z_all(0.693359375f)); /* nine bits times six */
+        r[j] = r[j] + k * z_all(2.12194440e-4f);
+        p[j] = z_all(1.9875691500e-4f);
+    }
+    UNROLL for (int i = 0; i < 5; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + z_all(factors[i]);
+    }
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        p[j] = r[j] * r[j] * p[j] + r[j] + z_all(1.0f);
+        /* Times 2^k: p is near 1 and k at least -50. The sum's low bits are k, and those of a
+         * NaN, which has its one pattern here, are 0. */
+        const mz seen = z_reaches(v[j], z_all(-34.65f));
+        v[j] = (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
+    }
+}
+
+#endif

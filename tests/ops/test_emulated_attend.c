@@ -1,0 +1,120 @@
+/* Attention on AVX-512 for many queries as plain C, from the same text, against the scalar
+ * reference: on any machine. Where the instructions are, test_attend compares the real ones. */
+#include "ops.h"
+
+#define avx2_quantise ref_quantise
+#define avx512_attend emulated_avx512_attend
+#define avx512_attend_scratch emulated_avx512_attend_scratch
+#define attend_many emulated_attend_many
+#define attend_many_scratch emulated_attend_many_scratch
+#define attend_floats_avx512 emulated_attend_floats
+#define attend_blocks_avx512 emulated_attend_blocks
+
+#include "../../src/cpu/attend_avx512.c"
+#include "../../src/cpu/attend_f_avx512.c"
+#include "../../src/cpu/attend_q_avx512.c"
+
+#include "cpu/ref.h"
+
+enum { N_PAGES = 4, MAX_ROWS = 64 };
+
+struct shape {
+    enum kv_type type;
+    size_t n_group, dk, dv, n_rows;
+    uint32_t pos, window;
+    float softcap;
+    bool sinks;
+};
+
+static const struct shape shapes[] = {
+    {KV_F16, 2, 64, 64, 64, 100, 0, 0, false},   {KV_F16, 3, 40, 24, 9, 63, 70, 0, true},
+    {KV_F16, 1, 128, 80, 33, 0, 0, 30, false},   {KV_F16, 8, 16, 256, 2, 190, 1, 0, false},
+    {KV_F32, 2, 64, 96, 64, 77, 0, 0, true},     {KV_F32, 5, 12, 8, 7, 120, 65, 50, false},
+    {KV_Q8_0, 2, 64, 64, 64, 100, 0, 0, true},   {KV_Q8_0, 1, 256, 32, 40, 3, 20, 0, false},
+    {KV_Q8_0, 7, 32, 288, 9, 180, 0, 50, true},  {KV_Q4_0, 2, 64, 64, 64, 100, 0, 0, false},
+    {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true},
+};
+
+static void *zalloc64(size_t n_bytes)
+{
+    n_bytes = (n_bytes + 64 + 63) / 64 * 64;
+    void *p = aligned_alloc(64, n_bytes);
+    assert_non_null(p);
+    memset(p, 0, n_bytes);
+    return p;
+}
+
+static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n_bytes,
+                       enum spread spread, size_t n_keys)
+{
+    float k[512], v[512];
+    for (size_t p = 0; p < N_PAGES; p++) {
+        pages[p] = zalloc64(n_bytes);
+        memset(pages[p], 0xff, n_bytes);
+    }
+    for (size_t at = 0; at < n_keys; at++) {
+        random_floats(spread, k, kv->head_dim_k);
+        random_floats(spread, v, kv->head_dim_v);
+        ref_kv_store(kv, pages[at / PAGE_LEN], 0, at % PAGE_LEN, k, v);
+    }
+}
+
+static void check(const struct shape *s, enum spread spread)
+{
+    struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, 0, PAGE_FULL};
+    kv.v_at = (kv_layer_k_bytes(&kv) + 63) / 64 * 64;
+    const size_t q_stride = s->n_group * s->dk, out_stride = s->n_group * s->dv;
+    const size_t n_out = s->n_rows * out_stride;
+    void *pages[N_PAGES];
+    fill_pages(&kv, pages, kv.v_at + kv_layer_v_bytes(&kv), spread, s->pos + s->n_rows);
+    float *q = zalloc64(s->n_rows * q_stride * sizeof *q), sinks[8];
+    random_floats(spread, q, s->n_rows * q_stride);
+    random_floats(NORMAL, sinks, 8);
+    float *want = zalloc64(n_out * sizeof *want), *got = zalloc64(n_out * sizeof *got);
+    struct attend a = {
+        .kv = &kv,
+        .pages = pages,
+        .q = q,
+        .q_stride = q_stride,
+        .out = want,
+        .out_stride = out_stride,
+        .pos = s->pos,
+        .n_group = s->n_group,
+        .scale = 0.125f,
+        .softcap = s->softcap,
+        .window = s->window,
+        .sinks = s->sinks ? sinks : NULL,
+    };
+    void *scratch = zalloc64(ref_attend_scratch(&kv, s->n_group));
+    ref_attend(&a, 0, 0, s->n_rows, scratch);
+    free(scratch);
+    scratch = zalloc64(emulated_avx512_attend_scratch(&kv, s->n_group));
+    a.out = got;
+    emulated_avx512_attend(&a, 0, 0, s->n_rows, scratch);
+    char what[96];
+    snprintf(what, sizeof what, "%s, group of %zu, heads %zu and %zu, values of kind %d",
+             kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread);
+    assert_same_bits(got, want, n_out, what);
+    free(scratch);
+    free(q);
+    free(want);
+    free(got);
+    for (size_t p = 0; p < N_PAGES; p++)
+        free(pages[p]);
+}
+
+static void all_shapes(void **state)
+{
+    (void)state;
+    random_seed(513);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (enum spread k = NORMAL; k < N_SPREADS; k++)
+            check(&shapes[i], k);
+    say_compared("attention of many queries, avx512 as plain C");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_shapes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
