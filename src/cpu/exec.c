@@ -30,12 +30,13 @@ static void embed_rows(struct cpu_exec *x, size_t lo, size_t hi)
 static void norm_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
     const struct op_norm *op = &x->op->norm;
-    const float *w = vector_of(op->w);
-    const bool each = op->w && op->w->n_cols > op->group; /* weights of each group's own */
+    const struct norm norm = {.w = vector_of(op->w),
+                              .w_step = op->w && op->w->n_cols > op->group ? op->group : 0,
+                              .n = op->group,
+                              .n_groups = op->in.n / op->group,
+                              .eps = op->eps};
     for (size_t r = lo; r < hi; r++)
-        for (size_t i = 0; i < op->in.n; i += op->group)
-            kernels_of(x)->norm(row_f32(x, &op->in, r) + i, w ? w + (each ? i : 0) : NULL,
-                                op->group, op->eps, row_f32(x, &op->out, r) + i);
+        kernels_of(x)->norm(&norm, row_f32(x, &op->in, r), row_f32(x, &op->out, r));
 }
 
 /* A row of a strip. */

@@ -86,6 +86,14 @@ struct matmul {
     size_t out_stride;
 };
 
+/* Groups of n values, one after the other, each normalised on its own. */
+struct norm {
+    const float *w; /* NULL: ones */
+    size_t w_step; /* from the weights of a group to those of the next: n, or 0 if they share */
+    size_t n, n_groups;
+    float eps;
+};
+
 /* Attention of rows at consecutive positions over the pages of their sequence. */
 struct attend {
     const struct kv_layer *kv;
@@ -153,8 +161,8 @@ struct kernels {
     /* One row of one KV head into slot 0..PAGE_LEN-1 of a page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      const float *k, const float *v);
-    /* One group. w NULL: ones. out may be x. */
-    void (*norm)(const float *x, const float *w, size_t n, float eps, float *out);
+    /* out may be x. */
+    void (*norm)(const struct norm *o, const float *x, float *out);
     /* n values, a multiple of 32. */
     void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
     /* One head in place; n_pairs cosines, then as many sines. */

@@ -20,7 +20,7 @@ static void accumulate(float *partial, size_t i, float term)
     partial[lane] = i < ROW_PARTIALS ? term : partial[lane] + term;
 }
 
-void ref_norm(const float *x, const float *w, size_t n, float eps, float *out)
+static void norm_group(const float *x, const float *w, size_t n, float eps, float *out)
 {
     float partial[ROW_PARTIALS] = {0};
     for (size_t i = 0; i < n; i++)
@@ -31,6 +31,13 @@ void ref_norm(const float *x, const float *w, size_t n, float eps, float *out)
         float y = num_keep(x[i] * r);
         out[i] = w ? num_keep(y * w[i]) : y;
     }
+}
+
+void ref_norm(const struct norm *o, const float *x, float *out)
+{
+    for (size_t g = 0; g < o->n_groups; g++)
+        norm_group(x + g * o->n, o->w ? o->w + g * o->w_step : NULL, o->n, o->eps,
+                   out + g * o->n);
 }
 
 /* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block

@@ -9,41 +9,65 @@
 
 enum { LANES = 8, N_PARTIALS = ROW_PARTIALS / LANES };
 
-/* Sum of squares with 32 partials: four vectors hold them. n is a multiple of 32. */
-static float sum_squares(const float *x, size_t n)
+/* The partials of the sum of squares of n values, a multiple of ROW_PARTIALS. */
+static void partials(const float *x, size_t n, float *out)
 {
     f8 sum[N_PARTIALS];
-    for (size_t j = 0; j < N_PARTIALS; j++) {
-        f8 v = vec_load(x + LANES * j);
+    UNROLL for (size_t j = 0; j < N_PARTIALS; j++)
+    {
+        const f8 v = vec_load(x + LANES * j);
         sum[j] = v * v;
     }
     for (size_t i = ROW_PARTIALS; i < n; i += ROW_PARTIALS) {
-        for (size_t j = 0; j < N_PARTIALS; j++) {
-            f8 v = vec_load(x + i + LANES * j);
+        UNROLL for (size_t j = 0; j < N_PARTIALS; j++)
+        {
+            const f8 v = vec_load(x + i + LANES * j);
             sum[j] = sum[j] + v * v;
         }
     }
-    float partial[ROW_PARTIALS];
-    for (size_t j = 0; j < N_PARTIALS; j++)
-        vec_store(partial + LANES * j, sum[j]);
-    float total = partial[0];
-    for (size_t i = 1; i < ROW_PARTIALS; i++)
-        total = total + partial[i];
-    return total;
+    UNROLL for (size_t j = 0; j < N_PARTIALS; j++) vec_store(out + LANES * j, sum[j]);
 }
 
-void avx2_norm(const float *x, const float *w, size_t n, float eps, float *out)
+static void normalise(const float *x, const float *w, size_t n, float r, float *out)
 {
-    if (n % ROW_PARTIALS != 0) {
-        ref_norm(x, w, n, eps, out);
-        return;
-    }
-    float mean = sum_squares(x, n) * (float)(1.0 / (double)n);
-    f8 r = vec_all(num_rsqrt(mean + eps));
     for (size_t i = 0; i < n; i += LANES) {
-        f8 y = num8_keep(vec_load(x + i) * r);
+        f8 y = num8_keep(vec_load(x + i) * vec_all(r));
         if (w) y = num8_keep(y * vec_load(w + i));
         vec_store(out + i, y);
+    }
+}
+
+/* Eight groups at a time: folding the partials of one is a chain of 31 additions. */
+void avx2_norm(const struct norm *o, const float *x, float *out)
+{
+    const size_t n = o->n;
+    if (n % ROW_PARTIALS != 0) {
+        ref_norm(o, x, out);
+        return;
+    }
+    for (size_t from = 0; from < o->n_groups; from += LANES) {
+        const size_t left = o->n_groups - from, count = left < LANES ? left : LANES;
+        float partial[LANES][ROW_PARTIALS], r[LANES];
+        for (size_t g = 0; g < count; g++)
+            partials(x + (from + g) * n, n, partial[g]);
+        if (count == 1) {
+            float total = partial[0][0];
+            for (size_t i = 1; i < ROW_PARTIALS; i++)
+                total = total + partial[0][i];
+            r[0] = num_rsqrt(total * (float)(1.0 / (double)n) + o->eps);
+        } else {
+            float total[LANES] = {0};
+            for (size_t g = 0; g < count; g++)
+                total[g] = partial[g][0];
+            for (size_t i = 1; i < ROW_PARTIALS; i++)
+                for (size_t g = 0; g < count; g++)
+                    total[g] = total[g] + partial[g][i];
+            const f8 mean = vec_load(total) * vec_all((float)(1.0 / (double)n));
+            vec_store(r, num8_rsqrt(mean + vec_all(o->eps)));
+        }
+        for (size_t g = from; g < from + count; g++)
+            normalise(x + g * n, o->w ? o->w + g * o->w_step : NULL, n, r[g - from],
+                      out + g * n);
     }
 }
 

@@ -234,7 +234,7 @@ static void norms(void **unused)
             x[i] = activation(2, i);
             squares += (double)x[i] * (double)x[i];
         }
-        ref_norm(x, NULL, WIDTH, 1e-6f, y);
+        ref_norm(&(struct norm){.n = WIDTH, .n_groups = 1, .eps = 1e-6f}, x, y);
         double scale = 1 / sqrt(squares / WIDTH + 1e-6);
         for (size_t i = 0; i < WIDTH; i++)
             if (x[i] != 0.0f)

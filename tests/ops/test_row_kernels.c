@@ -1,0 +1,207 @@
+/* The kernels that work along a row, one by one, against the scalar reference: at every length
+ * up to a few vectors, so at every tail, with NaNs and infinities among the values. */
+#include "ops.h"
+
+#include "cpu/kernels.h"
+
+static const struct {
+    const char *name;
+    enum cpu_isa isa;
+    const struct kernels *kernels;
+} sets[] = {
+    {"avx2", CPU_AVX2, &kernels_avx2},
+    {"avx512", CPU_AVX512, &kernels_avx512},
+    {"amx", CPU_AMX, &kernels_amx},
+};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+enum { LONGEST = 2176, PAST = 8 /* values that no kernel may touch */ };
+
+/* What a kernel reads and writes. */
+struct values {
+    float x[LONGEST + PAST], y[LONGEST + PAST], w[LONGEST + PAST], out[LONGEST + PAST];
+    int8_t q[LONGEST + PAST];
+    float d[LONGEST / A8_BLOCK + PAST];
+    int16_t sum[LONGEST / A8_HALF + PAST];
+};
+
+static float odd_value(uint64_t i)
+{
+    static const uint32_t bits[] = {0x7fc00000, 0xffc01234, 0x7fc01234, 0x7f800000, 0xff800000,
+                                    0x80000000, 0x7f7fffff, 0x71800000, 0x71800001, 0x26800000,
+                                    0x267fffff, 0xa67fffff, 0x42b00000, 0xc20a999a, 0x3f800000};
+    float f;
+    memcpy(&f, &bits[i % (sizeof bits / sizeof *bits)], sizeof f);
+    return f;
+}
+
+static void fill(struct values *v, enum spread spread, bool odd)
+{
+    memset(v, 0x55, sizeof *v);
+    random_floats(spread, v->x, LONGEST);
+    random_floats(NORMAL, v->y, LONGEST);
+    random_floats(NORMAL, v->w, LONGEST);
+    for (size_t i = 0; odd && i < LONGEST; i += 1 + random_u64() % 60) {
+        v->x[i] = odd_value(random_u64());
+        v->y[(i * 7) % LONGEST] = odd_value(random_u64());
+    }
+}
+
+typedef void row_fn(const struct kernels *k, struct values *v, size_t n);
+
+static void norm_of(const struct kernels *k, struct values *v, size_t n, size_t group,
+                    const float *w, size_t w_step)
+{
+    const struct norm o = {
+        .w = w, .w_step = w_step, .n = group, .n_groups = n / group, .eps = 1e-6f};
+    if (n % group == 0) k->norm(&o, v->x, v->out);
+}
+
+static void norm(const struct kernels *k, struct values *v, size_t n)
+{
+    norm_of(k, v, n, n, v->w, 0);
+}
+
+static void norm_32(const struct kernels *k, struct values *v, size_t n)
+{
+    norm_of(k, v, n, 32, v->w, 0);
+}
+
+static void norm_64_each(const struct kernels *k, struct values *v, size_t n)
+{
+    norm_of(k, v, n, 64, v->w, 64);
+}
+
+static void norm_8_plain(const struct kernels *k, struct values *v, size_t n)
+{
+    norm_of(k, v, n, 8, NULL, 0);
+}
+
+static void norm_in_place(const struct kernels *k, struct values *v, size_t n)
+{
+    const struct norm o = {.w = v->w, .n = 32, .n_groups = n / 32, .eps = 1e-6f};
+    if (n % 32 == 0) k->norm(&o, v->x, v->x);
+}
+
+static void quantise(const struct kernels *k, struct values *v, size_t n)
+{
+    if (n % A8_BLOCK == 0) k->quantise(v->x, n, v->q, v->d, v->sum);
+}
+
+static void rope_neox(const struct kernels *k, struct values *v, size_t n)
+{
+    if (n % 2 == 0) k->rope(v->x, ROPE_NEOX, n / 2, v->y);
+}
+
+static void rope_norm(const struct kernels *k, struct values *v, size_t n)
+{
+    if (n % 2 == 0) k->rope(v->x, ROPE_NORM, n / 2, v->y);
+}
+
+static void scale(const struct kernels *k, struct values *v, size_t n)
+{
+    k->scale(v->x, n, 0.3f);
+}
+
+static void add(const struct kernels *k, struct values *v, size_t n)
+{
+    k->add(v->x, v->y, 0.75f, n, v->out);
+}
+
+static void logits(const struct kernels *k, struct values *v, size_t n)
+{
+    k->logits(v->x, n, 0.5f, 0, v->out);
+}
+
+static void capped_logits(const struct kernels *k, struct values *v, size_t n)
+{
+    k->logits(v->x, n, 0.5f, 30, v->out);
+}
+
+static void silu(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_SILU, v->x, v->y, n, v->out);
+}
+
+static void gelu(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_GELU, v->x, v->y, n, v->out);
+}
+
+static void sigmoid(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_SIGMOID, v->x, v->y, n, v->out);
+}
+
+static void linear(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_LINEAR, v->x, v->y, n, v->out);
+}
+
+static void clamped(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_CLAMPED, v->x, v->y, n, v->out);
+}
+
+static const struct {
+    const char *name;
+    row_fn *run;
+} cases[] = {
+    {"norm", norm},
+    {"norm_32", norm_32},
+    {"norm_64_each", norm_64_each},
+    {"norm_8_plain", norm_8_plain},
+    {"norm_in_place", norm_in_place},
+    {"quantise", quantise},
+    {"rope_neox", rope_neox},
+    {"rope_norm", rope_norm},
+    {"scale", scale},
+    {"add", add},
+    {"logits", logits},
+    {"capped_logits", capped_logits},
+    {"silu", silu},
+    {"gelu", gelu},
+    {"sigmoid", sigmoid},
+    {"linear", linear},
+    {"clamped", clamped},
+};
+
+/* Some case with some length and values: all sets, and nothing past the end. */
+static void compare(size_t c, size_t n, const struct values *in)
+{
+    static struct values want, got;
+    want = *in;
+    cases[c].run(&kernels_scalar, &want, n);
+    for (size_t s = 0; s < N_SETS; s++) {
+        if (!sets[s].kernels || !cpu_has(sets[s].isa)) continue;
+        got = *in;
+        cases[c].run(sets[s].kernels, &got, n);
+        if (memcmp(&got, &want, sizeof got) != 0)
+            fail_msg("%s of %zu values: %s differs", cases[c].name, n, sets[s].name);
+    }
+}
+
+static void all_lengths(void **state)
+{
+    (void)state;
+    static const size_t longer[] = {256, 512, 544, 608, 992, 1024, 1056, 1096, LONGEST};
+    static struct values v;
+    random_seed(16);
+    for (int odd = 0; odd < 2; odd++) {
+        for (enum spread spread = NORMAL; spread < N_SPREADS; spread++) {
+            fill(&v, spread, odd);
+            for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+                for (size_t n = 1; n <= 160; n++)
+                    compare(c, n, &v);
+                for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+                    compare(c, longer[i], &v);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lengths)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
