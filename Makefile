@@ -116,7 +116,7 @@ $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.
-$B/tests/ops/test_emulated.o $B/tests/ops/test_emulated_attend.o: ISA := -Wno-psabi
+$(patsubst %,$B/tests/ops/test_%.o,emulated emulated_attend row_kernels): ISA := -Wno-psabi
 
 .PHONY: all
 all: $B/hearth

@@ -25,14 +25,12 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
                 float *out);
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
-/* Members of a table of kernels: all but the products. The wider sets have the rows too, for
- * products and attention are where their time goes. */
-#define AVX2_ROWS                                                             \
-    .kv_store = avx2_kv_store, .norm = avx2_norm, .quantise = avx2_quantise,  \
-    .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, .add = avx2_add, \
-    .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay, .recur = avx2_recur
-#define AVX2_ATTEND_AND_ROWS                                                \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch, \
-    .attend = avx2_attend, AVX2_ROWS
+/* Members of a table of kernels: all but the products. */
+#define AVX2_ATTEND_AND_ROWS                                                            \
+    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch,             \
+    .attend = avx2_attend, .kv_store = avx2_kv_store, .norm = avx2_norm,                \
+    .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, \
+    .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay,     \
+    .recur = avx2_recur
 
 #endif

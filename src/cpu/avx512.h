@@ -14,12 +14,23 @@ void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_v
 size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 
+void avx512_norm(const struct norm *o, const float *x, float *out);
+void avx512_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void avx512_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+void avx512_scale(float *x, size_t n, float factor);
+void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
+void avx512_add(const float *a, const float *b, float scale, size_t n, float *out);
+void avx512_logits(const float *x, size_t n, float scale, float softcap, float *out);
+
 size_t amx_matmul_scratch(size_t n_cols);
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 
 /* Members of a table of kernels: all but the products. */
-#define AVX512_ATTEND_AND_ROWS                                                \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch, \
-    .attend = avx512_attend, AVX2_ROWS
+#define AVX512_ATTEND_AND_ROWS                                                        \
+    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,         \
+    .attend = avx512_attend, .kv_store = avx2_kv_store, .norm = avx512_norm,          \
+    .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,          \
+    .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx2_conv, \
+    .decay = avx2_decay, .recur = avx2_recur
 
 #endif

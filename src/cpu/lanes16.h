@@ -1,5 +1,6 @@
-/* More of sixteen lanes (vec16.h), for attention: choices by lane, products of pairs of int16,
- * a transposition, e^x of what is below 0. As plain C where the compiler has no AVX-512. */
+/* More of sixteen lanes (vec16.h), for attention and rows: choices by lane, products of pairs
+ * of int16, a transposition, e^x of what is below 0. As plain C where the compiler has no
+ * AVX-512. */
 #ifndef CPU_LANES16_H
 #define CPU_LANES16_H
 
