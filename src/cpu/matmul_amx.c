@@ -124,8 +124,7 @@ VEC_INLINE void unpack(const struct layout t, struct reader *p, struct wide_bloc
         p->head = p->w;
         p->w += t.head_bytes;
     }
-    UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-        __builtin_prefetch(p->w + PREFETCH_BYTES + i);
+    prefetch_codes(t, p->w);
     out->scales = read_head(t, p->head, p->b);
     UNROLL for (int k = 0; k < 8; k++)
         z_store(out->codes[k], read_codes(t, p->w, k) - (unsigned char)t.offset);

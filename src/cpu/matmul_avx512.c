@@ -44,8 +44,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 w += t.head_bytes;
             }
             const struct scales s = read_head(t, head, b);
-            UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-                __builtin_prefetch(w + PREFETCH_BYTES + i);
+            prefetch_codes(t, w);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++)
                 begin(t, x->sum + 2 * (at + (size_t)r), &id0[r], &id1[r]);
