@@ -23,14 +23,20 @@ struct worker {
     int id;
 };
 
+/* A thread's share of the loop under way: the loop's number in the upper half, chunks not yet
+ * taken in the lower. Both change in one step, so a worker that wakes up late cannot take a
+ * chunk of a loop it has not seen; the loop's other members stay as they are until its last
+ * chunk is done. */
+struct share {
+    _Alignas(64) atomic_uint_fast64_t ticket;
+};
+
 struct pool {
     int n_threads;
     struct worker *workers; /* n_threads - 1 */
 
-    /* The loop under way: its number in the upper half, chunks not yet taken in the lower. Both
-     * change in one step, so a worker that wakes up late cannot take a chunk of a loop it has
-     * not seen; the loop's other members stay as they are until its last chunk is done. */
-    _Alignas(64) atomic_uint_fast64_t ticket;
+    _Alignas(64) atomic_uint_fast32_t loop; /* the number of the one under way */
+    struct share shares[POOL_MAX_THREADS];
     _Alignas(64) atomic_size_t n_done;
     _Alignas(64) pool_fn *fn;
     void *ctx;
@@ -57,55 +63,66 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint32_t chunks_left(const struct pool *p)
+/* The first chunk of thread i's share. */
+static size_t share_begin(const struct pool *p, size_t n_chunks, int i)
 {
-    return (uint32_t)atomic_load(&p->ticket);
+    return n_chunks * (size_t)i / (size_t)p->n_threads;
 }
 
-/* Takes and runs chunks until none is left. */
-static void work(struct pool *p, int worker)
+/* Takes and runs chunks of a share until none is left. */
+static void work_share(struct pool *p, int share, int worker)
 {
-    uint_fast64_t t = atomic_load(&p->ticket);
+    atomic_uint_fast64_t *ticket = &p->shares[share].ticket;
+    uint_fast64_t t = atomic_load(ticket);
     while ((uint32_t)t > 0) {
-        if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
+        if (!atomic_compare_exchange_weak(ticket, &t, t - 1)) continue;
         /* This chunk is not done yet: fn, ctx and the rest are those of its loop. */
-        size_t chunk = p->n_chunks - (uint32_t)t;
+        const size_t chunk = share_begin(p, p->n_chunks, share + 1) - (uint32_t)t;
         if (!cancel_is_set(p->cancel)) p->fn(p->ctx, chunk, worker);
         atomic_fetch_add(&p->n_done, 1);
-        t = atomic_load(&p->ticket);
+        t = atomic_load(ticket);
     }
 }
 
-static void sleep_until_work(struct pool *p)
+/* The worker's own share first, then what the others have left. */
+static void work(struct pool *p, int worker)
+{
+    for (int i = 0; i < p->n_threads; i++)
+        work_share(p, (worker + i) % p->n_threads, worker);
+}
+
+static void sleep_until_work(struct pool *p, uint_fast32_t seen)
 {
     pthread_mutex_lock(&p->lock);
-    /* Announced before looking: pool_run first publishes its chunks, then looks for sleepers.
-     */
+    /* Announced before looking: pool_run first publishes its loop, then looks for sleepers. */
     atomic_fetch_add(&p->n_asleep, 1);
-    while (chunks_left(p) == 0 && !atomic_load(&p->quit))
+    while (atomic_load(&p->loop) == seen && !atomic_load(&p->quit))
         pthread_cond_wait(&p->wake, &p->lock);
     atomic_fetch_sub(&p->n_asleep, 1);
     pthread_mutex_unlock(&p->lock);
 }
 
-static void wait_for_work(struct pool *p)
+/* Until there is another loop than the one seen. */
+static void wait_for_work(struct pool *p, uint_fast32_t seen)
 {
     for (int i = 0; i < SPINS + PAUSES; i++) {
-        if (chunks_left(p) > 0) return;
+        if (atomic_load(&p->loop) != seen) return;
         if (i >= SPINS) pause_core();
     }
     for (int64_t until = now_ns() + YIELD_NS; now_ns() < until;) {
-        if (chunks_left(p) > 0 || atomic_load(&p->quit)) return;
+        if (atomic_load(&p->loop) != seen || atomic_load(&p->quit)) return;
         sched_yield();
     }
-    sleep_until_work(p);
+    sleep_until_work(p, seen);
 }
 
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
+    uint_fast32_t seen = 0;
     while (!atomic_load(&w->pool->quit)) {
-        wait_for_work(w->pool);
+        wait_for_work(w->pool, seen);
+        seen = atomic_load(&w->pool->loop);
         work(w->pool, w->id);
     }
     return NULL;
@@ -195,8 +212,12 @@ bool pool_run(struct pool *p, size_t n_chunks, pool_fn *fn, void *ctx,
     p->n_chunks = n_chunks;
     p->cancel = cancel;
     atomic_store(&p->n_done, 0);
-    uint_fast64_t loop = (atomic_load(&p->ticket) >> 32) + 1;
-    atomic_store(&p->ticket, loop << 32 | n_chunks);
+    const uint_fast32_t loop = (uint32_t)(atomic_load(&p->loop) + 1);
+    for (int i = 0; i < p->n_threads; i++) {
+        const size_t n = share_begin(p, n_chunks, i + 1) - share_begin(p, n_chunks, i);
+        atomic_store(&p->shares[i].ticket, (uint_fast64_t)loop << 32 | n);
+    }
+    atomic_store(&p->loop, loop);
     wake_sleepers(p);
     work(p, 0);
     for (int i = 0; atomic_load(&p->n_done) < n_chunks; i++) {

@@ -1,10 +1,11 @@
 /* A persistent pool of worker threads for loops of independent chunks.
  *
  * The thread that calls pool_run takes part, so a pool of one thread has no worker and runs
- * inline. Chunks are handed out one by one from an atomic counter: whoever is free takes the
- * next, so a core that another program holds delays one chunk and not the loop, and which
- * thread computes a chunk never shows in a result. Between loops workers spin briefly, then
- * yield, then sleep: an idle pool costs nothing. One thread at a time may call pool_run. */
+ * inline. Each thread has a share of chunks that follow one another, so what it reads ahead in
+ * memory is its own; whoever is done takes of the others' shares, so a core that another
+ * program holds delays one chunk and not the loop. Which thread computes a chunk never shows in
+ * a result. Between loops workers spin briefly, then yield, then sleep: an idle pool costs
+ * nothing. One thread at a time may call pool_run. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
