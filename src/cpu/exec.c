@@ -237,7 +237,7 @@ bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols, size_t n_rows)
 {
     size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
-    size_t share = n_values / (4 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
+    size_t share = n_values / (8 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
     size_t n = share < most ? share : most;
     return mem_round_up(n > 0 ? n : 1, PANEL_ROWS);
 }
