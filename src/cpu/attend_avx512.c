@@ -226,16 +226,29 @@ static void clamp_part(struct seen *t)
     t->hi = -z_max_i(-t->hi, -most);
 }
 
+/* Some groups at page p; s[AT_ONCE][PAGE_LEN]. */
 static void attend_page(const struct attend *a, const struct attend_pages *by, size_t p,
-                        struct group *g, void *laid, fz *s)
+                        struct group *g, size_t n_groups, void *laid, fz *s)
 {
-    struct seen t = seen_of(g, p);
-    if (t.from >= t.to) return;
-    by->scores(a->kv, laid, g->q, &t, s);
-    if (!t.whole) clamp_part(&t);
-    const bool plain = t.whole && a->softcap == 0.0f;
-    const struct fold f = plain ? softmax_whole(a, &t, g, s) : softmax_part(a, &t, g, s);
-    by->values(a->kv, laid, &t, s, &f, g->o);
+    struct item x[AT_ONCE];
+    struct group *of[AT_ONCE];
+    size_t n = 0;
+    for (size_t i = 0; i < n_groups; i++) {
+        const struct seen t = seen_of(&g[i], p);
+        if (t.from >= t.to) continue;
+        of[n] = &g[i];
+        x[n] = (struct item){.q = g[i].q, .t = t, .s = s + n * PAGE_LEN, .o = g[i].o};
+        n++;
+    }
+    if (n == 0) return;
+    by->scores(a->kv, laid, x, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!x[i].t.whole) clamp_part(&x[i].t);
+        const bool plain = x[i].t.whole && a->softcap == 0.0f;
+        x[i].f = plain ? softmax_whole(a, &x[i].t, of[i], x[i].s)
+                       : softmax_part(a, &x[i].t, of[i], x[i].s);
+    }
+    by->values(a->kv, laid, x, n);
 }
 
 /* The scratch of a call. */
@@ -243,10 +256,9 @@ struct layout {
     size_t o, q, s, page, n_bytes;
 };
 
-static const struct attend_pages *pages_of(const struct kv_layer *kv,
-                                           const struct attend_pages *blocks)
+static const struct attend_pages *pages_of(const struct kv_layer *kv)
 {
-    return kv_type_blocks(kv->type) ? blocks : &attend_floats_avx512;
+    return kv_type_blocks(kv->type) ? &attend_blocks_avx512 : &attend_floats_avx512;
 }
 
 static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,
@@ -256,7 +268,7 @@ static struct layout layout_of(const struct kv_layer *kv, const struct attend_pa
     l.o = n_groups * sizeof(struct group);
     l.q = l.o + n_groups * kv->head_dim_v * sizeof(fz);
     l.s = l.q + n_groups * attend_align(by->query_bytes(kv));
-    l.page = l.s + PAGE_LEN * sizeof(fz);
+    l.page = l.s + AT_ONCE * PAGE_LEN * sizeof(fz);
     l.n_bytes = l.page + by->page_bytes(kv);
     return l;
 }
@@ -266,17 +278,15 @@ static size_t groups_of(size_t n)
     return (n + Z_LANES - 1) / Z_LANES;
 }
 
-size_t attend_many_scratch(const struct kv_layer *kv, size_t n_group,
-                           const struct attend_pages *blocks)
+size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     const size_t few = avx2_attend_scratch(kv, n_group);
     const size_t many =
-        layout_of(kv, pages_of(kv, blocks), groups_of(AVX2_ATTEND_ROWS * n_group)).n_bytes;
+        layout_of(kv, pages_of(kv), groups_of(AVX2_ATTEND_ROWS * n_group)).n_bytes;
     return few > many ? few : many;
 }
 
-void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
-                 const struct attend_pages *blocks, void *scratch)
+void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
 {
     const struct kv_layer *kv = a->kv;
     const size_t n = (hi - lo) * a->n_group, n_groups = groups_of(n);
@@ -285,7 +295,7 @@ void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
         return;
     }
     assert(hi - lo <= AVX2_ATTEND_ROWS);
-    const struct attend_pages *by = pages_of(kv, blocks);
+    const struct attend_pages *by = pages_of(kv);
     const struct layout at = layout_of(kv, by, n_groups);
     uint8_t *base = scratch;
     struct group *g = scratch;
@@ -301,19 +311,10 @@ void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
         void *laid = base + at.page;
         by->lay_out(kv, a->pages[p], &head, within(first, p * PAGE_LEN),
                     within(end, p * PAGE_LEN), laid);
-        for (size_t i = 0; i < n_groups; i++)
-            attend_page(a, by, p, &g[i], laid, (fz *)(base + at.s));
+        for (size_t i = 0; i < n_groups; i += AT_ONCE)
+            attend_page(a, by, p, &g[i], n_groups - i < AT_ONCE ? n_groups - i : AT_ONCE, laid,
+                        (fz *)(base + at.s));
     }
     for (size_t i = 0; i < n_groups; i++)
         group_end(a, kv_head, lo, i * Z_LANES, n, &g[i]);
-}
-
-size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group)
-{
-    return attend_many_scratch(kv, n_group, &attend_blocks_avx512);
-}
-
-void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
-{
-    attend_many(a, kv_head, lo, hi, &attend_blocks_avx512, scratch);
 }

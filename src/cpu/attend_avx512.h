@@ -38,7 +38,19 @@ VEC_INLINE fz fold_in(const struct fold *f, fz all, fz page)
     return z_clip(all) * f->a + page * f->b;
 }
 
-/* How the pages of a KV type are multiplied. Memory is aligned to 64. */
+/* A group at a page. */
+struct item {
+    const void *q;
+    struct seen t;
+    fz *s; /* [PAGE_LEN]: dots, scores, then probabilities, 0 for keys that a lane does not see
+            */
+    struct fold f;
+    fz *o; /* [head_dim_v] */
+};
+
+enum { AT_ONCE = 2 /* items that may share what is read of a page */ };
+
+/* How the pages of a KV type are multiplied. Memory is aligned to 64; n is at most AT_ONCE. */
 struct attend_pages {
     size_t (*query_bytes)(const struct kv_layer *kv);
     /* The queries of a group as they are multiplied. */
@@ -47,22 +59,12 @@ struct attend_pages {
     /* Keys from..to-1 of a head, which are all that is seen of the page, are laid out. */
     void (*lay_out)(const struct kv_layer *kv, const void *page, const struct head_at *at,
                     size_t from, size_t to, void *laid);
-    /* q · k of the tiles of keys that are seen: s[PAGE_LEN]. Keys that no lane sees may give
-     * anything. */
-    void (*scores)(const struct kv_layer *kv, const void *laid, const void *q,
-                   const struct seen *t, fz *s);
-    /* Values weighted by the probabilities p[PAGE_LEN] join the outputs o[head_dim_v]; laid has
-     * room for more. p is 0 for keys that a lane does not see. */
-    void (*values)(const struct kv_layer *kv, void *laid, const struct seen *t, const fz *p,
-                   const struct fold *f, fz *o);
+    /* q · k of the tiles of keys that items see. Keys that no lane sees may give anything. */
+    void (*scores)(const struct kv_layer *kv, const void *laid, const struct item *x, size_t n);
+    /* Values weighted by the probabilities join the outputs; laid has room for more. */
+    void (*values)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
 };
 
 extern const struct attend_pages attend_floats_avx512, attend_blocks_avx512;
-
-/* The parts of avx512_attend's tables; pages: for KV types of blocks. */
-size_t attend_many_scratch(const struct kv_layer *kv, size_t n_group,
-                           const struct attend_pages *blocks);
-void attend_many(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
-                 const struct attend_pages *blocks, void *scratch);
 
 #endif

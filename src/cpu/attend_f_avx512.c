@@ -92,11 +92,8 @@ static void floats_lay_out(const struct kv_layer *kv, const void *page,
 
 /* Sums begin with 0 instead of their first term: that differs only in the sign of a 0, which no
  * probability sees and which keep takes from a value. */
-static void floats_scores(const struct kv_layer *kv, const void *laid, const void *query,
-                          const struct seen *t, fz *s)
+static void item_scores(size_t dk, const void *laid, const fz *q, const struct seen *t, fz *s)
 {
-    const size_t dk = kv->head_dim_k;
-    const fz *q = query;
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += KEY_TILE) {
         const float *k = (const float *)laid + j * dk;
         fz acc[KEY_TILE] = {{0}};
@@ -126,19 +123,29 @@ VEC_INLINE void values_tile(bool whole, size_t n, const float *v, const struct s
     UNROLL for (size_t i = 0; i < n; i++) o[i] = fold_in(f, o[i], z_clip(acc[i]));
 }
 
-static void floats_values(const struct kv_layer *kv, void *laid, const struct seen *t,
-                          const fz *p, const struct fold *f, fz *o)
+static void item_values(size_t dv, const float *v, const struct item *x)
 {
-    const size_t dv = kv->head_dim_v;
-    const float *v = floats_of(kv, laid).v;
     for (size_t e = 0; e < dv; e += Z_LANES, v += PAGE_LEN * Z_LANES) {
         if (dv - e < Z_LANES)
-            values_tile(false, 8, v, t, p, f, o + e);
-        else if (t->whole)
-            values_tile(true, Z_LANES, v, t, p, f, o + e);
+            values_tile(false, 8, v, &x->t, x->s, &x->f, x->o + e);
+        else if (x->t.whole)
+            values_tile(true, Z_LANES, v, &x->t, x->s, &x->f, x->o + e);
         else
-            values_tile(false, Z_LANES, v, t, p, f, o + e);
+            values_tile(false, Z_LANES, v, &x->t, x->s, &x->f, x->o + e);
     }
+}
+
+static void floats_scores(const struct kv_layer *kv, const void *laid, const struct item *x,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        item_scores(kv->head_dim_k, laid, x[i].q, &x[i].t, x[i].s);
+}
+
+static void floats_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        item_values(kv->head_dim_v, floats_of(kv, laid).v, &x[i]);
 }
 
 const struct attend_pages attend_floats_avx512 = {

@@ -5,10 +5,16 @@
  * away again, so that four products are an instruction. Values: the weights of two keys are the
  * halves of a lane, times two codes as int16. q4_0 is widened to bytes; the sign of a scale of
  * its values goes to the codes. */
-#include "cpu/attend_q_avx512.h"
+#include "cpu/attend_avx512.h"
+#include "cpu/avx2.h"
 #include "cpu/carve.h"
 
-enum { KEYS = 8 /* whose scores are computed together */ };
+enum {
+    KEYS = 8, /* whose scores are computed together */
+    QUADS = KV_BLOCK / 4,
+    WEIGHT_MAX = 2047,
+    LARGEST = 0x71800000, /* 2^100 */
+};
 
 /* A page, laid out. */
 struct blocks {
@@ -16,7 +22,7 @@ struct blocks {
     int32_t *k_sums;            /* [blocks][PAGE_LEN]: -128 times those of the codes */
     float *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
     int16_t *v;                 /* [dim/16][PAGE_LEN/2][16][2] */
-    bz *u;                      /* [PAGE_LEN/2]: pairs of weights of a group and block */
+    bz *u;                      /* [AT_ONCE][PAGE_LEN/2]: pairs of weights of a block */
     int8_t *widened;
 };
 
@@ -31,7 +37,7 @@ static size_t blocks_carve(const struct kv_layer *kv, void *laid, struct blocks 
     b->k_scales = carve(&c, k_numbers * sizeof(float));
     b->v_scales = carve(&c, v_numbers * sizeof(float));
     b->v = carve(&c, dv * PAGE_LEN * sizeof(int16_t));
-    b->u = carve(&c, PAGE_LEN / 2 * sizeof(bz));
+    b->u = carve(&c, AT_ONCE * PAGE_LEN / 2 * sizeof(bz));
     b->widened = carve(&c, kv->type == KV_Q4_0 ? dk * PAGE_LEN : 0);
     return c.used;
 }
@@ -49,9 +55,46 @@ static size_t blocks_page_bytes(const struct kv_layer *kv)
     return blocks_carve(kv, NULL, &b);
 }
 
+/* ---- queries ---- */
+
+/* A group's queries: four codes, plus 128, of a lane's query in each, [blocks][QUADS], and the
+ * scales of the blocks. */
+struct queries {
+    const bz *codes;
+    const fz *d;
+};
+
+static size_t blocks_query_bytes(const struct kv_layer *kv)
+{
+    const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    /* And where a query is quantised before it becomes a lane. */
+    return n_blocks *
+           ((QUADS + 1) * sizeof(bz) + KV_BLOCK + sizeof(float) + 2 * sizeof(int16_t));
+}
+
+VEC_INLINE struct queries queries_at(const struct kv_layer *kv, const void *q)
+{
+    const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    return (struct queries){q, (const fz *)((const bz *)q + n_blocks * QUADS)};
+}
+
 static void blocks_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
 {
-    queries_q_fill(kv, x, 0x80, q);
+    const size_t dk = kv->head_dim_k, n_blocks = dk / KV_BLOCK;
+    uint8_t *codes = q;
+    float *scales = (float *)(codes + n_blocks * QUADS * sizeof(bz));
+    float *d = scales + n_blocks * Z_LANES;
+    int16_t *sums = (int16_t *)(d + n_blocks);
+    int8_t *row = (int8_t *)(sums + 2 * n_blocks);
+    for (size_t i = 0; i < Z_LANES; i++) {
+        avx2_quantise(x[i], dk, row, d, sums);
+        for (size_t k = 0; k < dk / 4; k++)
+            memcpy(codes + (k * Z_LANES + i) * 4, row + 4 * k, 4);
+        for (size_t b = 0; b < n_blocks; b++)
+            scales[b * Z_LANES + i] = d[b];
+    }
+    for (size_t k = 0; k < dk / 4; k++)
+        z_store(codes + k * sizeof(bz), z_load(codes + k * sizeof(bz)) ^ 0x80);
 }
 
 /* ---- a page is laid out ---- */
@@ -141,41 +184,109 @@ static void blocks_lay_out(const struct kv_layer *kv, const void *page,
 
 /* ---- scores ---- */
 
-static void blocks_scores(const struct kv_layer *kv, const void *laid, const void *query,
-                          const struct seen *t, fz *s)
+/* Of tiles of keys from.. to the one of to. Sums are in s from block to block. */
+VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
+                          const struct item *x, size_t from, size_t to)
 {
     const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
     const struct blocks page = blocks_of(kv, (void *)laid);
-    const struct queries_q q = queries_q_at(kv, query);
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += KEYS) {
-        fz sum[KEYS] = {{0}};
+    struct queries q[AT_ONCE];
+    UNROLL for (int r = 0; r < n; r++) q[r] = queries_at(kv, x[r].q);
+    for (size_t j = from / KEY_TILE * KEY_TILE; j < (to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+         j += KEYS) {
         for (size_t b = 0; b < n_blocks; b++) {
             const int8_t *k = *page.keys + (b * KV_BLOCK * PAGE_LEN + j * 4);
-            iz acc[KEYS];
-            UNROLL for (size_t i = 0; i < KEYS; i++) acc[i] =
-                z_all_i(page.k_sums[b * PAGE_LEN + j + i]);
-            UNROLL for (size_t g = 0; g < QUADS; g++)
-            {
-                const bz x = q.codes[b * QUADS + g];
-                UNROLL for (size_t i = 0; i < KEYS; i++) acc[i] =
-                    z_dot(acc[i], x, z_all_4(k + (g * PAGE_LEN + i) * 4));
-            }
-            const fz d = q.d[b];
+            const float *scales = page.k_scales + b * PAGE_LEN + j;
+            iz acc[AT_ONCE][KEYS];
             UNROLL for (size_t i = 0; i < KEYS; i++)
             {
-                const fz term =
-                    (d * z_all(page.k_scales[b * PAGE_LEN + j + i])) * z_float(acc[i]);
-                sum[i] = sum[i] + term;
+                UNROLL for (int r = 0; r < n; r++) acc[r][i] =
+                    z_all_i(page.k_sums[b * PAGE_LEN + j + i]);
+            }
+            UNROLL for (size_t g = 0; g < QUADS; g++)
+            {
+                bz codes[AT_ONCE];
+                UNROLL for (int r = 0; r < n; r++) codes[r] = q[r].codes[b * QUADS + g];
+                UNROLL for (size_t i = 0; i < KEYS; i++)
+                {
+                    const bz key = z_all_4(k + (g * PAGE_LEN + i) * 4);
+                    UNROLL for (int r = 0; r < n; r++) acc[r][i] =
+                        z_dot(acc[r][i], codes[r], key);
+                }
+            }
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                const fz d = q[r].d[b];
+                fz *s = x[r].s + j;
+                UNROLL for (size_t i = 0; i < KEYS; i++)
+                {
+                    const fz term = (d * z_all(scales[i])) * z_float(acc[r][i]);
+                    s[i] = b == 0 ? term : s[i] + term;
+                }
             }
         }
-        UNROLL for (size_t i = 0; i < KEYS; i++) s[j + i] = sum[i];
     }
 }
 
-/* ---- values ---- */
+static bool both_whole(const struct item *x, size_t n)
+{
+    return n == 2 && x[0].t.whole && x[1].t.whole;
+}
 
-/* Block b: weights, their sums, outputs. */
+static void blocks_scores(const struct kv_layer *kv, const void *laid, const struct item *x,
+                          size_t n)
+{
+    if (both_whole(x, n)) {
+        scores_of(2, kv, laid, x, 0, PAGE_LEN);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        scores_of(1, kv, laid, &x[i], x[i].t.from, x[i].t.to);
+}
+
+/* ---- weights ---- */
+
+/* Probabilities times the scales of a block's keys. */
+VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const float *d,
+                        size_t key)
+{
+    const fz w = p[key] * z_all(d[key]);
+    return whole ? w : z_choose(seen_by(t, key), w, z_all(0));
+}
+
+/* What makes integers of the weights of a block, and numbers of their sums. */
+struct weights_step {
+    fz inverse, step;
+};
+
+/* The scales d are not negative: only a NaN that is one of the lane's own probabilities is. */
+VEC_INLINE struct weights_step weights_step(bool whole, const struct seen *t, const fz *p,
+                                            const float *d)
+{
+    iz max[4] = {{0}};
+    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 8) {
+        UNROLL for (size_t i = 0; i < 8; i++) max[i % 4] =
+            z_max_i(max[i % 4], (iz)weight_of(whole, t, p, d, j + i));
+    }
+    const iz m = z_max_i(z_max_i(max[0], max[1]), z_max_i(max[2], max[3]));
+    const mz fine = z_less(m, z_all_i(LARGEST));
+    const fz step = num16_keep((fz)m * z_all(1.0f / (float)WEIGHT_MAX));
+    const fz inverse = z_all(WEIGHT_MAX) * num16_rcp((fz)m);
+    const mz some = z_less(z_all_i(0), (iz)step) & fine;
+    return (struct weights_step){z_choose(some, inverse, z_all(0)),
+                                 z_choose(fine, step, (fz)z_all_u(NUM_NAN))};
+}
+
+/* The weight of a key as an integer, in the low half of each lane: rne (numeric.h) adds
+ * 1.5 · 2^23. */
+VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const float *d,
+                          fz inverse, size_t key)
+{
+    return (iz)(weight_of(whole, t, p, d, key) * inverse + z_all(12582912.0f));
+}
+
+/* Those of a block, in pairs. */
 VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, const float *d,
                              fz inverse, bz *u)
 {
@@ -187,51 +298,84 @@ VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, cons
     }
 }
 
-static void sum_values(const struct seen *t, const int16_t *v, const bz *u, fz step,
-                       const struct fold *f, fz *o)
+/* ---- values ---- */
+
+enum { BLOCKS = 8 /* whose steps, which are long chains, are under way together */ };
+
+/* 16 / n dims e.. of a block; v is where they begin. */
+VEC_INLINE void sum_values(int n, const struct item *x, const int16_t *v, const bz *u,
+                           const fz *const step[AT_ONCE], size_t e)
 {
-    iz acc[Z_LANES] = {{0}};
-    for (size_t key = t->from / 2; key < (t->to + 1) / 2; key++) {
-        const bz weights = u[key];
-        UNROLL for (size_t i = 0; i < Z_LANES; i++) acc[i] =
-            z_dot_pairs(acc[i], weights, z_all_4(v + (key * Z_LANES + i) * 2));
+    const size_t dims = (size_t)(Z_LANES / n), to = (x->t.to + 1) / 2;
+    iz acc[AT_ONCE][Z_LANES];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (size_t i = 0; i < dims; i++) acc[r][i] = z_all_i(0);
+    }
+    v += x->t.from / 2 * 2 * Z_LANES;
+    u += x->t.from / 2;
+    for (const bz *end = u + (to - x->t.from / 2); u < end; u++, v += 2 * Z_LANES) {
+        bz weights[AT_ONCE];
+        UNROLL for (int r = 0; r < n; r++) weights[r] = u[r * PAGE_LEN / 2];
+        UNROLL for (size_t i = 0; i < dims; i++)
+        {
+            const bz codes = z_all_4(v + 2 * i);
+            UNROLL for (int r = 0; r < n; r++) acc[r][i] =
+                z_dot_pairs(acc[r][i], weights[r], codes);
+        }
     }
     /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
-    UNROLL for (size_t i = 0; i < Z_LANES; i++) o[i] = fold_in(f, o[i], step * z_float(acc[i]));
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        const struct fold f = x[r].f;
+        fz *o = x[r].o + e;
+        UNROLL for (size_t i = 0; i < dims; i++) o[i] =
+            fold_in(&f, o[i], *step[r] * z_float(acc[r][i]));
+    }
 }
 
-VEC_INLINE void values_of(bool whole, const struct kv_layer *kv, void *laid,
-                          const struct seen *t, const fz *p, const struct fold *f, fz *o)
+VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv, void *laid,
+                          const struct item *x)
 {
-    const size_t n_blocks = kv->head_dim_v / KV_BLOCK;
+    const size_t n_blocks = kv->head_dim_v / KV_BLOCK, dims = (size_t)(Z_LANES / n);
     const struct blocks page = blocks_of(kv, laid);
-    enum { MOST = 8 }; /* blocks whose steps, long chains, are under way together */
-    struct weights_step w[MOST];
-    for (size_t from = 0; from < n_blocks; from += MOST) {
-        const size_t n = n_blocks - from < MOST ? n_blocks - from : MOST;
-        for (size_t b = 0; b < n; b++)
-            w[b] = weights_step(whole, t, p, page.v_scales + (from + b) * PAGE_LEN);
-        for (size_t b = 0; b < n; b++) {
-            const size_t block = from + b, e = block * KV_BLOCK;
-            make_weights(whole, t, p, page.v_scales + block * PAGE_LEN, w[b].inverse, page.u);
-            const int16_t *v = page.v + e * PAGE_LEN;
-            sum_values(t, v, page.u, w[b].step, f, o + e);
-            sum_values(t, v + Z_LANES * PAGE_LEN, page.u, w[b].step, f, o + e + Z_LANES);
+    struct weights_step w[AT_ONCE][BLOCKS];
+    for (size_t from = 0; from < n_blocks; from += BLOCKS) {
+        const size_t n_here = n_blocks - from < BLOCKS ? n_blocks - from : BLOCKS;
+        const float *d = page.v_scales + from * PAGE_LEN;
+        for (int r = 0; r < n; r++)
+            for (size_t b = 0; b < n_here; b++)
+                w[r][b] = weights_step(whole, &x[r].t, x[r].s, d + b * PAGE_LEN);
+        for (size_t b = 0; b < n_here; b++) {
+            const fz *step[AT_ONCE];
+            for (int r = 0; r < n; r++) {
+                step[r] = &w[r][b].step;
+                make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse,
+                             page.u + r * PAGE_LEN / 2);
+            }
+            for (size_t e = (from + b) * KV_BLOCK; e < (from + b + 1) * KV_BLOCK; e += dims)
+                sum_values(n, x, page.v + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 2,
+                           page.u, step, e);
         }
     }
 }
 
-static void blocks_values(const struct kv_layer *kv, void *laid, const struct seen *t,
-                          const fz *p, const struct fold *f, fz *o)
+static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
-    if (t->whole)
-        values_of(true, kv, laid, t, p, f, o);
-    else
-        values_of(false, kv, laid, t, p, f, o);
+    if (both_whole(x, n)) {
+        values_of(true, 2, kv, laid, x);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (x[i].t.whole)
+            values_of(true, 1, kv, laid, &x[i]);
+        else
+            values_of(false, 1, kv, laid, &x[i]);
+    }
 }
 
 const struct attend_pages attend_blocks_avx512 = {
-    .query_bytes = queries_q_bytes,
+    .query_bytes = blocks_query_bytes,
     .queries = blocks_queries,
     .page_bytes = blocks_page_bytes,
     .lay_out = blocks_lay_out,

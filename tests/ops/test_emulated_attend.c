@@ -5,8 +5,6 @@
 #define avx2_quantise ref_quantise
 #define avx512_attend emulated_avx512_attend
 #define avx512_attend_scratch emulated_avx512_attend_scratch
-#define attend_many emulated_attend_many
-#define attend_many_scratch emulated_attend_many_scratch
 #define attend_floats_avx512 emulated_attend_floats
 #define attend_blocks_avx512 emulated_attend_blocks
 
