@@ -11,15 +11,25 @@ enum { LANES = 8, MAX_TAPS = 8, N_VECS = RECUR_COLS / LANES };
 
 /* ---- convolution ---- */
 
-/* Channels i..i+7 of a row whose taps read rows[0..n_taps). */
-static void conv_lanes(const struct conv *c, const float *const *rows, size_t i, float *out)
+/* The channels of n vectors from i on of a row whose taps read rows[0..n_taps). */
+VEC_INLINE void conv_lanes(const struct conv *c, const float *const *rows, size_t i,
+                           const int n, float *out)
 {
-    f8 sum = vec_load(rows[0] + i) * vec_load(c->w + i);
-    for (size_t j = 1; j < c->n_taps; j++)
-        sum = sum + vec_load(rows[j] + i) * vec_load(c->w + j * c->n + i);
-    if (c->bias) sum = sum + vec_load(c->bias + i);
-    f8 y = num8_keep(sum);
-    vec_store(out + i, c->silu ? num8_silu(y) : y);
+    f8 y[VEC_AT_ONCE], s[VEC_AT_ONCE];
+    UNROLL for (int v = 0; v < n; v++)
+    {
+        const size_t at = i + LANES * (size_t)v;
+        f8 sum = vec_load(rows[0] + at) * vec_load(c->w + at);
+        for (size_t j = 1; j < c->n_taps; j++)
+            sum = sum + vec_load(rows[j] + at) * vec_load(c->w + j * c->n + at);
+        if (c->bias) sum = sum + vec_load(c->bias + at);
+        y[v] = num8_keep(sum);
+    }
+    if (c->silu) {
+        vec_sigmoids(y, n, s);
+        UNROLL for (int v = 0; v < n; v++) y[v] = num8_keep(y[v] * s[v]);
+    }
+    UNROLL for (int v = 0; v < n; v++) vec_store(out + i + LANES * (size_t)v, y[v]);
 }
 
 void avx2_conv(const struct conv *c, size_t lo, size_t hi)
@@ -34,8 +44,11 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi)
         for (size_t j = 0; j < c->n_taps; j++)
             rows[j] = r + j < n_before ? c->state + (r + j) * c->n
                                        : c->x + (r + j - n_before) * c->x_stride;
-        for (size_t i = 0; i < c->n; i += LANES)
-            conv_lanes(c, rows, i, c->out + r * c->out_stride);
+        size_t i = 0;
+        for (; i + VEC_AT_ONCE * LANES <= c->n; i += VEC_AT_ONCE * LANES)
+            conv_lanes(c, rows, i, VEC_AT_ONCE, c->out + r * c->out_stride);
+        for (; i < c->n; i += LANES)
+            conv_lanes(c, rows, i, 1, c->out + r * c->out_stride);
     }
 }
 

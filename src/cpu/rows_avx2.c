@@ -178,74 +178,73 @@ void avx2_scale(float *x, size_t n, float factor)
     ref_scale(x + i, n - i, factor);
 }
 
-/* num8_sigmoid of n vectors, without the steps that 1 + e^-|x|, which is from 1 to 2, does not
- * need. Of a NaN it is some number: what it is multiplied with is the NaN. */
-VEC_INLINE void sigmoids(const f8 *x, const int n, f8 *out)
+/* x, but at most or at least that; a NaN stays one. */
+VEC_INLINE f8 at_most(f8 x, float most)
 {
-    f8 e[VEC_AT_ONCE], m[VEC_AT_ONCE];
-    i8x power[VEC_AT_ONCE];
-    UNROLL for (int j = 0; j < n; j++) e[j] = (f8)((u8x)x[j] | NUM_SIGN);
-    vec_exp_below(e, n);
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const i8x bits = (i8x)(e[j] + vec_all(1.0f));
-        power[j] = (bits >> 7) & 0x800000; /* of 2 alone */
-        m[j] = (f8)((bits & 0x7fffff) | 0x3f800000);
-        out[j] = (f8)(0x7ef311c7 - (i8x)m[j]);
-    }
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        UNROLL for (int j = 0; j < n; j++) out[j] = out[j] * (vec_all(2.0f) - m[j] * out[j]);
-    }
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        UNROLL for (int j = 0; j < n; j++) out[j] =
-            out[j] + out[j] * (vec_all(1.0f) - m[j] * out[j]);
-    }
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const f8 r = (f8)((i8x)out[j] - power[j]);
-        out[j] = (f8)_mm256_blendv_ps((__m256)r, (__m256)(e[j] * r), (__m256)x[j]);
-    }
+    return _mm256_min_ps(vec_all(most), x);
 }
 
-/* As avx2_glu for SiLU; returns how many of the n values are done. */
-static size_t silu_glu(const float *gate, const float *up, size_t n, float *out)
+VEC_INLINE f8 at_least(f8 x, float least)
+{
+    return _mm256_max_ps(vec_all(least), x);
+}
+
+/* What a gate is the sigmoid of. */
+VEC_INLINE f8 argument(const enum glu_kind kind, f8 gate)
+{
+    if (kind == GLU_CLAMPED) return vec_all(1.702f) * at_most(gate, 7);
+    if (kind != GLU_GELU) return gate;
+    const f8 y = num8_flush(at_least(at_most(gate, 30), -30)), y2 = num8_flush(y * y);
+    return vec_all(1.59576912f) * y * (vec_all(1.0f) + vec_all(0.044715f) * y2);
+}
+
+VEC_INLINE f8 gated(const enum glu_kind kind, f8 gate, f8 sigmoid, f8 up)
+{
+    if (kind == GLU_CLAMPED)
+        return num8_keep(num8_keep(at_most(gate, 7) * sigmoid) *
+                         (at_least(at_most(up, 7), -7) + vec_all(1.0f)));
+    if (kind != GLU_SIGMOID) return num8_keep(num8_keep(gate * sigmoid) * up);
+    const __m256 is_nan = _mm256_cmp_ps(gate, gate, _CMP_UNORD_Q);
+    return num8_keep((f8)_mm256_blendv_ps(sigmoid, gate, is_nan) * up);
+}
+
+/* All values but less than eight, which are returned as how many are done. */
+VEC_INLINE size_t glu(const enum glu_kind kind, const float *gate, const float *up, size_t n,
+                      float *out)
 {
     enum { STEP = VEC_AT_ONCE * LANES };
+    f8 x[VEC_AT_ONCE], s[VEC_AT_ONCE];
     size_t i = 0;
     for (; i + STEP <= n; i += STEP) {
-        f8 x[VEC_AT_ONCE], s[VEC_AT_ONCE];
-        UNROLL for (size_t j = 0; j < VEC_AT_ONCE; j++) x[j] = vec_load(gate + i + LANES * j);
-        sigmoids(x, VEC_AT_ONCE, s);
+        UNROLL for (size_t j = 0; j < VEC_AT_ONCE; j++) x[j] =
+            argument(kind, vec_load(gate + i + LANES * j));
+        vec_sigmoids(x, VEC_AT_ONCE, s);
         UNROLL for (size_t j = 0; j < VEC_AT_ONCE; j++)
         {
-            const f8 y = num8_keep(x[j] * s[j]);
-            vec_store(out + i + LANES * j, num8_keep(y * vec_load(up + i + LANES * j)));
+            const size_t at = i + LANES * j;
+            vec_store(out + at, gated(kind, vec_load(gate + at), s[j], vec_load(up + at)));
         }
+    }
+    for (; i + LANES <= n; i += LANES) {
+        x[0] = argument(kind, vec_load(gate + i));
+        vec_sigmoids(x, 1, s);
+        vec_store(out + i, gated(kind, vec_load(gate + i), s[0], vec_load(up + i)));
     }
     return i;
 }
 
-static f8 activate(enum glu_kind kind, f8 x)
-{
-    switch (kind) {
-    case GLU_SILU: return num8_silu(x);
-    case GLU_GELU: return num8_gelu(x);
-    case GLU_SIGMOID: return num8_sigmoid(x);
-    case GLU_LINEAR:
-    case GLU_CLAMPED: break; /* a form of its own */
-    }
-    return x;
-}
-
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
 {
-    size_t i = kind == GLU_SILU ? silu_glu(gate, up, n, out) : 0;
-    for (; i + LANES <= n; i += LANES) {
-        f8 g = vec_load(gate + i), u = vec_load(up + i);
-        vec_store(out + i, kind == GLU_CLAMPED ? num8_clamped_glu(g, u)
-                                               : num8_keep(activate(kind, g) * u));
+    size_t i = 0;
+    switch (kind) {
+    case GLU_SILU: i = glu(GLU_SILU, gate, up, n, out); break;
+    case GLU_GELU: i = glu(GLU_GELU, gate, up, n, out); break;
+    case GLU_SIGMOID: i = glu(GLU_SIGMOID, gate, up, n, out); break;
+    case GLU_CLAMPED: i = glu(GLU_CLAMPED, gate, up, n, out); break;
+    case GLU_LINEAR:
+        for (; i + LANES <= n; i += LANES)
+            vec_store(out + i, num8_keep(vec_load(gate + i) * vec_load(up + i)));
+        break;
     }
     ref_glu(kind, gate + i, up + i, n - i, out + i);
 }

@@ -111,6 +111,38 @@ VEC_INLINE void vec_exp_below(f8 *v, const int n)
     }
 }
 
+/* num8_sigmoid of n vectors, n up to VEC_AT_ONCE, without the steps that 1 + e^-|x|, which is
+ * from 1 to 2, does not need. Of a NaN it is some number: what it is multiplied with is the
+ * NaN. */
+VEC_INLINE void vec_sigmoids(const f8 *x, const int n, f8 *out)
+{
+    f8 e[VEC_AT_ONCE], m[VEC_AT_ONCE];
+    i8x power[VEC_AT_ONCE];
+    UNROLL for (int j = 0; j < n; j++) e[j] = (f8)((u8x)x[j] | NUM_SIGN);
+    vec_exp_below(e, n);
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const i8x bits = (i8x)(e[j] + vec_all(1.0f));
+        power[j] = (bits >> 7) & 0x800000; /* of 2 alone */
+        m[j] = (f8)((bits & 0x7fffff) | 0x3f800000);
+        out[j] = (f8)(0x7ef311c7 - (i8x)m[j]);
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) out[j] = out[j] * (vec_all(2.0f) - m[j] * out[j]);
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) out[j] =
+            out[j] + out[j] * (vec_all(1.0f) - m[j] * out[j]);
+    }
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const f8 r = (f8)((i8x)out[j] - power[j]);
+        out[j] = (f8)_mm256_blendv_ps((__m256)r, (__m256)(e[j] * r), (__m256)x[j]);
+    }
+}
+
 /* The largest of eight keys of num8_order. */
 VEC_INLINE int32_t vec_max_i(i8x v)
 {
