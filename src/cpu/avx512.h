@@ -21,16 +21,18 @@ void avx512_scale(float *x, size_t n, float factor);
 void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx512_add(const float *a, const float *b, float scale, size_t n, float *out);
 void avx512_logits(const float *x, size_t n, float scale, float softcap, float *out);
+void avx512_conv(const struct conv *c, size_t lo, size_t hi);
+void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
 size_t amx_matmul_scratch(size_t n_cols);
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 
 /* Members of a table of kernels: all but the products. */
-#define AVX512_ATTEND_AND_ROWS                                                        \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,         \
-    .attend = avx512_attend, .kv_store = avx2_kv_store, .norm = avx512_norm,          \
-    .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,          \
-    .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx2_conv, \
-    .decay = avx2_decay, .recur = avx2_recur
+#define AVX512_ATTEND_AND_ROWS                                                          \
+    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,           \
+    .attend = avx512_attend, .kv_store = avx2_kv_store, .norm = avx512_norm,            \
+    .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,            \
+    .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx512_conv, \
+    .decay = avx2_decay, .recur = avx512_recur
 
 #endif

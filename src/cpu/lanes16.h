@@ -17,7 +17,11 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-enum { Z_LANES = 16, Z_EXP_MOST = 8 /* the most vectors in z_exp_below */ };
+enum {
+    Z_LANES = 16,
+    Z_AT_ONCE = 4,  /* vectors that are taken through a long chain together */
+    Z_EXP_MOST = 8, /* the most in z_exp_below */
+};
 
 VEC_INLINE iz z_all_i(int32_t x)
 {
@@ -164,6 +168,13 @@ VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 
 #endif
 
+/* num16_keep by masks. */
+VEC_INLINE fz z_kept(fz x)
+{
+    const iz size = (iz)((uz)x & NUM_ABS);
+    return z_choose(z_less(z_all_i((int32_t)NUM_INF), size), (fz)z_all_u(NUM_NAN), z_clip(x));
+}
+
 /* Sixteen rows of sixteen become columns. */
 VEC_INLINE void z_transpose(iz v[Z_LANES])
 {
@@ -227,6 +238,37 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
          * NaN, which has its one pattern here, are 0. */
         const mz seen = z_reaches(v[j], z_all(-34.65f));
         v[j] = (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
+    }
+}
+
+/* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the
+ * steps that 1 + e^-|x| does not need. Of a NaN it is some number. */
+VEC_INLINE void z_sigmoids(const fz *x, const int n, fz *out)
+{
+    fz e[Z_AT_ONCE], m[Z_AT_ONCE];
+    iz power[Z_AT_ONCE];
+    UNROLL for (int j = 0; j < n; j++) e[j] = (fz)((uz)x[j] | NUM_SIGN);
+    z_exp_below(e, n);
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const iz bits = (iz)(e[j] + z_all(1.0f));
+        power[j] = (bits >> 7) & 0x800000; /* of 2 alone */
+        m[j] = (fz)((bits & 0x7fffff) | 0x3f800000);
+        out[j] = (fz)(0x7ef311c7 - (iz)m[j]);
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) out[j] = out[j] * (z_all(2.0f) - m[j] * out[j]);
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) out[j] =
+            out[j] + out[j] * (z_all(1.0f) - m[j] * out[j]);
+    }
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const fz r = (fz)((iz)out[j] - power[j]);
+        out[j] = z_choose(z_less((iz)x[j], (iz){0}), e[j] * r, r);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "cpu/lanes16.h"
 #include "cpu/ref.h"
 
-enum { N_PARTIALS = ROW_PARTIALS / Z_LANES, AT_ONCE = 4 };
+enum { N_PARTIALS = ROW_PARTIALS / Z_LANES };
 
 /* ---- parts of vectors ---- */
 
@@ -86,13 +86,6 @@ VEC_INLINE void store(float *p, size_t n, fz v)
         }                                          \
     } while (0)
 
-/* num16_keep by masks. */
-VEC_INLINE fz kept(fz x)
-{
-    const iz size = (iz)((uz)x & NUM_ABS);
-    return z_choose(z_less(z_all_i((int32_t)NUM_INF), size), (fz)z_all_u(NUM_NAN), z_clip(x));
-}
-
 /* ---- norms ---- */
 
 /* The partials of the sum of squares of n values, a multiple of ROW_PARTIALS. */
@@ -116,7 +109,7 @@ static void normalise(const float *x, const float *w, size_t n, float r, float *
 {
     for (size_t i = 0; i < n; i += Z_LANES) {
         const fz y = z_load_f(x + i) * z_all(r);
-        z_store_f(out + i, kept(w ? z_clip(y) * z_load_f(w + i) : y));
+        z_store_f(out + i, z_kept(w ? z_clip(y) * z_load_f(w + i) : y));
     }
 }
 
@@ -251,7 +244,7 @@ static void quantise_blocks(const float *x, int8_t *q, float *d, int16_t *sum)
         ref_quantise(x, BLOCKS_AT_ONCE * A8_BLOCK, q, d, sum);
         return;
     }
-    const fz scale = kept((fz)max * z_all(1.0f / 127.0f));
+    const fz scale = z_kept((fz)max * z_all(1.0f / 127.0f));
     float inverse[Z_LANES];
     z_store_f(inverse, z_choose(z_less((iz){0}, (iz)scale), z_all(127.0f) * num16_rcp((fz)max),
                                 (fz){0}));
@@ -297,8 +290,8 @@ static void rope_neox(float *x, size_t n_pairs, const float *cos_sin)
     FOR_LANES(n_pairs, {
         const fz c = load(cos_sin + i, left), s = load(cos_sin + n_pairs + i, left);
         const fz a = load(x + i, left), b = load(x + n_pairs + i, left);
-        store(x + i, left, kept(a * c - b * s));
-        store(x + n_pairs + i, left, kept(a * s + b * c));
+        store(x + i, left, z_kept(a * c - b * s));
+        store(x + n_pairs + i, left, z_kept(a * s + b * c));
     });
 }
 
@@ -307,7 +300,7 @@ static void rope_neox(float *x, size_t n_pairs, const float *cos_sin)
 VEC_INLINE fz turned(fz x, fz c, fz s)
 {
     const fz swapped = SHUFFLE(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    return kept(x * c + swapped * s);
+    return z_kept(x * c + swapped * s);
 }
 
 static void rope_norm(float *x, size_t n_pairs, const float *cos_sin)
@@ -345,58 +338,27 @@ void avx512_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *c
 
 void avx512_scale(float *x, size_t n, float factor)
 {
-    FOR_LANES(n, { store(x + i, left, kept(load(x + i, left) * z_all(factor))); });
+    FOR_LANES(n, { store(x + i, left, z_kept(load(x + i, left) * z_all(factor))); });
 }
 
 void avx512_add(const float *a, const float *b, float scale, size_t n, float *out)
 {
     FOR_LANES(n, {
-        store(out + i, left, kept(load(a + i, left) + load(b + i, left) * z_all(scale)));
+        store(out + i, left, z_kept(load(a + i, left) + load(b + i, left) * z_all(scale)));
     });
 }
 
 void avx512_logits(const float *x, size_t n, float scale, float softcap, float *out)
 {
     if (softcap == 0.0f) {
-        FOR_LANES(n, { store(out + i, left, kept(load(x + i, left) * z_all(scale))); });
+        FOR_LANES(n, { store(out + i, left, z_kept(load(x + i, left) * z_all(scale))); });
         return;
     }
     const fz inverse = z_all((float)(1.0 / (double)softcap));
     FOR_LANES(n, {
-        const fz y = kept(load(x + i, left) * z_all(scale));
-        store(out + i, left, kept(z_all(softcap) * num16_tanh(y * inverse)));
+        const fz y = z_kept(load(x + i, left) * z_all(scale));
+        store(out + i, left, z_kept(z_all(softcap) * num16_tanh(y * inverse)));
     });
-}
-
-/* num16_sigmoid of n vectors, as sigmoids of rows_avx2.c: without the steps that 1 + e^-|x|
- * does not need. Of a NaN it is some number: what it is multiplied with is the NaN. */
-VEC_INLINE void sigmoids(const fz *x, const int n, fz *out)
-{
-    fz e[AT_ONCE], m[AT_ONCE];
-    iz power[AT_ONCE];
-    UNROLL for (int j = 0; j < n; j++) e[j] = (fz)((uz)x[j] | NUM_SIGN);
-    z_exp_below(e, n);
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const iz bits = (iz)(e[j] + z_all(1.0f));
-        power[j] = (bits >> 7) & 0x800000; /* of 2 alone */
-        m[j] = (fz)((bits & 0x7fffff) | 0x3f800000);
-        out[j] = (fz)(0x7ef311c7 - (iz)m[j]);
-    }
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        UNROLL for (int j = 0; j < n; j++) out[j] = out[j] * (z_all(2.0f) - m[j] * out[j]);
-    }
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        UNROLL for (int j = 0; j < n; j++) out[j] =
-            out[j] + out[j] * (z_all(1.0f) - m[j] * out[j]);
-    }
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const fz r = (fz)((iz)out[j] - power[j]);
-        out[j] = z_choose(z_less((iz)x[j], (iz){0}), e[j] * r, r);
-    }
 }
 
 /* x, but at most or at least that; a NaN stays one. */
@@ -429,24 +391,24 @@ VEC_INLINE fz argument(const enum glu_kind kind, fz gate)
 VEC_INLINE fz gated(const enum glu_kind kind, fz gate, fz sigmoid, fz up)
 {
     if (kind == GLU_CLAMPED)
-        return kept(z_clip(at_most(gate, 7) * sigmoid) *
-                    (at_least(at_most(up, 7), -7) + z_all(1.0f)));
-    if (kind != GLU_SIGMOID) return kept(z_clip(gate * sigmoid) * up);
+        return z_kept(z_clip(at_most(gate, 7) * sigmoid) *
+                      (at_least(at_most(up, 7), -7) + z_all(1.0f)));
+    if (kind != GLU_SIGMOID) return z_kept(z_clip(gate * sigmoid) * up);
     const iz size = (iz)((uz)gate & NUM_ABS);
-    return kept(z_choose(z_less(z_all_i((int32_t)NUM_INF), size), gate, sigmoid) * up);
+    return z_kept(z_choose(z_less(z_all_i((int32_t)NUM_INF), size), gate, sigmoid) * up);
 }
 
 VEC_INLINE void glu(const enum glu_kind kind, const float *gate, const float *up, size_t n,
                     float *out)
 {
-    enum { STEP = AT_ONCE * Z_LANES };
-    fz x[AT_ONCE], s[AT_ONCE];
+    enum { STEP = Z_AT_ONCE * Z_LANES };
+    fz x[Z_AT_ONCE], s[Z_AT_ONCE];
     size_t at = 0;
     for (; at + STEP <= n; at += STEP) {
-        UNROLL for (size_t j = 0; j < AT_ONCE; j++) x[j] =
+        UNROLL for (size_t j = 0; j < Z_AT_ONCE; j++) x[j] =
             argument(kind, z_load_f(gate + at + Z_LANES * j));
-        sigmoids(x, AT_ONCE, s);
-        UNROLL for (size_t j = 0; j < AT_ONCE; j++)
+        z_sigmoids(x, Z_AT_ONCE, s);
+        UNROLL for (size_t j = 0; j < Z_AT_ONCE; j++)
         {
             const fz g = z_load_f(gate + at + Z_LANES * j);
             z_store_f(out + at + Z_LANES * j,
@@ -456,7 +418,7 @@ VEC_INLINE void glu(const enum glu_kind kind, const float *gate, const float *up
     FOR_LANES(n - at, {
         const fz g = load(gate + at + i, left);
         x[0] = argument(kind, g);
-        sigmoids(x, 1, s);
+        z_sigmoids(x, 1, s);
         store(out + at + i, left, gated(kind, g, s[0], load(up + at + i, left)));
     });
 }
@@ -470,7 +432,7 @@ void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n
     case GLU_CLAMPED: glu(GLU_CLAMPED, gate, up, n, out); break;
     case GLU_LINEAR:
         FOR_LANES(n,
-                  { store(out + i, left, kept(load(gate + i, left) * load(up + i, left))); });
+                  { store(out + i, left, z_kept(load(gate + i, left) * load(up + i, left))); });
         break;
     }
 }

@@ -1,6 +1,6 @@
-/* The kernels that work along a row, one by one, against the scalar reference: at every length
- * up to a few vectors, so at every tail, with NaNs and infinities among the values. Those of
- * AVX-512 also as plain C, on any machine. */
+/* The kernels of rows and of recurrent layers, one by one, against the scalar reference: at
+ * every length up to a few vectors, so at every tail, with NaNs and infinities among the
+ * values. Those of AVX-512 also as plain C, on any machine. */
 #include "ops.h"
 
 #define avx512_norm plain_norm
@@ -10,7 +10,10 @@
 #define avx512_glu plain_glu
 #define avx512_add plain_add
 #define avx512_logits plain_logits
+#define avx512_conv plain_conv
+#define avx512_recur plain_recur
 
+#include "../../src/cpu/recurrent_avx512.c"
 #include "../../src/cpu/rows_avx512.c"
 
 static const struct kernels plain = {
@@ -21,6 +24,8 @@ static const struct kernels plain = {
     .glu = plain_glu,
     .add = plain_add,
     .logits = plain_logits,
+    .conv = plain_conv,
+    .recur = plain_recur,
 };
 
 static const struct {
@@ -220,8 +225,104 @@ static void all_lengths(void **state)
     }
 }
 
+/* ---- kernels of recurrent layers ---- */
+
+enum { MAX_STATE = 3 * 17 * 80, MOST_ROWS = 5 };
+
+/* What they read and write. */
+struct layer {
+    float in[MAX_STATE], to[MAX_STATE];
+    float q[LONGEST], k[LONGEST], v[LONGEST], gates[LONGEST], out[LONGEST];
+};
+
+static void fill_layer(struct layer *l, enum spread spread)
+{
+    random_floats(spread, l->in, MAX_STATE);
+    random_floats(NORMAL, l->to, MAX_STATE);
+    random_floats(spread, l->q, LONGEST);
+    random_floats(NORMAL, l->k, LONGEST);
+    random_floats(spread, l->v, LONGEST);
+    for (size_t i = 0; i < LONGEST; i++)
+        l->gates[i] = (float)random_unit();
+    random_floats(NORMAL, l->out, LONGEST);
+    l->in[random_u64() % MAX_STATE] = odd_value(random_u64() % 5);
+    l->v[random_u64() % LONGEST] = odd_value(random_u64() % 5);
+}
+
+typedef void layer_fn(const struct kernels *k, struct layer *l, uint64_t which);
+
+/* Heads of some size, all in pieces as cpu_exec cuts them. */
+static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
+{
+    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {8, 16, 32, 40, 48, 80};
+    struct recur r = {.in = l->in,
+                      .to = l->to,
+                      .q = l->q,
+                      .k = l->k,
+                      .v = l->v,
+                      .gates = l->gates,
+                      .n_heads = 3,
+                      .n_groups = which & 1 ? 3 : 1,
+                      .tiled = which & 2,
+                      .delta = which & 4,
+                      .skip = which & 8 ? l->gates + 100 : NULL,
+                      .out = which & 16 ? NULL : l->out};
+    which /= 32;
+    r.n_dim = dims[which % 4];
+    r.n_width = widths[which / 4 % 6];
+    r.n_rows = 1 + which / 24 % MOST_ROWS;
+    r.q_stride = r.k_stride = r.n_groups * r.n_dim;
+    r.v_stride = r.out_stride = r.n_heads * r.n_width;
+    r.gates_stride = 2 * r.n_heads;
+    for (size_t head = 0; head < r.n_heads; head++)
+        for (size_t lo = 0; lo < r.n_width; lo += RECUR_COLS)
+            k->recur(&r, head, lo, r.n_width - lo < RECUR_COLS ? r.n_width : lo + RECUR_COLS);
+}
+
+static void run_conv(const struct kernels *k, struct layer *l, uint64_t which)
+{
+    struct conv c = {.x = l->v,
+                     .state = l->in,
+                     .w = l->k,
+                     .silu = which & 1,
+                     .bias = which & 2 ? l->q : NULL,
+                     .n_taps = 1 + which / 4 % 4,
+                     .n = 8 * (1 + which / 16 % 20),
+                     .out = l->out};
+    c.x_stride = c.out_stride = c.n;
+    k->conv(&c, 0, 1 + which % MOST_ROWS);
+}
+
+static void compare_layer(const char *name, layer_fn *run, uint64_t which,
+                          const struct layer *in)
+{
+    static struct layer want, got;
+    want = *in;
+    run(&kernels_scalar, &want, which);
+    for (size_t s = 0; s < N_SETS; s++) {
+        if (!cpu_has(sets[s].isa)) continue;
+        got = *in;
+        run(sets[s].kernels, &got, which);
+        if (memcmp(&got, &want, sizeof got) != 0)
+            fail_msg("%s %d: %s differs", name, (int)which, sets[s].name);
+    }
+}
+
+static void recurrent(void **state)
+{
+    (void)state;
+    static struct layer l;
+    random_seed(17);
+    for (uint64_t which = 0; which < 32 * 24 * MOST_ROWS; which++) {
+        if (which % 8 == 0) fill_layer(&l, (enum spread)(which / 8 % N_SPREADS));
+        compare_layer("recur", run_recur, which, &l);
+        if (which < 16 * 20) compare_layer("conv", run_conv, which, &l);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lengths)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lengths),
+                                       cmocka_unit_test(recurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,156 @@
+/* The ops of recurrent layers in sixteen lanes; see ref_recurrent.c for what they compute.
+ * Lanes are channels or columns, never tokens. Odd ends go to ref_*. */
+#include "base/numeric_c.h"
+#include "cpu/avx512.h"
+#include "cpu/lanes16.h"
+#include "cpu/ref.h"
+
+enum { MAX_TAPS = 8, N_VECS = RECUR_COLS / Z_LANES };
+
+/* ---- convolution ---- */
+
+/* The channels of n vectors from i on of a row whose taps read rows[0..n_taps). */
+VEC_INLINE void conv_lanes(const struct conv *c, const float *const *rows, size_t i,
+                           const int n, float *out)
+{
+    fz y[Z_AT_ONCE], s[Z_AT_ONCE];
+    UNROLL for (int v = 0; v < n; v++)
+    {
+        const size_t at = i + Z_LANES * (size_t)v;
+        fz sum = z_load_f(rows[0] + at) * z_load_f(c->w + at);
+        for (size_t j = 1; j < c->n_taps; j++)
+            sum = sum + z_load_f(rows[j] + at) * z_load_f(c->w + j * c->n + at);
+        if (c->bias) sum = sum + z_load_f(c->bias + at);
+        y[v] = z_kept(sum);
+    }
+    if (c->silu) {
+        z_sigmoids(y, n, s);
+        UNROLL for (int v = 0; v < n; v++) y[v] = z_kept(y[v] * s[v]);
+    }
+    UNROLL for (int v = 0; v < n; v++) z_store_f(out + i + Z_LANES * (size_t)v, y[v]);
+}
+
+void avx512_conv(const struct conv *c, size_t lo, size_t hi)
+{
+    if (c->n_taps > MAX_TAPS || c->n % Z_LANES != 0) {
+        ref_conv(c, lo, hi);
+        return;
+    }
+    const size_t n_before = c->n_taps - 1;
+    for (size_t r = lo; r < hi; r++) {
+        const float *rows[MAX_TAPS];
+        for (size_t j = 0; j < c->n_taps; j++)
+            rows[j] = r + j < n_before ? c->state + (r + j) * c->n
+                                       : c->x + (r + j - n_before) * c->x_stride;
+        float *out = c->out + r * c->out_stride;
+        size_t i = 0;
+        for (; i + Z_AT_ONCE * Z_LANES <= c->n; i += Z_AT_ONCE * Z_LANES)
+            conv_lanes(c, rows, i, Z_AT_ONCE, out);
+        for (; i < c->n; i += Z_LANES)
+            conv_lanes(c, rows, i, 1, out);
+    }
+}
+
+/* ---- states ---- */
+
+/* Columns of one head: where their states lie, and what comes and goes by row. */
+struct columns {
+    const struct recur *r;
+    const float *q, *k, *v, *gates; /* of row 0 */
+    const float *in;                /* the states before row 0 */
+    float *to, *out;
+    size_t head;
+};
+
+/* S k in the states before the first row. */
+VEC_INLINE void hold(const struct columns *c, const int n_vecs, fz *held)
+{
+    UNROLL for (int e = 0; e < n_vecs; e++) held[e] = (fz){0};
+    for (size_t i = 0; i < c->r->n_dim; i++) {
+        const fz k = z_all(c->k[i]);
+        UNROLL for (int e = 0; e < n_vecs; e++) held[e] =
+            held[e] + z_load_f(c->in + i * c->r->n_width + Z_LANES * e) * k;
+    }
+}
+
+/* One row: S = decay S + k d, and q S; also S k of the next row, so that the states are read
+ * once. What only later rows see is cut as in recurrent_avx2.c; sums begin at 0 instead of with
+ * the first term, which differs only where a sum is -0, and keep hides that. */
+VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, const bool delta,
+                        const bool is_last, fz *held)
+{
+    const struct recur *r = c->r;
+    const float *from = row == 0 ? c->in : c->to, *v = c->v + row * r->v_stride;
+    const float *q = c->q + row * r->q_stride, *k = c->k + row * r->k_stride;
+    const float *next = is_last ? k : k + r->k_stride;
+    const float *gates = c->gates + row * r->gates_stride;
+    const fz decay = z_all(gates[c->head]), step = z_all(gates[r->n_heads + c->head]);
+    fz d[N_VECS], sum[N_VECS];
+    UNROLL for (int e = 0; e < n_vecs; e++)
+    {
+        fz target = z_load_f(v + Z_LANES * e);
+        if (delta) target = z_kept(target - z_kept(held[e]) * decay);
+        d[e] = z_kept(step * target);
+        sum[e] = held[e] = (fz){0};
+    }
+    for (size_t i = 0; i < r->n_dim; i++) {
+        const fz ki = z_all(k[i]), qi = z_all(q[i]), next_i = z_all(next[i]);
+        UNROLL for (int e = 0; e < n_vecs; e++)
+        {
+            const size_t at = i * r->n_width + Z_LANES * (size_t)e;
+            fz x = z_load_f(from + at) * decay + ki * d[e];
+            x = is_last ? z_kept(x) : z_clip(x);
+            z_store_f(c->to + at, x);
+            sum[e] = sum[e] + x * qi;
+            if (delta && !is_last) held[e] = held[e] + x * next_i;
+        }
+    }
+    if (!c->out) return;
+    UNROLL for (int e = 0; e < n_vecs; e++)
+    {
+        if (r->skip) sum[e] = sum[e] + z_all(r->skip[c->head]) * z_load_f(v + Z_LANES * e);
+        z_store_f(c->out + row * r->out_stride + Z_LANES * e, z_kept(sum[e]));
+    }
+}
+
+/* All rows of n_vecs vectors of columns from column lo on. */
+VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int n_vecs,
+                        const bool delta)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    const struct columns c = {.r = r,
+                              .q = r->q + group,
+                              .k = r->k + group,
+                              .v = r->v + first,
+                              .gates = r->gates,
+                              .in = r->in + at,
+                              .to = r->to + at,
+                              .out = r->out ? r->out + first : NULL,
+                              .head = head};
+    fz held[N_VECS] = {{0}};
+    if (delta) hold(&c, n_vecs, held);
+    for (size_t row = 0; row + 1 < r->n_rows; row++)
+        advance(&c, row, n_vecs, delta, false, held);
+    advance(&c, r->n_rows - 1, n_vecs, delta, true, held);
+}
+
+/* Columns lo.. in as many vectors as are whole; returns where they end. */
+VEC_INLINE size_t whole_columns(const struct recur *r, size_t head, size_t lo, size_t hi,
+                                const bool delta)
+{
+    for (; lo + N_VECS * Z_LANES <= hi; lo += N_VECS * Z_LANES)
+        columns(r, head, lo, N_VECS, delta);
+    for (; lo + Z_LANES <= hi; lo += Z_LANES)
+        columns(r, head, lo, 1, delta);
+    return lo;
+}
+
+void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
+{
+    if (r->n_rows > 0 && r->delta)
+        lo = whole_columns(r, head, lo, hi, true);
+    else if (r->n_rows > 0)
+        lo = whole_columns(r, head, lo, hi, false);
+    if (lo < hi) ref_recur(r, head, lo, hi);
+}
