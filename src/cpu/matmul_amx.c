@@ -161,6 +161,9 @@ VEC_INLINE void tile(const struct layout t, size_t n, bool fresh, const struct p
     struct reader reader = {p->w, p->w, 0};
     _Alignas(64) products c[N_BUFFERS][2];
     fz acc[TILE_ROWS] = {{0}}, total[TILE_ROWS] = {{0}};
+    /* Stores are done in order: those of the tiles would wait for the lines of the results. */
+    for (size_t r = 0; r < n_rows; r++)
+        __builtin_prefetch(p->m->out + (at + r) * p->m->out_stride + p->first, 1);
     if (fresh)
         for (size_t b = 0; b < AHEAD && b < n_blocks; b++)
             unpack(t, &reader, &p->wide[b]);
