@@ -267,7 +267,8 @@ size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
     return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
 }
 
-void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+void attend_by_rows(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                    const struct attend_few *few, void *scratch)
 {
     const struct kv_layer *kv = a->kv;
     size_t dv = kv->head_dim_v, dk = kv->head_dim_k, n = (hi - lo) * a->n_group;
@@ -298,9 +299,9 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         const size_t n_pages = end - p < at_once ? end - p : at_once;
         if (cancel_is_set(a->cancel)) return;
         if (blocks)
-            avx2_pages_q(a, &head, p, n_pages, end, x, n, base + at.page);
+            avx2_pages_q(a, &head, p, n_pages, end, x, n, few, base + at.page);
         else
-            avx2_pages_f(a, &head, p, n_pages, end, x, n, base + at.page);
+            avx2_pages_f(a, &head, p, n_pages, end, x, n, few, base + at.page);
     }
     for (size_t i = 0; i < n; i++) {
         size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
@@ -310,6 +311,11 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
         for (size_t e = 0; e < dv; e += LANES)
             vec_store(out + e, num8_keep(vec_load(x[i].o + e) * inverse));
     }
+}
+
+void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+{
+    attend_by_rows(a, kv_head, lo, hi, NULL, scratch);
 }
 
 const struct kernels kernels_avx2 = {

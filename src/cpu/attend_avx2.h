@@ -97,16 +97,66 @@ static inline __attribute__((always_inline)) void avx2_prefetch(size_t step, con
     _mm_prefetch((const char *)base + step * line, _MM_HINT_T0);
 }
 
+/* How a page of floats is read: as it is stored, or laid out. */
+enum float_form { PAGE_F32, PAGE_F16, PAGE_WIDE };
+
+/* Keys and values of one page and head, and the items that see them. */
+struct float_tile {
+    enum float_form form;
+    const void *k, *v;
+    size_t dk, dv;
+    struct span items;
+    struct ahead after_k, after_v; /* what is read after them */
+};
+
+/* Keys and values of one page and head, and the items that see them. */
+struct block_tile {
+    bool is_q4;
+    size_t k_blocks, v_blocks;
+    const uint8_t *k, *v;                /* as stored */
+    const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
+    float *wide_k_scales, *wide_v_scales;
+    int16_t *wide_k, *wide_v; /* laid out, or NULL */
+    struct span items;
+    struct ahead after_k, after_v; /* what is read after them */
+};
+
+/* The parts of the scratch of a batch. Steps are written eight at a time. */
+struct block_parts {
+    struct batch *batch;
+    int16_t *wide_k, *wide_v;
+    float *k_scales; /* [k_blocks][PAGE_LEN], of one page */
+    float *v_scales; /* [ATTEND_LANES][v_blocks][PAGE_LEN] */
+    float *w;        /* [ATTEND_GROUP][PAGE_LEN] */
+    int16_t *u;      /* [ATTEND_BATCH][v_blocks][PAGE_LEN] */
+    float *step;     /* [ATTEND_BATCH][v_blocks] */
+};
+
+/* Another instruction set's scores and values of the items of a page, where it is read as it is
+ * stored: of f32 and f16, and of q8_0, whose scales are floats by then. */
+struct attend_few {
+    void (*float_scores)(const struct float_tile *t, struct batch *b);
+    void (*float_values)(const struct float_tile *t, const struct batch *b);
+    void (*block_scores)(const struct block_tile *t, struct batch *b);
+    void (*block_values)(const struct block_tile *t, const struct block_parts *parts);
+};
+
+/* avx2_attend with them; NULL: without. */
+void attend_by_rows(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                    const struct attend_few *few, void *scratch);
+
 /* Pages p..p+n_pages-1 for n queries, each with its softmax and its values in o; several pages
  * at once only if n_pages n <= 8. Of the page after them what is read first is prefetched if it
  * is before end_page. scratch of so many bytes, aligned to 64. Pages of f32 and f16, of blocks.
  */
 size_t avx2_pages_f_scratch(const struct kv_layer *kv);
 void avx2_pages_f(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, void *scratch);
+                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
+                  void *scratch);
 size_t avx2_pages_q_scratch(const struct kv_layer *kv);
 void avx2_pages_q(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, void *scratch);
+                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
+                  void *scratch);
 /* What a query of types of blocks needs of its own: bytes, a multiple of 64, and filling it. */
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
 void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);

@@ -1,7 +1,7 @@
 /* Attention on AVX-512; see ref_attend.c for what it computes.
  *
  * Here are the walk over the pages and the softmax for many queries, a lane each. Few, as in
- * decoding, would leave most lanes empty and go to AVX2, whose lanes are keys and dims.
+ * decoding, would leave most lanes empty: there lanes are keys and dims, as on AVX2.
  *
  * Scores are not kept, as the definition does: what is below 2^-50 and what is 0 give the same
  * probabilities. e^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
@@ -291,7 +291,7 @@ void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
     const struct kv_layer *kv = a->kv;
     const size_t n = (hi - lo) * a->n_group, n_groups = groups_of(n);
     if (n <= FEW || kv->head_dim_v % 8 != 0) {
-        avx2_attend(a, kv_head, lo, hi, scratch);
+        avx512_attend_few(a, kv_head, lo, hi, scratch);
         return;
     }
     assert(hi - lo <= AVX2_ATTEND_ROWS);

@@ -20,31 +20,21 @@ enum {
     FEW = 8, /* queries up to which a page is read as it is stored */
 };
 
-/* How a page is read: as it is stored, or laid out. */
-enum form { PAGE_F32, PAGE_F16, WIDE };
-
-/* Keys and values of one page and head, and the items that see them. */
-struct tile {
-    enum form form;
-    const void *k, *v;
-    size_t dk, dv;
-    struct span items;
-    struct ahead after_k, after_v; /* what is read after them */
-};
-
 /* Where keys 32 half.. of dim d lie, and values 32 block.. of a key. */
-VEC_INLINE size_t key_at(enum form form, const struct tile *t, size_t half, size_t d)
+VEC_INLINE size_t key_at(enum float_form form, const struct float_tile *t, size_t half,
+                         size_t d)
 {
-    return form == WIDE ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
+    return form == PAGE_WIDE ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
 }
 
-VEC_INLINE size_t value_at(enum form form, const struct tile *t, size_t block, size_t key)
+VEC_INLINE size_t value_at(enum float_form form, const struct float_tile *t, size_t block,
+                           size_t key)
 {
-    return form == WIDE ? (block * PAGE_LEN + key) * BLOCK : key * t->dv + block * BLOCK;
+    return form == PAGE_WIDE ? (block * PAGE_LEN + key) * BLOCK : key * t->dv + block * BLOCK;
 }
 
 /* As many lines as the i-th step over 32 numbers reads. */
-VEC_INLINE void prefetch32(enum form form, const struct ahead *a, size_t i)
+VEC_INLINE void prefetch32(enum float_form form, const struct ahead *a, size_t i)
 {
     if (form == PAGE_F16) avx2_prefetch(a->step, a->codes, i);
     if (form == PAGE_F32) {
@@ -53,7 +43,7 @@ VEC_INLINE void prefetch32(enum form form, const struct ahead *a, size_t i)
     }
 }
 
-VEC_INLINE f8 read8(enum form form, const void *p, size_t i)
+VEC_INLINE f8 read8(enum float_form form, const void *p, size_t i)
 {
     return form == PAGE_F16 ? vec_f16((const uint16_t *)p + i) : vec_load((const float *)p + i);
 }
@@ -61,7 +51,7 @@ VEC_INLINE f8 read8(enum form form, const void *p, size_t i)
 /* ---- scores ---- */
 
 /* Scores of a half's keys for queries i..i+n-1. */
-VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t half,
+VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t, size_t half,
                          struct batch *b, size_t i)
 {
     size_t at = key_at(form, t, half, 0);
@@ -104,8 +94,8 @@ VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t hal
 /* ---- values ---- */
 
 /* Values e..e+8 n_vecs-1 of keys lo..hi-1 join the outputs of queries i..i+n-1. */
-VEC_INLINE void values(enum form form, int n, int n_vecs, const struct tile *t, size_t e,
-                       const struct batch *b, size_t i)
+VEC_INLINE void values(enum float_form form, int n, int n_vecs, const struct float_tile *t,
+                       size_t e, const struct batch *b, size_t i)
 {
     const size_t lo = b->lo[i], hi = b->hi[i];
     size_t at = value_at(form, t, e / BLOCK, lo) + e % BLOCK;
@@ -146,7 +136,7 @@ VEC_INLINE void values(enum form form, int n, int n_vecs, const struct tile *t, 
 }
 
 /* A block of 32 dims, or what the last one has. */
-VEC_INLINE void values32(enum form form, int n, const struct tile *t, size_t e,
+VEC_INLINE void values32(enum float_form form, int n, const struct float_tile *t, size_t e,
                          const struct batch *b, size_t i)
 {
     if (e + BLOCK <= t->dv) {
@@ -159,41 +149,41 @@ VEC_INLINE void values32(enum form form, int n, const struct tile *t, size_t e,
 
 /* ---- instances ---- */
 
-typedef void scores_fn(const struct tile *t, size_t half, struct batch *b, size_t i);
-typedef void values_fn(const struct tile *t, size_t e, const struct batch *b, size_t i);
+typedef void scores_fn(const struct float_tile *t, size_t half, struct batch *b, size_t i);
+typedef void values_fn(const struct float_tile *t, size_t e, const struct batch *b, size_t i);
 
-#define INSTANCE(form, n)                                                                  \
-    static void scores_##form##_##n(const struct tile *t, size_t half, struct batch *b,    \
-                                    size_t i)                                              \
-    {                                                                                      \
-        scores32(form, n, t, half, b, i);                                                  \
-    }                                                                                      \
-    static void values_##form##_##n(const struct tile *t, size_t e, const struct batch *b, \
-                                    size_t i)                                              \
-    {                                                                                      \
-        values32(form, n, t, e, b, i);                                                     \
+#define INSTANCE(form, n)                                                                     \
+    static void scores_##form##_##n(const struct float_tile *t, size_t half, struct batch *b, \
+                                    size_t i)                                                 \
+    {                                                                                         \
+        scores32(form, n, t, half, b, i);                                                     \
+    }                                                                                         \
+    static void values_##form##_##n(const struct float_tile *t, size_t e,                     \
+                                    const struct batch *b, size_t i)                          \
+    {                                                                                         \
+        values32(form, n, t, e, b, i);                                                        \
     }
 INSTANCE(PAGE_F32, 1)
 INSTANCE(PAGE_F32, 2)
 INSTANCE(PAGE_F16, 1)
 INSTANCE(PAGE_F16, 2)
-INSTANCE(WIDE, 1)
-INSTANCE(WIDE, 2)
+INSTANCE(PAGE_WIDE, 1)
+INSTANCE(PAGE_WIDE, 2)
 
 static scores_fn *const scores_of[][2] = {
     [PAGE_F32] = {scores_PAGE_F32_1, scores_PAGE_F32_2},
     [PAGE_F16] = {scores_PAGE_F16_1, scores_PAGE_F16_2},
-    [WIDE] = {scores_WIDE_1, scores_WIDE_2},
+    [PAGE_WIDE] = {scores_PAGE_WIDE_1, scores_PAGE_WIDE_2},
 };
 static values_fn *const values_of[][2] = {
     [PAGE_F32] = {values_PAGE_F32_1, values_PAGE_F32_2},
     [PAGE_F16] = {values_PAGE_F16_1, values_PAGE_F16_2},
-    [WIDE] = {values_WIDE_1, values_WIDE_2},
+    [PAGE_WIDE] = {values_PAGE_WIDE_1, values_PAGE_WIDE_2},
 };
 
 /* ---- pages ---- */
 
-static void widen(enum form form, const void *from, size_t at, size_t n, float *to)
+static void widen(enum float_form form, const void *from, size_t at, size_t n, float *to)
 {
     for (size_t i = 0; i < n; i += LANES)
         vec_store(to + i, read8(form, from, at + i));
@@ -201,53 +191,54 @@ static void widen(enum form form, const void *from, size_t at, size_t n, float *
 
 /* Lays out in f32, in the order in which they are read, the keys of the halves that the batch
  * sees. */
-VEC_INLINE void lay_out_keys(enum form form, const struct tile *t, float *wide)
+VEC_INLINE void lay_out_keys(enum float_form form, const struct float_tile *t, float *wide)
 {
     for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
         for (size_t d = 0; d < t->dk; d++)
-            widen(form, t->k, key_at(form, t, half, d), HALF, wide + key_at(WIDE, t, half, d));
+            widen(form, t->k, key_at(form, t, half, d), HALF,
+                  wide + key_at(PAGE_WIDE, t, half, d));
 }
 
 /* The values of the keys that it sees. */
-VEC_INLINE void lay_out_values(enum form form, const struct tile *t, float *wide)
+VEC_INLINE void lay_out_values(enum float_form form, const struct float_tile *t, float *wide)
 {
     for (size_t e = 0; e < t->dv; e += BLOCK) {
         const size_t n = t->dv - e < BLOCK ? t->dv - e : BLOCK;
         for (size_t key = t->items.from; key < t->items.to; key++)
             widen(form, t->v, value_at(form, t, e / BLOCK, key), n,
-                  wide + value_at(WIDE, t, e / BLOCK, key));
+                  wide + value_at(PAGE_WIDE, t, e / BLOCK, key));
     }
 }
 
-static struct tile keys_laid_out(const struct tile *t, float *wide)
+static struct float_tile keys_laid_out(const struct float_tile *t, float *wide)
 {
-    struct tile w = *t;
+    struct float_tile w = *t;
     if (t->form == PAGE_F16)
         lay_out_keys(PAGE_F16, t, wide);
     else
         lay_out_keys(PAGE_F32, t, wide);
-    w.form = WIDE;
+    w.form = PAGE_WIDE;
     w.k = wide;
     return w;
 }
 
-static struct tile values_laid_out(const struct tile *t, float *wide)
+static struct float_tile values_laid_out(const struct float_tile *t, float *wide)
 {
-    struct tile w = *t;
+    struct float_tile w = *t;
     if (t->form == PAGE_F16)
         lay_out_values(PAGE_F16, t, wide);
     else
         lay_out_values(PAGE_F32, t, wide);
-    w.form = WIDE;
+    w.form = PAGE_WIDE;
     w.v = wide;
     return w;
 }
 
-static struct tile tile_of(const struct kv_layer *kv, const void *page,
-                           const struct head_at *at)
+static struct float_tile tile_of(const struct kv_layer *kv, const void *page,
+                                 const struct head_at *at)
 {
     const uint8_t *base = page;
-    return (struct tile){
+    return (struct float_tile){
         .form = kv->type == KV_F16 ? PAGE_F16 : PAGE_F32,
         .k = base + at->k,
         .v = base + at->v,
@@ -258,16 +249,26 @@ static struct tile tile_of(const struct kv_layer *kv, const void *page,
     };
 }
 
-static void scores_of_page(const struct tile *t, struct batch *b)
+static void scores_of_page(const struct float_tile *t, const struct attend_few *few,
+                           struct batch *b)
 {
+    if (few && t->form != PAGE_WIDE) {
+        few->float_scores(t, b);
+        return;
+    }
     const size_t end = t->items.at + t->items.n;
     for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[t->form][end - i > 1](t, half, b, i);
 }
 
-static void values_of_page(const struct tile *t, const struct batch *b)
+static void values_of_page(const struct float_tile *t, const struct attend_few *few,
+                           const struct batch *b)
 {
+    if (few && t->form != PAGE_WIDE) {
+        few->float_values(t, b);
+        return;
+    }
     const size_t end = t->items.at + t->items.n;
     for (size_t e = 0; e < t->dv; e += BLOCK) {
         for (size_t i = t->items.at; i < end;) {
@@ -280,22 +281,22 @@ static void values_of_page(const struct tile *t, const struct batch *b)
 
 /* wide: where the keys, and after them the values, of the one page are laid out; NULL: they are
  * read as they are stored. */
-static void attend_batch(const struct attend *a, const struct tile *tiles, size_t n_tiles,
-                         struct batch *b, float *wide)
+static void attend_batch(const struct attend *a, const struct float_tile *tiles, size_t n_tiles,
+                         struct batch *b, const struct attend_few *few, float *wide)
 {
     if (wide) {
-        struct tile t = keys_laid_out(tiles, wide);
-        scores_of_page(&t, b);
+        struct float_tile t = keys_laid_out(tiles, wide);
+        scores_of_page(&t, few, b);
         avx2_softmax(a, b);
         t = values_laid_out(tiles, wide);
-        values_of_page(&t, b);
+        values_of_page(&t, few, b);
         return;
     }
     for (size_t i = 0; i < n_tiles; i++)
-        scores_of_page(&tiles[i], b);
+        scores_of_page(&tiles[i], few, b);
     avx2_softmax(a, b);
     for (size_t i = 0; i < n_tiles; i++)
-        values_of_page(&tiles[i], b);
+        values_of_page(&tiles[i], few, b);
 }
 
 static size_t wide_bytes(const struct kv_layer *kv)
@@ -310,12 +311,13 @@ size_t avx2_pages_f_scratch(const struct kv_layer *kv)
 }
 
 void avx2_pages_f(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, void *scratch)
+                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
+                  void *scratch)
 {
     struct batch *b = scratch;
-    struct tile tiles[LANES];
+    struct float_tile tiles[LANES];
     for (size_t k = 0; k < n_pages; k++) {
-        struct tile *t = &tiles[k];
+        struct float_tile *t = &tiles[k];
         *t = tile_of(a->kv, a->pages[p + k], head);
         if (n <= FEW)
             avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
@@ -327,6 +329,6 @@ void avx2_pages_f(const struct attend *a, const struct head_at *head, size_t p, 
             i = at;
             tiles[k].items = avx2_batch(b, x, n, p + k, &i);
         }
-        attend_batch(a, tiles, n_pages, b, n > FEW ? wide : NULL);
+        attend_batch(a, tiles, n_pages, b, few, n > FEW ? wide : NULL);
     }
 }

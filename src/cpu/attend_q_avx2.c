@@ -37,29 +37,6 @@ enum {
 /* Sums are typed as what they count: gcc copies registers between views of other types. */
 typedef int16_t i16x __attribute__((vector_size(32)));
 
-/* Keys and values of one page and head, and the items that see them. */
-struct tile {
-    bool is_q4;
-    size_t k_blocks, v_blocks;
-    const uint8_t *k, *v;                /* as stored */
-    const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
-    float *wide_k_scales, *wide_v_scales;
-    int16_t *wide_k, *wide_v; /* laid out, or NULL */
-    struct span items;
-    struct ahead after_k, after_v; /* what is read after them */
-};
-
-/* The parts of the scratch of a batch. Steps are written eight at a time. */
-struct parts {
-    struct batch *batch;
-    int16_t *wide_k, *wide_v;
-    float *k_scales; /* [k_blocks][PAGE_LEN], of one page */
-    float *v_scales; /* [LANES][v_blocks][PAGE_LEN] */
-    float *w;        /* [ATTEND_GROUP][PAGE_LEN] */
-    int16_t *u;      /* [ATTEND_BATCH][v_blocks][PAGE_LEN] */
-    float *step;     /* [ATTEND_BATCH][v_blocks] */
-};
-
 struct offsets {
     size_t wide_k, wide_v, k_scales, v_scales, w, u, step, n_bytes;
 };
@@ -83,11 +60,11 @@ size_t avx2_pages_q_scratch(const struct kv_layer *kv)
     return offsets_of(kv).n_bytes;
 }
 
-static struct parts parts_of(const struct kv_layer *kv, void *scratch)
+static struct block_parts parts_of(const struct kv_layer *kv, void *scratch)
 {
     uint8_t *base = scratch;
     struct offsets at = offsets_of(kv);
-    return (struct parts){
+    return (struct block_parts){
         .batch = scratch,
         .wide_k = (int16_t *)(base + at.wide_k),
         .wide_v = (int16_t *)(base + at.wide_v),
@@ -166,7 +143,7 @@ VEC_INLINE size_t pair_of(size_t key)
 }
 
 /* Keys lo..hi-1, multiples of sixteen. */
-VEC_INLINE void widen_values(enum form form, const struct tile *t, size_t lo, size_t hi)
+VEC_INLINE void widen_values(enum form form, const struct block_tile *t, size_t lo, size_t hi)
 {
     size_t row_bytes = t->v_blocks * block_bytes(form);
     for (size_t key = lo; key < hi; key += key % 8 == 7 ? 9 : 1) {
@@ -192,7 +169,7 @@ VEC_INLINE __m256i key_pairs(int odd, const uint8_t *p)
 }
 
 /* All keys of a page of q8_0. */
-static void widen_keys(const struct tile *t)
+static void widen_keys(const struct block_tile *t)
 {
     const size_t n_quads = t->k_blocks * KV_BLOCK / 4;
     int16_t *to = t->wide_k;
@@ -210,7 +187,7 @@ static void widen_keys(const struct tile *t)
 
 /* All but items. */
 static void set_tile(const struct kv_layer *kv, const void *page, const struct head_at *at,
-                     struct tile *t)
+                     struct block_tile *t)
 {
     const uint8_t *base = page;
     t->is_q4 = kv->type == KV_Q4_0;
@@ -249,7 +226,7 @@ VEC_INLINE __m256i two_words(const int16_t *p)
 
 /* 32-bit dots of block b of keys at..at+31 and n queries, as stored or laid out; 256 times too
  * large. */
-VEC_INLINE void dots_q8(enum form form, int n, const struct tile *t, size_t b, size_t at,
+VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_t b, size_t at,
                         struct query *const *x, i8x acc[2][4])
 {
     const uint8_t *keys = t->k + (b * KV_BLOCK * PAGE_LEN + at * 4);
@@ -290,7 +267,7 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct tile *t, size_t b, s
     }
 }
 
-VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
+VEC_INLINE void dots_q4(int n, const struct block_tile *t, size_t b, size_t at,
                         struct query *const *x, i8x out[2][4])
 {
     const __m256i ones = _mm256_set1_epi16(1), low = _mm256_set1_epi8(0x0f);
@@ -334,7 +311,7 @@ VEC_INLINE void dots_q4(int n, const struct tile *t, size_t b, size_t at,
 }
 
 /* Scores of keys at..at+31 for n queries: s[r][at..]. */
-VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t at,
+VEC_INLINE void scores32(enum form form, int n, const struct block_tile *t, size_t at,
                          struct query *const *x, float (*s)[PAGE_LEN])
 {
     const size_t n_blocks = t->k_blocks;
@@ -366,8 +343,8 @@ VEC_INLINE void scores32(enum form form, int n, const struct tile *t, size_t at,
 
 /* Sums over keys lo..hi-1, multiples of sixteen, at most 32 as they are stored: more would not
  * fit in 32 bits. */
-VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b, size_t lo,
-                           size_t hi, const int16_t *const u[2], i8x acc[2][4])
+VEC_INLINE void sum_values(enum form form, int n, const struct block_tile *t, size_t b,
+                           size_t lo, size_t hi, const int16_t *const u[2], i8x acc[2][4])
 {
     const size_t row_bytes = t->v_blocks * block_bytes(form);
     const uint8_t *row = t->v + lo * row_bytes + b * block_bytes(form);
@@ -412,8 +389,9 @@ VEC_INLINE void sum_values(enum form form, int n, const struct tile *t, size_t b
 }
 
 /* Block b of the values for items i..i+n-1; keys lo..hi-1, multiples of sixteen. */
-VEC_INLINE void values32(enum form form, int n, const struct tile *t, const struct parts *parts,
-                         size_t b, size_t lo, size_t hi, size_t i)
+VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
+                         const struct block_parts *parts, size_t b, size_t lo, size_t hi,
+                         size_t i)
 {
     const struct batch *batch = parts->batch;
     const int16_t *u[2];
@@ -456,21 +434,22 @@ VEC_INLINE void values32(enum form form, int n, const struct tile *t, const stru
 
 /* ---- instances ---- */
 
-typedef void scores_fn(const struct tile *t, size_t at, struct query *const *x,
+typedef void scores_fn(const struct block_tile *t, size_t at, struct query *const *x,
                        float (*s)[PAGE_LEN]);
-typedef void values_fn(const struct tile *t, const struct parts *parts, size_t b, size_t lo,
-                       size_t hi, size_t i);
+typedef void values_fn(const struct block_tile *t, const struct block_parts *parts, size_t b,
+                       size_t lo, size_t hi, size_t i);
 
-#define INSTANCE(form, n)                                                                      \
-    static void scores_##form##_##n(const struct tile *t, size_t at, struct query *const *x,   \
-                                    float(*s)[PAGE_LEN])                                       \
-    {                                                                                          \
-        scores32(form, n, t, at, x, s);                                                        \
-    }                                                                                          \
-    static void values_##form##_##n(const struct tile *t, const struct parts *parts, size_t b, \
-                                    size_t lo, size_t hi, size_t i)                            \
-    {                                                                                          \
-        values32(form, n, t, parts, b, lo, hi, i);                                             \
+#define INSTANCE(form, n)                                                                 \
+    static void scores_##form##_##n(const struct block_tile *t, size_t at,                \
+                                    struct query *const *x, float(*s)[PAGE_LEN])          \
+    {                                                                                     \
+        scores32(form, n, t, at, x, s);                                                   \
+    }                                                                                     \
+    static void values_##form##_##n(const struct block_tile *t,                           \
+                                    const struct block_parts *parts, size_t b, size_t lo, \
+                                    size_t hi, size_t i)                                  \
+    {                                                                                     \
+        values32(form, n, t, parts, b, lo, hi, i);                                        \
     }
 INSTANCE(ROWS_Q8, 1)
 INSTANCE(ROWS_Q8, 2)
@@ -509,7 +488,8 @@ static void prefetch_scales(const struct ahead *a, size_t n_blocks)
 }
 
 /* Sums of the keys that are seen, and of some more that softmax leaves out. */
-static void scores_of_page(const struct tile *t, struct batch *batch)
+static void scores_of_page(const struct block_tile *t, const struct attend_few *few,
+                           struct batch *batch)
 {
     const enum form form = t->is_q4 ? ROWS_Q4 : t->wide_k ? WIDE : ROWS_Q8;
     const size_t end = t->items.at + t->items.n;
@@ -517,7 +497,9 @@ static void scores_of_page(const struct tile *t, struct batch *batch)
     prefetch_scales(&own, t->v_blocks);
     prefetch_scales(&t->after_k, t->k_blocks);
     read_scales(t->k_scales, t->k_blocks, t->wide_k_scales);
-    for (size_t at = 0; at < PAGE_LEN; at += HALF) {
+    const bool by_few = few && form == ROWS_Q8;
+    if (by_few) few->block_scores(t, batch);
+    for (size_t at = 0; at < PAGE_LEN && !by_few; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
@@ -527,31 +509,36 @@ static void scores_of_page(const struct tile *t, struct batch *batch)
         batch->scales[i] = t->wide_v_scales;
 }
 
-static void values_of_page(const struct tile *t, const struct parts *parts)
+static void values_of_page(const struct block_tile *t, const struct attend_few *few,
+                           const struct block_parts *parts)
 {
     const enum form form = t->wide_v ? WIDE : t->is_q4 ? ROWS_Q4 : ROWS_Q8;
     const size_t end = t->items.at + t->items.n;
     /* Weights of keys that a query does not see are 0. */
     const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
     prefetch_scales(&t->after_v, t->v_blocks);
+    if (few && form == ROWS_Q8) {
+        few->block_values(t, parts);
+        return;
+    }
     for (size_t b = 0; b < t->v_blocks; b++)
         for (size_t i = t->items.at; i < end; i += 2)
             values_of[form][end - i > 1](t, parts, b, lo, hi, i);
 }
 
-static void attend_batch(const struct attend *a, const struct tile *tiles, size_t n_tiles,
-                         const struct parts *parts)
+static void attend_batch(const struct attend *a, const struct block_tile *tiles, size_t n_tiles,
+                         const struct attend_few *few, const struct block_parts *parts)
 {
     for (size_t k = 0; k < n_tiles; k++)
-        scores_of_page(&tiles[k], parts->batch);
+        scores_of_page(&tiles[k], few, parts->batch);
     avx2_softmax(a, parts->batch);
     avx2_weights(parts->batch, tiles->is_q4, tiles->v_blocks, parts->w, parts->u, parts->step);
     for (size_t k = 0; k < n_tiles; k++)
-        if (tiles[k].items.n > 0) values_of_page(&tiles[k], parts);
+        if (tiles[k].items.n > 0) values_of_page(&tiles[k], few, parts);
 }
 
 /* The window moves with the row: the first query sees the earliest key, the last the last. */
-static void widen_page(struct tile *t, const struct parts *parts, size_t p,
+static void widen_page(struct block_tile *t, const struct block_parts *parts, size_t p,
                        const struct query *x, size_t n)
 {
     const size_t at = p * PAGE_LEN, first = x[0].first, end = x[n - 1].end;
@@ -568,26 +555,27 @@ static void widen_page(struct tile *t, const struct parts *parts, size_t p,
 }
 
 void avx2_pages_q(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, void *scratch)
+                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
+                  void *scratch)
 {
-    const struct parts parts = parts_of(a->kv, scratch);
-    const bool few = n <= (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8);
-    struct tile tiles[LANES];
+    const struct block_parts parts = parts_of(a->kv, scratch);
+    const bool is_few = n <= (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8);
+    struct block_tile tiles[LANES];
     for (size_t k = 0; k < n_pages; k++) {
-        struct tile *t = &tiles[k];
+        struct block_tile *t = &tiles[k];
         set_tile(a->kv, a->pages[p + k], head, t);
         t->wide_k_scales = parts.k_scales;
         t->wide_v_scales = parts.v_scales + k * t->v_blocks * PAGE_LEN;
-        if (few) avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
+        if (is_few) avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
     }
-    if (!few) widen_page(tiles, &parts, p, x, n);
+    if (!is_few) widen_page(tiles, &parts, p, x, n);
     for (size_t at = 0, i = 0; at < n; at = i) {
         parts.batch->n = 0;
         for (size_t k = 0; k < n_pages; k++) {
             i = at;
             tiles[k].items = avx2_batch(parts.batch, x, n, p + k, &i);
         }
-        attend_batch(a, tiles, n_pages, &parts);
+        attend_batch(a, tiles, n_pages, few, &parts);
     }
 }
 

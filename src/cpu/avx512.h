@@ -13,6 +13,9 @@ void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_v
 
 size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+/* For at most eight queries; the scratch of avx2_attend. */
+void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                       void *scratch);
 
 void avx512_norm(const struct norm *o, const float *x, float *out);
 void avx512_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);

@@ -1,0 +1,336 @@
+/* Attention on AVX-512 for few queries, as in decoding: pages as they are stored, and sixteen
+ * lanes where AVX2 has eight. See attend_avx2.h, whose walk and softmax these are parts of, and
+ * ref_attend.c and ref_attend_q.c for what is computed.
+ *
+ * A lane is a key for the scores, a dim for the values, and up to four queries share what is
+ * read of a page, so that reading it is the bound. What is read next is fetched meanwhile.
+ * There is no plain C of this file: it needs AVX2 in any case. */
+#include "cpu/attend_avx2.h"
+#include "cpu/avx512.h"
+#include "cpu/lanes16.h"
+
+enum { AT_ONCE = 4, KEY_VECS = PAGE_LEN / Z_LANES };
+
+/* Values of a page join an output, as avx2_fold. */
+VEC_INLINE void fold(const struct batch *b, size_t item, fz v, float *o)
+{
+    const fz all = z_load_f(o) * z_all(b->a[item]) + v * z_all(b->b[item]);
+    z_store_f(o, b->is_first[item] ? v : z_clip(all));
+}
+
+/* Lines of what is read next; step is 0 where they have been fetched, as in struct ahead. */
+struct fetch {
+    const char *at;
+    size_t step;
+};
+
+/* From a line on, for the first items of a page. */
+VEC_INLINE struct fetch fetch_from(const struct ahead *a, size_t line, bool is_first)
+{
+    const size_t step = is_first ? a->step : 0;
+    return (struct fetch){(const char *)a->codes + step * line, step};
+}
+
+VEC_INLINE void fetch(struct fetch *f, size_t n_lines)
+{
+    UNROLL for (size_t i = 0; i < n_lines; i++, f->at += f->step) avx2_prefetch(0, f->at, 0);
+}
+
+/* ---- f32 and f16 ---- */
+
+VEC_INLINE fz read16(bool is_f16, const void *p, size_t i)
+{
+    return is_f16 ? z_halves((const uint16_t *)p + i) : z_load_f((const float *)p + i);
+}
+
+/* Items i..i+n-1. */
+VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, struct batch *b,
+                                size_t i)
+{
+    struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
+    fz acc[AT_ONCE][KEY_VECS];
+    const float *q[AT_ONCE];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        q[r] = b->x[i + (size_t)r]->q;
+        UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = z_all(0);
+    }
+    for (size_t d = 0; d < t->dk; d++) {
+        fz k[KEY_VECS];
+        fetch(&next, is_f16 ? 2 : 4);
+        UNROLL for (size_t j = 0; j < KEY_VECS; j++) k[j] =
+            read16(is_f16, t->k, d * PAGE_LEN + j * Z_LANES);
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const fz x = z_all(q[r][d]);
+            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = acc[r][j] + x * k[j];
+        }
+    }
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (size_t j = 0; j < KEY_VECS; j++)
+            z_store_f(b->s[i + (size_t)r] + j * Z_LANES, acc[r][j]);
+    }
+}
+
+/* Dims e..e+16 n_vecs-1 of items i..i+n-1, which see the same keys. */
+VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct float_tile *t,
+                                size_t e, const struct batch *b, size_t i)
+{
+    const size_t lo = b->lo[i], hi = b->hi[i], lines = n_vecs / (is_f16 ? 2 : 1);
+    struct fetch next =
+        fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, i == t->items.at);
+    fz acc[AT_ONCE][8];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] = z_all(0);
+    }
+    for (size_t key = lo; key < hi; key++) {
+        fz v[8];
+        fetch(&next, lines);
+        UNROLL for (size_t j = 0; j < n_vecs; j++) v[j] =
+            read16(is_f16, t->v, key * t->dv + e + j * Z_LANES);
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const fz x = z_all(b->s[i + (size_t)r][key]);
+            UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] = acc[r][j] + x * v[j];
+        }
+    }
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        const size_t item = i + (size_t)r;
+        UNROLL for (size_t j = 0; j < n_vecs; j++)
+            fold(b, item, z_clip(acc[r][j]), b->x[item]->o + e + j * Z_LANES);
+    }
+}
+
+/* All dims: as many at once as registers allow. */
+VEC_INLINE void float_values_all(bool is_f16, int n, const struct float_tile *t,
+                                 const struct batch *b, size_t i)
+{
+    size_t e = 0;
+    for (; n <= 2 && t->dv - e >= 8 * Z_LANES; e += 8 * Z_LANES)
+        float_values_of(is_f16, n, 8, t, e, b, i);
+    for (; t->dv - e >= 4 * Z_LANES; e += 4 * Z_LANES)
+        float_values_of(is_f16, n, 4, t, e, b, i);
+    for (; e < t->dv; e += Z_LANES)
+        float_values_of(is_f16, n, 1, t, e, b, i);
+}
+
+/* How many of the items from i on, before end, are taken together. */
+static size_t at_once(size_t i, size_t end)
+{
+    return end - i >= 4 ? 4 : end - i >= 2 ? 2 : 1;
+}
+
+static void float_scores(const struct float_tile *t, struct batch *b)
+{
+    const size_t end = t->items.at + t->items.n;
+    const bool is_f16 = t->form == PAGE_F16;
+    for (size_t i = t->items.at, n; i < end; i += n) {
+        n = at_once(i, end);
+        if (!is_f16)
+            float_scores_of(false, 1, t, b, i), n = 1;
+        else if (n == 4)
+            float_scores_of(true, 4, t, b, i);
+        else if (n == 2)
+            float_scores_of(true, 2, t, b, i);
+        else
+            float_scores_of(true, 1, t, b, i);
+    }
+}
+
+static void float_values(const struct float_tile *t, const struct batch *b)
+{
+    const size_t end = t->items.at + t->items.n;
+    const bool is_f16 = t->form == PAGE_F16;
+    for (size_t i = t->items.at, n; i < end; i += n) {
+        size_t same = i + 1;
+        while (same < end && b->lo[same] == b->lo[i] && b->hi[same] == b->hi[i])
+            same++;
+        n = at_once(i, same);
+        if (!is_f16)
+            float_values_all(false, 1, t, b, i), n = 1;
+        else if (n == 4)
+            float_values_all(true, 4, t, b, i);
+        else if (n == 2)
+            float_values_all(true, 2, t, b, i);
+        else
+            float_values_all(true, 1, t, b, i);
+    }
+}
+
+/* ---- q8_0 ---- */
+
+/* Codes of keys are made unsigned by 128 more, which the query's sum takes away again. */
+VEC_INLINE void block_scores_of(int n, const struct block_tile *t, struct batch *b, size_t i)
+{
+    struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
+    fz sum[AT_ONCE][KEY_VECS];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (int j = 0; j < KEY_VECS; j++) sum[r][j] = z_all(0);
+    }
+    for (size_t block = 0; block < t->k_blocks; block++) {
+        const uint8_t *k = t->k + block * KV_BLOCK * PAGE_LEN;
+        iz acc[AT_ONCE][KEY_VECS];
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const int16_t *sums = b->x[i + (size_t)r]->sums + 2 * block;
+            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
+                z_all_i(-128 * (sums[0] + sums[1]));
+        }
+        for (size_t d = 0; d < KV_BLOCK; d += 4, k += 4 * PAGE_LEN) {
+            bz codes[KEY_VECS];
+            fetch(&next, KEY_VECS);
+            UNROLL for (int j = 0; j < KEY_VECS; j++) codes[j] = z_load(k + 64 * j) ^ 0x80;
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                const bz x = z_all_4(b->x[i + (size_t)r]->codes + block * KV_BLOCK + d);
+                UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
+                    z_dot(acc[r][j], codes[j], x);
+            }
+        }
+        const float *scales = t->wide_k_scales + block * PAGE_LEN;
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const fz x = z_all(b->x[i + (size_t)r]->d[block] * 256.0f);
+            UNROLL for (size_t j = 0; j < KEY_VECS; j++) sum[r][j] =
+                sum[r][j] + (x * z_load_f(scales + j * Z_LANES)) * z_float(acc[r][j]);
+        }
+    }
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (size_t j = 0; j < KEY_VECS; j++)
+            z_store_f(b->s[i + (size_t)r] + j * Z_LANES, sum[r][j]);
+    }
+}
+
+/* 64 dims of two keys as pairs of int16, of which the codes are the upper bytes: vector i has
+ * dims 4i..4i+3 of each 16. */
+VEC_INLINE void value_pairs(const uint8_t *x, const uint8_t *y, bz out[4])
+{
+    const __m512i a = (__m512i)z_load(x), b = (__m512i)z_load(y), zero = _mm512_setzero_si512();
+    const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
+    out[0] = (bz)_mm512_unpacklo_epi8(zero, low);
+    out[1] = (bz)_mm512_unpackhi_epi8(zero, low);
+    out[2] = (bz)_mm512_unpacklo_epi8(zero, high);
+    out[3] = (bz)_mm512_unpackhi_epi8(zero, high);
+}
+
+/* Sums of such vectors become those of dims 16i..16i+15. */
+VEC_INLINE void order_dims(iz v[4])
+{
+    const __m512i a = _mm512_shuffle_i32x4((__m512i)v[0], (__m512i)v[1], 0x44);
+    const __m512i b = _mm512_shuffle_i32x4((__m512i)v[0], (__m512i)v[1], 0xee);
+    const __m512i c = _mm512_shuffle_i32x4((__m512i)v[2], (__m512i)v[3], 0x44);
+    const __m512i d = _mm512_shuffle_i32x4((__m512i)v[2], (__m512i)v[3], 0xee);
+    v[0] = (iz)_mm512_shuffle_i32x4(a, c, 0x88);
+    v[1] = (iz)_mm512_shuffle_i32x4(a, c, 0xdd);
+    v[2] = (iz)_mm512_shuffle_i32x4(b, d, 0x88);
+    v[3] = (iz)_mm512_shuffle_i32x4(b, d, 0xdd);
+}
+
+/* The weights of two keys in two blocks of dims. */
+VEC_INLINE bz two_weights(const int16_t *u)
+{
+    return (bz)_mm512_mask_blend_epi32(0xff00, (__m512i)z_all_4(u),
+                                       (__m512i)z_all_4(u + PAGE_LEN));
+}
+
+/* Two blocks from `block` on of items i..i+n-1; keys lo..hi-1, multiples of sixteen. Sums are
+ * 256 times too large and fit for 32 keys. */
+VEC_INLINE void block_values_of(int n, const struct block_tile *t,
+                                const struct block_parts *parts, size_t block, size_t lo,
+                                size_t hi, size_t i)
+{
+    const struct batch *b = parts->batch;
+    const size_t row_bytes = t->v_blocks * KV_BLOCK, dim = block * KV_BLOCK;
+    struct fetch next = fetch_from(&t->after_v, block / 2 * PAGE_LEN, i == t->items.at);
+    iz total[AT_ONCE][4];
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (int j = 0; j < 4; j++) total[r][j] = z_all_i(0);
+    }
+    for (size_t from = lo; from < hi;) {
+        const size_t to = hi < from / 32 * 32 + 32 ? hi : from / 32 * 32 + 32;
+        iz acc[AT_ONCE][4];
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_all_i(0);
+        }
+        for (size_t pair = from / 2; pair < to / 2; pair++) {
+            const uint8_t *row = t->v + (pair / 8 * 16 + pair % 8) * row_bytes + dim;
+            bz v[4];
+            fetch(&next, 2);
+            value_pairs(row, row + 8 * row_bytes, v);
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                const bz w = two_weights(
+                    parts->u + ((i + (size_t)r) * t->v_blocks + block) * PAGE_LEN + 2 * pair);
+                UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_dot_pairs(acc[r][j], v[j], w);
+            }
+        }
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int j = 0; j < 4; j++) total[r][j] = total[r][j] + (acc[r][j] >> 8);
+        }
+        from = to;
+    }
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        const size_t item = i + (size_t)r;
+        const float *step = parts->step + item * t->v_blocks + block;
+        order_dims(total[r]);
+        /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
+        UNROLL for (size_t j = 0; j < 4; j++)
+            fold(b, item, z_all(step[j / 2]) * z_float(total[r][j]),
+                 b->x[item]->o + dim + j * Z_LANES);
+    }
+}
+
+static void block_scores(const struct block_tile *t, struct batch *b)
+{
+    const size_t end = t->items.at + t->items.n;
+    for (size_t i = t->items.at, n; i < end; i += n) {
+        n = at_once(i, end);
+        if (n == 4)
+            block_scores_of(4, t, b, i);
+        else if (n == 2)
+            block_scores_of(2, t, b, i);
+        else
+            block_scores_of(1, t, b, i);
+    }
+}
+
+static void block_values(const struct block_tile *t, const struct block_parts *parts)
+{
+    const size_t end = t->items.at + t->items.n;
+    /* Weights of keys that a query does not see are 0. */
+    const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
+    for (size_t block = 0; block < t->v_blocks; block += 2) {
+        for (size_t i = t->items.at, n; i < end; i += n) {
+            n = at_once(i, end);
+            if (n == 4)
+                block_values_of(4, t, parts, block, lo, hi, i);
+            else if (n == 2)
+                block_values_of(2, t, parts, block, lo, hi, i);
+            else
+                block_values_of(1, t, parts, block, lo, hi, i);
+        }
+    }
+}
+
+static const struct attend_few few = {
+    .float_scores = float_scores,
+    .float_values = float_values,
+    .block_scores = block_scores,
+    .block_values = block_values,
+};
+
+void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
+                       void *scratch)
+{
+    const size_t unit = kv_type_blocks(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
+    attend_by_rows(a, kv_head, lo, hi, a->kv->head_dim_v % unit == 0 ? &few : NULL, scratch);
+}
