@@ -116,26 +116,48 @@ static panel_fn *const *panels_of(enum qtype type)
     return NULL;
 }
 
-void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_value,
-                  size_t n_values)
+static const uint8_t *packed_panel(const struct matmul *m, size_t value)
 {
     const struct weight *w = &m->w->base;
     const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    const uint8_t *p = m->w->packed + (m->mat * panels + first_value / PANEL_ROWS) *
-                                          pack_panel_bytes(w->type, w->n_cols);
-    panel_fn *const *fns = panels_of(w->type);
+    return m->w->packed +
+           (m->mat * panels + value / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols);
+}
+
+void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_value,
+                  size_t n_values)
+{
+    const uint8_t *w = packed_panel(m, first_value);
+    panel_fn *const *fns = panels_of(m->w->base.type);
     for (const size_t end = first + n; first < end; first += n) {
         const struct strip x = strip_at(m, first, &n);
         if (n > end - first) n = end - first;
         if (n > TILE_ROWS) n = (n + 1) / 2;
-        fns[n - 1](m, p, &x, first, first_value, n_values);
+        fns[n - 1](m, w, &x, first, first_value, n_values);
     }
+}
+
+/* A few rows of one strip: with small matrices a panel takes no longer than finding it. */
+static void few_rows(const struct matmul *m, const struct strip *x, panel_fn *fn, size_t lo,
+                     size_t hi)
+{
+    const size_t panel_bytes = pack_panel_bytes(m->w->base.type, m->w->base.n_cols);
+    const uint8_t *w = packed_panel(m, lo);
+    for (size_t i = lo; i < hi; i += PANEL_ROWS, w += panel_bytes)
+        fn(m, w, x, 0, i, hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS);
 }
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    if (!panels_of(m->w->base.type)) {
+    panel_fn *const *fns = panels_of(m->w->base.type);
+    size_t n;
+    if (!fns) {
         avx2_matmul(m, lo, hi, scratch);
+        return;
+    }
+    const struct strip x = strip_at(m, 0, &n);
+    if (n == m->n_rows && n <= TILE_ROWS) {
+        few_rows(m, &x, fns[n - 1], lo, hi);
         return;
     }
     for (size_t i = lo; i < hi; i += PANEL_ROWS)
