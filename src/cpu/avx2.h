@@ -12,7 +12,7 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
-                   const float *k, const float *v);
+                   struct kv_rows rows);
 void avx2_norm(const struct norm *o, const float *x, float *out);
 void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);

@@ -17,6 +17,8 @@ void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
 void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
                        void *scratch);
 
+void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                     struct kv_rows rows);
 void avx512_norm(const struct norm *o, const float *x, float *out);
 void avx512_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void avx512_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
@@ -33,7 +35,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 /* Members of a table of kernels: all but the products. */
 #define AVX512_ATTEND_AND_ROWS                                                          \
     .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,           \
-    .attend = avx512_attend, .kv_store = avx2_kv_store, .norm = avx512_norm,            \
+    .attend = avx512_attend, .kv_store = avx512_kv_store, .norm = avx512_norm,          \
     .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,            \
     .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx512_conv, \
     .decay = avx2_decay, .recur = avx512_recur

@@ -103,13 +103,26 @@ static void kv_store_rows(struct cpu_exec *x, size_t lo, size_t hi)
     const struct op_kv_store *op = &x->op->kv_store;
     const struct kv_layer *kv = &x->p->kv[op->kv];
     for (size_t h = 0; h < kv->n_heads; h++) {
-        for (size_t r = lo; r < hi; r++) {
-            size_t pos = x->step->pos + r;
-            kernels_of(x)->kv_store(kv, x->step->pages[kv->part][pos / PAGE_LEN], h,
-                                    pos % PAGE_LEN, row_f32(x, &op->k, r) + h * kv->head_dim_k,
-                                    row_f32(x, &op->v, r) + h * kv->head_dim_v);
+        struct kv_rows rows = {.k = row_f32(x, &op->k, lo) + h * kv->head_dim_k,
+                               .v = row_f32(x, &op->v, lo) + h * kv->head_dim_v,
+                               .k_stride = x->rows[op->k.buf].stride,
+                               .v_stride = x->rows[op->v.buf].stride};
+        for (size_t r = lo; r < hi; r += rows.n) {
+            const size_t pos = x->step->pos + r, slot = pos % PAGE_LEN;
+            rows.n = hi - r < PAGE_LEN - slot ? hi - r : PAGE_LEN - slot;
+            kernels_of(x)->kv_store(kv, x->step->pages[kv->part][pos / PAGE_LEN], h, slot,
+                                    rows);
+            rows.k += rows.n * rows.k_stride;
+            rows.v += rows.n * rows.v_stride;
         }
     }
+}
+
+/* At most what gives a chunk a page's rows, for their keys lie side by side in it. */
+static size_t kv_store_cost(const struct op_kv_store *op)
+{
+    const size_t n = op->k.n + op->v.n, most = INLINE_VALUES / PAGE_LEN;
+    return n < most ? n : most;
 }
 
 static void glu_rows(struct cpu_exec *x, size_t lo, size_t hi)
@@ -389,7 +402,7 @@ static bool run_op(struct cpu_exec *x)
     case OP_ROPE: return for_rows(x, op->rope.x.n, rope_rows);
     case OP_ROW_SCALE: return for_rows(x, op->row_scale.x.n, row_scale_rows);
     case OP_SCALE: return for_rows(x, op->scale.x.n, scale_rows);
-    case OP_KV_STORE: return for_rows(x, op->kv_store.k.n + op->kv_store.v.n, kv_store_rows);
+    case OP_KV_STORE: return for_rows(x, kv_store_cost(&op->kv_store), kv_store_rows);
     case OP_ATTEND: return run_attend(x);
     case OP_GLU: return for_rows(x, 4 * op->glu.out.n, glu_rows);
     case OP_ADD: return for_rows(x, op->add.out.n, add_rows);

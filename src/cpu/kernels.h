@@ -110,6 +110,21 @@ struct attend {
     const atomic_bool *cancel; /* or NULL; polled between pages */
 };
 
+/* Keys and values of rows at consecutive positions, of one head. */
+struct kv_rows {
+    const float *k, *v; /* row 0 */
+    size_t k_stride, v_stride, n;
+};
+
+/* The rows from row n on. */
+static inline struct kv_rows kv_rows_after(struct kv_rows rows, size_t n)
+{
+    rows.k += n * rows.k_stride;
+    rows.v += n * rows.v_stride;
+    rows.n -= n;
+    return rows;
+}
+
 /* Convolution of rows at consecutive positions. */
 struct conv {
     const float *x; /* row 0 */
@@ -158,9 +173,9 @@ struct kernels {
     void (*matmul)(const struct matmul *m, size_t lo, size_t hi, void *scratch);
     /* Query heads of one KV head, rows lo..hi-1, hi - lo <= attend_rows. */
     void (*attend)(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
-    /* One row of one KV head into slot 0..PAGE_LEN-1 of a page. */
+    /* Rows of one KV head into the slots from slot on, all of one page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
-                     const float *k, const float *v);
+                     struct kv_rows rows);
     /* out may be x. */
     void (*norm)(const struct norm *o, const float *x, float *out);
     /* n values, a multiple of 32. */

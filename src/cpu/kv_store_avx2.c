@@ -97,8 +97,8 @@ static void store_blocks(const struct kv_layer *kv, void *page, size_t head, siz
     }
 }
 
-void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
-                   const float *k, const float *v)
+static void store_row(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                      const float *k, const float *v)
 {
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     if (kv_type_blocks(kv->type)) {
@@ -122,4 +122,11 @@ void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t sl
         for (size_t i = 0; i < LANES; i++)
             vals[e + i] = (uint16_t)h[i];
     }
+}
+
+void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                   struct kv_rows rows)
+{
+    for (; rows.n > 0; rows = kv_rows_after(rows, 1))
+        store_row(kv, page, head, slot++, rows.k, rows.v);
 }

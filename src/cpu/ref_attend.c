@@ -202,6 +202,13 @@ void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, vo
     }
 }
 
+static void store_rows(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                       struct kv_rows rows)
+{
+    for (; rows.n > 0; rows = kv_rows_after(rows, 1))
+        ref_kv_store(kv, page, head, slot++, rows.k, rows.v);
+}
+
 const struct kernels kernels_scalar = {
     .name = "scalar",
     .packs = false,
@@ -212,7 +219,7 @@ const struct kernels kernels_scalar = {
     .attend_scratch = ref_attend_scratch,
     .matmul = ref_matmul,
     .attend = ref_attend,
-    .kv_store = ref_kv_store,
+    .kv_store = store_rows,
     .norm = ref_norm,
     .quantise = ref_quantise,
     .rope = ref_rope,

@@ -12,11 +12,21 @@
 #define avx512_logits plain_logits
 #define avx512_conv plain_conv
 #define avx512_recur plain_recur
+#define avx512_kv_store plain_kv_store
+#define avx2_kv_store scalar_kv_store
 
+#include "../../src/cpu/kv_store_avx512.c"
 #include "../../src/cpu/recurrent_avx512.c"
 #include "../../src/cpu/rows_avx512.c"
 
+void scalar_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
+                     struct kv_rows rows)
+{
+    kernels_scalar.kv_store(kv, page, head, slot, rows);
+}
+
 static const struct kernels plain = {
+    .kv_store = plain_kv_store,
     .norm = plain_norm,
     .quantise = plain_quantise,
     .rope = plain_rope,
@@ -54,7 +64,8 @@ static float odd_value(uint64_t i)
 {
     static const uint32_t bits[] = {0x7fc00000, 0xffc01234, 0x7fc01234, 0x7f800000, 0xff800000,
                                     0x80000000, 0x7f7fffff, 0x71800000, 0x71800001, 0x26800000,
-                                    0x267fffff, 0xa67fffff, 0x42b00000, 0xc20a999a, 0x3f800000};
+                                    0x267fffff, 0xa67fffff, 0x42b00000, 0xc20a999a, 0x3f800000,
+                                    0x477fe000, 0x477fe001, 0xc77ff000, 0x387fffff, 0x38800000};
     float f;
     memcpy(&f, &bits[i % (sizeof bits / sizeof *bits)], sizeof f);
     return f;
@@ -320,9 +331,42 @@ static void recurrent(void **state)
     }
 }
 
+/* ---- keys and values ---- */
+
+/* Rows from some slot on into a page, which is otherwise left alone. */
+static void stores(void **state)
+{
+    (void)state;
+    static const size_t dims[] = {32, 96, 40, 16};
+    enum { N_HEADS = 2, PAGE_BYTES = 2 * N_HEADS * 96 * PAGE_LEN * 2, STRIDE = 200 };
+    static float k[PAGE_LEN * STRIDE], v[PAGE_LEN * STRIDE];
+    static uint8_t want[PAGE_BYTES], got[PAGE_BYTES];
+    random_seed(18);
+    for (size_t n = 0; n < 400; n++) {
+        const size_t dk = dims[n % 4], dv = dims[n / 4 % 4], slot = random_u64() % PAGE_LEN;
+        const struct kv_layer kv = {KV_F16,   N_HEADS, dk, dv, 0, N_HEADS * dk * PAGE_LEN * 2,
+                                    PAGE_FULL};
+        const struct kv_rows rows = {k + dk, v + dv, STRIDE, STRIDE,
+                                     1 + random_u64() % (PAGE_LEN - slot)};
+        random_floats((enum spread)(n % N_SPREADS), k, PAGE_LEN * STRIDE);
+        random_floats((enum spread)(n % N_SPREADS), v, PAGE_LEN * STRIDE);
+        for (size_t i = random_u64() % 9; i < PAGE_LEN * STRIDE; i += 1 + random_u64() % 90)
+            k[i] = v[PAGE_LEN * STRIDE - 1 - i] = odd_value(random_u64());
+        memset(want, 0x33, PAGE_BYTES);
+        kernels_scalar.kv_store(&kv, want, 1, slot, rows);
+        for (size_t s = 0; s < N_SETS; s++) {
+            if (!cpu_has(sets[s].isa)) continue;
+            memset(got, 0x33, PAGE_BYTES);
+            sets[s].kernels->kv_store(&kv, got, 1, slot, rows);
+            if (memcmp(got, want, PAGE_BYTES) != 0)
+                fail_msg("%zu rows of %zu and %zu: %s differs", rows.n, dk, dv, sets[s].name);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_lengths),
-                                       cmocka_unit_test(recurrent)};
+                                       cmocka_unit_test(recurrent), cmocka_unit_test(stores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
