@@ -133,7 +133,7 @@ struct block_parts {
 };
 
 /* Another instruction set's scores and values of the items of a page, where it is read as it is
- * stored: of f32 and f16, and of q8_0, whose scales are floats by then. */
+ * stored: of floats, and of blocks, whose scales are floats by then. */
 struct attend_few {
     void (*float_scores)(const struct float_tile *t, struct batch *b);
     void (*float_values)(const struct float_tile *t, const struct batch *b);

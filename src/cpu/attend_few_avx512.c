@@ -160,10 +160,12 @@ static void float_values(const struct float_tile *t, const struct batch *b)
     }
 }
 
-/* ---- q8_0 ---- */
+/* ---- q8_0 and q4_0 ---- */
 
-/* Codes of keys are made unsigned by 128 more, which the query's sum takes away again. */
-VEC_INLINE void block_scores_of(int n, const struct block_tile *t, struct batch *b, size_t i)
+/* Codes of keys are unsigned: 8 more with q4_0, as they are stored, else made 128 more. The
+ * query's sum takes that away again. */
+VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, struct batch *b,
+                                size_t i)
 {
     struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
@@ -172,29 +174,36 @@ VEC_INLINE void block_scores_of(int n, const struct block_tile *t, struct batch 
         UNROLL for (int j = 0; j < KEY_VECS; j++) sum[r][j] = z_all(0);
     }
     for (size_t block = 0; block < t->k_blocks; block++) {
-        const uint8_t *k = t->k + block * KV_BLOCK * PAGE_LEN;
+        const uint8_t *k = t->k + block * KV_BLOCK / (is_q4 ? 2 : 1) * PAGE_LEN;
         iz acc[AT_ONCE][KEY_VECS];
         UNROLL for (int r = 0; r < n; r++)
         {
             const int16_t *sums = b->x[i + (size_t)r]->sums + 2 * block;
             UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
-                z_all_i(-128 * (sums[0] + sums[1]));
+                z_all_i((is_q4 ? -8 : -128) * (sums[0] + sums[1]));
         }
-        for (size_t d = 0; d < KV_BLOCK; d += 4, k += 4 * PAGE_LEN) {
+        for (size_t d = 0; d < KV_BLOCK; d += 4) {
+            const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            fetch(&next, KEY_VECS);
-            UNROLL for (int j = 0; j < KEY_VECS; j++) codes[j] = z_load(k + 64 * j) ^ 0x80;
+            if (!high) fetch(&next, KEY_VECS);
+            UNROLL for (int j = 0; j < KEY_VECS; j++)
+            {
+                codes[j] = z_load(k + 64 * j);
+                if (high) codes[j] = z_shift_right(codes[j], 4);
+                codes[j] = is_q4 ? codes[j] & 0x0f : codes[j] ^ 0x80;
+            }
             UNROLL for (int r = 0; r < n; r++)
             {
                 const bz x = z_all_4(b->x[i + (size_t)r]->codes + block * KV_BLOCK + d);
                 UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
                     z_dot(acc[r][j], codes[j], x);
             }
+            if (!is_q4 || high) k += 4 * PAGE_LEN;
         }
         const float *scales = t->wide_k_scales + block * PAGE_LEN;
         UNROLL for (int r = 0; r < n; r++)
         {
-            const fz x = z_all(b->x[i + (size_t)r]->d[block] * 256.0f);
+            const fz x = z_all(b->x[i + (size_t)r]->d[block] * (is_q4 ? 1.0f : 256.0f));
             UNROLL for (size_t j = 0; j < KEY_VECS; j++) sum[r][j] =
                 sum[r][j] + (x * z_load_f(scales + j * Z_LANES)) * z_float(acc[r][j]);
         }
@@ -206,11 +215,22 @@ VEC_INLINE void block_scores_of(int n, const struct block_tile *t, struct batch 
     }
 }
 
+/* 64 dims of a key as bytes, codes of four bits times 16. */
+VEC_INLINE __m512i row64(bool is_q4, const uint8_t *row)
+{
+    if (!is_q4) return (__m512i)z_load(row);
+    const __m512i x = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)row));
+    /* Low halves are the first 16 dims of a block, high ones the others. */
+    const __m512i both = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), x);
+    const __m512i high = _mm512_sllv_epi64(both, _mm512_setr_epi64(4, 4, 0, 0, 4, 4, 0, 0));
+    return (__m512i)(((bz)high & 0xf0) ^ 0x80); /* without the bias of 8 */
+}
+
 /* 64 dims of two keys as pairs of int16, of which the codes are the upper bytes: vector i has
  * dims 4i..4i+3 of each 16. */
-VEC_INLINE void value_pairs(const uint8_t *x, const uint8_t *y, bz out[4])
+VEC_INLINE void value_pairs(__m512i a, __m512i b, bz out[4])
 {
-    const __m512i a = (__m512i)z_load(x), b = (__m512i)z_load(y), zero = _mm512_setzero_si512();
+    const __m512i zero = _mm512_setzero_si512();
     const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
     out[0] = (bz)_mm512_unpacklo_epi8(zero, low);
     out[1] = (bz)_mm512_unpackhi_epi8(zero, low);
@@ -239,14 +259,15 @@ VEC_INLINE bz two_weights(const int16_t *u)
 }
 
 /* Two blocks from `block` on of items i..i+n-1; keys lo..hi-1, multiples of sixteen. Sums are
- * 256 times too large and fit for 32 keys. */
-VEC_INLINE void block_values_of(int n, const struct block_tile *t,
+ * 256 or 4096 times too large and fit for 32 keys. */
+VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
                                 const struct block_parts *parts, size_t block, size_t lo,
                                 size_t hi, size_t i)
 {
     const struct batch *b = parts->batch;
-    const size_t row_bytes = t->v_blocks * KV_BLOCK, dim = block * KV_BLOCK;
-    struct fetch next = fetch_from(&t->after_v, block / 2 * PAGE_LEN, i == t->items.at);
+    const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1;
+    const size_t row_bytes = t->v_blocks * KV_BLOCK / half;
+    struct fetch next = fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, i == t->items.at);
     iz total[AT_ONCE][4];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -260,10 +281,10 @@ VEC_INLINE void block_values_of(int n, const struct block_tile *t,
             UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_all_i(0);
         }
         for (size_t pair = from / 2; pair < to / 2; pair++) {
-            const uint8_t *row = t->v + (pair / 8 * 16 + pair % 8) * row_bytes + dim;
+            const uint8_t *row = t->v + (pair / 8 * 16 + pair % 8) * row_bytes + dim / half;
             bz v[4];
-            fetch(&next, 2);
-            value_pairs(row, row + 8 * row_bytes, v);
+            fetch(&next, 2 / half);
+            value_pairs(row64(is_q4, row), row64(is_q4, row + 8 * row_bytes), v);
             UNROLL for (int r = 0; r < n; r++)
             {
                 const bz w = two_weights(
@@ -273,7 +294,8 @@ VEC_INLINE void block_values_of(int n, const struct block_tile *t,
         }
         UNROLL for (int r = 0; r < n; r++)
         {
-            UNROLL for (int j = 0; j < 4; j++) total[r][j] = total[r][j] + (acc[r][j] >> 8);
+            UNROLL for (int j = 0; j < 4; j++) total[r][j] =
+                total[r][j] + (acc[r][j] >> (is_q4 ? 12 : 8));
         }
         from = to;
     }
@@ -289,21 +311,30 @@ VEC_INLINE void block_values_of(int n, const struct block_tile *t,
     }
 }
 
-static void block_scores(const struct block_tile *t, struct batch *b)
+VEC_INLINE void scores_of_type(bool is_q4, const struct block_tile *t, struct batch *b)
 {
     const size_t end = t->items.at + t->items.n;
     for (size_t i = t->items.at, n; i < end; i += n) {
         n = at_once(i, end);
         if (n == 4)
-            block_scores_of(4, t, b, i);
+            block_scores_of(is_q4, 4, t, b, i);
         else if (n == 2)
-            block_scores_of(2, t, b, i);
+            block_scores_of(is_q4, 2, t, b, i);
         else
-            block_scores_of(1, t, b, i);
+            block_scores_of(is_q4, 1, t, b, i);
     }
 }
 
-static void block_values(const struct block_tile *t, const struct block_parts *parts)
+static void block_scores(const struct block_tile *t, struct batch *b)
+{
+    if (t->is_q4)
+        scores_of_type(true, t, b);
+    else
+        scores_of_type(false, t, b);
+}
+
+VEC_INLINE void values_of_type(bool is_q4, const struct block_tile *t,
+                               const struct block_parts *parts)
 {
     const size_t end = t->items.at + t->items.n;
     /* Weights of keys that a query does not see are 0. */
@@ -312,13 +343,21 @@ static void block_values(const struct block_tile *t, const struct block_parts *p
         for (size_t i = t->items.at, n; i < end; i += n) {
             n = at_once(i, end);
             if (n == 4)
-                block_values_of(4, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 4, t, parts, block, lo, hi, i);
             else if (n == 2)
-                block_values_of(2, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 2, t, parts, block, lo, hi, i);
             else
-                block_values_of(1, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 1, t, parts, block, lo, hi, i);
         }
     }
+}
+
+static void block_values(const struct block_tile *t, const struct block_parts *parts)
+{
+    if (t->is_q4)
+        values_of_type(true, t, parts);
+    else
+        values_of_type(false, t, parts);
 }
 
 static const struct attend_few few = {

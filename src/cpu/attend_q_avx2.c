@@ -497,7 +497,7 @@ static void scores_of_page(const struct block_tile *t, const struct attend_few *
     prefetch_scales(&own, t->v_blocks);
     prefetch_scales(&t->after_k, t->k_blocks);
     read_scales(t->k_scales, t->k_blocks, t->wide_k_scales);
-    const bool by_few = few && form == ROWS_Q8;
+    const bool by_few = few && !t->wide_v;
     if (by_few) few->block_scores(t, batch);
     for (size_t at = 0; at < PAGE_LEN && !by_few; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
@@ -517,7 +517,7 @@ static void values_of_page(const struct block_tile *t, const struct attend_few *
     /* Weights of keys that a query does not see are 0. */
     const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
     prefetch_scales(&t->after_v, t->v_blocks);
-    if (few && form == ROWS_Q8) {
+    if (few && form != WIDE) {
         few->block_values(t, parts);
         return;
     }
@@ -559,7 +559,7 @@ void avx2_pages_q(const struct attend *a, const struct head_at *head, size_t p, 
                   void *scratch)
 {
     const struct block_parts parts = parts_of(a->kv, scratch);
-    const bool is_few = n <= (size_t)(a->kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8);
+    const bool is_few = n <= (size_t)(a->kv->type == KV_Q4_0 && !few ? FEW_Q4 : FEW_Q8);
     struct block_tile tiles[LANES];
     for (size_t k = 0; k < n_pages; k++) {
         struct block_tile *t = &tiles[k];

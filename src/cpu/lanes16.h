@@ -93,7 +93,7 @@ VEC_INLINE iz z_max_i(iz a, iz b)
 /* The low halves of a, and those of b above them. */
 VEC_INLINE bz z_pair(iz a, iz b)
 {
-    return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)(b << 16));
+    return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)((uz)b << 16));
 }
 
 /* c - a · b where the product is exact, so that one rounding or two are the same. */
