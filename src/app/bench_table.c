@@ -133,6 +133,18 @@ static void run_close(struct bench_run *r)
     exec_free(r->exec);
 }
 
+/* The bandwidth once more, after the lines from `first` on: the better of both is theirs, for
+ * other work on the machine comes and goes. */
+static bool read_again(const struct machine *m, struct bench_lines *out, size_t first,
+                       struct err *err)
+{
+    double gb_s;
+    if (!bench_reads(m, &gb_s, err)) return false;
+    for (size_t i = first; i < out->n; i++)
+        if (out->lines[i].read_gb_s < gb_s) out->lines[i].read_gb_s = gb_s;
+    return true;
+}
+
 /* All depths and numbers of rows on one machine. */
 static bool measure_machine(const struct engine_config *config, const struct bench_list *depths,
                             const struct bench_list *rows, struct bench_line line,
@@ -147,6 +159,7 @@ static bool measure_machine(const struct engine_config *config, const struct ben
     const char *name = backend_name(m.be); /* "vulkan:0 (...)" */
     if (!m.is_cpu) snprintf(line.isa, sizeof line.isa, "%.*s", (int)strcspn(name, " "), name);
     const uint32_t n_rows = largest(rows), n_positions = largest(depths) + n_rows;
+    const size_t first = out->n;
     bool ok = n_positions <= m.n_ctx;
     if (!ok)
         err_set(err, ERR_USER, "%u positions do not fit the context of %u", n_positions,
@@ -163,6 +176,7 @@ static bool measure_machine(const struct engine_config *config, const struct ben
             if (ok) out->lines[out->n++] = line;
         }
     }
+    ok = ok && read_again(&m, out, first, err);
     run_close(&r);
     machine_close(&m);
     return ok;
