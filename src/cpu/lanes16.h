@@ -128,7 +128,7 @@ VEC_INLINE mz z_reaches(fz a, fz b)
 
 VEC_INLINE iz z_sum_where(mz m, iz a, iz b)
 {
-    return m & (a + b);
+    return m & (iz)((uz)a + (uz)b);
 }
 
 VEC_INLINE fz z_choose(mz m, fz a, fz b)
