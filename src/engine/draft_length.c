@@ -33,7 +33,7 @@ enum { MANY_READ = 8 };
 /* Drafting begins where it gains this much by estimate: less is noise. */
 static const double MIN_GAIN = 1.03;
 /* The balance: its share of time, its largest and first value in tokens. */
-static const double ALLOWANCE = 0.01, MAX_BALANCE = 16, FIRST_BALANCE = 8;
+static const double ALLOWANCE = 0.006, MAX_BALANCE = 16, FIRST_BALANCE = 8;
 /* Most that one draft may lose, besides what is read for it. Of the balance, what a try may
  * lose, and what it may read for. */
 static const double MOST_LOSS = 8, TRY_SHARE = 0.3, TRY_READ = 0.75;
