@@ -8,15 +8,6 @@
 
 #include "cpu/vec16.h"
 
-/* Before a loop with a constant number of turns, as in vec_avx2.h. */
-#if defined HEARTH_SANITIZED || !defined __AVX512VNNI__
-#define UNROLL
-#elif defined __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 enum {
     Z_LANES = 16,
     Z_AT_ONCE = 4,  /* vectors that are taken through a long chain together */

@@ -11,14 +11,6 @@
 #include "cpu/vec16.h"
 #include "gguf/qblocks.h"
 
-#if defined HEARTH_SANITIZED || !defined __AVX512VNNI__
-#define UNROLL
-#elif defined __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
 /* How far ahead of what is read of a panel: to the second cache, whose requests under way are

@@ -24,6 +24,15 @@
 #define VEC_INLINE static inline __attribute__((unused))
 #endif
 
+/* Before a loop with a constant number of turns, as in vec_avx2.h. */
+#if defined HEARTH_SANITIZED || !defined __AVX512VNNI__
+#define UNROLL
+#elif defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 typedef float fz __attribute__((vector_size(64)));
 typedef int32_t iz __attribute__((vector_size(64)));
 typedef uint32_t uz __attribute__((vector_size(64)));
