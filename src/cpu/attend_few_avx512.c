@@ -128,9 +128,9 @@ static void float_scores(const struct float_tile *t, struct batch *b)
     const size_t end = t->items.at + t->items.n;
     const bool is_f16 = t->form == PAGE_F16;
     for (size_t i = t->items.at, n; i < end; i += n) {
-        n = at_once(i, end);
+        n = is_f16 ? at_once(i, end) : 1;
         if (!is_f16)
-            float_scores_of(false, 1, t, b, i), n = 1;
+            float_scores_of(false, 1, t, b, i);
         else if (n == 4)
             float_scores_of(true, 4, t, b, i);
         else if (n == 2)
@@ -148,9 +148,9 @@ static void float_values(const struct float_tile *t, const struct batch *b)
         size_t same = i + 1;
         while (same < end && b->lo[same] == b->lo[i] && b->hi[same] == b->hi[i])
             same++;
-        n = at_once(i, same);
+        n = is_f16 ? at_once(i, same) : 1;
         if (!is_f16)
-            float_values_all(false, 1, t, b, i), n = 1;
+            float_values_all(false, 1, t, b, i);
         else if (n == 4)
             float_values_all(true, 4, t, b, i);
         else if (n == 2)

@@ -1,5 +1,5 @@
-/* The AVX2 kernels by name, for the tables of their own set (attend_avx2.c), of AVX-512 and of
- * AMX. */
+/* The AVX2 kernels by name: for the table of their own set (attend_avx2.c), and for those of
+ * AVX-512 and AMX where sixteen lanes gain nothing or do not fit. */
 #ifndef CPU_AVX2_H
 #define CPU_AVX2_H
 
@@ -24,13 +24,5 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi);
 void avx2_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
                 float *out);
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
-
-/* Members of a table of kernels: all but the products. */
-#define AVX2_ATTEND_AND_ROWS                                                            \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx2_attend_scratch,             \
-    .attend = avx2_attend, .kv_store = avx2_kv_store, .norm = avx2_norm,                \
-    .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, \
-    .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay,     \
-    .recur = avx2_recur
 
 #endif

@@ -32,7 +32,7 @@ void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 size_t amx_matmul_scratch(size_t n_cols);
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 
-/* Members of a table of kernels: all but the products. */
+/* Members of the tables of AVX-512 and AMX: all but the products. */
 #define AVX512_ATTEND_AND_ROWS                                                          \
     .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,           \
     .attend = avx512_attend, .kv_store = avx512_kv_store, .norm = avx512_norm,          \

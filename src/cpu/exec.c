@@ -56,7 +56,7 @@ static void quantise_beside(const struct kernels *k, const float *in, size_t n,
             to->d[i] = d[b];
             to->sum[2 * i] = sum[2 * b];
             to->sum[2 * i + 1] = sum[2 * b + 1];
-            to->dsum[i] = d[b] * (float)(sum[2 * b] + sum[2 * b + 1]);
+            to->dsum[i] = a8_dsum(d[b], sum + 2 * b);
         }
     }
 }
@@ -67,10 +67,13 @@ static void quantise_rows(struct cpu_exec *x, size_t lo, size_t hi)
     const struct kernels *k = kernels_of(x);
     for (size_t r = lo; r < hi; r++) {
         const struct a8 to = row_a8(x, &op->out, r);
-        if (k->a8_side > 1)
+        if (to.side > 1) {
             quantise_beside(k, row_f32(x, &op->in, r), op->in.n, &to);
-        else
-            k->quantise(row_f32(x, &op->in, r), op->in.n, to.q, to.d, to.sum);
+            continue;
+        }
+        k->quantise(row_f32(x, &op->in, r), op->in.n, to.q, to.d, to.sum);
+        for (size_t b = 0; to.dsum && b < op->in.n / A8_BLOCK; b++)
+            to.dsum[b] = a8_dsum(to.d[b], to.sum + 2 * b);
     }
 }
 

@@ -24,7 +24,7 @@ enum {
 
 /* Rows of quantised activations. `side` rows lie side by side, a strip: its block b is the
  * blocks b of all its rows, one after the other. Kernels whose a8_side is 1 take rows one after
- * the other, side 1 and first 0. */
+ * the other, side 1 and first 0. d, dsum and sum may be read three blocks past the last. */
 struct a8 {
     int8_t *q;
     float *d;      /* per 32 */
@@ -34,6 +34,12 @@ struct a8 {
     size_t side;
     size_t first; /* what counts as row 0 */
 };
+
+/* dsum of a block. */
+static inline float a8_dsum(float d, const int16_t sum[2])
+{
+    return d * (float)(sum[0] + sum[1]);
+}
 
 /* Block b of row r: its index. */
 static inline size_t a8_at(const struct a8 *a, size_t r, size_t b)
@@ -137,6 +143,13 @@ struct conv {
     float *out;
     size_t out_stride;
 };
+
+/* Row `at` of the state and, behind it, of x: tap j of row r reads row r + j. */
+static inline const float *conv_row(const struct conv *c, size_t at)
+{
+    const size_t n_before = c->n_taps - 1;
+    return at < n_before ? c->state + at * c->n : c->x + (at - n_before) * c->x_stride;
+}
 
 /* The states of one recurrent layer, advanced by rows at consecutive positions. */
 struct recur {

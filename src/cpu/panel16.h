@@ -14,9 +14,9 @@
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
 /* How far ahead of what is read of a panel: to the second cache, whose requests under way are
- * three times those of the first, and to the first. GB/s of one row of Q4_0, best of four, with
- * 2 KiB to the first alone, 4 KiB, and so: 1 thread 13.1, 13.2 and 14.8, 2 threads 24.0, 26.3
- * and 29.8; of four rows 10.7, 12.0 and 12.3, 22.3, 27.0 and 29.7 (Emerald Rapids, 2026-11). */
+ * three times those of the first, and to the first. GB/s of Q4_0, best of four, with 2 KiB to
+ * the first alone and so: one row, 1 thread, 11.7 and 14.8, 2 threads 24.0 and 29.8; four
+ * rows 10.4 and 11.2, 20.8 and 21.4 (Emerald Rapids, 2026-11). */
 enum { PREFETCH_FAR = 16384, PREFETCH_NEAR = 4096 };
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };

@@ -38,12 +38,10 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi)
         ref_conv(c, lo, hi);
         return;
     }
-    const size_t n_before = c->n_taps - 1;
     for (size_t r = lo; r < hi; r++) {
         const float *rows[MAX_TAPS];
         for (size_t j = 0; j < c->n_taps; j++)
-            rows[j] = r + j < n_before ? c->state + (r + j) * c->n
-                                       : c->x + (r + j - n_before) * c->x_stride;
+            rows[j] = conv_row(c, r + j);
         size_t i = 0;
         for (; i + VEC_AT_ONCE * LANES <= c->n; i += VEC_AT_ONCE * LANES)
             conv_lanes(c, rows, i, VEC_AT_ONCE, c->out + r * c->out_stride);

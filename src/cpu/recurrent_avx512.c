@@ -36,12 +36,10 @@ void avx512_conv(const struct conv *c, size_t lo, size_t hi)
         ref_conv(c, lo, hi);
         return;
     }
-    const size_t n_before = c->n_taps - 1;
     for (size_t r = lo; r < hi; r++) {
         const float *rows[MAX_TAPS];
         for (size_t j = 0; j < c->n_taps; j++)
-            rows[j] = r + j < n_before ? c->state + (r + j) * c->n
-                                       : c->x + (r + j - n_before) * c->x_stride;
+            rows[j] = conv_row(c, r + j);
         float *out = c->out + r * c->out_stride;
         size_t i = 0;
         for (; i + Z_AT_ONCE * Z_LANES <= c->n; i += Z_AT_ONCE * Z_LANES)

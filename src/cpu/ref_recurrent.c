@@ -5,13 +5,6 @@
 #include "base/numeric_c.h"
 #include "cpu/ref.h"
 
-/* Row at before or in the step; at counts from the oldest row of the state. */
-static const float *conv_row(const struct conv *c, size_t at)
-{
-    const size_t n_before = c->n_taps - 1;
-    return at < n_before ? c->state + at * c->n : c->x + (at - n_before) * c->x_stride;
-}
-
 /* Taps are added from the oldest on, then the bias. */
 void ref_conv(const struct conv *c, size_t lo, size_t hi)
 {

@@ -301,4 +301,14 @@ static inline int group_teardown(void **state)
     return 0;
 }
 
+/* Zeroed, aligned to 64, with 64 bytes behind it that may be read. */
+static inline void *zalloc64(size_t n_bytes)
+{
+    n_bytes = (n_bytes + 64 + 63) / 64 * 64;
+    void *p = aligned_alloc(64, n_bytes);
+    assert_non_null(p);
+    memset(p, 0, n_bytes);
+    return p;
+}
+
 #endif

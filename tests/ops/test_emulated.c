@@ -33,15 +33,6 @@ struct operands {
     struct a8 rows; /* one after the other */
 };
 
-static void *zalloc64(size_t n_bytes)
-{
-    n_bytes = (n_bytes + 64 + 63) / 64 * 64;
-    void *p = aligned_alloc(64, n_bytes);
-    assert_non_null(p);
-    memset(p, 0, n_bytes);
-    return p;
-}
-
 static void a8_new(struct a8 *a, size_t n_cols, size_t side)
 {
     const size_t n_rows = (MAX_ROWS + side - 1) / side * side;

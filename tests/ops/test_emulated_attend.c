@@ -33,15 +33,6 @@ static const struct shape shapes[] = {
     {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true},
 };
 
-static void *zalloc64(size_t n_bytes)
-{
-    n_bytes = (n_bytes + 64 + 63) / 64 * 64;
-    void *p = aligned_alloc(64, n_bytes);
-    assert_non_null(p);
-    memset(p, 0, n_bytes);
-    return p;
-}
-
 static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n_bytes,
                        enum spread spread, size_t n_keys)
 {
