@@ -1,9 +1,9 @@
 /* Attention on AVX2; see ref_attend.c for what it computes.
  *
- * Pages are the outer loop: a page's keys and values of one head are read once for all rows and
- * query heads of the call. Here are the walk and the softmax, whose reductions are done for
+ * Pages are the outer loop: a page's keys and values of a KV head are read once for all rows
+ * and query heads of the call. Here are the walk and the softmax, whose reductions are done for
  * eight items at a time, a lane each: a single one waits for its own chain. With few queries
- * that takes several pages. */
+ * that takes several KV heads, or several pages. */
 #include <assert.h>
 #include <string.h>
 
@@ -224,25 +224,64 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
     return s;
 }
 
-static struct ahead keys_of(const struct attend *a, const struct head_at *at, size_t p)
+/* Tile i of a step, or of the next one; without a next one, some tile. */
+struct place {
+    const char *page;
+    const struct head_at *at;
+};
+
+static struct place place_of(const struct walk *w, size_t i)
 {
-    const char *page = a->pages[p];
-    return (struct ahead){page + at->k, page + at->k_scales, 64};
+    const size_t p = w->p + i / w->n_heads;
+    return (struct place){w->a->pages[p < w->end ? p : w->p], &w->heads[i % w->n_heads]};
 }
 
-static struct ahead values_of(const struct attend *a, const struct head_at *at, size_t p)
+static struct ahead keys_of(struct place t)
 {
-    const char *page = a->pages[p];
-    return (struct ahead){page + at->v, page + at->v_scales, 64};
+    return (struct ahead){t.page + t.at->k, t.page + t.at->k_scales, 64};
 }
 
-void avx2_look_ahead(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                     size_t end_page, size_t k, struct ahead *after_k, struct ahead *after_v)
+static struct ahead values_of(struct place t)
 {
-    const bool last = k + 1 == n_pages;
-    const size_t next = p + k + 1 < end_page ? p + k + 1 : p;
-    *after_k = last ? values_of(a, at, p) : keys_of(a, at, next);
-    *after_v = last ? keys_of(a, at, next) : values_of(a, at, next);
+    return (struct ahead){t.page + t.at->v, t.page + t.at->v_scales, 64};
+}
+
+void avx2_look_ahead(const struct walk *w, size_t i, struct ahead *after_k,
+                     struct ahead *after_v)
+{
+    const bool last = i + 1 == avx2_tiles(w);
+    const struct place next = place_of(w, i + 1);
+    *after_k = last ? values_of(place_of(w, 0)) : keys_of(next);
+    *after_v = last ? keys_of(next) : values_of(next);
+}
+
+/* A run is what the heads have side by side. */
+static struct run run_of(const char *page, size_t at, size_t n_bytes)
+{
+    return (struct run){.at = page + at, .n_lines = n_bytes / 64};
+}
+
+/* The pages of the next step, in the order in which they are read. */
+static void look_far(struct walk *w)
+{
+    const struct kv_layer *kv = w->a->kv;
+    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k) * w->n_heads;
+    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v) * w->n_heads;
+    const size_t k_scales = kv_scale_bytes(kv->type, kv->head_dim_k) * w->n_heads;
+    const size_t v_scales = kv_scale_bytes(kv->type, kv->head_dim_v) * w->n_heads;
+    const size_t from = w->p + w->n_pages;
+    const size_t to = w->end - from < w->n_pages ? w->end : from + w->n_pages;
+    struct run *run = w->runs;
+    for (size_t p = from; p < to; p++) {
+        *run++ = run_of(w->a->pages[p], w->heads[0].k, k);
+        if (k_scales) *run++ = run_of(w->a->pages[p], w->heads[0].k_scales, k_scales);
+    }
+    for (size_t p = from; p < to; p++) {
+        *run++ = run_of(w->a->pages[p], w->heads[0].v, v);
+        if (v_scales) *run++ = run_of(w->a->pages[p], w->heads[0].v_scales, v_scales);
+    }
+    *run = (struct run){.at = (const char *)w->runs, .n_lines = 1, .is_last = true};
+    w->far = (struct far){w->runs[0], w->runs[0].is_last ? w->runs : w->runs + 1};
 }
 
 /* The scratch of a call: queries, their outputs, their quantised forms, and what a page takes.
@@ -267,55 +306,87 @@ size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
     return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
 }
 
-void attend_by_rows(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
-                    const struct attend_few *few, void *scratch)
+/* Query i of a call, whose KV heads from kv_head on have n each: its query head. */
+static size_t head_of(const struct attend *a, size_t kv_head, size_t n, size_t i)
+{
+    return (kv_head + i / n) * a->n_group + i % a->n_group;
+}
+
+/* At its start; without what it has of its own. */
+static struct query query_of(const struct attend *a, size_t row, size_t head)
+{
+    const size_t end = a->pos + row + 1;
+    return (struct query){
+        .q = a->q + row * a->q_stride + head * a->kv->head_dim_k,
+        .first = a->window && end > a->window ? end - a->window : 0,
+        .end = end,
+    };
+}
+
+/* The result of a query whose pages are folded. */
+static void finish(const struct attend *a, struct query *x, size_t row, size_t head)
+{
+    const size_t dv = a->kv->head_dim_v;
+    if (a->sinks) fold_sink(x, a->sinks[head], dv);
+    const f8 inverse = vec_all(num_rcp(x->l));
+    float *out = a->out + row * a->out_stride + head * dv;
+    for (size_t e = 0; e < dv; e += LANES)
+        vec_store(out + e, num8_keep(vec_load(x->o + e) * inverse));
+}
+
+static void walk_pages(struct walk *w, void *scratch)
+{
+    const bool blocks = kv_type_blocks(w->a->kv->type);
+    const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
+    for (w->p = w->x[0].first / PAGE_LEN; w->p < w->end; w->p += at_once) {
+        w->n_pages = w->end - w->p < at_once ? w->end - w->p : at_once;
+        if (cancel_is_set(w->a->cancel)) return;
+        if (w->few) look_far(w);
+        if (blocks)
+            avx2_pages_q(w, scratch);
+        else
+            avx2_pages_f(w, scratch);
+    }
+}
+
+void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                    size_t hi, const struct attend_few *few, void *scratch)
 {
     const struct kv_layer *kv = a->kv;
-    size_t dv = kv->head_dim_v, dk = kv->head_dim_k, n = (hi - lo) * a->n_group;
+    const size_t dv = kv->head_dim_v, n = (hi - lo) * a->n_group;
     if (dv % LANES != 0) {
-        ref_attend(a, kv_head, lo, hi, scratch);
+        for (size_t j = 0; j < n_heads; j++)
+            ref_attend(a, kv_head + j, lo, hi, scratch);
         return;
     }
-    assert(hi - lo <= AVX2_ATTEND_ROWS);
-    bool blocks = kv_type_blocks(kv->type);
+    assert(hi - lo <= AVX2_ATTEND_ROWS && (n_heads == 1 || n_heads * n <= LANES));
     uint8_t *base = scratch;
-    struct layout at = layout_of(kv, n);
-    struct query *x = scratch;
-    for (size_t i = 0; i < n; i++) {
-        size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
-        size_t end = a->pos + r + 1;
-        x[i] = (struct query){
-            .q = a->q + r * a->q_stride + h * dk,
-            .first = a->window && end > a->window ? end - a->window : 0,
-            .end = end,
-            .o = (float *)(base + at.o) + i * dv,
-        };
-        if (blocks) avx2_query_q(kv, &x[i], base + at.q + i * avx2_query_q_bytes(kv));
+    const struct layout at = layout_of(kv, n_heads * n);
+    struct walk w = {.a = a, .few = few, .n_heads = n_heads, .x = scratch, .n = n};
+    for (size_t j = 0; j < n_heads; j++)
+        w.heads[j] = attend_head_at(kv, kv_head + j);
+    for (size_t i = 0; i < n_heads * n; i++) {
+        struct query *x = &w.x[i];
+        *x = query_of(a, lo + i % n / a->n_group, head_of(a, kv_head, n, i));
+        x->o = (float *)(base + at.o) + i * dv;
+        if (kv_type_blocks(kv->type))
+            avx2_query_q(kv, x, base + at.q + i * avx2_query_q_bytes(kv));
     }
-    const size_t end = pages_for(x[n - 1].end);
-    const size_t at_once = n < LANES ? LANES / n : 1;
-    const struct head_at head = attend_head_at(kv, kv_head);
-    for (size_t p = x[0].first / PAGE_LEN; p < end; p += at_once) {
-        const size_t n_pages = end - p < at_once ? end - p : at_once;
-        if (cancel_is_set(a->cancel)) return;
-        if (blocks)
-            avx2_pages_q(a, &head, p, n_pages, end, x, n, few, base + at.page);
-        else
-            avx2_pages_f(a, &head, p, n_pages, end, x, n, few, base + at.page);
-    }
-    for (size_t i = 0; i < n; i++) {
-        size_t r = lo + i / a->n_group, h = kv_head * a->n_group + i % a->n_group;
-        if (a->sinks) fold_sink(&x[i], a->sinks[h], dv);
-        f8 inverse = vec_all(num_rcp(x[i].l));
-        float *out = a->out + r * a->out_stride + h * dv;
-        for (size_t e = 0; e < dv; e += LANES)
-            vec_store(out + e, num8_keep(vec_load(x[i].o + e) * inverse));
-    }
+    w.end = pages_for(w.x[n - 1].end);
+    walk_pages(&w, base + at.page);
+    for (size_t i = 0; i < n_heads * n; i++)
+        finish(a, &w.x[i], lo + i % n / a->n_group, head_of(a, kv_head, n, i));
 }
 
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
 {
-    attend_by_rows(a, kv_head, lo, hi, NULL, scratch);
+    attend_by_rows(a, kv_head, 1, lo, hi, NULL, scratch);
+}
+
+void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                       size_t hi, void *scratch)
+{
+    attend_by_rows(a, kv_head, n_heads, lo, hi, NULL, scratch);
 }
 
 const struct kernels kernels_avx2 = {
@@ -328,6 +399,7 @@ const struct kernels kernels_avx2 = {
     .attend_rows = AVX2_ATTEND_ROWS,
     .attend_scratch = avx2_attend_scratch,
     .attend = avx2_attend,
+    .attend_heads = avx2_attend_heads,
     .kv_store = avx2_kv_store,
     .norm = avx2_norm,
     .quantise = avx2_quantise,

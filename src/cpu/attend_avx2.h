@@ -37,6 +37,33 @@ struct query {
     int16_t *sums; /* [head_dim_k/16] */
 };
 
+/* Memory of the next step, fetched into the second cache a few lines at a time, so that as much
+ * as possible is under way all the time; `ahead` below brings it from there to the first. A run
+ * has n_lines from at on; after the last, which is of no use, it comes again. */
+struct run {
+    const char *at;
+    size_t n_lines;
+    bool is_last;
+};
+enum { FAR_RUNS = 4 * ATTEND_LANES + 1 };
+struct far {
+    struct run now;
+    const struct run *next;
+};
+
+/* n lines, of which some may lie after a run. */
+static inline __attribute__((always_inline)) void far_fetch(struct far *f, size_t n)
+{
+    UNROLL for (size_t i = 0; i < n; i++) _mm_prefetch(f->now.at + 64 * i, _MM_HINT_T1);
+    if (f->now.n_lines > n) {
+        f->now.at += 64 * n;
+        f->now.n_lines -= n;
+    } else {
+        f->now = *f->next;
+        if (!f->now.is_last) f->next++;
+    }
+}
+
 /* What items have between the steps. Those of a query are in the order of their pages. */
 struct batch {
     _Alignas(32) float s[ATTEND_BATCH][PAGE_LEN]; /* scores, then probabilities */
@@ -46,6 +73,7 @@ struct batch {
     size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH]; /* visible keys */
     bool is_first[ATTEND_BATCH];               /* the query had no page before */
     const float *scales[ATTEND_BATCH];         /* of the values, with KV types of blocks */
+    struct far *far;                           /* for struct attend_few alone */
     size_t n;
 };
 
@@ -55,7 +83,7 @@ struct span {
     size_t from, to; /* keys that any of them sees */
 };
 
-/* The next queries from *i on that see something of page p join the batch, as many as it
+/* The next of n queries from *i on that see something of page p join the batch, as many as it
  * holds. */
 struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i);
 /* Raw dots s -> probabilities, 0 for keys that are not seen; m, l, a and b; and m and l of the
@@ -83,11 +111,31 @@ struct ahead {
     size_t step;
 };
 
-/* What is read after the keys, and after the values, of page p + k: pages p..p+n_pages-1 are a
- * batch, of which the keys of all are read, then the values of all; no page is at end_page or
- * after it. */
-void avx2_look_ahead(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                     size_t end_page, size_t k, struct ahead *after_k, struct ahead *after_v);
+struct attend_few;
+
+/* A step of the walk: pages p..p+n_pages-1 of some KV heads, in tiles of a page and a head, the
+ * heads of a page side by side. n_pages n_heads n <= 8 unless both are 1. */
+struct walk {
+    const struct attend *a;
+    const struct attend_few *few; /* or NULL */
+    struct head_at heads[ATTEND_LANES];
+    size_t n_heads;
+    struct query *x; /* n of a head, one head after the other */
+    size_t n;
+    size_t p, n_pages, end; /* no page is at end or after it */
+    struct far far;         /* with few: what comes after the step */
+    struct run runs[FAR_RUNS];
+};
+
+static inline size_t avx2_tiles(const struct walk *w)
+{
+    return w->n_pages * w->n_heads;
+}
+
+/* What is read after the keys, and after the values, of tile i: keys of all tiles, then values
+ * of all. */
+void avx2_look_ahead(const struct walk *w, size_t i, struct ahead *after_k,
+                     struct ahead *after_v);
 
 /* Inlined by force: gcc 12 takes a function that only prefetches for one without effect and
  * drops its calls. */
@@ -141,22 +189,16 @@ struct attend_few {
     void (*block_values)(const struct block_tile *t, const struct block_parts *parts);
 };
 
-/* avx2_attend with them; NULL: without. */
-void attend_by_rows(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
-                    const struct attend_few *few, void *scratch);
+/* avx2_attend, or avx2_attend_heads, with them; NULL: without. */
+void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                    size_t hi, const struct attend_few *few, void *scratch);
 
-/* Pages p..p+n_pages-1 for n queries, each with its softmax and its values in o; several pages
- * at once only if n_pages n <= 8. Of the page after them what is read first is prefetched if it
- * is before end_page. scratch of so many bytes, aligned to 64. Pages of f32 and f16, of blocks.
- */
+/* The tiles of a step for its queries, each with its softmax and its values in o. scratch of so
+ * many bytes, aligned to 64. Pages of f32 and f16, of blocks. */
 size_t avx2_pages_f_scratch(const struct kv_layer *kv);
-void avx2_pages_f(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
-                  void *scratch);
+void avx2_pages_f(struct walk *w, void *scratch);
 size_t avx2_pages_q_scratch(const struct kv_layer *kv);
-void avx2_pages_q(const struct attend *a, const struct head_at *at, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
-                  void *scratch);
+void avx2_pages_q(struct walk *w, void *scratch);
 /* What a query of types of blocks needs of its own: bytes, a multiple of 64, and filling it. */
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
 void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);

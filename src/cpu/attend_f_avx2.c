@@ -310,25 +310,25 @@ size_t avx2_pages_f_scratch(const struct kv_layer *kv)
     return attend_align(sizeof(struct batch)) + wide_bytes(kv);
 }
 
-void avx2_pages_f(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
-                  void *scratch)
+void avx2_pages_f(struct walk *w, void *scratch)
 {
     struct batch *b = scratch;
     struct float_tile tiles[LANES];
-    for (size_t k = 0; k < n_pages; k++) {
+    const size_t n_tiles = avx2_tiles(w);
+    for (size_t k = 0; k < n_tiles; k++) {
         struct float_tile *t = &tiles[k];
-        *t = tile_of(a->kv, a->pages[p + k], head);
-        if (n <= FEW)
-            avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
+        *t = tile_of(w->a->kv, w->a->pages[w->p + k / w->n_heads], &w->heads[k % w->n_heads]);
+        if (w->n <= FEW) avx2_look_ahead(w, k, &t->after_k, &t->after_v);
     }
     float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
-    for (size_t at = 0, i = 0; at < n; at = i) {
+    b->far = &w->far;
+    for (size_t at = 0, i = 0; at < w->n; at = i) {
         b->n = 0;
-        for (size_t k = 0; k < n_pages; k++) {
+        for (size_t k = 0; k < n_tiles; k++) {
             i = at;
-            tiles[k].items = avx2_batch(b, x, n, p + k, &i);
+            tiles[k].items =
+                avx2_batch(b, w->x + k % w->n_heads * w->n, w->n, w->p + k / w->n_heads, &i);
         }
-        attend_batch(a, tiles, n_pages, b, few, n > FEW ? wide : NULL);
+        attend_batch(w->a, tiles, n_tiles, b, w->few, w->n > FEW ? wide : NULL);
     }
 }

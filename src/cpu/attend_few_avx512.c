@@ -48,6 +48,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
                                 size_t i)
 {
     struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
+    struct far far = *b->far;
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
@@ -58,6 +59,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
         fetch(&next, is_f16 ? 2 : 4);
+        far_fetch(&far, is_f16 ? 2 : 4);
         UNROLL for (size_t j = 0; j < KEY_VECS; j++) k[j] =
             read16(is_f16, t->k, d * PAGE_LEN + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -66,6 +68,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
             UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = acc[r][j] + x * k[j];
         }
     }
+    *b->far = far;
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t j = 0; j < KEY_VECS; j++)
@@ -80,6 +83,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
     const size_t lo = b->lo[i], hi = b->hi[i], lines = n_vecs / (is_f16 ? 2 : 1);
     struct fetch next =
         fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, i == t->items.at);
+    struct far far = *b->far;
     fz acc[AT_ONCE][8];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -88,6 +92,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
     for (size_t key = lo; key < hi; key++) {
         fz v[8];
         fetch(&next, lines);
+        far_fetch(&far, lines);
         UNROLL for (size_t j = 0; j < n_vecs; j++) v[j] =
             read16(is_f16, t->v, key * t->dv + e + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -96,6 +101,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
             UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] = acc[r][j] + x * v[j];
         }
     }
+    *b->far = far;
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
@@ -168,6 +174,7 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
                                 size_t i)
 {
     struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
+    struct far far = *b->far;
     fz sum[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -185,7 +192,10 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            if (!high) fetch(&next, KEY_VECS);
+            if (!high) {
+                fetch(&next, KEY_VECS);
+                far_fetch(&far, KEY_VECS);
+            }
             UNROLL for (int j = 0; j < KEY_VECS; j++)
             {
                 codes[j] = z_load(k + 64 * j);
@@ -208,6 +218,7 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
                 sum[r][j] + (x * z_load_f(scales + j * Z_LANES)) * z_float(acc[r][j]);
         }
     }
+    *b->far = far;
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t j = 0; j < KEY_VECS; j++)
@@ -268,6 +279,7 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
     const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1;
     const size_t row_bytes = t->v_blocks * KV_BLOCK / half;
     struct fetch next = fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, i == t->items.at);
+    struct far far = *b->far;
     iz total[AT_ONCE][4];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -284,6 +296,7 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
             const uint8_t *row = t->v + (pair / 8 * 16 + pair % 8) * row_bytes + dim / half;
             bz v[4];
             fetch(&next, 2 / half);
+            far_fetch(&far, 2 / half);
             value_pairs(row64(is_q4, row), row64(is_q4, row + 8 * row_bytes), v);
             UNROLL for (int r = 0; r < n; r++)
             {
@@ -299,6 +312,7 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
         }
         from = to;
     }
+    *b->far = far;
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
@@ -367,9 +381,16 @@ static const struct attend_few few = {
     .block_values = block_values,
 };
 
+void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                         size_t hi, void *scratch)
+{
+    const size_t unit = kv_type_blocks(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
+    attend_by_rows(a, kv_head, n_heads, lo, hi, a->kv->head_dim_v % unit == 0 ? &few : NULL,
+                   scratch);
+}
+
 void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
                        void *scratch)
 {
-    const size_t unit = kv_type_blocks(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
-    attend_by_rows(a, kv_head, lo, hi, a->kv->head_dim_v % unit == 0 ? &few : NULL, scratch);
+    avx512_attend_heads(a, kv_head, 1, lo, hi, scratch);
 }

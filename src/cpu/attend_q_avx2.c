@@ -554,28 +554,30 @@ static void widen_page(struct block_tile *t, const struct block_parts *parts, si
     widen_values(ROWS_Q8, t, lo, hi);
 }
 
-void avx2_pages_q(const struct attend *a, const struct head_at *head, size_t p, size_t n_pages,
-                  size_t end_page, struct query *x, size_t n, const struct attend_few *few,
-                  void *scratch)
+void avx2_pages_q(struct walk *w, void *scratch)
 {
-    const struct block_parts parts = parts_of(a->kv, scratch);
-    const bool is_few = n <= (size_t)(a->kv->type == KV_Q4_0 && !few ? FEW_Q4 : FEW_Q8);
+    const struct kv_layer *kv = w->a->kv;
+    const struct block_parts parts = parts_of(kv, scratch);
+    const bool is_few = w->n <= (size_t)(kv->type == KV_Q4_0 && !w->few ? FEW_Q4 : FEW_Q8);
+    const size_t n_tiles = avx2_tiles(w);
     struct block_tile tiles[LANES];
-    for (size_t k = 0; k < n_pages; k++) {
+    for (size_t k = 0; k < n_tiles; k++) {
         struct block_tile *t = &tiles[k];
-        set_tile(a->kv, a->pages[p + k], head, t);
+        set_tile(kv, w->a->pages[w->p + k / w->n_heads], &w->heads[k % w->n_heads], t);
         t->wide_k_scales = parts.k_scales;
         t->wide_v_scales = parts.v_scales + k * t->v_blocks * PAGE_LEN;
-        if (is_few) avx2_look_ahead(a, head, p, n_pages, end_page, k, &t->after_k, &t->after_v);
+        if (is_few) avx2_look_ahead(w, k, &t->after_k, &t->after_v);
     }
-    if (!is_few) widen_page(tiles, &parts, p, x, n);
-    for (size_t at = 0, i = 0; at < n; at = i) {
+    if (!is_few) widen_page(tiles, &parts, w->p, w->x, w->n);
+    parts.batch->far = &w->far;
+    for (size_t at = 0, i = 0; at < w->n; at = i) {
         parts.batch->n = 0;
-        for (size_t k = 0; k < n_pages; k++) {
+        for (size_t k = 0; k < n_tiles; k++) {
             i = at;
-            tiles[k].items = avx2_batch(parts.batch, x, n, p + k, &i);
+            tiles[k].items = avx2_batch(parts.batch, w->x + k % w->n_heads * w->n, w->n,
+                                        w->p + k / w->n_heads, &i);
         }
-        attend_batch(a, tiles, n_pages, few, &parts);
+        attend_batch(w->a, tiles, n_tiles, w->few, &parts);
     }
 }
 

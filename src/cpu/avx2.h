@@ -11,6 +11,8 @@ size_t avx2_matmul_scratch(size_t n_cols);
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                       size_t hi, void *scratch);
 void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                    struct kv_rows rows);
 void avx2_norm(const struct norm *o, const float *x, float *out);

@@ -16,6 +16,8 @@ void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
 /* For at most eight queries; the scratch of avx2_attend. */
 void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
                        void *scratch);
+void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                         size_t hi, void *scratch);
 
 void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);
@@ -33,11 +35,11 @@ size_t amx_matmul_scratch(size_t n_cols);
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 
 /* Members of the tables of AVX-512 and AMX: all but the products. */
-#define AVX512_ATTEND_AND_ROWS                                                          \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,           \
-    .attend = avx512_attend, .kv_store = avx512_kv_store, .norm = avx512_norm,          \
-    .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,            \
-    .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx512_conv, \
-    .decay = avx2_decay, .recur = avx512_recur
+#define AVX512_ATTEND_AND_ROWS                                                                 \
+    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,                  \
+    .attend = avx512_attend, .attend_heads = avx512_attend_heads, .kv_store = avx512_kv_store, \
+    .norm = avx512_norm, .quantise = avx512_quantise, .rope = avx512_rope,                     \
+    .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits,      \
+    .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
 
 #endif

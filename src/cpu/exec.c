@@ -334,16 +334,38 @@ struct attend_loop {
     struct cpu_exec *x;
     struct attend a;
     size_t per_chunk, n_row_chunks;
+    size_t heads; /* KV heads per chunk */
 };
 
 static void attend_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct attend_loop *loop = ctx;
     const struct kernels *k = kernels_of(loop->x);
-    size_t head = chunk / loop->n_row_chunks;
+    void *scratch = scratch_of(loop->x, worker);
+    size_t head = chunk / loop->n_row_chunks * loop->heads;
+    size_t n_heads = loop->a.kv->n_heads - head;
     size_t lo = chunk % loop->n_row_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
     size_t n = loop->x->hi - loop->x->lo;
-    k->attend(&loop->a, head, lo, hi < n ? hi : n, scratch_of(loop->x, worker));
+    if (hi > n) hi = n;
+    if (loop->heads == 1)
+        k->attend(&loop->a, head, lo, hi, scratch);
+    else
+        k->attend_heads(&loop->a, head, n_heads < loop->heads ? n_heads : loop->heads, lo, hi,
+                        scratch);
+}
+
+/* KV heads per chunk: of few queries as many as are taken together, unless threads would wait
+ * for one that has more of them than it must. */
+static size_t attend_heads(const struct cpu_exec *x, size_t n_queries, size_t n_heads)
+{
+    if (!kernels_of(x)->attend_heads) return 1;
+    const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
+    size_t best = 1, least = (n_heads + n_threads - 1) / n_threads;
+    for (size_t n = 2; n <= n_heads && n * n_queries <= ATTEND_HEADS_QUERIES; n++) {
+        const size_t n_chunks = (n_heads + n - 1) / n;
+        if ((n_chunks + n_threads - 1) / n_threads * n <= least) best = n;
+    }
+    return best;
 }
 
 /* Rows per chunk: as many as the kernel takes, fewer where KV heads alone would leave threads
@@ -381,7 +403,9 @@ static bool run_attend(struct cpu_exec *x)
     const size_t n_rows = x->hi - x->lo;
     loop.per_chunk = attend_rows(x, n_rows, kv->n_heads);
     loop.n_row_chunks = (n_rows + loop.per_chunk - 1) / loop.per_chunk;
-    return pool_run(backend_of(x)->pool, loop.n_row_chunks * kv->n_heads, attend_chunk, &loop,
+    loop.heads = attend_heads(x, n_rows * loop.a.n_group, kv->n_heads);
+    const size_t n_head_chunks = (kv->n_heads + loop.heads - 1) / loop.heads;
+    return pool_run(backend_of(x)->pool, loop.n_row_chunks * n_head_chunks, attend_chunk, &loop,
                     x->step->cancel);
 }
 

@@ -170,6 +170,8 @@ static inline size_t recur_group(const struct recur *r, size_t head)
     return r->tiled ? head % r->n_groups : head / (r->n_heads / r->n_groups);
 }
 
+enum { ATTEND_HEADS_QUERIES = 8 };
+
 struct kernels {
     const char *name;
     bool packs; /* matrices are packed into panels when bound */
@@ -186,6 +188,11 @@ struct kernels {
     void (*matmul)(const struct matmul *m, size_t lo, size_t hi, void *scratch);
     /* Query heads of one KV head, rows lo..hi-1, hi - lo <= attend_rows. */
     void (*attend)(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+    /* The same of several KV heads, page by page for all of them: what they have of a page lies
+     * side by side, so memory is read in long runs. At most ATTEND_HEADS_QUERIES queries, which
+     * are a row and query head each. NULL: there is none. */
+    void (*attend_heads)(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
+                         size_t hi, void *scratch);
     /* Rows of one KV head into the slots from slot on, all of one page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);

@@ -40,6 +40,13 @@ static const struct attention cases[] = {
     {"f16_192_group5", KV_F16, 5, 1, 0, 192, 256, 0, false},
     {"q8_192_group7", KV_Q8_0, 7, 1, 100, 192, 192, 0, true},
     {"q4_192_group6", KV_Q4_0, 6, 1, 0, 192, 192, 0, false},
+    {"f16_heads8", KV_F16, 16, 8, 0, 32, 48, 0, false},
+    {"f16_heads3_window", KV_F16, 9, 3, 70, 48, 64, 30, true},
+    {"f32_heads5", KV_F32, 5, 5, 100, 24, 32, 0, false},
+    {"q8_heads8", KV_Q8_0, 8, 8, 0, 64, 64, 0, false},
+    {"q8_heads5_window", KV_Q8_0, 10, 5, 70, 96, 128, 0, true},
+    {"q4_heads6", KV_Q4_0, 12, 6, 0, 32, 64, 0, false},
+    {"q4_heads2_window", KV_Q4_0, 2, 2, 33, 64, 192, 50, false},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4 };
 
