@@ -158,14 +158,19 @@ static bool is_whole(const struct batch *t, size_t i)
     return t->lo[i] == 0 && t->hi[i] == PAGE_LEN;
 }
 
-/* Dots -> scores of items at..at+n-1, n <= 8, and their maxima. */
-static void scores(const struct attend *a, struct batch *t, size_t at, size_t n)
+static bool are_whole(const struct batch *t, size_t at, size_t n)
 {
-    f8 v[LANES];
-    bool whole = a->softcap == 0.0f;
+    bool whole = true;
     for (size_t i = at; i < at + n; i++)
         whole = whole && is_whole(t, i);
-    if (whole) {
+    return whole;
+}
+
+/* Dots -> scores of items at..at+n-1, n <= 8, and their maxima; plain: as plain_scores. */
+static void scores(const struct attend *a, bool plain, struct batch *t, size_t at, size_t n)
+{
+    f8 v[LANES];
+    if (plain) {
         for (size_t r = 0; r < LANES; r++)
             v[r] = r < n ? plain_scores(a, t->s[at + r]) : vec_all(0);
         vec_store(t->m + at, row_maxima(v));
@@ -175,21 +180,32 @@ static void scores(const struct attend *a, struct batch *t, size_t at, size_t n)
         t->m[i] = any_scores(a->scale, a->softcap, t->s[i], t->lo[i], t->hi[i]);
 }
 
-void avx2_softmax(const struct attend *a, struct batch *t)
+/* Scores of such items -> probabilities, and their sums. */
+static void sums(struct batch *t, size_t at, size_t n)
+{
+    f8 v[LANES];
+    for (size_t r = 0, i = at; r < LANES; r++, i++) {
+        if (r >= n)
+            v[r] = vec_all(0);
+        else if (is_whole(t, i))
+            v[r] = whole_probabilities(t->s[i], t->m[i]);
+        else
+            v[r] = probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+    }
+    vec_store(t->l + at, row_sums(v));
+}
+
+void avx2_softmax(const struct attend *a, const struct attend_few *few, struct batch *t)
 {
     for (size_t at = 0; at < t->n; at += LANES) {
         const size_t n = t->n - at < LANES ? t->n - at : LANES;
-        f8 v[LANES];
-        scores(a, t, at, n);
-        for (size_t r = 0, i = at; r < LANES; r++, i++) {
-            if (r >= n)
-                v[r] = vec_all(0);
-            else if (is_whole(t, i))
-                v[r] = whole_probabilities(t->s[i], t->m[i]);
-            else
-                v[r] = probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+        const bool plain = a->softcap == 0.0f && are_whole(t, at, n);
+        if (few && plain) {
+            few->softmax(a, t, at, n);
+        } else {
+            scores(a, plain, t, at, n);
+            sums(t, at, n);
         }
-        vec_store(t->l + at, row_sums(v));
         fold_factors(t, at, n);
     }
 }

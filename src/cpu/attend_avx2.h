@@ -64,6 +64,8 @@ static inline __attribute__((always_inline)) void far_fetch(struct far *f, size_
     }
 }
 
+struct attend_few;
+
 /* What items have between the steps. Those of a query are in the order of their pages. */
 struct batch {
     _Alignas(32) float s[ATTEND_BATCH][PAGE_LEN]; /* scores, then probabilities */
@@ -72,8 +74,11 @@ struct batch {
     struct query *x[ATTEND_BATCH];
     size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH]; /* visible keys */
     bool is_first[ATTEND_BATCH];               /* the query had no page before */
-    const float *scales[ATTEND_BATCH];         /* of the values, with KV types of blocks */
-    struct far *far;                           /* for struct attend_few alone */
+    /* Of the values, with KV types of blocks: as floats, or with struct attend_few as they are
+     * stored. */
+    const float *scales[ATTEND_BATCH];
+    const uint16_t *stored_scales[ATTEND_BATCH];
+    struct far *far; /* for struct attend_few alone */
     size_t n;
 };
 
@@ -88,7 +93,7 @@ struct span {
 struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i);
 /* Raw dots s -> probabilities, 0 for keys that are not seen; m, l, a and b; and m and l of the
  * queries, these pages included. */
-void avx2_softmax(const struct attend *a, struct batch *t);
+void avx2_softmax(const struct attend *a, const struct attend_few *few, struct batch *t);
 
 /* keep without what it does to a NaN. */
 VEC_INLINE f8 avx2_clip(f8 v)
@@ -110,8 +115,6 @@ struct ahead {
     const void *codes, *scales; /* numbers or codes, and scales of KV types of blocks */
     size_t step;
 };
-
-struct attend_few;
 
 /* A step of the walk: pages p..p+n_pages-1 of some KV heads, in tiles of a page and a head, the
  * heads of a page side by side. n_pages n_heads n <= 8 unless both are 1. */
@@ -180,13 +183,17 @@ struct block_parts {
     float *step;     /* [ATTEND_BATCH][v_blocks] */
 };
 
-/* Another instruction set's scores and values of the items of a page, where it is read as it is
- * stored: of floats, and of blocks, whose scales are floats by then. */
+/* Another instruction set's steps, for at most eight items. */
 struct attend_few {
+    /* The items of a page: scores and values, of floats and of blocks. */
     void (*float_scores)(const struct float_tile *t, struct batch *b);
     void (*float_values)(const struct float_tile *t, const struct batch *b);
     void (*block_scores)(const struct block_tile *t, struct batch *b);
     void (*block_values)(const struct block_tile *t, const struct block_parts *parts);
+    /* Dots of items at..at+n-1, which see all of their pages, -> probabilities, m and l. */
+    void (*softmax)(const struct attend *a, struct batch *t, size_t at, size_t n);
+    /* As avx2_weights, in the order that block_values takes. */
+    void (*weights)(const struct batch *t, size_t v_blocks, float *w, int16_t *u, float *step);
 };
 
 /* avx2_attend, or avx2_attend_heads, with them; NULL: without. */

@@ -287,14 +287,14 @@ static void attend_batch(const struct attend *a, const struct float_tile *tiles,
     if (wide) {
         struct float_tile t = keys_laid_out(tiles, wide);
         scores_of_page(&t, few, b);
-        avx2_softmax(a, b);
+        avx2_softmax(a, few, b);
         t = values_laid_out(tiles, wide);
         values_of_page(&t, few, b);
         return;
     }
     for (size_t i = 0; i < n_tiles; i++)
         scores_of_page(&tiles[i], few, b);
-    avx2_softmax(a, b);
+    avx2_softmax(a, few, b);
     for (size_t i = 0; i < n_tiles; i++)
         values_of_page(&tiles[i], few, b);
 }

@@ -5,11 +5,17 @@
  * A lane is a key for the scores, a dim for the values, and up to four queries share what is
  * read of a page, so that reading it is the bound. What is read next is fetched meanwhile.
  * There is no plain C of this file: it needs AVX2 in any case. */
-#include "cpu/attend_avx2.h"
+#include "cpu/attend_few_avx512.h"
 #include "cpu/avx512.h"
 #include "cpu/lanes16.h"
 
-enum { AT_ONCE = 4, KEY_VECS = PAGE_LEN / Z_LANES };
+enum {
+    AT_ONCE = 4,
+    KEY_VECS = PAGE_LEN / Z_LANES,
+    /* Of floats no line of the next step is fetched at one in so many dims or keys, and of
+     * blocks one line less per four dims: the softmax has something to fetch, too. */
+    SKIP = 16,
+};
 
 /* Values of a page join an output, as avx2_fold. */
 VEC_INLINE void fold(const struct batch *b, size_t item, fz v, float *o)
@@ -59,7 +65,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
         fetch(&next, is_f16 ? 2 : 4);
-        far_fetch(&far, is_f16 ? 2 : 4);
+        if (d % SKIP != 0) far_fetch(&far, is_f16 ? 2 : 4);
         UNROLL for (size_t j = 0; j < KEY_VECS; j++) k[j] =
             read16(is_f16, t->k, d * PAGE_LEN + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -92,7 +98,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
     for (size_t key = lo; key < hi; key++) {
         fz v[8];
         fetch(&next, lines);
-        far_fetch(&far, lines);
+        if (key % SKIP != 0) far_fetch(&far, lines);
         UNROLL for (size_t j = 0; j < n_vecs; j++) v[j] =
             read16(is_f16, t->v, key * t->dv + e + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -194,7 +200,7 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
             bz codes[KEY_VECS];
             if (!high) {
                 fetch(&next, KEY_VECS);
-                far_fetch(&far, KEY_VECS);
+                far_fetch(&far, KEY_VECS - 1);
             }
             UNROLL for (int j = 0; j < KEY_VECS; j++)
             {
@@ -210,12 +216,12 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
             }
             if (!is_q4 || high) k += 4 * PAGE_LEN;
         }
-        const float *scales = t->wide_k_scales + block * PAGE_LEN;
+        const uint16_t *scales = t->k_scales + block * PAGE_LEN;
         UNROLL for (int r = 0; r < n; r++)
         {
             const fz x = z_all(b->x[i + (size_t)r]->d[block] * (is_q4 ? 1.0f : 256.0f));
             UNROLL for (size_t j = 0; j < KEY_VECS; j++) sum[r][j] =
-                sum[r][j] + (x * z_load_f(scales + j * Z_LANES)) * z_float(acc[r][j]);
+                sum[r][j] + (x * z_bf16(scales + j * Z_LANES)) * z_float(acc[r][j]);
         }
     }
     *b->far = far;
@@ -269,8 +275,8 @@ VEC_INLINE bz two_weights(const int16_t *u)
                                        (__m512i)z_all_4(u + PAGE_LEN));
 }
 
-/* Two blocks from `block` on of items i..i+n-1; keys lo..hi-1, multiples of sixteen. Sums are
- * 256 or 4096 times too large and fit for 32 keys. */
+/* Two blocks from `block` on of items i..i+n-1; keys lo..hi-1, multiples of 32. A pair is a key
+ * and the sixteenth after it. Sums are 256 or 4096 times too large and fit for 32 keys. */
 VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
                                 const struct block_parts *parts, size_t block, size_t lo,
                                 size_t hi, size_t i)
@@ -285,23 +291,23 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
     {
         UNROLL for (int j = 0; j < 4; j++) total[r][j] = z_all_i(0);
     }
-    for (size_t from = lo; from < hi;) {
-        const size_t to = hi < from / 32 * 32 + 32 ? hi : from / 32 * 32 + 32;
+    for (size_t from = lo; from < hi; from += 32) {
         iz acc[AT_ONCE][4];
         UNROLL for (int r = 0; r < n; r++)
         {
             UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_all_i(0);
         }
-        for (size_t pair = from / 2; pair < to / 2; pair++) {
-            const uint8_t *row = t->v + (pair / 8 * 16 + pair % 8) * row_bytes + dim / half;
+        for (size_t key = from; key < from + 16; key++) {
+            const uint8_t *row = t->v + key * row_bytes + dim / half;
             bz v[4];
             fetch(&next, 2 / half);
             far_fetch(&far, 2 / half);
-            value_pairs(row64(is_q4, row), row64(is_q4, row + 8 * row_bytes), v);
+            value_pairs(row64(is_q4, row), row64(is_q4, row + 16 * row_bytes), v);
             UNROLL for (int r = 0; r < n; r++)
             {
-                const bz w = two_weights(
-                    parts->u + ((i + (size_t)r) * t->v_blocks + block) * PAGE_LEN + 2 * pair);
+                const bz w =
+                    two_weights(parts->u + ((i + (size_t)r) * t->v_blocks + block) * PAGE_LEN +
+                                from + 2 * (key - from));
                 UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_dot_pairs(acc[r][j], v[j], w);
             }
         }
@@ -310,7 +316,6 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
             UNROLL for (int j = 0; j < 4; j++) total[r][j] =
                 total[r][j] + (acc[r][j] >> (is_q4 ? 12 : 8));
         }
-        from = to;
     }
     *b->far = far;
     UNROLL for (int r = 0; r < n; r++)
@@ -352,7 +357,7 @@ VEC_INLINE void values_of_type(bool is_q4, const struct block_tile *t,
 {
     const size_t end = t->items.at + t->items.n;
     /* Weights of keys that a query does not see are 0. */
-    const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
+    const size_t lo = t->items.from / 32 * 32, hi = (t->items.to + 31) / 32 * 32;
     for (size_t block = 0; block < t->v_blocks; block += 2) {
         for (size_t i = t->items.at, n; i < end; i += n) {
             n = at_once(i, end);
@@ -379,6 +384,8 @@ static const struct attend_few few = {
     .float_values = float_values,
     .block_scores = block_scores,
     .block_values = block_values,
+    .softmax = avx512_few_softmax,
+    .weights = avx512_few_weights,
 };
 
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,

@@ -496,10 +496,14 @@ static void scores_of_page(const struct block_tile *t, const struct attend_few *
     const struct ahead own = {NULL, t->v_scales, t->after_k.step};
     prefetch_scales(&own, t->v_blocks);
     prefetch_scales(&t->after_k, t->k_blocks);
+    if (few) {
+        few->block_scores(t, batch);
+        for (size_t i = t->items.at; i < end; i++)
+            batch->stored_scales[i] = t->v_scales;
+        return;
+    }
     read_scales(t->k_scales, t->k_blocks, t->wide_k_scales);
-    const bool by_few = few && !t->wide_v;
-    if (by_few) few->block_scores(t, batch);
-    for (size_t at = 0; at < PAGE_LEN && !by_few; at += HALF) {
+    for (size_t at = 0; at < PAGE_LEN; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
@@ -517,7 +521,7 @@ static void values_of_page(const struct block_tile *t, const struct attend_few *
     /* Weights of keys that a query does not see are 0. */
     const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
     prefetch_scales(&t->after_v, t->v_blocks);
-    if (few && form != WIDE) {
+    if (few) {
         few->block_values(t, parts);
         return;
     }
@@ -529,10 +533,15 @@ static void values_of_page(const struct block_tile *t, const struct attend_few *
 static void attend_batch(const struct attend *a, const struct block_tile *tiles, size_t n_tiles,
                          const struct attend_few *few, const struct block_parts *parts)
 {
+    const struct batch *b = parts->batch;
+    const size_t v_blocks = tiles->v_blocks;
     for (size_t k = 0; k < n_tiles; k++)
         scores_of_page(&tiles[k], few, parts->batch);
-    avx2_softmax(a, parts->batch);
-    avx2_weights(parts->batch, tiles->is_q4, tiles->v_blocks, parts->w, parts->u, parts->step);
+    avx2_softmax(a, few, parts->batch);
+    if (few)
+        few->weights(b, v_blocks, parts->w, parts->u, parts->step);
+    else
+        avx2_weights(b, tiles->is_q4, v_blocks, parts->w, parts->u, parts->step);
     for (size_t k = 0; k < n_tiles; k++)
         if (tiles[k].items.n > 0) values_of_page(&tiles[k], few, parts);
 }
@@ -558,7 +567,7 @@ void avx2_pages_q(struct walk *w, void *scratch)
 {
     const struct kv_layer *kv = w->a->kv;
     const struct block_parts parts = parts_of(kv, scratch);
-    const bool is_few = w->n <= (size_t)(kv->type == KV_Q4_0 && !w->few ? FEW_Q4 : FEW_Q8);
+    const bool is_few = w->few || w->n <= (size_t)(kv->type == KV_Q4_0 ? FEW_Q4 : FEW_Q8);
     const size_t n_tiles = avx2_tiles(w);
     struct block_tile tiles[LANES];
     for (size_t k = 0; k < n_tiles; k++) {

@@ -1,0 +1,215 @@
+/* Softmax and weights of few queries on AVX-512; see ref_attend.c and ref_attend_q.c for what
+ * they are. A lane is a key until a sum or a largest is taken: those of eight items together,
+ * or of sixteen blocks, for one alone would wait for its own chain. What the next step reads is
+ * fetched meanwhile: memory would else rest for a quarter of the time. */
+#include "cpu/attend_few_avx512.h"
+#include "cpu/lanes16.h"
+
+enum {
+    ITEMS = ATTEND_LANES,
+    KEY_VECS = PAGE_LEN / Z_LANES,
+    WEIGHT_MAX = 2047,
+    LARGEST = 0x71800000, /* 2^100 */
+};
+
+/* Lines per call of far_fetch: of two queries and 128 dims, as many as a page of q8_0 has
+ * beyond those that the products fetch (attend_few_avx512.c). Fewer at a time gain: the
+ * processor waits for those beyond its buffers. */
+enum { SOFTMAX_LINES = 6, WEIGHT_LINES = 1 };
+
+VEC_INLINE fz low_lanes(fz a, fz b)
+{
+    return _mm512_unpacklo_ps(a, b);
+}
+
+VEC_INLINE fz high_lanes(fz a, fz b)
+{
+    return _mm512_unpackhi_ps(a, b);
+}
+
+/* Four rows of four become columns, in each quarter of the vectors. */
+VEC_INLINE void transpose_quarters(fz v[4])
+{
+    const fz a = low_lanes(v[0], v[1]), b = low_lanes(v[2], v[3]);
+    const fz c = high_lanes(v[0], v[1]), d = high_lanes(v[2], v[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
+}
+
+/* ---- softmax ---- */
+
+/* Dots -> scores; returns the largest of each lane, as plain_scores (attend_avx2.c). */
+VEC_INLINE fz scores(fz scale, float *s)
+{
+    fz v[KEY_VECS];
+    UNROLL for (int j = 0; j < KEY_VECS; j++)
+    {
+        v[j] = z_clip(z_load_f(s + Z_LANES * j) * scale);
+        z_store_f(s + Z_LANES * j, v[j]);
+    }
+    return z_max(z_max(v[0], v[1]), z_max(v[2], v[3]));
+}
+
+/* Eight rows of sixteen -> the largest of each row. */
+VEC_INLINE f8 row_maxima(const fz v[ITEMS])
+{
+    fz a[4], b[2];
+    UNROLL for (int i = 0; i < 4; i++) a[i] =
+        z_max(low_lanes(v[2 * i], v[2 * i + 1]), high_lanes(v[2 * i], v[2 * i + 1]));
+    UNROLL for (int i = 0; i < 2; i++) b[i] =
+        z_max(_mm512_shuffle_ps(a[2 * i], a[2 * i + 1], 0x44),
+              _mm512_shuffle_ps(a[2 * i], a[2 * i + 1], 0xee));
+    fz c =
+        z_max(_mm512_shuffle_f32x4(b[0], b[1], 0x88), _mm512_shuffle_f32x4(b[0], b[1], 0xdd));
+    c = _mm512_shuffle_f32x4(c, c, 0xd8);
+    return _mm256_max_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
+}
+
+/* Scores of two items -> probabilities. Returns the sums of their runs of eight keys: quarters
+ * are the first item's even runs, its odd ones, and the second's. */
+VEC_INLINE fz probabilities(float *s0, float *s1, float m0, float m1, struct far *far)
+{
+    fz v[2 * KEY_VECS], low[4], high[4];
+    UNROLL for (int j = 0; j < KEY_VECS; j++)
+    {
+        v[j] = z_load_f(s0 + Z_LANES * j) - z_all(m0);
+        v[KEY_VECS + j] = z_load_f(s1 + Z_LANES * j) - z_all(m1);
+    }
+    far_fetch(far, SOFTMAX_LINES);
+    z_exp_below(v, 2 * KEY_VECS);
+    far_fetch(far, SOFTMAX_LINES);
+    UNROLL for (int j = 0; j < KEY_VECS; j++)
+    {
+        z_store_f(s0 + Z_LANES * j, v[j]);
+        z_store_f(s1 + Z_LANES * j, v[KEY_VECS + j]);
+        low[j] = v[j];
+        high[j] = v[KEY_VECS + j];
+    }
+    transpose_quarters(low);
+    far_fetch(far, SOFTMAX_LINES);
+    transpose_quarters(high);
+    fz sum = _mm512_shuffle_f32x4(low[0], high[0], 0x88);
+    UNROLL for (int i = 1; i < 4; i++) sum = sum + _mm512_shuffle_f32x4(low[i], high[i], 0x88);
+    UNROLL for (int i = 0; i < 4; i++) sum = sum + _mm512_shuffle_f32x4(low[i], high[i], 0xdd);
+    return sum;
+}
+
+/* Such sums of four pairs of items -> the sum of each item's from the left. */
+VEC_INLINE f8 sums_of_runs(fz v[4])
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    f8 sum = {0};
+    transpose_quarters(v);
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        const fz x = _mm512_shuffle_f32x4(v[i], v[i], 0xd8);
+        const f8 even = _mm512_castps512_ps256(x), odd = _mm512_extractf32x8_ps(x, 1);
+        sum = (i == 0 ? even : sum + even) + odd;
+    }
+    return _mm256_permutevar8x32_ps(sum, order);
+}
+
+void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size_t n)
+{
+    fz v[ITEMS], sums[4];
+    const fz scale = z_all(a->scale);
+    for (size_t r = 0; r < ITEMS; r++) {
+        v[r] = r < n ? scores(scale, t->s[at + r]) : z_all(0);
+        far_fetch(t->far, SOFTMAX_LINES);
+    }
+    vec_store(t->m + at, row_maxima(v));
+    for (size_t r = 0; r < ITEMS; r += 2) {
+        sums[r / 2] = z_all(0);
+        if (r >= n) continue;
+        const size_t i = at + r, j = r + 1 < n ? i + 1 : i;
+        sums[r / 2] = probabilities(t->s[i], t->s[j], t->m[i], t->m[j], t->far);
+        far_fetch(t->far, SOFTMAX_LINES);
+    }
+    vec_store(t->l + at, sums_of_runs(sums));
+}
+
+/* ---- weights ---- */
+
+/* w = p · scale of the keys that are seen, 0 of the others; returns the bits of the largest
+ * magnitude of each lane. */
+VEC_INLINE iz weigh(const struct batch *t, size_t i, size_t block, float *w)
+{
+    const uint16_t *scales = t->stored_scales[i] + block * PAGE_LEN;
+    const uint64_t seen = ~(uint64_t)0 << t->lo[i] & ~(uint64_t)0 >> (PAGE_LEN - t->hi[i]);
+    iz size[KEY_VECS];
+    UNROLL for (int j = 0; j < KEY_VECS; j++)
+    {
+        const fz p = z_load_f(t->s[i] + Z_LANES * j);
+        const __mmask16 m = (__mmask16)(seen >> Z_LANES * j);
+        const fz v = _mm512_maskz_mul_ps(m, p, z_bf16(scales + Z_LANES * j));
+        z_store_f(w + Z_LANES * j, v);
+        size[j] = (iz)((uz)v & NUM_ABS);
+    }
+    return z_max_i(z_max_i(size[0], size[1]), z_max_i(size[2], size[3]));
+}
+
+/* Sixteen rows of sixteen -> the largest of each row. */
+VEC_INLINE iz row_maxima_i(const iz v[Z_LANES])
+{
+    __m512i a[8], b[4], c[2];
+    UNROLL for (int i = 0; i < 8; i++) a[i] =
+        _mm512_max_epi32(_mm512_unpacklo_epi32((__m512i)v[2 * i], (__m512i)v[2 * i + 1]),
+                         _mm512_unpackhi_epi32((__m512i)v[2 * i], (__m512i)v[2 * i + 1]));
+    UNROLL for (int i = 0; i < 4; i++) b[i] =
+        _mm512_max_epi32(_mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]),
+                         _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
+    UNROLL for (int i = 0; i < 2; i++) c[i] =
+        _mm512_max_epi32(_mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0x88),
+                         _mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0xdd));
+    return (iz)_mm512_max_epi32(_mm512_shuffle_i32x4(c[0], c[1], 0x88),
+                                _mm512_shuffle_i32x4(c[0], c[1], 0xdd));
+}
+
+/* Magnitudes of sixteen blocks -> their steps, and 2047 / magnitude or 0. */
+VEC_INLINE void weight_steps(iz bits, float *step, float *inverse)
+{
+    const fz m = (fz)bits, steps = z_kept(m * z_all(1.0f / (float)WEIGHT_MAX));
+    const fz inverses = z_all(WEIGHT_MAX) * num16_rcp(m);
+    const mz sound = z_less(bits, z_all_i(LARGEST));
+    z_store_f(step, z_choose(sound, steps, (fz)z_all_u(NUM_NAN)));
+    z_store_f(inverse, z_choose(sound & z_less(z_all_i(0), (iz)steps), inverses, z_all(0)));
+}
+
+/* rne(w · inverse) as int16: a key, and the sixteenth after it, in a lane. */
+VEC_INLINE void round_weights(const float *w, float inverse, int16_t *u)
+{
+    /* As in attend_weights_avx2.c. */
+    const fz factor = z_all(inverse), magic = z_all(12582912.0f);
+    iz v[KEY_VECS];
+    UNROLL for (int j = 0; j < KEY_VECS; j++) v[j] =
+        (iz)(z_load_f(w + Z_LANES * j) * factor + magic);
+    z_store(u, z_pair(v[0], v[1]));
+    z_store(u + 2 * Z_LANES, z_pair(v[2], v[3]));
+}
+
+void avx512_few_weights(const struct batch *t, size_t v_blocks, float *w, int16_t *u,
+                        float *step)
+{
+    const size_t total = t->n * v_blocks;
+    size_t i = 0, b = 0;
+    for (size_t from = 0; from < total; from += Z_LANES) {
+        const size_t n = total - from < Z_LANES ? total - from : Z_LANES;
+        iz max[Z_LANES];
+        float inverse[Z_LANES];
+        for (size_t k = 0; k < Z_LANES; k++) {
+            max[k] = z_all_i(0);
+            if (k >= n) continue;
+            max[k] = weigh(t, i, b, w + k * PAGE_LEN);
+            far_fetch(t->far, WEIGHT_LINES);
+            b++;
+            if (b == v_blocks) i++, b = 0;
+        }
+        weight_steps(row_maxima_i(max), step + from, inverse);
+        for (size_t k = 0; k < n; k++) {
+            round_weights(w + k * PAGE_LEN, inverse[k], u + (from + k) * PAGE_LEN);
+            far_fetch(t->far, WEIGHT_LINES);
+        }
+    }
+}
