@@ -124,10 +124,13 @@ VEC_INLINE void unpack(const struct layout t, struct reader *p, struct wide_bloc
         p->head = p->w;
         p->w += t.head_bytes;
     }
-    prefetch_codes(t, p->w);
     out->scales = read_head(t, p->head, p->b);
     UNROLL for (int k = 0; k < 8; k++)
-        z_store(out->codes[k], read_codes(t, p->w, k) - (unsigned char)t.offset);
+    {
+        bz codes = read_codes(t, p->w, k);
+        prefetch_codes(t, p->w, (uint32_t)k, &codes);
+        z_store(out->codes[k], codes - (unsigned char)t.offset);
+    }
     p->w += t.code_bytes;
     p->b++;
 }

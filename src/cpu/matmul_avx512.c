@@ -44,13 +44,13 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 w += t.head_bytes;
             }
             const struct scales s = read_head(t, head, b);
-            prefetch_codes(t, w);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++)
                 begin(t, x->sum + 2 * (at + (size_t)r), &id0[r], &id1[r]);
             UNROLL for (int k = 0; k < 8; k++)
             {
-                const bz codes = read_codes(t, w, k);
+                bz codes = read_codes(t, w, k);
+                prefetch_codes(t, w, (uint32_t)k, &codes);
                 const bool second = t.halves ? k >= 4 : two_chains && k % 2;
                 UNROLL for (int r = 0; r < n; r++)
                 {
