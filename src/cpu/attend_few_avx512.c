@@ -24,22 +24,27 @@ VEC_INLINE void fold(const struct batch *b, size_t item, fz v, float *o)
     z_store_f(o, b->is_first[item] ? v : z_clip(all));
 }
 
-/* Lines of what is read next; step is 0 where they have been fetched, as in struct ahead. */
+/* What is fetched while a page is read for its first items: lines of what is read next, and of
+ * the next step. Later items, if there are any, have nothing to fetch. */
 struct fetch {
-    const char *at;
-    size_t step;
+    const char *near;
+    struct far far;
+    bool is_first;
 };
 
-/* From a line on, for the first items of a page. */
-VEC_INLINE struct fetch fetch_from(const struct ahead *a, size_t line, bool is_first)
+/* From a line of what is read next on. */
+VEC_INLINE struct fetch fetch_from(const struct ahead *a, size_t line, const struct batch *b,
+                                   bool is_first)
 {
-    const size_t step = is_first ? a->step : 0;
-    return (struct fetch){(const char *)a->codes + step * line, step};
+    return (struct fetch){(const char *)a->codes + 64 * line, *b->far, is_first};
 }
 
-VEC_INLINE void fetch(struct fetch *f, size_t n_lines)
+VEC_INLINE void fetch(struct fetch *f, size_t n_near, size_t n_far)
 {
-    UNROLL for (size_t i = 0; i < n_lines; i++, f->at += f->step) avx2_prefetch(0, f->at, 0);
+    if (!f->is_first) return;
+    UNROLL for (size_t i = 0; i < n_near; i++) avx2_prefetch(64, f->near, i);
+    f->near += 64 * n_near;
+    if (n_far > 0) far_fetch(&f->far, n_far);
 }
 
 /* ---- f32 and f16 ---- */
@@ -53,8 +58,7 @@ VEC_INLINE fz read16(bool is_f16, const void *p, size_t i)
 VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, struct batch *b,
                                 size_t i)
 {
-    struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
-    struct far far = *b->far;
+    struct fetch next = fetch_from(&t->after_k, 0, b, i == t->items.at);
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
@@ -64,8 +68,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
     }
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
-        fetch(&next, is_f16 ? 2 : 4);
-        if (d % SKIP != 0) far_fetch(&far, is_f16 ? 2 : 4);
+        fetch(&next, is_f16 ? 2 : 4, d % SKIP == 0 ? 0 : is_f16 ? 2 : 4);
         UNROLL for (size_t j = 0; j < KEY_VECS; j++) k[j] =
             read16(is_f16, t->k, d * PAGE_LEN + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -74,7 +77,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
             UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = acc[r][j] + x * k[j];
         }
     }
-    *b->far = far;
+    *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t j = 0; j < KEY_VECS; j++)
@@ -88,8 +91,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
 {
     const size_t lo = b->lo[i], hi = b->hi[i], lines = n_vecs / (is_f16 ? 2 : 1);
     struct fetch next =
-        fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, i == t->items.at);
-    struct far far = *b->far;
+        fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, b, i == t->items.at);
     fz acc[AT_ONCE][8];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -97,8 +99,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
     }
     for (size_t key = lo; key < hi; key++) {
         fz v[8];
-        fetch(&next, lines);
-        if (key % SKIP != 0) far_fetch(&far, lines);
+        fetch(&next, lines, key % SKIP == 0 ? 0 : lines);
         UNROLL for (size_t j = 0; j < n_vecs; j++) v[j] =
             read16(is_f16, t->v, key * t->dv + e + j * Z_LANES);
         UNROLL for (int r = 0; r < n; r++)
@@ -107,7 +108,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
             UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] = acc[r][j] + x * v[j];
         }
     }
-    *b->far = far;
+    *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
@@ -179,8 +180,7 @@ static void float_values(const struct float_tile *t, const struct batch *b)
 VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, struct batch *b,
                                 size_t i)
 {
-    struct fetch next = fetch_from(&t->after_k, 0, i == t->items.at);
-    struct far far = *b->far;
+    struct fetch next = fetch_from(&t->after_k, 0, b, i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -198,10 +198,7 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            if (!high) {
-                fetch(&next, KEY_VECS);
-                far_fetch(&far, KEY_VECS - 1);
-            }
+            if (!high) fetch(&next, KEY_VECS, KEY_VECS - 1);
             UNROLL for (int j = 0; j < KEY_VECS; j++)
             {
                 codes[j] = z_load(k + 64 * j);
@@ -224,7 +221,7 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
                 sum[r][j] + (x * z_bf16(scales + j * Z_LANES)) * z_float(acc[r][j]);
         }
     }
-    *b->far = far;
+    *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t j = 0; j < KEY_VECS; j++)
@@ -284,8 +281,8 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
     const struct batch *b = parts->batch;
     const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1;
     const size_t row_bytes = t->v_blocks * KV_BLOCK / half;
-    struct fetch next = fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, i == t->items.at);
-    struct far far = *b->far;
+    struct fetch next =
+        fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, b, i == t->items.at);
     iz total[AT_ONCE][4];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -300,8 +297,7 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
         for (size_t key = from; key < from + 16; key++) {
             const uint8_t *row = t->v + key * row_bytes + dim / half;
             bz v[4];
-            fetch(&next, 2 / half);
-            far_fetch(&far, 2 / half);
+            fetch(&next, 2 / half, 2 / half);
             value_pairs(row64(is_q4, row), row64(is_q4, row + 16 * row_bytes), v);
             UNROLL for (int r = 0; r < n; r++)
             {
@@ -317,7 +313,7 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
                 total[r][j] + (acc[r][j] >> (is_q4 ? 12 : 8));
         }
     }
-    *b->far = far;
+    *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
