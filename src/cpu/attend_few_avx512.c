@@ -133,7 +133,7 @@ VEC_INLINE void float_values_all(bool is_f16, int n, const struct float_tile *t,
 /* How many of the items from i on, before end, are taken together. */
 static size_t at_once(size_t i, size_t end)
 {
-    return end - i >= 4 ? 4 : end - i >= 2 ? 2 : 1;
+    return end - i < AT_ONCE ? end - i : AT_ONCE;
 }
 
 static void float_scores(const struct float_tile *t, struct batch *b)
@@ -146,6 +146,8 @@ static void float_scores(const struct float_tile *t, struct batch *b)
             float_scores_of(false, 1, t, b, i);
         else if (n == 4)
             float_scores_of(true, 4, t, b, i);
+        else if (n == 3)
+            float_scores_of(true, 3, t, b, i);
         else if (n == 2)
             float_scores_of(true, 2, t, b, i);
         else
@@ -166,6 +168,8 @@ static void float_values(const struct float_tile *t, const struct batch *b)
             float_values_all(false, 1, t, b, i);
         else if (n == 4)
             float_values_all(true, 4, t, b, i);
+        else if (n == 3)
+            float_values_all(true, 3, t, b, i);
         else if (n == 2)
             float_values_all(true, 2, t, b, i);
         else
@@ -333,6 +337,8 @@ VEC_INLINE void scores_of_type(bool is_q4, const struct block_tile *t, struct ba
         n = at_once(i, end);
         if (n == 4)
             block_scores_of(is_q4, 4, t, b, i);
+        else if (n == 3)
+            block_scores_of(is_q4, 3, t, b, i);
         else if (n == 2)
             block_scores_of(is_q4, 2, t, b, i);
         else
@@ -359,6 +365,8 @@ VEC_INLINE void values_of_type(bool is_q4, const struct block_tile *t,
             n = at_once(i, end);
             if (n == 4)
                 block_values_of(is_q4, 4, t, parts, block, lo, hi, i);
+            else if (n == 3)
+                block_values_of(is_q4, 3, t, parts, block, lo, hi, i);
             else if (n == 2)
                 block_values_of(is_q4, 2, t, parts, block, lo, hi, i);
             else
