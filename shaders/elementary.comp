@@ -25,6 +25,7 @@ uint apply(uint function, uint u)
     case 10u: return u_of(num_softplus(x));
     case 11u: return u_of(num_f16_to_f32(u & 0xffffu));
     case 12u: return num_f32_to_f16_kv(x);
+    case 13u: return u_of(num_narrow(x));
     }
     return 0u;
 }

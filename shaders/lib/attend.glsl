@@ -74,6 +74,12 @@ visible seen[QUERIES];
 uint query_at[QUERIES]; /* texel */
 float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
 
+/* Products of f16 are exact, see narrow (numeric.h). */
+float narrowed(float x)
+{
+    return KV_TYPE == KV_F16 ? num_narrow(x) : x;
+}
+
 void score_floats(uint keys, uint lane)
 {
     [[unroll]] for (int i = 0; i < QUERIES * 8; i++)
@@ -85,11 +91,13 @@ void score_floats(uint keys, uint lane)
         [[unroll]] for (uint c = 0u; c < 4u; c++) {
             float k[8];
             load_8(keys, (d + c) * PAGE_LEN + lane * 8u, true, k);
-            [[unroll]] for (int i = 0; i < QUERIES; i++)
+            [[unroll]] for (int i = 0; i < QUERIES; i++) {
+                float x = narrowed(f_of(q[i][c]));
                 [[unroll]] for (int e = 0; e < 8; e++) {
-                    float term = fmul(f_of(q[i][c]), k[e]);
+                    float term = fmul(x, k[e]);
                     score[i * 8 + e] = d + c == 0u ? term : fadd(score[i * 8 + e], term);
                 }
+            }
         }
     }
 }
@@ -163,7 +171,7 @@ void softmax(int i, uint lane, out float m, out float l)
     m = num_order_back(all);
     float run = 0.0;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float p = num_exp(fsub(score[i * 8 + int(e)], m));
+        float p = narrowed(num_exp(fsub(score[i * 8 + int(e)], m)));
         p = is_seen(i, lane * 8u + e) ? p : 0.0;
         score[i * 8 + int(e)] = p;
         run = e == 0u ? p : fadd(run, p);

@@ -18,7 +18,7 @@
 
 /* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
 #ifndef NUMERICS_VERSION
-#define NUMERICS_VERSION 1
+#define NUMERICS_VERSION 2
 #endif
 
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
@@ -43,6 +43,14 @@ FN F NUM(keep)(F x)
 FN F NUM(flush)(F x)
 {
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) < 0x0d800000, UK(0u), u_of(x)));
+}
+
+/* 13 significant bits of x: nearest, ties away from 0; NaN from 2^100 on. A product with a
+ * binary16 is exact, so that a sum of such products may be fused or not. */
+FN F NUM(narrow)(F x)
+{
+    U r = (u_of(x) + 0x400u) & 0xfffff800u;
+    return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x717fffff, UK(NUM_NAN), r));
 }
 
 /* Key of the order -inf < ... < -0 < +0 < ... < inf < NaN; order_back undoes it. */

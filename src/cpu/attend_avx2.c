@@ -108,7 +108,7 @@ static float any_scores(float scale, float softcap, float *s, size_t lo, size_t 
 }
 
 /* Scores -> probabilities; returns the sums of eight runs of eight keys. */
-VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
+VEC_INLINE f8 probabilities(bool whole, bool narrow, float *s, size_t lo, size_t hi, float m)
 {
     f8 v[KEY_VECS];
     UNROLL
@@ -117,6 +117,7 @@ VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
     vec_exp_below(v, KEY_VECS);
     UNROLL
     for (int i = 0; i < KEY_VECS; i++) {
+        if (narrow) v[i] = vec_narrow(v[i]);
         if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
         vec_store(s + LANES * i, v[i]);
     }
@@ -127,7 +128,12 @@ VEC_INLINE f8 probabilities(bool whole, float *s, size_t lo, size_t hi, float m)
  * what is around it, which costs the softmax a sixth. */
 static __attribute__((noinline)) f8 whole_probabilities(float *s, float m)
 {
-    return probabilities(true, s, 0, PAGE_LEN, m);
+    return probabilities(true, false, s, 0, PAGE_LEN, m);
+}
+
+static __attribute__((noinline)) f8 whole_narrow_probabilities(float *s, float m)
+{
+    return probabilities(true, true, s, 0, PAGE_LEN, m);
 }
 
 /* Pages join the pages before them, for eight items; lanes of no item do no harm. */
@@ -181,16 +187,17 @@ static void scores(const struct attend *a, bool plain, struct batch *t, size_t a
 }
 
 /* Scores of such items -> probabilities, and their sums. */
-static void sums(struct batch *t, size_t at, size_t n)
+static void sums(bool narrow, struct batch *t, size_t at, size_t n)
 {
     f8 v[LANES];
     for (size_t r = 0, i = at; r < LANES; r++, i++) {
         if (r >= n)
             v[r] = vec_all(0);
         else if (is_whole(t, i))
-            v[r] = whole_probabilities(t->s[i], t->m[i]);
+            v[r] = narrow ? whole_narrow_probabilities(t->s[i], t->m[i])
+                          : whole_probabilities(t->s[i], t->m[i]);
         else
-            v[r] = probabilities(false, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+            v[r] = probabilities(false, narrow, t->s[i], t->lo[i], t->hi[i], t->m[i]);
     }
     vec_store(t->l + at, row_sums(v));
 }
@@ -204,7 +211,7 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
             few->softmax(a, t, at, n);
         } else {
             scores(a, plain, t, at, n);
-            sums(t, at, n);
+            sums(a->kv->type == KV_F16, t, at, n);
         }
         fold_factors(t, at, n);
     }
@@ -306,13 +313,31 @@ struct layout {
     size_t o, q, page, n_bytes;
 };
 
+/* Of a query as it is multiplied, unless that is as it is. */
+static size_t query_bytes(const struct kv_layer *kv)
+{
+    if (kv->type == KV_F16) return attend_align(kv->head_dim_k * sizeof(float));
+    return kv_type_blocks(kv->type) ? avx2_query_q_bytes(kv) : 0;
+}
+
+/* Fills what it has in `memory`. */
+static void query_begin(const struct kv_layer *kv, struct query *x, void *memory)
+{
+    float *to = memory;
+    if (kv_type_blocks(kv->type)) avx2_query_q(kv, x, memory);
+    if (kv->type != KV_F16) return;
+    for (size_t d = 0; d < kv->head_dim_k; d++)
+        to[d] = num_narrow(x->q[d]);
+    x->q = to;
+}
+
 static struct layout layout_of(const struct kv_layer *kv, size_t n)
 {
     bool blocks = kv_type_blocks(kv->type);
     struct layout l;
     l.o = attend_align(n * sizeof(struct query));
     l.q = l.o + attend_align(n * kv->head_dim_v * sizeof(float));
-    l.page = l.q + (blocks ? n * avx2_query_q_bytes(kv) : 0);
+    l.page = l.q + n * query_bytes(kv);
     l.n_bytes = l.page + (blocks ? avx2_pages_q_scratch(kv) : avx2_pages_f_scratch(kv));
     return l;
 }
@@ -385,8 +410,7 @@ void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size
         struct query *x = &w.x[i];
         *x = query_of(a, lo + i % n / a->n_group, head_of(a, kv_head, n, i));
         x->o = (float *)(base + at.o) + i * dv;
-        if (kv_type_blocks(kv->type))
-            avx2_query_q(kv, x, base + at.q + i * avx2_query_q_bytes(kv));
+        query_begin(kv, x, base + at.q + i * query_bytes(kv));
     }
     w.end = pages_for(w.x[n - 1].end);
     walk_pages(&w, base + at.page);

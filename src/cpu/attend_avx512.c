@@ -54,7 +54,7 @@ VEC_INLINE fz scores(bool whole, const struct attend *a, const struct seen *t, f
 }
 
 /* Scores -> probabilities, 0 for keys that a lane does not see; returns their sums. */
-VEC_INLINE fz probabilities(bool whole, const struct seen *t, fz *s, fz m)
+VEC_INLINE fz probabilities(bool whole, bool narrow, const struct seen *t, fz *s, fz m)
 {
     fz sum = z_all(0);
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
@@ -63,6 +63,7 @@ VEC_INLINE fz probabilities(bool whole, const struct seen *t, fz *s, fz m)
         z_exp_below(v, STRIPE);
         UNROLL for (size_t i = 0; i < STRIPE; i++)
         {
+            if (narrow) v[i] = z_narrow(v[i]);
             if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
             s[j + i] = v[i];
         }
@@ -94,7 +95,8 @@ static __attribute__((noinline)) struct fold
 softmax_whole(const struct attend *a, const struct seen *t, struct group *g, fz *s)
 {
     const fz m = scores(true, a, t, s);
-    return join(true, t, g, m, probabilities(true, t, s, m));
+    if (a->kv->type == KV_F16) return join(true, t, g, m, probabilities(true, true, t, s, m));
+    return join(true, t, g, m, probabilities(true, false, t, s, m));
 }
 
 /* With a softcap, or where lanes see a part. A lane that sees nothing has no largest. */
@@ -102,7 +104,7 @@ static __attribute__((noinline)) struct fold
 softmax_part(const struct attend *a, const struct seen *t, struct group *g, fz *s)
 {
     const fz m = z_choose(z_less(t->lo, t->hi), scores(false, a, t, s), z_all(0));
-    return join(false, t, g, m, probabilities(false, t, s, m));
+    return join(false, t, g, m, probabilities(false, a->kv->type == KV_F16, t, s, m));
 }
 
 /* ---- queries ---- */

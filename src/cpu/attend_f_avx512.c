@@ -37,6 +37,7 @@ static size_t floats_query_bytes(const struct kv_layer *kv)
 /* Dims -> lanes. */
 static void floats_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
 {
+    const bool is_f16 = kv->type == KV_F16;
     fz *to = q;
     for (size_t d = 0; d < kv->head_dim_k; d += Z_LANES) {
         const size_t n = kv->head_dim_k - d < Z_LANES ? kv->head_dim_k - d : Z_LANES;
@@ -44,7 +45,8 @@ static void floats_queries(const struct kv_layer *kv, const float *const x[Z_LAN
         for (size_t i = 0; i < Z_LANES; i++)
             memcpy(&v[i], x[i] + d, n * sizeof(float));
         z_transpose(v);
-        memcpy(to + d, v, n * sizeof *to);
+        for (size_t i = 0; i < n; i++)
+            to[d + i] = is_f16 ? num16_narrow((fz)v[i]) : (fz)v[i];
     }
 }
 

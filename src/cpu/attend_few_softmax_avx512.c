@@ -69,7 +69,8 @@ VEC_INLINE f8 row_maxima(const fz v[ITEMS])
 
 /* Scores of two items -> probabilities. Returns the sums of their runs of eight keys: quarters
  * are the first item's even runs, its odd ones, and the second's. */
-VEC_INLINE fz probabilities(float *s0, float *s1, float m0, float m1, struct far *far)
+VEC_INLINE fz probabilities(bool narrow, float *s0, float *s1, float m0, float m1,
+                            struct far *far)
 {
     fz v[2 * KEY_VECS], low[4], high[4];
     UNROLL for (int j = 0; j < KEY_VECS; j++)
@@ -79,6 +80,7 @@ VEC_INLINE fz probabilities(float *s0, float *s1, float m0, float m1, struct far
     }
     far_fetch(far, SOFTMAX_LINES);
     z_exp_below(v, 2 * KEY_VECS);
+    UNROLL for (int j = 0; j < 2 * KEY_VECS; j++) v[j] = narrow ? z_narrow(v[j]) : v[j];
     far_fetch(far, SOFTMAX_LINES);
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
@@ -113,6 +115,7 @@ VEC_INLINE f8 sums_of_runs(fz v[4])
 
 void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size_t n)
 {
+    const bool narrow = a->kv->type == KV_F16;
     fz v[ITEMS], sums[4];
     const fz scale = z_all(a->scale);
     for (size_t r = 0; r < ITEMS; r++) {
@@ -124,7 +127,7 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
         sums[r / 2] = z_all(0);
         if (r >= n) continue;
         const size_t i = at + r, j = r + 1 < n ? i + 1 : i;
-        sums[r / 2] = probabilities(t->s[i], t->s[j], t->m[i], t->m[j], t->far);
+        sums[r / 2] = probabilities(narrow, t->s[i], t->s[j], t->m[i], t->m[j], t->far);
         far_fetch(t->far, SOFTMAX_LINES);
     }
     vec_store(t->l + at, sums_of_runs(sums));

@@ -159,6 +159,12 @@ VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 
 #endif
 
+/* num16_narrow of what is below 2^100. */
+VEC_INLINE fz z_narrow(fz x)
+{
+    return (fz)(((uz)x + 0x400u) & 0xfffff800u);
+}
+
 /* num16_keep by masks. */
 VEC_INLINE fz z_kept(fz x)
 {

@@ -1,9 +1,9 @@
 /* The scalar reference of the KV cache and of attention over its pages.
  *
  * For a row and a query head, page by page from the left, over the page's visible keys j:
- *   s_j = keep((sum over d, in order, of q_d · k_dj) · scale)
+ *   s_j = keep((sum over d, in order, of q_d · k_dj) · scale)         q narrowed with f16
  *   s_j = keep(cap · tanh(s_j · (1/cap)))                           with a softcap
- *   m = max s_j;  p_j = exp(s_j - m), 0 for keys that are not visible
+ *   m = max s_j;  p_j = exp(s_j - m), narrowed with f16, 0 for keys that are not visible
  *   l = p summed in eight stripes of eight consecutive keys, each in order, folded left to
  *       right;  o_e = keep(sum over visible j, in order, of p_j · v_je)
  * and the pages' (m, l, o) are folded left to right:
@@ -64,7 +64,7 @@ struct partial {
     float *o;
 };
 
-/* A head's row as the KV type multiplies it: as it is, or quantised. */
+/* A head's row as the KV type multiplies it: as it is, narrowed, or quantised. */
 struct query {
     const float *f32;
     struct a8 a8;
@@ -121,8 +121,10 @@ static void attend_page(const struct attend *a, const void *page, size_t head, s
     out->m = s[lo];
     for (size_t j = lo + 1; j < hi; j++)
         out->m = larger(out->m, s[j]);
-    for (size_t j = lo; j < hi; j++)
+    for (size_t j = lo; j < hi; j++) {
         p[j] = num_exp(s[j] - out->m);
+        if (a->kv->type == KV_F16) p[j] = num_narrow(p[j]);
+    }
     for (size_t stripe = 0; stripe < 8; stripe++) {
         float sum = p[8 * stripe];
         for (size_t j = 1; j < 8; j++)
@@ -146,13 +148,19 @@ size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     (void)n_group;
     size_t n_blocks = kv_type_blocks(kv->type) ? kv->head_dim_k / KV_BLOCK : 0;
+    size_t narrow = kv->type == KV_F16 ? kv->head_dim_k * sizeof(float) : 0;
     size_t a8 = n_blocks * (sizeof(float) + 2 * sizeof(int16_t) + KV_BLOCK);
-    return 2 * kv->head_dim_v * sizeof(float) + a8;
+    return 2 * kv->head_dim_v * sizeof(float) + narrow + a8;
 }
 
 static struct query query_of(const struct kv_layer *kv, const float *x, float *scratch)
 {
     struct query q = {.f32 = x};
+    if (kv->type == KV_F16) {
+        for (size_t d = 0; d < kv->head_dim_k; d++)
+            scratch[d] = num_narrow(x[d]);
+        q.f32 = scratch;
+    }
     if (!kv_type_blocks(kv->type)) return q;
     size_t n_blocks = kv->head_dim_k / KV_BLOCK;
     q.a8.d = scratch;

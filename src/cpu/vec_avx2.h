@@ -77,6 +77,12 @@ VEC_INLINE f8 vec_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
+/* num8_narrow of what is below 2^100. */
+VEC_INLINE f8 vec_narrow(f8 x)
+{
+    return (f8)(((u8x)x + 0x400u) & 0xfffff800u);
+}
+
 /* num8_exp of n vectors of what is at most 0, n up to eight: the same bits without the steps
  * that larger numbers need. A NaN stays one, but not always the one NaN. Below the least the
  * steps compute rubbish, which the end clears. Several vectors in one run of code: the chain of

@@ -28,6 +28,7 @@ ELEMENTARY(silu)
 ELEMENTARY(gelu)
 ELEMENTARY(tanh)
 ELEMENTARY(softplus)
+ELEMENTARY(narrow)
 
 /* In the order of shaders/elementary.comp. */
 static const struct {
@@ -47,6 +48,7 @@ static const struct {
     {"softplus", run_softplus},
     {"f16_to_f32", f16_to_f32},
     {"f32_to_f16_kv", f32_to_f16_kv},
+    {"narrow", run_narrow},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions, LOCAL = 64, N = 1 << 12 };
 
