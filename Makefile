@@ -111,8 +111,8 @@ LIB := $B/libhearth.a
 
 # A kernel file names its instruction set at the end of its name and is built for just that; the
 # program asks the processor before it calls into one.
-AVX512 := -mavx2 -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi
-$B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c
+AVX512 := -mavx2 -mf16c -mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi
+$B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c -mfma
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.

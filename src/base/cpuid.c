@@ -9,7 +9,8 @@
 
 /* Bits as in the Intel manual, volume 2, CPUID, and volume 1, chapter 13 (XCR0). */
 enum {
-    OSXSAVE = 1u << 27, /* leaf 1, ecx */
+    FMA = 1u << 12, /* leaf 1, ecx */
+    OSXSAVE = 1u << 27,
     AVX = 1u << 28,
     F16C = 1u << 29,
 
@@ -61,7 +62,7 @@ static bool saves(unsigned states)
 
 bool cpuid_avx2(void)
 {
-    return all(leaf(1).ecx, AVX | F16C) && all(leaf(7).ebx, AVX2) && saves(STATE_AVX);
+    return all(leaf(1).ecx, AVX | F16C | FMA) && all(leaf(7).ebx, AVX2) && saves(STATE_AVX);
 }
 
 bool cpuid_avx512(void)

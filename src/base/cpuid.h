@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* AVX2 and F16C. */
+/* AVX2, F16C and FMA. */
 bool cpuid_avx2(void);
 
 /* AVX-512 F, BW, VL, DQ, VNNI and VBMI, with all that cpuid_avx2 asks for. */

@@ -148,8 +148,13 @@ static inline __attribute__((always_inline)) void avx2_prefetch(size_t step, con
     _mm_prefetch((const char *)base + step * line, _MM_HINT_T0);
 }
 
-/* How a page of floats is read: as it is stored, or laid out. */
-enum float_form { PAGE_F32, PAGE_F16, PAGE_WIDE };
+/* How a page of floats is read: as it is stored, or laid out in f32. */
+enum float_form { PAGE_F32, PAGE_F16, WIDE_F32, WIDE_F16 };
+
+static inline bool form_is_wide(enum float_form form)
+{
+    return form == WIDE_F32 || form == WIDE_F16;
+}
 
 /* Keys and values of one page and head, and the items that see them. */
 struct float_tile {

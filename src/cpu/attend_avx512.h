@@ -50,6 +50,11 @@ struct item {
 
 enum { AT_ONCE = 2 /* items that may share what is read of a page */ };
 
+static inline bool both_whole(const struct item *x, size_t n)
+{
+    return n == 2 && x[0].t.whole && x[1].t.whole;
+}
+
 /* How the pages of a KV type are multiplied. Memory is aligned to 64; n is at most AT_ONCE. */
 struct attend_pages {
     size_t (*query_bytes)(const struct kv_layer *kv);

@@ -24,13 +24,13 @@ enum {
 VEC_INLINE size_t key_at(enum float_form form, const struct float_tile *t, size_t half,
                          size_t d)
 {
-    return form == PAGE_WIDE ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
+    return form_is_wide(form) ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
 }
 
 VEC_INLINE size_t value_at(enum float_form form, const struct float_tile *t, size_t block,
                            size_t key)
 {
-    return form == PAGE_WIDE ? (block * PAGE_LEN + key) * BLOCK : key * t->dv + block * BLOCK;
+    return form_is_wide(form) ? (block * PAGE_LEN + key) * BLOCK : key * t->dv + block * BLOCK;
 }
 
 /* As many lines as the i-th step over 32 numbers reads. */
@@ -46,6 +46,13 @@ VEC_INLINE void prefetch32(enum float_form form, const struct ahead *a, size_t i
 VEC_INLINE f8 read8(enum float_form form, const void *p, size_t i)
 {
     return form == PAGE_F16 ? vec_f16((const uint16_t *)p + i) : vec_load((const float *)p + i);
+}
+
+/* Products of f16 are exact, see narrow (numeric.h). */
+VEC_INLINE f8 plus_product(enum float_form form, f8 acc, f8 a, f8 b)
+{
+    const bool exact = form == PAGE_F16 || form == WIDE_F16;
+    return exact ? vec_plus_exact(acc, a, b) : acc + a * b;
 }
 
 /* ---- scores ---- */
@@ -80,7 +87,7 @@ VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t
             VEC_HOLD(k);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][j] = acc[r][j] + x[r] * k;
+                acc[r][j] = plus_product(form, acc[r][j], x[r], k);
         }
     }
     UNROLL
@@ -120,7 +127,7 @@ VEC_INLINE void values(enum float_form form, int n, int n_vecs, const struct flo
             VEC_HOLD(v);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][j] = acc[r][j] + x[r] * v;
+                acc[r][j] = plus_product(form, acc[r][j], x[r], v);
         }
     }
     UNROLL
@@ -167,18 +174,22 @@ INSTANCE(PAGE_F32, 1)
 INSTANCE(PAGE_F32, 2)
 INSTANCE(PAGE_F16, 1)
 INSTANCE(PAGE_F16, 2)
-INSTANCE(PAGE_WIDE, 1)
-INSTANCE(PAGE_WIDE, 2)
+INSTANCE(WIDE_F32, 1)
+INSTANCE(WIDE_F32, 2)
+INSTANCE(WIDE_F16, 1)
+INSTANCE(WIDE_F16, 2)
 
 static scores_fn *const scores_of[][2] = {
     [PAGE_F32] = {scores_PAGE_F32_1, scores_PAGE_F32_2},
     [PAGE_F16] = {scores_PAGE_F16_1, scores_PAGE_F16_2},
-    [PAGE_WIDE] = {scores_PAGE_WIDE_1, scores_PAGE_WIDE_2},
+    [WIDE_F32] = {scores_WIDE_F32_1, scores_WIDE_F32_2},
+    [WIDE_F16] = {scores_WIDE_F16_1, scores_WIDE_F16_2},
 };
 static values_fn *const values_of[][2] = {
     [PAGE_F32] = {values_PAGE_F32_1, values_PAGE_F32_2},
     [PAGE_F16] = {values_PAGE_F16_1, values_PAGE_F16_2},
-    [PAGE_WIDE] = {values_PAGE_WIDE_1, values_PAGE_WIDE_2},
+    [WIDE_F32] = {values_WIDE_F32_1, values_WIDE_F32_2},
+    [WIDE_F16] = {values_WIDE_F16_1, values_WIDE_F16_2},
 };
 
 /* ---- pages ---- */
@@ -196,7 +207,7 @@ VEC_INLINE void lay_out_keys(enum float_form form, const struct float_tile *t, f
     for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
         for (size_t d = 0; d < t->dk; d++)
             widen(form, t->k, key_at(form, t, half, d), HALF,
-                  wide + key_at(PAGE_WIDE, t, half, d));
+                  wide + key_at(WIDE_F32, t, half, d));
 }
 
 /* The values of the keys that it sees. */
@@ -206,7 +217,7 @@ VEC_INLINE void lay_out_values(enum float_form form, const struct float_tile *t,
         const size_t n = t->dv - e < BLOCK ? t->dv - e : BLOCK;
         for (size_t key = t->items.from; key < t->items.to; key++)
             widen(form, t->v, value_at(form, t, e / BLOCK, key), n,
-                  wide + value_at(PAGE_WIDE, t, e / BLOCK, key));
+                  wide + value_at(WIDE_F32, t, e / BLOCK, key));
     }
 }
 
@@ -217,7 +228,7 @@ static struct float_tile keys_laid_out(const struct float_tile *t, float *wide)
         lay_out_keys(PAGE_F16, t, wide);
     else
         lay_out_keys(PAGE_F32, t, wide);
-    w.form = PAGE_WIDE;
+    w.form = t->form == PAGE_F16 ? WIDE_F16 : WIDE_F32;
     w.k = wide;
     return w;
 }
@@ -229,7 +240,7 @@ static struct float_tile values_laid_out(const struct float_tile *t, float *wide
         lay_out_values(PAGE_F16, t, wide);
     else
         lay_out_values(PAGE_F32, t, wide);
-    w.form = PAGE_WIDE;
+    w.form = t->form == PAGE_F16 ? WIDE_F16 : WIDE_F32;
     w.v = wide;
     return w;
 }
@@ -252,7 +263,7 @@ static struct float_tile tile_of(const struct kv_layer *kv, const void *page,
 static void scores_of_page(const struct float_tile *t, const struct attend_few *few,
                            struct batch *b)
 {
-    if (few && t->form != PAGE_WIDE) {
+    if (few && !form_is_wide(t->form)) {
         few->float_scores(t, b);
         return;
     }
@@ -265,7 +276,7 @@ static void scores_of_page(const struct float_tile *t, const struct attend_few *
 static void values_of_page(const struct float_tile *t, const struct attend_few *few,
                            const struct batch *b)
 {
-    if (few && t->form != PAGE_WIDE) {
+    if (few && !form_is_wide(t->form)) {
         few->float_values(t, b);
         return;
     }

@@ -2,10 +2,9 @@
  * computes, and attend_avx512.h.
  *
  * A page is laid out in f32 as it is read: keys [tile][dim][16 keys], values
- * [tile of dims][key][16 dims]. Sixteen sums of a group are in registers, and each product
- * takes a number of a line in all lanes and a vector of the group. A product and its addition
- * are two instructions, for they are rounded apart: two start in a cycle, so scores and values
- * of 128 dims take at least 512 cycles each of a query and page. */
+ * [tile of dims][key][16 dims]. Sixteen sums are in registers: of one group, or of two that
+ * share what is read. With f16 a product is exact and fused with its addition; with f32 the two
+ * are rounded apart and are two instructions. */
 #include "cpu/attend_avx512.h"
 
 /* A page, laid out. */
@@ -92,62 +91,121 @@ static void floats_lay_out(const struct kv_layer *kv, const void *page,
         lay_out_type(false, kv, base + at->k, base + at->v, from, to, f);
 }
 
+VEC_INLINE fz plus_product(bool is_f16, fz acc, fz a, fz b)
+{
+    return is_f16 ? z_plus_exact(acc, a, b) : acc + a * b;
+}
+
 /* Sums begin with 0 instead of their first term: that differs only in the sign of a 0, which no
  * probability sees and which keep takes from a value. */
-static void item_scores(size_t dk, const void *laid, const fz *q, const struct seen *t, fz *s)
+
+/* Sixteen sums: of keys for one item, or of half as many for two that share what is read. */
+VEC_INLINE void score_keys(bool is_f16, int n, size_t dk, const void *laid,
+                           const struct item *x, size_t from, size_t to)
 {
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += KEY_TILE) {
-        const float *k = (const float *)laid + j * dk;
-        fz acc[KEY_TILE] = {{0}};
+    const size_t n_keys = (size_t)(KEY_TILE / n);
+    for (size_t j = from; j < to; j += n_keys) {
+        const float *k = (const float *)laid + j / KEY_TILE * KEY_TILE * dk + j % KEY_TILE;
+        fz acc[AT_ONCE][KEY_TILE] = {{{0}}};
         for (size_t d = 0; d < dk; d++, k += KEY_TILE) {
-            const fz x = q[d];
-            UNROLL for (size_t i = 0; i < KEY_TILE; i++) acc[i] = acc[i] + x * z_all(k[i]);
+            fz q[AT_ONCE];
+            UNROLL for (int r = 0; r < n; r++) q[r] = ((const fz *)x[r].q)[d];
+            UNROLL for (size_t i = 0; i < n_keys; i++)
+            {
+                const fz key = z_all(k[i]);
+                UNROLL for (int r = 0; r < n; r++) acc[r][i] =
+                    plus_product(is_f16, acc[r][i], q[r], key);
+            }
         }
-        UNROLL for (size_t i = 0; i < KEY_TILE; i++) s[j + i] = acc[i];
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (size_t i = 0; i < n_keys; i++) x[r].s[j + i] = acc[r][i];
+        }
     }
 }
 
-/* n dims from v on. */
-VEC_INLINE void values_tile(bool whole, size_t n, const float *v, const struct seen *t,
-                            const fz *p, const struct fold *f, fz *o)
+VEC_INLINE void scores_of_type(bool is_f16, size_t dk, const void *laid, const struct item *x,
+                               size_t n)
 {
-    fz acc[Z_LANES] = {{0}};
+    if (both_whole(x, n)) {
+        score_keys(is_f16, 2, dk, laid, x, 0, PAGE_LEN);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        score_keys(is_f16, 1, dk, laid, &x[i], x[i].t.from / KEY_TILE * KEY_TILE, x[i].t.to);
+}
+
+/* 16 / n dims from v on. Keys that a lane does not see are left out of its sum: their values
+ * may be no numbers. */
+VEC_INLINE void values_tile(bool is_f16, bool whole, int n, size_t n_dims, const float *v,
+                            const struct item *x, size_t e)
+{
+    const struct seen *t = &x->t;
+    fz acc[AT_ONCE][Z_LANES] = {{{0}}};
     v += t->from * Z_LANES;
     for (size_t key = t->from; key < t->to; key++, v += Z_LANES) {
-        const fz x = p[key];
+        fz p[AT_ONCE];
+        UNROLL for (int r = 0; r < n; r++) p[r] = x[r].s[key];
         const mz sees = seen_by(t, key);
-        UNROLL for (size_t i = 0; i < n; i++)
+        UNROLL for (size_t i = 0; i < n_dims; i++)
         {
-            const fz term = x * z_all(v[i]);
-            acc[i] = whole ? acc[i] + term : z_add_where(sees, acc[i], term);
+            const fz value = z_all(v[i]);
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                const fz with = plus_product(is_f16, acc[r][i], p[r], value);
+                acc[r][i] = whole ? with : z_choose(sees, with, acc[r][i]);
+            }
         }
     }
-    UNROLL for (size_t i = 0; i < n; i++) o[i] = fold_in(f, o[i], z_clip(acc[i]));
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        fz *o = x[r].o + e;
+        UNROLL for (size_t i = 0; i < n_dims; i++) o[i] =
+            fold_in(&x[r].f, o[i], z_clip(acc[r][i]));
+    }
 }
 
-static void item_values(size_t dv, const float *v, const struct item *x)
+VEC_INLINE void item_values(bool is_f16, size_t dv, const float *v, const struct item *x)
 {
     for (size_t e = 0; e < dv; e += Z_LANES, v += PAGE_LEN * Z_LANES) {
         if (dv - e < Z_LANES)
-            values_tile(false, 8, v, &x->t, x->s, &x->f, x->o + e);
+            values_tile(is_f16, false, 1, 8, v, x, e);
         else if (x->t.whole)
-            values_tile(true, Z_LANES, v, &x->t, x->s, &x->f, x->o + e);
+            values_tile(is_f16, true, 1, Z_LANES, v, x, e);
         else
-            values_tile(false, Z_LANES, v, &x->t, x->s, &x->f, x->o + e);
+            values_tile(is_f16, false, 1, Z_LANES, v, x, e);
     }
+}
+
+VEC_INLINE void values_of_type(bool is_f16, size_t dv, const float *v, const struct item *x,
+                               size_t n)
+{
+    if (both_whole(x, n)) {
+        for (size_t e = 0; e < dv; e += 8)
+            values_tile(is_f16, true, 2, 8, v + e / Z_LANES * PAGE_LEN * Z_LANES + e % Z_LANES,
+                        x, e);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        item_values(is_f16, dv, v, &x[i]);
 }
 
 static void floats_scores(const struct kv_layer *kv, const void *laid, const struct item *x,
                           size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        item_scores(kv->head_dim_k, laid, x[i].q, &x[i].t, x[i].s);
+    if (kv->type == KV_F16)
+        scores_of_type(true, kv->head_dim_k, laid, x, n);
+    else
+        scores_of_type(false, kv->head_dim_k, laid, x, n);
 }
 
 static void floats_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        item_values(kv->head_dim_v, floats_of(kv, laid).v, &x[i]);
+    const float *v = floats_of(kv, laid).v;
+    if (kv->type == KV_F16)
+        values_of_type(true, kv->head_dim_v, v, x, n);
+    else
+        values_of_type(false, kv->head_dim_v, v, x, n);
 }
 
 const struct attend_pages attend_floats_avx512 = {

@@ -54,6 +54,12 @@ VEC_INLINE fz read16(bool is_f16, const void *p, size_t i)
     return is_f16 ? z_halves((const uint16_t *)p + i) : z_load_f((const float *)p + i);
 }
 
+/* Products of f16 are exact, see narrow (numeric.h). */
+VEC_INLINE fz plus_product(bool is_f16, fz acc, fz a, fz b)
+{
+    return is_f16 ? z_plus_exact(acc, a, b) : acc + a * b;
+}
+
 /* Items i..i+n-1. */
 VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, struct batch *b,
                                 size_t i)
@@ -74,7 +80,8 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
         UNROLL for (int r = 0; r < n; r++)
         {
             const fz x = z_all(q[r][d]);
-            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = acc[r][j] + x * k[j];
+            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
+                plus_product(is_f16, acc[r][j], x, k[j]);
         }
     }
     *b->far = next.far;
@@ -105,7 +112,8 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
         UNROLL for (int r = 0; r < n; r++)
         {
             const fz x = z_all(b->s[i + (size_t)r][key]);
-            UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] = acc[r][j] + x * v[j];
+            UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] =
+                plus_product(is_f16, acc[r][j], x, v[j]);
         }
     }
     *b->far = next.far;

@@ -228,11 +228,6 @@ VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
     }
 }
 
-static bool both_whole(const struct item *x, size_t n)
-{
-    return n == 2 && x[0].t.whole && x[1].t.whole;
-}
-
 static void blocks_scores(const struct kv_layer *kv, const void *laid, const struct item *x,
                           size_t n)
 {

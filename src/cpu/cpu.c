@@ -25,7 +25,7 @@ static const struct {
 } isas[N_CPU_ISAS] = {
     [CPU_AUTO] = {"auto", "", always, NULL},
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
-    [CPU_AVX2] = {"avx2", "AVX2 with F16C", cpuid_avx2, &kernels_avx2},
+    [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, &kernels_avx2},
     [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512},
     [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
 };

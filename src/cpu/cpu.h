@@ -14,7 +14,7 @@
 enum cpu_isa {
     CPU_AUTO, /* cpu_best */
     CPU_SCALAR,
-    CPU_AVX2,   /* with F16C */
+    CPU_AVX2,   /* with F16C and FMA */
     CPU_AVX512, /* F, BW, VL, DQ, VNNI, VBMI */
     CPU_AMX,    /* tiles and int8 products, on top of AVX-512 */
     N_CPU_ISAS, /* each includes those before it */

@@ -87,10 +87,15 @@ VEC_INLINE bz z_pair(iz a, iz b)
     return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)((uz)b << 16));
 }
 
-/* c - a · b where the product is exact, so that one rounding or two are the same. */
+/* c - a · b and c + a · b where the product is exact: one rounding or two are the same. */
 VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 {
     return _mm512_fnmadd_ps(a, b, c);
+}
+
+VEC_INLINE fz z_plus_exact(fz c, fz a, fz b)
+{
+    return _mm512_fmadd_ps(a, b, c);
 }
 
 #else
@@ -155,6 +160,11 @@ VEC_INLINE bz z_pair(iz a, iz b)
 VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 {
     return c - a * b;
+}
+
+VEC_INLINE fz z_plus_exact(fz c, fz a, fz b)
+{
+    return c + a * b;
 }
 
 #endif

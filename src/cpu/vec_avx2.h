@@ -77,6 +77,12 @@ VEC_INLINE f8 vec_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
+/* c + a · b where the product is exact: one rounding or two are the same. */
+VEC_INLINE f8 vec_plus_exact(f8 c, f8 a, f8 b)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
 /* num8_narrow of what is below 2^100. */
 VEC_INLINE f8 vec_narrow(f8 x)
 {
