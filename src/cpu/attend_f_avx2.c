@@ -48,11 +48,10 @@ VEC_INLINE f8 read8(enum float_form form, const void *p, size_t i)
     return form == PAGE_F16 ? vec_f16((const uint16_t *)p + i) : vec_load((const float *)p + i);
 }
 
-/* Products of f16 are exact, see narrow (numeric.h). */
-VEC_INLINE f8 plus_product(enum float_form form, f8 acc, f8 a, f8 b)
+/* As narrow (numeric.h) makes them. */
+VEC_INLINE bool products_are_exact(enum float_form form)
 {
-    const bool exact = form == PAGE_F16 || form == WIDE_F16;
-    return exact ? vec_plus_exact(acc, a, b) : acc + a * b;
+    return form == PAGE_F16 || form == WIDE_F16;
 }
 
 /* ---- scores ---- */
@@ -61,6 +60,7 @@ VEC_INLINE f8 plus_product(enum float_form form, f8 acc, f8 a, f8 b)
 VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t, size_t half,
                          struct batch *b, size_t i)
 {
+    const bool exact = products_are_exact(form);
     size_t at = key_at(form, t, half, 0);
     const float *q[2];
     f8 acc[2][4];
@@ -87,7 +87,7 @@ VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t
             VEC_HOLD(k);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][j] = plus_product(form, acc[r][j], x[r], k);
+                acc[r][j] = vec_plus_product(exact, acc[r][j], x[r], k);
         }
     }
     UNROLL
@@ -104,6 +104,7 @@ VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t
 VEC_INLINE void values(enum float_form form, int n, int n_vecs, const struct float_tile *t,
                        size_t e, const struct batch *b, size_t i)
 {
+    const bool exact = products_are_exact(form);
     const size_t lo = b->lo[i], hi = b->hi[i];
     size_t at = value_at(form, t, e / BLOCK, lo) + e % BLOCK;
     f8 acc[2][4];
@@ -127,7 +128,7 @@ VEC_INLINE void values(enum float_form form, int n, int n_vecs, const struct flo
             VEC_HOLD(v);
             UNROLL
             for (int r = 0; r < n; r++)
-                acc[r][j] = plus_product(form, acc[r][j], x[r], v);
+                acc[r][j] = vec_plus_product(exact, acc[r][j], x[r], v);
         }
     }
     UNROLL

@@ -91,11 +91,6 @@ static void floats_lay_out(const struct kv_layer *kv, const void *page,
         lay_out_type(false, kv, base + at->k, base + at->v, from, to, f);
 }
 
-VEC_INLINE fz plus_product(bool is_f16, fz acc, fz a, fz b)
-{
-    return is_f16 ? z_plus_exact(acc, a, b) : acc + a * b;
-}
-
 /* Sums begin with 0 instead of their first term: that differs only in the sign of a 0, which no
  * probability sees and which keep takes from a value. */
 
@@ -114,7 +109,7 @@ VEC_INLINE void score_keys(bool is_f16, int n, size_t dk, const void *laid,
             {
                 const fz key = z_all(k[i]);
                 UNROLL for (int r = 0; r < n; r++) acc[r][i] =
-                    plus_product(is_f16, acc[r][i], q[r], key);
+                    z_plus_product(is_f16, acc[r][i], q[r], key);
             }
         }
         UNROLL for (int r = 0; r < n; r++)
@@ -152,7 +147,7 @@ VEC_INLINE void values_tile(bool is_f16, bool whole, int n, size_t n_dims, const
             const fz value = z_all(v[i]);
             UNROLL for (int r = 0; r < n; r++)
             {
-                const fz with = plus_product(is_f16, acc[r][i], p[r], value);
+                const fz with = z_plus_product(is_f16, acc[r][i], p[r], value);
                 acc[r][i] = whole ? with : z_choose(sees, with, acc[r][i]);
             }
         }

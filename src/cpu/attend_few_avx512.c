@@ -4,7 +4,8 @@
  *
  * A lane is a key for the scores, a dim for the values, and up to four queries share what is
  * read of a page, so that reading it is the bound. What is read next is fetched meanwhile.
- * There is no plain C of this file: it needs AVX2 in any case. */
+ * Products of f16 are exact, as narrow (numeric.h) makes them. There is no plain C of this
+ * file: it needs AVX2 in any case. */
 #include "cpu/attend_few_avx512.h"
 #include "cpu/avx512.h"
 #include "cpu/lanes16.h"
@@ -54,12 +55,6 @@ VEC_INLINE fz read16(bool is_f16, const void *p, size_t i)
     return is_f16 ? z_halves((const uint16_t *)p + i) : z_load_f((const float *)p + i);
 }
 
-/* Products of f16 are exact, see narrow (numeric.h). */
-VEC_INLINE fz plus_product(bool is_f16, fz acc, fz a, fz b)
-{
-    return is_f16 ? z_plus_exact(acc, a, b) : acc + a * b;
-}
-
 /* Items i..i+n-1. */
 VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, struct batch *b,
                                 size_t i)
@@ -81,7 +76,7 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
         {
             const fz x = z_all(q[r][d]);
             UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
-                plus_product(is_f16, acc[r][j], x, k[j]);
+                z_plus_product(is_f16, acc[r][j], x, k[j]);
         }
     }
     *b->far = next.far;
@@ -113,7 +108,7 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
         {
             const fz x = z_all(b->s[i + (size_t)r][key]);
             UNROLL for (size_t j = 0; j < n_vecs; j++) acc[r][j] =
-                plus_product(is_f16, acc[r][j], x, v[j]);
+                z_plus_product(is_f16, acc[r][j], x, v[j]);
         }
     }
     *b->far = next.far;

@@ -57,12 +57,6 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
     return _mm512_mask_blend_ps(m, b, a);
 }
 
-/* acc + x in the lanes of m, acc in the others. */
-VEC_INLINE fz z_add_where(mz m, fz acc, fz x)
-{
-    return _mm512_mask_add_ps(acc, m, acc, x);
-}
-
 /* 0 where |v| is below 2^-50; a NaN may be any of its patterns. */
 VEC_INLINE fz z_clip(fz v)
 {
@@ -87,15 +81,16 @@ VEC_INLINE bz z_pair(iz a, iz b)
     return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)((uz)b << 16));
 }
 
-/* c - a · b and c + a · b where the product is exact: one rounding or two are the same. */
+/* c - a · b where the product is exact: one rounding or two are the same. */
 VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 {
     return _mm512_fnmadd_ps(a, b, c);
 }
 
-VEC_INLINE fz z_plus_exact(fz c, fz a, fz b)
+/* c + a · b, rounded twice, or once where the product is exact and that is the same. */
+VEC_INLINE fz z_plus_product(bool exact, fz c, fz a, fz b)
 {
-    return _mm512_fmadd_ps(a, b, c);
+    return exact ? (fz)_mm512_fmadd_ps(a, b, c) : c + a * b;
 }
 
 #else
@@ -132,11 +127,6 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
     return (fz)(((iz)a & m) | ((iz)b & ~m));
 }
 
-VEC_INLINE fz z_add_where(mz m, fz acc, fz x)
-{
-    return z_choose(m, acc + x, acc);
-}
-
 VEC_INLINE fz z_clip(fz v)
 {
     return (fz)((iz)v & (((iz)v & 0x7fffffff) > 0x267fffff));
@@ -162,8 +152,9 @@ VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
     return c - a * b;
 }
 
-VEC_INLINE fz z_plus_exact(fz c, fz a, fz b)
+VEC_INLINE fz z_plus_product(bool exact, fz c, fz a, fz b)
 {
+    (void)exact;
     return c + a * b;
 }
 

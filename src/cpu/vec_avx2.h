@@ -3,6 +3,7 @@
 #define CPU_VEC_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef float f8 __attribute__((vector_size(32)));
@@ -77,10 +78,10 @@ VEC_INLINE f8 vec_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
-/* c + a · b where the product is exact: one rounding or two are the same. */
-VEC_INLINE f8 vec_plus_exact(f8 c, f8 a, f8 b)
+/* c + a · b, rounded twice, or once where the product is exact and that is the same. */
+VEC_INLINE f8 vec_plus_product(bool exact, f8 c, f8 a, f8 b)
 {
-    return _mm256_fmadd_ps(a, b, c);
+    return exact ? (f8)_mm256_fmadd_ps(a, b, c) : c + a * b;
 }
 
 /* num8_narrow of what is below 2^100. */
