@@ -5,6 +5,9 @@
 #include "backend/kv.h"
 #include "cpu/kernels.h"
 
+/* Of the integer weights of KV types of blocks, see ref_attend_q.c. */
+enum { WEIGHT_MAX = 2047, LARGEST = 0x71800000 /* 2^100 */ };
+
 /* Where in a page the keys and the values of a KV head lie. */
 struct head_at {
     size_t k, k_scales, v, v_scales;

@@ -8,8 +8,6 @@
 enum {
     ITEMS = ATTEND_LANES,
     KEY_VECS = PAGE_LEN / Z_LANES,
-    WEIGHT_MAX = 2047,
-    LARGEST = 0x71800000, /* 2^100 */
 };
 
 /* Lines per call of far_fetch: of two queries and 128 dims, as many as a page of q8_0 has

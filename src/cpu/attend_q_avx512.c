@@ -12,8 +12,6 @@
 enum {
     KEYS = 8, /* whose scores are computed together */
     QUADS = KV_BLOCK / 4,
-    WEIGHT_MAX = 2047,
-    LARGEST = 0x71800000, /* 2^100 */
 };
 
 /* A page, laid out. */

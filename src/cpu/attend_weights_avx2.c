@@ -7,8 +7,6 @@
 enum {
     LANES = ATTEND_LANES,
     KEY_VECS = ATTEND_KEY_VECS,
-    WEIGHT_MAX = 2047,
-    LARGEST = 0x71800000, /* 2^100 */
 };
 
 static void store(void *p, __m256i v)
