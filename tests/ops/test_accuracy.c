@@ -174,6 +174,27 @@ static void halves(void **unused)
     }
 }
 
+/* 13 bits, the nearest; and times a binary16 no more than the 24 of a float. */
+static void narrow(void **unused)
+{
+    (void)unused;
+    random_seed(13);
+    for (int n = 0; n < 1000000; n++) {
+        const float x = (float)ldexp(random_normal(), (int)(random_u64() % 100) - 50);
+        const float y = num_narrow(x), h = num_f16_to_f32((uint32_t)random_u64() & 0xffff);
+        assert_int_equal(num_bits(y) & 0x7ff, 0);
+        assert_true(fabs((double)y - (double)x) <= ldexp(1, ilogb((double)x) - 13));
+        if (isfinite(h)) assert_true((double)(y * h) == (double)y * (double)h);
+    }
+    assert_int_equal(num_bits(num_narrow(0.0f)), 0);
+    assert_true(num_narrow(0x1.001p0f) == 0x1.001p0f);
+    assert_true(num_narrow(0x1.0008p0f) == 0x1.001p0f &&
+                num_narrow(-0x1.0008p0f) == -0x1.001p0f);
+    assert_int_equal(num_bits(num_narrow(0x1p100f)), NUM_NAN);
+    assert_int_equal(num_bits(num_narrow(-INFINITY)), NUM_NAN);
+    assert_int_equal(num_bits(num_narrow(NAN)), NUM_NAN);
+}
+
 /* ---- activations in A8 ---- */
 
 enum { WIDTH = 4096, N_DOTS = 400 };
@@ -332,9 +353,9 @@ static void version(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementary), cmocka_unit_test(halves), cmocka_unit_test(a8),
-        cmocka_unit_test(norms),      cmocka_unit_test(floats), cmocka_unit_test(attention),
-        cmocka_unit_test(version),
+        cmocka_unit_test(elementary), cmocka_unit_test(halves),  cmocka_unit_test(narrow),
+        cmocka_unit_test(a8),         cmocka_unit_test(norms),   cmocka_unit_test(floats),
+        cmocka_unit_test(attention),  cmocka_unit_test(version),
     };
     int status = cmocka_run_group_tests(tests, NULL, NULL);
     buf_free(&manual_text);
