@@ -2,11 +2,14 @@
  * rows.
  *
  * A panel is unpacked once per call to signed bytes, eight lines of 64 per block, which is how
- * the tile unit wants its second operand. One tile product gives the exact integers of a block
- * for a strip of rows and 16 values; the float step is that of AVX-512, some blocks behind,
- * because the load of a line whose tile store has not yet been committed waits for it. The
- * first strip unpacks as it goes, some blocks ahead for the same reason. A few rows go to the
- * AVX-512 kernel. The arithmetic is that of ref_matmul.c. */
+ * the tile unit wants its second operand. One tile product gives the exact integers of a block,
+ * or with a scale per half those of a half, for a strip of rows and 16 values; the float step
+ * is that of AVX-512. Each waits long for what it needs of the one before, so a product is
+ * stored when the next one begins, and the step of its block comes a block later still. Cycles
+ * per block and strip, 1024 and 3072 columns, so and with the store right behind the product:
+ * Q4_0 67 and 67, 84 and 87; Q4_K 81 and 84, 103 and 107; Q6_K 118 and 108, 143 and 134
+ * (Emerald Rapids, 2026-11). The first strip unpacks as it goes, some blocks ahead. A few rows
+ * go to the AVX-512 kernel. The arithmetic is that of ref_matmul.c. */
 #include <assert.h>
 
 #include "cpu/avx2.h"
@@ -15,9 +18,11 @@
 
 enum {
     TILE_ROWS = 16,
-    LAG = 3,
-    N_BUFFERS = 4,
-    AHEAD = 2,
+    SETS = 2,      /* of tiles that a whole strip's products take in turn */
+    LAG = 2,       /* blocks from a product to its step */
+    N_BUFFERS = 4, /* blocks whose products are kept */
+    AHEAD = 4,     /* blocks from unpacking to the step */
+    PREFETCH = 7,  /* blocks from asking for activations, which are in the second cache */
 };
 
 /* Fewer rows are left to the AVX-512 kernel: a tile product and its store take as long for one
@@ -36,8 +41,8 @@ typedef int32_t products[TILE_ROWS][PANEL_ROWS];
 
 #ifdef __AMX_INT8__
 
-/* Tile 0: results, tile 1: n_bytes of each row of activations, tile 2: lines of weights; and 3
- * and 4 as 0 and 1 for n_rest rows. */
+/* Tiles 0 and 3: results, 1 and 4: n_bytes of each row of a strip of activations, 2 and 5:
+ * lines of weights; 6 and 7 are 0 and 1 for n_rest rows. */
 static void tiles_begin(uint8_t n_bytes, uint8_t n_rest)
 {
     struct {
@@ -45,9 +50,10 @@ static void tiles_begin(uint8_t n_bytes, uint8_t n_rest)
         uint16_t row_bytes[16];
         uint8_t rows[16];
     } c = {.palette = 1};
-    const uint8_t rows[] = {TILE_ROWS, TILE_ROWS, n_bytes / 4, n_rest, n_rest};
-    const uint8_t row_bytes[] = {64, n_bytes, 64, 64, n_bytes};
-    for (int i = 0; i < 5; i++) {
+    const uint8_t strip = TILE_ROWS, lines = n_bytes / 4;
+    const uint8_t rows[] = {strip, strip, lines, strip, strip, lines, n_rest, n_rest};
+    const uint8_t row_bytes[] = {64, n_bytes, 64, 64, n_bytes, 64, 64, n_bytes};
+    for (int i = 0; i < 8; i++) {
         c.row_bytes[i] = rows[i] > 0 ? row_bytes[i] : 0;
         c.rows[i] = rows[i];
     }
@@ -61,27 +67,55 @@ static void tiles_end(void)
     _tile_release();
 }
 
-#define PRODUCT(c_tile, x_tile)           \
-    do {                                  \
-        _tile_zero(c_tile);               \
-        _tile_loadd(x_tile, x, A8_BLOCK); \
-        _tile_loadd(2, lines, 64);        \
-        _tile_dpbssd(c_tile, x_tile, 2);  \
-        _tile_stored(c_tile, out, 64);    \
+/* The products begun and not stored yet: they are in the tiles. */
+struct pending {
+    char none;
+};
+
+/* Distances between lines, in a general register each time: a compiler that keeps them in a
+ * vector register has the loads wait for the vector ports, behind all floats of the block
+ * before. */
+#define LINES_APART(name, n) \
+    size_t name = n;         \
+    __asm__ volatile("" : "+r"(name)::"memory")
+
+#define BEGIN(c_tile, x_tile, w_tile)         \
+    do {                                      \
+        _tile_loadd(x_tile, x, x_apart);      \
+        _tile_loadd(w_tile, lines, w_apart);  \
+        _tile_zero(c_tile);                   \
+        _tile_dpbssd(c_tile, x_tile, w_tile); \
     } while (0)
 
-/* out[r][i] = x[r] · w[i] over the n_bytes of the configuration, for sixteen rows or the rest.
- */
-VEC_INLINE void product(bool rest, int n_bytes, size_t n_rows, const int8_t *x,
-                        const int8_t (*lines)[64], products out)
+/* x[r] · w[i] over the n_bytes of the configuration: of a whole strip, in this set, or of the
+ * rest. */
+VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
+                              size_t n_rows, const int8_t *x, const int8_t (*lines)[64])
 {
+    (void)p;
     (void)n_bytes;
     (void)n_rows;
-    __asm__ volatile("" ::: "memory");
+    LINES_APART(x_apart, A8_BLOCK);
+    LINES_APART(w_apart, 64);
     if (rest)
-        PRODUCT(3, 4);
+        BEGIN(6, 7, 2);
+    else if (set == 0)
+        BEGIN(0, 1, 2);
     else
-        PRODUCT(0, 1);
+        BEGIN(3, 4, 5);
+}
+
+/* To out[r][i]. */
+VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, products out)
+{
+    (void)p;
+    LINES_APART(apart, 64);
+    if (rest)
+        _tile_stored(6, out, apart);
+    else if (set == 0)
+        _tile_stored(0, out, apart);
+    else
+        _tile_stored(3, out, apart);
 }
 
 #else
@@ -96,8 +130,12 @@ static void tiles_end(void)
 {
 }
 
-VEC_INLINE void product(bool rest, int n_bytes, size_t n_rows, const int8_t *x,
-                        const int8_t (*lines)[64], products out)
+struct pending {
+    products sets[SETS];
+};
+
+VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
+                              size_t n_rows, const int8_t *x, const int8_t (*lines)[64])
 {
     (void)rest;
     for (size_t r = 0; r < n_rows; r++) {
@@ -105,9 +143,15 @@ VEC_INLINE void product(bool rest, int n_bytes, size_t n_rows, const int8_t *x,
             int sum = 0;
             for (int k = 0; k < n_bytes; k++)
                 sum += x[r * A8_BLOCK + (size_t)k] * lines[k / 4][4 * i + (size_t)k % 4];
-            out[r][i] = sum;
+            p->sets[set][r][i] = sum;
         }
     }
+}
+
+VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, products out)
+{
+    (void)rest;
+    memcpy(out, p->sets[set], sizeof p->sets[set]);
 }
 
 #endif
@@ -143,53 +187,86 @@ struct panel {
     size_t first, n_values;
 };
 
-VEC_INLINE void multiply(const struct layout t, bool rest, const struct strip *x, size_t n_rows,
-                         const struct wide_block *w, size_t b, products to[2])
+/* What the products of a tile read. A unit is what one product covers: a block, or half of one.
+ * Passed by value, so that it is in registers: what a tile store could have changed would be
+ * loaded again each time, and tile loads wait for their addresses (69 cycles become 76). */
+struct tile_input {
+    const int8_t *x;
+    const struct wide_block *w;
+    size_t x_apart; /* bytes from block to block */
+    size_t n_rows, n_units;
+};
+
+VEC_INLINE size_t units_of(const struct layout t)
 {
-    const int8_t *q = x->q + A8_BLOCK * x->beside * b;
-    if (t.halves) {
-        product(rest, A8_HALF, n_rows, q, w[b].codes, to[0]);
-        product(rest, A8_HALF, n_rows, q + A8_HALF, w[b].codes + 4, to[1]);
-    } else {
-        product(rest, A8_BLOCK, n_rows, q, w[b].codes, to[0]);
-    }
+    return t.halves ? 2 : 1;
+}
+
+VEC_INLINE products *slot(const struct layout t, products *c, size_t u)
+{
+    return c + u % (units_of(t) * N_BUFFERS);
+}
+
+VEC_INLINE void end_unit(const struct layout t, bool rest, const struct tile_input in, size_t u,
+                         const struct pending *pending, products *c)
+{
+    if (u < in.n_units) product_end(pending, rest, rest ? 0 : u % SETS, *slot(t, c, u));
+}
+
+/* Begins the product of unit u and ends that of the unit before, where there are such. A rest
+ * has one set of tiles only. */
+VEC_INLINE void next_product(const struct layout t, bool rest, const struct tile_input in,
+                             size_t u, struct pending *pending, products *c)
+{
+    const size_t b = u / units_of(t), half = u % units_of(t);
+    if (rest) end_unit(t, rest, in, u - 1, pending, c);
+    if (u < in.n_units)
+        product_begin(pending, rest, rest ? 0 : u % SETS, t.halves ? A8_HALF : A8_BLOCK,
+                      in.n_rows, in.x + in.x_apart * b + A8_HALF * half,
+                      in.w[b].codes + 4 * half);
+    if (!rest) end_unit(t, rest, in, u - 1, pending, c);
 }
 
 /* Rows `at` to at + n_rows - 1, the strip x, in registers for n rows: what they hold for rows
- * beyond n_rows is not used. fresh: the panel is unpacked, too. */
-VEC_INLINE void tile(const struct layout t, size_t n, bool fresh, const struct panel *p,
-                     const struct strip *x, size_t at, size_t n_rows)
+ * beyond n_rows is not used. rest: the strip's tiles are those of the rest. fresh: the panel is
+ * unpacked, too. */
+VEC_INLINE void tile(const struct layout t, size_t n, bool rest, bool fresh,
+                     const struct panel *p, const struct strip x, size_t at, size_t n_rows)
 {
-    const size_t n_blocks = p->m->w->base.n_cols / A8_BLOCK;
+    const size_t n_blocks = p->m->w->base.n_cols / A8_BLOCK, units = units_of(t);
+    struct wide_block *const wide = p->wide;
+    const struct tile_input in = {x.q, wide, A8_BLOCK * x.beside, n_rows, units * n_blocks};
     struct reader reader = {p->w, p->w, 0};
-    _Alignas(64) products c[N_BUFFERS][2];
-    fz acc[TILE_ROWS] = {{0}}, total[TILE_ROWS] = {{0}};
+    struct pending pending;
+    _Alignas(64) products c[2 * N_BUFFERS];
+    fz total[TILE_ROWS] = {{0}};
     /* Stores are done in order: those of the tiles would wait for the lines of the results. */
     for (size_t r = 0; r < n_rows; r++)
         __builtin_prefetch(p->m->out + (at + r) * p->m->out_stride + p->first, 1);
-    if (fresh)
-        for (size_t b = 0; b < AHEAD && b < n_blocks; b++)
-            unpack(t, &reader, &p->wide[b]);
-    for (size_t b = 0; b < n_blocks + LAG; b++) {
-        if (fresh && reader.b < n_blocks) unpack(t, &reader, &p->wide[reader.b]);
-        if (b < n_blocks)
-            multiply(t, n_rows < TILE_ROWS, x, n_rows, p->wide, b, c[b % N_BUFFERS]);
-        if (b < LAG) continue;
-        const size_t done = b - LAG;
-        const products *from = (const products *)c[done % N_BUFFERS];
-        const struct scales *s = &p->wide[done].scales;
-        UNROLL for (size_t r = 0; r < n; r++)
-        {
-            const iz id0 = (iz)z_load(from[0][r]);
-            const iz id1 = t.halves ? (iz)z_load(from[1][r]) : id0;
-            acc[r] = step(t, acc[r], s, id0, id1, x, x->beside * done + r);
+    while (fresh && reader.b < AHEAD && reader.b < n_blocks)
+        unpack(t, &reader, &wide[reader.b]);
+    for (size_t u = 0; u < LAG * units; u++)
+        next_product(t, rest, in, u, &pending, c);
+    for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
+        size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
+        fz acc[TILE_ROWS] = {{0}};
+        for (size_t b = from; b < to; b++) {
+            const products *dots = slot(t, c, units * b);
+            const int8_t *soon = x.q + A8_BLOCK * x.beside * (b + PREFETCH);
+            if (fresh && reader.b < n_blocks) unpack(t, &reader, &wide[reader.b]);
+            UNROLL for (size_t half = 0; half < units; half++)
+            {
+                next_product(t, rest, in, units * (b + LAG) + half, &pending, c);
+                UNROLL for (size_t r = half * n / units; r < (half + 1) * n / units; r++)
+                {
+                    if (r % 2 == 0) __builtin_prefetch(soon + 32 * r);
+                    const iz id0 = (iz)z_load(dots[0][r]);
+                    const iz id1 = t.halves ? (iz)z_load(dots[1][r]) : id0;
+                    acc[r] = step(t, acc[r], &wide[b].scales, id0, id1, &x, x.beside * b + r);
+                }
+            }
         }
-        if (done % BLOCKS_PER_STRIPE != BLOCKS_PER_STRIPE - 1 && done + 1 < n_blocks) continue;
-        UNROLL for (size_t r = 0; r < n; r++)
-        {
-            total[r] = done < BLOCKS_PER_STRIPE ? acc[r] : total[r] + acc[r];
-            acc[r] = z_all(0);
-        }
+        UNROLL for (size_t r = 0; r < n; r++) total[r] = from == 0 ? acc[r] : total[r] + acc[r];
     }
     UNROLL for (size_t r = 0; r < n; r++) if (r < n_rows)
         finish16(p->m, at + r, p->first, p->n_values, total[r]);
@@ -197,34 +274,40 @@ VEC_INLINE void tile(const struct layout t, size_t n, bool fresh, const struct p
 
 typedef void tile_fn(const struct panel *p, const struct strip *x, size_t at, size_t n_rows);
 
-#define TILE(name, n, fresh)                                                                  \
-    static void name##_##n##_##fresh(const struct panel *p, const struct strip *x, size_t at, \
-                                     size_t n_rows)                                           \
-    {                                                                                         \
-        tile(name, n, fresh, p, x, at, n_rows);                                               \
+#define TILE(name, kind, n, rest, fresh)                                                  \
+    static void name##_##kind##n(const struct panel *p, const struct strip *x, size_t at, \
+                                 size_t n_rows)                                           \
+    {                                                                                     \
+        tile(name, n, rest, fresh, p, *x, at, n_rows);                                    \
     }
-#define INSTANCE(name)    \
-    TILE(name, 4, false)  \
-    TILE(name, 8, false)  \
-    TILE(name, 12, false) \
-    TILE(name, 16, false) \
-    TILE(name, 12, true)  \
-    TILE(name, 16, true)
+#define INSTANCE(name)                      \
+    TILE(name, rest_, 4, true, false)       \
+    TILE(name, rest_, 8, true, false)       \
+    TILE(name, rest_, 12, true, false)      \
+    TILE(name, rest_, 16, true, false)      \
+    TILE(name, whole_, 16, false, false)    \
+    TILE(name, fresh_rest_, 12, true, true) \
+    TILE(name, fresh_rest_, 16, true, true) \
+    TILE(name, fresh_whole_, 16, false, true)
 ALL_LAYOUTS(INSTANCE)
 
-/* By rows up to 4, 8, 12 and 16. */
+/* Of a whole strip, and of a rest of up to 4, 8, 12 and 16 rows. */
+struct tiles {
+    tile_fn *whole, *rest[4];
+};
+
 struct instance {
-    tile_fn *tiles[4], *fresh[4];
+    struct tiles again, fresh;
     bool halves;
 };
 
 static struct instance instance_of(enum qtype type)
 {
-#define CASE(type, name)                                                        \
-    case type:                                                                  \
-        return (struct instance){                                               \
-            {name##_4_false, name##_8_false, name##_12_false, name##_16_false}, \
-            {NULL, NULL, name##_12_true, name##_16_true},                       \
+#define CASE(type, name)                                                                       \
+    case type:                                                                                 \
+        return (struct instance){                                                              \
+            {name##_whole_16, {name##_rest_4, name##_rest_8, name##_rest_12, name##_rest_16}}, \
+            {name##_fresh_whole_16, {NULL, NULL, name##_fresh_rest_12, name##_fresh_rest_16}}, \
             name.halves};
     switch (type) {
         CASES_OF_TYPES(CASE)
@@ -256,7 +339,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     const struct instance k = instance_of(w->type);
     const size_t fresh_least = k.halves ? FRESH_LEAST_HALVES : FRESH_LEAST;
     const size_t again_least = k.halves ? AGAIN_LEAST_HALVES : AGAIN_LEAST;
-    if (!k.tiles[0] || m->n_rows < fresh_least) {
+    if (!k.again.whole || m->n_rows < fresh_least) {
         avx512_matmul(m, lo, hi, scratch);
         return;
     }
@@ -275,10 +358,9 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
         bool fresh = true;
         for (size_t n, at = 0; at < m->n_rows; at += n) {
             const struct strip x = strip_at(m, at, &n);
-            const size_t i_tile = (n - 1) / 4;
-            const size_t least = fresh ? fresh_least : again_least;
-            if (n >= least && (n == TILE_ROWS || n == rest)) {
-                (fresh ? k.fresh : k.tiles)[i_tile](&p, &x, at, n);
+            const struct tiles *tiles = fresh ? &k.fresh : &k.again;
+            if (n >= (fresh ? fresh_least : again_least) && (n == TILE_ROWS || n == rest)) {
+                (n == TILE_ROWS ? tiles->whole : tiles->rest[(n - 1) / 4])(&p, &x, at, n);
                 fresh = false;
             } else {
                 avx512_panel(m, at, n, i, p.n_values);
