@@ -4,12 +4,12 @@
  * A panel is unpacked once per call to signed bytes, eight lines of 64 per block, which is how
  * the tile unit wants its second operand. One tile product gives the exact integers of a block,
  * or with a scale per half those of a half, for a strip of rows and 16 values; the float step
- * is that of AVX-512. Each waits long for what it needs of the one before, so a product is
- * stored when the next one begins, and the step of its block comes a block later still. Cycles
- * per block and strip, 1024 and 3072 columns, so and with the store right behind the product:
- * Q4_0 67 and 67, 84 and 87; Q4_K 81 and 84, 103 and 107; Q6_K 118 and 108, 143 and 134
- * (Emerald Rapids, 2026-11). The first strip unpacks as it goes, some blocks ahead. A few rows
- * go to the AVX-512 kernel. The arithmetic is that of ref_matmul.c. */
+ * is that of AVX-512. Each waits long for what it needs of the one before: a block is unpacked
+ * some blocks before its product, which is stored when the next one has begun, and the step
+ * comes a block later still. Cycles per block and strip of 512 rows, 1024 and 3072 columns, so
+ * and with the store right behind its product: Q4_0 65 and 62, 84 and 86; Q4_K 82 and 80, 107
+ * and 110; Q6_K 115 and 111, 146 and 144 (Emerald Rapids, 2026-11). The arithmetic is that of
+ * ref_matmul.c. */
 #include <assert.h>
 
 #include "cpu/avx2.h"
@@ -21,37 +21,33 @@ enum {
     SETS = 2,      /* of tiles that a whole strip's products take in turn */
     LAG = 2,       /* blocks from a product to its step */
     N_BUFFERS = 4, /* blocks whose products are kept */
-    AHEAD = 4,     /* blocks from unpacking to the step */
+    AHEAD = 5,     /* blocks from unpacking to the step */
+    RING = 8,      /* unpacked blocks that are kept for a strip alone, more than AHEAD */
     PREFETCH = 7,  /* blocks from asking for activations, which are in the second cache */
 };
 
-/* Fewer rows are left to the AVX-512 kernel: a tile product and its store take as long for one
- * row as for ten, unpacking for a single strip as long again, and with a scale per half there
- * are two of them. Microseconds for 256 values of 1024 columns, AVX-512 and AMX (Emerald
- * Rapids, 2026-11): Q4_0 with 9 rows 15.2 and 14.9, with 12 18.7 and 15.9; Q4_K 17.0
- * and 17.8, 21.5 and 18.3; Q6_K 22.4 and 26.2, 27.1 and 26.7, with 16 34.1 and 31.9. */
-enum { FRESH_LEAST = 10, FRESH_LEAST_HALVES = 12, AGAIN_LEAST = 1, AGAIN_LEAST_HALVES = 8 };
-
-struct wide_block {
-    int8_t codes[8][64];
-    struct scales scales;
-};
+/* Fewer rows are left to the AVX-512 kernel: unpacking, a tile product and its store take
+ * nearly as long for one row as for eight, and with a scale per half there are two of them. ms
+ * of a step of the 0.6B shape, 2 threads, AVX-512 and AMX (Emerald Rapids, 2026-11): Q4_0 with
+ * 6 rows 13.7 and 14.1, with 8 16.3 and 15.7, with 10 23.4 and 19.7; Q4_K 13.4 and 15.2, 16.0
+ * and 16.1, 22.9 and 20.3; Q6_K with 8 21.3 and 23.7, with 12 32.9 and 28.9. */
+enum { LEAST = 8, LEAST_HALVES = 9, REST_LEAST = 1, REST_LEAST_HALVES = 8 };
 
 typedef int32_t products[TILE_ROWS][PANEL_ROWS];
 
 #ifdef __AMX_INT8__
 
-/* Tiles 0 and 3: results, 1 and 4: n_bytes of each row of a strip of activations, 2 and 5:
+/* Tiles 0 and 3: results, 1 and 4: n_bytes of each of n_rows rows of activations, 2 and 5:
  * lines of weights; 6 and 7 are 0 and 1 for n_rest rows. */
-static void tiles_begin(uint8_t n_bytes, uint8_t n_rest)
+static void tiles_begin(uint8_t n_bytes, uint8_t n_rows, uint8_t n_rest)
 {
     struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t row_bytes[16];
         uint8_t rows[16];
     } c = {.palette = 1};
-    const uint8_t strip = TILE_ROWS, lines = n_bytes / 4;
-    const uint8_t rows[] = {strip, strip, lines, strip, strip, lines, n_rest, n_rest};
+    const uint8_t lines = n_bytes / 4;
+    const uint8_t rows[] = {n_rows, n_rows, lines, n_rows, n_rows, lines, n_rest, n_rest};
     const uint8_t row_bytes[] = {64, n_bytes, 64, 64, n_bytes, 64, 64, n_bytes};
     for (int i = 0; i < 8; i++) {
         c.row_bytes[i] = rows[i] > 0 ? row_bytes[i] : 0;
@@ -90,7 +86,7 @@ struct pending {
 /* x[r] · w[i] over the n_bytes of the configuration: of a whole strip, in this set, or of the
  * rest. */
 VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
-                              size_t n_rows, const int8_t *x, const int8_t (*lines)[64])
+                              size_t n_rows, const int8_t *x, const int8_t *lines)
 {
     (void)p;
     (void)n_bytes;
@@ -120,9 +116,10 @@ VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, prod
 
 #else
 
-static void tiles_begin(uint8_t n_bytes, uint8_t n_rest)
+static void tiles_begin(uint8_t n_bytes, uint8_t n_rows, uint8_t n_rest)
 {
     (void)n_bytes;
+    (void)n_rows;
     (void)n_rest;
 }
 
@@ -135,14 +132,15 @@ struct pending {
 };
 
 VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
-                              size_t n_rows, const int8_t *x, const int8_t (*lines)[64])
+                              size_t n_rows, const int8_t *x, const int8_t *lines)
 {
     (void)rest;
     for (size_t r = 0; r < n_rows; r++) {
         for (size_t i = 0; i < PANEL_ROWS; i++) {
             int sum = 0;
             for (int k = 0; k < n_bytes; k++)
-                sum += x[r * A8_BLOCK + (size_t)k] * lines[k / 4][4 * i + (size_t)k % 4];
+                sum +=
+                    x[r * A8_BLOCK + (size_t)k] * lines[16 * (k - k % 4) + 4 * (int)i + k % 4];
             p->sets[set][r][i] = sum;
         }
     }
@@ -156,43 +154,94 @@ VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, prod
 
 #endif
 
-/* A packed panel being read. */
+/* A packed panel being unpacked. A block becomes eight lines of codes and its scales. */
 struct reader {
     const uint8_t *w, *head;
     size_t b;
 };
 
-VEC_INLINE void unpack(const struct layout t, struct reader *p, struct wide_block *out)
+enum { LINES = 8, MAX_BLOCK_BYTES = 64 * (LINES + 6) };
+
+VEC_INLINE size_t block_bytes(const struct layout t)
+{
+    return 64 * (LINES + 1 + (t.min != MIN_NONE) + 2 * t.halves + 2 * (t.min == MIN_PAIR));
+}
+
+VEC_INLINE void unpack_scales(const struct layout t, struct reader *p, int8_t *to)
 {
     if (p->b % t.head_blocks == 0) {
         p->head = p->w;
         p->w += t.head_bytes;
     }
-    out->scales = read_head(t, p->head, p->b);
-    UNROLL for (int k = 0; k < 8; k++)
-    {
-        bz codes = read_codes(t, p->w, k);
-        prefetch_codes(t, p->w, (uint32_t)k, &codes);
-        z_store(out->codes[k], codes - (unsigned char)t.offset);
+    const struct scales s = read_head(t, p->head, p->b);
+    to += 64 * LINES;
+    z_store(to, (bz)s.dw);
+    if (t.min != MIN_NONE) z_store(to += 64, (bz)s.mw);
+    if (t.halves) {
+        z_store(to += 64, (bz)s.s0);
+        z_store(to += 64, (bz)s.s1);
     }
+    if (t.min == MIN_PAIR) {
+        z_store(to += 64, (bz)s.m0);
+        z_store(to += 64, (bz)s.m1);
+    }
+}
+
+VEC_INLINE struct scales unpacked_scales(const struct layout t, const int8_t *from)
+{
+    struct scales s = {0};
+    from += 64 * LINES;
+    s.dw = (fz)z_load(from);
+    if (t.min != MIN_NONE) s.mw = (fz)z_load(from += 64);
+    if (t.halves) {
+        s.s0 = (fz)z_load(from += 64);
+        s.s1 = (fz)z_load(from += 64);
+    }
+    if (t.min == MIN_PAIR) {
+        s.m0 = (fz)z_load(from += 64);
+        s.m1 = (fz)z_load(from += 64);
+    }
+    return s;
+}
+
+VEC_INLINE void unpack_line(const struct layout t, const struct reader *p, size_t k, int8_t *to)
+{
+    bz codes = read_codes(t, p->w, (int)k);
+    prefetch_codes(t, p->w, (uint32_t)k, &codes);
+    z_store(to + 64 * k, codes - (unsigned char)t.offset);
+}
+
+VEC_INLINE void unpack_next(const struct layout t, struct reader *p)
+{
     p->w += t.code_bytes;
     p->b++;
+}
+
+VEC_INLINE void unpack_block(const struct layout t, struct reader *p, int8_t *to)
+{
+    unpack_scales(t, p, to);
+    UNROLL for (size_t k = 0; k < LINES; k++) unpack_line(t, p, k, to);
+    unpack_next(t, p);
 }
 
 /* What the tiles of a panel have in common. */
 struct panel {
     const struct matmul *m;
-    const uint8_t *w;        /* packed */
-    struct wide_block *wide; /* unpacked */
+    const uint8_t *w; /* packed */
+    int8_t *unpacked;
     size_t first, n_values;
 };
+
+/* The first of several strips unpacks the panel; then come whole strips again, and a rest; or
+ * there is one strip alone. */
+enum kind { FIRST, AGAIN, REST, ALONE };
 
 /* What the products of a tile read. A unit is what one product covers: a block, or half of one.
  * Passed by value, so that it is in registers: what a tile store could have changed would be
  * loaded again each time, and tile loads wait for their addresses (69 cycles become 76). */
 struct tile_input {
     const int8_t *x;
-    const struct wide_block *w;
+    int8_t *w;
     size_t x_apart; /* bytes from block to block */
     size_t n_rows, n_units;
 };
@@ -202,40 +251,48 @@ VEC_INLINE size_t units_of(const struct layout t)
     return t.halves ? 2 : 1;
 }
 
+/* Where block b of the panel is unpacked: a strip alone needs it once. */
+VEC_INLINE int8_t *unpacked_at(const struct layout t, enum kind kind, int8_t *w, size_t b)
+{
+    return w + block_bytes(t) * (kind == ALONE ? b % RING : b);
+}
+
 VEC_INLINE products *slot(const struct layout t, products *c, size_t u)
 {
     return c + u % (units_of(t) * N_BUFFERS);
 }
 
-VEC_INLINE void end_unit(const struct layout t, bool rest, const struct tile_input in, size_t u,
-                         const struct pending *pending, products *c)
+VEC_INLINE void end_unit(const struct layout t, enum kind kind, const struct tile_input in,
+                         size_t u, const struct pending *pending, products *c)
 {
+    const bool rest = kind == REST;
     if (u < in.n_units) product_end(pending, rest, rest ? 0 : u % SETS, *slot(t, c, u));
 }
 
 /* Begins the product of unit u and ends that of the unit before, where there are such. A rest
  * has one set of tiles only. */
-VEC_INLINE void next_product(const struct layout t, bool rest, const struct tile_input in,
+VEC_INLINE void next_product(const struct layout t, enum kind kind, const struct tile_input in,
                              size_t u, struct pending *pending, products *c)
 {
+    const bool rest = kind == REST;
     const size_t b = u / units_of(t), half = u % units_of(t);
-    if (rest) end_unit(t, rest, in, u - 1, pending, c);
+    if (rest) end_unit(t, kind, in, u - 1, pending, c);
     if (u < in.n_units)
         product_begin(pending, rest, rest ? 0 : u % SETS, t.halves ? A8_HALF : A8_BLOCK,
                       in.n_rows, in.x + in.x_apart * b + A8_HALF * half,
-                      in.w[b].codes + 4 * half);
-    if (!rest) end_unit(t, rest, in, u - 1, pending, c);
+                      unpacked_at(t, kind, in.w, b) + 64 * LINES / 2 * half);
+    if (!rest) end_unit(t, kind, in, u - 1, pending, c);
 }
 
 /* Rows `at` to at + n_rows - 1, the strip x, in registers for n rows: what they hold for rows
- * beyond n_rows is not used. rest: the strip's tiles are those of the rest. fresh: the panel is
- * unpacked, too. */
-VEC_INLINE void tile(const struct layout t, size_t n, bool rest, bool fresh,
-                     const struct panel *p, const struct strip x, size_t at, size_t n_rows)
+ * beyond n_rows is not used. */
+VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const struct panel *p,
+                     const struct strip x, size_t at, size_t n_rows)
 {
     const size_t n_blocks = p->m->w->base.n_cols / A8_BLOCK, units = units_of(t);
-    struct wide_block *const wide = p->wide;
-    const struct tile_input in = {x.q, wide, A8_BLOCK * x.beside, n_rows, units * n_blocks};
+    const bool fresh = kind == FIRST || kind == ALONE;
+    int8_t *const unpacked = p->unpacked;
+    const struct tile_input in = {x.q, unpacked, A8_BLOCK * x.beside, n_rows, units * n_blocks};
     struct reader reader = {p->w, p->w, 0};
     struct pending pending;
     _Alignas(64) products c[2 * N_BUFFERS];
@@ -244,27 +301,35 @@ VEC_INLINE void tile(const struct layout t, size_t n, bool rest, bool fresh,
     for (size_t r = 0; r < n_rows; r++)
         __builtin_prefetch(p->m->out + (at + r) * p->m->out_stride + p->first, 1);
     while (fresh && reader.b < AHEAD && reader.b < n_blocks)
-        unpack(t, &reader, &wide[reader.b]);
+        unpack_block(t, &reader, unpacked_at(t, kind, unpacked, reader.b));
     for (size_t u = 0; u < LAG * units; u++)
-        next_product(t, rest, in, u, &pending, c);
+        next_product(t, kind, in, u, &pending, c);
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
         fz acc[TILE_ROWS] = {{0}};
         for (size_t b = from; b < to; b++) {
             const products *dots = slot(t, c, units * b);
             const int8_t *soon = x.q + A8_BLOCK * x.beside * (b + PREFETCH);
-            if (fresh && reader.b < n_blocks) unpack(t, &reader, &wide[reader.b]);
+            const struct scales scales = unpacked_scales(t, unpacked_at(t, kind, unpacked, b));
+            const bool more = fresh && reader.b < n_blocks;
+            int8_t *next = unpacked_at(t, kind, unpacked, reader.b);
+            if (more) unpack_scales(t, &reader, next);
             UNROLL for (size_t half = 0; half < units; half++)
             {
-                next_product(t, rest, in, units * (b + LAG) + half, &pending, c);
+                next_product(t, kind, in, units * (b + LAG) + half, &pending, c);
                 UNROLL for (size_t r = half * n / units; r < (half + 1) * n / units; r++)
                 {
-                    if (r % 2 == 0) __builtin_prefetch(soon + 32 * r);
+                    if (kind == AGAIN && r % 2 == 0) __builtin_prefetch(soon + 32 * r);
+                    if (more) {
+                        UNROLL for (size_t k = LINES * r / n; k < LINES * (r + 1) / n; k++)
+                            unpack_line(t, &reader, k, next);
+                    }
                     const iz id0 = (iz)z_load(dots[0][r]);
                     const iz id1 = t.halves ? (iz)z_load(dots[1][r]) : id0;
-                    acc[r] = step(t, acc[r], &wide[b].scales, id0, id1, &x, x.beside * b + r);
+                    acc[r] = step(t, acc[r], &scales, id0, id1, &x, x.beside * b + r);
                 }
             }
+            if (more) unpack_next(t, &reader);
         }
         UNROLL for (size_t r = 0; r < n; r++) total[r] = from == 0 ? acc[r] : total[r] + acc[r];
     }
@@ -274,40 +339,39 @@ VEC_INLINE void tile(const struct layout t, size_t n, bool rest, bool fresh,
 
 typedef void tile_fn(const struct panel *p, const struct strip *x, size_t at, size_t n_rows);
 
-#define TILE(name, kind, n, rest, fresh)                                                  \
-    static void name##_##kind##n(const struct panel *p, const struct strip *x, size_t at, \
-                                 size_t n_rows)                                           \
-    {                                                                                     \
-        tile(name, n, rest, fresh, p, *x, at, n_rows);                                    \
+#define TILE(name, n, kind)                                                                  \
+    static void name##_##kind##_##n(const struct panel *p, const struct strip *x, size_t at, \
+                                    size_t n_rows)                                           \
+    {                                                                                        \
+        tile(name, n, kind, p, *x, at, n_rows);                                              \
     }
-#define INSTANCE(name)                      \
-    TILE(name, rest_, 4, true, false)       \
-    TILE(name, rest_, 8, true, false)       \
-    TILE(name, rest_, 12, true, false)      \
-    TILE(name, rest_, 16, true, false)      \
-    TILE(name, whole_, 16, false, false)    \
-    TILE(name, fresh_rest_, 12, true, true) \
-    TILE(name, fresh_rest_, 16, true, true) \
-    TILE(name, fresh_whole_, 16, false, true)
+#define INSTANCE(name)    \
+    TILE(name, 16, FIRST) \
+    TILE(name, 16, AGAIN) \
+    TILE(name, 4, REST)   \
+    TILE(name, 8, REST)   \
+    TILE(name, 12, REST)  \
+    TILE(name, 16, REST)  \
+    TILE(name, 8, ALONE)  \
+    TILE(name, 12, ALONE) \
+    TILE(name, 16, ALONE)
 ALL_LAYOUTS(INSTANCE)
 
-/* Of a whole strip, and of a rest of up to 4, 8, 12 and 16 rows. */
-struct tiles {
-    tile_fn *whole, *rest[4];
-};
-
+/* A rest by rows up to 4, 8, 12 and 16, a strip alone by more than 4. */
 struct instance {
-    struct tiles again, fresh;
+    tile_fn *first, *again, *rest[4], *alone[4];
     bool halves;
 };
 
 static struct instance instance_of(enum qtype type)
 {
-#define CASE(type, name)                                                                       \
-    case type:                                                                                 \
-        return (struct instance){                                                              \
-            {name##_whole_16, {name##_rest_4, name##_rest_8, name##_rest_12, name##_rest_16}}, \
-            {name##_fresh_whole_16, {NULL, NULL, name##_fresh_rest_12, name##_fresh_rest_16}}, \
+#define CASE(type, name)                                                    \
+    case type:                                                              \
+        return (struct instance){                                           \
+            name##_FIRST_16,                                                \
+            name##_AGAIN_16,                                                \
+            {name##_REST_4, name##_REST_8, name##_REST_12, name##_REST_16}, \
+            {NULL, name##_ALONE_8, name##_ALONE_12, name##_ALONE_16},       \
             name.halves};
     switch (type) {
         CASES_OF_TYPES(CASE)
@@ -320,7 +384,7 @@ static struct instance instance_of(enum qtype type)
 
 size_t amx_matmul_scratch(size_t n_cols)
 {
-    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
+    const size_t wide = n_cols / A8_BLOCK * MAX_BLOCK_BYTES;
     const size_t narrow = avx2_matmul_scratch(n_cols);
     return wide > narrow ? wide : narrow;
 }
@@ -337,31 +401,35 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance k = instance_of(w->type);
-    const size_t fresh_least = k.halves ? FRESH_LEAST_HALVES : FRESH_LEAST;
-    const size_t again_least = k.halves ? AGAIN_LEAST_HALVES : AGAIN_LEAST;
-    if (!k.again.whole || m->n_rows < fresh_least) {
+    const size_t least = k.halves ? LEAST_HALVES : LEAST;
+    const size_t rest_least = k.halves ? REST_LEAST_HALVES : REST_LEAST;
+    if (!k.again || m->n_rows < least) {
         avx512_matmul(m, lo, hi, scratch);
         return;
     }
     const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    const size_t rest = rest_rows(m);
-    tiles_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)rest);
+    const size_t rest = rest_rows(m), whole = m->n_rows < TILE_ROWS ? m->n_rows : TILE_ROWS;
+    tiles_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)whole, (uint8_t)rest);
     for (size_t i = lo; i < hi; i += PANEL_ROWS) {
         const struct panel p = {
             .m = m,
             .w = m->w->packed +
                  (m->mat * panels + i / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols),
-            .wide = scratch,
+            .unpacked = scratch,
             .first = i,
             .n_values = hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS,
         };
         bool fresh = true;
         for (size_t n, at = 0; at < m->n_rows; at += n) {
             const struct strip x = strip_at(m, at, &n);
-            const struct tiles *tiles = fresh ? &k.fresh : &k.again;
-            if (n >= (fresh ? fresh_least : again_least) && (n == TILE_ROWS || n == rest)) {
-                (n == TILE_ROWS ? tiles->whole : tiles->rest[(n - 1) / 4])(&p, &x, at, n);
+            const size_t i_tile = (n - 1) / 4;
+            if (n == m->n_rows) {
+                k.alone[i_tile](&p, &x, at, n);
+            } else if (n == TILE_ROWS) {
+                (fresh ? k.first : k.again)(&p, &x, at, n);
                 fresh = false;
+            } else if (!fresh && n == rest && n >= rest_least) {
+                k.rest[i_tile](&p, &x, at, n);
             } else {
                 avx512_panel(m, at, n, i, p.n_values);
             }
