@@ -1,4 +1,5 @@
-/* What exec.c (a program running), exec_experts.c and exec_recurrent.c (some of its ops) share.
+/* What exec.c (a program running), exec_rows.c, exec_experts.c and exec_recurrent.c (some of
+ * its ops) share.
  */
 #ifndef CPU_EXEC_IMPL_H
 #define CPU_EXEC_IMPL_H
@@ -58,7 +59,11 @@ size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols
 /* Scratch of a worker for an op with experts. */
 size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *op);
 
-/* x->op. */
+/* The tables of positions of the step. */
+bool run_positions(struct cpu_exec *x);
+
+/* x->op; the first takes all that work row by row. */
+bool run_row_op(struct cpu_exec *x);
 bool run_experts(struct cpu_exec *x);
 bool run_conv(struct cpu_exec *x);
 bool run_decay(struct cpu_exec *x);
