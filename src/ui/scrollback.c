@@ -15,8 +15,9 @@
 
 struct row {
     size_t at, len;
-    int hang;   /* columns that the rows of its line leave free from the second on */
-    int margin; /* those that this one leaves free, besides those of its kind */
+    int hang;          /* columns that the rows of its line leave free from the second on */
+    int margin;        /* those that this one leaves free, besides those of its kind */
+    bool hangs_on_end; /* cut with a view to the last cluster of the text, which may grow */
 };
 
 struct block {
@@ -245,9 +246,13 @@ static void lay_out(const struct scrollback *s, struct block *b)
 {
     if (b->is_laid) return;
     b->is_laid = true;
-    /* The last row may have been waiting for what was appended. */
-    size_t at = b->n_rows > 0 ? b->rows[b->n_rows - 1].at : 0;
-    if (b->n_rows > 0) b->n_rows--;
+    /* The last row may have been waiting for what was appended; and what joins the text's last
+     * cluster may make it wide, so that the row above could have ended before it. */
+    size_t at = 0;
+    for (bool again = true; again && b->n_rows > 0;) {
+        at = b->rows[--b->n_rows].at;
+        again = b->n_rows > 0 && b->rows[b->n_rows - 1].hangs_on_end;
+    }
     int columns = s->columns - margin_of(b->kind);
     while (at < b->n_shown) {
         MEM_GROW(b->rows, b->n_rows, b->cap_rows);
@@ -259,6 +264,7 @@ static void lay_out(const struct scrollback *s, struct block *b)
             b->kind == BLOCK_LITERAL ? wrap_row_exact(s_at, b->n_shown - at, columns)
                                      : wrap_row(s_at, b->n_shown - at, columns - row->margin);
         row->len = cut.len;
+        row->hangs_on_end = at + cut.seen == b->n_shown;
         b->n_rows++;
         if (cut.next == 0) break;
         at += cut.next;

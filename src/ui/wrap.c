@@ -101,7 +101,7 @@ static struct wrap_row row(const char *s, size_t n, int columns, bool by_words)
     int x = 0, wide;
     for (; i < n; i += len) {
         len = wrap_cluster(s + i, n - i, &wide);
-        if (s[i] == '\n') return (struct wrap_row){i, i + 1};
+        if (s[i] == '\n') return (struct wrap_row){i, i + 1, i + 1};
         bool is_wide = wide > 1;
         wide = columns_at(s + i, wide, x);
         if (by_words && len == 1 && is_blank(s[i])) {
@@ -117,15 +117,15 @@ static struct wrap_row row(const char *s, size_t n, int columns, bool by_words)
         if (by_words && !before_blank && (is_wide || before_wide) && !wrap_closes(s + i, n - i))
             end = next = i;
         if (x + wide > columns && i > 0) {
-            if (end > 0) return (struct wrap_row){end, next};
+            if (end > 0) return (struct wrap_row){end, next, i + len};
             /* A word longer than a row is cut, unless only blanks stand before it. */
-            return (struct wrap_row){next == i ? 0 : i, i};
+            return (struct wrap_row){next == i ? 0 : i, i, i + len};
         }
         x += wide;
         before_wide = is_wide;
         before_blank = false;
     }
-    return (struct wrap_row){n, 0};
+    return (struct wrap_row){n, 0, n};
 }
 
 struct wrap_row wrap_row(const char *s, size_t n, int columns)

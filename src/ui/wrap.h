@@ -35,6 +35,7 @@ bool wrap_closes(const char *s, size_t n);
 struct wrap_row {
     size_t len;  /* bytes that are shown; blanks at the end of a broken row are not */
     size_t next; /* bytes until the next row begins; 0: never */
+    size_t seen; /* bytes that had a say in it, whole clusters */
 };
 
 /* The row that begins at s and has `columns`, at least 1. It ends with a line break, which is

@@ -105,6 +105,27 @@ static void pieces(void **state)
     rows_are("one two|three four||- e\xcc\x81|");
 }
 
+/* A tone mark makes the letter that it joins wide, and before a wide one a row may end: the row
+ * above, which ended earlier for want of that, is cut anew. */
+static void pieces_that_widen(void **state)
+{
+    (void)state;
+    scrollback_add(s, BLOCK_REPLY, 0);
+    append("\u30c8"
+           "abcdefghij");
+    rows_are("\u30c8"
+             "abcdefghij|");
+    append("k");
+    rows_are("\u30c8|"
+             "abcdefghijk|");
+    append("\u302e");
+    rows_are("\u30c8"
+             "abcdefghij|k\u302e|");
+    append("lm");
+    rows_are("\u30c8"
+             "abcdefghij|k\u302elm|");
+}
+
 /* The rows of an item stand below its text, not below its mark. */
 static void items(void **state)
 {
@@ -299,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(blocks, begin, end),
         cmocka_unit_test_setup_teardown(pieces, begin, end),
+        cmocka_unit_test_setup_teardown(pieces_that_widen, begin, end),
         cmocka_unit_test_setup_teardown(items, begin, end),
         cmocka_unit_test_setup_teardown(pieces_of_any_size, begin, end),
         cmocka_unit_test_setup_teardown(folding, begin, end),
