@@ -12,6 +12,7 @@
 enum {
     KEYS = 8, /* whose scores are computed together */
     QUADS = KV_BLOCK / 4,
+    STEPS_AT_ONCE = 4, /* blocks whose steps of weights are found together */
 };
 
 /* A page, laid out. */
@@ -252,23 +253,41 @@ struct weights_step {
     fz inverse, step;
 };
 
-/* The scales d are not negative: only a NaN that is one of the lane's own probabilities is. */
-VEC_INLINE struct weights_step weights_step(bool whole, const struct seen *t, const fz *p,
-                                            const float *d)
+VEC_INLINE struct weights_step weights_step(iz max)
 {
-    iz max[4] = {{0}};
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 8) {
-        UNROLL for (size_t i = 0; i < 8; i++) max[i % 4] =
-            z_max_i(max[i % 4], (iz)weight_of(whole, t, p, d, j + i));
-    }
-    const iz m = z_max_i(z_max_i(max[0], max[1]), z_max_i(max[2], max[3]));
-    const mz fine = z_less(m, z_all_i(LARGEST));
-    const fz step = num16_keep((fz)m * z_all(1.0f / (float)WEIGHT_MAX));
-    const fz inverse = z_all(WEIGHT_MAX) * num16_rcp((fz)m);
+    const mz fine = z_less(max, z_all_i(LARGEST));
+    const fz step = num16_keep((fz)max * z_all(1.0f / (float)WEIGHT_MAX));
+    const fz inverse = z_all(WEIGHT_MAX) * num16_rcp((fz)max);
     const mz some = z_less(z_all_i(0), (iz)step) & fine;
     return (struct weights_step){z_choose(some, inverse, z_all(0)),
                                  z_choose(fine, step, (fz)z_all_u(NUM_NAN))};
+}
+
+/* Of n blocks at once, whose long chains go on side by side. The scales d are not negative:
+ * only a NaN that is one of the lane's own probabilities is. */
+VEC_INLINE void weights_steps_of(bool whole, const size_t n, const struct seen *t, const fz *p,
+                                 const float *d, struct weights_step *out)
+{
+    iz max[2][STEPS_AT_ONCE] = {{{0}}};
+    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 2) {
+        UNROLL for (size_t i = 0; i < 2; i++)
+        {
+            UNROLL for (size_t b = 0; b < n; b++) max[i][b] =
+                z_max_i(max[i][b], (iz)weight_of(whole, t, p, d + b * PAGE_LEN, j + i));
+        }
+    }
+    UNROLL for (size_t b = 0; b < n; b++) out[b] = weights_step(z_max_i(max[0][b], max[1][b]));
+}
+
+VEC_INLINE void weights_steps(bool whole, size_t n, const struct seen *t, const fz *p,
+                              const float *d, struct weights_step *out)
+{
+    size_t b = 0;
+    for (; b + STEPS_AT_ONCE <= n; b += STEPS_AT_ONCE)
+        weights_steps_of(whole, STEPS_AT_ONCE, t, p, d + b * PAGE_LEN, out + b);
+    for (; b < n; b++)
+        weights_steps_of(whole, 1, t, p, d + b * PAGE_LEN, out + b);
 }
 
 /* The weight of a key as an integer, in the low half of each lane: rne (numeric.h) adds
@@ -293,7 +312,7 @@ VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, cons
 
 /* ---- values ---- */
 
-enum { BLOCKS = 8 /* whose steps, which are long chains, are under way together */ };
+enum { BLOCKS = 8 /* whose weights are prepared before values are read */ };
 
 /* 16 / n dims e.. of a block; v is where they begin. */
 VEC_INLINE void sum_values(int n, const struct item *x, const int16_t *v, const bz *u,
@@ -337,8 +356,7 @@ VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv, void *la
         const size_t n_here = n_blocks - from < BLOCKS ? n_blocks - from : BLOCKS;
         const float *d = page.v_scales + from * PAGE_LEN;
         for (int r = 0; r < n; r++)
-            for (size_t b = 0; b < n_here; b++)
-                w[r][b] = weights_step(whole, &x[r].t, x[r].s, d + b * PAGE_LEN);
+            weights_steps(whole, n_here, &x[r].t, x[r].s, d, w[r]);
         for (size_t b = 0; b < n_here; b++) {
             const fz *step[AT_ONCE];
             for (int r = 0; r < n; r++) {
