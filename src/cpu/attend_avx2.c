@@ -342,6 +342,12 @@ static struct layout layout_of(const struct kv_layer *kv, size_t n)
     return l;
 }
 
+static size_t avx2_attend_rows(size_t n_group)
+{
+    (void)n_group;
+    return AVX2_ATTEND_ROWS;
+}
+
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     return layout_of(kv, AVX2_ATTEND_ROWS * n_group).n_bytes;
@@ -436,7 +442,7 @@ const struct kernels kernels_avx2 = {
     .a8_side = 1,
     .matmul_scratch = avx2_matmul_scratch,
     .matmul = avx2_matmul,
-    .attend_rows = AVX2_ATTEND_ROWS,
+    .attend_rows = avx2_attend_rows,
     .attend_scratch = avx2_attend_scratch,
     .attend = avx2_attend,
     .attend_heads = avx2_attend_heads,

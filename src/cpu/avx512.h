@@ -11,6 +11,7 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 void avx512_panel(const struct matmul *m, size_t first, size_t n, size_t first_value,
                   size_t n_values);
 
+size_t avx512_attend_rows(size_t n_group);
 size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 /* For at most eight queries; the scratch of avx2_attend. */
@@ -36,7 +37,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 
 /* Members of the tables of AVX-512 and AMX: all but the products. */
 #define AVX512_ATTEND_AND_ROWS                                                                 \
-    .attend_rows = AVX2_ATTEND_ROWS, .attend_scratch = avx512_attend_scratch,                  \
+    .attend_rows = avx512_attend_rows, .attend_scratch = avx512_attend_scratch,                \
     .attend = avx512_attend, .attend_heads = avx512_attend_heads, .kv_store = avx512_kv_store, \
     .norm = avx512_norm, .quantise = avx512_quantise, .rope = avx512_rope,                     \
     .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits,      \

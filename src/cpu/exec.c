@@ -134,11 +134,12 @@ static size_t attend_heads(const struct cpu_exec *x, size_t n_queries, size_t n_
 
 /* Rows per chunk: as many as the kernel takes, fewer where KV heads alone would leave threads
  * without work. */
-static size_t attend_rows(const struct cpu_exec *x, size_t n_rows, size_t n_heads)
+static size_t attend_rows(const struct cpu_exec *x, size_t n_rows, size_t n_heads,
+                          size_t n_group)
 {
     const size_t wanted = 2 * (size_t)pool_n_threads(backend_of(x)->pool);
     const size_t per_head = (wanted + n_heads - 1) / n_heads;
-    const size_t most = kernels_of(x)->attend_rows;
+    const size_t most = kernels_of(x)->attend_rows(n_group);
     size_t n = (n_rows + per_head - 1) / per_head;
     if (n < ATTEND_ROWS_LEAST) n = ATTEND_ROWS_LEAST;
     return n < most ? n : most;
@@ -165,7 +166,7 @@ static bool run_attend(struct cpu_exec *x)
               .cancel = x->step->cancel},
     };
     const size_t n_rows = x->hi - x->lo;
-    loop.per_chunk = attend_rows(x, n_rows, kv->n_heads);
+    loop.per_chunk = attend_rows(x, n_rows, kv->n_heads, loop.a.n_group);
     loop.n_row_chunks = (n_rows + loop.per_chunk - 1) / loop.per_chunk;
     loop.heads = attend_heads(x, n_rows * loop.a.n_group, kv->n_heads);
     const size_t n_head_chunks = (kv->n_heads + loop.heads - 1) / loop.heads;

@@ -177,8 +177,10 @@ struct kernels {
     bool packs; /* matrices are packed into panels when bound */
     /* Multiplications per millisecond, roughly: how much to put into one chunk. */
     size_t macs_per_ms;
-    size_t attend_rows; /* rows of one call of attend */
-    size_t a8_side;     /* rows of quantised activations that lie side by side at most */
+    size_t a8_side; /* rows of quantised activations that lie side by side at most */
+
+    /* Rows of one call of attend, where a KV head has n_group query heads. */
+    size_t (*attend_rows)(size_t n_group);
 
     /* Scratch of a worker, aligned to 64. */
     size_t (*matmul_scratch)(size_t n_cols);
@@ -186,7 +188,7 @@ struct kernels {
 
     /* Values lo..hi-1 of all rows; lo is a multiple of PANEL_ROWS. */
     void (*matmul)(const struct matmul *m, size_t lo, size_t hi, void *scratch);
-    /* Query heads of one KV head, rows lo..hi-1, hi - lo <= attend_rows. */
+    /* Query heads of one KV head, rows lo..hi-1, at most attend_rows. */
     void (*attend)(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
     /* The same of several KV heads, page by page for all of them: what they have of a page lies
      * side by side, so memory is read in long runs. At most ATTEND_HEADS_QUERIES queries, which
