@@ -1,8 +1,7 @@
 /* A program running: its row buffers, and how each op is cut into chunks for the pool.
  *
  * Ops run one after another; the chunks of an op are independent, so the result does not depend
- * on who computes which. Short ops of a single row run on the calling thread: a barrier costs
- * more than they do. */
+ * on who computes which. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

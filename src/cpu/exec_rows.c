@@ -1,14 +1,16 @@
 /* Ops that work row by row, and how their rows are cut into chunks; for two of them rows alone
- * would not do. */
+ * would not do. Short ops of a single row run on the calling thread: a barrier costs more than
+ * they do. */
 #include <string.h>
 
 #include "backend/positions.h"
 #include "base/numeric_c.h"
 #include "cpu/exec_impl.h"
 
-/* Below this many values an op is not worth waking the pool; the same of keys and values; and
- * values of a row that are quantised in one go. */
-enum { INLINE_VALUES = 16384, INLINE_STORED = 1536, QUANTISE_RUN = 512 };
+/* Below this many values an op is not worth waking the pool; the same of keys and values. What
+ * is quantised in one go: values of a row, and rows, which are whole strips. */
+enum { INLINE_VALUES = 16384, INLINE_STORED = 1536, QUANTISE_RUN = 512, QUANTISE_ROWS = 16 };
+_Static_assert(QUANTISE_ROWS % PANEL_ROWS == 0, "a strip has at most PANEL_ROWS rows");
 
 static void embed_rows(struct cpu_exec *x, size_t lo, size_t hi)
 {
@@ -180,13 +182,12 @@ bool for_rows(struct cpu_exec *x, size_t n_values, rows_fn *fn)
 static void quantise_beside(const struct kernels *k, const float *in, size_t n,
                             const struct a8 *to)
 {
-    enum { PIECE = 512 };
-    int8_t q[PIECE];
-    float d[PIECE / A8_BLOCK];
-    int16_t sum[PIECE / A8_HALF];
+    int8_t q[QUANTISE_RUN];
+    float d[QUANTISE_RUN / A8_BLOCK];
+    int16_t sum[QUANTISE_RUN / A8_HALF];
     size_t i = a8_at(to, 0, 0);
-    for (size_t at = 0; at < n; at += PIECE) {
-        const size_t n_values = n - at < PIECE ? n - at : PIECE;
+    for (size_t at = 0; at < n; at += QUANTISE_RUN) {
+        const size_t n_values = n - at < QUANTISE_RUN ? n - at : QUANTISE_RUN;
         k->quantise(in + at, n_values, q, d, sum);
         for (size_t b = 0; b < n_values / A8_BLOCK; b++, i += to->side) {
             memcpy(to->q + A8_BLOCK * i, q + A8_BLOCK * b, A8_BLOCK);
@@ -223,7 +224,7 @@ static void quantise_chunk(void *ctx, size_t chunk, int worker)
     const size_t n_values = x->op->quantise.in.n;
     const size_t n_runs = (n_values + QUANTISE_RUN - 1) / QUANTISE_RUN;
     const size_t from = chunk % n_runs * QUANTISE_RUN, left = n_values - from;
-    const size_t lo = x->lo + chunk / n_runs * x->side, hi = lo + x->side;
+    const size_t lo = x->lo + chunk / n_runs * QUANTISE_ROWS, hi = lo + QUANTISE_ROWS;
     quantise_part(x, lo, hi < x->hi ? hi : x->hi, from,
                   left < QUANTISE_RUN ? left : QUANTISE_RUN);
 }
@@ -234,12 +235,12 @@ static void quantise_chunk(void *ctx, size_t chunk, int worker)
 static bool run_quantise(struct cpu_exec *x)
 {
     const size_t n_rows = x->hi - x->lo, n_values = x->op->quantise.in.n;
-    if (n_rows * n_values <= INLINE_VALUES / 2) {
+    if (n_rows == 1 || n_rows * n_values <= INLINE_VALUES / 2) {
         quantise_part(x, x->lo, x->hi, 0, n_values);
         return true;
     }
     const size_t n_runs = (n_values + QUANTISE_RUN - 1) / QUANTISE_RUN;
-    const size_t n_strips = (n_rows + x->side - 1) / x->side;
+    const size_t n_strips = (n_rows + QUANTISE_ROWS - 1) / QUANTISE_ROWS;
     return pool_run(backend_of(x)->pool, n_strips * n_runs, quantise_chunk, x, x->step->cancel);
 }
 
