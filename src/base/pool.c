@@ -69,19 +69,22 @@ static size_t share_begin(const struct pool *p, size_t n_chunks, int i)
     return n_chunks * (size_t)i / (size_t)p->n_threads;
 }
 
-/* Takes and runs chunks of a share until none is left. */
+/* Takes and runs chunks of a share until none is left. Those done are counted then: the loop is
+ * open until all are, and the line of the count would go to and fro between threads. */
 static void work_share(struct pool *p, int share, int worker)
 {
     atomic_uint_fast64_t *ticket = &p->shares[share].ticket;
     uint_fast64_t t = atomic_load(ticket);
+    size_t n_done = 0;
     while ((uint32_t)t > 0) {
         if (!atomic_compare_exchange_weak(ticket, &t, t - 1)) continue;
         /* This chunk is not done yet: fn, ctx and the rest are those of its loop. */
         const size_t chunk = share_begin(p, p->n_chunks, share + 1) - (uint32_t)t;
         if (!cancel_is_set(p->cancel)) p->fn(p->ctx, chunk, worker);
-        atomic_fetch_add(&p->n_done, 1);
+        n_done++;
         t = atomic_load(ticket);
     }
+    if (n_done > 0) atomic_fetch_add(&p->n_done, n_done);
 }
 
 /* The worker's own share first, then what the others have left. */
