@@ -167,16 +167,16 @@ static void fold_sinks(struct group *g, fz sink, size_t dv)
         g->o[e] = z_clip(g->o[e]) * a;
 }
 
-/* Dims e..e+15 of the outputs of a group's queries, of which n are of the call. */
-static void write_tile(const fz *o, fz inverse, size_t n_dims, float *const out[Z_LANES],
-                       size_t n)
+/* Dims e..e+n_dims-1 of the outputs of a group's queries, of which n are of the call. */
+VEC_INLINE void write_dims(const fz *o, fz inverse, size_t e, size_t n_dims,
+                           float *const out[Z_LANES], size_t n)
 {
     iz v[Z_LANES];
-    for (size_t e = 0; e < Z_LANES; e++)
-        v[e] = e < n_dims ? (iz)num16_keep(z_clip(o[e]) * inverse) : z_all_i(0);
+    UNROLL for (size_t i = 0; i < Z_LANES; i++) v[i] =
+        i < n_dims ? (iz)num16_keep(z_clip(o[e + i]) * inverse) : z_all_i(0);
     z_transpose(v);
     for (size_t i = 0; i < n; i++)
-        memcpy(out[i], &v[i], n_dims * sizeof(float));
+        memcpy(out[i] + e, &v[i], n_dims * sizeof(float));
 }
 
 static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t at, size_t n,
@@ -192,11 +192,10 @@ static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t 
     }
     if (a->sinks) fold_sinks(g, z_load_f(sinks), dv);
     const fz inverse = num16_rcp(g->l);
-    for (size_t e = 0; e < dv; e += Z_LANES) {
-        write_tile(g->o + e, inverse, dv - e < Z_LANES ? dv - e : Z_LANES, out, n);
-        for (size_t i = 0; i < n; i++)
-            out[i] += Z_LANES;
-    }
+    size_t e = 0;
+    for (; e + Z_LANES <= dv; e += Z_LANES)
+        write_dims(g->o, inverse, e, Z_LANES, out, n);
+    if (e < dv) write_dims(g->o, inverse, e, dv - e, out, n);
 }
 
 /* ---- the walk ---- */

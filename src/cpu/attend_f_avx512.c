@@ -33,20 +33,25 @@ static size_t floats_query_bytes(const struct kv_layer *kv)
     return kv->head_dim_k * sizeof(fz);
 }
 
+/* Sixteen dims of sixteen queries, or their last n. */
+VEC_INLINE void query_dims(bool is_f16, const float *const x[Z_LANES], size_t d, size_t n,
+                           fz *to)
+{
+    iz v[Z_LANES] = {{0}};
+    UNROLL for (size_t i = 0; i < Z_LANES; i++) memcpy(&v[i], x[i] + d, n * sizeof(float));
+    z_transpose(v);
+    UNROLL for (size_t i = 0; i < n; i++) to[d + i] =
+        is_f16 ? num16_narrow((fz)v[i]) : (fz)v[i];
+}
+
 /* Dims -> lanes. */
 static void floats_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
 {
     const bool is_f16 = kv->type == KV_F16;
-    fz *to = q;
-    for (size_t d = 0; d < kv->head_dim_k; d += Z_LANES) {
-        const size_t n = kv->head_dim_k - d < Z_LANES ? kv->head_dim_k - d : Z_LANES;
-        iz v[Z_LANES] = {{0}};
-        for (size_t i = 0; i < Z_LANES; i++)
-            memcpy(&v[i], x[i] + d, n * sizeof(float));
-        z_transpose(v);
-        for (size_t i = 0; i < n; i++)
-            to[d + i] = is_f16 ? num16_narrow((fz)v[i]) : (fz)v[i];
-    }
+    size_t d = 0;
+    for (; d + Z_LANES <= kv->head_dim_k; d += Z_LANES)
+        query_dims(is_f16, x, d, Z_LANES, q);
+    if (d < kv->head_dim_k) query_dims(is_f16, x, d, kv->head_dim_k - d, q);
 }
 
 /* Sixteen numbers from i on. */

@@ -1,6 +1,6 @@
-/* Storing keys and values as f16 in sixteen lanes; see ref_attend.c for what is stored. Sixteen
- * rows at a time: keys lie in a page by dimension, so a row alone writes two bytes here and
- * there. What is less or of another type goes to AVX2. */
+/* Storing keys and values as f16 in sixteen lanes; see ref_attend.c for what is stored. Up to
+ * sixteen rows at a time: keys lie in a page by dimension, so a row alone writes two bytes here
+ * and there. A row or two, and other types, go to AVX2. */
 #include <string.h>
 
 #include "backend/kv.h"
@@ -11,6 +11,10 @@
 typedef uint16_t half_lanes __attribute__((vector_size(32)));
 
 enum { DIMS = 2 * Z_LANES }; /* of a row, two in a lane */
+
+/* A head's keys and values of 128 dims, us on AVX2 and here: 2 rows 0.25 and 0.25, 3 0.34 and
+ * 0.25, 8 0.84 and 0.42 (Emerald Rapids, 2026-11). */
+enum { LEAST_ROWS = 3 };
 
 #ifdef __AVX512VNNI__
 
@@ -32,7 +36,18 @@ VEC_INLINE half_lanes narrow(iz v)
     return (half_lanes)_mm512_cvtepi32_epi16((__m512i)v);
 }
 
+/* The first n. */
+VEC_INLINE void store_first(uint16_t *to, half_lanes v, size_t n)
+{
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), (__m256i)v);
+}
+
 #else
+
+VEC_INLINE void store_first(uint16_t *to, half_lanes v, size_t n)
+{
+    memcpy(to, &v, n * sizeof *to);
+}
 
 VEC_INLINE half_lanes narrow(iz v)
 {
@@ -46,14 +61,15 @@ VEC_INLINE half_lanes to_halves(fz x)
 
 #endif
 
-/* Sixteen rows of keys from k on to slots from `to` on. */
-static void store_keys(const float *k, size_t stride, size_t dim, uint16_t *to)
+/* n rows of keys from k on to slots from `to` on. */
+static void store_keys(const float *k, size_t stride, size_t n, size_t dim, uint16_t *to)
 {
     for (size_t d = 0; d < dim; d += DIMS) {
-        iz v[Z_LANES];
-        UNROLL for (int r = 0; r < Z_LANES; r++)
+        iz v[Z_LANES] = {{0}};
+        UNROLL for (size_t r = 0; r < Z_LANES; r++)
         {
-            const float *from = k + (size_t)r * stride + d;
+            if (r >= n) continue;
+            const float *from = k + r * stride + d;
             const half_lanes h[2] = {to_halves(z_load_f(from)),
                                      to_halves(z_load_f(from + Z_LANES))};
             memcpy(&v[r], h, sizeof h);
@@ -61,9 +77,9 @@ static void store_keys(const float *k, size_t stride, size_t dim, uint16_t *to)
         z_transpose(v);
         UNROLL for (size_t i = 0; i < Z_LANES; i++)
         {
-            const half_lanes low = narrow(v[i]), high = narrow((iz)((uz)v[i] >> 16));
-            memcpy(to + (d + 2 * i) * PAGE_LEN, &low, sizeof low);
-            memcpy(to + (d + 2 * i + 1) * PAGE_LEN, &high, sizeof high);
+            uint16_t *slots = to + (d + 2 * i) * PAGE_LEN;
+            store_first(slots, narrow(v[i]), n);
+            store_first(slots + PAGE_LEN, narrow((iz)((uz)v[i] >> 16)), n);
         }
     }
 }
@@ -85,10 +101,12 @@ void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t 
     if (kv->type == KV_F16 && dk % DIMS == 0 && dv % Z_LANES == 0) {
         uint16_t *keys = (uint16_t *)((uint8_t *)page + kv->k_at) + head * dk * PAGE_LEN;
         uint16_t *values = (uint16_t *)((uint8_t *)page + kv->v_at) + head * dv * PAGE_LEN;
-        for (; rows.n >= Z_LANES; slot += Z_LANES) {
-            store_keys(rows.k, rows.k_stride, dk, keys + slot);
-            store_values(rows.v, rows.v_stride, Z_LANES, dv, values + slot * dv);
-            rows = kv_rows_after(rows, Z_LANES);
+        while (rows.n >= LEAST_ROWS) {
+            const size_t n = rows.n < Z_LANES ? rows.n : Z_LANES;
+            store_keys(rows.k, rows.k_stride, n, dk, keys + slot);
+            store_values(rows.v, rows.v_stride, n, dv, values + slot * dv);
+            slot += n;
+            rows = kv_rows_after(rows, n);
         }
     }
     if (rows.n > 0) avx2_kv_store(kv, page, head, slot, rows);
