@@ -15,16 +15,18 @@
 
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols, size_t n_rows)
 {
-    size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
-    size_t share = n_values / (8 * (size_t)pool_n_threads(backend_of(x)->pool)) + 1;
-    size_t n = share < most ? share : most;
+    const size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
+    const size_t n_chunks = 8 * (size_t)pool_n_threads(backend_of(x)->pool);
+    const size_t share = (n_values + n_chunks - 1) / n_chunks, n = share < most ? share : most;
     return mem_round_up(n > 0 ? n : 1, PANEL_ROWS);
 }
 
+/* A chunk is the same part of each matrix, so that what later ops read of their results
+ * together was mostly made by one thread. */
 struct matmul_loop {
     struct cpu_exec *x;
     struct matmul m[3];
-    size_t n_values[3], per_chunk[3], n_chunks[3];
+    size_t n_mats, n_values[3], per_chunk[3];
     size_t block_rows; /* rows of activations per chunk */
     size_t n_blocks;
 };
@@ -32,19 +34,20 @@ struct matmul_loop {
 static void matmul_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct matmul_loop *loop = ctx;
-    size_t block = chunk % loop->n_blocks, i = 0;
-    chunk /= loop->n_blocks;
-    while (chunk >= loop->n_chunks[i])
-        chunk -= loop->n_chunks[i++];
-    struct matmul m = loop->m[i];
-    size_t first = block * loop->block_rows, left = m.n_rows - first;
-    m.n_rows = left < loop->block_rows ? left : loop->block_rows;
-    if (m.f32) m.f32 += first * m.f32_stride;
-    if (m.a8.q) m.a8 = a8_from(m.a8, first);
-    m.out += first * m.out_stride;
-    size_t lo = chunk * loop->per_chunk[i], hi = lo + loop->per_chunk[i];
-    kernels_of(loop->x)->matmul(&m, lo, hi < loop->n_values[i] ? hi : loop->n_values[i],
-                                scratch_of(loop->x, worker));
+    const size_t first = chunk % loop->n_blocks * loop->block_rows;
+    const size_t part = chunk / loop->n_blocks;
+    for (size_t i = 0; i < loop->n_mats; i++) {
+        const size_t lo = part * loop->per_chunk[i], hi = lo + loop->per_chunk[i];
+        if (lo >= loop->n_values[i]) continue;
+        struct matmul m = loop->m[i];
+        const size_t left = m.n_rows - first;
+        m.n_rows = left < loop->block_rows ? left : loop->block_rows;
+        if (m.f32) m.f32 += first * m.f32_stride;
+        if (m.a8.q) m.a8 = a8_from(m.a8, first);
+        m.out += first * m.out_stride;
+        kernels_of(loop->x)->matmul(&m, lo, hi < loop->n_values[i] ? hi : loop->n_values[i],
+                                    scratch_of(loop->x, worker));
+    }
 }
 
 /* Rows of activations per chunk, so that sixteen values of all of them take a few milliseconds
@@ -60,9 +63,9 @@ static size_t rows_per_block(const struct cpu_exec *x, size_t n_cols, size_t n_r
 static bool run_matmul(struct cpu_exec *x)
 {
     const struct op_matmul *op = &x->op->matmul;
-    struct matmul_loop loop = {.x = x};
-    size_t n_rows = x->hi - x->lo, n_chunks = 0;
-    size_t n_cols = op->mat[0].w->n_cols;
+    struct matmul_loop loop = {.x = x, .n_mats = op->n_mats};
+    const size_t n_rows = x->hi - x->lo, n_cols = op->mat[0].w->n_cols;
+    size_t n_parts = 1;
     loop.block_rows = rows_per_block(x, n_cols, n_rows);
     loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
     for (uint32_t i = 0; i < op->n_mats; i++) {
@@ -80,46 +83,37 @@ static bool run_matmul(struct cpu_exec *x)
         }
         if (op->in_a8.n) m->a8 = row_a8(x, &op->in_a8, x->lo);
         loop.n_values[i] = op->mat[i].out.n;
-        loop.per_chunk[i] = values_per_chunk(x, op->mat[i].out.n, n_cols, loop.block_rows);
-        loop.n_chunks[i] = (op->mat[i].out.n + loop.per_chunk[i] - 1) / loop.per_chunk[i];
-        n_chunks += loop.n_chunks[i];
+        const size_t most = values_per_chunk(x, op->mat[i].out.n, n_cols, loop.block_rows);
+        const size_t n = (op->mat[i].out.n + most - 1) / most;
+        if (n > n_parts) n_parts = n;
     }
-    return pool_run(backend_of(x)->pool, n_chunks * loop.n_blocks, matmul_chunk, &loop,
+    for (size_t i = 0; i < loop.n_mats; i++)
+        loop.per_chunk[i] =
+            mem_round_up((loop.n_values[i] + n_parts - 1) / n_parts, PANEL_ROWS);
+    return pool_run(backend_of(x)->pool, n_parts * loop.n_blocks, matmul_chunk, &loop,
                     x->step->cancel);
 }
 
 /* ---- attention ---- */
 
-/* Below this many rows a chunk would read the pages for too few. */
-enum { ATTEND_ROWS_LEAST = 16 };
-
 struct attend_loop {
     struct cpu_exec *x;
     struct attend a;
     size_t per_chunk, n_row_chunks;
-    size_t heads; /* KV heads per chunk */
 };
 
 static void attend_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct attend_loop *loop = ctx;
-    const struct kernels *k = kernels_of(loop->x);
-    void *scratch = scratch_of(loop->x, worker);
-    size_t head = chunk / loop->n_row_chunks * loop->heads;
-    size_t n_heads = loop->a.kv->n_heads - head;
     size_t lo = chunk % loop->n_row_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
     size_t n = loop->x->hi - loop->x->lo;
-    if (hi > n) hi = n;
-    if (loop->heads == 1)
-        k->attend(&loop->a, head, lo, hi, scratch);
-    else
-        k->attend_heads(&loop->a, head, n_heads < loop->heads ? n_heads : loop->heads, lo, hi,
-                        scratch);
+    kernels_of(loop->x)->attend(&loop->a, chunk / loop->n_row_chunks, lo, hi < n ? hi : n,
+                                scratch_of(loop->x, worker));
 }
 
-/* KV heads per chunk: of few queries as many as are taken together, unless threads would wait
- * for one that has more of them than it must. */
-static size_t attend_heads(const struct cpu_exec *x, size_t n_queries, size_t n_heads)
+/* KV heads that a thread takes at once: of few queries as many as are taken together, unless
+ * threads would wait for one that has more of them than it must. */
+static size_t heads_at_once(const struct cpu_exec *x, size_t n_queries, size_t n_heads)
 {
     if (!kernels_of(x)->attend_heads) return 1;
     const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
@@ -144,33 +138,54 @@ static size_t attend_rows(const struct cpu_exec *x, size_t n_rows, size_t n_head
     return n < most ? n : most;
 }
 
+static struct attend attend_of(const struct cpu_exec *x, const struct op_attend *op)
+{
+    const struct kv_layer *kv = &x->p->kv[op->kv];
+    return (struct attend){.kv = kv,
+                           .pages = x->step->pages[kv->part],
+                           .q = row_f32(x, &op->q, x->lo),
+                           .q_stride = x->rows[op->q.buf].stride,
+                           .out = row_f32(x, &op->out, x->lo),
+                           .out_stride = x->rows[op->out.buf].stride,
+                           .pos = x->step->pos + (uint32_t)x->lo,
+                           .n_group = op->n_heads / kv->n_heads,
+                           .scale = op->scale,
+                           .softcap = op->softcap,
+                           .window = op->window,
+                           .sinks = vector_of(op->sinks),
+                           .cancel = x->step->cancel};
+}
+
 static bool run_attend(struct cpu_exec *x)
 {
-    const struct op_attend *op = &x->op->attend;
-    const struct kv_layer *kv = &x->p->kv[op->kv];
-    struct attend_loop loop = {
-        .x = x,
-        .a = {.kv = kv,
-              .pages = x->step->pages[kv->part],
-              .q = row_f32(x, &op->q, x->lo),
-              .q_stride = x->rows[op->q.buf].stride,
-              .out = row_f32(x, &op->out, x->lo),
-              .out_stride = x->rows[op->out.buf].stride,
-              .pos = x->step->pos + (uint32_t)x->lo,
-              .n_group = op->n_heads / kv->n_heads,
-              .scale = op->scale,
-              .softcap = op->softcap,
-              .window = op->window,
-              .sinks = vector_of(op->sinks),
-              .cancel = x->step->cancel},
-    };
-    const size_t n_rows = x->hi - x->lo;
-    loop.per_chunk = attend_rows(x, n_rows, kv->n_heads, loop.a.n_group);
+    struct attend_loop loop = {.x = x, .a = attend_of(x, &x->op->attend)};
+    const size_t n_rows = x->hi - x->lo, n_heads = loop.a.kv->n_heads;
+    loop.per_chunk = attend_rows(x, n_rows, n_heads, loop.a.n_group);
     loop.n_row_chunks = (n_rows + loop.per_chunk - 1) / loop.per_chunk;
-    loop.heads = attend_heads(x, n_rows * loop.a.n_group, kv->n_heads);
-    const size_t n_head_chunks = (kv->n_heads + loop.heads - 1) / loop.heads;
-    return pool_run(backend_of(x)->pool, loop.n_row_chunks * n_head_chunks, attend_chunk, &loop,
+    return pool_run(backend_of(x)->pool, loop.n_row_chunks * n_heads, attend_chunk, &loop,
                     x->step->cancel);
+}
+
+size_t attend_parts(const struct cpu_exec *x, const struct op_attend *op)
+{
+    const size_t n_heads = x->p->kv[op->kv].n_heads;
+    const size_t at_once = heads_at_once(x, (x->hi - x->lo) * (op->n_heads / n_heads), n_heads);
+    return (n_heads + at_once - 1) / at_once;
+}
+
+void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t)
+{
+    const struct attend a = attend_of(x, op);
+    const size_t n_heads = a.kv->n_heads, lo = t->lo - x->lo, hi = t->hi - x->lo;
+    const size_t at_once = heads_at_once(x, (hi - lo) * a.n_group, n_heads);
+    const size_t to = n_heads * t->to / t->n_units;
+    for (size_t head = n_heads * t->from / t->n_units, n; head < to; head += n) {
+        n = to - head < at_once ? to - head : at_once;
+        if (n == 1)
+            kernels_of(x)->attend(&a, head, lo, hi, t->scratch);
+        else
+            kernels_of(x)->attend_heads(&a, head, n, lo, hi, t->scratch);
+    }
 }
 
 /* ---- the walk ---- */
@@ -186,7 +201,8 @@ static bool run_op(struct cpu_exec *x)
     case OP_DECAY: return run_decay(x);
     case OP_RECUR: return run_recur(x);
     case OP_HEAD_ROWS: x->lo = x->hi - x->step->n_logits; return true;
-    default: return run_row_op(x);
+    case OP_LOGITS: return run_logits(x);
+    default: assert(!"an op that is part of a run"); return false;
     }
 }
 
@@ -221,9 +237,12 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
         b->f32 = step->logits - (size_t)(step->n_rows - step->n_logits) * b->stride;
     }
     bool ran = run_positions(x);
-    for (size_t i = 0; ran && i < n_ops; i++) {
+    for (size_t i = 0, n; ran && i < n_ops; i += n) {
+        const bool few = x->hi - x->lo <= ATTEND_ROWS_LEAST;
+        const struct run *run = &x->runs[few * x->p->n_ops + i];
         x->op = &x->p->ops[i];
-        ran = run_op(x);
+        n = run->n_ops > 0 ? run->n_ops : 1;
+        ran = run->n_ops > 0 ? runs_run(x, run) : run_op(x);
         if (cancel_is_set(step->cancel)) ran = false;
     }
     if (!ran) err_set(err, ERR_CANCELLED, "cancelled");
@@ -360,8 +379,11 @@ struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t 
 {
     struct cpu_exec *x = mem_zalloc(1, sizeof *x);
     x->base.be = be;
-    x->p = p;
+    x->own = *p;
+    x->own.ops = runs_ops(p, &x->own.n_ops);
+    x->p = p = &x->own;
     x->max_rows = max_rows;
+    x->runs = runs_find(p);
     x->head_rows = find_head_rows(p);
     x->direct = find_direct(p);
     x->rows = mem_zalloc(p->n_buffers, sizeof *x->rows);
@@ -383,6 +405,8 @@ void cpu_exec_free(struct exec *base)
 {
     struct cpu_exec *x = (struct cpu_exec *)base;
     mem_free_pages(x->arena, x->arena_bytes);
+    free(x->runs);
+    free((void *)x->own.ops);
     free(x->rows);
     free(x->cos_sin);
     free(x->factors);

@@ -1,5 +1,5 @@
-/* What exec.c (a program running), exec_rows.c, exec_experts.c and exec_recurrent.c (some of
- * its ops) share.
+/* What exec.c (a program running), exec_runs.c (ops that run together) and exec_rows.c,
+ * exec_experts.c and exec_recurrent.c (some of its ops) share.
  */
 #ifndef CPU_EXEC_IMPL_H
 #define CPU_EXEC_IMPL_H
@@ -15,13 +15,30 @@ struct rows {
     float *weights; /* ROW_ROUTE */
 };
 
+/* Ops from one on that run together, tile by tile. */
+struct run {
+    uint32_t n_ops;   /* 0: the op has no tiles */
+    uint32_t n_units; /* equal parts of a row that go each their own way */
+    size_t n_values;  /* the longest row's */
+    size_t cost;      /* of a row: as that of so many values of a norm */
+};
+
+/* Rows lo..hi-1, and of each row the units from..to-1 of n_units. */
+struct tile {
+    size_t lo, hi;
+    size_t from, to, n_units;
+    void *scratch;
+};
+
 struct cpu_exec {
     struct exec base;
-    const struct program *p;
+    struct program own;      /* with ops that are cut for runs, owned */
+    const struct program *p; /* own */
     uint32_t max_rows;
     struct rows *rows; /* per buffer */
     float **cos_sin;   /* per rope: [max_rows][n_rot], cosines then sines of each row */
     float **factors;   /* per row scale: [max_rows] */
+    struct run *runs;  /* [2][n_ops]: from each op on, for many rows and for few */
     size_t head_rows;  /* index of OP_HEAD_ROWS, or n_ops */
     size_t direct;     /* the buffer that is the caller's logits, or n_buffers */
     uint8_t *arena;
@@ -36,7 +53,7 @@ struct cpu_exec {
     const struct op *op;
     size_t lo, hi; /* rows that are computed */
     size_t side;   /* of quantised rows */
-    size_t chunk_rows, n_row_chunks;
+    size_t chunk_rows;
 };
 
 typedef void rows_fn(struct cpu_exec *x, size_t lo, size_t hi);
@@ -62,8 +79,25 @@ size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *
 /* The tables of positions of the step. */
 bool run_positions(struct cpu_exec *x);
 
-/* x->op; the first takes all that work row by row. */
-bool run_row_op(struct cpu_exec *x);
+/* Of few rows a chunk of attention would read the pages for too few. */
+enum { ATTEND_ROWS_LEAST = 16 };
+
+/* The ops of a program, some of them cut in two so that they join longer runs; to be freed. */
+struct op *runs_ops(const struct program *p, size_t *n);
+/* The runs of a program that begin at each of its ops: [2][n_ops], for many rows and for at
+ * most ATTEND_ROWS_LEAST, to be freed. */
+struct run *runs_find(const struct program *p);
+/* The run that begins at x->op; returns false if it was cancelled. */
+bool runs_run(struct cpu_exec *x, const struct run *run);
+
+/* An op on a tile of a run, without regard to others. */
+void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *t);
+void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t);
+/* Into how many parts attention of so few rows is cut that one chunk has them all. */
+size_t attend_parts(const struct cpu_exec *x, const struct op_attend *op);
+
+/* x->op, which is of that kind. */
+bool run_logits(struct cpu_exec *x);
 bool run_experts(struct cpu_exec *x);
 bool run_conv(struct cpu_exec *x);
 bool run_decay(struct cpu_exec *x);

@@ -1,0 +1,250 @@
+/* Ops that run together. What stands between two products works on heads, or on blocks of
+ * columns, that go each their own way: a thread takes the same rows and columns, a tile,
+ * through all of these ops, so it finds in its own caches what it left there an op before, and
+ * threads meet once and not after each op. Products cut their matrices in the same proportion
+ * (exec.c), so most of what a tile reads was made by the thread that takes it.
+ *
+ * What a step of the 0.6B shape takes beside the products, 2 threads, ms, op by op and so: 1
+ * row 0.62 and 0.57, 8 rows 2.10 and 1.90, 512 rows 174 and 171 (Emerald Rapids, 2026-11). */
+#include "backend/op_parts.h"
+#include "base/mem.h"
+#include "cpu/exec_impl.h"
+
+/* Below INLINE_COST a run is not worth waking the pool. A tile has whole strips of rows, and of
+ * each row a run of values that is long enough to be fetched as one. */
+enum { INLINE_COST = 16384, TILE_ROWS = 16, TILE_VALUES = 512 };
+_Static_assert(TILE_ROWS % PANEL_ROWS == 0, "a strip has at most PANEL_ROWS rows");
+
+/* ---- what can be cut ---- */
+
+/* Columns that are cut anywhere between blocks: a block's lines are one thread's. */
+static size_t blocks_of(size_t n)
+{
+    return n % A8_BLOCK == 0 ? n / A8_BLOCK : 1;
+}
+
+/* The equal parts of a row that go each their own way, 1: only rows do; 0: they do not, or the
+ * op is cut by other rules. Attention of few rows is cut by KV heads. */
+static size_t units_of(const struct program *p, const struct op *op, bool few)
+{
+    switch (op->kind) {
+    case OP_NORM: return op->norm.in.n / op->norm.group;
+    case OP_QUANTISE: return op->quantise.in.n / A8_BLOCK;
+    case OP_ROPE: return op->rope.x.n / op->rope.head_dim;
+    case OP_ROW_SCALE: return blocks_of(op->row_scale.x.n);
+    case OP_SCALE: return blocks_of(op->scale.x.n);
+    case OP_KV_STORE: return p->kv[op->kv_store.kv].n_heads;
+    case OP_ATTEND: return few ? p->kv[op->attend.kv].n_heads : 0;
+    case OP_GLU: return blocks_of(op->glu.out.n);
+    case OP_ADD: return blocks_of(op->add.out.n);
+    case OP_UNZIP: return op->unzip.a.n / op->unzip.run;
+    case OP_EMBED:
+    case OP_ROUTE:
+    case OP_COMBINE:
+    case OP_ROW_GATE:
+    case OP_INPUT:
+    case OP_OUTPUT: return 1;
+    default: return 0;
+    }
+}
+
+/* What a row costs: values, times what one takes in the place of a norm's. */
+static size_t cost_of(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_EMBED: return op->embed.out.n;
+    case OP_NORM: return op->norm.in.n;
+    case OP_QUANTISE: return 2 * op->quantise.in.n;
+    case OP_ROPE: return op->rope.x.n;
+    case OP_ROW_SCALE: return op->row_scale.x.n;
+    case OP_SCALE: return op->scale.x.n;
+    /* A key's values lie in as many lines as there are, none of them at hand. */
+    case OP_KV_STORE: return 10 * (op->kv_store.k.n + op->kv_store.v.n);
+    case OP_GLU: return 4 * op->glu.out.n;
+    case OP_ADD: return op->add.out.n;
+    case OP_ROUTE: return op->route.scores.n * op->route.out.n;
+    case OP_COMBINE: return op->combine.in.n;
+    case OP_UNZIP: return op->unzip.in.n;
+    case OP_ROW_GATE: return op->row_gate.x.n;
+    case OP_INPUT: return op->input.out.n;
+    case OP_OUTPUT: return op->output.in.n;
+    default: return 0;
+    }
+}
+
+/* ---- runs ---- */
+
+static size_t common_divisor(size_t a, size_t b)
+{
+    while (b > 0) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static bool overlap(const struct ref *a, const struct ref *b)
+{
+    return a->buf == b->buf && a->at < b->at + b->n && b->at < a->at + a->n;
+}
+
+/* Whether the parts of one's rows are those of the other's, wherever they share values. */
+static bool are_parallel(struct op a, struct op b)
+{
+    struct op_ref of_a[OP_MOST_REFS], of_b[OP_MOST_REFS];
+    const size_t n_a = op_refs(&a, of_a), n_b = op_refs(&b, of_b);
+    for (size_t i = 0; i < n_a; i++) {
+        for (size_t j = 0; j < n_b; j++) {
+            const struct ref *r = of_a[i].ref, *s = of_b[j].ref;
+            if (overlap(r, s) && (r->at != s->at || r->n != s->n)) return false;
+        }
+    }
+    return true;
+}
+
+/* The longest of the rows that an op works on. */
+static size_t values_of(struct op op)
+{
+    struct op_ref refs[OP_MOST_REFS];
+    size_t most = 0;
+    for (size_t i = 0, n = op_refs(&op, refs); i < n; i++)
+        if (refs[i].ref->n > most) most = refs[i].ref->n;
+    return most;
+}
+
+/* A row's cut is not given up for a longer run. */
+static bool joins(const struct program *p, size_t first, const struct run *run, size_t n_units)
+{
+    const struct op *op = &p->ops[first + run->n_ops];
+    if (n_units == 0 || (n_units == 1) != (run->n_units == 1)) return false;
+    if (n_units > 1 && common_divisor(n_units, run->n_units) == 1) return false;
+    for (size_t i = 0; i < run->n_ops; i++)
+        if (!are_parallel(p->ops[first + i], *op)) return false;
+    return true;
+}
+
+static struct run find_run(const struct program *p, size_t first, bool few)
+{
+    const size_t n_units = units_of(p, &p->ops[first], few);
+    struct run run = {.n_units = (uint32_t)n_units};
+    if (n_units == 0) return run;
+    for (size_t i = first; i < p->n_ops; i++) {
+        const size_t n = units_of(p, &p->ops[i], few), n_values = values_of(p->ops[i]);
+        if (!joins(p, first, &run, n)) break;
+        run.n_units = (uint32_t)common_divisor(run.n_units, n);
+        run.cost += cost_of(&p->ops[i]);
+        if (n_values > run.n_values) run.n_values = n_values;
+        run.n_ops++;
+    }
+    return run;
+}
+
+/* Queries and keys that one op rotates, ones that are stored after it: two ops. */
+static size_t split_rope(const struct program *p, size_t i, struct op out[2])
+{
+    const struct op *op = &p->ops[i];
+    const struct ref all = op->rope.x;
+    out[0] = *op;
+    for (size_t j = i + 1; j < p->n_ops && p->ops[j].layer == op->layer; j++) {
+        const struct ref *k = &p->ops[j].kv_store.k;
+        if (p->ops[j].kind != OP_KV_STORE || k->buf != all.buf || k->at <= all.at ||
+            k->at + k->n != all.at + all.n)
+            continue;
+        out[1] = *op;
+        out[0].rope.x.n = k->at - all.at;
+        out[1].rope.x = *k;
+        return 2;
+    }
+    return 1;
+}
+
+struct op *runs_ops(const struct program *p, size_t *n)
+{
+    struct op *ops = mem_zalloc(2 * p->n_ops, sizeof *ops);
+    *n = 0;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        if (p->ops[i].kind == OP_ROPE)
+            *n += split_rope(p, i, ops + *n);
+        else
+            ops[(*n)++] = p->ops[i];
+    }
+    return ops;
+}
+
+struct run *runs_find(const struct program *p)
+{
+    struct run *runs = mem_zalloc(2 * p->n_ops, sizeof *runs);
+    for (size_t i = 0; i < p->n_ops; i++) {
+        runs[i] = find_run(p, i, false);
+        runs[p->n_ops + i] = find_run(p, i, true);
+    }
+    return runs;
+}
+
+/* ---- tiles ---- */
+
+struct tiles {
+    struct cpu_exec *x;
+    const struct op *ops;
+    const struct run *run;
+    size_t n_rows, n_parts; /* rows of a tile, parts of a row */
+};
+
+static void tile_chunk(void *ctx, size_t chunk, int worker)
+{
+    const struct tiles *c = ctx;
+    const size_t n_units = c->run->n_units, part = chunk % c->n_parts;
+    const size_t lo = c->x->lo + chunk / c->n_parts * c->n_rows, hi = lo + c->n_rows;
+    const struct tile t = {.lo = lo,
+                           .hi = hi < c->x->hi ? hi : c->x->hi,
+                           .from = n_units * part / c->n_parts,
+                           .to = n_units * (part + 1) / c->n_parts,
+                           .n_units = n_units,
+                           .scratch = scratch_of(c->x, worker)};
+    for (size_t i = 0; i < c->run->n_ops; i++)
+        run_tile(c->x, &c->ops[i], &t);
+}
+
+/* The attention of a run, or NULL. */
+static const struct op_attend *attention_of(const struct tiles *c)
+{
+    for (size_t i = 0; i < c->run->n_ops; i++)
+        if (c->ops[i].kind == OP_ATTEND) return &c->ops[i].attend;
+    return NULL;
+}
+
+/* Attention has parts as it would alone, but not more than two per thread for runs of values
+ * that are short. */
+static size_t parts_of_attention(const struct cpu_exec *x, const struct op_attend *op,
+                                 size_t n_long)
+{
+    const size_t n_wanted = 2 * (size_t)pool_n_threads(backend_of(x)->pool);
+    const size_t n = attend_parts(x, op), most = n_long > n_wanted ? n_long : n_wanted;
+    return n < most ? n : most;
+}
+
+/* Rows that cannot be cut are as many as are worth it. */
+static size_t rows_per_tile(const struct run *run, size_t n_rows)
+{
+    size_t n = TILE_ROWS;
+    if (run->n_units == 1) n = (INLINE_COST + run->cost - 1) / run->cost;
+    return n < n_rows ? n : n_rows;
+}
+
+bool runs_run(struct cpu_exec *x, const struct run *run)
+{
+    const size_t n_rows = x->hi - x->lo;
+    const size_t n_long = (run->n_values + TILE_VALUES - 1) / TILE_VALUES;
+    struct tiles c = {x, x->op, run, n_rows, 1};
+    const struct op_attend *attention = attention_of(&c);
+    if (attention) {
+        c.n_parts = parts_of_attention(x, attention, n_long);
+    } else if (n_rows * run->cost > INLINE_COST) {
+        c.n_rows = rows_per_tile(run, n_rows);
+        c.n_parts = n_long;
+    }
+    if (c.n_parts > run->n_units) c.n_parts = run->n_units;
+    const size_t n_tiles = (n_rows + c.n_rows - 1) / c.n_rows * c.n_parts;
+    return pool_run(backend_of(x)->pool, n_tiles, tile_chunk, &c, x->step->cancel);
+}
