@@ -15,7 +15,7 @@ void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, s
                        size_t hi, void *scratch);
 void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                    struct kv_rows rows);
-void avx2_norm(const struct norm *o, const float *x, float *out);
+void avx2_norm(const struct norm *o);
 void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
 void avx2_scale(float *x, size_t n, float factor);

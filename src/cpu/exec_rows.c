@@ -33,13 +33,17 @@ static void norm_tile(const struct cpu_exec *x, const struct op_norm *op, const 
     const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
     const bool apart = op->w && op->w->n_cols > op->group;
     const float *w = vector_of(op->w);
-    const struct norm norm = {.w = apart ? w + (in.at - op->in.at) : w,
+    const struct norm norm = {.x = row_f32(x, &in, t->lo),
+                              .out = row_f32(x, &out, t->lo),
+                              .x_stride = x->rows[in.buf].stride,
+                              .out_stride = x->rows[out.buf].stride,
+                              .n_rows = t->hi - t->lo,
+                              .w = apart ? w + (in.at - op->in.at) : w,
                               .w_step = apart ? op->group : 0,
                               .n = op->group,
                               .n_groups = in.n / op->group,
                               .eps = op->eps};
-    for (size_t r = t->lo; r < t->hi; r++)
-        kernels_of(x)->norm(&norm, row_f32(x, &in, r), row_f32(x, &out, r));
+    kernels_of(x)->norm(&norm);
 }
 
 static void rope_tile(const struct cpu_exec *x, const struct op_rope *op, const struct tile *t)

@@ -92,13 +92,51 @@ struct matmul {
     size_t out_stride;
 };
 
-/* Groups of n values, one after the other, each normalised on its own. */
+/* Rows of groups of n values, each group normalised on its own. */
 struct norm {
+    const float *x; /* row 0; n_groups groups, one after the other */
+    float *out;     /* row 0; may be x */
+    size_t x_stride, out_stride, n_rows;
     const float *w; /* NULL: ones */
     size_t w_step; /* from the weights of a group to those of the next: n, or 0 if they share */
     size_t n, n_groups;
     float eps;
 };
+
+/* A group of a norm, from which norm_next goes to the next one of the row, then of the next. */
+struct norm_group {
+    const float *x, *w;
+    float *out;
+    size_t row, i;
+};
+
+static inline struct norm_group norm_first(const struct norm *o)
+{
+    return (struct norm_group){.x = o->x, .w = o->w, .out = o->out};
+}
+
+static inline void norm_next(const struct norm *o, struct norm_group *g)
+{
+    g->i++;
+    g->x += o->n;
+    g->out += o->n;
+    if (g->w) g->w += o->w_step;
+    if (g->i < o->n_groups) return;
+    g->row++;
+    g->i = 0;
+    g->x = o->x + g->row * o->x_stride;
+    g->out = o->out + g->row * o->out_stride;
+    g->w = o->w;
+}
+
+/* How many groups of n values to take at once, `lanes` at most: they are read twice, and are to
+ * stay in the first cache. */
+static inline size_t norm_at_once(size_t n, size_t lanes)
+{
+    enum { VALUES = 8192 };
+    const size_t most = n < VALUES ? VALUES / n : 1;
+    return most < lanes ? most : lanes;
+}
 
 /* Attention of rows at consecutive positions over the pages of their sequence. */
 struct attend {
@@ -198,8 +236,7 @@ struct kernels {
     /* Rows of one KV head into the slots from slot on, all of one page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);
-    /* out may be x. */
-    void (*norm)(const struct norm *o, const float *x, float *out);
+    void (*norm)(const struct norm *o);
     /* n values, a multiple of 32. */
     void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
     /* One head in place; n_pairs cosines, then as many sines. */

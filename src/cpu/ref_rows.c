@@ -33,11 +33,10 @@ static void norm_group(const float *x, const float *w, size_t n, float eps, floa
     }
 }
 
-void ref_norm(const struct norm *o, const float *x, float *out)
+void ref_norm(const struct norm *o)
 {
-    for (size_t g = 0; g < o->n_groups; g++)
-        norm_group(x + g * o->n, o->w ? o->w + g * o->w_step : NULL, o->n, o->eps,
-                   out + g * o->n);
+    for (struct norm_group g = norm_first(o); g.row < o->n_rows; norm_next(o, &g))
+        norm_group(g.x, g.w, o->n, o->eps, g.out);
 }
 
 /* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block

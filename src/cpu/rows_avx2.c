@@ -37,37 +37,40 @@ static void normalise(const float *x, const float *w, size_t n, float r, float *
     }
 }
 
-/* Eight groups at a time: folding the partials of one is a chain of 31 additions. */
-void avx2_norm(const struct norm *o, const float *x, float *out)
+/* 1/sqrt of the mean squares of some groups: folding the partials of one is a chain of 31
+ * additions, those of eight go side by side. */
+static void inverses(const struct norm_group *of, size_t n, size_t n_groups, float eps,
+                     float out[LANES])
 {
-    const size_t n = o->n;
+    float partial[LANES][ROW_PARTIALS], total[LANES] = {0};
+    for (size_t g = 0; g < n_groups; g++) {
+        partials(of[g].x, n, partial[g]);
+        total[g] = partial[g][0];
+    }
+    for (size_t i = 1; i < ROW_PARTIALS; i++)
+        for (size_t g = 0; g < n_groups; g++)
+            total[g] = total[g] + partial[g][i];
+    const f8 mean = vec_load(total) * vec_all((float)(1.0 / (double)n));
+    vec_store(out, num8_rsqrt(mean + vec_all(eps)));
+}
+
+void avx2_norm(const struct norm *o)
+{
+    const size_t n = o->n, most = norm_at_once(n, LANES);
     if (n % ROW_PARTIALS != 0) {
-        ref_norm(o, x, out);
+        ref_norm(o);
         return;
     }
-    for (size_t from = 0; from < o->n_groups; from += LANES) {
-        const size_t left = o->n_groups - from, count = left < LANES ? left : LANES;
-        float partial[LANES][ROW_PARTIALS], r[LANES];
-        for (size_t g = 0; g < count; g++)
-            partials(x + (from + g) * n, n, partial[g]);
-        if (count == 1) {
-            float total = partial[0][0];
-            for (size_t i = 1; i < ROW_PARTIALS; i++)
-                total = total + partial[0][i];
-            r[0] = num_rsqrt(total * (float)(1.0 / (double)n) + o->eps);
-        } else {
-            float total[LANES] = {0};
-            for (size_t g = 0; g < count; g++)
-                total[g] = partial[g][0];
-            for (size_t i = 1; i < ROW_PARTIALS; i++)
-                for (size_t g = 0; g < count; g++)
-                    total[g] = total[g] + partial[g][i];
-            const f8 mean = vec_load(total) * vec_all((float)(1.0 / (double)n));
-            vec_store(r, num8_rsqrt(mean + vec_all(o->eps)));
-        }
-        for (size_t g = from; g < from + count; g++)
-            normalise(x + g * n, o->w ? o->w + g * o->w_step : NULL, n, r[g - from],
-                      out + g * n);
+    struct norm_group next = norm_first(o);
+    while (next.row < o->n_rows) {
+        struct norm_group g[LANES];
+        float r[LANES];
+        size_t count = 0;
+        for (; count < most && next.row < o->n_rows; norm_next(o, &next))
+            g[count++] = next;
+        inverses(g, n, count, o->eps, r);
+        for (size_t i = 0; i < count; i++)
+            normalise(g[i].x, g[i].w, n, r[i], g[i].out);
     }
 }
 

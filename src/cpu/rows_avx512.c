@@ -127,12 +127,13 @@ static float inverse_of_one(const float *x, size_t n, float eps)
 }
 
 /* The same of up to sixteen groups: a lane folds the partials of one. */
-static void inverses(const float *x, size_t n, size_t n_groups, float eps, float out[Z_LANES])
+static void inverses(const struct norm_group *of, size_t n, size_t n_groups, float eps,
+                     float out[Z_LANES])
 {
     fz sum[N_PARTIALS][Z_LANES] = {{{0}}}, total = {0};
     for (size_t g = 0; g < n_groups; g++) {
         fz s[N_PARTIALS];
-        partials(x + g * n, n, s);
+        partials(of[g].x, n, s);
         UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j][g] = s[j];
     }
     UNROLL for (size_t j = 0; j < N_PARTIALS; j++)
@@ -144,23 +145,26 @@ static void inverses(const float *x, size_t n, size_t n_groups, float eps, float
     z_store_f(out, num16_rsqrt(total * z_all((float)(1.0 / (double)n)) + z_all(eps)));
 }
 
-void avx512_norm(const struct norm *o, const float *x, float *out)
+void avx512_norm(const struct norm *o)
 {
-    const size_t n = o->n;
+    const size_t n = o->n, most = norm_at_once(n, Z_LANES);
     if (n % ROW_PARTIALS != 0) {
-        ref_norm(o, x, out);
+        ref_norm(o);
         return;
     }
-    for (size_t from = 0; from < o->n_groups; from += Z_LANES) {
-        const size_t left = o->n_groups - from, count = left < Z_LANES ? left : Z_LANES;
+    struct norm_group next = norm_first(o);
+    while (next.row < o->n_rows) {
+        struct norm_group g[Z_LANES];
         float r[Z_LANES];
+        size_t count = 0;
+        for (; count < most && next.row < o->n_rows; norm_next(o, &next))
+            g[count++] = next;
         if (count == 1)
-            r[0] = inverse_of_one(x + from * n, n, o->eps);
+            r[0] = inverse_of_one(g[0].x, n, o->eps);
         else
-            inverses(x + from * n, n, count, o->eps, r);
-        for (size_t g = from; g < from + count; g++)
-            normalise(x + g * n, o->w ? o->w + g * o->w_step : NULL, n, r[g - from],
-                      out + g * n);
+            inverses(g, n, count, o->eps, r);
+        for (size_t i = 0; i < count; i++)
+            normalise(g[i].x, g[i].w, n, r[i], g[i].out);
     }
 }
 

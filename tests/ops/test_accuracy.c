@@ -255,7 +255,8 @@ static void norms(void **unused)
             x[i] = activation(2, i);
             squares += (double)x[i] * (double)x[i];
         }
-        ref_norm(&(struct norm){.n = WIDTH, .n_groups = 1, .eps = 1e-6f}, x, y);
+        ref_norm(&(struct norm){
+            .x = x, .out = y, .n_rows = 1, .n = WIDTH, .n_groups = 1, .eps = 1e-6f});
         double scale = 1 / sqrt(squares / WIDTH + 1e-6);
         for (size_t i = 0; i < WIDTH; i++)
             if (x[i] != 0.0f)

@@ -88,9 +88,15 @@ typedef void row_fn(const struct kernels *k, struct values *v, size_t n);
 static void run_norm_of(const struct kernels *k, struct values *v, size_t n, size_t group,
                         const float *w, size_t w_step)
 {
-    const struct norm o = {
-        .w = w, .w_step = w_step, .n = group, .n_groups = n / group, .eps = 1e-6f};
-    if (n % group == 0) k->norm(&o, v->x, v->out);
+    const struct norm o = {.x = v->x,
+                           .out = v->out,
+                           .n_rows = 1,
+                           .w = w,
+                           .w_step = w_step,
+                           .n = group,
+                           .n_groups = n / group,
+                           .eps = 1e-6f};
+    if (n % group == 0) k->norm(&o);
 }
 
 static void run_norm(const struct kernels *k, struct values *v, size_t n)
@@ -115,8 +121,31 @@ static void run_norm_8_plain(const struct kernels *k, struct values *v, size_t n
 
 static void run_norm_in_place(const struct kernels *k, struct values *v, size_t n)
 {
-    const struct norm o = {.w = v->w, .n = 32, .n_groups = n / 32, .eps = 1e-6f};
-    if (n % 32 == 0) k->norm(&o, v->x, v->x);
+    const struct norm o = {.x = v->x,
+                           .out = v->x,
+                           .n_rows = 1,
+                           .w = v->w,
+                           .n = 32,
+                           .n_groups = n / 32,
+                           .eps = 1e-6f};
+    if (n % 32 == 0) k->norm(&o);
+}
+
+/* Rows of three groups that have weights of their own, and lie apart. */
+static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
+{
+    enum { GROUP = 32, GROUPS = 3, STRIDE = 4 * GROUP };
+    const struct norm o = {.x = v->x,
+                           .out = v->out,
+                           .x_stride = STRIDE,
+                           .out_stride = STRIDE + GROUP,
+                           .n_rows = n / (STRIDE + GROUP),
+                           .w = v->w,
+                           .w_step = GROUP,
+                           .n = GROUP,
+                           .n_groups = GROUPS,
+                           .eps = 1e-6f};
+    k->norm(&o);
 }
 
 static void run_quantise(const struct kernels *k, struct values *v, size_t n)
@@ -188,6 +217,7 @@ static const struct {
     {"norm_64_each", run_norm_64_each},
     {"norm_8_plain", run_norm_8_plain},
     {"norm_in_place", run_norm_in_place},
+    {"norm_rows", run_norm_rows},
     {"quantise", run_quantise},
     {"rope_neox", run_rope_neox},
     {"rope_norm", run_rope_norm},
