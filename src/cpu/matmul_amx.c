@@ -233,8 +233,8 @@ struct panel {
 };
 
 /* The first of several strips unpacks the panel; then come whole strips again, and a rest; or
- * there is one strip alone. */
-enum kind { FIRST, AGAIN, REST, ALONE };
+ * there is one strip alone. What is APART goes to AVX-512. */
+enum kind { FIRST, AGAIN, REST, ALONE, APART };
 
 /* What the products of a tile read. A unit is what one product covers: a block, or half of one.
  * Passed by value, so that it is in registers: what a tile store could have changed would be
@@ -385,7 +385,7 @@ static struct instance instance_of(enum qtype type)
 size_t amx_matmul_scratch(size_t n_cols)
 {
     const size_t wide = n_cols / A8_BLOCK * MAX_BLOCK_BYTES;
-    const size_t narrow = avx2_matmul_scratch(n_cols);
+    const size_t narrow = avx512_matmul_scratch(n_cols);
     return wide > narrow ? wide : narrow;
 }
 
@@ -395,6 +395,45 @@ static size_t rest_rows(const struct matmul *m)
     const size_t end = m->a8.first + m->n_rows, side = m->a8.side;
     const size_t n = end % side > 0 ? end % side : side;
     return n < m->n_rows ? n : m->n_rows;
+}
+
+/* The strips of a product, one after the other. */
+struct walk {
+    struct strip x;
+    size_t at, n; /* its rows */
+    enum kind kind;
+    bool unpacked; /* by a strip before */
+};
+
+/* The strip from row `at` on; false: there is none. */
+static bool walk_strip(const struct matmul *m, size_t rest, size_t rest_least, struct walk *s)
+{
+    if (s->at >= m->n_rows) return false;
+    s->x = strip_at(m, s->at, &s->n);
+    if (s->n == m->n_rows)
+        s->kind = ALONE;
+    else if (s->n == TILE_ROWS)
+        s->kind = s->unpacked ? AGAIN : FIRST;
+    else
+        s->kind = s->unpacked && s->n == rest && s->n >= rest_least ? REST : APART;
+    return true;
+}
+
+static void walk_on(struct walk *s)
+{
+    s->unpacked |= s->kind == FIRST;
+    s->at += s->n;
+}
+
+/* Rows of a strip by AVX-512, for all panels. */
+static void strip_apart(const struct matmul *m, const struct walk *s, size_t lo, size_t hi,
+                        void *scratch)
+{
+    struct matmul part = *m;
+    part.n_rows = s->n;
+    part.a8 = a8_from(m->a8, s->at);
+    part.out += s->at * m->out_stride;
+    avx512_matmul(&part, lo, hi, scratch);
 }
 
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
@@ -419,23 +458,20 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
             .first = i,
             .n_values = hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS,
         };
-        bool fresh = true;
-        for (size_t n, at = 0; at < m->n_rows; at += n) {
-            const struct strip x = strip_at(m, at, &n);
-            const size_t i_tile = (n - 1) / 4;
-            if (n == m->n_rows) {
-                k.alone[i_tile](&p, &x, at, n);
-            } else if (n == TILE_ROWS) {
-                (fresh ? k.first : k.again)(&p, &x, at, n);
-                fresh = false;
-            } else if (!fresh && n == rest && n >= rest_least) {
-                k.rest[i_tile](&p, &x, at, n);
-            } else {
-                avx512_panel(m, at, n, i, p.n_values);
+        for (struct walk s = {0}; walk_strip(m, rest, rest_least, &s); walk_on(&s)) {
+            const size_t i_tile = (s.n - 1) / 4;
+            switch (s.kind) {
+            case FIRST: k.first(&p, &s.x, s.at, s.n); break;
+            case AGAIN: k.again(&p, &s.x, s.at, s.n); break;
+            case REST: k.rest[i_tile](&p, &s.x, s.at, s.n); break;
+            case ALONE: k.alone[i_tile](&p, &s.x, s.at, s.n); break;
+            case APART: break;
             }
         }
     }
     tiles_end();
+    for (struct walk s = {0}; walk_strip(m, rest, rest_least, &s); walk_on(&s))
+        if (s.kind == APART) strip_apart(m, &s, lo, hi, scratch);
 }
 
 const struct kernels kernels_amx = {
