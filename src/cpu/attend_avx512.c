@@ -319,8 +319,13 @@ void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
         if (cancel_is_set(a->cancel)) return;
         void *laid = base + at.page;
-        by->lay_out(kv, a->pages[p], &head, within(first, p * PAGE_LEN),
-                    within(end, p * PAGE_LEN), laid);
+        const struct head_page page = {.page = a->pages[p],
+                                       .next = a->pages[(p + 1) * PAGE_LEN < end ? p + 1 : p],
+                                       .at = &head,
+                                       .from = within(first, p * PAGE_LEN),
+                                       .to = within(end, p * PAGE_LEN),
+                                       .once = n_groups <= AT_ONCE};
+        by->lay_out(kv, &page, laid);
         for (size_t i = 0; i < n_groups; i += AT_ONCE)
             attend_page(a, by, p, &g[i], n_groups - i < AT_ONCE ? n_groups - i : AT_ONCE, laid,
                         (fz *)(base + at.s));

@@ -3,9 +3,9 @@
  *
  * A lane is a query, sixteen of them a group, and numbers of keys and values are the same in
  * all lanes: so maxima, sums, weights and outputs need no step across lanes. A page is laid out
- * once per call for all groups; then a group's scores, softmax and values of it follow each
- * other. attend_avx512.c walks the pages and has the softmax; what depends on the KV type is a
- * struct attend_pages. */
+ * once per call for all groups, or where one or two groups read it, a tile at a time; then a
+ * group's scores, softmax and values of it follow each other. attend_avx512.c walks the pages
+ * and has the softmax; what depends on the KV type is a struct attend_pages. */
 #ifndef CPU_ATTEND_AVX512_H
 #define CPU_ATTEND_AVX512_H
 
@@ -55,17 +55,24 @@ static inline bool both_whole(const struct item *x, size_t n)
     return n == 2 && x[0].t.whole && x[1].t.whole;
 }
 
+/* A page as a call reads it, of one head. */
+struct head_page {
+    const void *page, *next;  /* next: the one after it, or again this one */
+    const struct head_at *at; /* where the head's parts are in both */
+    size_t from, to;          /* keys that any group sees */
+    bool once;                /* AT_ONCE groups at most, which go together */
+};
+
 /* How the pages of a KV type are multiplied. Memory is aligned to 64; n is at most AT_ONCE. */
 struct attend_pages {
     size_t (*query_bytes)(const struct kv_layer *kv);
     /* The queries of a group as they are multiplied. */
     void (*queries)(const struct kv_layer *kv, const float *const x[Z_LANES], void *q);
     size_t (*page_bytes)(const struct kv_layer *kv);
-    /* Keys from..to-1 of a head, which are all that is seen of the page, are laid out. */
-    void (*lay_out)(const struct kv_layer *kv, const void *page, const struct head_at *at,
-                    size_t from, size_t to, void *laid);
+    /* The keys that are seen of a page are laid out, or may be later if they are read once. */
+    void (*lay_out)(const struct kv_layer *kv, const struct head_page *p, void *laid);
     /* q · k of the tiles of keys that items see. Keys that no lane sees may give anything. */
-    void (*scores)(const struct kv_layer *kv, const void *laid, const struct item *x, size_t n);
+    void (*scores)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
     /* Values weighted by the probabilities join the outputs; laid has room for more. */
     void (*values)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
 };

@@ -159,10 +159,10 @@ VEC_INLINE void widen_values(bool is_q4, const uint8_t *from, const float *scale
     }
 }
 
-static void blocks_lay_out(const struct kv_layer *kv, const void *page,
-                           const struct head_at *at, size_t from, size_t to, void *laid)
+static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p, void *laid)
 {
-    const uint8_t *base = page;
+    const uint8_t *base = p->page;
+    const struct head_at *at = p->at;
     const size_t dv = kv->head_dim_v;
     const size_t k_blocks = kv->head_dim_k / KV_BLOCK, v_blocks = dv / KV_BLOCK;
     const struct blocks b = blocks_of(kv, laid);
@@ -172,11 +172,11 @@ static void blocks_lay_out(const struct kv_layer *kv, const void *page,
     if (kv->type == KV_Q4_0) {
         widen_keys(base + at->k, kv->head_dim_k, b.widened);
         *b.keys = b.widened;
-        widen_values(true, base + at->v, b.v_scales, dv, from, to, b.v);
+        widen_values(true, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
         for (size_t i = 0; i < v_blocks * PAGE_LEN; i += Z_LANES)
             z_store(b.v_scales + i, (bz)((iz)z_load_f(b.v_scales + i) & 0x7fffffff));
     } else {
-        widen_values(false, base + at->v, b.v_scales, dv, from, to, b.v);
+        widen_values(false, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
     }
     sum_keys(*b.keys, k_blocks, b.k_sums);
 }
@@ -227,8 +227,7 @@ VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
     }
 }
 
-static void blocks_scores(const struct kv_layer *kv, const void *laid, const struct item *x,
-                          size_t n)
+static void blocks_scores(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
     if (both_whole(x, n)) {
         scores_of(2, kv, laid, x, 0, PAGE_LEN);

@@ -114,6 +114,12 @@ VEC_INLINE bz z_all_4(const void *p)
 
 /* v, once the line at p is asked for: into the second cache, into the first. Compilers would
  * move requests that nothing depends on to where a block begins. */
+/* The line of p, into the second cache. */
+VEC_INLINE void z_fetch(const void *p)
+{
+    _mm_prefetch((const char *)p, _MM_HINT_T1);
+}
+
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
 {
     __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*p));
@@ -157,6 +163,11 @@ VEC_INLINE fz z_halves(const void *p)
 }
 
 #else
+
+VEC_INLINE void z_fetch(const void *p)
+{
+    (void)p;
+}
 
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
 {
