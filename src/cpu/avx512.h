@@ -7,6 +7,8 @@
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx512_matmul_scratch(size_t n_cols);
+/* Values that strips take one after the other: their panels stay in the second cache. */
+size_t avx512_band(const struct weight *w);
 
 size_t avx512_attend_rows(size_t n_group);
 size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group);

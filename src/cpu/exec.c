@@ -1,7 +1,8 @@
-/* A program running: its row buffers, and how each op is cut into chunks for the pool.
+/* A program running: its row buffers, and how products and attention are cut into chunks for
+ * the pool.
  *
- * Ops run one after another; the chunks of an op are independent, so the result does not depend
- * on who computes which. */
+ * Ops run one after another, or tile by tile in runs (exec_runs.c); chunks are independent, so
+ * the result does not depend on who computes which. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,17 @@ size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols
 struct matmul_loop {
     struct cpu_exec *x;
     struct matmul m[3];
-    size_t n_mats, n_values[3], per_chunk[3];
+    size_t n_mats, n_values[3], n_parts;
     size_t block_rows; /* rows of activations per chunk */
     size_t n_blocks;
 };
+
+/* Where a part of n values begins: at a panel. */
+static size_t part_begin(size_t n, size_t part, size_t n_parts)
+{
+    const size_t panels = (n + PANEL_ROWS - 1) / PANEL_ROWS, at = panels * part / n_parts;
+    return at < panels ? at * PANEL_ROWS : n;
+}
 
 static void matmul_chunk(void *ctx, size_t chunk, int worker)
 {
@@ -37,16 +45,16 @@ static void matmul_chunk(void *ctx, size_t chunk, int worker)
     const size_t first = chunk % loop->n_blocks * loop->block_rows;
     const size_t part = chunk / loop->n_blocks;
     for (size_t i = 0; i < loop->n_mats; i++) {
-        const size_t lo = part * loop->per_chunk[i], hi = lo + loop->per_chunk[i];
-        if (lo >= loop->n_values[i]) continue;
+        const size_t lo = part_begin(loop->n_values[i], part, loop->n_parts);
+        const size_t hi = part_begin(loop->n_values[i], part + 1, loop->n_parts);
+        if (lo == hi) continue;
         struct matmul m = loop->m[i];
         const size_t left = m.n_rows - first;
         m.n_rows = left < loop->block_rows ? left : loop->block_rows;
         if (m.f32) m.f32 += first * m.f32_stride;
         if (m.a8.q) m.a8 = a8_from(m.a8, first);
         m.out += first * m.out_stride;
-        kernels_of(loop->x)->matmul(&m, lo, hi < loop->n_values[i] ? hi : loop->n_values[i],
-                                    scratch_of(loop->x, worker));
+        kernels_of(loop->x)->matmul(&m, lo, hi, scratch_of(loop->x, worker));
     }
 }
 
@@ -60,37 +68,39 @@ static size_t rows_per_block(const struct cpu_exec *x, size_t n_cols, size_t n_r
     return n_rows < most ? n_rows : most;
 }
 
+/* One of the matrices, all rows. */
+static struct matmul matmul_of(const struct cpu_exec *x, const struct op_matmul *op, size_t i)
+{
+    struct matmul m = {
+        .w = (const struct cpu_weight *)op->mat[i].w,
+        .n_rows = x->hi - x->lo,
+        .bias = vector_of(op->mat[i].bias),
+        .out = row_f32(x, &op->mat[i].out, x->lo),
+        .out_stride = x->rows[op->mat[i].out.buf].stride,
+    };
+    if (op->in_f32.n) {
+        m.f32 = row_f32(x, &op->in_f32, x->lo);
+        m.f32_stride = x->rows[op->in_f32.buf].stride;
+    }
+    if (op->in_a8.n) m.a8 = row_a8(x, &op->in_a8, x->lo);
+    return m;
+}
+
 static bool run_matmul(struct cpu_exec *x)
 {
     const struct op_matmul *op = &x->op->matmul;
-    struct matmul_loop loop = {.x = x, .n_mats = op->n_mats};
+    struct matmul_loop loop = {.x = x, .n_mats = op->n_mats, .n_parts = 1};
     const size_t n_rows = x->hi - x->lo, n_cols = op->mat[0].w->n_cols;
-    size_t n_parts = 1;
     loop.block_rows = rows_per_block(x, n_cols, n_rows);
     loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
-    for (uint32_t i = 0; i < op->n_mats; i++) {
-        struct matmul *m = &loop.m[i];
-        *m = (struct matmul){
-            .w = (const struct cpu_weight *)op->mat[i].w,
-            .n_rows = n_rows,
-            .bias = vector_of(op->mat[i].bias),
-            .out = row_f32(x, &op->mat[i].out, x->lo),
-            .out_stride = x->rows[op->mat[i].out.buf].stride,
-        };
-        if (op->in_f32.n) {
-            m->f32 = row_f32(x, &op->in_f32, x->lo);
-            m->f32_stride = x->rows[op->in_f32.buf].stride;
-        }
-        if (op->in_a8.n) m->a8 = row_a8(x, &op->in_a8, x->lo);
-        loop.n_values[i] = op->mat[i].out.n;
-        const size_t most = values_per_chunk(x, op->mat[i].out.n, n_cols, loop.block_rows);
-        const size_t n = (op->mat[i].out.n + most - 1) / most;
-        if (n > n_parts) n_parts = n;
+    for (size_t i = 0; i < loop.n_mats; i++) {
+        const size_t n = loop.n_values[i] = op->mat[i].out.n;
+        const size_t most = values_per_chunk(x, n, n_cols * loop.n_mats, loop.block_rows);
+        const size_t n_parts = (n + most - 1) / most;
+        loop.m[i] = matmul_of(x, op, i);
+        if (n_parts > loop.n_parts) loop.n_parts = n_parts;
     }
-    for (size_t i = 0; i < loop.n_mats; i++)
-        loop.per_chunk[i] =
-            mem_round_up((loop.n_values[i] + n_parts - 1) / n_parts, PANEL_ROWS);
-    return pool_run(backend_of(x)->pool, n_parts * loop.n_blocks, matmul_chunk, &loop,
+    return pool_run(backend_of(x)->pool, loop.n_parts * loop.n_blocks, matmul_chunk, &loop,
                     x->step->cancel);
 }
 
@@ -134,7 +144,7 @@ static size_t attend_rows(const struct cpu_exec *x, size_t n_rows, size_t n_head
     const size_t per_head = (wanted + n_heads - 1) / n_heads;
     const size_t most = kernels_of(x)->attend_rows(n_group);
     size_t n = (n_rows + per_head - 1) / per_head;
-    if (n < ATTEND_ROWS_LEAST) n = ATTEND_ROWS_LEAST;
+    if (n < FEW_ROWS) n = FEW_ROWS;
     return n < most ? n : most;
 }
 
@@ -179,6 +189,7 @@ void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const str
     const size_t n_heads = a.kv->n_heads, lo = t->lo - x->lo, hi = t->hi - x->lo;
     const size_t at_once = heads_at_once(x, (hi - lo) * a.n_group, n_heads);
     const size_t to = n_heads * t->to / t->n_units;
+    assert(hi - lo <= kernels_of(x)->attend_rows(a.n_group));
     for (size_t head = n_heads * t->from / t->n_units, n; head < to; head += n) {
         n = to - head < at_once ? to - head : at_once;
         if (n == 1)
@@ -238,7 +249,7 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
     }
     bool ran = run_positions(x);
     for (size_t i = 0, n; ran && i < n_ops; i += n) {
-        const bool few = x->hi - x->lo <= ATTEND_ROWS_LEAST;
+        const bool few = x->hi - x->lo <= FEW_ROWS;
         const struct run *run = &x->runs[few * x->p->n_ops + i];
         x->op = &x->p->ops[i];
         n = run->n_ops > 0 ? run->n_ops : 1;

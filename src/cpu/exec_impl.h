@@ -19,6 +19,7 @@ struct rows {
 struct run {
     uint32_t n_ops;   /* 0: the op has no tiles */
     uint32_t n_units; /* equal parts of a row that go each their own way */
+    bool stores;      /* keys and values */
     size_t n_values;  /* the longest row's */
     size_t cost;      /* of a row: as that of so many values of a norm */
 };
@@ -69,8 +70,8 @@ static inline uint32_t op_state(const struct op *op)
     return op->kind == OP_CONV ? op->conv.state : op->recur.state;
 }
 
-/* Values of one matrix per chunk: about two milliseconds' work at most, and enough chunks that
- * a thread which is held up leaves its share to the others. */
+/* Values per chunk of matrices that have n_cols columns together: about two milliseconds' work
+ * at most, and enough chunks that a thread which is held up leaves its share to the others. */
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
                         size_t n_rows);
 /* Scratch of a worker for an op with experts. */
@@ -79,13 +80,14 @@ size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *
 /* The tables of positions of the step. */
 bool run_positions(struct cpu_exec *x);
 
-/* Of few rows a chunk of attention would read the pages for too few. */
-enum { ATTEND_ROWS_LEAST = 16 };
+/* So few rows are one chunk of attention: cut further, each would read the pages for too few.
+ */
+enum { FEW_ROWS = 16 };
 
 /* The ops of a program, some of them cut in two so that they join longer runs; to be freed. */
 struct op *runs_ops(const struct program *p, size_t *n);
 /* The runs of a program that begin at each of its ops: [2][n_ops], for many rows and for at
- * most ATTEND_ROWS_LEAST, to be freed. */
+ * most FEW_ROWS, to be freed. */
 struct run *runs_find(const struct program *p);
 /* The run that begins at x->op; returns false if it was cancelled. */
 bool runs_run(struct cpu_exec *x, const struct run *run);
@@ -93,7 +95,7 @@ bool runs_run(struct cpu_exec *x, const struct run *run);
 /* An op on a tile of a run, without regard to others. */
 void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *t);
 void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t);
-/* Into how many parts attention of so few rows is cut that one chunk has them all. */
+/* Into how many parts attention of FEW_ROWS at most is cut, by its KV heads. */
 size_t attend_parts(const struct cpu_exec *x, const struct op_attend *op);
 
 /* x->op, which is of that kind. */

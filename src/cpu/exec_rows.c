@@ -1,6 +1,5 @@
-/* Ops that work row by row: what each does to a tile (exec_runs.c), and how those that are not
- * cut into tiles are cut into chunks of rows. Short ops of a single row run on the calling
- * thread: a barrier costs more than they do. */
+/* Ops that work row by row: what each does to a tile (exec_runs.c), and how the few that have
+ * no tiles are cut into chunks of rows. */
 #include <assert.h>
 #include <string.h>
 

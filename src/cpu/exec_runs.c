@@ -2,7 +2,7 @@
  * columns, that go each their own way: a thread takes the same rows and columns, a tile,
  * through all of these ops, so it finds in its own caches what it left there an op before, and
  * threads meet once and not after each op. Products cut their matrices in the same proportion
- * (exec.c), so most of what a tile reads was made by the thread that takes it.
+ * (exec.c), so of few rows most of what a tile reads was made by the thread that takes it.
  *
  * What a step of the 0.6B shape takes beside the products, 2 threads, ms, op by op and so: 1
  * row 0.62 and 0.57, 8 rows 2.10 and 1.90, 512 rows 174 and 171 (Emerald Rapids, 2026-11). */
@@ -10,9 +10,10 @@
 #include "base/mem.h"
 #include "cpu/exec_impl.h"
 
-/* Below INLINE_COST a run is not worth waking the pool. A tile has whole strips of rows, and of
- * each row a run of values that is long enough to be fetched as one. */
-enum { INLINE_COST = 16384, TILE_ROWS = 16, TILE_VALUES = 512 };
+/* Below INLINE_COST a run is not worth waking the pool: a row of 3072 values through its gate
+ * and quantised, 18432, takes 2.8 us and on two threads 3.5 (Emerald Rapids, 2026-11). A tile
+ * has whole strips of rows, and of each row values enough to be fetched in one run. */
+enum { INLINE_COST = 24576, TILE_ROWS = 16, TILE_VALUES = 512 };
 _Static_assert(TILE_ROWS % PANEL_ROWS == 0, "a strip has at most PANEL_ROWS rows");
 
 /* ---- what can be cut ---- */
@@ -74,16 +75,6 @@ static size_t cost_of(const struct op *op)
 
 /* ---- runs ---- */
 
-static size_t common_divisor(size_t a, size_t b)
-{
-    while (b > 0) {
-        const size_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static bool overlap(const struct ref *a, const struct ref *b)
 {
     return a->buf == b->buf && a->at < b->at + b->n && b->at < a->at + a->n;
@@ -113,12 +104,14 @@ static size_t values_of(struct op op)
     return most;
 }
 
-/* A row's cut is not given up for a longer run. */
+/* An op joins if the coarser cut of the two is one of the other: a row's cut is not given up
+ * for a longer run. */
 static bool joins(const struct program *p, size_t first, const struct run *run, size_t n_units)
 {
     const struct op *op = &p->ops[first + run->n_ops];
-    if (n_units == 0 || (n_units == 1) != (run->n_units == 1)) return false;
-    if (n_units > 1 && common_divisor(n_units, run->n_units) == 1) return false;
+    const size_t coarser = n_units < run->n_units ? n_units : run->n_units;
+    const size_t finer = n_units < run->n_units ? run->n_units : n_units;
+    if (n_units == 0 || finer % coarser != 0 || (coarser == 1 && finer > 1)) return false;
     for (size_t i = 0; i < run->n_ops; i++)
         if (!are_parallel(p->ops[first + i], *op)) return false;
     return true;
@@ -132,15 +125,17 @@ static struct run find_run(const struct program *p, size_t first, bool few)
     for (size_t i = first; i < p->n_ops; i++) {
         const size_t n = units_of(p, &p->ops[i], few), n_values = values_of(p->ops[i]);
         if (!joins(p, first, &run, n)) break;
-        run.n_units = (uint32_t)common_divisor(run.n_units, n);
+        if (n < run.n_units) run.n_units = (uint32_t)n;
         run.cost += cost_of(&p->ops[i]);
         if (n_values > run.n_values) run.n_values = n_values;
+        if (p->ops[i].kind == OP_KV_STORE) run.stores = true;
         run.n_ops++;
     }
     return run;
 }
 
-/* Queries and keys that one op rotates, ones that are stored after it: two ops. */
+/* An op that rotates queries and keys side by side cuts its row across the heads of either: if
+ * its last part is what the layer stores as keys, it becomes two ops. Returns how many. */
 static size_t split_rope(const struct program *p, size_t i, struct op out[2])
 {
     const struct op *op = &p->ops[i];
@@ -191,6 +186,8 @@ struct tiles {
     size_t n_rows, n_parts; /* rows of a tile, parts of a row */
 };
 
+/* The parts of some rows follow each other: of 512 rows 447 ms for the 0.6B shape, and 454
+ * where the rows of a part did (Emerald Rapids, 2026-11). */
 static void tile_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct tiles *c = ctx;
@@ -214,8 +211,8 @@ static const struct op_attend *attention_of(const struct tiles *c)
     return NULL;
 }
 
-/* Attention has parts as it would alone, but not more than two per thread for runs of values
- * that are short. */
+/* As many parts as attention has alone. Where that is more than two per thread, it is no more
+ * than rows have long runs of values. */
 static size_t parts_of_attention(const struct cpu_exec *x, const struct op_attend *op,
                                  size_t n_long)
 {
@@ -224,11 +221,12 @@ static size_t parts_of_attention(const struct cpu_exec *x, const struct op_atten
     return n < most ? n : most;
 }
 
-/* Rows that cannot be cut are as many as are worth it. */
+/* Of rows that are not cut a tile has as many as are worth it. Keys that are stored together
+ * are transposed together (kv_store_avx512.c). */
 static size_t rows_per_tile(const struct run *run, size_t n_rows)
 {
     size_t n = TILE_ROWS;
-    if (run->n_units == 1) n = (INLINE_COST + run->cost - 1) / run->cost;
+    if (run->n_units == 1 && !run->stores) n = (INLINE_COST + run->cost - 1) / run->cost;
     return n < n_rows ? n : n_rows;
 }
 
@@ -236,7 +234,7 @@ bool runs_run(struct cpu_exec *x, const struct run *run)
 {
     const size_t n_rows = x->hi - x->lo;
     const size_t n_long = (run->n_values + TILE_VALUES - 1) / TILE_VALUES;
-    struct tiles c = {x, x->op, run, n_rows, 1};
+    struct tiles c = {.x = x, .ops = x->op, .run = run, .n_rows = n_rows, .n_parts = 1};
     const struct op_attend *attention = attention_of(&c);
     if (attention) {
         c.n_parts = parts_of_attention(x, attention, n_long);

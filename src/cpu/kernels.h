@@ -1,7 +1,7 @@
 /* The kernels of one instruction set, and what they work on.
  *
  * A kernel computes a stretch of one op on one thread: no allocation, no locks, no other
- * thread's data. cpu.c owns the memory, exec.c cuts ops into stretches. The scalar set is the
+ * thread's data. cpu.c owns the memory, exec*.c cut ops into stretches. The scalar set is the
  * definition; each member states the arithmetic in ref_*.c, next to its code. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H

@@ -1,4 +1,4 @@
-/* More of sixteen lanes (vec16.h), for attention and rows: choices by lane, products of pairs
+/* More of sixteen lanes (vec16.h): choices by lane, products of pairs
  * of int16, a transposition, e^x of what is below 0. As plain C where the compiler has no
  * AVX-512. */
 #ifndef CPU_LANES16_H

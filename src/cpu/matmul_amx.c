@@ -436,42 +436,59 @@ static void strip_apart(const struct matmul *m, const struct walk *s, size_t lo,
     avx512_matmul(&part, lo, hi, scratch);
 }
 
+/* What a product has in common for all its panels. */
+struct product {
+    const struct matmul *m;
+    struct instance k;
+    size_t rest, rest_least;
+};
+
+/* Values first.., n of them, of all strips that are not apart. */
+static void panel_strips(const struct product *c, size_t first, size_t n, void *scratch)
+{
+    const struct matmul *m = c->m;
+    const struct weight *w = &m->w->base;
+    const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    const struct panel p = {
+        .m = m,
+        .w = m->w->packed +
+             (m->mat * panels + first / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols),
+        .unpacked = scratch,
+        .first = first,
+        .n_values = n,
+    };
+    for (struct walk s = {0}; walk_strip(m, c->rest, c->rest_least, &s); walk_on(&s)) {
+        const size_t i_tile = (s.n - 1) / 4;
+        switch (s.kind) {
+        case FIRST: c->k.first(&p, &s.x, s.at, s.n); break;
+        case AGAIN: c->k.again(&p, &s.x, s.at, s.n); break;
+        case REST: c->k.rest[i_tile](&p, &s.x, s.at, s.n); break;
+        case ALONE: c->k.alone[i_tile](&p, &s.x, s.at, s.n); break;
+        case APART: break;
+        }
+    }
+}
+
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance k = instance_of(w->type);
     const size_t least = k.halves ? LEAST_HALVES : LEAST;
-    const size_t rest_least = k.halves ? REST_LEAST_HALVES : REST_LEAST;
     if (!k.again || m->n_rows < least) {
         avx512_matmul(m, lo, hi, scratch);
         return;
     }
-    const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    const size_t rest = rest_rows(m), whole = m->n_rows < TILE_ROWS ? m->n_rows : TILE_ROWS;
-    tiles_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)whole, (uint8_t)rest);
-    for (size_t i = lo; i < hi; i += PANEL_ROWS) {
-        const struct panel p = {
-            .m = m,
-            .w = m->w->packed +
-                 (m->mat * panels + i / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols),
-            .unpacked = scratch,
-            .first = i,
-            .n_values = hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS,
-        };
-        for (struct walk s = {0}; walk_strip(m, rest, rest_least, &s); walk_on(&s)) {
-            const size_t i_tile = (s.n - 1) / 4;
-            switch (s.kind) {
-            case FIRST: k.first(&p, &s.x, s.at, s.n); break;
-            case AGAIN: k.again(&p, &s.x, s.at, s.n); break;
-            case REST: k.rest[i_tile](&p, &s.x, s.at, s.n); break;
-            case ALONE: k.alone[i_tile](&p, &s.x, s.at, s.n); break;
-            case APART: break;
-            }
-        }
+    const struct product c = {m, k, rest_rows(m), k.halves ? REST_LEAST_HALVES : REST_LEAST};
+    const size_t whole = m->n_rows < TILE_ROWS ? m->n_rows : TILE_ROWS, band = avx512_band(w);
+    tiles_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)whole, (uint8_t)c.rest);
+    for (; lo < hi; lo += band) {
+        const size_t to = hi - lo < band ? hi : lo + band;
+        for (size_t i = lo; i < to; i += PANEL_ROWS)
+            panel_strips(&c, i, to - i < PANEL_ROWS ? to - i : PANEL_ROWS, scratch);
+        for (struct walk s = {0}; walk_strip(m, c.rest, c.rest_least, &s); walk_on(&s))
+            if (s.kind == APART) strip_apart(m, &s, lo, to, scratch);
     }
     tiles_end();
-    for (struct walk s = {0}; walk_strip(m, rest, rest_least, &s); walk_on(&s))
-        if (s.kind == APART) strip_apart(m, &s, lo, hi, scratch);
 }
 
 const struct kernels kernels_amx = {

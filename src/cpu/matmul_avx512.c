@@ -14,59 +14,44 @@
 
 enum { TILE_ROWS = 8 };
 
-/* Rows of a strip, up to TILE_ROWS, and where the dots of each begin: minus the offset of the
- * codes times the sums of activations, [block][row], of whole blocks or of each half. Found
- * once for all panels: in the tile it would take a tenth of the vector instructions of Q6_K. */
-struct tile_rows {
-    struct strip x;
-    size_t n;
-    const int32_t *begin[2]; /* of codes that have an offset */
+/* Where the dots of a strip's rows begin: minus the offset of the codes times the sums of
+ * activations, [block][row of the strip], of whole blocks or of each half. Found once for many
+ * panels: in the tile it would take a tenth of the vector instructions of Q6_K. */
+struct begins {
+    const int32_t *whole_or_first, *second; /* from the row on that is meant */
 };
 
 static size_t begins_bytes(size_t n_cols)
 {
-    return 2 * TILE_ROWS * n_cols / A8_BLOCK * sizeof(int32_t);
+    return 2 * PANEL_ROWS * n_cols / A8_BLOCK * sizeof(int32_t);
 }
 
-/* Of k sums, pairs of halves. */
-VEC_INLINE void find_begins(const struct layout t, const int16_t *sum, size_t k, int32_t *first,
-                            int32_t *second)
+/* Of n_blocks blocks of the strip of which x is the row-th row and those behind it. */
+VEC_INLINE struct begins find_begins(const struct layout t, const struct strip *x, size_t row,
+                                     size_t n_blocks, int32_t *to)
 {
+    const size_t n = x->beside * n_blocks;
+    const int16_t *sum = x->sum - 2 * row;
     const int32_t by = -(int32_t)t.offset;
+    int32_t *second = to + n;
     size_t i = 0;
-    for (; i + PANEL_ROWS <= k; i += PANEL_ROWS) {
+    for (; t.offset != 0 && i + PANEL_ROWS <= n; i += PANEL_ROWS) {
         const iz both = (iz)z_load(sum + 2 * i);
         const iz low = (iz)((uz)both << 16) >> 16, high = both >> 16;
-        z_store(first + i, (bz)((t.halves ? low : low + high) * by));
+        z_store(to + i, (bz)((t.halves ? low : low + high) * by));
         if (t.halves) z_store(second + i, (bz)(high * by));
     }
-    for (; i < k; i++) {
-        first[i] = by * (t.halves ? sum[2 * i] : sum[2 * i] + sum[2 * i + 1]);
+    for (; t.offset != 0 && i < n; i++) {
+        to[i] = by * (t.halves ? sum[2 * i] : sum[2 * i] + sum[2 * i + 1]);
         if (t.halves) second[i] = by * sum[2 * i + 1];
     }
-}
-
-VEC_INLINE void begins_of(const struct layout t, struct tile_rows *rows, size_t n_blocks,
-                          int32_t *to)
-{
-    const size_t n = rows->n, beside = rows->x.beside;
-    int32_t *second = to + n * n_blocks;
-    rows->begin[0] = to;
-    rows->begin[1] = second;
-    if (t.offset == 0) return;
-    if (n == beside) {
-        find_begins(t, rows->x.sum, n * n_blocks, to, second);
-        return;
-    }
-    for (size_t b = 0; b < n_blocks; b++)
-        find_begins(t, rows->x.sum + 2 * b * beside, n, to + b * n, second + b * n);
+    return (struct begins){to + row, second + row};
 }
 
 /* out[r] = values of row r of the strip, before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct tile_rows *rows, fz out[TILE_ROWS])
+                     const struct strip *x, struct begins begins, fz out[TILE_ROWS])
 {
-    const struct strip *x = &rows->x;
     /* A few rows alone would wait for the sums of their one chain: two of each go on side by
      * side. Cycles per block, in cache, so and with one: Q4_0 with 3 rows 30.2 and 32.4, with 4
      * 37.3 and 39.2; of 6 and 8 they are equal (Emerald Rapids, 2026-11). */
@@ -89,9 +74,8 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             iz id0[TILE_ROWS], id1[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++)
             {
-                const size_t i = b * (size_t)n + (size_t)r;
-                id0[r] = z_all_i(t.offset ? rows->begin[0][i] : 0);
-                id1[r] = z_all_i(t.offset && t.halves ? rows->begin[1][i] : 0);
+                id0[r] = z_all_i(t.offset ? begins.whole_or_first[at + (size_t)r] : 0);
+                id1[r] = z_all_i(t.offset && t.halves ? begins.second[at + (size_t)r] : 0);
             }
             UNROLL for (int i = 0; i < 8; i++)
             {
@@ -116,38 +100,41 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
     }
 }
 
-/* Rows, of which the first is row `at`; w is the panel of values first.. . */
-typedef void panel_fn(const struct matmul *m, const uint8_t *w, const struct tile_rows *rows,
-                      size_t at, size_t first, size_t n_values);
-typedef void begins_fn(struct tile_rows *rows, size_t n_blocks, int32_t *to);
+/* n rows, x, from row `at` on; w is the panel of values first.. . */
+typedef void panel_fn(const struct matmul *m, const uint8_t *w, const struct strip *x,
+                      struct begins begins, size_t at, size_t first, size_t n_values);
+typedef struct begins begins_fn(const struct strip *x, size_t row, size_t n_blocks,
+                                int32_t *to);
 
 VEC_INLINE void panel(const struct layout t, int n, const struct matmul *m, const uint8_t *w,
-                      const struct tile_rows *rows, size_t at, size_t first, size_t n_values)
+                      const struct strip *x, struct begins begins, size_t at, size_t first,
+                      size_t n_values)
 {
     fz y[TILE_ROWS] = {{0}};
-    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, rows, y);
+    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, x, begins, y);
     UNROLL for (int r = 0; r < n; r++) finish16(m, at + (size_t)r, first, n_values, y[r]);
 }
 
-#define ROWS(name, n)                                                                   \
-    static void name##_panel_##n(const struct matmul *m, const uint8_t *w,              \
-                                 const struct tile_rows *rows, size_t at, size_t first, \
-                                 size_t n_values)                                       \
-    {                                                                                   \
-        panel(name, n, m, w, rows, at, first, n_values);                                \
+#define ROWS(name, n)                                                                    \
+    static void name##_panel_##n(const struct matmul *m, const uint8_t *w,               \
+                                 const struct strip *x, struct begins begins, size_t at, \
+                                 size_t first, size_t n_values)                          \
+    {                                                                                    \
+        panel(name, n, m, w, x, begins, at, first, n_values);                            \
     }
-#define INSTANCE(name)                                                              \
-    ROWS(name, 1)                                                                   \
-    ROWS(name, 2)                                                                   \
-    ROWS(name, 3)                                                                   \
-    ROWS(name, 4)                                                                   \
-    ROWS(name, 5)                                                                   \
-    ROWS(name, 6)                                                                   \
-    ROWS(name, 7)                                                                   \
-    ROWS(name, 8)                                                                   \
-    static void name##_begins(struct tile_rows *rows, size_t n_blocks, int32_t *to) \
-    {                                                                               \
-        begins_of(name, rows, n_blocks, to);                                        \
+#define INSTANCE(name)                                                                     \
+    ROWS(name, 1)                                                                          \
+    ROWS(name, 2)                                                                          \
+    ROWS(name, 3)                                                                          \
+    ROWS(name, 4)                                                                          \
+    ROWS(name, 5)                                                                          \
+    ROWS(name, 6)                                                                          \
+    ROWS(name, 7)                                                                          \
+    ROWS(name, 8)                                                                          \
+    static struct begins name##_begins(const struct strip *x, size_t row, size_t n_blocks, \
+                                       int32_t *to)                                        \
+    {                                                                                      \
+        return find_begins(name, x, row, n_blocks, to);                                    \
     }
 ALL_LAYOUTS(INSTANCE)
 
@@ -182,37 +169,75 @@ static const uint8_t *packed_panel(const struct matmul *m, size_t value)
            (m->mat * panels + value / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols);
 }
 
-/* Rows from row `at` on, up to TILE_ROWS of one strip. */
-static struct tile_rows rows_at(const struct matmul *m, size_t at)
-{
-    struct tile_rows rows;
-    rows.x = strip_at(m, at, &rows.n);
-    if (rows.n > TILE_ROWS) rows.n = (rows.n + 1) / 2;
-    return rows;
-}
-
 size_t avx512_matmul_scratch(size_t n_cols)
 {
     const size_t floats = avx2_matmul_scratch(n_cols), begins = begins_bytes(n_cols);
     return floats > begins ? floats : begins;
 }
 
+/* Rows that one tile takes. */
+struct tile_rows {
+    struct strip x;
+    struct begins begins;
+    size_t at, n;
+};
+
+/* The n rows from row `at` on to the end of their strip, in two tiles if there are many. */
+static size_t cut_strip(const struct matmul *m, begins_fn *begins, size_t at, size_t n,
+                        int32_t *scratch, struct tile_rows out[2])
+{
+    const size_t row = (m->a8.first + at) % m->a8.side;
+    const size_t n_first = n > TILE_ROWS ? (n + 1) / 2 : n;
+    size_t rest;
+    out[0] = (struct tile_rows){.x = strip_at(m, at, &rest), .at = at, .n = n_first};
+    out[0].begins = begins(&out[0].x, row, m->w->base.n_cols / A8_BLOCK, scratch);
+    if (n == n_first) return 1;
+    out[1] = (struct tile_rows){
+        strip_at(m, at + n_first, &rest),
+        {out[0].begins.whole_or_first + n_first, out[0].begins.second + n_first},
+        at + n_first,
+        n - n_first};
+    return 2;
+}
+
+/* Rows of a strip, for values lo..hi-1. */
+static void strip_values(const struct matmul *m, const struct panels *k, size_t at, size_t n,
+                         size_t lo, size_t hi, int32_t *scratch)
+{
+    const size_t panel_bytes = pack_panel_bytes(m->w->base.type, m->w->base.n_cols);
+    const uint8_t *p = packed_panel(m, lo);
+    struct tile_rows tiles[2];
+    const size_t n_tiles = cut_strip(m, k->begins, at, n, scratch, tiles);
+    for (size_t i = lo; i < hi; i += PANEL_ROWS, p += panel_bytes) {
+        const size_t n_values = hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS;
+        for (size_t j = 0; j < n_tiles; j++)
+            k->fns[tiles[j].n - 1](m, p, &tiles[j].x, tiles[j].begins, tiles[j].at, i,
+                                   n_values);
+    }
+}
+
+size_t avx512_band(const struct weight *w)
+{
+    enum { BAND_BYTES = 524288 };
+    const size_t n = BAND_BYTES / pack_panel_bytes(w->type, w->n_cols);
+    return (n > 0 ? n : 1) * PANEL_ROWS;
+}
+
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct panels k = panels_of(w->type);
-    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
     if (!k.begins) {
         avx2_matmul(m, lo, hi, scratch);
         return;
     }
-    for (size_t at = 0; at < m->n_rows;) {
-        struct tile_rows rows = rows_at(m, at);
-        const uint8_t *p = packed_panel(m, lo);
-        k.begins(&rows, w->n_cols / A8_BLOCK, scratch);
-        for (size_t i = lo; i < hi; i += PANEL_ROWS, p += panel_bytes)
-            k.fns[rows.n - 1](m, p, &rows, at, i, hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS);
-        at += rows.n;
+    const size_t band = avx512_band(w);
+    for (; lo < hi; lo += band) {
+        const size_t to = hi - lo < band ? hi : lo + band;
+        for (size_t at = 0, n; at < m->n_rows; at += n) {
+            strip_at(m, at, &n);
+            strip_values(m, &k, at, n, lo, to, scratch);
+        }
     }
 }
 

@@ -188,13 +188,13 @@ static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
     return (struct strip){a->q + A8_BLOCK * i, a->d + i, a->dsum + i, a->sum + 2 * i, a->side};
 }
 
-/* The float step of one block for one row. Scales of halves times dots are integers below 2^24,
- * and so are their sums: exact, fused or not. id0 and id1 are the exact dots of its halves, or
+/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or
  * if there is one scale for both, of the whole block and nothing. i is the block's index. */
 VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0, iz id1,
                    const struct strip *x, size_t i)
 {
     fz id = z_float(id0);
+    /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same. */
     if (t.halves) id = z_plus_product(true, s->s0 * id, s->s1, z_float(id1));
     acc = acc + (z_all(x->d[i]) * s->dw) * id;
     if (t.min == MIN_SUM) acc = acc - s->mw * z_all(x->dsum[i]);

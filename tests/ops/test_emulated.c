@@ -4,7 +4,8 @@
 #include "ops.h"
 
 #define avx512_matmul emulated_avx512_matmul
-#define avx512_panel emulated_avx512_panel
+#define avx512_matmul_scratch emulated_avx512_matmul_scratch
+#define avx512_band emulated_avx512_band
 #define amx_matmul emulated_amx_matmul
 #define kernels_avx512 emulated_kernels_avx512
 #define kernels_amx emulated_kernels_amx

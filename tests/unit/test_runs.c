@@ -104,6 +104,24 @@ static void a_cut_is_not_given_up(void **state)
     assert_int_equal(first_run(ops + 2, 1, true).n_ops, 0);
 }
 
+/* Heads of 100 values have blocks in common: attention keeps its own cut. */
+static void a_cut_is_not_made_coarser(void **state)
+{
+    (void)state;
+    enum { HEADS = 32, WIDE = HEADS * 100 };
+    const struct kv_layer heads = {
+        .type = KV_F16, .n_heads = HEADS, .head_dim_k = 100, .head_dim_v = 100};
+    const struct ref in = {QKV, 0, WIDE}, codes = {A8, 0, WIDE}, to = {OUT, 0, WIDE};
+    const struct op ops[] = {
+        {.kind = OP_ATTEND, .attend = {.q = in, .out = to, .n_heads = HEADS}},
+        {.kind = OP_QUANTISE, .quantise = {to, codes}}};
+    const struct program p = {.n_ops = 2, .ops = ops, .n_kv = 1, .kv = &heads};
+    struct run *runs = runs_find(&p);
+    assert_int_equal(runs[2].n_ops, 1);
+    assert_int_equal(runs[2].n_units, HEADS);
+    free(runs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_rotation_of_queries_and_keys_becomes_two),
         cmocka_unit_test(what_lies_across_does_not_join),
         cmocka_unit_test(a_cut_is_not_given_up),
+        cmocka_unit_test(a_cut_is_not_made_coarser),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
