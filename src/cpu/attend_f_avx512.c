@@ -149,7 +149,7 @@ static void floats_lay_out(const struct kv_layer *kv, const struct head_page *p,
     *head = f;
 }
 
-/* Of the next page, whose numbers follow each other, the one at i. */
+/* The line of number i of the keys or values of the next page. */
 VEC_INLINE void fetch(bool is_f16, const char *next, size_t i)
 {
     z_fetch(next + i * (is_f16 ? sizeof(uint16_t) : sizeof(float)));

@@ -213,7 +213,7 @@ static bool run_op(struct cpu_exec *x)
     case OP_RECUR: return run_recur(x);
     case OP_HEAD_ROWS: x->lo = x->hi - x->step->n_logits; return true;
     case OP_LOGITS: return run_logits(x);
-    default: assert(!"an op that is part of a run"); return false;
+    default: assert(false); return false; /* the others are parts of runs */
     }
 }
 

@@ -228,7 +228,7 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
     case OP_ROW_GATE: row_gate_tile(x, &op->row_gate, t); break;
     case OP_INPUT: input_tile(x, &op->input, t); break;
     case OP_OUTPUT: output_tile(x, &op->output, t); break;
-    default: assert(!"an op that has no tiles");
+    default: assert(false); /* the others have no tiles */
     }
 }
 

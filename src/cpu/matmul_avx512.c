@@ -3,9 +3,8 @@
  * One inline function, tile, computes 16 values for 1 to 8 rows of activations straight from a
  * panel. A code is an unsigned byte, so one instruction adds four products of it and the signed
  * activations; minus the offset of the codes times the block's sum is where the integer sum
- * begins.
- * The arithmetic is that of ref_matmul.c. Float matrices go to AVX2: no model that is meant to
- * be fast has them. */
+ * begins. The arithmetic is that of ref_matmul.c. Float matrices go to AVX2: no model that is
+ * meant to be fast has them. */
 #include <assert.h>
 
 #include "cpu/avx2.h"
@@ -26,7 +25,7 @@ static size_t begins_bytes(size_t n_cols)
     return 2 * PANEL_ROWS * n_cols / A8_BLOCK * sizeof(int32_t);
 }
 
-/* Of n_blocks blocks of the strip of which x is the row-th row and those behind it. */
+/* Of all rows of a strip, n_blocks blocks; x is what follows from its row-th row on. */
 VEC_INLINE struct begins find_begins(const struct layout t, const struct strip *x, size_t row,
                                      size_t n_blocks, int32_t *to)
 {

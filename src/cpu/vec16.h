@@ -112,14 +112,14 @@ VEC_INLINE bz z_all_4(const void *p)
 
 #ifdef __AVX512VNNI__
 
-/* v, once the line at p is asked for: into the second cache, into the first. Compilers would
- * move requests that nothing depends on to where a block begins. */
-/* The line of p, into the second cache. */
+/* The line of p is asked for, into the second cache. */
 VEC_INLINE void z_fetch(const void *p)
 {
     _mm_prefetch((const char *)p, _MM_HINT_T1);
 }
 
+/* v, once the line at p is asked for: into the second cache, into the first. Compilers would
+ * move requests that nothing depends on to where a block begins. */
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
 {
     __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*p));
