@@ -29,10 +29,21 @@ static struct op rope(struct ref x)
     return (struct op){.kind = OP_ROPE, .rope = {x, HEAD, 0}};
 }
 
-static const struct op store = {.kind = OP_KV_STORE, .kv_store = {k, v, 0}};
-static const struct op attend = {.kind = OP_ATTEND,
-                                 .attend = {.q = q, .out = out, .n_heads = Q_HEADS}};
-static const struct op quantise = {.kind = OP_QUANTISE, .quantise = {out, a8}};
+static struct op store(void)
+{
+    return (struct op){.kind = OP_KV_STORE, .kv_store = {k, v, 0}};
+}
+
+static struct op attend(void)
+{
+    return (struct op){.kind = OP_ATTEND, .attend = {.q = q, .out = out, .n_heads = Q_HEADS}};
+}
+
+static struct op quantise(void)
+{
+    return (struct op){.kind = OP_QUANTISE, .quantise = {out, a8}};
+}
+
 static const struct op product = {.kind = OP_MATMUL};
 
 /* The runs of n ops from the first on, of few rows or of many. */
@@ -48,8 +59,8 @@ static struct run first_run(const struct op *ops, size_t n, bool few)
 static void attention_is_one_run_of_few_rows(void **state)
 {
     (void)state;
-    const struct op ops[] = {norm(q, HEAD), norm(k, HEAD), rope(q),  rope(k),
-                             store,         attend,        quantise, product};
+    const struct op ops[] = {norm(q, HEAD), norm(k, HEAD), rope(q),    rope(k),
+                             store(),       attend(),      quantise(), product};
     const struct run few = first_run(ops, 8, true), many = first_run(ops, 8, false);
     assert_int_equal(few.n_ops, 7);
     assert_int_equal(few.n_units, KV_HEADS);
@@ -61,7 +72,7 @@ static void attention_is_one_run_of_few_rows(void **state)
 static void a_rotation_of_queries_and_keys_becomes_two(void **state)
 {
     (void)state;
-    const struct op ops[] = {norm(q, HEAD), rope(both), store, attend, product, rope(q)};
+    const struct op ops[] = {norm(q, HEAD), rope(both), store(), attend(), product, rope(q)};
     const struct program p = {.n_ops = 6, .ops = ops};
     size_t n;
     struct op *cut = runs_ops(&p, &n);
@@ -82,7 +93,7 @@ static void a_rotation_of_queries_and_keys_becomes_two(void **state)
 static void what_lies_across_does_not_join(void **state)
 {
     (void)state;
-    const struct op ops[] = {norm(q, HEAD), rope(both), store};
+    const struct op ops[] = {norm(q, HEAD), rope(both), store()};
     assert_int_equal(first_run(ops, 3, true).n_ops, 1);
     assert_int_equal(first_run(ops + 1, 2, true).n_ops, 1);
 }
