@@ -156,8 +156,12 @@ static void put_char(struct flow *f, uint32_t cp, const char *s, size_t n, struc
 /* As it is: the terminal breaks it where it must. */
 static void put_exact(struct flow *f, uint32_t cp, const char *s, size_t n, struct buf *out)
 {
-    int columns = *s == '\t' ? blank_columns('\t', f->x) : wrap_char_width(cp);
-    release(f, out);
+    /* Blanks before it that reach the edge are a break, as they are before a word. */
+    if (!f->in_word && f->gap_columns > 0 && f->x + f->gap_columns >= f->columns)
+        break_row(f, out);
+    else
+        release(f, out);
+    const int columns = *s == '\t' ? blank_columns('\t', f->x) : wrap_char_width(cp);
     buf_append(out, s, n);
     f->x = behind(f, f->x, columns);
     f->runs = true;

@@ -102,6 +102,8 @@ static void left_alone(void **unused)
     comes("a averyveryverylongword b", 10, "a\naveryveryverylongword b");
     comes("```\na b c d e f g\n```\na b c d e f g", 5,
           "```\na b c d e f g\n```\na b c\nd e f\ng");
+    /* blanks up to the edge before a fence are a break, as before a word */
+    comes("one\n            ```\nab\n```", 10, "one\n\n```\nab\n```");
 }
 
 /* Far from the edge a character is shown at once; near it, once its word is known to fit. */
