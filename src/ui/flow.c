@@ -153,14 +153,21 @@ static void put_char(struct flow *f, uint32_t cp, const char *s, size_t n, struc
     if (f->x + f->gap_columns + f->word_columns > f->columns) break_row(f, out);
 }
 
+/* Blanks before something exact are as exact, beyond the edge, too. */
+static void release_exact(struct flow *f, struct buf *out)
+{
+    open_again(f, out);
+    put_gap(f, out);
+    release_word(f, out);
+}
+
 /* As it is: the terminal breaks it where it must. */
 static void put_exact(struct flow *f, uint32_t cp, const char *s, size_t n, struct buf *out)
 {
-    /* Blanks before it that reach the edge are a break, as they are before a word. */
-    if (!f->in_word && f->gap_columns > 0 && f->x + f->gap_columns >= f->columns)
-        break_row(f, out);
-    else
+    if (f->in_word)
         release(f, out);
+    else
+        release_exact(f, out);
     const int columns = *s == '\t' ? blank_columns('\t', f->x) : wrap_char_width(cp);
     buf_append(out, s, n);
     f->x = behind(f, f->x, columns);

@@ -92,6 +92,8 @@ static void left_alone(void **unused)
         "averyveryverylongword",
         "```c\nint a = b + c + d + e;\n```",
         "| a | b b b b b | c |\n|---|---|---|",
+        "            ```\nint a;\n```",
+        ">>>>>>>>>> ```\n>>>>>>>>>>    a\n",
         "    ",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -102,8 +104,6 @@ static void left_alone(void **unused)
     comes("a averyveryverylongword b", 10, "a\naveryveryverylongword b");
     comes("```\na b c d e f g\n```\na b c d e f g", 5,
           "```\na b c d e f g\n```\na b c\nd e f\ng");
-    /* blanks up to the edge before a fence are a break, as before a word */
-    comes("one\n            ```\nab\n```", 10, "one\n\n```\nab\n```");
 }
 
 /* Far from the edge a character is shown at once; near it, once its word is known to fit. */
