@@ -342,7 +342,7 @@ static struct layout layout_of(const struct kv_layer *kv, size_t n)
     return l;
 }
 
-static size_t avx2_attend_rows(size_t n_group)
+size_t avx2_attend_rows(size_t n_group)
 {
     (void)n_group;
     return AVX2_ATTEND_ROWS;
@@ -434,27 +434,3 @@ void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, s
 {
     attend_by_rows(a, kv_head, n_heads, lo, hi, NULL, scratch);
 }
-
-const struct kernels kernels_avx2 = {
-    .name = "avx2",
-    .packs = true,
-    .macs_per_ms = 20000000,
-    .a8_side = 1,
-    .matmul_scratch = avx2_matmul_scratch,
-    .matmul = avx2_matmul,
-    .attend_rows = avx2_attend_rows,
-    .attend_scratch = avx2_attend_scratch,
-    .attend = avx2_attend,
-    .attend_heads = avx2_attend_heads,
-    .kv_store = avx2_kv_store,
-    .norm = avx2_norm,
-    .quantise = avx2_quantise,
-    .rope = avx2_rope,
-    .scale = avx2_scale,
-    .glu = avx2_glu,
-    .add = avx2_add,
-    .logits = avx2_logits,
-    .conv = avx2_conv,
-    .decay = avx2_decay,
-    .recur = avx2_recur,
-};

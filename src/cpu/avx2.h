@@ -1,5 +1,5 @@
-/* The AVX2 kernels by name: for the table of their own set (attend_avx2.c), and for those of
- * AVX-512 and AMX where sixteen lanes gain nothing or do not fit. */
+/* The AVX2 kernels by name: for the table of their own set, and for those of AVX-512
+ * and AMX where these have none of their own. */
 #ifndef CPU_AVX2_H
 #define CPU_AVX2_H
 
@@ -9,6 +9,7 @@ enum { AVX2_ATTEND_ROWS = 64 }; /* rows of one call of avx2_attend */
 
 size_t avx2_matmul_scratch(size_t n_cols);
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t avx2_attend_rows(size_t n_group);
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
@@ -26,5 +27,13 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi);
 void avx2_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
                 float *out);
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
+
+/* Members of the table of AVX2: all but the products. */
+#define AVX2_ATTEND_AND_ROWS                                                              \
+    .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,               \
+    .attend = avx2_attend, .attend_heads = avx2_attend_heads, .kv_store = avx2_kv_store,  \
+    .norm = avx2_norm, .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, \
+    .glu = avx2_glu, .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv,           \
+    .decay = avx2_decay, .recur = avx2_recur
 
 #endif

@@ -92,6 +92,23 @@ struct matmul {
     size_t out_stride;
 };
 
+/* Rows of a strip; `beside` blocks are from one block of a row to its next. */
+struct strip {
+    const int8_t *q;
+    const float *d, *dsum;
+    const int16_t *sum;
+    size_t beside;
+};
+
+/* Rows of m from row r on, up to the end of their strip; *n of them. */
+static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
+{
+    const struct a8 *a = &m->a8;
+    const size_t i = a8_at(a, r, 0), to_end = a->side - (a->first + r) % a->side;
+    *n = m->n_rows - r < to_end ? m->n_rows - r : to_end;
+    return (struct strip){a->q + A8_BLOCK * i, a->d + i, a->dsum + i, a->sum + 2 * i, a->side};
+}
+
 /* Rows of groups of n values, each group normalised on its own. */
 struct norm {
     const float *x; /* row 0; n_groups groups, one after the other */

@@ -345,17 +345,17 @@ typedef void tile_fn(const struct panel *p, const struct strip *x, size_t at, si
     {                                                                                        \
         tile(name, n, kind, p, *x, at, n_rows);                                              \
     }
-#define INSTANCE(name)    \
-    TILE(name, 16, FIRST) \
-    TILE(name, 16, AGAIN) \
-    TILE(name, 4, REST)   \
-    TILE(name, 8, REST)   \
-    TILE(name, 12, REST)  \
-    TILE(name, 16, REST)  \
-    TILE(name, 8, ALONE)  \
-    TILE(name, 12, ALONE) \
+#define INSTANCE(type, name) \
+    TILE(name, 16, FIRST)    \
+    TILE(name, 16, AGAIN)    \
+    TILE(name, 4, REST)      \
+    TILE(name, 8, REST)      \
+    TILE(name, 12, REST)     \
+    TILE(name, 16, REST)     \
+    TILE(name, 8, ALONE)     \
+    TILE(name, 12, ALONE)    \
     TILE(name, 16, ALONE)
-ALL_LAYOUTS(INSTANCE)
+PACKED_TYPES(INSTANCE)
 
 /* A rest by rows up to 4, 8, 12 and 16, a strip alone by more than 4. */
 struct instance {
@@ -374,7 +374,7 @@ static struct instance instance_of(enum qtype type)
             {NULL, name##_ALONE_8, name##_ALONE_12, name##_ALONE_16},       \
             name.halves};
     switch (type) {
-        CASES_OF_TYPES(CASE)
+        PACKED_TYPES(CASE)
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: break;

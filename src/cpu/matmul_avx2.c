@@ -8,25 +8,7 @@
 #include <string.h>
 
 #include "cpu/avx2.h"
-#include "cpu/pack.h"
-#include "cpu/ref.h"
-#include "cpu/vec_avx2.h"
-#include "gguf/qblocks.h"
-
-enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
-
-/* All that a kernel needs to know of a type; constant in every instance. */
-struct layout {
-    enum pack_head head;
-    uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
-    const int8_t *table; /* codes are indices into it; NULL: codes are values plus offset */
-    bool is_signed;      /* codes use all eight bits, or a table */
-    int offset;
-    int lines_per_madd; /* sums of so many lines fit in 16 bits */
-    bool halves;        /* a scale per 16 columns */
-    enum min_kind min;
-    bool unpacked;
-};
+#include "cpu/panel8.h"
 
 /* A block of a panel whose codes are bytes and whose scales are floats or 16-bit pairs. */
 struct wide_block {
@@ -50,77 +32,21 @@ struct scales {
     __m256i s0, s1, s01, m01, below;
 };
 
-VEC_INLINE __m256i load(const void *p)
-{
-    return _mm256_loadu_si256(p);
-}
-
-VEC_INLINE f8 f16_to_f8(const void *p)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128(p));
-}
-
-VEC_INLINE __m256i bytes_i8(const void *p)
-{
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
-}
-
 VEC_INLINE __m256i pair(__m256i low, __m256i high)
 {
     return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(0xffff)),
                            _mm256_slli_epi32(high, 16));
 }
 
-VEC_INLINE void set_halves(struct scales *s, __m256i s0, __m256i s1)
+VEC_INLINE struct scales scales_of(const struct layout t, struct head from)
 {
-    s->s0 = pair(s0, s0);
-    s->s1 = pair(s1, s1);
-    s->s01 = pair(s0, s1);
-}
-
-/* Rows 8h..8h+7 of block b from the head of its panel. */
-VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, size_t b, int h)
-{
-    struct scales s = {0};
-    size_t g = b % 8;
-    const uint8_t *lines = head + 32 + 8 * h, *min_lines = head + 64 + 8 * h;
-    __m256i low4 = _mm256_set1_epi32(15);
-    switch (t.head) {
-    case HEAD_D: s.dw = f16_to_f8(head + 16 * h); break;
-    case HEAD_D_M:
-        s.dw = f16_to_f8(head + 16 * h);
-        s.mw = -f16_to_f8(head + 32 + 16 * h);
-        break;
-    case HEAD_E8: {
-        __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(head + 8 * h)));
-        __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
-        /* 2^-50 and above only */
-        s.dw = (f8)_mm256_and_si256(bits, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(77)));
-        break;
+    struct scales s = {.dw = from.dw, .mw = from.mw};
+    if (t.halves) {
+        s.s0 = pair(from.s0, from.s0);
+        s.s1 = pair(from.s1, from.s1);
+        s.s01 = pair(from.s0, from.s1);
     }
-    case HEAD_K_MIN:
-        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * g));
-        s.mw = f16_to_f8(head + 32 + 16 * h) *
-               (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * (8 + g)));
-        break;
-    case HEAD_K_D:
-        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(lines + 16 * g));
-        break;
-    case HEAD_K_S:
-        s.dw = f16_to_f8(head + 16 * h);
-        set_halves(&s, bytes_i8(lines + 32 * g), bytes_i8(lines + 32 * g + 16));
-        break;
-    case HEAD_K_S_M: {
-        __m256i a = bytes_i8(min_lines + 32 * g), c = bytes_i8(min_lines + 32 * g + 16);
-        s.dw = f16_to_f8(head + 16 * h);
-        s.mw = f16_to_f8(head + 32 + 16 * h);
-        set_halves(&s, _mm256_and_si256(a, low4), _mm256_and_si256(c, low4));
-        s.m01 = pair(_mm256_and_si256(_mm256_srli_epi32(a, 4), low4),
-                     _mm256_and_si256(_mm256_srli_epi32(c, 4), low4));
-        break;
-    }
-    case HEAD_FLOATS: break;
-    }
+    if (t.min == MIN_PAIR) s.m01 = pair(from.m0, from.m1);
     return s;
 }
 
@@ -144,47 +70,6 @@ VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_bloc
     if (t.min == MIN_PAIR) s.m01 = load(w->m01 + 8 * h);
     if (t.is_signed) s.below = load(w->below + 8 * h);
     return s;
-}
-
-VEC_INLINE __m256i shift_to(__m256i v, int from, int to)
-{
-    return from > to ? _mm256_srli_epi16(v, from - to) : _mm256_slli_epi16(v, to - from);
-}
-
-/* Codes 4k..4k+3 of rows 8h..8h+7: a line's half. */
-VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, int h)
-{
-    if (t.unpacked || t.bits == 8) return load(p + 64 * k + 32 * h);
-    __m256i q;
-    if (t.bits == 4) {
-        q = load(p + 64 * (k & 3) + 32 * h);
-        q = _mm256_and_si256(k < 4 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
-    } else {
-        q = load(p + 64 * (k / 4) + 32 * h);
-        q = _mm256_and_si256(shift_to(q, 2 * (k % 4), 0), _mm256_set1_epi8(3));
-    }
-    p += t.bits == 4 ? 256 : 128;
-    if (t.more_bits == 1) {
-        __m256i bit = _mm256_set1_epi8((char)(1 << t.bits));
-        __m256i more = shift_to(load(p + 32 * h), k, (int)t.bits);
-        q = _mm256_or_si256(q, _mm256_and_si256(more, bit));
-    }
-    if (t.more_bits == 2) {
-        __m256i more = shift_to(load(p + 64 * (k / 4) + 32 * h), 2 * (k % 4), 4);
-        q = _mm256_or_si256(q, _mm256_and_si256(more, _mm256_set1_epi8(0x30)));
-    }
-    if (t.table) {
-        __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t.table));
-        q = _mm256_shuffle_epi8(table, q);
-    }
-    return q;
-}
-
-VEC_INLINE __m256i all_i32(const void *p)
-{
-    int32_t v;
-    memcpy(&v, p, sizeof v);
-    return _mm256_set1_epi32(v);
 }
 
 /* Pairs of products in 16 bits; an unsigned code times a signed activation cannot saturate
@@ -212,9 +97,10 @@ VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i sign, __m2
 
 /* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
 VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
-                          const struct scales s[2], const int8_t *x[4], __m256i id[4][2])
+                          const struct scales s[2], const int8_t *x[TILE_ROWS],
+                          __m256i id[TILE_ROWS][2])
 {
-    __m256i sum[4][2];
+    __m256i sum[TILE_ROWS][2];
     UNROLL for (int k = 0; k < 8; k++)
     {
         __m256i q[2], sign[2];
@@ -274,22 +160,13 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256
     return acc;
 }
 
-enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK, PREFETCH_BYTES = 2048 };
-
-/* Of a panel read through: what comes PREFETCH_BYTES behind a block's codes. */
-VEC_INLINE void prefetch_ahead(const struct layout t, const uint8_t *codes)
-{
-    UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-        _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
-}
-
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct a8 *a, float out[4][PANEL_ROWS])
+                     const struct a8 *a, values out)
 {
-    const int8_t *x[4];
-    const float *d[4];
-    const int16_t *sum[4];
+    const int8_t *x[TILE_ROWS];
+    const float *d[TILE_ROWS];
+    const int16_t *sum[TILE_ROWS];
     UNROLL for (int r = 0; r < n; r++)
     {
         x[r] = a->q + (size_t)r * a->stride;
@@ -302,7 +179,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
         /* From 0 instead of the first term: that differs only where a sum is -0, which keep
          * hides. */
-        f8 acc[4][2] = {{{0}}};
+        f8 acc[TILE_ROWS][2] = {{{0}}};
         for (; b < to; b++) {
             struct scales s[2];
             const uint8_t *codes;
@@ -320,11 +197,11 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 codes = w;
                 w += t.code_bytes;
                 prefetch_ahead(t, codes);
-                s[0] = read_head(t, head, b, 0);
-                s[1] = read_head(t, head, b, 1);
+                s[0] = scales_of(t, read_head(t, head, b, 0));
+                s[1] = scales_of(t, read_head(t, head, b, 1));
             }
-            __m256i id[4][2];
-            const int8_t *xb[4];
+            __m256i id[TILE_ROWS][2];
+            const int8_t *xb[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++) xb[r] = x[r] + A8_BLOCK * b;
             dot_block(t, n, codes, s, xb, id);
             UNROLL for (int r = 0; r < n; r++)
@@ -357,7 +234,7 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
         prefetch_ahead(t, w);
         UNROLL for (int h = 0; h < 2; h++)
         {
-            struct scales s = read_head(t, head, b, h);
+            const struct scales s = scales_of(t, read_head(t, head, b, h));
             vec_store(out->dw + 8 * h, s.dw);
             if (t.min != MIN_NONE) vec_store(out->mw + 8 * h, s.mw);
             if (t.halves) {
@@ -388,11 +265,9 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
 
 /* ---- one instance per layout ---- */
 
-typedef float values[4][PANEL_ROWS];
-
 struct instance {
-    void (*tile[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
-    void (*wide[4])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
+    void (*tile[TILE_ROWS])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
+    void (*wide[TILE_ROWS])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
     void (*unpack)(const uint8_t *w, size_t n_blocks, uint8_t *out);
 };
 
@@ -404,7 +279,7 @@ struct instance {
         t.unpacked = is_wide;                                                                 \
         tile(t, n, w, n_blocks, a, out);                                                      \
     }
-#define INSTANCE(name)                                                         \
+#define INSTANCE(type, name)                                                   \
     TILE(name, 1, 0)                                                           \
     TILE(name, 2, 0)                                                           \
     TILE(name, 3, 0)                                                           \
@@ -423,53 +298,14 @@ struct instance {
         name##_unpack,                                                         \
     };
 
-/* The largest code u bounds how many lines fit in 16 bits: 254 u lines < 32768. */
-#define LAYOUT static const struct layout
-/*             head        bytes n bits + code table  signed off  lines halves min      */
-LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, false, 8, 8, false, MIN_NONE, false};
-LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, false, 16, 4, false, MIN_NONE, false};
-LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, true, 0, 1, false, MIN_NONE, false};
-LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
-LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
-LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, false, 0, 4, true, MIN_PAIR, false};
-LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, false, 4, 4, true, MIN_NONE, false};
-LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
-LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
-LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, false, 32, 2, true, MIN_NONE, false};
-LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
-LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
-LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, true, 0, 8, false, MIN_NONE, false};
-
-INSTANCE(q4_0)
-INSTANCE(q5_0)
-INSTANCE(q8_0)
-INSTANCE(q4_1)
-INSTANCE(q5_1)
-INSTANCE(q2_k)
-INSTANCE(q3_k)
-INSTANCE(q4_k)
-INSTANCE(q5_k)
-INSTANCE(q6_k)
-INSTANCE(iq4_nl)
-INSTANCE(iq4_xs)
-INSTANCE(mxfp4)
+PACKED_TYPES(INSTANCE)
 
 static const struct instance *instance_of(enum qtype type)
 {
+#define CASE(type, name) \
+    case type: return &name##_kernels;
     switch (type) {
-    case QTYPE_Q4_0: return &q4_0_kernels;
-    case QTYPE_Q5_0: return &q5_0_kernels;
-    case QTYPE_Q8_0: return &q8_0_kernels;
-    case QTYPE_Q4_1: return &q4_1_kernels;
-    case QTYPE_Q5_1: return &q5_1_kernels;
-    case QTYPE_Q2_K: return &q2_k_kernels;
-    case QTYPE_Q3_K: return &q3_k_kernels;
-    case QTYPE_Q4_K: return &q4_k_kernels;
-    case QTYPE_Q5_K: return &q5_k_kernels;
-    case QTYPE_Q6_K: return &q6_k_kernels;
-    case QTYPE_IQ4_NL: return &iq4_nl_kernels;
-    case QTYPE_IQ4_XS: return &iq4_xs_kernels;
-    case QTYPE_MXFP4: return &mxfp4_kernels;
+        PACKED_TYPES(CASE)
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: break;
@@ -492,7 +328,7 @@ VEC_INLINE void float_tile(enum qtype type, int n, const uint8_t *w, size_t n_co
 {
     for (size_t from = 0; from < n_cols; from += STRIPE_LEN) {
         size_t to = n_cols - from < STRIPE_LEN ? n_cols : from + STRIPE_LEN;
-        f8 acc[4][2] = {{{0}}};
+        f8 acc[TILE_ROWS][2] = {{{0}}};
         for (size_t i = from; i < to; i++) {
             f8 c[2] = {read_column(type, w, i, 0), read_column(type, w, i, 1)};
             UNROLL for (int r = 0; r < n; r++)
@@ -541,24 +377,6 @@ static void float_tiles(enum qtype type, size_t n, const uint8_t *w, size_t n_co
 size_t avx2_matmul_scratch(size_t n_cols)
 {
     return (n_cols + A8_BLOCK - 1) / A8_BLOCK * sizeof(struct wide_block);
-}
-
-/* Values first..first+n_values-1 of n rows leave the tile. */
-static void finish(const struct matmul *m, size_t row, size_t n, size_t first, size_t n_values,
-                   values y)
-{
-    float bias[PANEL_ROWS] = {0};
-    if (m->bias) memcpy(bias, m->bias + first, n_values * sizeof(float));
-    for (size_t r = 0; r < n; r++) {
-        float *out = m->out + (row + r) * m->out_stride + first;
-        for (int h = 0; h < 2; h++) {
-            f8 v = vec_load(y[r] + 8 * h);
-            if (m->bias) v = v + vec_load(bias + 8 * h);
-            vec_store(n_values == PANEL_ROWS ? out + 8 * h : y[r] + 8 * h, num8_keep(v));
-        }
-        /* A copy of a length that is not known costs as much as a block of products. */
-        if (n_values < PANEL_ROWS) memcpy(out, y[r], n_values * sizeof(float));
-    }
 }
 
 /* Up to so many rows a panel is read anew for each tile of four; for more it is unpacked first.
@@ -620,3 +438,13 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
         }
     }
 }
+
+const struct kernels kernels_avx2 = {
+    .name = "avx2",
+    .packs = true,
+    .macs_per_ms = 20000000,
+    .a8_side = 1,
+    .matmul_scratch = avx2_matmul_scratch,
+    .matmul = avx2_matmul,
+    AVX2_ATTEND_AND_ROWS,
+};

@@ -121,7 +121,7 @@ VEC_INLINE void panel(const struct layout t, int n, const struct matmul *m, cons
     {                                                                                    \
         panel(name, n, m, w, x, begins, at, first, n_values);                            \
     }
-#define INSTANCE(name)                                                                     \
+#define INSTANCE(type, name)                                                               \
     ROWS(name, 1)                                                                          \
     ROWS(name, 2)                                                                          \
     ROWS(name, 3)                                                                          \
@@ -135,7 +135,7 @@ VEC_INLINE void panel(const struct layout t, int n, const struct matmul *m, cons
     {                                                                                      \
         return find_begins(name, x, row, n_blocks, to);                                    \
     }
-ALL_LAYOUTS(INSTANCE)
+PACKED_TYPES(INSTANCE)
 
 /* Panels by the number of rows less one. */
 struct panels {
@@ -152,7 +152,7 @@ static struct panels panels_of(enum qtype type)
                                 name##_panel_4, name##_panel_5, name##_panel_6, \
                                 name##_panel_7, name##_panel_8}};
     switch (type) {
-        CASES_OF_TYPES(CASE)
+        PACKED_TYPES(CASE)
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: break;

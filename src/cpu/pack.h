@@ -31,6 +31,22 @@ enum pack_head {
     HEAD_FLOATS, /* none */
 };
 
+/* X(type, name) of every type whose codes are packed. */
+#define PACKED_TYPES(X)     \
+    X(QTYPE_Q4_0, q4_0)     \
+    X(QTYPE_Q5_0, q5_0)     \
+    X(QTYPE_Q8_0, q8_0)     \
+    X(QTYPE_Q4_1, q4_1)     \
+    X(QTYPE_Q5_1, q5_1)     \
+    X(QTYPE_Q2_K, q2_k)     \
+    X(QTYPE_Q3_K, q3_k)     \
+    X(QTYPE_Q4_K, q4_k)     \
+    X(QTYPE_Q5_K, q5_k)     \
+    X(QTYPE_Q6_K, q6_k)     \
+    X(QTYPE_IQ4_NL, iq4_nl) \
+    X(QTYPE_IQ4_XS, iq4_xs) \
+    X(QTYPE_MXFP4, mxfp4)
+
 struct pack_format {
     enum pack_head head;
     uint32_t head_bytes, head_blocks; /* head_blocks: 1 or 8 */

@@ -48,36 +48,6 @@ LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
 LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
 LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, 128, false, MIN_NONE};
 
-/* INSTANCE(name) for every layout, and for the type it belongs to. */
-#define ALL_LAYOUTS(INSTANCE) \
-    INSTANCE(q4_0)            \
-    INSTANCE(q5_0)            \
-    INSTANCE(q8_0)            \
-    INSTANCE(q4_1)            \
-    INSTANCE(q5_1)            \
-    INSTANCE(q2_k)            \
-    INSTANCE(q3_k)            \
-    INSTANCE(q4_k)            \
-    INSTANCE(q5_k)            \
-    INSTANCE(q6_k)            \
-    INSTANCE(iq4_nl)          \
-    INSTANCE(iq4_xs)          \
-    INSTANCE(mxfp4)
-#define CASES_OF_TYPES(CASE)   \
-    CASE(QTYPE_Q4_0, q4_0)     \
-    CASE(QTYPE_Q5_0, q5_0)     \
-    CASE(QTYPE_Q8_0, q8_0)     \
-    CASE(QTYPE_Q4_1, q4_1)     \
-    CASE(QTYPE_Q5_1, q5_1)     \
-    CASE(QTYPE_Q2_K, q2_k)     \
-    CASE(QTYPE_Q3_K, q3_k)     \
-    CASE(QTYPE_Q4_K, q4_k)     \
-    CASE(QTYPE_Q5_K, q5_k)     \
-    CASE(QTYPE_Q6_K, q6_k)     \
-    CASE(QTYPE_IQ4_NL, iq4_nl) \
-    CASE(QTYPE_IQ4_XS, iq4_xs) \
-    CASE(QTYPE_MXFP4, mxfp4)
-
 /* The scales of a block; integers are exact as floats, and so are their sums of products. */
 struct scales {
     fz dw, mw, s0, s1, m0, m1;
@@ -168,24 +138,6 @@ VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
     if (t.more_bits == 2) q |= shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 4) & 0x30;
     if (t.table) q = z_lookup(t.table, q) ^ 0x80;
     return q;
-}
-
-/* Rows of a strip; beside says how many blocks there are from one block of a row to the next.
- */
-struct strip {
-    const int8_t *q;
-    const float *d, *dsum;
-    const int16_t *sum;
-    size_t beside;
-};
-
-/* Rows of m from row r on, up to the end of their strip; *n of them. */
-static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
-{
-    const struct a8 *a = &m->a8;
-    const size_t i = a8_at(a, r, 0), to_end = a->side - (a->first + r) % a->side;
-    *n = m->n_rows - r < to_end ? m->n_rows - r : to_end;
-    return (struct strip){a->q + A8_BLOCK * i, a->d + i, a->dsum + i, a->sum + 2 * i, a->side};
 }
 
 /* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or

@@ -1,0 +1,187 @@
+/* Reading packed panels (pack.h) eight rows at a time: what AVX2 products
+ * need. For matmul_*.c files only; everything is inline, and every layout is
+ * a constant in its instances. */
+#ifndef CPU_PANEL8_H
+#define CPU_PANEL8_H
+
+#include <string.h>
+
+#include "cpu/kernels.h"
+#include "cpu/pack.h"
+#include "cpu/vec_avx2.h"
+#include "gguf/qblocks.h"
+
+enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK, PREFETCH_BYTES = 2048 };
+
+enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
+
+/* All that a kernel needs to know of a type; constant in every instance. */
+struct layout {
+    enum pack_head head;
+    uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
+    const int8_t *table; /* codes are indices into it; NULL: codes are values plus offset */
+    bool is_signed;      /* codes use all eight bits, or a table */
+    int offset;
+    int lines_per_madd; /* sums of so many lines fit in 16 bits */
+    bool halves;        /* a scale per 16 columns */
+    enum min_kind min;
+    bool unpacked;
+};
+
+/* The largest code u bounds how many lines fit in 16 bits: 254 u lines < 32768. */
+#define LAYOUT static const struct layout
+/*             head        bytes n bits + code table  signed off  lines halves min      */
+LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, false, 8, 8, false, MIN_NONE, false};
+LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, false, 16, 4, false, MIN_NONE, false};
+LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, true, 0, 1, false, MIN_NONE, false};
+LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
+LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
+LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, false, 0, 4, true, MIN_PAIR, false};
+LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, false, 4, 4, true, MIN_NONE, false};
+LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
+LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
+LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, false, 32, 2, true, MIN_NONE, false};
+LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
+LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
+LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, true, 0, 8, false, MIN_NONE, false};
+
+/* The scales of eight rows of a block, as the head of their panel has them. */
+struct head {
+    f8 dw, mw;
+    __m256i s0, s1, m0, m1;
+};
+
+VEC_INLINE __m256i load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+VEC_INLINE f8 f16_to_f8(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+
+VEC_INLINE __m256i bytes_i8(const void *p)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
+}
+
+VEC_INLINE __m256i all_i32(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+/* Rows 8h..8h+7 of block b from the head of its panel. */
+VEC_INLINE struct head read_head(const struct layout t, const uint8_t *head, size_t b, int h)
+{
+    struct head s = {0};
+    size_t g = b % 8;
+    const uint8_t *lines = head + 32 + 8 * h, *min_lines = head + 64 + 8 * h;
+    __m256i low4 = _mm256_set1_epi32(15);
+    switch (t.head) {
+    case HEAD_D: s.dw = f16_to_f8(head + 16 * h); break;
+    case HEAD_D_M:
+        s.dw = f16_to_f8(head + 16 * h);
+        s.mw = -f16_to_f8(head + 32 + 16 * h);
+        break;
+    case HEAD_E8: {
+        __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(head + 8 * h)));
+        __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+        /* 2^-50 and above only */
+        s.dw = (f8)_mm256_and_si256(bits, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(77)));
+        break;
+    }
+    case HEAD_K_MIN:
+        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * g));
+        s.mw = f16_to_f8(head + 32 + 16 * h) *
+               (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * (8 + g)));
+        break;
+    case HEAD_K_D:
+        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(lines + 16 * g));
+        break;
+    case HEAD_K_S:
+        s.dw = f16_to_f8(head + 16 * h);
+        s.s0 = bytes_i8(lines + 32 * g);
+        s.s1 = bytes_i8(lines + 32 * g + 16);
+        break;
+    case HEAD_K_S_M: {
+        __m256i a = bytes_i8(min_lines + 32 * g), c = bytes_i8(min_lines + 32 * g + 16);
+        s.dw = f16_to_f8(head + 16 * h);
+        s.mw = f16_to_f8(head + 32 + 16 * h);
+        s.s0 = _mm256_and_si256(a, low4);
+        s.s1 = _mm256_and_si256(c, low4);
+        s.m0 = _mm256_and_si256(_mm256_srli_epi32(a, 4), low4);
+        s.m1 = _mm256_and_si256(_mm256_srli_epi32(c, 4), low4);
+        break;
+    }
+    case HEAD_FLOATS: break;
+    }
+    return s;
+}
+
+VEC_INLINE __m256i shift_to(__m256i v, int from, int to)
+{
+    return from > to ? _mm256_srli_epi16(v, from - to) : _mm256_slli_epi16(v, to - from);
+}
+
+/* Codes 4k..4k+3 of rows 8h..8h+7: a line's half. */
+VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, int h)
+{
+    if (t.unpacked || t.bits == 8) return load(p + 64 * k + 32 * h);
+    __m256i q;
+    if (t.bits == 4) {
+        q = load(p + 64 * (k & 3) + 32 * h);
+        q = _mm256_and_si256(k < 4 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
+    } else {
+        q = load(p + 64 * (k / 4) + 32 * h);
+        q = _mm256_and_si256(shift_to(q, 2 * (k % 4), 0), _mm256_set1_epi8(3));
+    }
+    p += t.bits == 4 ? 256 : 128;
+    if (t.more_bits == 1) {
+        __m256i bit = _mm256_set1_epi8((char)(1 << t.bits));
+        __m256i more = shift_to(load(p + 32 * h), k, (int)t.bits);
+        q = _mm256_or_si256(q, _mm256_and_si256(more, bit));
+    }
+    if (t.more_bits == 2) {
+        __m256i more = shift_to(load(p + 64 * (k / 4) + 32 * h), 2 * (k % 4), 4);
+        q = _mm256_or_si256(q, _mm256_and_si256(more, _mm256_set1_epi8(0x30)));
+    }
+    if (t.table) {
+        __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t.table));
+        q = _mm256_shuffle_epi8(table, q);
+    }
+    return q;
+}
+
+/* Of a panel read through: what comes PREFETCH_BYTES behind a block's codes. */
+VEC_INLINE void prefetch_ahead(const struct layout t, const uint8_t *codes)
+{
+    UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
+        _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+}
+
+/* What a tile leaves: sixteen values of each of its rows, before bias and keep. */
+enum { TILE_ROWS = 4 };
+typedef float values[TILE_ROWS][PANEL_ROWS];
+
+/* Values first..first+n_values-1 of n rows leave the tile. */
+static inline void finish(const struct matmul *m, size_t row, size_t n, size_t first,
+                          size_t n_values, values y)
+{
+    float bias[PANEL_ROWS] = {0};
+    if (m->bias) memcpy(bias, m->bias + first, n_values * sizeof(float));
+    for (size_t r = 0; r < n; r++) {
+        float *out = m->out + (row + r) * m->out_stride + first;
+        for (int h = 0; h < 2; h++) {
+            f8 v = vec_load(y[r] + 8 * h);
+            if (m->bias) v = v + vec_load(bias + 8 * h);
+            vec_store(n_values == PANEL_ROWS ? out + 8 * h : y[r] + 8 * h, num8_keep(v));
+        }
+        /* A copy of a length that is not known costs as much as a block of products. */
+        if (n_values < PANEL_ROWS) memcpy(out, y[r], n_values * sizeof(float));
+    }
+}
+
+#endif
