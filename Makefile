@@ -113,10 +113,12 @@ LIB := $B/libhearth.a
 # program asks the processor before it calls into one.
 AVX512 := -mavx2 -mf16c -mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi
 $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c -mfma
+$B/src/cpu/%_avxvnni.o: ISA := -mavx2 -mf16c -mfma -mavxvnni
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.
 $(patsubst %,$B/tests/ops/test_%.o,emulated emulated_attend row_kernels): ISA := -Wno-psabi
+$B/tests/ops/test_emulated_avxvnni.o: ISA := -mavx2 -mf16c -mfma
 
 .PHONY: all
 all: $B/hearth

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the kernels for AVX-512 and AMX where the processor has neither: in Bochs, an emulator that
-# executes their instructions one by one, under a Linux that boots for this alone. The programs are
-# those of $B as they stand, with their own shared libraries.
+# Runs the kernels for AVX-VNNI, AVX-512 and AMX where the processor has none: in Bochs, an emulator
+# that executes their instructions one by one, under a Linux that boots for this alone. The programs
+# are those of $B as they stand, with their own shared libraries.
 #
 # usage: KERNEL=vmlinuz [BOCHS=bochs] [BXSHARE=folder] [MODEL=processor] [OPTIONS=...]
 #        [CLEAR=N] tests/emulated.sh [COMMAND]

@@ -22,6 +22,8 @@ enum {
     AVX512VBMI = 1u << 1, /* leaf 7, ecx */
     AVX512VNNI = 1u << 11,
 
+    AVXVNNI = 1u << 4, /* leaf 7, subleaf 1, eax */
+
     AMX_TILE = 1u << 24, /* leaf 7, edx */
     AMX_INT8 = 1u << 25,
 
@@ -39,11 +41,16 @@ struct leaf {
     unsigned eax, ebx, ecx, edx;
 };
 
-static struct leaf leaf(unsigned n)
+static struct leaf subleaf(unsigned n, unsigned sub)
 {
     struct leaf l = {0};
-    __get_cpuid_count(n, 0, &l.eax, &l.ebx, &l.ecx, &l.edx);
+    __get_cpuid_count(n, sub, &l.eax, &l.ebx, &l.ecx, &l.edx);
     return l;
+}
+
+static struct leaf leaf(unsigned n)
+{
+    return subleaf(n, 0);
 }
 
 static bool all(unsigned word, unsigned bits)
@@ -65,6 +72,12 @@ bool cpuid_avx2(void)
     return all(leaf(1).ecx, AVX | F16C | FMA) && all(leaf(7).ebx, AVX2) && saves(STATE_AVX);
 }
 
+/* Leaf 7 says in eax how many subleaves it has; beyond them cpuid may say anything. */
+bool cpuid_avxvnni(void)
+{
+    return cpuid_avx2() && leaf(7).eax >= 1 && all(subleaf(7, 1).eax, AVXVNNI);
+}
+
 bool cpuid_avx512(void)
 {
     struct leaf l = leaf(7);
@@ -81,6 +94,11 @@ bool cpuid_amx(void)
 #else
 
 bool cpuid_avx2(void)
+{
+    return false;
+}
+
+bool cpuid_avxvnni(void)
 {
     return false;
 }

@@ -12,6 +12,9 @@
 /* AVX2, F16C and FMA. */
 bool cpuid_avx2(void);
 
+/* AVX-VNNI, with all that cpuid_avx2 asks for. */
+bool cpuid_avxvnni(void);
+
 /* AVX-512 F, BW, VL, DQ, VNNI and VBMI, with all that cpuid_avx2 asks for. */
 bool cpuid_avx512(void);
 

@@ -1,4 +1,4 @@
-/* The AVX2 kernels by name: for the table of their own set, and for those of AVX-512
+/* The AVX2 kernels by name: for the table of their own set, and for those of AVX-VNNI, AVX-512
  * and AMX where these have none of their own. */
 #ifndef CPU_AVX2_H
 #define CPU_AVX2_H
@@ -28,7 +28,7 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
                 float *out);
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
-/* Members of the table of AVX2: all but the products. */
+/* Members of the tables of AVX2 and AVX-VNNI: all but the products. */
 #define AVX2_ATTEND_AND_ROWS                                                              \
     .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,               \
     .attend = avx2_attend, .attend_heads = avx2_attend_heads, .kv_store = avx2_kv_store,  \

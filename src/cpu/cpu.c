@@ -26,6 +26,7 @@ static const struct {
     [CPU_AUTO] = {"auto", "", always, NULL},
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
     [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, &kernels_avx2},
+    [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, &kernels_avxvnni},
     [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512},
     [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
 };
@@ -42,14 +43,19 @@ const char *cpu_isa_name(enum cpu_isa isa)
 
 static enum cpu_isa best; /* by choose_best */
 
-/* The scalar kernels are no match for any others. */
+/* The scalar kernels are no match for any others. Nor are the products of AVX-VNNI for those of
+ * AVX-512, which has attention and rows of its own, too. */
 static void choose_best(void)
 {
     const struct kernels *sets[N_CPU_ISAS];
+    enum cpu_isa of[N_CPU_ISAS];
     size_t n = 0;
-    for (enum cpu_isa isa = CPU_AVX2; isa < N_CPU_ISAS && cpu_has(isa); isa++)
-        sets[n++] = isas[isa].kernels;
-    best = n == 0 ? CPU_SCALAR : CPU_AVX2 + (enum cpu_isa)fastest_kernels(sets, n);
+    for (enum cpu_isa isa = CPU_AVX2; isa < N_CPU_ISAS; isa++) {
+        if (!cpu_has(isa) || (isa == CPU_AVXVNNI && cpu_has(CPU_AVX512))) continue;
+        sets[n] = isas[isa].kernels;
+        of[n++] = isa;
+    }
+    best = n == 0 ? CPU_SCALAR : of[fastest_kernels(sets, n)];
 }
 
 enum cpu_isa cpu_best(void)

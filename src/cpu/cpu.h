@@ -14,10 +14,11 @@
 enum cpu_isa {
     CPU_AUTO, /* cpu_best */
     CPU_SCALAR,
-    CPU_AVX2,   /* with F16C and FMA */
-    CPU_AVX512, /* F, BW, VL, DQ, VNNI, VBMI */
-    CPU_AMX,    /* tiles and int8 products, on top of AVX-512 */
-    N_CPU_ISAS, /* each includes those before it */
+    CPU_AVX2,    /* with F16C and FMA */
+    CPU_AVXVNNI, /* on top of AVX2 */
+    CPU_AVX512,  /* F, BW, VL, DQ, VNNI, VBMI, on top of AVX2 */
+    CPU_AMX,     /* tiles and int8 products, on top of AVX-512 */
+    N_CPU_ISAS,
 };
 
 struct cpu_options {

@@ -13,6 +13,7 @@
 
 #include "backend/impl.h"
 #include "backend/ops.h"
+#include "cpu/pack.h"
 
 enum {
     PANEL_ROWS = 16, /* rows of a matrix packed side by side: a lane is a row */
@@ -92,12 +93,21 @@ struct matmul {
     size_t out_stride;
 };
 
-/* Rows of a strip; `beside` blocks are from one block of a row to its next. */
+/* The panel of the values from `value` on, a multiple of PANEL_ROWS. */
+static inline const uint8_t *packed_panel(const struct matmul *m, size_t value)
+{
+    const struct weight *w = &m->w->base;
+    const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    return m->w->packed +
+           (m->mat * panels + value / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols);
+}
+
+/* Rows of a strip, for kernels whose a8_side is more than 1. */
 struct strip {
     const int8_t *q;
     const float *d, *dsum;
     const int16_t *sum;
-    size_t beside;
+    size_t beside; /* blocks from one block of a row to its next */
 };
 
 /* Rows of m from row r on, up to the end of their strip; *n of them. */
@@ -271,7 +281,8 @@ struct kernels {
     void (*recur)(const struct recur *r, size_t head, size_t lo, size_t hi);
 };
 
-extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_amx;
+extern const struct kernels kernels_scalar, kernels_avx2, kernels_avxvnni, kernels_avx512,
+    kernels_amx;
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);

@@ -447,12 +447,9 @@ struct product {
 static void panel_strips(const struct product *c, size_t first, size_t n, void *scratch)
 {
     const struct matmul *m = c->m;
-    const struct weight *w = &m->w->base;
-    const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
     const struct panel p = {
         .m = m,
-        .w = m->w->packed +
-             (m->mat * panels + first / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols),
+        .w = packed_panel(m, first),
         .unpacked = scratch,
         .first = first,
         .n_values = n,

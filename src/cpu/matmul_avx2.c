@@ -410,17 +410,15 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
-    size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
-    size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
     size_t n_blocks = w->n_cols / A8_BLOCK;
     values y;
     for (size_t first = lo; first < hi; first += PANEL_ROWS) {
-        const uint8_t *p = m->w->packed + (m->mat * panels + first / PANEL_ROWS) * panel_bytes;
+        const uint8_t *p = packed_panel(m, first);
         size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
         bool wide = m->n_rows > rows_in_place(w->type);
         if (wide) k->unpack(p, n_blocks, scratch);
-        for (size_t r = 0; r < m->n_rows; r += 4) {
-            size_t n = m->n_rows - r < 4 ? m->n_rows - r : 4;
+        for (size_t r = 0; r < m->n_rows; r += TILE_ROWS) {
+            size_t n = m->n_rows - r < TILE_ROWS ? m->n_rows - r : TILE_ROWS;
             if (k) {
                 struct a8 a = m->a8;
                 a.q += r * a.stride;

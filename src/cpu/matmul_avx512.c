@@ -160,14 +160,6 @@ static struct panels panels_of(enum qtype type)
     return (struct panels){0};
 }
 
-static const uint8_t *packed_panel(const struct matmul *m, size_t value)
-{
-    const struct weight *w = &m->w->base;
-    const size_t panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    return m->w->packed +
-           (m->mat * panels + value / PANEL_ROWS) * pack_panel_bytes(w->type, w->n_cols);
-}
-
 size_t avx512_matmul_scratch(size_t n_cols)
 {
     const size_t floats = avx2_matmul_scratch(n_cols), begins = begins_bytes(n_cols);

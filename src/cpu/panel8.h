@@ -1,5 +1,5 @@
-/* Reading packed panels (pack.h) eight rows at a time: what AVX2 products
- * need. For matmul_*.c files only; everything is inline, and every layout is
+/* Reading packed panels (pack.h) eight rows at a time: what the AVX2 and AVX-VNNI products
+ * share. For matmul_avx2.c and matmul_avxvnni.c only; everything is inline, and every layout is
  * a constant in its instances. */
 #ifndef CPU_PANEL8_H
 #define CPU_PANEL8_H
@@ -15,14 +15,15 @@ enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK, PREFETCH_BYTES = 2048 };
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
-/* All that a kernel needs to know of a type; constant in every instance. */
+/* All that a kernel needs to know of a type; constant in every instance. AVX-VNNI reads signed
+ * codes as unsigned ones with an offset of 128. */
 struct layout {
     enum pack_head head;
     uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
     const int8_t *table; /* codes are indices into it; NULL: codes are values plus offset */
     bool is_signed;      /* codes use all eight bits, or a table */
     int offset;
-    int lines_per_madd; /* sums of so many lines fit in 16 bits */
+    int lines_per_madd; /* for AVX2: sums of so many lines fit in 16 bits */
     bool halves;        /* a scale per 16 columns */
     enum min_kind min;
     bool unpacked;

@@ -1,4 +1,5 @@
-/* Eight lanes of AVX2: numeric.h as num8_exp, num8_keep and so on. For *_avx2.c files only. */
+/* Eight lanes of AVX2: numeric.h as num8_exp, num8_keep and so on. For *_avx2.c and
+ * *_avxvnni.c files only. */
 #ifndef CPU_VEC_AVX2_H
 #define CPU_VEC_AVX2_H
 

@@ -51,6 +51,7 @@ static void test_agrees_with_the_system(void **state)
     bool avx2 = listed("avx avx2 f16c");
     bool avx512 = avx2 && listed("avx512f avx512dq avx512bw avx512vl avx512vbmi avx512_vnni");
     assert_int_equal(cpuid_avx2(), avx2);
+    assert_int_equal(cpuid_avxvnni(), avx2 && listed("avx_vnni"));
     assert_int_equal(cpuid_avx512(), avx512);
     /* A sandbox may refuse what the processor has, never the other way round. */
     if (cpuid_amx()) assert_true(avx512 && listed("amx_tile amx_int8"));

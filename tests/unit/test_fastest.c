@@ -72,12 +72,20 @@ static void test_alone(void **state)
 static void test_here(void **state)
 {
     (void)state;
-    const struct kernels *sets[] = {&kernels_avx2, &kernels_avx2, &kernels_avx512,
-                                    &kernels_amx};
-    const enum cpu_isa isas[] = {CPU_AVX2, CPU_AVX2, CPU_AVX512, CPU_AMX};
+    static const struct {
+        enum cpu_isa isa;
+        const struct kernels *kernels;
+    } all[] = {{CPU_AVX2, &kernels_avx2},
+               {CPU_AVX2, &kernels_avx2},
+               {CPU_AVXVNNI, &kernels_avxvnni},
+               {CPU_AVX512, &kernels_avx512},
+               {CPU_AMX, &kernels_amx}};
+    enum { N = sizeof all / sizeof *all };
+    const struct kernels *sets[N];
     size_t n = 0;
-    while (n < sizeof sets / sizeof *sets && cpu_has(isas[n]))
-        n++;
+    for (size_t i = 0; i < N; i++) {
+        if (cpu_has(all[i].isa)) sets[n++] = all[i].kernels;
+    }
     assert_true(n == 0 || fastest_kernels(sets, n) < n);
     assert_true(cpu_has(cpu_best()));
     assert_true(n == 0 || cpu_best() >= CPU_AVX2);

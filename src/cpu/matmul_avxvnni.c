@@ -1,0 +1,344 @@
+/* Matrix products on AVX-VNNI, which some processors without AVX-512 have: packed panels, a
+ * lane per row of weights, eight lanes.
+ *
+ * As on AVX-512 a code is an unsigned byte, so one instruction adds four products of it and the
+ * signed activations; minus the offset of the codes times the block's sum is where the integer
+ * sum begins. As on AVX2 a tile is sixteen values of one to four rows, and a panel that many
+ * rows read is unpacked first. The arithmetic is that of ref_matmul.c. Float matrices go to
+ * AVX2.
+ *
+ * Where the compiler has no AVX-VNNI that instruction is plain C: so
+ * tests/ops/test_emulated_avxvnni.c holds these kernels to the reference where the processor
+ * cannot run them. */
+#include "cpu/avx2.h"
+#include "cpu/avxvnni.h"
+#include "cpu/panel8.h"
+
+/* A block of a panel whose codes are bytes plus their offset and whose scales are floats. */
+struct wide_block {
+    uint8_t codes[8][64];
+    float dw[PANEL_ROWS], mw[PANEL_ROWS];
+    float s0[PANEL_ROWS], s1[PANEL_ROWS]; /* with a scale per half */
+    float m0[PANEL_ROWS], m1[PANEL_ROWS]; /* with a minimum per half */
+};
+
+/* The scales of eight rows of a block; integers are exact as floats, and so are their sums of
+ * products. */
+struct scales {
+    f8 dw, mw, s0, s1, m0, m1;
+};
+
+VEC_INLINE f8 to_float(__m256i v)
+{
+    return _mm256_cvtepi32_ps(v);
+}
+
+/* To each lane of sum its four unsigned codes times the activations of x. */
+VEC_INLINE __m256i dot(__m256i sum, __m256i codes, __m256i x)
+{
+#ifdef __AVXVNNI__
+    return _mm256_dpbusd_avx_epi32(sum, codes, x);
+#else
+    int32_t lanes[8];
+    uint8_t u[32];
+    int8_t s[32];
+    memcpy(lanes, &sum, sizeof lanes);
+    memcpy(u, &codes, sizeof u);
+    memcpy(s, &x, sizeof s);
+    for (int i = 0; i < 32; i++)
+        lanes[i / 4] += u[i] * s[i];
+    return load(lanes);
+#endif
+}
+
+/* What a code is more than its value. */
+VEC_INLINE int offset_of(const struct layout t)
+{
+    return t.is_signed ? 128 : t.offset;
+}
+
+VEC_INLINE struct scales scales_of(const struct layout t, struct head from)
+{
+    struct scales s = {.dw = from.dw, .mw = from.mw};
+    if (t.halves) {
+        s.s0 = to_float(from.s0);
+        s.s1 = to_float(from.s1);
+    }
+    if (t.min == MIN_PAIR) {
+        s.m0 = to_float(from.m0);
+        s.m1 = to_float(from.m1);
+    }
+    return s;
+}
+
+VEC_INLINE size_t wide_bytes(const struct layout t)
+{
+    if (t.min == MIN_PAIR) return sizeof(struct wide_block);
+    return t.halves ? offsetof(struct wide_block, m0) : offsetof(struct wide_block, s0);
+}
+
+VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_block *w, int h)
+{
+    struct scales s = {.dw = vec_load(w->dw + 8 * h)};
+    if (t.min != MIN_NONE) s.mw = vec_load(w->mw + 8 * h);
+    if (t.halves) {
+        s.s0 = vec_load(w->s0 + 8 * h);
+        s.s1 = vec_load(w->s1 + 8 * h);
+    }
+    if (t.min == MIN_PAIR) {
+        s.m0 = vec_load(w->m0 + 8 * h);
+        s.m1 = vec_load(w->m1 + 8 * h);
+    }
+    return s;
+}
+
+VEC_INLINE __m256i read_unsigned(const struct layout t, const uint8_t *codes, int k, int h)
+{
+    const __m256i q = read_codes(t, codes, k, h);
+    return t.is_signed && !t.unpacked ? _mm256_xor_si256(q, _mm256_set1_epi8(-128)) : q;
+}
+
+/* id[r][h]: the exact sums of products over lines from..to-1 of a block, for n rows of
+ * activations that lie side by side from x on. The integer sums begin with a block's
+ * two sums times by, a pair of factors per lane. */
+VEC_INLINE void dot_lines(const struct layout t, int n, const uint8_t *codes, int from, int to,
+                          const int8_t *x, const int16_t *sum, __m256i by,
+                          __m256i id[TILE_ROWS][2])
+{
+    UNROLL for (int r = 0; r < n; r++) id[r][0] = id[r][1] =
+        offset_of(t) ? _mm256_madd_epi16(all_i32(sum + 2 * r), by) : _mm256_setzero_si256();
+    UNROLL for (int k = from; k < to; k++)
+    {
+        const __m256i low = read_unsigned(t, codes, k, 0), high = read_unsigned(t, codes, k, 1);
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const __m256i xs = all_i32(x + A8_BLOCK * r + 4 * k);
+            id[r][0] = dot(id[r][0], low, xs);
+            id[r][1] = dot(id[r][1], high, xs);
+        }
+    }
+}
+
+/* I of a block as floats. */
+VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
+                          const struct scales s[2], const int8_t *x, const int16_t *sum,
+                          f8 out[TILE_ROWS][2])
+{
+    const int minus = -offset_of(t);
+    __m256i id[TILE_ROWS][2];
+    if (!t.halves) {
+        dot_lines(t, n, codes, 0, 8, x, sum, _mm256_set1_epi16((short)minus), id);
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int h = 0; h < 2; h++) out[r][h] = to_float(id[r][h]);
+        }
+        return;
+    }
+    dot_lines(t, n, codes, 0, 4, x, sum, _mm256_set1_epi32(minus & 0xffff), id);
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (int h = 0; h < 2; h++) out[r][h] = s[h].s0 * to_float(id[r][h]);
+    }
+    dot_lines(t, n, codes, 4, 8, x, sum, _mm256_set1_epi32((int)((uint32_t)minus << 16)), id);
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same.
+         */
+        UNROLL for (int h = 0; h < 2; h++) out[r][h] =
+            vec_plus_product(true, out[r][h], s[h].s1, to_float(id[r][h]));
+    }
+}
+
+/* The float step of one block for one row; i is the block's index in x. */
+VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, f8 id,
+                   const struct strip *x, size_t i)
+{
+    acc = acc + (vec_all(x->d[i]) * s->dw) * id;
+    if (t.min == MIN_SUM) acc = acc - s->mw * vec_all(x->dsum[i]);
+    if (t.min == MIN_PAIR) {
+        const f8 j = s->m0 * (float)x->sum[2 * i] + s->m1 * (float)x->sum[2 * i + 1];
+        acc = acc - s->mw * (vec_all(x->d[i]) * j);
+    }
+    return acc;
+}
+
+/* Sixteen values of n rows: out[r][16], before bias and keep. */
+VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
+                     const struct strip *x, values out)
+{
+    const uint8_t *head = w;
+    size_t b = 0;
+    for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
+        size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
+        /* From 0 instead of the first term: that differs only where a sum is -0, which keep
+         * hides. */
+        f8 acc[TILE_ROWS][2] = {{{0}}};
+        for (; b < to; b++) {
+            const size_t at = b * x->beside;
+            struct scales s[2];
+            const uint8_t *codes;
+            if (t.unpacked) {
+                const struct wide_block *wide =
+                    (const struct wide_block *)(w + b * wide_bytes(t));
+                codes = wide->codes[0];
+                UNROLL for (int h = 0; h < 2; h++) s[h] = read_wide(t, wide, h);
+            } else {
+                if (b % t.head_blocks == 0) {
+                    head = w;
+                    w += t.head_bytes;
+                }
+                codes = w;
+                w += t.code_bytes;
+                prefetch_ahead(t, codes);
+                UNROLL for (int h = 0; h < 2; h++) s[h] =
+                    scales_of(t, read_head(t, head, b, h));
+            }
+            f8 id[TILE_ROWS][2];
+            dot_block(t, n, codes, s, x->q + A8_BLOCK * at, x->sum + 2 * at, id);
+            UNROLL for (int r = 0; r < n; r++)
+            {
+                UNROLL for (int h = 0; h < 2; h++) acc[r][h] =
+                    step(t, acc[r][h], &s[h], id[r][h], x, at + (size_t)r);
+            }
+        }
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            UNROLL for (int h = 0; h < 2; h++)
+            {
+                float *o = out[r] + 8 * h;
+                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
+            }
+        }
+    }
+}
+
+VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks, uint8_t *to)
+{
+    const uint8_t *head = w;
+    for (size_t b = 0; b < n_blocks; b++, to += wide_bytes(t)) {
+        struct wide_block *out = (struct wide_block *)to;
+        if (b % t.head_blocks == 0) {
+            head = w;
+            w += t.head_bytes;
+        }
+        prefetch_ahead(t, w);
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            const struct scales s = scales_of(t, read_head(t, head, b, h));
+            vec_store(out->dw + 8 * h, s.dw);
+            if (t.min != MIN_NONE) vec_store(out->mw + 8 * h, s.mw);
+            if (t.halves) {
+                vec_store(out->s0 + 8 * h, s.s0);
+                vec_store(out->s1 + 8 * h, s.s1);
+            }
+            if (t.min == MIN_PAIR) {
+                vec_store(out->m0 + 8 * h, s.m0);
+                vec_store(out->m1 + 8 * h, s.m1);
+            }
+            UNROLL for (int k = 0; k < 8; k++) _mm256_storeu_si256(
+                (__m256i *)(out->codes[k] + 32 * h), read_unsigned(t, w, k, h));
+        }
+        w += t.code_bytes;
+    }
+}
+
+/* ---- one instance per layout ---- */
+
+typedef void tile_fn(const uint8_t *w, size_t n_blocks, const struct strip *x, values out);
+
+struct instance {
+    tile_fn *tile[TILE_ROWS], *wide[TILE_ROWS];
+    void (*unpack)(const uint8_t *w, size_t n_blocks, uint8_t *out);
+};
+
+#define TILE(name, n, is_wide)                                            \
+    static void name##_##n##_##is_wide(const uint8_t *w, size_t n_blocks, \
+                                       const struct strip *x, values out) \
+    {                                                                     \
+        struct layout t = name;                                           \
+        t.unpacked = is_wide;                                             \
+        tile(t, n, w, n_blocks, x, out);                                  \
+    }
+#define INSTANCE(type, name)                                                   \
+    TILE(name, 1, 0)                                                           \
+    TILE(name, 2, 0)                                                           \
+    TILE(name, 3, 0)                                                           \
+    TILE(name, 4, 0)                                                           \
+    TILE(name, 1, 1)                                                           \
+    TILE(name, 2, 1)                                                           \
+    TILE(name, 3, 1)                                                           \
+    TILE(name, 4, 1)                                                           \
+    static void name##_unpack(const uint8_t *w, size_t n_blocks, uint8_t *out) \
+    {                                                                          \
+        unpack(name, w, n_blocks, out);                                        \
+    }                                                                          \
+    static const struct instance name##_kernels = {                            \
+        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                      \
+        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                      \
+        name##_unpack,                                                         \
+    };
+PACKED_TYPES(INSTANCE)
+
+static const struct instance *instance_of(enum qtype type)
+{
+#define CASE(type, name) \
+    case type: return &name##_kernels;
+    switch (type) {
+        PACKED_TYPES(CASE)
+    case QTYPE_F32:
+    case QTYPE_F16:
+    case QTYPE_BF16: break;
+    }
+    return NULL;
+}
+
+/* ---- the op ---- */
+
+size_t avxvnni_matmul_scratch(size_t n_cols)
+{
+    const size_t floats = avx2_matmul_scratch(n_cols);
+    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
+    return floats > wide ? floats : wide;
+}
+
+/* For more rows than these a panel is unpacked first. In place 64 rows of Q4_0 and Q8_0 took
+ * 0.95 and 0.92 of the time, 512 rows 1.03; twelve rows of Q4_K and Q6_K took 0.87 and 0.83, 24
+ * rows 1.02, 64 rows 1.16 (Zen 4, whose AVX-512 has the instruction, two threads, 2026-11). */
+static size_t rows_in_place(enum qtype type)
+{
+    return type == QTYPE_Q8_0 || type == QTYPE_Q4_0 ? 64 : 16;
+}
+
+void avxvnni_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    const struct weight *w = &m->w->base;
+    const struct instance *k = instance_of(w->type);
+    if (!k) {
+        avx2_matmul(m, lo, hi, scratch);
+        return;
+    }
+    const size_t n_blocks = w->n_cols / A8_BLOCK;
+    const bool wide = m->n_rows > rows_in_place(w->type);
+    for (size_t first = lo; first < hi; first += PANEL_ROWS) {
+        const uint8_t *p = packed_panel(m, first);
+        const size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
+        if (wide) k->unpack(p, n_blocks, scratch);
+        for (size_t r = 0, n; r < m->n_rows; r += n) {
+            const struct strip x = strip_at(m, r, &n);
+            if (n > TILE_ROWS) n = TILE_ROWS;
+            values y;
+            (wide ? k->wide : k->tile)[n - 1](wide ? scratch : p, n_blocks, &x, y);
+            finish(m, r, n, first, n_values, y);
+        }
+    }
+}
+
+const struct kernels kernels_avxvnni = {
+    .name = "avxvnni",
+    .packs = true,
+    .macs_per_ms = 30000000,
+    .a8_side = PANEL_ROWS,
+    .matmul_scratch = avxvnni_matmul_scratch,
+    .matmul = avxvnni_matmul,
+    AVX2_ATTEND_AND_ROWS,
+};
