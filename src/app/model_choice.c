@@ -98,11 +98,13 @@ static char *remembered(struct options *o)
     return NULL;
 }
 
-static bool choose(struct options *o, bool ask, struct err *err)
+static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *err)
 {
+    *of_last_time = false;
     if (o->model) return take_named(o, err);
     char *guide = paths_guide(guide_file);
     char *path = o->private_mode ? NULL : remembered(o);
+    *of_last_time = path != NULL;
     enum option_from from = FROM_BUILTIN;
     if (!path && ask) {
         struct err ignored;
@@ -122,10 +124,15 @@ static bool choose(struct options *o, bool ask, struct err *err)
 
 bool model_choose(struct options *o, bool ask, struct err *err)
 {
-    if (!choose(o, ask, err)) return false;
+    bool of_last_time;
+    if (!choose(o, ask, &of_last_time, err)) return false;
     struct err ignored;
     struct gguf *g = gguf_open(o->model, &ignored);
-    if (!g) return true;
+    if (!g) {
+        if (of_last_time && !o->quiet)
+            tell(o, "the model of last time does not open; -m names another");
+        return true;
+    }
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const char *key = option_row((enum option_id)i)->model_key;
         double value;

@@ -11,7 +11,8 @@
 /* Sets the model of o if none was named, and says so on stderr where it is the guide; then
  * takes over the sampling keys of the model's file. ask: a person is there to choose among the
  * models found on this machine, once, if none is remembered. A file that cannot be opened is
- * the engine's to report. False and err if there is no model at all. */
+ * the engine's to report; here one of last time is only said to be that. False and err if there
+ * is no model at all. */
 bool model_choose(struct options *o, bool ask, struct err *err);
 
 #endif

@@ -49,6 +49,12 @@ go_in 'Return for the bundled guide:' --temp 0
 check "a model of last time that is gone is missed" shows 'the model of last time cannot be read: '
 keys C-c
 last 'shell:'
+: >"$dir/empty.gguf"
+echo "$dir/empty.gguf" >"$last_model"
+go_in 'empty.gguf: is empty' --temp 0
+check "one that does not open is said to be of last time" \
+    shows 'the model of last time does not open; -m names another'
+last 'shell:'
 rm "$last_model"
 go_in 'Return for the bundled guide:' --temp 0
 keys Enter
