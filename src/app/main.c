@@ -19,6 +19,7 @@
 #include "base/resources.h"
 #include "ui/exit_status.h"
 #include "ui/pipe.h"
+#include "ui/signals.h"
 #include "vulkan/backend.h"
 
 static int print_help(void)
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "");
     /* A limit on the size of files (ulimit -f) is an error of the write, as a full disk is. */
     signal(SIGXFSZ, SIG_IGN);
+    signals_name_lost_files();
     int status;
     argv = foreign_words(&argc, argv);
     if (subcommand_run(argc, argv, &status)) return status;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/readable.h"
 
 static const char *kind_of(mode_t mode)
@@ -60,6 +61,48 @@ static int open_regular(const char *path, struct file_stamp *stamp, struct err *
     return -1;
 }
 
+/* The open mappings, for file_map_at: a handler of signals reads them. data is set last and
+ * cleared first. */
+static struct known {
+    atomic_bool taken;
+    _Atomic(const uint8_t *) data;
+    size_t n_bytes;
+    char name[512];
+} known[64];
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static void remember(const struct file_map *map, const char *path)
+{
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        struct known *k = &known[i];
+        if (atomic_exchange(&k->taken, true)) continue;
+        k->n_bytes = map->n_bytes;
+        printable(k->name, sizeof k->name, path, strlen(path));
+        atomic_store(&k->data, map->data);
+        return;
+    }
+}
+
+static void forget(const struct file_map *map)
+{
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        if (atomic_load(&known[i].data) != map->data) continue;
+        atomic_store(&known[i].data, NULL);
+        atomic_store(&known[i].taken, false);
+        return;
+    }
+}
+
+const char *file_map_at(const void *address)
+{
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const uint8_t *data = atomic_load(&known[i].data);
+        if (data && (uintptr_t)address - (uintptr_t)data < known[i].n_bytes)
+            return known[i].name;
+    }
+    return NULL;
+}
+
 bool file_map_open(struct file_map *map, const char *path, struct err *err)
 {
     *map = (struct file_map){0};
@@ -75,6 +118,7 @@ bool file_map_open(struct file_map *map, const char *path, struct err *err)
                          strerror(errno));
         else
             *map = (struct file_map){p, n_bytes, stamp};
+        if (ok) remember(map, path);
     }
     close(fd);
     return ok;
@@ -82,7 +126,10 @@ bool file_map_open(struct file_map *map, const char *path, struct err *err)
 
 void file_map_close(struct file_map *map)
 {
-    if (map->data) munmap((void *)(uintptr_t)map->data, map->n_bytes);
+    if (map->data) {
+        forget(map);
+        munmap((void *)(uintptr_t)map->data, map->n_bytes);
+    }
     *map = (struct file_map){0};
 }
 

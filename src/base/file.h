@@ -33,6 +33,11 @@ void file_map_close(struct file_map *map);
  * read again when they are touched again. */
 void file_map_release(const struct file_map *map, const void *data, size_t n_bytes);
 
+/* The name of the file whose mapping holds the address of a fault, fit for a terminal, or NULL;
+ * of the first 64 mappings that are open at a time. Async-signal-safe; borrowed while it is
+ * open. */
+const char *file_map_at(const void *address);
+
 /* Appends the whole file (or what a pipe gives) to out; more than max_bytes is an error. */
 bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err);
 /* The same of a regular file; others are refused by name, so that nothing is waited for. */

@@ -151,10 +151,14 @@ struct pool *pool_new(int n_threads, struct err *err)
     p->n_threads = 1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
-    /* Signals are for the threads that have something to say about them. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    /* Signals are for the threads that have something to say about them, but faults come where
+     * they happen: one that is blocked there ends the process without its handler. */
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t others, old;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&others, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &old);
     int failed = 0;
     for (int i = 1; i < n_threads && !failed; i++) {
         struct worker *w = &p->workers[i - 1];

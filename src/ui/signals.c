@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -28,6 +29,37 @@ static void on_signal(int sig)
     ssize_t written = write(ends[1], "", 1);
     (void)written;
     errno = saved;
+}
+
+/* Perhaps a page of a mapped file that could not be read. Several threads may meet it at once:
+ * the first one speaks. */
+static void on_lost_page(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    static atomic_flag met = ATOMIC_FLAG_INIT;
+    static const char is_lost[] =
+        ": can no longer be read: it was cut short while in use, or its disk failed\n";
+    while (atomic_flag_test_and_set(&met))
+        pause();
+    const char *name = info->si_code == BUS_ADRERR ? file_map_at(info->si_addr) : NULL;
+    tty_recover();
+    if (!name) {
+        signal(sig, SIG_DFL);
+        raise(sig);
+        return;
+    }
+    file_write_fd(STDERR_FILENO, "hearth: ", 8);
+    file_write_fd(STDERR_FILENO, name, strlen(name));
+    file_write_fd(STDERR_FILENO, is_lost, sizeof is_lost - 1);
+    _exit(EXIT_RUNTIME);
+}
+
+void signals_name_lost_files(void)
+{
+    struct sigaction old,
+        act = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigaction(SIGBUS, NULL, &old);
+    if (old.sa_handler == SIG_DFL) sigaction(SIGBUS, &act, NULL);
 }
 
 static void handle(int sig)

@@ -15,6 +15,10 @@
 /* Handles SIGINT, SIGTERM, SIGHUP and SIGWINCH, each unless it was ignored; SIGPIPE is ignored,
  * so that a write says EPIPE. With a terminal of our own also SIGTSTP and SIGCONT. */
 void signals_install(bool terminal);
+/* A fault in a mapped file, which someone cut short, ends the program with status 1 and a line
+ * that names the file, on whichever thread it is met; SIGBUS is handled for that, unless it was
+ * before. As early as can be. */
+void signals_name_lost_files(void);
 /* In a child, before another program takes its place: what was handled or ignored is not. */
 void signals_for_child(void);
 

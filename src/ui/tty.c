@@ -45,16 +45,19 @@ void tty_lend(void)
     if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSAFLUSH, &saved);
 }
 
+void tty_recover(void)
+{
+    static const char sane[] = "\033[0m\033[?2004l\033[?25h\n";
+    if (terminal < 0 || !in_front()) return;
+    say_goodbye();
+    ssize_t written = write(terminal, sane, sizeof sane - 1);
+    (void)written;
+    tcsetattr(terminal, TCSANOW, &saved);
+}
+
 static void on_crash(int sig)
 {
-    /* Colours, bracketed paste and the cursor as a shell expects them. */
-    static const char sane[] = "\033[0m\033[?2004l\033[?25h\n";
-    if (terminal >= 0 && in_front()) {
-        say_goodbye();
-        ssize_t written = write(terminal, sane, sizeof sane - 1);
-        (void)written;
-        tcsetattr(terminal, TCSANOW, &saved);
-    }
+    tty_recover();
     raise(sig); /* SA_RESETHAND: now as the system does it */
 }
 
@@ -63,7 +66,7 @@ void tty_open(int fd)
     if (!isatty(fd) || tcgetattr(fd, &saved) != 0) return;
     terminal = fd;
     atexit(tty_restore);
-    static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGQUIT};
+    static const int crashes[] = {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGQUIT};
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
         struct sigaction old,
             act = {.sa_handler = on_crash, .sa_flags = SA_RESETHAND | SA_NODEFER};

@@ -1,9 +1,9 @@
 /* The terminal's line discipline: saved when hearth starts, changed while a reply comes, put
  * back however the program ends.
  *
- * One per process. tty_restore is async-signal-safe and may be called at any time, as often as
- * one likes; everything else belongs to the main thread. Readline changes the same settings
- * while a prompt is shown and restores them by itself. */
+ * One per process. tty_restore and tty_recover may be called at any time, as often as one
+ * likes, also by handlers of signals; everything else belongs to the main thread. Readline
+ * changes the same settings while a prompt is shown and restores them by itself. */
 #ifndef UI_TTY_H
 #define UI_TTY_H
 
@@ -20,6 +20,9 @@ void tty_quiet(void);
 void tty_echo(void);
 /* As it was when hearth started. */
 void tty_restore(void);
+/* As tty_restore, and colours, bracketed paste and the cursor as a shell expects them: where
+ * the program ends at once. */
+void tty_recover(void);
 /* What tty_restore and a crash write to standard output first, once: the way back from the
  * full-screen view. Borrowed until the next call; n 0: nothing. */
 void tty_say_goodbye(const char *bytes, size_t n);

@@ -6,7 +6,7 @@
 # The guide never ends its turn with these.
 endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
 # A crash is ours to clean up after, also where a sanitizer would report it.
-export ASAN_OPTIONS=handle_segv=0:handle_abort=0
+export ASAN_OPTIONS=handle_segv=0:handle_abort=0:handle_sigbus=0
 raw() { grep -qF -- "$1" "$raw"; }
 signal() { kill -"$1" "$(cat "$dir/pid")"; }
 # Brings the stopped program back; KEY is what the shell takes for Return.
@@ -94,6 +94,12 @@ keys 'tell me all' Enter
 speaks
 signal SEGV
 check "a crash in a reply" left 139
+cp "$guide" "$dir/cut.gguf"
+start --private -m "$dir/cut.gguf"
+: >"$dir/cut.gguf"
+keys 'hello' Enter
+check "a model that is cut short meanwhile" left 1
+check "  is named" shows 'cut.gguf: can no longer be read: it was cut short'
 check "a model that is missing" eval 'keys "clear; $hearth -m /no/such.gguf; echo status \$?" Enter && shows "status 1"'
 check "  is said in one line" shows 'hearth: /no/such.gguf: No such file or directory'
 

@@ -229,6 +229,30 @@ replies_come_at_once()
     wait "$pid" && [ "$reply" = "$(cat "$dir/stdin_reply")" ] && [ -n "$second" ]
 }
 check "each reply comes before the next line is read" replies_come_at_once
+# cut_short_in_use BYTES ARGS...: a new download over the old file, say, that came so far.
+cut_short_in_use()
+{
+    cp "$guide" "$dir/cut.gguf"
+    coproc H {
+        export ASAN_OPTIONS=handle_sigbus=0
+        exec "$hearth" --private -m "$dir/cut.gguf" --stdin lines -q --temp 0 "${@:2}" 2>"$dir/err"
+    }
+    local reply='' pid=$H_PID
+    echo 'What is a draft model?' >&"${H[1]}"
+    read -r -t 120 reply <&"${H[0]}"
+    truncate -s "$1" "$dir/cut.gguf"
+    echo 'How do I quit?' >&"${H[1]}"
+    eval "exec ${H[1]}>&-"
+    wait "$pid"
+    [ $? = 1 ] && [ "$reply" = "$(cat "$dir/stdin_reply")" ]
+}
+check "a model that is cut short while in use ends it" cut_short_in_use 0
+check "  with its name" says "hearth: $dir/cut.gguf: can no longer be read: it was cut short while in use"
+check "  on one line" errors 1
+# The scalar products read the file itself, on all threads; the first half holds what comes first.
+check "  also where several threads meet it" cut_short_in_use 4M --cpu scalar -t 4
+check "    with its name" says "hearth: $dir/cut.gguf: can no longer be read: it was cut short while in use"
+check "    once" errors 1
 
 
 # --- Input that is typed
