@@ -111,7 +111,7 @@ LIB := $B/libhearth.a
 
 # A kernel file names its instruction set at the end of its name and is built for just that; the
 # program asks the processor before it calls into one.
-AVX512 := -mavx2 -mf16c -mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi
+AVX512 := -mavx2 -mf16c -mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c -mfma
 $B/src/cpu/%_avxvnni.o: ISA := -mavx2 -mf16c -mfma -mavxvnni
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)

@@ -19,8 +19,7 @@ enum {
     AVX512DQ = 1u << 17,
     AVX512BW = 1u << 30,
 
-    AVX512VBMI = 1u << 1, /* leaf 7, ecx */
-    AVX512VNNI = 1u << 11,
+    AVX512VNNI = 1u << 11, /* leaf 7, ecx */
 
     AVXVNNI = 1u << 4, /* leaf 7, subleaf 1, eax */
 
@@ -82,7 +81,7 @@ bool cpuid_avx512(void)
 {
     struct leaf l = leaf(7);
     return cpuid_avx2() && all(l.ebx, AVX512F | AVX512DQ | AVX512BW | AVX512VL) &&
-           all(l.ecx, AVX512VBMI | AVX512VNNI) && saves(STATE_AVX512);
+           all(l.ecx, AVX512VNNI) && saves(STATE_AVX512);
 }
 
 bool cpuid_amx(void)

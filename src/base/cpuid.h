@@ -15,7 +15,7 @@ bool cpuid_avx2(void);
 /* AVX-VNNI, with all that cpuid_avx2 asks for. */
 bool cpuid_avxvnni(void);
 
-/* AVX-512 F, BW, VL, DQ, VNNI and VBMI, with all that cpuid_avx2 asks for. */
+/* AVX-512 F, BW, VL, DQ and VNNI, with all that cpuid_avx2 asks for. */
 bool cpuid_avx512(void);
 
 /* AMX tiles and int8 products, with all that cpuid_avx512 asks for. Linux lends the tile

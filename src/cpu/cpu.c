@@ -27,7 +27,7 @@ static const struct {
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
     [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, &kernels_avx2},
     [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, &kernels_avxvnni},
-    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI and VBMI", cpuid_avx512, &kernels_avx512},
+    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI", cpuid_avx512, &kernels_avx512},
     [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
 };
 
