@@ -14,6 +14,8 @@ bool printable_char(uint32_t cp)
     if (cp >= 0x2060 && cp <= 0x206f) return false;
     if (cp >= 0xfff0 && cp <= 0xfffb) return false;
     if (cp == 0x17b4 || cp == 0x17b5) return false;
+    /* Fillers in place of a letter of Hangul, which nobody sees. */
+    if (cp == 0x115f || cp == 0x1160 || cp == 0x3164 || cp == 0xffa0) return false;
     /* Controls of shorthand and of musical notes. */
     if ((cp >= 0x1bca0 && cp <= 0x1bca3) || (cp >= 0x1d173 && cp <= 0x1d17a)) return false;
     /* Tags, and what Unicode keeps free for more that nobody sees; selectors lie between. */

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* Whether a terminal may see the character: not C0, DEL, C1, a bidi control, a zero-width
- * character, a line or paragraph separator, or a noncharacter. '\n' and '\t' are C0 here. */
+ * character or one that is never seen, a line or paragraph separator, or a noncharacter. '\n'
+ * and '\t' are C0 here. */
 bool printable_char(uint32_t cp);
 
 /* Writes s[0..n) to out[0..cap), cap >= 8, always NUL-terminated: what printable_char refuses

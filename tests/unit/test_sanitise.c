@@ -61,6 +61,7 @@ static void test_controls(void **unused)
     /* Nobody sees them either: text could be hidden in them. */
     check("a\U000e0080\U000e01f0\U000e0fff", "a\\u{e0080}\\u{e01f0}\\u{e0fff}");
     check("a\ufff0\U0001bca0\U0001d173\u17b4", "a\\u{fff0}\\u{1bca0}\\u{1d173}\\u{17b4}");
+    check("a\u115f\u1160\u3164\uffa0", "a\\u{115f}\\u{1160}\\u{3164}\\u{ffa0}");
     check("\u2028\u2029", "\\u{2028}\\u{2029}");
     check("\xef\xbf\xbe\xef\xb7\x90", "\\u{fffe}\\u{fdd0}");
 }
