@@ -83,10 +83,32 @@ static int print_session(const char *name, enum export_format format, bool raw)
     return print_text(&out);
 }
 
+/* Goes past a "--", behind which a name may begin with a dash. */
+static bool skip_dashes(int *argc, char ***argv)
+{
+    if (*argc < 2 || strcmp((*argv)[1], "--") != 0) return false;
+    --*argc;
+    ++*argv;
+    return true;
+}
+
+/* Whether the word looks like an option, which these commands do not have. */
+static bool is_option(const char *word)
+{
+    return word && word[0] == '-';
+}
+
+static int expected_name(const char *command, const char *what, const char *found)
+{
+    return usage_error(command, "expected %s%s", what,
+                       is_option(found) ? ", behind -- if it begins with a dash" : "");
+}
+
 int sessions_run_show(int argc, char **argv)
 {
-    if (argc != 2 || argv[1][0] == '-')
-        return usage_error("sessions show", "expected one NAME");
+    const bool any = skip_dashes(&argc, &argv);
+    if (argc != 2 || (!any && is_option(argv[1])))
+        return expected_name("sessions show", "one NAME", any ? NULL : argv[1]);
     return print_session(argv[1], EXPORT_MARKDOWN, false);
 }
 
@@ -94,16 +116,22 @@ int sessions_run_export(int argc, char **argv)
 {
     const char *name = NULL;
     enum export_format format = EXPORT_MARKDOWN;
+    bool any = false;
     for (int i = 1; i < argc; i++) {
+        if (!any && strcmp(argv[i], "--") == 0) {
+            any = true;
+            continue;
+        }
         bool json = strcmp(argv[i], "--json") == 0, plain = strcmp(argv[i], "--plain") == 0;
-        if ((json || plain) && format == EXPORT_MARKDOWN)
+        if (!any && (json || plain) && format == EXPORT_MARKDOWN)
             format = json ? EXPORT_JSON : EXPORT_PLAIN;
-        else if (argv[i][0] != '-' && !name)
+        else if ((any || !is_option(argv[i])) && !name)
             name = argv[i];
         else
-            return usage_error("sessions export", "expected [--json | --plain] and one NAME");
+            return expected_name("sessions export", "[--json | --plain] and one NAME",
+                                 any ? NULL : argv[i]);
     }
-    if (!name) return usage_error("sessions export", "expected one NAME");
+    if (!name) return expected_name("sessions export", "one NAME", NULL);
     return print_session(name, format, true);
 }
 
@@ -112,7 +140,11 @@ int sessions_run_export(int argc, char **argv)
 int sessions_run_rm(int argc, char **argv)
 {
     int status = EXIT_DONE;
-    if (argc < 2 || argv[1][0] == '-') return usage_error("sessions rm", "expected a NAME");
+    const bool any = skip_dashes(&argc, &argv);
+    if (argc < 2) return expected_name("sessions rm", "a NAME", NULL);
+    for (int i = 1; i < argc; i++) {
+        if (!any && is_option(argv[i])) return expected_name("sessions rm", "a NAME", argv[i]);
+    }
     for (int i = 1; i < argc; i++) {
         struct err err;
         char *path = path_of(argv[i], &err);
@@ -154,6 +186,7 @@ int sessions_run_check(int argc, char **argv)
     struct buf out = {0};
     struct err err;
     bool sound = true;
+    skip_dashes(&argc, &argv);
     if (argc == 1 && !sessions_list(&list, &err)) return runtime_error(&err);
     for (size_t i = 0; i < list.n; i++)
         sound &= check_one(list.items[i].name, list.items[i].path, &out);

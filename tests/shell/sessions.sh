@@ -129,6 +129,16 @@ check "which costs a message and no more" go 0 -s pieces -v -p more </dev/null
 check "  and is said" says "are damaged (frame"
 check "hearth sessions rm" go 0 sessions rm pieces
 check "  removes it" [ ! -e "$sessions/pieces.session" ]
+check "a name that begins with a dash" go 0 -q -s -odd -p hello
+check "  is taken for an option" go 2 sessions show -odd
+check "  which is said" says 'sessions show: expected one NAME, behind -- if it begins with a dash'
+check "  but not behind --" eval 'go 0 sessions show -- -odd && prints hello'
+check "  nor in an export" eval 'go 0 sessions export --plain -- -odd && prints hello'
+check "  or a check" eval 'go 0 sessions check -- -odd && prints "odd: sound"'
+check "  rm wants it so, too" go 2 sessions rm -odd
+check "  and then" go 0 sessions rm -- -odd
+check "    it is gone" go 1 sessions show -- -odd
+check "rm takes no option between names" go 2 sessions rm keep -x
 check "hearth sessions rm of none" go 1 sessions rm pieces
 check "  is said" says "hearth: there is no session pieces; hearth sessions lists them"
 check "nor can it be shown" go 1 sessions show pieces
