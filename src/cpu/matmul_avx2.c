@@ -265,53 +265,8 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
 
 /* ---- one instance per layout ---- */
 
-struct instance {
-    void (*tile[TILE_ROWS])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
-    void (*wide[TILE_ROWS])(const uint8_t *w, size_t n_blocks, const struct a8 *a, values out);
-    void (*unpack)(const uint8_t *w, size_t n_blocks, uint8_t *out);
-};
-
-#define TILE(name, n, is_wide)                                                                \
-    static void name##_##n##_##is_wide(const uint8_t *w, size_t n_blocks, const struct a8 *a, \
-                                       values out)                                            \
-    {                                                                                         \
-        struct layout t = name;                                                               \
-        t.unpacked = is_wide;                                                                 \
-        tile(t, n, w, n_blocks, a, out);                                                      \
-    }
-#define INSTANCE(type, name)                                                   \
-    TILE(name, 1, 0)                                                           \
-    TILE(name, 2, 0)                                                           \
-    TILE(name, 3, 0)                                                           \
-    TILE(name, 4, 0)                                                           \
-    TILE(name, 1, 1)                                                           \
-    TILE(name, 2, 1)                                                           \
-    TILE(name, 3, 1)                                                           \
-    TILE(name, 4, 1)                                                           \
-    static void name##_unpack(const uint8_t *w, size_t n_blocks, uint8_t *out) \
-    {                                                                          \
-        unpack(name, w, n_blocks, out);                                        \
-    }                                                                          \
-    static const struct instance name##_kernels = {                            \
-        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                      \
-        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                      \
-        name##_unpack,                                                         \
-    };
-
-PACKED_TYPES(INSTANCE)
-
-static const struct instance *instance_of(enum qtype type)
-{
-#define CASE(type, name) \
-    case type: return &name##_kernels;
-    switch (type) {
-        PACKED_TYPES(CASE)
-    case QTYPE_F32:
-    case QTYPE_F16:
-    case QTYPE_BF16: break;
-    }
-    return NULL;
-}
+typedef struct a8 tile_rows;
+#include "cpu/tiles8.h"
 
 /* ---- float matrices ---- */
 

@@ -11,7 +11,6 @@
  * tests/ops/test_emulated_avxvnni.c holds these kernels to the reference where the processor
  * cannot run them. */
 #include "cpu/avx2.h"
-#include "cpu/avxvnni.h"
 #include "cpu/panel8.h"
 
 /* A block of a panel whose codes are bytes plus their offset and whose scales are floats. */
@@ -244,57 +243,12 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
 
 /* ---- one instance per layout ---- */
 
-typedef void tile_fn(const uint8_t *w, size_t n_blocks, const struct strip *x, values out);
-
-struct instance {
-    tile_fn *tile[TILE_ROWS], *wide[TILE_ROWS];
-    void (*unpack)(const uint8_t *w, size_t n_blocks, uint8_t *out);
-};
-
-#define TILE(name, n, is_wide)                                            \
-    static void name##_##n##_##is_wide(const uint8_t *w, size_t n_blocks, \
-                                       const struct strip *x, values out) \
-    {                                                                     \
-        struct layout t = name;                                           \
-        t.unpacked = is_wide;                                             \
-        tile(t, n, w, n_blocks, x, out);                                  \
-    }
-#define INSTANCE(type, name)                                                   \
-    TILE(name, 1, 0)                                                           \
-    TILE(name, 2, 0)                                                           \
-    TILE(name, 3, 0)                                                           \
-    TILE(name, 4, 0)                                                           \
-    TILE(name, 1, 1)                                                           \
-    TILE(name, 2, 1)                                                           \
-    TILE(name, 3, 1)                                                           \
-    TILE(name, 4, 1)                                                           \
-    static void name##_unpack(const uint8_t *w, size_t n_blocks, uint8_t *out) \
-    {                                                                          \
-        unpack(name, w, n_blocks, out);                                        \
-    }                                                                          \
-    static const struct instance name##_kernels = {                            \
-        {name##_1_0, name##_2_0, name##_3_0, name##_4_0},                      \
-        {name##_1_1, name##_2_1, name##_3_1, name##_4_1},                      \
-        name##_unpack,                                                         \
-    };
-PACKED_TYPES(INSTANCE)
-
-static const struct instance *instance_of(enum qtype type)
-{
-#define CASE(type, name) \
-    case type: return &name##_kernels;
-    switch (type) {
-        PACKED_TYPES(CASE)
-    case QTYPE_F32:
-    case QTYPE_F16:
-    case QTYPE_BF16: break;
-    }
-    return NULL;
-}
+typedef struct strip tile_rows;
+#include "cpu/tiles8.h"
 
 /* ---- the op ---- */
 
-size_t avxvnni_matmul_scratch(size_t n_cols)
+static size_t matmul_scratch(size_t n_cols)
 {
     const size_t floats = avx2_matmul_scratch(n_cols);
     const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
@@ -309,7 +263,7 @@ static size_t rows_in_place(enum qtype type)
     return type == QTYPE_Q8_0 || type == QTYPE_Q4_0 ? 64 : 16;
 }
 
-void avxvnni_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+static void matmul_avxvnni(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
@@ -338,7 +292,7 @@ const struct kernels kernels_avxvnni = {
     .packs = true,
     .macs_per_ms = 30000000,
     .a8_side = PANEL_ROWS,
-    .matmul_scratch = avxvnni_matmul_scratch,
-    .matmul = avxvnni_matmul,
+    .matmul_scratch = matmul_scratch,
+    .matmul = matmul_avxvnni,
     AVX2_ATTEND_AND_ROWS,
 };

@@ -3,8 +3,6 @@
  * the real ones as well, and tests/emulated.sh runs them in an emulator. */
 #include "ops.h"
 
-#define avxvnni_matmul emulated_avxvnni_matmul
-#define avxvnni_matmul_scratch emulated_avxvnni_matmul_scratch
 #define kernels_avxvnni emulated_kernels_avxvnni
 #include "../../src/cpu/matmul_avxvnni.c"
 
@@ -14,8 +12,7 @@ static void test_avxvnni(void **state)
 {
     (void)state;
     if (!cpu_has(CPU_AVX2)) skip();
-    check_all_types(
-        &(struct variant){"avxvnni", emulated_avxvnni_matmul, emulated_avxvnni_matmul_scratch});
+    check_all_types(&(struct variant){"avxvnni", matmul_avxvnni, matmul_scratch});
 }
 
 int main(void)
