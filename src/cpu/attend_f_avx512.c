@@ -152,7 +152,7 @@ static void floats_lay_out(const struct kv_layer *kv, const struct head_page *p,
 /* The line of number i of the keys or values of the next page. */
 VEC_INLINE void fetch(bool is_f16, const char *next, size_t i)
 {
-    z_fetch(next + i * (is_f16 ? sizeof(uint16_t) : sizeof(float)));
+    z_fetch_far(next + i * (is_f16 ? sizeof(uint16_t) : sizeof(float)));
 }
 
 /* Sums begin with 0 instead of their first term: that differs only in the sign of a 0, which no

@@ -112,10 +112,15 @@ VEC_INLINE bz z_all_4(const void *p)
 
 #ifdef __AVX512VNNI__
 
-/* The line of p is asked for, into the second cache. */
-VEC_INLINE void z_fetch(const void *p)
+/* The line of p is asked for: into the second cache, into the first. */
+VEC_INLINE void z_fetch_far(const void *p)
 {
     _mm_prefetch((const char *)p, _MM_HINT_T1);
+}
+
+VEC_INLINE void z_fetch_near(const void *p)
+{
+    _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
 
 /* v, once the line at p is asked for: into the second cache, into the first. Compilers would
@@ -164,7 +169,12 @@ VEC_INLINE fz z_halves(const void *p)
 
 #else
 
-VEC_INLINE void z_fetch(const void *p)
+VEC_INLINE void z_fetch_far(const void *p)
+{
+    (void)p;
+}
+
+VEC_INLINE void z_fetch_near(const void *p)
 {
     (void)p;
 }
