@@ -55,7 +55,7 @@ VEC_INLINE void query_dims(bool is_f16, const float *const x[Z_LANES], size_t d,
     iz v[Z_LANES] = {{0}};
     UNROLL for (size_t i = 0; i < Z_LANES; i++) memcpy(&v[i], x[i] + d, n * sizeof(float));
     z_transpose(v);
-    UNROLL for (size_t i = 0; i < n; i++) to[d + i] =
+    UNROLL for (size_t i = 0; i < Z_LANES; i++) if (i < n) to[d + i] =
         is_f16 ? num16_narrow((fz)v[i]) : (fz)v[i];
 }
 
