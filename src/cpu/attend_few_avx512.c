@@ -33,9 +33,9 @@ VEC_INLINE void fold(const struct batch *b, size_t item, fz v, float *o)
 /* What is fetched while a page is read for its first items: lines that are read soon, and of
  * the next step. Later items, if there are any, have nothing to fetch. */
 struct fetch {
-    const char *near,
-        *then; /* from `then` on once n_left lines of near are fetched, if any are */
-    size_t n_left;
+    const char *near;
+    size_t n_left; /* lines of near before it goes on at `then`; 0: it does not */
+    const char *then;
     struct far far;
     bool is_first;
 };
@@ -48,7 +48,8 @@ VEC_INLINE struct fetch fetch_from(const struct ahead *a, size_t line, const str
         .near = (const char *)a->codes + 64 * line, .far = *b->far, .is_first = is_first};
 }
 
-/* What is left of the n_lines being read, then what is read next. */
+/* What is left of the n_lines being read, then what is read next. n_lines and NEAR are whole
+ * calls of fetch. */
 VEC_INLINE struct fetch fetch_rest(const void *now, size_t n_lines, const struct ahead *a,
                                    const struct batch *b, bool is_first)
 {
