@@ -101,8 +101,8 @@ VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, s
 }
 
 /* A head that comes later. Where each block has one this is also the line that ends the codes
- * of a block and begins the next: no step of prefetch_codes is for it. GB/s as above, without:
- * 32.3 and 26.2. */
+ * of a block and begins the next: no step of prefetch_codes is for it. Without, the GB/s at
+ * PREFETCH_FAR are 32.3 and 26.2; AMX, whose tiles take longer, gains nothing by it. */
 VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head)
 {
     UNROLL for (uint32_t i = 0; i < t.head_bytes; i += 64)
@@ -117,7 +117,7 @@ VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head)
  * reads wait. Cycles per block of 16 values, 2 threads, from memory, at once and in steps: Q4_0
  * with 4 rows 61 and 56, with 8 71 and 67; Q8_0 with 8 109 and 102 (Emerald Rapids, 2026-11).
  * Lines are asked for as they lie, for the processor's own reading ahead follows them: in the
- * order in which two chains read codes it was 30.1 and 25.9 GB/s, as above. */
+ * order in which two chains read codes the GB/s at PREFETCH_FAR were 30.1 and 25.9. */
 VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes, uint32_t i, bz *v)
 {
     const uint32_t step = t.code_bytes / 8;
