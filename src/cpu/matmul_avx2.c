@@ -162,7 +162,7 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256
 
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct a8 *a, values out)
+                     const struct a8 *a, struct ahead *ahead, values out)
 {
     const int8_t *x[TILE_ROWS];
     const float *d[TILE_ROWS];
@@ -184,6 +184,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             struct scales s[2];
             const uint8_t *codes;
             if (t.unpacked) {
+                ask_ahead(ahead);
                 const struct wide_block *wide =
                     (const struct wide_block *)(w + b * wide_bytes(t));
                 codes = wide->codes[0];
@@ -365,13 +366,20 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
-    size_t n_blocks = w->n_cols / A8_BLOCK;
+    const size_t n_blocks = w->n_cols / A8_BLOCK;
+    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
+    const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    const bool wide = m->n_rows > rows_in_place(w->type);
     values y;
     for (size_t first = lo; first < hi; first += PANEL_ROWS) {
         const uint8_t *p = packed_panel(m, first);
         size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        bool wide = m->n_rows > rows_in_place(w->type);
-        if (wide) k->unpack(p, n_blocks, scratch);
+        struct ahead ahead = {0};
+        if (wide) {
+            k->unpack(p, n_blocks, scratch);
+            if (hi - first > PANEL_ROWS)
+                ahead = ahead_of(p + panel_bytes, panel_bytes, n_tiles * n_blocks);
+        }
         for (size_t r = 0; r < m->n_rows; r += TILE_ROWS) {
             size_t n = m->n_rows - r < TILE_ROWS ? m->n_rows - r : TILE_ROWS;
             if (k) {
@@ -380,9 +388,9 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
                 a.d += r * a.stride / A8_BLOCK;
                 a.sum += r * a.stride / A8_HALF;
                 if (wide)
-                    k->wide[n - 1](scratch, n_blocks, &a, y);
+                    k->wide[n - 1](scratch, n_blocks, &a, &ahead, y);
                 else
-                    k->tile[n - 1](p, n_blocks, &a, y);
+                    k->tile[n - 1](p, n_blocks, &a, &ahead, y);
             } else {
                 float_tiles(w->type, n, p, w->n_cols, m->f32 + r * m->f32_stride, m->f32_stride,
                             y);

@@ -163,7 +163,7 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, f8 id,
 
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct strip *x, values out)
+                     const struct strip *x, struct ahead *ahead, values out)
 {
     const uint8_t *head = w;
     size_t b = 0;
@@ -177,6 +177,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             struct scales s[2];
             const uint8_t *codes;
             if (t.unpacked) {
+                ask_ahead(ahead);
                 const struct wide_block *wide =
                     (const struct wide_block *)(w + b * wide_bytes(t));
                 codes = wide->codes[0];
@@ -272,16 +273,23 @@ static void matmul_avxvnni(const struct matmul *m, size_t lo, size_t hi, void *s
         return;
     }
     const size_t n_blocks = w->n_cols / A8_BLOCK;
+    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
+    const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
     const bool wide = m->n_rows > rows_in_place(w->type);
     for (size_t first = lo; first < hi; first += PANEL_ROWS) {
         const uint8_t *p = packed_panel(m, first);
         const size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        if (wide) k->unpack(p, n_blocks, scratch);
+        struct ahead ahead = {0};
+        if (wide) {
+            k->unpack(p, n_blocks, scratch);
+            if (hi - first > PANEL_ROWS)
+                ahead = ahead_of(p + panel_bytes, panel_bytes, n_tiles * n_blocks);
+        }
         for (size_t r = 0, n; r < m->n_rows; r += n) {
             const struct strip x = strip_at(m, r, &n);
             if (n > TILE_ROWS) n = TILE_ROWS;
             values y;
-            (wide ? k->wide : k->tile)[n - 1](wide ? scratch : p, n_blocks, &x, y);
+            (wide ? k->wide : k->tile)[n - 1](wide ? scratch : p, n_blocks, &x, &ahead, y);
             finish(m, r, n, first, n_values, y);
         }
     }

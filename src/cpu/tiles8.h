@@ -4,7 +4,8 @@
  * The file that includes this has defined tile and unpack, and names as tile_rows what its
  * tiles read activations from. No include guard: it is a text for two files. */
 
-typedef void tile_fn(const uint8_t *w, size_t n_blocks, const tile_rows *x, values out);
+typedef void tile_fn(const uint8_t *w, size_t n_blocks, const tile_rows *x, struct ahead *ahead,
+                     values out);
 
 struct instance {
     tile_fn *tile[TILE_ROWS], *wide[TILE_ROWS]; /* wide: of a panel that unpack has written */
@@ -13,11 +14,11 @@ struct instance {
 
 #define TILE(name, n, is_wide)                                                                \
     static void name##_##n##_##is_wide(const uint8_t *w, size_t n_blocks, const tile_rows *x, \
-                                       values out)                                            \
+                                       struct ahead *ahead, values out)                       \
     {                                                                                         \
         struct layout t = name;                                                               \
         t.unpacked = is_wide;                                                                 \
-        tile(t, n, w, n_blocks, x, out);                                                      \
+        tile(t, n, w, n_blocks, x, ahead, out);                                               \
     }
 #define INSTANCE(type, name)                                                   \
     TILE(name, 1, 0)                                                           \
