@@ -30,7 +30,7 @@ bool file_map_open(struct file_map *map, const char *path, struct err *err);
 /* {0} is fine. */
 void file_map_close(struct file_map *map);
 /* Gives back the memory of the whole pages within n_bytes of the mapping from data on: they are
- * read again when they are touched again. */
+ * read again when they are touched again. Bytes that are no file stay. */
 void file_map_release(const struct file_map *map, const void *data, size_t n_bytes);
 
 /* The name of the file whose mapping holds the address of a fault, fit for a terminal, or NULL;

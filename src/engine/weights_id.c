@@ -110,6 +110,9 @@ static void read_on(struct weights_id *w, const atomic_bool *stop)
         while (w->at < n_bytes) {
             const size_t left = n_bytes - w->at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
             XXH3_128bits_update(w->sum, file->data + w->at, n);
+            /* Weights that were copied would be in memory twice from now on; those that are
+             * used where they are come back out of the page cache. */
+            file_map_release(file, file->data + w->at, n);
             w->at += n;
             if (cancel_is_set(stop)) return;
         }

@@ -197,7 +197,7 @@ void gguf_tensor_release(const struct gguf *g, const struct gguf_tensor *t)
     for (size_t i = 0; i < g->n_parts; i++) {
         const struct file_map *map = &g->parts[i].map;
         const uint8_t *data = t->data;
-        if (g->parts[i].mapped && data >= map->data && data < map->data + map->n_bytes)
+        if (data >= map->data && data < map->data + map->n_bytes)
             file_map_release(map, data, t->n_bytes);
     }
 }

@@ -1,5 +1,6 @@
 /* The sum of a model's files: the same whoever reads them, the thread, who waits for it, or the
  * one after the other; remembered, and read again where it is not. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "../guide.h"
 #include "../scratch.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "engine/weights_id.h"
 #include "gguf/gguf.h"
@@ -167,6 +169,61 @@ static void test_written(void **state)
     scratch_empty(dir);
 }
 
+/* Memory that the mapping of a model takes, in KiB. */
+static size_t resident_kib(const struct gguf *g)
+{
+    const char *path;
+    const struct file_map *file = gguf_file(g, 0, &path);
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool here = false;
+    size_t kib = SIZE_MAX;
+    assert_non_null(f);
+    while (kib == SIZE_MAX && fgets(line, sizeof line, f)) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = from == (uintptr_t)file->data;
+        else if (here && sscanf(line, "Rss: %zu kB", &kib) == 1)
+            break;
+    }
+    fclose(f);
+    assert_true(kib != SIZE_MAX);
+    return kib;
+}
+
+/* Reading does not leave a second copy of the weights in the program's memory. */
+static void test_released(void **state)
+{
+    (void)state;
+    const char *path;
+    const struct key want = sum_of_model();
+    assert_true(resident_kib(model) >= gguf_file(model, 0, &path)->n_bytes >> 10);
+    struct weights_id *w = weights_id_new(model, dir);
+    assert_same(wait_for(w), want);
+    weights_id_free(w);
+    assert_true(resident_kib(model) <= 64); /* the last page, and its neighbours */
+    scratch_empty(dir);
+}
+
+/* Bytes that are no file have nothing they could be read from again. */
+static void test_bytes_stay(void **state)
+{
+    (void)state;
+    struct buf bytes = {0};
+    struct err err;
+    assert_true(file_read(GUIDE, SIZE_MAX, &bytes, &err));
+    struct gguf *g = gguf_from_memory(bytes.data, bytes.len, "bytes", &err);
+    assert_non_null(g);
+    const struct key want = sum_of_model();
+    for (int i = 0; i < 2; i++) {
+        struct weights_id *w = weights_id_new(g, dir);
+        assert_same(wait_for(w), want);
+        weights_id_free(w);
+    }
+    gguf_close(g);
+    buf_free(&bytes);
+}
+
 /* Who waits may change their mind; then it is read as before. */
 static void test_cancelled(void **state)
 {
@@ -193,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_any_reader), cmocka_unit_test(test_remembered),
         cmocka_unit_test(test_given_up),   cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_written),    cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_released),   cmocka_unit_test(test_bytes_stay),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
