@@ -18,6 +18,7 @@
 #include "base/readable.h"
 #include "base/resources.h"
 #include "ui/exit_status.h"
+#include "ui/given.h"
 #include "ui/pipe.h"
 #include "ui/signals.h"
 #include "vulkan/backend.h"
@@ -126,7 +127,10 @@ static int run(struct options *o, int argc, char **argv)
         return print_text(&out);
     }
     if (o->list_devices) return print_devices();
-    if (model_choose(o, faces_talk(o) && isatty(STDIN_FILENO), &err)) return faces_run(o);
+    struct err clash;
+    const bool chosen = model_choose(o, faces_talk(o) && isatty(STDIN_FILENO), &err);
+    if (!given_spares_inputs(o, &clash)) return usage_error(NULL, "%s", clash.msg);
+    if (chosen) return faces_run(o);
     return o->json || o->jsonl ? pipe_refuse(o, &err, EXIT_RUNTIME) : runtime_error(&err);
 }
 

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ascii.h"
@@ -69,6 +71,38 @@ bool given_names_stdin(const struct options *o)
     for (size_t i = 0; i < o->files.n; i++)
         if (strcmp(o->files.items[i], "-") == 0) return true;
     return false;
+}
+
+/* ---- what is not to be written over ---- */
+
+static bool is_file(const struct stat *file, const char *path)
+{
+    struct stat st;
+    return path && stat(path, &st) == 0 && st.st_dev == file->st_dev &&
+           st.st_ino == file->st_ino;
+}
+
+bool given_spares_inputs(const struct options *o, struct err *err)
+{
+    struct stat file, in;
+    if (!o->output || stat(o->output, &file) != 0 || !S_ISREG(file.st_mode)) return true;
+    char *draft, shown[256];
+    bool lookup;
+    options_draft(o, &draft, &lookup);
+    const char *option = is_file(&file, o->model)           ? "--model"
+                         : is_file(&file, draft)            ? "--draft"
+                         : is_file(&file, o->template_path) ? "--template"
+                         : is_file(&file, o->prompts)       ? "--prompts"
+                                                            : NULL;
+    free(draft);
+    for (size_t i = 0; i < o->files.n && !option; i++)
+        if (is_file(&file, o->files.items[i])) option = "--file";
+    if (!option && fstat(STDIN_FILENO, &in) == 0 && in.st_dev == file.st_dev &&
+        in.st_ino == file.st_ino)
+        option = stdin_name;
+    return !option ||
+           err_set(err, ERR_USER, "--output: expected another file than that of %s, found '%s'",
+                   option, printable(shown, sizeof shown, o->output, strlen(o->output)));
 }
 
 /* ---- the first turn ---- */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/printable.h"
@@ -17,11 +18,24 @@ bool output_open(struct output *out, const char *path, struct err *err)
     *out = (struct output){.fd = STDOUT_FILENO, .name = "standard output"};
     if (!path) return true;
     out->name = path;
-    out->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    out->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (out->fd >= 0) {
+        struct stat st;
+        out->is_full = fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+        return true;
+    }
+    out->failed = errno;
     char shown[256];
-    return out->fd >= 0 ||
-           err_set(err, ERR_IO, "%s: cannot be written: %s",
+    return err_set(err, ERR_IO, "%s: cannot be written: %s",
                    printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+}
+
+bool output_empty(struct output *out)
+{
+    if (!out->is_full || out->failed) return !out->failed;
+    out->is_full = false;
+    if (ftruncate(out->fd, 0) != 0) out->failed = errno;
+    return !out->failed;
 }
 
 bool output_close(struct output *out)
@@ -70,7 +84,7 @@ bool output_write(int fd, const char *s, size_t n)
 
 static bool put(struct output *out, const char *s, size_t n)
 {
-    if (out->failed) return false;
+    if (!output_empty(out)) return false;
     if (!output_write(out->fd, s, n)) out->failed = errno;
     return !out->failed;
 }

@@ -509,6 +509,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     p.chat = NULL;
     if (!chat_close(chat)) p.unsaved = true;
     put_last_end(&p);
+    if (p.status == EXIT_DONE) output_empty(&p.out);
     if (!output_close(&p.out)) check_output(&p);
     buf_free(&p.held);
     buf_free(&p.reasoning);

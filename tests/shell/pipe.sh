@@ -46,6 +46,26 @@ check "  the reply is there" cmp -s "$dir/reply" "$dir/stdin_reply"
 check "  and not on stdout" nothing
 check "-o into a folder that is not there" go 1 -q -p x -o "$dir/no/such"
 check "  says so" says "no/such: cannot be written: No such file or directory"
+check "  and ends with JSON, too" go 1 -q --jsonl -p x -o "$dir/no/such"
+check "  that has nowhere to go" nothing
+echo 'an earlier reply' >"$dir/kept"
+check "what is in FILE stays when nothing is answered" eval 'yes x | head -c 20000 >"$dir/long" && go 3 -q -f "$dir/long" -o "$dir/kept" && [ "$(cat "$dir/kept")" = "an earlier reply" ]'
+check "  and goes when there are no prompts" eval 'go 0 -q --stdin lines -o "$dir/kept" && [ ! -s "$dir/kept" ]'
+spares() # WHOSE ARGS...
+{
+    cp "$guide" "$dir/mine"
+    go 2 -q -o "$dir/mine" "${@:2}" && cmp -s "$guide" "$dir/mine" &&
+        says "--output: expected another file than that of $1, found '$dir/mine'"
+}
+check "-o into the model" spares --model -m "$dir/mine" -p x
+check "-o into the draft" spares --draft --draft "$dir/mine" -p x
+check "-o into a file of prompts" spares --prompts --prompts "$dir/mine"
+check "-o into a file of -f" spares --file -f "$dir/mine" --json
+given 'x'
+check "-o into standard input" go 2 -q -o "$dir/in"
+check "  leaves it" eval '[ "$(cat "$dir/in")" = x ]'
+given ''
+check "-o into a device" go 0 -q -p x -n 1 -o /dev/null
 
 # Stdin, a blank line, the prompt: the same tokens as that text, written out. Some
 # of them may have been kept on disk.
