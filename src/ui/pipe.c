@@ -336,7 +336,7 @@ static bool next_line(struct pipe *p)
         return false;
     }
     bool forget = p->o->forget || p->turn.is_new;
-    if (forget && p->n_turns > 0) chat_line(p->chat, "/clear", 6);
+    if (forget) chat_line(p->chat, "/clear", 6);
     if (forget || p->n_turns == 0)
         buf_append(&p->message, p->files.before.data, p->files.before.len);
     add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);

@@ -29,6 +29,14 @@ check "  and with" together --forget
 check "  the third question stands alone" [ "$(context_of 3)" -lt $((last - 20)) ]
 printf 'Notes first.' >"$dir/notes"
 check "files of -f stand before each turn then" eval 'together --forget -n 1 -f "$dir/notes" && [ "$(context_of 3)" -gt "$(together --forget -n 1; context_of 3)" ]'
+go 0 -q --temp 0 -s old -p 'What is a draft model?' </dev/null
+printf 'How do I quit?\n' >"$dir/one"
+check "a session that goes on is begun anew, too" eval 'go 0 -q --temp 0 -s old --json --prompts "$dir/one" --forget </dev/null'
+afresh=$(context_of 1)
+check "  as if alone" eval 'go 0 -q --temp 0 --private --json --prompts "$dir/one" </dev/null && [ "$(context_of 1)" = "$afresh" ]'
+echo '{"prompt": "How do I quit?", "new": true}' >"$dir/new.jsonl"
+check "  and by new: true" eval 'go 0 -q --temp 0 -s old --json --prompts "$dir/new.jsonl" </dev/null && [ "$(context_of 1)" = "$afresh" ]'
+check "  and goes on without" eval 'go 0 -q --temp 0 -s old --json --prompts "$dir/one" </dev/null && [ "$(context_of 1)" -gt "$afresh" ]'
 
 # --- JSON in
 cat >"$dir/in.jsonl" <<'END'
