@@ -161,11 +161,7 @@ static void begin_unnamed(struct chat *c, unsigned attempt)
 bool session_begin(struct chat *c, struct err *err)
 {
     const struct options *o = c->options;
-    if (o->private_mode) {
-        if (!o->session && !o->continue_last) return true;
-        err_set(err, ERR_USER, "--private saves nothing: it goes with no session");
-        return false;
-    }
+    if (o->private_mode) return true;
     if (o->session) return begin_named(c, sessions_path(o->session, err), err);
     if (o->continue_last) {
         char *path = newest(err);

@@ -358,15 +358,36 @@ static bool read_system(struct options *o, struct err *err)
     return true;
 }
 
-/* Of two that exclude each other, the one of higher precedence. */
-static bool choose(struct options *o, enum option_id a, enum option_id b, struct err *err)
+/* Of two that exclude each other, the one of higher precedence stays; false if they are equal.
+ */
+static bool one_yields(struct options *o, enum option_id a, enum option_id b)
 {
     const enum option_from from_a = o->source[a].from, from_b = o->source[b].from;
-    if (from_a == from_b)
-        return err_set(err, ERR_USER, "--%s: cannot be together with --%s", option_row(a)->name,
-                       option_row(b)->name);
+    if (from_a == from_b) return false;
     options_forget(o, from_a > from_b ? b : a);
     return true;
+}
+
+static bool choose(struct options *o, enum option_id a, enum option_id b, struct err *err)
+{
+    return one_yields(o, a, b) || err_set(err, ERR_USER, "--%s: cannot be together with --%s",
+                                          option_row(a)->name, option_row(b)->name);
+}
+
+/* Prompts of a file or of standard input, or that of --prompt. */
+static bool choose_prompts(struct options *o, enum option_id id, struct err *err)
+{
+    return one_yields(o, id, OPT_PROMPT) ||
+           err_set(err, ERR_USER,
+                   "--%s: takes its prompts from a file or standard input, not from --prompt",
+                   option_row(id)->name);
+}
+
+static bool choose_device(struct options *o, struct err *err)
+{
+    return one_yields(o, OPT_GPU_LAYERS, OPT_DEVICE) ||
+           err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",
+                   o->device);
 }
 
 /* A person who goes on talking, or one of what a script asks for. */
@@ -386,18 +407,17 @@ bool options_check(struct options *o, struct err *err)
     if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
         (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
         (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)) ||
+        (o->private_mode && o->session && !choose(o, OPT_PRIVATE, OPT_SESSION, err)) ||
+        (o->private_mode && o->continue_last && !choose(o, OPT_PRIVATE, OPT_CONTINUE, err)) ||
         (o->tui && o->plain && !choose(o, OPT_TUI, OPT_PLAIN, err)) ||
         (o->tui && o->accessible && !choose(o, OPT_TUI, OPT_ACCESSIBLE, err)) ||
         !choose_talk(o, err))
         return false;
-    if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0)
-        return err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",
-                       o->device);
-    if (o->prompt && (o->stdin_mode != STDIN_AS_TEXT || o->prompts))
-        return err_set(
-            err, ERR_USER,
-            "--%s: takes its prompts from a file or standard input, not from --prompt",
-            o->prompts ? "prompts" : "stdin");
+    if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0 && !choose_device(o, err))
+        return false;
+    if (o->prompt && o->prompts && !choose_prompts(o, OPT_PROMPTS, err)) return false;
+    if (o->prompt && o->stdin_mode != STDIN_AS_TEXT && !choose_prompts(o, OPT_STDIN, err))
+        return false;
     return read_system(o, err);
 }
 

@@ -292,6 +292,12 @@ static void test_combinations(void **state)
     refused("-q -v", "--quiet: cannot be together with --verbose");
     refused("--json --jsonl", "--json: cannot be together with --jsonl");
     refused("--continue -s plan", "--session: cannot be together with --continue");
+    refused("--private -s plan", "--private: cannot be together with --session");
+    refused("--continue --private", "--private: cannot be together with --continue");
+    refused("--device vulkan --gpu-layers 0",
+            "--gpu-layers 0: means the CPU, but --device is vulkan");
+    refused("--prompts list -p x",
+            "--prompts: takes its prompts from a file or standard input, not from --prompt");
     refused("--stdin lines -p x",
             "--stdin: takes its prompts from a file or standard input, not from --prompt");
     refused("--system @/no/such/file", "--system: /no/such/file: No such file or directory");
@@ -309,6 +315,39 @@ static void test_combinations(void **state)
     assert_true(copy->verbose && !copy->quiet);
     options_free(copy);
     options_free(o);
+}
+
+/* What a flag asks for is not refused for what a configuration or the environment says. */
+static void test_flags_count(void **state)
+{
+    (void)state;
+    static const struct {
+        enum option_id near;
+        const char *value;
+        enum option_id far;
+        const char *other;
+    } pairs[] = {
+        {OPT_PRIVATE, "on", OPT_SESSION, "daily"},
+        {OPT_SESSION, "one", OPT_PRIVATE, "on"},
+        {OPT_PRIVATE, "on", OPT_CONTINUE, "on"},
+        {OPT_CONTINUE, "on", OPT_PRIVATE, "on"},
+        {OPT_PROMPT, "x", OPT_STDIN, "lines"},
+        {OPT_STDIN, "jsonl", OPT_PROMPT, "x"},
+        {OPT_PROMPT, "x", OPT_PROMPTS, "list"},
+        {OPT_PROMPTS, "list", OPT_PROMPT, "x"},
+        {OPT_DEVICE, "vulkan", OPT_GPU_LAYERS, "0"},
+        {OPT_GPU_LAYERS, "0", OPT_DEVICE, "vulkan:1"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct options *o = options_new();
+        struct err err;
+        assert_true(options_give(o, pairs[i].near, FROM_FLAG, 0, pairs[i].value, &err));
+        assert_true(options_give(o, pairs[i].far, FROM_ENV, 0, pairs[i].other, &err));
+        if (!options_check(o, &err)) fail_msg("%zu: %s", i, err.msg);
+        assert_int_equal(o->source[pairs[i].near].from, FROM_FLAG);
+        assert_int_equal(o->source[pairs[i].far].from, FROM_BUILTIN);
+        options_free(o);
+    }
 }
 
 static void test_extra(void **state)
@@ -725,12 +764,13 @@ int main(void)
         cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
         cmocka_unit_test(test_lists),        cmocka_unit_test(test_usage_errors),
         cmocka_unit_test(test_words),        cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_combinations), cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_ini_errors),
-        cmocka_unit_test(test_paths_expand), cmocka_unit_test(test_system_file),
-        cmocka_unit_test(test_print_config), cmocka_unit_test(test_print_long),
-        cmocka_unit_test(test_root_folder),  cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),      cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_combinations), cmocka_unit_test(test_flags_count),
+        cmocka_unit_test(test_extra),        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_paths_expand),
+        cmocka_unit_test(test_system_file),  cmocka_unit_test(test_print_config),
+        cmocka_unit_test(test_print_long),   cmocka_unit_test(test_root_folder),
+        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);
 }
