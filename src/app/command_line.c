@@ -68,7 +68,7 @@ bool command_line_finish(struct options *o, struct err *err)
     bool ok = options_parse_env(o, environ, err) && options_parse_ini(o, ini, err) &&
               options_check(o, err);
     free(ini);
-    for (size_t i = 0; i < o->notes.n && !o->quiet; i++)
+    for (size_t i = 0; i < o->notes.n; i++)
         fprintf(stderr, "hearth: %s\n", o->notes.items[i]);
     return ok;
 }

@@ -91,7 +91,7 @@ static char *remembered(struct options *o)
     bool is_there;
     char *path = paths_remembered_model(&is_there), shown[512];
     if (!path || is_there) return path;
-    if (!o->quiet && access(path, R_OK) != 0)
+    if (access(path, R_OK) != 0)
         tell(o, "the model of last time cannot be read: %s: %s",
              printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
     free(path);
@@ -129,8 +129,7 @@ bool model_choose(struct options *o, bool ask, struct err *err)
     struct err ignored;
     struct gguf *g = gguf_open(o->model, &ignored);
     if (!g) {
-        if (of_last_time && !o->quiet)
-            tell(o, "the model of last time does not open; -m names another");
+        if (of_last_time) tell(o, "the model of last time does not open; -m names another");
         return true;
     }
     for (size_t i = 0; i < N_OPTIONS; i++) {

@@ -409,7 +409,7 @@ static void run(struct tui *t, const struct options *o)
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);
     free(path);
-    for (size_t i = 0; i < o->notes.n && !o->quiet; i++)
+    for (size_t i = 0; i < o->notes.n; i++)
         on_say(t, FACE_INFO, o->notes.items[i]);
     input_open(t->chat, &hooks);
     t->frame.is_due = true;

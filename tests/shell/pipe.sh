@@ -14,6 +14,11 @@ endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf)
 say_byte() { echo "--logit-bias $("$hearth" inspect tokens -m "$guide" <"$1")=1000 --temp 0"; }
 
 # --- One turn
+given 'x'
+mkdir -p "$dir/state/hearth"
+echo "$dir/gone.gguf" >"$dir/state/hearth/last-model"
+check "-q tells of a model of last time that is gone" eval 'go 0 -q -n 1 && errors 1 && says "the model of last time cannot be read: $dir/gone.gguf: No such file"'
+rm "$dir/state/hearth/last-model"
 given 'What is a draft model?\n'
 check "a question on stdin" go 0
 check "  the reply, one line break at its end" whole_lines
