@@ -191,8 +191,11 @@ static void tell_resumed(struct chat *c, const char *name)
         if (conversation_at(c->conversation, i)->role == ROLE_USER)
             m = conversation_at(c->conversation, i);
     if (m)
-        chat_hint(c, "session %s: %zu messages, the last of yours \"%s\"", name, n,
-                  printable(words, 48, m->text, m->len));
+        chat_hint(c, "session %s: %zu messages, the last of yours \"%s\"%s", name, n,
+                  printable(words, 48, m->text, m->len),
+                  m == conversation_at(c->conversation, n - 1)
+                      ? ", which has no reply; /continue asks for one"
+                      : "");
     else if (conversation_n_branches(c->conversation) > 1)
         chat_hint(c, "session %s: no messages here; /branches lists where there are", name);
     else

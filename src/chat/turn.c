@@ -236,9 +236,25 @@ static void choose_reply_seed(struct chat *c, const uint64_t *seed)
         t->seed = engine_reply_seed(c->session.seed, (uint32_t)turn, t->attempt);
 }
 
+/* A message that never had a reply, as after a kill or in what was imported, would stand before
+ * the next one, which many templates refuse. */
+static void leave_unanswered(struct chat *c)
+{
+    const size_t n = conversation_n(c->conversation);
+    const struct message *m = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
+    char words[64], where[32] = "";
+    if (!m || m->role != ROLE_USER) return;
+    printable(words, 48, m->text, m->len);
+    const unsigned number = conversation_rewind(c->conversation, n - 1);
+    if (number) snprintf(where, sizeof where, "; it is branch %u now", number);
+    chat_tell(c, FACE_WARNING, "\"%s\" had no reply: this message stands in its place%s", words,
+              where);
+}
+
 bool turn_say(struct chat *c, const char *text, size_t n)
 {
     c->turn.mark = conversation_hold(c->conversation);
+    leave_unanswered(c);
     c->turn.is_new = true;
     c->turn.n_attached = c->attached.text.len;
     c->turn.has_paste = c->attached.has_paste;

@@ -94,6 +94,29 @@ killed()
 check "kill -9 loses nothing that was said" killed 2>/dev/null
 check "  and leaves a sound file" go 0 sessions check pieces
 
+# Killed before there is a reply: the message stays, and the next one takes its place, for there
+# are templates that take no two of the user.
+cat >"$dir/strict.jinja" <<'END'
+{%- for m in messages -%}
+{%- if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif -%}
+<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor -%}
+<|im_start|>assistant
+END
+endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf)
+cut_short()
+{
+    "$hearth" -q -s cut "${endless[@]}" -p 'My name is Bob.' </dev/null >"$dir/out" 2>&1 &
+    until [ -s "$sessions/cut.session" ]; do sleep 0.01; done
+    kill -9 $! && wait $! 2>/dev/null
+    go 0 sessions check cut && prints 'cut: sound, 1 message'
+}
+check "kill -9 before the reply" cut_short 2>/dev/null
+check "  the session goes on" go 0 --template "$dir/strict.jinja" -s cut -n 3 -p hello </dev/null
+check "  and says what becomes of the message" says '"My name is Bob." had no reply: this message stands in its place; it is branch 2 now'
+check "  which is there" eval 'go 0 sessions show cut && ! grep -q Bob "$dir/out" && go 0 sessions check cut && prints "cut: sound, 2 messages"'
+
 # The subcommands.
 go 0 sessions
 check "hearth sessions lists" grep -qE '^pieces .* messages  hearth guide: hello$' "$dir/out"
