@@ -425,17 +425,29 @@ void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n)
     keep_limits(t, 0);
 }
 
-void tree_snapshot(struct tree *t, const float *logits, const void *states)
+static void snapshot(struct tree *t, bool is_passing, const float *logits, const void *states)
 {
     assert(tree_n(t) > 0 && !t->path.copied);
     struct node *node = t->path.nodes[t->path.n_nodes - 1];
     absorb_shorter(t, node);
     size_t n = (tree_n(t) - 1) % PAGE_LEN + 1;
     struct snapshot *s = snapshot_at(node, n);
-    if (s)
-        snapshot_used(t, s);
-    else
-        snapshot_take(t, node, n, logits, states);
+    if (!s) {
+        snapshot_take(t, node, n, is_passing, logits, states);
+        return;
+    }
+    snapshot_used(t, s);
+    s->is_passing = s->is_passing && is_passing;
+}
+
+void tree_snapshot(struct tree *t, const float *logits, const void *states)
+{
+    snapshot(t, false, logits, states);
+}
+
+void tree_snapshot_passing(struct tree *t, const float *logits, const void *states)
+{
+    snapshot(t, true, logits, states);
 }
 
 /* ---- shrinking ---- */

@@ -76,6 +76,9 @@ void tree_truncate(struct tree *t, size_t n);
  * becomes the most recent; older ones thin out. Without memory none is kept. The path is not
  * empty. */
 void tree_snapshot(struct tree *t, const float *logits, const void *states);
+/* The same where nothing begins or ends, inside of a long prompt or reply or of a line that is
+ * being typed: these thin out before all others. */
+void tree_snapshot_passing(struct tree *t, const float *logits, const void *states);
 /* Drops everything, the path too. */
 void tree_forget(struct tree *t);
 

@@ -18,6 +18,7 @@ struct snapshot {
     struct snapshot *next; /* of the same node */
     uint64_t stamp;        /* of its last use */
     uint32_t n;            /* the node's rows before it, 1..PAGE_LEN */
+    bool is_passing;       /* of tree_snapshot_passing */
     float logits[];        /* [n_logits], then state_bytes of states */
 };
 
@@ -99,15 +100,15 @@ void *snapshot_states(const struct tree *t, struct snapshot *s);
 struct snapshot *snapshot_at(const struct node *node, size_t n);
 /* A new one after the first n rows of the path's last node, most recent of all; then older ones
  * thin out. */
-void snapshot_take(struct tree *t, struct node *node, size_t n, const float *logits,
-                   const void *states);
+void snapshot_take(struct tree *t, struct node *node, size_t n, bool is_passing,
+                   const float *logits, const void *states);
 /* It becomes the most recent. */
 void snapshot_used(struct tree *t, struct snapshot *s);
 void snapshot_free(struct tree *t, struct snapshot *s);
 /* Drops those after more than the first n rows. */
 void snapshots_drop(struct tree *t, struct node *node, size_t n);
-/* Gives up the one that was used longest ago, for the windowed rows it keeps; false: there are
- * no such rows, or no more than two snapshots. */
+/* Gives up the one that was used longest ago, first of the passing ones, for its states and the
+ * windowed rows it keeps; false: there are neither, or no more than two snapshots. */
 bool snapshot_give_up(struct tree *t);
 
 #endif

@@ -39,8 +39,11 @@ void snapshot_free(struct tree *t, struct snapshot *s)
 
 bool snapshot_give_up(struct tree *t)
 {
-    if (t->limits.window == 0 || t->n_snapshots <= 2) return false;
-    snapshot_free(t, t->snapshots[0]);
+    if ((t->limits.window == 0 && t->state_bytes == 0) || t->n_snapshots <= 2) return false;
+    size_t i = 0;
+    while (i + 1 < t->n_snapshots && !t->snapshots[i]->is_passing)
+        i++;
+    snapshot_free(t, t->snapshots[i + 1 < t->n_snapshots ? i : 0]);
     return true;
 }
 
@@ -71,22 +74,44 @@ struct snapshot *snapshot_at(const struct node *node, size_t n)
     return s;
 }
 
+/* Of those that were only passed, without the newest of all: a long reply or prompt may have to
+ * go on from there. NULL: there are none. */
+static struct snapshot *passing_victim(struct tree *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i + 1 < t->n_snapshots; i++)
+        if (t->snapshots[i]->is_passing) t->stamps[n++] = t->snapshots[i]->stamp;
+    if (n == 0) return NULL;
+    const uint64_t stamp = t->stamps[n > 2 ? thin_victim(t->stamps, n, 1) : 0];
+    size_t i = 0;
+    while (t->snapshots[i]->stamp != stamp)
+        i++;
+    return t->snapshots[i];
+}
+
+static struct snapshot *victim(struct tree *t)
+{
+    for (size_t i = 0; i < t->n_snapshots; i++)
+        t->stamps[i] = t->snapshots[i]->stamp;
+    const size_t newest = least(N_NEWEST, t->n_snapshots - 2);
+    return t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)];
+}
+
 static void thin_out(struct tree *t)
 {
     while (t->n_snapshots > t->limits.n_snapshots) {
-        for (size_t i = 0; i < t->n_snapshots; i++)
-            t->stamps[i] = t->snapshots[i]->stamp;
-        size_t newest = least(N_NEWEST, t->n_snapshots - 2);
-        snapshot_free(t, t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)]);
+        struct snapshot *passing = passing_victim(t);
+        snapshot_free(t, passing ? passing : victim(t));
     }
 }
 
-void snapshot_take(struct tree *t, struct node *node, size_t n, const float *logits,
-                   const void *states)
+void snapshot_take(struct tree *t, struct node *node, size_t n, bool is_passing,
+                   const float *logits, const void *states)
 {
     struct snapshot *s = malloc(snapshot_bytes(t));
     if (!s) return; /* coming back will cost a row */
-    *s = (struct snapshot){.node = node, .next = node->snapshots, .n = (uint32_t)n};
+    *s = (struct snapshot){
+        .node = node, .next = node->snapshots, .n = (uint32_t)n, .is_passing = is_passing};
     s->stamp = ++t->clock;
     memcpy(s->logits, logits, t->n_logits * sizeof *s->logits);
     if (t->state_bytes) memcpy(snapshot_states(t, s), states, t->state_bytes);

@@ -271,20 +271,23 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
         !(take_over(e, err) && sync_prompt(e, ids, &cost, err)))
         return false;
     double prefill_ms = clock_ms() - start;
-    timeline_snapshot(e->machine.tl); /* for another attempt */
+    const bool replies = is_reply(&e->turn);
+    if (replies) timeline_snapshot(e->machine.tl); /* for another attempt */
     const struct generate_parts parts = {e->machine.tl, e->sampler, e->spec, e->tok};
     *reply = generate(e->generator, &parts, &e->turn.sampling, &sink, &e->cancel, err);
     if (!*reply) return false;
     fill_cost(e, &cost, *reply);
     (*reply)->prefill_ms = prefill_ms;
     if (!machine_is_up(&e->machine)) return true; /* cancelled while the CPU took over */
-    if (e->turn.sampling.max_tokens == 0) draft_ahead(e);
-    timeline_snapshot(e->machine.tl); /* for going on with the reply */
-    if (is_reply(&e->turn)) {
-        warn_if_unkept(e);
-        e->n_read = 0;
-        e->read_ms = 0;
+    if (!replies) {
+        draft_ahead(e);
+        timeline_snapshot_passing(e->machine.tl); /* for the rest of the line */
+        return true;
     }
+    timeline_snapshot(e->machine.tl); /* for going on with the reply */
+    warn_if_unkept(e);
+    e->n_read = 0;
+    e->read_ms = 0;
     return true;
 }
 

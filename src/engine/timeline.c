@@ -118,11 +118,22 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
                                    .state_return_bytes = tl->states.written_bytes};
 }
 
-void timeline_snapshot(struct timeline *tl)
+static bool has_all_for_snapshot(struct timeline *tl)
 {
     const size_t n = tree_n(tl->tree);
-    if (n == 0 || !states_at(&tl->states, n) || !timeline_logits(tl)) return;
-    tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
+    return n > 0 && states_at(&tl->states, n) && timeline_logits(tl);
+}
+
+void timeline_snapshot(struct timeline *tl)
+{
+    if (has_all_for_snapshot(tl))
+        tree_snapshot(tl->tree, tl->logits, states_bytes(&tl->states));
+}
+
+void timeline_snapshot_passing(struct timeline *tl)
+{
+    if (has_all_for_snapshot(tl))
+        tree_snapshot_passing(tl->tree, tl->logits, states_bytes(&tl->states));
 }
 
 void timeline_prepare(struct timeline *tl, const atomic_bool *stop)
@@ -302,6 +313,14 @@ static bool is_mark(const struct timeline *tl, size_t n)
     return timeline_needs_marks(tl) && (n % TIMELINE_MARK_ROWS == 0 || n == tl->mark);
 }
 
+static void snapshot_at_mark(struct timeline *tl, size_t n)
+{
+    if (n == tl->mark)
+        timeline_snapshot(tl);
+    else
+        timeline_snapshot_passing(tl);
+}
+
 void timeline_mark(struct timeline *tl, size_t n)
 {
     tl->mark = n;
@@ -325,7 +344,7 @@ static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t
         at += rows;
         if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
         /* Rows that are there already lie behind: their snapshots are, or were thinned out. */
-        if (is_mark(tl, at) && at == tree_n(tl->tree)) timeline_snapshot(tl);
+        if (is_mark(tl, at) && at == tree_n(tl->tree)) snapshot_at_mark(tl, at);
         if (watch && watch->progress) watch->progress(watch->user, at, n, from);
     }
     return true;
@@ -423,7 +442,7 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
     }
     if (!run_chunk(tl, ids, from - behind, (uint32_t)(behind + n), &want, cancel, err))
         return false;
-    if (is_mark(tl, from + n)) timeline_snapshot(tl);
+    if (is_mark(tl, from + n)) snapshot_at_mark(tl, from + n);
     return true;
 }
 

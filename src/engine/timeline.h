@@ -118,6 +118,8 @@ void timeline_keep_rows(struct timeline *tl, size_t n);
 /* Keeps the logits after the last token, if there are any, so that coming back to just these
  * tokens costs nothing: at the end of a prompt and of a reply. */
 void timeline_snapshot(struct timeline *tl);
+/* The same of a line that is being typed: it goes before those. */
+void timeline_snapshot_passing(struct timeline *tl);
 
 /* Gets memory for what comes next, while nobody waits: until *stop (may be NULL) is true. */
 void timeline_prepare(struct timeline *tl, const atomic_bool *stop);

@@ -1,5 +1,6 @@
 /* The engine's seam on the bundled guide: whole prompts in, events out, and what a reply says
  * of its cost. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../guide.h"
 #include "../scratch.h"
 #include "engine/engine.h"
+#include "random_model.h"
 
 static struct engine *e;
 
@@ -257,12 +260,115 @@ static void test_read_and_cancelled(void **state)
     scratch_remove(dir);
 }
 
+/* ---- little memory for snapshots ---- */
+
+/* The engine of a model that comes back to snapshots only, with room for the fewest. */
+static void open_small(char path[SCRATCH_PATH], const char *shape)
+{
+    struct err err;
+    random_model_make(path, shape, "f16");
+    const struct engine_config config = {
+        .model_path = path, .n_threads = 2, .cache_ram_bytes = 1 << 20};
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+}
+
+static void close_small(const char *path)
+{
+    engine_close(e);
+    unlink(path);
+}
+
+static void question(struct spans *prompt, int i, size_t n)
+{
+    char line[128];
+    snprintf(line, sizeof line,
+             "Question %d: what is the answer to what nobody has asked until this day?", i);
+    spans_text(prompt, line, n < strlen(line) ? n : strlen(line));
+}
+
+/* What is passed in a long reply does not push out where the turns begin and end. */
+static void check_long_reply(const char *shape)
+{
+    enum { N_TURNS = 4, LONG = 2800 };
+    struct engine *const outer = e;
+    char path[SCRATCH_PATH];
+    struct spans prompt = {0};
+    struct engine_bias ends[400];
+    for (int i = 0; i < 400; i++) /* the vocabulary's control tokens, and what only pads it */
+        ends[i] = (struct engine_bias){i < 300 ? i : 2080 - 400 + i, -INFINITY};
+    struct engine_sampling how = {
+        .top_p = 1, .temp = 1, .repeat_penalty = 1, .bias = ends, .n_bias = 400};
+    open_small(path, shape);
+    for (int i = 0; i < N_TURNS; i++) {
+        how.max_tokens = i + 1 < N_TURNS ? 30 : LONG;
+        question(&prompt, i, SIZE_MAX);
+        const struct engine_reply *r = turn(&prompt, &how);
+        assert_int_equal(r->n_ids, how.max_tokens);
+        if (i + 1 < N_TURNS) spans_ids(&prompt, r->ids, r->n_ids);
+    }
+    how.max_tokens = 1;
+    assert_int_equal(turn(&prompt, &how)->n_prefilled, 0); /* tried again */
+    spans_free(&prompt);
+    close_small(path);
+    e = outer;
+}
+
+static void test_long_reply(void **state)
+{
+    (void)state;
+    check_long_reply(RANDOM_HYBRID ",n_ctx=4096");
+    check_long_reply(RANDOM_WINDOWED ",n_ctx=4096");
+}
+
+/* Nor does a line that is computed while it is typed, if it is given up for another. */
+static void test_long_line(void **state)
+{
+    (void)state;
+    enum { N_TURNS = 3, N_KEYS = 12 };
+    struct engine *const outer = e;
+    char path[SCRATCH_PATH];
+    int32_t replies[N_TURNS][12];
+    size_t n_replies[N_TURNS];
+    const struct engine_reply *r;
+    uint32_t n_said = 0;
+    open_small(path, RANDOM_HYBRID ",n_ctx=4096");
+    for (int i = 0; i <= N_TURNS; i++) {
+        struct spans prompt = {0};
+        for (size_t key = 1; key <= N_KEYS + 1; key++) {
+            spans_clear(&prompt);
+            for (int k = 0; k < i; k++) {
+                question(&prompt, k, SIZE_MAX);
+                spans_ids(&prompt, replies[k], n_replies[k]);
+            }
+            if (key > N_KEYS) break;
+            question(&prompt, i, 5 * key);
+            turn(&prompt, &no_reply);
+        }
+        if (i < N_TURNS)
+            question(&prompt, i, SIZE_MAX);
+        else
+            text(&prompt, "No.");
+        r = turn(&prompt, &greedy);
+        spans_free(&prompt);
+        if (i == N_TURNS) break;
+        n_said = r->n_ctx_used;
+        n_replies[i] = r->n_ids;
+        memcpy(replies[i], r->ids, r->n_ids * sizeof *r->ids);
+    }
+    assert_true(r->n_cached + 1 >= n_said);
+    close_small(path);
+    e = outer;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost_of_turns),       cmocka_unit_test(test_coming_back_is_free),
         cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
-        cmocka_unit_test(test_read_and_cancelled),
+        cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
+        cmocka_unit_test(test_long_line),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -212,12 +212,21 @@ static void logits_of(uint64_t h, float out[2])
     memcpy(out, words, sizeof words);
 }
 
-static void take_snapshot(struct sim *s)
+static void keep_moment(struct sim *s, bool is_passing)
 {
     if (tree_n(s->tree) == 0) return;
     float logits[2];
+    const uint64_t *states = s->model.is_recurrent ? &s->state : NULL;
     logits_of(hash_of(tree_ids(s->tree), tree_n(s->tree)), logits);
-    tree_snapshot(s->tree, logits, s->model.is_recurrent ? &s->state : NULL);
+    if (is_passing)
+        tree_snapshot_passing(s->tree, logits, states);
+    else
+        tree_snapshot(s->tree, logits, states);
+}
+
+static void take_snapshot(struct sim *s)
+{
+    keep_moment(s, false);
 }
 
 /* "Computes" rows from..to-1 of ids: each needs all rows before it. */
@@ -371,7 +380,7 @@ static void answer(struct sim *s, struct turn *turn)
     ids_append(&all, turn->answer.data, turn->answer.n);
     for (size_t at = tree_n(s->tree); at < all.n;) {
         at += chunk(s, all.data, at, at + 1);
-        if (below(10) == 0) take_snapshot(s);
+        if (below(10) == 0) keep_moment(s, below(2));
     }
     check_path(s, all.data, all.n);
     take_snapshot(s);
@@ -505,6 +514,30 @@ static void test_costs(void **state)
     ids[210] = 5;
     assert_int_equal(sync(&s, ids, 250, false), 250);
     assert_int_equal(sync(&s, ids, 300, false), 250);
+    close_sim(&s);
+}
+
+/* Where nothing begins or ends goes first, all but the newest; what was passed and becomes an
+ * end stays. */
+static void test_passing(void **state)
+{
+    (void)state;
+    chance_begin(7);
+    struct sim s =
+        open_sim((struct plan_model){.is_recurrent = true}, UINT64_MAX, UINT64_MAX, 6);
+    int32_t ids[3000];
+    for (int32_t i = 0; i < 3000; i++)
+        ids[i] = i % 89;
+    for (size_t n = 50; n <= 3000; n += 50) {
+        sync(&s, ids, n, false);
+        keep_moment(&s, n > 150 && n != 1000);
+        if (n == 900) keep_moment(&s, false);
+    }
+    static const size_t kept[] = {50, 100, 150, 900, 1000, 3000};
+    const struct plan_have *have = tree_find(s.tree, ids, 3000);
+    assert_int_equal(have->n_snapshots, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(have->snapshots[i], kept[i]);
     close_sim(&s);
 }
 
@@ -642,6 +675,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeats_in_blocks),
         cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_passing),
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_in_little_memory),
