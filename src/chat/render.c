@@ -45,7 +45,7 @@ struct renderer *renderer_new(const struct render_config *config, struct err *er
     const time_t now = (time_t)config->now_s;
     localtime_r(&now, &r->now);
     for (size_t i = 0; i < N_OF(think_switches); i++)
-        r->has_think_switch |= template_mentions(t, think_switches[i]);
+        r->has_think_switch |= template_has_variable(t, think_switches[i]);
     for (size_t i = N_OF(reasoning_keys); i-- > 0;)
         if (template_mentions(t, reasoning_keys[i])) r->reasoning_key = reasoning_keys[i];
     r->splits_text = memmem(config->source, config->len, "</think>", 8) != NULL;
@@ -235,16 +235,29 @@ static bool has_system(const struct rendering *text, const char *system)
     return n == 0 || memmem(text->text, text->len, system, n) != NULL;
 }
 
-static bool render_once(struct renderer *r, const struct job *job, struct rendering *text,
-                        struct err *err)
+/* has_none: tools and documents are there, and none. */
+static bool render_as(struct renderer *r, const struct job *job, bool has_none,
+                      struct rendering *text, struct err *err)
 {
     struct value_pool *pool = value_pool_new();
     const struct template_options options = {.now = &r->now};
-    struct value *messages = messages_value(r, pool, job);
-    bool ok = template_render(r->template, globals(r, pool, messages, job->think), &options,
-                              text, err);
+    struct value *g = globals(r, pool, messages_value(r, pool, job), job->think);
+    if (has_none) {
+        value_dict_set(pool, g, "tools", value_null(pool));
+        value_dict_set(pool, g, "documents", value_null(pool));
+    }
+    bool ok = template_render(r->template, g, &options, text, err);
     value_pool_free(pool);
     return ok;
+}
+
+/* Where these templates come from tools are always there, and none: some take them for given if
+ * they are "not none". Others, made for tools only, take no none but that they are absent. */
+static bool render_once(struct renderer *r, const struct job *job, struct rendering *text,
+                        struct err *err)
+{
+    struct err ignored;
+    return render_as(r, job, true, text, err) || render_as(r, job, false, text, &ignored);
 }
 
 /* Renders the job, folded if it must be. */

@@ -161,6 +161,7 @@ struct template
     struct work work; /* owns everything below */
     char *name;
     struct dict *names; /* every name and string constant, interned: key and value the same */
+    struct dict *variables; /* those of them that are variables */
     struct nodes body;
 };
 

@@ -362,6 +362,7 @@ void parse(struct template *t, const char *source, size_t n)
 {
     struct parser p = {.w = &t->work, .t = t};
     t->names = value_make_dict(p.w)->dict;
+    t->variables = value_make_dict(p.w)->dict;
     p.token = lex(p.w, source, n);
     t->body = parse_until(&p, NULL, NULL, 1);
 }

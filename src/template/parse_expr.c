@@ -249,6 +249,7 @@ static struct node *parse_name(struct parser *p)
     p->n_varargs += text_is(name, "varargs");
     struct node *n = node_at(p, NODE_NAME, line);
     n->value = parser_intern(p, name);
+    dict_set(p->w, p->t->variables, n->value, n->value);
     return n;
 }
 

@@ -75,11 +75,21 @@ void template_free(struct template *t)
     free(t);
 }
 
-bool template_mentions(const struct template *t, const char *name)
+static bool is_among(const struct dict *names, const char *name)
 {
     struct work scratch; /* a look-up only counts steps */
     work_init(&scratch);
-    return dict_get_text(&scratch, t->names, text_literal(name)) != NULL;
+    return dict_get_text(&scratch, names, text_literal(name)) != NULL;
+}
+
+bool template_mentions(const struct template *t, const char *name)
+{
+    return is_among(t->names, name);
+}
+
+bool template_has_variable(const struct template *t, const char *name)
+{
+    return is_among(t->variables, name);
 }
 
 /* Hands the text and its runs to the caller, who frees them long after the values are gone. */

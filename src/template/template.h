@@ -96,6 +96,8 @@ void template_free(struct template *t); /* NULL is fine */
 /* Whether a variable, attribute or string literal of the template is called so
  * ("enable_thinking", "tools", "system"): what the template can react to. */
 bool template_mentions(const struct template *t, const char *name);
+/* Whether a variable is called so, not only an attribute or a string: what it can be told. */
+bool template_has_variable(const struct template *t, const char *name);
 
 /* Zero means the default. */
 struct template_options {

@@ -193,6 +193,24 @@ static void test_reply_random(void **unused)
     }
 }
 
+/* No tools and no documents: there are templates that take them for given if they are not none.
+ */
+static void test_no_tools(void **unused)
+{
+    (void)unused;
+    struct renderer *r = renderer("{% if tools is not none %}{{ tools | tojson }}{% endif %}"
+                                  "{% if documents is not none %}{{ documents | tojson }}"
+                                  "{% endif %}{{ messages[0].content }}");
+    struct conversation *c = conversation_new();
+    say(c, "q");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "T:q");
+    renderer_free(r);
+    r = renderer("{% for t in tools %}{{ t }}{% endfor %}{{ messages[0].content }}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "T:q");
+    renderer_free(r);
+    conversation_free(c);
+}
+
 /* A template that cuts earlier reasoning: what is left of the reply stays ids. */
 static void test_reasoning(void **unused)
 {
@@ -222,6 +240,11 @@ static void test_reasoning(void **unused)
     expect(r, c, RENDER_THINK_OFF, false,
            "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r|M:<think></think>");
     expect(r, c, RENDER_THINK_ON, false, "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
+    renderer_free(r);
+    r = renderer(
+        "{% for m in messages %}{% if m.thinking or m.type == 'thinking' %}x{% endif %}"
+        "{% endfor %}");
+    assert_false(render_knows_think(r)); /* an attribute and a string are no switch */
     renderer_free(r);
     r = renderer(by_text);
     assert_false(render_knows_think(r));
@@ -338,9 +361,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chatml),       cmocka_unit_test(test_reply_parts),
-        cmocka_unit_test(test_reply_random), cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_system),       cmocka_unit_test(test_continued),
-        cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_reply_random), cmocka_unit_test(test_no_tools),
+        cmocka_unit_test(test_reasoning),    cmocka_unit_test(test_system),
+        cmocka_unit_test(test_continued),    cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,10 @@ static void test_mentions(void **state)
     assert_true(template_mentions(t, "system"));
     assert_false(template_mentions(t, "raw"));
     assert_false(template_mentions(t, "enable"));
+    assert_true(template_has_variable(t, "enable_thinking"));
+    assert_true(template_has_variable(t, "x"));
+    assert_false(template_has_variable(t, "tools"));
+    assert_false(template_has_variable(t, "system"));
     template_free(t);
 }
 
