@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,7 @@ static int skip_sequence(int count, int key)
 }
 
 /* A larger paste makes the line slow to draw and hard to read. A terminal that sends nothing
- * for PASTE_REST_MS has forgotten the end of it. */
+ * for PASTE_REST_MS may have forgotten the end of it, or its line is slow. */
 enum { PASTE_IN_LINE = 8192, PASTE_MAX = 64 << 20, PASTE_REST_MS = 2000 };
 
 /* Takes bytes of a paste; what stands behind its mark is read as keys next. */
@@ -108,6 +109,27 @@ static void take_pasted(struct paste *p, const char *s, size_t n)
 {
     const size_t used = paste_take(p, s, n);
     buf_append(&behind, s + used, n - used);
+}
+
+/* Waits for more of a paste; false: there is none. Silence alone does not end it, for what
+ * comes late would be read as keys; then Ctrl-C does, which stays for who gives up the line. */
+static bool more_is_pasted(bool *is_silent)
+{
+    while (!signals_leaving()) {
+        struct pollfd fds[2] = {{.fd = fileno(rl_instream), .events = POLLIN},
+                                {.fd = signals_fd(), .events = POLLIN}};
+        const int n = poll(fds, 2, *is_silent ? -1 : PASTE_REST_MS);
+        if (n < 0 && errno != EINTR) return false;
+        if (n > 0 && fds[1].revents) signals_drain();
+        if (*is_silent && signals_come(SIGINT)) return false;
+        if (n > 0 && fds[0].revents) return true;
+        if (n == 0) {
+            *is_silent = true;
+            terminal->tell(
+                "the terminal has not said where the paste ends; Ctrl-C gives it up");
+        }
+    }
+    return false;
 }
 
 /* Reads a paste up to its end mark, in blocks: byte by byte, megabytes would take minutes.
@@ -121,12 +143,10 @@ static void read_paste(struct paste *p)
     behind_at = 0;
     take_pasted(p, buf_str(&before) + at, before.len - at);
     buf_free(&before);
-    while (!p->is_over) {
-        struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-        int ready = poll(&in, 1, PASTE_REST_MS);
-        if (ready < 0 && errno == EINTR && !signals_leaving()) continue;
+    bool is_silent = false;
+    while (!p->is_over && more_is_pasted(&is_silent)) {
         char bytes[65536];
-        ssize_t n = ready > 0 ? read(in.fd, bytes, sizeof bytes) : 0;
+        const ssize_t n = read(fileno(rl_instream), bytes, sizeof bytes);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (n <= 0) break;
         take_pasted(p, bytes, (size_t)n);
@@ -139,9 +159,7 @@ static void tell_cut(void)
     struct buf text = {0};
     buf_printf(&text, "the paste is cut after %d MiB, longer than any context",
                PASTE_MAX >> 20);
-    terminal->pause();
-    terminal->complain(text.data);
-    terminal->resume();
+    terminal->tell(text.data);
     buf_free(&text);
 }
 
@@ -273,12 +291,14 @@ static int read_terminal(int fd, char *c)
 /* What a terminal sends at once may come in pieces. */
 enum { BURST_MS = 5 };
 
-/* Reads what comes within timeout_ms behind what was read already; false if nothing does. */
-static bool look_ahead(int timeout_ms)
+/* Reads what comes within timeout_ms behind what was read already, at most so many bytes;
+ * false if nothing does. */
+static bool look_ahead(int timeout_ms, size_t most)
 {
     struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
     char bytes[64];
-    ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read(in.fd, bytes, sizeof bytes) : 0;
+    if (most > sizeof bytes) most = sizeof bytes;
+    ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read(in.fd, bytes, most) : 0;
     if (behind_at == behind.len) {
         buf_clear(&behind);
         behind_at = 0;
@@ -300,9 +320,9 @@ static size_t repeated(const char *keys, size_t n_keys)
 size_t edit_keys_burst(const char *keys, size_t least)
 {
     size_t n_keys = strlen(keys), n;
-    if (behind_at == behind.len) look_ahead(0);
+    if (behind_at == behind.len) look_ahead(0, SIZE_MAX);
     while ((n = repeated(keys, n_keys)) > 0 && n == behind.len - behind_at)
-        if (!look_ahead(BURST_MS)) break;
+        if (!look_ahead(BURST_MS, SIZE_MAX)) break;
     if (n < least * n_keys) return 0;
     behind_at += n - n % n_keys;
     return n / n_keys;
@@ -382,6 +402,56 @@ static int read_key(FILE *in)
     last_key_ms = now;
     last_key = key;
     return key;
+}
+
+/* ---- a key ---- */
+
+static const char paste_mark[] = "\033[200~";
+
+/* Whether a paste comes next; its mark is taken then. What is typed behind other keys stays in
+ * the terminal: an editor may be started by them. */
+static bool paste_begins(void)
+{
+    const size_t n_mark = sizeof paste_mark - 1;
+    if (behind_at == behind.len && !look_ahead(0, 1)) return false;
+    for (;;) {
+        const size_t have = behind.len - behind_at, n = have < n_mark ? have : n_mark;
+        if (memcmp(behind.data + behind_at, paste_mark, n) != 0) return false;
+        if (n == n_mark) break;
+        if (!look_ahead(SEQUENCE_MS, n_mark - n)) return false;
+    }
+    behind_at += n_mark;
+    return true;
+}
+
+/* A search, an argument or the beginning of a command of several keys is given up. Of C-v,
+ * which waits for a character to insert as it is, readline has no state that one could see. */
+static void give_up_command(void)
+{
+    enum {
+        BEGUN = RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG |
+                RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH
+    };
+    if (RL_ISSTATE(BEGUN)) {
+        rl_execute_next('\a');
+        rl_callback_read_char();
+    }
+    rl_callback_sigcleanup();
+}
+
+void edit_keys_paste(void)
+{
+    give_up_command();
+    paste(1, 0);
+    rl_redisplay();
+}
+
+void edit_keys_next(void)
+{
+    if (paste_begins())
+        edit_keys_paste();
+    else
+        rl_callback_read_char();
 }
 
 void edit_keys_install(const struct edit_keys_terminal *t)

@@ -14,8 +14,10 @@ struct edit_keys_terminal {
     /* Gives the terminal away (an editor runs, the process stops) and takes it back. */
     void (*pause)(void);
     void (*resume)(void);
-    /* Shows what an editor or a paste could not do; between the two. */
+    /* Shows what an editor could not do; between the two. */
     void (*complain)(const char *text);
+    /* Shows at once what a paste could not do, or waits for. */
+    void (*tell)(const char *text);
     /* Takes a paste that is too large for the line: n bytes without control characters. */
     void (*pasted)(const char *s, size_t n);
     /* Whether the line can still be drawn with that much more in it. NULL: always. */
@@ -24,6 +26,13 @@ struct edit_keys_terminal {
 
 /* Before rl_initialize. terminal is borrowed for good. */
 void edit_keys_install(const struct edit_keys_terminal *terminal);
+
+/* Lets readline handle what comes next: a key, or a paste. Bytes between the marks of a paste
+ * are never keys, whatever readline waits for: it gives up a search or the beginning of a
+ * command. */
+void edit_keys_next(void);
+/* The same of a paste whose first mark was read elsewhere. */
+void edit_keys_paste(void);
 
 /* Inserts UTF-8 into the line at the cursor, in the terminal's character set. */
 void edit_keys_insert(const char *s, size_t n);

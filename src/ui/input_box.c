@@ -185,18 +185,14 @@ void input_key(void)
 {
     buf_clear(&choices);
     if (is_wheel("Up", ACTION_LINE_UP) || is_wheel("Down", ACTION_LINE_DOWN)) return;
-    rl_callback_read_char();
+    edit_keys_next();
     edit_keys_handled();
 }
 
 void input_paste(void)
 {
-    const char *sequence = key_sequence("Paste", 5, 0);
     buf_clear(&choices);
-    for (; *sequence; sequence++) {
-        rl_stuff_char((unsigned char)*sequence);
-        rl_callback_read_char();
-    }
+    edit_keys_paste();
 }
 
 bool input_at_end(void)

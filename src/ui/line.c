@@ -240,9 +240,11 @@ static void on_offer(void *user, const char *text, size_t n)
 static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
 {
     (void)user;
+    prompt_pause();
     tty_restore();
     bool ok = editor_run(s, n, out, err);
     tty_return();
+    prompt_resume();
     return ok;
 }
 

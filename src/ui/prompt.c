@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
@@ -16,6 +17,19 @@ static char *marker_shown;
 static struct buf fill; /* for the next prompt */
 static enum prompt_got got;
 static struct prompt_line *got_line;
+static bool marks; /* the terminal marks pastes though no prompt is shown */
+
+/* What is pasted then waits in the terminal for the next prompt, which must tell it from keys.
+ */
+static void mark_pastes(bool on)
+{
+    const char *is_on = rl_outstream ? rl_variable_value("enable-bracketed-paste") : NULL;
+    if (on == marks || !is_on || strcmp(is_on, "on") != 0 || !isatty(fileno(rl_outstream)))
+        return;
+    marks = on;
+    fputs(on ? "\033[?2004h" : "\033[?2004l", rl_outstream);
+    fflush(rl_outstream);
+}
 
 /* --- Reading ------------------------------------------------------------------------------ */
 
@@ -28,6 +42,7 @@ static void on_line(char *line)
     got_line->is_pasted = edit_keys_pasted();
     free(line);
     rl_callback_handler_remove();
+    mark_pastes(true);
     tty_quiet();
 }
 
@@ -35,7 +50,7 @@ enum prompt_got prompt_keys(struct prompt_line *line)
 {
     got = PROMPT_MORE;
     got_line = line;
-    rl_callback_read_char();
+    edit_keys_next();
     if (shown) edit_keys_handled();
     return got;
 }
@@ -45,6 +60,13 @@ enum prompt_got prompt_keys(struct prompt_line *line)
 static void complain(const char *text)
 {
     fprintf(stderr, "hearth: %s\n", text);
+}
+
+static void tell(const char *text)
+{
+    prompt_pause();
+    complain(text);
+    prompt_resume();
 }
 
 static void (*on_paste)(void *user, const char *s, size_t n);
@@ -83,7 +105,7 @@ static bool fits(const char *s, size_t n)
 void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t n), void *user)
 {
     static const struct edit_keys_terminal terminal = {prompt_pause, prompt_resume, complain,
-                                                       pasted, fits};
+                                                       tell,         pasted,        fits};
     on_paste = take_paste;
     on_paste_user = user;
     rl_readline_name = "hearth";
@@ -94,6 +116,7 @@ void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t
     rl_change_environment = 0;
     edit_keys_install(&terminal);
     rl_initialize();
+    mark_pastes(true);
 }
 
 static int use_fill(void)
@@ -110,6 +133,7 @@ void prompt_show(const char *marker)
     edit_keys_new_line();
     rl_startup_hook = fill.len > 0 ? use_fill : NULL;
     shown = true;
+    marks = false; /* readline's from here */
     tty_echo();
     edit_keys_take_cooked();
     rl_callback_handler_install(marker_shown, on_line);
@@ -195,7 +219,10 @@ void prompt_resize(void)
 
 void prompt_pause(void)
 {
-    if (!shown) return;
+    if (!shown) {
+        mark_pastes(false);
+        return;
+    }
     rl_point = rl_end;
     rl_redisplay();
     fputc('\n', rl_outstream);
@@ -206,7 +233,10 @@ void prompt_pause(void)
 
 void prompt_resume(void)
 {
-    if (!shown) return;
+    if (!shown) {
+        mark_pastes(true);
+        return;
+    }
     tty_echo();
     edit_keys_take_cooked();
     rl_prep_terminal(1);

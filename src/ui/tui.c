@@ -70,6 +70,12 @@ static void complain(const char *text)
     transcript_say(the_tui->transcript, FACE_ERROR, text);
 }
 
+static void tell(const char *text)
+{
+    complain(text);
+    tui_draw(the_tui);
+}
+
 static void stop_here(void)
 {
     screen_pause();
@@ -404,7 +410,7 @@ static void attach(const char *s, size_t n)
 static void run(struct tui *t, const struct options *o)
 {
     static const struct input_hooks hooks = {
-        {pause_screen, resume_screen, complain, attach, NULL}, act, remember};
+        {pause_screen, resume_screen, complain, tell, attach, NULL}, act, remember};
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# What is pasted is never a key, at the line prompt and in the full screen: whatever readline is in
+# the middle of, while a reply comes, and where the paste itself comes slowly.
+. tests/screen/lib/tmux.sh
+endless=(--private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
+pasted=$'what is a page?\n/quit\necho from-the-shell\n'
+# The paste stands in the line as it is, and nothing was sent.
+holds() # NAME
+{
+    check "$1" last 'echo from-the-shell'
+    check "  nothing of it was sent" hides 'status'
+    keys C-u C-u C-u C-u
+    while ! ends_in '>'; do keys C-h; done
+}
+
+# At the line prompt what was given up stays readable above.
+ends_anew() { last '>' && hides "$([ "$face" = --tui ] && echo '> lost' || echo nothing)"; }
+
+for face in --plain --tui; do
+    screen 80 24
+    start "$face" -q --private --temp 0
+    keys 'hello' Enter
+    shows 'small guide'
+    paste "$pasted"
+    holds "$face: a paste"
+    keys C-r 'he'
+    shows 'hello'
+    paste "$pasted"
+    holds "in a search"
+    keys C-r 'no such line'
+    paste "$pasted"
+    holds "in a search that finds nothing"
+    for begun in C-x C-v Escape M-3; do
+        keys "$begun"
+        paste "$pasted"
+        holds "behind $begun"
+    done
+    mux send-keys -H 1b 5b 32 30 30 7e 61 62 63 0d # ESC [200~abc
+    check "a paste that does not go on" shows 'has not said where the paste ends'
+    mux send-keys -H 64 65 66 0d 2f 71 75 69 74 0d 1b 5b 32 30 31 7e # def, /quit, ESC [201~
+    check "  is one all the same" last '/quit'
+    check "    with what came first" shows 'abc'
+    keys C-u C-u C-u
+    while ! ends_in '>'; do keys C-h; done
+    mux send-keys -H 1b 5b 32 30 30 7e 6c 6f 73 74
+    twice() { [ "$(text | grep -c 'has not said where the paste ends')" = 2 ]; }
+    check "one without an end" within twice
+    keys C-c
+    check "  is given up by Ctrl-C" ends_anew
+    keys 'hello' Enter
+    keys C-d
+    check "  and keys are keys again" left 0
+done
+
+screen 80 24
+start --plain -q "${endless[@]}"
+keys 'tell me all' Enter
+speaks
+paste "$pasted"
+keys C-c
+check "what is pasted while a reply comes waits" last 'echo from-the-shell'
+check "  as it is" shows '> what is a page?'
+keys C-c
+last '>'
+keys C-d
+check "  and the shell gets nothing of it" left 0
+
+done_testing
