@@ -123,7 +123,8 @@ static bool is_rotated(const struct program *p, const struct op *op)
 }
 
 /* Whether the op behind this one takes its result: a kernel may make both. Of a norm, a gated
- * unit and attention the codes, of a product the sum with another row. */
+ * unit and attention the codes, of a product the sum with another row in a place
+ * of its own. */
 static bool is_joined(const struct program *p, const struct op *op)
 {
     const struct op *next = op + 1;
@@ -138,7 +139,8 @@ static bool is_joined(const struct program *p, const struct op *op)
                same_place(&next->quantise.in, &op->attend.out);
     if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || next->kind != OP_ADD) return false;
     const struct ref *product = &op->matmul.mat[0].out;
-    return same_place(&next->add.a, product) || same_place(&next->add.b, product);
+    return !same_place(&next->add.out, product) &&
+           (same_place(&next->add.a, product) || same_place(&next->add.b, product));
 }
 
 /* ---- the ops; each returns what is compared ---- */

@@ -24,6 +24,11 @@ struct product {
     struct vulkan_region weights, biases, results;
 };
 
+static bool is_apart(const struct ref *a, const struct ref *b)
+{
+    return a->buf != b->buf || a->at + a->n <= b->at || b->at + b->n <= a->at;
+}
+
 const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struct op *op)
 {
     const struct op *next = dispatch_next_of(x, op);
@@ -34,7 +39,9 @@ const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struc
     const struct op_add *add = &next->add;
     bool is_a = dispatch_same_place(&add->a, product) && add->scale == 1.0f;
     bool is_b = dispatch_same_place(&add->b, product);
-    return is_a != is_b && product->buf != x->direct ? add : NULL;
+    /* A dispatch writes both, the product last. */
+    return is_a != is_b && is_apart(&add->out, product) && product->buf != x->direct ? add
+                                                                                     : NULL;
 }
 
 /* Whether a matrix joined those of m; all is as before if not. */

@@ -9,15 +9,21 @@
 
 enum { N_ROWS = 16, N_VALUES = 72, MAX_WIDTH = 1120 };
 
+/* Where the sum of a product and another row goes. */
+enum sum_place { APART, OF_OTHER, OF_PRODUCT };
+
 struct chain_case {
     size_t width, group; /* of the norm */
-    bool product_first;  /* of the two that are added */
+    enum sum_place place;
+    bool product_first; /* of the two that are added */
     float scale;
 };
 
 static const struct chain_case cases[] = {
-    {32, 32, false, 1},    {96, 32, true, 1},         {256, 256, false, 0.75f},
-    {1120, 1120, true, 1}, {1120, 1120, true, 0.75f},
+    {32, 32, OF_OTHER, false, 1},       {96, 32, APART, true, 1},
+    {256, 256, OF_OTHER, false, 0.75f}, {1120, 1120, APART, true, 1},
+    {1120, 1120, APART, true, 0.75f},   {64, 64, OF_PRODUCT, true, 1},
+    {64, 32, OF_PRODUCT, false, 0.5f},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -29,8 +35,7 @@ static size_t chain_width(const struct chain_case *c)
     return c->width + 3 * N_VALUES;
 }
 
-/* The norm's result, the product, the sum in place of the first N_VALUES of the input, all in
- * one buffer. */
+/* The norm's result, the product and the sum, all in one buffer. */
 static size_t run_chain(struct backend *be, const void *of, const float *x, uint32_t first,
                         uint32_t n, float *out)
 {
@@ -43,7 +48,11 @@ static size_t run_chain(struct backend *be, const void *of, const float *x, uint
     struct ref normed = ref_part(in, 0, c->width); /* in place */
     struct ref product = ref_part(in, c->width, N_VALUES);
     struct ref other = ref_part(in, c->width + N_VALUES, N_VALUES);
-    struct ref sum = ref_part(in, c->width + 2 * N_VALUES, N_VALUES);
+    const struct ref sums[] = {
+        [APART] = ref_part(in, c->width + 2 * N_VALUES, N_VALUES),
+        [OF_OTHER] = other,
+        [OF_PRODUCT] = product,
+    };
     struct weight *w = backend_vector(be, norm_weights, c->group, &err);
     struct weight *m =
         backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, c->width, blocks, NULL, &err);
@@ -55,9 +64,9 @@ static size_t run_chain(struct backend *be, const void *of, const float *x, uint
     *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
     op->mat[0].w = m;
     op->mat[0].out = product;
-    trial_op(&t, OP_ADD)->add = c->product_first
-                                    ? (struct op_add){product, other, sum, c->scale}
-                                    : (struct op_add){other, product, other, c->scale};
+    const struct ref a = c->product_first ? product : other,
+                     b = c->product_first ? other : product;
+    trial_op(&t, OP_ADD)->add = (struct op_add){a, b, sums[c->place], c->scale};
     trial_run(&t, in, first, n, NULL, out);
     return all;
 }
