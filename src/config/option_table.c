@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "config/options.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -75,7 +76,7 @@ static const struct option_row table[N_OPTIONS] = {
                      .at = AT(threads),
                      .arg = "N",
                      .min = 0,
-                     .max = 1024,
+                     .max = POOL_MAX_THREADS,
                      .preset = "0",
                      .help = "threads that compute; 0: one per core"},
     [OPT_CTX] = {.name = "ctx",

@@ -299,10 +299,6 @@ struct backend *cpu_open(const struct cpu_options *options, struct err *err)
     const struct kernels *kernels = kernels_of(options->isa, err);
     if (!kernels) return NULL;
     int n_threads = options->n_threads > 0 ? options->n_threads : pool_usable_cores();
-    if (n_threads > POOL_MAX_THREADS) {
-        err_set(err, ERR_USER, "%d threads: at most %d", n_threads, POOL_MAX_THREADS);
-        return NULL;
-    }
     struct pool *pool = pool_new(n_threads, err);
     if (!pool) return NULL;
     struct cpu_backend *cpu = mem_zalloc(1, sizeof *cpu);

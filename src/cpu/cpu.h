@@ -22,7 +22,7 @@ enum cpu_isa {
 };
 
 struct cpu_options {
-    int n_threads; /* 0: one per core that the process may use */
+    int n_threads; /* at most POOL_MAX_THREADS; 0: one per core that the process may use */
     enum cpu_isa isa;
 };
 

@@ -105,6 +105,15 @@ while read -r key; do
     done
 done <"$dir/names"
 
+# A number that the page calls the most is the most.
+most_of() { sed -nE "s/^$1 = .*[Aa]t most ([0-9]+);.*/\\1/p" "$dir/keys"; }
+for key in threads ctx; do
+    most=$(most_of $key)
+    check "hearth.ini(5): $key says what is the most" [ -n "$most" ]
+    check "  $most is taken" exits 0 "$hearth" --print-config "--$key" "$most"
+    check "  $((most + 1)) is not" exits 2 "$hearth" --print-config "--$key" $((most + 1))
+done
+
 # The example of hearth.ini(5) is a file that hearth reads.
 sed -n '/^\.EX/,/^\.EE/{/^\.E[XE]/d;p;}' man/hearth.ini.5 | sed '/^hearth: /,$d' |
     sed 's/\\-/-/g; s/\\(rs/\\/g' >"$dir/example.ini"

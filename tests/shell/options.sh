@@ -104,8 +104,10 @@ check "  are refused" grep -qF -- '--gpu-layers 0: means the CPU, but --device i
 switch allow-inexact
 takes cpu auto scalar avx2 avxvnni avx512 amx
 refuses cpu sse 'auto, scalar, avx2, avxvnni, avx512 or amx'
-takes threads 0 7
-refuses threads 1.5 'a whole number from 0 to 1024'
+takes threads 0 7 256
+refuses threads 1.5 'a whole number from 0 to 256'
+refuses threads 257 'a whole number from 0 to 256'
+check "as many threads as are allowed compute" exits 0 "$hearth" -q --private -t 256 -n 1 -p Hi </dev/null
 takes ctx 0 4096
 refuses ctx -1 'a whole number from 0 to 16777216'
 takes kv-type f32 f16 q8_0 q4_0
