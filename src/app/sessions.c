@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "app/kept.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/readable.h"
 #include "chat/archive.h"
@@ -46,7 +47,7 @@ int sessions_run_list(int argc, char **argv)
 static char *path_of(const char *name, struct err *err)
 {
     char *path = sessions_path(name, err), shown[256];
-    if (!path || access(path, F_OK) == 0 || errno != ENOENT) return path;
+    if (!path || access(path, F_OK) == 0 || !file_is_missing(errno)) return path;
     err_set(err, ERR_IO, "there is no session %s; hearth sessions lists them",
             printable(shown, sizeof shown, name, strlen(name)));
     free(path);

@@ -43,6 +43,11 @@ bool file_stamp(const char *path, struct file_stamp *out)
     return true;
 }
 
+bool file_is_missing(int error)
+{
+    return error == ENOENT || error == ENOTDIR;
+}
+
 /* Opens a regular file for reading; -1 and err for anything else, at once: nothing waits for
  * the writer of a FIFO. */
 static int open_regular(const char *path, struct file_stamp *stamp, struct err *err)

@@ -25,6 +25,10 @@ struct file_map {
 /* That of the file at path now; false if there is none. */
 bool file_stamp(const char *path, struct file_stamp *out);
 
+/* Whether an errno says that there is nothing at a path: it is not there, or what it would lie
+ * in is no folder, as below a HOME that is /dev/null. */
+bool file_is_missing(int error);
+
 /* Maps the file at path; directories, devices and empty files are refused by name. */
 bool file_map_open(struct file_map *map, const char *path, struct err *err);
 /* {0} is fine. */

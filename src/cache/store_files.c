@@ -115,7 +115,7 @@ static bool walk_model(const struct walk *w, const char *folder, const char *mod
                        struct err *err)
 {
     DIR *d = opendir(folder);
-    if (!d) return errno == ENOTDIR || errno == ENOENT ? true : refuse(err, folder);
+    if (!d) return file_is_missing(errno) ? true : refuse(err, folder);
     struct buf path = {0};
     struct dirent *entry;
     while ((entry = readdir(d))) {
@@ -141,7 +141,7 @@ static bool walk_model(const struct walk *w, const char *folder, const char *mod
 static bool walk_dir(const struct walk *w, const char *dir, struct err *err)
 {
     DIR *d = opendir(dir);
-    if (!d) return errno == ENOENT ? true : refuse(err, dir);
+    if (!d) return file_is_missing(errno) ? true : refuse(err, dir);
     struct buf folder = {0};
     struct dirent *entry;
     bool ok = true;

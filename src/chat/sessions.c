@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/readable.h"
@@ -116,7 +117,8 @@ bool sessions_list(struct session_list *list, struct err *err)
     char *path = paths_in(PATHS_STATE, folder);
     if (!path) return err_set(err, ERR_IO, "neither XDG_STATE_HOME nor HOME names a folder");
     DIR *d = opendir(path);
-    bool ok = d || errno == ENOENT || err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    bool ok =
+        d || file_is_missing(errno) || err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     struct dirent *entry;
     while (d && (entry = readdir(d)))
         add_file(list, dirfd(d), path, entry->d_name);

@@ -386,7 +386,7 @@ struct ini *ini_read(const char *path, const char *name, bool *missing, struct e
     *missing = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        *missing = errno == ENOENT;
+        *missing = file_is_missing(errno);
         err_set(err, ERR_USER, "%s: %s", name, strerror(errno));
         return NULL;
     }

@@ -98,7 +98,8 @@ bool pipeline_file_write(const char *path, const struct pipeline_id *id, const v
 bool pipeline_file_walk(const char *dir, pipeline_file_fn *fn, void *user, struct err *err)
 {
     DIR *d = opendir(dir);
-    if (!d) return errno == ENOENT || err_set(err, ERR_IO, "%s: %s", dir, strerror(errno));
+    if (!d)
+        return file_is_missing(errno) || err_set(err, ERR_IO, "%s: %s", dir, strerror(errno));
     struct buf path = {0};
     const struct dirent *entry;
     while ((entry = readdir(d))) {

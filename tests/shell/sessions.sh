@@ -21,6 +21,30 @@ check "  is refused" says '--continue: there is no session yet'
 echo 'continue = on' >"$dir/always.ini"
 check "continue = on begins with the first one" go 0 -c "$dir/always.ini" -q -n 1 -p hello </dev/null
 
+# Services and sandboxes have a HOME that is no folder: nothing is there either.
+homeless()
+{
+    exits "$1" env -u XDG_STATE_HOME -u XDG_CONFIG_HOME -u XDG_CACHE_HOME HOME=/dev/null \
+        "$hearth" "${@:2}" </dev/null
+}
+check "HOME=/dev/null" homeless 0 -q --private -n 1 -p hello
+check "  nothing is said of it" quiet
+check "  a profile has no file there" homeless 2 -P p -p hello
+check "    which is said" says 'there is no configuration file at /dev/null/.config/hearth/hearth.ini'
+check "  no session" homeless 0 sessions
+check "    is said" says 'no session has been saved yet'
+check "  none to check" homeless 0 sessions check
+check "  none of a name" homeless 1 sessions show talk
+check "    is said" says 'there is no session talk'
+check "  nothing to continue" homeless 4 --continue -q -p hello
+check "    is said" says '--continue: there is no session yet'
+check "  nothing computed" homeless 0 cache
+check "    is said" says 'nothing is kept'
+check "  nothing to clear" homeless 0 cache clear
+check "    is said" prints 'removed 0 files'
+check "  nothing to check" homeless 0 cache check
+check "    is said" prints '0 sound, 0 damaged'
+
 # The same words, in one go and with a restart after each turn.
 in_pieces()
 {
