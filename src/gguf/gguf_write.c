@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,11 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-enum { ALIGNMENT = 32 };
+enum { ALIGNMENT = 32, PROC_NAME_BYTES = 32 };
 
 struct gguf_writer {
     char *path, *temporary;
+    bool has_name; /* the file is at temporary; else it is nowhere yet */
     FILE *file;
     struct buf keys, infos;
     size_t n_keys, n_tensors;
@@ -26,14 +28,54 @@ struct gguf_writer {
     int failed; /* errno of the first write that failed, or 0 */
 };
 
+/* The name that /proc has for an open file. */
+static const char *proc_name(char out[PROC_NAME_BYTES], int fd)
+{
+    snprintf(out, PROC_NAME_BYTES, "/proc/self/fd/%d", fd);
+    return out;
+}
+
+/* A new file without a name on the disk that path is to be on: it goes away with the process
+ * that has it open, whatever ends that. -1 where the file system knows no such files or there
+ * is no /proc, through which it gets its name. */
+static int open_nameless(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? mem_strndup(path, (size_t)(slash + 1 - path)) : mem_strdup(".");
+    char name[PROC_NAME_BYTES];
+    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    free(folder);
+    if (fd < 0 || access(proc_name(name, fd), F_OK) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* Gives a file without a name the temporary one: a link replaces nothing, so the path itself is
+ * for rename. False leaves errno. */
+static bool name_it(struct gguf_writer *w)
+{
+    char from[PROC_NAME_BYTES];
+    proc_name(from, fileno(w->file));
+    w->has_name = linkat(AT_FDCWD, from, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0;
+    return w->has_name;
+}
+
 struct gguf_writer *gguf_write_new(const char *path, struct err *err)
 {
     struct gguf_writer *w = mem_zalloc(1, sizeof *w);
+    w->path = mem_strdup(path);
     struct buf name = {0};
     buf_printf(&name, "%s.XXXXXX", path);
-    w->path = mem_strdup(path);
     w->temporary = buf_take(&name);
+    /* The name is tried out first, so that what is wrong with it shows before the work. */
     int fd = mkstemp(w->temporary);
+    w->has_name = fd >= 0;
+    const int nameless = fd >= 0 ? open_nameless(path) : -1;
+    if (nameless >= 0) {
+        w->has_name = unlink(w->temporary) != 0;
+        close(w->has_name ? nameless : fd);
+        if (!w->has_name) fd = nameless;
+    }
     if (fd >= 0) {
         mode_t mask = umask(0);
         umask(mask);
@@ -41,10 +83,8 @@ struct gguf_writer *gguf_write_new(const char *path, struct err *err)
     }
     if (w->file) return w;
     err_set(err, ERR_IO, "%s: %s", w->temporary, strerror(errno));
-    if (fd >= 0) {
-        close(fd);
-        unlink(w->temporary);
-    }
+    if (fd >= 0) close(fd);
+    if (w->has_name) unlink(w->temporary);
     free(w->temporary);
     free(w->path);
     free(w);
@@ -56,7 +96,7 @@ void gguf_write_free(struct gguf_writer *w)
     if (!w) return;
     if (w->file) {
         fclose(w->file);
-        unlink(w->temporary);
+        if (w->has_name) unlink(w->temporary);
     }
     buf_free(&w->keys);
     buf_free(&w->infos);
@@ -214,10 +254,11 @@ bool gguf_write_finish(struct gguf_writer *w, struct err *err)
     assert(w->next == w->n_tensors);
     if (!w->failed && fflush(w->file) != 0) w->failed = errno;
     if (!w->failed && fsync(fileno(w->file)) != 0 && errno != EINVAL) w->failed = errno;
+    if (!w->failed && !w->has_name && !name_it(w)) w->failed = errno;
     if (fclose(w->file) != 0 && !w->failed) w->failed = errno;
     w->file = NULL;
     if (!w->failed && rename(w->temporary, w->path) == 0) return true;
     err_set(err, ERR_IO, "%s: %s", w->path, strerror(w->failed ? w->failed : errno));
-    unlink(w->temporary);
+    if (w->has_name) unlink(w->temporary);
     return false;
 }

@@ -1,9 +1,11 @@
 /* Writing a GGUF file, version 3: keys, then tensors' names and shapes, then their data in
  * order.
  *
- * The file is written under a temporary name beside its path and renamed when it is complete,
- * so that nobody ever opens half of one. The writer belongs to one thread. It checks its caller
- * with asserts and the disk with err; a failed write shows at the latest in gguf_write_finish.
+ * The file is written without a name and gets its own when it is complete, so that nobody ever
+ * opens half of one and a process that is ended leaves none behind. Where the file system has
+ * no files without a name it is a temporary one beside the path until then. The writer belongs
+ * to one thread. It checks its caller with asserts and the disk with err; a failed write shows
+ * at the latest in gguf_write_finish.
  */
 #ifndef GGUF_GGUF_WRITE_H
 #define GGUF_GGUF_WRITE_H
@@ -12,7 +14,7 @@
 
 struct gguf_writer;
 
-/* Creates the temporary file. NULL on failure. */
+/* Creates the file that is to be at path. NULL on failure. */
 struct gguf_writer *gguf_write_new(const char *path, struct err *err);
 /* Frees it; a file that was not finished is removed. NULL is fine. */
 void gguf_write_free(struct gguf_writer *w);

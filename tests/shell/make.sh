@@ -34,4 +34,25 @@ check "  by name" says "'nothing' is unknown"
 check "a folder that is not there is an error" make_of 1 $shape Q4_0 "$dir/none/x.gguf"
 check "  which is said" says "No such file"
 check "a refused file leaves nothing behind" eval '[ -z "$(find "$dir" -name "x.gguf*")" ]'
+
+# Ended halfway: the file has no name yet, so nothing is left of it. SIGINT, because what the shell
+# starts behind itself ignores it, is set to its default.
+ended_by() # SIGNAL
+{
+    local pid folder=$dir/$1
+    mkdir "$folder"
+    env --default-signal=INT "$hearth" inspect make --shape qwen3-0.6b --type Q8_0 \
+        "$folder/x.gguf" 2>/dev/null &
+    pid=$!
+    until [ -n "$(find -L "/proc/$pid/fd" -type f -size +1024 -newer "$folder" 2>/dev/null)" ]; do
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.05
+    done
+    kill "-$1" $pid && ! wait $pid 2>/dev/null && rmdir "$folder"
+}
+if python3 -c 'import os, sys; os.open(sys.argv[1], os.O_TMPFILE | os.O_WRONLY)' "$dir" 2>/dev/null; then
+    for signal in INT TERM KILL; do check "ended by SIG$signal: nothing is left" ended_by $signal; done
+else
+    skip "ended by a signal" "the file system has no files without a name"
+fi
 done_testing

@@ -1,5 +1,8 @@
 /* Made models: the writer's files read back, random blocks have the deviation asked for, shapes
  * name the tensors of their families. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,11 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <math.h>
 
+#include "../child.h"
 #include "../scratch.h"
 #include "app/shapes.h"
 #include "base/mem.h"
@@ -88,6 +95,129 @@ static void unfinished_leaves_nothing(void **state)
     assert_null(gguf_write_new("/nowhere/at/all.gguf", &err));
     assert_int_equal(err.code, ERR_IO);
     assert_non_null(strstr(err.msg, "/nowhere/at/all.gguf"));
+}
+
+static char folder[SCRATCH_PATH], target[SCRATCH_PATH + 16];
+
+static int n_files(void)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    const struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        n += entry->d_name[0] != '.';
+    if (d) closedir(d);
+    return d ? n : -1;
+}
+
+/* A file of more than 512 KiB that is not finished. */
+static struct gguf_writer *write_much(struct err *err)
+{
+    static const float zeros[1 << 17];
+    const size_t ne[] = {sizeof zeros / sizeof *zeros};
+    struct gguf_writer *w = gguf_write_new(target, err);
+    if (!w) return NULL;
+    gguf_write_tensor(w, "zeros", QTYPE_F32, 1, ne);
+    gguf_write_data(w, zeros, sizeof zeros);
+    return w;
+}
+
+/* Replaces a file, seen from outside: 0, or the line that went wrong. */
+static int replace(int n_files_before)
+{
+    struct err err;
+    struct stat st;
+    FILE *f = fopen(target, "w");
+    if (!f || fputs("old", f) < 0 || fclose(f) != 0) return __LINE__;
+    const mode_t mask = umask(027);
+    struct gguf_writer *w = write_much(&err);
+    umask(mask);
+    if (!w) return __LINE__;
+    if (n_files() != n_files_before) return __LINE__;
+    if (stat(target, &st) != 0 || st.st_size != 3) return __LINE__;
+    gguf_write_free(w);
+    if (n_files() != 1 || stat(target, &st) != 0 || st.st_size != 3) return __LINE__;
+    umask(027);
+    w = write_much(&err);
+    umask(mask);
+    if (!w || !gguf_write_finish(w, &err)) return __LINE__;
+    gguf_write_free(w);
+    if (n_files() != 1 || stat(target, &st) != 0) return __LINE__;
+    return st.st_size > 1 << 19 && (st.st_mode & 07777) == 0640 ? 0 : __LINE__;
+}
+
+enum { CANNOT_TRY = -1 };
+
+static int replace_without_name(void)
+{
+    int fd = open(folder, O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0) return CANNOT_TRY;
+    close(fd);
+    return replace(1);
+}
+
+/* A file without a name cannot get one where there is no /proc. */
+static int replace_with_temporary(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("hearth", "/proc", "tmpfs", 0, NULL) != 0)
+        return CANNOT_TRY;
+    return replace(2);
+}
+
+static int meet_full_disk(void)
+{
+    struct err err;
+    char expected[sizeof target + 64];
+    if (!child_small_disk(folder)) return CANNOT_TRY;
+    struct gguf_writer *w = write_much(&err);
+    if (!w) return __LINE__;
+    bool ok = gguf_write_finish(w, &err);
+    gguf_write_free(w);
+    snprintf(expected, sizeof expected, "%s: No space left on device", target);
+    if (ok || err.code != ERR_IO || strcmp(err.msg, expected) != 0) return __LINE__;
+    return n_files() == 0 ? 0 : __LINE__;
+}
+
+static void in_child(int (*fn)(void))
+{
+    scratch_folder(folder, "make");
+    snprintf(target, sizeof target, "%s/x.gguf", folder);
+    int found = 0, ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        found = fn();
+        _exit(write(ends[1], &found, sizeof found) != sizeof found);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], &found, sizeof found), sizeof found);
+    close(ends[0]);
+    close(ends[1]);
+    scratch_remove(folder);
+    if (found == CANNOT_TRY) skip();
+    assert_int_equal(found, 0);
+}
+
+static void no_name_until_finished(void **state)
+{
+    (void)state;
+    in_child(replace_without_name);
+}
+
+static void a_temporary_name_else(void **state)
+{
+    (void)state;
+    in_child(replace_with_temporary);
+}
+
+static void a_full_disk_leaves_nothing(void **state)
+{
+    (void)state;
+    in_child(meet_full_disk);
 }
 
 static void blocks_have_their_deviation(void **state)
@@ -174,6 +304,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writer_reads_back),
         cmocka_unit_test(unfinished_leaves_nothing),
+        cmocka_unit_test(no_name_until_finished),
+        cmocka_unit_test(a_temporary_name_else),
+        cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(blocks_have_their_deviation),
         cmocka_unit_test(shapes_name_their_tensors),
         cmocka_unit_test(shapes_refuse),
