@@ -95,6 +95,26 @@ check "  and nothing else" quiet
 yes word | head -n 10000 | tr '\n' ' ' >"$dir/line"
 check "summarise a line that is too long" exits 3 "$scripts/summarise" "$dir/line"
 check "  says so" says "a line is longer than the context"
+# What is summarised is kept, where a hearth stands in that takes 60 bytes.
+cat >"$dir/small" <<'END'
+#!/bin/sh
+cat >"$SEEN.now"
+[ "$(wc -c <"$SEEN.now")" -le 60 ] || exit 3
+cat "$SEEN.now" >>"$SEEN"
+echo said
+END
+chmod +x "$dir/small"
+in_full() # FILE
+{
+    : >"$dir/seen"
+    SEEN=$dir/seen HEARTH=$dir/small exits 0 "$scripts/summarise" "$1" &&
+        [ "$(head -c "$(wc -c <"$1")" "$dir/seen")" = "$(cat "$1")" ]
+}
+for count in 2 3 4 5; do
+    for ((i = 1; i < count; i++)); do echo "line $i, and so many words that it takes most of it"; done >"$dir/parts"
+    printf 'line %d, the last one, which has no line break' $count >>"$dir/parts"
+    check "summarise $count lines without the last line break" in_full "$dir/parts"
+done
 check "summarise without a file" exits 1 "$scripts/summarise" "$dir/none"
 printf 'one\n\ntwo words\n' >"$dir/list"
 check "translate" exits 0 "$scripts/translate" German <"$dir/list"
@@ -104,7 +124,8 @@ printf 'What is a draft model?\nHow do I quit?\n' >"$dir/asked"
 check "interview" exits 0 "$scripts/interview" talk <"$dir/asked"
 check "  shows the questions" has '^> How do I quit[?]$'
 check "  and keeps the session" eval 'go 0 sessions show talk && prints "How do I quit?"'
-check "  which goes on" exits 0 "$scripts/interview" talk < <(echo 'What is a token?')
+check "  which goes on, with a last line that has no line break" exits 0 "$scripts/interview" talk < <(printf 'What is a token?')
+check "    too" has '^> What is a token[?]$'
 check "  warm" eval 'go 0 -s talk --json -n 1 -p x </dev/null && grep -qE "\"cached\":[1-9][0-9]+" "$dir/out"'
 check "jsonl_client.py" exits 0 "$scripts/jsonl_client.py" 'What is a draft model?' 'How do I quit?'
 check "  answers" prints "$(alone 'What is a draft model?')"
