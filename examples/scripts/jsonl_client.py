@@ -47,6 +47,8 @@ def main():
         for event in hearth.ask(question):
             if event["type"] == "text":
                 print(event["text"], end="", flush=True)
+            elif event["type"] == "end" and event["exit"] != 0:
+                return hearth.close()  # it has said why, and ends
             elif event["type"] == "end":
                 usage = event["usage"]
                 print(f"\n({usage['cached']} tokens were there, {usage['prefilled']} computed, "

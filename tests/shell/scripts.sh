@@ -82,6 +82,11 @@ git init -q . && git config user.name x && git config user.email x@example.org
 check "commit-message with nothing staged" exits 1 "$scripts/commit-message"
 check "  says so" says "nothing is staged"
 echo 'int x;' >a.c && git add a.c
+mkdir "$dir/broken"
+printf '#!/bin/sh\necho "diff --git a/a.c b/a.c"\nexit 128\n' >"$dir/broken/git"
+chmod +x "$dir/broken/git"
+check "commit-message of a diff that git cannot finish" exits 128 env PATH="$dir/broken:$PATH" "$scripts/commit-message"
+check "  makes none up" nothing
 check "commit-message" exits 0 "$scripts/commit-message"
 check "  prints something" [ -s "$dir/out" ]
 check "  and nothing else" quiet
@@ -116,10 +121,23 @@ for count in 2 3 4 5; do
     check "summarise $count lines without the last line break" in_full "$dir/parts"
 done
 check "summarise without a file" exits 1 "$scripts/summarise" "$dir/none"
+check "  says so" says "none: No such file or directory"
+check "  once" [ "$(wc -l <"$dir/err")" = 1 ]
 printf 'one\n\ntwo words\n' >"$dir/list"
 check "translate" exits 0 "$scripts/translate" German <"$dir/list"
 check "  a line for each" lines 2
 check "  behind the original" has $'^two words\t.'
+check "translate a list whose last line has no line break" exits 0 "$scripts/translate" German < <(printf 'one\ntwo words')
+check "  the last one, too" has $'^two words\t.'
+check "translate an empty list" exits 0 "$scripts/translate" German < <(printf '\n \n')
+check "  is an empty one" nothing
+{ echo one && cat "$dir/line" && printf '\nthree\n'; } >"$dir/list"
+check "translate with a line that is too long" exits 3 "$scripts/translate" German <"$dir/list"
+check "  says so" says "the context holds"
+check "  has those before it" has $'^one\t.'
+check "  and no others" lines 1
+check "translate without a model" eval 'HEARTH_MODEL=$dir/none exits 1 "$scripts/translate" German <"$dir/list"'
+check "  has none" nothing
 printf 'What is a draft model?\nHow do I quit?\n' >"$dir/asked"
 check "interview" exits 0 "$scripts/interview" talk <"$dir/asked"
 check "  shows the questions" has '^> How do I quit[?]$'
@@ -130,6 +148,8 @@ check "  warm" eval 'go 0 -s talk --json -n 1 -p x </dev/null && grep -qE "\"cac
 check "jsonl_client.py" exits 0 "$scripts/jsonl_client.py" 'What is a draft model?' 'How do I quit?'
 check "  answers" prints "$(alone 'What is a draft model?')"
 check "  the second is warm" eval 'grep -oE "[0-9]+ tokens were there" "$dir/out" | tail -n 1 | grep -qE "^[1-9][0-9]"'
+check "jsonl_client.py with a question that is too long" exits 3 "$scripts/jsonl_client.py" "$(cat "$dir/line")" 'How do I quit?'
+check "  says so in one line" [ "$(wc -l <"$dir/err")" = 1 ]
 for script in interview summarise translate jsonl_client.py; do
     check "$script alone" exits 2 "$scripts/$script"
     check "  says how it is used" says "usage: $script "
