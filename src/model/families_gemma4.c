@@ -19,7 +19,7 @@ static bool read_heads(struct hparams *hp, struct err *err)
     }
     uint32_t n_rot = dim_k;
     return hparams_u32(hp, "rope.dimension_count_swa", 2, dim_k, false, &n_rot, err) &&
-           hparams_local_rope(hp, n_rot, err);
+           hparams_local_rope(hp, n_rot, 10000.0, err);
 }
 
 /* The layer whose cache a layer from n_layer_kv on reads: the last one of its kind. */

@@ -32,7 +32,7 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
     /* The one of 62 layers divides scores by another root. */
     if (hp->n_layer == 62)
         hp->attn_scale = (float)(1.0 / sqrt((double)hp->n_embd / hp->layers[0].n_head));
-    return hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, err) &&
+    return hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, 10000.0, err) &&
            hparams_softcap(hp, err);
 }
 
@@ -45,6 +45,15 @@ static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)
 static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
 {
     sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM}, true);
+}
+
+/* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. */
+static bool read_olmo2(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    if (!hparams_has_windows(hp, &windows, err)) return false;
+    return !windows || (hparams_windows(hp, 4, err) &&
+                        hparams_local_rope(hp, hp->n_rot, hp->rope_base, err));
 }
 
 static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
@@ -60,6 +69,6 @@ static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
 const struct family families_post[] = {
     {"gemma3", read_gemma3, layer_gemma3},
     {"glm4", NULL, layer_glm4},
-    {"olmo2", NULL, layer_olmo2},
+    {"olmo2", read_olmo2, layer_olmo2},
     {NULL, NULL, NULL},
 };

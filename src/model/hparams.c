@@ -293,6 +293,15 @@ static bool window_at(const struct hparams *hp, const char *name, const struct g
     return true;
 }
 
+bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err)
+{
+    uint32_t window = 0;
+    if (!hparams_u32(hp, "attention.sliding_window", 0, MAX_CONTEXT, false, &window, err))
+        return false;
+    *has = window > 0;
+    return true;
+}
+
 bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
@@ -312,10 +321,10 @@ bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
     return true;
 }
 
-bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, struct err *err)
+bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err)
 {
     hp->rope_local.n_rot = n_rot;
-    hp->rope_local.base = 10000.0;
+    hp->rope_local.base = base;
     for (uint32_t i = 0; i < hp->n_layer; i++)
         hp->layers[i].rope_local = hp->layers[i].window > 0;
     return hparams_f64(hp, "rope.freq_base_swa", 1.0009765625, 1e15, false,

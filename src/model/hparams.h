@@ -90,12 +90,14 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
 /* The same for a key that is one number or an array of n_layer; layer's entry. */
 bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
                        uint32_t hi, bool required, uint32_t *value, struct err *err);
+/* Whether "attention.sliding_window" is there and not 0. */
+bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err);
 /* Sets the windows of all layers from "attention.sliding_window" and its "_pattern": an array
  * of n_layer bools, or a number n, default `period`: every n-th layer has none. period 0: the
  * array is required. */
 bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
-/* Windowed layers rotate n_rot dims by a base of their own, "rope.freq_base_swa". */
-bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, struct err *err);
+/* Windowed layers rotate n_rot dims without scaling, by "rope.freq_base_swa", default base. */
+bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
 /* "final_logit_softcapping". */
 bool hparams_softcap(struct hparams *hp, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */

@@ -1,0 +1,458 @@
+/* Families whose layers differ in more than a golden case shows, on small random models made
+ * here: the logits against those of a second computation, in double and in plain loops. */
+#include <math.h>
+
+#include "../gguf_builder.h"
+#include "../golden.h"
+
+enum { VOCAB = 48, EMBD = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 16, FF = 40, LAYERS = 7 };
+enum { N_IDS = 40, WINDOW = 8, MAX_TENSORS = 128, MAX_PAIRS = HEAD_DIM / 2 };
+/* Of what F32 costs: measured 7e-13 at most; what is looked for here gives 1e-3 or more. */
+static const double tolerance = 1e-11;
+
+/* ---- the file ---- */
+
+/* How the layers of a family are put together. */
+struct form {
+    const char *arch;
+    bool norm_before; /* of attention and feed-forward; all have norms after them */
+    bool norm_heads;  /* Q and K: each head, else all together, if at all */
+    bool norm_all;
+    bool gelu, scaled_embedding;
+};
+
+static const struct form olmo2 = {"olmo2", .norm_all = true};
+
+struct values {
+    char name[48];
+    size_t n_in, n_out;
+    float *v; /* [n_out][n_in] */
+};
+
+struct file {
+    const struct form *form;
+    struct buf keys;
+    size_t n_keys, n_tensors;
+    struct values tensors[MAX_TENSORS];
+    uint32_t seed;
+};
+
+static void key(struct file *f, const char *name, enum gguf_type type)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
+    gb_kv(&f->keys, full, type);
+    f->n_keys++;
+}
+
+static void key_u32(struct file *f, const char *name, uint32_t v)
+{
+    key(f, name, GGUF_U32);
+    gb_u32(&f->keys, v);
+}
+
+static void key_f32(struct file *f, const char *name, float v)
+{
+    key(f, name, GGUF_F32);
+    buf_append(&f->keys, &v, sizeof v);
+}
+
+static void key_str(struct file *f, const char *name, const char *v)
+{
+    key(f, name, GGUF_STRING);
+    gb_str(&f->keys, v);
+}
+
+static double uniform(struct file *f)
+{
+    f->seed = f->seed * 1664525u + 1013904223u;
+    return (double)f->seed / 0x1p31 - 1.0;
+}
+
+/* A matrix that keeps the size of what it multiplies, or with n_out 1 the factors of a norm. */
+static void tensor(struct file *f, const char *name, size_t n_in, size_t n_out)
+{
+    assert_true(f->n_tensors < MAX_TENSORS);
+    struct values *t = &f->tensors[f->n_tensors++];
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->n_in = n_in;
+    t->n_out = n_out;
+    t->v = mem_zalloc(n_in * n_out, sizeof *t->v);
+    for (size_t i = 0; i < n_in * n_out; i++)
+        t->v[i] = (float)(n_out == 1 ? 1.0 + 0.3 * uniform(f)
+                                     : 2.0 / sqrt((double)n_in) * uniform(f));
+}
+
+static void layer_tensor(struct file *f, int layer, const char *what, size_t n_in, size_t n_out)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    tensor(f, name, n_in, n_out);
+}
+
+/* The tensors and the keys that all files have. */
+static void file_init(struct file *f, const struct form *form)
+{
+    *f = (struct file){.form = form, .seed = 7};
+    gb_kv_str(&f->keys, "general.architecture", form->arch);
+    f->n_keys++;
+    key_u32(f, "block_count", LAYERS);
+    key_u32(f, "context_length", 4096);
+    key_u32(f, "embedding_length", EMBD);
+    key_u32(f, "feed_forward_length", FF);
+    key_u32(f, "attention.head_count", HEADS);
+    key_u32(f, "attention.head_count_kv", KV_HEADS);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    tensor(f, "token_embd.weight", EMBD, VOCAB);
+    tensor(f, "output_norm.weight", EMBD, 1);
+    tensor(f, "output.weight", EMBD, VOCAB);
+    const size_t n_q = HEADS * HEAD_DIM, n_kv = KV_HEADS * HEAD_DIM;
+    for (int i = 0; i < LAYERS; i++) {
+        if (form->norm_before) layer_tensor(f, i, "attn_norm", EMBD, 1);
+        layer_tensor(f, i, "attn_q", EMBD, n_q);
+        layer_tensor(f, i, "attn_k", EMBD, n_kv);
+        layer_tensor(f, i, "attn_v", EMBD, n_kv);
+        layer_tensor(f, i, "attn_output", n_q, EMBD);
+        if (form->norm_heads || form->norm_all) {
+            layer_tensor(f, i, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
+            layer_tensor(f, i, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
+        }
+        layer_tensor(f, i, "post_attention_norm", EMBD, 1);
+        if (form->norm_before) layer_tensor(f, i, "ffn_norm", EMBD, 1);
+        layer_tensor(f, i, "ffn_gate", EMBD, FF);
+        layer_tensor(f, i, "ffn_up", EMBD, FF);
+        layer_tensor(f, i, "ffn_down", FF, EMBD);
+        layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
+    }
+}
+
+static void file_free(struct file *f)
+{
+    for (size_t i = 0; i < f->n_tensors; i++)
+        free(f->tensors[i].v);
+    buf_free(&f->keys);
+}
+
+static void write_file(const struct file *f, struct buf *b)
+{
+    gb_header(b, 3, f->n_tensors, f->n_keys);
+    buf_append(b, f->keys.data, f->keys.len);
+    size_t at = 0;
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const struct values *t = &f->tensors[i];
+        gb_str(b, t->name);
+        gb_u32(b, t->n_out == 1 ? 1 : 2);
+        gb_u64(b, t->n_in);
+        if (t->n_out > 1) gb_u64(b, t->n_out);
+        gb_u32(b, QTYPE_F32);
+        gb_u64(b, at);
+        at += (t->n_in * t->n_out * sizeof *t->v + 31) / 32 * 32;
+    }
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        gb_pad(b, 32);
+        buf_append(b, f->tensors[i].v,
+                   f->tensors[i].n_in * f->tensors[i].n_out * sizeof(float));
+    }
+    gb_pad(b, 32);
+}
+
+static int32_t id_at(size_t i)
+{
+    return (int32_t)(i * 29 % VOCAB);
+}
+
+/* What hearth makes of the file: [N_IDS][VOCAB]. */
+static void run(const struct file *f, float *logits)
+{
+    struct buf b = {0};
+    struct err err;
+    write_file(f, &b);
+    struct runner r = {.o = {.kv_type = KV_F32, .batch = 16}};
+    r.g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!r.g) fail_msg("%s", err.msg);
+    r.be = cpu_open(&(struct cpu_options){.n_threads = 1}, &err);
+    if (!r.be) fail_msg("%s", err.msg);
+    const struct model_params params = {.kv_type = KV_F32};
+    r.m = model_open(r.g, r.be, &params, NULL, NULL, &err);
+    if (!r.m) fail_msg("%s", err.msg);
+    r.x = exec_new(r.be, model_program(r.m), r.o.batch, &err);
+    if (!r.x) fail_msg("%s", err.msg);
+    int32_t ids[N_IDS];
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] = id_at(i);
+    runner_run(&r, ids, N_IDS, 0, logits);
+    runner_close(&r);
+    buf_free(&b);
+}
+
+/* ---- the second computation ---- */
+
+struct rotation {
+    size_t n_rot;
+    bool neighbours; /* pairs 2i and 2i+1, else i and i + n_rot/2 */
+    double freq[MAX_PAIRS], scale;
+};
+
+/* What a layer should do. */
+struct sight {
+    size_t window; /* 0: all */
+    struct rotation rotation;
+};
+
+static struct rotation plain_rotation(size_t n_rot, double base)
+{
+    struct rotation r = {.n_rot = n_rot, .scale = 1};
+    for (size_t i = 0; i < n_rot / 2; i++)
+        r.freq[i] = pow(base, -2.0 * (double)i / (double)n_rot);
+    return r;
+}
+
+static double yarn_pair(size_t n_rot, double base, double n_orig, double turns)
+{
+    return (double)n_rot * log(n_orig / (2.0 * M_PI * turns)) / (2.0 * log(base));
+}
+
+static struct rotation yarn_rotation(size_t n_rot, double base, double factor, double n_orig)
+{
+    struct rotation r = plain_rotation(n_rot, base);
+    const double low = fmax(0, floor(yarn_pair(n_rot, base, n_orig, 32)));
+    const double high = fmin((double)n_rot - 1, ceil(yarn_pair(n_rot, base, n_orig, 1)));
+    for (size_t i = 0; i < n_rot / 2; i++) {
+        const double ramp = fmin(1, fmax(0, ((double)i - low) / fmax(0.001, high - low)));
+        r.freq[i] = r.freq[i] / factor * ramp + r.freq[i] * (1 - ramp);
+    }
+    r.scale = 1 + 0.1 * log(factor);
+    return r;
+}
+
+static const float *values_of(const struct file *f, int layer, const char *what)
+{
+    char name[48];
+    if (layer >= 0)
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    else
+        snprintf(name, sizeof name, "%s.weight", what);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return f->tensors[i].v;
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+static void times(const float *w, const double *x, size_t n_in, size_t n_out, double *y)
+{
+    for (size_t o = 0; o < n_out; o++) {
+        y[o] = 0;
+        for (size_t i = 0; i < n_in; i++)
+            y[o] += (double)w[o * n_in + i] * x[i];
+    }
+}
+
+static void norm(const float *w, const double *x, size_t n, double *y)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (double)w[i];
+}
+
+static void rotate(const struct rotation *r, size_t pos, double *head)
+{
+    for (size_t i = 0; i < r->n_rot / 2; i++) {
+        double *a = r->neighbours ? &head[2 * i] : &head[i];
+        double *b = r->neighbours ? &head[2 * i + 1] : &head[i + r->n_rot / 2];
+        const double x = *a, y = *b, angle = (double)pos * r->freq[i];
+        *a = (x * cos(angle) - y * sin(angle)) * r->scale;
+        *b = (x * sin(angle) + y * cos(angle)) * r->scale;
+    }
+}
+
+static void norm_and_rotate(const struct file *f, const float *w, const struct rotation *r,
+                            size_t pos, size_t n_heads, double *x)
+{
+    if (f->form->norm_all) norm(w, x, n_heads * HEAD_DIM, x);
+    for (size_t h = 0; h < n_heads; h++) {
+        if (f->form->norm_heads) norm(w, x + h * HEAD_DIM, HEAD_DIM, x + h * HEAD_DIM);
+        rotate(r, pos, x + h * HEAD_DIM);
+    }
+}
+
+struct rows {
+    double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM];
+    double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
+};
+
+static void attend(const struct rows *rows, size_t pos, size_t window, double *out)
+{
+    for (size_t h = 0; h < HEADS; h++) {
+        const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
+        double weight[N_IDS], sum = 0;
+        memset(out + h * HEAD_DIM, 0, HEAD_DIM * sizeof *out);
+        for (size_t p = 0; p <= pos; p++) {
+            double score = 0;
+            for (size_t d = 0; d < HEAD_DIM; d++)
+                score += rows->q[pos][h * HEAD_DIM + d] * rows->k[p][kv + d];
+            const bool seen = window == 0 || pos - p < window;
+            weight[p] = seen ? exp(score / sqrt(HEAD_DIM)) : 0;
+            sum += weight[p];
+        }
+        for (size_t p = 0; p <= pos; p++)
+            for (size_t d = 0; d < HEAD_DIM; d++)
+                out[h * HEAD_DIM + d] += weight[p] / sum * rows->v[p][kv + d];
+    }
+}
+
+static double activation(const struct form *form, double x)
+{
+    if (form->gelu) return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-x));
+}
+
+static void feed_forward(const struct file *f, int layer, double *x)
+{
+    double in[EMBD], gate[FF], up[FF], out[EMBD];
+    memcpy(in, x, sizeof in);
+    if (f->form->norm_before) norm(values_of(f, layer, "ffn_norm"), x, EMBD, in);
+    times(values_of(f, layer, "ffn_gate"), in, EMBD, FF, gate);
+    times(values_of(f, layer, "ffn_up"), in, EMBD, FF, up);
+    for (size_t i = 0; i < FF; i++)
+        gate[i] = activation(f->form, gate[i]) * up[i];
+    times(values_of(f, layer, "ffn_down"), gate, FF, EMBD, out);
+    norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
+    for (size_t i = 0; i < EMBD; i++)
+        x[i] += out[i];
+}
+
+static void compute_layer(const struct file *f, int layer, const struct sight *s,
+                          struct rows *rows)
+{
+    const struct form *form = f->form;
+    const bool normed = form->norm_heads || form->norm_all;
+    const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
+    const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
+    for (size_t p = 0; p < N_IDS; p++) {
+        double in[EMBD];
+        memcpy(in, rows->x[p], sizeof in);
+        if (form->norm_before) norm(values_of(f, layer, "attn_norm"), rows->x[p], EMBD, in);
+        times(values_of(f, layer, "attn_q"), in, EMBD, HEADS * HEAD_DIM, rows->q[p]);
+        times(values_of(f, layer, "attn_k"), in, EMBD, KV_HEADS * HEAD_DIM, rows->k[p]);
+        times(values_of(f, layer, "attn_v"), in, EMBD, KV_HEADS * HEAD_DIM, rows->v[p]);
+        norm_and_rotate(f, q_norm, &s->rotation, p, HEADS, rows->q[p]);
+        norm_and_rotate(f, k_norm, &s->rotation, p, KV_HEADS, rows->k[p]);
+    }
+    for (size_t p = 0; p < N_IDS; p++) {
+        double heads[HEADS * HEAD_DIM], out[EMBD];
+        attend(rows, p, s->window, heads);
+        times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
+        norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
+        for (size_t i = 0; i < EMBD; i++)
+            rows->x[p][i] += out[i];
+        feed_forward(f, layer, rows->x[p]);
+    }
+}
+
+/* The logits of a model of n_layer layers that see and rotate as told. */
+static void compute(const struct file *f, const struct sight *layers, int n_layer,
+                    double softcap, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    const float *embd = values_of(f, -1, "token_embd");
+    for (size_t p = 0; p < N_IDS; p++)
+        for (size_t i = 0; i < EMBD; i++)
+            rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] *
+                            (f->form->scaled_embedding ? sqrt(EMBD) : 1);
+    for (int layer = 0; layer < n_layer; layer++)
+        compute_layer(f, layer, &layers[layer], rows);
+    for (size_t p = 0; p < N_IDS; p++) {
+        double h[EMBD], out[VOCAB];
+        norm(values_of(f, -1, "output_norm"), rows->x[p], EMBD, h);
+        times(values_of(f, -1, "output"), h, EMBD, VOCAB, out);
+        for (size_t i = 0; i < VOCAB; i++)
+            logits[p * VOCAB + i] =
+                (float)(softcap > 0 ? softcap * tanh(out[i] / softcap) : out[i]);
+    }
+    free(rows);
+}
+
+static void check(const char *name, const struct file *f, const struct sight *layers,
+                  int n_layer, double softcap)
+{
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    float *got = mem_zalloc(N_IDS * VOCAB, sizeof *got);
+    compute(f, layers, n_layer, softcap, want);
+    run(f, got);
+    const double nmse = golden_nmse(want, got, N_IDS * VOCAB);
+    print_message("# %-40s nmse %.2g\n", name, nmse);
+    if (!(nmse <= tolerance)) fail_msg("%s: nmse %.3g exceeds %.3g", name, nmse, tolerance);
+    free(want);
+    free(got);
+}
+
+/* Every period-th layer as `full`, the others as `local`. */
+static void every(struct sight *layers, int period, struct sight full, struct sight local)
+{
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = (i + 1) % period == 0 ? full : local;
+}
+
+/* ---- the families ---- */
+
+static void yarn_keys(struct file *f)
+{
+    key_str(f, "rope.scaling.type", "yarn");
+    key_f32(f, "rope.scaling.factor", 8);
+    key_u32(f, "rope.scaling.original_context_length", 512);
+}
+
+static void pattern_key(struct file *f, int period)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.attention.sliding_window_pattern", f->form->arch);
+    gb_kv_array(&f->keys, full, GGUF_BOOL, LAYERS);
+    f->n_keys++;
+    for (int i = 0; i < LAYERS; i++)
+        buf_putc(&f->keys, (i + 1) % period != 0);
+}
+
+/* OLMo 3 is an olmo2 file with windows: three layers of four see the window only and rotate by
+ * the plain frequencies, the fourth sees all and rotates by those of YaRN. */
+static void test_olmo3(void **unused)
+{
+    (void)unused;
+    const double base = 500;
+    const struct sight yarn = {0, yarn_rotation(HEAD_DIM, base, 8, 512)};
+    const struct sight local = {WINDOW, plain_rotation(HEAD_DIM, base)};
+    const struct sight other = {WINDOW, plain_rotation(HEAD_DIM, 100)};
+    struct sight layers[LAYERS];
+    struct file f;
+    file_init(&f, &olmo2);
+    key_f32(&f, "rope.freq_base", (float)base);
+    yarn_keys(&f);
+    every(layers, 1, yarn, local);
+    check("olmo2 with YaRN", &f, layers, LAYERS, 0);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    every(layers, 4, yarn, local);
+    check("olmo2 with windows", &f, layers, LAYERS, 0);
+    pattern_key(&f, 3);
+    every(layers, 3, yarn, local);
+    check("olmo2 with windows in a pattern", &f, layers, LAYERS, 0);
+    key_f32(&f, "rope.freq_base_swa", 100);
+    every(layers, 3, yarn, other);
+    check("olmo2 with another base in windows", &f, layers, LAYERS, 0);
+    file_free(&f);
+    file_init(&f, &olmo2);
+    key_f32(&f, "rope.freq_base", (float)base);
+    yarn_keys(&f);
+    key_u32(&f, "attention.sliding_window", 0);
+    every(layers, 1, yarn, local);
+    check("olmo2 with a window of 0", &f, layers, LAYERS, 0);
+    file_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_olmo3),
+    };
+    return cmocka_run_group_tests_name("families", tests, NULL, NULL);
+}
