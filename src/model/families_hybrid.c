@@ -1,36 +1,16 @@
 /* Families with recurrent layers beside attention. */
-#include <stdio.h>
-
 #include "model/blocks.h"
 #include "model/families.h"
 
 /* ---- qwen35, qwen35moe, qwen3next: gated delta net, every few layers gated attention ---- */
 
-static bool read_sections(struct hparams *hp, struct err *err)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s.rope.dimension_sections", hp->arch);
-    const struct gguf_kv *kv = gguf_find(hp->g, name);
-    if (!kv) return true;
-    if (!kv->is_array || !gguf_is_int(kv->type) || kv->n < 3)
-        return err_set(err, ERR_FORMAT, "%s: key %s should be an array of 3 integers or more",
-                       gguf_path(hp->g), name);
-    hp->has_rope_sections = true;
-    for (size_t i = 0; i < 3; i++) {
-        const int64_t n = gguf_item_int(kv, i);
-        hp->rope_sections[i] = n < 0 ? 0 : n > MAX_HEAD_DIM ? MAX_HEAD_DIM : (uint32_t)n;
-    }
-    return true;
-}
-
 static bool read_qwen35(struct hparams *hp, struct err *err)
 {
-    uint32_t interval = 4, n_next = 0;
-    if (!hparams_ssm(hp, err) || !read_sections(hp, err) ||
+    uint32_t interval = 4;
+    if (!hparams_ssm(hp, err) || !hparams_rope_sections(hp, &hp->has_rope_sections, err) ||
         !hparams_u32(hp, "full_attention_interval", 1, MAX_LAYERS, false, &interval, err) ||
         !hparams_u32(hp, "expert_shared_feed_forward_length", 0, MAX_WIDTH, false,
-                     &hp->n_ff_shared, err) ||
-        !hparams_u32(hp, "nextn_predict_layers", 0, hp->n_layer - 1, false, &n_next, err))
+                     &hp->n_ff_shared, err))
         return false;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         hp->layers[i].recurrent = (i + 1) % interval != 0;
@@ -38,10 +18,7 @@ static bool read_qwen35(struct hparams *hp, struct err *err)
                                 err))
             return false;
     }
-    /* The last blocks predict tokens further on; plain decoding has no use for them. */
-    hp->n_layer -= n_next;
-    hp->n_layer_kv = hp->n_layer;
-    return true;
+    return hparams_drop_next(hp, err);
 }
 
 static void layer_qwen35_by(struct builder *b, uint32_t layer, struct ref x, bool tiled)

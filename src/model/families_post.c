@@ -42,9 +42,25 @@ static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)
                    false);
 }
 
+/* A file with sections is of a model that sees images, too: its converter has put the pairs of
+ * Q and K into halves, and in text all sections turn by the same position. */
+static bool read_glm4(struct hparams *hp, struct err *err)
+{
+    bool sections = false;
+    if (!hparams_rope_sections(hp, &sections, err)) return false;
+    hp->rope_halves = sections && hp->rope_sections[0] > 0 && hp->rope_sections[1] > 0;
+    if (hp->rope_halves && hp->rope_sections[3] > 0)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key glm4.rope.dimension_sections should end in a section of 0, but "
+                       "that is %u",
+                       gguf_path(hp->g), hp->rope_sections[3]);
+    return hparams_drop_next(hp, err);
+}
+
 static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
 {
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM}, true);
+    const enum rope_pairs pairs = b->hp->rope_halves ? ROPE_NEOX : ROPE_NORM;
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs}, true);
 }
 
 /* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. */
@@ -68,7 +84,7 @@ static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_post[] = {
     {"gemma3", read_gemma3, layer_gemma3},
-    {"glm4", NULL, layer_glm4},
+    {"glm4", read_glm4, layer_glm4},
     {"olmo2", read_olmo2, layer_olmo2},
     {NULL, NULL, NULL},
 };

@@ -331,6 +331,33 @@ bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct 
                        &hp->rope_local.base, err);
 }
 
+bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, "rope.dimension_sections", name));
+    *has = kv != NULL;
+    if (!kv) return true;
+    if (!kv->is_array || !gguf_is_int(kv->type) || kv->n < 3)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s should be an array of 3 integers or more, but is %s",
+                       gguf_path(hp->g), name, found_text(kv, found));
+    for (size_t i = 0; i < 4 && i < kv->n; i++) {
+        const int64_t n = gguf_item_int(kv, i);
+        hp->rope_sections[i] = n < 0 ? 0 : n > MAX_HEAD_DIM ? MAX_HEAD_DIM : (uint32_t)n;
+    }
+    return true;
+}
+
+bool hparams_drop_next(struct hparams *hp, struct err *err)
+{
+    uint32_t n = 0;
+    if (!hparams_u32(hp, "nextn_predict_layers", 0, hp->n_layer - 1, false, &n, err))
+        return false;
+    hp->n_layer -= n;
+    hp->n_layer_kv = hp->n_layer;
+    return true;
+}
+
 bool hparams_softcap(struct hparams *hp, struct err *err)
 {
     double cap = 0;

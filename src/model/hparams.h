@@ -51,8 +51,9 @@ struct hparams {
 
     uint32_t n_rot;
     double rope_base;
-    bool has_rope_sections;
-    uint32_t rope_sections[3]; /* pairs of each, taken in turns */
+    bool rope_halves;          /* of a family that has both: pairs are i and i + n_rot/2 */
+    bool has_rope_sections;    /* pairs take turns over them */
+    uint32_t rope_sections[4]; /* pairs of each: time, height, width, something else */
     enum rope_scaling scaling;
     double scaling_factor; /* at least a positive number; 1: none */
     double attn_factor;    /* multiplies cos and sin */
@@ -98,6 +99,12 @@ bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err);
 bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
 /* Windowed layers rotate n_rot dims without scaling, by "rope.freq_base_swa", default base. */
 bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
+/* "rope.dimension_sections" into hp->rope_sections, if the file has them. */
+bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
+/* Leaves out the last "nextn_predict_layers" blocks, which block_count counts: they predict
+ * tokens further on, and plain decoding has no use for them. To be called after all else that
+ * is of layers. */
+bool hparams_drop_next(struct hparams *hp, struct err *err);
 /* "final_logit_softcapping". */
 bool hparams_softcap(struct hparams *hp, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */
