@@ -32,8 +32,11 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
     /* The one of 62 layers divides scores by another root. */
     if (hp->n_layer == 62)
         hp->attn_scale = (float)(1.0 / sqrt((double)hp->n_embd / hp->layers[0].n_head));
-    return hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, 10000.0, err) &&
-           hparams_softcap(hp, err);
+    bool windows = false;
+    if (!hparams_softcap(hp, err) || !hparams_has_windows(hp, &windows, err)) return false;
+    /* Rnj-1 is written as a gemma3 without any. */
+    return !windows ||
+           (hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, 10000.0, err));
 }
 
 static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)

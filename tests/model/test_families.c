@@ -23,6 +23,8 @@ struct form {
 };
 
 static const struct form olmo2 = {"olmo2", .norm_all = true};
+static const struct form gemma3 = {"gemma3", .norm_before = true, .norm_heads = true,
+                                   .gelu = true, .scaled_embedding = true};
 static const struct form glm4 = {"glm4", .norm_before = true, .gate_in_up = true};
 
 struct values {
@@ -511,11 +513,44 @@ static void test_glm4(void **unused)
     file_free(&f);
 }
 
+/* gemma3 has windows and rotates in them by another base; Rnj-1, a gemma3 without windows, does
+ * everywhere what gemma3 does in the layers that see all. */
+static void test_gemma3(void **unused)
+{
+    (void)unused;
+    const double base = 1000000, cap = 3;
+    const struct sight yarn = {0, yarn_rotation(HEAD_DIM, base, 8, 512)};
+    const struct sight local = {WINDOW, plain_rotation(HEAD_DIM, 10000)};
+    struct sight layers[LAYERS];
+    static const struct {
+        const char *name;
+        bool has_key;
+        uint32_t window;
+    } cases[] = {
+        {"gemma3", true, WINDOW},
+        {"gemma3 without windows", false, 0},
+        {"gemma3 with a window of 0", true, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct file f;
+        file_init(&f, &gemma3);
+        key_f32(&f, "rope.freq_base", (float)base);
+        yarn_keys(&f);
+        if (cases[i].has_key) key_u32(&f, "attention.sliding_window", cases[i].window);
+        every(layers, cases[i].window > 0 ? 6 : 1, yarn, local);
+        check(cases[i].name, &f, layers, LAYERS, 0);
+        key_f32(&f, "final_logit_softcapping", (float)cap);
+        check("the same with a cap", &f, layers, LAYERS, cap);
+        file_free(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_olmo3),
         cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_gemma3),
     };
     return cmocka_run_group_tests_name("families", tests, NULL, NULL);
 }
