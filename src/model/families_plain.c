@@ -40,10 +40,24 @@ static void layer_phi3(struct builder *b, uint32_t layer, struct ref x)
     plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, true);
 }
 
+/* Ollama's converter had names of its own, and for a while it left YaRN out, with which every
+ * model is trained that has a temperature by position. */
 static bool read_mistral3(struct hparams *hp, struct err *err)
 {
+    double beta = 0;
+    if (!hparams_f64(hp, "rope.scaling_beta", 0, 100, false, &beta, err)) return false;
+    if (beta > 0 && hp->scaling != SCALING_YARN)
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: with key mistral3.rope.scaling_beta, key mistral3.rope.scaling.type "
+            "should be yarn, but is not: the file lacks the scaling of its model",
+            gguf_path(hp->g));
+    hp->temp_log_scale = beta;
     return hparams_f64(hp, "attention.temperature_scale", 0, 100, false, &hp->temp_log_scale,
-                       err);
+                       err) &&
+           hparams_f64_alias(hp, "rope.scaling.yarn_log_multiplier",
+                             "rope.scaling.mscale_all_dim", 0, 1e3, &hp->yarn_log_multiplier,
+                             err);
 }
 
 static bool read_smollm3(struct hparams *hp, struct err *err)

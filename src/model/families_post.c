@@ -33,10 +33,16 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
     if (hp->n_layer == 62)
         hp->attn_scale = (float)(1.0 / sqrt((double)hp->n_embd / hp->layers[0].n_head));
     bool windows = false;
-    if (!hparams_softcap(hp, err) || !hparams_has_windows(hp, &windows, err)) return false;
+    double local_base = 10000.0;
+    if (!hparams_softcap(hp, err) || !hparams_has_windows(hp, &windows, err) ||
+        /* As Ollama's converter names the two bases; the common names win. */
+        !hparams_rope_base(hp, "rope.global.freq_base", &hp->rope_base, err) ||
+        !hparams_rope_base(hp, "rope.freq_base", &hp->rope_base, err) ||
+        !hparams_rope_base(hp, "rope.local.freq_base", &local_base, err))
+        return false;
     /* Rnj-1 is written as a gemma3 without any. */
     return !windows ||
-           (hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, 10000.0, err));
+           (hparams_windows(hp, 6, err) && hparams_local_rope(hp, hp->n_rot, local_base, err));
 }
 
 static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)

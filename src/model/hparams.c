@@ -96,6 +96,18 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
     return true;
 }
 
+bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *alias, double lo,
+                       double hi, double *value, struct err *err)
+{
+    return hparams_f64(hp, alias, lo, hi, false, value, err) &&
+           hparams_f64(hp, key, lo, hi, false, value, err);
+}
+
+bool hparams_rope_base(const struct hparams *hp, const char *key, double *base, struct err *err)
+{
+    return hparams_f64(hp, key, 1.0009765625, 1e15, false, base, err);
+}
+
 bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err)
 {
     char name[KEY_CAP], found[64];
@@ -176,19 +188,20 @@ static bool read_rope(struct hparams *hp, struct err *err)
     hp->yarn_ext_factor = 1.0;
     hp->yarn_log_multiplier = 0.0;
     if (!hparams_u32(hp, "rope.dimension_count", 2, dim, false, &hp->n_rot, err) ||
-        !hparams_f64(hp, "rope.freq_base", 1.0009765625, 1e15, false, &hp->rope_base, err) ||
+        !hparams_rope_base(hp, "rope.freq_base", &hp->rope_base, err) ||
         !read_scaling_type(hp, err) ||
         !hparams_f64(hp, "rope.scale_linear", 0, 1e6, false, &hp->scaling_factor, err) ||
         !hparams_f64(hp, "rope.scaling.factor", 0, 1e6, false, &hp->scaling_factor, err) ||
         !hparams_f64(hp, "rope.scaling.attn_factor", 1e-3, 1e3, false, &hp->attn_factor, err) ||
         !hparams_u32(hp, "rope.scaling.original_context_length", 1, MAX_CONTEXT, false,
                      &hp->n_ctx_orig, err) ||
-        !hparams_f64(hp, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, false, &hp->yarn_beta_fast,
-                     err) ||
-        !hparams_f64(hp, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, false, &hp->yarn_beta_slow,
-                     err) ||
-        !hparams_f64(hp, "rope.scaling.yarn_ext_factor", 0, 1, false, &hp->yarn_ext_factor,
-                     err) ||
+        !hparams_f64_alias(hp, "rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast", 1e-3,
+                           1e6, &hp->yarn_beta_fast, err) ||
+        !hparams_f64_alias(hp, "rope.scaling.yarn_beta_slow", "rope.scaling.beta_slow", 1e-3,
+                           1e6, &hp->yarn_beta_slow, err) ||
+        !hparams_f64_alias(hp, "rope.scaling.yarn_ext_factor",
+                           "rope.scaling.extrapolation_factor", 0, 1, &hp->yarn_ext_factor,
+                           err) ||
         !hparams_f64(hp, "rope.scaling.yarn_log_multiplier", 0, 1e3, false,
                      &hp->yarn_log_multiplier, err))
         return false;
@@ -327,8 +340,7 @@ bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct 
     hp->rope_local.base = base;
     for (uint32_t i = 0; i < hp->n_layer; i++)
         hp->layers[i].rope_local = hp->layers[i].window > 0;
-    return hparams_f64(hp, "rope.freq_base_swa", 1.0009765625, 1e15, false,
-                       &hp->rope_local.base, err);
+    return hparams_rope_base(hp, "rope.freq_base_swa", &hp->rope_local.base, err);
 }
 
 bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err)

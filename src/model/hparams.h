@@ -88,6 +88,13 @@ bool hparams_u32(const struct hparams *hp, const char *key, uint32_t lo, uint32_
                  bool required, uint32_t *value, struct err *err);
 bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi, bool required,
                  double *value, struct err *err);
+/* The same, not required, where Ollama's converters name the key otherwise; its own name wins.
+ */
+bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *alias, double lo,
+                       double hi, double *value, struct err *err);
+/* A base of rotations. */
+bool hparams_rope_base(const struct hparams *hp, const char *key, double *base,
+                       struct err *err);
 /* The same for a key that is one number or an array of n_layer; layer's entry. */
 bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
                        uint32_t hi, bool required, uint32_t *value, struct err *err);

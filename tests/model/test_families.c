@@ -15,17 +15,20 @@ static const double tolerance = 1e-11;
 /* How the layers of a family are put together. */
 struct form {
     const char *arch;
-    bool norm_before; /* of attention and feed-forward; all have norms after them */
-    bool norm_heads;  /* Q and K: each head, else all together, if at all */
+    bool norm_before, norm_after; /* of attention and feed-forward */
+    bool norm_heads;              /* Q and K: each head, else all together, if at all */
     bool norm_all;
     bool gate_in_up; /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
 };
 
-static const struct form olmo2 = {"olmo2", .norm_all = true};
-static const struct form gemma3 = {"gemma3", .norm_before = true, .norm_heads = true,
-                                   .gelu = true, .scaled_embedding = true};
-static const struct form glm4 = {"glm4", .norm_before = true, .gate_in_up = true};
+static const struct form olmo2 = {"olmo2", .norm_after = true, .norm_all = true};
+static const struct form gemma3 = {"gemma3",           .norm_before = true,
+                                   .norm_after = true, .norm_heads = true,
+                                   .gelu = true,       .scaled_embedding = true};
+static const struct form mistral3 = {"mistral3", .norm_before = true};
+static const struct form glm4 = {"glm4", .norm_before = true, .norm_after = true,
+                                 .gate_in_up = true};
 
 struct values {
     char name[48];
@@ -121,12 +124,12 @@ static void file_init(struct file *f, const struct form *form)
             layer_tensor(f, i, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
             layer_tensor(f, i, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
         }
-        layer_tensor(f, i, "post_attention_norm", EMBD, 1);
+        if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
         if (form->norm_before) layer_tensor(f, i, "ffn_norm", EMBD, 1);
         if (!form->gate_in_up) layer_tensor(f, i, "ffn_gate", EMBD, FF);
         layer_tensor(f, i, "ffn_up", EMBD, form->gate_in_up ? 2 * FF : FF);
         layer_tensor(f, i, "ffn_down", FF, EMBD);
-        layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
+        if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
     }
 }
 
@@ -323,7 +326,7 @@ static void feed_forward(const struct file *f, int layer, double *x)
     for (size_t i = 0; i < FF; i++)
         gate[i] = activation(f->form, gate[i]) * up[i];
     times(values_of(f, layer, "ffn_down"), gate, FF, EMBD, out);
-    norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
+    if (f->form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
     for (size_t i = 0; i < EMBD; i++)
         x[i] += out[i];
 }
@@ -349,7 +352,7 @@ static void compute_layer(const struct file *f, int layer, const struct sight *s
         double heads[HEADS * HEAD_DIM], out[EMBD];
         attend(rows, p, s->window, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
-        norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
+        if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
         for (size_t i = 0; i < EMBD; i++)
             rows->x[p][i] += out[i];
         feed_forward(f, layer, rows->x[p]);
@@ -545,12 +548,84 @@ static void test_gemma3(void **unused)
     }
 }
 
+/* A key that Ollama's converter names otherwise. */
+struct alias {
+    const char *key, *alias;
+    float value;
+};
+
+/* Logits of a file with YaRN and those keys: NULL ends the list. Each has its common name, or
+ * Ollama's, or both, of which Ollama's is wrong; the one called `without` is left out. */
+static void run_named(const struct form *form, const struct alias *list, bool common,
+                      bool ollama, const char *without, float *logits)
+{
+    struct file f;
+    file_init(&f, form);
+    key_str(&f, "rope.scaling.type", "yarn");
+    key_f32(&f, "rope.scaling.factor", 8);
+    key_u32(&f, "rope.scaling.original_context_length", 16);
+    key_u32(&f, "attention.sliding_window", WINDOW); /* no matter to mistral3 */
+    for (const struct alias *a = list; a->key; a++) {
+        if (without && strcmp(without, a->key) == 0) continue;
+        if (common) key_f32(&f, a->key, a->value);
+        if (ollama) key_f32(&f, a->alias, common ? a->value * 0.5f : a->value);
+    }
+    run(&f, logits);
+    file_free(&f);
+}
+
+static void check_aliases(const struct form *form, const struct alias *list)
+{
+    const size_t n = N_IDS * VOCAB;
+    float *want = mem_zalloc(n, sizeof *want), *got = mem_zalloc(n, sizeof *got);
+    run_named(form, list, true, false, NULL, want);
+    run_named(form, list, false, true, NULL, got);
+    assert_memory_equal(got, want, n * sizeof *got);
+    run_named(form, list, true, true, NULL, got);
+    assert_memory_equal(got, want, n * sizeof *got);
+    for (const struct alias *a = list; a->key; a++) { /* that the test would see it */
+        run_named(form, list, true, false, a->key, got);
+        if (golden_nmse(want, got, n) < 1e-6) fail_msg("%s changes nothing", a->key);
+    }
+    free(want);
+    free(got);
+}
+
+static void test_aliases(void **unused)
+{
+    (void)unused;
+    static const struct alias of_gemma3[] = {
+        {"rope.freq_base", "rope.global.freq_base", 1000000},
+        {"rope.freq_base_swa", "rope.local.freq_base", 500},
+        {"rope.scaling.yarn_ext_factor", "rope.scaling.extrapolation_factor", 0.5f},
+        {NULL, NULL, 0},
+    };
+    static const struct alias of_mistral3[] = {
+        {"rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast", 0.5f},
+        {"rope.scaling.yarn_beta_slow", "rope.scaling.beta_slow", 0.125f},
+        {"rope.scaling.yarn_log_multiplier", "rope.scaling.mscale_all_dim", 1},
+        {"attention.temperature_scale", "rope.scaling_beta", 0.5f},
+        {NULL, NULL, 0},
+    };
+    check_aliases(&gemma3, of_gemma3);
+    check_aliases(&mistral3, of_mistral3);
+    struct file f;
+    file_init(&f, &mistral3);
+    key_f32(&f, "rope.scaling_beta", 0.1f);
+    key_u32(&f, "rope.scaling.original_context_length", 16);
+    check_refused(&f, "m.gguf: with key mistral3.rope.scaling_beta, key "
+                      "mistral3.rope.scaling.type should be yarn, but is not: the file lacks "
+                      "the scaling of its model");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_olmo3),
         cmocka_unit_test(test_glm4),
         cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests_name("families", tests, NULL, NULL);
 }
