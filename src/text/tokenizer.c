@@ -79,6 +79,13 @@ static bool read_flag(const struct gguf *g, const char *what, bool *out, struct 
     return err_set(err, ERR_FORMAT, "%s: %s must be true or false", gguf_path(g), key);
 }
 
+static bool is_architecture(const struct gguf *g, const char *name)
+{
+    struct gguf_str arch;
+    return gguf_string(g, "general.architecture", &arch) &&
+           is_text(&(struct piece){arch.data, arch.len}, name);
+}
+
 static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
     struct gguf_str pre = {"default", 7}; /* old files do not name theirs */
@@ -87,6 +94,9 @@ static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, struct 
     else if (gguf_find(g, "tokenizer.ggml.pre") && !gguf_string(g, "tokenizer.ggml.pre", &pre))
         return err_set(err, ERR_FORMAT, "%s: tokenizer.ggml.pre must be a string",
                        gguf_path(g));
+    else if ((pre.len == 0 || is_text(&(struct piece){pre.data, pre.len}, "default")) &&
+             is_architecture(g, "mistral3"))
+        pre = (struct gguf_str){"tekken", 6}; /* Ollama's files do not say so */
     if (!pretokenize_open(&t->pre, pre.data, pre.len, err)) {
         err_prefix(err, "%s", gguf_path(g));
         return false;

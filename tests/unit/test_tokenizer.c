@@ -535,6 +535,32 @@ static void test_questions(void **state)
     tokenizer_close(tok);
 }
 
+/* What cuts the text where the file does not say: old files are like that, and the mistral3 of
+ * Ollama, whose vocabulary is known. */
+static void test_pre_not_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *pre, *is;
+    } cases[] = {
+        {NULL, NULL, "default"},           {"llama", NULL, "default"},
+        {"llama", "default", "default"},   {"mistral3", NULL, "tekken"},
+        {"mistral3", "default", "tekken"}, {"mistral3", "", "tekken"},
+        {"mistral3", "qwen2", "qwen2"},
+    };
+    const struct extra_token extra[] = {{"x1", TOKEN_NORMAL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made_vocab m = {.model = "gpt2",
+                               .pre = cases[i].pre,
+                               .arch = cases[i].arch,
+                               .extra = extra,
+                               .n_extra = 1};
+        struct tokenizer *tok = made(&m);
+        assert_string_equal(tokenizer_pre(tok), cases[i].is);
+        tokenizer_close(tok);
+    }
+}
+
 /* Phi-3 drops the white space after its control tokens; only the model's name tells. */
 static void test_phi3_strips(void **state)
 {
@@ -643,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_pre_not_named),
         cmocka_unit_test(test_phi3_strips),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
