@@ -194,9 +194,12 @@ static bool open_merges(struct tokenizer *t, const struct gguf *g, const atomic_
     return !t->merges || bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, cancel, err);
 }
 
-/* Phi-3 files do not say that white space after special tokens is dropped: the name does. */
-static bool is_phi3(const struct gguf *g)
+/* The files of Phi-3 and Phi-3.5 do not say that white space after special tokens is dropped:
+ * that they are phi3 with scores does (Phi-4 has merges and drops none), and the name of some
+ * that are written as another architecture. */
+static bool is_phi3(const struct gguf *g, bool merges)
 {
+    if (!merges && is_architecture(g, "phi3")) return true;
     struct gguf_str name;
     if (!gguf_string(g, "general.name", &name)) return false;
     for (size_t i = 0; i + 4 <= name.len; i++) {
@@ -233,7 +236,7 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
         tokenizer_close(t);
         return NULL;
     }
-    special_open(&t->special, &t->vocab, is_phi3(g));
+    special_open(&t->special, &t->vocab, is_phi3(g, t->merges));
     read_templates(t, g);
     return t;
 }

@@ -561,21 +561,39 @@ static void test_pre_not_named(void **state)
     }
 }
 
-/* Phi-3 drops the white space after its control tokens; only the model's name tells. */
+/* Phi-3 drops the white space after its control tokens; the architecture or the name tells. */
 static void test_phi3_strips(void **state)
 {
     (void)state;
+    static const struct {
+        const char *model, *arch, *name;
+        bool strips;
+    } cases[] = {
+        {"llama", NULL, "Phi-3 mini", true},
+        {"llama", NULL, "Phi-2", false},
+        {"llama", "phi3", "Phi 3.5 Mini Instruct", true},
+        {"llama", "phi3", NULL, true},
+        {"llama", "llama", "Phi 3.5 Mini Instruct", false},
+        {"gpt2", "phi3", "Phi 4", false},
+    };
     const struct extra_token extra[] = {{"<|user|>", TOKEN_CONTROL}, {"<s>", TOKEN_CONTROL}};
-    struct made_vocab m = {
-        .model = "llama", .name = "Phi-3 mini", .extra = extra, .n_extra = 2};
-    struct tokenizer *tok = made(&m);
-    check_text(tok, "<|user|> \n a", true, "{<|user|>}|\xe2|\x96|\x81|a");
-    check_text(tok, "<s>\na", true, "{<s>}|\xe2|\x96|\x81|\n|a");
-    tokenizer_close(tok);
-    m.name = "Phi-2";
-    tok = made(&m);
-    check_text(tok, "<|user|>\na", true, "{<|user|>}|\xe2|\x96|\x81|\n|a");
-    tokenizer_close(tok);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made_vocab m = {.model = cases[i].model,
+                               .arch = cases[i].arch,
+                               .name = cases[i].name,
+                               .extra = extra,
+                               .n_extra = 2};
+        struct tokenizer *tok = made(&m);
+        const bool scores = strcmp(m.model, "llama") == 0;
+        const char *kept = scores ? "{<|user|>}|\xe2|\x96|\x81|\n|a" : "{<|user|>}|\n|a";
+        check_text(tok, "<|user|>\na", true,
+                   cases[i].strips ? "{<|user|>}|\xe2|\x96|\x81|a" : kept);
+        if (cases[i].strips) {
+            check_text(tok, "<|user|> \n a", true, "{<|user|>}|\xe2|\x96|\x81|a");
+            check_text(tok, "<s>\na", true, "{<s>}|\xe2|\x96|\x81|\n|a");
+        }
+        tokenizer_close(tok);
+    }
 }
 
 /* A byte that no valid text holds may be missing: U+FFFD takes its place. */
