@@ -102,6 +102,17 @@ static void start_speculation(struct engine *e)
     e->spec = speculator_new(&parts);
 }
 
+static void warn_of_guess(struct engine *e)
+{
+    char line[160];
+    snprintf(
+        line, sizeof line,
+        "the model does not say how text is cut into words (no tokenizer.ggml.pre): \"%s\" "
+        "is taken; where that is wrong, answers are worse",
+        tokenizer_pre(e->tok));
+    on_warning(e, line);
+}
+
 static bool load(struct engine *e, struct err *err)
 {
     const struct machine_watch watch = {.sizes = on_sizes,
@@ -116,6 +127,7 @@ static bool load(struct engine *e, struct err *err)
     if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
     size_t n_vocab = model_n_vocab(e->machine.model);
     if (!check_vocab(e->tok, n_vocab, err)) return false;
+    if (tokenizer_pre_is_guess(e->tok)) warn_of_guess(e);
     e->sampler = sampler_new(n_vocab);
     e->generator = generator_new();
     start_speculation(e);

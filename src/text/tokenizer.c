@@ -32,6 +32,7 @@ struct template
 struct tokenizer {
     const char *model; /* static */
     bool merges;       /* byte pairs (gpt2, gemma4), else scores (llama) */
+    bool pre_is_guess; /* the file does not name its pre-tokenizer, as some old ones */
     struct vocab vocab;
     struct bpe bpe;
     struct pretokenizer pre;
@@ -86,17 +87,28 @@ static bool is_architecture(const struct gguf *g, const char *name)
            is_text(&(struct piece){arch.data, arch.len}, name);
 }
 
+/* What the file calls its pre-tokenizer, or what stands in for it. */
+static bool read_pre(struct tokenizer *t, const struct gguf *g, struct gguf_str *pre,
+                     struct err *err)
+{
+    static const char key[] = "tokenizer.ggml.pre";
+    const bool is_named = gguf_find(g, key) != NULL;
+    *pre = (struct gguf_str){"default", 7};
+    if (is_named && !gguf_string(g, key, pre))
+        return err_set(err, ERR_FORMAT, "%s: %s must be a string", gguf_path(g), key);
+    const bool is_plain =
+        pre->len == 0 || is_text(&(struct piece){pre->data, pre->len}, "default");
+    const bool is_tekken =
+        is_plain && is_architecture(g, "mistral3"); /* as Ollama makes them */
+    if (is_tekken) *pre = (struct gguf_str){"tekken", 6};
+    t->pre_is_guess = !is_named && !is_tekken;
+    return true;
+}
+
 static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
-    struct gguf_str pre = {"default", 7}; /* old files do not name theirs */
-    if (t->vocab.spelling == SPELL_SPACES)
-        pre = (struct gguf_str){"gemma4", 6};
-    else if (gguf_find(g, "tokenizer.ggml.pre") && !gguf_string(g, "tokenizer.ggml.pre", &pre))
-        return err_set(err, ERR_FORMAT, "%s: tokenizer.ggml.pre must be a string",
-                       gguf_path(g));
-    else if ((pre.len == 0 || is_text(&(struct piece){pre.data, pre.len}, "default")) &&
-             is_architecture(g, "mistral3"))
-        pre = (struct gguf_str){"tekken", 6}; /* Ollama's files do not say so */
+    struct gguf_str pre = {"gemma4", 6};
+    if (t->vocab.spelling == SPELL_BYTES && !read_pre(t, g, &pre, err)) return false;
     if (!pretokenize_open(&t->pre, pre.data, pre.len, err)) {
         err_prefix(err, "%s", gguf_path(g));
         return false;
@@ -465,4 +477,9 @@ const char *tokenizer_model(const struct tokenizer *t)
 const char *tokenizer_pre(const struct tokenizer *t)
 {
     return t->merges ? t->pre.name : "";
+}
+
+bool tokenizer_pre_is_guess(const struct tokenizer *t)
+{
+    return t->pre_is_guess;
 }

@@ -74,5 +74,7 @@ struct piece tokenizer_template(const struct tokenizer *tok, const char *name);
 /* "llama", "gpt2", "gemma4" and the pre-tokenizer's name ("" where none applies): for /show. */
 const char *tokenizer_model(const struct tokenizer *tok);
 const char *tokenizer_pre(const struct tokenizer *tok);
+/* Whether the vocabulary needs a pre-tokenizer, but the file does not say which. */
+bool tokenizer_pre_is_guess(const struct tokenizer *tok);
 
 #endif

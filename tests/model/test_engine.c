@@ -260,6 +260,63 @@ static void test_read_and_cancelled(void **state)
     scratch_remove(dir);
 }
 
+/* The bytes of a file, in which the key `from` is called `to`, of the same length. */
+static void copy_renamed(const char *path, const char *copy, const char *from, const char *to)
+{
+    FILE *in = fopen(path, "rb"), *out = fopen(copy, "wb");
+    assert_true(in && out && fseek(in, 0, SEEK_END) == 0);
+    const size_t n = (size_t)ftell(in);
+    char *bytes = malloc(n);
+    rewind(in);
+    assert_int_equal(fread(bytes, 1, n, in), n);
+    char *at = memmem(bytes, n, from, strlen(from));
+    assert_non_null(at);
+    memcpy(at, to, strlen(to));
+    assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(in);
+    fclose(out);
+    free(bytes);
+}
+
+/* What the warnings say until the model is ready; it is closed again. */
+static void warnings_of(const char *path, char *lines, size_t cap)
+{
+    struct engine *const outer = e;
+    struct engine_event event = {0};
+    struct err err;
+    const struct engine_config config = {
+        .model_path = path, .n_threads = 1, .n_ctx = 128, .cache_ram_bytes = 16 << 20};
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    lines[0] = '\0';
+    while (event.kind != EVENT_READY) {
+        assert_true(engine_next(e, 60000, &event) && event.kind != EVENT_FAILED);
+        if (event.kind == EVENT_WARNING)
+            snprintf(lines + strlen(lines), cap - strlen(lines), "%s\n", event.text);
+    }
+    engine_close(e);
+    e = outer;
+}
+
+/* A vocabulary that does not say how it was trained is used, but not in silence. */
+static void test_no_pre_tokenizer(void **state)
+{
+    (void)state;
+    static const char model[] = "tests/data/models/llama-Q4_0.gguf";
+    char dir[SCRATCH_PATH], copy[SCRATCH_PATH + 16], lines[512];
+    scratch_folder(dir, "engine");
+    snprintf(copy, sizeof copy, "%s/old.gguf", dir);
+    copy_renamed(model, copy, "tokenizer.ggml.pre", "tokenizer.ggml.prf");
+    warnings_of(model, lines, sizeof lines);
+    assert_string_equal(lines, "");
+    warnings_of(copy, lines, sizeof lines);
+    assert_string_equal(lines,
+                        "the model does not say how text is cut into words (no "
+                        "tokenizer.ggml.pre): \"default\" is taken; where that is wrong, "
+                        "answers are worse\n");
+    scratch_remove(dir);
+}
+
 /* ---- little memory for snapshots ---- */
 
 /* The engine of a model that comes back to snapshots only, with room for the fewest. */
@@ -368,7 +425,7 @@ int main(void)
         cmocka_unit_test(test_cost_of_turns),       cmocka_unit_test(test_coming_back_is_free),
         cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
         cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
-        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -542,21 +542,23 @@ static void test_pre_not_named(void **state)
     (void)state;
     static const struct {
         const char *arch, *pre, *is;
+        bool is_guess;
     } cases[] = {
-        {NULL, NULL, "default"},           {"llama", NULL, "default"},
-        {"llama", "default", "default"},   {"mistral3", NULL, "tekken"},
-        {"mistral3", "default", "tekken"}, {"mistral3", "", "tekken"},
-        {"mistral3", "qwen2", "qwen2"},
+        {NULL, NULL, "default", true},
+        {"llama", NULL, "default", true},
+        {"llama", "default", "default", false},
+        {"mistral3", NULL, "tekken", false},
+        {"mistral3", "default", "tekken", false},
+        {"mistral3", "", "tekken", false},
+        {"mistral3", "qwen2", "qwen2", false},
     };
     const struct extra_token extra[] = {{"x1", TOKEN_NORMAL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct made_vocab m = {.model = "gpt2",
-                               .pre = cases[i].pre,
-                               .arch = cases[i].arch,
-                               .extra = extra,
-                               .n_extra = 1};
+        struct made_vocab m = {.model = "gpt2", .extra = extra, .n_extra = 1};
+        m.pre = cases[i].pre, m.arch = cases[i].arch;
         struct tokenizer *tok = made(&m);
         assert_string_equal(tokenizer_pre(tok), cases[i].is);
+        assert_int_equal(tokenizer_pre_is_guess(tok), cases[i].is_guess);
         tokenizer_close(tok);
     }
 }
@@ -578,11 +580,8 @@ static void test_phi3_strips(void **state)
     };
     const struct extra_token extra[] = {{"<|user|>", TOKEN_CONTROL}, {"<s>", TOKEN_CONTROL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct made_vocab m = {.model = cases[i].model,
-                               .arch = cases[i].arch,
-                               .name = cases[i].name,
-                               .extra = extra,
-                               .n_extra = 2};
+        struct made_vocab m = {.model = cases[i].model, .extra = extra, .n_extra = 2};
+        m.arch = cases[i].arch, m.name = cases[i].name;
         struct tokenizer *tok = made(&m);
         const bool scores = strcmp(m.model, "llama") == 0;
         const char *kept = scores ? "{<|user|>}|\xe2|\x96|\x81|\n|a" : "{<|user|>}|\n|a";
