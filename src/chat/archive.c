@@ -96,6 +96,14 @@ bool archive_has_file(const struct archive *a)
     return a->fd >= 0;
 }
 
+bool archive_is_lost(const struct archive *a)
+{
+    struct stat ours, there;
+    if (a->fd < 0 || fstat(a->fd, &ours) != 0) return false;
+    return stat(a->path, &there) != 0 || there.st_dev != ours.st_dev ||
+           there.st_ino != ours.st_ino;
+}
+
 const struct archive_state *archive_state(const struct archive *a)
 {
     return &a->state;
@@ -441,6 +449,8 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     if (a->fd < 0 && !has_message) return true;
     buf_clear(&a->frames);
     bool ok = a->fd >= 0 || make_file(a, err);
+    if (ok && archive_is_lost(a))
+        ok = err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", a->path);
     if (ok) {
         if (a->identity == 0) a->identity = new_identity();
         if (a->next == 0)

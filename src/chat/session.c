@@ -343,7 +343,8 @@ static bool begin_copy(struct chat *c, const char *path, struct err *err)
 bool session_is_stuck(const struct chat *c)
 {
     const struct session *s = &c->session;
-    return s->archive && (s->save_failed || archive_is_read_only(s->archive));
+    return s->archive &&
+           (s->save_failed || archive_is_read_only(s->archive) || archive_is_lost(s->archive));
 }
 
 bool session_rename(struct chat *c, const char *name, struct err *err)

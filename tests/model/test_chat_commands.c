@@ -434,6 +434,33 @@ static void test_save(void **unused)
     remove_state(state);
 }
 
+/* The file of a session that is removed under it: the next turn says so, and another name, or
+ * the same, keeps all of it. */
+static void test_save_lost(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, false, kept);
+    free(ask(&r, "What is a token?"));
+    remove_session(state, "kept");
+    assert_true(line(&r, "/save other")); /* before a turn has noticed */
+    remove_session(state, "other");
+    free(ask(&r, "What is a page?"));
+    assert_true(said(&r, "the session is no longer saved"));
+    assert_true(said(&r, "other.session: somebody has removed or replaced the file"));
+    assert_false(line(&r, "/save"));
+    assert_true(said(&r, "error: /save: this session can no longer be written"));
+    assert_true(line(&r, "/save other"));
+    close_chat(&r);
+    open_chat(&r, false, other);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    close_chat(&r);
+    remove_session(state, "other");
+    remove_state(state);
+}
+
 /* Every command is explained, and what it does not take is said. */
 static void test_help(void **unused)
 {
@@ -461,11 +488,17 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
-        cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
