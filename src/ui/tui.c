@@ -343,10 +343,18 @@ static void follow_chat(struct tui *t)
 {
     enum chat_state state = chat_step(t->chat, 0);
     if (state == CHAT_LOADING) t->is_loading = true;
-    /* A /model that failed, with no model to go back to, may not have been seen loading. */
-    if ((t->is_loading && state != CHAT_LOADING) || (state == CHAT_FAILED && t->status < 0))
-        end_loading(t);
+    if (t->is_loading && state != CHAT_LOADING) end_loading(t);
+}
+
+/* The chat may be over by a line as well as by what the engine says. After both: no event may
+ * ever come that would tell of it. */
+static void end_with_chat(struct tui *t)
+{
+    enum chat_state state = chat_state(t->chat);
+    if (t->status >= 0) return;
     if (state == CHAT_CLOSED) t->status = EXIT_DONE;
+    /* A /model that failed, with no model to go back to, may not have been seen loading. */
+    if (state == CHAT_FAILED) end_loading(t);
 }
 
 /* A reply is looked at when its next frame is due and not for each of its tokens: that would
@@ -388,6 +396,7 @@ static void loop(struct tui *t)
         if (t->status >= 0) break;
         follow_chat(t);
         take_lines(t);
+        end_with_chat(t);
         bool was_idle = state == CHAT_IDLE;
         state = chat_state(t->chat);
         if (typed || (state == CHAT_IDLE && !was_idle)) rest_at = clock_ms() + REST_MS;

@@ -98,6 +98,17 @@ keys C-u C-d
 check "Ctrl-D on an empty line leaves" left 0
 check "  the alternate screen, too" alone 0
 
+# Nothing wakes it but the line itself: no work while the line rests, no other key.
+start --tui --private --temp 0 --warm-typing off
+keys '/quit' Enter
+check "/quit leaves at once" left 0
+check "  the alternate screen, too" alone 0
+start --tui --private --temp 0 --warm-typing off -n 40 --cpu scalar -t 1
+keys 'What is a draft model?' Enter '/bye' Enter
+check "  also when it waited for a reply" left 0
+keys ". $dir/run" Enter '/exit' Enter
+check "  or for the model" left 0
+
 start --tui -q --private --temp 0
 keys 'What is a page?' Enter
 shows 'compressed with zstd'
