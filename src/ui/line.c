@@ -362,20 +362,25 @@ static void on_signals(struct line *l)
 
 /* --- The loop ----------------------------------------------------------------------------- */
 
+static bool is_at_work(enum chat_state state)
+{
+    return state == CHAT_LOADING || state == CHAT_BUSY;
+}
+
 /* Runs the engine's work, loading or a reply, to its end or for max_ms (-1: no limit). */
 static void wait_until_idle(struct line *l, int max_ms)
 {
     double end = clock_ms() + max_ms;
     while (l->status < 0) {
-        enum chat_state state = chat_state(l->chat);
         int left = max_ms < 0 ? -1 : (int)(end - clock_ms());
-        if ((state != CHAT_LOADING && state != CHAT_BUSY) || (max_ms >= 0 && left <= 0)) return;
+        if (!is_at_work(chat_state(l->chat)) || (max_ms >= 0 && left <= 0)) return;
         struct pollfd fds[2] = {{.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
         const int due = progress_due_ms(&l->progress);
         poll(fds, 2, due >= 0 && (left < 0 || due < left) ? due : left);
         on_signals(l);
-        chat_step(l->chat, 0);
+        /* However it ended, nothing tells of progress any more. */
+        if (!is_at_work(chat_step(l->chat, 0))) progress_end(&l->progress);
         progress_tick(&l->progress);
         if (l->out.failed && l->out.failed != EINTR) {
             l->status = l->out.failed == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;

@@ -186,7 +186,6 @@ static void on_turn_end(void *user, const struct face_report *report)
     t->reply.n_accepted = report->n_accepted;
     transcript_end(t->transcript, t->chat, shows_reasoning(t), buf_str(&figures));
     buf_free(&figures);
-    t->work.runs = false;
     t->reply.drew_ms = 0;
     t->frame.is_due = true;
 }
@@ -327,7 +326,7 @@ static void greet(struct tui *t)
 /* The model is open, or cannot be opened. */
 static void end_loading(struct tui *t)
 {
-    t->is_loading = t->work.runs = false;
+    t->is_loading = false;
     t->frame.is_due = true;
     if (chat_state(t->chat) == CHAT_FAILED) {
         buf_puts(&t->farewell, chat_error(t->chat)->msg);
@@ -339,11 +338,21 @@ static void end_loading(struct tui *t)
     greet(t);
 }
 
+/* Where nothing runs nothing is on its way, however it ended: what is cancelled has no last
+ * piece that would tell. */
+static void end_work(struct tui *t, enum chat_state state)
+{
+    if (!t->work.runs || state == CHAT_LOADING || state == CHAT_BUSY) return;
+    t->work.runs = false;
+    t->frame.is_due = true;
+}
+
 static void follow_chat(struct tui *t)
 {
     enum chat_state state = chat_step(t->chat, 0);
     if (state == CHAT_LOADING) t->is_loading = true;
     if (t->is_loading && state != CHAT_LOADING) end_loading(t);
+    end_work(t, state);
 }
 
 /* The chat may be over by a line as well as by what the engine says. After both: no event may

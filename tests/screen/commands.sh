@@ -143,4 +143,25 @@ start --private -m "$guide"
 keys C-d
 left 0
 check "--private remembers none" [ "$(cat "$XDG_STATE_HOME/hearth/last-model")" = "$dir/other.gguf" ]
+
+# What /verify shows while it computes is gone when it is stopped, while the conversation is brought
+# to the engine (nothing is on disk) and while it is computed again.
+for ((i = 0; i < 60; i++)); do echo "line $i of what is to be read"; done >"$dir/long.txt"
+start -q -s long --temp 0 -n 1
+keys "/read $dir/long.txt" Enter
+shows 'they go before'
+keys 'Go' Enter C-d
+left 0
+for face in '' --tui; do
+    for pages in 0 1G; do
+        start $face -s long --cache-disk $pages --warm-typing off --cpu scalar -t 1
+        keys '/verify' Enter
+        check "/verify ${face:-at the prompt}, $pages on disk, tells how far it is" shows 'reading '
+        keys C-c
+        last '>'
+        check "  but not once it is stopped" within eval '! has_text "reading "'
+        keys C-d
+        left 0
+    done
+done
 done_testing
