@@ -33,6 +33,7 @@ static int last_key;       /* as readline got it */
 static double last_key_ms; /* … and when */
 static double gap_ms;      /* between a [ and the key behind it, when one has come */
 static bool skips;         /* a sequence is skipped: a key that is late is none of it */
+static bool is_gone;       /* the terminal is: it has come to its end */
 
 static int insert_line_break(int count, int key)
 {
@@ -285,7 +286,13 @@ static int read_terminal(int fd, char *c)
     ssize_t n = read(fd, c, 1);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
     if (n > 0) *c = as_typed(*c);
+    is_gone = n <= 0;
     return n > 0;
+}
+
+bool edit_keys_gone(void)
+{
+    return is_gone;
 }
 
 /* What a terminal sends at once may come in pieces. */

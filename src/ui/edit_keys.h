@@ -39,6 +39,9 @@ void edit_keys_insert(const char *s, size_t n);
 
 /* Whether there are keys that can be read now: on the terminal, or read already. */
 bool edit_keys_ready(void);
+/* Whether the terminal is gone: there was nothing to read, nor will there be. Readline may take
+ * that for a key and ask again for ever: with a half-typed line it makes a line feed of it. */
+bool edit_keys_gone(void);
 
 /* The same bytes where readline does not read them: 1; 0 if the terminal is gone; -1 if none
  * comes within timeout_ms. */

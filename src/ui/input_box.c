@@ -197,7 +197,7 @@ void input_paste(void)
 
 bool input_at_end(void)
 {
-    return at_end;
+    return at_end || edit_keys_gone();
 }
 
 bool input_take(struct buf *text, bool *is_pasted)

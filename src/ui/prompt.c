@@ -52,6 +52,7 @@ enum prompt_got prompt_keys(struct prompt_line *line)
     got_line = line;
     edit_keys_next();
     if (shown) edit_keys_handled();
+    if (shown && edit_keys_gone()) on_line(NULL);
     return got;
 }
 

@@ -166,4 +166,21 @@ keys 'hello' Enter
 check "/dev/full as standard output" shows 'status 1'
 check "  is one error" eval '[ "$(text | grep -c "No space left on device")" = 1 ]'
 check "  and the terminal is as it was" eval 'keys "stty -a" Enter; shows " icanon "; shows " echo "'
+
+# What nohup ignores stays ignored: a terminal that goes away ends it all the same, whatever is
+# typed, and nothing runs on.
+is_over() { ! kill -0 "$1" 2>/dev/null; }
+for face in '' --tui; do
+    for typed in 'half a thought' M-3; do
+        screen 80 24
+        keys "trap '' HUP" Enter
+        start --private $face
+        keys 'x' "$typed"
+        if [ "$typed" = M-3 ]; then shows '(arg: 3)'; else last "> x$typed"; fi
+        pid=$(cat "$dir/pid")
+        mux kill-server
+        check "the terminal goes away, SIGHUP ignored, '$typed' ${face:-at the prompt}" within is_over "$pid"
+        is_over "$pid" || kill -KILL "$pid"
+    done
+done
 done_testing
