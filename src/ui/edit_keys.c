@@ -189,19 +189,21 @@ static int paste(int count, int key)
 static int open_editor(int count, int key)
 {
     (void)count, (void)key;
-    struct buf text = {0};
+    struct buf typed = {0}, text = {0};
     struct err err;
+    charset_take(rl_line_buffer, (size_t)rl_end, &typed);
     terminal->pause();
-    bool ok = editor_run(rl_line_buffer, (size_t)rl_end, &text, &err);
+    bool ok = editor_run(buf_str(&typed), typed.len, &text, &err);
     if (ok) {
         rl_begin_undo_group();
         rl_delete_text(0, rl_end);
         rl_point = 0;
-        rl_insert_text(buf_str(&text));
+        edit_keys_insert(buf_str(&text), text.len);
         rl_end_undo_group();
     } else {
         terminal->complain(err.msg);
     }
+    buf_free(&typed);
     buf_free(&text);
     terminal->resume();
     return 0;

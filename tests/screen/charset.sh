@@ -17,6 +17,9 @@ for face in '' --tui; do
     left 0
 done
 
+printf '#!/bin/sh\ncp "$1" %q/edited\n' "$dir" >"$dir/keeps"
+printf '#!/bin/sh\nprintf "%%s\\n" "na\303\257f, \346\227\245" >"$1"\n' >"$dir/writes" # naïf, 日
+chmod +x "$dir/keeps" "$dir/writes"
 if localedef -i en_US -f ISO-8859-1 "$dir/en_US.ISO-8859-1" 2>/dev/null; then
     keys "LOCPATH=$dir LC_ALL=en_US.ISO-8859-1; export LOCPATH LC_ALL; clear" Enter
     for face in '' --tui; do
@@ -37,6 +40,23 @@ if localedef -i en_US -f ISO-8859-1 "$dir/en_US.ISO-8859-1" 2>/dev/null; then
         check "  what it has not is a question mark" within raw "$stand_in"
         keys C-d
         left 0
+        for editor in keeps writes; do
+            rm -f "$dir/edited"
+            keys "EDITOR=$dir/$editor; export EDITOR" Enter
+            record
+            start --private -q --temp 0 -n 3 $face
+            mux send-keys -H 6e 61 ef 76 65 20 # naïve
+            keys C-x C-e x Enter '/show prompt' Enter
+            if [ $editor = keeps ]; then
+                check "  an editor leaves it as it is" within raw $'text    na\357ve x'
+                check "    and gets it as UTF-8" grep -qx 'naïve ' "$dir/edited"
+            else
+                check "  or writes something else" within raw $'text    na\357f, ?x'
+                check "    of which nothing is UTF-8 here" eval '! raw $'"'\\303'"
+            fi
+            keys C-d
+            left 0
+        done
     done
 else
     skip "ISO-8859-1" "the locale cannot be made here"
