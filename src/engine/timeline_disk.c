@@ -171,11 +171,12 @@ static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_
 }
 
 /* The same of k tokens whose rows are here. */
-static void fetch_logits(struct timeline *tl, size_t k)
+static bool fetch_logits(struct timeline *tl, size_t k)
 {
     const void *states;
-    if (disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL))
-        tree_snapshot(tl->tree, tl->logits, states);
+    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL)) return false;
+    tree_snapshot(tl->tree, tl->logits, states);
+    return true;
 }
 
 /* The snapshot of the most tokens of ids[0..n) that ends in the page which begins at `at`:
@@ -219,32 +220,69 @@ static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
     return true;
 }
 
-/* Where there are states or windows only a snapshot is of use, and the rows before it. */
-static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
-                         const atomic_bool *cancel)
+/* The most tokens, more than n_held and at most `most`, of which there may be a snapshot with
+ * all that goes before it; 0: none. The first n_warm rows were here before anything was read.
+ */
+static size_t find_marked(struct timeline *tl, size_t n_warm, size_t n_held, size_t most)
 {
-    const size_t n_warm = tree_n(tl->tree), n_pages = n_warm / PAGE_LEN;
-    const size_t first = n_pages * PAGE_LEN;
-    const size_t whole = first + disk_n_pages(tl->disk, n_pages) * PAGE_LEN;
-    size_t k = whole + PAGE_LEN - 1 < n ? whole + PAGE_LEN - 1 : n;
-    if (k < n_warm) k = n_warm;
+    const size_t n_pages = tree_n(tl->tree) / PAGE_LEN;
+    const size_t whole = (n_pages + disk_n_pages(tl->disk, n_pages)) * PAGE_LEN;
+    size_t k = whole + PAGE_LEN - 1 < most ? whole + PAGE_LEN - 1 : most;
     while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages) &&
                            (k > n_warm || tree_has_window(tl->tree, k))))
         k--;
-    if (k <= n_held) return;
+    return k > n_held ? k : 0;
+}
+
+/* The sequence is at most its first n tokens, of which some were read: what it does without
+ * belongs to a snapshot that missed. */
+static void cut_read(struct timeline *tl, size_t n)
+{
+    if (n >= tree_n(tl->tree)) return;
+    tree_truncate(tl->tree, n);
+    timeline_saved_at_most(tl, n);
+}
+
+/* The snapshot of k tokens and what goes before it. False: a miss; what was read of that is
+ * here. */
+static bool fetch_mark(struct timeline *tl, const int32_t *ids, size_t n_warm, size_t k,
+                       const atomic_bool *cancel)
+{
+    const size_t want = k / PAGE_LEN * PAGE_LEN;
     if (k <= n_warm) {
         tree_find(tl->tree, ids, k);
         tree_go(tl->tree);
-        fetch_logits(tl, k);
-        return;
+        return fetch_logits(tl, k);
     }
-    const size_t want = k / PAGE_LEN * PAGE_LEN;
+    cut_read(tl, want > n_warm ? want : n_warm);
+    const size_t first = tree_n(tl->tree) / PAGE_LEN * PAGE_LEN;
     const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
-    if (at < want || !fetch_windows(tl, ids, k)) return;
-    if (k > at)
-        fetch_rows(tl, ids, at, k);
-    else
-        fetch_logits(tl, k);
+    if (at < want || !fetch_windows(tl, ids, k)) return false;
+    return k > at ? fetch_rows(tl, ids, at, k) : fetch_logits(tl, k);
+}
+
+/* After a miss: how many of n tokens it goes on from, n_held or more. Windows that were read
+ * are as good as a snapshot where there are no states, but for the logits after all of them. */
+static size_t held_now(struct timeline *tl, size_t n_held, size_t n)
+{
+    size_t k = tree_n(tl->tree) < n ? tree_n(tl->tree) : n - 1;
+    while (k > n_held && (tl->model.is_recurrent || !tree_has_window(tl->tree, k)))
+        k--;
+    return k > n_held ? k : n_held;
+}
+
+/* Where there are states or windows only a snapshot is of use, and the rows before it. Files
+ * are not forced to disk: the newest are those that a power cut tears, and then an older
+ * snapshot is the next best. */
+static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held, size_t n,
+                         const atomic_bool *cancel)
+{
+    const size_t n_warm = tree_n(tl->tree);
+    size_t k = find_marked(tl, n_warm, n_held, n);
+    while (k > 0 && !fetch_mark(tl, ids, n_warm, k, cancel) && !cancel_is_set(cancel)) {
+        n_held = held_now(tl, n_held, n);
+        k = find_marked(tl, n_warm, n_held, k - 1);
+    }
 }
 
 size_t timeline_fetch(struct timeline *tl, const int32_t *ids, size_t n, size_t same,

@@ -67,6 +67,26 @@ static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
         ids[i] = (int32_t)below((uint32_t)n_vocab);
 }
 
+/* A blob by what it is and the tokens before its end. */
+struct place {
+    enum blob_kind kind;
+    size_t n_tokens;
+};
+
+/* What a power cut may leave of a file. */
+static void tear(void *user, const struct store_file *file)
+{
+    const struct place *place = user;
+    struct buf data = {0};
+    struct blob_head head;
+    struct err err;
+    assert_true(store_files_read(file->path, BLOB_MAX_BYTES, &data));
+    if (file->kind == place->kind && blob_head(data.data, data.len, &head, &err) &&
+        head.n_tokens == place->n_tokens)
+        assert_int_equal(truncate(file->path, (off_t)data.len / 2), 0);
+    buf_free(&data);
+}
+
 /* Zero tokens of a stored conversation are computed again, whatever its length; a new turn
  * costs its own. */
 static void check_resume(const char *path, const char *other)
@@ -115,6 +135,7 @@ static void check_resume(const char *path, const char *other)
 
 static const char llama[] = "tests/data/models/llama-Q4_0.gguf";
 static const char hybrid[] = "tests/data/models/granitehybrid-moe.gguf";
+static const char windowed[] = "tests/data/models/gemma3.gguf";
 
 static void test_resume(void **state)
 {
@@ -155,6 +176,60 @@ static void test_resume_before_the_reply(void **state)
         machine_close(&m);
     }
     machine_close(&cold);
+}
+
+/* A conversation with snapshots after 110, 220 and 330 tokens goes on after some of its files
+ * were torn: all that is older is of use. Returns how many of 340 tokens were not computed. */
+static size_t resume_torn(const char *path, const struct place *torn, size_t n_torn)
+{
+    struct machine m, cold;
+    struct err err;
+    int32_t ids[CONTEXT];
+    char pages[512];
+    snprintf(pages, sizeof pages, "%s/pages", home);
+    scratch_empty(home);
+    chance_begin(37);
+    open_model(&m, path, "f16", true);
+    const size_t n_vocab = model_n_vocab(m.model);
+    random_ids(ids, 0, 340, n_vocab);
+    disk_make_ready(m.disk, NULL);
+    for (size_t n = 110; n <= 330; n += 110) {
+        sync_to(&m, ids, n);
+        assert_true(timeline_save(m.tl, NULL));
+    }
+    timeline_forget(m.tl);
+    machine_close(&m);
+    for (size_t i = 0; i < n_torn; i++)
+        assert_true(store_files_walk(pages, tear, (void *)&torn[i], &err));
+    open_model(&m, path, "f16", true);
+    disk_make_ready(m.disk, NULL);
+    const struct timeline_cost cost = sync_to(&m, ids, 340);
+    open_model(&cold, path, "f16", false);
+    sync_to(&cold, ids, 340);
+    assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
+                        n_vocab * sizeof(float));
+    machine_close(&m);
+    machine_close(&cold);
+    return cost.n_cached;
+}
+
+static void test_resume_torn(void **state)
+{
+    (void)state;
+    static const struct place newest[] = {{BLOB_SNAPSHOT, 330}, {BLOB_SNAPSHOT, 220}},
+                              page_4[] = {{BLOB_PAGE, 320}}, page_1[] = {{BLOB_PAGE, 128}},
+                              window_4[] = {{BLOB_WINDOW, 320}};
+    assert_int_equal(resume_torn(hybrid, NULL, 0), 330);
+    assert_int_equal(resume_torn(hybrid, newest, 1), 220);
+    assert_int_equal(resume_torn(hybrid, newest, 2), 110);
+    assert_int_equal(resume_torn(hybrid, page_4, 1), 220);
+    assert_int_equal(resume_torn(hybrid, page_1, 1), 110);
+    assert_int_equal(resume_torn(windowed, NULL, 0), 330);
+    /* Without states any token will do that has the rows of its window, which were read. */
+    assert_int_equal(resume_torn(windowed, newest, 1), 320);
+    assert_int_equal(resume_torn(windowed, page_4, 1), 220);
+    assert_int_equal(resume_torn(windowed, page_1, 1), 110);
+    assert_int_equal(resume_torn(windowed, window_4, 1), 220);
 }
 
 /* Rows of another branch behind the tokens of a snapshot are not touched by reading it. */
@@ -533,7 +608,8 @@ int main(void)
         cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_read_but_computed),
         cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
         cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
-        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_resume_torn),
+        cmocka_unit_test(test_histories),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
