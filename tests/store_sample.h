@@ -26,11 +26,15 @@
 
 enum { N_IDS = 64, N_RAW = 8192 };
 
+/* Whether this thread would be one of idle priority. */
+static _Thread_local bool is_idle;
+
 /* Takes the place of the C library's: the thread of a store is one like all others here. One of
  * idle priority may stand still for minutes on a machine with other work. */
 int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
 {
-    (void)thread, (void)policy, (void)param;
+    (void)param;
+    if (pthread_equal(thread, pthread_self())) is_idle = policy == SCHED_IDLE;
     return 0;
 }
 

@@ -131,7 +131,8 @@ int cache_run_clear(int argc, char **argv)
     struct buf out = {0};
     struct err err;
     char *dir = pages_dir(&err);
-    bool ok = dir && store_files_shrink(dir, 0, NULL, &removed, &err) &&
+    const struct store_patience patience = {.waits = true};
+    bool ok = dir && store_files_shrink(dir, 0, &patience, NULL, &removed, &err) &&
               walk_pipelines(remove_pipelines, &removed, &err);
     free(dir);
     if (!ok) return runtime_error(&err);

@@ -39,11 +39,6 @@ struct store {
     bool has_thread, trouble_told;
     pthread_t thread;
 
-    /* Whoever has written: one at a time keeps the folder to its size. */
-    pthread_mutex_t shrinking;
-    uint64_t unseen_bytes; /* written since the folder was last measured */
-    bool measured;
-
     struct rooms rooms;
 
     atomic_bool give_back; /* the thread puts back the job that it holds */
@@ -58,6 +53,9 @@ struct store {
     struct err trouble;
     size_t n_written;
     uint64_t written_bytes, packed_bytes;
+    /* Whoever has written keeps the folder to its size, one at a time. */
+    bool is_shrinking, measured;
+    uint64_t unseen_bytes; /* written since the folder was last measured */
 };
 
 /* What waits; a page of a large model has some 20 MiB. */
@@ -82,7 +80,6 @@ struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes)
     s->reader = reader_new(s->dir, s->model);
     s->end = &s->first;
     rooms_init(&s->rooms);
-    pthread_mutex_init(&s->shrinking, NULL);
     pthread_mutex_init(&s->lock, NULL);
     wait_init(&s->changed);
     /* A folder that cannot be written is known, and said, before there is anything to write. */
@@ -123,26 +120,50 @@ static void set_trouble(struct store *s, const struct err *err)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Keeps the folder to its size, now and then. */
-static bool shrink_now(struct store *s, size_t n_bytes, struct err *err)
+/* Whether it is time to look how large the folder is, and nobody is at it; then *n_unseen is
+ * what will be seen. */
+static bool begin_shrinking(struct store *s, size_t n_bytes, uint64_t *n_unseen)
 {
+    pthread_mutex_lock(&s->lock);
     s->unseen_bytes += n_bytes;
-    if (s->measured && s->unseen_bytes < s->cap_bytes / 16) return true;
-    s->measured = true;
-    s->unseen_bytes = 0;
-    struct store_total left;
-    if (!store_files_shrink(s->dir, s->cap_bytes, &left, NULL, err)) return false;
-    /* Full: make room for what comes until the next look. */
-    return left.n_bytes < s->cap_bytes - s->cap_bytes / 16 ||
-           store_files_shrink(s->dir, s->cap_bytes - s->cap_bytes / 8, NULL, NULL, err);
+    *n_unseen = s->unseen_bytes;
+    const bool begins = !s->is_shrinking && s->unseen_bytes > 0 &&
+                        (!s->measured || s->unseen_bytes >= s->cap_bytes / 16);
+    s->is_shrinking |= begins;
+    pthread_mutex_unlock(&s->lock);
+    return begins;
 }
 
-static bool shrink(struct store *s, size_t n_bytes, struct err *err)
+static void end_shrinking(struct store *s, bool done, uint64_t n_unseen)
 {
-    pthread_mutex_lock(&s->shrinking);
-    const bool ok = shrink_now(s, n_bytes, err);
-    pthread_mutex_unlock(&s->shrinking);
-    return ok;
+    pthread_mutex_lock(&s->lock);
+    s->is_shrinking = false;
+    if (done) s->unseen_bytes -= n_unseen;
+    s->measured |= done;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool shrink_now(struct store *s, const atomic_bool *stop, struct err *err)
+{
+    const struct store_patience patience = {.stop = stop};
+    struct store_total left;
+    if (!store_files_shrink(s->dir, s->cap_bytes, &patience, &left, NULL, err)) return false;
+    /* Full: make room for what comes until the next look. */
+    return left.n_bytes < s->cap_bytes - s->cap_bytes / 16 ||
+           store_files_shrink(s->dir, s->cap_bytes - s->cap_bytes / 8, &patience, NULL, NULL,
+                              err);
+}
+
+/* Keeps the folder to its size, now and then, after n_bytes were written. It never waits: while
+ * another process, or another thread here, is at it, or *stop is true, it is for the next
+ * time. */
+static bool shrink(struct store *s, size_t n_bytes, const atomic_bool *stop, struct err *err)
+{
+    uint64_t n_unseen;
+    if (!begin_shrinking(s, n_bytes, &n_unseen)) return true;
+    const bool done = shrink_now(s, stop, err);
+    end_shrinking(s, done, n_unseen);
+    return done || err->code == ERR_CANCELLED;
 }
 
 /* What one thread writes with. */
@@ -157,7 +178,8 @@ static void hand_free(struct hand *h)
     buf_free(&h->packed);
 }
 
-/* False if *stop became true before anything was written. */
+/* False if *stop became true before anything was written; later it just ends the look at the
+ * folder. */
 static bool write_job(struct store *s, struct hand *h, const struct job *job,
                       const atomic_bool *stop)
 {
@@ -172,7 +194,7 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
     bool ok = store_files_write(job->path, h->packed.data, n_packed, &err);
     if (ok) {
         store_files_touch(job->path, job->id.n_tokens);
-        ok = shrink(s, n_packed, &err);
+        ok = shrink(s, n_packed, stop, &err);
     }
     if (!ok) {
         set_trouble(s, &err);
@@ -383,6 +405,13 @@ static size_t useful_threads(const struct store *s)
     return n;
 }
 
+/* What the idle thread broke off for who waits. */
+static void shrink_again(struct store *s)
+{
+    struct err err;
+    if (!store_is_broken(s) && !shrink(s, 0, NULL, &err)) set_trouble(s, &err);
+}
+
 void store_flush(struct store *s)
 {
     pthread_t helpers[MAX_THREADS];
@@ -402,6 +431,7 @@ void store_flush(struct store *s)
     while (n > 0)
         pthread_join(helpers[--n], NULL);
     hand_free(&hand);
+    shrink_again(s);
 }
 
 bool store_trouble(struct store *s, struct err *err)
@@ -425,7 +455,6 @@ void store_free(struct store *s)
     if (s->has_thread) pthread_join(s->thread, NULL);
     rooms_destroy(&s->rooms);
     reader_free(s->reader);
-    pthread_mutex_destroy(&s->shrinking);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s->dir);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "config/paths.h"
@@ -109,7 +110,13 @@ struct walk {
     store_file_fn *fn;
     void *user;
     bool remove_stale;
+    const atomic_bool *stop; /* NULL: never */
 };
+
+static bool broken_off(struct err *err, const char *path)
+{
+    return err_set(err, ERR_CANCELLED, "%s: looking through it was cancelled", path);
+}
 
 static bool walk_model(const struct walk *w, const char *folder, const char *model,
                        struct err *err)
@@ -118,9 +125,11 @@ static bool walk_model(const struct walk *w, const char *folder, const char *mod
     if (!d) return file_is_missing(errno) ? true : refuse(err, folder);
     struct buf path = {0};
     struct dirent *entry;
-    while ((entry = readdir(d))) {
+    bool ok = true;
+    while (ok && (entry = readdir(d))) {
         struct store_file file = {.model = model};
         struct stat st;
+        ok = !cancel_is_set(w->stop) || broken_off(err, folder);
         if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
         if (!S_ISREG(st.st_mode)) continue;
         if (w->remove_stale && is_stale(entry->d_name, &st))
@@ -135,7 +144,7 @@ static bool walk_model(const struct walk *w, const char *folder, const char *mod
     }
     closedir(d);
     buf_free(&path);
-    return true;
+    return ok;
 }
 
 static bool walk_dir(const struct walk *w, const char *dir, struct err *err)
@@ -158,7 +167,7 @@ static bool walk_dir(const struct walk *w, const char *dir, struct err *err)
 
 bool store_files_walk(const char *dir, store_file_fn *fn, void *user, struct err *err)
 {
-    return walk_dir(&(struct walk){fn, user, false}, dir, err);
+    return walk_dir(&(struct walk){fn, user, false, NULL}, dir, err);
 }
 
 /* Shrinking. */
@@ -192,41 +201,56 @@ static int oldest_first(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-/* The lock of removals: its descriptor, or -1. */
-static int lock(const char *dir, struct err *err)
+/* The lock of removals: its descriptor, or -1. Another process may hold it for long: it waits
+ * for a disk, was stopped, or has a thread of idle priority at work. */
+static int lock(const char *dir, bool waits, struct err *err)
 {
     struct buf path = {0};
     buf_printf(&path, "%s/.lock", dir);
     int fd = open(buf_str(&path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+    while (fd >= 0 && flock(fd, waits ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR) continue;
         close(fd);
         fd = -1;
     }
-    if (fd < 0) refuse(err, buf_str(&path));
+    if (fd < 0 && errno == EWOULDBLOCK)
+        err_set(err, ERR_CANCELLED, "%s: another process removes pages", dir);
+    else if (fd < 0)
+        refuse(err, buf_str(&path));
     buf_free(&path);
     return fd;
 }
 
-bool store_files_shrink(const char *dir, uint64_t keep_bytes, struct store_total *left,
+/* Removes the first of them until keep_bytes are left. */
+static bool remove_oldest(struct candidates *all, uint64_t keep_bytes, const atomic_bool *stop,
+                          struct store_total *gone, struct err *err)
+{
+    bool ok = true;
+    if (all->n > 0) qsort(all->items, all->n, sizeof *all->items, oldest_first);
+    for (size_t i = 0; ok && i < all->n && all->n_bytes > keep_bytes; i++) {
+        const struct candidate *c = &all->items[i];
+        if (cancel_is_set(stop)) ok = broken_off(err, c->path);
+        /* Gone already is as good: another process cleared the folder by hand. */
+        else if (unlink(c->path) != 0 && errno != ENOENT)
+            ok = refuse(err, c->path);
+        else
+            all->n_bytes -= c->n_bytes, gone->n_bytes += c->n_bytes, gone->n++;
+    }
+    return ok;
+}
+
+bool store_files_shrink(const char *dir, uint64_t keep_bytes,
+                        const struct store_patience *patience, struct store_total *left,
                         struct store_total *removed, struct err *err)
 {
     struct candidates all = {0};
     struct store_total gone = {0};
-    bool is_there = access(dir, F_OK) == 0;
-    int fd = is_there ? lock(dir, err) : -1;
-    bool ok =
-        !is_there || (fd >= 0 && walk_dir(&(struct walk){add_candidate, &all, true}, dir, err));
-    if (all.n > 0) qsort(all.items, all.n, sizeof *all.items, oldest_first);
-    uint64_t n_bytes = all.n_bytes;
-    for (size_t i = 0; ok && i < all.n && n_bytes > keep_bytes; i++) {
-        /* Gone already is as good: another process cleared the folder by hand. */
-        if (unlink(all.items[i].path) != 0 && errno != ENOENT)
-            ok = refuse(err, all.items[i].path);
-        else
-            n_bytes -= all.items[i].n_bytes, gone.n_bytes += all.items[i].n_bytes, gone.n++;
-    }
-    if (left) *left = (struct store_total){all.n - gone.n, n_bytes};
+    const struct walk walk = {add_candidate, &all, true, patience->stop};
+    const bool is_there = access(dir, F_OK) == 0;
+    const int fd = is_there ? lock(dir, patience->waits, err) : -1;
+    const bool ok = !is_there || (fd >= 0 && walk_dir(&walk, dir, err) &&
+                                  remove_oldest(&all, keep_bytes, patience->stop, &gone, err));
+    if (left) *left = (struct store_total){all.n - gone.n, all.n_bytes};
     if (removed) *removed = gone;
     for (size_t i = 0; i < all.n; i++)
         free(all.items[i].path);

@@ -8,6 +8,7 @@
 #ifndef CACHE_STORE_FILES_H
 #define CACHE_STORE_FILES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -51,10 +52,17 @@ struct store_total {
     uint64_t n_bytes;
 };
 
+/* How long who removes many at once goes on. */
+struct store_patience {
+    bool waits;              /* for another process that is at it */
+    const atomic_bool *stop; /* true: no longer; NULL: to the end */
+};
+
 /* Removes the least recently used blobs until at most keep_bytes are left, and temporary files
  * that a killed process left an hour ago or earlier. What is left goes to *left, what was
- * removed to *removed; both may be NULL. */
-bool store_files_shrink(const char *dir, uint64_t keep_bytes, struct store_total *left,
+ * removed to *removed; both may be NULL. ERR_CANCELLED where the patience was too short. */
+bool store_files_shrink(const char *dir, uint64_t keep_bytes,
+                        const struct store_patience *patience, struct store_total *left,
                         struct store_total *removed, struct err *err);
 
 #endif

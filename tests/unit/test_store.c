@@ -2,10 +2,15 @@
  * the size cap. */
 #include "../store_sample.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/file.h"
+
+static const struct store_patience to_the_end = {.waits = true};
+static const char good_for_nothing[100];
 
 /* The same of its first n_raw bytes. */
 static void put_sized(struct store *s, uint32_t i, size_t n_raw)
@@ -259,11 +264,57 @@ static void test_order(void **state)
     } while (clock_ms() - start > 500);
     struct err err;
     struct store_total left, removed, all = measure();
-    assert_true(store_files_shrink(dir, all.n_bytes / 2, &left, &removed, &err));
+    assert_true(store_files_shrink(dir, all.n_bytes / 2, &to_the_end, &left, &removed, &err));
     assert_int_equal(left.n + removed.n, 20);
     assert_int_equal(left.n, 10);
     for (uint32_t i = 0; i < 20; i++)
         assert_int_equal(holds(s, i), i < left.n);
+    store_free(s);
+}
+
+/* Takes the place of the C library's: a thread of idle priority does not get on in here. */
+static atomic_uint n_idle_entries;
+struct dirent *readdir(DIR *d)
+{
+    struct dirent *(*real)(DIR *);
+    *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    if (is_idle) {
+        n_idle_entries++;
+        usleep(2000);
+    }
+    return real(d);
+}
+
+/* Who waits for the queue does not wait until the idle thread has looked through a large
+ * folder, which is kept to its size all the same. */
+static void test_broken_off(void **state)
+{
+    (void)state;
+    clear();
+    enum { N_FILES = 3000, CAP = 200000 };
+    struct store *s = store_new(dir, "model", CAP);
+    struct err err;
+    for (uint32_t i = 0; i < N_FILES; i++) {
+        char *path = path_of(1000 + i);
+        assert_true(store_files_write(path, good_for_nothing, sizeof good_for_nothing, &err));
+        free(path);
+    }
+    n_idle_entries = 0;
+    put(s, 0);
+    for (int ms = 0; n_idle_entries < 10; ms++) {
+        if (ms > 60000) fail_msg("the thread does not look");
+        usleep(1000);
+    }
+    store_flush(s);
+    if (n_idle_entries > N_FILES / 2) fail_msg("it looked at %u files", n_idle_entries);
+    assert_true(measure().n_bytes <= CAP);
+    assert_true(measure().n_bytes > CAP / 2);
+    const size_t n = measure().n;
+    atomic_bool stop = true;
+    const struct store_patience none = {.stop = &stop};
+    assert_false(store_files_shrink(dir, 0, &none, NULL, NULL, &err));
+    assert_int_equal(err.code, ERR_CANCELLED);
+    assert_int_equal(measure().n, n);
     store_free(s);
 }
 
@@ -288,7 +339,7 @@ static void test_stale(void **state)
         assert_true(store_files_write(buf_str(&name), "x", 1, &err));
         if (i != 1) assert_int_equal(utimensat(AT_FDCWD, buf_str(&name), old, 0), 0);
     }
-    assert_true(store_files_shrink(dir, UINT64_MAX, NULL, NULL, &err));
+    assert_true(store_files_shrink(dir, UINT64_MAX, &to_the_end, NULL, NULL, &err));
     assert_int_equal(measure().n, 1);
     for (size_t i = 0; i < 4; i++) {
         buf_clear(&name);
@@ -583,7 +634,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_row),
         cmocka_unit_test(test_modes),       cmocka_unit_test(test_damage),
         cmocka_unit_test(test_cap),         cmocka_unit_test(test_order),
-        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_broken_off),  cmocka_unit_test(test_stale),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
