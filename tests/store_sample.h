@@ -26,15 +26,19 @@
 
 enum { N_IDS = 64, N_RAW = 8192 };
 
-/* Whether this thread would be one of idle priority. */
+/* Whether this thread would be one of idle priority; how often others gave and took that. */
 static _Thread_local bool is_idle;
+static atomic_uint n_raised, n_lowered;
 
 /* Takes the place of the C library's: the thread of a store is one like all others here. One of
  * idle priority may stand still for minutes on a machine with other work. */
 int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
 {
     (void)param;
-    if (pthread_equal(thread, pthread_self())) is_idle = policy == SCHED_IDLE;
+    if (pthread_equal(thread, pthread_self()))
+        is_idle = policy == SCHED_IDLE;
+    else
+        atomic_fetch_add(policy == SCHED_IDLE ? &n_lowered : &n_raised, 1);
     return 0;
 }
 

@@ -251,11 +251,16 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     return true;
 }
 
+/* Whether a thread has the processor only when nobody else wants it. */
+static void set_idle(pthread_t thread, bool is_idle)
+{
+    pthread_setschedparam(thread, is_idle ? SCHED_IDLE : SCHED_OTHER, &(struct sched_param){0});
+}
+
 /* Processor and disk only when nobody else wants them. */
 static void be_idle(void)
 {
-    const struct sched_param none = {0};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+    set_idle(pthread_self(), true);
     enum { WHO_PROCESS = 1, CLASS_IDLE = 3, CLASS_SHIFT = 13 };
     syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE << CLASS_SHIFT);
 }
@@ -418,15 +423,18 @@ void store_flush(struct store *s)
     size_t n = 0;
     struct hand hand = {.codec = blob_codec_new()};
     pthread_mutex_lock(&s->lock);
-    /* On a busy machine the idle thread may stand still with a job in hand for seconds. */
+    /* On a busy machine the idle thread may stand still with a job in hand for seconds: it is
+     * not idle while it gives that back. */
     s->hurry = true;
     atomic_store(&s->give_back, true);
+    if (s->has_thread) set_idle(s->thread, false);
     const size_t most = useful_threads(s);
     while (n + 1 < most && pthread_create(&helpers[n], NULL, help, s) == 0)
         n++;
     while (s->queued_bytes > 0)
         if (!run_one(s, &hand, NULL)) pthread_cond_wait(&s->changed, &s->lock);
     s->hurry = false;
+    if (s->has_thread) set_idle(s->thread, true);
     pthread_mutex_unlock(&s->lock);
     while (n > 0)
         pthread_join(helpers[--n], NULL);
@@ -450,6 +458,7 @@ void store_free(struct store *s)
     store_flush(s);
     pthread_mutex_lock(&s->lock);
     s->closing = true;
+    if (s->has_thread) set_idle(s->thread, false);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     if (s->has_thread) pthread_join(s->thread, NULL);

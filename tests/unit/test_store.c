@@ -390,6 +390,27 @@ static void wait_for_written(struct store *s, size_t n)
     }
 }
 
+/* While somebody waits the thread is not idle: what it has in hand would be waited for until
+ * nobody else wants the processor. */
+static void test_raised(void **state)
+{
+    (void)state;
+    clear();
+    struct store *s = store_new(dir, "model", 1 << 30);
+    n_raised = n_lowered = 0;
+    store_flush(s); /* no thread yet */
+    assert_int_equal(n_raised + n_lowered, 0);
+    put(s, 0);
+    assert_int_equal(n_raised + n_lowered, 0);
+    store_flush(s);
+    assert_int_equal(n_raised, 1);
+    assert_int_equal(n_lowered, 1);
+    put(s, 1);
+    store_free(s);
+    assert_int_equal(n_raised, 3);
+    assert_int_equal(n_lowered, 2);
+}
+
 /* While the owner is busy nothing is written, however much waits; all of it is once the owner
  * rests, waits or goes. */
 static void test_busy(void **state)
@@ -629,12 +650,13 @@ int main(void)
         cmocka_unit_test(test_spare_rooms), cmocka_unit_test(test_no_memory_to_read),
 #endif
         cmocka_unit_test(test_put_get),     cmocka_unit_test(test_hurry),
-        cmocka_unit_test(test_busy),        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_lent),        cmocka_unit_test(test_rooms),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_row),
-        cmocka_unit_test(test_modes),       cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_cap),         cmocka_unit_test(test_order),
-        cmocka_unit_test(test_broken_off),  cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_busy),        cmocka_unit_test(test_raised),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_rooms),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_row),         cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_broken_off),
+        cmocka_unit_test(test_stale),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
