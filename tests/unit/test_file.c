@@ -1,0 +1,105 @@
+/* Files that take the place of others, beside what a killed process left. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../scratch.h"
+#include "base/buf.h"
+#include "base/file.h"
+
+static char dir[SCRATCH_PATH], path[SCRATCH_PATH + 10];
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_folder(dir, "file");
+    snprintf(path, sizeof path, "%s/page", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scratch_remove(dir);
+    return 0;
+}
+
+/* What a process of this number leaves that is killed while it writes for the i-th time. */
+static void leave(unsigned i)
+{
+    char name[SCRATCH_PATH + 60];
+    snprintf(name, sizeof name, "%s/.page.%ld.%u", dir, (long)getpid(), i);
+    FILE *f = fopen(name, "wx");
+    assert_true(f && fputs("half", f) >= 0 && fclose(f) == 0);
+}
+
+static size_t n_files(void)
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static void assert_holds(const char *text)
+{
+    struct buf data = {0};
+    struct err err;
+    assert_true(file_read(path, 100, &data, &err));
+    assert_string_equal(buf_str(&data), text);
+    buf_free(&data);
+}
+
+/* Its names are those that this process takes first, so this test is the first. They are not
+ * touched: whoever wrote them may live. */
+static void test_left_by_a_kill(void **state)
+{
+    (void)state;
+    struct err err;
+    enum { N_LEFT = 20 };
+    for (unsigned i = 0; i < N_LEFT; i++)
+        leave(i);
+    if (!file_replace(path, "first", 5, &err)) fail_msg("%s", err.msg);
+    assert_holds("first");
+    assert_int_equal(n_files(), N_LEFT + 1);
+    leave(N_LEFT + 1);
+    assert_true(file_replace(path, "second", 6, &err));
+    assert_holds("second");
+    assert_int_equal(n_files(), N_LEFT + 2);
+    scratch_empty(dir);
+}
+
+/* However many there are, it ends. */
+static void test_too_many(void **state)
+{
+    (void)state;
+    struct err err;
+    assert_true(file_replace(path, "before", 6, &err));
+    for (unsigned i = 0; i < 1200; i++)
+        leave(i);
+    assert_false(file_replace(path, "after", 5, &err));
+    assert_non_null(strstr(err.msg, strerror(EEXIST)));
+    assert_holds("before");
+    assert_int_equal(n_files(), 1201);
+    scratch_empty(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_left_by_a_kill),
+        cmocka_unit_test(test_too_many),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
