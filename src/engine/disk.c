@@ -25,7 +25,7 @@ struct disk {
     struct weights_id *weights;
     struct backend *be;
     const struct program *program;
-    bool is_ready;
+    bool is_ready, never_told;
     struct fingerprint fingerprint;
 
     struct ids ids;   /* the sequence */
@@ -123,6 +123,11 @@ bool disk_make_ready(struct disk *d, const atomic_bool *cancel)
     if (!disk_is_ready(d))
         d->is_ready = weights_id_wait(d->weights, cancel, &d->fingerprint.weights);
     return d->is_ready;
+}
+
+bool disk_is_never_ready(struct disk *d)
+{
+    return weights_id_changed(d->weights) != NULL;
 }
 
 /* ---- names ---- */
@@ -395,7 +400,12 @@ void disk_touch(struct disk *d)
 
 bool disk_trouble(struct disk *d, struct err *err)
 {
-    return store_trouble(d->store, err);
+    if (store_trouble(d->store, err)) return true;
+    if (d->never_told || !disk_is_never_ready(d)) return false;
+    d->never_told = true;
+    err_set(err, ERR_IO, "%s: was written to after it was opened",
+            weights_id_changed(d->weights));
+    return true;
 }
 
 struct store_counts disk_counts(struct disk *d)

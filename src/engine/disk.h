@@ -41,6 +41,8 @@ bool disk_is_ready(struct disk *d);
 /* Waits until they can. False: *cancel (may be NULL) became true, or they never can, as the
  * model's file was written to. */
 bool disk_make_ready(struct disk *d, const atomic_bool *cancel);
+/* Whether it is known that they never can: nothing is found, and what is given is dropped. */
+bool disk_is_never_ready(struct disk *d);
 
 /* From now on it is about ids[0..n), copied. Ready only. */
 void disk_follow(struct disk *d, const int32_t *ids, size_t n);
@@ -80,6 +82,7 @@ void disk_drain(struct disk *d);
 /* Notes that the pages of the sequence were used now. */
 void disk_touch(struct disk *d);
 
+/* Why nothing is kept any more: true once, when it is so. */
 bool disk_trouble(struct disk *d, struct err *err);
 struct store_counts disk_counts(struct disk *d);
 

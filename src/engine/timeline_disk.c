@@ -103,11 +103,12 @@ static void owe_turn(struct timeline *tl)
 }
 
 /* Whole pages and what is owed. False: the queue was full before all was given, the disk is not
- * ready, or *stop is true. */
+ * ready yet, or *stop is true. */
 static bool give(struct timeline *tl, const atomic_bool *stop)
 {
     if (tl->n_saved == tree_n(tl->tree) / PAGE_LEN && tl->n_owed == 0) return true;
-    if (!disk_is_ready(tl->disk) || !save_pages(tl, stop)) return false;
+    if (!disk_is_ready(tl->disk)) return disk_is_never_ready(tl->disk);
+    if (!save_pages(tl, stop)) return false;
     for (; tl->n_owed > 0; drop_first_owed(tl))
         if (!save_at(tl, tl->owed[0], stop)) return false;
     return true;

@@ -22,8 +22,8 @@ struct weights_id {
     char *record; /* where the sum is remembered; NULL: nowhere */
     bool has_thread;
     pthread_t thread;
-    atomic_bool stop, done; /* done: id holds */
-    atomic_bool is_changed; /* a file was written to: id will never hold */
+    atomic_bool stop, done;        /* done: id holds */
+    _Atomic(const char *) changed; /* the file that was written to: id will never hold */
     struct key id;
 
     /* How far it is read; of one thread at a time. */
@@ -54,9 +54,9 @@ static char *record_path(const struct gguf *g, const char *dir)
     return buf_take(&name);
 }
 
-/* Whether a file was written to since it was opened. One that another took the place of is
- * still mapped as it was. */
-static bool is_changed(const struct gguf *g)
+/* A file that was written to since it was opened; NULL: none. One that another took the place
+ * of is still mapped as it was. */
+static const char *find_changed(const struct gguf *g)
 {
     const struct file_map *file;
     const char *path;
@@ -67,9 +67,9 @@ static bool is_changed(const struct gguf *g)
             continue;
         if (is.n_bytes != was->n_bytes || is.modified_s != was->modified_s ||
             is.modified_ns != was->modified_ns)
-            return true;
+            return path;
     }
-    return false;
+    return NULL;
 }
 
 /* A record is the sum and the sum's own checksum. */
@@ -99,6 +99,11 @@ static void remember(const struct weights_id *w)
     if (w->record) store_files_write(w->record, &r, sizeof r, &ignored);
 }
 
+const char *weights_id_changed(struct weights_id *w)
+{
+    return atomic_load(&w->changed);
+}
+
 /* Goes on reading, until the end or until it is stopped behind a piece. */
 static void read_on(struct weights_id *w, const atomic_bool *stop)
 {
@@ -117,10 +122,8 @@ static void read_on(struct weights_id *w, const atomic_bool *stop)
             if (cancel_is_set(stop)) return;
         }
     }
-    if (is_changed(w->gguf)) {
-        atomic_store(&w->is_changed, true);
-        return;
-    }
+    atomic_store(&w->changed, find_changed(w->gguf));
+    if (weights_id_changed(w)) return;
     XXH128_hash_t id = XXH3_128bits_digest(w->sum);
     w->id = (struct key){id.low64, id.high64};
     remember(w);
@@ -185,9 +188,9 @@ bool weights_id_wait(struct weights_id *w, const atomic_bool *cancel, struct key
     /* On a busy machine a thread of idle priority may stand still for long: the rest is read
      * by who waits. */
     stop_thread(w);
-    if (!atomic_load(&w->done) && !atomic_load(&w->is_changed)) {
+    if (!atomic_load(&w->done) && !weights_id_changed(w)) {
         read_on(w, cancel);
-        if (!atomic_load(&w->done) && !atomic_load(&w->is_changed)) start_thread(w);
+        if (!atomic_load(&w->done) && !weights_id_changed(w)) start_thread(w);
     }
     return weights_id_known(w, id);
 }

@@ -29,5 +29,7 @@ bool weights_id_known(struct weights_id *w, struct key *id);
 /* Waits for it. False: *cancel (may be NULL) became true, and reading goes on; or a file has
  * changed while it was open, and the sum will never be known. */
 bool weights_id_wait(struct weights_id *w, const atomic_bool *cancel, struct key *id);
+/* The file that has, as far as is known; NULL: none. The model's own. */
+const char *weights_id_changed(struct weights_id *w);
 
 #endif

@@ -1,7 +1,9 @@
 /* Pages on disk never change a bit: random histories with saves, restarts, kills and damage
  * have the logits of a run that starts from nothing; and what was saved is not computed again.
  */
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "../golden.h"
 #include "../scratch.h"
 #include "../soak.h"
+#include "base/file.h"
 #include "cache/store_files.h"
 #include "engine/disk.h"
 #include "engine/engine.h"
@@ -479,6 +482,43 @@ static void test_save_is_owed(void **state)
     }
 }
 
+/* The model's file was written to: nothing can be kept, and nothing waits to be. */
+static void test_never_ready(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    int32_t ids[CONTEXT];
+    char path[SCRATCH_PATH + 10];
+    struct buf bytes = {0};
+    scratch_empty(home);
+    chance_begin(41);
+    snprintf(path, sizeof path, "%s/m.gguf", home);
+    assert_true(file_read(llama, SIZE_MAX, &bytes, &err));
+    assert_true(file_replace(path, bytes.data, bytes.len, &err));
+    buf_free(&bytes);
+    open_model(&m, path, "f16", false);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    const struct disk_config config = {.dir = home, .cap_bytes = 64 << 20, .name = "m"};
+    struct disk *disk = disk_new(&config, m.be, m.gguf, model_program(m.model));
+    timeline_set_disk(m.tl, disk);
+    assert_false(disk_make_ready(disk, NULL));
+    assert_true(disk_is_never_ready(disk));
+    random_ids(ids, 0, 100, model_n_vocab(m.model));
+    assert_int_equal(sync_to(&m, ids, 100).n_prefilled, 100);
+    assert_true(timeline_save_whole(m.tl, NULL));
+    assert_true(timeline_save(m.tl, NULL));
+    timeline_save_all(m.tl);
+    assert_int_equal(disk_counts(disk).n_written, 0);
+    assert_true(disk_trouble(disk, &err));
+    assert_non_null(strstr(err.msg, path));
+    assert_false(disk_trouble(disk, &err));
+    timeline_set_disk(m.tl, NULL);
+    disk_free(disk);
+    machine_close(&m);
+}
+
 /* ---- random histories ---- */
 
 static size_t next_history(int32_t *ids, size_t n, size_t n_vocab)
@@ -609,7 +649,7 @@ int main(void)
         cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
         cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
         cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_resume_torn),
-        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_never_ready),  cmocka_unit_test(test_histories),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }

@@ -1,19 +1,26 @@
 /* The engine's seam on the bundled guide: whole prompts in, events out, and what a reply says
  * of its cost. */
+#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../guide.h"
 #include "../scratch.h"
+#include "base/buf.h"
+#include "base/file.h"
 #include "engine/engine.h"
 #include "random_model.h"
 
@@ -177,10 +184,10 @@ static const struct engine_sampling no_reply = {
     .top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
 
 /* The engine of a program that goes on with what dir keeps. */
-static void open_on_disk(const char *dir)
+static void open_file_on_disk(const char *path, const char *dir)
 {
     struct err err;
-    const struct engine_config config = {.model_path = GUIDE,
+    const struct engine_config config = {.model_path = path,
                                          .n_threads = 1,
                                          .n_ctx = 512,
                                          .cache_dir = dir,
@@ -189,6 +196,11 @@ static void open_on_disk(const char *dir)
     e = engine_open(&config, &err);
     assert_non_null(e);
     wait_for(EVENT_READY);
+}
+
+static void open_on_disk(const char *dir)
+{
+    open_file_on_disk(GUIDE, dir);
 }
 
 /* Prompts without a reply, as they are computed while somebody types: they leave what is kept
@@ -222,6 +234,65 @@ static void test_kept_on_disk(void **state)
     e = outer;
     spans_free(&prompt);
     spans_free(&typed);
+    scratch_remove(dir);
+}
+
+/* Takes the place of the C library's: a thread of idle priority begins when it is let. */
+static atomic_bool let_idle = true;
+int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
+{
+    (void)thread, (void)param;
+    while (policy == SCHED_IDLE && !let_idle)
+        usleep(1000);
+    return 0;
+}
+
+/* A turn, of whose warnings line[0..2) are counted. */
+static void turn_counted(const struct spans *prompt, const char *const line[2], size_t n[2])
+{
+    struct engine_event event = {0};
+    engine_turn(e, prompt, &greedy);
+    while (event.kind < EVENT_END && engine_next(e, 60000, &event))
+        for (int i = 0; i < 2; i++)
+            n[i] += event.kind == EVENT_WARNING && strcmp(event.text, line[i]) == 0;
+    assert_int_equal(event.kind, EVENT_END);
+}
+
+/* The model's file is written to before it is known what it holds: nothing will ever be kept,
+ * which is said once, and nobody waits for it. */
+static void test_file_written(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 10], unkept[SCRATCH_PATH + 100];
+    const char *const lines[] = {
+        "reading the model once more, to know what was kept of it on disk", unkept};
+    size_t n[2] = {0};
+    struct buf bytes = {0};
+    struct err err;
+    struct engine *const outer = e;
+    struct spans prompt = {0};
+    scratch_folder(dir, "engine");
+    snprintf(path, sizeof path, "%s/m.gguf", dir);
+    snprintf(unkept, sizeof unkept,
+             "what is computed is no longer kept on disk: %s: was written to after it was "
+             "opened",
+             path);
+    assert_true(file_read(GUIDE, SIZE_MAX, &bytes, &err));
+    assert_true(file_replace(path, bytes.data, bytes.len, &err));
+    let_idle = false;
+    open_file_on_disk(path, dir);
+    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    let_idle = true;
+    text(&prompt, "How do I take back the last message?");
+    for (int i = 0; i < 4; i++)
+        turn_counted(&prompt, lines, n);
+    assert_true(n[0] <= 1); /* the thread may have been faster */
+    assert_int_equal(n[1], 1);
+    assert_true(engine_finish(e, &err));
+    engine_close(e);
+    e = outer;
+    spans_free(&prompt);
+    buf_free(&bytes);
     scratch_remove(dir);
 }
 
@@ -426,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
         cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
+        cmocka_unit_test(test_file_written),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -75,6 +75,7 @@ static void test_any_reader(void **state)
         struct key id;
         usleep(i * 50); /* the thread has read none of it, some, or all */
         assert_same(wait_for(w), want);
+        assert_null(weights_id_changed(w));
         assert_true(weights_id_known(w, &id));
         assert_same(id, want);
         assert_same(wait_for(w), want);
@@ -164,6 +165,7 @@ static void test_written(void **state)
     struct weights_id *w = weights_id_new(g, dir);
     assert_false(weights_id_wait(w, NULL, &id));
     assert_false(weights_id_known(w, &id));
+    assert_string_equal(weights_id_changed(w), path);
     weights_id_free(w);
     gguf_close(g);
     scratch_empty(dir);
