@@ -120,7 +120,7 @@ VEC_INLINE void vec_exp_below(f8 *v, const int n)
         p[j] = r[j] * r[j] * p[j] + r[j] + vec_all(1.0f);
         /* 2^k in one factor: p is near 1 and k at least -50, so the product is exact. */
         const i8x power =
-            (i8x)_mm256_slli_epi32((__m256i)((i8x)sum[j] - (0x4b400000 - 127)), 23);
+            (i8x)_mm256_slli_epi32((__m256i)((u8x)sum[j] - (0x4b400000 - 127)), 23);
         v[j] = (f8)((i8x)(p[j] * (f8)power) & ~(v[j] < least));
     }
 }
