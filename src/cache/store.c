@@ -251,7 +251,8 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     return true;
 }
 
-/* Whether a thread has the processor only when nobody else wants it. */
+/* Whether a thread has the processor only when nobody else wants it. Back from that it comes
+ * only where RLIMIT_NICE allows a niceness of 0, or for root; elsewhere it stays idle. */
 static void set_idle(pthread_t thread, bool is_idle)
 {
     pthread_setschedparam(thread, is_idle ? SCHED_IDLE : SCHED_OTHER, &(struct sched_param){0});
