@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "ui/signals.h"
+#include "ui/tty.h"
 
 enum { TEXT_MAX_BYTES = 16 << 20 };
 
@@ -68,6 +69,7 @@ static bool edit_file(const char *path, struct err *err)
     if (child == 0) be_editor(path);
     if (child < 0) return err_set(err, ERR_IO, "the editor: %s", strerror(errno));
     bool ok = wait_for(child);
+    tty_restore(); /* one that died has left its own modes */
     /* A Ctrl-C in the editor was the editor's. */
     signals_take(SIGINT);
     char shown[128];

@@ -1,5 +1,5 @@
 /* The user's own editor: $VISUAL, $EDITOR, else vi. Main thread; the terminal must be as the
- * user's shell had it. */
+ * user's shell had it, and is so again afterwards, whatever the editor did. */
 #ifndef UI_EDITOR_H
 #define UI_EDITOR_H
 

@@ -7,6 +7,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "ui/signals.h"
+
 static int terminal = -1;
 static struct termios saved;
 static int n_cooked;
@@ -61,12 +63,31 @@ static void on_crash(int sig)
     raise(sig); /* SA_RESETHAND: now as the system does it */
 }
 
+/* A process that was started in the background stops until it is in front: the modes are now
+ * those of a shell that reads a line. Where nothing stops it (its shell has gone, or it is told
+ * to ignore that) it goes on after some tries. */
+static void wait_in_background(int fd)
+{
+    enum { MOST_TRIES = 16 };
+    for (int i = 0; i < MOST_TRIES; i++) {
+        const pid_t front = tcgetpgrp(fd);
+        if (front < 0 || front == getpgrp()) return;
+        kill(0, SIGTTIN);
+        signals_take(SIGCONT); /* nothing was set yet that a stop could have changed */
+    }
+}
+
 void tty_open(int fd)
 {
-    if (!isatty(fd) || tcgetattr(fd, &saved) != 0) return;
+    if (!isatty(fd)) return;
+    wait_in_background(fd);
+    if (tcgetattr(fd, &saved) != 0) return;
     terminal = fd;
     atexit(tty_restore);
-    static const int crashes[] = {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGQUIT};
+    /* Those that end the program, and that nothing else here handles. */
+    static const int crashes[] = {SIGABRT,   SIGSEGV, SIGFPE,  SIGILL,  SIGQUIT,
+                                  SIGXCPU,   SIGSYS,  SIGTRAP, SIGUSR1, SIGUSR2,
+                                  SIGVTALRM, SIGALRM, SIGPROF};
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
         struct sigaction old,
             act = {.sa_handler = on_crash, .sa_flags = SA_RESETHAND | SA_NODEFER};
