@@ -252,7 +252,7 @@ static bool on_copy(void *user, const char *text, size_t n)
 {
     struct line *l = user;
     if (clipboard_by_tool(text, n)) return true;
-    if (!l->term.is_tty) return false;
+    if (!l->term.escapes) return false;
     struct buf sequence = {0};
     clipboard_sequence(text, n, &sequence);
     put(l, buf_str(&sequence));

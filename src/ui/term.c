@@ -32,6 +32,7 @@ struct term term_of(int fd, const struct options *o)
         .fd = fd,
         .is_tty = is_tty,
         .colour = colour_wanted(o, is_tty),
+        .escapes = is_tty && !dumb(),
         .redraw = is_tty && !dumb() && !o->plain && !o->accessible,
         .words = is_tty && !dumb() && !o->accessible && o->wrap,
     };

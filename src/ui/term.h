@@ -13,9 +13,10 @@ struct options;
 struct term {
     int fd;
     bool is_tty;
-    bool colour; /* --color, NO_COLOR, TERM=dumb, --plain */
-    bool redraw; /* a line may be written over: neither --plain nor --accessible nor dumb */
-    bool words;  /* they are kept whole at its edge: --wrap, neither --accessible nor dumb */
+    bool colour;  /* --color, NO_COLOR, TERM=dumb, --plain */
+    bool escapes; /* sequences mean something: neither dumb nor no terminal */
+    bool redraw;  /* a line may be written over: neither --plain nor --accessible nor dumb */
+    bool words;   /* they are kept whole at its edge: --wrap, neither --accessible nor dumb */
 };
 
 enum style { STYLE_DIM, STYLE_LABEL, STYLE_PROMPT, STYLE_WARNING, STYLE_ERROR };

@@ -241,6 +241,10 @@ check "a dumb terminal gets no escape at all" eval '! raw $'"'\\033'"
 keys 'c code for strlen' Enter
 shows '```c'
 check "  nor for Markdown" eval '! raw $'"'\\033'"
+last '>'
+keys '/copy' Enter
+check "  nor for the clipboard, which it has not" shows 'there is no clipboard here'
+check "    and none came" eval '! raw $'"'\\033'"
 keys C-d
 left 0
 keys 'TERM=tmux-256color; clear' Enter
