@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Saves the settings of the terminal fd, once the process is in front, and restores them at exit
- * and on a crash. Nothing happens if fd is no terminal. */
+/* Saves the settings of the terminal fd, once the process is in front, and restores them at
+ * exit and on a crash. Nothing happens if fd is no terminal. */
 void tty_open(int fd);
 /* Keys are kept for the next prompt and not echoed; Ctrl-C and Ctrl-Z stay signals. */
 void tty_quiet(void);
