@@ -69,7 +69,8 @@ static bool edit_file(const char *path, struct err *err)
     if (child == 0) be_editor(path);
     if (child < 0) return err_set(err, ERR_IO, "the editor: %s", strerror(errno));
     bool ok = wait_for(child);
-    tty_restore(); /* one that died has left its own modes */
+    /* One that died has left its own modes behind. */
+    tty_restore();
     /* A Ctrl-C in the editor was the editor's. */
     signals_take(SIGINT);
     char shown[128];

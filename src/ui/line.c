@@ -636,8 +636,8 @@ int line_run(const struct options *o, const struct engine_config *engine,
                         .turn_begin = on_turn_begin,
                         .turn_end = on_turn_end};
     if (ok) {
-        signals_install(true);
         tty_open(STDIN_FILENO);
+        signals_install(true);
         tty_quiet();
         l.chat = chat_open(o, engine, &face, &err);
     }

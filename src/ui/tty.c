@@ -1,25 +1,28 @@
 #include "ui/tty.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "ui/signals.h"
-
 static int terminal = -1;
 static struct termios saved;
+static struct termios ours; /* as hearth set them last, but for readline and curses */
 static int n_cooked;
 /* Of the full-screen view, while it is there. */
 static const char *_Atomic goodbye;
 static atomic_size_t n_goodbye;
 
-/* A process in the background must not change the settings of the one in front. */
-static bool in_front(void)
+/* A process in the background must not change the settings of the one in front. Nobody is in
+ * front of one to which the terminal is just a file, say below su -c or setsid. */
+static bool in_front(int fd)
 {
-    return tcgetpgrp(terminal) == getpgrp();
+    const pid_t front = tcgetpgrp(fd);
+    return front == getpgrp() || (front < 0 && errno == ENOTTY);
 }
 
 void tty_say_goodbye(const char *bytes, size_t n)
@@ -38,19 +41,19 @@ static void say_goodbye(void)
 
 void tty_restore(void)
 {
-    if (terminal >= 0 && in_front()) say_goodbye();
-    if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSADRAIN, &saved);
+    if (terminal >= 0 && in_front(terminal)) say_goodbye();
+    if (terminal >= 0 && in_front(terminal)) tcsetattr(terminal, TCSADRAIN, &saved);
 }
 
 void tty_lend(void)
 {
-    if (terminal >= 0 && in_front()) tcsetattr(terminal, TCSAFLUSH, &saved);
+    if (terminal >= 0 && in_front(terminal)) tcsetattr(terminal, TCSAFLUSH, &saved);
 }
 
 void tty_recover(void)
 {
     static const char sane[] = "\033[0m\033[?2004l\033[?25h\n";
-    if (terminal < 0 || !in_front()) return;
+    if (terminal < 0 || !in_front(terminal)) return;
     say_goodbye();
     ssize_t written = write(terminal, sane, sizeof sane - 1);
     (void)written;
@@ -63,25 +66,17 @@ static void on_crash(int sig)
     raise(sig); /* SA_RESETHAND: now as the system does it */
 }
 
-/* A process that was started in the background stops until it is in front: the modes are now
- * those of a shell that reads a line. Where nothing stops it (its shell has gone, or it is told
- * to ignore that) it goes on after some tries. */
-static void wait_in_background(int fd)
+/* A shell that reads a line of its own has other modes than those it gives a program in front.
+ * In the background this stops the process, with its group, until it is brought to the front;
+ * false if nobody can do that, since the group is an orphan. */
+static bool come_to_front(int fd)
 {
-    enum { MOST_TRIES = 16 };
-    for (int i = 0; i < MOST_TRIES; i++) {
-        const pid_t front = tcgetpgrp(fd);
-        if (front < 0 || front == getpgrp()) return;
-        kill(0, SIGTTIN);
-        signals_take(SIGCONT); /* nothing was set yet that a stop could have changed */
-    }
+    return in_front(fd) || tcdrain(fd) == 0;
 }
 
 void tty_open(int fd)
 {
-    if (!isatty(fd)) return;
-    wait_in_background(fd);
-    if (tcgetattr(fd, &saved) != 0) return;
+    if (!isatty(fd) || !come_to_front(fd) || tcgetattr(fd, &saved) != 0) return;
     terminal = fd;
     atexit(tty_restore);
     /* Those that end the program, and that nothing else here handles. */
@@ -109,6 +104,7 @@ static void take_keys(tcflag_t echo)
     quiet.c_cc[VMIN] = 1;
     quiet.c_cc[VTIME] = 0;
     tcsetattr(terminal, TCSADRAIN, &quiet);
+    tcgetattr(terminal, &ours);
     if ((now.c_lflag & ICANON) && ioctl(terminal, FIONREAD, &n_cooked) != 0) n_cooked = 0;
 }
 
@@ -122,11 +118,18 @@ void tty_echo(void)
     take_keys(ECHO);
 }
 
+static bool same(const struct termios *a, const struct termios *b)
+{
+    return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+           a->c_lflag == b->c_lflag && memcmp(a->c_cc, b->c_cc, sizeof a->c_cc) == 0;
+}
+
 bool tty_return(void)
 {
+    struct termios now;
     if (terminal < 0) return true;
-    if (!in_front()) return false;
-    tcgetattr(terminal, &saved);
+    if (!in_front(terminal)) return false;
+    if (tcgetattr(terminal, &now) == 0 && !same(&now, &ours)) saved = now;
     tty_quiet();
     return true;
 }

@@ -10,8 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Saves the settings of the terminal fd, once the process is in front, and restores them at
- * exit and on a crash. Nothing happens if fd is no terminal. */
+/* Saves the settings of the terminal fd and restores them at exit and on a crash. A process in
+ * the background stops here until it is in front, so before signals are handled: one that comes
+ * meanwhile does what it always does. Nothing happens if fd is no terminal, or one that the
+ * process can never have. */
 void tty_open(int fd);
 /* Keys are kept for the next prompt and not echoed; Ctrl-C and Ctrl-Z stay signals. */
 void tty_quiet(void);
@@ -30,8 +32,9 @@ void tty_say_goodbye(const char *bytes, size_t n);
  * forgotten.
  */
 void tty_lend(void);
-/* After the process was stopped: takes the present settings as those to restore, then
- * tty_quiet. In the background nothing is touched; false. */
+/* After the process was stopped: takes the present settings as those to restore, unless they
+ * are our own, since no shell has set others meanwhile; then tty_quiet. In the background
+ * nothing is touched; false. */
 bool tty_return(void);
 /* How many bytes were typed before tty_quiet took over, and have a line feed for Return; counts
  * from then on. */

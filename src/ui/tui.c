@@ -456,8 +456,8 @@ static void end_copy(struct tui *t, const struct options *o)
 static bool open_all(struct tui *t, const struct options *o, struct err *err)
 {
     if (o->output && !output_open(&t->copy, o->output, err)) return false;
-    signals_install(true);
     tty_open(STDIN_FILENO);
+    signals_install(true);
     tty_quiet();
     return screen_open(term_of(STDOUT_FILENO, o).colour, err);
 }

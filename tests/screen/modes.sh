@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The terminal's modes where somebody else sets them, too: an editor that dies without putting
-# them back, a shell that hearth was started behind, a signal that nobody expects.
+# The terminal's modes, where somebody else sets them too: an editor that dies without putting
+# them back, a shell that reads its line in modes of its own, one that leaves ours as they are, a
+# signal that nobody expects.
 . tests/screen/lib/tmux.sh
+
+# The guide never ends its turn with these.
 endless=(--private --temp 0 --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1)
-# Words of the reply stand below the message, above the bar of the full screen.
+# Something stands below the message that was sent last, and above the bar of the full screen.
 has_reply() { text | grep -v ' F1 help' | awk '/^> ./ { sent = 1; n = 0; next } /[[:alnum:]]/ { n++ } END { exit !sent || n == 0 }'; }
 asks() { keys "$1" Enter && shows "> $1" && within has_reply; }
 has_stopped() { [ "$(text | grep -c 'stop: cancelled')" = "$1" ]; }
@@ -15,13 +18,13 @@ screen 80 40
 keys "EDITOR=$dir/editor; export EDITOR; clear" Enter
 for face in --plain --tui; do
     : >"$dir/edits"
-    start "$face" -v "${endless[@]}"
+    start $face "${endless[@]}"
     asks 'tell me all'
     keys C-c
     within has_stopped 1
     last '>'
     keys '/edit' Enter
-    check "$face: an editor that dies in raw mode" shows 'failed; the text is as before'
+    check "an editor that dies in raw mode, $face" shows 'failed; the text is as before'
     last '>'
     asks 'tell me more'
     keys C-c
@@ -34,32 +37,81 @@ for face in --plain --tui; do
     check "  and the terminal is as it was" left 0
 done
 
-# Behind a shell that reads lines by itself, without echo, as bash does.
-screen 80 24
-keys "bash --norc --noprofile" Enter
-keys "PS1='bash: '; clear" Enter
-last 'bash:'
-printf '%q ' "$hearth" -q --private --temp 0 >"$dir/command"
-keys ". $dir/command &" Enter Enter
-stopped() { keys Enter && sleep 0.1 && has_text Stopped; }
-check "hearth & stops until it is in front" within stopped
-keys fg Enter
-last '>'
-keys 'hello'
-check "  there what is typed is seen" last '> hello'
-keys C-u C-d
-last 'bash:'
-keys 'exit' Enter
-
-screen 80 24
+# A stop that no shell knows of, and one that a shell without modes of its own does.
+signal() { kill -"$1" "$(cat "$dir/pid")"; }
 for face in --plain --tui; do
-    for signal in XCPU USR1 PROF; do
-        start "$face" -q "${endless[@]}"
+    start $face "${endless[@]}"
+    asks 'tell me all'
+    signal CONT
+    keys C-c
+    check "SIGCONT in a reply, $face" within has_stopped 1
+    last '>'
+    keys C-d
+    check "  and the terminal is as it was" left 0
+    start $face "${endless[@]}"
+    asks 'tell me all'
+    signal STOP
+    shows 'Stopped'
+    keys 'fg; echo "status $?"; stty -g >'"$dir/after" C-j
+    goes_on
+    keys C-c
+    check "SIGSTOP in a reply, $face" within has_stopped 1
+    last '>'
+    keys C-d
+    check "  and the terminal is as it was" left 0
+done
+
+# Signals that nobody expects, as SIGXCPU of ulimit -t.
+for face in --plain --tui; do
+    for name in XCPU USR1 PROF; do
+        start $face -q "${endless[@]}"
         asks 'tell me all'
-        kill -s "$signal" "$(cat "$dir/pid")"
-        check "$face: a stray SIG$signal leaves the terminal as it was" left $((128 + $(kill -l "$signal")))
+        signal $name
+        check "a stray SIG$name, $face" left $((128 + $(kill -l $name)))
         check "  the alternate screen, too" [ "$(mux display -p '#{alternate_on}')" = 0 ]
     done
 done
 
+# No controlling terminal, as below su -c.
+for face in --plain --tui; do
+    printf 'clear; stty -g >%q/before; setsid -w %q %s --private; echo "status $?"; stty -g >%q/after\n' \
+        "$dir" "$hearth" $face "$dir" >"$dir/run"
+    keys ". $dir/run" Enter
+    last '>'
+    keys 'a line'
+    last '> a line'
+    keys C-u C-d
+    check "a terminal that is not ours to control, $face" left 0
+done
+
+# Readline's modes are none for a program: bash has its own for those, and only in front.
+keys "PS1='shell: ' exec bash --norc --noprofile" Enter
+is_stopped() { [ -s "$dir/pid" ] && grep -qs '^State:.*T' "/proc/$(cat "$dir/pid")/status"; }
+for face in --plain --tui; do
+    printf 'clear; stty -g >%q/before; sh -c '\''echo $$ >%q/pid; exec %q %s --private'\'' &\n' \
+        "$dir" "$dir" "$hearth" $face >"$dir/run"
+    rm -f "$dir/pid"
+    keys ". $dir/run" Enter
+    check "begun in the background it waits, $face" within is_stopped
+    keys Enter
+    shows 'Stopped' # so bash, before its next prompt
+    fresh_shell
+    keys 'fg; echo "status $?"; stty -g >'"$dir/after" Enter
+    last '>'
+    keys 'a line'
+    check "  in front, what is typed is shown" last '> a line'
+    keys C-z
+    last 'shell:'
+    keys 'clear; fg; echo "status $?"; stty -g >'"$dir/after" Enter
+    last '> a line'
+    keys ', longer'
+    check "  so after a stop" last '> a line, longer'
+    keys C-u C-d
+    check "  and the terminal is as it was" left 0
+    rm -f "$dir/pid"
+    keys ". $dir/run" Enter
+    within is_stopped
+    keys 'kill %+; wait; clear' Enter
+    check "  SIGTERM ends the wait" within eval '! kill -0 "$(cat "$dir/pid")" 2>/dev/null'
+done
 done_testing
