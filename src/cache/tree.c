@@ -332,7 +332,9 @@ static void absorb(struct tree *t, struct node *keep, struct node *gone)
 {
     while (gone->snapshots) {
         struct snapshot *s = gone->snapshots;
-        if (snapshot_at(keep, s->n)) {
+        struct snapshot *same = snapshot_at(keep, s->n);
+        if (same) {
+            same->is_passing = same->is_passing && s->is_passing;
             snapshot_free(t, s);
             continue;
         }

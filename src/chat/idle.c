@@ -40,6 +40,10 @@ static void start(struct chat *c)
     buf_clear(&idle->done);
     buf_append(&idle->done, idle->wanted.data, idle->wanted.len);
 
+    /* A message without a reply would make way for this one. */
+    const size_t n = conversation_n(c->conversation);
+    if (n > 0 && conversation_at(c->conversation, n - 1)->role == ROLE_USER) return;
+
     size_t n_known;
     struct spans prompt = {0};
     struct message *m = begin_message(c, &n_known);

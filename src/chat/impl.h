@@ -113,6 +113,8 @@ struct turn {
     uint64_t seed;
     uint32_t attempt;
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
+    char unanswered[64];               /* how the message began that this one stands for */
+    unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     unsigned n_dropped;                /* turns that --overflow trim has dropped */
     char dropped[64];                  /* how the last of them began */
     struct buf answer;                 /* as it came, without reasoning */

@@ -242,13 +242,20 @@ static void leave_unanswered(struct chat *c)
 {
     const size_t n = conversation_n(c->conversation);
     const struct message *m = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
-    char words[64], where[32] = "";
     if (!m || m->role != ROLE_USER) return;
-    printable(words, 48, m->text, m->len);
-    const unsigned number = conversation_rewind(c->conversation, n - 1);
-    if (number) snprintf(where, sizeof where, "; it is branch %u now", number);
-    chat_tell(c, FACE_WARNING, "\"%s\" had no reply: this message stands in its place%s", words,
-              where);
+    printable(c->turn.unanswered, 48, m->text, m->len);
+    c->turn.unanswered_branch = conversation_rewind(c->conversation, n - 1);
+}
+
+static void tell_unanswered(struct chat *c)
+{
+    const struct turn *t = &c->turn;
+    char where[32] = "";
+    if (!*t->unanswered) return;
+    if (t->unanswered_branch)
+        snprintf(where, sizeof where, "; it is branch %u now", t->unanswered_branch);
+    chat_tell(c, FACE_WARNING, "\"%s\" had no reply: your new message stands in its place%s",
+              t->unanswered, where);
 }
 
 bool turn_say(struct chat *c, const char *text, size_t n)
@@ -392,6 +399,7 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     c->last.report = *report;
     c->last.report.text = NULL;
     c->face->turn_end(c->face->user, report);
+    if (reply) tell_unanswered(c);
     turn_forget(c);
     session_save(c, true);
     if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.text.len > 0)

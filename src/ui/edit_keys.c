@@ -126,6 +126,7 @@ static bool more_is_pasted(bool *is_silent)
         if (n > 0 && fds[0].revents) return true;
         if (n == 0) {
             *is_silent = true;
+            signals_take(SIGINT); /* the key may have been pasted */
             terminal->tell(
                 "the terminal has not said where the paste ends; Ctrl-C gives it up");
         }
@@ -417,20 +418,18 @@ static int read_key(FILE *in)
 
 static const char paste_mark[] = "\033[200~";
 
-/* Whether a paste comes next; its mark is taken then. What is typed behind other keys stays in
- * the terminal: an editor may be started by them. */
-static bool paste_begins(void)
+/* Whether a paste comes next. What is typed behind other keys stays in the terminal: an editor
+ * may be started by them. */
+static bool paste_waits(void)
 {
     const size_t n_mark = sizeof paste_mark - 1;
     if (behind_at == behind.len && !look_ahead(0, 1)) return false;
     for (;;) {
         const size_t have = behind.len - behind_at, n = have < n_mark ? have : n_mark;
         if (memcmp(behind.data + behind_at, paste_mark, n) != 0) return false;
-        if (n == n_mark) break;
+        if (n == n_mark) return true;
         if (!look_ahead(SEQUENCE_MS, n_mark - n)) return false;
     }
-    behind_at += n_mark;
-    return true;
 }
 
 /* A search, an argument or the beginning of a command of several keys is given up. Of C-v,
@@ -452,15 +451,17 @@ void edit_keys_paste(void)
 {
     give_up_command();
     paste(1, 0);
-    rl_redisplay();
+    rl_redisplay_function();
 }
 
 void edit_keys_next(void)
 {
-    if (paste_begins())
-        edit_keys_paste();
-    else
+    if (!paste_waits()) {
         rl_callback_read_char();
+        return;
+    }
+    behind_at += sizeof paste_mark - 1;
+    edit_keys_paste();
 }
 
 void edit_keys_install(const struct edit_keys_terminal *t)

@@ -26,9 +26,12 @@ static void mark_pastes(bool on)
     const char *is_on = rl_outstream ? rl_variable_value("enable-bracketed-paste") : NULL;
     if (on == marks || !is_on || strcmp(is_on, "on") != 0 || !isatty(fileno(rl_outstream)))
         return;
+    static const char off[] = "\033[?2004l";
     marks = on;
-    fputs(on ? "\033[?2004h" : "\033[?2004l", rl_outstream);
+    fputs(on ? "\033[?2004h" : off, rl_outstream);
     fflush(rl_outstream);
+    /* However the program ends. */
+    if (rl_outstream == stdout) tty_say_goodbye(off, on ? sizeof off - 1 : 0);
 }
 
 /* --- Reading ------------------------------------------------------------------------------ */
@@ -65,8 +68,10 @@ static void complain(const char *text)
 
 static void tell(const char *text)
 {
+    const int point = rl_point;
     prompt_pause();
     complain(text);
+    rl_point = point;
     prompt_resume();
 }
 
@@ -135,6 +140,7 @@ void prompt_show(const char *marker)
     rl_startup_hook = fill.len > 0 ? use_fill : NULL;
     shown = true;
     marks = false; /* readline's from here */
+    tty_say_goodbye("", 0);
     tty_echo();
     edit_keys_take_cooked();
     rl_callback_handler_install(marker_shown, on_line);

@@ -124,7 +124,7 @@ bool signals_first_interrupt(double *first_ms)
         return true;
     }
     if (now - *first_ms >= SIGNALS_PATIENCE_MS) {
-        tty_restore();
+        tty_recover();
         _exit(EXIT_SIGINT);
     }
     return false;

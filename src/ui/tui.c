@@ -400,7 +400,7 @@ static void loop(struct tui *t)
         poll(fds, 3, time_left(t, rest_at, later));
         bool typed = fds[0].revents != 0;
         if (typed) handle_keys(t);
-        if (fds[1].revents) on_signals(t);
+        if (typed || fds[1].revents) on_signals(t); /* a paste looks after them itself */
         if (fds[2].revents) t->frame.is_due = true;
         if (t->status >= 0) break;
         follow_chat(t);

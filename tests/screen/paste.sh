@@ -43,6 +43,8 @@ for face in --plain --tui; do
     keys C-u C-u C-u
     while ! ends_in '>'; do keys C-h; done
     mux send-keys -H 1b 5b 32 30 30 7e 6c 6f 73 74
+    sleep 0.5
+    keys C-c # which may as well be a byte of the paste
     twice() { [ "$(text | grep -c 'has not said where the paste ends')" = 2 ]; }
     check "one without an end" within twice
     keys C-c

@@ -138,7 +138,7 @@ cut_short()
 }
 check "kill -9 before the reply" cut_short 2>/dev/null
 check "  the session goes on" go 0 --template "$dir/strict.jinja" -s cut -n 3 -p hello </dev/null
-check "  and says what becomes of the message" says '"My name is Bob." had no reply: this message stands in its place; it is branch 2 now'
+check "  and says what becomes of the message" says '"My name is Bob." had no reply: your new message stands in its place; it is branch 2 now'
 check "  which is there" eval 'go 0 sessions show cut && ! grep -q Bob "$dir/out" && go 0 sessions check cut && prints "cut: sound, 2 messages"'
 
 # The subcommands.
