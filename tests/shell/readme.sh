@@ -49,8 +49,9 @@ grep -oE -- '--[a-z][a-z-]+' "$dir/help" >"$dir/options"
 grep -oE -- '(^|[^a-z-])--[a-z][a-z-]+' "$dir/text" | grep -oE -- '--.*' >"$dir/named"
 check "its options" known option options
 # at_terminal ARGS...: what hearth shows of what is typed there. script sends Ctrl-D at the end of
-# its input, and one that comes while hearth sets the terminal up is lost: /quit leaves.
-at_terminal() { { cat; echo /quit; } | timeout 300 script -qec "'$hearth' $*" /dev/null; }
+# its input, and one that comes while hearth sets the terminal up is lost: /quit leaves. Return is
+# typed, not a line feed, which breaks the line once the terminal is set up.
+at_terminal() { { cat; echo /quit; } | tr '\n' '\r' | timeout 300 script -qec "'$hearth' $*" /dev/null; }
 printf '/help\n' | at_terminal --private -q | grep -oE '/[a-z]+' >"$dir/commands"
 grep -oE '`/[a-z]+' "$dir/prose" | tr -d '`' >"$dir/named"
 check "its commands" known command commands
