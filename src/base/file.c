@@ -43,6 +43,19 @@ bool file_stamp(const char *path, struct file_stamp *out)
     return true;
 }
 
+bool file_stamp_fd(int fd, struct file_stamp *out)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return false;
+    *out = stamp_of(&st);
+    return true;
+}
+
+bool file_is_same(const struct file_stamp *a, const struct file_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode;
+}
+
 bool file_is_missing(int error)
 {
     return error == ENOENT || error == ENOTDIR;

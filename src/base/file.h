@@ -24,6 +24,10 @@ struct file_map {
 
 /* That of the file at path now; false if there is none. */
 bool file_stamp(const char *path, struct file_stamp *out);
+/* The same of an open descriptor. */
+bool file_stamp_fd(int fd, struct file_stamp *out);
+/* Whether they are of one file, which may have changed. */
+bool file_is_same(const struct file_stamp *a, const struct file_stamp *b);
 
 /* Whether an errno says that there is nothing at a path: it is not there, or what it would lie
  * in is no folder, as below a HOME that is /dev/null. */

@@ -98,10 +98,9 @@ bool archive_has_file(const struct archive *a)
 
 bool archive_is_lost(const struct archive *a)
 {
-    struct stat ours, there;
-    if (a->fd < 0 || fstat(a->fd, &ours) != 0) return false;
-    return stat(a->path, &there) != 0 || there.st_dev != ours.st_dev ||
-           there.st_ino != ours.st_ino;
+    struct file_stamp ours, there;
+    if (a->fd < 0 || !file_stamp_fd(a->fd, &ours)) return false;
+    return !file_stamp(a->path, &there) || !file_is_same(&ours, &there);
 }
 
 const struct archive_state *archive_state(const struct archive *a)

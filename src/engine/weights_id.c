@@ -63,8 +63,7 @@ static const char *find_changed(const struct gguf *g)
     for (size_t i = 0; (file = gguf_file(g, i, &path)); i++) {
         const struct file_stamp *was = &file->stamp;
         struct file_stamp is;
-        if (!file_stamp(path, &is) || is.device != was->device || is.inode != was->inode)
-            continue;
+        if (!file_stamp(path, &is) || !file_is_same(&is, was)) continue;
         if (is.n_bytes != was->n_bytes || is.modified_s != was->modified_s ||
             is.modified_ns != was->modified_ns)
             return path;

@@ -75,17 +75,18 @@ bool given_names_stdin(const struct options *o)
 
 /* ---- what is not to be written over ---- */
 
-static bool is_file(const struct stat *file, const char *path)
+static bool is_file(const struct file_stamp *file, const char *path)
 {
-    struct stat st;
-    return path && stat(path, &st) == 0 && st.st_dev == file->st_dev &&
-           st.st_ino == file->st_ino;
+    struct file_stamp is;
+    return path && file_stamp(path, &is) && file_is_same(&is, file);
 }
 
 bool given_spares_inputs(const struct options *o, struct err *err)
 {
-    struct stat file, in;
-    if (!o->output || stat(o->output, &file) != 0 || !S_ISREG(file.st_mode)) return true;
+    struct stat st;
+    struct file_stamp file, in;
+    if (!o->output || stat(o->output, &st) != 0 || !S_ISREG(st.st_mode)) return true;
+    if (!file_stamp(o->output, &file)) return true;
     char *draft, shown[256];
     bool lookup;
     options_draft(o, &draft, &lookup);
@@ -97,8 +98,7 @@ bool given_spares_inputs(const struct options *o, struct err *err)
     free(draft);
     for (size_t i = 0; i < o->files.n && !option; i++)
         if (is_file(&file, o->files.items[i])) option = "--file";
-    if (!option && fstat(STDIN_FILENO, &in) == 0 && in.st_dev == file.st_dev &&
-        in.st_ino == file.st_ino)
+    if (!option && file_stamp_fd(STDIN_FILENO, &in) && file_is_same(&in, &file))
         option = stdin_name;
     return !option ||
            err_set(err, ERR_USER, "--output: expected another file than that of %s, found '%s'",

@@ -13,7 +13,7 @@ static int terminal = -1;
 static struct termios saved;
 static struct termios ours; /* as hearth set them last, but for readline and curses */
 static int n_cooked;
-/* Of the full-screen view, while it is there. */
+/* Of the full-screen view, while it is there, or of a reply at the prompt. */
 static const char *_Atomic goodbye;
 static atomic_size_t n_goodbye;
 

@@ -26,7 +26,7 @@ void tty_restore(void);
  * the program ends at once. */
 void tty_recover(void);
 /* What tty_restore and a crash write to standard output first, once: the way back from the
- * full-screen view. Borrowed until the next call; n 0: nothing. */
+ * full-screen view, or from marked pastes. Borrowed until the next call; n 0: nothing. */
 void tty_say_goodbye(const char *bytes, size_t n);
 /* As tty_restore before the process stops; keys typed during a reply are not the shell's:
  * forgotten.

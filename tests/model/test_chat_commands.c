@@ -401,6 +401,20 @@ static void test_session_settings(void **unused)
     remove_state(state);
 }
 
+/* A session of four messages that can no longer be written: /save says so, and under another
+ * name keeps all of it. */
+static void check_rescued(struct recorder *r)
+{
+    assert_true(said(r, "the session is no longer saved"));
+    assert_false(line(r, "/save"));
+    assert_true(said(r, "error: /save: this session can no longer be written"));
+    assert_true(line(r, "/save other"));
+    close_chat(r);
+    open_chat(r, false, other);
+    assert_int_equal(chat_n_messages(r->chat), 4);
+    close_chat(r);
+}
+
 /* After a write that failed nothing is saved any more, and /save says so: under another name it
  * is, and all of it. */
 static void test_save(void **unused)
@@ -420,15 +434,8 @@ static void test_save(void **unused)
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
     free(ask(&r, "What is a page?"));
-    assert_true(said(&r, "the session is no longer saved"));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_false(line(&r, "/save"));
-    assert_true(said(&r, "error: /save: this session can no longer be written"));
-    assert_true(line(&r, "/save other"));
-    close_chat(&r);
-    open_chat(&r, false, other);
-    assert_int_equal(chat_n_messages(r.chat), 4);
-    close_chat(&r);
+    check_rescued(&r);
     remove_session(state, "kept");
     remove_session(state, "other");
     remove_state(state);
@@ -448,15 +455,8 @@ static void test_save_lost(void **unused)
     assert_true(line(&r, "/save other")); /* before a turn has noticed */
     remove_session(state, "other");
     free(ask(&r, "What is a page?"));
-    assert_true(said(&r, "the session is no longer saved"));
     assert_true(said(&r, "other.session: somebody has removed or replaced the file"));
-    assert_false(line(&r, "/save"));
-    assert_true(said(&r, "error: /save: this session can no longer be written"));
-    assert_true(line(&r, "/save other"));
-    close_chat(&r);
-    open_chat(&r, false, other);
-    assert_int_equal(chat_n_messages(r.chat), 4);
-    close_chat(&r);
+    check_rescued(&r);
     remove_session(state, "other");
     remove_state(state);
 }

@@ -132,7 +132,7 @@ endless=(--logit-bias 2045=-inf --logit-bias 2047=-inf)
 cut_short()
 {
     "$hearth" -q -s cut "${endless[@]}" -p 'My name is Bob.' </dev/null >"$dir/out" 2>&1 &
-    until [ -s "$sessions/cut.session" ]; do sleep 0.01; done
+    for _ in {1..6000}; do [ -s "$sessions/cut.session" ] && break || sleep 0.01; done
     kill -9 $! && wait $! 2>/dev/null
     go 0 sessions check cut && prints 'cut: sound, 1 message'
 }
