@@ -137,7 +137,7 @@ static const char *const golden_known[] = {"falcon-h1", "gemma",   "gpt-oss",  "
                                            "lfm2",      "llama",   "mistral3", "phi3",
                                            "qwen",      "smollm3", NULL};
 
-/* Whether a model can have KV types of blocks; its refusal is tested elsewhere. */
+/* Whether a model can have KV types of codes; its refusal is tested elsewhere. */
 static inline bool golden_has_blocks(const struct golden_case *c)
 {
     struct err err = {0};

@@ -1,5 +1,34 @@
-/* Thirty-two floats become a block of A8. */
+/* Floats become A8: what its numbers are made of, and a whole block of thirty-two. */
 #include "dot.glsl"
+
+/* The scale of values of which m is the largest magnitude, and what they are multiplied by. */
+float a8_scale(float m)
+{
+    return num_keep(fmul(m, 1.0 / 127.0));
+}
+
+float a8_inverse(float m)
+{
+    return u_of(a8_scale(m)) == 0u ? 0.0 : fmul(127.0, num_rcp(m));
+}
+
+/* The words of four codes. */
+#ifdef DOT_PACKED
+const uint A8_WORDS = 1u;
+#else
+const uint A8_WORDS = 2u;
+#endif
+
+void a8_words(int c0, int c1, int c2, int c3, out uint words[A8_WORDS])
+{
+#ifdef DOT_PACKED
+    words[0] = (uint(c0) & 0xffu) | (uint(c1) & 0xffu) << 8 | (uint(c2) & 0xffu) << 16 |
+               uint(c3) << 24;
+#else
+    words[0] = (uint(c0) << 16) + uint(c2);
+    words[1] = (uint(c1) << 16) + uint(c3);
+#endif
+}
 
 void a8_of(float v[32], out uvec4 texels[A8_TEXELS])
 {
@@ -8,8 +37,7 @@ void a8_of(float v[32], out uvec4 texels[A8_TEXELS])
         uint a = u_of(v[i]) & NUM_ABS;
         largest = a > largest ? a : largest;
     }
-    float m = f_of(largest), scale = num_keep(fmul(m, 1.0 / 127.0));
-    float inverse = u_of(scale) == 0u ? 0.0 : fmul(127.0, num_rcp(m));
+    float m = f_of(largest), inverse = a8_inverse(m);
     bool broken = largest > 0x71800000u; /* 2^100 */
     int q[32], sum0 = 0, sum1 = 0;
     [[unroll]] for (uint i = 0u; i < 32u; i++) {
@@ -19,20 +47,15 @@ void a8_of(float v[32], out uvec4 texels[A8_TEXELS])
         else
             sum1 += q[i];
     }
-#ifdef DOT_PACKED
-    uint words[8];
-    [[unroll]] for (uint k = 0u; k < 8u; k++)
-        words[k] = (uint(q[4u * k]) & 0xffu) | (uint(q[4u * k + 1u]) & 0xffu) << 8 |
-                   (uint(q[4u * k + 2u]) & 0xffu) << 16 | uint(q[4u * k + 3u]) << 24;
-#else
-    uint words[16];
+    uint words[8u * A8_WORDS];
     [[unroll]] for (uint k = 0u; k < 8u; k++) {
-        words[2u * k] = (uint(q[4u * k]) << 16) + uint(q[4u * k + 2u]);
-        words[2u * k + 1u] = (uint(q[4u * k + 1u]) << 16) + uint(q[4u * k + 3u]);
+        uint four[A8_WORDS];
+        a8_words(q[4u * k], q[4u * k + 1u], q[4u * k + 2u], q[4u * k + 3u], four);
+        [[unroll]] for (uint i = 0u; i < A8_WORDS; i++)
+            words[A8_WORDS * k + i] = four[i];
     }
-#endif
     [[unroll]] for (uint k = 0u; k < A8_META; k++)
         texels[k] = uvec4(words[4u * k], words[4u * k + 1u], words[4u * k + 2u], words[4u * k + 3u]);
     texels[A8_META] =
-        uvec4(broken ? NUM_NAN : u_of(scale), uint(sum0), uint(sum1), uint(sum0 + sum1));
+        uvec4(broken ? NUM_NAN : u_of(a8_scale(m)), uint(sum0), uint(sum1), uint(sum0 + sum1));
 }

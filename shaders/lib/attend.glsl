@@ -73,6 +73,8 @@ float score[QUERIES * 8]; /* then the probability */
 visible seen[QUERIES];
 uint query_at[QUERIES]; /* texel */
 float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
+int weight[QUERIES * 8]; /* with codes: of the keys, in units of step_of */
+float step_of[QUERIES];
 
 /* Products of f16 are exact, see narrow (numeric.h). */
 float narrowed(float x)
@@ -115,16 +117,18 @@ void load_codes(uint keys, uint block, uint k, uint lane, out uint words[8])
             words[i] = (words[i] >> (4u * (k & 1u))) & 0x0f0f0f0fu;
 }
 
+/* Sums of integers belong to a scale: to that of the whole key, or to those of each block. */
 void score_codes(uint keys, uint scales, uint lane)
 {
+    int sum[QUERIES * 8];
+    uvec4 meta[QUERIES];
     for (uint b = 0u; b < DIM_K / 32u; b++) {
-        int sum[QUERIES * 8];
-        uvec4 meta[QUERIES];
-        [[unroll]] for (int i = 0; i < QUERIES; i++) {
-            meta[i] = texelFetch(queries, int(query_at[i] + b * A8_TEXELS + A8_META));
-            [[unroll]] for (int e = 0; e < 8; e++)
-                sum[i * 8 + e] = IS_Q4 ? -Q4_BIAS * int(meta[i].w) : 0;
-        }
+        if (IS_Q4 || b == 0u)
+            [[unroll]] for (int i = 0; i < QUERIES; i++) {
+                meta[i] = texelFetch(queries, int(query_at[i] + b * A8_TEXELS + A8_META));
+                [[unroll]] for (int e = 0; e < 8; e++)
+                    sum[i * 8 + e] = IS_Q4 ? -Q4_BIAS * int(meta[i].w) : 0;
+            }
         [[unroll]] for (uint h = 0u; h < 2u; h++) {
             a8_half x[QUERIES];
             [[unroll]] for (int i = 0; i < QUERIES; i++)
@@ -137,12 +141,13 @@ void score_codes(uint keys, uint scales, uint lane)
                         sum[i * 8 + e] += dot4(words[e], x[i], k, !IS_Q4);
             }
         }
-        uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
+        if (!IS_Q4 && b + 1u < DIM_K / 32u) continue;
+        uvec4 d = texelFetch(slab, int(scales + (IS_Q4 ? b * 8u : 0u) + lane));
         [[unroll]] for (int i = 0; i < QUERIES; i++)
             [[unroll]] for (int e = 0; e < 8; e++) {
                 float dk = f_of(((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16);
                 float term = fmul(fmul(f_of(meta[i].x), dk), float(sum[i * 8 + e]));
-                score[i * 8 + e] = b == 0u ? term : fadd(score[i * 8 + e], term);
+                score[i * 8 + e] = !IS_Q4 || b == 0u ? term : fadd(score[i * 8 + e], term);
             }
     }
 }
@@ -203,12 +208,13 @@ void weigh_floats(uint values, uint at, bool all_seen)
         }
 }
 
-/* Four dims of a block: the weights p · d become integers of one step, so the sum is exact. */
-void weigh_codes(uint values, uint scales, uint b, uint lane)
+/* The weights p · d become integers of one step, so that sums of them are exact. scales: texel of
+ * those of the page's keys. */
+void make_weights(uint scales, uint lane)
 {
-    float unit[QUERIES];
-    int u[QUERIES * 8], sum[QUERIES * 4];
-    uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
+    const float most = IS_Q4 ? 127.0 : 255.0;
+    const float unit = f_of(IS_Q4 ? 0x3c010204u : 0x3b808081u); /* 1/127, 1/255 */
+    uvec4 d = texelFetch(slab, int(scales + lane));
     [[unroll]] for (int i = 0; i < QUERIES; i++) {
         float w[8];
         uint largest = 0u;
@@ -225,14 +231,19 @@ void weigh_codes(uint values, uint scales, uint b, uint lane)
         }
         bool broken = all >= 0x71800000u; /* 2^100 */
         float m = f_of(all);
-        unit[i] = f_of(broken ? NUM_NAN : u_of(num_keep(fmul(m, f_of(0x3a001002u))))); /* 1/2047 */
-        float inverse =
-            broken || u_of(unit[i]) == 0u ? 0.0 : fmul(2047.0, num_rcp(m));
+        step_of[i] = f_of(broken ? NUM_NAN : u_of(num_keep(fmul(m, unit))));
+        float inverse = broken || u_of(step_of[i]) == 0u ? 0.0 : fmul(most, num_rcp(m));
         [[unroll]] for (int e = 0; e < 8; e++)
-            u[i * 8 + e] = broken ? 0 : num_rne(fmul(w[e], inverse));
-        [[unroll]] for (int e = 0; e < 4; e++)
-            sum[i * 4 + e] = 0;
+            weight[i * 8 + e] = broken ? 0 : num_rne(fmul(w[e], inverse));
     }
+}
+
+/* The lane's four dims of block b. */
+void weigh_codes(uint values, uint b, uint lane)
+{
+    int sum[QUERIES * 4];
+    [[unroll]] for (int i = 0; i < QUERIES * 4; i++)
+        sum[i] = 0;
     for (uint g = 0u; g < 8u; g++)
         [[unroll]] for (uint j = 0u; j < 8u; j++) {
             uint key = g * 8u + j, at = IS_Q4 ? key * DIM_V / 8u + b * 4u + (lane & 3u)
@@ -240,17 +251,17 @@ void weigh_codes(uint values, uint scales, uint b, uint lane)
             uint word = texelFetch(slab, int(values + at / 4u))[at & 3u];
             if (IS_Q4) word = (word >> (lane < 4u ? 0u : 4u)) & 0x0f0f0f0fu;
             [[unroll]] for (int i = 0; i < QUERIES; i++) {
-                int weight = int(shuffle(uint(u[i * 8 + int(j)]), g));
+                int w = int(shuffle(uint(weight[i * 8 + int(j)]), g));
                 [[unroll]] for (int e = 0; e < 4; e++) {
                     int code = IS_Q4 ? int((word >> (8 * e)) & 15u) - Q4_BIAS
                                      : int(word << (24 - 8 * e)) >> 24;
-                    sum[i * 4 + e] += weight * code;
+                    sum[i * 4 + e] += w * code;
                 }
             }
         }
     [[unroll]] for (int i = 0; i < QUERIES; i++)
         [[unroll]] for (int e = 0; e < 4; e++)
-            acc[i * 8 + e] = num_keep(fmul(unit[i], float(sum[i * 4 + e])));
+            acc[i * 8 + e] = num_keep(fmul(step_of[i], float(sum[i * 4 + e])));
 }
 
 void main()
@@ -283,7 +294,7 @@ void main()
     uint keys = base + k_at + kv_head * k_texels;
     uint v_numbers = kv_head * PAGE_LEN * DIM_V;
     if (HAS_CODES)
-        score_codes(keys, base + k_scales_at + kv_head * (DIM_K / 32u) * 8u, lane);
+        score_codes(keys, base + k_scales_at + kv_head * (IS_Q4 ? DIM_K / 32u : 1u) * 8u, lane);
     else
         score_floats(keys, lane);
 
@@ -303,8 +314,10 @@ void main()
     }
     if (HAS_CODES) {
         uint values = base + v_at + v_numbers / (IS_Q4 ? 32u : 16u);
+        uint scales = base + v_scales_at + kv_head * (IS_Q4 ? DIM_V / 32u : 1u) * 8u;
         for (uint b = 0u; b < DIM_V / 32u; b++) {
-            weigh_codes(values, base + v_scales_at + kv_head * (DIM_V / 32u) * 8u, b, lane);
+            if (IS_Q4 || b == 0u) make_weights(scales + b * 8u, lane);
+            weigh_codes(values, b, lane);
             [[unroll]] for (int i = 0; i < QUERIES; i++)
                 [[unroll]] for (uint e = 0u; e < 4u; e++)
                     if (store[i]) parts[part_at[i] + 2u + b * 32u + lane * 4u + e] = acc[i * 8 + int(e)];

@@ -153,7 +153,7 @@ int bench_kv_error(const struct options *o, const struct bench_args *a)
     for (enum kv_type type = KV_F32; ok && type <= KV_Q4_0; type++) {
         struct figures f;
         ok = measure_type(command_line_engine(o), type, &p, &f, &err);
-        if (!ok && err.code == ERR_USER && kv_type_blocks(type)) { /* its heads do not fit */
+        if (!ok && err.code == ERR_USER && kv_type_codes(type)) { /* its heads do not fit */
             if (!json) buf_printf(&out, "%-6s %s\n", kv_type_name(type), err.msg);
             ok = true;
             continue;

@@ -6,13 +6,13 @@
 
 static const struct {
     const char *name;
-    size_t bits; /* of a number or code */
-    bool blocks;
+    size_t bits;       /* of a number or code */
+    size_t scale_dims; /* that share a scale; 0: there are none */
 } types[] = {
-    [KV_F32] = {"f32", 32, false},
-    [KV_F16] = {"f16", 16, false},
-    [KV_Q8_0] = {"q8_0", 8, true},
-    [KV_Q4_0] = {"q4_0", 4, true},
+    [KV_F32] = {"f32", 32, 0},
+    [KV_F16] = {"f16", 16, 0},
+    [KV_Q8_0] = {"q8_0", 8, KV_MAX_DIM},
+    [KV_Q4_0] = {"q4_0", 4, KV_BLOCK},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -31,9 +31,25 @@ bool kv_type_find(const char *name, enum kv_type *out)
     return false;
 }
 
-bool kv_type_blocks(enum kv_type type)
+bool kv_type_codes(enum kv_type type)
 {
-    return types[type].blocks;
+    return types[type].scale_dims > 0;
+}
+
+bool kv_codes_fit(size_t dim)
+{
+    return dim % KV_BLOCK == 0 && dim <= KV_MAX_DIM;
+}
+
+size_t kv_scales(enum kv_type type, size_t dim)
+{
+    const size_t n = types[type].scale_dims;
+    return n > 0 ? (dim + n - 1) / n : 0;
+}
+
+size_t kv_turned_dims(size_t dim)
+{
+    return dim & -dim;
 }
 
 size_t kv_code_bytes(enum kv_type type, size_t dim)
@@ -43,7 +59,7 @@ size_t kv_code_bytes(enum kv_type type, size_t dim)
 
 size_t kv_scale_bytes(enum kv_type type, size_t dim)
 {
-    return types[type].blocks ? dim / KV_BLOCK * sizeof(uint16_t) * PAGE_LEN : 0;
+    return kv_scales(type, dim) * sizeof(uint16_t) * PAGE_LEN;
 }
 
 static size_t head_bytes(enum kv_type type, size_t dim)

@@ -1,9 +1,9 @@
 /* The types of the KV cache: their names, and how many bytes their parts take in a page.
  *
- * f32 and f16 store values as they are. q8_0 and q4_0 store blocks of KV_BLOCK dims of one key
- * or value: a code per dim and one scale per block, so that a row which is appended never
- * touches another. Where the parts lie is said at struct kv_layer (ops.h). Pure, any thread; it
- * knows no arithmetic and no device. */
+ * f32 and f16 store values as they are. q8_0 and q4_0 store codes, one per dim, and scales: one
+ * per key or value with q8_0, one per KV_BLOCK dims of it with q4_0, so that a row which is
+ * appended never touches another. Where the parts lie is said at struct kv_layer (ops.h). Pure,
+ * any thread; it knows no arithmetic and no device. */
 #ifndef BACKEND_KV_H
 #define BACKEND_KV_H
 
@@ -12,14 +12,23 @@
 
 #include "backend/ops.h"
 
-enum { KV_BLOCK = 32 };
+enum {
+    KV_BLOCK = 32,    /* of whose multiples the dims of types of codes are */
+    KV_MAX_DIM = 512, /* the most dims with types of codes: sums of products fit in 24 bits */
+};
 
 const char *kv_type_name(enum kv_type type); /* "q8_0"; static */
 /* The type of that name; false: there is none. */
 bool kv_type_find(const char *name, enum kv_type *out);
-/* Whether rows are stored as blocks of codes and scales; their dims are multiples of KV_BLOCK.
- */
-bool kv_type_blocks(enum kv_type type);
+/* Whether rows are stored as codes and scales. */
+bool kv_type_codes(enum kv_type type);
+/* Whether a head of dim dims can be. */
+bool kv_codes_fit(size_t dim);
+/* Scales of one key or value of dim dims; 0 for f32 and f16. */
+size_t kv_scales(enum kv_type type, size_t dim);
+/* Dims of a key that are turned together where it is stored as codes: the largest power of two
+ * that divides dim. */
+size_t kv_turned_dims(size_t dim);
 
 /* Bytes of the PAGE_LEN keys, or values, of one head of dim dims: as numbers or codes, and as
  * scales (0 for f32 and f16). */

@@ -11,15 +11,15 @@ size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v, n_heads = kv->n_heads;
     size_t k_bytes = kv_code_bytes(kv->type, dk), v_bytes = kv_code_bytes(kv->type, dv);
     /* Bytes that lie together: one number, or four codes of keys. */
-    size_t unit = kv_type_blocks(kv->type) ? 4 : k_bytes / PAGE_LEN / dk;
+    size_t unit = kv_type_codes(kv->type) ? 4 : k_bytes / PAGE_LEN / dk;
     planes[0] = (struct kv_plane){kv->k_at, n_heads * k_bytes / PAGE_LEN / unit, unit, true};
     planes[1] = (struct kv_plane){kv->v_at, n_heads, v_bytes / PAGE_LEN, false};
-    if (!kv_type_blocks(kv->type)) return 2;
+    if (!kv_type_codes(kv->type)) return 2;
     size_t scale = sizeof(uint16_t);
-    planes[2] =
-        (struct kv_plane){kv->k_at + n_heads * k_bytes, n_heads * dk / KV_BLOCK, scale, true};
-    planes[3] =
-        (struct kv_plane){kv->v_at + n_heads * v_bytes, n_heads * dv / KV_BLOCK, scale, false};
+    planes[2] = (struct kv_plane){kv->k_at + n_heads * k_bytes,
+                                  n_heads * kv_scales(kv->type, dk), scale, true};
+    planes[3] = (struct kv_plane){kv->v_at + n_heads * v_bytes,
+                                  n_heads * kv_scales(kv->type, dv), scale, false};
     return 4;
 }
 

@@ -316,12 +316,14 @@ enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
  *   f32, f16  keys   [n_heads][head_dim_k][PAGE_LEN]
  *             values [n_heads][PAGE_LEN][head_dim_v]
  *   q8_0      keys   int8 [n_heads][head_dim_k/4][PAGE_LEN][4]
- *                    scales [n_heads][head_dim_k/32][PAGE_LEN]
+ *                    scales [n_heads][PAGE_LEN]
  *             values int8 [n_heads][PAGE_LEN][head_dim_v]
- *                    scales [n_heads][head_dim_v/32][PAGE_LEN]
- *   q4_0      the same with two codes + 8 in a byte:
+ *                    scales [n_heads][PAGE_LEN]
+ *   q4_0      two codes + 8 in a byte, and a scale per 32 dims:
  *             keys   [n_heads][head_dim_k/8][PAGE_LEN][4]: dims 8i..8i+3 low, 8i+4..8i+7 high
- *             values [n_heads][PAGE_LEN][head_dim_v/32][16]: the first half of a block low
+ *                    scales [n_heads][head_dim_k/32][PAGE_LEN]
+ *             values [n_heads][PAGE_LEN][head_dim_v/32][16]: the first half of 32 dims low
+ *                    scales [n_heads][head_dim_v/32][PAGE_LEN]
  *
  * A scale is the upper half of an f32 (bfloat16): codes are found with the rounded scale, so
  * its eight bits cost no accuracy, and its range is that of the values, unlike that of f16. */

@@ -5,8 +5,21 @@
 #include "backend/kv.h"
 #include "cpu/kernels.h"
 
-/* Of the integer weights of KV types of blocks, see ref_attend_q.c. */
-enum { WEIGHT_MAX = 2047, LARGEST = 0x71800000 /* 2^100 */ };
+/* Of KV types of codes, see ref_attend_q.c. Magnitudes from which values, and keys and queries
+ * before they are turned, are broken: 2^100 and 2^90. */
+enum { LARGEST = 0x71800000, TURN_LARGEST = 0x6c800000 };
+
+/* The largest integer weight. */
+static inline int attend_weight_max(bool is_q4)
+{
+    return is_q4 ? 127 : 255;
+}
+
+/* What turning both a query and a key makes of their product, undone. */
+static inline float attend_turn_factor(size_t dim)
+{
+    return 1.0f / (float)kv_turned_dims(dim);
+}
 
 /* Where in a page the keys and the values of a KV head lie. */
 struct head_at {

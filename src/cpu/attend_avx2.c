@@ -317,14 +317,14 @@ struct layout {
 static size_t query_bytes(const struct kv_layer *kv)
 {
     if (kv->type == KV_F16) return attend_align(kv->head_dim_k * sizeof(float));
-    return kv_type_blocks(kv->type) ? avx2_query_q_bytes(kv) : 0;
+    return kv_type_codes(kv->type) ? avx2_query_q_bytes(kv) : 0;
 }
 
 /* Fills what it has in `memory`. */
 static void query_begin(const struct kv_layer *kv, struct query *x, void *memory)
 {
     float *to = memory;
-    if (kv_type_blocks(kv->type)) avx2_query_q(kv, x, memory);
+    if (kv_type_codes(kv->type)) avx2_query_q(kv, x, memory);
     if (kv->type != KV_F16) return;
     for (size_t d = 0; d < kv->head_dim_k; d++)
         to[d] = num_narrow(x->q[d]);
@@ -333,7 +333,7 @@ static void query_begin(const struct kv_layer *kv, struct query *x, void *memory
 
 static struct layout layout_of(const struct kv_layer *kv, size_t n)
 {
-    bool blocks = kv_type_blocks(kv->type);
+    bool blocks = kv_type_codes(kv->type);
     struct layout l;
     l.o = attend_align(n * sizeof(struct query));
     l.q = l.o + attend_align(n * kv->head_dim_v * sizeof(float));
@@ -383,7 +383,7 @@ static void finish(const struct attend *a, struct query *x, size_t row, size_t h
 
 static void walk_pages(struct walk *w, void *scratch)
 {
-    const bool blocks = kv_type_blocks(w->a->kv->type);
+    const bool blocks = kv_type_codes(w->a->kv->type);
     const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
     for (w->p = w->x[0].first / PAGE_LEN; w->p < w->end; w->p += at_once) {
         w->n_pages = w->end - w->p < at_once ? w->end - w->p : at_once;

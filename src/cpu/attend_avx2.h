@@ -17,7 +17,7 @@
 
 enum {
     ATTEND_BATCH = 32,   /* items whose scores are at hand together; a multiple of eight */
-    ATTEND_GROUP = 32,   /* blocks of items whose weights are made together; likewise */
+    ATTEND_GROUP = 32,   /* scales of items whose weights are made together; likewise */
     ATTEND_LANES = 8,    /* of a vector */
     ATTEND_KEY_VECS = 8, /* vectors of a page's keys */
 };
@@ -30,11 +30,12 @@ struct query {
     float *o;          /* [head_dim_v] */
     bool begun;
 
-    /* of KV types of blocks: q quantised */
+    /* of KV types of codes: q turned and quantised */
     int8_t *codes; /* [head_dim_k] */
     int16_t *wide; /* the same, of four dims in the order 0 2 1 3 */
-    float *d;      /* [head_dim_k/32], the scales; with q8_0 1/256 of them */
+    float *d;      /* [kv_scales], the scales; with q8_0 1/256 of them */
     int16_t *sums; /* [head_dim_k/16] */
+    int32_t sum;   /* of all codes */
 };
 
 /* Memory of the next step, fetched into the second cache a few lines at a time, so that as much
@@ -74,7 +75,7 @@ struct batch {
     struct query *x[ATTEND_BATCH];
     size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH]; /* visible keys */
     bool is_first[ATTEND_BATCH];               /* the query had no page before */
-    /* Of the values, with KV types of blocks: as floats, or with struct attend_few as they are
+    /* Of the values, with KV types of codes: as floats, or with struct attend_few as they are
      * stored. */
     const float *scales[ATTEND_BATCH];
     const uint16_t *stored_scales[ATTEND_BATCH];
@@ -112,7 +113,7 @@ VEC_INLINE void avx2_fold(bool is_first, f8 a, f8 b, f8 v, float *out)
  * more at once than the processor has buffers for would make it wait. step is a line, 64, or 0
  * with so many queries that the memory does not matter. */
 struct ahead {
-    const void *codes, *scales; /* numbers or codes, and scales of KV types of blocks */
+    const void *codes, *scales; /* numbers or codes, and scales of KV types of codes */
     size_t step;
 };
 
@@ -168,9 +169,10 @@ struct float_tile {
 /* Keys and values of one page and head, and the items that see them. */
 struct block_tile {
     bool is_q4;
-    size_t k_blocks, v_blocks;
+    size_t k_blocks, v_blocks;           /* of KV_BLOCK dims */
+    size_t n_k_scales, n_v_scales;       /* as many, or one */
     const uint8_t *k, *v;                /* as stored */
-    const uint16_t *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
+    const uint16_t *k_scales, *v_scales; /* [n_k_scales], [n_v_scales] [PAGE_LEN] */
     float *wide_k_scales, *wide_v_scales;
     int16_t *wide_k, *wide_v; /* laid out, or NULL */
     struct span items;
@@ -181,24 +183,25 @@ struct block_tile {
 struct block_parts {
     struct batch *batch;
     int16_t *wide_k, *wide_v;
-    float *k_scales; /* [k_blocks][PAGE_LEN], of one page */
-    float *v_scales; /* [ATTEND_LANES][v_blocks][PAGE_LEN] */
+    float *k_scales; /* [n_k_scales][PAGE_LEN], of one page */
+    float *v_scales; /* [ATTEND_LANES][n_v_scales][PAGE_LEN] */
     float *w;        /* [ATTEND_GROUP][PAGE_LEN] */
-    int16_t *u;      /* [ATTEND_BATCH][v_blocks][PAGE_LEN] */
-    float *step;     /* [ATTEND_BATCH][v_blocks] */
+    int16_t *u;      /* [ATTEND_BATCH][n_v_scales][PAGE_LEN] */
+    float *step;     /* [ATTEND_BATCH][n_v_scales] */
 };
 
 /* Another instruction set's steps, for at most eight items. */
 struct attend_few {
-    /* The items of a page: scores and values, of floats and of blocks. */
+    /* The items of a page: scores and values, of floats and of codes. */
     void (*float_scores)(const struct float_tile *t, struct batch *b);
     void (*float_values)(const struct float_tile *t, const struct batch *b);
     void (*block_scores)(const struct block_tile *t, struct batch *b);
     void (*block_values)(const struct block_tile *t, const struct block_parts *parts);
     /* Dots of items at..at+n-1, which see all of their pages, -> probabilities, m and l. */
     void (*softmax)(const struct attend *a, struct batch *t, size_t at, size_t n);
-    /* As avx2_weights, in the order that block_values takes. */
-    void (*weights)(const struct batch *t, size_t v_blocks, float *w, int16_t *u, float *step);
+    /* As avx2_weights, but u are bytes, in the order that block_values takes. */
+    void (*weights)(const struct batch *t, bool is_q4, size_t n_v_scales, float *w, int16_t *u,
+                    float *step);
 };
 
 /* avx2_attend, or avx2_attend_heads, with them; NULL: without. */
@@ -206,20 +209,20 @@ void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size
                     size_t hi, const struct attend_few *few, void *scratch);
 
 /* The tiles of a step for its queries, each with its softmax and its values in o. scratch of so
- * many bytes, aligned to 64. Pages of f32 and f16, of blocks. */
+ * many bytes, aligned to 64. Pages of f32 and f16, of codes. */
 size_t avx2_pages_f_scratch(const struct kv_layer *kv);
 void avx2_pages_f(struct walk *w, void *scratch);
 size_t avx2_pages_q_scratch(const struct kv_layer *kv);
 void avx2_pages_q(struct walk *w, void *scratch);
-/* What a query of types of blocks needs of its own: bytes, a multiple of 64, and filling it. */
+/* What a query of types of codes needs of its own: bytes, a multiple of 64, and filling it. */
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
 void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);
 
-/* Probabilities of all items, KV types of blocks -> integer weights
- * u[items][v_blocks][PAGE_LEN] and their steps[items][v_blocks], of which some more are written
- * than there are, up to a multiple of eight. A group of blocks goes through each step together,
- * for reciprocals are a long chain; w[ATTEND_GROUP][PAGE_LEN] is its memory. */
-void avx2_weights(const struct batch *batch, bool is_q4, size_t v_blocks, float *w, int16_t *u,
-                  float *step);
+/* Probabilities of all items, KV types of codes -> integer weights
+ * u[items][n_v_scales][PAGE_LEN] and their steps[items][n_v_scales], of which some more are
+ * written than there are, up to a multiple of eight. A group of them goes through each step
+ * together, for reciprocals are a long chain; w[ATTEND_GROUP][PAGE_LEN] is its memory. */
+void avx2_weights(const struct batch *batch, bool is_q4, size_t n_v_scales, float *w,
+                  int16_t *u, float *step);
 
 #endif

@@ -259,7 +259,7 @@ struct layout {
 
 static const struct attend_pages *pages_of(const struct kv_layer *kv)
 {
-    return kv_type_blocks(kv->type) ? &attend_blocks_avx512 : &attend_floats_avx512;
+    return kv_type_codes(kv->type) ? &attend_blocks_avx512 : &attend_floats_avx512;
 }
 
 static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,

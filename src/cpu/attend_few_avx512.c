@@ -220,18 +220,22 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
 {
     struct fetch next = fetch_from(&t->after_k, 0, b, i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
+    iz acc[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
     {
-        UNROLL for (int j = 0; j < KEY_VECS; j++) sum[r][j] = z_all(0);
+        UNROLL for (int j = 0; j < KEY_VECS; j++)
+        {
+            sum[r][j] = z_all(0);
+            acc[r][j] = z_all_i(-128 * b->x[i + (size_t)r]->sum);
+        }
     }
     for (size_t block = 0; block < t->k_blocks; block++) {
         const uint8_t *k = t->k + block * KV_BLOCK / (is_q4 ? 2 : 1) * PAGE_LEN;
-        iz acc[AT_ONCE][KEY_VECS];
-        UNROLL for (int r = 0; r < n; r++)
+        UNROLL for (int r = 0; is_q4 && r < n; r++)
         {
             const int16_t *sums = b->x[i + (size_t)r]->sums + 2 * block;
             UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
-                z_all_i((is_q4 ? -8 : -128) * (sums[0] + sums[1]));
+                z_all_i(-8 * (sums[0] + sums[1]));
         }
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
@@ -251,10 +255,12 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
             }
             if (!is_q4 || high) k += 4 * PAGE_LEN;
         }
-        const uint16_t *scales = t->k_scales + block * PAGE_LEN;
+        if (!is_q4 && block + 1 < t->k_blocks) continue;
+        const size_t scale = is_q4 ? block : 0;
+        const uint16_t *scales = t->k_scales + scale * PAGE_LEN;
         UNROLL for (int r = 0; r < n; r++)
         {
-            const fz x = z_all(b->x[i + (size_t)r]->d[block] * (is_q4 ? 1.0f : 256.0f));
+            const fz x = z_all(b->x[i + (size_t)r]->d[scale] * (is_q4 ? 1.0f : 256.0f));
             UNROLL for (size_t j = 0; j < KEY_VECS; j++) sum[r][j] =
                 sum[r][j] + (x * z_bf16(scales + j * Z_LANES)) * z_float(acc[r][j]);
         }
@@ -267,27 +273,30 @@ VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, s
     }
 }
 
-/* 64 dims of a key as bytes, codes of four bits times 16. */
+/* 64 dims of a key as bytes: codes of q8_0, or those of q4_0 with 8 more, as they are stored.
+ */
 VEC_INLINE __m512i row64(bool is_q4, const uint8_t *row)
 {
     if (!is_q4) return (__m512i)z_load(row);
     const __m512i x = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)row));
     /* Low halves are the first 16 dims of a block, high ones the others. */
     const __m512i both = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), x);
-    const __m512i high = _mm512_sllv_epi64(both, _mm512_setr_epi64(4, 4, 0, 0, 4, 4, 0, 0));
-    return (__m512i)(((bz)high & 0xf0) ^ 0x80); /* without the bias of 8 */
+    return (__m512i)((bz)_mm512_srlv_epi64(both, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4)) &
+                     0x0f);
 }
 
-/* 64 dims of two keys as pairs of int16, of which the codes are the upper bytes: vector i has
- * dims 4i..4i+3 of each 16. */
-VEC_INLINE void value_pairs(__m512i a, __m512i b, bz out[4])
+/* 64 dims of four keys, the bytes of a dim side by side: vector i has dims 4i..4i+3 of each 16.
+ */
+VEC_INLINE void value_quads(const __m512i row[4], bz out[4])
 {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
-    out[0] = (bz)_mm512_unpacklo_epi8(zero, low);
-    out[1] = (bz)_mm512_unpackhi_epi8(zero, low);
-    out[2] = (bz)_mm512_unpacklo_epi8(zero, high);
-    out[3] = (bz)_mm512_unpackhi_epi8(zero, high);
+    const __m512i a = _mm512_unpacklo_epi8(row[0], row[1]);
+    const __m512i b = _mm512_unpacklo_epi8(row[2], row[3]);
+    const __m512i c = _mm512_unpackhi_epi8(row[0], row[1]);
+    const __m512i d = _mm512_unpackhi_epi8(row[2], row[3]);
+    out[0] = (bz)_mm512_unpacklo_epi16(a, b);
+    out[1] = (bz)_mm512_unpackhi_epi16(a, b);
+    out[2] = (bz)_mm512_unpacklo_epi16(c, d);
+    out[3] = (bz)_mm512_unpackhi_epi16(c, d);
 }
 
 /* Sums of such vectors become those of dims 16i..16i+15. */
@@ -303,63 +312,66 @@ VEC_INLINE void order_dims(iz v[4])
     v[3] = (iz)_mm512_shuffle_i32x4(b, d, 0xdd);
 }
 
-/* The weights of two keys in two blocks of dims. */
-VEC_INLINE bz two_weights(const int16_t *u)
+/* Of two blocks of dims. */
+VEC_INLINE __m512i two_blocks(__m512i first, __m512i second)
 {
-    return (bz)_mm512_mask_blend_epi32(0xff00, (__m512i)z_all_4(u),
-                                       (__m512i)z_all_4(u + PAGE_LEN));
+    return _mm512_mask_blend_epi32(0xff00, first, second);
 }
 
-/* Two blocks from `block` on of items i..i+n-1; keys lo..hi-1, multiples of 32. A pair is a key
- * and the sixteenth after it. Sums are 256 or 4096 times too large and fit for 32 keys. */
+/* -8 times the sum of the weights u. */
+VEC_INLINE __m512i without_bias(const int8_t *u)
+{
+    const iz eights = z_dot((iz){0}, (bz)z_all_u(0x08080808), z_load(u));
+    return _mm512_set1_epi32(-_mm512_reduce_add_epi32((__m512i)eights));
+}
+
+/* Two blocks from `block` on of items i..i+n-1. Four keys, sixteen apart, are a product: of
+ * weights and signed codes with q8_0, of codes that are 8 too large and signed weights with
+ * q4_0. */
 VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
-                                const struct block_parts *parts, size_t block, size_t lo,
-                                size_t hi, size_t i)
+                                const struct block_parts *parts, size_t block, size_t i)
 {
     const struct batch *b = parts->batch;
     const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1;
-    const size_t row_bytes = t->v_blocks * KV_BLOCK / half;
+    const size_t row_bytes = t->v_blocks * KV_BLOCK / half, n_scales = is_q4 ? t->v_blocks : 1;
+    const uint8_t *row = t->v + dim / half;
+    const int8_t *u[AT_ONCE];
+    iz acc[AT_ONCE][4];
     struct fetch next =
         fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, b, i == t->items.at);
-    iz total[AT_ONCE][4];
     UNROLL for (int r = 0; r < n; r++)
     {
-        UNROLL for (int j = 0; j < 4; j++) total[r][j] = z_all_i(0);
+        const size_t scale = (i + (size_t)r) * n_scales + (is_q4 ? block : 0);
+        u[r] = (const int8_t *)parts->u + scale * PAGE_LEN;
+        const iz none =
+            is_q4 ? (iz)two_blocks(without_bias(u[r]), without_bias(u[r] + PAGE_LEN)) : (iz){0};
+        UNROLL for (int j = 0; j < 4; j++) acc[r][j] = none;
     }
-    for (size_t from = lo; from < hi; from += 32) {
-        iz acc[AT_ONCE][4];
+    for (size_t key = 0; key < PAGE_LEN / 4; key++, row += row_bytes) {
+        __m512i rows[4];
+        bz v[4];
+        fetch(&next, 4 / half, 4 / half);
+        UNROLL for (size_t j = 0; j < 4; j++) rows[j] =
+            row64(is_q4, row + j * PAGE_LEN / 4 * row_bytes);
+        value_quads(rows, v);
         UNROLL for (int r = 0; r < n; r++)
         {
-            UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_all_i(0);
-        }
-        for (size_t key = from; key < from + 16; key++) {
-            const uint8_t *row = t->v + key * row_bytes + dim / half;
-            bz v[4];
-            fetch(&next, 2 / half, 2 / half);
-            value_pairs(row64(is_q4, row), row64(is_q4, row + 16 * row_bytes), v);
-            UNROLL for (int r = 0; r < n; r++)
-            {
-                const bz w =
-                    two_weights(parts->u + ((i + (size_t)r) * t->v_blocks + block) * PAGE_LEN +
-                                from + 2 * (key - from));
-                UNROLL for (int j = 0; j < 4; j++) acc[r][j] = z_dot_pairs(acc[r][j], v[j], w);
-            }
-        }
-        UNROLL for (int r = 0; r < n; r++)
-        {
-            UNROLL for (int j = 0; j < 4; j++) total[r][j] =
-                total[r][j] + (acc[r][j] >> (is_q4 ? 12 : 8));
+            const __m512i w = (__m512i)z_all_4(u[r] + 4 * key);
+            const __m512i of_second = (__m512i)z_all_4(u[r] + (is_q4 ? PAGE_LEN : 0) + 4 * key);
+            UNROLL for (int j = 0; j < 4; j++) acc[r][j] =
+                is_q4 ? z_dot(acc[r][j], v[j], (bz)two_blocks(w, of_second))
+                      : z_dot(acc[r][j], (bz)w, v[j]);
         }
     }
     *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
-        const float *step = parts->step + item * t->v_blocks + block;
-        order_dims(total[r]);
+        const float *step = parts->step + item * n_scales + (is_q4 ? block : 0);
+        order_dims(acc[r]);
         /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
         UNROLL for (size_t j = 0; j < 4; j++)
-            fold(b, item, z_all(step[j / 2]) * z_float(total[r][j]),
+            fold(b, item, z_all(step[is_q4 ? j / 2 : 0]) * z_float(acc[r][j]),
                  b->x[item]->o + dim + j * Z_LANES);
     }
 }
@@ -392,19 +404,17 @@ VEC_INLINE void values_of_type(bool is_q4, const struct block_tile *t,
                                const struct block_parts *parts)
 {
     const size_t end = t->items.at + t->items.n;
-    /* Weights of keys that a query does not see are 0. */
-    const size_t lo = t->items.from / 32 * 32, hi = (t->items.to + 31) / 32 * 32;
     for (size_t block = 0; block < t->v_blocks; block += 2) {
         for (size_t i = t->items.at, n; i < end; i += n) {
             n = at_once(i, end);
             if (n == 4)
-                block_values_of(is_q4, 4, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 4, t, parts, block, i);
             else if (n == 3)
-                block_values_of(is_q4, 3, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 3, t, parts, block, i);
             else if (n == 2)
-                block_values_of(is_q4, 2, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 2, t, parts, block, i);
             else
-                block_values_of(is_q4, 1, t, parts, block, lo, hi, i);
+                block_values_of(is_q4, 1, t, parts, block, i);
         }
     }
 }
@@ -429,7 +439,7 @@ static const struct attend_few few = {
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                          size_t hi, void *scratch)
 {
-    const size_t unit = kv_type_blocks(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
+    const size_t unit = kv_type_codes(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
     attend_by_rows(a, kv_head, n_heads, lo, hi, a->kv->head_dim_v % unit == 0 ? &few : NULL,
                    scratch);
 }

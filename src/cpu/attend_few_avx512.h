@@ -1,4 +1,4 @@
-/* The softmax of few queries on AVX-512, and the weights that it gives values of blocks: parts
+/* The softmax of few queries on AVX-512, and the weights that it gives values of codes: parts
  * of struct attend_few (attend_avx2.h). */
 #ifndef CPU_ATTEND_FEW_AVX512_H
 #define CPU_ATTEND_FEW_AVX512_H
@@ -6,7 +6,7 @@
 #include "cpu/attend_avx2.h"
 
 void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size_t n);
-void avx512_few_weights(const struct batch *t, size_t v_blocks, float *w, int16_t *u,
-                        float *step);
+void avx512_few_weights(const struct batch *t, bool is_q4, size_t n_v_scales, float *w,
+                        int16_t *u, float *step);
 
 #endif

@@ -168,32 +168,31 @@ VEC_INLINE iz row_maxima_i(const iz v[Z_LANES])
                                 _mm512_shuffle_i32x4(c[0], c[1], 0xdd));
 }
 
-/* Magnitudes of sixteen blocks -> their steps, and 2047 / magnitude or 0. */
-VEC_INLINE void weight_steps(iz bits, float *step, float *inverse)
+/* Magnitudes of sixteen blocks -> their steps, and most / magnitude or 0. */
+VEC_INLINE void weight_steps(iz bits, int most, float *step, float *inverse)
 {
-    const fz m = (fz)bits, steps = z_kept(m * z_all(1.0f / (float)WEIGHT_MAX));
-    const fz inverses = z_all(WEIGHT_MAX) * num16_rcp(m);
+    const fz m = (fz)bits, steps = z_kept(m * z_all(1.0f / (float)most));
+    const fz inverses = z_all((float)most) * num16_rcp(m);
     const mz sound = z_less(bits, z_all_i(LARGEST));
     z_store_f(step, z_choose(sound, steps, (fz)z_all_u(NUM_NAN)));
     z_store_f(inverse, z_choose(sound & z_less(z_all_i(0), (iz)steps), inverses, z_all(0)));
 }
 
-/* rne(w · inverse) as int16: a key, and the sixteenth after it, in a lane. */
-VEC_INLINE void round_weights(const float *w, float inverse, int16_t *u)
+/* rne(w · inverse) as bytes: four keys, sixteen apart, in a lane. */
+VEC_INLINE void round_weights(const float *w, float inverse, int8_t *u)
 {
     /* As in attend_weights_avx2.c. */
     const fz factor = z_all(inverse), magic = z_all(12582912.0f);
     iz v[KEY_VECS];
     UNROLL for (int j = 0; j < KEY_VECS; j++) v[j] =
         (iz)(z_load_f(w + Z_LANES * j) * factor + magic);
-    z_store(u, z_pair(v[0], v[1]));
-    z_store(u + 2 * Z_LANES, z_pair(v[2], v[3]));
+    z_store(u, z_quad(v[0], v[1], v[2], v[3]));
 }
 
-void avx512_few_weights(const struct batch *t, size_t v_blocks, float *w, int16_t *u,
-                        float *step)
+void avx512_few_weights(const struct batch *t, bool is_q4, size_t n_v_scales, float *w,
+                        int16_t *u, float *step)
 {
-    const size_t total = t->n * v_blocks;
+    const size_t total = t->n * n_v_scales;
     size_t i = 0, b = 0;
     for (size_t from = 0; from < total; from += Z_LANES) {
         const size_t n = total - from < Z_LANES ? total - from : Z_LANES;
@@ -205,11 +204,11 @@ void avx512_few_weights(const struct batch *t, size_t v_blocks, float *w, int16_
             max[k] = weigh(t, i, b, w + k * PAGE_LEN);
             far_fetch(t->far, WEIGHT_LINES);
             b++;
-            if (b == v_blocks) i++, b = 0;
+            if (b == n_v_scales) i++, b = 0;
         }
-        weight_steps(row_maxima_i(max), step + from, inverse);
+        weight_steps(row_maxima_i(max), attend_weight_max(is_q4), step + from, inverse);
         for (size_t k = 0; k < n; k++) {
-            round_weights(w + k * PAGE_LEN, inverse[k], u + (from + k) * PAGE_LEN);
+            round_weights(w + k * PAGE_LEN, inverse[k], (int8_t *)u + (from + k) * PAGE_LEN);
             far_fetch(t->far, WEIGHT_LINES);
         }
     }

@@ -1,4 +1,4 @@
-/* Attention on AVX2 over KV types that store blocks; see ref_attend_q.c for what it computes.
+/* Attention on AVX2 over KV types of codes; see ref_attend_q.c for what it computes.
  *
  * Scores: a lane is a key. q8_0 multiplies int16, two products an instruction: bytes would need
  * the sign of one moved to the other, and signs and products share two of the processor's units
@@ -43,15 +43,16 @@ struct offsets {
 
 static struct offsets offsets_of(const struct kv_layer *kv)
 {
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v, v_blocks = dv / KV_BLOCK;
+    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    const size_t n_k = kv_scales(kv->type, dk), n_v = kv_scales(kv->type, dv);
     struct offsets at = {.wide_k = attend_align(sizeof(struct batch))};
     at.wide_v = at.wide_k + dk * PAGE_LEN * sizeof(int16_t);
     at.k_scales = at.wide_v + dv * PAGE_LEN * sizeof(int16_t);
-    at.v_scales = at.k_scales + dk / KV_BLOCK * PAGE_LEN * sizeof(float);
-    at.w = at.v_scales + LANES * v_blocks * PAGE_LEN * sizeof(float);
+    at.v_scales = at.k_scales + n_k * PAGE_LEN * sizeof(float);
+    at.w = at.v_scales + LANES * n_v * PAGE_LEN * sizeof(float);
     at.u = at.w + ATTEND_GROUP * PAGE_LEN * sizeof(float);
-    at.step = at.u + ATTEND_BATCH * v_blocks * PAGE_LEN * sizeof(int16_t);
-    at.n_bytes = at.step + attend_align((ATTEND_BATCH * v_blocks + LANES) * sizeof(float));
+    at.step = at.u + ATTEND_BATCH * n_v * PAGE_LEN * sizeof(int16_t);
+    at.n_bytes = at.step + attend_align((ATTEND_BATCH * n_v + LANES) * sizeof(float));
     return at;
 }
 
@@ -106,7 +107,8 @@ VEC_INLINE __m256i row32(enum form form, const uint8_t *p)
     return _mm256_xor_si256(both, _mm256_set1_epi8((char)0x80)); /* without the bias of 8 */
 }
 
-/* By how many bits what pairs gives is too large. */
+/* By how many bits what pairs gives is too large. With weights below 256 sums of a page fit in
+ * 32 bits so. */
 VEC_INLINE int pair_shift(enum form form)
 {
     return form == ROWS_Q8 ? 8 : form == ROWS_Q4 ? 12 : 0;
@@ -193,6 +195,8 @@ static void set_tile(const struct kv_layer *kv, const void *page, const struct h
     t->is_q4 = kv->type == KV_Q4_0;
     t->k_blocks = kv->head_dim_k / KV_BLOCK;
     t->v_blocks = kv->head_dim_v / KV_BLOCK;
+    t->n_k_scales = kv_scales(kv->type, kv->head_dim_k);
+    t->n_v_scales = kv_scales(kv->type, kv->head_dim_v);
     t->k = base + at->k;
     t->v = base + at->v;
     t->k_scales = (const uint16_t *)(base + at->k_scales);
@@ -224,8 +228,8 @@ VEC_INLINE __m256i two_words(const int16_t *p)
     return _mm256_set1_epi32(words);
 }
 
-/* 32-bit dots of block b of keys at..at+31 and n queries, as stored or laid out; 256 times too
- * large. */
+/* Dots of block b of keys at..at+31 and n queries, as stored or laid out, join acc; they are
+ * 256 times too large, which 512 dims leave room for in 32 bits. */
 VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_t b, size_t at,
                         struct query *const *x, i8x acc[2][4])
 {
@@ -234,12 +238,8 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_
     const size_t line = (at / HALF * t->k_blocks + b) * (KV_BLOCK * HALF / 64);
     const int16_t *q[2];
     UNROLL
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
         q[r] = x[r]->wide + b * KV_BLOCK;
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            acc[r][j] = (i8x){0};
-    }
     for (size_t d = 0; d < KV_BLOCK; d += 4) {
         UNROLL
         for (int odd = 0; odd < 2; odd++) {
@@ -314,26 +314,25 @@ VEC_INLINE void dots_q4(int n, const struct block_tile *t, size_t b, size_t at,
 VEC_INLINE void scores32(enum form form, int n, const struct block_tile *t, size_t at,
                          struct query *const *x, float (*s)[PAGE_LEN])
 {
-    const size_t n_blocks = t->k_blocks;
-    for (size_t b = 0; b < n_blocks; b++) {
-        const float *scales = t->wide_k_scales + b * PAGE_LEN + at;
-        i8x acc[2][4];
-        f8 d[2];
-        UNROLL
-        for (int r = 0; r < n; r++)
-            d[r] = vec_all(x[r]->d[b]);
-        if (form == ROWS_Q4)
+    i8x acc[2][4] = {{{0}}};
+    for (size_t b = 0; b < t->k_blocks; b++) {
+        if (form == ROWS_Q4) {
             dots_q4(n, t, b, at, x, acc);
-        else
+        } else {
             dots_q8(form, n, t, b, at, x, acc);
+            if (b + 1 < t->k_blocks) continue;
+        }
+        const size_t scale = form == ROWS_Q4 ? b : 0;
+        const float *scales = t->wide_k_scales + scale * PAGE_LEN + at;
         UNROLL
         for (int r = 0; r < n; r++) {
+            const f8 d = vec_all(x[r]->d[scale]);
             UNROLL
             for (int j = 0; j < 4; j++) {
                 float *out = s[r] + at + (size_t)j * LANES;
-                f8 term = (d[r] * vec_load(scales + LANES * j)) *
+                f8 term = (d * vec_load(scales + LANES * j)) *
                           (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]);
-                vec_store(out, b == 0 ? term : vec_load(out) + term);
+                vec_store(out, scale == 0 ? term : vec_load(out) + term);
             }
         }
     }
@@ -341,8 +340,7 @@ VEC_INLINE void scores32(enum form form, int n, const struct block_tile *t, size
 
 /* ---- values ---- */
 
-/* Sums over keys lo..hi-1, multiples of sixteen, at most 32 as they are stored: more would not
- * fit in 32 bits. */
+/* Sums over keys lo..hi-1, multiples of sixteen; as many times too large as pairs. */
 VEC_INLINE void sum_values(enum form form, int n, const struct block_tile *t, size_t b,
                            size_t lo, size_t hi, const int16_t *const u[2], i8x acc[2][4])
 {
@@ -379,13 +377,6 @@ VEC_INLINE void sum_values(enum form form, int n, const struct block_tile *t, si
         row += key % 8 == 7 ? 9 * row_bytes : row_bytes;
         wide += 2 * KV_BLOCK;
     }
-    if (form == WIDE) return;
-    UNROLL
-    for (int r = 0; r < n; r++) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            acc[r][j] = (i8x)_mm256_srai_epi32((__m256i)acc[r][j], pair_shift(form));
-    }
 }
 
 /* Block b of the values for items i..i+n-1; keys lo..hi-1, multiples of sixteen. */
@@ -394,28 +385,19 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
                          size_t i)
 {
     const struct batch *batch = parts->batch;
+    const size_t scale = t->n_v_scales > 1 ? b : 0;
+    const float too_large = (float)(1 << pair_shift(form));
     const int16_t *u[2];
     i8x acc[2][4];
     UNROLL
     for (int r = 0; r < n; r++)
-        u[r] = parts->u + ((i + (size_t)r) * t->v_blocks + b) * PAGE_LEN;
-    if (form == WIDE || hi <= HALF || lo >= HALF) {
-        sum_values(form, n, t, b, lo, hi, u, acc);
-    } else {
-        i8x more[2][4];
-        sum_values(form, n, t, b, lo, HALF, u, acc);
-        sum_values(form, n, t, b, HALF, hi, u, more);
-        UNROLL
-        for (int r = 0; r < n; r++) {
-            UNROLL
-            for (int j = 0; j < 4; j++)
-                acc[r][j] = acc[r][j] + more[r][j];
-        }
-    }
+        u[r] = parts->u + ((i + (size_t)r) * t->n_v_scales + scale) * PAGE_LEN;
+    sum_values(form, n, t, b, lo, hi, u, acc);
     UNROLL
     for (int r = 0; r < n; r++) {
         const size_t at = i + (size_t)r;
-        const f8 step = vec_all(parts->step[at * t->v_blocks + b]);
+        /* Exact: a step is 0, 2^-50 at least or a NaN. */
+        const f8 step = vec_all(parts->step[at * t->n_v_scales + scale] * (1 / too_large));
         const f8 before = vec_all(batch->a[at]), page = vec_all(batch->b[at]);
         float *o = batch->x[at]->o + b * KV_BLOCK;
         const bool is_first = batch->is_first[at];
@@ -424,7 +406,7 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
         for (int j = 0; j < 4; j++)
             sum[j] = (__m256i)acc[r][j];
         if (form != WIDE) order_dims(sum);
-        /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
+        /* Without keep: the step of the weights is, and so are its products. */
         UNROLL
         for (int j = 0; j < 4; j++)
             avx2_fold(is_first, before, page, step * (f8)_mm256_cvtepi32_ps(sum[j]),
@@ -471,19 +453,19 @@ static values_fn *const values_of[][2] = {
 
 /* ---- pages ---- */
 
-/* Scales as floats; a block's are two lines. */
-static void read_scales(const uint16_t *scales, size_t n_blocks, float *out)
+/* Scales as floats; those of a block, or of all dims, are two lines. */
+static void read_scales(const uint16_t *scales, size_t n, float *out)
 {
-    for (size_t b = 0; b < n_blocks; b++, scales += PAGE_LEN, out += PAGE_LEN) {
+    for (size_t b = 0; b < n; b++, scales += PAGE_LEN, out += PAGE_LEN) {
         UNROLL
         for (int j = 0; j < PAGE_LEN; j += LANES)
             vec_store(out + j, scales8(scales + j));
     }
 }
 
-static void prefetch_scales(const struct ahead *a, size_t n_blocks)
+static void prefetch_scales(const struct ahead *a, size_t n)
 {
-    for (size_t line = 0; line < 2 * n_blocks; line++)
+    for (size_t line = 0; line < 2 * n; line++)
         avx2_prefetch(a->step, a->scales, line);
 }
 
@@ -494,21 +476,21 @@ static void scores_of_page(const struct block_tile *t, const struct attend_few *
     const enum form form = t->is_q4 ? ROWS_Q4 : t->wide_k ? WIDE : ROWS_Q8;
     const size_t end = t->items.at + t->items.n;
     const struct ahead own = {NULL, t->v_scales, t->after_k.step};
-    prefetch_scales(&own, t->v_blocks);
-    prefetch_scales(&t->after_k, t->k_blocks);
+    prefetch_scales(&own, t->n_v_scales);
+    prefetch_scales(&t->after_k, t->n_k_scales);
     if (few) {
         few->block_scores(t, batch);
         for (size_t i = t->items.at; i < end; i++)
             batch->stored_scales[i] = t->v_scales;
         return;
     }
-    read_scales(t->k_scales, t->k_blocks, t->wide_k_scales);
+    read_scales(t->k_scales, t->n_k_scales, t->wide_k_scales);
     for (size_t at = 0; at < PAGE_LEN; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
     }
-    read_scales(t->v_scales, t->v_blocks, t->wide_v_scales);
+    read_scales(t->v_scales, t->n_v_scales, t->wide_v_scales);
     for (size_t i = t->items.at; i < end; i++)
         batch->scales[i] = t->wide_v_scales;
 }
@@ -520,7 +502,7 @@ static void values_of_page(const struct block_tile *t, const struct attend_few *
     const size_t end = t->items.at + t->items.n;
     /* Weights of keys that a query does not see are 0. */
     const size_t lo = t->items.from / 16 * 16, hi = (t->items.to + 15) / 16 * 16;
-    prefetch_scales(&t->after_v, t->v_blocks);
+    prefetch_scales(&t->after_v, t->n_v_scales);
     if (few) {
         few->block_values(t, parts);
         return;
@@ -534,14 +516,13 @@ static void attend_batch(const struct attend *a, const struct block_tile *tiles,
                          const struct attend_few *few, const struct block_parts *parts)
 {
     const struct batch *b = parts->batch;
-    const size_t v_blocks = tiles->v_blocks;
     for (size_t k = 0; k < n_tiles; k++)
         scores_of_page(&tiles[k], few, parts->batch);
     avx2_softmax(a, few, parts->batch);
     if (few)
-        few->weights(b, v_blocks, parts->w, parts->u, parts->step);
+        few->weights(b, tiles->is_q4, tiles->n_v_scales, parts->w, parts->u, parts->step);
     else
-        avx2_weights(b, tiles->is_q4, v_blocks, parts->w, parts->u, parts->step);
+        avx2_weights(b, tiles->is_q4, tiles->n_v_scales, parts->w, parts->u, parts->step);
     for (size_t k = 0; k < n_tiles; k++)
         if (tiles[k].items.n > 0) values_of_page(&tiles[k], few, parts);
 }
@@ -574,7 +555,7 @@ void avx2_pages_q(struct walk *w, void *scratch)
         struct block_tile *t = &tiles[k];
         set_tile(kv, w->a->pages[w->p + k / w->n_heads], &w->heads[k % w->n_heads], t);
         t->wide_k_scales = parts.k_scales;
-        t->wide_v_scales = parts.v_scales + k * t->v_blocks * PAGE_LEN;
+        t->wide_v_scales = parts.v_scales + k * t->n_v_scales * PAGE_LEN;
         if (is_few) avx2_look_ahead(w, k, &t->after_k, &t->after_v);
     }
     if (!is_few) widen_page(tiles, &parts, w->p, w->x, w->n);
@@ -607,13 +588,14 @@ void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
     x->sums = (int16_t *)(x->d + dk / KV_BLOCK);
     x->wide = x->sums + 2 * dk / KV_BLOCK;
     x->codes = (int8_t *)(x->wide + dk);
-    avx2_quantise(x->q, dk, x->codes, x->d, x->sums);
+    avx2_query_codes(kv, x->q, x->codes, x->d, x->sums);
+    x->sum = 0;
+    for (size_t i = 0; i < dk / A8_HALF; i++)
+        x->sum += x->sums[i];
     for (size_t i = 0; i < dk; i += 16) {
         __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x->codes + i)));
         store(x->wide + i, _mm256_shuffle_epi8(q, order));
     }
-    /* Exact: a scale is 0 or at least 2^-50. */
-    if (kv->type == KV_Q8_0)
-        for (size_t b = 0; b < dk / KV_BLOCK; b++)
-            x->d[b] *= 1.0f / 256.0f;
+    /* Exact: a scale is 0 or at least 2^-59. */
+    if (kv->type == KV_Q8_0) *x->d *= 1.0f / 256.0f;
 }

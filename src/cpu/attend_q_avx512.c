@@ -1,10 +1,10 @@
-/* Attention on AVX-512 over KV types of blocks, many queries; see ref_attend_q.c for what it
+/* Attention on AVX-512 over KV types of codes, many queries; see ref_attend_q.c for what it
  * computes, and attend_avx512.h.
  *
  * Scores: codes of queries are made unsigned by 128 more, which the sums of a key's codes take
- * away again, so that four products are an instruction. Values: the weights of two keys are the
- * halves of a lane, times two codes as int16. q4_0 is widened to bytes; the sign of a scale of
- * its values goes to the codes. */
+ * away again, so that four products are an instruction. Values: four keys are the bytes of a
+ * lane, their weights times their codes of a dim. q4_0 is widened to bytes; the sign of a scale
+ * of its values goes to the codes. */
 #include "cpu/attend_avx512.h"
 #include "cpu/avx2.h"
 #include "cpu/carve.h"
@@ -12,16 +12,27 @@
 enum {
     KEYS = 8, /* whose scores are computed together */
     QUADS = KV_BLOCK / 4,
-    STEPS_AT_ONCE = 4, /* blocks whose steps of weights are found together */
+    STEPS_AT_ONCE = 4, /* scales whose steps of weights are found together */
 };
+
+/* Of scales, and of the dims of one: all of q8_0, blocks of q4_0. */
+struct shares {
+    size_t n, dims;
+};
+
+VEC_INLINE struct shares shares_of(const struct kv_layer *kv, size_t dim)
+{
+    const size_t n = kv->type == KV_Q4_0 ? dim / KV_BLOCK : 1;
+    return (struct shares){n, dim / n};
+}
 
 /* A page, laid out. */
 struct blocks {
     const int8_t **keys;        /* where [dim/4][PAGE_LEN][4] is: in the page, or widened */
-    int32_t *k_sums;            /* [blocks][PAGE_LEN]: -128 times those of the codes */
-    float *k_scales, *v_scales; /* [blocks][PAGE_LEN] */
-    int16_t *v;                 /* [dim/16][PAGE_LEN/2][16][2] */
-    bz *u;                      /* [AT_ONCE][PAGE_LEN/2]: pairs of weights of a block */
+    int32_t *k_sums;            /* [scales][PAGE_LEN]: -128 times those of the codes */
+    float *k_scales, *v_scales; /* [scales][PAGE_LEN] */
+    int8_t *v;                  /* [dim/16][PAGE_LEN/4][16][4] */
+    bz *u;                      /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each */
     int8_t *widened;
 };
 
@@ -29,14 +40,15 @@ struct blocks {
 static size_t blocks_carve(const struct kv_layer *kv, void *laid, struct blocks *b)
 {
     const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    const size_t k_numbers = dk / KV_BLOCK * PAGE_LEN, v_numbers = dv / KV_BLOCK * PAGE_LEN;
+    const size_t k_numbers = shares_of(kv, dk).n * PAGE_LEN;
+    const size_t v_numbers = shares_of(kv, dv).n * PAGE_LEN;
     struct carver c = {laid, 0};
     b->keys = carve(&c, sizeof *b->keys);
     b->k_sums = carve(&c, k_numbers * sizeof(int32_t));
     b->k_scales = carve(&c, k_numbers * sizeof(float));
     b->v_scales = carve(&c, v_numbers * sizeof(float));
-    b->v = carve(&c, dv * PAGE_LEN * sizeof(int16_t));
-    b->u = carve(&c, AT_ONCE * PAGE_LEN / 2 * sizeof(bz));
+    b->v = carve(&c, dv * PAGE_LEN);
+    b->u = carve(&c, AT_ONCE * PAGE_LEN / 4 * sizeof(bz));
     b->widened = carve(&c, kv->type == KV_Q4_0 ? dk * PAGE_LEN : 0);
     return c.used;
 }
@@ -56,8 +68,8 @@ static size_t blocks_page_bytes(const struct kv_layer *kv)
 
 /* ---- queries ---- */
 
-/* A group's queries: four codes, plus 128, of a lane's query in each, [blocks][QUADS], and the
- * scales of the blocks. */
+/* A group's queries: four codes, plus 128, of a lane's query in each, [dim/4], and their
+ * scales. */
 struct queries {
     const bz *codes;
     const fz *d;
@@ -65,31 +77,30 @@ struct queries {
 
 static size_t blocks_query_bytes(const struct kv_layer *kv)
 {
-    const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    const size_t dk = kv->head_dim_k, n = shares_of(kv, dk).n;
     /* And where a query is quantised before it becomes a lane. */
-    return n_blocks *
-           ((QUADS + 1) * sizeof(bz) + KV_BLOCK + sizeof(float) + 2 * sizeof(int16_t));
+    return dk / 4 * sizeof(bz) + n * (sizeof(fz) + sizeof(float)) + dk +
+           dk / A8_HALF * sizeof(int16_t);
 }
 
 VEC_INLINE struct queries queries_at(const struct kv_layer *kv, const void *q)
 {
-    const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
-    return (struct queries){q, (const fz *)((const bz *)q + n_blocks * QUADS)};
+    return (struct queries){q, (const fz *)((const bz *)q + kv->head_dim_k / 4)};
 }
 
 static void blocks_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
 {
-    const size_t dk = kv->head_dim_k, n_blocks = dk / KV_BLOCK;
+    const size_t dk = kv->head_dim_k, n = shares_of(kv, dk).n;
     uint8_t *codes = q;
-    float *scales = (float *)(codes + n_blocks * QUADS * sizeof(bz));
-    float *d = scales + n_blocks * Z_LANES;
-    int16_t *sums = (int16_t *)(d + n_blocks);
-    int8_t *row = (int8_t *)(sums + 2 * n_blocks);
+    float *scales = (float *)(codes + dk / 4 * sizeof(bz));
+    float *d = scales + n * Z_LANES;
+    int16_t *sums = (int16_t *)(d + n);
+    int8_t *row = (int8_t *)(sums + dk / A8_HALF);
     for (size_t i = 0; i < Z_LANES; i++) {
-        avx2_quantise(x[i], dk, row, d, sums);
+        avx2_query_codes(kv, x[i], row, d, sums);
         for (size_t k = 0; k < dk / 4; k++)
             memcpy(codes + (k * Z_LANES + i) * 4, row + 4 * k, 4);
-        for (size_t b = 0; b < n_blocks; b++)
+        for (size_t b = 0; b < n; b++)
             scales[b * Z_LANES + i] = d[b];
     }
     for (size_t k = 0; k < dk / 4; k++)
@@ -98,9 +109,9 @@ static void blocks_queries(const struct kv_layer *kv, const float *const x[Z_LAN
 
 /* ---- a page is laid out ---- */
 
-static void read_scales(const uint16_t *from, size_t n_blocks, float *to)
+static void read_scales(const uint16_t *from, size_t n, float *to)
 {
-    for (size_t i = 0; i < n_blocks * PAGE_LEN; i += Z_LANES)
+    for (size_t i = 0; i < n * PAGE_LEN; i += Z_LANES)
         z_store_f(to + i, z_bf16(from + i));
 }
 
@@ -121,13 +132,13 @@ static void widen_keys(const uint8_t *from, size_t dk, int8_t *to)
     }
 }
 
-static void sum_keys(const int8_t *k, size_t n_blocks, int32_t *sums)
+static void sum_keys(const int8_t *k, struct shares of, int32_t *sums)
 {
     const bz ones = (bz)z_all_u(0x01010101);
-    for (size_t b = 0; b < n_blocks; b++, k += KV_BLOCK * PAGE_LEN) {
+    for (size_t b = 0; b < of.n; b++, k += of.dims * PAGE_LEN) {
         for (size_t j = 0; j < PAGE_LEN; j += Z_LANES, sums += Z_LANES) {
             iz sum = {0};
-            for (size_t i = 0; i < QUADS; i++)
+            for (size_t i = 0; i < of.dims / 4; i++)
                 sum = z_dot(sum, ones, z_load(k + (i * PAGE_LEN + j) * 4));
             z_store(sums, (bz)(sum * -128));
         }
@@ -142,19 +153,21 @@ VEC_INLINE iz value_codes(bool is_q4, const uint8_t *row, size_t e)
     return ((e % KV_BLOCK ? x >> 4 : x) & 15) - 8;
 }
 
-/* Values of the pairs of keys from..to-1. */
+/* Values of the fours of keys lo..hi-1. */
 VEC_INLINE void widen_values(bool is_q4, const uint8_t *from, const float *scales, size_t dv,
-                             size_t lo, size_t hi, int16_t *to)
+                             size_t lo, size_t hi, int8_t *to)
 {
     const size_t row_bytes = is_q4 ? dv / 2 : dv;
     for (size_t e = 0; e < dv; e += 16, to += 16 * PAGE_LEN) {
-        const float *d = scales + e / KV_BLOCK * PAGE_LEN;
-        for (size_t key = lo / 2 * 2; key < hi; key += 2) {
-            iz a = value_codes(is_q4, from + key * row_bytes, e);
-            iz b = value_codes(is_q4, from + (key + 1) * row_bytes, e);
-            if (is_q4 && d[key] < 0) a = -a;
-            if (is_q4 && d[key + 1] < 0) b = -b;
-            z_store(to + key * 16, z_pair(a, b));
+        const float *d = is_q4 ? scales + e / KV_BLOCK * PAGE_LEN : scales;
+        for (size_t key = lo / 4 * 4; key < hi; key += 4) {
+            iz v[4];
+            UNROLL for (size_t i = 0; i < 4; i++)
+            {
+                v[i] = value_codes(is_q4, from + (key + i) * row_bytes, e);
+                if (is_q4 && d[key + i] < 0) v[i] = -v[i];
+            }
+            z_store(to + key * 16, z_quad(v[0], v[1], v[2], v[3]));
         }
     }
 }
@@ -163,38 +176,38 @@ static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p,
 {
     const uint8_t *base = p->page;
     const struct head_at *at = p->at;
-    const size_t dv = kv->head_dim_v;
-    const size_t k_blocks = kv->head_dim_k / KV_BLOCK, v_blocks = dv / KV_BLOCK;
+    const size_t dv = kv->head_dim_v, n_v = shares_of(kv, dv).n;
+    const struct shares keys = shares_of(kv, kv->head_dim_k);
     const struct blocks b = blocks_of(kv, laid);
-    read_scales((const uint16_t *)(base + at->k_scales), k_blocks, b.k_scales);
-    read_scales((const uint16_t *)(base + at->v_scales), v_blocks, b.v_scales);
+    read_scales((const uint16_t *)(base + at->k_scales), keys.n, b.k_scales);
+    read_scales((const uint16_t *)(base + at->v_scales), n_v, b.v_scales);
     *b.keys = (const int8_t *)(base + at->k);
     if (kv->type == KV_Q4_0) {
         widen_keys(base + at->k, kv->head_dim_k, b.widened);
         *b.keys = b.widened;
         widen_values(true, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
-        for (size_t i = 0; i < v_blocks * PAGE_LEN; i += Z_LANES)
+        for (size_t i = 0; i < n_v * PAGE_LEN; i += Z_LANES)
             z_store(b.v_scales + i, (bz)((iz)z_load_f(b.v_scales + i) & 0x7fffffff));
     } else {
         widen_values(false, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
     }
-    sum_keys(*b.keys, k_blocks, b.k_sums);
+    sum_keys(*b.keys, keys, b.k_sums);
 }
 
 /* ---- scores ---- */
 
-/* Of tiles of keys from.. to the one of to. Sums are in s from block to block. */
+/* Of tiles of keys from.. to the one of to. Sums are in s from scale to scale. */
 VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
                           const struct item *x, size_t from, size_t to)
 {
-    const size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    const struct shares of = shares_of(kv, kv->head_dim_k);
     const struct blocks page = blocks_of(kv, (void *)laid);
     struct queries q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++) q[r] = queries_at(kv, x[r].q);
     for (size_t j = from / KEY_TILE * KEY_TILE; j < (to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
          j += KEYS) {
-        for (size_t b = 0; b < n_blocks; b++) {
-            const int8_t *k = *page.keys + (b * KV_BLOCK * PAGE_LEN + j * 4);
+        for (size_t b = 0; b < of.n; b++) {
+            const int8_t *k = *page.keys + (b * of.dims * PAGE_LEN + j * 4);
             const float *scales = page.k_scales + b * PAGE_LEN + j;
             iz acc[AT_ONCE][KEYS];
             UNROLL for (size_t i = 0; i < KEYS; i++)
@@ -202,15 +215,17 @@ VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
                 UNROLL for (int r = 0; r < n; r++) acc[r][i] =
                     z_all_i(page.k_sums[b * PAGE_LEN + j + i]);
             }
-            UNROLL for (size_t g = 0; g < QUADS; g++)
-            {
-                bz codes[AT_ONCE];
-                UNROLL for (int r = 0; r < n; r++) codes[r] = q[r].codes[b * QUADS + g];
-                UNROLL for (size_t i = 0; i < KEYS; i++)
+            for (size_t g = b * of.dims / 4; g < (b + 1) * of.dims / 4; g += QUADS) {
+                UNROLL for (size_t h = 0; h < QUADS; h++, k += 4 * PAGE_LEN)
                 {
-                    const bz key = z_all_4(k + (g * PAGE_LEN + i) * 4);
-                    UNROLL for (int r = 0; r < n; r++) acc[r][i] =
-                        z_dot(acc[r][i], codes[r], key);
+                    bz codes[AT_ONCE];
+                    UNROLL for (int r = 0; r < n; r++) codes[r] = q[r].codes[g + h];
+                    UNROLL for (size_t i = 0; i < KEYS; i++)
+                    {
+                        const bz key = z_all_4(k + i * 4);
+                        UNROLL for (int r = 0; r < n; r++) acc[r][i] =
+                            z_dot(acc[r][i], codes[r], key);
+                    }
                 }
             }
             UNROLL for (int r = 0; r < n; r++)
@@ -239,7 +254,7 @@ static void blocks_scores(const struct kv_layer *kv, void *laid, const struct it
 
 /* ---- weights ---- */
 
-/* Probabilities times the scales of a block's keys. */
+/* Probabilities times a scale of the keys. */
 VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const float *d,
                         size_t key)
 {
@@ -247,25 +262,25 @@ VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const flo
     return whole ? w : z_choose(seen_by(t, key), w, z_all(0));
 }
 
-/* What makes integers of the weights of a block, and numbers of their sums. */
+/* What makes integers of the weights of a scale, and numbers of their sums. */
 struct weights_step {
     fz inverse, step;
 };
 
-VEC_INLINE struct weights_step weights_step(iz max)
+VEC_INLINE struct weights_step weights_step(iz max, int most)
 {
     const mz fine = z_less(max, z_all_i(LARGEST));
-    const fz step = num16_keep((fz)max * z_all(1.0f / (float)WEIGHT_MAX));
-    const fz inverse = z_all(WEIGHT_MAX) * num16_rcp((fz)max);
+    const fz step = num16_keep((fz)max * z_all(1.0f / (float)most));
+    const fz inverse = z_all((float)most) * num16_rcp((fz)max);
     const mz some = z_less(z_all_i(0), (iz)step) & fine;
     return (struct weights_step){z_choose(some, inverse, z_all(0)),
                                  z_choose(fine, step, (fz)z_all_u(NUM_NAN))};
 }
 
-/* Of n blocks at once, whose long chains go on side by side. The scales d are not negative:
+/* Of n scales at once, whose long chains go on side by side. The scales d are not negative:
  * only a NaN that is one of the lane's own probabilities is. */
 VEC_INLINE void weights_steps_of(bool whole, const size_t n, const struct seen *t, const fz *p,
-                                 const float *d, struct weights_step *out)
+                                 const float *d, int most, struct weights_step *out)
 {
     iz max[2][STEPS_AT_ONCE] = {{{0}}};
     const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
@@ -276,20 +291,21 @@ VEC_INLINE void weights_steps_of(bool whole, const size_t n, const struct seen *
                 z_max_i(max[i][b], (iz)weight_of(whole, t, p, d + b * PAGE_LEN, j + i));
         }
     }
-    UNROLL for (size_t b = 0; b < n; b++) out[b] = weights_step(z_max_i(max[0][b], max[1][b]));
+    UNROLL for (size_t b = 0; b < n; b++) out[b] =
+        weights_step(z_max_i(max[0][b], max[1][b]), most);
 }
 
 VEC_INLINE void weights_steps(bool whole, size_t n, const struct seen *t, const fz *p,
-                              const float *d, struct weights_step *out)
+                              const float *d, int most, struct weights_step *out)
 {
     size_t b = 0;
     for (; b + STEPS_AT_ONCE <= n; b += STEPS_AT_ONCE)
-        weights_steps_of(whole, STEPS_AT_ONCE, t, p, d + b * PAGE_LEN, out + b);
+        weights_steps_of(whole, STEPS_AT_ONCE, t, p, d + b * PAGE_LEN, most, out + b);
     for (; b < n; b++)
-        weights_steps_of(whole, 1, t, p, d + b * PAGE_LEN, out + b);
+        weights_steps_of(whole, 1, t, p, d + b * PAGE_LEN, most, out + b);
 }
 
-/* The weight of a key as an integer, in the low half of each lane: rne (numeric.h) adds
+/* The weight of a key as an integer, in the low byte of each lane: rne (numeric.h) adds
  * 1.5 · 2^23. */
 VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const float *d,
                           fz inverse, size_t key)
@@ -297,42 +313,45 @@ VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const f
     return (iz)(weight_of(whole, t, p, d, key) * inverse + z_all(12582912.0f));
 }
 
-/* Those of a block, in pairs. */
+/* Those of a scale, in fours. */
 VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, const float *d,
                              fz inverse, bz *u)
 {
     const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 8) {
-        UNROLL for (size_t i = 0; i < 8; i += 2) u[(j + i) / 2] =
-            z_pair(weight_code(whole, t, p, d, inverse, j + i),
-                   weight_code(whole, t, p, d, inverse, j + i + 1));
+        UNROLL for (size_t i = 0; i < 8; i += 4)
+        {
+            iz w[4];
+            UNROLL for (size_t k = 0; k < 4; k++) w[k] =
+                weight_code(whole, t, p, d, inverse, j + i + k);
+            u[(j + i) / 4] = z_quad(w[0], w[1], w[2], w[3]);
+        }
     }
 }
 
 /* ---- values ---- */
 
-enum { BLOCKS = 8 /* whose weights are prepared before values are read */ };
+enum { SCALES = 8 /* whose weights are prepared before values are read */ };
 
-/* 16 / n dims e.. of a block; v is where they begin. */
-VEC_INLINE void sum_values(int n, const struct item *x, const int16_t *v, const bz *u,
+/* 16 / n dims from e on; v is where they begin. */
+VEC_INLINE void sum_values(int n, const struct item *x, const int8_t *v, const bz *u,
                            const fz *const step[AT_ONCE], size_t e)
 {
-    const size_t dims = (size_t)(Z_LANES / n), to = (x->t.to + 1) / 2;
+    const size_t dims = (size_t)(Z_LANES / n), to = (x->t.to + 3) / 4;
     iz acc[AT_ONCE][Z_LANES];
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t i = 0; i < dims; i++) acc[r][i] = z_all_i(0);
     }
-    v += x->t.from / 2 * 2 * Z_LANES;
-    u += x->t.from / 2;
-    for (const bz *end = u + (to - x->t.from / 2); u < end; u++, v += 2 * Z_LANES) {
+    v += x->t.from / 4 * 4 * Z_LANES;
+    u += x->t.from / 4;
+    for (const bz *end = u + (to - x->t.from / 4); u < end; u++, v += 4 * Z_LANES) {
         bz weights[AT_ONCE];
-        UNROLL for (int r = 0; r < n; r++) weights[r] = u[r * PAGE_LEN / 2];
+        UNROLL for (int r = 0; r < n; r++) weights[r] = u[r * PAGE_LEN / 4];
         UNROLL for (size_t i = 0; i < dims; i++)
         {
-            const bz codes = z_all_4(v + 2 * i);
-            UNROLL for (int r = 0; r < n; r++) acc[r][i] =
-                z_dot_pairs(acc[r][i], weights[r], codes);
+            const bz codes = z_all_4(v + 4 * i);
+            UNROLL for (int r = 0; r < n; r++) acc[r][i] = z_dot(acc[r][i], weights[r], codes);
         }
     }
     /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
@@ -348,23 +367,25 @@ VEC_INLINE void sum_values(int n, const struct item *x, const int16_t *v, const 
 VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv, void *laid,
                           const struct item *x)
 {
-    const size_t n_blocks = kv->head_dim_v / KV_BLOCK, dims = (size_t)(Z_LANES / n);
+    const struct shares of = shares_of(kv, kv->head_dim_v);
+    const int most = attend_weight_max(kv->type == KV_Q4_0);
+    const size_t dims = (size_t)(Z_LANES / n);
     const struct blocks page = blocks_of(kv, laid);
-    struct weights_step w[AT_ONCE][BLOCKS];
-    for (size_t from = 0; from < n_blocks; from += BLOCKS) {
-        const size_t n_here = n_blocks - from < BLOCKS ? n_blocks - from : BLOCKS;
+    struct weights_step w[AT_ONCE][SCALES];
+    for (size_t from = 0; from < of.n; from += SCALES) {
+        const size_t n_here = of.n - from < SCALES ? of.n - from : SCALES;
         const float *d = page.v_scales + from * PAGE_LEN;
         for (int r = 0; r < n; r++)
-            weights_steps(whole, n_here, &x[r].t, x[r].s, d, w[r]);
+            weights_steps(whole, n_here, &x[r].t, x[r].s, d, most, w[r]);
         for (size_t b = 0; b < n_here; b++) {
             const fz *step[AT_ONCE];
             for (int r = 0; r < n; r++) {
                 step[r] = &w[r][b].step;
                 make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse,
-                             page.u + r * PAGE_LEN / 2);
+                             page.u + r * PAGE_LEN / 4);
             }
-            for (size_t e = (from + b) * KV_BLOCK; e < (from + b + 1) * KV_BLOCK; e += dims)
-                sum_values(n, x, page.v + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 2,
+            for (size_t e = (from + b) * of.dims; e < (from + b + 1) * of.dims; e += dims)
+                sum_values(n, x, page.v + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 4,
                            page.u, step, e);
         }
     }

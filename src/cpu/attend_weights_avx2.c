@@ -1,4 +1,4 @@
-/* Attention on AVX2 over KV types of blocks: probabilities become integer weights; see
+/* Attention on AVX2 over KV types of codes: probabilities become integer weights; see
  * ref_attend_q.c for what they are. */
 #include "base/numeric_c.h"
 #include "cpu/attend_avx2.h"
@@ -66,23 +66,23 @@ VEC_INLINE i8x row_maxima(const i8x v[8])
                                  _mm256_permute2x128_si256(b[0], b[1], 0x31));
 }
 
-/* Magnitudes of eight blocks -> their steps, and 2047 / magnitude or 0. */
-VEC_INLINE void weight_steps(i8x bits, float *step, float *inverse)
+/* Magnitudes of eight blocks -> their steps, and most / magnitude or 0. */
+VEC_INLINE void weight_steps(i8x bits, int most, float *step, float *inverse)
 {
     const i8x broken = bits >= (int)LARGEST;
     const f8 m = (f8)bits;
-    f8 steps = num8_keep(m * vec_all(1.0f / (float)WEIGHT_MAX));
-    f8 inverses = vec_all(WEIGHT_MAX) * num8_rcp(m);
+    f8 steps = num8_keep(m * vec_all(1.0f / (float)most));
+    f8 inverses = vec_all((float)most) * num8_rcp(m);
     inverses = (f8)((i8x)inverses & ~(broken | ((i8x)steps == 0)));
     steps = (f8)_mm256_blendv_ps(steps, (f8)_mm256_set1_epi32(NUM_NAN), (__m256)broken);
     vec_store(step, steps);
     vec_store(inverse, inverses);
 }
 
-void avx2_weights(const struct batch *batch, bool is_q4, size_t v_blocks, float *weights,
+void avx2_weights(const struct batch *batch, bool is_q4, size_t n_v_scales, float *weights,
                   int16_t *u, float *step)
 {
-    const size_t total = batch->n * v_blocks;
+    const size_t total = batch->n * n_v_scales;
     size_t i = 0, b = 0;
     for (size_t from = 0; from < total; from += ATTEND_GROUP) {
         const size_t n = total - from < ATTEND_GROUP ? total - from : ATTEND_GROUP;
@@ -101,9 +101,10 @@ void avx2_weights(const struct batch *batch, bool is_q4, size_t v_blocks, float 
                 else
                     max[j] = weigh(true, batch->s[i], d, batch->lo[i], batch->hi[i], w);
                 b++;
-                if (b == v_blocks) i++, b = 0;
+                if (b == n_v_scales) i++, b = 0;
             }
-            weight_steps(row_maxima(max), step + from + k, inverse + k);
+            weight_steps(row_maxima(max), attend_weight_max(is_q4), step + from + k,
+                         inverse + k);
         }
         for (size_t k = 0; k < n; k++)
             round_weights(weights + k * PAGE_LEN, inverse[k], u + (from + k) * PAGE_LEN);

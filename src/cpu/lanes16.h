@@ -160,6 +160,12 @@ VEC_INLINE fz z_plus_product(bool exact, fz c, fz a, fz b)
 
 #endif
 
+/* The low bytes of four vectors, those of a lane side by side. */
+VEC_INLINE bz z_quad(iz a, iz b, iz c, iz d)
+{
+    return (bz)((a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | (iz)((uz)d << 24));
+}
+
 /* num16_narrow of what is below 2^100. */
 VEC_INLINE fz z_narrow(fz x)
 {

@@ -11,8 +11,12 @@ size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                   const float *k, const float *v);
-/* Types of blocks (ref_attend_q.c): stores a row; the sum q · k of one key; the weighted values
- * of keys lo..hi-1 into out[head_dim_v]. */
+/* Types of codes (ref_attend_q.c): turns and quantises a query x[head_dim_k] to
+ * codes[head_dim_k], scales d[kv_scales] and the sums[head_dim_k/16] of sixteen codes each;
+ * stores a row; the sum q · k of one key; the weighted values of keys lo..hi-1 into
+ * out[head_dim_v]. */
+void ref_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
+                     int16_t *sums);
 void ref_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                     const float *k, const float *v);
 float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t key,

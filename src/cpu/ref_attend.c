@@ -11,7 +11,7 @@
  *   M = n;  L = L · a + l · b;  O_e = keep(O_e · a + o_e · b)
  * A sink comes last, as (sink, 1, 0). out_e = keep(O_e · rcp(L)). Every sum starts with its
  * first term. A maximum is taken in the order of num_order, where NaN is above all. KV types of
- * blocks have integer products instead of q · k and p · v: ref_attend_q.c. */
+ * codes have integer products instead of q · k and p · v: ref_attend_q.c. */
 #include <assert.h>
 
 #include "backend/kv.h"
@@ -23,7 +23,7 @@
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                   const float *k, const float *v)
 {
-    if (kv_type_blocks(kv->type)) {
+    if (kv_type_codes(kv->type)) {
         ref_kv_store_q(kv, page, head, slot, k, v);
         return;
     }
@@ -73,7 +73,7 @@ struct query {
 static float dot(const struct kv_layer *kv, const void *page, size_t head, size_t key,
                  const struct query *q)
 {
-    if (kv_type_blocks(kv->type)) return ref_dot_q(kv, page, head, key, &q->a8);
+    if (kv_type_codes(kv->type)) return ref_dot_q(kv, page, head, key, &q->a8);
     size_t dk = kv->head_dim_k;
     float s = 0;
     for (size_t d = 0; d < dk; d++) {
@@ -95,7 +95,7 @@ static float score(const struct attend *a, const void *page, size_t head, size_t
 static void weigh_values(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
                          size_t hi, const float *p, float *out)
 {
-    if (kv_type_blocks(kv->type)) {
+    if (kv_type_codes(kv->type)) {
         ref_values_q(kv, page, head, lo, hi, p, out);
         return;
     }
@@ -153,9 +153,9 @@ static size_t ref_attend_rows(size_t n_group)
 size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
 {
     (void)n_group;
-    size_t n_blocks = kv_type_blocks(kv->type) ? kv->head_dim_k / KV_BLOCK : 0;
+    size_t n_blocks = kv_type_codes(kv->type) ? kv->head_dim_k / A8_BLOCK : 0;
     size_t narrow = kv->type == KV_F16 ? kv->head_dim_k * sizeof(float) : 0;
-    size_t a8 = n_blocks * (sizeof(float) + 2 * sizeof(int16_t) + KV_BLOCK);
+    size_t a8 = n_blocks * (sizeof(float) + 2 * sizeof(int16_t) + A8_BLOCK);
     return 2 * kv->head_dim_v * sizeof(float) + narrow + a8;
 }
 
@@ -167,12 +167,12 @@ static struct query query_of(const struct kv_layer *kv, const float *x, float *s
             scratch[d] = num_narrow(x[d]);
         q.f32 = scratch;
     }
-    if (!kv_type_blocks(kv->type)) return q;
-    size_t n_blocks = kv->head_dim_k / KV_BLOCK;
+    if (!kv_type_codes(kv->type)) return q;
+    size_t n_blocks = kv->head_dim_k / A8_BLOCK;
     q.a8.d = scratch;
     q.a8.sum = (int16_t *)(q.a8.d + n_blocks);
     q.a8.q = (int8_t *)(q.a8.sum + 2 * n_blocks);
-    ref_quantise(x, kv->head_dim_k, q.a8.q, q.a8.d, q.a8.sum);
+    ref_query_codes(kv, x, q.a8.q, q.a8.d, q.a8.sum);
     return q;
 }
 

@@ -1,41 +1,100 @@
-/* The scalar reference of KV types that store blocks: 32 dims of one key or value as codes c
- * and one scale d, a bfloat16.
+/* The scalar reference of KV types of codes: a code per dim of a key or value, and a scale d, a
+ * bfloat16, for all of them (q8_0) or for 32 at a time (q4_0).
  *
- * Stored, with m = max |x| of the block:
+ * Keys, and the queries they meet, are turned first: T x, with T the Hadamard matrix of as many
+ * dims as the largest power of two that divides their number, so often as they go into it. A
+ * dim that is large in all keys, as models have them, then takes its share of every code, and
+ * T q · T k is run times q · k. T x is computed by steps h = 1, 2, 4 .. run / 2, each of which
+ * makes (a + b, a - b) of the pairs (a, b) that lie h apart. A key or query with a value of
+ * 2^90 or more, an infinity or a NaN is broken: its scales are NaN and its codes 0.
+ *
+ * Stored, with m = max |x| of the dims of a scale:
  *   q8_0  d = bf16(keep(m · (1/127))),        c = rne(x · rcp(d)) in -127..127
- *   q4_0  d = bf16(keep(m · (1/8))), negated unless the block has -m,
+ *   q4_0  d = bf16(keep(m · (1/8))), negated unless -m is among them,
  *                                             c = min(rne(x · rcp(d)), 7) in -8..7
- * so the largest magnitude of a q4_0 block is code -8: sixteen levels of m/8 and not fifteen of
- * m/7. d = 0 has c = 0. m of 2^100 or more, an infinity or a NaN makes d NaN and c = 0.
+ * so the largest magnitude of q4_0 is code -8: sixteen levels of m/8 and not fifteen of m/7.
+ * d = 0 has c = 0. Of a value, m of 2^100 or more, an infinity or a NaN makes d NaN and c = 0.
  *
- * Keys: the query is quantised as activations are (ref_quantise), qa with scales da, and
- *   q · k_j = sum over blocks b, in order, of (da_b · d_jb) · (float)(sum of qa · c_j)
- * Values: with the probabilities p_j of the page's visible keys, block by block of the dims,
- *   w_j = p_j · d_jb;  M = max |w_j|;  step = keep(M · (1/2047));  u_j = rne(w_j · (2047 ·
- * rcp(M))) o_e = keep(step · (float)(sum over visible j of u_j · c_je)) The sums in brackets
- * are exact integers below 2^24 (32 · 127 · 127, 64 · 2047 · 127), so their order does not
- * matter and no device can disagree about them; u has the most bits that allow it. step = 0 has
- * u = 0; M of 2^100 or more, an infinity or a NaN makes step NaN and u = 0. */
+ * Scores: the turned query is quantised as activations are (ref_quantise), but with as many
+ * scales da as a key has; qa are its codes. Over the scales b, in order,
+ *   q · k_j = sum of (da_b · (1/run) · d_jb) · (float)(sum of qa · c_j over the dims of b)
+ * Values: with the probabilities p_j of the page's visible keys, and n = 255 (q8_0) or 127
+ * (q4_0), for the dims e of each scale b
+ *   w_j = p_j · d_jb;  M = max |w_j|;  step = keep(M · (1/n));  u_j = rne(w_j · (n · rcp(M)))
+ *   o_e = keep(step · (float)(sum over visible j of u_j · c_je))
+ * The sums in brackets are exact integers below 2^24 (512 · 127 · 127, 64 · 255 · 127), so
+ * their order does not matter and no device can disagree about them. u is a byte, signed where
+ * d has a sign. step = 0 has u = 0; M of 2^100 or more, an infinity or a NaN makes step NaN and
+ * u = 0. */
+#include <string.h>
+
 #include "backend/kv.h"
 #include "base/numeric_c.h"
+#include "cpu/attend.h"
 #include "cpu/ref.h"
 
-enum { WEIGHT_MAX = 2047, Q4_BIAS = 8 };
-static const uint32_t LARGEST = 0x71800000u; /* 2^100 */
+enum { Q4_BIAS = 8 };
 
 static uint32_t magnitude(float x)
 {
     return num_bits(x) & NUM_ABS;
 }
 
-/* 32 values -> codes and the bits of the scale. */
-static void quantise_block(bool is_q4, const float *x, int8_t *c, uint16_t *d)
+static uint32_t largest(const float *x, size_t n)
 {
     uint32_t max = 0;
-    bool negative = false; /* whether -m is there */
-    for (size_t i = 0; i < KV_BLOCK; i++)
+    for (size_t i = 0; i < n; i++)
         if (magnitude(x[i]) > max) max = magnitude(x[i]);
-    for (size_t i = 0; i < KV_BLOCK; i++)
+    return max;
+}
+
+/* ---- turning ---- */
+
+/* T x of finite values. */
+static void turn(const float *x, size_t n, float *out)
+{
+    memcpy(out, x, n * sizeof *x);
+    for (size_t h = 1; h < kv_turned_dims(n); h *= 2) {
+        for (size_t i = 0; i < n; i++) {
+            if ((i & h) != 0) continue;
+            const float a = out[i], b = out[i + h];
+            out[i] = a + b;
+            out[i + h] = a - b;
+        }
+    }
+}
+
+void ref_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
+                     int16_t *sums)
+{
+    const size_t dim = kv->head_dim_k, n = dim / kv_scales(kv->type, dim);
+    const bool broken = largest(x, dim) >= TURN_LARGEST;
+    float turned[KV_MAX_DIM] = {0};
+    if (!broken) turn(x, dim, turned);
+    for (size_t b = 0; b < dim / n; b++) {
+        const float m = num_of_bits(largest(turned + b * n, n));
+        const float scale = num_keep(m * (1.0f / 127.0f));
+        const float inverse = scale == 0.0f ? 0.0f : 127.0f * num_rcp(m);
+        for (size_t i = b * n; i < (b + 1) * n; i++)
+            codes[i] = (int8_t)num_rne(turned[i] * inverse);
+        d[b] = broken ? num_of_bits(NUM_NAN) : scale * attend_turn_factor(dim);
+    }
+    for (size_t i = 0; i < dim; i += A8_HALF) {
+        int sum = 0;
+        for (size_t k = i; k < i + A8_HALF; k++)
+            sum += codes[k];
+        sums[i / A8_HALF] = (int16_t)sum;
+    }
+}
+
+/* ---- storing ---- */
+
+/* n values of one scale -> codes and the bits of the scale. */
+static void quantise(bool is_q4, const float *x, size_t n, int8_t *c, uint16_t *d)
+{
+    const uint32_t max = largest(x, n);
+    bool negative = false; /* whether -m is there */
+    for (size_t i = 0; i < n; i++)
         negative = negative || num_bits(x[i]) == (max | NUM_SIGN);
     float unit = is_q4 ? 1.0f / 8.0f : 1.0f / 127.0f;
     uint32_t scale = num_f32_to_bf16(num_keep(num_of_bits(max) * unit));
@@ -43,7 +102,7 @@ static void quantise_block(bool is_q4, const float *x, int8_t *c, uint16_t *d)
     if (max >= LARGEST) scale = NUM_NAN >> 16;
     *d = (uint16_t)scale;
     float inverse = scale == 0 || max >= LARGEST ? 0.0f : num_rcp(num_bf16_to_f32(scale));
-    for (size_t i = 0; i < KV_BLOCK; i++) {
+    for (size_t i = 0; i < n; i++) {
         int32_t code = max >= LARGEST ? 0 : num_rne(x[i] * inverse);
         c[i] = (int8_t)(is_q4 && code > 7 ? 7 : code);
     }
@@ -54,7 +113,8 @@ struct side {
     bool is_key, is_q4;
     size_t dim;
     uint8_t *codes;
-    uint16_t *scales; /* [dim/32][PAGE_LEN] */
+    size_t n_scales;
+    uint16_t *scales; /* [n_scales][PAGE_LEN] */
 };
 
 static struct side side_of(const struct kv_layer *kv, const void *page, size_t head,
@@ -62,6 +122,7 @@ static struct side side_of(const struct kv_layer *kv, const void *page, size_t h
 {
     struct side s = {.is_key = is_key, .is_q4 = kv->type == KV_Q4_0};
     s.dim = is_key ? kv->head_dim_k : kv->head_dim_v;
+    s.n_scales = kv_scales(kv->type, s.dim);
     uint8_t *base = (uint8_t *)page + (is_key ? kv->k_at : kv->v_at);
     size_t code_bytes = kv_code_bytes(kv->type, s.dim);
     s.codes = base + head * code_bytes;
@@ -87,18 +148,16 @@ static int32_t code_of(const struct side *s, size_t slot, size_t d)
     return (high ? byte >> 4 : byte & 0x0f) - Q4_BIAS;
 }
 
-static float scale_of(const struct side *s, size_t slot, size_t block)
+static float scale_of(const struct side *s, size_t slot, size_t b)
 {
-    return num_bf16_to_f32(s->scales[block * PAGE_LEN + slot]);
+    return num_bf16_to_f32(s->scales[b * PAGE_LEN + slot]);
 }
 
-static void store_block(const struct side *s, size_t slot, size_t block, const float *x)
+static void store_codes(const struct side *s, size_t slot, const int8_t *c)
 {
-    int8_t c[KV_BLOCK];
-    quantise_block(s->is_q4, x, c, &s->scales[block * PAGE_LEN + slot]);
-    for (size_t i = 0; i < KV_BLOCK; i++) {
+    for (size_t i = 0; i < s->dim; i++) {
         bool high;
-        uint8_t *byte = byte_of(s, slot, block * KV_BLOCK + i, &high);
+        uint8_t *byte = byte_of(s, slot, i, &high);
         uint8_t half = (uint8_t)((c[i] + Q4_BIAS) & 0x0f);
         if (!s->is_q4)
             *byte = (uint8_t)c[i];
@@ -107,24 +166,48 @@ static void store_block(const struct side *s, size_t slot, size_t block, const f
     }
 }
 
+static void store_row(const struct side *s, size_t slot, const float *x)
+{
+    const size_t n = s->dim / s->n_scales;
+    int8_t c[KV_MAX_DIM];
+    for (size_t b = 0; b < s->n_scales; b++)
+        quantise(s->is_q4, x + b * n, n, c + b * n, &s->scales[b * PAGE_LEN + slot]);
+    store_codes(s, slot, c);
+}
+
+static void store_broken(const struct side *s, size_t slot)
+{
+    static const int8_t zeros[KV_MAX_DIM];
+    for (size_t b = 0; b < s->n_scales; b++)
+        s->scales[b * PAGE_LEN + slot] = NUM_NAN >> 16;
+    store_codes(s, slot, zeros);
+}
+
 void ref_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                     const float *k, const float *v)
 {
     struct side keys = side_of(kv, page, head, true), values = side_of(kv, page, head, false);
-    for (size_t b = 0; b < keys.dim / KV_BLOCK; b++)
-        store_block(&keys, slot, b, k + b * KV_BLOCK);
-    for (size_t b = 0; b < values.dim / KV_BLOCK; b++)
-        store_block(&values, slot, b, v + b * KV_BLOCK);
+    float turned[KV_MAX_DIM];
+    if (largest(k, keys.dim) >= TURN_LARGEST) {
+        store_broken(&keys, slot);
+    } else {
+        turn(k, keys.dim, turned);
+        store_row(&keys, slot, turned);
+    }
+    store_row(&values, slot, v);
 }
+
+/* ---- attending ---- */
 
 float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t key,
                 const struct a8 *q)
 {
     struct side keys = side_of(kv, page, head, true);
+    const size_t n = keys.dim / keys.n_scales;
     float s = 0;
-    for (size_t b = 0; b < keys.dim / KV_BLOCK; b++) {
+    for (size_t b = 0; b < keys.n_scales; b++) {
         int32_t sum = 0;
-        for (size_t d = b * KV_BLOCK; d < (b + 1) * KV_BLOCK; d++)
+        for (size_t d = b * n; d < (b + 1) * n; d++)
             sum += q->q[d] * code_of(&keys, key, d);
         float scale = q->d[b] * scale_of(&keys, key, b);
         float term = scale * (float)sum;
@@ -133,16 +216,14 @@ float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t
     return s;
 }
 
-/* w[lo..hi) -> integers u and their step. */
-static float quantise_weights(const float *w, size_t lo, size_t hi, int32_t *u)
+/* w[lo..hi) -> integers u of at most most, and their step. */
+static float quantise_weights(const float *w, size_t lo, size_t hi, int most, int32_t *u)
 {
-    uint32_t max = 0;
-    for (size_t j = lo; j < hi; j++)
-        if (magnitude(w[j]) > max) max = magnitude(w[j]);
+    const uint32_t max = largest(w + lo, hi - lo);
     float m = num_of_bits(max);
     bool broken = max >= LARGEST;
-    float step = broken ? num_of_bits(NUM_NAN) : num_keep(m * (1.0f / (float)WEIGHT_MAX));
-    float inverse = broken || step == 0.0f ? 0.0f : (float)WEIGHT_MAX * num_rcp(m);
+    float step = broken ? num_of_bits(NUM_NAN) : num_keep(m * (1.0f / (float)most));
+    float inverse = broken || step == 0.0f ? 0.0f : (float)most * num_rcp(m);
     for (size_t j = lo; j < hi; j++)
         u[j] = broken ? 0 : num_rne(w[j] * inverse);
     return step;
@@ -152,13 +233,14 @@ void ref_values_q(const struct kv_layer *kv, const void *page, size_t head, size
                   size_t hi, const float *p, float *out)
 {
     struct side values = side_of(kv, page, head, false);
-    for (size_t b = 0; b < values.dim / KV_BLOCK; b++) {
+    const size_t n = values.dim / values.n_scales;
+    for (size_t b = 0; b < values.n_scales; b++) {
         float w[PAGE_LEN];
         int32_t u[PAGE_LEN];
         for (size_t j = lo; j < hi; j++)
             w[j] = p[j] * scale_of(&values, j, b);
-        float step = quantise_weights(w, lo, hi, u);
-        for (size_t e = b * KV_BLOCK; e < (b + 1) * KV_BLOCK; e++) {
+        float step = quantise_weights(w, lo, hi, attend_weight_max(values.is_q4), u);
+        for (size_t e = b * n; e < (b + 1) * n; e++) {
             int32_t sum = 0;
             for (size_t j = lo; j < hi; j++)
                 sum += u[j] * code_of(&values, j, e);

@@ -371,9 +371,9 @@ static bool check_pages(const struct program *p, struct err *err)
         if (kv->k_at < *end || kv->k_at % 64 || kv->v_at % 64 ||
             kv->v_at < kv->k_at + kv_layer_k_bytes(kv))
             return err_set(err, ERR_FORMAT, "KV layer %zu overlaps another", i);
-        if (kv_type_blocks(kv->type) &&
-            (kv->head_dim_k % KV_BLOCK != 0 || kv->head_dim_v % KV_BLOCK != 0))
-            return err_set(err, ERR_FORMAT, "KV layer %zu has heads of broken blocks", i);
+        if (kv_type_codes(kv->type) &&
+            (!kv_codes_fit(kv->head_dim_k) || !kv_codes_fit(kv->head_dim_v)))
+            return err_set(err, ERR_FORMAT, "KV layer %zu has heads that codes do not fit", i);
         *end = kv->v_at + kv_layer_v_bytes(kv);
     }
     for (int part = 0; part < PAGE_PARTS; part++)

@@ -46,19 +46,20 @@ static void build_network(struct builder *b, const struct family *family)
     weights_all_used(b->ws, hp->n_layer, family->name);
 }
 
-/* Types of blocks need heads of whole blocks. */
+/* Types of codes need heads that they fit. */
 static bool kv_fits(const struct hparams *hp, enum kv_type type, struct err *err)
 {
-    if (!kv_type_blocks(type)) return true;
+    if (!kv_type_codes(type)) return true;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const struct layer_hparams *l = &hp->layers[i];
-        const bool keys_fit = l->head_dim_k % KV_BLOCK == 0;
-        if (keys_fit && l->head_dim_v % KV_BLOCK == 0) continue;
-        return err_set(
-            err, ERR_USER,
-            "%s: %s have a head size of %u; KV type %s needs a multiple of %d; use f16 or f32",
-            gguf_path(hp->g), keys_fit ? "values" : "keys",
-            keys_fit ? l->head_dim_v : l->head_dim_k, kv_type_name(type), KV_BLOCK);
+        const bool keys_fit = kv_codes_fit(l->head_dim_k);
+        if (keys_fit && kv_codes_fit(l->head_dim_v)) continue;
+        return err_set(err, ERR_USER,
+                       "%s: %s have a head size of %u; KV type %s needs a multiple of %d, at "
+                       "most %d; use f16 or f32",
+                       gguf_path(hp->g), keys_fit ? "values" : "keys",
+                       keys_fit ? l->head_dim_v : l->head_dim_k, kv_type_name(type), KV_BLOCK,
+                       KV_MAX_DIM);
     }
     return true;
 }

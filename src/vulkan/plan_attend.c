@@ -10,7 +10,7 @@ static size_t scales_at(const struct kv_layer *kv, bool is_key)
     return (is_key ? kv->k_at : kv->v_at) + kv->n_heads * kv_code_bytes(kv->type, dim);
 }
 
-/* struct side of kv_store.comp. */
+/* struct side of kv_store.glsl. */
 static void push_side(struct dispatch_build *b, const struct op_kv_store *s, bool is_key)
 {
     const struct kv_layer *kv = &b->x->p->kv[s->kv];
@@ -20,6 +20,16 @@ static void push_side(struct dispatch_build *b, const struct op_kv_store *s, boo
     dispatch_push(b, scales_at(kv, is_key) / 4);
 }
 
+/* Work groups of the keys, or of the values, of one row: heads where codes are made of them,
+ * else LOCAL words that hold a number, or with values of f16 two. */
+static uint32_t store_groups(const struct kv_layer *kv, bool is_key)
+{
+    const size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
+    const size_t per_word = kv->type == KV_F16 && !is_key ? 2 : 1;
+    if (kv_type_codes(kv->type)) return kv->n_heads;
+    return dispatch_groups(kv->n_heads * dim / per_word, LOCAL);
+}
+
 static bool plan_store_slab(struct vulkan_exec *x, const struct op *op, int part, uint32_t slab,
                             struct err *err)
 {
@@ -27,11 +37,10 @@ static bool plan_store_slab(struct vulkan_exec *x, const struct op *op, int part
     const struct kv_layer *kv = &x->p->kv[s->kv];
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
-    const size_t block = kv_type_blocks(kv->type) ? 32 : 1;
-    const size_t pair = kv->type == KV_F16 ? 2 : block;
-    const uint32_t n_k = dispatch_groups(kv->n_heads * kv->head_dim_k / block, LOCAL);
-    const uint32_t n_v = dispatch_groups(kv->n_heads * kv->head_dim_v / pair, LOCAL);
-    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_KV_STORE, LOCAL);
+    const bool codes = kv_type_codes(kv->type);
+    const uint32_t n_k = store_groups(kv, true), n_v = store_groups(kv, false);
+    struct dispatch_build b = dispatch_begin(
+        x, op, part, codes ? SHADER_KV_STORE_CODES : SHADER_KV_STORE, codes ? TILE : LOCAL);
     dispatch_constant(&b, kv->type);
     dispatch_bind(&b, 1, &pages->region, VK_NULL_HANDLE);
     b.d.writes |= 1ull << BIT_PAGES;
@@ -61,6 +70,24 @@ size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a)
     return vulkan_pages_of_size(&vulkan_of(x)->pages, x->p->page_bytes[PAGE_FULL]);
 }
 
+/* The queries become A8. */
+static bool plan_queries(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_attend *a = &op->attend;
+    const struct kv_layer *kv = &x->p->kv[a->kv];
+    struct dispatch_build b = dispatch_begin(
+        x, op, part, dispatch_packed_or(x, SHADER_QUERY, SHADER_QUERY_PACKED), TILE);
+    dispatch_constant(&b, kv_scales(kv->type, kv->head_dim_k) == 1);
+    dispatch_bind(&b, 1, &x->q8.region, VK_NULL_HANDLE);
+    b.d.writes |= 1ull << BIT_Q8;
+    dispatch_reads(&b, 2, &a->q);
+    dispatch_push(&b, kv->head_dim_k);
+    dispatch_push_place(&b, &a->q);
+    dispatch_push(&b, x->q8.stride);
+    dispatch_push_float(&b, 1.0f / (float)kv_turned_dims(kv->head_dim_k));
+    return dispatch_end_rows(&b, a->n_heads, 1, err);
+}
+
 static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int part,
                              uint32_t first, uint32_t slab, struct err *err)
 {
@@ -68,7 +95,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     const struct kv_layer *kv = &x->p->kv[a->kv];
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
-    bool codes = kv_type_blocks(kv->type);
+    bool codes = kv_type_codes(kv->type);
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
     dispatch_constant(&b, kv->type);
@@ -159,9 +186,7 @@ bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, st
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
     uint32_t n_rows = part == PART_HEAD ? x->max_head_rows : x->max_rows;
-    if (kv_type_blocks(kv->type) &&
-        !vulkan_plan_quantise_to(x, op, part, &a->q, &x->q8, 0, 1ull << BIT_Q8, err))
-        return false;
+    if (kv_type_codes(kv->type) && !plan_queries(x, op, part, err)) return false;
     for (uint32_t first = 0; first < n_rows; first += x->block_rows) {
         for (uint32_t s = 0; s < x->n_slabs; s++)
             if (x->slabs[s].part == kv->part && !plan_attend_slab(x, op, part, first, s, err))

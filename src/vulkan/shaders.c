@@ -15,6 +15,7 @@
 #include "shaders/embed.h"
 #include "shaders/embed_float.h"
 #include "shaders/kv_store.h"
+#include "shaders/kv_store_codes.h"
 #include "shaders/matmul.h"
 #include "shaders/matmul_float.h"
 #include "shaders/matmul_packed.h"
@@ -23,6 +24,8 @@
 #include "shaders/pointwise.h"
 #include "shaders/quantise.h"
 #include "shaders/quantise_packed.h"
+#include "shaders/query.h"
+#include "shaders/query_packed.h"
 #include "shaders/recur.h"
 #include "shaders/rope.h"
 #include "shaders/route.h"
@@ -46,6 +49,9 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_ROPE] = CODE(rope),
     [SHADER_POINTWISE] = CODE(pointwise),
     [SHADER_KV_STORE] = CODE(kv_store),
+    [SHADER_KV_STORE_CODES] = CODE(kv_store_codes),
+    [SHADER_QUERY] = CODE(query),
+    [SHADER_QUERY_PACKED] = CODE(query_packed),
     [SHADER_ATTEND] = CODE(attend),
     [SHADER_ATTEND_PACKED] = CODE(attend_packed),
     [SHADER_ATTEND_FOLD] = CODE(attend_fold),

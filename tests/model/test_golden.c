@@ -43,16 +43,16 @@ static size_t check_greedy(struct runner *r, const struct golden_case *c, const 
     return k;
 }
 
-/* The other KV types: f16 within the case's own tolerance; types of blocks beyond it by what
+/* The other KV types: f16 within the case's own tolerance; types of codes beyond it by what
  * they cost these random models, which lean on attention more than trained ones do. Measured
- * with F32 weights: at most 0.0014 and 0.17; with quantised weights, whose own error is in it,
- * 0.0020 and 0.18. Where experts are chosen, others may be: in two of gpt-oss's 96 rows q8_0
- * does that, which makes 0.0023 of all, though half of its rows are below 0.0004. Of gemma4,
- * whose scores are not scaled, random weights make attention that picks single keys, and with
- * q4_0 others: there only f16 is checked. */
+ * with F32 weights: at most 0.0015 and 0.21 (phi3, whose heads have 96 dims; the next are
+ * 0.0010 and 0.14); with quantised weights, whose own error is in it, 0.0026 and 0.13. Where
+ * experts are chosen, others may be: in gpt-oss's rows q8_0 does that, which makes 0.0017 of
+ * all. Of gemma4, whose scores are not scaled, random weights make attention that picks single
+ * keys, and with q4_0 others: there only f16 is checked. */
 static void check_kv_types(const struct golden_case *c, const float *f32)
 {
-    static const double cost[] = {[KV_F16] = 0, [KV_Q8_0] = 0.002, [KV_Q4_0] = 0.2};
+    static const double cost[] = {[KV_F16] = 0, [KV_Q8_0] = 0.002, [KV_Q4_0] = 0.22};
     const double flips = c->experts ? 0.001 : 0;
     const bool picks = strncmp(c->name, "gemma4", 6) == 0;
     const enum kv_type last = golden_has_blocks(c) && !picks ? KV_Q4_0 : KV_F16;
@@ -67,7 +67,7 @@ static void check_kv_types(const struct golden_case *c, const float *f32)
         const double nmse = golden_nmse(c->logits, got, n);
         print_message("# %-16s KV %-4s nmse %.2g, logits off those with f32 by %.3g %%\n",
                       c->name, kv_type_name(type), nmse, 100 * sqrt(golden_nmse(f32, got, n)));
-        const double most = kv_type_blocks(type) ? cost[type] + flips : cost[type];
+        const double most = kv_type_codes(type) ? cost[type] + flips : cost[type];
         if (!(nmse <= c->tolerance + most))
             fail_msg("%s: KV %s: nmse %.3g exceeds %.3g and %.3g", c->name, kv_type_name(type),
                      nmse, c->tolerance, most);

@@ -1,10 +1,12 @@
 /* The accuracy that hearth-numerics(7) states: the elementary functions of numeric.h against
- * the C library in double, and A8, norms and attention against the same in double. Every figure
- * is printed and must not exceed the one beside it here, which must stand in the manual.
- * Functions are tried on every 1021st of all floats, or with HEARTH_SOAK=20 on every 51st. */
+ * the C library in double, and A8, norms, attention and its codes against the same in double.
+ * Every figure is printed and must not exceed the one beside it here, which must stand in the
+ * manual. Functions are tried on every 1021st of all floats, or with HEARTH_SOAK=20 on every
+ * 51st. */
 #include "../soak.h"
 #include "ops.h"
 
+#include "backend/kv.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/half.h"
@@ -343,6 +345,92 @@ static void attention(void **unused)
     state("attention over 4096 keys, f16", attention_error(KV_F16), 8e-6, "absolute");
 }
 
+/* ---- codes of keys and values ---- */
+
+enum { HEAD = 128 };
+
+/* A page of one head, stored as codes. */
+static struct kv_layer code_layer(enum kv_type type)
+{
+    struct kv_layer kv = {type, 1, HEAD, HEAD, 0, 0, PAGE_FULL};
+    kv.v_at = kv_layer_k_bytes(&kv);
+    return kv;
+}
+
+/* Root mean square error of q · k, relative to that of q · k: normal queries, keys of a kind.
+ */
+static double score_error(enum kv_type type, int kind)
+{
+    const struct kv_layer kv = code_layer(type);
+    void *page = mem_zalloc(1, kv.v_at + kv_layer_v_bytes(&kv));
+    float k[HEAD], q[HEAD], d[HEAD / KV_BLOCK];
+    int8_t codes[HEAD];
+    int16_t sums[HEAD / A8_HALF];
+    double error2 = 0, dot2 = 0;
+    random_seed(200 + (uint64_t)kind);
+    for (int n = 0; n < 10 * N_DOTS; n++) {
+        double exact = 0;
+        for (size_t i = 0; i < HEAD; i++) {
+            k[i] = activation(kind, i);
+            q[i] = (float)random_normal();
+            exact += (double)q[i] * (double)k[i];
+        }
+        ref_kv_store(&kv, page, 0, 0, k, k);
+        ref_query_codes(&kv, q, codes, d, sums);
+        const struct a8 a8 = {.q = codes, .d = d, .sum = sums};
+        const double got = (double)ref_dot_q(&kv, page, 0, 0, &a8);
+        error2 += (got - exact) * (got - exact);
+        dot2 += exact * exact;
+    }
+    free(page);
+    return sqrt(error2 / dot2);
+}
+
+/* The same of what weights as integers make of a page's values, which are whole numbers that
+ * codes hold as they are. */
+static double weights_error(enum kv_type type)
+{
+    const struct kv_layer kv = code_layer(type);
+    void *page = mem_zalloc(1, kv.v_at + kv_layer_v_bytes(&kv));
+    const int most = type == KV_Q4_0 ? 8 : 127;
+    float values[PAGE_LEN][HEAD], out[HEAD], p[PAGE_LEN];
+    double error2 = 0, sum2 = 0;
+    random_seed(300);
+    for (int n = 0; n < N_DOTS; n++) {
+        for (size_t j = 0; j < PAGE_LEN; j++) {
+            for (size_t e = 0; e < HEAD; e++)
+                values[j][e] = e % KV_BLOCK == 0
+                                   ? -(float)most
+                                   : (float)((int)(random_u64() % (uint64_t)(2 * most)) - most);
+            ref_kv_store(&kv, page, 0, j, values[j], values[j]);
+            p[j] = (float)exp(random_normal());
+        }
+        ref_values_q(&kv, page, 0, 0, PAGE_LEN, p, out);
+        for (size_t e = 0; e < HEAD; e++) {
+            double exact = 0;
+            for (size_t j = 0; j < PAGE_LEN; j++)
+                exact += (double)p[j] * (double)values[j][e];
+            error2 += ((double)out[e] - exact) * ((double)out[e] - exact);
+            sum2 += exact * exact;
+        }
+    }
+    free(page);
+    return sqrt(error2 / sum2);
+}
+
+static void codes(void **unused)
+{
+    (void)unused;
+    state("q8_0 scores, normal", score_error(KV_Q8_0, 0), 0.009, "relative");
+    state("q8_0 scores, heavy tails", score_error(KV_Q8_0, 1), 0.009, "relative");
+    state("q8_0 scores, outlier channels", score_error(KV_Q8_0, 2), 0.008, "relative");
+    state("q4_0 scores, normal", score_error(KV_Q4_0, 0), 0.085, "relative");
+    state("q4_0 scores, heavy tails", score_error(KV_Q4_0, 1), 0.085, "relative");
+    state("q4_0 scores, outlier channels", score_error(KV_Q4_0, 2), 0.065, "relative");
+    state("q8_0 weights", weights_error(KV_Q8_0), 0.0032, "relative");
+    state("q4_0 weights", weights_error(KV_Q4_0), 0.006, "relative");
+}
+
 static void version(void **unused)
 {
     (void)unused;
@@ -354,9 +442,9 @@ static void version(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementary), cmocka_unit_test(halves),  cmocka_unit_test(narrow),
-        cmocka_unit_test(a8),         cmocka_unit_test(norms),   cmocka_unit_test(floats),
-        cmocka_unit_test(attention),  cmocka_unit_test(version),
+        cmocka_unit_test(elementary), cmocka_unit_test(halves), cmocka_unit_test(narrow),
+        cmocka_unit_test(a8),         cmocka_unit_test(norms),  cmocka_unit_test(floats),
+        cmocka_unit_test(attention),  cmocka_unit_test(codes),  cmocka_unit_test(version),
     };
     int status = cmocka_run_group_tests(tests, NULL, NULL);
     buf_free(&manual_text);

@@ -47,8 +47,10 @@ static const struct attention cases[] = {
     {"q8_heads5_window", KV_Q8_0, 10, 5, 70, 96, 128, 0, true},
     {"q4_heads6", KV_Q4_0, 12, 6, 0, 32, 64, 0, false},
     {"q4_heads2_window", KV_Q4_0, 2, 2, 33, 64, 192, 50, false},
+    {"q8_512", KV_Q8_0, 2, 1, 0, 512, 512, 0, false},
+    {"q4_512", KV_Q4_0, 2, 1, 0, 512, 512, 0, false},
 };
-enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4 };
+enum { N_CASES = sizeof cases / sizeof *cases, N_POS = 200, N_PAGES = 4, MOST_DIM = 512 };
 
 static size_t width_of(const struct attention *c)
 {
@@ -118,58 +120,107 @@ static double round_to(double v, int n_bits)
     return rint(v / unit) * unit;
 }
 
-/* What is read back of x[0..dim) stored as a type, in double. */
-static void stored(enum kv_type type, const float *x, size_t dim, double *out)
+/* Steps of sums and differences of dims that lie 1, 2, 4 .. apart; the largest step is that of
+ * the power of two that divides dim. Turning twice gives each dim as many times over as there
+ * are in a run; returns that. */
+static double turn(double *x, size_t dim)
+{
+    size_t h = 1;
+    for (; dim % (2 * h) == 0; h *= 2) {
+        for (size_t i = 0; i < dim; i++) {
+            if (i / h % 2 == 1) continue;
+            const double a = x[i], b = x[i + h];
+            x[i] = a + b;
+            x[i + h] = a - b;
+        }
+    }
+    return (double)h;
+}
+
+static size_t scale_dims(enum kv_type type, size_t dim)
+{
+    return type == KV_Q8_0 ? dim : 32;
+}
+
+/* What is read back of x[0..dim) stored as a type, in double; sizes: the scale of each dim. */
+static void stored(enum kv_type type, bool is_key, const float *x, size_t dim, double *out,
+                   double *sizes)
 {
     for (size_t i = 0; i < dim; i++) {
-        if (type == KV_F32) out[i] = (double)x[i];
+        out[i] = (double)x[i];
         if (type == KV_F16) out[i] = fabsf(x[i]) < 0x1p-14f ? 0 : round_to((double)x[i], 11);
     }
-    for (size_t b = 0; kv_type_blocks(type) && b < dim; b += 32) {
+    if (!kv_type_codes(type)) return;
+    if (is_key) turn(out, dim);
+    const size_t n = scale_dims(type, dim);
+    for (size_t b = 0; b < dim; b += n) {
         double extreme = 0;
-        for (size_t i = b; i < b + 32; i++)
-            if (fabs((double)x[i]) > fabs(extreme)) extreme = (double)x[i];
+        for (size_t i = b; i < b + n; i++)
+            if (fabs(out[i]) > fabs(extreme)) extreme = out[i];
         double d = round_to(type == KV_Q8_0 ? fabs(extreme) / 127 : extreme / -8, 8);
-        for (size_t i = b; i < b + 32; i++)
-            out[i] = d * (type == KV_Q8_0 ? rint((double)x[i] / d)
-                                          : fmin(rint((double)x[i] / d), 7));
+        for (size_t i = b; i < b + n; i++) {
+            const double code = rint(out[i] / d);
+            sizes[i] = fabs(d);
+            out[i] = d * (type == KV_Q8_0 ? code : fmin(code, 7));
+        }
     }
 }
 
-/* The query as it is multiplied: with f16 it has 13 bits, and types of blocks quantise it, by
- * 1/127 of each block's largest magnitude. */
+/* The query as it is multiplied: with f16 it has 13 bits, and types of codes turn and quantise
+ * it, by 1/127 of the largest magnitude of the dims of a scale. */
 static void asked(enum kv_type type, const float *q, size_t dim, double *out)
 {
     for (size_t i = 0; i < dim; i++)
         out[i] = type == KV_F16 ? round_to((double)q[i], 13) : (double)q[i];
-    for (size_t b = 0; kv_type_blocks(type) && b < dim; b += 32) {
+    if (!kv_type_codes(type)) return;
+    const double run = turn(out, dim);
+    const size_t n = scale_dims(type, dim);
+    for (size_t b = 0; b < dim; b += n) {
         double m = 0;
-        for (size_t i = b; i < b + 32; i++)
-            m = fmax(m, fabs((double)q[i]));
-        for (size_t i = b; i < b + 32; i++)
-            out[i] = m / 127 * rint((double)q[i] * 127 / m);
+        for (size_t i = b; i < b + n; i++)
+            m = fmax(m, fabs(out[i]));
+        for (size_t i = b; i < b + n; i++)
+            out[i] = m / 127 * rint(out[i] * 127 / m) / run;
+    }
+}
+
+/* What integer weights cost the sums of a page: each weight is off by half a step at most, and
+ * a step is 1/255 or 1/127 of the largest p times scale. */
+struct weights_error {
+    double largest[MOST_DIM],
+        codes[MOST_DIM];   /* of the page so far, by dim: p times scale, |codes| */
+    double most[MOST_DIM]; /* of all pages */
+};
+
+static void weights_error_fold(struct weights_error *w, enum kv_type type, size_t dim)
+{
+    for (size_t e = 0; e < dim; e++) {
+        w->most[e] += w->largest[e] / (type == KV_Q8_0 ? 255 : 127) / 2 * w->codes[e];
+        w->largest[e] = w->codes[e] = 0;
     }
 }
 
 /* Against softmax attention in double on the numbers that are stored. Probabilities have 13
  * bits with f16: of a weighted sum and of the sum of weights that is at most 2^-14 of the
- * magnitudes each. Integer weights of values are exact to half of 1/2047 of the largest. */
+ * magnitudes each. A code of a query or key at the border of two may be the other one in f32:
+ * the tolerance of types of codes leaves room for one. */
 static void check_accuracy(const struct attention *c, const float *x, const float *sinks,
                            const float *y)
 {
     size_t width = width_of(c), nq = c->n_heads * c->dk, nk = c->n_kv * c->dk;
-    const double tolerance = kv_type_blocks(c->type) ? 3e-3 : 1e-5;
+    const double tolerance = kv_type_codes(c->type) ? 1e-3 : 1e-5;
     const double relative = c->type == KV_F16 ? 0x1p-13 : 0;
     for (size_t pos = 0; pos < N_POS; pos += 7) {
         for (size_t h = 0; h < c->n_heads; h++) {
             size_t g = h / (c->n_heads / c->n_kv);
             size_t first = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
-            double s[N_POS], m = c->sinks ? (double)sinks[h] : -1e300, l, out[256] = {0};
-            double q[256], kv[256], size[256] = {0};
+            double s[N_POS], m = c->sinks ? (double)sinks[h] : -1e300, l, out[MOST_DIM] = {0};
+            double q[MOST_DIM], kv[MOST_DIM], size[MOST_DIM] = {0}, scales[MOST_DIM] = {0};
+            struct weights_error weights = {{0}, {0}, {0}};
             asked(c->type, x + pos * width + h * c->dk, c->dk, q);
             for (size_t j = first; j <= pos; j++) {
                 s[j] = 0;
-                stored(c->type, x + j * width + nq + g * c->dk, c->dk, kv);
+                stored(c->type, true, x + j * width + nq + g * c->dk, c->dk, kv, scales);
                 for (size_t d = 0; d < c->dk; d++)
                     s[j] += q[d] * kv[d];
                 s[j] /= sqrt((double)c->dk);
@@ -180,13 +231,19 @@ static void check_accuracy(const struct attention *c, const float *x, const floa
             for (size_t j = first; j <= pos; j++) {
                 double p = exp(s[j] - m);
                 l += p;
-                stored(c->type, x + j * width + nq + nk + g * c->dv, c->dv, kv);
-                for (size_t e = 0; e < c->dv; e++)
+                stored(c->type, false, x + j * width + nq + nk + g * c->dv, c->dv, kv, scales);
+                for (size_t e = 0; e < c->dv; e++) {
                     out[e] += p * kv[e], size[e] += p * fabs(kv[e]);
+                    if (!kv_type_codes(c->type)) continue;
+                    weights.largest[e] = fmax(weights.largest[e], p * scales[e]);
+                    weights.codes[e] += fabs(kv[e] / scales[e]);
+                }
+                if (j % 64 == 63 || j == pos) weights_error_fold(&weights, c->type, c->dv);
             }
             for (size_t e = 0; e < c->dv; e++) {
                 double got = (double)y[(pos * c->n_heads + h) * c->dv + e];
-                if (!(fabs(got - out[e] / l) < tolerance + relative * size[e] / l))
+                double most = tolerance + (relative * size[e] + weights.most[e]) / l;
+                if (!(fabs(got - out[e] / l) < most))
                     fail_msg("%s: row %zu head %zu value %zu: %g, in double %g", c->name, pos,
                              h, e, got, out[e] / l);
             }
@@ -270,8 +327,49 @@ static void extremes(void **state)
     }
 }
 
+/* All machines on x, of a case. */
+static void same_everywhere(const struct attention *c, const float *x)
+{
+    const size_t n_y = N_POS * c->n_heads * c->dv;
+    float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+    const uint64_t pages = attend_all(machines[0].be, c, x, NULL, N_POS, want);
+    for (int m = 1; m < N_MACHINES; m++) {
+        if (machine_skips(&machines[m], (size_t)(c - cases))) continue;
+        for (uint32_t n_batch = 1; n_batch <= N_POS; n_batch += N_POS - 1) {
+            assert_int_equal(attend_all(machines[m].be, c, x, NULL, n_batch, got), pages);
+            assert_same_bits(got, want, n_y, c->name);
+        }
+    }
+    free(want);
+    free(got);
+}
+
+/* The largest sums that codes and weights can have: one dim of a key and a query turns into as
+ * many equal ones, all keys have the same score, and all values are the largest code. */
+static void largest_sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        if (!kv_type_codes(c->type) || c->sinks) continue;
+        const size_t width = width_of(c), n_turned = (c->n_heads + c->n_kv) * c->dk;
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            for (size_t at = 0; at < N_POS * width; at++) {
+                const size_t col = at % width;
+                x[at] = col >= n_turned                            ? (float)sign
+                        : col % c->dk % kv_turned_dims(c->dk) == 0 ? (float)sign
+                                                                   : 0.0f;
+            }
+            same_everywhere(c, x);
+        }
+        free(x);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_cases), cmocka_unit_test(extremes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_cases), cmocka_unit_test(extremes),
+                                       cmocka_unit_test(largest_sums)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }

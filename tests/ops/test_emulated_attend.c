@@ -2,7 +2,7 @@
  * reference: on any machine. Where the instructions are, test_attend compares the real ones. */
 #include "ops.h"
 
-#define avx2_quantise ref_quantise
+#define avx2_query_codes ref_query_codes
 #define avx512_attend emulated_avx512_attend
 #define avx512_attend_scratch emulated_avx512_attend_scratch
 #define attend_floats_avx512 emulated_attend_floats

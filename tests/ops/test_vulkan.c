@@ -30,8 +30,8 @@ enum {
 };
 
 /* Every float addition, subtraction and multiplication is decorated NoContraction, and nothing
- * is used whose rounding a driver may choose. */
-static void check_spirv(const char *name, const uint32_t *code, size_t n_words)
+ * is used whose rounding a driver may choose. Returns how many there are. */
+static int check_spirv(const char *name, const uint32_t *code, size_t n_words)
 {
     uint32_t bound = code[3];
     uint8_t *exact = mem_zalloc(bound, 1);
@@ -59,7 +59,7 @@ static void check_spirv(const char *name, const uint32_t *code, size_t n_words)
         }
     }
     free(exact);
-    assert_true(n_ops > 0);
+    return n_ops;
 }
 
 static void spirv_is_exact(void **state)
@@ -67,7 +67,9 @@ static void spirv_is_exact(void **state)
     (void)state;
     for (int i = 0; i < N_SHADERS; i++) {
         const struct vulkan_code *code = vulkan_code((enum vulkan_shader)i);
-        check_spirv(code->name, code->words, code->n_bytes / 4);
+        const int n_ops = check_spirv(code->name, code->words, code->n_bytes / 4);
+        /* It puts numbers into pages as they are, or rounds them with integers. */
+        if (i != SHADER_KV_STORE) assert_true(n_ops > 0);
     }
 }
 

@@ -165,7 +165,7 @@ assert d["tokens"] > 200
 t = {x["kv_type"]: x for x in d["types"]}
 assert list(t) == ["f32", "f16", "q8_0", "q4_0"]
 size = [x["token_bytes"] for x in d["types"]]
-assert [s * 64 for s in size] == [size[0] * f for f in (64, 32, 17, 9)]
+assert [s * 128 for s in size] == [size[0] * f for f in (128, 64, 33, 18)]
 assert t["f32"]["error"] == 0 and t["f32"]["same_first"] == 1
 assert 0 < t["f16"]["error"] < 0.02 and 0 < t["q8_0"]["error"] < 0.02
 assert 0.02 < t["q4_0"]["error"] < 0.2

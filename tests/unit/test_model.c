@@ -403,12 +403,13 @@ static void test_params(void **unused)
     assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
     assert_int_equal(err.code, ERR_USER);
     assert_string_equal(err.msg, "m.gguf: keys have a head size of 8; KV type q8_0 needs a "
-                                 "multiple of 32; use f16 or f32");
+                                 "multiple of 32, at most 512; use f16 or f32");
     gguf_close(g);
     buf_free(&b);
 }
 
-/* What a token takes with each KV type, to the byte: 32 dims of a block are 34 or 18 bytes. */
+/* What a token takes with each KV type, to the byte: 96 dims of a head, and with types of codes
+ * scales of two bytes: one for the key and one for the value, or one per 32 dims. */
 static void test_kv_types(void **unused)
 {
     (void)unused;
@@ -428,15 +429,14 @@ static void test_kv_types(void **unused)
     }
     struct buf b = {0};
     struct gguf *g = write_draft(&d, &b);
-    static const uint64_t bytes_of_32[] = {
-        [KV_F32] = 128, [KV_F16] = 64, [KV_Q8_0] = 34, [KV_Q4_0] = 18};
+    static const uint64_t bytes_of_head[] = {
+        [KV_F32] = 384, [KV_F16] = 192, [KV_Q8_0] = 96 + 4, [KV_Q4_0] = 48 + 6};
     for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
         struct err err;
         struct model_sizes sizes;
         const struct model_params params = {.kv_type = type};
         if (!model_estimate(g, NULL, &params, 1, &sizes, &err)) fail_msg("%s", err.msg);
-        assert_int_equal(sizes.kv_bytes_per_token,
-                         LAYERS * KV_HEADS * (64 + 32) / 32 * bytes_of_32[type]);
+        assert_int_equal(sizes.kv_bytes_per_token, LAYERS * KV_HEADS * bytes_of_head[type]);
     }
     gguf_close(g);
     buf_free(&b);
