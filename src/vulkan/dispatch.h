@@ -94,11 +94,6 @@ bool vulkan_plan_experts(struct vulkan_exec *x, const struct op *op, int part, s
  * well, in the same dispatch. NULL: there is none. */
 const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struct op *op);
 
-/* A8 of in at value `at` of the rows of out, which has the bit. If the op is a gated unit, in
- * is its gate, and the dispatch makes its result and the A8 of that. */
-bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
-                             const struct ref *in, const struct vulkan_rows *out, size_t at,
-                             uint64_t bit, struct err *err);
 bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part,
                           struct err *err);
 bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, struct err *err);

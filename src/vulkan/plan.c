@@ -164,17 +164,17 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     return dispatch_end_rows(&b, (r ? r->x.n : n->in.n) / n->group, 1, err);
 }
 
-bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int part,
-                             const struct ref *in, const struct vulkan_rows *out, size_t at,
-                             uint64_t bit, struct err *err)
+/* The A8 of in. If the op is a gated unit, in is its gate, and the dispatch makes its result
+ * and the A8 of that. */
+static bool plan_codes(struct vulkan_exec *x, const struct op *op, int part,
+                       const struct ref *in, const struct ref *out, struct err *err)
 {
     const struct op_glu *g = op->kind == OP_GLU ? &op->glu : NULL;
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_QUANTISE, SHADER_QUANTISE_PACKED), TILE);
     dispatch_constant(&b, g != NULL);
     dispatch_constant(&b, g ? glu_kinds[g->kind] : 0);
-    dispatch_bind(&b, 1, &out->region, VK_NULL_HANDLE);
-    b.d.writes |= bit;
+    dispatch_writes(&b, 1, out);
     dispatch_reads(&b, 2, in);
     if (g) {
         dispatch_reads(&b, 3, &g->up);
@@ -185,8 +185,8 @@ bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int par
     }
     dispatch_push(&b, in->n / 32);
     dispatch_push_place(&b, in);
-    dispatch_push(&b, out->stride);
-    dispatch_push(&b, dispatch_a8_texels(x, at));
+    dispatch_push(&b, x->rows[out->buf].stride);
+    dispatch_push(&b, dispatch_a8_texels(x, out->at));
     if (g) {
         dispatch_push_place(&b, &g->up);
         dispatch_push_place(&b, &g->out);
@@ -196,9 +196,7 @@ bool vulkan_plan_quantise_to(struct vulkan_exec *x, const struct op *op, int par
 
 static bool plan_quantise(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
-    const struct op_quantise *q = &op->quantise;
-    return vulkan_plan_quantise_to(x, op, part, &q->in, &x->rows[q->out.buf], q->out.at,
-                                   1ull << q->out.buf, err);
+    return plan_codes(x, op, part, &op->quantise.in, &op->quantise.out, err);
 }
 
 static bool plan_rope(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
@@ -260,9 +258,7 @@ static bool plan_glu(struct vulkan_exec *x, const struct op *op, int part, struc
 {
     const struct op_glu *g = &op->glu;
     const struct op_quantise *q = glu_codes(x, op);
-    if (q)
-        return vulkan_plan_quantise_to(x, op, part, &g->gate, &x->rows[q->out.buf], q->out.at,
-                                       1ull << q->out.buf, err);
+    if (q) return plan_codes(x, op, part, &g->gate, &q->out, err);
     const struct point p = {
         .kind = glu_kinds[g->kind], .out = g->out, .a = g->gate, .b = g->up};
     return plan_pointwise(x, op, part, &p, err);
