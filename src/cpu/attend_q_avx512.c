@@ -22,7 +22,7 @@ struct shares {
 
 VEC_INLINE struct shares shares_of(const struct kv_layer *kv, size_t dim)
 {
-    const size_t n = kv->type == KV_Q4_0 ? dim / KV_BLOCK : 1;
+    const size_t n = kv_scales(kv->type, dim);
     return (struct shares){n, dim / n};
 }
 

@@ -56,18 +56,6 @@ static void turn(const float *x, size_t n, float *out)
 
 /* ---- quantising ---- */
 
-/* Thirty-two codes. */
-static __m256i codes32(const float *x, f8 inverse)
-{
-    __m256i v[4];
-    for (int j = 0; j < 4; j++)
-        v[j] = (__m256i)num8_rne(vec_load(x + LANES * j) * inverse);
-    /* Packing works within halves of 128 bits: put the groups of four back in order. */
-    const __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);
-    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b),
-                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
 void avx2_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
                       int16_t *sums)
 {
@@ -88,14 +76,9 @@ void avx2_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, 
         *d = num_keep(m * (1.0f / 127.0f));
         const f8 inverse = vec_all(*d == 0.0f ? 0.0f : 127.0f * num_rcp(m));
         for (size_t i = 0; i < dim; i += KV_BLOCK) {
-            const __m256i c = codes32(turned + i, inverse);
+            const __m256i c = vec_codes32(turned + i, inverse);
             _mm256_storeu_si256((__m256i *)(codes + i), c);
-            /* Sums of sixteen: offset to unsigned for the sum of absolute differences. */
-            int64_t s[4];
-            const __m256i bytes = _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80));
-            _mm256_storeu_si256((__m256i *)s, _mm256_sad_epu8(bytes, _mm256_setzero_si256()));
-            sums[i / A8_HALF] = (int16_t)(s[0] + s[1] - 16 * 128);
-            sums[i / A8_HALF + 1] = (int16_t)(s[2] + s[3] - 16 * 128);
+            vec_sums16(c, sums + i / A8_HALF);
         }
     }
     for (size_t b = 0; b < n_scales; b++)
@@ -127,7 +110,7 @@ static uint16_t quantise(bool is_q4, const float *x, size_t n, int8_t *c)
     if (is_q4 && !has_negative(x, n, max)) scale |= 0x8000u;
     const f8 inverse = vec_all(num_rcp(num_bf16_to_f32(scale)));
     for (size_t i = 0; i < n; i += KV_BLOCK) {
-        __m256i codes = codes32(x + i, inverse);
+        __m256i codes = vec_codes32(x + i, inverse);
         if (is_q4) codes = _mm256_min_epi8(codes, _mm256_set1_epi8(7));
         _mm256_storeu_si256((__m256i *)(c + i), codes);
     }

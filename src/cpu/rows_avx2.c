@@ -87,21 +87,9 @@ static int32_t block_max(const float *x)
 
 static void quantise_block(const float *x, f8 inverse, int8_t *q, int16_t *sum)
 {
-    __m256i v[4];
-    for (int j = 0; j < 4; j++)
-        v[j] = (__m256i)num8_rne(vec_load(x + LANES * j) * inverse);
-    /* Packing works within halves of 128 bits: put the groups of four back in order. */
-    __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);
-    __m256i packed = _mm256_packs_epi16(a, b);
-    packed = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    _mm256_storeu_si256((__m256i *)q, packed);
-    /* Sums of sixteen: offset to unsigned for the sum of absolute differences. */
-    __m256i bytes = _mm256_xor_si256(packed, _mm256_set1_epi8((char)0x80));
-    __m256i sums = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
-    int64_t s[4];
-    _mm256_storeu_si256((__m256i *)s, sums);
-    sum[0] = (int16_t)(s[0] + s[1] - 16 * 128);
-    sum[1] = (int16_t)(s[2] + s[3] - 16 * 128);
+    const __m256i codes = vec_codes32(x, inverse);
+    _mm256_storeu_si256((__m256i *)q, codes);
+    vec_sums16(codes, sum);
 }
 
 /* Scales of eight blocks at a time. */

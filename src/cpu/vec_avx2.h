@@ -167,4 +167,27 @@ VEC_INLINE int32_t vec_max_i(i8x v)
     return _mm_cvtsi128_si32(m);
 }
 
+/* Thirty-two codes, rne(x · inverse), which is within a byte. */
+VEC_INLINE __m256i vec_codes32(const float *x, f8 inverse)
+{
+    __m256i v[4];
+    for (int j = 0; j < 4; j++)
+        v[j] = (__m256i)num8_rne(vec_load(x + 8 * j) * inverse);
+    /* Packing works within halves of 128 bits: put the groups of four back in order. */
+    const __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b),
+                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* The sums of the first sixteen of such codes and of the others. */
+VEC_INLINE void vec_sums16(__m256i codes, int16_t sum[2])
+{
+    /* Offset to unsigned for the sum of absolute differences. */
+    const __m256i bytes = _mm256_xor_si256(codes, _mm256_set1_epi8((char)0x80));
+    int64_t s[4];
+    _mm256_storeu_si256((__m256i *)s, _mm256_sad_epu8(bytes, _mm256_setzero_si256()));
+    sum[0] = (int16_t)(s[0] + s[1] - 16 * 128);
+    sum[1] = (int16_t)(s[2] + s[3] - 16 * 128);
+}
+
 #endif
