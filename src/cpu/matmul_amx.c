@@ -15,9 +15,9 @@
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
+#include "cpu/tiles_amx.h"
 
 enum {
-    TILE_ROWS = 16,
     SETS = 2,      /* of tiles that a whole strip's products take in turn */
     LAG = 2,       /* blocks from a product to its step */
     N_BUFFERS = 4, /* blocks whose products are kept */
@@ -35,62 +35,27 @@ enum { LEAST = 8, LEAST_HALVES = 9, REST_LEAST = 1, REST_LEAST_HALVES = 8 };
 
 typedef int32_t products[TILE_ROWS][PANEL_ROWS];
 
-#ifdef __AMX_INT8__
-
 /* Tiles 0 and 3: results, 1 and 4: n_bytes of each of n_rows rows of activations, 2 and 5:
  * lines of weights; 6 and 7 are 0 and 1 for n_rest rows. */
-static void tiles_begin(uint8_t n_bytes, uint8_t n_rows, uint8_t n_rest)
+static void products_begin(uint8_t n_bytes, uint8_t n_rows, uint8_t n_rest)
 {
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } c = {.palette = 1};
-    const uint8_t lines = n_bytes / 4;
-    const uint8_t rows[] = {n_rows, n_rows, lines, n_rows, n_rows, lines, n_rest, n_rest};
-    const uint8_t row_bytes[] = {64, n_bytes, 64, 64, n_bytes, 64, 64, n_bytes};
-    for (int i = 0; i < 8; i++) {
-        c.row_bytes[i] = rows[i] > 0 ? row_bytes[i] : 0;
-        c.rows[i] = rows[i];
-    }
-    /* gcc 12 believes that the intrinsics read less memory than they do. */
-    __asm__ volatile("" ::: "memory");
-    _tile_loadconfig(&c);
+    const struct tile_shape out = {n_rows, 64}, x = {n_rows, n_bytes}, w = {n_bytes / 4, 64};
+    tiles_begin(
+        (struct tile_shape[N_TILES]){out, x, w, out, x, w, {n_rest, 64}, {n_rest, n_bytes}});
 }
 
-static void tiles_end(void)
-{
-    _tile_release();
-}
-
-/* The products begun and not stored yet: they are in the tiles. */
-struct pending {
-    char none;
-};
-
-/* Distances between lines, in a general register each time: a compiler that keeps them in a
- * vector register has the loads wait for the vector ports, behind all floats of the block
- * before. */
-#define LINES_APART(name, n) \
-    size_t name = n;         \
-    __asm__ volatile("" : "+r"(name)::"memory")
-
-#define BEGIN(c_tile, x_tile, w_tile)         \
-    do {                                      \
-        _tile_loadd(x_tile, x, x_apart);      \
-        _tile_loadd(w_tile, lines, w_apart);  \
-        _tile_zero(c_tile);                   \
-        _tile_dpbssd(c_tile, x_tile, w_tile); \
+#define BEGIN(c_tile, x_tile, w_tile)        \
+    do {                                     \
+        tile_load(x_tile, x, x_apart);       \
+        tile_load(w_tile, lines, w_apart);   \
+        tile_zero(c_tile);                   \
+        tile_dot_ss(c_tile, x_tile, w_tile); \
     } while (0)
 
 /* x[r] · w[i] over the n_bytes of the configuration: of a whole strip, in this set, or of the
  * rest. */
-VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
-                              size_t n_rows, const int8_t *x, const int8_t *lines)
+VEC_INLINE void product_begin(bool rest, size_t set, const int8_t *x, const int8_t *lines)
 {
-    (void)p;
-    (void)n_bytes;
-    (void)n_rows;
     LINES_APART(x_apart, A8_BLOCK);
     LINES_APART(w_apart, 64);
     if (rest)
@@ -102,57 +67,16 @@ VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_by
 }
 
 /* To out[r][i]. */
-VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, products out)
+VEC_INLINE void product_end(bool rest, size_t set, products out)
 {
-    (void)p;
     LINES_APART(apart, 64);
     if (rest)
-        _tile_stored(6, out, apart);
+        tile_store(6, out, apart);
     else if (set == 0)
-        _tile_stored(0, out, apart);
+        tile_store(0, out, apart);
     else
-        _tile_stored(3, out, apart);
+        tile_store(3, out, apart);
 }
-
-#else
-
-static void tiles_begin(uint8_t n_bytes, uint8_t n_rows, uint8_t n_rest)
-{
-    (void)n_bytes;
-    (void)n_rows;
-    (void)n_rest;
-}
-
-static void tiles_end(void)
-{
-}
-
-struct pending {
-    products sets[SETS];
-};
-
-VEC_INLINE void product_begin(struct pending *p, bool rest, size_t set, int n_bytes,
-                              size_t n_rows, const int8_t *x, const int8_t *lines)
-{
-    (void)rest;
-    for (size_t r = 0; r < n_rows; r++) {
-        for (size_t i = 0; i < PANEL_ROWS; i++) {
-            int sum = 0;
-            for (int k = 0; k < n_bytes; k++)
-                sum +=
-                    x[r * A8_BLOCK + (size_t)k] * lines[16 * (k - k % 4) + 4 * (int)i + k % 4];
-            p->sets[set][r][i] = sum;
-        }
-    }
-}
-
-VEC_INLINE void product_end(const struct pending *p, bool rest, size_t set, products out)
-{
-    (void)rest;
-    memcpy(out, p->sets[set], sizeof p->sets[set]);
-}
-
-#endif
 
 /* A packed panel being unpacked. A block becomes eight lines of codes and its scales. */
 struct reader {
@@ -243,7 +167,7 @@ struct tile_input {
     const int8_t *x;
     int8_t *w;
     size_t x_apart; /* bytes from block to block */
-    size_t n_rows, n_units;
+    size_t n_units;
 };
 
 VEC_INLINE size_t units_of(const struct layout t)
@@ -263,25 +187,24 @@ VEC_INLINE products *slot(const struct layout t, products *c, size_t u)
 }
 
 VEC_INLINE void end_unit(const struct layout t, enum kind kind, const struct tile_input in,
-                         size_t u, const struct pending *pending, products *c)
+                         size_t u, products *c)
 {
     const bool rest = kind == REST;
-    if (u < in.n_units) product_end(pending, rest, rest ? 0 : u % SETS, *slot(t, c, u));
+    if (u < in.n_units) product_end(rest, rest ? 0 : u % SETS, *slot(t, c, u));
 }
 
 /* Begins the product of unit u and ends that of the unit before, where there are such. A rest
  * has one set of tiles only. */
 VEC_INLINE void next_product(const struct layout t, enum kind kind, const struct tile_input in,
-                             size_t u, struct pending *pending, products *c)
+                             size_t u, products *c)
 {
     const bool rest = kind == REST;
     const size_t b = u / units_of(t), half = u % units_of(t);
-    if (rest) end_unit(t, kind, in, u - 1, pending, c);
+    if (rest) end_unit(t, kind, in, u - 1, c);
     if (u < in.n_units)
-        product_begin(pending, rest, rest ? 0 : u % SETS, t.halves ? A8_HALF : A8_BLOCK,
-                      in.n_rows, in.x + in.x_apart * b + A8_HALF * half,
+        product_begin(rest, rest ? 0 : u % SETS, in.x + in.x_apart * b + A8_HALF * half,
                       unpacked_at(t, kind, in.w, b) + 64 * LINES / 2 * half);
-    if (!rest) end_unit(t, kind, in, u - 1, pending, c);
+    if (!rest) end_unit(t, kind, in, u - 1, c);
 }
 
 /* Rows `at` to at + n_rows - 1, the strip x, in registers for n rows: what they hold for rows
@@ -292,9 +215,8 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
     const size_t n_blocks = p->m->w->base.n_cols / A8_BLOCK, units = units_of(t);
     const bool fresh = kind == FIRST || kind == ALONE;
     int8_t *const unpacked = p->unpacked;
-    const struct tile_input in = {x.q, unpacked, A8_BLOCK * x.beside, n_rows, units * n_blocks};
+    const struct tile_input in = {x.q, unpacked, A8_BLOCK * x.beside, units * n_blocks};
     struct reader reader = {p->w, p->w, 0};
-    struct pending pending;
     _Alignas(64) products c[2 * N_BUFFERS];
     fz total[TILE_ROWS] = {{0}};
     /* Stores are done in order: those of the tiles would wait for the lines of the results. */
@@ -303,7 +225,7 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
     while (fresh && reader.b < AHEAD && reader.b < n_blocks)
         unpack_block(t, &reader, unpacked_at(t, kind, unpacked, reader.b));
     for (size_t u = 0; u < LAG * units; u++)
-        next_product(t, kind, in, u, &pending, c);
+        next_product(t, kind, in, u, c);
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
         fz acc[TILE_ROWS] = {{0}};
@@ -316,7 +238,7 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
             if (more) unpack_scales(t, &reader, next);
             UNROLL for (size_t half = 0; half < units; half++)
             {
-                next_product(t, kind, in, units * (b + LAG) + half, &pending, c);
+                next_product(t, kind, in, units * (b + LAG) + half, c);
                 UNROLL for (size_t r = half * n / units; r < (half + 1) * n / units; r++)
                 {
                     if (kind == AGAIN && r % 2 == 0) __builtin_prefetch(soon + 32 * r);
@@ -477,7 +399,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     }
     const struct product c = {m, k, rest_rows(m), k.halves ? REST_LEAST_HALVES : REST_LEAST};
     const size_t whole = m->n_rows < TILE_ROWS ? m->n_rows : TILE_ROWS, band = avx512_band(w);
-    tiles_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)whole, (uint8_t)c.rest);
+    products_begin(k.halves ? A8_HALF : A8_BLOCK, (uint8_t)whole, (uint8_t)c.rest);
     for (; lo < hi; lo += band) {
         const size_t to = hi - lo < band ? hi : lo + band;
         for (size_t i = lo; i < to; i += PANEL_ROWS)

@@ -42,7 +42,7 @@ headers()
         grep -q 'No include guard' "$h" && continue
         case $h in
         *_avx2.h | */panel8.h) isa="-mavx2 -mf16c" ;;
-        *_avx512.h | *16.h) isa="-mavx2 -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq" ;;
+        *_avx512.h | *_amx.h | *16.h) isa="-mavx2 -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq" ;;
         *) isa= ;;
         esac
         # shellcheck disable=SC2086
