@@ -5,26 +5,13 @@
  * away again, so that four products are an instruction. Values: four keys are the bytes of a
  * lane, their weights times their codes of a dim. q4_0 is widened to bytes; the sign of a scale
  * of its values goes to the codes. */
-#include "cpu/attend_avx512.h"
-#include "cpu/avx2.h"
+#include "cpu/attend_codes16.h"
 #include "cpu/carve.h"
 
 enum {
     KEYS = 8, /* whose scores are computed together */
     QUADS = KV_BLOCK / 4,
-    STEPS_AT_ONCE = 4, /* scales whose steps of weights are found together */
 };
-
-/* Of scales, and of the dims of one: all of q8_0, blocks of q4_0. */
-struct shares {
-    size_t n, dims;
-};
-
-VEC_INLINE struct shares shares_of(const struct kv_layer *kv, size_t dim)
-{
-    const size_t n = kv_scales(kv->type, dim);
-    return (struct shares){n, dim / n};
-}
 
 /* A page, laid out. */
 struct blocks {
@@ -68,58 +55,26 @@ static size_t blocks_page_bytes(const struct kv_layer *kv)
 
 /* ---- queries ---- */
 
-/* A group's queries: four codes, plus 128, of a lane's query in each, [dim/4], and their
- * scales. */
-struct queries {
-    const bz *codes;
-    const fz *d;
-};
+static size_t query_lines(const struct kv_layer *kv)
+{
+    return shares_of(kv, kv->head_dim_k).dims / 4;
+}
 
 static size_t blocks_query_bytes(const struct kv_layer *kv)
 {
-    const size_t dk = kv->head_dim_k, n = shares_of(kv, dk).n;
-    /* And where a query is quantised before it becomes a lane. */
-    return dk / 4 * sizeof(bz) + n * (sizeof(fz) + sizeof(float)) + dk +
-           dk / A8_HALF * sizeof(int16_t);
+    return queries_bytes(kv, query_lines(kv));
 }
 
-VEC_INLINE struct queries queries_at(const struct kv_layer *kv, const void *q)
-{
-    return (struct queries){q, (const fz *)((const bz *)q + kv->head_dim_k / 4)};
-}
-
+/* With 128 added to their codes. */
 static void blocks_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
 {
-    const size_t dk = kv->head_dim_k, n = shares_of(kv, dk).n;
-    uint8_t *codes = q;
-    float *scales = (float *)(codes + dk / 4 * sizeof(bz));
-    float *d = scales + n * Z_LANES;
-    int16_t *sums = (int16_t *)(d + n);
-    int8_t *row = (int8_t *)(sums + dk / A8_HALF);
-    for (size_t i = 0; i < Z_LANES; i++) {
-        avx2_query_codes(kv, x[i], row, d, sums);
-        for (size_t k = 0; k < dk / 4; k++)
-            memcpy(codes + (k * Z_LANES + i) * 4, row + 4 * k, 4);
-        for (size_t b = 0; b < n; b++)
-            scales[b * Z_LANES + i] = d[b];
-    }
-    for (size_t k = 0; k < dk / 4; k++)
-        z_store(codes + k * sizeof(bz), z_load(codes + k * sizeof(bz)) ^ 0x80);
+    bz *codes = queries_at(kv, query_lines(kv), q).codes;
+    lay_queries(kv, query_lines(kv), x, q);
+    for (size_t k = 0; k < kv->head_dim_k / 4; k++)
+        codes[k] ^= 0x80;
 }
 
 /* ---- a page is laid out ---- */
-
-static void read_scales(const uint16_t *from, size_t n, float *to)
-{
-    for (size_t i = 0; i < n * PAGE_LEN; i += Z_LANES)
-        z_store_f(to + i, z_bf16(from + i));
-}
-
-/* Codes 0..15 of q4_0 in bytes, less their bias. */
-VEC_INLINE bz nibbles(bz x, int high)
-{
-    return ((high ? z_shift_right(x, 4) : x) & 0x0f) - 8;
-}
 
 static void widen_keys(const uint8_t *from, size_t dk, int8_t *to)
 {
@@ -143,14 +98,6 @@ static void sum_keys(const int8_t *k, struct shares of, int32_t *sums)
             z_store(sums, (bz)(sum * -128));
         }
     }
-}
-
-/* Sixteen codes of a key: dims e.. of a row. */
-VEC_INLINE iz value_codes(bool is_q4, const uint8_t *row, size_t e)
-{
-    if (!is_q4) return z_widen(row + e);
-    const iz x = z_widen(row + e / KV_BLOCK * 16);
-    return ((e % KV_BLOCK ? x >> 4 : x) & 15) - 8;
 }
 
 /* Values of the fours of keys lo..hi-1. */
@@ -203,7 +150,7 @@ VEC_INLINE void scores_of(int n, const struct kv_layer *kv, const void *laid,
     const struct shares of = shares_of(kv, kv->head_dim_k);
     const struct blocks page = blocks_of(kv, (void *)laid);
     struct queries q[AT_ONCE];
-    UNROLL for (int r = 0; r < n; r++) q[r] = queries_at(kv, x[r].q);
+    UNROLL for (int r = 0; r < n; r++) q[r] = queries_at(kv, of.dims / 4, x[r].q);
     for (size_t j = from / KEY_TILE * KEY_TILE; j < (to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
          j += KEYS) {
         for (size_t b = 0; b < of.n; b++) {
@@ -252,92 +199,15 @@ static void blocks_scores(const struct kv_layer *kv, void *laid, const struct it
         scores_of(1, kv, laid, &x[i], x[i].t.from, x[i].t.to);
 }
 
-/* ---- weights ---- */
-
-/* Probabilities times a scale of the keys. */
-VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const float *d,
-                        size_t key)
-{
-    const fz w = p[key] * z_all(d[key]);
-    return whole ? w : z_choose(seen_by(t, key), w, z_all(0));
-}
-
-/* What makes integers of the weights of a scale, and numbers of their sums. */
-struct weights_step {
-    fz inverse, step;
-};
-
-VEC_INLINE struct weights_step weights_step(iz max, int most)
-{
-    const mz fine = z_less(max, z_all_i(LARGEST));
-    const fz step = num16_keep((fz)max * z_all(1.0f / (float)most));
-    const fz inverse = z_all((float)most) * num16_rcp((fz)max);
-    const mz some = z_less(z_all_i(0), (iz)step) & fine;
-    return (struct weights_step){z_choose(some, inverse, z_all(0)),
-                                 z_choose(fine, step, (fz)z_all_u(NUM_NAN))};
-}
-
-/* Of n scales at once, whose long chains go on side by side. The scales d are not negative:
- * only a NaN that is one of the lane's own probabilities is. */
-VEC_INLINE void weights_steps_of(bool whole, const size_t n, const struct seen *t, const fz *p,
-                                 const float *d, int most, struct weights_step *out)
-{
-    iz max[2][STEPS_AT_ONCE] = {{{0}}};
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 2) {
-        UNROLL for (size_t i = 0; i < 2; i++)
-        {
-            UNROLL for (size_t b = 0; b < n; b++) max[i][b] =
-                z_max_i(max[i][b], (iz)weight_of(whole, t, p, d + b * PAGE_LEN, j + i));
-        }
-    }
-    UNROLL for (size_t b = 0; b < n; b++) out[b] =
-        weights_step(z_max_i(max[0][b], max[1][b]), most);
-}
-
-VEC_INLINE void weights_steps(bool whole, size_t n, const struct seen *t, const fz *p,
-                              const float *d, int most, struct weights_step *out)
-{
-    size_t b = 0;
-    for (; b + STEPS_AT_ONCE <= n; b += STEPS_AT_ONCE)
-        weights_steps_of(whole, STEPS_AT_ONCE, t, p, d + b * PAGE_LEN, most, out + b);
-    for (; b < n; b++)
-        weights_steps_of(whole, 1, t, p, d + b * PAGE_LEN, most, out + b);
-}
-
-/* The weight of a key as an integer, in the low byte of each lane: rne (numeric.h) adds
- * 1.5 · 2^23. */
-VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const float *d,
-                          fz inverse, size_t key)
-{
-    return (iz)(weight_of(whole, t, p, d, key) * inverse + z_all(12582912.0f));
-}
-
-/* Those of a scale, in fours. */
-VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, const float *d,
-                             fz inverse, bz *u)
-{
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 8) {
-        UNROLL for (size_t i = 0; i < 8; i += 4)
-        {
-            iz w[4];
-            UNROLL for (size_t k = 0; k < 4; k++) w[k] =
-                weight_code(whole, t, p, d, inverse, j + i + k);
-            u[(j + i) / 4] = z_quad(w[0], w[1], w[2], w[3]);
-        }
-    }
-}
-
 /* ---- values ---- */
 
-enum { SCALES = 8 /* whose weights are prepared before values are read */ };
-
-/* 16 / n dims from e on; v is where they begin. */
-VEC_INLINE void sum_values(int n, const struct item *x, const int8_t *v, const bz *u,
-                           const fz *const step[AT_ONCE], size_t e)
+/* 16 / n dims from e on. */
+VEC_INLINE void sum_dims(int n, const struct item *x, const struct page_values *page,
+                         const fz *const step[AT_ONCE], size_t e)
 {
     const size_t dims = (size_t)(Z_LANES / n), to = (x->t.to + 3) / 4;
+    const int8_t *v = page->codes + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 4;
+    const bz *u = page->u;
     iz acc[AT_ONCE][Z_LANES];
     UNROLL for (int r = 0; r < n; r++)
     {
@@ -364,45 +234,18 @@ VEC_INLINE void sum_values(int n, const struct item *x, const int8_t *v, const b
     }
 }
 
-VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv, void *laid,
-                          const struct item *x)
+VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values *v,
+                           const fz *const step[AT_ONCE], size_t e, size_t end)
 {
-    const struct shares of = shares_of(kv, kv->head_dim_v);
-    const int most = attend_weight_max(kv->type == KV_Q4_0);
-    const size_t dims = (size_t)(Z_LANES / n);
-    const struct blocks page = blocks_of(kv, laid);
-    struct weights_step w[AT_ONCE][SCALES];
-    for (size_t from = 0; from < of.n; from += SCALES) {
-        const size_t n_here = of.n - from < SCALES ? of.n - from : SCALES;
-        const float *d = page.v_scales + from * PAGE_LEN;
-        for (int r = 0; r < n; r++)
-            weights_steps(whole, n_here, &x[r].t, x[r].s, d, most, w[r]);
-        for (size_t b = 0; b < n_here; b++) {
-            const fz *step[AT_ONCE];
-            for (int r = 0; r < n; r++) {
-                step[r] = &w[r][b].step;
-                make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse,
-                             page.u + r * PAGE_LEN / 4);
-            }
-            for (size_t e = (from + b) * of.dims; e < (from + b + 1) * of.dims; e += dims)
-                sum_values(n, x, page.v + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 4,
-                           page.u, step, e);
-        }
-    }
+    for (; e < end; e += (size_t)(Z_LANES / n))
+        sum_dims(n, x, v, step, e);
 }
 
 static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
-    if (both_whole(x, n)) {
-        values_of(true, 2, kv, laid, x);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (x[i].t.whole)
-            values_of(true, 1, kv, laid, &x[i]);
-        else
-            values_of(false, 1, kv, laid, &x[i]);
-    }
+    const struct blocks b = blocks_of(kv, laid);
+    const struct page_values v = {b.v_scales, b.v, b.u};
+    values_of_items(kv, &v, x, n, sum_values);
 }
 
 const struct attend_pages attend_blocks_avx512 = {
