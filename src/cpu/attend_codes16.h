@@ -23,7 +23,7 @@ VEC_INLINE struct shares shares_of(const struct kv_layer *kv, size_t dim)
 /* ---- queries ---- */
 
 /* A group's queries: four codes of a lane's query in each, and their scales. Those of a scale
- * take as many lines as the kernels ask for, with zeros at their end. */
+ * take as many lines as the kernels ask for, of which the last may hold anything. */
 struct queries {
     bz *codes; /* [scales][lines] */
     fz *d;     /* [scales] */
@@ -51,7 +51,6 @@ static void lay_queries(const struct kv_layer *kv, size_t lines, const float *co
     float *d = (float *)(to.d + of.n);
     int16_t *sums = (int16_t *)(d + of.n);
     int8_t *row = (int8_t *)(sums + kv->head_dim_k / A8_HALF);
-    memset(to.codes, 0, of.n * lines * sizeof(bz));
     for (size_t i = 0; i < Z_LANES; i++) {
         avx2_query_codes(kv, x[i], row, d, sums);
         for (size_t b = 0; b < of.n; b++) {
@@ -83,6 +82,40 @@ VEC_INLINE iz value_codes(bool is_q4, const uint8_t *row, size_t e)
     if (!is_q4) return z_widen(row + e);
     const iz x = z_widen(row + e / KV_BLOCK * 16);
     return ((e % KV_BLOCK ? x >> 4 : x) & 15) - 8;
+}
+
+/* Part i of n of what a head has in the next page is asked for. */
+VEC_INLINE void fetch_part(const struct kv_layer *kv, const struct head_page *p, size_t i,
+                           size_t n)
+{
+    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k) / 64;
+    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v) / 64;
+    const uint8_t *base = p->next;
+    for (size_t line = k * i / n; line < k * (i + 1) / n; line++)
+        z_fetch_far(base + p->at->k + 64 * line);
+    for (size_t line = v * i / n; line < v * (i + 1) / n; line++)
+        z_fetch_far(base + p->at->v + 64 * line);
+}
+
+/* Of keys key..key+3: dims e.. to e + 15. The sign of a scale of q4_0 goes to its codes. */
+VEC_INLINE bz value_quad(bool is_q4, const uint8_t *from, const float *scales, size_t dv,
+                         size_t key, size_t e)
+{
+    const size_t row_bytes = is_q4 ? dv / 2 : dv;
+    const float *d = is_q4 ? scales + e / KV_BLOCK * PAGE_LEN : scales;
+    iz v[4];
+    UNROLL for (size_t i = 0; i < 4; i++)
+    {
+        v[i] = value_codes(is_q4, from + (key + i) * row_bytes, e);
+        if (is_q4 && d[key + i] < 0) v[i] = -v[i];
+    }
+    return z_quad(v[0], v[1], v[2], v[3]);
+}
+
+static void drop_signs(float *scales, size_t n)
+{
+    for (size_t i = 0; i < n * PAGE_LEN; i += Z_LANES)
+        z_store(scales + i, (bz)((iz)z_load_f(scales + i) & 0x7fffffff));
 }
 
 /* ---- weights ---- */
@@ -170,7 +203,9 @@ enum { SCALES = 8 /* whose weights are prepared before values are read */ };
 struct page_values {
     const float *scales; /* [scales][PAGE_LEN] */
     const int8_t *codes; /* as the kernels read them, PAGE_LEN for each dim */
-    bz *u;               /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each, of one scale */
+    bz *u;               /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each, of one scale; 0
+                          * for keys that no lane sees */
+    iz *sums;            /* [AT_ONCE][PAGE_LEN]: room for sum_values, or NULL */
 };
 
 /* The dims from e to end, of one scale, of n items, whose weights are made: the integer sums,
@@ -193,9 +228,10 @@ VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
         for (size_t b = 0; b < n_here; b++) {
             const fz *step[AT_ONCE];
             for (int r = 0; r < n; r++) {
+                bz *u = v->u + r * PAGE_LEN / 4;
                 step[r] = &w[r][b].step;
-                make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse,
-                             v->u + r * PAGE_LEN / 4);
+                if (!whole) memset(u, 0, PAGE_LEN / 4 * sizeof *u);
+                make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse, u);
             }
             sum_values(n, x, v, step, (from + b) * of.dims, (from + b + 1) * of.dims);
         }

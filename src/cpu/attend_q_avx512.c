@@ -100,22 +100,16 @@ static void sum_keys(const int8_t *k, struct shares of, int32_t *sums)
     }
 }
 
-/* Values of the fours of keys lo..hi-1. */
-VEC_INLINE void widen_values(bool is_q4, const uint8_t *from, const float *scales, size_t dv,
-                             size_t lo, size_t hi, int8_t *to)
+/* Values of the keys that are seen. */
+VEC_INLINE void widen_values(bool is_q4, const struct kv_layer *kv, const struct head_page *p,
+                             const float *scales, int8_t *to)
 {
-    const size_t row_bytes = is_q4 ? dv / 2 : dv;
+    const uint8_t *from = (const uint8_t *)p->page + p->at->v;
+    const size_t dv = kv->head_dim_v;
     for (size_t e = 0; e < dv; e += 16, to += 16 * PAGE_LEN) {
-        const float *d = is_q4 ? scales + e / KV_BLOCK * PAGE_LEN : scales;
-        for (size_t key = lo / 4 * 4; key < hi; key += 4) {
-            iz v[4];
-            UNROLL for (size_t i = 0; i < 4; i++)
-            {
-                v[i] = value_codes(is_q4, from + (key + i) * row_bytes, e);
-                if (is_q4 && d[key + i] < 0) v[i] = -v[i];
-            }
-            z_store(to + key * 16, z_quad(v[0], v[1], v[2], v[3]));
-        }
+        fetch_part(kv, p, e / 16, dv / 16);
+        for (size_t key = p->from / 4 * 4; key < p->to; key += 4)
+            z_store(to + key * 16, value_quad(is_q4, from, scales, dv, key, e));
     }
 }
 
@@ -123,7 +117,7 @@ static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p,
 {
     const uint8_t *base = p->page;
     const struct head_at *at = p->at;
-    const size_t dv = kv->head_dim_v, n_v = shares_of(kv, dv).n;
+    const size_t n_v = shares_of(kv, kv->head_dim_v).n;
     const struct shares keys = shares_of(kv, kv->head_dim_k);
     const struct blocks b = blocks_of(kv, laid);
     read_scales((const uint16_t *)(base + at->k_scales), keys.n, b.k_scales);
@@ -132,11 +126,10 @@ static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p,
     if (kv->type == KV_Q4_0) {
         widen_keys(base + at->k, kv->head_dim_k, b.widened);
         *b.keys = b.widened;
-        widen_values(true, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
-        for (size_t i = 0; i < n_v * PAGE_LEN; i += Z_LANES)
-            z_store(b.v_scales + i, (bz)((iz)z_load_f(b.v_scales + i) & 0x7fffffff));
+        widen_values(true, kv, p, b.v_scales, b.v);
+        drop_signs(b.v_scales, n_v);
     } else {
-        widen_values(false, base + at->v, b.v_scales, dv, p->from, p->to, b.v);
+        widen_values(false, kv, p, b.v_scales, b.v);
     }
     sum_keys(*b.keys, keys, b.k_sums);
 }
@@ -244,7 +237,7 @@ VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values
 static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
     const struct blocks b = blocks_of(kv, laid);
-    const struct page_values v = {b.v_scales, b.v, b.u};
+    const struct page_values v = {b.v_scales, b.v, b.u, NULL};
     values_of_items(kv, &v, x, n, sum_values);
 }
 
