@@ -7,9 +7,9 @@
 #        [CLEAR=N] tests/emulated.sh [COMMAND]
 #
 # COMMAND is a line for the shell of that Linux, in a folder with what the tests read; without one
-# the tests of the processor's features, of rows and of the products run. What it prints comes to
-# stdout, between begin and end, and its exit status is that of this script. It takes minutes to an
-# hour and is no part of the suites.
+# the tests of the processor's features, of rows, of the products and of attention run. What it
+# prints comes to stdout, between begin and end, and its exit status is that of this script. It
+# takes minutes to an hour and is no part of the suites.
 #
 # In Debian 12, after `make all tests`:
 #   apt-get install busybox-static grub-pc-bin grub-common mtools xorriso
@@ -52,7 +52,7 @@ vga=$(first "$share/VGABIOS-lgpl-latest" "$share/VGABIOS-lgpl-latest.bin" \
 root=$work/root
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,hearth/tests/ops,hearth/examples/guide}
 cp "$(command -v busybox)" "$root/bin/busybox"
-for p in hearth tests/unit/test_cpuid tests/ops/test_{row_kernels,matmul,experts}; do
+for p in hearth tests/unit/test_cpuid tests/ops/test_{row_kernels,matmul,experts,attend}; do
     mkdir -p "$root/hearth/build/$(dirname $p)"
     strip -g -o "$root/hearth/build/$p" "$B/$p"
     ldd "$B/$p" | grep -o '/[^ ]*'
@@ -68,6 +68,7 @@ build/tests/unit/test_cpuid || status=1
 build/tests/ops/test_row_kernels || status=1
 build/tests/ops/test_matmul || status=1
 build/tests/ops/test_experts || status=1
+build/tests/ops/test_attend || status=1
 exit $status
 TESTS
 printf '%s\n' "${1:-. ./tests.sh}" >"$root/hearth/command.sh"

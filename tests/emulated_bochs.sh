@@ -6,7 +6,8 @@
 # SOURCE is a copy of the folder bochs of github.com/bochs-emu/Bochs, version 3.0 or later; it is
 # changed and built in place, by g++ and make, in some ten minutes. As of August 2026 (783b58fd6)
 # three things are not as the Intel manual has them; the tests of products found the first two:
-# - tdpbssd takes the bytes of both tiles as unsigned (volume 2, TDPBSSD).
+# - tdpbssd takes the bytes of both tiles as unsigned, tdpbsud those of the first (volume 2,
+#   TDPBSSD); the tests of attention found the latter.
 # - xsave of tiles: rows and row lengths change places, eight rows of sixteen are kept, and tiles
 #   count as in use when none is (volume 1, 13.5). Two threads get each other's tiles.
 # - XFD is missing (volume 1, 13.14), by which Linux lends tile data to a process; on a processor
@@ -18,7 +19,8 @@ add() { # FILE LINE: below the definition that every file of the processor begin
     sed -i "/^#define LOG_THIS/a $2" "cpu/$1"
 }
 
-sed -i '/ DPBDSS(/,/^}/s/Bit8u/Bit8s/g' cpu/avx/amx.cc
+sed -i -e '/ DPBDSS(/,/^}/s/Bit8u/Bit8s/g' \
+    -e '/ DPBDSU(/,/^}/{/xbyte\[4\]/s/Bit8u/Bit8s/g}' cpu/avx/amx.cc
 
 sed -i -e '/::xsave_tilecfg_state(/,/^}/{s/\[n\]\.rows/[n].swapped/;s/\[n\]\.bytes_per_row/[n].rows/;s/swapped/bytes_per_row/}' \
     -e '/::x[a-z]*_tiledata_state(/,/^}/s/row < BX_TILE_REGISTERS/row < BX_TILE_MAX_ROWS/' \

@@ -14,7 +14,7 @@
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"
 
-enum { FEW = 8, STRIPE = 8 };
+enum { STRIPE = 8 };
 
 /* Sixteen queries on their way through the pages. Lanes that are left over repeat the last. */
 struct group {
@@ -257,11 +257,6 @@ struct layout {
     size_t o, q, s, page, n_bytes;
 };
 
-static const struct attend_pages *pages_of(const struct kv_layer *kv)
-{
-    return kv_type_codes(kv->type) ? &attend_blocks_avx512 : &attend_floats_avx512;
-}
-
 static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,
                                size_t n_groups)
 {
@@ -288,25 +283,19 @@ size_t avx512_attend_rows(size_t n_group)
     return QUERIES / n_group > LEAST ? QUERIES / n_group : LEAST;
 }
 
-size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group)
+size_t attend_many_scratch_avx512(const struct attend_pages *by, const struct kv_layer *kv,
+                                  size_t n_group)
 {
-    const size_t few = avx2_attend_scratch(kv, n_group);
-    const size_t many =
-        layout_of(kv, pages_of(kv), groups_of(avx512_attend_rows(n_group) * n_group)).n_bytes;
-    return few > many ? few : many;
+    return layout_of(kv, by, groups_of(avx512_attend_rows(n_group) * n_group)).n_bytes;
 }
 
-void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+void attend_many_avx512(const struct attend_pages *by, const struct attend *a, size_t kv_head,
+                        size_t lo, size_t hi, void *scratch)
 {
     const struct kv_layer *kv = a->kv;
     const size_t n = (hi - lo) * a->n_group, n_groups = groups_of(n);
-    if (n <= FEW || kv->head_dim_v % 8 != 0) {
-        avx512_attend_few(a, kv_head, lo, hi, scratch);
-        return;
-    }
-    assert(hi - lo <= avx512_attend_rows(a->n_group));
-    const struct attend_pages *by = pages_of(kv);
     const struct layout at = layout_of(kv, by, n_groups);
+    assert(hi - lo <= avx512_attend_rows(a->n_group));
     uint8_t *base = scratch;
     struct group *g = scratch;
     for (size_t i = 0; i < n_groups; i++) {
@@ -332,4 +321,24 @@ void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi,
     }
     for (size_t i = 0; i < n_groups; i++)
         group_end(a, kv_head, lo, i * Z_LANES, n, &g[i]);
+}
+
+static const struct attend_pages *pages_of(const struct kv_layer *kv)
+{
+    return kv_type_codes(kv->type) ? &attend_blocks_avx512 : &attend_floats_avx512;
+}
+
+size_t avx512_attend_scratch(const struct kv_layer *kv, size_t n_group)
+{
+    const size_t few = avx2_attend_scratch(kv, n_group);
+    const size_t many = attend_many_scratch_avx512(pages_of(kv), kv, n_group);
+    return few > many ? few : many;
+}
+
+void avx512_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+{
+    if ((hi - lo) * a->n_group <= ATTEND_FEW || a->kv->head_dim_v % 8 != 0)
+        avx512_attend_few(a, kv_head, lo, hi, scratch);
+    else
+        attend_many_avx512(pages_of(a->kv), a, kv_head, lo, hi, scratch);
 }

@@ -79,4 +79,14 @@ struct attend_pages {
 
 extern const struct attend_pages attend_floats_avx512, attend_blocks_avx512;
 
+enum { ATTEND_FEW = 8 /* queries of a call that are left to avx512_attend_few */ };
+
+/* The call of struct kernels for many queries over such pages; dims of values are a multiple
+ * of 8. */
+void attend_many_avx512(const struct attend_pages *by, const struct attend *a, size_t kv_head,
+                        size_t lo, size_t hi, void *scratch);
+/* Bytes of its scratch for avx512_attend_rows rows. */
+size_t attend_many_scratch_avx512(const struct attend_pages *by, const struct kv_layer *kv,
+                                  size_t n_group);
+
 #endif

@@ -33,13 +33,14 @@ void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
 size_t amx_matmul_scratch(size_t n_cols);
 void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t amx_attend_scratch(const struct kv_layer *kv, size_t n_group);
+void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 
-/* Members of the tables of AVX-512 and AMX: all but the products. */
-#define AVX512_ATTEND_AND_ROWS                                                                 \
-    .attend_rows = avx512_attend_rows, .attend_scratch = avx512_attend_scratch,                \
-    .attend = avx512_attend, .attend_heads = avx512_attend_heads, .kv_store = avx512_kv_store, \
-    .norm = avx512_norm, .quantise = avx512_quantise, .rope = avx512_rope,                     \
-    .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits,      \
-    .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
+/* Members of the tables of AVX-512 and AMX: all but the products and attention of many. */
+#define AVX512_ROWS                                                                   \
+    .attend_rows = avx512_attend_rows, .attend_heads = avx512_attend_heads,           \
+    .kv_store = avx512_kv_store, .norm = avx512_norm, .quantise = avx512_quantise,    \
+    .rope = avx512_rope, .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, \
+    .logits = avx512_logits, .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
 
 #endif

@@ -417,5 +417,7 @@ const struct kernels kernels_amx = {
     .a8_side = PANEL_ROWS,
     .matmul_scratch = amx_matmul_scratch,
     .matmul = amx_matmul,
-    AVX512_ATTEND_AND_ROWS,
+    .attend_scratch = amx_attend_scratch,
+    .attend = amx_attend,
+    AVX512_ROWS,
 };

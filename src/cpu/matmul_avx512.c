@@ -245,5 +245,7 @@ const struct kernels kernels_avx512 = {
     .a8_side = PANEL_ROWS,
     .matmul_scratch = avx512_matmul_scratch,
     .matmul = avx512_matmul,
-    AVX512_ATTEND_AND_ROWS,
+    .attend_scratch = avx512_attend_scratch,
+    .attend = avx512_attend,
+    AVX512_ROWS,
 };

@@ -1,8 +1,13 @@
-/* Attention on AVX-512 for many queries as plain C, from the same text, against the scalar
- * reference: on any machine. Where the instructions are, test_attend compares the real ones. */
+/* Attention on AVX-512 and AMX for many queries as plain C, from the same text, against the
+ * scalar reference: on any machine. Where the instructions are, test_attend compares the real
+ * ones, and tests/emulated.sh runs them in an emulator. */
 #include "ops.h"
 
 #define avx2_query_codes ref_query_codes
+#define amx_attend emulated_amx_attend
+#define amx_attend_scratch emulated_amx_attend_scratch
+#define attend_many_avx512 emulated_attend_many
+#define attend_many_scratch_avx512 emulated_attend_many_scratch
 #define avx512_attend emulated_avx512_attend
 #define avx512_attend_scratch emulated_avx512_attend_scratch
 #define attend_floats_avx512 emulated_attend_floats
@@ -10,6 +15,7 @@
 
 #include "../../src/cpu/attend_avx512.c"
 #include "../../src/cpu/attend_f_avx512.c"
+#include "../../src/cpu/attend_q_amx.c"
 #include "../../src/cpu/attend_q_avx512.c"
 
 #include "cpu/ref.h"
@@ -30,7 +36,9 @@ static const struct shape shapes[] = {
     {KV_F32, 2, 64, 96, 64, 77, 0, 0, true},     {KV_F32, 5, 12, 8, 7, 120, 65, 50, false},
     {KV_Q8_0, 2, 64, 64, 64, 100, 0, 0, true},   {KV_Q8_0, 1, 256, 32, 40, 3, 20, 0, false},
     {KV_Q8_0, 7, 32, 288, 9, 180, 0, 50, true},  {KV_Q4_0, 2, 64, 64, 64, 100, 0, 0, false},
-    {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true},
+    {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true}, {KV_Q8_0, 3, 128, 128, 64, 130, 0, 0, false},
+    {KV_Q8_0, 2, 96, 160, 40, 30, 5, 0, false},  {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false},
+    {KV_Q4_0, 9, 512, 512, 1, 128, 0, 0, true},  {KV_Q4_0, 1, 32, 32, 64, 64, 33, 0, false},
 };
 
 static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n_bytes,
@@ -47,6 +55,15 @@ static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n
         ref_kv_store(kv, pages[at / PAGE_LEN], 0, at % PAGE_LEN, k, v);
     }
 }
+
+static const struct {
+    const char *name;
+    size_t (*scratch)(const struct kv_layer *kv, size_t n_group);
+    void (*attend)(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
+} sets[] = {
+    {"avx512", emulated_avx512_attend_scratch, emulated_avx512_attend},
+    {"amx", emulated_amx_attend_scratch, emulated_amx_attend},
+};
 
 static void check(const struct shape *s, enum spread spread)
 {
@@ -77,14 +94,18 @@ static void check(const struct shape *s, enum spread spread)
     void *scratch = zalloc64(ref_attend_scratch(&kv, s->n_group));
     ref_attend(&a, 0, 0, s->n_rows, scratch);
     free(scratch);
-    scratch = zalloc64(emulated_avx512_attend_scratch(&kv, s->n_group));
     a.out = got;
-    emulated_avx512_attend(&a, 0, 0, s->n_rows, scratch);
-    char what[96];
-    snprintf(what, sizeof what, "%s, group of %zu, heads %zu and %zu, values of kind %d",
-             kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread);
-    assert_same_bits(got, want, n_out, what);
-    free(scratch);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        char what[112];
+        snprintf(what, sizeof what,
+                 "%s, %s, group of %zu, heads %zu and %zu, values of kind %d", sets[i].name,
+                 kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread);
+        memset(got, 0xff, n_out * sizeof *got);
+        scratch = zalloc64(sets[i].scratch(&kv, s->n_group));
+        sets[i].attend(&a, 0, 0, s->n_rows, scratch);
+        assert_same_bits(got, want, n_out, what);
+        free(scratch);
+    }
     free(q);
     free(want);
     free(got);
@@ -99,7 +120,7 @@ static void all_shapes(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (enum spread k = NORMAL; k < N_SPREADS; k++)
             check(&shapes[i], k);
-    say_compared("attention of many queries, avx512 as plain C");
+    say_compared("attention of many queries, avx512 and amx as plain C");
 }
 
 int main(void)

@@ -1,0 +1,289 @@
+/* Attention on AMX over KV types of codes, many queries; see ref_attend_q.c for what it
+ * computes, and attend_avx512.h.
+ *
+ * As on AVX-512 but for the integer sums: a tile product is those of sixteen keys with the
+ * sixteen queries of a group over 64 of their dims, or those of sixteen dims over the 64 keys
+ * of a page. So a page is laid out with a key's codes side by side, and with a dim's. Products
+ * take long, and are stored before they are read: those of two groups are begun before the
+ * first's are read. */
+#include "cpu/attend_codes16.h"
+#include "cpu/avx512.h"
+#include "cpu/carve.h"
+#include "cpu/tiles_amx.h"
+
+enum {
+    UNIT = TILE_ROW_BYTES, /* dims of a product; a key's beyond those of a scale are zeros */
+    UNIT_LINES = UNIT / 4,
+};
+
+_Static_assert((int)PAGE_LEN == UNIT, "a product is of all keys of a page");
+
+/* Units of the dims of a scale. */
+static size_t units_of(struct shares of)
+{
+    return (of.dims + UNIT - 1) / UNIT;
+}
+
+/* A page, laid out. */
+struct tiles_page {
+    int8_t *keys;               /* [units][PAGE_LEN][UNIT] */
+    float *k_scales, *v_scales; /* [scales][PAGE_LEN] */
+    int8_t *v;                  /* [dim][PAGE_LEN] */
+    bz *u;                      /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each */
+    iz *sums;                   /* [AT_ONCE][PAGE_LEN]: of keys, or of dims */
+};
+
+/* Where its parts are in memory; returns their bytes. */
+static size_t tiles_carve(const struct kv_layer *kv, void *laid, struct tiles_page *p)
+{
+    const struct shares keys = shares_of(kv, kv->head_dim_k);
+    const struct shares values = shares_of(kv, kv->head_dim_v);
+    struct carver c = {laid, 0};
+    p->keys = carve(&c, keys.n * units_of(keys) * UNIT * PAGE_LEN);
+    p->k_scales = carve(&c, keys.n * PAGE_LEN * sizeof(float));
+    p->v_scales = carve(&c, values.n * PAGE_LEN * sizeof(float));
+    p->v = carve(&c, kv->head_dim_v * PAGE_LEN);
+    p->u = carve(&c, AT_ONCE * PAGE_LEN / 4 * sizeof(bz));
+    p->sums = carve(&c, AT_ONCE * PAGE_LEN * sizeof(iz));
+    return c.used;
+}
+
+static struct tiles_page tiles_page_at(const struct kv_layer *kv, void *laid)
+{
+    struct tiles_page p;
+    tiles_carve(kv, laid, &p);
+    return p;
+}
+
+static size_t tiles_page_bytes(const struct kv_layer *kv)
+{
+    struct tiles_page p;
+    return tiles_carve(kv, NULL, &p);
+}
+
+/* ---- queries ---- */
+
+static size_t tiles_query_lines(const struct kv_layer *kv)
+{
+    return units_of(shares_of(kv, kv->head_dim_k)) * UNIT_LINES;
+}
+
+static size_t tiles_query_bytes(const struct kv_layer *kv)
+{
+    return queries_bytes(kv, tiles_query_lines(kv));
+}
+
+static void tiles_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
+{
+    lay_queries(kv, tiles_query_lines(kv), x, q);
+}
+
+/* ---- a page is laid out ---- */
+
+/* Four dims of sixteen keys each, j.. */
+VEC_INLINE bz key_codes(bool is_q4, const uint8_t *from, size_t dim, size_t j)
+{
+    const size_t n = is_q4 ? 8 : 4;
+    const bz x = z_load(from + dim / n * 4 * PAGE_LEN + 4 * j);
+    return is_q4 ? nibbles(x, dim % n != 0) : x;
+}
+
+VEC_INLINE void lay_out_keys(bool is_q4, const uint8_t *from, struct shares of, int8_t *to)
+{
+    for (size_t b = 0; b < of.n; b++) {
+        for (size_t d = 0; d < of.dims; d += UNIT) {
+            for (size_t j = 0; j < PAGE_LEN; j += Z_LANES, to += Z_LANES * UNIT) {
+                iz v[Z_LANES];
+                UNROLL for (size_t i = 0; i < Z_LANES; i++) v[i] =
+                    d + 4 * i < of.dims ? (iz)key_codes(is_q4, from, b * of.dims + d + 4 * i, j)
+                                        : z_all_i(0);
+                z_transpose(v);
+                UNROLL for (size_t i = 0; i < Z_LANES; i++) z_store(to + i * UNIT, (bz)v[i]);
+            }
+        }
+    }
+}
+
+/* Values of the fours of keys that are seen; of the others zeros. */
+VEC_INLINE void lay_out_values(bool is_q4, const struct kv_layer *kv, const struct head_page *p,
+                               const float *scales, int8_t *to)
+{
+    const uint8_t *from = (const uint8_t *)p->page + p->at->v;
+    const size_t dv = kv->head_dim_v;
+    for (size_t e = 0; e < dv; e += Z_LANES, to += Z_LANES * PAGE_LEN) {
+        iz v[Z_LANES];
+        fetch_part(kv, p, e / Z_LANES, dv / Z_LANES);
+        UNROLL for (size_t i = 0; i < Z_LANES; i++) v[i] =
+            4 * i + 4 > p->from && 4 * i < p->to
+                ? (iz)value_quad(is_q4, from, scales, dv, 4 * i, e)
+                : z_all_i(0);
+        z_transpose(v);
+        UNROLL for (size_t i = 0; i < Z_LANES; i++) z_store(to + i * PAGE_LEN, (bz)v[i]);
+    }
+}
+
+static void tiles_lay_out(const struct kv_layer *kv, const struct head_page *p, void *laid)
+{
+    const uint8_t *base = p->page;
+    const struct head_at *at = p->at;
+    const struct shares keys = shares_of(kv, kv->head_dim_k);
+    const size_t n_v = shares_of(kv, kv->head_dim_v).n;
+    const struct tiles_page to = tiles_page_at(kv, laid);
+    read_scales((const uint16_t *)(base + at->k_scales), keys.n, to.k_scales);
+    read_scales((const uint16_t *)(base + at->v_scales), n_v, to.v_scales);
+    if (kv->type == KV_Q4_0) {
+        lay_out_keys(true, base + at->k, keys, to.keys);
+        lay_out_values(true, kv, p, to.v_scales, to.v);
+        drop_signs(to.v_scales, n_v);
+    } else {
+        lay_out_keys(false, base + at->k, keys, to.keys);
+        lay_out_values(false, kv, p, to.v_scales, to.v);
+    }
+}
+
+/* ---- products ---- */
+
+/* Tiles 0 to 3: sums; 4: codes or weights of queries; 5 to 7: codes of a page. All have sixteen
+ * rows of 64 bytes, and all rows are 64 bytes apart. */
+enum { APART = TILE_ROW_BYTES };
+
+/* All keys of a page, of n units, with a group's queries. */
+VEC_INLINE void key_products(const int8_t *keys, const bz *queries, size_t n, iz *sums)
+{
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    for (size_t i = 0; i < n; i++, keys += PAGE_LEN * UNIT, queries += UNIT_LINES) {
+        LINES_APART(apart, APART);
+        tile_load(4, queries, apart);
+        tile_load(5, keys, apart);
+        tile_dot_ss(0, 5, 4);
+        tile_load(6, keys + 16 * UNIT, apart);
+        tile_dot_ss(1, 6, 4);
+        tile_load(7, keys + 32 * UNIT, apart);
+        tile_dot_ss(2, 7, 4);
+        tile_load(5, keys + 48 * UNIT, apart);
+        tile_dot_ss(3, 5, 4);
+    }
+    LINES_APART(apart, APART);
+    tile_store(0, sums, apart);
+    tile_store(1, sums + 16, apart);
+    tile_store(2, sums + 32, apart);
+    tile_store(3, sums + 48, apart);
+}
+
+/* 64 dims, or 32, with the weights of a group's queries. */
+VEC_INLINE void dim_products(const int8_t *v, const bz *u, bool is_64, iz *sums)
+{
+    LINES_APART(apart, APART);
+    tile_load(4, u, apart);
+    tile_zero(0);
+    tile_load(5, v, apart);
+    tile_dot_su(0, 5, 4);
+    tile_zero(1);
+    tile_load(6, v + 16 * PAGE_LEN, apart);
+    tile_dot_su(1, 6, 4);
+    if (is_64) {
+        tile_zero(2);
+        tile_load(7, v + 32 * PAGE_LEN, apart);
+        tile_dot_su(2, 7, 4);
+        tile_zero(3);
+        tile_load(5, v + 48 * PAGE_LEN, apart);
+        tile_dot_su(3, 5, 4);
+    }
+    tile_store(0, sums, apart);
+    tile_store(1, sums + 16, apart);
+    if (is_64) {
+        tile_store(2, sums + 32, apart);
+        tile_store(3, sums + 48, apart);
+    }
+}
+
+/* ---- scores ---- */
+
+static void tiles_scores(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
+{
+    const struct shares of = shares_of(kv, kv->head_dim_k);
+    const size_t units = units_of(of), lines = units * UNIT_LINES;
+    const struct tiles_page page = tiles_page_at(kv, laid);
+    for (size_t b = 0; b < of.n; b++) {
+        const float *scales = page.k_scales + b * PAGE_LEN;
+        for (size_t r = 0; r < n; r++)
+            key_products(page.keys + b * units * UNIT * PAGE_LEN,
+                         queries_at(kv, lines, x[r].q).codes + b * lines, units,
+                         page.sums + r * PAGE_LEN);
+        for (size_t r = 0; r < n; r++) {
+            const fz d = queries_at(kv, lines, x[r].q).d[b];
+            const iz *sums = page.sums + r * PAGE_LEN;
+            fz *s = x[r].s;
+            for (size_t j = 0; j < PAGE_LEN; j += 4) {
+                UNROLL for (size_t i = j; i < j + 4; i++)
+                {
+                    const fz term = (d * z_all(scales[i])) * z_float(sums[i]);
+                    s[i] = b == 0 ? term : s[i] + term;
+                }
+            }
+        }
+    }
+}
+
+/* ---- values ---- */
+
+VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values *v,
+                          const fz *const step[AT_ONCE], size_t e, size_t end)
+{
+    for (; e < end; e += UNIT) {
+        const size_t n_dims = end - e < UNIT ? end - e : UNIT;
+        for (int r = 0; r < n; r++)
+            dim_products(v->codes + e * PAGE_LEN, v->u + r * PAGE_LEN / 4, n_dims == UNIT,
+                         v->sums + r * PAGE_LEN);
+        for (int r = 0; r < n; r++) {
+            const struct fold f = x[r].f;
+            const iz *sums = v->sums + r * PAGE_LEN;
+            fz *o = x[r].o + e;
+            for (size_t i = 0; i < n_dims; i += 4) {
+                UNROLL for (size_t k = i; k < i + 4; k++) o[k] =
+                    fold_in(&f, o[k], *step[r] * z_float(sums[k]));
+            }
+        }
+    }
+}
+
+static void tiles_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
+{
+    const struct tiles_page p = tiles_page_at(kv, laid);
+    const struct page_values v = {p.v_scales, p.v, p.u, p.sums};
+    values_of_items(kv, &v, x, n, fold_dims);
+}
+
+static const struct attend_pages attend_tiles = {
+    .query_bytes = tiles_query_bytes,
+    .queries = tiles_queries,
+    .page_bytes = tiles_page_bytes,
+    .lay_out = tiles_lay_out,
+    .scores = tiles_scores,
+    .values = tiles_values,
+};
+
+size_t amx_attend_scratch(const struct kv_layer *kv, size_t n_group)
+{
+    const size_t rest = avx512_attend_scratch(kv, n_group);
+    if (!kv_type_codes(kv->type)) return rest;
+    const size_t tiles = attend_many_scratch_avx512(&attend_tiles, kv, n_group);
+    return tiles > rest ? tiles : rest;
+}
+
+void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
+{
+    struct tile_shape shapes[N_TILES];
+    if (!kv_type_codes(a->kv->type) || (hi - lo) * a->n_group <= ATTEND_FEW) {
+        avx512_attend(a, kv_head, lo, hi, scratch);
+        return;
+    }
+    for (size_t i = 0; i < N_TILES; i++)
+        shapes[i] = (struct tile_shape){TILE_ROWS, TILE_ROW_BYTES};
+    tiles_begin(shapes);
+    attend_many_avx512(&attend_tiles, a, kv_head, lo, hi, scratch);
+    tiles_end();
+}
