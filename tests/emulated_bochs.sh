@@ -5,9 +5,10 @@
 #
 # SOURCE is a copy of the folder bochs of github.com/bochs-emu/Bochs, version 3.0 or later; it is
 # changed and built in place, by g++ and make, in some ten minutes. As of August 2026 (783b58fd6)
-# three things are not as the Intel manual has them; the tests of products found the first two:
+# three things are not as the Intel manual has them; the tests of products and of attention found
+# the first two:
 # - tdpbssd takes the bytes of both tiles as unsigned, tdpbsud those of the first (volume 2,
-#   TDPBSSD); the tests of attention found the latter.
+#   TDPBSSD).
 # - xsave of tiles: rows and row lengths change places, eight rows of sixteen are kept, and tiles
 #   count as in use when none is (volume 1, 13.5). Two threads get each other's tiles.
 # - XFD is missing (volume 1, 13.14), by which Linux lends tile data to a process; on a processor

@@ -1,5 +1,5 @@
-/* Attention on AVX-512 for many queries: what its float and its block pages share. For
- * attend_*avx512.c only.
+/* Attention on AVX-512 and AMX for many queries: what pages of floats and of codes share. For
+ * attend_*avx512.c and attend_q_amx.c only.
  *
  * A lane is a query, sixteen of them a group, and numbers of keys and values are the same in
  * all lanes: so maxima, sums, weights and outputs need no step across lanes. A page is laid out

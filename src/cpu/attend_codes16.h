@@ -76,7 +76,7 @@ VEC_INLINE bz nibbles(bz x, int high)
     return ((high ? z_shift_right(x, 4) : x) & 0x0f) - 8;
 }
 
-/* Sixteen codes of a key: dims e.. of a row. */
+/* Sixteen codes of a value: dims e.. of a row. */
 VEC_INLINE iz value_codes(bool is_q4, const uint8_t *row, size_t e)
 {
     if (!is_q4) return z_widen(row + e);
@@ -220,6 +220,8 @@ VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
     const struct shares of = shares_of(kv, kv->head_dim_v);
     const int most = attend_weight_max(kv->type == KV_Q4_0);
     struct weights_step w[AT_ONCE][SCALES];
+    for (int r = 0; r < n; r++)
+        if (!whole) memset(v->u + r * PAGE_LEN / 4, 0, PAGE_LEN / 4 * sizeof *v->u);
     for (size_t from = 0; from < of.n; from += SCALES) {
         const size_t n_here = of.n - from < SCALES ? of.n - from : SCALES;
         const float *d = v->scales + from * PAGE_LEN;
@@ -230,7 +232,6 @@ VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
             for (int r = 0; r < n; r++) {
                 bz *u = v->u + r * PAGE_LEN / 4;
                 step[r] = &w[r][b].step;
-                if (!whole) memset(u, 0, PAGE_LEN / 4 * sizeof *u);
                 make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse, u);
             }
             sum_values(n, x, v, step, (from + b) * of.dims, (from + b + 1) * of.dims);

@@ -104,7 +104,7 @@ VEC_INLINE void lay_out_keys(bool is_q4, const uint8_t *from, struct shares of, 
     }
 }
 
-/* Values of the fours of keys that are seen; of the others zeros. */
+/* Values of the fours of keys that are seen; the weights of the others are 0. */
 VEC_INLINE void lay_out_values(bool is_q4, const struct kv_layer *kv, const struct head_page *p,
                                const float *scales, int8_t *to)
 {
@@ -207,14 +207,16 @@ static void tiles_scores(const struct kv_layer *kv, void *laid, const struct ite
     const struct shares of = shares_of(kv, kv->head_dim_k);
     const size_t units = units_of(of), lines = units * UNIT_LINES;
     const struct tiles_page page = tiles_page_at(kv, laid);
+    struct queries q[AT_ONCE];
+    for (size_t r = 0; r < n; r++)
+        q[r] = queries_at(kv, lines, x[r].q);
     for (size_t b = 0; b < of.n; b++) {
         const float *scales = page.k_scales + b * PAGE_LEN;
         for (size_t r = 0; r < n; r++)
-            key_products(page.keys + b * units * UNIT * PAGE_LEN,
-                         queries_at(kv, lines, x[r].q).codes + b * lines, units,
+            key_products(page.keys + b * units * UNIT * PAGE_LEN, q[r].codes + b * lines, units,
                          page.sums + r * PAGE_LEN);
         for (size_t r = 0; r < n; r++) {
-            const fz d = queries_at(kv, lines, x[r].q).d[b];
+            const fz d = q[r].d[b];
             const iz *sums = page.sums + r * PAGE_LEN;
             fz *s = x[r].s;
             for (size_t j = 0; j < PAGE_LEN; j += 4) {
@@ -230,6 +232,7 @@ static void tiles_scores(const struct kv_layer *kv, void *laid, const struct ite
 
 /* ---- values ---- */
 
+/* As on AVX-512 without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
 VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values *v,
                           const fz *const step[AT_ONCE], size_t e, size_t end)
 {

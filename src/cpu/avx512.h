@@ -36,7 +36,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t amx_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 
-/* Members of the tables of AVX-512 and AMX: all but the products and attention of many. */
+/* Members of the tables of AVX-512 and AMX: all but the products and .attend. */
 #define AVX512_ROWS                                                                   \
     .attend_rows = avx512_attend_rows, .attend_heads = avx512_attend_heads,           \
     .kv_store = avx512_kv_store, .norm = avx512_norm, .quantise = avx512_quantise,    \

@@ -44,7 +44,9 @@ static inline void tiles_end(void)
 
 /* Bytes from row to row, in a general register each time: a compiler that keeps them in a
  * vector register has the loads wait for the vector ports, behind all floats of the block
- * before. Before the loads and stores that use it, so that what they read has been written. */
+ * before. Compilers keep what is written before it before the loads and stores of tiles behind
+ * it, but not the reverse: what a tile was loaded from may be written again only behind a
+ * tile_store or the next LINES_APART. */
 #define LINES_APART(name, n) \
     size_t name = n;         \
     __asm__ volatile("" : "+r"(name)::"memory")
@@ -71,8 +73,10 @@ static _Thread_local struct {
 VEC_INLINE void tiles_begin(const struct tile_shape shapes[N_TILES])
 {
     memset(tiles_emulated, 0, sizeof tiles_emulated);
-    for (int i = 0; i < N_TILES; i++)
+    for (int i = 0; i < N_TILES; i++) {
+        assert(shapes[i].n_rows <= TILE_ROWS && shapes[i].row_bytes <= TILE_ROW_BYTES);
         tiles_emulated[i].shape = shapes[i];
+    }
 }
 
 VEC_INLINE void tiles_end(void)
@@ -100,6 +104,7 @@ VEC_INLINE void tile_store(int t, void *to, size_t apart)
 
 VEC_INLINE void tile_zero(int t)
 {
+    assert(tiles_emulated[t].shape.n_rows > 0);
     memset(tiles_emulated[t].bytes, 0, sizeof tiles_emulated[t].bytes);
 }
 
@@ -107,6 +112,7 @@ VEC_INLINE void tile_dot(bool is_signed, int c, int a, int b)
 {
     const struct tile_shape of_a = tiles_emulated[a].shape, of_b = tiles_emulated[b].shape,
                             of_c = tiles_emulated[c].shape;
+    assert(a != b && b != c && c != a && of_c.n_rows > 0 && of_a.row_bytes > 0);
     assert(of_c.n_rows == of_a.n_rows && of_c.row_bytes == of_b.row_bytes);
     assert(of_b.n_rows == of_a.row_bytes / 4);
     for (size_t m = 0; m < of_c.n_rows; m++) {

@@ -39,6 +39,7 @@ static const struct shape shapes[] = {
     {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true}, {KV_Q8_0, 3, 128, 128, 64, 130, 0, 0, false},
     {KV_Q8_0, 2, 96, 160, 40, 30, 5, 0, false},  {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false},
     {KV_Q4_0, 9, 512, 512, 1, 128, 0, 0, true},  {KV_Q4_0, 1, 32, 32, 64, 64, 33, 0, false},
+    {KV_Q8_0, 2, 64, 64, 16, 56, 0, 0, false},   {KV_Q4_0, 2, 64, 32, 16, 56, 60, 0, false},
 };
 
 static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n_bytes,
@@ -101,7 +102,9 @@ static void check(const struct shape *s, enum spread spread)
                  "%s, %s, group of %zu, heads %zu and %zu, values of kind %d", sets[i].name,
                  kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread);
         memset(got, 0xff, n_out * sizeof *got);
-        scratch = zalloc64(sets[i].scratch(&kv, s->n_group));
+        const size_t n_bytes = sets[i].scratch(&kv, s->n_group);
+        scratch = zalloc64(n_bytes);
+        memset(scratch, 0xff, n_bytes);
         sets[i].attend(&a, 0, 0, s->n_rows, scratch);
         assert_same_bits(got, want, n_out, what);
         free(scratch);
