@@ -18,7 +18,7 @@
 
 /* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
 #ifndef NUMERICS_VERSION
-#define NUMERICS_VERSION 3
+#define NUMERICS_VERSION 4
 #endif
 
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
@@ -29,6 +29,7 @@
 #define NUM_NAN 0x7fc00000u
 #define NUM_ABS 0x7fffffffu
 #define NUM_SIGN 0x80000000u
+#define NUM_LOG2_E 1.44269504f /* a value */
 #endif
 
 /* The value as it is stored: below 2^-50 it is +0, a NaN is the one NaN. */
@@ -112,7 +113,7 @@ FN F NUM(bf16_to_f32)(U h)
 FN F NUM(exp)(F x)
 {
     F y = sel_f(x > K(88.75f), K(88.75f), sel_f(x < K(-34.65f), K(-34.65f), x));
-    I k = NUM(rne)(fmul(y, K(1.44269504f)));
+    I k = NUM(rne)(fmul(y, K(NUM_LOG2_E)));
     F kf = f_of_i(k);
     F r = fsub(y, fmul(kf, K(0.693359375f))); /* exact: nine bits times eight */
     r = fadd(r, fmul(kf, K(2.12194440e-4f)));
@@ -128,6 +129,23 @@ FN F NUM(exp)(F x)
     F e = fmul(fmul(p, lo), hi);
     e = sel_f(x < K(-34.65f), K(0.0f), e);
     e = sel_f(x > K(88.72283f), f_of(UK(NUM_INF)), e);
+    return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
+}
+
+/* 2^x for x of at most 0: x = k + r, a polynomial of degree 5 in r, k added to the exponent. 0
+ * below -50, so that a result is 0 or at least 2^-50. */
+FN F NUM(exp2_below)(F x)
+{
+    F y = sel_f(x < K(-50.0f), K(-50.0f), x);
+    F t = fadd(y, K(12582912.0f)); /* its low bits are k, and a NaN's are 0 */
+    F r = fsub(y, fsub(t, K(12582912.0f)));
+    F p = K(1.3269519e-3f);
+    p = fadd(fmul(p, r), K(9.67129134e-3f));
+    p = fadd(fmul(p, r), K(5.55071086e-2f));
+    p = fadd(fmul(p, r), K(2.40222469e-1f));
+    p = fadd(fmul(p, r), K(6.93147004e-1f));
+    p = fadd(fmul(p, r), K(1.0f));
+    F e = sel_f(x < K(-50.0f), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }
 
