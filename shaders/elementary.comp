@@ -26,6 +26,7 @@ uint apply(uint function, uint u)
     case 11u: return u_of(num_f16_to_f32(u & 0xffffu));
     case 12u: return num_f32_to_f16_kv(x);
     case 13u: return u_of(num_narrow(x));
+    case 14u: return u_of(num_exp2_below(f_of(u | NUM_SIGN)));
     }
     return 0u;
 }

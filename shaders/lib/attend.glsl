@@ -30,7 +30,7 @@ layout(push_constant) uniform Push {
     uint q_stride, q_at;          /* texels */
     uint page_texels, k_at, v_at, k_scales_at, v_scales_at;
     uint list_at; /* words of the step: page number and place in the slab of each page */
-    float scale, cap, inverse_cap;
+    float factor, cap, inverse_cap; /* of products; see kv_factors (kv.h) */
     uint ring; /* pages of a row that the parts have room for, the others' place is free again */
 };
 
@@ -162,7 +162,7 @@ void softmax(int i, uint lane, out float m, out float l)
 {
     int largest = -2147483647 - 1;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float s = num_keep(fmul(score[i * 8 + int(e)], scale));
+        float s = num_keep(fmul(score[i * 8 + int(e)], factor));
         if (HAS_CAP) s = num_keep(fmul(cap, num_tanh(fmul(s, inverse_cap))));
         score[i * 8 + int(e)] = s;
         int order = num_order(s);
@@ -176,7 +176,7 @@ void softmax(int i, uint lane, out float m, out float l)
     m = num_order_back(all);
     float run = 0.0;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float p = narrowed(num_exp(fsub(score[i * 8 + int(e)], m)));
+        float p = narrowed(num_exp2_below(fsub(score[i * 8 + int(e)], m)));
         p = is_seen(i, lane * 8u + e) ? p : 0.0;
         score[i * 8 + int(e)] = p;
         run = e == 0u ? p : fadd(run, p);

@@ -41,14 +41,14 @@ void main()
         for (uint page = first + 1u; page < n; page++) {
             at = (row_at + page % ring) * (dim + 2u);
             float page_m = parts[at], new_m = later(m, page_m);
-            float a = num_exp(fsub(m, new_m)), b = num_exp(fsub(page_m, new_m));
+            float a = num_exp2_below(fsub(m, new_m)), b = num_exp2_below(fsub(page_m, new_m));
             l = fadd(fmul(l, a), fmul(parts[at + 1u], b));
             o = num_keep(fadd(fmul(o, a), fmul(parts[at + 2u + e], b)));
             m = new_m;
         }
         if (HAS_SINK) {
-            float new_m = later(m, sinks[head]);
-            float a = num_exp(fsub(m, new_m)), b = num_exp(fsub(sinks[head], new_m));
+            float sink = fmul(sinks[head], NUM_LOG2_E), new_m = later(m, sink);
+            float a = num_exp2_below(fsub(m, new_m)), b = num_exp2_below(fsub(sink, new_m));
             l = fadd(fmul(l, a), b);
             o = num_keep(fmul(o, a)); /* and nothing of b */
         }

@@ -1,5 +1,5 @@
 /* Queries become A8 where keys are codes: a work group is one head of one row. The query is turned,
- * and its scales, as many as those of a key, undo what turning makes of products; ref_attend_q.c.
+ * and its scales, as many as those of a key, make scores of products; ref_attend_q.c.
  * With one scale every block has it. */
 #include "step.glsl"
 #include "numeric.glsl"
@@ -13,7 +13,7 @@ layout(push_constant) uniform Push {
     uint part, dim;
     uint in_stride, in_at; /* floats */
     uint out_stride;       /* texels */
-    float turn_factor;     /* 1 over the dims that are turned together */
+    float factor;          /* of the scales */
 };
 
 shared int sums[MAX_DIM / 16u]; /* of sixteen codes each */
@@ -47,7 +47,7 @@ void main()
     barrier();
     for (uint b = lane; b < dim / 32u; b += lanes) {
         uint at = to + 4u * (b * A8_TEXELS + A8_META);
-        float scale = fmul(a8_scale(f_of(head_most[ONE_SCALE ? 0u : b] >> 1)), turn_factor);
+        float scale = num_keep(fmul(a8_scale(f_of(head_most[ONE_SCALE ? 0u : b] >> 1)), factor));
         y[at] = broken ? NUM_NAN : u_of(scale);
         y[at + 1u] = uint(sums[2u * b]);
         y[at + 2u] = uint(sums[2u * b + 1u]);

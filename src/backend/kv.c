@@ -1,8 +1,10 @@
-/* The table of KV types, and the bytes of their parts. */
+/* The table of KV types, the bytes of their parts, and what makes scores of them. */
 #include "backend/kv.h"
 
 #include <stdint.h>
 #include <string.h>
+
+#include "base/numeric_c.h"
 
 static const struct {
     const char *name;
@@ -50,6 +52,17 @@ size_t kv_scales(enum kv_type type, size_t dim)
 size_t kv_turned_dims(size_t dim)
 {
     return dim & -dim;
+}
+
+struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softcap)
+{
+    const float score = softcap == 0.0f ? scale * NUM_LOG2_E : scale;
+    return (struct kv_factors){
+        .query = 1.0f / (float)kv_turned_dims(kv->head_dim_k) * score,
+        .dot = kv_type_codes(kv->type) ? 1.0f : score,
+        .cap = softcap * NUM_LOG2_E,
+        .inverse_cap = softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap),
+    };
 }
 
 size_t kv_code_bytes(enum kv_type type, size_t dim)

@@ -2,8 +2,8 @@
  *
  * f32 and f16 store values as they are. q8_0 and q4_0 store codes, one per dim, and scales: one
  * per key or value with q8_0, one per KV_BLOCK dims of it with q4_0, so that a row which is
- * appended never touches another. Where the parts lie is said at struct kv_layer (ops.h). Pure,
- * any thread; it knows no arithmetic and no device. */
+ * appended never touches another. Where the parts lie is said at struct kv_layer (ops.h). And
+ * the factors of scores, which CPU and Vulkan share. Pure, any thread; it knows no device. */
 #ifndef BACKEND_KV_H
 #define BACKEND_KV_H
 
@@ -29,6 +29,16 @@ size_t kv_scales(enum kv_type type, size_t dim);
 /* Dims of a key that are turned together where it is stored as codes: the largest power of two
  * that divides dim. */
 size_t kv_turned_dims(size_t dim);
+
+/* What makes scores of queries and keys, as exponents of two: those cost less than of e. A sink
+ * becomes a score when it is multiplied by NUM_LOG2_E. */
+struct kv_factors {
+    float query; /* of a query's scales where keys are codes; turning is undone with it */
+    float dot;   /* of the product with a key; 1 where keys are codes */
+    float cap, inverse_cap; /* of cap · tanh(inverse_cap · score); 0: no softcap */
+};
+/* Those of an op's scale and softcap (0: none). */
+struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softcap);
 
 /* Bytes of the PAGE_LEN keys, or values, of one head of dim dims: as numbers or codes, and as
  * scales (0 for f32 and f16). */

@@ -3,6 +3,7 @@
 #define CPU_ATTEND_H
 
 #include "backend/kv.h"
+#include "base/numeric_c.h"
 #include "cpu/kernels.h"
 
 /* Of KV types of codes, see ref_attend_q.c. Magnitudes from which values, and keys and queries
@@ -15,10 +16,10 @@ static inline int attend_weight_max(bool is_q4)
     return is_q4 ? 127 : 255;
 }
 
-/* What turning both a query and a key makes of their product, undone. */
-static inline float attend_turn_factor(size_t dim)
+/* The sink of a query head, as a score. */
+static inline float attend_sink(const struct attend *a, size_t head)
 {
-    return 1.0f / (float)kv_turned_dims(dim);
+    return a->sinks[head] * NUM_LOG2_E;
 }
 
 /* Where in a page the keys and the values of a KV head lie. */

@@ -79,11 +79,11 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
  * any case, so l is one, and with it the row's result, whose pattern the end sees to. */
 VEC_INLINE f8 plain_scores(const struct attend *a, float *s)
 {
-    const f8 scale = vec_all(a->scale);
+    const f8 dot = vec_all(a->factors.dot);
     f8 max = vec_all(0);
     UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
-        const f8 v = avx2_clip(vec_load(s + LANES * j) * scale);
+        const f8 v = avx2_clip(vec_load(s + LANES * j) * dot);
         vec_store(s + LANES * j, v);
         max = j == 0 ? v : (f8)_mm256_max_ps(v, max);
     }
@@ -91,14 +91,13 @@ VEC_INLINE f8 plain_scores(const struct attend *a, float *s)
 }
 
 /* Dots -> scores, or scores without keep -> scores; returns the largest, by num_order. */
-static float any_scores(float scale, float softcap, float *s, size_t lo, size_t hi)
+static float any_scores(const struct kv_factors *by, float *s, size_t lo, size_t hi)
 {
-    const f8 cap = vec_all(softcap);
-    const f8 inverse = vec_all(softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap));
+    const f8 cap = vec_all(by->cap), inverse = vec_all(by->inverse_cap);
     i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
     for (int j = 0; j < KEY_VECS; j++) {
-        f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(scale));
-        if (softcap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(by->dot));
+        if (by->cap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
         vec_store(s + LANES * j, v);
         i8x seen = visible(j, lo, hi);
         i8x order = (num8_order(v) & seen) | (INT32_MIN & ~seen);
@@ -114,7 +113,7 @@ VEC_INLINE f8 probabilities(bool whole, bool narrow, float *s, size_t lo, size_t
     UNROLL
     for (int i = 0; i < KEY_VECS; i++)
         v[i] = vec_load(s + LANES * i) - vec_all(m);
-    vec_exp_below(v, KEY_VECS);
+    vec_exp2_below(v, KEY_VECS);
     UNROLL
     for (int i = 0; i < KEY_VECS; i++) {
         if (narrow) v[i] = vec_narrow(v[i]);
@@ -150,7 +149,7 @@ static void fold_factors(struct batch *t, size_t at, size_t n)
         x->begun = true;
     }
     f8 f[2] = {vec_load(before) - vec_load(after), vec_load(t->m + at) - vec_load(after)};
-    vec_exp_below(f, 2);
+    vec_exp2_below(f, 2);
     vec_store(t->a + at, f[0]);
     vec_store(t->b + at, f[1]);
     for (size_t i = at; i < at + n; i++) {
@@ -183,7 +182,7 @@ static void scores(const struct attend *a, bool plain, struct batch *t, size_t a
         return;
     }
     for (size_t i = at; i < at + n; i++)
-        t->m[i] = any_scores(a->scale, a->softcap, t->s[i], t->lo[i], t->hi[i]);
+        t->m[i] = any_scores(&a->factors, t->s[i], t->lo[i], t->hi[i]);
 }
 
 /* Scores of such items -> probabilities, and their sums. */
@@ -206,7 +205,7 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
 {
     for (size_t at = 0; at < t->n; at += LANES) {
         const size_t n = t->n - at < LANES ? t->n - at : LANES;
-        const bool plain = a->softcap == 0.0f && are_whole(t, at, n);
+        const bool plain = a->factors.cap == 0.0f && are_whole(t, at, n);
         if (few && plain) {
             few->softmax(a, t, at, n);
         } else {
@@ -221,7 +220,7 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
 static void fold_sink(struct query *x, float sink, size_t dv)
 {
     float n = num_order(x->m) > num_order(sink) ? x->m : sink;
-    float a = num_exp(x->m - n), b = num_exp(sink - n);
+    float a = num_exp2_below(x->m - n), b = num_exp2_below(sink - n);
     x->l = x->l * a + b;
     const f8 nothing = vec_all(0) * vec_all(b);
     for (size_t e = 0; e < dv; e += LANES)
@@ -321,10 +320,11 @@ static size_t query_bytes(const struct kv_layer *kv)
 }
 
 /* Fills what it has in `memory`. */
-static void query_begin(const struct kv_layer *kv, struct query *x, void *memory)
+static void query_begin(const struct attend *a, struct query *x, void *memory)
 {
+    const struct kv_layer *kv = a->kv;
     float *to = memory;
-    if (kv_type_codes(kv->type)) avx2_query_q(kv, x, memory);
+    if (kv_type_codes(kv->type)) avx2_query_q(a, x, memory);
     if (kv->type != KV_F16) return;
     for (size_t d = 0; d < kv->head_dim_k; d++)
         to[d] = num_narrow(x->q[d]);
@@ -374,7 +374,7 @@ static struct query query_of(const struct attend *a, size_t row, size_t head)
 static void finish(const struct attend *a, struct query *x, size_t row, size_t head)
 {
     const size_t dv = a->kv->head_dim_v;
-    if (a->sinks) fold_sink(x, a->sinks[head], dv);
+    if (a->sinks) fold_sink(x, attend_sink(a, head), dv);
     const f8 inverse = vec_all(num_rcp(x->l));
     float *out = a->out + row * a->out_stride + head * dv;
     for (size_t e = 0; e < dv; e += LANES)
@@ -416,7 +416,7 @@ void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size
         struct query *x = &w.x[i];
         *x = query_of(a, lo + i % n / a->n_group, head_of(a, kv_head, n, i));
         x->o = (float *)(base + at.o) + i * dv;
-        query_begin(kv, x, base + at.q + i * query_bytes(kv));
+        query_begin(a, x, base + at.q + i * query_bytes(kv));
     }
     w.end = pages_for(w.x[n - 1].end);
     walk_pages(&w, base + at.page);

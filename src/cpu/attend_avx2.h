@@ -216,7 +216,7 @@ size_t avx2_pages_q_scratch(const struct kv_layer *kv);
 void avx2_pages_q(struct walk *w, void *scratch);
 /* What a query of types of codes needs of its own: bytes, a multiple of 64, and filling it. */
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
-void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory);
+void avx2_query_q(const struct attend *a, struct query *x, void *memory);
 
 /* Probabilities of all items, KV types of codes -> integer weights
  * u[items][n_v_scales][PAGE_LEN] and their steps[items][n_v_scales], of which some more are

@@ -4,7 +4,7 @@
  * decoding, would leave most lanes empty: there lanes are keys and dims, as on AVX2.
  *
  * Scores are not kept, as the definition does: what is below 2^-50 and what is 0 give the same
- * probabilities. e^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
+ * probabilities. 2^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
  * half a unit of its last place is 2^-50 at least. */
 #include <assert.h>
 #include <math.h>
@@ -31,10 +31,11 @@ struct group {
 
 /* Dots -> scores; returns the largest of each lane, which leaves a NaN out: its probability is
  * one in any case, so l is, and with it the row's result, whose pattern the end sees to. */
-VEC_INLINE fz scores(bool whole, const struct attend *a, const struct seen *t, fz *s)
+VEC_INLINE fz scores(bool whole, bool codes, const struct attend *a, const struct seen *t,
+                     fz *s)
 {
-    const fz scale = z_all(a->scale), cap = z_all(a->softcap);
-    const fz inverse = z_all(a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
+    const fz dot = z_all(a->factors.dot), cap = z_all(a->factors.cap),
+             inverse = z_all(a->factors.inverse_cap);
     fz max[4];
     for (int i = 0; i < 4; i++)
         max[i] = z_all(-INFINITY);
@@ -42,8 +43,8 @@ VEC_INLINE fz scores(bool whole, const struct attend *a, const struct seen *t, f
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 4) {
         UNROLL for (size_t i = 0; i < 4; i++)
         {
-            fz v = s[j + i] * scale;
-            if (!whole && a->softcap != 0.0f)
+            fz v = whole && codes ? s[j + i] : s[j + i] * dot;
+            if (!whole && a->factors.cap != 0.0f)
                 v = num16_keep(cap * num16_tanh(num16_keep(v) * inverse));
             if (!whole) v = z_choose(seen_by(t, j + i), v, z_all(-INFINITY));
             s[j + i] = v;
@@ -60,7 +61,7 @@ VEC_INLINE fz probabilities(bool whole, bool narrow, const struct seen *t, fz *s
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
         fz v[STRIPE];
         UNROLL for (size_t i = 0; i < STRIPE; i++) v[i] = s[j + i] - m;
-        z_exp_below(v, STRIPE);
+        z_exp2_below(v, STRIPE);
         UNROLL for (size_t i = 0; i < STRIPE; i++)
         {
             if (narrow) v[i] = z_narrow(v[i]);
@@ -80,7 +81,7 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
     fz n = z_max(g->m, m);
     if (!whole) n = z_choose(some, n, g->m);
     fz v[2] = {g->m - n, m - n};
-    z_exp_below(v, 2);
+    z_exp2_below(v, 2);
     if (!whole) {
         v[0] = z_choose(some, v[0], z_all(1));
         v[1] = z_choose(some, v[1], z_all(0));
@@ -94,7 +95,11 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
 static __attribute__((noinline)) struct fold
 softmax_whole(const struct attend *a, const struct seen *t, struct group *g, fz *s)
 {
-    const fz m = scores(true, a, t, s);
+    if (kv_type_codes(a->kv->type)) {
+        const fz m = scores(true, true, a, t, s);
+        return join(true, t, g, m, probabilities(true, false, t, s, m));
+    }
+    const fz m = scores(true, false, a, t, s);
     if (a->kv->type == KV_F16) return join(true, t, g, m, probabilities(true, true, t, s, m));
     return join(true, t, g, m, probabilities(true, false, t, s, m));
 }
@@ -103,7 +108,7 @@ softmax_whole(const struct attend *a, const struct seen *t, struct group *g, fz 
 static __attribute__((noinline)) struct fold
 softmax_part(const struct attend *a, const struct seen *t, struct group *g, fz *s)
 {
-    const fz m = z_choose(z_less(t->lo, t->hi), scores(false, a, t, s), z_all(0));
+    const fz m = z_choose(z_less(t->lo, t->hi), scores(false, false, a, t, s), z_all(0));
     return join(false, t, g, m, probabilities(false, a->kv->type == KV_F16, t, s, m));
 }
 
@@ -154,14 +159,14 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
     g->l = z_all(0);
     for (size_t e = 0; e < kv->head_dim_v; e++)
         g->o[e] = z_all(0);
-    by->queries(kv, x, g->q);
+    by->queries(a, x, g->q);
 }
 
 /* A sink is a page of nothing but its maximum, which adds nothing to the outputs. */
 static void fold_sinks(struct group *g, fz sink, size_t dv)
 {
     const fz n = z_max(g->m, sink);
-    const fz a = num16_exp(g->m - n), b = num16_exp(sink - n);
+    const fz a = num16_exp2_below(g->m - n), b = num16_exp2_below(sink - n);
     g->l = g->l * a + b;
     for (size_t e = 0; e < dv; e++)
         g->o[e] = z_clip(g->o[e]) * a;
@@ -188,7 +193,7 @@ static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t 
     for (size_t i = 0; i < n; i++) {
         const struct place p = place_of(a, kv_head, lo, at + i);
         out[i] = a->out + p.row * a->out_stride + p.head * dv;
-        if (a->sinks) sinks[i] = a->sinks[p.head];
+        if (a->sinks) sinks[i] = attend_sink(a, p.head);
     }
     if (a->sinks) fold_sinks(g, z_load_f(sinks), dv);
     const fz inverse = num16_rcp(g->l);
@@ -245,7 +250,7 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
     by->scores(a->kv, laid, x, n);
     for (size_t i = 0; i < n; i++) {
         if (!x[i].t.whole) clamp_part(&x[i].t);
-        const bool plain = x[i].t.whole && a->softcap == 0.0f;
+        const bool plain = x[i].t.whole && a->factors.cap == 0.0f;
         x[i].f = plain ? softmax_whole(a, &x[i].t, of[i], x[i].s)
                        : softmax_part(a, &x[i].t, of[i], x[i].s);
     }

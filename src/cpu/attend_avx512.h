@@ -67,7 +67,7 @@ struct head_page {
 struct attend_pages {
     size_t (*query_bytes)(const struct kv_layer *kv);
     /* The queries of a group as they are multiplied. */
-    void (*queries)(const struct kv_layer *kv, const float *const x[Z_LANES], void *q);
+    void (*queries)(const struct attend *a, const float *const x[Z_LANES], void *q);
     size_t (*page_bytes)(const struct kv_layer *kv);
     /* The keys that are seen of a page are laid out, or may be later if they are read once. */
     void (*lay_out)(const struct kv_layer *kv, const struct head_page *p, void *laid);

@@ -43,16 +43,17 @@ static size_t queries_bytes(const struct kv_layer *kv, size_t lines)
            dk / A8_HALF * sizeof(int16_t);
 }
 
-static void lay_queries(const struct kv_layer *kv, size_t lines, const float *const x[Z_LANES],
+static void lay_queries(const struct attend *a, size_t lines, const float *const x[Z_LANES],
                         void *q)
 {
+    const struct kv_layer *kv = a->kv;
     const struct shares of = shares_of(kv, kv->head_dim_k);
     const struct queries to = queries_at(kv, lines, q);
     float *d = (float *)(to.d + of.n);
     int16_t *sums = (int16_t *)(d + of.n);
     int8_t *row = (int8_t *)(sums + kv->head_dim_k / A8_HALF);
     for (size_t i = 0; i < Z_LANES; i++) {
-        avx2_query_codes(kv, x[i], row, d, sums);
+        avx2_query_codes(kv, a->factors.query, x[i], row, d, sums);
         for (size_t b = 0; b < of.n; b++) {
             uint8_t *codes = (uint8_t *)(to.codes + b * lines) + 4 * i;
             for (size_t k = 0; k < of.dims / 4; k++)

@@ -60,8 +60,9 @@ VEC_INLINE void query_dims(bool is_f16, const float *const x[Z_LANES], size_t d,
 }
 
 /* Dims -> lanes. */
-static void floats_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
+static void floats_queries(const struct attend *a, const float *const x[Z_LANES], void *q)
 {
+    const struct kv_layer *kv = a->kv;
     const bool is_f16 = kv->type == KV_F16;
     size_t d = 0;
     for (; d + Z_LANES <= kv->head_dim_k; d += Z_LANES)

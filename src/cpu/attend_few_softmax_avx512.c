@@ -39,12 +39,12 @@ VEC_INLINE void transpose_quarters(fz v[4])
 /* ---- softmax ---- */
 
 /* Dots -> scores; returns the largest of each lane, as plain_scores (attend_avx2.c). */
-VEC_INLINE fz scores(fz scale, float *s)
+VEC_INLINE fz scores(fz dot, float *s)
 {
     fz v[KEY_VECS];
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
-        v[j] = z_clip(z_load_f(s + Z_LANES * j) * scale);
+        v[j] = z_clip(z_load_f(s + Z_LANES * j) * dot);
         z_store_f(s + Z_LANES * j, v[j]);
     }
     return z_max(z_max(v[0], v[1]), z_max(v[2], v[3]));
@@ -77,7 +77,7 @@ VEC_INLINE fz probabilities(bool narrow, float *s0, float *s1, float m0, float m
         v[KEY_VECS + j] = z_load_f(s1 + Z_LANES * j) - z_all(m1);
     }
     far_fetch(far, SOFTMAX_LINES);
-    z_exp_below(v, 2 * KEY_VECS);
+    z_exp2_below(v, 2 * KEY_VECS);
     UNROLL for (int j = 0; j < 2 * KEY_VECS; j++) v[j] = narrow ? z_narrow(v[j]) : v[j];
     far_fetch(far, SOFTMAX_LINES);
     UNROLL for (int j = 0; j < KEY_VECS; j++)
@@ -115,9 +115,9 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
 {
     const bool narrow = a->kv->type == KV_F16;
     fz v[ITEMS], sums[4];
-    const fz scale = z_all(a->scale);
+    const fz dot = z_all(a->factors.dot);
     for (size_t r = 0; r < ITEMS; r++) {
-        v[r] = r < n ? scores(scale, t->s[at + r]) : z_all(0);
+        v[r] = r < n ? scores(dot, t->s[at + r]) : z_all(0);
         far_fetch(t->far, SOFTMAX_LINES);
     }
     vec_store(t->m + at, row_maxima(v));

@@ -73,9 +73,9 @@ static size_t tiles_query_bytes(const struct kv_layer *kv)
     return queries_bytes(kv, tiles_query_lines(kv));
 }
 
-static void tiles_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
+static void tiles_queries(const struct attend *a, const float *const x[Z_LANES], void *q)
 {
-    lay_queries(kv, tiles_query_lines(kv), x, q);
+    lay_queries(a, tiles_query_lines(a->kv), x, q);
 }
 
 /* ---- a page is laid out ---- */

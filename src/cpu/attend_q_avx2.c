@@ -579,8 +579,9 @@ size_t avx2_query_q_bytes(const struct kv_layer *kv)
     return attend_align(3 * dk + n_blocks * (sizeof(float) + 2 * sizeof(int16_t)));
 }
 
-void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
+void avx2_query_q(const struct attend *a, struct query *x, void *memory)
 {
+    const struct kv_layer *kv = a->kv;
     const __m256i order = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
     size_t dk = kv->head_dim_k;
@@ -588,7 +589,7 @@ void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
     x->sums = (int16_t *)(x->d + dk / KV_BLOCK);
     x->wide = x->sums + 2 * dk / KV_BLOCK;
     x->codes = (int8_t *)(x->wide + dk);
-    avx2_query_codes(kv, x->q, x->codes, x->d, x->sums);
+    avx2_query_codes(kv, a->factors.query, x->q, x->codes, x->d, x->sums);
     x->sum = 0;
     for (size_t i = 0; i < dk / A8_HALF; i++)
         x->sum += x->sums[i];
@@ -596,6 +597,6 @@ void avx2_query_q(const struct kv_layer *kv, struct query *x, void *memory)
         __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x->codes + i)));
         store(x->wide + i, _mm256_shuffle_epi8(q, order));
     }
-    /* Exact: a scale is 0 or at least 2^-59. */
+    /* Exact: a scale is 0 or at least 2^-50. */
     if (kv->type == KV_Q8_0) *x->d *= 1.0f / 256.0f;
 }

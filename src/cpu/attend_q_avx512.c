@@ -66,10 +66,11 @@ static size_t blocks_query_bytes(const struct kv_layer *kv)
 }
 
 /* With 128 added to their codes. */
-static void blocks_queries(const struct kv_layer *kv, const float *const x[Z_LANES], void *q)
+static void blocks_queries(const struct attend *a, const float *const x[Z_LANES], void *q)
 {
+    const struct kv_layer *kv = a->kv;
     bz *codes = queries_at(kv, query_lines(kv), q).codes;
-    lay_queries(kv, query_lines(kv), x, q);
+    lay_queries(a, query_lines(kv), x, q);
     for (size_t k = 0; k < kv->head_dim_k / 4; k++)
         codes[k] ^= 0x80;
 }

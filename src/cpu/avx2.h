@@ -19,8 +19,8 @@ void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t sl
 /* Types of codes, as ref_kv_store_q and ref_query_codes. */
 void avx2_store_codes(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                       const float *k, const float *v);
-void avx2_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
-                      int16_t *sums);
+void avx2_query_codes(const struct kv_layer *kv, float factor, const float *x, int8_t *codes,
+                      float *d, int16_t *sums);
 void avx2_norm(const struct norm *o);
 void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);

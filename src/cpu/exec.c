@@ -159,8 +159,7 @@ static struct attend attend_of(const struct cpu_exec *x, const struct op_attend 
                            .out_stride = x->rows[op->out.buf].stride,
                            .pos = x->step->pos + (uint32_t)x->lo,
                            .n_group = op->n_heads / kv->n_heads,
-                           .scale = op->scale,
-                           .softcap = op->softcap,
+                           .factors = kv_factors(kv, op->scale, op->softcap),
                            .window = op->window,
                            .sinks = vector_of(op->sinks),
                            .cancel = x->step->cancel};

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "backend/impl.h"
+#include "backend/kv.h"
 #include "backend/ops.h"
 #include "cpu/pack.h"
 
@@ -173,9 +174,9 @@ struct attend {
     size_t q_stride;
     float *out;
     size_t out_stride;
-    uint32_t pos;   /* of row 0 */
-    size_t n_group; /* query heads per KV head */
-    float scale, softcap;
+    uint32_t pos;              /* of row 0 */
+    size_t n_group;            /* query heads per KV head */
+    struct kv_factors factors; /* of products and scores */
     uint32_t window;           /* 0: all */
     const float *sinks;        /* per query head, or NULL */
     const atomic_bool *cancel; /* or NULL; polled between pages */

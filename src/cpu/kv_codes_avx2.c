@@ -56,8 +56,8 @@ static void turn(const float *x, size_t n, float *out)
 
 /* ---- quantising ---- */
 
-void avx2_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
-                      int16_t *sums)
+void avx2_query_codes(const struct kv_layer *kv, float factor, const float *x, int8_t *codes,
+                      float *d, int16_t *sums)
 {
     const size_t dim = kv->head_dim_k, n_scales = kv_scales(kv->type, dim);
     float turned[KV_MAX_DIM];
@@ -82,7 +82,7 @@ void avx2_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, 
         }
     }
     for (size_t b = 0; b < n_scales; b++)
-        d[b] *= attend_turn_factor(dim);
+        d[b] = num_keep(d[b] * factor);
 }
 
 /* Whether -max is among n values. */

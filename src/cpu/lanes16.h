@@ -245,6 +245,27 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
     }
 }
 
+/* num16_exp2_below of n vectors, n up to eight, likewise. */
+VEC_INLINE void z_exp2_below(fz *v, const int n)
+{
+    const fz magic = z_all(12582912.0f);
+    static const float factors[] = {9.67129134e-3f, 5.55071086e-2f, 2.40222469e-1f,
+                                    6.93147004e-1f, 1.0f};
+    fz sum[Z_EXP_MOST], r[Z_EXP_MOST], p[Z_EXP_MOST];
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        sum[j] = v[j] + magic;
+        r[j] = v[j] - (sum[j] - magic);
+        p[j] = z_all(1.3269519e-3f);
+    }
+    UNROLL for (int i = 0; i < 5; i++)
+    {
+        UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + z_all(factors[i]);
+    }
+    UNROLL for (int j = 0; j < n; j++) v[j] =
+        (fz)z_sum_where(z_reaches(v[j], z_all(-50.0f)), (iz)p[j], (iz)((uz)sum[j] << 23));
+}
+
 /* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the
  * steps that 1 + e^-|x| does not need. Of a NaN it is some number. */
 VEC_INLINE void z_sigmoids(const fz *x, const int n, fz *out)

@@ -12,11 +12,11 @@ void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, vo
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                   const float *k, const float *v);
 /* Types of codes (ref_attend_q.c): turns and quantises a query x[head_dim_k] to
- * codes[head_dim_k], scales d[kv_scales] and the sums[head_dim_k/16] of sixteen codes each;
- * stores a row; the sum q · k of one key; the weighted values of keys lo..hi-1 into
- * out[head_dim_v]. */
-void ref_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
-                     int16_t *sums);
+ * codes[head_dim_k], scales d[kv_scales], times factor and kept, and the sums[head_dim_k/16] of
+ * sixteen codes each; stores a row; q · k of one key times that factor; the weighted values of
+ * keys lo..hi-1 into out[head_dim_v]. */
+void ref_query_codes(const struct kv_layer *kv, float factor, const float *x, int8_t *codes,
+                     float *d, int16_t *sums);
 void ref_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                     const float *k, const float *v);
 float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t key,

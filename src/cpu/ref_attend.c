@@ -1,23 +1,25 @@
 /* The scalar reference of the KV cache and of attention over its pages.
  *
  * For a row and a query head, page by page from the left, over the page's visible keys j:
- *   s_j = keep((sum over d, in order, of q_d · k_dj) · scale)         q narrowed with f16
- *   s_j = keep(cap · tanh(s_j · (1/cap)))                           with a softcap
- *   m = max s_j;  p_j = exp(s_j - m), narrowed with f16, 0 for keys that are not visible
+ *   s_j = keep((sum over d, in order, of q_d · k_dj) · f)             q narrowed with f16
+ *   s_j = keep((cap · log2 e) · tanh(s_j · (1/cap)))                with a softcap
+ *   m = max s_j;  p_j = 2^(s_j - m), narrowed with f16, 0 for keys that are not visible
  *   l = p summed in eight stripes of eight consecutive keys, each in order, folded left to
  *       right;  o_e = keep(sum over visible j, in order, of p_j · v_je)
  * and the pages' (m, l, o) are folded left to right:
- *   n = max(M, m);  a = exp(M - n);  b = exp(m - n)
+ *   n = max(M, m);  a = 2^(M - n);  b = 2^(m - n)
  *   M = n;  L = L · a + l · b;  O_e = keep(O_e · a + o_e · b)
- * A sink comes last, as (sink, 1, 0). out_e = keep(O_e · rcp(L)). Every sum starts with its
- * first term. A maximum is taken in the order of num_order, where NaN is above all. KV types of
- * codes have integer products instead of q · k and p · v: ref_attend_q.c. */
+ * f is scale · log2 e, or with a softcap scale. A sink comes last, as (sink · log2 e, 1, 0).
+ * out_e = keep(O_e · rcp(L)). Every sum starts with its first term. A maximum is taken in the
+ * order of num_order, where NaN is above all. KV types of codes have integer products instead
+ * of q · k and p · v: ref_attend_q.c. */
 #include <assert.h>
 
 #include "backend/kv.h"
 #include "base/cancel.h"
 #include "base/half.h"
 #include "base/numeric_c.h"
+#include "cpu/attend.h"
 #include "cpu/ref.h"
 
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
@@ -87,9 +89,9 @@ static float dot(const struct kv_layer *kv, const void *page, size_t head, size_
 static float score(const struct attend *a, const void *page, size_t head, size_t key,
                    const struct query *q)
 {
-    float s = num_keep(dot(a->kv, page, head, key, q) * a->scale);
-    if (a->softcap == 0.0f) return s;
-    return num_keep(a->softcap * num_tanh(s * (float)(1.0 / (double)a->softcap)));
+    float s = num_keep(dot(a->kv, page, head, key, q) * a->factors.dot);
+    if (a->factors.cap == 0.0f) return s;
+    return num_keep(a->factors.cap * num_tanh(s * a->factors.inverse_cap));
 }
 
 static void weigh_values(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
@@ -122,7 +124,7 @@ static void attend_page(const struct attend *a, const void *page, size_t head, s
     for (size_t j = lo + 1; j < hi; j++)
         out->m = larger(out->m, s[j]);
     for (size_t j = lo; j < hi; j++) {
-        p[j] = num_exp(s[j] - out->m);
+        p[j] = num_exp2_below(s[j] - out->m);
         if (a->kv->type == KV_F16) p[j] = num_narrow(p[j]);
     }
     for (size_t stripe = 0; stripe < 8; stripe++) {
@@ -137,7 +139,7 @@ static void attend_page(const struct attend *a, const void *page, size_t head, s
 static void fold(struct partial *all, const struct partial *page, size_t dv)
 {
     float n = larger(all->m, page->m);
-    float a = num_exp(all->m - n), b = num_exp(page->m - n);
+    float a = num_exp2_below(all->m - n), b = num_exp2_below(page->m - n);
     all->m = n;
     all->l = all->l * a + page->l * b;
     for (size_t e = 0; e < dv; e++)
@@ -159,8 +161,9 @@ size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group)
     return 2 * kv->head_dim_v * sizeof(float) + narrow + a8;
 }
 
-static struct query query_of(const struct kv_layer *kv, const float *x, float *scratch)
+static struct query query_of(const struct attend *a, const float *x, float *scratch)
 {
+    const struct kv_layer *kv = a->kv;
     struct query q = {.f32 = x};
     if (kv->type == KV_F16) {
         for (size_t d = 0; d < kv->head_dim_k; d++)
@@ -172,16 +175,18 @@ static struct query query_of(const struct kv_layer *kv, const float *x, float *s
     q.a8.d = scratch;
     q.a8.sum = (int16_t *)(q.a8.d + n_blocks);
     q.a8.q = (int8_t *)(q.a8.sum + 2 * n_blocks);
-    ref_query_codes(kv, x, q.a8.q, q.a8.d, q.a8.sum);
+    ref_query_codes(kv, a->factors.query, x, q.a8.q, q.a8.d, q.a8.sum);
     return q;
 }
 
-/* One row, one query head. */
-static void attend_head(const struct attend *a, size_t kv_head, size_t pos, const float *x,
-                        const float *sink, float *out, float *scratch)
+/* Query head h of KV head kv_head, at row r. */
+static void attend_head(const struct attend *a, size_t kv_head, size_t r, size_t h,
+                        float *scratch)
 {
-    size_t dv = a->kv->head_dim_v;
-    struct query q = query_of(a->kv, x, scratch + 2 * dv);
+    size_t dv = a->kv->head_dim_v, pos = a->pos + r;
+    const float *x = a->q + r * a->q_stride + h * a->kv->head_dim_k;
+    float *out = a->out + r * a->out_stride + h * dv;
+    struct query q = query_of(a, x, scratch + 2 * dv);
     size_t end = pos + 1, first = a->window && end > a->window ? end - a->window : 0;
     struct partial all = {.o = scratch}, one = {.o = scratch + dv};
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
@@ -192,10 +197,10 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t pos, cons
         attend_page(a, a->pages[p], kv_head, lo, hi, &q, is_first ? &all : &one);
         if (!is_first) fold(&all, &one, dv);
     }
-    if (sink) {
+    if (a->sinks) {
         for (size_t e = 0; e < dv; e++)
             one.o[e] = 0;
-        one.m = *sink;
+        one.m = attend_sink(a, h);
         one.l = 1;
         fold(&all, &one, dv);
     }
@@ -206,14 +211,9 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t pos, cons
 
 void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
 {
-    for (size_t r = lo; r < hi; r++) {
-        for (size_t g = 0; g < a->n_group; g++) {
-            size_t h = kv_head * a->n_group + g;
-            attend_head(a, kv_head, a->pos + r, a->q + r * a->q_stride + h * a->kv->head_dim_k,
-                        a->sinks ? a->sinks + h : NULL,
-                        a->out + r * a->out_stride + h * a->kv->head_dim_v, scratch);
-        }
-    }
+    for (size_t r = lo; r < hi; r++)
+        for (size_t g = 0; g < a->n_group; g++)
+            attend_head(a, kv_head, r, kv_head * a->n_group + g, scratch);
 }
 
 static void store_rows(const struct kv_layer *kv, void *page, size_t head, size_t slot,

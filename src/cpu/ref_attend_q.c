@@ -16,8 +16,9 @@
  * d = 0 has c = 0. Of a value, m of 2^100 or more, an infinity or a NaN makes d NaN and c = 0.
  *
  * Scores: the turned query is quantised as activations are (ref_quantise), but with as many
- * scales da as a key has; qa are its codes. Over the scales b, in order,
- *   q · k_j = sum of (da_b · (1/run) · d_jb) · (float)(sum of qa · c_j over the dims of b)
+ * scales d as a key has; qa are its codes. With the factor f of ref_attend.c,
+ * da = keep(d · ((1/run) · f)), and over the scales b, in order,
+ *   q · k_j · f = sum of (da_b · d_jb) · (float)(sum of qa · c_j over the dims of b)
  * Values: with the probabilities p_j of the page's visible keys, and n = 255 (q8_0) or 127
  * (q4_0), for the dims e of each scale b
  *   w_j = p_j · d_jb;  M = max |w_j|;  step = keep(M · (1/n));  u_j = rne(w_j · (n · rcp(M)))
@@ -64,8 +65,8 @@ static void turn(const float *x, size_t n, float *out)
     }
 }
 
-void ref_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, float *d,
-                     int16_t *sums)
+void ref_query_codes(const struct kv_layer *kv, float factor, const float *x, int8_t *codes,
+                     float *d, int16_t *sums)
 {
     const size_t dim = kv->head_dim_k, n = dim / kv_scales(kv->type, dim);
     const bool broken = largest(x, dim) >= TURN_LARGEST;
@@ -77,7 +78,7 @@ void ref_query_codes(const struct kv_layer *kv, const float *x, int8_t *codes, f
         const float inverse = scale == 0.0f ? 0.0f : 127.0f * num_rcp(m);
         for (size_t i = b * n; i < (b + 1) * n; i++)
             codes[i] = (int8_t)num_rne(turned[i] * inverse);
-        d[b] = broken ? num_of_bits(NUM_NAN) : scale * attend_turn_factor(dim);
+        d[b] = broken ? num_of_bits(NUM_NAN) : num_keep(scale * factor);
     }
     for (size_t i = 0; i < dim; i += A8_HALF) {
         int sum = 0;

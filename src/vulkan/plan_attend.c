@@ -84,7 +84,7 @@ static bool plan_queries(struct vulkan_exec *x, const struct op *op, int part, s
     dispatch_push(&b, kv->head_dim_k);
     dispatch_push_place(&b, &a->q);
     dispatch_push(&b, x->q8.stride);
-    dispatch_push_float(&b, 1.0f / (float)kv_turned_dims(kv->head_dim_k));
+    dispatch_push_float(&b, kv_factors(kv, a->scale, a->softcap).query);
     return dispatch_end_rows(&b, a->n_heads, 1, err);
 }
 
@@ -93,6 +93,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
 {
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
+    const struct kv_factors by = kv_factors(kv, a->scale, a->softcap);
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
     bool codes = kv_type_codes(kv->type);
@@ -128,9 +129,9 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_push(&b, scales_at(kv, true) / 16);
     dispatch_push(&b, scales_at(kv, false) / 16);
     dispatch_push(&b, ps->attend_at);
-    dispatch_push_float(&b, a->scale);
-    dispatch_push_float(&b, a->softcap);
-    dispatch_push_float(&b, a->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)a->softcap));
+    dispatch_push_float(&b, by.dot);
+    dispatch_push_float(&b, by.cap);
+    dispatch_push_float(&b, by.inverse_cap);
     dispatch_push(&b, vulkan_plan_ring(x, a));
     const struct vulkan_grid grid = {.kind = GRID_ATTEND,
                                      .slab = slab,

@@ -30,6 +30,11 @@ ELEMENTARY(tanh)
 ELEMENTARY(softplus)
 ELEMENTARY(narrow)
 
+static uint32_t run_exp2_below(uint32_t u)
+{
+    return num_bits(num_exp2_below(num_of_bits(u | NUM_SIGN)));
+}
+
 /* In the order of shaders/elementary.comp. */
 static const struct {
     const char *name;
@@ -49,6 +54,7 @@ static const struct {
     {"f16_to_f32", f16_to_f32},
     {"f32_to_f16_kv", f32_to_f16_kv},
     {"narrow", run_narrow},
+    {"exp2_below", run_exp2_below},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions, LOCAL = 64, N = 1 << 12 };
 

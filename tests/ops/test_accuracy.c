@@ -323,7 +323,7 @@ static double attention_error(enum kv_type type)
                            .out = got,
                            .pos = N_KEYS - 1,
                            .n_group = 1,
-                           .scale = 0.125f};
+                           .factors = kv_factors(&kv, 0.125f, 0)};
         ref_attend(&a, 0, 0, 1, scratch);
         for (size_t j = 0; j < N_KEYS; j++) {
             double s = 0;
@@ -381,7 +381,7 @@ static double score_error(enum kv_type type, int kind)
             exact += (double)q[i] * (double)k[i];
         }
         ref_kv_store(&kv, page, 0, 0, k, k);
-        ref_query_codes(&kv, q, codes, d, sums);
+        ref_query_codes(&kv, kv_factors(&kv, (float)(1 / M_LOG2E), 0).query, q, codes, d, sums);
         const struct a8 a8 = {.q = codes, .d = d, .sum = sums};
         const double got = (double)ref_dot_q(&kv, page, 0, 0, &a8);
         error2 += (got - exact) * (got - exact);

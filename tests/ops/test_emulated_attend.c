@@ -87,8 +87,7 @@ static void check(const struct shape *s, enum spread spread)
         .out_stride = out_stride,
         .pos = s->pos,
         .n_group = s->n_group,
-        .scale = 0.125f,
-        .softcap = s->softcap,
+        .factors = kv_factors(&kv, 0.125f, s->softcap),
         .window = s->window,
         .sinks = s->sinks ? sinks : NULL,
     };
