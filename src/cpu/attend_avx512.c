@@ -14,8 +14,6 @@
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"
 
-enum { STRIPE = 8 };
-
 /* Sixteen queries on their way through the pages. Lanes that are left over repeat the last. */
 struct group {
     struct {
@@ -54,10 +52,13 @@ VEC_INLINE fz scores(bool whole, bool codes, const struct attend *a, const struc
     return z_max(z_max(max[0], max[1]), z_max(max[2], max[3]));
 }
 
-/* Scores -> probabilities, 0 for keys that a lane does not see; returns their sums. */
-VEC_INLINE fz probabilities(bool whole, bool narrow, const struct seen *t, fz *s, fz m)
+/* Scores -> probabilities, and with d weights, see struct item; returns the sums of the
+ * probabilities. */
+VEC_INLINE fz probabilities(bool whole, bool narrow, const float *d, const struct seen *t,
+                            fz *s, fz m, iz *largest)
 {
     fz sum = z_all(0);
+    iz max[2] = {{0}};
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
         fz v[STRIPE];
         UNROLL for (size_t i = 0; i < STRIPE; i++) v[i] = s[j + i] - m;
@@ -66,11 +67,18 @@ VEC_INLINE fz probabilities(bool whole, bool narrow, const struct seen *t, fz *s
         {
             if (narrow) v[i] = z_narrow(v[i]);
             if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
-            s[j + i] = v[i];
+            fz w = v[i];
+            if (d) {
+                w = v[i] * z_all(d[j + i]);
+                if (!whole) w = z_choose(seen_by(t, j + i), w, z_all(0));
+                max[i % 2] = z_max_i(max[i % 2], (iz)w);
+            }
+            s[j + i] = w;
         }
         UNROLL for (size_t i = 1; i < STRIPE; i++) v[0] = v[0] + v[i];
         sum = sum + v[0];
     }
+    *largest = z_max_i(max[0], max[1]);
     return sum;
 }
 
@@ -89,27 +97,37 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
     }
     g->m = n;
     g->l = g->l * v[0] + l * v[1];
-    return (struct fold){v[0], v[1]};
+    return (struct fold){v[0], v[1], !z_any(z_less((iz)v[0], (iz)z_all(1)))};
 }
 
-static __attribute__((noinline)) struct fold
-softmax_whole(const struct attend *a, const struct seen *t, struct group *g, fz *s)
+/* A lane that sees nothing has no largest score. */
+VEC_INLINE void softmax(bool whole, bool codes, bool narrow, const struct attend *a,
+                        const float *d, struct group *g, struct item *x)
 {
-    if (kv_type_codes(a->kv->type)) {
-        const fz m = scores(true, true, a, t, s);
-        return join(true, t, g, m, probabilities(true, false, t, s, m));
-    }
-    const fz m = scores(true, false, a, t, s);
-    if (a->kv->type == KV_F16) return join(true, t, g, m, probabilities(true, true, t, s, m));
-    return join(true, t, g, m, probabilities(true, false, t, s, m));
+    fz m = scores(whole, codes, a, &x->t, x->s);
+    if (!whole) m = z_choose(z_less(x->t.lo, x->t.hi), m, z_all(0));
+    const fz l = probabilities(whole, narrow, d, &x->t, x->s, m, &x->largest);
+    x->f = join(whole, &x->t, g, m, l);
 }
 
-/* With a softcap, or where lanes see a part. A lane that sees nothing has no largest. */
-static __attribute__((noinline)) struct fold
-softmax_part(const struct attend *a, const struct seen *t, struct group *g, fz *s)
+static __attribute__((noinline)) void softmax_whole(const struct attend *a, const float *d,
+                                                    struct group *g, struct item *x)
 {
-    const fz m = z_choose(z_less(t->lo, t->hi), scores(false, false, a, t, s), z_all(0));
-    return join(false, t, g, m, probabilities(false, a->kv->type == KV_F16, t, s, m));
+    if (d)
+        softmax(true, true, false, a, d, g, x);
+    else if (kv_type_codes(a->kv->type))
+        softmax(true, true, false, a, NULL, g, x);
+    else if (a->kv->type == KV_F16)
+        softmax(true, false, true, a, NULL, g, x);
+    else
+        softmax(true, false, false, a, NULL, g, x);
+}
+
+/* With a softcap, or where lanes see a part. */
+static __attribute__((noinline)) void softmax_part(const struct attend *a, const float *d,
+                                                   struct group *g, struct item *x)
+{
+    softmax(false, false, a->kv->type == KV_F16, a, d, g, x);
 }
 
 /* ---- queries ---- */
@@ -248,11 +266,13 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
     }
     if (n == 0) return;
     by->scores(a->kv, laid, x, n);
+    const float *d = by->value_scales ? by->value_scales(a->kv, laid) : NULL;
     for (size_t i = 0; i < n; i++) {
         if (!x[i].t.whole) clamp_part(&x[i].t);
-        const bool plain = x[i].t.whole && a->factors.cap == 0.0f;
-        x[i].f = plain ? softmax_whole(a, &x[i].t, of[i], x[i].s)
-                       : softmax_part(a, &x[i].t, of[i], x[i].s);
+        if (x[i].t.whole && a->factors.cap == 0.0f)
+            softmax_whole(a, d, of[i], &x[i]);
+        else
+            softmax_part(a, d, of[i], &x[i]);
     }
     by->values(a->kv, laid, x, n);
 }

@@ -12,7 +12,10 @@
 #include "cpu/attend.h"
 #include "cpu/lanes16.h"
 
-enum { KEY_TILE = 16 /* keys whose scores are computed together */ };
+enum {
+    KEY_TILE = 16, /* keys whose scores are computed together */
+    STRIPE = 8,    /* keys whose probabilities are computed together */
+};
 
 /* What a group sees of a page. */
 struct seen {
@@ -28,22 +31,31 @@ VEC_INLINE mz seen_by(const struct seen *t, size_t key)
     return z_less(t->lo, k + 1) & z_less(k, t->hi);
 }
 
-/* O = O a + o b, with o the values of the page; O is kept when it is next read. */
+/* O = O a + o b, with o the values of the page. */
 struct fold {
     fz a, b;
+    bool only_adds; /* a is 1 in all lanes, as most often behind many pages */
 };
 
-VEC_INLINE fz fold_in(const struct fold *f, fz all, fz page)
+/* n dims. O is kept when it is next read: with the step that reads it. */
+VEC_INLINE void fold_in(const struct fold *f, const fz *page, const size_t n, fz *all)
 {
-    return z_clip(all) * f->a + page * f->b;
+    if (f->only_adds) {
+        UNROLL for (size_t i = 0; i < n; i++) all[i] =
+            z_plus_where(z_stays(all[i]), page[i] * f->b, all[i]);
+    } else {
+        UNROLL for (size_t i = 0; i < n; i++) all[i] =
+            z_product_where(z_stays(all[i]), all[i], f->a) + page[i] * f->b;
+    }
 }
 
 /* A group at a page. */
 struct item {
     const void *q;
     struct seen t;
-    fz *s; /* [PAGE_LEN]: dots, scores, then probabilities, 0 for keys that a lane does not see
-            */
+    fz *s; /* [PAGE_LEN]: dots, scores, then probabilities, or with value_scales the weights of
+            * the values; 0 for keys that a lane does not see */
+    iz largest; /* bits of the largest weight; that of a broken value, a NaN, is above all */
     struct fold f;
     fz *o; /* [head_dim_v] */
 };
@@ -71,8 +83,12 @@ struct attend_pages {
     size_t (*page_bytes)(const struct kv_layer *kv);
     /* The keys that are seen of a page are laid out, or may be later if they are read once. */
     void (*lay_out)(const struct kv_layer *kv, const struct head_page *p, void *laid);
-    /* q · k of the tiles of keys that items see. Keys that no lane sees may give anything. */
+    /* q · k of the tiles of keys that items see, with codes times factors.query. Keys that no
+     * lane sees may give anything. */
     void (*scores)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
+    /* Factors of the probabilities in the weights, [PAGE_LEN], none of them negative, not even
+     * a NaN; NULL, or a function that gives NULL: the probabilities are the weights. */
+    const float *(*value_scales)(const struct kv_layer *kv, void *laid);
     /* Values weighted by the probabilities join the outputs; laid has room for more. */
     void (*values)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
 };

@@ -121,10 +121,18 @@ static void drop_signs(float *scales, size_t n)
 
 /* ---- weights ---- */
 
-/* Probabilities times a scale of the keys. */
+/* Whether the softmax can make the weights. */
+VEC_INLINE bool one_value_scale(const struct kv_layer *kv)
+{
+    return shares_of(kv, kv->head_dim_v).n == 1;
+}
+
+/* A probability times a scale of the values, or with NULL the weight that is there,
+ * which is 0 where a lane sees nothing. */
 VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const float *d,
                         size_t key)
 {
+    if (!d) return p[key];
     const fz w = p[key] * z_all(d[key]);
     return whole ? w : z_choose(seen_by(t, key), w, z_all(0));
 }
@@ -184,9 +192,8 @@ VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const f
 VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, const float *d,
                              fz inverse, bz *u)
 {
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 8) {
-        UNROLL for (size_t i = 0; i < 8; i += 4)
+    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
+        UNROLL for (size_t i = 0; i < STRIPE; i += 4)
         {
             iz w[4];
             UNROLL for (size_t k = 0; k < 4; k++) w[k] =
@@ -214,6 +221,21 @@ struct page_values {
 typedef void sum_values_fn(int n, const struct item *x, const struct page_values *v,
                            const fz *const step[AT_ONCE], size_t e, size_t end);
 
+/* With one scale: the weights are there. */
+VEC_INLINE void values_of_one(bool whole, int n, size_t dv, int most,
+                              const struct page_values *v, const struct item *x,
+                              sum_values_fn *sum_values)
+{
+    struct weights_step w[AT_ONCE];
+    const fz *step[AT_ONCE];
+    for (int r = 0; r < n; r++) {
+        w[r] = weights_step(x[r].largest, most);
+        step[r] = &w[r].step;
+        make_weights(whole, &x[r].t, x[r].s, NULL, w[r].inverse, v->u + r * PAGE_LEN / 4);
+    }
+    sum_values(n, x, v, step, 0, dv);
+}
+
 VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
                           const struct page_values *v, const struct item *x,
                           sum_values_fn *sum_values)
@@ -221,8 +243,11 @@ VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
     const struct shares of = shares_of(kv, kv->head_dim_v);
     const int most = attend_weight_max(kv->type == KV_Q4_0);
     struct weights_step w[AT_ONCE][SCALES];
-    for (int r = 0; r < n; r++)
-        if (!whole) memset(v->u + r * PAGE_LEN / 4, 0, PAGE_LEN / 4 * sizeof *v->u);
+    if (!whole) memset(v->u, 0, (size_t)n * PAGE_LEN / 4 * sizeof *v->u);
+    if (one_value_scale(kv)) {
+        values_of_one(whole, n, of.dims, most, v, x, sum_values);
+        return;
+    }
     for (size_t from = 0; from < of.n; from += SCALES) {
         const size_t n_here = of.n - from < SCALES ? of.n - from : SCALES;
         const float *d = v->scales + from * PAGE_LEN;

@@ -222,9 +222,8 @@ VEC_INLINE void values_tile(bool is_f16, bool whole, int n, size_t n_dims, size_
     }
     UNROLL for (int r = 0; r < n; r++)
     {
-        fz *o = x[r].o + e;
-        UNROLL for (size_t i = 0; i < n_dims; i++) o[i] =
-            fold_in(&x[r].f, o[i], z_clip(acc[r][i]));
+        UNROLL for (size_t i = 0; i < n_dims; i++) acc[r][i] = z_clip(acc[r][i]);
+        fold_in(&x[r].f, acc[r], n_dims, x[r].o + e);
     }
 }
 

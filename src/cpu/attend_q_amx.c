@@ -242,15 +242,20 @@ VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values 
             dim_products(v->codes + e * PAGE_LEN, v->u + r * PAGE_LEN / 4, n_dims == UNIT,
                          v->sums + r * PAGE_LEN);
         for (int r = 0; r < n; r++) {
-            const struct fold f = x[r].f;
             const iz *sums = v->sums + r * PAGE_LEN;
-            fz *o = x[r].o + e;
-            for (size_t i = 0; i < n_dims; i += 4) {
-                UNROLL for (size_t k = i; k < i + 4; k++) o[k] =
-                    fold_in(&f, o[k], *step[r] * z_float(sums[k]));
+            for (size_t i = 0; i < n_dims; i += Z_LANES) {
+                fz page[Z_LANES];
+                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[k] =
+                    *step[r] * z_float(sums[i + k]);
+                fold_in(&x[r].f, page, Z_LANES, x[r].o + e + i);
             }
         }
     }
+}
+
+static const float *tiles_value_scales(const struct kv_layer *kv, void *laid)
+{
+    return one_value_scale(kv) ? tiles_page_at(kv, laid).v_scales : NULL;
 }
 
 static void tiles_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
@@ -266,6 +271,7 @@ static const struct attend_pages attend_tiles = {
     .page_bytes = tiles_page_bytes,
     .lay_out = tiles_lay_out,
     .scores = tiles_scores,
+    .value_scales = tiles_value_scales,
     .values = tiles_values,
 };
 

@@ -221,10 +221,9 @@ VEC_INLINE void sum_dims(int n, const struct item *x, const struct page_values *
     /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
     UNROLL for (int r = 0; r < n; r++)
     {
-        const struct fold f = x[r].f;
-        fz *o = x[r].o + e;
-        UNROLL for (size_t i = 0; i < dims; i++) o[i] =
-            fold_in(&f, o[i], *step[r] * z_float(acc[r][i]));
+        fz sum[Z_LANES];
+        UNROLL for (size_t i = 0; i < dims; i++) sum[i] = *step[r] * z_float(acc[r][i]);
+        fold_in(&x[r].f, sum, dims, x[r].o + e);
     }
 }
 
@@ -233,6 +232,11 @@ VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values
 {
     for (; e < end; e += (size_t)(Z_LANES / n))
         sum_dims(n, x, v, step, e);
+}
+
+static const float *blocks_value_scales(const struct kv_layer *kv, void *laid)
+{
+    return one_value_scale(kv) ? blocks_of(kv, laid).v_scales : NULL;
 }
 
 static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
@@ -248,5 +252,6 @@ const struct attend_pages attend_blocks_avx512 = {
     .page_bytes = blocks_page_bytes,
     .lay_out = blocks_lay_out,
     .scores = blocks_scores,
+    .value_scales = blocks_value_scales,
     .values = blocks_values,
 };

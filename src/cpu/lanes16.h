@@ -1,6 +1,5 @@
-/* More of sixteen lanes (vec16.h): choices by lane, products of pairs
- * of int16, a transposition, e^x of what is below 0. As plain C where the compiler has no
- * AVX-512. */
+/* More of sixteen lanes (vec16.h): choices by lane, a transposition, e^x and 2^x of what is
+ * below 0. As plain C where the compiler has no AVX-512. */
 #ifndef CPU_LANES16_H
 #define CPU_LANES16_H
 
@@ -11,7 +10,7 @@
 enum {
     Z_LANES = 16,
     Z_AT_ONCE = 4,  /* vectors that are taken through a long chain together */
-    Z_EXP_MOST = 8, /* the most in z_exp_below */
+    Z_EXP_MOST = 8, /* the most in z_exp_below and z_exp2_below */
 };
 
 VEC_INLINE iz z_all_i(int32_t x)
@@ -57,11 +56,21 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
     return _mm512_mask_blend_ps(m, b, a);
 }
 
-/* 0 where |v| is below 2^-50; a NaN may be any of its patterns. */
-VEC_INLINE fz z_clip(fz v)
+/* a · b in the lanes of m, 0 in the others. */
+VEC_INLINE fz z_product_where(mz m, fz a, fz b)
 {
-    const __m512i size = _mm512_and_si512((__m512i)v, _mm512_set1_epi32(0x7fffffff));
-    return _mm512_maskz_mov_ps(_mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x267fffff)), v);
+    return _mm512_maskz_mul_ps(m, a, b);
+}
+
+/* a, to which b is added in the lanes of m. */
+VEC_INLINE fz z_plus_where(mz m, fz a, fz b)
+{
+    return _mm512_mask_add_ps(a, m, a, b);
+}
+
+VEC_INLINE bool z_any(mz m)
+{
+    return m != 0;
 }
 
 /* The larger of each lane; b where one is a NaN. */
@@ -73,12 +82,6 @@ VEC_INLINE fz z_max(fz a, fz b)
 VEC_INLINE iz z_max_i(iz a, iz b)
 {
     return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
-}
-
-/* The low halves of a, and those of b above them. */
-VEC_INLINE bz z_pair(iz a, iz b)
-{
-    return (bz)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)a, (__m512i)((uz)b << 16));
 }
 
 /* c - a · b where the product is exact: one rounding or two are the same. */
@@ -127,9 +130,22 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
     return (fz)(((iz)a & m) | ((iz)b & ~m));
 }
 
-VEC_INLINE fz z_clip(fz v)
+VEC_INLINE fz z_product_where(mz m, fz a, fz b)
 {
-    return (fz)((iz)v & (((iz)v & 0x7fffffff) > 0x267fffff));
+    return (fz)((iz)(a * b) & m);
+}
+
+VEC_INLINE fz z_plus_where(mz m, fz a, fz b)
+{
+    return z_choose(m, a + b, a);
+}
+
+VEC_INLINE bool z_any(mz m)
+{
+    bool any = false;
+    for (int i = 0; i < Z_LANES; i++)
+        any = any || m[i] != 0;
+    return any;
 }
 
 VEC_INLINE fz z_max(fz a, fz b)
@@ -140,11 +156,6 @@ VEC_INLINE fz z_max(fz a, fz b)
 VEC_INLINE iz z_max_i(iz a, iz b)
 {
     return (a & (a > b)) | (b & ~(a > b));
-}
-
-VEC_INLINE bz z_pair(iz a, iz b)
-{
-    return (bz)((a & 0xffff) | (iz)((uz)b << 16));
 }
 
 VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
@@ -159,6 +170,18 @@ VEC_INLINE fz z_plus_product(bool exact, fz c, fz a, fz b)
 }
 
 #endif
+
+/* Lanes of 2^-50 or more, or a NaN: what keep leaves. */
+VEC_INLINE mz z_stays(fz v)
+{
+    return z_less(z_all_i(NUM_SMALL - 1), (iz)((uz)v & NUM_ABS));
+}
+
+/* 0 where |v| is below 2^-50; a NaN may be any of its patterns. */
+VEC_INLINE fz z_clip(fz v)
+{
+    return z_choose(z_stays(v), v, z_all(0));
+}
 
 /* The low bytes of four vectors, those of a lane side by side. */
 VEC_INLINE bz z_quad(iz a, iz b, iz c, iz d)

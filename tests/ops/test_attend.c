@@ -367,9 +367,29 @@ static void largest_sums(void **state)
     }
 }
 
+/* Values so small that pages of them fall below 2^-50 when they are folded. */
+static void faint_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        const size_t width = width_of(c), n_turned = (c->n_heads + c->n_kv) * c->dk;
+        const float factor = kv_type_codes(c->type) ? 0x1p-36f : 0x1p-49f;
+        if (c->sinks || c->type == KV_F16) continue; /* f16 has none below 2^-14 */
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t at = 0; at < N_POS * width; at++)
+            if (at % width >= n_turned) x[at] *= factor;
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_cases), cmocka_unit_test(extremes),
-                                       cmocka_unit_test(largest_sums)};
+                                       cmocka_unit_test(largest_sums),
+                                       cmocka_unit_test(faint_values)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }

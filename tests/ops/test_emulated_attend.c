@@ -42,8 +42,9 @@ static const struct shape shapes[] = {
     {KV_Q8_0, 2, 64, 64, 16, 56, 0, 0, false},   {KV_Q4_0, 2, 64, 32, 16, 56, 60, 0, false},
 };
 
+/* Values are times value_factor. */
 static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n_bytes,
-                       enum spread spread, size_t n_keys)
+                       enum spread spread, float value_factor, size_t n_keys)
 {
     float k[512], v[512];
     for (size_t p = 0; p < N_PAGES; p++) {
@@ -53,6 +54,8 @@ static void fill_pages(const struct kv_layer *kv, void *pages[N_PAGES], size_t n
     for (size_t at = 0; at < n_keys; at++) {
         random_floats(spread, k, kv->head_dim_k);
         random_floats(spread, v, kv->head_dim_v);
+        for (size_t e = 0; e < kv->head_dim_v; e++)
+            v[e] *= value_factor;
         ref_kv_store(kv, pages[at / PAGE_LEN], 0, at % PAGE_LEN, k, v);
     }
 }
@@ -66,14 +69,15 @@ static const struct {
     {"amx", emulated_amx_attend_scratch, emulated_amx_attend},
 };
 
-static void check(const struct shape *s, enum spread spread)
+static void check(const struct shape *s, enum spread spread, float value_factor)
 {
     struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, 0, PAGE_FULL};
     kv.v_at = (kv_layer_k_bytes(&kv) + 63) / 64 * 64;
     const size_t q_stride = s->n_group * s->dk, out_stride = s->n_group * s->dv;
     const size_t n_out = s->n_rows * out_stride;
     void *pages[N_PAGES];
-    fill_pages(&kv, pages, kv.v_at + kv_layer_v_bytes(&kv), spread, s->pos + s->n_rows);
+    fill_pages(&kv, pages, kv.v_at + kv_layer_v_bytes(&kv), spread, value_factor,
+               s->pos + s->n_rows);
     float *q = zalloc64(s->n_rows * q_stride * sizeof *q), sinks[8];
     random_floats(spread, q, s->n_rows * q_stride);
     random_floats(NORMAL, sinks, 8);
@@ -97,9 +101,9 @@ static void check(const struct shape *s, enum spread spread)
     a.out = got;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         char what[112];
-        snprintf(what, sizeof what,
-                 "%s, %s, group of %zu, heads %zu and %zu, values of kind %d", sets[i].name,
-                 kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread);
+        snprintf(what, sizeof what, "%s, %s, group of %zu, heads %zu and %zu, kind %d times %a",
+                 sets[i].name, kv_type_name(s->type), s->n_group, s->dk, s->dv, (int)spread,
+                 (double)value_factor);
         memset(got, 0xff, n_out * sizeof *got);
         const size_t n_bytes = sets[i].scratch(&kv, s->n_group);
         scratch = zalloc64(n_bytes);
@@ -119,9 +123,13 @@ static void all_shapes(void **state)
 {
     (void)state;
     random_seed(513);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        /* Pages that are near 2^-50 fall below it when they are folded; f16 has none. */
+        if (shapes[i].type != KV_F16)
+            check(&shapes[i], NORMAL, shapes[i].type == KV_F32 ? 0x1p-49f : 0x1p-36f);
         for (enum spread k = NORMAL; k < N_SPREADS; k++)
-            check(&shapes[i], k);
+            check(&shapes[i], k, 1);
+    }
     say_compared("attention of many queries, avx512 and amx as plain C");
 }
 
