@@ -27,6 +27,9 @@ uint apply(uint function, uint u)
     case 12u: return num_f32_to_f16_kv(x);
     case 13u: return u_of(num_narrow(x));
     case 14u: return u_of(num_exp2_below(f_of(u | NUM_SIGN)));
+    case 15u: return u_of(num_exp2_weight(f_of(u | NUM_SIGN)));
+    case 16u: return u_of(num_weight_log2(num_weight_scale(x)));
+    case 17u: return u_of(num_weight_inverse(num_weight_scale(x)));
     }
     return 0u;
 }

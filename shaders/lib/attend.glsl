@@ -69,12 +69,12 @@ void load_8(uint base, uint at, bool aligned, out float x[8])
     }
 }
 
-float score[QUERIES * 8]; /* then the probability */
+float score[QUERIES * 8]; /* then the probability, or the weight with codes */
+float key_log2[8], key_inverse[8]; /* with codes: of the scales of weights, see ref_attend_q.c */
 visible seen[QUERIES];
 uint query_at[QUERIES]; /* texel */
 float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
-int weight[QUERIES * 8]; /* with codes: of the keys, in units of step_of */
-float step_of[QUERIES];
+int weight[QUERIES * 8]; /* with codes: of the keys, integers */
 
 /* Products of f16 are exact, see narrow (numeric.h). */
 float narrowed(float x)
@@ -102,6 +102,11 @@ void score_floats(uint keys, uint lane)
             }
         }
     }
+}
+
+uint scale_bits(uvec4 d, int e)
+{
+    return ((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16;
 }
 
 /* Word k of eight keys' codes of a block: bytes of dims 4k..4k+3. */
@@ -145,7 +150,7 @@ void score_codes(uint keys, uint scales, uint lane)
         uvec4 d = texelFetch(slab, int(scales + (IS_Q4 ? b * 8u : 0u) + lane));
         [[unroll]] for (int i = 0; i < QUERIES; i++)
             [[unroll]] for (int e = 0; e < 8; e++) {
-                float dk = f_of(((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16);
+                float dk = f_of(scale_bits(d, e));
                 float term = fmul(fmul(f_of(meta[i].x), dk), float(sum[i * 8 + e]));
                 score[i * 8 + e] = !IS_Q4 || b == 0u ? term : fadd(score[i * 8 + e], term);
             }
@@ -157,13 +162,34 @@ bool is_seen(int i, uint key)
     return key >= seen[i].lo && key < seen[i].hi;
 }
 
-/* Scores become probabilities; the maximum and the sum of the page. */
+/* scales: texel of those of the page's values, by key. */
+void weigh_keys(uint scales, uint lane)
+{
+    uint largest[8];
+    [[unroll]] for (int e = 0; e < 8; e++)
+        largest[e] = 0u;
+    for (uint b = 0u; b < (IS_Q4 ? DIM_V / 32u : 1u); b++) {
+        uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
+        [[unroll]] for (int e = 0; e < 8; e++) {
+            uint size = scale_bits(d, e) & NUM_ABS;
+            largest[e] = size > largest[e] ? size : largest[e];
+        }
+    }
+    [[unroll]] for (int e = 0; e < 8; e++) {
+        float d = num_weight_scale(f_of(largest[e])), r = num_weight_inverse(d);
+        key_log2[e] = num_weight_log2(d);
+        key_inverse[e] = IS_Q4 ? fmul(r, f_of(0x3efefeffu)) : r; /* 127/255 */
+    }
+}
+
+/* Scores become probabilities or weights; the maximum and the sum of the page. */
 void softmax(int i, uint lane, out float m, out float l)
 {
     int largest = -2147483647 - 1;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
         float s = num_keep(fmul(score[i * 8 + int(e)], factor));
         if (HAS_CAP) s = num_keep(fmul(cap, num_tanh(fmul(s, inverse_cap))));
+        if (HAS_CODES) s = fadd(s, key_log2[e]);
         score[i * 8 + int(e)] = s;
         int order = num_order(s);
         if (is_seen(i, lane * 8u + e) && order > largest) largest = order;
@@ -176,9 +202,11 @@ void softmax(int i, uint lane, out float m, out float l)
     m = num_order_back(all);
     float run = 0.0;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float p = narrowed(num_exp2_below(fsub(score[i * 8 + int(e)], m)));
+        float x = fsub(score[i * 8 + int(e)], m);
+        float p = HAS_CODES ? num_exp2_weight(x) : narrowed(num_exp2_below(x));
+        score[i * 8 + int(e)] = is_seen(i, lane * 8u + e) ? p : 0.0;
+        if (HAS_CODES) p = fmul(p, key_inverse[e]);
         p = is_seen(i, lane * 8u + e) ? p : 0.0;
-        score[i * 8 + int(e)] = p;
         run = e == 0u ? p : fadd(run, p);
     }
     l = shuffle_float(run, 0u);
@@ -208,33 +236,17 @@ void weigh_floats(uint values, uint at, bool all_seen)
         }
 }
 
-/* The weights p · d become integers of one step, so that sums of them are exact. scales: texel of
- * those of the page's keys. */
+/* Integers of the weights of block b, whose scales are at that texel. */
 void make_weights(uint scales, uint lane)
 {
-    const float most = IS_Q4 ? 127.0 : 255.0;
-    const float unit = f_of(IS_Q4 ? 0x3c010204u : 0x3b808081u); /* 1/127, 1/255 */
     uvec4 d = texelFetch(slab, int(scales + lane));
-    [[unroll]] for (int i = 0; i < QUERIES; i++) {
-        float w[8];
-        uint largest = 0u;
-        [[unroll]] for (int e = 0; e < 8; e++) {
-            w[e] = fmul(score[i * 8 + e], f_of(((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16));
-            w[e] = is_seen(i, lane * 8u + uint(e)) ? w[e] : 0.0;
-            uint a = u_of(w[e]) & NUM_ABS;
-            largest = a > largest ? a : largest;
+    [[unroll]] for (int e = 0; e < 8; e++) {
+        float share = fmul(f_of(scale_bits(d, e)), key_inverse[e]);
+        [[unroll]] for (int i = 0; i < QUERIES; i++) {
+            float w = score[i * 8 + e];
+            if (IS_Q4) w = fmul(w, share);
+            weight[i * 8 + e] = is_seen(i, lane * 8u + uint(e)) ? num_rne(w) : 0;
         }
-        uint all = largest;
-        [[unroll]] for (uint g = 0u; g < 8u; g++) {
-            uint other = shuffle(largest, g);
-            all = other > all ? other : all;
-        }
-        bool broken = all >= 0x71800000u; /* 2^100 */
-        float m = f_of(all);
-        step_of[i] = f_of(broken ? NUM_NAN : u_of(num_keep(fmul(m, unit))));
-        float inverse = broken || u_of(step_of[i]) == 0u ? 0.0 : fmul(most, num_rcp(m));
-        [[unroll]] for (int e = 0; e < 8; e++)
-            weight[i * 8 + e] = broken ? 0 : num_rne(fmul(w[e], inverse));
     }
 }
 
@@ -261,7 +273,7 @@ void weigh_codes(uint values, uint b, uint lane)
         }
     [[unroll]] for (int i = 0; i < QUERIES; i++)
         [[unroll]] for (int e = 0; e < 4; e++)
-            acc[i * 8 + e] = num_keep(fmul(step_of[i], float(sum[i * 4 + e])));
+            acc[i * 8 + e] = float(sum[i * 4 + e]);
 }
 
 void main()
@@ -298,6 +310,8 @@ void main()
     else
         score_floats(keys, lane);
 
+    uint v_scales = base + v_scales_at + kv_head * (IS_Q4 ? DIM_V / 32u : 1u) * 8u;
+    if (HAS_CODES) weigh_keys(v_scales, lane);
     uint part_at[QUERIES];
     bool store[QUERIES];
     [[unroll]] for (int i = 0; i < QUERIES; i++) {
@@ -314,9 +328,8 @@ void main()
     }
     if (HAS_CODES) {
         uint values = base + v_at + v_numbers / (IS_Q4 ? 32u : 16u);
-        uint scales = base + v_scales_at + kv_head * (IS_Q4 ? DIM_V / 32u : 1u) * 8u;
         for (uint b = 0u; b < DIM_V / 32u; b++) {
-            if (IS_Q4 || b == 0u) make_weights(scales + b * 8u, lane);
+            if (IS_Q4 || b == 0u) make_weights(v_scales + b * 8u, lane);
             weigh_codes(values, b, lane);
             [[unroll]] for (int i = 0; i < QUERIES; i++)
                 [[unroll]] for (uint e = 0u; e < 4u; e++)

@@ -19,6 +19,7 @@ layout(push_constant) uniform Push {
     uint out_stride, out_at;
     uint ring; /* as in attend.glsl */
     uint codes_stride, codes_at; /* texels */
+    float sink_sum;
 };
 
 float later(float a, float b)
@@ -43,16 +44,17 @@ void main()
             float page_m = parts[at], new_m = later(m, page_m);
             float a = num_exp2_below(fsub(m, new_m)), b = num_exp2_below(fsub(page_m, new_m));
             l = fadd(fmul(l, a), fmul(parts[at + 1u], b));
-            o = num_keep(fadd(fmul(o, a), fmul(parts[at + 2u + e], b)));
+            float before = a == 1.0 ? o : fmul(num_keep(o), a);
+            o = fadd(before, fmul(parts[at + 2u + e], b));
             m = new_m;
         }
         if (HAS_SINK) {
             float sink = fmul(sinks[head], NUM_LOG2_E), new_m = later(m, sink);
             float a = num_exp2_below(fsub(m, new_m)), b = num_exp2_below(fsub(sink, new_m));
-            l = fadd(fmul(l, a), b);
-            o = num_keep(fmul(o, a)); /* and nothing of b */
+            l = fadd(fmul(l, a), fmul(sink_sum, b));
+            o = fmul(num_keep(o), a); /* and nothing of b */
         }
-        y[to + e] = num_keep(fmul(o, num_rcp(l)));
+        y[to + e] = num_keep(fmul(num_keep(o), num_rcp(l)));
     }
     if (!QUANTISES) return;
     memoryBarrierBuffer();

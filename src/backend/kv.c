@@ -62,6 +62,9 @@ struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softc
         .dot = kv_type_codes(kv->type) ? 1.0f : score,
         .cap = softcap * NUM_LOG2_E,
         .inverse_cap = softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap),
+        .sink_sum = !kv_type_codes(kv->type) ? 1
+                    : kv->type == KV_Q4_0    ? 127
+                                             : 255,
     };
 }
 

@@ -36,6 +36,9 @@ struct kv_factors {
     float query; /* of a query's scales where keys are codes; turning is undone with it */
     float dot;   /* of the product with a key; 1 where keys are codes */
     float cap, inverse_cap; /* of cap · tanh(inverse_cap · score); 0: no softcap */
+    /* The sum of the probabilities of a sink alone: sums and outputs of codes are so many times
+     * over, for weights become integers up to that. Codes of q4_0 leave a weight its sign. */
+    float sink_sum;
 };
 /* Those of an op's scale and softcap (0: none). */
 struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softcap);

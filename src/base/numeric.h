@@ -18,7 +18,7 @@
 
 /* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
 #ifndef NUMERICS_VERSION
-#define NUMERICS_VERSION 4
+#define NUMERICS_VERSION 5
 #endif
 
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
@@ -149,6 +149,21 @@ FN F NUM(exp2_below)(F x)
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }
 
+/* 255 · 2^x for x of at most 0, as exp2_below, but of degree 3: to about 1.1e-4, for it is
+ * rounded to an integer. 255 at 0. */
+FN F NUM(exp2_weight)(F x)
+{
+    F y = sel_f(x < K(-50.0f), K(-50.0f), x);
+    F t = fadd(y, K(12582912.0f));
+    F r = fsub(y, fsub(t, K(12582912.0f)));
+    F p = K(14.0273156f);
+    p = fadd(fmul(p, r), K(61.7638907f));
+    p = fadd(fmul(p, r), K(176.787153f));
+    p = fadd(fmul(p, r), K(255.0f));
+    F e = sel_f(x < K(-50.0f), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
+    return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
+}
+
 /* ln x for x of at least 2^-126: x = m 2^e with m in [sqrt(1/2), sqrt(2)), a polynomial of
  * degree 9 in m - 1. -inf at 0 (and below 2^-126), NaN for negative x. */
 FN F NUM(log)(F x)
@@ -195,6 +210,41 @@ FN F NUM(rcp)(F x)
     r = sel_u(i_of_u(a) > 0x71800000, UK(0u), r);
     r = sel_u(i_of_u(a) < 0x0d800000, UK(NUM_INF), r) | (u & NUM_SIGN);
     return f_of(sel_u(i_of_u(a) > 0x7f800000, UK(NUM_NAN), r));
+}
+
+/* The largest scale of a value's codes as its weight takes it: 2^-20 for 0, whose codes are 0;
+ * NaN from 2^50 on. */
+FN F NUM(weight_scale)(F d)
+{
+    U a = u_of(d) & NUM_ABS;
+    U r = sel_u(i_of_u(a) > 0x587fffff, UK(NUM_NAN), a);
+    return f_of(sel_u(i_of_u(a) < 1, UK(0x35800000u), r));
+}
+
+/* Its logarithm to base 2, to 1.5e-5, by a polynomial of degree 5; of a NaN some number. Split
+ * as in log. */
+FN F NUM(weight_log2)(F d)
+{
+    U t = u_of(d) - 0x3f3504f3u;
+    F z = fsub(f_of((t & 0x007fffffu) + 0x3f3504f3u), K(1.0f));
+    F p = K(0.252661404f);
+    p = fadd(fmul(p, z), K(-0.394577772f));
+    p = fadd(fmul(p, z), K(0.486686506f));
+    p = fadd(fmul(p, z), K(-0.720241653f));
+    p = fadd(fmul(p, z), K(1.44257799f));
+    return fadd(fmul(p, z), f_of_i(i_of_u(t) >> 23));
+}
+
+/* Its inverse, to 7e-6: as rcp with two steps. */
+FN F NUM(weight_inverse)(F d)
+{
+    U t = u_of(d) - 0x3f3504f3u;
+    F m = f_of((t & 0x007fffffu) + 0x3f3504f3u);
+    F y = f_of(UK(0x7ef311c7u) - u_of(m));
+    y = fmul(y, fsub(K(2.0f), fmul(m, y)));
+    y = fmul(y, fsub(K(2.0f), fmul(m, y)));
+    U r = u_of(y) - (t & 0xff800000u);
+    return f_of(sel_u(i_of_u(u_of(d)) > 0x7f800000, UK(NUM_NAN), r));
 }
 
 /* 1/sqrt(x), x >= 0. What is below 2^-100 counts as 2^-100; NaN for negative x. */

@@ -10,10 +10,10 @@
  * before they are turned, are broken: 2^100 and 2^90. */
 enum { LARGEST = 0x71800000, TURN_LARGEST = 0x6c800000 };
 
-/* The largest integer weight. */
-static inline int attend_weight_max(bool is_q4)
+/* What is left of weights of up to 255: those of q4_0 have a sign. */
+static inline float attend_weight_unit(const struct kv_layer *kv)
 {
-    return is_q4 ? 127 : 255;
+    return kv->type == KV_Q4_0 ? 127.0f / 255.0f : 1.0f;
 }
 
 /* The sink of a query head, as a score. */

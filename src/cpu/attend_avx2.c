@@ -77,13 +77,14 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
 /* Dots -> scores of a page that is seen whole, without a softcap. Returns the largest of each
  * lane. A NaN may have any pattern and be left out of the largest: its probability is a NaN in
  * any case, so l is one, and with it the row's result, whose pattern the end sees to. */
-VEC_INLINE f8 plain_scores(const struct attend *a, float *s)
+VEC_INLINE f8 plain_scores(const struct attend *a, const float *log2, float *s)
 {
     const f8 dot = vec_all(a->factors.dot);
     f8 max = vec_all(0);
     UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
-        const f8 v = avx2_clip(vec_load(s + LANES * j) * dot);
+        f8 v = avx2_clip(vec_load(s + LANES * j) * dot);
+        if (log2) v = v + vec_load(log2 + LANES * j);
         vec_store(s + LANES * j, v);
         max = j == 0 ? v : (f8)_mm256_max_ps(v, max);
     }
@@ -91,13 +92,15 @@ VEC_INLINE f8 plain_scores(const struct attend *a, float *s)
 }
 
 /* Dots -> scores, or scores without keep -> scores; returns the largest, by num_order. */
-static float any_scores(const struct kv_factors *by, float *s, size_t lo, size_t hi)
+static float any_scores(const struct kv_factors *by, const float *log2, float *s, size_t lo,
+                        size_t hi)
 {
     const f8 cap = vec_all(by->cap), inverse = vec_all(by->inverse_cap);
     i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
     for (int j = 0; j < KEY_VECS; j++) {
         f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(by->dot));
         if (by->cap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        if (log2) v = v + vec_load(log2 + LANES * j);
         vec_store(s + LANES * j, v);
         i8x seen = visible(j, lo, hi);
         i8x order = (num8_order(v) & seen) | (INT32_MIN & ~seen);
@@ -106,19 +109,26 @@ static float any_scores(const struct kv_factors *by, float *s, size_t lo, size_t
     return num_order_back(vec_max_i(max));
 }
 
-/* Scores -> probabilities; returns the sums of eight runs of eight keys. */
-VEC_INLINE f8 probabilities(bool whole, bool narrow, float *s, size_t lo, size_t hi, float m)
+/* Scores -> probabilities, with inverse weights; returns the sums of the probabilities of eight
+ * runs of eight keys. */
+VEC_INLINE f8 probabilities(bool whole, bool narrow, const float *inverse, float *s, size_t lo,
+                            size_t hi, float m)
 {
     f8 v[KEY_VECS];
     UNROLL
     for (int i = 0; i < KEY_VECS; i++)
         v[i] = vec_load(s + LANES * i) - vec_all(m);
-    vec_exp2_below(v, KEY_VECS);
+    if (inverse)
+        vec_exp2_weights(v, KEY_VECS);
+    else
+        vec_exp2_below(v, KEY_VECS);
     UNROLL
     for (int i = 0; i < KEY_VECS; i++) {
         if (narrow) v[i] = vec_narrow(v[i]);
         if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
         vec_store(s + LANES * i, v[i]);
+        if (inverse) v[i] = v[i] * vec_load(inverse + LANES * i);
+        if (inverse && !whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
     }
     return row_sums(v);
 }
@@ -127,12 +137,17 @@ VEC_INLINE f8 probabilities(bool whole, bool narrow, float *s, size_t lo, size_t
  * what is around it, which costs the softmax a sixth. */
 static __attribute__((noinline)) f8 whole_probabilities(float *s, float m)
 {
-    return probabilities(true, false, s, 0, PAGE_LEN, m);
+    return probabilities(true, false, NULL, s, 0, PAGE_LEN, m);
 }
 
 static __attribute__((noinline)) f8 whole_narrow_probabilities(float *s, float m)
 {
-    return probabilities(true, true, s, 0, PAGE_LEN, m);
+    return probabilities(true, true, NULL, s, 0, PAGE_LEN, m);
+}
+
+static __attribute__((noinline)) f8 whole_weights(const float *inverse, float *s, float m)
+{
+    return probabilities(true, false, inverse, s, 0, PAGE_LEN, m);
 }
 
 /* Pages join the pages before them, for eight items; lanes of no item do no harm. */
@@ -171,18 +186,23 @@ static bool are_whole(const struct batch *t, size_t at, size_t n)
     return whole;
 }
 
+static const float *log2_of(const struct batch *t, size_t i)
+{
+    return t->weights[i] ? t->weights[i]->log2 : NULL;
+}
+
 /* Dots -> scores of items at..at+n-1, n <= 8, and their maxima; plain: as plain_scores. */
 static void scores(const struct attend *a, bool plain, struct batch *t, size_t at, size_t n)
 {
     f8 v[LANES];
     if (plain) {
         for (size_t r = 0; r < LANES; r++)
-            v[r] = r < n ? plain_scores(a, t->s[at + r]) : vec_all(0);
+            v[r] = r < n ? plain_scores(a, log2_of(t, at + r), t->s[at + r]) : vec_all(0);
         vec_store(t->m + at, row_maxima(v));
         return;
     }
     for (size_t i = at; i < at + n; i++)
-        t->m[i] = any_scores(&a->factors, t->s[i], t->lo[i], t->hi[i]);
+        t->m[i] = any_scores(&a->factors, log2_of(t, i), t->s[i], t->lo[i], t->hi[i]);
 }
 
 /* Scores of such items -> probabilities, and their sums. */
@@ -190,13 +210,19 @@ static void sums(bool narrow, struct batch *t, size_t at, size_t n)
 {
     f8 v[LANES];
     for (size_t r = 0, i = at; r < LANES; r++, i++) {
+        const struct key_weights *w = r < n ? t->weights[i] : NULL;
         if (r >= n)
             v[r] = vec_all(0);
+        else if (w && is_whole(t, i))
+            v[r] = whole_weights(w->inverse, t->s[i], t->m[i]);
+        else if (w)
+            v[r] =
+                probabilities(false, false, w->inverse, t->s[i], t->lo[i], t->hi[i], t->m[i]);
         else if (is_whole(t, i))
             v[r] = narrow ? whole_narrow_probabilities(t->s[i], t->m[i])
                           : whole_probabilities(t->s[i], t->m[i]);
         else
-            v[r] = probabilities(false, narrow, t->s[i], t->lo[i], t->hi[i], t->m[i]);
+            v[r] = probabilities(false, narrow, NULL, t->s[i], t->lo[i], t->hi[i], t->m[i]);
     }
     vec_store(t->l + at, row_sums(v));
 }
@@ -217,14 +243,13 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
 }
 
 /* A sink is folded as a page of nothing but its maximum. */
-static void fold_sink(struct query *x, float sink, size_t dv)
+static void fold_sink(const struct attend *a, struct query *x, float sink)
 {
     float n = num_order(x->m) > num_order(sink) ? x->m : sink;
-    float a = num_exp2_below(x->m - n), b = num_exp2_below(sink - n);
-    x->l = x->l * a + b;
-    const f8 nothing = vec_all(0) * vec_all(b);
-    for (size_t e = 0; e < dv; e += LANES)
-        vec_store(x->o + e, num8_keep(vec_load(x->o + e) * vec_all(a) + nothing));
+    float before = num_exp2_below(x->m - n), after = num_exp2_below(sink - n);
+    x->l = x->l * before + a->factors.sink_sum * after;
+    for (size_t e = 0; e < a->kv->head_dim_v; e += LANES)
+        vec_store(x->o + e, avx2_clip(vec_load(x->o + e)) * vec_all(before));
 }
 
 struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i)
@@ -238,6 +263,7 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
         if (lo >= hi) continue;
         if (lo < s.from) s.from = lo;
         if (hi > s.to) s.to = hi;
+        t->weights[t->n] = NULL;
         t->lo[t->n] = lo;
         t->hi[t->n] = hi;
         t->x[t->n++] = q;
@@ -374,11 +400,11 @@ static struct query query_of(const struct attend *a, size_t row, size_t head)
 static void finish(const struct attend *a, struct query *x, size_t row, size_t head)
 {
     const size_t dv = a->kv->head_dim_v;
-    if (a->sinks) fold_sink(x, attend_sink(a, head), dv);
+    if (a->sinks) fold_sink(a, x, attend_sink(a, head));
     const f8 inverse = vec_all(num_rcp(x->l));
     float *out = a->out + row * a->out_stride + head * dv;
     for (size_t e = 0; e < dv; e += LANES)
-        vec_store(out + e, num8_keep(vec_load(x->o + e) * inverse));
+        vec_store(out + e, num8_keep(avx2_clip(vec_load(x->o + e)) * inverse));
 }
 
 static void walk_pages(struct walk *w, void *scratch)

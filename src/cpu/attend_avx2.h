@@ -17,7 +17,6 @@
 
 enum {
     ATTEND_BATCH = 32,   /* items whose scores are at hand together; a multiple of eight */
-    ATTEND_GROUP = 32,   /* scales of items whose weights are made together; likewise */
     ATTEND_LANES = 8,    /* of a vector */
     ATTEND_KEY_VECS = 8, /* vectors of a page's keys */
 };
@@ -67,19 +66,23 @@ static inline __attribute__((always_inline)) void far_fetch(struct far *f, size_
 
 struct attend_few;
 
+/* Of the keys of a page of codes, see ref_attend_q.c: the logarithm and the inverse of the
+ * scale of a weight, and with q4_0 the scales as shares of it. */
+struct key_weights {
+    float *log2, *inverse; /* [PAGE_LEN] */
+    float *shares;         /* [n_v_scales][PAGE_LEN], or NULL: weights are as they are */
+};
+
 /* What items have between the steps. Those of a query are in the order of their pages. */
 struct batch {
-    _Alignas(32) float s[ATTEND_BATCH][PAGE_LEN]; /* scores, then probabilities */
+    _Alignas(32) float s[ATTEND_BATCH][PAGE_LEN]; /* scores, then probabilities, or weights */
     float m[ATTEND_BATCH], l[ATTEND_BATCH];       /* of the page */
     float a[ATTEND_BATCH], b[ATTEND_BATCH];       /* O = O a + o b; O = o where is_first */
     struct query *x[ATTEND_BATCH];
-    size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH]; /* visible keys */
-    bool is_first[ATTEND_BATCH];               /* the query had no page before */
-    /* Of the values, with KV types of codes: as floats, or with struct attend_few as they are
-     * stored. */
-    const float *scales[ATTEND_BATCH];
-    const uint16_t *stored_scales[ATTEND_BATCH];
-    struct far *far; /* for struct attend_few alone */
+    size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH];       /* visible keys */
+    bool is_first[ATTEND_BATCH];                     /* the query had no page before */
+    const struct key_weights *weights[ATTEND_BATCH]; /* with KV types of codes, else NULL */
+    struct far *far;                                 /* for struct attend_few alone */
     size_t n;
 };
 
@@ -92,8 +95,8 @@ struct span {
 /* The next of n queries from *i on that see something of page p join the batch, as many as it
  * holds. */
 struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i);
-/* Raw dots s -> probabilities, 0 for keys that are not seen; m, l, a and b; and m and l of the
- * queries, these pages included. */
+/* Raw dots s -> probabilities or weights, 0 for keys that are not seen; m, l, a and b; and m
+ * and l of the queries, these pages included. */
 void avx2_softmax(const struct attend *a, const struct attend_few *few, struct batch *t);
 
 /* keep without what it does to a NaN. */
@@ -102,11 +105,20 @@ VEC_INLINE f8 avx2_clip(f8 v)
     return (f8)((i8x)v & (((i8x)v & 0x7fffffff) > 0x267fffff));
 }
 
+/* Eight scales of codes. */
+VEC_INLINE f8 avx2_scales8(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return (f8)_mm256_slli_epi32(wide, 16);
+}
+
 /* Values v of a page join the output of an item at out. A NaN may have any pattern: the result,
  * O times rcp(L), is kept at the end. */
 VEC_INLINE void avx2_fold(bool is_first, f8 a, f8 b, f8 v, float *out)
 {
-    vec_store(out, is_first ? v : avx2_clip(vec_load(out) * a + v * b));
+    const f8 o = vec_load(out);
+    const f8 kept = (f8)((i8x)o & ((((i8x)o & 0x7fffffff) > 0x267fffff) | (a == vec_all(1))));
+    vec_store(out, is_first ? v : kept * a + v * b);
 }
 
 /* Memory that is read next, prefetched meanwhile: a line at a time between the products, for
@@ -173,21 +185,20 @@ struct block_tile {
     size_t n_k_scales, n_v_scales;       /* as many, or one */
     const uint8_t *k, *v;                /* as stored */
     const uint16_t *k_scales, *v_scales; /* [n_k_scales], [n_v_scales] [PAGE_LEN] */
-    float *wide_k_scales, *wide_v_scales;
+    float *wide_k_scales;
+    struct key_weights weights;
     int16_t *wide_k, *wide_v; /* laid out, or NULL */
     struct span items;
     struct ahead after_k, after_v; /* what is read after them */
 };
 
-/* The parts of the scratch of a batch. Steps are written eight at a time. */
+/* The parts of the scratch of a batch. */
 struct block_parts {
     struct batch *batch;
     int16_t *wide_k, *wide_v;
     float *k_scales; /* [n_k_scales][PAGE_LEN], of one page */
-    float *v_scales; /* [ATTEND_LANES][n_v_scales][PAGE_LEN] */
-    float *w;        /* [ATTEND_GROUP][PAGE_LEN] */
+    float *weights;  /* [ATTEND_LANES][2 + n_v_scales][PAGE_LEN] */
     int16_t *u;      /* [ATTEND_BATCH][n_v_scales][PAGE_LEN] */
-    float *step;     /* [ATTEND_BATCH][n_v_scales] */
 };
 
 /* Another instruction set's steps, for at most eight items. */
@@ -197,11 +208,12 @@ struct attend_few {
     void (*float_values)(const struct float_tile *t, const struct batch *b);
     void (*block_scores)(const struct block_tile *t, struct batch *b);
     void (*block_values)(const struct block_tile *t, const struct block_parts *parts);
+    /* As avx2_weigh_keys. */
+    void (*weigh_keys)(const struct kv_layer *kv, const struct block_tile *t);
     /* Dots of items at..at+n-1, which see all of their pages, -> probabilities, m and l. */
     void (*softmax)(const struct attend *a, struct batch *t, size_t at, size_t n);
     /* As avx2_weights, but u are bytes, in the order that block_values takes. */
-    void (*weights)(const struct batch *t, bool is_q4, size_t n_v_scales, float *w, int16_t *u,
-                    float *step);
+    void (*weights)(const struct batch *t, size_t n_v_scales, int16_t *u);
 };
 
 /* avx2_attend, or avx2_attend_heads, with them; NULL: without. */
@@ -218,11 +230,9 @@ void avx2_pages_q(struct walk *w, void *scratch);
 size_t avx2_query_q_bytes(const struct kv_layer *kv);
 void avx2_query_q(const struct attend *a, struct query *x, void *memory);
 
-/* Probabilities of all items, KV types of codes -> integer weights
- * u[items][n_v_scales][PAGE_LEN] and their steps[items][n_v_scales], of which some more are
- * written than there are, up to a multiple of eight. A group of them goes through each step
- * together, for reciprocals are a long chain; w[ATTEND_GROUP][PAGE_LEN] is its memory. */
-void avx2_weights(const struct batch *batch, bool is_q4, size_t n_v_scales, float *w,
-                  int16_t *u, float *step);
+/* What the weights of a page's keys are made with. */
+void avx2_weigh_keys(const struct kv_layer *kv, const struct block_tile *t);
+/* Weights of all items -> integers u[items][n_v_scales][PAGE_LEN]. */
+void avx2_weights(const struct batch *batch, size_t n_v_scales, int16_t *u);
 
 #endif

@@ -27,11 +27,21 @@ struct group {
 
 /* ---- the softmax of a group and page ---- */
 
-/* Dots -> scores; returns the largest of each lane, which leaves a NaN out: its probability is
- * one in any case, so l is, and with it the row's result, whose pattern the end sees to. */
-VEC_INLINE fz scores(bool whole, bool codes, const struct attend *a, const struct seen *t,
-                     fz *s)
+/* What becomes of scores. */
+enum form { PROBABILITIES, NARROW_PROBABILITIES, WEIGHTS, INTEGER_WEIGHTS };
+
+VEC_INLINE bool form_is_weights(enum form form)
 {
+    return form == WEIGHTS || form == INTEGER_WEIGHTS;
+}
+
+/* Dots -> scores; returns the largest of each lane, with weights that of the scores and their
+ * logarithms. It leaves a NaN out: its probability is one in any case, so l is, and with it the
+ * row's result, whose pattern the end sees to. */
+VEC_INLINE fz scores(bool whole, enum form form, const struct attend *a,
+                     const struct page_weights *w, const struct seen *t, fz *s)
+{
+    const bool codes = form_is_weights(form);
     const fz dot = z_all(a->factors.dot), cap = z_all(a->factors.cap),
              inverse = z_all(a->factors.inverse_cap);
     fz max[4];
@@ -45,6 +55,7 @@ VEC_INLINE fz scores(bool whole, bool codes, const struct attend *a, const struc
             if (!whole && a->factors.cap != 0.0f)
                 v = num16_keep(cap * num16_tanh(num16_keep(v) * inverse));
             if (!whole) v = z_choose(seen_by(t, j + i), v, z_all(-INFINITY));
+            if (codes) v = v + z_all(w->log2[j + i]);
             s[j + i] = v;
             max[i] = z_max(v, max[i]);
         }
@@ -52,33 +63,47 @@ VEC_INLINE fz scores(bool whole, bool codes, const struct attend *a, const struc
     return z_max(z_max(max[0], max[1]), z_max(max[2], max[3]));
 }
 
-/* Scores -> probabilities, and with d weights, see struct item; returns the sums of the
- * probabilities. */
-VEC_INLINE fz probabilities(bool whole, bool narrow, const float *d, const struct seen *t,
-                            fz *s, fz m, iz *largest)
+/* Scores less their maximum -> probabilities or weights. */
+VEC_INLINE void raise(enum form form, fz v[STRIPE])
 {
+    if (form_is_weights(form))
+        z_exp2_weights(v, STRIPE);
+    else
+        z_exp2_below(v, STRIPE);
+    UNROLL for (size_t i = 0; i < STRIPE; i++) if (form == NARROW_PROBABILITIES) v[i] =
+        z_narrow(v[i]);
+}
+
+/* Scores -> what the values are multiplied by; returns the sums of the probabilities. */
+VEC_INLINE fz probabilities(bool whole, enum form form, const struct page_weights *w,
+                            const struct seen *t, fz *s, bz *u, fz m)
+{
+    const bool codes = form_is_weights(form);
     fz sum = z_all(0);
-    iz max[2] = {{0}};
+    if (!whole && form == INTEGER_WEIGHTS) memset(u, 0, PAGE_LEN / 4 * sizeof *u);
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
         fz v[STRIPE];
         UNROLL for (size_t i = 0; i < STRIPE; i++) v[i] = s[j + i] - m;
-        z_exp2_below(v, STRIPE);
+        raise(form, v);
         UNROLL for (size_t i = 0; i < STRIPE; i++)
         {
-            if (narrow) v[i] = z_narrow(v[i]);
             if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
-            fz w = v[i];
-            if (d) {
-                w = v[i] * z_all(d[j + i]);
-                if (!whole) w = z_choose(seen_by(t, j + i), w, z_all(0));
-                max[i % 2] = z_max_i(max[i % 2], (iz)w);
-            }
-            s[j + i] = w;
+            if (form != INTEGER_WEIGHTS) s[j + i] = v[i];
+        }
+        UNROLL for (size_t i = 0; form == INTEGER_WEIGHTS && i < STRIPE; i += 4)
+        {
+            iz c[4];
+            UNROLL for (size_t k = 0; k < 4; k++) c[k] = weight_code(v[i + k]);
+            u[(j + i) / 4] = z_quad(c[0], c[1], c[2], c[3]);
+        }
+        UNROLL for (size_t i = 0; codes && i < STRIPE; i++)
+        {
+            v[i] = v[i] * z_all(w->inverse[j + i]);
+            if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
         }
         UNROLL for (size_t i = 1; i < STRIPE; i++) v[0] = v[0] + v[i];
         sum = sum + v[0];
     }
-    *largest = z_max_i(max[0], max[1]);
     return sum;
 }
 
@@ -97,37 +122,50 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
     }
     g->m = n;
     g->l = g->l * v[0] + l * v[1];
-    return (struct fold){v[0], v[1], !z_any(z_less((iz)v[0], (iz)z_all(1)))};
+    const mz less = z_less((iz)v[0], (iz)z_all(1));
+    return (struct fold){v[0], v[1], ~less, !z_any(less)};
 }
 
 /* A lane that sees nothing has no largest score. */
-VEC_INLINE void softmax(bool whole, bool codes, bool narrow, const struct attend *a,
-                        const float *d, struct group *g, struct item *x)
+VEC_INLINE void softmax(bool whole, enum form form, const struct attend *a,
+                        const struct page_weights *w, struct group *g, struct item *x)
 {
-    fz m = scores(whole, codes, a, &x->t, x->s);
+    fz m = scores(whole, form, a, w, &x->t, x->s);
     if (!whole) m = z_choose(z_less(x->t.lo, x->t.hi), m, z_all(0));
-    const fz l = probabilities(whole, narrow, d, &x->t, x->s, m, &x->largest);
+    const fz l = probabilities(whole, form, w, &x->t, x->s, x->u, m);
     x->f = join(whole, &x->t, g, m, l);
 }
 
-static __attribute__((noinline)) void softmax_whole(const struct attend *a, const float *d,
-                                                    struct group *g, struct item *x)
-{
-    if (d)
-        softmax(true, true, false, a, d, g, x);
-    else if (kv_type_codes(a->kv->type))
-        softmax(true, true, false, a, NULL, g, x);
-    else if (a->kv->type == KV_F16)
-        softmax(true, false, true, a, NULL, g, x);
-    else
-        softmax(true, false, false, a, NULL, g, x);
-}
+/* part: with a softcap, or where lanes see a part. */
+#define INSTANCE(form)                                                                         \
+    static __attribute__((noinline)) void whole_##form(                                        \
+        const struct attend *a, const struct page_weights *w, struct group *g, struct item *x) \
+    {                                                                                          \
+        softmax(true, form, a, w, g, x);                                                       \
+    }                                                                                          \
+    static __attribute__((noinline)) void part_##form(                                         \
+        const struct attend *a, const struct page_weights *w, struct group *g, struct item *x) \
+    {                                                                                          \
+        softmax(false, form, a, w, g, x);                                                      \
+    }
+INSTANCE(PROBABILITIES)
+INSTANCE(NARROW_PROBABILITIES)
+INSTANCE(WEIGHTS)
+INSTANCE(INTEGER_WEIGHTS)
 
-/* With a softcap, or where lanes see a part. */
-static __attribute__((noinline)) void softmax_part(const struct attend *a, const float *d,
-                                                   struct group *g, struct item *x)
+typedef void softmax_fn(const struct attend *a, const struct page_weights *w, struct group *g,
+                        struct item *x);
+static softmax_fn *const softmax_of[][2] = {
+    [PROBABILITIES] = {part_PROBABILITIES, whole_PROBABILITIES},
+    [NARROW_PROBABILITIES] = {part_NARROW_PROBABILITIES, whole_NARROW_PROBABILITIES},
+    [WEIGHTS] = {part_WEIGHTS, whole_WEIGHTS},
+    [INTEGER_WEIGHTS] = {part_INTEGER_WEIGHTS, whole_INTEGER_WEIGHTS},
+};
+
+static enum form form_of(const struct kv_layer *kv, const struct page_weights *w)
 {
-    softmax(false, false, a->kv->type == KV_F16, a, d, g, x);
+    if (kv_type_codes(kv->type)) return w->become_codes ? INTEGER_WEIGHTS : WEIGHTS;
+    return kv->type == KV_F16 ? NARROW_PROBABILITIES : PROBABILITIES;
 }
 
 /* ---- queries ---- */
@@ -181,13 +219,13 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
 }
 
 /* A sink is a page of nothing but its maximum, which adds nothing to the outputs. */
-static void fold_sinks(struct group *g, fz sink, size_t dv)
+static void fold_sinks(const struct attend *a, struct group *g, fz sink)
 {
     const fz n = z_max(g->m, sink);
-    const fz a = num16_exp2_below(g->m - n), b = num16_exp2_below(sink - n);
-    g->l = g->l * a + b;
-    for (size_t e = 0; e < dv; e++)
-        g->o[e] = z_clip(g->o[e]) * a;
+    const fz before = num16_exp2_below(g->m - n), after = num16_exp2_below(sink - n);
+    g->l = g->l * before + z_all(a->factors.sink_sum) * after;
+    for (size_t e = 0; e < a->kv->head_dim_v; e++)
+        g->o[e] = z_clip(g->o[e]) * before;
 }
 
 /* Dims e..e+n_dims-1 of the outputs of a group's queries, of which n are of the call. */
@@ -213,7 +251,7 @@ static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t 
         out[i] = a->out + p.row * a->out_stride + p.head * dv;
         if (a->sinks) sinks[i] = attend_sink(a, p.head);
     }
-    if (a->sinks) fold_sinks(g, z_load_f(sinks), dv);
+    if (a->sinks) fold_sinks(a, g, z_load_f(sinks));
     const fz inverse = num16_rcp(g->l);
     size_t e = 0;
     for (; e + Z_LANES <= dv; e += Z_LANES)
@@ -266,13 +304,13 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
     }
     if (n == 0) return;
     by->scores(a->kv, laid, x, n);
-    const float *d = by->value_scales ? by->value_scales(a->kv, laid) : NULL;
+    const struct page_weights w =
+        by->weights ? by->weights(a->kv, laid) : (struct page_weights){0};
+    softmax_fn *const *softmax = softmax_of[form_of(a->kv, &w)];
     for (size_t i = 0; i < n; i++) {
+        if (w.u) x[i].u = w.u + i * PAGE_LEN / 4;
         if (!x[i].t.whole) clamp_part(&x[i].t);
-        if (x[i].t.whole && a->factors.cap == 0.0f)
-            softmax_whole(a, d, of[i], &x[i]);
-        else
-            softmax_part(a, d, of[i], &x[i]);
+        softmax[x[i].t.whole && a->factors.cap == 0.0f](a, &w, of[i], &x[i]);
     }
     by->values(a->kv, laid, x, n);
 }

@@ -31,21 +31,27 @@ VEC_INLINE mz seen_by(const struct seen *t, size_t key)
     return z_less(t->lo, k + 1) & z_less(k, t->hi);
 }
 
+/* A weight as an integer, in the low byte of each lane: rne (numeric.h) adds 1.5 · 2^23. */
+VEC_INLINE iz weight_code(fz w)
+{
+    return (iz)(w + z_all(12582912.0f));
+}
+
 /* O = O a + o b, with o the values of the page. */
 struct fold {
     fz a, b;
-    bool only_adds; /* a is 1 in all lanes, as most often behind many pages */
+    mz is_1;        /* a is, so that O is not kept */
+    bool only_adds; /* in all lanes, as most often behind many pages */
 };
 
-/* n dims. O is kept when it is next read: with the step that reads it. */
+/* n dims. */
 VEC_INLINE void fold_in(const struct fold *f, const fz *page, const size_t n, fz *all)
 {
     if (f->only_adds) {
-        UNROLL for (size_t i = 0; i < n; i++) all[i] =
-            z_plus_where(z_stays(all[i]), page[i] * f->b, all[i]);
+        UNROLL for (size_t i = 0; i < n; i++) all[i] = all[i] + page[i] * f->b;
     } else {
         UNROLL for (size_t i = 0; i < n; i++) all[i] =
-            z_product_where(z_stays(all[i]), all[i], f->a) + page[i] * f->b;
+            z_product_where(z_stays(all[i]) | f->is_1, all[i], f->a) + page[i] * f->b;
     }
 }
 
@@ -53,9 +59,9 @@ VEC_INLINE void fold_in(const struct fold *f, const fz *page, const size_t n, fz
 struct item {
     const void *q;
     struct seen t;
-    fz *s; /* [PAGE_LEN]: dots, scores, then probabilities, or with value_scales the weights of
-            * the values; 0 for keys that a lane does not see */
-    iz largest; /* bits of the largest weight; that of a broken value, a NaN, is above all */
+    fz *s; /* [PAGE_LEN]: dots, scores, then probabilities, or with codes the weights unless the
+            * softmax has made u of them; 0 for keys that a lane does not see */
+    bz *u; /* with codes, [PAGE_LEN/4]: integer weights of four keys each; likewise */
     struct fold f;
     fz *o; /* [head_dim_v] */
 };
@@ -75,6 +81,13 @@ struct head_page {
     bool once;                /* AT_ONCE groups at most, which go together */
 };
 
+/* With codes, of the keys of a page: the logarithm and the inverse of the scale of a weight. */
+struct page_weights {
+    const float *log2, *inverse; /* [PAGE_LEN] */
+    bz *u;                       /* [AT_ONCE][PAGE_LEN/4]: room for those of items */
+    bool become_codes;           /* integers, by the softmax: of q8_0 */
+};
+
 /* How the pages of a KV type are multiplied. Memory is aligned to 64; n is at most AT_ONCE. */
 struct attend_pages {
     size_t (*query_bytes)(const struct kv_layer *kv);
@@ -86,10 +99,9 @@ struct attend_pages {
     /* q · k of the tiles of keys that items see, with codes times factors.query. Keys that no
      * lane sees may give anything. */
     void (*scores)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
-    /* Factors of the probabilities in the weights, [PAGE_LEN], none of them negative, not even
-     * a NaN; NULL, or a function that gives NULL: the probabilities are the weights. */
-    const float *(*value_scales)(const struct kv_layer *kv, void *laid);
-    /* Values weighted by the probabilities join the outputs; laid has room for more. */
+    /* Of a page that is laid out; NULL: the probabilities are the weights. */
+    struct page_weights (*weights)(const struct kv_layer *kv, void *laid);
+    /* Weighted values join the outputs; laid has room for more. */
     void (*values)(const struct kv_layer *kv, void *laid, const struct item *x, size_t n);
 };
 

@@ -7,8 +7,6 @@
 #include "cpu/attend_avx512.h"
 #include "cpu/avx2.h"
 
-enum { STEPS_AT_ONCE = 4 /* scales whose steps of weights are found together */ };
-
 /* Of scales, and of the dims of one: all of q8_0, blocks of q4_0. */
 struct shares {
     size_t n, dims;
@@ -121,83 +119,43 @@ static void drop_signs(float *scales, size_t n)
 
 /* ---- weights ---- */
 
-/* Whether the softmax can make the weights. */
-VEC_INLINE bool one_value_scale(const struct kv_layer *kv)
+/* Of the keys of a page: the logarithm and the inverse of the scale of a weight, and with q4_0
+ * the scales as shares of it. The scales are not negative, but for a NaN. */
+static void weigh_page(const struct kv_layer *kv, float *scales, float *log2, float *inverse)
 {
-    return shares_of(kv, kv->head_dim_v).n == 1;
-}
-
-/* A probability times a scale of the values, or with NULL the weight that is there,
- * which is 0 where a lane sees nothing. */
-VEC_INLINE fz weight_of(bool whole, const struct seen *t, const fz *p, const float *d,
-                        size_t key)
-{
-    if (!d) return p[key];
-    const fz w = p[key] * z_all(d[key]);
-    return whole ? w : z_choose(seen_by(t, key), w, z_all(0));
-}
-
-/* What makes integers of the weights of a scale, and numbers of their sums. */
-struct weights_step {
-    fz inverse, step;
-};
-
-VEC_INLINE struct weights_step weights_step(iz max, int most)
-{
-    const mz fine = z_less(max, z_all_i(LARGEST));
-    const fz step = num16_keep((fz)max * z_all(1.0f / (float)most));
-    const fz inverse = z_all((float)most) * num16_rcp((fz)max);
-    const mz some = z_less(z_all_i(0), (iz)step) & fine;
-    return (struct weights_step){z_choose(some, inverse, z_all(0)),
-                                 z_choose(fine, step, (fz)z_all_u(NUM_NAN))};
-}
-
-/* Of n scales at once, whose long chains go on side by side. The scales d are not negative:
- * only a NaN that is one of the lane's own probabilities is. */
-VEC_INLINE void weights_steps_of(bool whole, const size_t n, const struct seen *t, const fz *p,
-                                 const float *d, int most, struct weights_step *out)
-{
-    iz max[2][STEPS_AT_ONCE] = {{{0}}};
-    const size_t to = (t->to + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < to; j += 2) {
-        UNROLL for (size_t i = 0; i < 2; i++)
-        {
-            UNROLL for (size_t b = 0; b < n; b++) max[i][b] =
-                z_max_i(max[i][b], (iz)weight_of(whole, t, p, d + b * PAGE_LEN, j + i));
+    const size_t n = shares_of(kv, kv->head_dim_v).n;
+    for (size_t j = 0; j < PAGE_LEN; j += Z_LANES) {
+        iz max = {0};
+        for (size_t b = 0; b < n; b++)
+            max = z_max_i(max, (iz)((uz)z_load_f(scales + b * PAGE_LEN + j) & NUM_ABS));
+        const fz d = num16_weight_scale((fz)max);
+        const fz r = num16_weight_inverse(d) * z_all(attend_weight_unit(kv));
+        z_store_f(log2 + j, num16_weight_log2(d));
+        z_store_f(inverse + j, r);
+        for (size_t b = 0; kv->type == KV_Q4_0 && b < n; b++) {
+            float *share = scales + b * PAGE_LEN + j;
+            z_store_f(share, z_load_f(share) * r);
         }
     }
-    UNROLL for (size_t b = 0; b < n; b++) out[b] =
-        weights_step(z_max_i(max[0][b], max[1][b]), most);
 }
 
-VEC_INLINE void weights_steps(bool whole, size_t n, const struct seen *t, const fz *p,
-                              const float *d, int most, struct weights_step *out)
+/* A weight with its scale, which of keys that are not seen may be anything. */
+VEC_INLINE fz share_of(const struct item *x, const float *shares, size_t key)
 {
-    size_t b = 0;
-    for (; b + STEPS_AT_ONCE <= n; b += STEPS_AT_ONCE)
-        weights_steps_of(whole, STEPS_AT_ONCE, t, p, d + b * PAGE_LEN, most, out + b);
-    for (; b < n; b++)
-        weights_steps_of(whole, 1, t, p, d + b * PAGE_LEN, most, out + b);
+    const fz w = x->s[key] * z_all(shares[key]);
+    return x->t.whole ? w : z_choose(seen_by(&x->t, key), w, z_all(0));
 }
 
-/* The weight of a key as an integer, in the low byte of each lane: rne (numeric.h) adds
- * 1.5 · 2^23. */
-VEC_INLINE iz weight_code(bool whole, const struct seen *t, const fz *p, const float *d,
-                          fz inverse, size_t key)
+/* Weights of a scale as integers, in fours: 0 for keys that a lane does not see. */
+static void make_weights(const struct item *x, const float *shares, bz *u)
 {
-    return (iz)(weight_of(whole, t, p, d, key) * inverse + z_all(12582912.0f));
-}
-
-/* Those of a scale, in fours. */
-VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, const float *d,
-                             fz inverse, bz *u)
-{
-    for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
+    if (!x->t.whole) memset(u, 0, PAGE_LEN / 4 * sizeof *u);
+    for (size_t j = x->t.from / KEY_TILE * KEY_TILE; j < x->t.to; j += STRIPE) {
         UNROLL for (size_t i = 0; i < STRIPE; i += 4)
         {
             iz w[4];
             UNROLL for (size_t k = 0; k < 4; k++) w[k] =
-                weight_code(whole, t, p, d, inverse, j + i + k);
+                weight_code(share_of(x, shares, j + i + k));
             u[(j + i) / 4] = z_quad(w[0], w[1], w[2], w[3]);
         }
     }
@@ -205,63 +163,26 @@ VEC_INLINE void make_weights(bool whole, const struct seen *t, const fz *p, cons
 
 /* ---- values ---- */
 
-enum { SCALES = 8 /* whose weights are prepared before values are read */ };
-
 /* The values of a page, laid out. */
 struct page_values {
-    const float *scales; /* [scales][PAGE_LEN] */
+    const float *shares; /* [scales][PAGE_LEN] */
     const int8_t *codes; /* as the kernels read them, PAGE_LEN for each dim */
-    bz *u;               /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each, of one scale; 0
-                          * for keys that no lane sees */
     iz *sums;            /* [AT_ONCE][PAGE_LEN]: room for sum_values, or NULL */
 };
 
-/* The dims from e to end, of one scale, of n items, whose weights are made: the integer sums,
- * times step, join the outputs. */
-typedef void sum_values_fn(int n, const struct item *x, const struct page_values *v,
-                           const fz *const step[AT_ONCE], size_t e, size_t end);
+/* The dims from e to end, of one scale, of n items, whose weights are made: the integer sums
+ * join the outputs. */
+typedef void sum_values_fn(int n, const struct item *x, const struct page_values *v, size_t e,
+                           size_t end);
 
-/* With one scale: the weights are there. */
-VEC_INLINE void values_of_one(bool whole, int n, size_t dv, int most,
-                              const struct page_values *v, const struct item *x,
-                              sum_values_fn *sum_values)
-{
-    struct weights_step w[AT_ONCE];
-    const fz *step[AT_ONCE];
-    for (int r = 0; r < n; r++) {
-        w[r] = weights_step(x[r].largest, most);
-        step[r] = &w[r].step;
-        make_weights(whole, &x[r].t, x[r].s, NULL, w[r].inverse, v->u + r * PAGE_LEN / 4);
-    }
-    sum_values(n, x, v, step, 0, dv);
-}
-
-VEC_INLINE void values_of(bool whole, int n, const struct kv_layer *kv,
-                          const struct page_values *v, const struct item *x,
-                          sum_values_fn *sum_values)
+VEC_INLINE void values_of(int n, const struct kv_layer *kv, const struct page_values *v,
+                          const struct item *x, sum_values_fn *sum_values)
 {
     const struct shares of = shares_of(kv, kv->head_dim_v);
-    const int most = attend_weight_max(kv->type == KV_Q4_0);
-    struct weights_step w[AT_ONCE][SCALES];
-    if (!whole) memset(v->u, 0, (size_t)n * PAGE_LEN / 4 * sizeof *v->u);
-    if (one_value_scale(kv)) {
-        values_of_one(whole, n, of.dims, most, v, x, sum_values);
-        return;
-    }
-    for (size_t from = 0; from < of.n; from += SCALES) {
-        const size_t n_here = of.n - from < SCALES ? of.n - from : SCALES;
-        const float *d = v->scales + from * PAGE_LEN;
-        for (int r = 0; r < n; r++)
-            weights_steps(whole, n_here, &x[r].t, x[r].s, d, most, w[r]);
-        for (size_t b = 0; b < n_here; b++) {
-            const fz *step[AT_ONCE];
-            for (int r = 0; r < n; r++) {
-                bz *u = v->u + r * PAGE_LEN / 4;
-                step[r] = &w[r][b].step;
-                make_weights(whole, &x[r].t, x[r].s, d + b * PAGE_LEN, w[r][b].inverse, u);
-            }
-            sum_values(n, x, v, step, (from + b) * of.dims, (from + b + 1) * of.dims);
-        }
+    for (size_t b = 0; b < of.n; b++) {
+        for (int r = 0; kv->type == KV_Q4_0 && r < n; r++)
+            make_weights(&x[r], v->shares + b * PAGE_LEN, x[r].u);
+        sum_values(n, x, v, b * of.dims, (b + 1) * of.dims);
     }
 }
 
@@ -270,15 +191,11 @@ VEC_INLINE void values_of_items(const struct kv_layer *kv, const struct page_val
                                 const struct item *x, size_t n, sum_values_fn *sum_values)
 {
     if (both_whole(x, n)) {
-        values_of(true, 2, kv, v, x, sum_values);
+        values_of(2, kv, v, x, sum_values);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (x[i].t.whole)
-            values_of(true, 1, kv, v, &x[i], sum_values);
-        else
-            values_of(false, 1, kv, v, &x[i], sum_values);
-    }
+    for (size_t i = 0; i < n; i++)
+        values_of(1, kv, v, &x[i], sum_values);
 }
 
 #endif

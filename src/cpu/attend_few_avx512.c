@@ -26,8 +26,9 @@ enum {
 /* Values of a page join an output, as avx2_fold. */
 VEC_INLINE void fold(const struct batch *b, size_t item, fz v, float *o)
 {
-    const fz all = z_load_f(o) * z_all(b->a[item]) + v * z_all(b->b[item]);
-    z_store_f(o, b->is_first[item] ? v : z_clip(all));
+    const fz a = z_all(b->a[item]), all = z_load_f(o);
+    const fz before = z_product_where(z_stays(all) | z_reaches(a, z_all(1)), all, a);
+    z_store_f(o, b->is_first[item] ? v : before + v * z_all(b->b[item]));
 }
 
 /* What is fetched while a page is read for its first items: lines that are read soon, and of
@@ -367,12 +368,9 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t item = i + (size_t)r;
-        const float *step = parts->step + item * n_scales + (is_q4 ? block : 0);
         order_dims(acc[r]);
-        /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
         UNROLL for (size_t j = 0; j < 4; j++)
-            fold(b, item, z_all(step[is_q4 ? j / 2 : 0]) * z_float(acc[r][j]),
-                 b->x[item]->o + dim + j * Z_LANES);
+            fold(b, item, z_float(acc[r][j]), b->x[item]->o + dim + j * Z_LANES);
     }
 }
 
@@ -432,6 +430,7 @@ static const struct attend_few few = {
     .float_values = float_values,
     .block_scores = block_scores,
     .block_values = block_values,
+    .weigh_keys = avx512_few_weigh_keys,
     .softmax = avx512_few_softmax,
     .weights = avx512_few_weights,
 };

@@ -5,8 +5,8 @@
 
 #include "cpu/attend_avx2.h"
 
+void avx512_few_weigh_keys(const struct kv_layer *kv, const struct block_tile *t);
 void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size_t n);
-void avx512_few_weights(const struct batch *t, bool is_q4, size_t n_v_scales, float *w,
-                        int16_t *u, float *step);
+void avx512_few_weights(const struct batch *t, size_t n_v_scales, int16_t *u);
 
 #endif

@@ -13,7 +13,7 @@ enum {
 /* Lines per call of far_fetch: of two queries and 128 dims, as many as a page of q8_0 has
  * beyond those that the products fetch (attend_few_avx512.c). Fewer at a time gain: the
  * processor waits for those beyond its buffers. */
-enum { SOFTMAX_LINES = 6, WEIGHT_LINES = 1 };
+enum { SOFTMAX_LINES = 6, WEIGHT_LINES = 2 };
 
 VEC_INLINE fz low_lanes(fz a, fz b)
 {
@@ -39,12 +39,13 @@ VEC_INLINE void transpose_quarters(fz v[4])
 /* ---- softmax ---- */
 
 /* Dots -> scores; returns the largest of each lane, as plain_scores (attend_avx2.c). */
-VEC_INLINE fz scores(fz dot, float *s)
+VEC_INLINE fz scores(fz dot, const float *log2, float *s)
 {
     fz v[KEY_VECS];
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
         v[j] = z_clip(z_load_f(s + Z_LANES * j) * dot);
+        if (log2) v[j] = v[j] + z_load_f(log2 + Z_LANES * j);
         z_store_f(s + Z_LANES * j, v[j]);
     }
     return z_max(z_max(v[0], v[1]), z_max(v[2], v[3]));
@@ -65,10 +66,11 @@ VEC_INLINE f8 row_maxima(const fz v[ITEMS])
     return _mm256_max_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
 }
 
-/* Scores of two items -> probabilities. Returns the sums of their runs of eight keys: quarters
- * are the first item's even runs, its odd ones, and the second's. */
-VEC_INLINE fz probabilities(bool narrow, float *s0, float *s1, float m0, float m1,
-                            struct far *far)
+/* Scores of two items -> probabilities, with inverses i0 and i1 weights. Returns the sums of
+ * their runs of eight keys: quarters are the first item's even runs, its odd ones, and the
+ * second's. */
+VEC_INLINE fz probabilities(bool narrow, const float *i0, const float *i1, float *s0, float *s1,
+                            float m0, float m1, struct far *far)
 {
     fz v[2 * KEY_VECS], low[4], high[4];
     UNROLL for (int j = 0; j < KEY_VECS; j++)
@@ -77,15 +79,18 @@ VEC_INLINE fz probabilities(bool narrow, float *s0, float *s1, float m0, float m
         v[KEY_VECS + j] = z_load_f(s1 + Z_LANES * j) - z_all(m1);
     }
     far_fetch(far, SOFTMAX_LINES);
-    z_exp2_below(v, 2 * KEY_VECS);
+    if (i0)
+        z_exp2_weights(v, 2 * KEY_VECS);
+    else
+        z_exp2_below(v, 2 * KEY_VECS);
     UNROLL for (int j = 0; j < 2 * KEY_VECS; j++) v[j] = narrow ? z_narrow(v[j]) : v[j];
     far_fetch(far, SOFTMAX_LINES);
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
         z_store_f(s0 + Z_LANES * j, v[j]);
         z_store_f(s1 + Z_LANES * j, v[KEY_VECS + j]);
-        low[j] = v[j];
-        high[j] = v[KEY_VECS + j];
+        low[j] = i0 ? v[j] * z_load_f(i0 + Z_LANES * j) : v[j];
+        high[j] = i0 ? v[KEY_VECS + j] * z_load_f(i1 + Z_LANES * j) : v[KEY_VECS + j];
     }
     transpose_quarters(low);
     far_fetch(far, SOFTMAX_LINES);
@@ -117,7 +122,8 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
     fz v[ITEMS], sums[4];
     const fz dot = z_all(a->factors.dot);
     for (size_t r = 0; r < ITEMS; r++) {
-        v[r] = r < n ? scores(dot, t->s[at + r]) : z_all(0);
+        const struct key_weights *w = r < n ? t->weights[at + r] : NULL;
+        v[r] = r < n ? scores(dot, w ? w->log2 : NULL, t->s[at + r]) : z_all(0);
         far_fetch(t->far, SOFTMAX_LINES);
     }
     vec_store(t->m + at, row_maxima(v));
@@ -125,7 +131,12 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
         sums[r / 2] = z_all(0);
         if (r >= n) continue;
         const size_t i = at + r, j = r + 1 < n ? i + 1 : i;
-        sums[r / 2] = probabilities(narrow, t->s[i], t->s[j], t->m[i], t->m[j], t->far);
+        if (t->weights[i])
+            sums[r / 2] = probabilities(false, t->weights[i]->inverse, t->weights[j]->inverse,
+                                        t->s[i], t->s[j], t->m[i], t->m[j], t->far);
+        else
+            sums[r / 2] =
+                probabilities(narrow, NULL, NULL, t->s[i], t->s[j], t->m[i], t->m[j], t->far);
         far_fetch(t->far, SOFTMAX_LINES);
     }
     vec_store(t->l + at, sums_of_runs(sums));
@@ -133,82 +144,51 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
 
 /* ---- weights ---- */
 
-/* w = p · scale of the keys that are seen, 0 of the others; returns the bits of the largest
- * magnitude of each lane. */
-VEC_INLINE iz weigh(const struct batch *t, size_t i, size_t block, float *w)
+void avx512_few_weigh_keys(const struct kv_layer *kv, const struct block_tile *t)
 {
-    const uint16_t *scales = t->stored_scales[i] + block * PAGE_LEN;
+    const struct key_weights *w = &t->weights;
+    const fz unit = z_all(attend_weight_unit(kv));
+    UNROLL for (size_t j = 0; j < PAGE_LEN; j += Z_LANES)
+    {
+        iz max = {0};
+        for (size_t b = 0; b < t->n_v_scales; b++)
+            max = z_max_i(max, (iz)((uz)z_bf16(t->v_scales + b * PAGE_LEN + j) & NUM_ABS));
+        const fz d = num16_weight_scale((fz)max), r = num16_weight_inverse(d) * unit;
+        z_store_f(w->log2 + j, num16_weight_log2(d));
+        z_store_f(w->inverse + j, r);
+        for (size_t b = 0; w->shares && b < t->n_v_scales; b++)
+            z_store_f(w->shares + b * PAGE_LEN + j, z_bf16(t->v_scales + b * PAGE_LEN + j) * r);
+    }
+}
+
+/* rne of the weights, with shares (or NULL) of what those make of them, as bytes: four keys,
+ * sixteen apart, in a lane. */
+VEC_INLINE void round_weights(const struct batch *t, size_t i, const float *shares, int8_t *u)
+{
     const uint64_t seen = ~(uint64_t)0 << t->lo[i] & ~(uint64_t)0 >> (PAGE_LEN - t->hi[i]);
-    iz size[KEY_VECS];
+    /* As in attend_weights_avx2.c. */
+    const fz magic = z_all(12582912.0f);
+    iz v[KEY_VECS];
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
-        const fz p = z_load_f(t->s[i] + Z_LANES * j);
-        const __mmask16 m = (__mmask16)(seen >> Z_LANES * j);
-        const fz v = _mm512_maskz_mul_ps(m, p, z_bf16(scales + Z_LANES * j));
-        z_store_f(w + Z_LANES * j, v);
-        size[j] = (iz)((uz)v & NUM_ABS);
+        fz w = z_load_f(t->s[i] + Z_LANES * j);
+        if (shares)
+            w = z_product_where((mz)(seen >> Z_LANES * j), w, z_load_f(shares + Z_LANES * j));
+        v[j] = (iz)(w + magic);
     }
-    return z_max_i(z_max_i(size[0], size[1]), z_max_i(size[2], size[3]));
-}
-
-/* Sixteen rows of sixteen -> the largest of each row. */
-VEC_INLINE iz row_maxima_i(const iz v[Z_LANES])
-{
-    __m512i a[8], b[4], c[2];
-    UNROLL for (int i = 0; i < 8; i++) a[i] =
-        _mm512_max_epi32(_mm512_unpacklo_epi32((__m512i)v[2 * i], (__m512i)v[2 * i + 1]),
-                         _mm512_unpackhi_epi32((__m512i)v[2 * i], (__m512i)v[2 * i + 1]));
-    UNROLL for (int i = 0; i < 4; i++) b[i] =
-        _mm512_max_epi32(_mm512_unpacklo_epi64(a[2 * i], a[2 * i + 1]),
-                         _mm512_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
-    UNROLL for (int i = 0; i < 2; i++) c[i] =
-        _mm512_max_epi32(_mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0x88),
-                         _mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0xdd));
-    return (iz)_mm512_max_epi32(_mm512_shuffle_i32x4(c[0], c[1], 0x88),
-                                _mm512_shuffle_i32x4(c[0], c[1], 0xdd));
-}
-
-/* Magnitudes of sixteen blocks -> their steps, and most / magnitude or 0. */
-VEC_INLINE void weight_steps(iz bits, int most, float *step, float *inverse)
-{
-    const fz m = (fz)bits, steps = z_kept(m * z_all(1.0f / (float)most));
-    const fz inverses = z_all((float)most) * num16_rcp(m);
-    const mz sound = z_less(bits, z_all_i(LARGEST));
-    z_store_f(step, z_choose(sound, steps, (fz)z_all_u(NUM_NAN)));
-    z_store_f(inverse, z_choose(sound & z_less(z_all_i(0), (iz)steps), inverses, z_all(0)));
-}
-
-/* rne(w · inverse) as bytes: four keys, sixteen apart, in a lane. */
-VEC_INLINE void round_weights(const float *w, float inverse, int8_t *u)
-{
-    /* As in attend_weights_avx2.c. */
-    const fz factor = z_all(inverse), magic = z_all(12582912.0f);
-    iz v[KEY_VECS];
-    UNROLL for (int j = 0; j < KEY_VECS; j++) v[j] =
-        (iz)(z_load_f(w + Z_LANES * j) * factor + magic);
     z_store(u, z_quad(v[0], v[1], v[2], v[3]));
 }
 
-void avx512_few_weights(const struct batch *t, bool is_q4, size_t n_v_scales, float *w,
-                        int16_t *u, float *step)
+void avx512_few_weights(const struct batch *t, size_t n_v_scales, int16_t *u)
 {
-    const size_t total = t->n * n_v_scales;
-    size_t i = 0, b = 0;
-    for (size_t from = 0; from < total; from += Z_LANES) {
-        const size_t n = total - from < Z_LANES ? total - from : Z_LANES;
-        iz max[Z_LANES];
-        float inverse[Z_LANES];
-        for (size_t k = 0; k < Z_LANES; k++) {
-            max[k] = z_all_i(0);
-            if (k >= n) continue;
-            max[k] = weigh(t, i, b, w + k * PAGE_LEN);
-            far_fetch(t->far, WEIGHT_LINES);
-            b++;
-            if (b == n_v_scales) i++, b = 0;
-        }
-        weight_steps(row_maxima_i(max), attend_weight_max(is_q4), step + from, inverse);
-        for (size_t k = 0; k < n; k++) {
-            round_weights(w + k * PAGE_LEN, inverse[k], (int8_t *)u + (from + k) * PAGE_LEN);
+    int8_t *out = (int8_t *)u;
+    for (size_t i = 0; i < t->n; i++) {
+        for (size_t b = 0; b < n_v_scales; b++, out += PAGE_LEN) {
+            const float *shares = t->weights[i]->shares;
+            if (shares)
+                round_weights(t, i, shares + b * PAGE_LEN, out);
+            else
+                round_weights(t, i, NULL, out);
             far_fetch(t->far, WEIGHT_LINES);
         }
     }

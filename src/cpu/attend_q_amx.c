@@ -27,7 +27,8 @@ static size_t units_of(struct shares of)
 /* A page, laid out. */
 struct tiles_page {
     int8_t *keys;               /* [units][PAGE_LEN][UNIT] */
-    float *k_scales, *v_scales; /* [scales][PAGE_LEN] */
+    float *k_scales, *v_scales; /* [scales][PAGE_LEN]; of q4_0's v as shares */
+    float *log2, *inverse;      /* [PAGE_LEN]: see struct page_weights */
     int8_t *v;                  /* [dim][PAGE_LEN] */
     bz *u;                      /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each */
     iz *sums;                   /* [AT_ONCE][PAGE_LEN]: of keys, or of dims */
@@ -42,6 +43,8 @@ static size_t tiles_carve(const struct kv_layer *kv, void *laid, struct tiles_pa
     p->keys = carve(&c, keys.n * units_of(keys) * UNIT * PAGE_LEN);
     p->k_scales = carve(&c, keys.n * PAGE_LEN * sizeof(float));
     p->v_scales = carve(&c, values.n * PAGE_LEN * sizeof(float));
+    p->log2 = carve(&c, PAGE_LEN * sizeof(float));
+    p->inverse = carve(&c, PAGE_LEN * sizeof(float));
     p->v = carve(&c, kv->head_dim_v * PAGE_LEN);
     p->u = carve(&c, AT_ONCE * PAGE_LEN / 4 * sizeof(bz));
     p->sums = carve(&c, AT_ONCE * PAGE_LEN * sizeof(iz));
@@ -139,6 +142,7 @@ static void tiles_lay_out(const struct kv_layer *kv, const struct head_page *p, 
         lay_out_keys(false, base + at->k, keys, to.keys);
         lay_out_values(false, kv, p, to.v_scales, to.v);
     }
+    weigh_page(kv, to.v_scales, to.log2, to.inverse);
 }
 
 /* ---- products ---- */
@@ -232,36 +236,35 @@ static void tiles_scores(const struct kv_layer *kv, void *laid, const struct ite
 
 /* ---- values ---- */
 
-/* As on AVX-512 without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
-VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values *v,
-                          const fz *const step[AT_ONCE], size_t e, size_t end)
+VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values *v, size_t e,
+                          size_t end)
 {
     for (; e < end; e += UNIT) {
         const size_t n_dims = end - e < UNIT ? end - e : UNIT;
         for (int r = 0; r < n; r++)
-            dim_products(v->codes + e * PAGE_LEN, v->u + r * PAGE_LEN / 4, n_dims == UNIT,
+            dim_products(v->codes + e * PAGE_LEN, x[r].u, n_dims == UNIT,
                          v->sums + r * PAGE_LEN);
         for (int r = 0; r < n; r++) {
             const iz *sums = v->sums + r * PAGE_LEN;
             for (size_t i = 0; i < n_dims; i += Z_LANES) {
                 fz page[Z_LANES];
-                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[k] =
-                    *step[r] * z_float(sums[i + k]);
+                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[k] = z_float(sums[i + k]);
                 fold_in(&x[r].f, page, Z_LANES, x[r].o + e + i);
             }
         }
     }
 }
 
-static const float *tiles_value_scales(const struct kv_layer *kv, void *laid)
+static struct page_weights tiles_weights(const struct kv_layer *kv, void *laid)
 {
-    return one_value_scale(kv) ? tiles_page_at(kv, laid).v_scales : NULL;
+    const struct tiles_page p = tiles_page_at(kv, laid);
+    return (struct page_weights){p.log2, p.inverse, p.u, kv->type == KV_Q8_0};
 }
 
 static void tiles_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
     const struct tiles_page p = tiles_page_at(kv, laid);
-    const struct page_values v = {p.v_scales, p.v, p.u, p.sums};
+    const struct page_values v = {p.v_scales, p.v, p.sums};
     values_of_items(kv, &v, x, n, fold_dims);
 }
 
@@ -271,7 +274,7 @@ static const struct attend_pages attend_tiles = {
     .page_bytes = tiles_page_bytes,
     .lay_out = tiles_lay_out,
     .scores = tiles_scores,
-    .value_scales = tiles_value_scales,
+    .weights = tiles_weights,
     .values = tiles_values,
 };
 

@@ -38,7 +38,7 @@ enum {
 typedef int16_t i16x __attribute__((vector_size(32)));
 
 struct offsets {
-    size_t wide_k, wide_v, k_scales, v_scales, w, u, step, n_bytes;
+    size_t wide_k, wide_v, k_scales, weights, u, n_bytes;
 };
 
 static struct offsets offsets_of(const struct kv_layer *kv)
@@ -48,11 +48,9 @@ static struct offsets offsets_of(const struct kv_layer *kv)
     struct offsets at = {.wide_k = attend_align(sizeof(struct batch))};
     at.wide_v = at.wide_k + dk * PAGE_LEN * sizeof(int16_t);
     at.k_scales = at.wide_v + dv * PAGE_LEN * sizeof(int16_t);
-    at.v_scales = at.k_scales + n_k * PAGE_LEN * sizeof(float);
-    at.w = at.v_scales + LANES * n_v * PAGE_LEN * sizeof(float);
-    at.u = at.w + ATTEND_GROUP * PAGE_LEN * sizeof(float);
-    at.step = at.u + ATTEND_BATCH * n_v * PAGE_LEN * sizeof(int16_t);
-    at.n_bytes = at.step + attend_align((ATTEND_BATCH * n_v + LANES) * sizeof(float));
+    at.weights = at.k_scales + n_k * PAGE_LEN * sizeof(float);
+    at.u = at.weights + LANES * (2 + n_v) * PAGE_LEN * sizeof(float);
+    at.n_bytes = at.u + ATTEND_BATCH * n_v * PAGE_LEN * sizeof(int16_t);
     return at;
 }
 
@@ -70,10 +68,8 @@ static struct block_parts parts_of(const struct kv_layer *kv, void *scratch)
         .wide_k = (int16_t *)(base + at.wide_k),
         .wide_v = (int16_t *)(base + at.wide_v),
         .k_scales = (float *)(base + at.k_scales),
-        .v_scales = (float *)(base + at.v_scales),
-        .w = (float *)(base + at.w),
+        .weights = (float *)(base + at.weights),
         .u = (int16_t *)(base + at.u),
-        .step = (float *)(base + at.step),
     };
 }
 
@@ -206,12 +202,6 @@ static void set_tile(const struct kv_layer *kv, const void *page, const struct h
 }
 
 /* ---- scores ---- */
-
-VEC_INLINE f8 scales8(const uint16_t *p)
-{
-    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
-    return (f8)_mm256_slli_epi32(wide, 16);
-}
 
 VEC_INLINE __m256i four_bytes(const int8_t *p)
 {
@@ -386,7 +376,7 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
 {
     const struct batch *batch = parts->batch;
     const size_t scale = t->n_v_scales > 1 ? b : 0;
-    const float too_large = (float)(1 << pair_shift(form));
+    const f8 unit = vec_all(1 / (float)(1 << pair_shift(form)));
     const int16_t *u[2];
     i8x acc[2][4];
     UNROLL
@@ -396,8 +386,6 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
     UNROLL
     for (int r = 0; r < n; r++) {
         const size_t at = i + (size_t)r;
-        /* Exact: a step is 0, 2^-50 at least or a NaN. */
-        const f8 step = vec_all(parts->step[at * t->n_v_scales + scale] * (1 / too_large));
         const f8 before = vec_all(batch->a[at]), page = vec_all(batch->b[at]);
         float *o = batch->x[at]->o + b * KV_BLOCK;
         const bool is_first = batch->is_first[at];
@@ -406,10 +394,9 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
         for (int j = 0; j < 4; j++)
             sum[j] = (__m256i)acc[r][j];
         if (form != WIDE) order_dims(sum);
-        /* Without keep: the step of the weights is, and so are its products. */
         UNROLL
         for (int j = 0; j < 4; j++)
-            avx2_fold(is_first, before, page, step * (f8)_mm256_cvtepi32_ps(sum[j]),
+            avx2_fold(is_first, before, page, unit * (f8)_mm256_cvtepi32_ps(sum[j]),
                       o + (size_t)j * LANES);
     }
 }
@@ -459,7 +446,7 @@ static void read_scales(const uint16_t *scales, size_t n, float *out)
     for (size_t b = 0; b < n; b++, scales += PAGE_LEN, out += PAGE_LEN) {
         UNROLL
         for (int j = 0; j < PAGE_LEN; j += LANES)
-            vec_store(out + j, scales8(scales + j));
+            vec_store(out + j, avx2_scales8(scales + j));
     }
 }
 
@@ -470,29 +457,28 @@ static void prefetch_scales(const struct ahead *a, size_t n)
 }
 
 /* Sums of the keys that are seen, and of some more that softmax leaves out. */
-static void scores_of_page(const struct block_tile *t, const struct attend_few *few,
-                           struct batch *batch)
+static void scores_of_page(const struct kv_layer *kv, const struct block_tile *t,
+                           const struct attend_few *few, struct batch *batch)
 {
     const enum form form = t->is_q4 ? ROWS_Q4 : t->wide_k ? WIDE : ROWS_Q8;
     const size_t end = t->items.at + t->items.n;
     const struct ahead own = {NULL, t->v_scales, t->after_k.step};
     prefetch_scales(&own, t->n_v_scales);
     prefetch_scales(&t->after_k, t->n_k_scales);
+    for (size_t i = t->items.at; i < end; i++)
+        batch->weights[i] = &t->weights;
     if (few) {
+        few->weigh_keys(kv, t);
         few->block_scores(t, batch);
-        for (size_t i = t->items.at; i < end; i++)
-            batch->stored_scales[i] = t->v_scales;
         return;
     }
+    avx2_weigh_keys(kv, t);
     read_scales(t->k_scales, t->n_k_scales, t->wide_k_scales);
     for (size_t at = 0; at < PAGE_LEN; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
     }
-    read_scales(t->v_scales, t->n_v_scales, t->wide_v_scales);
-    for (size_t i = t->items.at; i < end; i++)
-        batch->scales[i] = t->wide_v_scales;
 }
 
 static void values_of_page(const struct block_tile *t, const struct attend_few *few,
@@ -515,14 +501,13 @@ static void values_of_page(const struct block_tile *t, const struct attend_few *
 static void attend_batch(const struct attend *a, const struct block_tile *tiles, size_t n_tiles,
                          const struct attend_few *few, const struct block_parts *parts)
 {
-    const struct batch *b = parts->batch;
     for (size_t k = 0; k < n_tiles; k++)
-        scores_of_page(&tiles[k], few, parts->batch);
+        if (tiles[k].items.n > 0) scores_of_page(a->kv, &tiles[k], few, parts->batch);
     avx2_softmax(a, few, parts->batch);
     if (few)
-        few->weights(b, tiles->is_q4, tiles->n_v_scales, parts->w, parts->u, parts->step);
+        few->weights(parts->batch, tiles->n_v_scales, parts->u);
     else
-        avx2_weights(b, tiles->is_q4, tiles->n_v_scales, parts->w, parts->u, parts->step);
+        avx2_weights(parts->batch, tiles->n_v_scales, parts->u);
     for (size_t k = 0; k < n_tiles; k++)
         if (tiles[k].items.n > 0) values_of_page(&tiles[k], few, parts);
 }
@@ -555,7 +540,9 @@ void avx2_pages_q(struct walk *w, void *scratch)
         struct block_tile *t = &tiles[k];
         set_tile(kv, w->a->pages[w->p + k / w->n_heads], &w->heads[k % w->n_heads], t);
         t->wide_k_scales = parts.k_scales;
-        t->wide_v_scales = parts.v_scales + k * t->n_v_scales * PAGE_LEN;
+        float *log2 = parts.weights + k * (2 + t->n_v_scales) * PAGE_LEN;
+        float *inverse = log2 + PAGE_LEN, *shares = inverse + PAGE_LEN;
+        t->weights = (struct key_weights){log2, inverse, t->is_q4 ? shares : NULL};
         if (is_few) avx2_look_ahead(w, k, &t->after_k, &t->after_v);
     }
     if (!is_few) widen_page(tiles, &parts, w->p, w->x, w->n);

@@ -17,7 +17,8 @@ enum {
 struct blocks {
     const int8_t **keys;        /* where [dim/4][PAGE_LEN][4] is: in the page, or widened */
     int32_t *k_sums;            /* [scales][PAGE_LEN]: -128 times those of the codes */
-    float *k_scales, *v_scales; /* [scales][PAGE_LEN] */
+    float *k_scales, *v_scales; /* [scales][PAGE_LEN]; of q4_0's v as shares */
+    float *log2, *inverse;      /* [PAGE_LEN]: see struct page_weights */
     int8_t *v;                  /* [dim/16][PAGE_LEN/4][16][4] */
     bz *u;                      /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each */
     int8_t *widened;
@@ -34,6 +35,8 @@ static size_t blocks_carve(const struct kv_layer *kv, void *laid, struct blocks 
     b->k_sums = carve(&c, k_numbers * sizeof(int32_t));
     b->k_scales = carve(&c, k_numbers * sizeof(float));
     b->v_scales = carve(&c, v_numbers * sizeof(float));
+    b->log2 = carve(&c, PAGE_LEN * sizeof(float));
+    b->inverse = carve(&c, PAGE_LEN * sizeof(float));
     b->v = carve(&c, dv * PAGE_LEN);
     b->u = carve(&c, AT_ONCE * PAGE_LEN / 4 * sizeof(bz));
     b->widened = carve(&c, kv->type == KV_Q4_0 ? dk * PAGE_LEN : 0);
@@ -132,6 +135,7 @@ static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p,
     } else {
         widen_values(false, kv, p, b.v_scales, b.v);
     }
+    weigh_page(kv, b.v_scales, b.log2, b.inverse);
     sum_keys(*b.keys, keys, b.k_sums);
 }
 
@@ -196,53 +200,50 @@ static void blocks_scores(const struct kv_layer *kv, void *laid, const struct it
 /* ---- values ---- */
 
 /* 16 / n dims from e on. */
-VEC_INLINE void sum_dims(int n, const struct item *x, const struct page_values *page,
-                         const fz *const step[AT_ONCE], size_t e)
+VEC_INLINE void sum_dims(int n, const struct item *x, const struct page_values *page, size_t e)
 {
     const size_t dims = (size_t)(Z_LANES / n), to = (x->t.to + 3) / 4;
     const int8_t *v = page->codes + e / Z_LANES * Z_LANES * PAGE_LEN + e % Z_LANES * 4;
-    const bz *u = page->u;
     iz acc[AT_ONCE][Z_LANES];
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t i = 0; i < dims; i++) acc[r][i] = z_all_i(0);
     }
     v += x->t.from / 4 * 4 * Z_LANES;
-    u += x->t.from / 4;
-    for (const bz *end = u + (to - x->t.from / 4); u < end; u++, v += 4 * Z_LANES) {
+    for (size_t four = x->t.from / 4; four < to; four++, v += 4 * Z_LANES) {
         bz weights[AT_ONCE];
-        UNROLL for (int r = 0; r < n; r++) weights[r] = u[r * PAGE_LEN / 4];
+        UNROLL for (int r = 0; r < n; r++) weights[r] = x[r].u[four];
         UNROLL for (size_t i = 0; i < dims; i++)
         {
             const bz codes = z_all_4(v + 4 * i);
             UNROLL for (int r = 0; r < n; r++) acc[r][i] = z_dot(acc[r][i], weights[r], codes);
         }
     }
-    /* Without keep: step is 0, 2^-50 at least or a NaN, and so is its product. */
     UNROLL for (int r = 0; r < n; r++)
     {
         fz sum[Z_LANES];
-        UNROLL for (size_t i = 0; i < dims; i++) sum[i] = *step[r] * z_float(acc[r][i]);
+        UNROLL for (size_t i = 0; i < dims; i++) sum[i] = z_float(acc[r][i]);
         fold_in(&x[r].f, sum, dims, x[r].o + e);
     }
 }
 
-VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values *v,
-                           const fz *const step[AT_ONCE], size_t e, size_t end)
+VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values *v, size_t e,
+                           size_t end)
 {
     for (; e < end; e += (size_t)(Z_LANES / n))
-        sum_dims(n, x, v, step, e);
+        sum_dims(n, x, v, e);
 }
 
-static const float *blocks_value_scales(const struct kv_layer *kv, void *laid)
+static struct page_weights blocks_weights(const struct kv_layer *kv, void *laid)
 {
-    return one_value_scale(kv) ? blocks_of(kv, laid).v_scales : NULL;
+    const struct blocks b = blocks_of(kv, laid);
+    return (struct page_weights){b.log2, b.inverse, b.u, kv->type == KV_Q8_0};
 }
 
 static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
     const struct blocks b = blocks_of(kv, laid);
-    const struct page_values v = {b.v_scales, b.v, b.u, NULL};
+    const struct page_values v = {b.v_scales, b.v, NULL};
     values_of_items(kv, &v, x, n, sum_values);
 }
 
@@ -252,6 +253,6 @@ const struct attend_pages attend_blocks_avx512 = {
     .page_bytes = blocks_page_bytes,
     .lay_out = blocks_lay_out,
     .scores = blocks_scores,
-    .value_scales = blocks_value_scales,
+    .weights = blocks_weights,
     .values = blocks_values,
 };

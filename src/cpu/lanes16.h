@@ -10,7 +10,7 @@
 enum {
     Z_LANES = 16,
     Z_AT_ONCE = 4,  /* vectors that are taken through a long chain together */
-    Z_EXP_MOST = 8, /* the most in z_exp_below and z_exp2_below */
+    Z_EXP_MOST = 8, /* the most in z_exp_below and z_exp2 */
 };
 
 VEC_INLINE iz z_all_i(int32_t x)
@@ -60,12 +60,6 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
 VEC_INLINE fz z_product_where(mz m, fz a, fz b)
 {
     return _mm512_maskz_mul_ps(m, a, b);
-}
-
-/* a, to which b is added in the lanes of m. */
-VEC_INLINE fz z_plus_where(mz m, fz a, fz b)
-{
-    return _mm512_mask_add_ps(a, m, a, b);
 }
 
 VEC_INLINE bool z_any(mz m)
@@ -133,11 +127,6 @@ VEC_INLINE fz z_choose(mz m, fz a, fz b)
 VEC_INLINE fz z_product_where(mz m, fz a, fz b)
 {
     return (fz)((iz)(a * b) & m);
-}
-
-VEC_INLINE fz z_plus_where(mz m, fz a, fz b)
-{
-    return z_choose(m, a + b, a);
 }
 
 VEC_INLINE bool z_any(mz m)
@@ -268,25 +257,37 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
     }
 }
 
-/* num16_exp2_below of n vectors, n up to eight, likewise. */
-VEC_INLINE void z_exp2_below(fz *v, const int n)
+/* A polynomial's factors, the highest power's first, times 2^x of n vectors, n up to eight, as
+ * num16_exp2_below and num16_exp2_weight; likewise. */
+VEC_INLINE void z_exp2(fz *v, const int n, const float *factors, const int degree)
 {
     const fz magic = z_all(12582912.0f);
-    static const float factors[] = {9.67129134e-3f, 5.55071086e-2f, 2.40222469e-1f,
-                                    6.93147004e-1f, 1.0f};
     fz sum[Z_EXP_MOST], r[Z_EXP_MOST], p[Z_EXP_MOST];
     UNROLL for (int j = 0; j < n; j++)
     {
         sum[j] = v[j] + magic;
         r[j] = v[j] - (sum[j] - magic);
-        p[j] = z_all(1.3269519e-3f);
+        p[j] = z_all(factors[0]);
     }
-    UNROLL for (int i = 0; i < 5; i++)
+    UNROLL for (int i = 1; i <= degree; i++)
     {
         UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + z_all(factors[i]);
     }
     UNROLL for (int j = 0; j < n; j++) v[j] =
         (fz)z_sum_where(z_reaches(v[j], z_all(-50.0f)), (iz)p[j], (iz)((uz)sum[j] << 23));
+}
+
+VEC_INLINE void z_exp2_below(fz *v, const int n)
+{
+    static const float factors[] = {1.3269519e-3f,  9.67129134e-3f, 5.55071086e-2f,
+                                    2.40222469e-1f, 6.93147004e-1f, 1.0f};
+    z_exp2(v, n, factors, 5);
+}
+
+VEC_INLINE void z_exp2_weights(fz *v, const int n)
+{
+    static const float factors[] = {14.0273156f, 61.7638907f, 176.787153f, 255.0f};
+    z_exp2(v, n, factors, 3);
 }
 
 /* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the

@@ -21,8 +21,10 @@ void ref_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t s
                     const float *k, const float *v);
 float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t key,
                 const struct a8 *q);
+float ref_weight_log2(const struct kv_layer *kv, const void *page, size_t head, size_t key);
+float ref_weight_inverse(const struct kv_layer *kv, const void *page, size_t head, size_t key);
 void ref_values_q(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
-                  size_t hi, const float *p, float *out);
+                  size_t hi, const float *w, float *out);
 void ref_norm(const struct norm *o);
 void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);

@@ -8,11 +8,11 @@
  *       right;  o_e = keep(sum over visible j, in order, of p_j · v_je)
  * and the pages' (m, l, o) are folded left to right:
  *   n = max(M, m);  a = 2^(M - n);  b = 2^(m - n)
- *   M = n;  L = L · a + l · b;  O_e = keep(O_e · a + o_e · b)
+ *   M = n;  L = L · a + l · b;  O_e = (O_e where a = 1, else keep(O_e) · a) + o_e · b
  * f is scale · log2 e, or with a softcap scale. A sink comes last, as (sink · log2 e, 1, 0).
- * out_e = keep(O_e · rcp(L)). Every sum starts with its first term. A maximum is taken in the
- * order of num_order, where NaN is above all. KV types of codes have integer products instead
- * of q · k and p · v: ref_attend_q.c. */
+ * out_e = keep(keep(O_e) · rcp(L)). Every sum starts with its first term. A maximum is taken in
+ * the order of num_order, where NaN is above all. KV types of codes have integer products
+ * instead of q · k and p · v, and weights instead of p: ref_attend_q.c. */
 #include <assert.h>
 
 #include "backend/kv.h"
@@ -117,20 +117,25 @@ static void weigh_values(const struct kv_layer *kv, const void *page, size_t hea
 static void attend_page(const struct attend *a, const void *page, size_t head, size_t lo,
                         size_t hi, const struct query *q, struct partial *out)
 {
-    float p[PAGE_LEN] = {0}, s[PAGE_LEN] = {0};
-    for (size_t j = lo; j < hi; j++)
+    const bool codes = kv_type_codes(a->kv->type);
+    float p[PAGE_LEN] = {0}, s[PAGE_LEN] = {0}, terms[PAGE_LEN] = {0};
+    for (size_t j = lo; j < hi; j++) {
         s[j] = score(a, page, head, j, q);
+        if (codes) s[j] = s[j] + ref_weight_log2(a->kv, page, head, j);
+    }
     out->m = s[lo];
     for (size_t j = lo + 1; j < hi; j++)
         out->m = larger(out->m, s[j]);
     for (size_t j = lo; j < hi; j++) {
-        p[j] = num_exp2_below(s[j] - out->m);
+        const float x = s[j] - out->m;
+        p[j] = codes ? num_exp2_weight(x) : num_exp2_below(x);
         if (a->kv->type == KV_F16) p[j] = num_narrow(p[j]);
+        terms[j] = codes ? p[j] * ref_weight_inverse(a->kv, page, head, j) : p[j];
     }
     for (size_t stripe = 0; stripe < 8; stripe++) {
-        float sum = p[8 * stripe];
+        float sum = terms[8 * stripe];
         for (size_t j = 1; j < 8; j++)
-            sum = sum + p[8 * stripe + j];
+            sum = sum + terms[8 * stripe + j];
         out->l = stripe == 0 ? sum : out->l + sum;
     }
     weigh_values(a->kv, page, head, lo, hi, p, out->o);
@@ -143,7 +148,7 @@ static void fold(struct partial *all, const struct partial *page, size_t dv)
     all->m = n;
     all->l = all->l * a + page->l * b;
     for (size_t e = 0; e < dv; e++)
-        all->o[e] = num_keep(all->o[e] * a + page->o[e] * b);
+        all->o[e] = (a == 1.0f ? all->o[e] : num_keep(all->o[e]) * a) + page->o[e] * b;
 }
 
 static size_t ref_attend_rows(size_t n_group)
@@ -201,12 +206,12 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t r, size_t
         for (size_t e = 0; e < dv; e++)
             one.o[e] = 0;
         one.m = attend_sink(a, h);
-        one.l = 1;
+        one.l = a->factors.sink_sum;
         fold(&all, &one, dv);
     }
     float inverse = num_rcp(all.l);
     for (size_t e = 0; e < dv; e++)
-        out[e] = num_keep(all.o[e] * inverse);
+        out[e] = num_keep(num_keep(all.o[e]) * inverse);
 }
 
 void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)

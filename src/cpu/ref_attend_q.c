@@ -19,14 +19,21 @@
  * scales d as a key has; qa are its codes. With the factor f of ref_attend.c,
  * da = keep(d · ((1/run) · f)), and over the scales b, in order,
  *   q · k_j · f = sum of (da_b · d_jb) · (float)(sum of qa · c_j over the dims of b)
- * Values: with the probabilities p_j of the page's visible keys, and n = 255 (q8_0) or 127
- * (q4_0), for the dims e of each scale b
- *   w_j = p_j · d_jb;  M = max |w_j|;  step = keep(M · (1/n));  u_j = rne(w_j · (n · rcp(M)))
- *   o_e = keep(step · (float)(sum over visible j of u_j · c_je))
- * The sums in brackets are exact integers below 2^24 (512 · 127 · 127, 64 · 255 · 127), so
+ * Values: their scale is part of a key's weight, and its logarithm of the weight's exponent.
+ * With n = 255 (q8_0) or 127 (q4_0), over the page's visible keys j,
+ *   D_j = max |d_jb|, 2^-20 where that is 0, NaN where it is 2^50 or more
+ *   t_j = s_j + log2(D_j);  m = max t_j;  w_j = 255 · 2^(t_j - m)
+ *   r_j = (1/D_j) · (n/255);  l = w_j · r_j summed as p_j of ref_attend.c are
+ * and for the dims e of each scale b
+ *   u_jb = rne(w_j) (q8_0) or rne(w_j · (d_jb · r_j)) (q4_0)
+ *   o_e = (float)(sum over visible j of u_jb · c_je)
+ * with the functions weight_log2, weight_inverse and exp2_weight of numeric.h, which are no
+ * more exact than their use needs; so l and o are n times those of a softmax, and a sink has l
+ * = n. The sums in brackets are exact integers below 2^24 (512 · 127 · 127, 64 · 255 · 127), so
  * their order does not matter and no device can disagree about them. u is a byte, signed where
- * d has a sign. step = 0 has u = 0; M of 2^100 or more, an infinity or a NaN makes step NaN and
- * u = 0. */
+ * d has a sign; that of a NaN does not matter, for it is in l, too. D = 2^50 is far from what a
+ * model computes, and keeps w · r and its products with b above 2^-123. */
+#include <math.h>
 #include <string.h>
 
 #include "backend/kv.h"
@@ -217,35 +224,44 @@ float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t
     return s;
 }
 
-/* w[lo..hi) -> integers u of at most most, and their step. */
-static float quantise_weights(const float *w, size_t lo, size_t hi, int most, int32_t *u)
+/* The largest scale of a value, as its weight takes it. */
+static float weight_scale(const struct side *values, size_t key)
 {
-    const uint32_t max = largest(w + lo, hi - lo);
-    float m = num_of_bits(max);
-    bool broken = max >= LARGEST;
-    float step = broken ? num_of_bits(NUM_NAN) : num_keep(m * (1.0f / (float)most));
-    float inverse = broken || step == 0.0f ? 0.0f : (float)most * num_rcp(m);
-    for (size_t j = lo; j < hi; j++)
-        u[j] = broken ? 0 : num_rne(w[j] * inverse);
-    return step;
+    float d = 0;
+    for (size_t b = 0; b < values->n_scales; b++)
+        if (magnitude(scale_of(values, key, b)) > magnitude(d)) d = scale_of(values, key, b);
+    return num_weight_scale(d);
+}
+
+float ref_weight_log2(const struct kv_layer *kv, const void *page, size_t head, size_t key)
+{
+    struct side values = side_of(kv, page, head, false);
+    return num_weight_log2(weight_scale(&values, key));
+}
+
+float ref_weight_inverse(const struct kv_layer *kv, const void *page, size_t head, size_t key)
+{
+    struct side values = side_of(kv, page, head, false);
+    return num_weight_inverse(weight_scale(&values, key)) * attend_weight_unit(kv);
 }
 
 void ref_values_q(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
-                  size_t hi, const float *p, float *out)
+                  size_t hi, const float *w, float *out)
 {
     struct side values = side_of(kv, page, head, false);
     const size_t n = values.dim / values.n_scales;
     for (size_t b = 0; b < values.n_scales; b++) {
-        float w[PAGE_LEN];
-        int32_t u[PAGE_LEN];
-        for (size_t j = lo; j < hi; j++)
-            w[j] = p[j] * scale_of(&values, j, b);
-        float step = quantise_weights(w, lo, hi, attend_weight_max(values.is_q4), u);
+        int32_t u[PAGE_LEN] = {0};
+        for (size_t j = lo; j < hi; j++) {
+            const float share = scale_of(&values, j, b) * ref_weight_inverse(kv, page, head, j);
+            const float of_scale = values.is_q4 ? w[j] * share : w[j];
+            u[j] = isnan(of_scale) ? 0 : num_rne(of_scale);
+        }
         for (size_t e = b * n; e < (b + 1) * n; e++) {
             int32_t sum = 0;
             for (size_t j = lo; j < hi; j++)
                 sum += u[j] * code_of(&values, j, e);
-            out[e] = num_keep(step * (float)sum);
+            out[e] = (float)sum;
         }
     }
 }

@@ -177,6 +177,7 @@ static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint
     dispatch_push(&b, vulkan_plan_ring(x, a));
     dispatch_push(&b, q ? x->rows[q->out.buf].stride : 0);
     dispatch_push(&b, q ? dispatch_a8_texels(x, q->out.at) : 0);
+    dispatch_push_float(&b, kv_factors(kv, a->scale, a->softcap).sink_sum);
     const struct vulkan_grid grid = {
         .kind = GRID_FOLD, .x = a->n_heads, .first = first, .n_rows = x->block_rows};
     return dispatch_end(&b, grid, err);

@@ -35,6 +35,21 @@ static uint32_t run_exp2_below(uint32_t u)
     return num_bits(num_exp2_below(num_of_bits(u | NUM_SIGN)));
 }
 
+static uint32_t run_exp2_weight(uint32_t u)
+{
+    return num_bits(num_exp2_weight(num_of_bits(u | NUM_SIGN)));
+}
+
+static uint32_t run_weight_log2(uint32_t u)
+{
+    return num_bits(num_weight_log2(num_weight_scale(num_of_bits(u))));
+}
+
+static uint32_t run_weight_inverse(uint32_t u)
+{
+    return num_bits(num_weight_inverse(num_weight_scale(num_of_bits(u))));
+}
+
 /* In the order of shaders/elementary.comp. */
 static const struct {
     const char *name;
@@ -55,6 +70,9 @@ static const struct {
     {"f32_to_f16_kv", f32_to_f16_kv},
     {"narrow", run_narrow},
     {"exp2_below", run_exp2_below},
+    {"exp2_weight", run_exp2_weight},
+    {"weight_log2", run_weight_log2},
+    {"weight_inverse", run_weight_inverse},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions, LOCAL = 64, N = 1 << 12 };
 
