@@ -388,6 +388,37 @@ static void faint_values(void **state)
     }
 }
 
+/* The second and third page scale the output of the first below 2^-50, and their own values of
+ * odd dims are 0; the last page joins what is left without scaling it, and is some 2^16 times
+ * as large. So what is left is seen in the last bits, and keep would lose it. The last key has
+ * the largest score, so that one row, beside others that scale nothing, scales again. */
+static void faint_outputs(void **state)
+{
+    (void)state;
+    static const float scores[] = {0, 34, 68, 19}; /* of a page, in powers of two */
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        const size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, width = width_of(c);
+        if (c->sinks || c->window || c->softcap != 0) continue;
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t at = 0; at < N_POS * width; at++) {
+            const size_t page = at / width / PAGE_LEN, col = at % width;
+            if (col >= nq + nk)
+                x[at] *= (page == 1 || page == 2) && col % 2 != 0 ? 0 : 0x1p10f;
+            else if (col % c->dk != 0)
+                x[at] = 0;
+            else
+                x[at] = col < nq                  ? sqrtf((float)c->dk)
+                        : at / width == N_POS - 1 ? 70 * (float)M_LN2
+                                                  : scores[page] * (float)M_LN2;
+        }
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
 /* Values of zero, whose scale is none: every other key. What is left of the others' ones is how
  * many they are. */
 static void zero_values(void **state)
@@ -416,7 +447,8 @@ static void zero_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_cases), cmocka_unit_test(extremes), cmocka_unit_test(largest_sums),
-        cmocka_unit_test(faint_values), cmocka_unit_test(zero_values)};
+        cmocka_unit_test(all_cases),     cmocka_unit_test(extremes),
+        cmocka_unit_test(largest_sums),  cmocka_unit_test(faint_values),
+        cmocka_unit_test(faint_outputs), cmocka_unit_test(zero_values)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
