@@ -5,7 +5,8 @@
  *
  * Scores are not kept, as the definition does: what is below 2^-50 and what is 0 give the same
  * probabilities. 2^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
- * half a unit of its last place is 2^-50 at least. */
+ * half a unit of its last place is 2^-50 at least. The logarithm that a score of codes is added
+ * to is 0, too, or at least 2^-8 in magnitude. */
 #include <assert.h>
 #include <math.h>
 

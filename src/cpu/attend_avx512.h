@@ -44,7 +44,7 @@ struct fold {
     bool only_adds; /* in all lanes, as most often behind many pages */
 };
 
-/* n dims. */
+/* n dims. Where a is 1 O needs no keep: its terms are multiples of 2^-123. */
 VEC_INLINE void fold_in(const struct fold *f, const fz *page, const size_t n, fz *all)
 {
     if (f->only_adds) {

@@ -1,7 +1,7 @@
 /* Softmax and weights of few queries on AVX-512; see ref_attend.c and ref_attend_q.c for what
  * they are. A lane is a key until a sum or a largest is taken: those of eight items together,
- * or of sixteen blocks, for one alone would wait for its own chain. What the next step reads is
- * fetched meanwhile: memory would else rest for a quarter of the time. */
+ * for one alone would wait for its own chain. What the next step reads is fetched meanwhile:
+ * memory would else rest for a quarter of the time. */
 #include "cpu/attend_few_avx512.h"
 #include "cpu/lanes16.h"
 

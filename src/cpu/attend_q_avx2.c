@@ -376,7 +376,7 @@ VEC_INLINE void values32(enum form form, int n, const struct block_tile *t,
 {
     const struct batch *batch = parts->batch;
     const size_t scale = t->n_v_scales > 1 ? b : 0;
-    const f8 unit = vec_all(1 / (float)(1 << pair_shift(form)));
+    const f8 unit = vec_all(1 / (float)(1 << pair_shift(form))); /* a power of two: exact */
     const int16_t *u[2];
     i8x acc[2][4];
     UNROLL
@@ -468,17 +468,17 @@ static void scores_of_page(const struct kv_layer *kv, const struct block_tile *t
     for (size_t i = t->items.at; i < end; i++)
         batch->weights[i] = &t->weights;
     if (few) {
-        few->weigh_keys(kv, t);
         few->block_scores(t, batch);
+        few->weigh_keys(kv, t);
         return;
     }
-    avx2_weigh_keys(kv, t);
     read_scales(t->k_scales, t->n_k_scales, t->wide_k_scales);
     for (size_t at = 0; at < PAGE_LEN; at += HALF) {
         if (at >= t->items.to || at + HALF <= t->items.from) continue;
         for (size_t i = t->items.at; i < end; i += 2)
             scores_of[form][end - i > 1](t, at, batch->x + i, batch->s + i);
     }
+    avx2_weigh_keys(kv, t);
 }
 
 static void values_of_page(const struct block_tile *t, const struct attend_few *few,
