@@ -59,10 +59,10 @@ int bench_kv_error(const struct options *o, const struct bench_args *a);
 
 /* The speed by depth, rows, threads and instruction set.
  *
- * A line is one step of `rows` rows at position `depth`, the median of at least five: rows 1 is
- * decode, a few are what verifies drafts (with the logits of every row), many are prefill (with
- * those of the last). Keys and values up to the depth are zeros, which take as long to read as
- * any. */
+ * A line is one step of `rows` rows at position `depth`: rows 1 is decode, a few are what
+ * verifies drafts (with the logits of every row), many are prefill (with those of the last).
+ * The lines of a depth and the bandwidth beside them are measured in turns, and are medians.
+ * Keys and values up to the depth are zeros, which take as long to read as any. */
 int bench_table(const struct options *o, const struct bench_args *a);
 
 /* What drafts gain, by workload and length: each length, and the one that hearth chooses by
