@@ -61,7 +61,7 @@ int bench_kv_error(const struct options *o, const struct bench_args *a);
  *
  * A line is one step of `rows` rows at position `depth`: rows 1 is decode, a few are what
  * verifies drafts (with the logits of every row), many are prefill (with those of the last).
- * The lines of a depth and the bandwidth beside them are measured in turns, and are medians.
+ * All lines of a machine and the bandwidth beside them are measured in turns, and are medians.
  * Keys and values up to the depth are zeros, which take as long to read as any. */
 int bench_table(const struct options *o, const struct bench_args *a);
 

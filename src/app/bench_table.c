@@ -20,8 +20,9 @@
 #include "engine/machine.h"
 #include "engine/states.h"
 
-/* All numbers of rows and the bandwidth take turns, for what others do on the machine comes and
- * goes. A line has a slice of each round: steps for so long, one at least, or so many. */
+/* All depths, all numbers of rows and the bandwidth take turns, for what others do on the
+ * machine comes and goes. A line has a slice of each round: steps for so long, one at least, or
+ * so many. */
 enum { N_ROUNDS = 5, SLICE_STEPS = 100 };
 static const double SLICE_MS = 60;
 /* Up to here all rows have logits, as when drafts are verified. */
@@ -29,10 +30,16 @@ enum { VERIFY_ROWS = TRAIL_ROWS };
 
 /* ---- one machine ---- */
 
-/* What the steps of a line took. */
+/* What the steps of some rows at a depth took. */
 struct timings {
     double ms[N_ROUNDS * SLICE_STEPS];
     size_t n;
+};
+
+/* A depth: the bandwidth beside each round, and the timings of all numbers of rows. */
+struct at_depth {
+    double gb_s[N_ROUNDS];
+    struct timings rows[BENCH_LIST_MOST];
 };
 
 struct bench_run {
@@ -43,7 +50,7 @@ struct bench_run {
     int32_t *tokens;
     float *logits;
     struct states states;
-    struct timings *timings; /* [BENCH_LIST_MOST], of the rows at one depth */
+    struct at_depth *at; /* [BENCH_LIST_MOST], as the list of depths */
 };
 
 static bool step_once(struct bench_run *r, uint32_t depth, uint32_t n_rows, struct err *err)
@@ -99,7 +106,7 @@ static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_position
     r->n_pages = pages_for(n_positions);
     r->tokens = mem_zalloc(n_rows, sizeof *r->tokens);
     r->logits = mem_zalloc((size_t)VERIFY_ROWS * p->n_vocab, sizeof *r->logits);
-    r->timings = mem_zalloc(BENCH_LIST_MOST, sizeof *r->timings);
+    r->at = mem_zalloc(BENCH_LIST_MOST, sizeof *r->at);
     for (uint32_t i = 0; i < n_rows; i++)
         r->tokens[i] = (int32_t)(i * 7919u % p->n_vocab);
     for (int part = 0; part < PAGE_PARTS; part++)
@@ -121,7 +128,7 @@ static void run_close(struct bench_run *r)
     }
     free(r->tokens);
     free(r->logits);
-    free(r->timings);
+    free(r->at);
     states_free(&r->states);
     exec_free(r->exec);
 }
@@ -152,34 +159,45 @@ static bool read_better(const struct machine *m, double *gb_s, struct err *err)
     return true;
 }
 
-/* Appends a line per number of rows at line.depth, medians of all rounds. */
-static bool measure_depth(struct bench_run *r, const struct bench_list *rows,
-                          struct bench_line line, struct bench_lines *out, struct err *err)
+/* A slice of every number of rows at a depth. */
+static bool time_depth(struct bench_run *r, uint32_t depth, const struct bench_list *rows,
+                       struct at_depth *at, size_t round, struct err *err)
 {
-    double gb_s[N_ROUNDS];
-    if (out->n + rows->n > BENCH_MAX_LINES)
-        return err_set(err, ERR_USER, "more than %d lines", BENCH_MAX_LINES);
+    if (!read_better(r->m, &at->gb_s[round], err)) return false;
     for (size_t i = 0; i < rows->n; i++) {
-        r->timings[i].n = 0;
-        if (!step_once(r, line.depth, rows->v[i], err)) return false;
+        if (!time_slice(r, depth, rows->v[i], &at->rows[i], err)) return false;
+        if (i == 0 && !read_better(r->m, &at->gb_s[round], err)) return false;
     }
-    for (size_t round = 0; round < N_ROUNDS; round++) {
-        gb_s[round] = 0;
-        if (!read_better(r->m, &gb_s[round], err)) return false;
-        for (size_t i = 0; i < rows->n; i++) {
-            if (!time_slice(r, line.depth, rows->v[i], &r->timings[i], err)) return false;
-            if (i == 0 && !read_better(r->m, &gb_s[round], err)) return false;
-        }
-    }
-    line.read_gb_s = bench_median(gb_s, N_ROUNDS);
+    return true;
+}
+
+/* Every line once, which warms it, and then all rounds. A shallow step writes its keys and
+ * values over those of a deep one, which does not change what either takes. */
+static bool time_rounds(struct bench_run *r, const struct bench_list *depths,
+                        const struct bench_list *rows, struct err *err)
+{
+    for (size_t d = 0; d < depths->n; d++)
+        for (size_t i = 0; i < rows->n; i++)
+            if (!step_once(r, depths->v[d], rows->v[i], err)) return false;
+    for (size_t round = 0; round < N_ROUNDS; round++)
+        for (size_t d = 0; d < depths->n; d++)
+            if (!time_depth(r, depths->v[d], rows, &r->at[d], round, err)) return false;
+    return true;
+}
+
+/* Appends a line per number of rows at line.depth, medians of all rounds. */
+static void add_lines(const struct bench_run *r, struct at_depth *at,
+                      const struct bench_list *rows, struct bench_line line,
+                      struct bench_lines *out)
+{
+    line.read_gb_s = bench_median(at->gb_s, N_ROUNDS);
     for (size_t i = 0; i < rows->n; i++) {
         line.n_rows = rows->v[i];
-        line.ms = bench_median(r->timings[i].ms, r->timings[i].n);
+        line.ms = bench_median(at->rows[i].ms, at->rows[i].n);
         line.tok_s = line.n_rows / line.ms * 1e3;
         line.gb_s = bytes_of(r->m, line.depth, line.n_rows) / 1e6 / line.ms;
         out->lines[out->n++] = line;
     }
-    return true;
 }
 
 /* All depths and numbers of rows on one machine. */
@@ -189,6 +207,8 @@ static bool measure_machine(const struct engine_config *config, const struct ben
 {
     struct machine m = {0};
     struct bench_run r = {0};
+    if (out->n + depths->n * rows->n > BENCH_MAX_LINES)
+        return err_set(err, ERR_USER, "more than %d lines", BENCH_MAX_LINES);
     if (!machine_open(&m, config, NULL, err)) {
         machine_close(&m);
         return false;
@@ -200,10 +220,10 @@ static bool measure_machine(const struct engine_config *config, const struct ben
     if (!ok)
         err_set(err, ERR_USER, "%u positions do not fit the context of %u", n_positions,
                 m.n_ctx);
-    ok = ok && run_open(&r, &m, n_positions, n_rows, err);
-    for (size_t i = 0; ok && i < depths->n; i++) {
-        line.depth = depths->v[i];
-        ok = measure_depth(&r, rows, line, out, err);
+    ok = ok && run_open(&r, &m, n_positions, n_rows, err) && time_rounds(&r, depths, rows, err);
+    for (size_t d = 0; ok && d < depths->n; d++) {
+        line.depth = depths->v[d];
+        add_lines(&r, &r.at[d], rows, line, out);
     }
     run_close(&r);
     machine_close(&m);
