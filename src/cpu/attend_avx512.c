@@ -22,8 +22,6 @@ struct group {
     } of_first, of_last; /* visible positions of the first and of the last query: both grow */
     iz first, end;       /* the same of each */
     fz m, l;             /* of the pages so far: -infinity and 0 before the first */
-    fz *o;               /* [head_dim_v] */
-    void *q;
 };
 
 /* ---- the softmax of a group and page ---- */
@@ -68,7 +66,7 @@ VEC_INLINE fz scores(bool whole, enum form form, const struct attend *a,
 VEC_INLINE void raise(enum form form, fz v[STRIPE])
 {
     if (form_is_weights(form))
-        z_exp2_weights(v, STRIPE);
+        z_exp2_weights(false, v, STRIPE);
     else
         z_exp2_below(v, STRIPE);
     UNROLL for (size_t i = 0; i < STRIPE; i++) if (form == NARROW_PROBABILITIES) v[i] =
@@ -93,9 +91,7 @@ VEC_INLINE fz probabilities(bool whole, enum form form, const struct page_weight
         }
         UNROLL for (size_t i = 0; form == INTEGER_WEIGHTS && i < STRIPE; i += 4)
         {
-            iz c[4];
-            UNROLL for (size_t k = 0; k < 4; k++) c[k] = weight_code(v[i + k]);
-            u[(j + i) / 4] = z_quad(c[0], c[1], c[2], c[3]);
+            u[(j + i) / 4] = z_bytes(v + i);
         }
         UNROLL for (size_t i = 0; codes && i < STRIPE; i++)
         {
@@ -124,7 +120,7 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
     g->m = n;
     g->l = g->l * v[0] + l * v[1];
     const mz less = z_less((iz)v[0], (iz)z_all(1));
-    return (struct fold){v[0], v[1], ~less, !z_any(less)};
+    return (struct fold){v[0], v[1], z_lanes(less) & (int32_t)NUM_SMALL, !z_any(less)};
 }
 
 /* A lane that sees nothing has no largest score. */
@@ -194,7 +190,7 @@ static size_t first_of(const struct attend *a, size_t row)
 
 /* Queries at.. of n. */
 static void group_begin(const struct attend *a, const struct attend_pages *by, size_t kv_head,
-                        size_t lo, size_t at, size_t n, struct group *g)
+                        size_t lo, size_t at, size_t n, struct group *g, struct item *item)
 {
     const struct kv_layer *kv = a->kv;
     const float *x[Z_LANES];
@@ -215,18 +211,18 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
     g->m = z_all(-INFINITY);
     g->l = z_all(0);
     for (size_t e = 0; e < kv->head_dim_v; e++)
-        g->o[e] = z_all(0);
-    by->queries(a, x, g->q);
+        item->o[e] = z_all(0);
+    by->queries(a, x, item->q);
 }
 
 /* A sink is a page of nothing but its maximum, which adds nothing to the outputs. */
-static void fold_sinks(const struct attend *a, struct group *g, fz sink)
+static void fold_sinks(const struct attend *a, struct group *g, fz *o, fz sink)
 {
     const fz n = z_max(g->m, sink);
     const fz before = num16_exp2_below(g->m - n), after = num16_exp2_below(sink - n);
     g->l = g->l * before + z_all(a->factors.sink_sum) * after;
     for (size_t e = 0; e < a->kv->head_dim_v; e++)
-        g->o[e] = z_clip(g->o[e]) * before;
+        o[e] = z_clip(o[e]) * before;
 }
 
 /* Dims e..e+n_dims-1 of the outputs of a group's queries, of which n are of the call. */
@@ -242,7 +238,7 @@ VEC_INLINE void write_dims(const fz *o, fz inverse, size_t e, size_t n_dims,
 }
 
 static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t at, size_t n,
-                      struct group *g)
+                      struct group *g, fz *o)
 {
     const size_t dv = a->kv->head_dim_v;
     float *out[Z_LANES], sinks[Z_LANES] = {0};
@@ -252,12 +248,12 @@ static void group_end(const struct attend *a, size_t kv_head, size_t lo, size_t 
         out[i] = a->out + p.row * a->out_stride + p.head * dv;
         if (a->sinks) sinks[i] = attend_sink(a, p.head);
     }
-    if (a->sinks) fold_sinks(a, g, z_load_f(sinks));
+    if (a->sinks) fold_sinks(a, g, o, z_load_f(sinks));
     const fz inverse = num16_rcp(g->l);
     size_t e = 0;
     for (; e + Z_LANES <= dv; e += Z_LANES)
-        write_dims(g->o, inverse, e, Z_LANES, out, n);
-    if (e < dv) write_dims(g->o, inverse, e, dv - e, out, n);
+        write_dims(o, inverse, e, Z_LANES, out, n);
+    if (e < dv) write_dims(o, inverse, e, dv - e, out, n);
 }
 
 /* ---- the walk ---- */
@@ -289,48 +285,106 @@ static void clamp_part(struct seen *t)
     t->hi = -z_max_i(-t->hi, -most);
 }
 
-/* Some groups at page p; s[AT_ONCE][PAGE_LEN]. */
+/* AT_ONCE groups at most at page p. */
 static void attend_page(const struct attend *a, const struct attend_pages *by, size_t p,
-                        struct group *g, size_t n_groups, void *laid, fz *s)
+                        struct group *g, struct item *x, size_t n, void *laid)
 {
-    struct item x[AT_ONCE];
-    struct group *of[AT_ONCE];
-    size_t n = 0;
-    for (size_t i = 0; i < n_groups; i++) {
-        const struct seen t = seen_of(&g[i], p);
-        if (t.from >= t.to) continue;
-        of[n] = &g[i];
-        x[n] = (struct item){.q = g[i].q, .t = t, .s = s + n * PAGE_LEN, .o = g[i].o};
-        n++;
-    }
+    for (size_t i = 0; i < n; i++)
+        x[i].t = seen_of(&g[i], p);
+    for (; n > 0 && x->t.from >= x->t.to; n--)
+        x++, g++;
+    while (n > 0 && x[n - 1].t.from >= x[n - 1].t.to)
+        n--;
     if (n == 0) return;
     by->scores(a->kv, laid, x, n);
     const struct page_weights w =
         by->weights ? by->weights(a->kv, laid) : (struct page_weights){0};
     softmax_fn *const *softmax = softmax_of[form_of(a->kv, &w)];
     for (size_t i = 0; i < n; i++) {
-        if (w.u) x[i].u = w.u + i * PAGE_LEN / 4;
         if (!x[i].t.whole) clamp_part(&x[i].t);
-        softmax[x[i].t.whole && a->factors.cap == 0.0f](a, &w, of[i], &x[i]);
+        softmax[x[i].t.whole && a->factors.cap == 0.0f](a, &w, &g[i], &x[i]);
     }
     by->values(a->kv, laid, x, n);
 }
 
-/* The scratch of a call. */
+/* Whether no score is so far below the largest that its weight is 0. */
+static bool is_near(const struct item *x)
+{
+    return !z_any((mz)~z_reaches(x->least - x->m, z_all(Z_EXP2_LEAST)));
+}
+
+/* The weights of AT_ONCE items, of which some may be 0, or which are the last. */
+static void weigh_alone(const struct page_weights *w, struct item *x)
+{
+    for (size_t i = 0; i < AT_ONCE; i++)
+        x[i].l = probabilities(true, INTEGER_WEIGHTS, w, &x[i].t, x[i].s, x[i].u, x[i].m);
+}
+
+/* Whether the groups of a call see all of page p, and its weights can be made beside scores. */
+static bool goes_beside(const struct attend *a, const struct attend_pages *by, size_t p,
+                        const struct group *first, const struct group *last)
+{
+    return by->scores_beside && a->kv->type == KV_Q8_0 && a->factors.cap == 0.0f &&
+           first->of_first.end >= (p + 1) * PAGE_LEN && last->of_last.first <= p * PAGE_LEN;
+}
+
+/* n groups, a multiple of AT_ONCE, at such a page: the weights of AT_ONCE are made while the
+ * scores of the next are computed. First all read the keys, then all the values, which stay in
+ * the first cache meanwhile. */
+static void attend_beside(const struct attend *a, const struct attend_pages *by,
+                          struct group *g, struct item *x, size_t n, void *laid)
+{
+    const struct page_weights w = by->weights(a->kv, laid);
+    bool wait = false; /* those before, for their weights */
+    for (size_t i = 0; i < n; i += AT_ONCE) {
+        for (size_t k = i; k < i + AT_ONCE; k++) {
+            x[k].t = (struct seen){.from = 0, .to = PAGE_LEN, .whole = true};
+            x[k].l = z_all(0);
+        }
+        by->scores_beside(laid, &x[i], wait ? &x[i - AT_ONCE] : NULL);
+        wait = is_near(&x[i]) && is_near(&x[i + 1]);
+        if (!wait || i + AT_ONCE == n) weigh_alone(&w, &x[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        x[i].f = join(true, &x[i].t, &g[i], x[i].m, x[i].l);
+    for (size_t i = 0; i < n; i += AT_ONCE)
+        by->values(a->kv, laid, &x[i], AT_ONCE);
+}
+
+/* ---- a call ---- */
+
+/* Its scratch: groups, then what begins at so many bytes. */
 struct layout {
-    size_t o, q, s, page, n_bytes;
+    size_t items, o, q, s, u, page, n_bytes;
+    size_t q_bytes, o_lines; /* of a group */
 };
 
 static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,
                                size_t n_groups)
 {
-    struct layout l;
-    l.o = n_groups * sizeof(struct group);
-    l.q = l.o + n_groups * kv->head_dim_v * sizeof(fz);
-    l.s = l.q + n_groups * attend_align(by->query_bytes(kv));
-    l.page = l.s + AT_ONCE * PAGE_LEN * sizeof(fz);
+    enum { SCORES = 2 * AT_ONCE }; /* of the items whose weights are made, and of the next */
+    struct layout l = {.q_bytes = attend_align(by->query_bytes(kv))};
+    /* Not a multiple of 4 KiB: a load waits for a store that far before it. */
+    l.o_lines = kv->head_dim_v + 8;
+    l.items = n_groups * sizeof(struct group);
+    l.o = l.items + n_groups * sizeof(struct item);
+    l.q = l.o + n_groups * l.o_lines * sizeof(fz);
+    l.s = l.q + n_groups * l.q_bytes;
+    l.u = l.s + SCORES * PAGE_LEN * sizeof(fz);
+    l.page = l.u + (kv_type_codes(kv->type) ? n_groups : 0) * PAGE_LEN / 4 * sizeof(bz);
     l.n_bytes = l.page + by->page_bytes(kv);
     return l;
+}
+
+static void items_begin(const struct layout *at, uint8_t *scratch, struct item *x, size_t n)
+{
+    const size_t n_scores = (at->u - at->s) / (PAGE_LEN * sizeof(fz));
+    for (size_t i = 0; i < n; i++) {
+        x[i].q = scratch + at->q + i * at->q_bytes;
+        x[i].o = (fz *)(scratch + at->o) + i * at->o_lines;
+        x[i].s = (fz *)(scratch + at->s) + i % n_scores * PAGE_LEN;
+        x[i].u = at->page > at->u ? (bz *)(scratch + at->u) + i * PAGE_LEN / 4 : NULL;
+    }
 }
 
 static size_t groups_of(size_t n)
@@ -362,11 +416,10 @@ void attend_many_avx512(const struct attend_pages *by, const struct attend *a, s
     assert(hi - lo <= avx512_attend_rows(a->n_group));
     uint8_t *base = scratch;
     struct group *g = scratch;
-    for (size_t i = 0; i < n_groups; i++) {
-        g[i].o = (fz *)(base + at.o) + i * kv->head_dim_v;
-        g[i].q = base + at.q + i * attend_align(by->query_bytes(kv));
-        group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i]);
-    }
+    struct item *x = (struct item *)(base + at.items);
+    items_begin(&at, base, x, n_groups);
+    for (size_t i = 0; i < n_groups; i++)
+        group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i], &x[i]);
     const struct head_at head = attend_head_at(kv, kv_head);
     const size_t first = g[0].of_first.first, end = g[n_groups - 1].of_last.end;
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
@@ -379,12 +432,15 @@ void attend_many_avx512(const struct attend_pages *by, const struct attend *a, s
                                        .to = within(end, p * PAGE_LEN),
                                        .once = n_groups <= AT_ONCE};
         by->lay_out(kv, &page, laid);
-        for (size_t i = 0; i < n_groups; i += AT_ONCE)
-            attend_page(a, by, p, &g[i], n_groups - i < AT_ONCE ? n_groups - i : AT_ONCE, laid,
-                        (fz *)(base + at.s));
+        const bool beside = n_groups >= AT_ONCE && goes_beside(a, by, p, g, &g[n_groups - 1]);
+        size_t i = beside ? n_groups / AT_ONCE * AT_ONCE : 0;
+        if (beside) attend_beside(a, by, g, x, i, laid);
+        for (; i < n_groups; i += AT_ONCE)
+            attend_page(a, by, p, &g[i], &x[i], n_groups - i < AT_ONCE ? n_groups - i : AT_ONCE,
+                        laid);
     }
     for (size_t i = 0; i < n_groups; i++)
-        group_end(a, kv_head, lo, i * Z_LANES, n, &g[i]);
+        group_end(a, kv_head, lo, i * Z_LANES, n, &g[i], x[i].o);
 }
 
 static const struct attend_pages *pages_of(const struct kv_layer *kv)

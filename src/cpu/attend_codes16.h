@@ -27,10 +27,10 @@ struct queries {
     fz *d;     /* [scales] */
 };
 
-VEC_INLINE struct queries queries_at(const struct kv_layer *kv, size_t lines, const void *q)
+VEC_INLINE struct queries queries_at(struct shares of, size_t lines, const void *q)
 {
     bz *codes = (bz *)q;
-    return (struct queries){codes, (fz *)(codes + shares_of(kv, kv->head_dim_k).n * lines)};
+    return (struct queries){codes, (fz *)(codes + of.n * lines)};
 }
 
 static size_t queries_bytes(const struct kv_layer *kv, size_t lines)
@@ -46,7 +46,7 @@ static void lay_queries(const struct attend *a, size_t lines, const float *const
 {
     const struct kv_layer *kv = a->kv;
     const struct shares of = shares_of(kv, kv->head_dim_k);
-    const struct queries to = queries_at(kv, lines, q);
+    const struct queries to = queries_at(of, lines, q);
     float *d = (float *)(to.d + of.n);
     int16_t *sums = (int16_t *)(d + of.n);
     int8_t *row = (int8_t *)(sums + kv->head_dim_k / A8_HALF);
@@ -75,10 +75,9 @@ VEC_INLINE bz nibbles(bz x, int high)
     return ((high ? z_shift_right(x, 4) : x) & 0x0f) - 8;
 }
 
-/* Sixteen codes of a value: dims e.. of a row. */
-VEC_INLINE iz value_codes(bool is_q4, const uint8_t *row, size_t e)
+/* Sixteen codes of a value of q4_0: dims e.. of a row. */
+VEC_INLINE iz value_codes(const uint8_t *row, size_t e)
 {
-    if (!is_q4) return z_widen(row + e);
     const iz x = z_widen(row + e / KV_BLOCK * 16);
     return ((e % KV_BLOCK ? x >> 4 : x) & 15) - 8;
 }
@@ -100,13 +99,13 @@ VEC_INLINE void fetch_part(const struct kv_layer *kv, const struct head_page *p,
 VEC_INLINE bz value_quad(bool is_q4, const uint8_t *from, const float *scales, size_t dv,
                          size_t key, size_t e)
 {
-    const size_t row_bytes = is_q4 ? dv / 2 : dv;
-    const float *d = is_q4 ? scales + e / KV_BLOCK * PAGE_LEN : scales;
+    if (!is_q4) return z_columns(from + key * dv + e, dv);
+    const float *d = scales + e / KV_BLOCK * PAGE_LEN;
     iz v[4];
     UNROLL for (size_t i = 0; i < 4; i++)
     {
-        v[i] = value_codes(is_q4, from + (key + i) * row_bytes, e);
-        if (is_q4 && d[key + i] < 0) v[i] = -v[i];
+        v[i] = value_codes(from + (key + i) * dv / 2, e);
+        if (d[key + i] < 0) v[i] = -v[i];
     }
     return z_quad(v[0], v[1], v[2], v[3]);
 }
@@ -153,18 +152,34 @@ static void make_weights(const struct item *x, const float *shares, bz *u)
     for (size_t j = x->t.from / KEY_TILE * KEY_TILE; j < x->t.to; j += STRIPE) {
         UNROLL for (size_t i = 0; i < STRIPE; i += 4)
         {
-            iz w[4];
-            UNROLL for (size_t k = 0; k < 4; k++) w[k] =
-                weight_code(share_of(x, shares, j + i + k));
-            u[(j + i) / 4] = z_quad(w[0], w[1], w[2], w[3]);
+            fz w[4];
+            UNROLL for (size_t k = 0; k < 4; k++) w[k] = share_of(x, shares, j + i + k);
+            u[(j + i) / 4] = z_bytes(w);
         }
     }
+}
+
+/* Of an item that sees all of its page, and none of whose weights is 0: four scores become
+ * weights, and join l. By quads from 0 on, for l is eight runs, each summed in order. */
+VEC_INLINE void weigh_quad(const float *inverse, struct item *x, size_t quad)
+{
+    fz w[4];
+    UNROLL for (size_t i = 0; i < 4; i++) w[i] = x->s[4 * quad + i] - x->m;
+    z_exp2_weights(true, w, 4);
+    x->u[quad] = z_bytes(w);
+    UNROLL for (size_t i = 0; i < 4; i++) w[i] = w[i] * z_all(inverse[4 * quad + i]);
+    const bool ends = 4 * quad % STRIPE != 0;
+    fz run = ends ? x->run + w[0] : w[0];
+    UNROLL for (size_t i = 1; i < 4; i++) run = run + w[i];
+    x->run = run;
+    if (ends) x->l = x->l + run;
 }
 
 /* ---- values ---- */
 
 /* The values of a page, laid out. */
 struct page_values {
+    struct shares of;
     const float *shares; /* [scales][PAGE_LEN] */
     const int8_t *codes; /* as the kernels read them, PAGE_LEN for each dim */
     iz *sums;            /* [AT_ONCE][PAGE_LEN]: room for sum_values, or NULL */
@@ -178,7 +193,7 @@ typedef void sum_values_fn(int n, const struct item *x, const struct page_values
 VEC_INLINE void values_of(int n, const struct kv_layer *kv, const struct page_values *v,
                           const struct item *x, sum_values_fn *sum_values)
 {
-    const struct shares of = shares_of(kv, kv->head_dim_v);
+    const struct shares of = v->of;
     for (size_t b = 0; b < of.n; b++) {
         for (int r = 0; kv->type == KV_Q4_0 && r < n; r++)
             make_weights(&x[r], v->shares + b * PAGE_LEN, x[r].u);

@@ -80,7 +80,7 @@ VEC_INLINE fz probabilities(bool narrow, const float *i0, const float *i1, float
     }
     far_fetch(far, SOFTMAX_LINES);
     if (i0)
-        z_exp2_weights(v, 2 * KEY_VECS);
+        z_exp2_weights(false, v, 2 * KEY_VECS);
     else
         z_exp2_below(v, 2 * KEY_VECS);
     UNROLL for (int j = 0; j < 2 * KEY_VECS; j++) v[j] = narrow ? z_narrow(v[j]) : v[j];

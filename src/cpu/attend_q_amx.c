@@ -24,38 +24,33 @@ static size_t units_of(struct shares of)
     return (of.dims + UNIT - 1) / UNIT;
 }
 
-/* A page, laid out. */
+/* A page, laid out: the first of its memory. */
 struct tiles_page {
+    struct shares of_keys, of_values;
     int8_t *keys;               /* [units][PAGE_LEN][UNIT] */
     float *k_scales, *v_scales; /* [scales][PAGE_LEN]; of q4_0's v as shares */
     float *log2, *inverse;      /* [PAGE_LEN]: see struct page_weights */
     int8_t *v;                  /* [dim][PAGE_LEN] */
-    bz *u;                      /* [AT_ONCE][PAGE_LEN/4]: weights of four keys each */
     iz *sums;                   /* [AT_ONCE][PAGE_LEN]: of keys, or of dims */
 };
 
-/* Where its parts are in memory; returns their bytes. */
+/* Says where its parts are in memory; returns the bytes of all. */
 static size_t tiles_carve(const struct kv_layer *kv, void *laid, struct tiles_page *p)
 {
     const struct shares keys = shares_of(kv, kv->head_dim_k);
     const struct shares values = shares_of(kv, kv->head_dim_v);
     struct carver c = {laid, 0};
+    carve(&c, sizeof *p);
+    p->of_keys = keys;
+    p->of_values = values;
     p->keys = carve(&c, keys.n * units_of(keys) * UNIT * PAGE_LEN);
     p->k_scales = carve(&c, keys.n * PAGE_LEN * sizeof(float));
     p->v_scales = carve(&c, values.n * PAGE_LEN * sizeof(float));
     p->log2 = carve(&c, PAGE_LEN * sizeof(float));
     p->inverse = carve(&c, PAGE_LEN * sizeof(float));
     p->v = carve(&c, kv->head_dim_v * PAGE_LEN);
-    p->u = carve(&c, AT_ONCE * PAGE_LEN / 4 * sizeof(bz));
     p->sums = carve(&c, AT_ONCE * PAGE_LEN * sizeof(iz));
     return c.used;
-}
-
-static struct tiles_page tiles_page_at(const struct kv_layer *kv, void *laid)
-{
-    struct tiles_page p;
-    tiles_carve(kv, laid, &p);
-    return p;
 }
 
 static size_t tiles_page_bytes(const struct kv_layer *kv)
@@ -129,20 +124,19 @@ static void tiles_lay_out(const struct kv_layer *kv, const struct head_page *p, 
 {
     const uint8_t *base = p->page;
     const struct head_at *at = p->at;
-    const struct shares keys = shares_of(kv, kv->head_dim_k);
-    const size_t n_v = shares_of(kv, kv->head_dim_v).n;
-    const struct tiles_page to = tiles_page_at(kv, laid);
-    read_scales((const uint16_t *)(base + at->k_scales), keys.n, to.k_scales);
-    read_scales((const uint16_t *)(base + at->v_scales), n_v, to.v_scales);
+    struct tiles_page *to = laid;
+    tiles_carve(kv, laid, to);
+    read_scales((const uint16_t *)(base + at->k_scales), to->of_keys.n, to->k_scales);
+    read_scales((const uint16_t *)(base + at->v_scales), to->of_values.n, to->v_scales);
     if (kv->type == KV_Q4_0) {
-        lay_out_keys(true, base + at->k, keys, to.keys);
-        lay_out_values(true, kv, p, to.v_scales, to.v);
-        drop_signs(to.v_scales, n_v);
+        lay_out_keys(true, base + at->k, to->of_keys, to->keys);
+        lay_out_values(true, kv, p, to->v_scales, to->v);
+        drop_signs(to->v_scales, to->of_values.n);
     } else {
-        lay_out_keys(false, base + at->k, keys, to.keys);
-        lay_out_values(false, kv, p, to.v_scales, to.v);
+        lay_out_keys(false, base + at->k, to->of_keys, to->keys);
+        lay_out_values(false, kv, p, to->v_scales, to->v);
     }
-    weigh_page(kv, to.v_scales, to.log2, to.inverse);
+    weigh_page(kv, to->v_scales, to->log2, to->inverse);
 }
 
 /* ---- products ---- */
@@ -208,20 +202,21 @@ VEC_INLINE void dim_products(const int8_t *v, const bz *u, bool is_64, iz *sums)
 
 static void tiles_scores(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
-    const struct shares of = shares_of(kv, kv->head_dim_k);
+    const struct tiles_page *page = laid;
+    const struct shares of = page->of_keys;
     const size_t units = units_of(of), lines = units * UNIT_LINES;
-    const struct tiles_page page = tiles_page_at(kv, laid);
     struct queries q[AT_ONCE];
+    (void)kv;
     for (size_t r = 0; r < n; r++)
-        q[r] = queries_at(kv, lines, x[r].q);
+        q[r] = queries_at(of, lines, x[r].q);
     for (size_t b = 0; b < of.n; b++) {
-        const float *scales = page.k_scales + b * PAGE_LEN;
+        const float *scales = page->k_scales + b * PAGE_LEN;
         for (size_t r = 0; r < n; r++)
-            key_products(page.keys + b * units * UNIT * PAGE_LEN, q[r].codes + b * lines, units,
-                         page.sums + r * PAGE_LEN);
+            key_products(page->keys + b * units * UNIT * PAGE_LEN, q[r].codes + b * lines,
+                         units, page->sums + r * PAGE_LEN);
         for (size_t r = 0; r < n; r++) {
             const fz d = q[r].d[b];
-            const iz *sums = page.sums + r * PAGE_LEN;
+            const iz *sums = page->sums + r * PAGE_LEN;
             fz *s = x[r].s;
             for (size_t j = 0; j < PAGE_LEN; j += 4) {
                 UNROLL for (size_t i = j; i < j + 4; i++)
@@ -236,7 +231,7 @@ static void tiles_scores(const struct kv_layer *kv, void *laid, const struct ite
 
 /* ---- values ---- */
 
-VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values *v, size_t e,
+VEC_INLINE void sum_tiles(int n, const struct item *x, const struct page_values *v, size_t e,
                           size_t end)
 {
     for (; e < end; e += UNIT) {
@@ -247,9 +242,12 @@ VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values 
         for (int r = 0; r < n; r++) {
             const iz *sums = v->sums + r * PAGE_LEN;
             for (size_t i = 0; i < n_dims; i += Z_LANES) {
-                fz page[Z_LANES];
-                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[k] = z_float(sums[i + k]);
-                fold_in(&x[r].f, page, Z_LANES, x[r].o + e + i);
+                fz page[1][Z_LANES];
+                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[0][k] = z_float(sums[i + k]);
+                if (x[r].f.only_adds)
+                    fold_dims(1, 1, &x[r], e + i, Z_LANES, page);
+                else
+                    fold_dims(1, 0, &x[r], e + i, Z_LANES, page);
             }
         }
     }
@@ -257,15 +255,15 @@ VEC_INLINE void fold_dims(int n, const struct item *x, const struct page_values 
 
 static struct page_weights tiles_weights(const struct kv_layer *kv, void *laid)
 {
-    const struct tiles_page p = tiles_page_at(kv, laid);
-    return (struct page_weights){p.log2, p.inverse, p.u, kv->type == KV_Q8_0};
+    const struct tiles_page *p = laid;
+    return (struct page_weights){p->log2, p->inverse, kv->type == KV_Q8_0};
 }
 
 static void tiles_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)
 {
-    const struct tiles_page p = tiles_page_at(kv, laid);
-    const struct page_values v = {p.v_scales, p.v, p.sums};
-    values_of_items(kv, &v, x, n, fold_dims);
+    const struct tiles_page *p = laid;
+    const struct page_values v = {p->of_values, p->v_scales, p->v, p->sums};
+    values_of_items(kv, &v, x, n, sum_tiles);
 }
 
 static const struct attend_pages attend_tiles = {

@@ -33,6 +33,19 @@ VEC_INLINE fz z_bf16(const void *p)
     return (fz)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16);
 }
 
+/* Sixteen bytes of each of four rows, so many bytes apart: those of a column side by side. */
+VEC_INLINE bz z_columns(const uint8_t *row, size_t apart)
+{
+    static const int32_t words[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    static const uint8_t bytes[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const __m512i order = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
+    __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)row));
+    UNROLL for (int i = 1; i < 4; i++) v = _mm512_mask_broadcast_i32x4(
+        v, (__mmask16)(0xf << 4 * i), _mm_loadu_si128((const __m128i *)(row + i * apart)));
+    v = _mm512_permutexvar_epi32((__m512i)z_load(words), v);
+    return (bz)_mm512_shuffle_epi8(v, order);
+}
+
 VEC_INLINE mz z_less(iz a, iz b)
 {
     return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b);
@@ -67,15 +80,46 @@ VEC_INLINE bool z_any(mz m)
     return m != 0;
 }
 
+/* All bits in the lanes of m, none in the others. */
+VEC_INLINE iz z_lanes(mz m)
+{
+    return (iz)_mm512_movm_epi32(m);
+}
+
 /* The larger of each lane; b where one is a NaN. */
 VEC_INLINE fz z_max(fz a, fz b)
 {
     return _mm512_max_ps(a, b);
 }
 
+/* The smaller of each lane; b where one is a NaN. */
+VEC_INLINE fz z_min(fz a, fz b)
+{
+    return _mm512_min_ps(a, b);
+}
+
 VEC_INLINE iz z_max_i(iz a, iz b)
 {
     return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+/* a · 2^k for integers k, both normal; a NaN stays one. Unlike an addition to the exponent it
+ * never waits for the pipes of products (Zen 4). */
+VEC_INLINE fz z_times_power(fz a, fz k)
+{
+    return _mm512_scalef_ps(a, k);
+}
+
+/* Four vectors of 0 to 255 rounded to nearest, ties to even, as bytes: those of a lane side by
+ * side. Of a NaN it is 0. */
+VEC_INLINE bz z_bytes(const fz v[4])
+{
+    static const uint8_t order[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const __m512i columns = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)order));
+    const __m512i low = _mm512_packus_epi32(_mm512_cvtps_epi32(v[0]), _mm512_cvtps_epi32(v[1]));
+    const __m512i high =
+        _mm512_packus_epi32(_mm512_cvtps_epi32(v[2]), _mm512_cvtps_epi32(v[3]));
+    return (bz)_mm512_shuffle_epi8(_mm512_packus_epi16(low, high), columns);
 }
 
 /* c - a · b where the product is exact: one rounding or two are the same. */
@@ -102,6 +146,14 @@ VEC_INLINE fz z_bf16(const void *p)
     for (int i = 0; i < Z_LANES; i++)
         v[i] = (uint32_t)h[i] << 16;
     return (fz)v;
+}
+
+VEC_INLINE bz z_columns(const uint8_t *row, size_t apart)
+{
+    bz v;
+    for (int i = 0; i < 4 * Z_LANES; i++)
+        v[i] = row[i % 4 * apart + i / 4];
+    return v;
 }
 
 VEC_INLINE mz z_less(iz a, iz b)
@@ -137,9 +189,19 @@ VEC_INLINE bool z_any(mz m)
     return any;
 }
 
+VEC_INLINE iz z_lanes(mz m)
+{
+    return m;
+}
+
 VEC_INLINE fz z_max(fz a, fz b)
 {
     return z_choose(a > b, a, b);
+}
+
+VEC_INLINE fz z_min(fz a, fz b)
+{
+    return z_choose(a < b, a, b);
 }
 
 VEC_INLINE iz z_max_i(iz a, iz b)
@@ -150,6 +212,19 @@ VEC_INLINE iz z_max_i(iz a, iz b)
 VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 {
     return c - a * b;
+}
+
+VEC_INLINE fz z_times_power(fz a, fz k)
+{
+    return (fz)((iz)a + (iz)((uz)(k + z_all(12582912.0f)) << 23));
+}
+
+VEC_INLINE bz z_bytes(const fz v[4])
+{
+    bz to;
+    for (int i = 0; i < 4 * Z_LANES; i++)
+        to[i] = (uint8_t)((iz)(v[i % 4] + z_all(12582912.0f)))[i / 4]; /* rne (numeric.h) */
+    return to;
 }
 
 VEC_INLINE fz z_plus_product(bool exact, fz c, fz a, fz b)
@@ -257,9 +332,12 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
     }
 }
 
+/* Where 2^x becomes 0: below. */
+#define Z_EXP2_LEAST (-50.0f)
+
 /* A polynomial's factors, the highest power's first, times 2^x of n vectors, n up to eight, as
- * num16_exp2_below and num16_exp2_weight; likewise. */
-VEC_INLINE void z_exp2(fz *v, const int n, const float *factors, const int degree)
+ * num16_exp2_below and num16_exp2_weight; likewise. near: no x is below the least. */
+VEC_INLINE void z_exp2(bool near, fz *v, const int n, const float *factors, const int degree)
 {
     const fz magic = z_all(12582912.0f);
     fz sum[Z_EXP_MOST], r[Z_EXP_MOST], p[Z_EXP_MOST];
@@ -273,21 +351,25 @@ VEC_INLINE void z_exp2(fz *v, const int n, const float *factors, const int degre
     {
         UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + z_all(factors[i]);
     }
-    UNROLL for (int j = 0; j < n; j++) v[j] =
-        (fz)z_sum_where(z_reaches(v[j], z_all(-50.0f)), (iz)p[j], (iz)((uz)sum[j] << 23));
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const mz seen = z_reaches(v[j], z_all(Z_EXP2_LEAST));
+        v[j] = near ? z_times_power(p[j], sum[j] - magic)
+                    : (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
+    }
 }
 
 VEC_INLINE void z_exp2_below(fz *v, const int n)
 {
     static const float factors[] = {1.3269519e-3f,  9.67129134e-3f, 5.55071086e-2f,
                                     2.40222469e-1f, 6.93147004e-1f, 1.0f};
-    z_exp2(v, n, factors, 5);
+    z_exp2(false, v, n, factors, 5);
 }
 
-VEC_INLINE void z_exp2_weights(fz *v, const int n)
+VEC_INLINE void z_exp2_weights(bool near, fz *v, const int n)
 {
     static const float factors[] = {14.0273156f, 61.7638907f, 176.787153f, 255.0f};
-    z_exp2(v, n, factors, 3);
+    z_exp2(near, v, n, factors, 3);
 }
 
 /* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the
