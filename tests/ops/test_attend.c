@@ -398,6 +398,17 @@ static void faint_values(void **state)
     }
 }
 
+/* Queries and keys of a row that have their first dim alone: for a sign of 1 the scores of its
+ * queries, in powers of two, are what the keys have. */
+static void score_row(const struct attention *c, float *row, float sign, float score)
+{
+    for (size_t col = 0; col < (c->n_heads + c->n_kv) * c->dk; col++) {
+        row[col] = 0;
+        if (col % c->dk != 0) continue;
+        row[col] = col < c->n_heads * c->dk ? sign * sqrtf((float)c->dk) : score * (float)M_LN2;
+    }
+}
+
 /* The second and third page scale the output of the first below 2^-50, and their own values of
  * odd dims are 0; the last page joins what is left without scaling it, and is some 2^16 times
  * as large. So what is left is seen in the last bits, and keep would lose it. The last key has
@@ -408,22 +419,65 @@ static void faint_outputs(void **state)
     static const float scores[] = {0, 34, 68, 19}; /* of a page, in powers of two */
     for (size_t i = 0; i < N_CASES; i++) {
         const struct attention *c = &cases[i];
-        const size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, width = width_of(c);
+        const size_t first_v = (c->n_heads + c->n_kv) * c->dk, width = width_of(c);
         if (c->sinks || c->window || c->softcap != 0) continue;
         float *x = mem_zalloc(N_POS * width, sizeof *x);
         random_seed(i);
         random_floats(NORMAL, x, N_POS * width);
-        for (size_t at = 0; at < N_POS * width; at++) {
-            const size_t page = at / width / PAGE_LEN, col = at % width;
-            if (col >= nq + nk)
-                x[at] *= (page == 1 || page == 2) && col % 2 != 0 ? 0 : 0x1p10f;
-            else if (col % c->dk != 0)
-                x[at] = 0;
-            else
-                x[at] = col < nq                  ? sqrtf((float)c->dk)
-                        : at / width == N_POS - 1 ? 70 * (float)M_LN2
-                                                  : scores[page] * (float)M_LN2;
+        for (size_t pos = 0; pos < N_POS; pos++) {
+            const size_t page = pos / PAGE_LEN;
+            score_row(c, x + pos * width, 1, pos == N_POS - 1 ? 70 : scores[page]);
+            for (size_t col = first_v; col < width; col++)
+                x[pos * width + col] *= (page == 1 || page == 2) && col % 2 != 0 ? 0 : 0x1p10f;
         }
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
+/* The second page scales the output of the first below 2^-50 and adds nothing to odd dims, the
+ * third scales it again: what is left would be seen in the last bits if keep did not take it.
+ */
+static void kept_outputs(void **state)
+{
+    (void)state;
+    static const float factors[] = {0x1p-53f, 0, 0x1p-41f, 0x1p-41f};
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        const size_t first_v = (c->n_heads + c->n_kv) * c->dk, width = width_of(c);
+        if (c->type != KV_F32 || c->softcap != 0) continue;
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t pos = 0; pos < N_POS; pos++) {
+            const size_t page = pos / PAGE_LEN;
+            score_row(c, x + pos * width, 1, 3 * (float)page);
+            for (size_t col = first_v; col < width; col++)
+                x[pos * width + col] *= factors[page];
+        }
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
+/* Some rows scale what they have at the second page, and others only add: groups of queries of
+ * both kinds lie beside each other in each order. */
+static void some_scale(void **state)
+{
+    (void)state;
+    /* Of eight rows each, as the last step has them. */
+    static const float signs[] = {1, -1, -1, 1, 1, 1, -1, -1};
+    enum { N_SIGNS = sizeof signs / sizeof *signs };
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        const size_t width = width_of(c);
+        if (c->sinks) continue;
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t pos = 0; pos < N_POS; pos++)
+            score_row(c, x + pos * width, signs[(pos + 4) / 8 % N_SIGNS],
+                      (float)(pos / PAGE_LEN * 5));
         same_everywhere(c, x);
         free(x);
     }
@@ -454,11 +508,32 @@ static void zero_values(void **state)
     }
 }
 
+/* Scores so far apart that most weights are 0, of four rows in twelve: groups of queries that
+ * have none lie before, behind and between them. */
+static void far_scores(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        const size_t width = width_of(c), nq = c->n_heads * c->dk;
+        if (c->sinks) continue;
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t at = 0; at < N_POS * width; at++)
+            if (at % width < nq && at / width / 4 % 3 == 1) x[at] *= 0x1p8f;
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_cases),     cmocka_unit_test(extremes),
         cmocka_unit_test(largest_sums),  cmocka_unit_test(faint_values),
-        cmocka_unit_test(faint_outputs), cmocka_unit_test(zero_values)};
+        cmocka_unit_test(faint_outputs), cmocka_unit_test(kept_outputs),
+        cmocka_unit_test(some_scale),    cmocka_unit_test(zero_values),
+        cmocka_unit_test(far_scores)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
