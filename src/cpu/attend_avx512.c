@@ -6,7 +6,7 @@
  * Scores are not kept, as the definition does: what is below 2^-50 and what is 0 give the same
  * probabilities. 2^x is 1 down to x = -2^-25, and where a difference of scores is beyond that,
  * half a unit of its last place is 2^-50 at least. The logarithm that a score of codes is added
- * to is 0, too, or at least 2^-8 in magnitude. */
+ * to is 0, too, or at least 2^-8 in magnitude. The same goes for attend_q_avx512.c. */
 #include <assert.h>
 #include <math.h>
 
@@ -159,9 +159,9 @@ static softmax_fn *const softmax_of[][2] = {
     [INTEGER_WEIGHTS] = {part_INTEGER_WEIGHTS, whole_INTEGER_WEIGHTS},
 };
 
-static enum form form_of(const struct kv_layer *kv, const struct page_weights *w)
+static enum form form_of(const struct kv_layer *kv)
 {
-    if (kv_type_codes(kv->type)) return w->become_codes ? INTEGER_WEIGHTS : WEIGHTS;
+    if (kv_type_codes(kv->type)) return weights_become_codes(kv) ? INTEGER_WEIGHTS : WEIGHTS;
     return kv->type == KV_F16 ? NARROW_PROBABILITIES : PROBABILITIES;
 }
 
@@ -188,9 +188,9 @@ static size_t first_of(const struct attend *a, size_t row)
     return a->window && end > a->window ? end - a->window : 0;
 }
 
-/* Queries at.. of n. */
+/* Queries at.. of n, which are laid out at q. */
 static void group_begin(const struct attend *a, const struct attend_pages *by, size_t kv_head,
-                        size_t lo, size_t at, size_t n, struct group *g, struct item *item)
+                        size_t lo, size_t at, size_t n, struct group *g, void *q)
 {
     const struct kv_layer *kv = a->kv;
     const float *x[Z_LANES];
@@ -210,9 +210,7 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
     g->end = (iz)z_load(end);
     g->m = z_all(-INFINITY);
     g->l = z_all(0);
-    for (size_t e = 0; e < kv->head_dim_v; e++)
-        item->o[e] = z_all(0);
-    by->queries(a, x, item->q);
+    by->queries(a, x, q);
 }
 
 /* A sink is a page of nothing but its maximum, which adds nothing to the outputs. */
@@ -285,21 +283,26 @@ static void clamp_part(struct seen *t)
     t->hi = -z_max_i(-t->hi, -most);
 }
 
-/* AT_ONCE groups at most at page p. */
+static bool sees_none(const struct item *x)
+{
+    return x->t.from >= x->t.to;
+}
+
+/* AT_ONCE groups at most at page p. Rows of the first may end before it, windows of the last
+ * begin behind it. */
 static void attend_page(const struct attend *a, const struct attend_pages *by, size_t p,
                         struct group *g, struct item *x, size_t n, void *laid)
 {
     for (size_t i = 0; i < n; i++)
         x[i].t = seen_of(&g[i], p);
-    for (; n > 0 && x->t.from >= x->t.to; n--)
-        x++, g++;
-    while (n > 0 && x[n - 1].t.from >= x[n - 1].t.to)
+    while (n > 0 && sees_none(x))
+        x++, g++, n--;
+    while (n > 0 && sees_none(&x[n - 1]))
         n--;
     if (n == 0) return;
     by->scores(a->kv, laid, x, n);
-    const struct page_weights w =
-        by->weights ? by->weights(a->kv, laid) : (struct page_weights){0};
-    softmax_fn *const *softmax = softmax_of[form_of(a->kv, &w)];
+    const struct page_weights w = by->weights ? by->weights(laid) : (struct page_weights){0};
+    softmax_fn *const *softmax = softmax_of[form_of(a->kv)];
     for (size_t i = 0; i < n; i++) {
         if (!x[i].t.whole) clamp_part(&x[i].t);
         softmax[x[i].t.whole && a->factors.cap == 0.0f](a, &w, &g[i], &x[i]);
@@ -307,84 +310,97 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
     by->values(a->kv, laid, x, n);
 }
 
-/* Whether no score is so far below the largest that its weight is 0. */
-static bool is_near(const struct item *x)
+/* Whether AT_ONCE items have no weight of 0. Rounding keeps the order of differences, so the
+ * smallest score tells; a NaN has a weight in any case. */
+static bool are_near(const struct item *x)
 {
-    return !z_any((mz)~z_reaches(x->least - x->m, z_all(Z_EXP2_LEAST)));
+    const fz least = z_all(Z_EXP2_LEAST);
+    return !z_any(
+        (mz) ~(z_reaches(x[0].least - x[0].m, least) & z_reaches(x[1].least - x[1].m, least)));
 }
 
-/* The weights of AT_ONCE items, of which some may be 0, or which are the last. */
 static void weigh_alone(const struct page_weights *w, struct item *x)
 {
     for (size_t i = 0; i < AT_ONCE; i++)
-        x[i].l = probabilities(true, INTEGER_WEIGHTS, w, &x[i].t, x[i].s, x[i].u, x[i].m);
+        for (size_t quad = 0; quad < PAGE_LEN / 4; quad++)
+            weigh_quad(false, w->inverse, &x[i], quad);
 }
 
-/* Whether the groups of a call see all of page p, and its weights can be made beside scores. */
-static bool goes_beside(const struct attend *a, const struct attend_pages *by, size_t p,
-                        const struct group *first, const struct group *last)
+static bool may_go_beside(const struct attend_pages *by, const struct kv_layer *kv)
 {
-    return by->scores_beside && a->kv->type == KV_Q8_0 && a->factors.cap == 0.0f &&
-           first->of_first.end >= (p + 1) * PAGE_LEN && last->of_last.first <= p * PAGE_LEN;
+    return by->scores_beside && weights_become_codes(kv);
 }
 
-/* n groups, a multiple of AT_ONCE, at such a page: the weights of AT_ONCE are made while the
- * scores of the next are computed. First all read the keys, then all the values, which stay in
- * the first cache meanwhile. */
-static void attend_beside(const struct attend *a, const struct attend_pages *by,
-                          struct group *g, struct item *x, size_t n, void *laid)
+/* Of n groups at page p, if all of them see all of it: the weights of AT_ONCE are made while
+ * the scores of the next are computed. First all read the keys, then all the values, which stay
+ * in the first cache meanwhile. Returns how many groups are done; the others are left to
+ * attend_page. */
+static size_t attend_beside(const struct attend *a, const struct attend_pages *by, size_t p,
+                            struct group *g, struct item *x, size_t n, void *laid)
 {
-    const struct page_weights w = by->weights(a->kv, laid);
-    bool wait = false; /* those before, for their weights */
+    const bool whole =
+        g[0].of_first.end >= (p + 1) * PAGE_LEN && g[n - 1].of_last.first <= p * PAGE_LEN;
+    if (!whole || !may_go_beside(by, a->kv) || a->factors.cap != 0.0f) return 0;
+    const struct page_weights w = by->weights(laid);
+    bool unweighed = false; /* AT_ONCE items before those at i have no weights yet */
+    n -= n % AT_ONCE;
     for (size_t i = 0; i < n; i += AT_ONCE) {
         for (size_t k = i; k < i + AT_ONCE; k++) {
-            x[k].t = (struct seen){.from = 0, .to = PAGE_LEN, .whole = true};
+            x[k].t = (struct seen){0, PAGE_LEN, true, z_all_i(0), z_all_i(PAGE_LEN)};
             x[k].l = z_all(0);
         }
-        by->scores_beside(laid, &x[i], wait ? &x[i - AT_ONCE] : NULL);
-        wait = is_near(&x[i]) && is_near(&x[i + 1]);
-        if (!wait || i + AT_ONCE == n) weigh_alone(&w, &x[i]);
+        by->scores_beside(laid, &x[i], unweighed ? &x[i - AT_ONCE] : NULL);
+        unweighed = i + AT_ONCE < n && are_near(&x[i]);
+        if (!unweighed) weigh_alone(&w, &x[i]);
     }
     for (size_t i = 0; i < n; i++)
         x[i].f = join(true, &x[i].t, &g[i], x[i].m, x[i].l);
     for (size_t i = 0; i < n; i += AT_ONCE)
         by->values(a->kv, laid, &x[i], AT_ONCE);
+    return n;
 }
 
 /* ---- a call ---- */
 
-/* Its scratch: groups, then what begins at so many bytes. */
+/* Its scratch: struct group [groups], and what begins at so many bytes. */
 struct layout {
-    size_t items, o, q, s, u, page, n_bytes;
-    size_t q_bytes, o_lines; /* of a group */
+    size_t items;            /* struct item [groups] */
+    size_t o, q;             /* [groups] of so many lines, and of so many bytes */
+    size_t s, u;             /* [rooms of s][PAGE_LEN], [rooms of u][PAGE_LEN/4] */
+    size_t page, n_bytes;    /* for what lays it out; of all */
+    size_t o_lines, q_bytes; /* of a group */
+    size_t n_s, n_u;         /* rooms, which take turns */
 };
 
 static struct layout layout_of(const struct kv_layer *kv, const struct attend_pages *by,
                                size_t n_groups)
 {
-    enum { SCORES = 2 * AT_ONCE }; /* of the items whose weights are made, and of the next */
-    struct layout l = {.q_bytes = attend_align(by->query_bytes(kv))};
-    /* Not a multiple of 4 KiB: a load waits for a store that far before it. */
-    l.o_lines = kv->head_dim_v + 8;
+    const bool beside = may_go_beside(by, kv);
+    struct layout l = {
+        .o_lines = kv->head_dim_v | 8, /* never 4 KiB: a load waits for stores so far before */
+        .q_bytes = attend_align(by->query_bytes(kv)),
+        .n_s = beside ? 2 * AT_ONCE : AT_ONCE,
+        .n_u = beside ? n_groups : AT_ONCE,
+    };
     l.items = n_groups * sizeof(struct group);
     l.o = l.items + n_groups * sizeof(struct item);
     l.q = l.o + n_groups * l.o_lines * sizeof(fz);
     l.s = l.q + n_groups * l.q_bytes;
-    l.u = l.s + SCORES * PAGE_LEN * sizeof(fz);
-    l.page = l.u + (kv_type_codes(kv->type) ? n_groups : 0) * PAGE_LEN / 4 * sizeof(bz);
+    l.u = l.s + l.n_s * PAGE_LEN * sizeof(fz);
+    l.page = l.u + l.n_u * PAGE_LEN / 4 * sizeof(bz);
     l.n_bytes = l.page + by->page_bytes(kv);
     return l;
 }
 
-static void items_begin(const struct layout *at, uint8_t *scratch, struct item *x, size_t n)
+static void item_begin(const struct kv_layer *kv, const struct layout *at, uint8_t *scratch,
+                       size_t i, struct item *x)
 {
-    const size_t n_scores = (at->u - at->s) / (PAGE_LEN * sizeof(fz));
-    for (size_t i = 0; i < n; i++) {
-        x[i].q = scratch + at->q + i * at->q_bytes;
-        x[i].o = (fz *)(scratch + at->o) + i * at->o_lines;
-        x[i].s = (fz *)(scratch + at->s) + i % n_scores * PAGE_LEN;
-        x[i].u = at->page > at->u ? (bz *)(scratch + at->u) + i * PAGE_LEN / 4 : NULL;
-    }
+    x->q = scratch + at->q + i * at->q_bytes;
+    x->o = (fz *)(scratch + at->o) + i * at->o_lines;
+    x->s = (fz *)(scratch + at->s) + i % at->n_s * PAGE_LEN;
+    x->u = (bz *)(scratch + at->u) + i % at->n_u * PAGE_LEN / 4;
+    for (size_t e = 0; e < kv->head_dim_v; e++)
+        x->o[e] = z_all(0);
 }
 
 static size_t groups_of(size_t n)
@@ -417,9 +433,10 @@ void attend_many_avx512(const struct attend_pages *by, const struct attend *a, s
     uint8_t *base = scratch;
     struct group *g = scratch;
     struct item *x = (struct item *)(base + at.items);
-    items_begin(&at, base, x, n_groups);
-    for (size_t i = 0; i < n_groups; i++)
-        group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i], &x[i]);
+    for (size_t i = 0; i < n_groups; i++) {
+        item_begin(kv, &at, base, i, &x[i]);
+        group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i], base + at.q + i * at.q_bytes);
+    }
     const struct head_at head = attend_head_at(kv, kv_head);
     const size_t first = g[0].of_first.first, end = g[n_groups - 1].of_last.end;
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
@@ -432,9 +449,7 @@ void attend_many_avx512(const struct attend_pages *by, const struct attend *a, s
                                        .to = within(end, p * PAGE_LEN),
                                        .once = n_groups <= AT_ONCE};
         by->lay_out(kv, &page, laid);
-        const bool beside = n_groups >= AT_ONCE && goes_beside(a, by, p, g, &g[n_groups - 1]);
-        size_t i = beside ? n_groups / AT_ONCE * AT_ONCE : 0;
-        if (beside) attend_beside(a, by, g, x, i, laid);
+        size_t i = attend_beside(a, by, p, g, x, n_groups, laid);
         for (; i < n_groups; i += AT_ONCE)
             attend_page(a, by, p, &g[i], &x[i], n_groups - i < AT_ONCE ? n_groups - i : AT_ONCE,
                         laid);

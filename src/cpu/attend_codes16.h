@@ -159,22 +159,6 @@ static void make_weights(const struct item *x, const float *shares, bz *u)
     }
 }
 
-/* Of an item that sees all of its page, and none of whose weights is 0: four scores become
- * weights, and join l. By quads from 0 on, for l is eight runs, each summed in order. */
-VEC_INLINE void weigh_quad(const float *inverse, struct item *x, size_t quad)
-{
-    fz w[4];
-    UNROLL for (size_t i = 0; i < 4; i++) w[i] = x->s[4 * quad + i] - x->m;
-    z_exp2_weights(true, w, 4);
-    x->u[quad] = z_bytes(w);
-    UNROLL for (size_t i = 0; i < 4; i++) w[i] = w[i] * z_all(inverse[4 * quad + i]);
-    const bool ends = 4 * quad % STRIPE != 0;
-    fz run = ends ? x->run + w[0] : w[0];
-    UNROLL for (size_t i = 1; i < 4; i++) run = run + w[i];
-    x->run = run;
-    if (ends) x->l = x->l + run;
-}
-
 /* ---- values ---- */
 
 /* The values of a page, laid out. */

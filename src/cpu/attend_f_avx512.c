@@ -223,10 +223,7 @@ VEC_INLINE void values_tile(bool is_f16, bool whole, int n, size_t n_dims, size_
     UNROLL for (int r = 0; r < n; r++)
     {
         UNROLL for (size_t i = 0; i < n_dims; i++) acc[r][i] = z_clip(acc[r][i]);
-        if (x[r].f.only_adds)
-            fold_dims(1, 1, &x[r], e, n_dims, &acc[r]);
-        else
-            fold_dims(1, 0, &x[r], e, n_dims, &acc[r]);
+        fold_item(&x[r], e, n_dims, acc[r]);
     }
 }
 

@@ -24,14 +24,14 @@ static size_t units_of(struct shares of)
     return (of.dims + UNIT - 1) / UNIT;
 }
 
-/* A page, laid out: the first of its memory. */
+/* A page, laid out. It stands first in its memory. */
 struct tiles_page {
-    struct shares of_keys, of_values;
-    int8_t *keys;               /* [units][PAGE_LEN][UNIT] */
-    float *k_scales, *v_scales; /* [scales][PAGE_LEN]; of q4_0's v as shares */
-    float *log2, *inverse;      /* [PAGE_LEN]: see struct page_weights */
-    int8_t *v;                  /* [dim][PAGE_LEN] */
-    iz *sums;                   /* [AT_ONCE][PAGE_LEN]: of keys, or of dims */
+    struct shares of_keys, of_values; /* scales, and dims of each */
+    int8_t *keys;                     /* [units][PAGE_LEN][UNIT] */
+    float *k_scales, *v_scales;       /* [scales][PAGE_LEN]; of q4_0's v as shares */
+    float *log2, *inverse;            /* [PAGE_LEN]: see struct page_weights */
+    int8_t *v;                        /* [dim][PAGE_LEN] */
+    iz *sums;                         /* [AT_ONCE][PAGE_LEN]: of keys, or of dims */
 };
 
 /* Says where its parts are in memory; returns the bytes of all. */
@@ -242,21 +242,18 @@ VEC_INLINE void sum_tiles(int n, const struct item *x, const struct page_values 
         for (int r = 0; r < n; r++) {
             const iz *sums = v->sums + r * PAGE_LEN;
             for (size_t i = 0; i < n_dims; i += Z_LANES) {
-                fz page[1][Z_LANES];
-                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[0][k] = z_float(sums[i + k]);
-                if (x[r].f.only_adds)
-                    fold_dims(1, 1, &x[r], e + i, Z_LANES, page);
-                else
-                    fold_dims(1, 0, &x[r], e + i, Z_LANES, page);
+                fz page[Z_LANES];
+                UNROLL for (size_t k = 0; k < Z_LANES; k++) page[k] = z_float(sums[i + k]);
+                fold_item(&x[r], e + i, Z_LANES, page);
             }
         }
     }
 }
 
-static struct page_weights tiles_weights(const struct kv_layer *kv, void *laid)
+static struct page_weights tiles_weights(const void *laid)
 {
     const struct tiles_page *p = laid;
-    return (struct page_weights){p->log2, p->inverse, kv->type == KV_Q8_0};
+    return (struct page_weights){p->log2, p->inverse};
 }
 
 static void tiles_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)

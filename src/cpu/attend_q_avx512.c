@@ -4,7 +4,9 @@
  * Scores: codes of queries are made unsigned by 128 more, which the sums of a key's codes take
  * away again, so that four products are an instruction. Values: four keys are the bytes of a
  * lane, their weights times their codes of a dim. q4_0 is widened to bytes; the sign of a scale
- * of its values goes to the codes. */
+ * of its values goes to the codes. With q8_0 the weights of some groups are made while the
+ * scores of others are computed. */
+#include <assert.h>
 #include <math.h>
 
 #include "cpu/attend_codes16.h"
@@ -15,15 +17,15 @@ enum {
     QUADS = KV_BLOCK / 4,
 };
 
-/* A page, laid out: the first of its memory. */
+/* A page, laid out. It stands first in its memory. */
 struct blocks {
-    struct shares of_keys, of_values;
-    const int8_t *keys;         /* [dim/4][PAGE_LEN][4]: in the page, or widened */
-    int32_t *k_sums;            /* [scales][PAGE_LEN]: -128 times those of the codes */
-    float *k_scales, *v_scales; /* [scales][PAGE_LEN]; of q4_0's v as shares */
-    float *log2, *inverse;      /* [PAGE_LEN]: see struct page_weights */
-    int8_t *v;                  /* [dim/16][PAGE_LEN/4][16][4] */
-    int8_t *widened;
+    struct shares of_keys, of_values; /* scales, and dims of each */
+    const int8_t *keys;               /* [dim/4][PAGE_LEN][4]: in the page, or widened */
+    int32_t *k_sums;                  /* [scales][PAGE_LEN]: -128 times those of the codes */
+    float *k_scales, *v_scales;       /* [scales][PAGE_LEN]; of q4_0's v as shares */
+    float *log2, *inverse;            /* [PAGE_LEN]: see struct page_weights */
+    int8_t *v;                        /* [dim/16][PAGE_LEN/4][16][4] */
+    int8_t *widened;                  /* q4_0: as keys */
 };
 
 /* Says where its parts are in memory; returns the bytes of all. */
@@ -34,7 +36,6 @@ static size_t blocks_carve(const struct kv_layer *kv, void *laid, struct blocks 
     carve(&c, sizeof *b);
     b->of_keys = shares_of(kv, dk);
     b->of_values = shares_of(kv, dv);
-    b->keys = NULL;
     b->k_sums = carve(&c, b->of_keys.n * PAGE_LEN * sizeof(int32_t));
     b->k_scales = carve(&c, b->of_keys.n * PAGE_LEN * sizeof(float));
     b->v_scales = carve(&c, b->of_values.n * PAGE_LEN * sizeof(float));
@@ -201,11 +202,12 @@ static void blocks_scores(const struct kv_layer *kv, void *laid, const struct it
         scores_of(1, laid, &x[i], x[i].t.from, x[i].t.to);
 }
 
-/* Sums of KEYS keys from key j on, of one scale -> scores, in the order in which sums are
- * ready. */
-VEC_INLINE void rank_keys(const struct blocks *page, size_t j, const struct queries *q,
-                          const iz sums[AT_ONCE][KEYS], struct item *x)
+/* Sums of KEYS keys from key j on -> scores with their logarithms, which m and least take in;
+ * as in attend_avx512.c a NaN is left out there. In the order in which sums are ready. */
+VEC_INLINE void finish_scores(const struct blocks *page, size_t j, const struct queries *q,
+                              const iz sums[AT_ONCE][KEYS], struct item *x)
 {
+    const float *scales = page->k_scales + j, *log2 = page->log2 + j;
     fz d[AT_ONCE], m[AT_ONCE], least[AT_ONCE], *to[AT_ONCE];
     UNROLL for (int r = 0; r < AT_ONCE; r++)
     {
@@ -218,8 +220,8 @@ VEC_INLINE void rank_keys(const struct blocks *page, size_t j, const struct quer
     {
         UNROLL for (int r = 0; r < AT_ONCE; r++)
         {
-            const fz term = (d[r] * z_all(page->k_scales[j + i])) * z_float(sums[r][i]);
-            const fz s = term + z_all(page->log2[j + i]);
+            const fz term = (d[r] * z_all(scales[i])) * z_float(sums[r][i]);
+            const fz s = term + z_all(log2[i]);
             to[r][i] = s;
             m[r] = z_max(s, m[r]);
             least[r] = z_min(s, least[r]);
@@ -229,33 +231,33 @@ VEC_INLINE void rank_keys(const struct blocks *page, size_t j, const struct quer
 }
 
 /* The products wait for two pipes (Zen 4), and what makes weights has the others to itself: so
- * it comes in fours of keys, one after every so many products. 512 queries of 128 dims at 8192
- * keys take 5.72 ms, each after the other 6.42 (one thread, Zen 4, 2026-11). */
+ * it comes in fours of keys, one after every so many products. */
 static void blocks_scores_beside(const void *laid, struct item *x, struct item *before)
 {
-    enum { N_QUADS = AT_ONCE * PAGE_LEN / 4 };
-    const struct blocks *page = laid;
-    const size_t n_lines = page->of_keys.dims / 4;
+    enum { QUADS_OF_ITEM = PAGE_LEN / 4, N_QUADS = AT_ONCE * QUADS_OF_ITEM };
+    const struct blocks page = *(const struct blocks *)laid;
+    const size_t n_lines = page.of_keys.dims / 4;
     const size_t n_steps = PAGE_LEN / KEYS * (n_lines / QUADS);
     struct queries q[AT_ONCE];
-    size_t due = 0, n_made = 0;
+    size_t due = 0, quad = 0;
+    assert(page.of_keys.n == 1);
     UNROLL for (int r = 0; r < AT_ONCE; r++)
     {
-        q[r] = queries_at(page->of_keys, n_lines, x[r].q);
+        q[r] = queries_at(page.of_keys, n_lines, x[r].q);
         x[r].m = z_all(-INFINITY);
         x[r].least = z_all(INFINITY);
     }
     for (size_t j = 0; j < PAGE_LEN; j += KEYS) {
         iz acc[AT_ONCE][KEYS];
-        begin_sums(AT_ONCE, page->k_sums + j, acc);
+        begin_sums(AT_ONCE, page.k_sums + j, acc);
         for (size_t g = 0; g < n_lines; g += QUADS) {
-            add_products(AT_ONCE, q, g, page->keys + (g * PAGE_LEN + j) * 4, acc);
+            add_products(AT_ONCE, q, g, page.keys + (g * PAGE_LEN + j) * 4, acc);
             if (!before) continue;
-            for (due += N_QUADS; due >= n_steps; due -= n_steps, n_made++)
-                weigh_quad(page->inverse, &before[n_made / (PAGE_LEN / 4)],
-                           n_made % (PAGE_LEN / 4));
+            for (due += N_QUADS; due >= n_steps; due -= n_steps, quad++)
+                weigh_quad(true, page.inverse, &before[quad / QUADS_OF_ITEM],
+                           quad % QUADS_OF_ITEM);
         }
-        rank_keys(page, j, q, acc, x);
+        finish_scores(&page, j, q, acc, x);
     }
 }
 
@@ -290,28 +292,34 @@ VEC_INLINE void sum_dims(int n, unsigned only_add, const struct item *x,
     fold_dims(n, only_add, x, e, dims, sum);
 }
 
-/* Scaling costs a tenth of the products: only where an item does. */
+VEC_INLINE void sum_all(int n, unsigned only_add, const struct item *x,
+                        const struct page_values *v, size_t e, size_t end)
+{
+    for (; e < end; e += (size_t)(Z_LANES / n))
+        sum_dims(n, only_add, x, v, e);
+}
+
+/* An item scales only where it must: that takes an eighth longer. */
 VEC_INLINE void sum_values(int n, const struct item *x, const struct page_values *v, size_t e,
                            size_t end)
 {
-    const size_t dims = (size_t)(Z_LANES / n);
     unsigned only_add = 0;
     for (int r = 0; r < n; r++)
         only_add |= (unsigned)x[r].f.only_adds << r;
-    for (; only_add == 3 && e < end; e += dims)
-        sum_dims(n, 3, x, v, e);
-    for (; only_add == 2 && e < end; e += dims)
-        sum_dims(n, 2, x, v, e);
-    for (; only_add == 1 && e < end; e += dims)
-        sum_dims(n, 1, x, v, e);
-    for (; e < end; e += dims)
-        sum_dims(n, 0, x, v, e);
+    if (n == 2 && only_add == 3)
+        sum_all(n, 3, x, v, e, end);
+    else if (n == 2 && only_add == 2)
+        sum_all(n, 2, x, v, e, end);
+    else if (only_add == 1)
+        sum_all(n, 1, x, v, e, end);
+    else
+        sum_all(n, 0, x, v, e, end);
 }
 
-static struct page_weights blocks_weights(const struct kv_layer *kv, void *laid)
+static struct page_weights blocks_weights(const void *laid)
 {
     const struct blocks *b = laid;
-    return (struct page_weights){b->log2, b->inverse, kv->type == KV_Q8_0};
+    return (struct page_weights){b->log2, b->inverse};
 }
 
 static void blocks_values(const struct kv_layer *kv, void *laid, const struct item *x, size_t n)

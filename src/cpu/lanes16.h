@@ -1,5 +1,5 @@
-/* More of sixteen lanes (vec16.h): choices by lane, a transposition, e^x and 2^x of what is
- * below 0. As plain C where the compiler has no AVX-512. */
+/* More of sixteen lanes (vec16.h): choices by lane, transpositions, numbers as bytes, e^x and
+ * 2^x of what is below 0. As plain C where the compiler has no AVX-512. */
 #ifndef CPU_LANES16_H
 #define CPU_LANES16_H
 
@@ -33,17 +33,22 @@ VEC_INLINE fz z_bf16(const void *p)
     return (fz)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16);
 }
 
+/* In each quarter, sixteen bytes: four by four, rows become columns. */
+VEC_INLINE __m512i z_turn_fours(__m512i v)
+{
+    static const uint8_t order[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const __m128i quarter = _mm_loadu_si128((const __m128i *)order);
+    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(quarter));
+}
+
 /* Sixteen bytes of each of four rows, so many bytes apart: those of a column side by side. */
 VEC_INLINE bz z_columns(const uint8_t *row, size_t apart)
 {
     static const int32_t words[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    static const uint8_t bytes[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    const __m512i order = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
     __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)row));
     UNROLL for (int i = 1; i < 4; i++) v = _mm512_mask_broadcast_i32x4(
         v, (__mmask16)(0xf << 4 * i), _mm_loadu_si128((const __m128i *)(row + i * apart)));
-    v = _mm512_permutexvar_epi32((__m512i)z_load(words), v);
-    return (bz)_mm512_shuffle_epi8(v, order);
+    return (bz)z_turn_fours(_mm512_permutexvar_epi32((__m512i)z_load(words), v));
 }
 
 VEC_INLINE mz z_less(iz a, iz b)
@@ -103,8 +108,8 @@ VEC_INLINE iz z_max_i(iz a, iz b)
     return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 
-/* a · 2^k for integers k, both normal; a NaN stays one. Unlike an addition to the exponent it
- * never waits for the pipes of products (Zen 4). */
+/* a · 2^k for integers k, where both are normal; a NaN stays one. Unlike an addition to the
+ * exponent it never waits for the pipes of products (Zen 4). */
 VEC_INLINE fz z_times_power(fz a, fz k)
 {
     return _mm512_scalef_ps(a, k);
@@ -114,12 +119,10 @@ VEC_INLINE fz z_times_power(fz a, fz k)
  * side. Of a NaN it is 0. */
 VEC_INLINE bz z_bytes(const fz v[4])
 {
-    static const uint8_t order[] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    const __m512i columns = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)order));
     const __m512i low = _mm512_packus_epi32(_mm512_cvtps_epi32(v[0]), _mm512_cvtps_epi32(v[1]));
     const __m512i high =
         _mm512_packus_epi32(_mm512_cvtps_epi32(v[2]), _mm512_cvtps_epi32(v[3]));
-    return (bz)_mm512_shuffle_epi8(_mm512_packus_epi16(low, high), columns);
+    return (bz)z_turn_fours(_mm512_packus_epi16(low, high));
 }
 
 /* c - a · b where the product is exact: one rounding or two are the same. */
@@ -332,7 +335,7 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
     }
 }
 
-/* Where 2^x becomes 0: below. */
+/* Below it 2^x is 0. */
 #define Z_EXP2_LEAST (-50.0f)
 
 /* A polynomial's factors, the highest power's first, times 2^x of n vectors, n up to eight, as

@@ -40,6 +40,8 @@ static const struct shape shapes[] = {
     {KV_Q8_0, 2, 96, 160, 40, 30, 5, 0, false},  {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false},
     {KV_Q4_0, 9, 512, 512, 1, 128, 0, 0, true},  {KV_Q4_0, 1, 32, 32, 64, 64, 33, 0, false},
     {KV_Q8_0, 2, 64, 64, 16, 56, 0, 0, false},   {KV_Q4_0, 2, 64, 32, 16, 56, 60, 0, false},
+    {KV_Q8_0, 5, 96, 64, 9, 130, 0, 0, false},   {KV_Q8_0, 4, 32, 96, 9, 70, 0, 0, true},
+    {KV_Q8_0, 2, 512, 64, 24, 64, 0, 0, false},
 };
 
 /* Values are times value_factor. */
