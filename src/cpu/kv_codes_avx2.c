@@ -40,13 +40,32 @@ static f8 turn_lanes(f8 v)
     return (f8)_mm256_permute2f128_ps((__m256)v, (__m256)v, 0x01) + (f8)((i8x)v ^ u);
 }
 
+/* The steps of values h and 2h apart, h a multiple of a vector. */
+static void turn_twice(float *x, size_t n, size_t h)
+{
+    for (size_t at = 0; at < n; at += 4 * h) {
+        for (size_t i = at; i < at + h; i += LANES) {
+            const f8 a = vec_load(x + i), b = vec_load(x + i + h);
+            const f8 c = vec_load(x + i + 2 * h), d = vec_load(x + i + 3 * h);
+            const f8 ab = a + b, a_b = a - b, cd = c + d, c_d = c - d;
+            vec_store(x + i, ab + cd);
+            vec_store(x + i + h, a_b + c_d);
+            vec_store(x + i + 2 * h, ab - cd);
+            vec_store(x + i + 3 * h, a_b - c_d);
+        }
+    }
+}
+
 static void turn(const float *x, size_t n, float *out)
 {
     const size_t run = kv_turned_dims(n);
+    size_t h = LANES;
     for (size_t i = 0; i < n; i += LANES)
         vec_store(out + i, turn_lanes(vec_load(x + i)));
-    for (size_t h = LANES; h < run; h *= 2) {
-        for (size_t i = 0; i < n; i += i % (2 * h) == h - LANES ? h + LANES : LANES) {
+    for (; 2 * h < run; h *= 4)
+        turn_twice(out, n, h);
+    for (size_t at = 0; h < run && at < n; at += 2 * h) {
+        for (size_t i = at; i < at + h; i += LANES) {
             const f8 a = vec_load(out + i), b = vec_load(out + i + h);
             vec_store(out + i, a + b);
             vec_store(out + i + h, a - b);
