@@ -153,7 +153,7 @@ VEC_INLINE fz z_bf16(const void *p)
 
 VEC_INLINE bz z_columns(const uint8_t *row, size_t apart)
 {
-    bz v;
+    bz v = {0};
     for (int i = 0; i < 4 * Z_LANES; i++)
         v[i] = row[i % 4 * apart + i / 4];
     return v;
@@ -224,7 +224,7 @@ VEC_INLINE fz z_times_power(fz a, fz k)
 
 VEC_INLINE bz z_bytes(const fz v[4])
 {
-    bz to;
+    bz to = {0};
     for (int i = 0; i < 4 * Z_LANES; i++)
         to[i] = (uint8_t)((iz)(v[i % 4] + z_all(12582912.0f)))[i / 4]; /* rne (numeric.h) */
     return to;
