@@ -37,15 +37,13 @@ struct tiles_page {
 /* Says where its parts are in memory; returns the bytes of all. */
 static size_t tiles_carve(const struct kv_layer *kv, void *laid, struct tiles_page *p)
 {
-    const struct shares keys = shares_of(kv, kv->head_dim_k);
-    const struct shares values = shares_of(kv, kv->head_dim_v);
     struct carver c = {laid, 0};
     carve(&c, sizeof *p);
-    p->of_keys = keys;
-    p->of_values = values;
-    p->keys = carve(&c, keys.n * units_of(keys) * UNIT * PAGE_LEN);
-    p->k_scales = carve(&c, keys.n * PAGE_LEN * sizeof(float));
-    p->v_scales = carve(&c, values.n * PAGE_LEN * sizeof(float));
+    p->of_keys = shares_of(kv, kv->head_dim_k);
+    p->of_values = shares_of(kv, kv->head_dim_v);
+    p->keys = carve(&c, p->of_keys.n * units_of(p->of_keys) * UNIT * PAGE_LEN);
+    p->k_scales = carve(&c, p->of_keys.n * PAGE_LEN * sizeof(float));
+    p->v_scales = carve(&c, p->of_values.n * PAGE_LEN * sizeof(float));
     p->log2 = carve(&c, PAGE_LEN * sizeof(float));
     p->inverse = carve(&c, PAGE_LEN * sizeof(float));
     p->v = carve(&c, kv->head_dim_v * PAGE_LEN);

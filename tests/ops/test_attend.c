@@ -435,9 +435,8 @@ static void faint_outputs(void **state)
     }
 }
 
-/* The second page scales the output of the first below 2^-50 and adds nothing to odd dims, the
- * third scales it again: what is left would be seen in the last bits if keep did not take it.
- */
+/* The second page scales the output of the first below 2^-50 and adds nothing, the third scales
+ * it again: what is left would be seen in the last bits if keep did not take it. */
 static void kept_outputs(void **state)
 {
     (void)state;
