@@ -18,7 +18,7 @@
 
 /* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
 #ifndef NUMERICS_VERSION
-#define NUMERICS_VERSION 5
+#define NUMERICS_VERSION 6
 #endif
 
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */
@@ -29,7 +29,10 @@
 #define NUM_NAN 0x7fc00000u
 #define NUM_ABS 0x7fffffffu
 #define NUM_SIGN 0x80000000u
-#define NUM_LOG2_E 1.44269504f /* a value */
+#define NUM_LOG2_E 1.44269504f     /* values, from here on */
+#define NUM_WEIGHT_POWER 5.914f    /* of exp2_weight: what the exponent has of 255, */
+#define NUM_WEIGHT_VERTEX 1.487f   /* and where its parabola is least, but for the sign, */
+#define NUM_WEIGHT_LEAST 2.021574f /* and how much it is there */
 #endif
 
 /* The value as it is stored: below 2^-50 it is +0, a NaN is the one NaN. */
@@ -149,17 +152,15 @@ FN F NUM(exp2_below)(F x)
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }
 
-/* 255 · 2^x for x of at most 0, as exp2_below, but of degree 3: to about 1.1e-4, for it is
- * rounded to an integer. 255 at 0. */
+/* 255 · 2^x for x of at most 0, as exp2_below, but of degree 2, to 2e-3, for it is rounded to
+ * an integer; 255 at 0. With this share of 255 in the exponent the highest factor is 1, so that
+ * one product is all there is. */
 FN F NUM(exp2_weight)(F x)
 {
-    F y = sel_f(x < K(-50.0f), K(-50.0f), x);
+    F y = fadd(sel_f(x < K(-50.0f), K(-50.0f), x), K(NUM_WEIGHT_POWER));
     F t = fadd(y, K(12582912.0f));
-    F r = fsub(y, fsub(t, K(12582912.0f)));
-    F p = K(14.0273156f);
-    p = fadd(fmul(p, r), K(61.7638907f));
-    p = fadd(fmul(p, r), K(176.787153f));
-    p = fadd(fmul(p, r), K(255.0f));
+    F r = fadd(fsub(y, fsub(t, K(12582912.0f))), K(NUM_WEIGHT_VERTEX));
+    F p = fadd(fmul(r, r), K(NUM_WEIGHT_LEAST));
     F e = sel_f(x < K(-50.0f), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }

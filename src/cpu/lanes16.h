@@ -10,7 +10,7 @@
 enum {
     Z_LANES = 16,
     Z_AT_ONCE = 4,  /* vectors that are taken through a long chain together */
-    Z_EXP_MOST = 8, /* the most in z_exp_below and z_exp2 */
+    Z_EXP_MOST = 8, /* the most in z_exp_below and z_exp2_below */
 };
 
 VEC_INLINE iz z_all_i(int32_t x)
@@ -338,41 +338,43 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
 /* Below it 2^x is 0. */
 #define Z_EXP2_LEAST (-50.0f)
 
-/* A polynomial's factors, the highest power's first, times 2^x of n vectors, n up to eight, as
- * num16_exp2_below and num16_exp2_weight; likewise. near: no x is below the least. */
-VEC_INLINE void z_exp2(bool near, fz *v, const int n, const float *factors, const int degree)
+/* num16_exp2_below of n vectors, n up to eight, likewise. */
+VEC_INLINE void z_exp2_below(fz *v, const int n)
 {
     const fz magic = z_all(12582912.0f);
+    static const float factors[] = {9.67129134e-3f, 5.55071086e-2f, 2.40222469e-1f,
+                                    6.93147004e-1f, 1.0f};
     fz sum[Z_EXP_MOST], r[Z_EXP_MOST], p[Z_EXP_MOST];
     UNROLL for (int j = 0; j < n; j++)
     {
         sum[j] = v[j] + magic;
         r[j] = v[j] - (sum[j] - magic);
-        p[j] = z_all(factors[0]);
+        p[j] = z_all(1.3269519e-3f);
     }
-    UNROLL for (int i = 1; i <= degree; i++)
+    UNROLL for (int i = 0; i < 5; i++)
     {
         UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + z_all(factors[i]);
     }
     UNROLL for (int j = 0; j < n; j++)
     {
         const mz seen = z_reaches(v[j], z_all(Z_EXP2_LEAST));
-        v[j] = near ? z_times_power(p[j], sum[j] - magic)
-                    : (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
+        v[j] = (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
     }
 }
 
-VEC_INLINE void z_exp2_below(fz *v, const int n)
-{
-    static const float factors[] = {1.3269519e-3f,  9.67129134e-3f, 5.55071086e-2f,
-                                    2.40222469e-1f, 6.93147004e-1f, 1.0f};
-    z_exp2(false, v, n, factors, 5);
-}
-
+/* num16_exp2_weight of n vectors, likewise. near: no x is below the least. */
 VEC_INLINE void z_exp2_weights(bool near, fz *v, const int n)
 {
-    static const float factors[] = {14.0273156f, 61.7638907f, 176.787153f, 255.0f};
-    z_exp2(near, v, n, factors, 3);
+    const fz magic = z_all(12582912.0f);
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const fz y = v[j] + z_all(NUM_WEIGHT_POWER);
+        const fz sum = y + magic, k = sum - magic;
+        const fz r = (y - k) + z_all(NUM_WEIGHT_VERTEX);
+        const fz p = r * r + z_all(NUM_WEIGHT_LEAST);
+        const mz seen = z_reaches(v[j], z_all(Z_EXP2_LEAST));
+        v[j] = near ? z_times_power(p, k) : (fz)z_sum_where(seen, (iz)p, (iz)((uz)sum << 23));
+    }
 }
 
 /* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the

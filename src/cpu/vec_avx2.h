@@ -124,20 +124,21 @@ VEC_INLINE void vec_exp_below(f8 *v, const int n)
     }
 }
 
-/* A polynomial's factors, the highest power's first, times 2^x of n vectors, n up to eight, as
- * num8_exp2_below and num8_exp2_weight; likewise: k is added to the exponent, for the sum's low
- * bits are k, and those of a NaN 0. */
-VEC_INLINE void vec_exp2(f8 *v, const int n, const float *factors, const int degree)
+/* num8_exp2_below of n vectors, n up to eight, likewise: k is added to the exponent, for the
+ * sum's low bits are k, and those of a NaN 0. */
+VEC_INLINE void vec_exp2_below(f8 *v, const int n)
 {
     const f8 least = vec_all(-50.0f), magic = vec_all(12582912.0f);
+    static const float factors[] = {9.67129134e-3f, 5.55071086e-2f, 2.40222469e-1f,
+                                    6.93147004e-1f, 1.0f};
     f8 sum[VEC_MOST], r[VEC_MOST], p[VEC_MOST];
     UNROLL for (int j = 0; j < n; j++)
     {
         sum[j] = v[j] + magic;
         r[j] = v[j] - (sum[j] - magic);
-        p[j] = vec_all(factors[0]);
+        p[j] = vec_all(1.3269519e-3f);
     }
-    UNROLL for (int i = 1; i <= degree; i++)
+    UNROLL for (int i = 0; i < 5; i++)
     {
         UNROLL for (int j = 0; j < n; j++) p[j] = p[j] * r[j] + vec_all(factors[i]);
     }
@@ -148,17 +149,19 @@ VEC_INLINE void vec_exp2(f8 *v, const int n, const float *factors, const int deg
     }
 }
 
-VEC_INLINE void vec_exp2_below(f8 *v, const int n)
-{
-    static const float factors[] = {1.3269519e-3f,  9.67129134e-3f, 5.55071086e-2f,
-                                    2.40222469e-1f, 6.93147004e-1f, 1.0f};
-    vec_exp2(v, n, factors, 5);
-}
-
+/* num8_exp2_weight of n vectors, likewise. */
 VEC_INLINE void vec_exp2_weights(f8 *v, const int n)
 {
-    static const float factors[] = {14.0273156f, 61.7638907f, 176.787153f, 255.0f};
-    vec_exp2(v, n, factors, 3);
+    const f8 least = vec_all(-50.0f), magic = vec_all(12582912.0f);
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        const f8 y = v[j] + vec_all(NUM_WEIGHT_POWER);
+        const f8 sum = y + magic;
+        const f8 r = (y - (sum - magic)) + vec_all(NUM_WEIGHT_VERTEX);
+        const f8 p = r * r + vec_all(NUM_WEIGHT_LEAST);
+        const u8x power = (u8x)_mm256_slli_epi32((__m256i)sum, 23);
+        v[j] = (f8)((i8x)((u8x)p + power) & ~(v[j] < least));
+    }
 }
 
 /* num8_sigmoid of n vectors, n up to VEC_AT_ONCE, without the steps that 1 + e^-|x|, which is
