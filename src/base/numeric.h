@@ -30,9 +30,10 @@
 #define NUM_ABS 0x7fffffffu
 #define NUM_SIGN 0x80000000u
 #define NUM_LOG2_E 1.44269504f     /* values, from here on */
-#define NUM_WEIGHT_POWER 5.914f    /* of exp2_weight: what the exponent has of 255, */
-#define NUM_WEIGHT_VERTEX 1.487f   /* and where its parabola is least, but for the sign, */
-#define NUM_WEIGHT_LEAST 2.021574f /* and how much it is there */
+#define NUM_WEIGHT_POWER 5.914f    /* exp2_weight: so much of log2 255 is in the exponent, */
+#define NUM_WEIGHT_VERTEX 1.487f   /* the rest is (r + this)^2 */
+#define NUM_WEIGHT_LEAST 2.021574f /* + this */
+#define NUM_EXP2_LEAST (-50.0f)    /* below it exp2_below and exp2_weight are 0 */
 #endif
 
 /* The value as it is stored: below 2^-50 it is +0, a NaN is the one NaN. */
@@ -139,7 +140,7 @@ FN F NUM(exp)(F x)
  * below -50, so that a result is 0 or at least 2^-50. */
 FN F NUM(exp2_below)(F x)
 {
-    F y = sel_f(x < K(-50.0f), K(-50.0f), x);
+    F y = sel_f(x < K(NUM_EXP2_LEAST), K(NUM_EXP2_LEAST), x);
     F t = fadd(y, K(12582912.0f)); /* its low bits are k, and a NaN's are 0 */
     F r = fsub(y, fsub(t, K(12582912.0f)));
     F p = K(1.3269519e-3f);
@@ -148,20 +149,21 @@ FN F NUM(exp2_below)(F x)
     p = fadd(fmul(p, r), K(2.40222469e-1f));
     p = fadd(fmul(p, r), K(6.93147004e-1f));
     p = fadd(fmul(p, r), K(1.0f));
-    F e = sel_f(x < K(-50.0f), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
+    F e = sel_f(x < K(NUM_EXP2_LEAST), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }
 
-/* 255 · 2^x for x of at most 0, as exp2_below, but of degree 2, to 2e-3, for it is rounded to
- * an integer; 255 at 0. With this share of 255 in the exponent the highest factor is 1, so that
- * one product is all there is. */
+/* 255 · 2^x for x of at most 0, within 0.2 % of it: what is multiplied with values is its
+ * nearest integer. 255 at 0, and never more. k + r = x + 5.914, and with so much of log2 255 in
+ * the exponent the highest factor of the polynomial in r is 1: a square and a constant, one
+ * product, are all of it. */
 FN F NUM(exp2_weight)(F x)
 {
-    F y = fadd(sel_f(x < K(-50.0f), K(-50.0f), x), K(NUM_WEIGHT_POWER));
+    F y = fadd(sel_f(x < K(NUM_EXP2_LEAST), K(NUM_EXP2_LEAST), x), K(NUM_WEIGHT_POWER));
     F t = fadd(y, K(12582912.0f));
     F r = fadd(fsub(y, fsub(t, K(12582912.0f))), K(NUM_WEIGHT_VERTEX));
     F p = fadd(fmul(r, r), K(NUM_WEIGHT_LEAST));
-    F e = sel_f(x < K(-50.0f), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
+    F e = sel_f(x < K(NUM_EXP2_LEAST), K(0.0f), f_of(u_of(p) + (u_of(t) << 23)));
     return f_of(sel_u(i_of_u(u_of(x) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), u_of(e)));
 }
 

@@ -118,12 +118,10 @@ VEC_INLINE f8 probabilities(bool whole, bool narrow, const float *inverse, float
     UNROLL
     for (int i = 0; i < KEY_VECS; i++)
         v[i] = vec_load(s + LANES * i) - vec_all(m);
-    if (inverse)
-        vec_exp2_weights(v, KEY_VECS);
-    else
-        vec_exp2_below(v, KEY_VECS);
+    if (!inverse) vec_exp2_below(v, KEY_VECS);
     UNROLL
     for (int i = 0; i < KEY_VECS; i++) {
+        if (inverse) v[i] = vec_exp2_weight(v[i]);
         if (narrow) v[i] = vec_narrow(v[i]);
         if (!whole) v[i] = (f8)((i8x)v[i] & visible(i, lo, hi));
         vec_store(s + LANES * i, v[i]);

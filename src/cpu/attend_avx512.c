@@ -63,14 +63,14 @@ VEC_INLINE fz scores(bool whole, enum form form, const struct attend *a,
 }
 
 /* Scores less their maximum -> probabilities or weights. */
-VEC_INLINE void raise(enum form form, fz v[STRIPE])
+VEC_INLINE void exponentiate(enum form form, fz v[STRIPE])
 {
-    if (form_is_weights(form))
-        z_exp2_weights(false, v, STRIPE);
-    else
-        z_exp2_below(v, STRIPE);
-    UNROLL for (size_t i = 0; i < STRIPE; i++) if (form == NARROW_PROBABILITIES) v[i] =
-        z_narrow(v[i]);
+    if (!form_is_weights(form)) z_exp2_below(v, STRIPE);
+    UNROLL for (size_t i = 0; i < STRIPE; i++)
+    {
+        if (form_is_weights(form)) v[i] = z_exp2_weight(false, v[i]);
+        if (form == NARROW_PROBABILITIES) v[i] = z_narrow(v[i]);
+    }
 }
 
 /* Scores -> what the values are multiplied by; returns the sums of the probabilities. */
@@ -83,7 +83,7 @@ VEC_INLINE fz probabilities(bool whole, enum form form, const struct page_weight
     for (size_t j = t->from / KEY_TILE * KEY_TILE; j < t->to; j += STRIPE) {
         fz v[STRIPE];
         UNROLL for (size_t i = 0; i < STRIPE; i++) v[i] = s[j + i] - m;
-        raise(form, v);
+        exponentiate(form, v);
         UNROLL for (size_t i = 0; i < STRIPE; i++)
         {
             if (!whole) v[i] = z_choose(seen_by(t, j + i), v[i], z_all(0));
@@ -314,7 +314,7 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
  * smallest score tells; a NaN has a weight in any case. */
 static bool are_near(const struct item *x)
 {
-    const fz least = z_all(Z_EXP2_LEAST);
+    const fz least = z_all(NUM_EXP2_LEAST);
     return !z_any(
         (mz) ~(z_reaches(x[0].least - x[0].m, least) & z_reaches(x[1].least - x[1].m, least)));
 }
@@ -408,10 +408,11 @@ static size_t groups_of(size_t n)
     return (n + Z_LANES - 1) / Z_LANES;
 }
 
-/* Laying out a page is shared by the queries of a call; what those take, 0.75 KB each with 128
- * dims of q8_0, is to stay in the second cache. 512 rows at a depth of 8,192 with 2 queries a
- * row and 2 threads, ms beyond those at depth 0, with 512 and 1024 queries: q8_0 1226 and 1207,
- * q4_0 1723 and 1683, f16 4477 and 4440 (Zen 4, 2026-11). */
+/* Laying out a page is shared by the queries of a call, which gains more than it costs that
+ * what they take outgrows the second cache with large heads. 256 rows of 2 queries at a depth
+ * of 8,192, ms of one thread, in calls of 1024 and of 512 queries, with heads of 128, 256 and
+ * 512 dims: q8_0 5.45 10.4 20.2 and 5.50 10.6 20.6, f16 19.9 38.6 75.9 and 20.2 39.3 77.4 (Zen
+ * 4, 2026-11). LEAST rows even where each has more than 16. */
 size_t avx512_attend_rows(size_t n_group)
 {
     enum { QUERIES = 1024, LEAST = 64 };

@@ -123,7 +123,7 @@ VEC_INLINE void weigh_quad(bool near, const float *inverse, struct item *x, size
 {
     fz w[4];
     UNROLL for (size_t i = 0; i < 4; i++) w[i] = x->s[4 * quad + i] - x->m;
-    z_exp2_weights(near, w, 4);
+    UNROLL for (size_t i = 0; i < 4; i++) w[i] = z_exp2_weight(near, w[i]);
     x->u[quad] = z_bytes(w);
     UNROLL for (size_t i = 0; i < 4; i++) w[i] = w[i] * z_all(inverse[4 * quad + i]);
     const bool ends = 4 * quad % STRIPE != 0;

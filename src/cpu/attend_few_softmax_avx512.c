@@ -79,11 +79,12 @@ VEC_INLINE fz probabilities(bool narrow, const float *i0, const float *i1, float
         v[KEY_VECS + j] = z_load_f(s1 + Z_LANES * j) - z_all(m1);
     }
     far_fetch(far, SOFTMAX_LINES);
-    if (i0)
-        z_exp2_weights(false, v, 2 * KEY_VECS);
-    else
-        z_exp2_below(v, 2 * KEY_VECS);
-    UNROLL for (int j = 0; j < 2 * KEY_VECS; j++) v[j] = narrow ? z_narrow(v[j]) : v[j];
+    if (!i0) z_exp2_below(v, 2 * KEY_VECS);
+    UNROLL for (int j = 0; j < 2 * KEY_VECS; j++)
+    {
+        if (i0) v[j] = z_exp2_weight(false, v[j]);
+        if (narrow) v[j] = z_narrow(v[j]);
+    }
     far_fetch(far, SOFTMAX_LINES);
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {

@@ -230,8 +230,9 @@ VEC_INLINE void finish_scores(const struct blocks *page, size_t j, const struct 
     UNROLL for (int r = 0; r < AT_ONCE; r++) x[r].m = m[r], x[r].least = least[r];
 }
 
-/* The products wait for two pipes (Zen 4), and what makes weights has the others to itself: so
- * it comes in fours of keys, one after every so many products. */
+/* The products wait for two pipes (Zen 4), and most of what makes weights, all but two products
+ * each, has the others to itself: so it comes in fours of keys, one after every so many
+ * products. */
 static void blocks_scores_beside(const void *laid, struct item *x, struct item *before)
 {
     enum { QUADS_OF_ITEM = PAGE_LEN / 4, N_QUADS = AT_ONCE * QUADS_OF_ITEM };

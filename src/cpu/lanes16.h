@@ -108,8 +108,10 @@ VEC_INLINE iz z_max_i(iz a, iz b)
     return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 
-/* a · 2^k for integers k, where both are normal; a NaN stays one. Unlike an addition to the
- * exponent it never waits for the pipes of products (Zen 4). */
+/* a · 2^k for integers k, where both are normal; a NaN of either stays one, and k is not
+ * infinite. Unlike an addition to the exponent it never waits for the pipes of products (Zen
+ * 4).
+ */
 VEC_INLINE fz z_times_power(fz a, fz k)
 {
     return _mm512_scalef_ps(a, k);
@@ -219,7 +221,7 @@ VEC_INLINE fz z_less_exact(fz c, fz a, fz b)
 
 VEC_INLINE fz z_times_power(fz a, fz k)
 {
-    return (fz)((iz)a + (iz)((uz)(k + z_all(12582912.0f)) << 23));
+    return (fz)((uz)a + ((uz)(k + z_all(12582912.0f)) << 23)); /* its low bits are k */
 }
 
 VEC_INLINE bz z_bytes(const fz v[4])
@@ -335,9 +337,6 @@ VEC_INLINE void z_exp_below(fz *v, const int n)
     }
 }
 
-/* Below it 2^x is 0. */
-#define Z_EXP2_LEAST (-50.0f)
-
 /* num16_exp2_below of n vectors, n up to eight, likewise. */
 VEC_INLINE void z_exp2_below(fz *v, const int n)
 {
@@ -357,24 +356,22 @@ VEC_INLINE void z_exp2_below(fz *v, const int n)
     }
     UNROLL for (int j = 0; j < n; j++)
     {
-        const mz seen = z_reaches(v[j], z_all(Z_EXP2_LEAST));
+        const mz seen = z_reaches(v[j], z_all(NUM_EXP2_LEAST));
         v[j] = (fz)z_sum_where(seen, (iz)p[j], (iz)((uz)sum[j] << 23));
     }
 }
 
-/* num16_exp2_weight of n vectors, likewise. near: no x is below the least. */
-VEC_INLINE void z_exp2_weights(bool near, fz *v, const int n)
+/* num16_exp2_weight. near: x is not below the least. */
+VEC_INLINE fz z_exp2_weight(bool near, fz x)
 {
     const fz magic = z_all(12582912.0f);
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const fz y = v[j] + z_all(NUM_WEIGHT_POWER);
-        const fz sum = y + magic, k = sum - magic;
-        const fz r = (y - k) + z_all(NUM_WEIGHT_VERTEX);
-        const fz p = r * r + z_all(NUM_WEIGHT_LEAST);
-        const mz seen = z_reaches(v[j], z_all(Z_EXP2_LEAST));
-        v[j] = near ? z_times_power(p, k) : (fz)z_sum_where(seen, (iz)p, (iz)((uz)sum << 23));
-    }
+    const fz y = x + z_all(NUM_WEIGHT_POWER);
+    const fz sum = y + magic, k = sum - magic;
+    const fz r = (y - k) + z_all(NUM_WEIGHT_VERTEX);
+    const fz p = r * r + z_all(NUM_WEIGHT_LEAST);
+    if (near) return z_times_power(p, k);
+    const mz seen = z_reaches(x, z_all(NUM_EXP2_LEAST));
+    return (fz)z_sum_where(seen, (iz)p, (iz)((uz)sum << 23));
 }
 
 /* num16_sigmoid of n vectors, n up to Z_AT_ONCE, as vec_sigmoids (vec_avx2.h): without the

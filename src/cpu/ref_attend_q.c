@@ -27,12 +27,13 @@
  * and for the dims e of each scale b
  *   u_jb = rne(w_j) (q8_0) or rne(w_j · (d_jb · r_j)) (q4_0)
  *   o_e = (float)(sum over visible j of u_jb · c_je)
- * with the functions weight_log2, weight_inverse and exp2_weight of numeric.h, which are no
- * more exact than their use needs; so l and o are n times those of a softmax, and a sink has l
- * = n. The sums in brackets are exact integers below 2^24 (512 · 127 · 127, 64 · 255 · 127), so
- * their order does not matter and no device can disagree about them. u is a byte, signed where
- * d has a sign; that of a NaN does not matter, for it is in l, too. D = 2^50 is far from what a
- * model computes, and keeps w · r and its products with b above 2^-123. */
+ * The functions weight_log2, weight_inverse and exp2_weight are those of numeric.h, no more
+ * exact than their use needs. As weights go up to n, l and o are n times those of a softmax,
+ * and a sink has l = n. The sums in brackets are exact integers below 2^24 (512 · 127 · 127, 64
+ * · 255 · 127), so their order does not matter and no device can disagree about them. u is a
+ * byte, signed where d has a sign; that of a NaN does not matter, for it is in l, too. D = 2^50
+ * is far from what a model computes, and keeps w · r, and l and its products with a and b,
+ * above 2^-100. */
 #include <math.h>
 #include <string.h>
 

@@ -56,7 +56,7 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 
 enum {
     VEC_AT_ONCE = 4, /* vectors that are taken through a long chain together */
-    VEC_MOST = 8,    /* the most in vec_exp_below and vec_exp2 */
+    VEC_MOST = 8,    /* the most in vec_exp_below and vec_exp2_below */
 };
 
 VEC_INLINE f8 vec_load(const float *p)
@@ -128,7 +128,7 @@ VEC_INLINE void vec_exp_below(f8 *v, const int n)
  * sum's low bits are k, and those of a NaN 0. */
 VEC_INLINE void vec_exp2_below(f8 *v, const int n)
 {
-    const f8 least = vec_all(-50.0f), magic = vec_all(12582912.0f);
+    const f8 least = vec_all(NUM_EXP2_LEAST), magic = vec_all(12582912.0f);
     static const float factors[] = {9.67129134e-3f, 5.55071086e-2f, 2.40222469e-1f,
                                     6.93147004e-1f, 1.0f};
     f8 sum[VEC_MOST], r[VEC_MOST], p[VEC_MOST];
@@ -149,19 +149,16 @@ VEC_INLINE void vec_exp2_below(f8 *v, const int n)
     }
 }
 
-/* num8_exp2_weight of n vectors, likewise. */
-VEC_INLINE void vec_exp2_weights(f8 *v, const int n)
+/* num8_exp2_weight. */
+VEC_INLINE f8 vec_exp2_weight(f8 x)
 {
-    const f8 least = vec_all(-50.0f), magic = vec_all(12582912.0f);
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        const f8 y = v[j] + vec_all(NUM_WEIGHT_POWER);
-        const f8 sum = y + magic;
-        const f8 r = (y - (sum - magic)) + vec_all(NUM_WEIGHT_VERTEX);
-        const f8 p = r * r + vec_all(NUM_WEIGHT_LEAST);
-        const u8x power = (u8x)_mm256_slli_epi32((__m256i)sum, 23);
-        v[j] = (f8)((i8x)((u8x)p + power) & ~(v[j] < least));
-    }
+    const f8 magic = vec_all(12582912.0f);
+    const f8 y = x + vec_all(NUM_WEIGHT_POWER);
+    const f8 sum = y + magic;
+    const f8 r = (y - (sum - magic)) + vec_all(NUM_WEIGHT_VERTEX);
+    const f8 p = r * r + vec_all(NUM_WEIGHT_LEAST);
+    const u8x power = (u8x)_mm256_slli_epi32((__m256i)sum, 23);
+    return (f8)((i8x)((u8x)p + power) & ~(x < vec_all(NUM_EXP2_LEAST)));
 }
 
 /* num8_sigmoid of n vectors, n up to VEC_AT_ONCE, without the steps that 1 + e^-|x|, which is

@@ -49,6 +49,8 @@ static const struct attention cases[] = {
     {"q4_heads2_window", KV_Q4_0, 2, 2, 33, 64, 192, 50, false},
     {"q8_512", KV_Q8_0, 2, 1, 0, 512, 512, 0, false},
     {"q4_512", KV_Q4_0, 2, 1, 0, 512, 512, 0, false},
+    /* Of one thread AVX-512 and AMX take the fewest rows that they cut a step into. */
+    {"q8_group32", KV_Q8_0, 32, 1, 0, 64, 64, 0, false},
 };
 enum {
     N_CASES = sizeof cases / sizeof *cases,
@@ -190,8 +192,9 @@ static void asked(enum kv_type type, const float *q, size_t dim, double *out)
     }
 }
 
-/* What integer weights cost the sums of a page: each weight is off by half a step at most, and
- * a step is 1/255 or 1/127 of the largest p times largest scale of the key. */
+/* What integer weights cost the sums of a page: each weight is off by half a step at most,
+ * beside what its 2^x is off, and a step is 1/255 or 1/127 of the largest p times largest scale
+ * of the key. */
 struct weights_error {
     double largest;         /* of the page so far: p times scale */
     double codes[MOST_DIM]; /* likewise: |codes|, by dim */
@@ -209,15 +212,15 @@ static void weights_error_fold(struct weights_error *w, enum kv_type type, size_
 
 /* Against softmax attention in double on the numbers that are stored. Probabilities have 13
  * bits with f16: of a weighted sum and of the sum of weights that is at most 2^-14 of the
- * magnitudes each; weights, and the sum of what they came from, are as exact as the 2^x of
- * weights before they are rounded. A code of a query or key at the border of two may be the
- * other one in f32: the tolerance of types of codes leaves room for one. */
+ * magnitudes each; weights, and the sum of what they came from, are each as exact as the 2^x of
+ * weights, 0.2 %, before they are rounded. A code of a query or key at the border of two may be
+ * the other one in f32: the tolerance of types of codes leaves room for one. */
 static void check_accuracy(const struct attention *c, const float *x, const float *sinks,
                            const float *y)
 {
     size_t width = width_of(c), nq = c->n_heads * c->dk, nk = c->n_kv * c->dk;
     const double tolerance = kv_type_codes(c->type) ? 1e-3 : 1e-5;
-    const double relative = c->type == KV_F16 ? 0x1p-13 : kv_type_codes(c->type) ? 2.1e-4 : 0;
+    const double relative = c->type == KV_F16 ? 0x1p-13 : kv_type_codes(c->type) ? 4e-3 : 0;
     for (size_t pos = 0; pos < N_POS; pos += 7) {
         for (size_t h = 0; h < c->n_heads; h++) {
             size_t g = h / (c->n_heads / c->n_kv);
