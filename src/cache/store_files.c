@@ -19,7 +19,7 @@
 static const char *const suffixes[N_BLOB_KINDS] = {
     [BLOB_PAGE] = ".page", [BLOB_WINDOW] = ".window", [BLOB_SNAPSHOT] = ".snap"};
 
-enum { KEY_CHARS = 32, MODEL_CHARS = 64, STALE_SECONDS = 3600 };
+enum { KEY_CHARS = 32, MODEL_CHARS = 64, STALE_SECONDS = 3600, AHEAD_SECONDS = 3600 };
 
 static bool refuse(struct err *err, const char *path)
 {
@@ -187,9 +187,11 @@ struct candidates {
 static void add_candidate(void *user, const struct store_file *file)
 {
     struct candidates *all = user;
+    /* Used when the clock was wrong: it would outlive all that comes until then. */
+    const bool ahead = file->used.tv_sec > time(NULL) + AHEAD_SECONDS;
+    const struct timespec used = ahead ? (struct timespec){0} : file->used;
     MEM_GROW(all->items, all->n, all->cap);
-    all->items[all->n++] =
-        (struct candidate){mem_strdup(file->path), file->n_bytes, file->used};
+    all->items[all->n++] = (struct candidate){mem_strdup(file->path), file->n_bytes, used};
     all->n_bytes += file->n_bytes;
 }
 

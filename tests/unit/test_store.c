@@ -228,6 +228,18 @@ static void test_cap(void **state)
     assert_false(holds(s, 1));
     store_free(s);
 
+    /* What was used when the clock was ahead does not outlive what comes then. */
+    clear();
+    s = store_new(dir, "model", CAP);
+    for (uint32_t i = 0; i < 60; i++) {
+        put(s, i);
+        store_flush(s);
+        if (i < 30) make_older(i, -1000000);
+    }
+    assert_true(holds(s, 59) && holds(s, 58));
+    assert_false(holds(s, 29));
+    store_free(s);
+
     /* Less room than one blob: nothing is kept, nothing complains. */
     clear();
     s = store_new(dir, "model", 1000);
