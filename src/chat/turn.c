@@ -90,10 +90,14 @@ static bool drop_oldest_turn(struct chat *c)
     return true;
 }
 
+/* What the engine makes of it: a mark that the template wrote is one token. */
 static size_t count_tokens(struct chat *c, const struct spans *prompt)
 {
-    long n = engine_count_tokens(c->engine, buf_str(&prompt->bytes), prompt->bytes.len);
-    return prompt->ids.n + (n > 0 ? (size_t)n : 0);
+    struct ids ids = {0};
+    struct err ignored;
+    const size_t n = engine_prompt_ids(c->engine, prompt, &ids, &ignored) ? ids.n : 0;
+    ids_free(&ids);
+    return n;
 }
 
 /* --overflow trim: drops turns until a quarter of the context, or --max-tokens if that is less,

@@ -237,6 +237,11 @@ check "  is told" says "warning: the context of 10 tokens is full: the reply is 
 for i in 1 2 3; do echo 'Count from 1 to 20'; done >"$dir/in"
 check "--overflow trim goes on" go 0 --stdin lines --ctx 128 --temp 0 --overflow trim
 check "  and says what it dropped" says 'dropped the oldest turn, "Count from 1 to 20"'
+# Marks of the template are a token each: 30 turns of 9 and their replies fit.
+for i in {1..30}; do echo hi; done >"$dir/in"
+check "--overflow trim drops nothing that fits" \
+    go 0 --stdin lines --temp 0 -n 5 --ctx 600 --overflow trim
+check "  and says nothing" eval '! says dropped >/dev/null'
 given ''
 check "no lines at all" go 0 --stdin lines
 check "  no reply" nothing
