@@ -82,8 +82,9 @@ struct node *conversation_hold(struct conversation *c);
 void conversation_return(struct conversation *c, struct node *mark);
 void conversation_drop(struct node *mark);
 
-/* Replies whose ids belong to another vocabulary are text from now on. Returns how many. */
-size_t conversation_forget_ids(struct conversation *c, uint64_t vocabulary);
+/* Replies whose ids belong to another vocabulary are text from now on. Returns whether there
+ * were such replies and no others. */
+bool conversation_forget_ids(struct conversation *c, uint64_t vocabulary);
 
 /* ---- branches ---- */
 

@@ -202,12 +202,18 @@ static void tell_resumed(struct chat *c, const char *name)
         chat_hint(c, "session %s: no messages", name);
 }
 
-/* Whether what was computed for the session still holds; says why not. */
-static bool still_holds(struct chat *c, const char *name, size_t n_lost)
+/* Whether what was computed for the session still holds; says why not. all_foreign: its replies
+ * have the tokens of another vocabulary. */
+static bool still_holds(struct chat *c, const char *name, bool all_foreign)
 {
     const struct engine_info *info = engine_info(c->engine);
     const struct archive_state *state = archive_state(c->session.archive);
-    if (n_lost > 0 || (state->model && strcmp(state->model, info->name) != 0))
+    if (!state->model && !state->kv_type)
+        chat_tell(c, FACE_WARNING,
+                  "session %s: its system message and settings cannot be read; it goes on "
+                  "without them",
+                  name);
+    else if (all_foreign || (state->model && strcmp(state->model, info->name) != 0))
         chat_tell(c, FACE_WARNING,
                   "session %s was held with %s: its text is loaded, and computed anew with %s",
                   name, state->model ? state->model : "another model", info->name);
@@ -236,7 +242,7 @@ void session_ready(struct chat *c)
         return;
     }
     char *name = sessions_name(archive_path(s->archive));
-    size_t n_lost =
+    const bool all_foreign =
         conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
     tell_notes(c, name);
     if (archive_is_read_only(s->archive))
@@ -246,7 +252,8 @@ void session_ready(struct chat *c)
                   name,
                   archive_is_taken(s->archive) ? "another hearth has it open"
                                                : "its file may not be written");
-    s->expects_pages = has_messages && still_holds(c, name, n_lost);
+    s->expects_pages =
+        has_messages && still_holds(c, name, all_foreign) && c->options->cache_disk_bytes > 0;
     tell_resumed(c, name);
     free(name);
 }

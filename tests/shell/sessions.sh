@@ -81,6 +81,10 @@ check "another KV type is named" says "held with a KV cache of type f16, not f32
 check "  and starts cold" says "[0 cached, "
 go 0 -s pieces -v -p more --cache-disk 0 </dev/null
 check "without a cache on disk it starts cold" says "[0 cached, "
+yes 'What is a token?' | head -n 60 >"$dir/long"
+go 0 -s long -n 4 -f "$dir/long" -p Why </dev/null
+go 0 -s long -n 4 -p more --cache-disk 0 </dev/null
+check "  and what was switched off is not missed" eval '! says "found on disk" >/dev/null'
 
 # What cannot be a session.
 printf 'this is a text\n' >"$sessions/text.session"
@@ -100,6 +104,24 @@ open_elsewhere()
 }
 check "a session that is open elsewhere is refused in a pipe" open_elsewhere
 check "  and says so" says "another hearth has it open"
+
+# A frame that is damaged is told, and what was in it: here the system message and the settings.
+go 0 -s frame --system 'You are a pirate.' -n 4 -p hello </dev/null
+damage_frame()
+{
+    python3 - "$sessions/frame.session" <<'END'
+import sys
+data = bytearray(open(sys.argv[1], 'rb').read())
+data[data.index(b'pirate')] ^= 1
+open(sys.argv[1], 'wb').write(data)
+END
+}
+check "a session whose first frame is damaged" damage_frame
+go 0 -s frame -n 4 -p more </dev/null
+check "  says which bytes" says "are damaged (frame 1); the rest is loaded"
+check "  and what they were" \
+    says "session frame: its system message and settings cannot be read; it goes on without them"
+check "  and blames nothing else" eval '! says arithmetic >/dev/null'
 
 # Killed in the middle of an answer: what was said before is there.
 killed()

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/philox.h"
 #include "chat/conversation.h"
 
@@ -214,13 +215,41 @@ static void test_random(void **unused)
     conversation_free(c);
 }
 
+/* A reply of one token of that vocabulary. */
+static void reply_of(struct conversation *c, uint64_t vocabulary)
+{
+    struct message *m = message_new(ROLE_REPLY, "A", 1);
+    m->ids = mem_zalloc(1, sizeof *m->ids);
+    m->id_at = mem_zalloc(2, sizeof *m->id_at);
+    m->id_at[1] = 1;
+    m->n_ids = 1;
+    m->vocabulary = vocabulary;
+    conversation_add(c, m);
+}
+
+static void test_forget_ids(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    assert_false(conversation_forget_ids(c, 1));
+    say(c, "a"), reply_of(c, 1), say(c, "b"), reply_of(c, 2);
+    assert_false(conversation_forget_ids(c, 1)); /* one is of it */
+    assert_int_equal(conversation_at(c, 1)->n_ids, 1);
+    assert_int_equal(conversation_at(c, 3)->n_ids, 0);
+    assert_true(conversation_forget_ids(c, 2));
+    assert_int_equal(conversation_at(c, 1)->n_ids, 0);
+    assert_false(conversation_forget_ids(c, 2)); /* there are none any more */
+    conversation_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path),    cmocka_unit_test(test_system),
-        cmocka_unit_test(test_fork),    cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_trim),    cmocka_unit_test(test_drop_from_long),
-        cmocka_unit_test(test_bounded), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_path),       cmocka_unit_test(test_system),
+        cmocka_unit_test(test_fork),       cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_trim),       cmocka_unit_test(test_drop_from_long),
+        cmocka_unit_test(test_bounded),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_forget_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
