@@ -50,7 +50,10 @@ static void report(struct buf *out, const struct face_report *r)
 
 void json_end(struct buf *out, const struct json_end *end)
 {
-    const struct face_report none = {.stop = end->exit == 0 ? FACE_STOP_END : FACE_STOP_FAILED};
+    const struct face_report none = {.stop = end->exit == 0 ? FACE_STOP_END
+                                             : end->exit > 128
+                                                 ? FACE_STOP_CANCELLED /* a signal */
+                                                 : FACE_STOP_FAILED};
     const struct face_report *r = end->report ? end->report : &none;
     buf_printf(out, "{\"type\":\"end\",\"stop\":\"%s\"", face_stop_name(r->stop));
     put_id(out, end->id);

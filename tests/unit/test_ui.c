@@ -1,6 +1,7 @@
 /* The faces' pure parts: numbers as people read them, JSON, input as it becomes a message, the
  * lines of the history, words to complete. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
@@ -147,6 +148,9 @@ static void json_objects(void **state)
     json_end(&got, &(struct json_end){.error = "no", .exit = 1});
     assert_non_null(strstr(buf_str(&got), "\"stop\":\"error\",\"error\":\"no\""));
     assert_null(strstr(buf_str(&got), "\"text\""));
+    buf_clear(&got);
+    json_end(&got, &(struct json_end){.exit = 128 + SIGTERM});
+    assert_non_null(strstr(buf_str(&got), "\"stop\":\"cancelled\",\"usage\""));
     buf_free(&got);
 }
 
