@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +19,12 @@ bool output_open(struct output *out, const char *path, struct err *err)
     *out = (struct output){.fd = STDOUT_FILENO, .name = "standard output"};
     if (!path) return true;
     out->name = path;
-    out->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    out->fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (out->fd < 0 && errno == ENOENT) {
+        out->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        /* The file itself: the path may be a link to where there was none. */
+        if (out->fd >= 0) out->made = realpath(path, NULL);
+    }
     if (out->fd >= 0) {
         struct stat st;
         out->is_full = fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
@@ -32,10 +38,26 @@ bool output_open(struct output *out, const char *path, struct err *err)
 
 bool output_empty(struct output *out)
 {
-    if (!out->is_full || out->failed) return !out->failed;
+    if (out->failed) return false;
+    free(out->made);
+    out->made = NULL;
+    if (!out->is_full) return true;
     out->is_full = false;
     if (ftruncate(out->fd, 0) != 0) out->failed = errno;
     return !out->failed;
+}
+
+/* Only the file that was made, and as it was made: others may have come to the path, or to it.
+ */
+static void remove_made(struct output *out)
+{
+    struct stat st, named;
+    if (out->made && fstat(out->fd, &st) == 0 && lstat(out->made, &named) == 0 &&
+        S_ISREG(named.st_mode) && named.st_dev == st.st_dev && named.st_ino == st.st_ino &&
+        named.st_size == 0)
+        unlink(out->made);
+    free(out->made);
+    out->made = NULL;
 }
 
 bool output_close(struct output *out)
@@ -43,6 +65,7 @@ bool output_close(struct output *out)
     buf_free(&out->scratch);
     flow_free(&out->flow);
     if (out->fd == STDOUT_FILENO || out->fd < 0) return true;
+    remove_made(out);
     if (close(out->fd) != 0 && !out->failed) out->failed = errno;
     out->fd = -1;
     return !out->failed;

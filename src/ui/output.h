@@ -18,6 +18,7 @@ struct output {
     const char *name; /* for messages: "standard output", or the file, borrowed */
     int failed;       /* errno of what failed, 0; nothing is written after that */
     bool is_full;     /* a file that still has what was in it before */
+    char *made;       /* the path of one that was not there; NULL once it is to stay */
     bool began;       /* something of this reply was written or held back */
     size_t held;      /* line breaks not written yet */
     bool flows;       /* a terminal's: through flow */
@@ -26,10 +27,10 @@ struct output {
 };
 
 /* Standard output if path is NULL; else the file, made if it is not there. What is in it goes
- * with the first thing that is written: until then all may come to nothing. On an error out
- * takes nothing, and need not be closed. */
+ * with the first thing that is written: until then all may come to nothing, and output_close
+ * removes the file that was made. On an error out takes nothing, and need not be closed. */
 bool output_open(struct output *out, const char *path, struct err *err);
-/* What was in the file goes now, as nothing may come. False if that failed. */
+/* What was in the file goes now, and it stays, as nothing may come. False if that failed. */
 bool output_empty(struct output *out);
 /* False if the file did not take what it was given (out->failed). */
 bool output_close(struct output *out);

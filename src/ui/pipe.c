@@ -353,7 +353,10 @@ static void on_signals(struct pipe *p)
     if (signals_take(SIGWINCH)) output_resize(&p->out, term_flow_width(&p->shown));
     if (!signals_take(SIGINT)) return;
     /* The second one does not wait for the engine. */
-    if (p->status == EXIT_SIGINT) _exit(EXIT_SIGINT);
+    if (p->status == EXIT_SIGINT) {
+        output_close(&p->out);
+        _exit(EXIT_SIGINT);
+    }
     fail(p, EXIT_SIGINT);
 }
 
@@ -440,23 +443,34 @@ static void hint(const struct pipe *p)
     fprintf(stderr, "hearth: %s\n", texts[p->source.form]);
 }
 
+static bool open_input(struct pipe *p)
+{
+    bool wants_stdin = !isatty(STDIN_FILENO) || given_names_stdin(p->o);
+    struct err err;
+    if (source_open(&p->source, p->o, wants_stdin, &err)) return read_files(p);
+    print_error(p, err.msg);
+    fail(p, EXIT_RUNTIME);
+    return false;
+}
+
+static bool open_output(struct pipe *p)
+{
+    struct err err;
+    if (output_open(&p->out, p->o->output, &err)) return true;
+    print_error(p, err.msg);
+    fail(p, EXIT_RUNTIME);
+    return false;
+}
+
 static bool start(struct pipe *p, const struct engine_config *engine, const struct face *face)
 {
     const struct options *o = p->o;
     struct err err;
-    if (!output_open(&p->out, o->output, &err)) {
-        print_error(p, err.msg);
-        fail(p, EXIT_RUNTIME);
-        return false;
-    }
-    bool wants_stdin = !isatty(STDIN_FILENO) || given_names_stdin(o);
-    if (!source_open(&p->source, o, wants_stdin, &err)) {
-        print_error(p, err.msg);
-        fail(p, EXIT_RUNTIME);
-        return false;
-    }
+    /* Input first: a file that is missing is not to be there because it is --output, too. */
+    bool ok = open_input(p);
+    if (ok || p->form != AS_TEXT) ok = open_output(p) && ok;
+    if (!ok) return false;
     /* A file may be a FIFO that nobody writes to: until here a signal simply ends all. */
-    if (!read_files(p)) return false;
     signals_install(false);
     hint(p);
     p->chat = chat_open(o, engine, face, &err);
@@ -489,7 +503,8 @@ int pipe_refuse(const struct options *o, const struct err *why, int status)
 
 int pipe_run(const struct options *o, const struct engine_config *engine)
 {
-    struct pipe p = {.o = o, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
+    struct pipe p = {
+        .o = o, .out.fd = -1, .err = term_of(STDERR_FILENO, o), .end_is_due = true};
     p.form = form_of(o);
     if (p.form == AS_TEXT && !o->output) p.shown = term_of(STDOUT_FILENO, o);
     p.progress.term = p.err;

@@ -56,6 +56,17 @@ check "  that has nowhere to go" nothing
 echo 'an earlier reply' >"$dir/kept"
 check "what is in FILE stays when nothing is answered" eval 'yes x | head -c 20000 >"$dir/long" && go 3 -q -f "$dir/long" -o "$dir/kept" && [ "$(cat "$dir/kept")" = "an earlier reply" ]'
 check "  and goes when there are no prompts" eval 'go 0 -q --stdin lines -o "$dir/kept" && [ ! -s "$dir/kept" ]'
+# none STATUS ARGS...: -o of a file that is not there leaves it so.
+none() { rm -f "$dir/new" && go "$1" -q -o "$dir/new" "${@:2}" && [ ! -e "$dir/new" ]; }
+check "a new FILE is not there then" none 3 -f "$dir/long"
+check "  nor without a model" none 1 -m "$dir/none.gguf" -p x
+check "  nor through a link" eval 'rm -f "$dir/to" && ln -s to "$dir/link" && go 3 -q -f "$dir/long" -o "$dir/link" && [ -L "$dir/link" ] && [ ! -e "$dir/to" ]'
+check "  but without prompts it is" eval 'rm -f "$dir/new" && go 0 -q --stdin lines -o "$dir/new" && [ -f "$dir/new" ]'
+check "a missing file of -f is missing as -o, too" none 1 -p x -f "$dir/new"
+check "  and is named" says "new: No such file or directory"
+check "  one of --prompts, too" none 1 --prompts "$dir/new"
+check "    by name" says "new: No such file or directory"
+check "  JSON says so in it" eval 'go 1 -q --json -p x -f "$dir/new" -o "$dir/new" && grep -q "new: No such file" "$dir/new"'
 spares() # WHOSE ARGS...
 {
     cp "$guide" "$dir/mine"
