@@ -40,6 +40,7 @@ void options_free(struct options *o)
         free(o->notes.items[i]);
     free(o->notes.items);
     free(o->system_text);
+    free(o->system_path);
     free(o->ini_path);
     free(o->profile_name);
     free(o);
@@ -52,6 +53,7 @@ struct options *options_clone(const struct options *o)
         option_copy(copy, o, option_row((enum option_id)i));
     memcpy(copy->source, o->source, sizeof copy->source);
     if (o->system_text) copy->system = copy->system_text = mem_strdup(o->system_text);
+    if (o->system_path) copy->system_path = mem_strdup(o->system_path);
     if (o->ini_path) copy->ini_path = mem_strdup(o->ini_path);
     if (o->profile_name) copy->profile_name = mem_strdup(o->profile_name);
     return copy;
@@ -345,6 +347,7 @@ static bool read_system(struct options *o, struct err *err)
     if (ok && (!utf8_valid(buf_str(&content), content.len) ||
                memchr(buf_str(&content), 0, content.len)))
         ok = err_set(err, ERR_USER, "%s: is not UTF-8 text", shown);
+    if (ok) o->system_path = mem_strdup(path.text);
     option_parsed_free(&path);
     if (!ok) {
         buf_free(&content);

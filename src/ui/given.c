@@ -10,8 +10,10 @@
 
 #include "base/ascii.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "chat/sessions.h"
 #include "config/options.h"
 #include "ui/input.h"
 
@@ -81,25 +83,73 @@ static bool is_file(const struct file_stamp *file, const char *path)
     return path && file_stamp(path, &is) && file_is_same(&is, file);
 }
 
+/* Whether both would be one file, were they there. */
+static bool is_place(const char *a, const char *b)
+{
+    const char *paths[] = {a, b};
+    struct file_stamp folders[2];
+    const char *names[2];
+    for (size_t i = 0; i < 2; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        names[i] = slash ? slash + 1 : paths[i];
+        char *folder = slash ? mem_strndup(paths[i], (size_t)(slash + 1 - paths[i])) : NULL;
+        const bool is_there = file_stamp(folder ? folder : ".", &folders[i]);
+        free(folder);
+        if (!is_there) return false;
+    }
+    return strcmp(names[0], names[1]) == 0 && file_is_same(&folders[0], &folders[1]);
+}
+
+/* The option whose session has its file at path, or NULL. */
+static const char *session_at(const struct options *o, const char *path)
+{
+    struct session_list list = {0};
+    struct file_stamp file;
+    struct err ignored; /* the chat says it when it opens the session */
+    char *own = o->session ? sessions_path(o->session, &ignored) : NULL;
+    const bool is_there = file_stamp(path, &file);
+    const char *option = NULL;
+    if (own && (is_there ? is_file(&file, own) : is_place(path, own))) option = "--session";
+    if (o->continue_last && is_there && sessions_list(&list, &ignored) && list.n > 0 &&
+        is_file(&file, list.items[0].path))
+        option = "--continue";
+    session_list_free(&list);
+    free(own);
+    return option;
+}
+
+/* The option that names the same file, or NULL. */
+static const char *reader_of(const struct options *o, const struct file_stamp *file)
+{
+    struct file_stamp in;
+    char *draft;
+    bool lookup;
+    options_draft(o, &draft, &lookup);
+    const char *option = is_file(file, o->model)           ? "--model"
+                         : is_file(file, draft)            ? "--draft"
+                         : is_file(file, o->template_path) ? "--template"
+                         : is_file(file, o->ini_path)      ? "--config"
+                         : is_file(file, o->system_path)   ? "--system"
+                         : is_file(file, o->prompts)       ? "--prompts"
+                                                           : NULL;
+    free(draft);
+    for (size_t i = 0; i < o->files.n && !option; i++)
+        if (is_file(file, o->files.items[i])) option = "--file";
+    if (!option && file_stamp_fd(STDIN_FILENO, &in) && file_is_same(&in, file))
+        option = stdin_name;
+    return option;
+}
+
 bool given_spares_inputs(const struct options *o, struct err *err)
 {
     struct stat st;
-    struct file_stamp file, in;
-    if (!o->output || stat(o->output, &st) != 0 || !S_ISREG(st.st_mode)) return true;
-    if (!file_stamp(o->output, &file)) return true;
-    char *draft, shown[256];
-    bool lookup;
-    options_draft(o, &draft, &lookup);
-    const char *option = is_file(&file, o->model)           ? "--model"
-                         : is_file(&file, draft)            ? "--draft"
-                         : is_file(&file, o->template_path) ? "--template"
-                         : is_file(&file, o->prompts)       ? "--prompts"
-                                                            : NULL;
-    free(draft);
-    for (size_t i = 0; i < o->files.n && !option; i++)
-        if (is_file(&file, o->files.items[i])) option = "--file";
-    if (!option && file_stamp_fd(STDIN_FILENO, &in) && file_is_same(&in, &file))
-        option = stdin_name;
+    struct file_stamp file;
+    char shown[256];
+    if (!o->output) return true;
+    const bool is_there = stat(o->output, &st) == 0;
+    if (is_there && !S_ISREG(st.st_mode)) return true;
+    const char *option = is_there && file_stamp(o->output, &file) ? reader_of(o, &file) : NULL;
+    if (!option) option = session_at(o, o->output);
     return !option ||
            err_set(err, ERR_USER, "--output: expected another file than that of %s, found '%s'",
                    option, printable(shown, sizeof shown, o->output, strlen(o->output)));

@@ -35,8 +35,9 @@ void given_files_free(struct given_files *files);
 /* Whether "-" is one of them. */
 bool given_names_stdin(const struct options *o);
 
-/* Whether --output is none of the files that are read: the model, its draft, the template,
- * --prompts, those of -f, standard input. ERR_USER names both. */
+/* Whether --output is none of the files that are read: the model, its draft, the template, the
+ * configuration, the system message, --prompts, those of -f, standard input; nor that of the
+ * session, also before it is there. ERR_USER names both. */
 bool given_spares_inputs(const struct options *o, struct err *err);
 
 /* The first turn of a chat that goes on at a terminal. */

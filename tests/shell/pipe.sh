@@ -77,6 +77,22 @@ check "-o into the model" spares --model -m "$dir/mine" -p x
 check "-o into the draft" spares --draft --draft "$dir/mine" -p x
 check "-o into a file of prompts" spares --prompts --prompts "$dir/mine"
 check "-o into a file of -f" spares --file -f "$dir/mine" --json
+echo 'max-tokens = 2' >"$dir/config.ini"
+# keeps OPTION FILE ARGS...
+keeps() { cp "$2" "$dir/kept" && go 2 -q -p x -o "$2" "${@:3}" && cmp -s "$2" "$dir/kept" && says "than that of $1, found '$2'"; }
+check "-o into the configuration" keeps --config "$dir/config.ini" -c "$dir/config.ini"
+mkdir -p "$dir/config/hearth" && cp "$dir/config.ini" "$dir/config/hearth/hearth.ini"
+check "  also where no option names it" keeps --config "$dir/config/hearth/hearth.ini"
+rm "$dir/config/hearth/hearth.ini"
+check "  but into one that is not read" go 0 -q -p x -n 1 -o "$dir/config.ini"
+echo 'Be brief.' >"$dir/brief"
+check "-o into the system message" keeps --system "$dir/brief" --system "@$dir/brief"
+sessions=$dir/state/hearth/sessions
+check "-o into the session" eval 'go 0 -q -p x -n 1 -s spared && keeps --session "$sessions/spared.session" -s spared'
+check "  also before it is there" go 2 -q -p x -n 1 -s nobody -o "$sessions/../sessions/nobody.session"
+check "    by name" says "than that of --session, found '$sessions/../sessions/nobody.session'"
+check "  or that of last time" keeps --continue "$sessions/spared.session" --continue
+rm "$sessions/spared.session"
 given 'x'
 check "-o into standard input" go 2 -q -o "$dir/in"
 check "  leaves it" eval '[ "$(cat "$dir/in")" = x ]'
