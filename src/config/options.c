@@ -418,6 +418,8 @@ bool options_check(struct options *o, struct err *err)
         return false;
     if (o->gpu_layers == 0 && strncmp(o->device, "vulkan", 6) == 0 && !choose_device(o, err))
         return false;
+    /* Standard output, whatever a source of lower precedence says. */
+    if (o->output && strcmp(o->output, "-") == 0) options_forget(o, OPT_OUTPUT);
     if (o->prompt && o->prompts && !choose_prompts(o, OPT_PROMPTS, err)) return false;
     if (o->prompt && o->stdin_mode != STDIN_AS_TEXT && !choose_prompts(o, OPT_STDIN, err))
         return false;

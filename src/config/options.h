@@ -300,7 +300,8 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
  * guide. */
 void options_draft(const struct options *o, char **path, bool *lookup);
 
-/* After all sources: reads --system @FILE and refuses options that exclude each other. */
+/* After all sources: reads --system @FILE, takes --output - for none given and refuses options
+ * that exclude each other. */
 bool options_check(struct options *o, struct err *err);
 
 /* A key of the model's metadata, as general.sampling.temp. Ignored if the key is not one of the

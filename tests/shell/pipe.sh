@@ -49,6 +49,9 @@ given ''
 check "-o FILE takes the reply" go 0 -q --temp 0 -f "$dir/question" -o "$dir/reply"
 check "  the reply is there" cmp -s "$dir/reply" "$dir/stdin_reply"
 check "  and not on stdout" nothing
+check "-o - is standard output" eval '(cd "$dir" && go 0 -q --temp 0 -f question -o - && cmp -s out stdin_reply && [ ! -e ./- ])'
+check "  whatever the environment says" eval 'HEARTH_OUTPUT=$dir/new go 0 -q --temp 0 -f "$dir/question" -o - && cmp -s "$dir/out" "$dir/stdin_reply" && [ ! -e "$dir/new" ]'
+check "  and a file of that name has a folder" eval '(cd "$dir" && go 0 -q --temp 0 -f question -o ./- && cmp -s ./- stdin_reply && rm ./-)'
 check "-o into a folder that is not there" go 1 -q -p x -o "$dir/no/such"
 check "  says so" says "no/such: cannot be written: No such file or directory"
 check "  and ends with JSON, too" go 1 -q --jsonl -p x -o "$dir/no/such"
