@@ -322,6 +322,13 @@ static void read_more(struct pipe *p)
     fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
 }
 
+static bool refuse_line(struct pipe *p, const struct err *err)
+{
+    print_error(p, err->msg);
+    fail(p, EXIT_USAGE);
+    return false;
+}
+
 /* The next turn of lines, as a message; false if there is none yet. */
 static bool next_line(struct pipe *p)
 {
@@ -330,17 +337,17 @@ static bool next_line(struct pipe *p)
     switch (source_next(&p->source, &p->turn, &err)) {
     case SOURCE_NONE: return false;
     case SOURCE_TURN: break;
-    case SOURCE_WRONG:
-        print_error(p, err.msg);
-        fail(p, EXIT_USAGE);
-        return false;
+    case SOURCE_WRONG: return refuse_line(p, &err);
     }
     bool forget = p->o->forget || p->turn.is_new;
     if (forget) chat_line(p->chat, "/clear", 6);
     if (forget || p->n_turns == 0)
         buf_append(&p->message, p->files.before.data, p->files.before.len);
     add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);
-    return true;
+    if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
+    err_set(&err, ERR_USER, "\"prompt\" must be a text that is not empty");
+    source_blame(&p->source, &err);
+    return refuse_line(p, &err);
 }
 
 /* --- The loop ---------------------------------------------------------------------------- */

@@ -148,6 +148,13 @@ bool source_parse(const char *line, size_t n, struct source_turn *turn, struct e
 
 /* --- Lines -------------------------------------------------------------------------------- */
 
+bool source_blame(const struct source *s, struct err *err)
+{
+    char shown[256];
+    return err_prefix(err, "%s, line %zu",
+                      printable(shown, sizeof shown, s->name, strlen(s->name)), s->n_lines);
+}
+
 enum source_got source_next(struct source *s, struct source_turn *turn, struct err *err)
 {
     size_t n;
@@ -163,9 +170,7 @@ enum source_got source_next(struct source *s, struct source_turn *turn, struct e
             return SOURCE_TURN;
         }
         if (source_parse(line, n, turn, err)) return SOURCE_TURN;
-        char shown[256];
-        err_prefix(err, "%s, line %zu",
-                   printable(shown, sizeof shown, s->name, strlen(s->name)), s->n_lines);
+        source_blame(s, err);
         return SOURCE_WRONG;
     }
     /* What is left is the beginning of a line. */

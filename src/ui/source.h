@@ -48,6 +48,9 @@ enum source_got { SOURCE_NONE, SOURCE_TURN, SOURCE_WRONG };
  * no UTF-8. WRONG: err names the line. */
 enum source_got source_next(struct source *s, struct source_turn *turn, struct err *err);
 
+/* Puts the line of the last turn before what is wrong with it; always false. */
+bool source_blame(const struct source *s, struct err *err);
+
 /* What one line of JSON asks: turn (empty) is filled. Pure. */
 bool source_parse(const char *line, size_t n, struct source_turn *turn, struct err *err);
 void source_turn_clear(struct source_turn *turn);

@@ -396,6 +396,14 @@ check "  that turn and the error" ends_with '
     [x["exit"] for x in e if x["type"] == "end"] == [0, 2] and e[-1]["stop"] == "error" and
     "line 2" in e[-1]["error"] and e[-1]["id"] == "two"'
 check "  with --json too" eval 'go 2 --stdin jsonl --json -n 1 && ends_with "[x[\"exit\"] for x in e] == [0, 2] and \"text\" in e[0]"'
+for blank in '' ' \n'; do
+    given '{"prompt":"hello"}\n{"prompt":"%s","id":"two"}\n' "$blank"
+    check "also when a prompt is '$blank'" go 2 --stdin jsonl --jsonl -n 1
+    check "  which is named" says 'standard input, line 2: "prompt" must be a text that is not empty'
+    check "  with its id" ends_with 'e[-1]["exit"] == 2 and "line 2" in e[-1]["error"] and e[-1]["id"] == "two"'
+done
+given '{"prompt":""}\n'
+check "  but behind a file it is one" go 0 --stdin jsonl -n 1 -f "$dir/question"
 given '{"prompt":"hello"}\nhello\n'
 check "also when a line is no JSON" go 2 --stdin jsonl --jsonl -n 1
 check "  without what belongs to the turn before" ends_with '"id" not in e[-1] and "no JSON" in e[-1]["error"]'
