@@ -39,11 +39,17 @@ void given_explain(struct buf *out, const char *name)
 
 /* ---- files ---- */
 
+/* What file_read calls too much, as all input says it. */
+static bool has_read(bool ok, const char *name, struct err *err)
+{
+    return ok || (err->code == ERR_USER && input_too_long(name, err));
+}
+
 static bool read_file(struct buf *message, const char *path, const char **broken,
                       struct err *err)
 {
     struct buf bytes = {0};
-    const bool ok = file_read(path, INPUT_MAX_BYTES, &bytes, err);
+    const bool ok = has_read(file_read(path, INPUT_MAX_BYTES, &bytes, err), path, err);
     if (ok && !given_join(message, bytes.data, bytes.len) && !*broken) *broken = path;
     buf_free(&bytes);
     return ok;
@@ -160,7 +166,8 @@ bool given_spares_inputs(const struct options *o, struct err *err)
 static bool read_stdin(struct given *given, struct err *err)
 {
     struct buf bytes = {0};
-    const bool ok = file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err);
+    const bool ok = has_read(
+        file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err), stdin_name, err);
     if (!given_join(&given->before, bytes.data, bytes.len) && !given->broken)
         given->broken = stdin_name;
     buf_free(&bytes);
@@ -198,7 +205,10 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
     const bool stdin_counts = given->before.len > n_before;
     input_join(&given->before, buf_str(&files.after), files.after.len);
     given_files_free(&files);
-    if (!ok) err->code = ERR_IO; /* also what is too long: no usage is wrong */
+    if (!ok) {
+        given->is_too_long = err->code == ERR_USER;
+        err->code = ERR_IO; /* no usage is wrong */
+    }
     if (o->prompt && !given_join(&given->prompt, o->prompt, strlen(o->prompt)) &&
         !given->broken)
         given->broken = "--prompt";

@@ -29,7 +29,8 @@ struct given_files {
     struct buf before, after; /* "-", which stands for standard input */
     const char *broken;       /* the name of the first that is not UTF-8, or NULL */
 };
-/* files is zeroed or filled before. ERR_IO or ERR_USER names the file. */
+/* files is zeroed or filled before. ERR_IO names the file, or ERR_USER, if it is longer than
+ * any context. */
 bool given_files_read(struct given_files *files, const struct options *o, struct err *err);
 void given_files_free(struct given_files *files);
 /* Whether "-" is one of them. */
@@ -46,6 +47,7 @@ struct given {
     struct buf names;   /* … what it is made of, to be shown */
     struct buf prompt;  /* --prompt; empty: none */
     const char *broken; /* the name of the first part that is not UTF-8, or NULL */
+    bool is_too_long;   /* why it could not be read: a part is longer than any context */
 };
 /* Reads it. Standard input that is no terminal is read to its end and is the terminal of the
  * process from then on. ERR_USER where there is none, ERR_IO for what cannot be read. */

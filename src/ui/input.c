@@ -5,7 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/utf8.h"
+
+bool input_too_long(const char *name, struct err *err)
+{
+    char shown[256];
+    return err_set(err, ERR_USER, "%s: more than %d MiB, longer than any context",
+                   printable(shown, sizeof shown, name, strlen(name)), INPUT_MAX_BYTES >> 20);
+}
 
 void input_clean(struct buf *out, const char *s, size_t n)
 {

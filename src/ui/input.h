@@ -7,9 +7,12 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 /* No context holds a message of more bytes; what is longer is refused before it is read. */
 enum { INPUT_MAX_BYTES = 64 << 20 };
+/* Says that of what has this name: ERR_USER, always false. */
+bool input_too_long(const char *name, struct err *err);
 
 /* Appends s[0..n), a paste, without control characters: a terminal would obey them while it
  * shows the line. Return, which terminals send for a line break, is one. */

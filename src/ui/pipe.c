@@ -310,7 +310,7 @@ static bool read_files(struct pipe *p)
     if (p->files.broken) repaired(p, p->files.broken);
     if (ok) return true;
     print_error(p, err.msg);
-    fail(p, EXIT_RUNTIME);
+    fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
     return false;
 }
 

@@ -70,9 +70,7 @@ bool source_read(struct source *s, struct err *err)
         s->at_end = true;
         return err_set(err, ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
     case INPUT_MORE:
-        if (s->raw.len - s->at > INPUT_MAX_BYTES)
-            return err_set(err, ERR_USER, "%s: more than %d MiB, longer than any context", name,
-                           INPUT_MAX_BYTES >> 20);
+        if (s->raw.len - s->at > INPUT_MAX_BYTES) return input_too_long(s->name, err);
     }
     return true;
 }

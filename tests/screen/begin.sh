@@ -118,7 +118,7 @@ left 0
 fresh_shell
 truncate -s 65M "$dir/large"
 begin '$H --private --temp 0 -i -f '"$dir"'/large'
-check "a file that is too long" shows 'large: more than 64 MiB status 1'
+check "a file that is too long" shows 'large: more than 64 MiB, longer than any context status 3'
 
 fresh_shell
 begin '$H --private --temp 0 --accessible -i -p "What is a page?"'

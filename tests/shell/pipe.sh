@@ -211,6 +211,10 @@ check "  and nothing on stdout" nothing
 truncate -s 70M "$dir/in"
 check "70 MB are refused before they are read" go 3 -q
 check "  with a number" says "more than 64 MiB"
+for option in -f --prompts; do
+    check "  as a file of $option, too" go 3 -q $option "$dir/in"
+    check "    by name" says "hearth: $dir/in: more than 64 MiB, longer than any context"
+done
 
 # Plain text is never a control token: it costs what its characters cost, not one token.
 plain_tokens() { printf '%s' "$1" | "$hearth" inspect tokens -m "$guide" | wc -w; }
