@@ -75,10 +75,11 @@ int faces_run(const struct options *o)
     struct given given = {0};
     struct err err;
     if (goes_on(o) && !given_read(&given, o, &err)) {
+        const bool is_too_long = given.is_too_long;
         given_free(&given);
         if (err.code == ERR_USER) return usage_error(NULL, "%s", err.msg);
         const int status = runtime_error(&err);
-        return given.is_too_long ? EXIT_TOO_LONG : status;
+        return is_too_long ? EXIT_TOO_LONG : status;
     }
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
