@@ -187,9 +187,9 @@ struct candidates {
 static void add_candidate(void *user, const struct store_file *file)
 {
     struct candidates *all = user;
-    /* Used when the clock was wrong: it would outlive all that comes until then. */
-    const bool ahead = file->used.tv_sec > time(NULL) + AHEAD_SECONDS;
-    const struct timespec used = ahead ? (struct timespec){0} : file->used;
+    struct timespec used = file->used;
+    /* The clock was wrong: it would outlive all that comes until then. */
+    if (used.tv_sec > time(NULL) + AHEAD_SECONDS) used = (struct timespec){0};
     MEM_GROW(all->items, all->n, all->cap);
     all->items[all->n++] = (struct candidate){mem_strdup(file->path), file->n_bytes, used};
     all->n_bytes += file->n_bytes;

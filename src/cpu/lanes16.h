@@ -108,10 +108,8 @@ VEC_INLINE iz z_max_i(iz a, iz b)
     return (iz)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 
-/* a · 2^k for integers k, where both are normal; a NaN of either stays one, and k is not
- * infinite. Unlike an addition to the exponent it never waits for the pipes of products (Zen
- * 4).
- */
+/* a · 2^k for integers k, where both are normal; a NaN of either stays one, and k is finite.
+ * It never waits for the pipes of products, as an addition to the exponent does (Zen 4). */
 VEC_INLINE fz z_times_power(fz a, fz k)
 {
     return _mm512_scalef_ps(a, k);

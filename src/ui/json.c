@@ -48,12 +48,16 @@ static void report(struct buf *out, const struct face_report *r)
                r->n_ctx_used, r->n_ctx, r->reply_seed);
 }
 
+/* Statuses of signals lie above 128. */
+static enum face_stop stop_without_turn(int status)
+{
+    if (status == 0) return FACE_STOP_END;
+    return status > 128 ? FACE_STOP_CANCELLED : FACE_STOP_FAILED;
+}
+
 void json_end(struct buf *out, const struct json_end *end)
 {
-    const struct face_report none = {.stop = end->exit == 0 ? FACE_STOP_END
-                                             : end->exit > 128
-                                                 ? FACE_STOP_CANCELLED /* a signal */
-                                                 : FACE_STOP_FAILED};
+    const struct face_report none = {.stop = stop_without_turn(end->exit)};
     const struct face_report *r = end->report ? end->report : &none;
     buf_printf(out, "{\"type\":\"end\",\"stop\":\"%s\"", face_stop_name(r->stop));
     put_id(out, end->id);
