@@ -302,21 +302,21 @@ void conversation_drop(struct node *mark)
 
 bool conversation_forget_ids(struct conversation *c, uint64_t vocabulary)
 {
-    size_t n_lost = 0, n_kept = 0;
+    bool lost = false, kept = false;
     for (size_t i = 0; i < c->n_branches; i++) {
         for (struct node *n = c->branches[i].leaf; n->parent; n = n->parent) {
             struct message *m = n->message;
             if (m->n_ids == 0) continue;
             if (m->vocabulary == vocabulary) {
-                n_kept++;
+                kept = true;
                 continue;
             }
             m->n_ids = 0;
             m->id_at[0] = 0;
-            n_lost++;
+            lost = true;
         }
     }
-    return n_lost > 0 && n_kept == 0;
+    return lost && !kept;
 }
 
 /* ---- branches ---- */

@@ -58,12 +58,18 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     free(value);
 }
 
+/* Whether the session's state frame was damaged, and what it held is lost. */
+static bool lacks_state(const struct archive_state *state)
+{
+    return state->clock_ms == 0;
+}
+
 static void take_state(struct chat *c)
 {
     const struct archive_state *state = archive_state(c->session.archive);
     if (is_of_this_run(c->options, OPT_SYSTEM))
         conversation_set_system(c->conversation, c->options->system);
-    if (state->clock_ms == 0) return; /* its frame is lost */
+    if (lacks_state(state)) return;
     if (!option_given(c->options, OPT_SEED)) c->session.seed = state->seed;
     c->session.clock_s = (int64_t)(state->clock_ms / 1000);
     const char *line = state->settings ? state->settings : "";
@@ -208,15 +214,17 @@ static bool still_holds(struct chat *c, const char *name, bool all_foreign)
 {
     const struct engine_info *info = engine_info(c->engine);
     const struct archive_state *state = archive_state(c->session.archive);
-    if (!state->model && !state->kv_type)
+    const bool same_name = state->model && strcmp(state->model, info->name) == 0;
+    if (lacks_state(state))
         chat_tell(c, FACE_WARNING,
                   "session %s: its system message and settings cannot be read; it goes on "
                   "without them",
                   name);
-    else if (all_foreign || (state->model && strcmp(state->model, info->name) != 0))
+    else if (all_foreign || (state->model && !same_name))
         chat_tell(c, FACE_WARNING,
                   "session %s was held with %s: its text is loaded, and computed anew with %s",
-                  name, state->model ? state->model : "another model", info->name);
+                  name, state->model && !same_name ? state->model : "another model",
+                  info->name);
     else if (state->kv_type && strcmp(state->kv_type, info->kv_type) != 0)
         chat_tell(c, FACE_WARNING,
                   "session %s was held with a KV cache of type %s, not %s: it is computed anew",

@@ -339,15 +339,17 @@ static bool next_line(struct pipe *p)
     case SOURCE_TURN: break;
     case SOURCE_WRONG: return refuse_line(p, &err);
     }
-    bool forget = p->o->forget || p->turn.is_new;
-    if (forget) chat_line(p->chat, "/clear", 6);
+    const bool forget = p->o->forget || p->turn.is_new;
     if (forget || p->n_turns == 0)
         buf_append(&p->message, p->files.before.data, p->files.before.len);
     add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);
-    if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
-    err_set(&err, ERR_USER, "\"prompt\" must be a text that is not empty");
-    source_blame(&p->source, &err);
-    return refuse_line(p, &err);
+    if (ascii_is_blank(buf_str(&p->message), p->message.len)) {
+        err_set(&err, ERR_USER, "\"prompt\" must be a text that is not empty");
+        source_blame(&p->source, &err);
+        return refuse_line(p, &err);
+    }
+    if (forget) chat_line(p->chat, "/clear", 6);
+    return true;
 }
 
 /* --- The loop ---------------------------------------------------------------------------- */

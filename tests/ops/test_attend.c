@@ -212,15 +212,16 @@ static void weights_error_fold(struct weights_error *w, enum kv_type type, size_
 
 /* Against softmax attention in double on the numbers that are stored. Probabilities have 13
  * bits with f16: of a weighted sum and of the sum of weights that is at most 2^-14 of the
- * magnitudes each; weights, and the sum of what they came from, are each as exact as the 2^x of
- * weights, 0.2 %, before they are rounded. A code of a query or key at the border of two may be
- * the other one in f32: the tolerance of types of codes leaves room for one. */
+ * magnitudes each. The 2^x of weights is 0.2 % off at most, alike in the sum of values and in
+ * the sum of weights, and of many keys a tenth of it is left. A code of a query or key at the
+ * border of two may be the other one in f32: the tolerance of types of codes leaves room for
+ * one. */
 static void check_accuracy(const struct attention *c, const float *x, const float *sinks,
                            const float *y)
 {
     size_t width = width_of(c), nq = c->n_heads * c->dk, nk = c->n_kv * c->dk;
     const double tolerance = kv_type_codes(c->type) ? 1e-3 : 1e-5;
-    const double relative = c->type == KV_F16 ? 0x1p-13 : kv_type_codes(c->type) ? 4e-3 : 0;
+    const double relative = c->type == KV_F16 ? 0x1p-13 : kv_type_codes(c->type) ? 2.1e-4 : 0;
     for (size_t pos = 0; pos < N_POS; pos += 7) {
         for (size_t h = 0; h < c->n_heads; h++) {
             size_t g = h / (c->n_heads / c->n_kv);

@@ -406,6 +406,12 @@ for blank in '' ' \n'; do
     check "  which is named" says 'standard input, line 2: "prompt" must be a text that is not empty'
     check "  with its id" ends_with 'e[-1]["exit"] == 2 and "line 2" in e[-1]["error"] and e[-1]["id"] == "two"'
 done
+given hello
+go 0 -q -s kept -n 1
+"$hearth" sessions export --plain kept >"$dir/before"
+given '{"prompt":" ","new":true}\n'
+check "  and begins no new conversation" go 2 -s kept --stdin jsonl
+check "  in the session" cmp -s "$dir/before" <("$hearth" sessions export --plain kept)
 given '{"prompt":""}\n'
 check "  but behind a file it is one" go 0 --stdin jsonl -n 1 -f "$dir/question"
 given '{"prompt":"hello"}\nhello\n'
