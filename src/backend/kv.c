@@ -78,6 +78,20 @@ size_t kv_scale_bytes(enum kv_type type, size_t dim)
     return kv_scales(type, dim) * sizeof(uint16_t) * PAGE_LEN;
 }
 
+struct kv_head kv_head_at(const struct kv_layer *kv, size_t head)
+{
+    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k);
+    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v);
+    return (struct kv_head){
+        .k = kv->k_at + head * k,
+        .k_scales =
+            kv->k_at + kv->n_heads * k + head * kv_scale_bytes(kv->type, kv->head_dim_k),
+        .v = kv->v_at + head * v,
+        .v_scales =
+            kv->v_at + kv->n_heads * v + head * kv_scale_bytes(kv->type, kv->head_dim_v),
+    };
+}
+
 static size_t head_bytes(enum kv_type type, size_t dim)
 {
     return kv_code_bytes(type, dim) + kv_scale_bytes(type, dim);

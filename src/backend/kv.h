@@ -47,6 +47,14 @@ struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softc
  * scales (0 for f32 and f16). */
 size_t kv_code_bytes(enum kv_type type, size_t dim);
 size_t kv_scale_bytes(enum kv_type type, size_t dim);
+
+/* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for
+ * f32 and f16): bytes from the start of its part. */
+struct kv_head {
+    size_t k, k_scales, v, v_scales;
+};
+struct kv_head kv_head_at(const struct kv_layer *kv, size_t head);
+
 /* Bytes of all heads of a layer: its keys, its values. */
 size_t kv_layer_k_bytes(const struct kv_layer *kv);
 size_t kv_layer_v_bytes(const struct kv_layer *kv);

@@ -12,14 +12,13 @@ size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES
     size_t k_bytes = kv_code_bytes(kv->type, dk), v_bytes = kv_code_bytes(kv->type, dv);
     /* Bytes that lie together: one number, or four codes of keys. */
     size_t unit = kv_type_codes(kv->type) ? 4 : k_bytes / PAGE_LEN / dk;
-    planes[0] = (struct kv_plane){kv->k_at, n_heads * k_bytes / PAGE_LEN / unit, unit, true};
-    planes[1] = (struct kv_plane){kv->v_at, n_heads, v_bytes / PAGE_LEN, false};
+    const struct kv_head at = kv_head_at(kv, 0);
+    planes[0] = (struct kv_plane){at.k, n_heads * k_bytes / PAGE_LEN / unit, unit, true};
+    planes[1] = (struct kv_plane){at.v, n_heads, v_bytes / PAGE_LEN, false};
     if (!kv_type_codes(kv->type)) return 2;
     size_t scale = sizeof(uint16_t);
-    planes[2] = (struct kv_plane){kv->k_at + n_heads * k_bytes,
-                                  n_heads * kv_scales(kv->type, dk), scale, true};
-    planes[3] = (struct kv_plane){kv->v_at + n_heads * v_bytes,
-                                  n_heads * kv_scales(kv->type, dv), scale, false};
+    planes[2] = (struct kv_plane){at.k_scales, n_heads * kv_scales(kv->type, dk), scale, true};
+    planes[3] = (struct kv_plane){at.v_scales, n_heads * kv_scales(kv->type, dv), scale, false};
     return 4;
 }
 

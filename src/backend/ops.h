@@ -310,8 +310,8 @@ enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_Q4_0 };
 enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
 
 /* How K and V of one layer lie in their part of a page. Offsets are bytes from its start,
- * multiples of 64: at k_at the keys of all heads, at v_at
- * the values. A lane is a key.
+ * multiples of 64: at k_at the keys of all heads, at v_at the values; of one head, kv_head_at
+ * (kv.h) says it. A lane is a key.
  *
  *   f32, f16  keys   [n_heads][head_dim_k][PAGE_LEN]
  *             values [n_heads][PAGE_LEN][head_dim_v]

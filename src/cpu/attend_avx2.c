@@ -273,7 +273,7 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
 /* Tile i of a step, or of the next one; without a next one, some tile. */
 struct place {
     const char *page;
-    const struct head_at *at;
+    const struct kv_head *at;
 };
 
 static struct place place_of(const struct walk *w, size_t i)
@@ -435,7 +435,7 @@ void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size
     const struct layout at = layout_of(kv, n_heads * n);
     struct walk w = {.a = a, .few = few, .n_heads = n_heads, .x = scratch, .n = n};
     for (size_t j = 0; j < n_heads; j++)
-        w.heads[j] = attend_head_at(kv, kv_head + j);
+        w.heads[j] = kv_head_at(kv, kv_head + j);
     for (size_t i = 0; i < n_heads * n; i++) {
         struct query *x = &w.x[i];
         *x = query_of(a, lo + i % n / a->n_group, head_of(a, kv_head, n, i));

@@ -134,7 +134,7 @@ struct ahead {
 struct walk {
     const struct attend *a;
     const struct attend_few *few; /* or NULL */
-    struct head_at heads[ATTEND_LANES];
+    struct kv_head heads[ATTEND_LANES];
     size_t n_heads;
     struct query *x; /* n of a head, one head after the other */
     size_t n;

@@ -439,7 +439,7 @@ void attend_many_avx512(const struct attend_pages *by, const struct attend *a, s
         item_begin(kv, &at, base, i, &x[i]);
         group_begin(a, by, kv_head, lo, i * Z_LANES, n, &g[i], base + at.q + i * at.q_bytes);
     }
-    const struct head_at head = attend_head_at(kv, kv_head);
+    const struct kv_head head = kv_head_at(kv, kv_head);
     const size_t first = g[0].of_first.first, end = g[n_groups - 1].of_last.end;
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
         if (cancel_is_set(a->cancel)) return;

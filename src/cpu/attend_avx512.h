@@ -98,7 +98,7 @@ static inline bool both_whole(const struct item *x, size_t n)
 /* A page as a call reads it, of one head. */
 struct head_page {
     const void *page, *next;  /* next: the one after it, or again this one */
-    const struct head_at *at; /* where the head's parts are in both */
+    const struct kv_head *at; /* where the head's parts are in both */
     size_t from, to;          /* keys that any group sees */
     bool once;                /* AT_ONCE groups at most, which go together */
 };

@@ -247,7 +247,7 @@ static struct float_tile values_laid_out(const struct float_tile *t, float *wide
 }
 
 static struct float_tile tile_of(const struct kv_layer *kv, const void *page,
-                                 const struct head_at *at)
+                                 const struct kv_head *at)
 {
     const uint8_t *base = page;
     return (struct float_tile){

@@ -121,7 +121,7 @@ VEC_INLINE void lay_out_values(bool is_q4, const struct kv_layer *kv, const stru
 static void tiles_lay_out(const struct kv_layer *kv, const struct head_page *p, void *laid)
 {
     const uint8_t *base = p->page;
-    const struct head_at *at = p->at;
+    const struct kv_head *at = p->at;
     struct tiles_page *to = laid;
     tiles_carve(kv, laid, to);
     read_scales((const uint16_t *)(base + at->k_scales), to->of_keys.n, to->k_scales);

@@ -184,7 +184,7 @@ static void widen_keys(const struct block_tile *t)
 }
 
 /* All but items. */
-static void set_tile(const struct kv_layer *kv, const void *page, const struct head_at *at,
+static void set_tile(const struct kv_layer *kv, const void *page, const struct kv_head *at,
                      struct block_tile *t)
 {
     const uint8_t *base = page;

@@ -117,7 +117,7 @@ VEC_INLINE void widen_values(bool is_q4, const struct kv_layer *kv, const struct
 static void blocks_lay_out(const struct kv_layer *kv, const struct head_page *p, void *laid)
 {
     const uint8_t *base = p->page;
-    const struct head_at *at = p->at;
+    const struct kv_head *at = p->at;
     struct blocks *b = laid;
     blocks_carve(kv, laid, b);
     read_scales((const uint16_t *)(base + at->k_scales), b->of_keys.n, b->k_scales);

@@ -178,7 +178,7 @@ void avx2_store_codes(const struct kv_layer *kv, void *page, size_t head, size_t
 {
     const bool is_q4 = kv->type == KV_Q4_0;
     const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    const struct head_at at = attend_head_at(kv, head);
+    const struct kv_head at = kv_head_at(kv, head);
     uint8_t *base = page;
     uint16_t *k_scales = (uint16_t *)(base + at.k_scales) + slot;
     uint16_t *v_scales = (uint16_t *)(base + at.v_scales) + slot;

@@ -21,8 +21,9 @@ static void store_row(const struct kv_layer *kv, void *page, size_t head, size_t
         ref_kv_store(kv, page, head, slot, k, v);
         return;
     }
-    uint16_t *keys = (uint16_t *)((uint8_t *)page + kv->k_at) + head * dk * PAGE_LEN + slot;
-    uint16_t *vals = (uint16_t *)((uint8_t *)page + kv->v_at) + (head * PAGE_LEN + slot) * dv;
+    const struct kv_head at = kv_head_at(kv, head);
+    uint16_t *keys = (uint16_t *)((uint8_t *)page + at.k) + slot;
+    uint16_t *vals = (uint16_t *)((uint8_t *)page + at.v) + slot * dv;
     uint32_t h[LANES];
     for (size_t d = 0; d < dk; d += LANES) {
         _mm256_storeu_si256((__m256i *)h, (__m256i)num8_f32_to_f16_kv(vec_load(k + d)));

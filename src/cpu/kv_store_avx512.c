@@ -99,8 +99,9 @@ void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t 
 {
     const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     if (kv->type == KV_F16 && dk % DIMS == 0 && dv % Z_LANES == 0) {
-        uint16_t *keys = (uint16_t *)((uint8_t *)page + kv->k_at) + head * dk * PAGE_LEN;
-        uint16_t *values = (uint16_t *)((uint8_t *)page + kv->v_at) + head * dv * PAGE_LEN;
+        const struct kv_head at = kv_head_at(kv, head);
+        uint16_t *keys = (uint16_t *)((uint8_t *)page + at.k);
+        uint16_t *values = (uint16_t *)((uint8_t *)page + at.v);
         while (rows.n >= LEAST_ROWS) {
             const size_t n = rows.n < Z_LANES ? rows.n : Z_LANES;
             store_keys(rows.k, rows.k_stride, n, dk, keys + slot);

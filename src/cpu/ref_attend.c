@@ -29,23 +29,23 @@ void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slo
         ref_kv_store_q(kv, page, head, slot, k, v);
         return;
     }
-    uint8_t *base = page;
-    size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
-    size_t k_first = head * dk * PAGE_LEN + slot, v_first = (head * PAGE_LEN + slot) * dv;
+    const struct kv_head at = kv_head_at(kv, head);
+    const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
+    void *to_k = (uint8_t *)page + at.k, *to_v = (uint8_t *)page + at.v;
     if (kv->type == KV_F32) {
-        float *keys = (float *)(base + kv->k_at), *values = (float *)(base + kv->v_at);
+        float *keys = (float *)to_k + slot, *values = (float *)to_v + slot * dv;
         for (size_t d = 0; d < dk; d++)
-            keys[k_first + d * PAGE_LEN] = k[d];
+            keys[d * PAGE_LEN] = k[d];
         for (size_t e = 0; e < dv; e++)
-            values[v_first + e] = v[e];
+            values[e] = v[e];
         return;
     }
     assert(kv->type == KV_F16);
-    uint16_t *keys = (uint16_t *)(base + kv->k_at), *values = (uint16_t *)(base + kv->v_at);
+    uint16_t *keys = (uint16_t *)to_k + slot, *values = (uint16_t *)to_v + slot * dv;
     for (size_t d = 0; d < dk; d++)
-        keys[k_first + d * PAGE_LEN] = (uint16_t)num_f32_to_f16_kv(k[d]);
+        keys[d * PAGE_LEN] = (uint16_t)num_f32_to_f16_kv(k[d]);
     for (size_t e = 0; e < dv; e++)
-        values[v_first + e] = (uint16_t)num_f32_to_f16_kv(v[e]);
+        values[e] = (uint16_t)num_f32_to_f16_kv(v[e]);
 }
 
 static float read_kv(const struct kv_layer *kv, const void *page, size_t at, size_t i)
@@ -76,10 +76,10 @@ static float dot(const struct kv_layer *kv, const void *page, size_t head, size_
                  const struct query *q)
 {
     if (kv_type_codes(kv->type)) return ref_dot_q(kv, page, head, key, &q->a8);
-    size_t dk = kv->head_dim_k;
+    const size_t at = kv_head_at(kv, head).k;
     float s = 0;
-    for (size_t d = 0; d < dk; d++) {
-        float k = read_kv(kv, page, kv->k_at, (head * dk + d) * PAGE_LEN + key);
+    for (size_t d = 0; d < kv->head_dim_k; d++) {
+        float k = read_kv(kv, page, at, d * PAGE_LEN + key);
         float term = q->f32[d] * k;
         s = d == 0 ? term : s + term;
     }
@@ -101,11 +101,11 @@ static void weigh_values(const struct kv_layer *kv, const void *page, size_t hea
         ref_values_q(kv, page, head, lo, hi, p, out);
         return;
     }
-    size_t dv = kv->head_dim_v;
+    const size_t at = kv_head_at(kv, head).v, dv = kv->head_dim_v;
     for (size_t e = 0; e < dv; e++) {
         float sum = 0;
         for (size_t j = lo; j < hi; j++) {
-            float v = read_kv(kv, page, kv->v_at, (head * PAGE_LEN + j) * dv + e);
+            float v = read_kv(kv, page, at, j * dv + e);
             float term = p[j] * v;
             sum = j == lo ? term : sum + term;
         }

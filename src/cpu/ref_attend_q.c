@@ -132,11 +132,9 @@ static struct side side_of(const struct kv_layer *kv, const void *page, size_t h
     struct side s = {.is_key = is_key, .is_q4 = kv->type == KV_Q4_0};
     s.dim = is_key ? kv->head_dim_k : kv->head_dim_v;
     s.n_scales = kv_scales(kv->type, s.dim);
-    uint8_t *base = (uint8_t *)page + (is_key ? kv->k_at : kv->v_at);
-    size_t code_bytes = kv_code_bytes(kv->type, s.dim);
-    s.codes = base + head * code_bytes;
-    s.scales =
-        (uint16_t *)(base + kv->n_heads * code_bytes + head * kv_scale_bytes(kv->type, s.dim));
+    const struct kv_head at = kv_head_at(kv, head);
+    s.codes = (uint8_t *)page + (is_key ? at.k : at.v);
+    s.scales = (uint16_t *)((uint8_t *)page + (is_key ? at.k_scales : at.v_scales));
     return s;
 }
 

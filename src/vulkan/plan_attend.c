@@ -3,21 +3,15 @@
 #include "backend/kv.h"
 #include "vulkan/dispatch.h"
 
-/* Bytes from the start of a page to the scales of a layer's keys or values. */
-static size_t scales_at(const struct kv_layer *kv, bool is_key)
-{
-    size_t dim = is_key ? kv->head_dim_k : kv->head_dim_v;
-    return (is_key ? kv->k_at : kv->v_at) + kv->n_heads * kv_code_bytes(kv->type, dim);
-}
-
 /* struct side of kv_store.glsl. */
 static void push_side(struct dispatch_build *b, const struct op_kv_store *s, bool is_key)
 {
     const struct kv_layer *kv = &b->x->p->kv[s->kv];
+    const struct kv_head at = kv_head_at(kv, 0);
     dispatch_push(b, is_key ? kv->head_dim_k : kv->head_dim_v);
     dispatch_push_place(b, is_key ? &s->k : &s->v);
-    dispatch_push(b, (is_key ? kv->k_at : kv->v_at) / 4);
-    dispatch_push(b, scales_at(kv, is_key) / 4);
+    dispatch_push(b, (is_key ? at.k : at.v) / 4);
+    dispatch_push(b, (is_key ? at.k_scales : at.v_scales) / 4);
 }
 
 /* Work groups of the keys, or of the values, of one row: heads where codes are made of them,
@@ -96,6 +90,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     const struct kv_factors by = kv_factors(kv, a->scale, a->softcap);
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
+    const struct kv_head head = kv_head_at(kv, 0);
     bool codes = kv_type_codes(kv->type);
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
@@ -124,10 +119,10 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_push(&b, codes ? x->q8.stride : x->rows[a->q.buf].stride / 4);
     dispatch_push(&b, codes ? 0 : a->q.at / 4);
     dispatch_push(&b, pages->stride / 16);
-    dispatch_push(&b, kv->k_at / 16);
-    dispatch_push(&b, kv->v_at / 16);
-    dispatch_push(&b, scales_at(kv, true) / 16);
-    dispatch_push(&b, scales_at(kv, false) / 16);
+    dispatch_push(&b, head.k / 16);
+    dispatch_push(&b, head.v / 16);
+    dispatch_push(&b, head.k_scales / 16);
+    dispatch_push(&b, head.v_scales / 16);
     dispatch_push(&b, ps->attend_at);
     dispatch_push_float(&b, by.dot);
     dispatch_push_float(&b, by.cap);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "../guide.h"
+#include "backend/kv.h"
 #include "backend/kv_rows.h"
 #include "base/philox.h"
 #include "engine/machine.h"
@@ -288,8 +289,8 @@ static void test_verify(void **state)
     const struct kv_layer *kv = &p->kv[2];
     const size_t slot = 100 - PAGE_LEN;
     uint8_t *page = timeline_page(warm.tl, 1);
-    uint8_t *value = page + kv->v_at + (PAGE_LEN + slot) * kv->head_dim_v * 2 + 3;
-    uint8_t *k = page + kv->k_at + (7 * PAGE_LEN + slot + 1) * 2;
+    uint8_t *value = page + kv_head_at(kv, 1).v + slot * kv->head_dim_v * 2 + 3;
+    uint8_t *k = page + kv_head_at(kv, 0).k + (7 * PAGE_LEN + slot + 1) * 2;
     *value ^= 1;
     *k ^= 4;
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));
