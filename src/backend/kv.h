@@ -1,9 +1,11 @@
-/* The types of the KV cache: their names, and how many bytes their parts take in a page.
+/* The types of the KV cache: their names, how many bytes their parts take in a page, and where
+ * those of a head begin.
  *
  * f32 and f16 store values as they are. q8_0 and q4_0 store codes, one per dim, and scales: one
  * per key or value with q8_0, one per KV_BLOCK dims of it with q4_0, so that a row which is
- * appended never touches another. Where the parts lie is said at struct kv_layer (ops.h). And
- * the factors of scores, which CPU and Vulkan share. Pure, any thread; it knows no device. */
+ * appended never touches another. What lies in the parts is said at struct kv_layer (ops.h).
+ * And the factors of scores, which CPU and Vulkan share. Pure, any thread; it knows no device.
+ */
 #ifndef BACKEND_KV_H
 #define BACKEND_KV_H
 
@@ -49,7 +51,8 @@ size_t kv_code_bytes(enum kv_type type, size_t dim);
 size_t kv_scale_bytes(enum kv_type type, size_t dim);
 
 /* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for
- * f32 and f16): bytes from the start of its part. */
+ * f32 and f16): bytes from the start of the layer's part of the page. Each is followed by the
+ * same of the next head. */
 struct kv_head {
     size_t k, k_scales, v, v_scales;
 };
