@@ -69,7 +69,7 @@ void main()
     uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
-    float total[VALUES * ROWS], acc[VALUES * ROWS];
+    float total[VALUES * ROWS], acc[VALUES * ROWS], least[VALUES * ROWS];
     for (uint s = 0u; s < n_stripes; s++) {
         uint at[VALUES];
         scales head[VALUES];
@@ -109,17 +109,28 @@ void main()
                                               w[t].s1 * (i1 - CODE_BIAS * sum1)
                                         : i0 + i1 - CODE_BIAS * sums;
                     int k = t * ROWS + r;
-                    float term = fmul(fmul(da, w[t].dw), float(i));
+                    float term = fmul(HALF_SCALES ? da : fmul(da, w[t].dw), float(i));
                     acc[k] = b == 0u ? term : fadd(acc[k], term);
-                    if (HAS_MIN) {
-                        int j = HALF_SCALES ? w[t].m0 * sum0 + w[t].m1 * sum1 : sums;
-                        acc[k] = fsub(acc[k], fmul(w[t].mw, fmul(da, float(j))));
-                    }
+                    if (!HAS_MIN) continue;
+                    int j = HALF_SCALES ? w[t].m0 * sum0 + w[t].m1 * sum1 : sums;
+                    float less = fmul(da, float(j));
+                    if (HALF_SCALES)
+                        least[k] = b == 0u ? less : fadd(least[k], less);
+                    else
+                        acc[k] = fsub(acc[k], fmul(w[t].mw, less));
                 }
             }
         }
-        [[unroll]] for (int k = 0; k < VALUES * ROWS; k++)
-            total[k] = s == 0u ? acc[k] : fadd(total[k], acc[k]);
+        [[unroll]] for (int t = 0; t < VALUES; t++) {
+            block w;
+            if (HALF_SCALES) read_scales(head[t], 0u, w); /* dw and mw are the stripe's */
+            [[unroll]] for (int r = 0; r < ROWS; r++) {
+                int k = t * ROWS + r;
+                float sum = HALF_SCALES ? fmul(w.dw, acc[k]) : acc[k];
+                if (HALF_SCALES && HAS_MIN) sum = fsub(sum, fmul(w.mw, least[k]));
+                total[k] = s == 0u ? sum : fadd(total[k], sum);
+            }
+        }
     }
     [[unroll]] for (int t = 0; t < VALUES; t++) {
         uint i = i_0 + uint(t) * gl_WorkGroupSize.x;

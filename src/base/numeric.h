@@ -18,7 +18,7 @@
 
 /* The version of every definition in hearth-numerics(7): it changes whenever a bit may. */
 #ifndef NUMERICS_VERSION
-#define NUMERICS_VERSION 6
+#define NUMERICS_VERSION 7
 #endif
 
 /* Bits of 2^-50, 2^-100, infinity and the one NaN; everything but the sign. */

@@ -228,11 +228,12 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
         next_product(t, kind, in, u, c);
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
-        fz acc[TILE_ROWS] = {{0}};
+        struct stripe stripe[TILE_ROWS] = {0};
+        struct scales scales = {0};
         for (size_t b = from; b < to; b++) {
             const products *dots = slot(t, c, units * b);
             const int8_t *soon = x.q + A8_BLOCK * x.beside * (b + PREFETCH);
-            const struct scales scales = unpacked_scales(t, unpacked_at(t, kind, unpacked, b));
+            scales = unpacked_scales(t, unpacked_at(t, kind, unpacked, b));
             const bool more = fresh && reader.b < n_blocks;
             int8_t *next = unpacked_at(t, kind, unpacked, reader.b);
             if (more) unpack_scales(t, &reader, next);
@@ -248,12 +249,16 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
                     }
                     const iz id0 = (iz)z_load(dots[0][r]);
                     const iz id1 = t.halves ? (iz)z_load(dots[1][r]) : id0;
-                    acc[r] = step(t, acc[r], &scales, id0, id1, &x, x.beside * b + r);
+                    step(t, &stripe[r], &scales, id0, id1, &x, x.beside * b + r);
                 }
             }
             if (more) unpack_next(t, &reader);
         }
-        UNROLL for (size_t r = 0; r < n; r++) total[r] = from == 0 ? acc[r] : total[r] + acc[r];
+        UNROLL for (size_t r = 0; r < n; r++)
+        {
+            const fz sum = stripe_sum(t, &stripe[r], &scales);
+            total[r] = from == 0 ? sum : total[r] + sum;
+        }
     }
     UNROLL for (size_t r = 0; r < n; r++) if (r < n_rows)
         finish16(p->m, at + r, p->first, p->n_values, total[r]);

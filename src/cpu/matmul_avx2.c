@@ -137,8 +137,8 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
     }
 }
 
-VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256i id, f8 da,
-                   const int16_t *sum)
+VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s,
+                     __m256i id, f8 da, const int16_t *sum)
 {
     if (t.offset && t.halves) {
         __m256i j = _mm256_madd_epi16(s->s01, all_i32(sum));
@@ -148,16 +148,11 @@ VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, __m256
         id = _mm256_sub_epi32(id, j);
     }
     if (t.is_signed && t.unpacked) id = _mm256_add_epi32(id, s->below);
-    acc = acc + (da * s->dw) * (f8)_mm256_cvtepi32_ps(id);
-    if (t.min == MIN_SUM) {
-        __m256i j = _mm256_madd_epi16(_mm256_set1_epi16(1), all_i32(sum));
-        acc = acc - s->mw * (da * (f8)_mm256_cvtepi32_ps(j));
-    }
-    if (t.min == MIN_PAIR) {
-        __m256i j = _mm256_madd_epi16(s->m01, all_i32(sum));
-        acc = acc - s->mw * (da * (f8)_mm256_cvtepi32_ps(j));
-    }
-    return acc;
+    add_dot(t, to, da, s->dw, (f8)_mm256_cvtepi32_ps(id));
+    if (t.min == MIN_NONE) return;
+    const __m256i by = t.min == MIN_PAIR ? s->m01 : _mm256_set1_epi16(1);
+    const __m256i j = _mm256_madd_epi16(by, all_i32(sum));
+    add_min(t, to, s->mw, da * (f8)_mm256_cvtepi32_ps(j));
 }
 
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
@@ -177,11 +172,9 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
     size_t b = 0;
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
-        /* From 0 instead of the first term: that differs only where a sum is -0, which keep
-         * hides. */
-        f8 acc[TILE_ROWS][2] = {{{0}}};
+        struct stripe stripe[TILE_ROWS][2] = {0};
+        struct scales s[2] = {0};
         for (; b < to; b++) {
-            struct scales s[2];
             const uint8_t *codes;
             if (t.unpacked) {
                 ask_ahead(ahead);
@@ -208,18 +201,12 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             UNROLL for (int r = 0; r < n; r++)
             {
                 f8 da = vec_all(d[r][b]);
-                UNROLL for (int h = 0; h < 2; h++) acc[r][h] =
-                    step(t, acc[r][h], &s[h], id[r][h], da, sum[r] + 2 * b);
+                UNROLL for (int h = 0; h < 2; h++)
+                    step(t, &stripe[r][h], &s[h], id[r][h], da, sum[r] + 2 * b);
             }
         }
-        UNROLL for (int r = 0; r < n; r++)
-        {
-            UNROLL for (int h = 0; h < 2; h++)
-            {
-                float *o = out[r] + 8 * h;
-                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
-            }
-        }
+        const f8 dw[] = {s[0].dw, s[1].dw}, mw[] = {s[0].mw, s[1].mw};
+        end_stripe(t, n, from == 0, stripe, dw, mw, out);
     }
 }
 

@@ -59,9 +59,8 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
     size_t b = 0;
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
-        /* From 0 instead of the first term: that differs only where a sum is -0, which keep
-         * hides. */
-        fz acc[TILE_ROWS] = {{0}};
+        struct stripe stripe[TILE_ROWS] = {0};
+        struct scales s = {0};
         for (; b < to; b++) {
             const size_t at = b * x->beside;
             const int8_t *q = x->q + A8_BLOCK * at;
@@ -70,7 +69,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 w += t.head_bytes;
                 prefetch_head(t, head);
             }
-            const struct scales s = read_head(t, head, b);
+            s = read_head(t, head, b);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++)
             {
@@ -93,10 +92,14 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             UNROLL for (int r = 0; r < n; r++)
             {
                 if (two_chains && !t.halves) id0[r] += id1[r];
-                acc[r] = step(t, acc[r], &s, id0[r], id1[r], x, at + (size_t)r);
+                step(t, &stripe[r], &s, id0[r], id1[r], x, at + (size_t)r);
             }
         }
-        UNROLL for (int r = 0; r < n; r++) out[r] = from == 0 ? acc[r] : out[r] + acc[r];
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            const fz sum = stripe_sum(t, &stripe[r], &s);
+            out[r] = from == 0 ? sum : out[r] + sum;
+        }
     }
 }
 

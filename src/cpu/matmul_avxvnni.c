@@ -149,16 +149,15 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
 }
 
 /* The float step of one block for one row; i is the block's index in x. */
-VEC_INLINE f8 step(const struct layout t, f8 acc, const struct scales *s, f8 id,
-                   const struct strip *x, size_t i)
+VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s, f8 id,
+                     const struct strip *x, size_t i)
 {
-    acc = acc + (vec_all(x->d[i]) * s->dw) * id;
-    if (t.min == MIN_SUM) acc = acc - s->mw * vec_all(x->dsum[i]);
+    add_dot(t, to, vec_all(x->d[i]), s->dw, id);
+    if (t.min == MIN_SUM) add_min(t, to, s->mw, vec_all(x->dsum[i]));
     if (t.min == MIN_PAIR) {
         const f8 j = s->m0 * (float)x->sum[2 * i] + s->m1 * (float)x->sum[2 * i + 1];
-        acc = acc - s->mw * (vec_all(x->d[i]) * j);
+        add_min(t, to, s->mw, vec_all(x->d[i]) * j);
     }
-    return acc;
 }
 
 /* Sixteen values of n rows: out[r][16], before bias and keep. */
@@ -169,12 +168,10 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
     size_t b = 0;
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
-        /* From 0 instead of the first term: that differs only where a sum is -0, which keep
-         * hides. */
-        f8 acc[TILE_ROWS][2] = {{{0}}};
+        struct stripe stripe[TILE_ROWS][2] = {0};
+        struct scales s[2] = {0};
         for (; b < to; b++) {
             const size_t at = b * x->beside;
-            struct scales s[2];
             const uint8_t *codes;
             if (t.unpacked) {
                 ask_ahead(ahead);
@@ -197,18 +194,12 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             dot_block(t, n, codes, s, x->q + A8_BLOCK * at, x->sum + 2 * at, id);
             UNROLL for (int r = 0; r < n; r++)
             {
-                UNROLL for (int h = 0; h < 2; h++) acc[r][h] =
-                    step(t, acc[r][h], &s[h], id[r][h], x, at + (size_t)r);
+                UNROLL for (int h = 0; h < 2; h++)
+                    step(t, &stripe[r][h], &s[h], id[r][h], x, at + (size_t)r);
             }
         }
-        UNROLL for (int r = 0; r < n; r++)
-        {
-            UNROLL for (int h = 0; h < 2; h++)
-            {
-                float *o = out[r] + 8 * h;
-                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
-            }
-        }
+        const f8 dw[] = {s[0].dw, s[1].dw}, mw[] = {s[0].mw, s[1].mw};
+        end_stripe(t, n, from == 0, stripe, dw, mw, out);
     }
 }
 

@@ -28,7 +28,7 @@ struct layout {
     uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
     const int8_t *table; /* codes are indices into it, NULL: none */
     int offset;
-    bool halves; /* a scale per 16 columns */
+    bool halves; /* a scale per 16 columns; dw and mw are those of the stripe */
     enum min_kind min;
 };
 
@@ -153,21 +153,39 @@ VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
     return q;
 }
 
+/* What the blocks of a stripe add up to, for one row; min where a type has one of the whole
+ * stripe. From 0 instead of the first term: that differs only where a sum is -0, which keep
+ * hides. */
+struct stripe {
+    fz acc, min;
+};
+
 /* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or
  * if there is one scale for both, of the whole block and nothing. i is the block's index. */
-VEC_INLINE fz step(const struct layout t, fz acc, const struct scales *s, iz id0, iz id1,
-                   const struct strip *x, size_t i)
+VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s, iz id0,
+                     iz id1, const struct strip *x, size_t i)
 {
     fz id = z_float(id0);
-    /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same. */
-    if (t.halves) id = z_plus_product(true, s->s0 * id, s->s1, z_float(id1));
-    acc = acc + (z_all(x->d[i]) * s->dw) * id;
-    if (t.min == MIN_SUM) acc = acc - s->mw * z_all(x->dsum[i]);
+    if (t.halves) {
+        /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same.
+         */
+        id = z_plus_product(true, s->s0 * id, s->s1, z_float(id1));
+        to->acc = to->acc + z_all(x->d[i]) * id;
+    } else {
+        to->acc = to->acc + (z_all(x->d[i]) * s->dw) * id;
+    }
+    if (t.min == MIN_SUM) to->acc = to->acc - s->mw * z_all(x->dsum[i]);
     if (t.min == MIN_PAIR) {
         const fz j = s->m0 * (float)x->sum[2 * i] + s->m1 * (float)x->sum[2 * i + 1];
-        acc = acc - s->mw * (z_all(x->d[i]) * j);
+        to->min = to->min + z_all(x->d[i]) * j;
     }
-    return acc;
+}
+
+/* The sum of a stripe; s: of its last block. */
+VEC_INLINE fz stripe_sum(const struct layout t, const struct stripe *of, const struct scales *s)
+{
+    if (!t.halves) return of->acc;
+    return t.min == MIN_PAIR ? s->dw * of->acc - s->mw * of->min : s->dw * of->acc;
 }
 
 /* Sixteen values of a row leave: bias, keep, and only n_values of them. */

@@ -24,7 +24,7 @@ struct layout {
     bool is_signed;      /* codes use all eight bits, or a table */
     int offset;
     int lines_per_madd; /* for AVX2: sums of so many lines fit in 16 bits */
-    bool halves;        /* a scale per 16 columns */
+    bool halves;        /* a scale per 16 columns; dw and mw are those of the stripe */
     enum min_kind min;
     bool unpacked;
 };
@@ -187,9 +187,54 @@ VEC_INLINE void ask_ahead(struct ahead *a)
     a->at += a->step_bytes;
 }
 
+/* What the blocks of a stripe add up to, eight values of a row; min where a type has one of the
+ * whole stripe. From 0 instead of the first term: that differs only where a sum is -0, which
+ * keep hides. */
+struct stripe {
+    f8 acc, min;
+};
+
+/* A block whose activations have the scale da; id: its exact I. */
+VEC_INLINE void add_dot(const struct layout t, struct stripe *to, f8 da, f8 dw, f8 id)
+{
+    to->acc = to->acc + (t.halves ? da : da * dw) * id;
+}
+
+/* less: da times its J. */
+VEC_INLINE void add_min(const struct layout t, struct stripe *to, f8 mw, f8 less)
+{
+    if (t.halves)
+        to->min = to->min + less;
+    else
+        to->acc = to->acc - mw * less;
+}
+
+/* dw, mw: of the last block. */
+VEC_INLINE f8 stripe_sum(const struct layout t, const struct stripe *of, f8 dw, f8 mw)
+{
+    if (!t.halves) return of->acc;
+    return t.min == MIN_NONE ? dw * of->acc : dw * of->acc - mw * of->min;
+}
+
 /* What a tile leaves: sixteen values of each of its rows, before bias and keep. */
 enum { TILE_ROWS = 4 };
 typedef float values[TILE_ROWS][PANEL_ROWS];
+
+/* out[r][8h..]: the sums of the first stripe, or more of them. */
+VEC_INLINE void end_stripe(const struct layout t, int n, bool first,
+                           const struct stripe of[][2], const f8 dw[2], const f8 mw[2],
+                           values out)
+{
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            float *o = out[r] + 8 * h;
+            const f8 sum = stripe_sum(t, &of[r][h], dw[h], mw[h]);
+            vec_store(o, first ? sum : vec_load(o) + sum);
+        }
+    }
+}
 
 /* Values first..first+n_values-1 of n rows leave the tile. */
 static inline void finish(const struct matmul *m, size_t row, size_t n, size_t first,

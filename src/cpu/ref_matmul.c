@@ -8,7 +8,11 @@
  *   acc = acc + (da · dw) · (float)I
  *   acc = acc - mw · (da · (float)J)           types with a minimum only
  * |I|, |J| < 2^24, so both are exact as floats. acc starts with its first term at every
- * 256th column; the sums of these stripes are folded left to right. */
+ * 256th column; the sums of these stripes are folded left to right. Where dw and mw are those
+ * of a whole stripe they come last:
+ *   acc = acc + da · (float)I
+ *   min = min + da · (float)J
+ *   stripe = dw · acc - mw · min */
 #include <assert.h>
 
 #include "base/bytes.h"
@@ -22,6 +26,7 @@ struct block {
     float dw, mw;
     int s0, s1, m0, m1;
     bool has_min;
+    bool of_stripe; /* dw and mw are */
 };
 
 /* Bit-planes of the K types: value i of 256 (see qblocks.h). */
@@ -99,7 +104,7 @@ static void block_q2_k(const uint8_t *row, size_t b, struct block *t)
     const uint8_t *scales = p.scales + at / 16;
     t->dw = half_f16_to_f32(p.d);
     t->mw = half_f16_to_f32(p.dmin);
-    t->has_min = true;
+    t->has_min = t->of_stripe = true;
     t->s0 = scales[0] & 15, t->s1 = scales[1] & 15;
     t->m0 = scales[0] >> 4, t->m1 = scales[1] >> 4;
     for (size_t i = 0; i < A8_BLOCK; i++)
@@ -114,6 +119,7 @@ static void block_q3_k(const uint8_t *row, size_t b, struct block *t)
     int8_t scale[16];
     qblock_scales_q3_k(p.scales, scale);
     t->dw = half_f16_to_f32(p.d);
+    t->of_stripe = true;
     t->s0 = scale[at / 16], t->s1 = scale[at / 16 + 1];
     for (size_t i = 0; i < A8_BLOCK; i++)
         t->q[i] = (int8_t)((field2(p.qs, at + i) | (p.hmask[i] >> (b % 8) & 1) << 2) - 4);
@@ -154,6 +160,7 @@ static void block_q6_k(const uint8_t *row, size_t b, struct block *t)
     memcpy(&p, row + b / 8 * sizeof p, sizeof p);
     size_t at = b % 8 * A8_BLOCK;
     t->dw = half_f16_to_f32(p.d);
+    t->of_stripe = true;
     t->s0 = p.scales[at / 16], t->s1 = p.scales[at / 16 + 1];
     for (size_t i = 0; i < A8_BLOCK; i++) {
         size_t k = at + i, part = k / 128, j = k % 128;
@@ -225,24 +232,47 @@ static int half_dot(const int8_t *q, const int8_t *x)
     return sum;
 }
 
+/* What blocks of a stripe add up to. */
+struct stripe {
+    float acc, min;
+};
+
+static void add_block(struct stripe *s, const struct block *t, bool first, float d, int i,
+                      int j)
+{
+    float term = t->of_stripe ? d * (float)i : (d * t->dw) * (float)i;
+    s->acc = first ? term : s->acc + term;
+    if (!t->has_min) return;
+    float less = d * (float)j;
+    if (t->of_stripe)
+        s->min = first ? less : s->min + less;
+    else
+        s->acc = s->acc - t->mw * less;
+}
+
+/* t: the last block. */
+static float end_stripe(const struct stripe *s, const struct block *t)
+{
+    if (!t->of_stripe) return s->acc;
+    return t->has_min ? t->dw * s->acc - t->mw * s->min : t->dw * s->acc;
+}
+
 /* One row of file blocks times one row of A8. */
 static float dot_blocks(block_fn *read, const uint8_t *row, size_t n_cols, const int8_t *x,
                         const float *d, const int16_t *sum)
 {
-    float total = 0, acc = 0;
+    float total = 0;
+    struct stripe stripe = {0};
     size_t n_blocks = n_cols / A8_BLOCK, per_stripe = STRIPE_LEN / A8_BLOCK;
     for (size_t b = 0; b < n_blocks; b++, x += A8_BLOCK, sum += 2) {
         struct block t = {.s0 = 1, .s1 = 1, .m0 = 1, .m1 = 1};
         read(row, b, &t);
         int i = t.s0 * half_dot(t.q, x) + t.s1 * half_dot(t.q + A8_HALF, x + A8_HALF);
-        float term = (d[b] * t.dw) * (float)i;
-        acc = b % per_stripe == 0 ? term : acc + term;
-        if (t.has_min) {
-            int j = t.m0 * sum[0] + t.m1 * sum[1];
-            acc = acc - t.mw * (d[b] * (float)j);
-        }
-        if (b % per_stripe == per_stripe - 1 || b + 1 == n_blocks)
-            total = b < per_stripe ? acc : total + acc;
+        int j = t.m0 * sum[0] + t.m1 * sum[1];
+        add_block(&stripe, &t, b % per_stripe == 0, d[b], i, j);
+        if (b % per_stripe < per_stripe - 1 && b + 1 < n_blocks) continue;
+        float sum_of_stripe = end_stripe(&stripe, &t);
+        total = b < per_stripe ? sum_of_stripe : total + sum_of_stripe;
     }
     return total;
 }
