@@ -4,6 +4,7 @@
 
 #include <cpuid.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,6 +91,13 @@ bool cpuid_amx(void)
            syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
 }
 
+bool cpuid_amd(void)
+{
+    const struct leaf l = leaf(0);
+    const unsigned name[] = {l.ebx, l.edx, l.ecx};
+    return memcmp(name, "AuthenticAMD", sizeof name) == 0;
+}
+
 #else
 
 bool cpuid_avx2(void)
@@ -108,6 +116,11 @@ bool cpuid_avx512(void)
 }
 
 bool cpuid_amx(void)
+{
+    return false;
+}
+
+bool cpuid_amd(void)
 {
     return false;
 }

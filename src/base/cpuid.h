@@ -23,4 +23,7 @@ bool cpuid_avx512(void);
  * process and for good, and is false where the system refuses. */
 bool cpuid_amx(void);
 
+/* A processor of AMD. */
+bool cpuid_amd(void);
+
 #endif

@@ -43,6 +43,11 @@ const char *cpu_isa_name(enum cpu_isa isa)
 
 static enum cpu_isa best; /* by choose_best */
 
+static const struct kernels *set_of(enum cpu_isa isa)
+{
+    return isa == CPU_AVX512 && cpuid_amd() ? &kernels_avx512_amd : isas[isa].kernels;
+}
+
 /* The scalar kernels are no match for any others. Nor are the products of AVX-VNNI for those of
  * AVX-512, which has attention and rows of its own, too. */
 static void choose_best(void)
@@ -52,7 +57,7 @@ static void choose_best(void)
     size_t n = 0;
     for (enum cpu_isa isa = CPU_AVX2; isa < N_CPU_ISAS; isa++) {
         if (!cpu_has(isa) || (isa == CPU_AVXVNNI && cpu_has(CPU_AVX512))) continue;
-        sets[n] = isas[isa].kernels;
+        sets[n] = set_of(isa);
         of[n++] = isa;
     }
     best = n == 0 ? CPU_SCALAR : of[fastest_kernels(sets, n)];
@@ -68,7 +73,7 @@ enum cpu_isa cpu_best(void)
 static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
 {
     if (isa == CPU_AUTO) isa = cpu_best();
-    if (cpu_has(isa)) return isas[isa].kernels;
+    if (cpu_has(isa)) return set_of(isa);
     err_set(err, ERR_DEVICE, "this CPU has no %s: use %s", isas[isa].needs,
             isas[cpu_best()].name);
     return NULL;

@@ -131,7 +131,7 @@ VEC_INLINE struct scales unpacked_scales(const struct layout t, const int8_t *fr
 VEC_INLINE void unpack_line(const struct layout t, const struct reader *p, size_t k, int8_t *to)
 {
     bz codes = read_codes(t, p->w, (int)k);
-    prefetch_codes(t, p->w, (uint32_t)k, &codes);
+    prefetch_codes(t, p->w, READ_AHEAD, (uint32_t)k, &codes);
     z_store(to + 64 * k, codes - (unsigned char)t.offset);
 }
 

@@ -47,10 +47,21 @@ VEC_INLINE struct begins find_begins(const struct layout t, const struct strip *
     return (struct begins){to + row, second + row};
 }
 
-/* out[r] = values of row r of the strip, before bias and keep. */
+/* Rows that one tile takes. */
+struct tile_rows {
+    struct strip x;
+    struct begins begins;
+    struct ahead ahead;
+    size_t at, n;
+};
+
+/* out[r] = values of row r of the tile, before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
-                     const struct strip *x, struct begins begins, fz out[TILE_ROWS])
+                     const struct tile_rows *rows, fz out[TILE_ROWS])
 {
+    const struct strip *x = &rows->x;
+    const struct begins begins = rows->begins;
+    const struct ahead ahead = rows->ahead;
     /* A few rows alone would wait for the sums of their one chain: two of each go on side by
      * side. Cycles per block, in cache, so and with one: Q4_0 with 3 rows 30.2 and 32.4, with 4
      * 37.3 and 39.2; of 6 and 8 they are equal (Emerald Rapids, 2026-11). */
@@ -67,7 +78,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             if (b % t.head_blocks == 0) {
                 head = w;
                 w += t.head_bytes;
-                prefetch_head(t, head);
+                prefetch_head(t, head, ahead);
             }
             s = read_head(t, head, b);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
@@ -80,7 +91,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             {
                 const int k = two_chains ? i % 2 * 4 + i / 2 : i;
                 bz codes = read_codes(t, w, k);
-                prefetch_codes(t, w, (uint32_t)i, &codes);
+                prefetch_codes(t, w, ahead, (uint32_t)i, &codes);
                 const bool second = (t.halves || two_chains) && k >= 4;
                 UNROLL for (int r = 0; r < n; r++)
                 {
@@ -103,32 +114,30 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
     }
 }
 
-/* n rows, x, from row `at` on; w is the panel of values first.. . */
-typedef void panel_fn(const struct matmul *m, const uint8_t *w, const struct strip *x,
-                      struct begins begins, size_t at, size_t first, size_t n_values);
+/* w is the panel of values first.. . */
+typedef void panel_fn(const struct matmul *m, const uint8_t *w, const struct tile_rows *rows,
+                      size_t first, size_t n_values);
 typedef struct begins begins_fn(const struct strip *x, size_t row, size_t n_blocks,
                                 int32_t *to);
 
 VEC_INLINE void panel(const struct layout t, int n, const struct matmul *m, const uint8_t *w,
-                      const struct strip *x, struct begins begins, size_t at, size_t first,
-                      size_t n_values)
+                      const struct tile_rows *rows, size_t first, size_t n_values)
 {
     fz y[TILE_ROWS] = {{0}};
     /* While the line of a result is awaited it holds a buffer that the panel's own lines need.
      * Nanoseconds per block of Q4_0 with 4 rows, one thread: without 21.5, so 19.6, with
      * results at hand 17.5 (Granite Rapids, 2026-11). */
     UNROLL for (int r = 0; r < n; r++)
-        z_fetch_far(m->out + (at + (size_t)r) * m->out_stride + first + 2 * PANEL_ROWS);
-    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, x, begins, y);
-    UNROLL for (int r = 0; r < n; r++) finish16(m, at + (size_t)r, first, n_values, y[r]);
+        z_fetch_far(m->out + (rows->at + (size_t)r) * m->out_stride + first + 2 * PANEL_ROWS);
+    tile(t, n, w, m->w->base.n_cols / A8_BLOCK, rows, y);
+    UNROLL for (int r = 0; r < n; r++) finish16(m, rows->at + (size_t)r, first, n_values, y[r]);
 }
 
-#define ROWS(name, n)                                                                    \
-    static void name##_panel_##n(const struct matmul *m, const uint8_t *w,               \
-                                 const struct strip *x, struct begins begins, size_t at, \
-                                 size_t first, size_t n_values)                          \
-    {                                                                                    \
-        panel(name, n, m, w, x, begins, at, first, n_values);                            \
+#define ROWS(name, n)                                                                         \
+    static void name##_panel_##n(const struct matmul *m, const uint8_t *w,                    \
+                                 const struct tile_rows *rows, size_t first, size_t n_values) \
+    {                                                                                         \
+        panel(name, n, m, w, rows, first, n_values);                                          \
     }
 #define INSTANCE(type, name)                                                               \
     ROWS(name, 1)                                                                          \
@@ -150,6 +159,7 @@ PACKED_TYPES(INSTANCE)
 struct panels {
     begins_fn *begins;
     panel_fn *fns[TILE_ROWS];
+    size_t n_near; /* tiles of so many rows at most ask for lines as READ_AHEAD_NEAR has it */
 };
 
 static struct panels panels_of(enum qtype type)
@@ -159,7 +169,8 @@ static struct panels panels_of(enum qtype type)
         return (struct panels){name##_begins,                                   \
                                {name##_panel_1, name##_panel_2, name##_panel_3, \
                                 name##_panel_4, name##_panel_5, name##_panel_6, \
-                                name##_panel_7, name##_panel_8}};
+                                name##_panel_7, name##_panel_8},                \
+                               0};
     switch (type) {
         PACKED_TYPES(CASE)
     case QTYPE_F32:
@@ -175,26 +186,34 @@ size_t avx512_matmul_scratch(size_t n_cols)
     return floats > begins ? floats : begins;
 }
 
-/* Rows that one tile takes. */
-struct tile_rows {
-    struct strip x;
-    struct begins begins;
-    size_t at, n;
-};
+/* What AMD's processors read fastest with while products are few: their first cache has more
+ * requests under way. ms of a step of the 0.6B shape, 2 threads, as READ_AHEAD and so, in
+ * brackets in minutes when the machine read a third faster: 1 row of Q4_0 11.5 and 10.9 (9.9
+ * and 8.7), Q4_K_M 12.0 and 11.7 (10.0 and 8.9), Q6_K 16.2 and 15.4 (11.4 and 10.9), Q8_0 18.4
+ * and 18.5 (15.5 and 13.6), 3 rows of it 19.5 and 19.0 (17.9 and 15.0), but 2 rows of Q6_K
+ * (11.3 and 12.1) (Zen 4, 2026-11). */
+static const struct ahead READ_AHEAD_NEAR = {.far = 5120, .near = 5120};
+
+static size_t rows_near(enum qtype type)
+{
+    return pack_format(type)->bits == 8 ? 3 : 1;
+}
 
 /* The n rows from row `at` on to the end of their strip, in two tiles if there are many. */
-static size_t cut_strip(const struct matmul *m, begins_fn *begins, size_t at, size_t n,
+static size_t cut_strip(const struct matmul *m, const struct panels *k, size_t at, size_t n,
                         int32_t *scratch, struct tile_rows out[2])
 {
     const size_t row = (m->a8.first + at) % m->a8.side;
     const size_t n_first = n > TILE_ROWS ? (n + 1) / 2 : n;
     size_t rest;
     out[0] = (struct tile_rows){.x = strip_at(m, at, &rest), .at = at, .n = n_first};
-    out[0].begins = begins(&out[0].x, row, m->w->base.n_cols / A8_BLOCK, scratch);
+    out[0].begins = k->begins(&out[0].x, row, m->w->base.n_cols / A8_BLOCK, scratch);
+    out[0].ahead = n <= k->n_near ? READ_AHEAD_NEAR : READ_AHEAD;
     if (n == n_first) return 1;
     out[1] = (struct tile_rows){
         strip_at(m, at + n_first, &rest),
         {out[0].begins.whole_or_first + n_first, out[0].begins.second + n_first},
+        READ_AHEAD,
         at + n_first,
         n - n_first};
     return 2;
@@ -207,12 +226,11 @@ static void strip_values(const struct matmul *m, const struct panels *k, size_t 
     const size_t panel_bytes = pack_panel_bytes(m->w->base.type, m->w->base.n_cols);
     const uint8_t *p = packed_panel(m, lo);
     struct tile_rows tiles[2];
-    const size_t n_tiles = cut_strip(m, k->begins, at, n, scratch, tiles);
+    const size_t n_tiles = cut_strip(m, k, at, n, scratch, tiles);
     for (size_t i = lo; i < hi; i += PANEL_ROWS, p += panel_bytes) {
         const size_t n_values = hi - i < PANEL_ROWS ? hi - i : PANEL_ROWS;
         for (size_t j = 0; j < n_tiles; j++)
-            k->fns[tiles[j].n - 1](m, p, &tiles[j].x, tiles[j].begins, tiles[j].at, i,
-                                   n_values);
+            k->fns[tiles[j].n - 1](m, p, &tiles[j], i, n_values);
     }
 }
 
@@ -223,14 +241,15 @@ size_t avx512_band(const struct weight *w)
     return (n > 0 ? n : 1) * PANEL_ROWS;
 }
 
-void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+static void matmul(const struct matmul *m, size_t lo, size_t hi, bool is_amd, void *scratch)
 {
     const struct weight *w = &m->w->base;
-    const struct panels k = panels_of(w->type);
+    struct panels k = panels_of(w->type);
     if (!k.begins) {
         avx2_matmul(m, lo, hi, scratch);
         return;
     }
+    if (is_amd) k.n_near = rows_near(w->type);
     const size_t band = avx512_band(w);
     for (; lo < hi; lo += band) {
         const size_t to = hi - lo < band ? hi : lo + band;
@@ -241,14 +260,21 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     }
 }
 
-const struct kernels kernels_avx512 = {
-    .name = "avx512",
-    .packs = true,
-    .macs_per_ms = 40000000,
-    .a8_side = PANEL_ROWS,
-    .matmul_scratch = avx512_matmul_scratch,
-    .matmul = avx512_matmul,
-    .attend_scratch = avx512_attend_scratch,
-    .attend = avx512_attend,
-    AVX512_ROWS,
-};
+void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    matmul(m, lo, hi, false, scratch);
+}
+
+static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    matmul(m, lo, hi, true, scratch);
+}
+
+/* All that is the same on every processor. */
+#define AVX512_TABLE                                                                  \
+    .name = "avx512", .packs = true, .macs_per_ms = 40000000, .a8_side = PANEL_ROWS,  \
+    .matmul_scratch = avx512_matmul_scratch, .attend_scratch = avx512_attend_scratch, \
+    .attend = avx512_attend, AVX512_ROWS
+
+const struct kernels kernels_avx512 = {.matmul = avx512_matmul, AVX512_TABLE};
+const struct kernels kernels_avx512_amd = {.matmul = matmul_amd, AVX512_TABLE};

@@ -13,11 +13,14 @@
 
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
-/* How far ahead of what is read of a panel: to the second cache, whose requests under way are
- * three times those of the first, and to the first. GB/s of Q4_0 with 1 and 4 rows, 2 threads:
- * without 27.9 and 19.9, 4 KiB to the first alone 29.7 and 26.0, so 34.3 and 27.1; reading
- * alone 35 (Granite Rapids, 2026-11). */
-enum { PREFETCH_FAR = 8192, PREFETCH_NEAR = 2048 };
+/* How far ahead of what is read of a panel, in bytes: lines are asked for to the second cache,
+ * whose requests under way are three times those of the first, and then to the first. GB/s of
+ * Q4_0 with 1 and 4 rows, 2 threads: without 27.9 and 19.9, 4 KiB to the first alone 29.7 and
+ * 26.0, as in READ_AHEAD 34.3 and 27.1; reading alone 35 (Granite Rapids, 2026-11). */
+struct ahead {
+    size_t far, near;
+};
+static const struct ahead READ_AHEAD = {.far = 8192, .near = 2048};
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
@@ -101,14 +104,15 @@ VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, s
 }
 
 /* A head that comes later. Where each block has one this is also the line that ends the codes
- * of a block and begins the next: no step of prefetch_codes is for it. Without, the GB/s at
- * PREFETCH_FAR are 32.3 and 26.2; AMX, whose tiles take longer, gains nothing by it. */
-VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head)
+ * of a block and begins the next: no step of prefetch_codes is for it. Without, the GB/s of
+ * READ_AHEAD are 32.3 and 26.2; AMX, whose tiles take longer, gains nothing by it. */
+VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head,
+                              const struct ahead ahead)
 {
     UNROLL for (uint32_t i = 0; i < t.head_bytes; i += 64)
     {
-        z_fetch_far(head + PREFETCH_FAR + i);
-        z_fetch_near(head + PREFETCH_NEAR + i);
+        z_fetch_far(head + ahead.far + i);
+        z_fetch_near(head + ahead.near + i);
     }
 }
 
@@ -117,14 +121,15 @@ VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head)
  * reads wait. Cycles per block of 16 values, 2 threads, from memory, at once and in steps: Q4_0
  * with 4 rows 61 and 56, with 8 71 and 67; Q8_0 with 8 109 and 102 (Emerald Rapids, 2026-11).
  * Lines are asked for as they lie, for the processor's own reading ahead follows them: in the
- * order in which two chains read codes the GB/s at PREFETCH_FAR were 30.1 and 25.9. */
-VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes, uint32_t i, bz *v)
+ * order in which two chains read codes the GB/s of READ_AHEAD were 30.1 and 25.9. */
+VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
+                               const struct ahead ahead, uint32_t i, bz *v)
 {
     const uint32_t step = t.code_bytes / 8;
     UNROLL for (uint32_t at = 0; at < t.code_bytes; at += 64)
     {
-        if (at / step == i) *v = z_prefetch_far(*v, codes + PREFETCH_FAR + at);
-        if (at / step == (i ^ 1)) *v = z_prefetch_near(*v, codes + PREFETCH_NEAR + at);
+        if (at / step == i) *v = z_prefetch_far(*v, codes + ahead.far + at);
+        if (at / step == (i ^ 1)) *v = z_prefetch_near(*v, codes + ahead.near + at);
     }
 }
 
