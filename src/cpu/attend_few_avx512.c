@@ -16,11 +16,13 @@ enum {
     /* Of floats no line of the next step is fetched at one in so many dims or keys, and of
      * blocks one line less per four dims: the softmax has something to fetch, too. */
     SKIP = 16,
-    /* How far ahead of what is read of a tile of floats its lines are fetched into the first
-     * cache, bytes. A whole tile ahead, as for blocks, not all of them stayed there. A step at
-     * a depth of 8192, ms, so and now: f32 102 and 88, f16 52.5 and 51.4 (Granite Rapids, 2
-     * threads, 2026-11). */
-    NEAR = 2048,
+    /* How far ahead of what is read of a tile its lines are fetched into the first cache, in
+     * lines, at most a tile. A whole tile ahead not all of them stayed there. A step at a depth
+     * of 8192, ms, so and now: f32 102 and 88, f16 52.5 and 51.4 (Granite Rapids). Attention
+     * alone: q8_0 16.2 and 15.7, while the machine read a third faster 14.7 and 14.0; q4_0, of
+     * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11). */
+    NEAR_FLOATS = 32,
+    NEAR_BLOCKS = 64,
 };
 
 /* Values of a page join an output, as avx2_fold. */
@@ -49,16 +51,17 @@ VEC_INLINE struct fetch fetch_from(const struct ahead *a, size_t line, const str
         .near = (const char *)a->codes + 64 * line, .far = *b->far, .is_first = is_first};
 }
 
-/* What is left of the n_lines being read, then what is read next. n_lines and NEAR are whole
- * calls of fetch. */
-VEC_INLINE struct fetch fetch_rest(const void *now, size_t n_lines, const struct ahead *a,
-                                   const struct batch *b, bool is_first)
+/* From `near` lines behind one of the n_lines of a tile on, then what is read next. All three
+ * are whole calls of fetch. */
+VEC_INLINE struct fetch fetch_rest(const void *tile, size_t n_lines, size_t line, size_t near,
+                                   const struct ahead *a, const struct batch *b, bool is_first)
 {
+    const size_t at = line + (near < n_lines ? near : n_lines);
+    if (at >= n_lines) return fetch_from(a, at - n_lines, b, is_first);
     struct fetch f = fetch_from(a, 0, b, is_first);
-    if (n_lines <= NEAR / 64) return f;
     f.then = f.near;
-    f.near = (const char *)now + NEAR;
-    f.n_left = n_lines - NEAR / 64;
+    f.near = (const char *)tile + 64 * at;
+    f.n_left = n_lines - at;
     return f;
 }
 
@@ -88,7 +91,8 @@ VEC_INLINE void float_scores_of(bool is_f16, int n, const struct float_tile *t, 
                                 size_t i)
 {
     const size_t lines = is_f16 ? 2 : 4; /* of a dim */
-    struct fetch next = fetch_rest(t->k, lines * t->dk, &t->after_k, b, i == t->items.at);
+    struct fetch next =
+        fetch_rest(t->k, lines * t->dk, 0, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
@@ -124,7 +128,8 @@ VEC_INLINE void float_values_of(bool is_f16, int n, size_t n_vecs, const struct 
     const bool is_first = i == t->items.at;
     struct fetch next =
         n_vecs * Z_LANES == t->dv
-            ? fetch_rest(value_row(is_f16, t, lo), lines * (hi - lo), &t->after_v, b, is_first)
+            ? fetch_rest(value_row(is_f16, t, lo), lines * (hi - lo), 0, NEAR_FLOATS,
+                         &t->after_v, b, is_first)
             : fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, b, is_first);
     fz acc[AT_ONCE][8];
     UNROLL for (int r = 0; r < n; r++)
@@ -219,7 +224,9 @@ static void float_values(const struct float_tile *t, const struct batch *b)
 VEC_INLINE void block_scores_of(bool is_q4, int n, const struct block_tile *t, struct batch *b,
                                 size_t i)
 {
-    struct fetch next = fetch_from(&t->after_k, 0, b, i == t->items.at);
+    const size_t lines = t->k_blocks * KV_BLOCK / (is_q4 ? 2 : 1) * PAGE_LEN / 64;
+    struct fetch next =
+        fetch_rest(t->k, lines, 0, NEAR_BLOCKS, &t->after_k, b, i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
     iz acc[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
@@ -338,8 +345,8 @@ VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
     const uint8_t *row = t->v + dim / half;
     const int8_t *u[AT_ONCE];
     iz acc[AT_ONCE][4];
-    struct fetch next =
-        fetch_from(&t->after_v, block / 2 * PAGE_LEN / half, b, i == t->items.at);
+    struct fetch next = fetch_rest(t->v, row_bytes * PAGE_LEN / 64, block / 2 * PAGE_LEN / half,
+                                   NEAR_BLOCKS, &t->after_v, b, i == t->items.at);
     UNROLL for (int r = 0; r < n; r++)
     {
         const size_t scale = (i + (size_t)r) * n_scales + (is_q4 ? block : 0);
