@@ -159,10 +159,10 @@ PACKED_TYPES(INSTANCE)
 struct panels {
     begins_fn *begins;
     panel_fn *fns[TILE_ROWS];
-    size_t n_near; /* tiles of so many rows at most ask for lines as READ_AHEAD_NEAR has it */
+    size_t n_near; /* tiles of at most so many rows ask for lines as READ_AHEAD_NEAR has it */
 };
 
-static struct panels panels_of(enum qtype type)
+static struct panels panels_of(enum qtype type, size_t n_near)
 {
 #define CASE(type, name)                                                        \
     case type:                                                                  \
@@ -170,7 +170,7 @@ static struct panels panels_of(enum qtype type)
                                {name##_panel_1, name##_panel_2, name##_panel_3, \
                                 name##_panel_4, name##_panel_5, name##_panel_6, \
                                 name##_panel_7, name##_panel_8},                \
-                               0};
+                               n_near};
     switch (type) {
         PACKED_TYPES(CASE)
     case QTYPE_F32:
@@ -193,11 +193,6 @@ size_t avx512_matmul_scratch(size_t n_cols)
  * and 18.5 (15.5 and 13.6), 3 rows of it 19.5 and 19.0 (17.9 and 15.0), but 2 rows of Q6_K
  * (11.3 and 12.1) (Zen 4, 2026-11). */
 static const struct ahead READ_AHEAD_NEAR = {.far = 5120, .near = 5120};
-
-static size_t rows_near(enum qtype type)
-{
-    return pack_format(type)->bits == 8 ? 3 : 1;
-}
 
 /* The n rows from row `at` on to the end of their strip, in two tiles if there are many. */
 static size_t cut_strip(const struct matmul *m, const struct panels *k, size_t at, size_t n,
@@ -241,15 +236,14 @@ size_t avx512_band(const struct weight *w)
     return (n > 0 ? n : 1) * PANEL_ROWS;
 }
 
-static void matmul(const struct matmul *m, size_t lo, size_t hi, bool is_amd, void *scratch)
+static void matmul(const struct matmul *m, size_t lo, size_t hi, size_t n_near, void *scratch)
 {
     const struct weight *w = &m->w->base;
-    struct panels k = panels_of(w->type);
+    const struct panels k = panels_of(w->type, n_near);
     if (!k.begins) {
         avx2_matmul(m, lo, hi, scratch);
         return;
     }
-    if (is_amd) k.n_near = rows_near(w->type);
     const size_t band = avx512_band(w);
     for (; lo < hi; lo += band) {
         const size_t to = hi - lo < band ? hi : lo + band;
@@ -262,12 +256,12 @@ static void matmul(const struct matmul *m, size_t lo, size_t hi, bool is_amd, vo
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    matmul(m, lo, hi, false, scratch);
+    matmul(m, lo, hi, 0, scratch);
 }
 
 static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    matmul(m, lo, hi, true, scratch);
+    matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? 3 : 1, scratch);
 }
 
 /* All that is the same on every processor. */
