@@ -11,7 +11,10 @@
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
 
-enum { TILE_ROWS = 8 };
+enum {
+    TILE_ROWS = 8,
+    MOST_NEAR = 3, /* rows of a tile that may ask for lines as READ_AHEAD_NEAR has it */
+};
 
 /* Where the dots of a strip's rows begin: minus the offset of the codes times the sums of
  * activations, [block][row of the strip], of whole blocks or of each half. Found once for many
@@ -61,7 +64,8 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
 {
     const struct strip *x = &rows->x;
     const struct begins begins = rows->begins;
-    const struct ahead ahead = rows->ahead;
+    /* What the compiler knows takes no registers: a hundredth of eight rows of Q4_K. */
+    const struct ahead ahead = n > MOST_NEAR ? READ_AHEAD : rows->ahead;
     /* A few rows alone would wait for the sums of their one chain: two of each go on side by
      * side. Cycles per block, in cache, so and with one: Q4_0 with 3 rows 30.2 and 32.4, with 4
      * 37.3 and 39.2; of 6 and 8 they are equal (Emerald Rapids, 2026-11). */
@@ -261,7 +265,7 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 
 static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? 3 : 1, scratch);
+    matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? MOST_NEAR : 1, scratch);
 }
 
 /* All that is the same on every processor. */
