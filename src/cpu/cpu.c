@@ -43,6 +43,7 @@ const char *cpu_isa_name(enum cpu_isa isa)
 
 static enum cpu_isa best; /* by choose_best */
 
+/* The kernels of an instruction set, on this processor. */
 static const struct kernels *set_of(enum cpu_isa isa)
 {
     return isa == CPU_AVX512 && cpuid_amd() ? &kernels_avx512_amd : isas[isa].kernels;
