@@ -190,12 +190,11 @@ size_t avx512_matmul_scratch(size_t n_cols)
     return floats > begins ? floats : begins;
 }
 
-/* What AMD's processors read fastest with while products are few: their first cache has more
- * requests under way. ms of a step of the 0.6B shape, 2 threads, as READ_AHEAD and so, in
- * brackets in minutes when the machine read a third faster: 1 row of Q4_0 11.5 and 10.9 (9.9
- * and 8.7), Q4_K_M 12.0 and 11.7 (10.0 and 8.9), Q6_K 16.2 and 15.4 (11.4 and 10.9), Q8_0 18.4
- * and 18.5 (15.5 and 13.6), 3 rows of it 19.5 and 19.0 (17.9 and 15.0), but 2 rows of Q6_K
- * (11.3 and 12.1) (Zen 4, 2026-11). */
+/* What AMD's processors read fastest with while products are few. ms of a step of the 0.6B
+ * shape, 2 threads, as READ_AHEAD and so, in brackets in minutes when the machine read a third
+ * faster: 1 row of Q4_0 11.5 and 10.9 (9.9 and 8.7), Q4_K_M 12.0 and 11.7 (10.0 and 8.9),
+ * Q6_K 16.2 and 15.4 (11.4 and 10.9), Q8_0 18.4 and 18.5 (15.5 and 13.6), 3 rows of it 19.5
+ * and 19.0 (17.9 and 15.0), but 2 rows of Q6_K (11.3 and 12.1) (Zen 4, 2026-11). */
 static const struct ahead READ_AHEAD_NEAR = {.far = 5120, .near = 5120};
 
 /* The n rows from row `at` on to the end of their strip, in two tiles if there are many. */

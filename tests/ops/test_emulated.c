@@ -8,6 +8,7 @@
 #define avx512_band emulated_avx512_band
 #define amx_matmul emulated_amx_matmul
 #define kernels_avx512 emulated_kernels_avx512
+#define kernels_avx512_amd emulated_kernels_avx512_amd
 #define kernels_amx emulated_kernels_amx
 #define amx_matmul_scratch emulated_amx_matmul_scratch
 
@@ -31,6 +32,14 @@ static void test_avx512(void **state)
         &(struct variant){"avx512", emulated_avx512_matmul, emulated_avx512_matmul_scratch});
 }
 
+/* Whichever of the two tables test_matmul's processor does not take. */
+static void test_avx512_amd(void **state)
+{
+    (void)state;
+    check_all_types(&(struct variant){"avx512 on AMD", kernels_avx512_amd.matmul,
+                                      kernels_avx512_amd.matmul_scratch});
+}
+
 static void test_amx(void **state)
 {
     (void)state;
@@ -41,6 +50,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512_amd),
         cmocka_unit_test(test_amx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
