@@ -14,21 +14,34 @@
 
 /* ---- matrix products ---- */
 
+/* The work of a chunk, as macs_per_ms has it. At least LEAST_US: where a chunk begins, its code
+ * and what it is told have left the first cache, which costs 0.2 us each time. Decode with 8
+ * chunks per thread whatever they cost, and so, 2 threads: the guide 128 and 112 us, Q4_0 of
+ * the 0.6B shape 8.84 and 8.61 ms (Zen 4, 2026-11). At most MOST_US, as a cancel is answered
+ * between chunks. */
+enum { LEAST_US = 10, MOST_US = 2000, CHUNKS_PER_THREAD = 8 };
+
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols, size_t n_rows)
 {
-    const size_t most = 2 * kernels_of(x)->macs_per_ms / (n_cols * n_rows + 1);
-    const size_t n_chunks = 8 * (size_t)pool_n_threads(backend_of(x)->pool);
-    const size_t share = (n_values + n_chunks - 1) / n_chunks, n = share < most ? share : most;
+    const size_t per_us = kernels_of(x)->macs_per_ms / 1000, macs = n_cols * n_rows;
+    const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
+    const size_t share = (n_values + n_threads - 1) / n_threads;
+    size_t n = (share + CHUNKS_PER_THREAD - 1) / CHUNKS_PER_THREAD;
+    if (n < LEAST_US * per_us / macs) n = LEAST_US * per_us / macs;
+    if (n > share) n = share;
+    if (n > MOST_US * per_us / macs) n = MOST_US * per_us / macs;
     return mem_round_up(n > 0 ? n : 1, PANEL_ROWS);
 }
 
-/* A chunk is the same part of each matrix, so that what later ops read of their results
- * together was mostly made by one thread. */
+/* A thread's share is the same part of each matrix, so that what later ops read of their
+ * results together was mostly made by one thread. It takes one matrix after the other: of each
+ * it reads one long run. */
 struct matmul_loop {
     struct cpu_exec *x;
     struct matmul m[3];
-    size_t n_mats, n_values[3], n_parts;
-    size_t block_rows; /* rows of activations per chunk */
+    size_t n_mats, n_values[3];
+    size_t n_shares, n_parts[3]; /* parts of a matrix in each share */
+    size_t block_rows;           /* rows of activations per chunk */
     size_t n_blocks;
 };
 
@@ -39,23 +52,34 @@ static size_t part_begin(size_t n, size_t part, size_t n_parts)
     return at < panels ? at * PANEL_ROWS : n;
 }
 
+static size_t chunks_per_share(const struct matmul_loop *loop)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < loop->n_mats; i++)
+        n += loop->n_parts[i];
+    return n * loop->n_blocks;
+}
+
 static void matmul_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct matmul_loop *loop = ctx;
+    const size_t per_share = chunks_per_share(loop), share = chunk / per_share;
     const size_t first = chunk % loop->n_blocks * loop->block_rows;
-    const size_t part = chunk / loop->n_blocks;
-    for (size_t i = 0; i < loop->n_mats; i++) {
-        const size_t lo = part_begin(loop->n_values[i], part, loop->n_parts);
-        const size_t hi = part_begin(loop->n_values[i], part + 1, loop->n_parts);
-        if (lo == hi) continue;
-        struct matmul m = loop->m[i];
-        const size_t left = m.n_rows - first;
-        m.n_rows = left < loop->block_rows ? left : loop->block_rows;
-        if (m.f32) m.f32 += first * m.f32_stride;
-        if (m.a8.q) m.a8 = a8_from(m.a8, first);
-        m.out += first * m.out_stride;
-        kernels_of(loop->x)->matmul(&m, lo, hi, scratch_of(loop->x, worker));
-    }
+    size_t part = chunk % per_share / loop->n_blocks, i = 0;
+    while (part >= loop->n_parts[i])
+        part -= loop->n_parts[i++];
+    part += share * loop->n_parts[i];
+    const size_t n_parts = loop->n_shares * loop->n_parts[i];
+    const size_t lo = part_begin(loop->n_values[i], part, n_parts);
+    const size_t hi = part_begin(loop->n_values[i], part + 1, n_parts);
+    if (lo == hi) return;
+    struct matmul m = loop->m[i];
+    const size_t left = m.n_rows - first;
+    m.n_rows = left < loop->block_rows ? left : loop->block_rows;
+    if (m.f32) m.f32 += first * m.f32_stride;
+    if (m.a8.q) m.a8 = a8_from(m.a8, first);
+    m.out += first * m.out_stride;
+    kernels_of(loop->x)->matmul(&m, lo, hi, scratch_of(loop->x, worker));
 }
 
 /* Rows of activations per chunk, so that sixteen values of all of them take a few milliseconds
@@ -86,22 +110,34 @@ static struct matmul matmul_of(const struct cpu_exec *x, const struct op_matmul 
     return m;
 }
 
+/* Less work than this is not worth waking the pool. A step of the guide's draft model, 2
+ * threads: 18.0 us, so 17.0 (Zen 4, 2026-11). */
+enum { INLINE_US = 1 };
+
 static bool run_matmul(struct cpu_exec *x)
 {
     const struct op_matmul *op = &x->op->matmul;
-    struct matmul_loop loop = {.x = x, .n_mats = op->n_mats, .n_parts = 1};
+    struct pool *pool = backend_of(x)->pool;
+    struct matmul_loop loop = {.x = x, .n_mats = op->n_mats};
     const size_t n_rows = x->hi - x->lo, n_cols = op->mat[0].w->n_cols;
+    size_t n_all = 0;
     loop.block_rows = rows_per_block(x, n_cols, n_rows);
     loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
+    loop.n_shares = (size_t)pool_n_threads(pool);
     for (size_t i = 0; i < loop.n_mats; i++) {
         const size_t n = loop.n_values[i] = op->mat[i].out.n;
-        const size_t most = values_per_chunk(x, n, n_cols * loop.n_mats, loop.block_rows);
-        const size_t n_parts = (n + most - 1) / most;
+        const size_t share = (n + loop.n_shares - 1) / loop.n_shares;
+        const size_t per_chunk = values_per_chunk(x, n, n_cols, loop.block_rows);
+        loop.n_parts[i] = (share + per_chunk - 1) / per_chunk;
         loop.m[i] = matmul_of(x, op, i);
-        if (n_parts > loop.n_parts) loop.n_parts = n_parts;
+        n_all += n;
     }
-    return pool_run(backend_of(x)->pool, loop.n_parts * loop.n_blocks, matmul_chunk, &loop,
-                    x->step->cancel);
+    const size_t n_chunks = loop.n_shares * chunks_per_share(&loop);
+    if (n_all * n_cols * n_rows >= kernels_of(x)->macs_per_ms / 1000 * INLINE_US)
+        return pool_run(pool, n_chunks, matmul_chunk, &loop, x->step->cancel);
+    for (size_t i = 0; i < n_chunks; i++)
+        matmul_chunk(&loop, i, 0);
+    return true;
 }
 
 /* ---- attention ---- */
