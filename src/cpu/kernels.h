@@ -224,6 +224,8 @@ struct recur {
     const float *skip; /* per head, or NULL */
     const float *in;   /* states before row 0: [n_heads][n_dim][n_width] */
     float *to;         /* states after the last row; not in */
+    bool streams;      /* to is not read soon: stored past the caches. It is aligned to 64 then,
+                        * and n_width a multiple of RECUR_COLS */
     float *out;        /* row 0; NULL: only the states are wanted */
     size_t out_stride;
     size_t n_rows, n_heads, n_groups, n_dim, n_width;

@@ -7,7 +7,7 @@
 #include "cpu/ref.h"
 #include "cpu/vec_avx2.h"
 
-enum { LANES = 8, MAX_TAPS = 8, N_VECS = RECUR_COLS / LANES };
+enum { LANES = 8, MAX_TAPS = 8, N_VECS = RECUR_COLS / LANES, MAX_BESIDE = 256 };
 
 /* ---- convolution ---- */
 
@@ -140,14 +140,18 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
     }
 }
 
-/* All rows of n_vecs vectors of columns from column lo on. */
+/* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
+ * stack, if they fit, so that r->to is written once. */
 VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_vecs)
 {
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo, n_bytes = n_vecs * sizeof(f8);
-    float *s = r->to + at;
+    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
+    const bool fits = r->n_dim <= MAX_BESIDE;
+    float *s = fits ? beside : r->to + at;
+    const size_t stride = fits ? LANES * n_vecs : r->n_width;
     for (size_t i = 0; i < r->n_dim; i++)
-        memcpy(s + i * r->n_width, r->in + at + i * r->n_width, n_bytes);
+        memcpy(s + i * stride, r->in + at + i * r->n_width, n_bytes);
     for (size_t row = 0; row < r->n_rows; row++) {
         const float *gates = r->gates + row * r->gates_stride;
         const struct row w = {.q = r->q + row * r->q_stride + group,
@@ -157,8 +161,8 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_
                               .step = gates[r->n_heads + head],
                               .delta = r->delta};
         f8 d[N_VECS], sum[N_VECS];
-        target(&w, s, r->n_width, r->n_dim, n_vecs, d);
-        advance(&w, s, r->n_width, r->n_dim, n_vecs, d, sum);
+        target(&w, s, stride, r->n_dim, n_vecs, d);
+        advance(&w, s, stride, r->n_dim, n_vecs, d, sum);
         if (!r->out) continue;
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
@@ -169,8 +173,12 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_
     for (size_t i = 0; i < r->n_dim; i++) {
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
-            float *x = s + i * r->n_width + LANES * e;
-            vec_store(x, num8_keep(vec_load(x)));
+            const f8 x = num8_keep(vec_load(s + i * stride + LANES * e));
+            float *to = r->to + at + i * r->n_width + LANES * e;
+            if (r->streams)
+                _mm256_stream_ps(to, x);
+            else
+                vec_store(to, x);
         }
     }
 }
@@ -179,9 +187,10 @@ void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
     if (hi - lo == RECUR_COLS) {
         columns(r, head, lo, N_VECS);
-        return;
+        lo = hi;
     }
     for (; lo + LANES <= hi; lo += LANES)
         columns(r, head, lo, 1);
+    if (r->streams) _mm_sfence();
     if (lo < hi) ref_recur(r, head, lo, hi);
 }

@@ -5,7 +5,7 @@
 #include "cpu/lanes16.h"
 #include "cpu/ref.h"
 
-enum { MAX_TAPS = 8, N_VECS = RECUR_COLS / Z_LANES };
+enum { MAX_TAPS = 8, N_VECS = RECUR_COLS / Z_LANES, MAX_BESIDE = 256 };
 
 /* ---- convolution ---- */
 
@@ -57,7 +57,8 @@ struct columns {
     const float *q, *k, *v, *gates; /* of row 0 */
     const float *in;                /* the states before row 0 */
     float *to, *out;
-    size_t head;
+    float *between; /* the states between two rows */
+    size_t between_stride, head;
 };
 
 /* S k in the states before the first row. */
@@ -78,7 +79,10 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
                         const bool is_last, fz *held)
 {
     const struct recur *r = c->r;
-    const float *from = row == 0 ? c->in : c->to, *v = c->v + row * r->v_stride;
+    const float *from = row == 0 ? c->in : c->between, *v = c->v + row * r->v_stride;
+    float *to = is_last ? c->to : c->between;
+    const size_t from_stride = row == 0 ? r->n_width : c->between_stride;
+    const size_t to_stride = is_last ? r->n_width : c->between_stride;
     const float *q = c->q + row * r->q_stride, *k = c->k + row * r->k_stride;
     const float *next = is_last ? k : k + r->k_stride;
     const float *gates = c->gates + row * r->gates_stride;
@@ -95,10 +99,13 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
         const fz ki = z_all(k[i]), qi = z_all(q[i]), next_i = z_all(next[i]);
         UNROLL for (int e = 0; e < n_vecs; e++)
         {
-            const size_t at = i * r->n_width + Z_LANES * (size_t)e;
-            fz x = z_load_f(from + at) * decay + ki * d[e];
+            fz x = z_load_f(from + i * from_stride + Z_LANES * e) * decay + ki * d[e];
+            float *at = to + i * to_stride + Z_LANES * e;
             x = is_last ? z_kept(x) : z_clip(x);
-            z_store_f(c->to + at, x);
+            if (is_last && r->streams)
+                z_stream_f(at, x);
+            else
+                z_store_f(at, x);
             sum[e] = sum[e] + x * qi;
             if (delta && !is_last) held[e] = held[e] + x * next_i;
         }
@@ -111,12 +118,15 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
     }
 }
 
-/* All rows of n_vecs vectors of columns from column lo on. */
+/* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
+ * stack, if they fit, so that r->to is written once. */
 VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int n_vecs,
                         const bool delta)
 {
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(64) float beside[MAX_BESIDE * N_VECS * Z_LANES];
+    const bool fits = r->n_dim <= MAX_BESIDE;
     const struct columns c = {.r = r,
                               .q = r->q + group,
                               .k = r->k + group,
@@ -125,6 +135,8 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int
                               .in = r->in + at,
                               .to = r->to + at,
                               .out = r->out ? r->out + first : NULL,
+                              .between = fits ? beside : r->to + at,
+                              .between_stride = fits ? Z_LANES * (size_t)n_vecs : r->n_width,
                               .head = head};
     fz held[N_VECS] = {{0}};
     if (delta) hold(&c, n_vecs, held);
@@ -150,5 +162,6 @@ void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
         lo = whole_columns(r, head, lo, hi, true);
     else if (r->n_rows > 0)
         lo = whole_columns(r, head, lo, hi, false);
+    if (r->streams) z_streamed();
     if (lo < hi) ref_recur(r, head, lo, hi);
 }

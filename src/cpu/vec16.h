@@ -123,6 +123,18 @@ VEC_INLINE void z_fetch_near(const void *p)
     _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
 
+/* Sixteen values at p, aligned to 64, past the caches; z_streamed() comes before another thread
+ * may read them. */
+VEC_INLINE void z_stream_f(float *p, fz v)
+{
+    _mm512_stream_ps(p, (__m512)v);
+}
+
+VEC_INLINE void z_streamed(void)
+{
+    _mm_sfence();
+}
+
 /* v, once the line at p is asked for: into the second cache, into the first. Compilers would
  * move requests that nothing depends on to where a block begins. */
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
@@ -177,6 +189,15 @@ VEC_INLINE void z_fetch_far(const void *p)
 VEC_INLINE void z_fetch_near(const void *p)
 {
     (void)p;
+}
+
+VEC_INLINE void z_stream_f(float *p, fz v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+VEC_INLINE void z_streamed(void)
+{
 }
 
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)

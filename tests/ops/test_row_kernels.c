@@ -272,7 +272,8 @@ enum { MAX_STATE = 3 * 17 * 80, MOST_ROWS = 5 };
 
 /* What they read and write. */
 struct layer {
-    float in[MAX_STATE], to[MAX_STATE];
+    _Alignas(64) float in[MAX_STATE];
+    _Alignas(64) float to[MAX_STATE];
     float q[LONGEST], k[LONGEST], v[LONGEST], gates[LONGEST], out[LONGEST];
 };
 
@@ -312,6 +313,7 @@ static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
     r.n_dim = dims[which % 4];
     r.n_width = widths[which / 4 % 6];
     r.n_rows = 1 + which / 24 % MOST_ROWS;
+    r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.n_heads * r.n_width;
     r.gates_stride = 2 * r.n_heads;
