@@ -13,7 +13,7 @@
 
 enum {
     TILE_ROWS = 8,
-    MOST_NEAR = 3, /* rows of a tile that may ask for lines as READ_AHEAD_NEAR has it */
+    MOST_NEAR = 4, /* rows of a tile that may ask for lines as READ_AHEAD_NEAR has it */
 };
 
 /* Where the dots of a strip's rows begin: minus the offset of the codes times the sums of
@@ -190,12 +190,14 @@ size_t avx512_matmul_scratch(size_t n_cols)
     return floats > begins ? floats : begins;
 }
 
-/* What AMD's processors read fastest with while products are few. ms of a step of the 0.6B
- * shape, 2 threads, as READ_AHEAD and so, in brackets in minutes when the machine read a third
- * faster: 1 row of Q4_0 11.5 and 10.9 (9.9 and 8.7), Q4_K_M 12.0 and 11.7 (10.0 and 8.9),
- * Q6_K 16.2 and 15.4 (11.4 and 10.9), Q8_0 18.4 and 18.5 (15.5 and 13.6), 3 rows of it 19.5
- * and 19.0 (17.9 and 15.0), but 2 rows of Q6_K (11.3 and 12.1) (Zen 4, 2026-11). */
-static const struct ahead READ_AHEAD_NEAR = {.far = 5120, .near = 5120};
+/* What AMD's processors read fastest with while products are few: they read ahead by
+ * themselves, but not behind lines that were asked for long before. ms of a step of the 0.6B
+ * shape, 2 threads, as READ_AHEAD, in one level 5 KiB ahead, and so, in brackets while memory
+ * was slow: 1 row of Q4_0 9.8, 8.2 and 8.1 (12.4, 11.4, 11.5), Q4_K_M 9.9, 9.0 and 9.0
+ * (12.9, 12.4, 12.3), Q6_K 12.4, 10.7 and 10.7 (15.8, 15.1, 15.0), Q8_0 15.1, 12.7 and 12.0
+ * (20.2, 19.1, 18.7), 4 rows of it 15.9, 15.7 and 15.3. 2 rows of Q4_K_M lose: 9.3 and 10.3
+ * (Zen 4, 2026-11). */
+static const struct ahead READ_AHEAD_NEAR = {.far = 64, .near = 64};
 
 /* The n rows from row `at` on to the end of their strip, in two tiles if there are many. */
 static size_t cut_strip(const struct matmul *m, const struct panels *k, size_t at, size_t n,
