@@ -97,7 +97,9 @@ VEC_INLINE void unpack_scales(const struct layout t, struct reader *p, int8_t *t
         p->head = p->w;
         p->w += t.head_bytes;
     }
-    const struct scales s = read_head(t, p->head, p->b);
+    struct scales s = {0};
+    read_head(t, p->head, &s);
+    read_scales(t, p->head, p->b, &s);
     to += 64 * LINES;
     z_store(to, (bz)s.dw);
     if (t.min != MIN_NONE) z_store(to += 64, (bz)s.mw);

@@ -83,8 +83,9 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 head = w;
                 w += t.head_bytes;
                 prefetch_head(t, head, ahead);
+                read_head(t, head, &s);
             }
-            s = read_head(t, head, b);
+            read_scales(t, head, b, &s);
             iz id0[TILE_ROWS], id1[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++)
             {

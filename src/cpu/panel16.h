@@ -51,9 +51,10 @@ LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
 LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
 LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, 128, false, MIN_NONE};
 
-/* The scales of a block; integers are exact as floats, and so are their sums of products. */
+/* The scales of a block; integers are exact as floats, and so are their sums of products. d and
+ * m are those of all blocks of its head. */
 struct scales {
-    fz dw, mw, s0, s1, m0, m1;
+    fz d, m, dw, mw, s0, s1, m0, m1;
 };
 
 VEC_INLINE fz bytes_f(const void *p)
@@ -61,46 +62,53 @@ VEC_INLINE fz bytes_f(const void *p)
     return z_float(z_widen(p));
 }
 
-/* Block b from the head of its panel. */
-VEC_INLINE struct scales read_head(const struct layout t, const uint8_t *head, size_t b)
+/* What the blocks of a head share. */
+VEC_INLINE void read_head(const struct layout t, const uint8_t *head, struct scales *s)
 {
-    struct scales s = {0};
+    const bool has_m = t.head == HEAD_D_M || t.head == HEAD_K_MIN || t.head == HEAD_K_S_M;
+    if (t.head != HEAD_E8) s->d = z_halves(head);
+    if (has_m) s->m = z_halves(head + 32);
+}
+
+/* Block b from its head, whose d and m are known. */
+VEC_INLINE void read_scales(const struct layout t, const uint8_t *head, size_t b,
+                            struct scales *s)
+{
     const size_t g = b % 8;
     switch (t.head) {
-    case HEAD_D: s.dw = z_halves(head); break;
+    case HEAD_D: s->dw = s->d; break;
     case HEAD_D_M:
-        s.dw = z_halves(head);
-        s.mw = -z_halves(head + 32);
+        s->dw = s->d;
+        s->mw = -s->m;
         break;
     case HEAD_E8: {
         iz e = z_widen(head) & 255;
         /* 2^-50 and above only */
-        s.dw = (fz)(((e - 1) << 23) & (e > 77));
+        s->dw = (fz)(((e - 1) << 23) & (e > 77));
         break;
     }
     case HEAD_K_MIN:
-        s.dw = z_halves(head) * bytes_f(head + 64 + 16 * g);
-        s.mw = z_halves(head + 32) * bytes_f(head + 64 + 16 * (8 + g));
+        s->dw = s->d * bytes_f(head + 64 + 16 * g);
+        s->mw = s->m * bytes_f(head + 64 + 16 * (8 + g));
         break;
-    case HEAD_K_D: s.dw = z_halves(head) * bytes_f(head + 32 + 16 * g); break;
+    case HEAD_K_D: s->dw = s->d * bytes_f(head + 32 + 16 * g); break;
     case HEAD_K_S:
-        s.dw = z_halves(head);
-        s.s0 = bytes_f(head + 32 + 32 * g);
-        s.s1 = bytes_f(head + 32 + 32 * g + 16);
+        s->dw = s->d;
+        s->s0 = bytes_f(head + 32 + 32 * g);
+        s->s1 = bytes_f(head + 32 + 32 * g + 16);
         break;
     case HEAD_K_S_M: {
         iz a = z_widen(head + 64 + 32 * g), c = z_widen(head + 64 + 32 * g + 16);
-        s.dw = z_halves(head);
-        s.mw = z_halves(head + 32);
-        s.s0 = z_float(a & 15);
-        s.s1 = z_float(c & 15);
-        s.m0 = z_float(a >> 4 & 15);
-        s.m1 = z_float(c >> 4 & 15);
+        s->dw = s->d;
+        s->mw = s->m;
+        s->s0 = z_float(a & 15);
+        s->s1 = z_float(c & 15);
+        s->m0 = z_float(a >> 4 & 15);
+        s->m1 = z_float(c >> 4 & 15);
         break;
     }
     case HEAD_FLOATS: break;
     }
-    return s;
 }
 
 /* A head that comes later. Where each block has one this is also the line that ends the codes
