@@ -110,9 +110,18 @@ static struct matmul matmul_of(const struct cpu_exec *x, const struct op_matmul 
     return m;
 }
 
-/* Less work than this is not worth waking the pool. A step of the guide's draft model, 2
- * threads: 18.0 us, so 17.0 (Zen 4, 2026-11). */
-enum { INLINE_US = 1 };
+/* Less work than this is not worth waking the pool: a chunk per matrix, and no other thread. A
+ * step of the guide's draft model, 2 threads: 18.0 us, so 17.0 (Zen 4, 2026-11). */
+enum { ALONE_US = 1 };
+
+static bool is_for_one(const struct cpu_exec *x, const struct op_matmul *op)
+{
+    size_t n_values = 0;
+    for (size_t i = 0; i < op->n_mats; i++)
+        n_values += op->mat[i].out.n;
+    return n_values * op->mat[0].w->n_cols * (x->hi - x->lo) <
+           kernels_of(x)->macs_per_ms / 1000 * ALONE_US;
+}
 
 static bool run_matmul(struct cpu_exec *x)
 {
@@ -120,21 +129,19 @@ static bool run_matmul(struct cpu_exec *x)
     struct pool *pool = backend_of(x)->pool;
     struct matmul_loop loop = {.x = x, .n_mats = op->n_mats};
     const size_t n_rows = x->hi - x->lo, n_cols = op->mat[0].w->n_cols;
-    size_t n_all = 0;
+    const bool alone = is_for_one(x, op);
     loop.block_rows = rows_per_block(x, n_cols, n_rows);
     loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
-    loop.n_shares = (size_t)pool_n_threads(pool);
+    loop.n_shares = alone ? 1 : (size_t)pool_n_threads(pool);
     for (size_t i = 0; i < loop.n_mats; i++) {
         const size_t n = loop.n_values[i] = op->mat[i].out.n;
         const size_t share = (n + loop.n_shares - 1) / loop.n_shares;
-        const size_t per_chunk = values_per_chunk(x, n, n_cols, loop.block_rows);
+        const size_t per_chunk = alone ? n : values_per_chunk(x, n, n_cols, loop.block_rows);
         loop.n_parts[i] = (share + per_chunk - 1) / per_chunk;
         loop.m[i] = matmul_of(x, op, i);
-        n_all += n;
     }
     const size_t n_chunks = loop.n_shares * chunks_per_share(&loop);
-    if (n_all * n_cols * n_rows >= kernels_of(x)->macs_per_ms / 1000 * INLINE_US)
-        return pool_run(pool, n_chunks, matmul_chunk, &loop, x->step->cancel);
+    if (!alone) return pool_run(pool, n_chunks, matmul_chunk, &loop, x->step->cancel);
     for (size_t i = 0; i < n_chunks; i++)
         matmul_chunk(&loop, i, 0);
     return true;

@@ -21,6 +21,8 @@ static const struct layer_case cases[] = {
     {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0},
     {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0},
     {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0},
+    /* States that the CPU stores past its caches, and heads whose states it keeps on no stack.
+     */
     {"delta_large", 8, 4, 128, 64, 2, true, false, false, false, false, 8},
     {"delta_tall", 1, 1, 272, 48, 2, true, false, false, false, false, 1},
 };
