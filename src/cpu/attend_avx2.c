@@ -405,47 +405,72 @@ static void finish(const struct attend *a, struct query *x, size_t row, size_t h
         vec_store(out + e, num8_keep(avx2_clip(vec_load(x->o + e)) * inverse));
 }
 
-static void walk_pages(struct walk *w, void *scratch)
+static void walk_step(struct walk *w, void *scratch)
 {
-    const bool blocks = kv_type_codes(w->a->kv->type);
+    if (w->few) look_far(w);
+    if (kv_type_codes(w->a->kv->type))
+        avx2_pages_q(w, scratch);
+    else
+        avx2_pages_f(w, scratch);
+}
+
+static void walk_pages(struct walk *w, size_t from, size_t to, void *scratch)
+{
     const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
-    for (w->p = w->x[0].first / PAGE_LEN; w->p < w->end; w->p += at_once) {
-        w->n_pages = w->end - w->p < at_once ? w->end - w->p : at_once;
+    for (w->p = from; w->p < to; w->p += at_once) {
+        w->n_pages = to - w->p < at_once ? to - w->p : at_once;
         if (cancel_is_set(w->a->cancel)) return;
-        if (w->few) look_far(w);
-        if (blocks)
-            avx2_pages_q(w, scratch);
-        else
-            avx2_pages_f(w, scratch);
+        walk_step(w, scratch);
     }
+}
+
+/* A call: so many rows from lo on, for so many KV heads. */
+struct call {
+    size_t kv_head, n_heads, lo, n_rows;
+};
+
+static size_t call_row(const struct attend *a, const struct call *c, size_t i)
+{
+    return c->lo + i % (c->n_rows * a->n_group) / a->n_group;
+}
+
+/* The walk of a call and its queries, in scratch; without their outputs. */
+static struct walk walk_begin(const struct attend *a, const struct call *c,
+                              const struct attend_few *few, const struct layout *at,
+                              uint8_t *scratch)
+{
+    const size_t n = c->n_rows * a->n_group, n_queries = c->n_heads * n;
+    struct walk w = {
+        .a = a, .few = few, .n_heads = c->n_heads, .x = (struct query *)scratch, .n = n};
+    assert(c->n_rows <= AVX2_ATTEND_ROWS && (c->n_heads == 1 || n_queries <= LANES));
+    for (size_t j = 0; j < c->n_heads; j++)
+        w.heads[j] = kv_head_at(a->kv, c->kv_head + j);
+    for (size_t i = 0; i < n_queries; i++) {
+        w.x[i] = query_of(a, call_row(a, c, i), head_of(a, c->kv_head, n, i));
+        query_begin(a, &w.x[i], scratch + at->q + i * query_bytes(a->kv));
+    }
+    return w;
 }
 
 void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                     size_t hi, const struct attend_few *few, void *scratch)
 {
-    const struct kv_layer *kv = a->kv;
-    const size_t dv = kv->head_dim_v, n = (hi - lo) * a->n_group;
+    const size_t dv = a->kv->head_dim_v, n = (hi - lo) * a->n_group;
     if (dv % LANES != 0) {
         for (size_t j = 0; j < n_heads; j++)
             ref_attend(a, kv_head + j, lo, hi, scratch);
         return;
     }
-    assert(hi - lo <= AVX2_ATTEND_ROWS && (n_heads == 1 || n_heads * n <= LANES));
     uint8_t *base = scratch;
-    const struct layout at = layout_of(kv, n_heads * n);
-    struct walk w = {.a = a, .few = few, .n_heads = n_heads, .x = scratch, .n = n};
-    for (size_t j = 0; j < n_heads; j++)
-        w.heads[j] = kv_head_at(kv, kv_head + j);
-    for (size_t i = 0; i < n_heads * n; i++) {
-        struct query *x = &w.x[i];
-        *x = query_of(a, lo + i % n / a->n_group, head_of(a, kv_head, n, i));
-        x->o = (float *)(base + at.o) + i * dv;
-        query_begin(a, x, base + at.q + i * query_bytes(kv));
-    }
-    w.end = pages_for(w.x[n - 1].end);
-    walk_pages(&w, base + at.page);
+    const struct layout at = layout_of(a->kv, n_heads * n);
+    const struct call c = {kv_head, n_heads, lo, hi - lo};
+    struct walk w = walk_begin(a, &c, few, &at, base);
     for (size_t i = 0; i < n_heads * n; i++)
-        finish(a, &w.x[i], lo + i % n / a->n_group, head_of(a, kv_head, n, i));
+        w.x[i].o = (float *)(base + at.o) + i * dv;
+    w.end = pages_for(w.x[n - 1].end);
+    walk_pages(&w, w.x[0].first / PAGE_LEN, w.end, base + at.page);
+    for (size_t i = 0; i < n_heads * n; i++)
+        finish(a, &w.x[i], call_row(a, &c, i), head_of(a, kv_head, n, i));
 }
 
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch)
@@ -457,4 +482,124 @@ void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, s
                        size_t hi, void *scratch)
 {
     attend_by_rows(a, kv_head, n_heads, lo, hi, NULL, scratch);
+}
+
+/* ---- parts ---- */
+
+static struct call call_of(const struct attend_part *part)
+{
+    return (struct call){part->kv_head, part->n_heads, 0, part->n_rows};
+}
+
+/* The sums of query i of a part's, page pages behind its first. */
+static float *sums_at(const struct attend *a, const struct attend_part *part, size_t page,
+                      size_t i)
+{
+    const size_t n = part->n_rows * a->n_group;
+    return part->sums + page * part->page_stride + (part->kv_head * n + i) * part->stride;
+}
+
+static void store_sums(const struct query *x, size_t dv)
+{
+    float *ends = x->o + dv;
+    ends[0] = x->m;
+    ends[1] = x->l;
+    ends[2] = x->begun ? 1.0f : 0.0f;
+}
+
+static void load_sums(struct query *x, float *sums, size_t dv)
+{
+    x->o = sums;
+    x->m = sums[dv];
+    x->l = sums[dv + 1];
+    x->begun = sums[dv + 2] != 0.0f;
+}
+
+/* Each page for itself: it has queries of its own, which begin with it. */
+static void walk_each(const struct attend_part *part, struct walk *w, void *scratch)
+{
+    const struct attend *a = w->a;
+    const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
+    const struct query *begin = w->x;
+    struct query x[LANES];
+    w->x = x;
+    w->of_page = n;
+    for (w->p = part->from; w->p < part->to; w->p += at_once) {
+        w->n_pages = part->to - w->p < at_once ? part->to - w->p : at_once;
+        if (cancel_is_set(a->cancel)) return;
+        for (size_t i = 0; i < w->n_pages * n; i++) {
+            x[i] = begin[i % n];
+            x[i].o = sums_at(a, part, w->p - part->from + i / n, i % n);
+        }
+        walk_step(w, scratch);
+        for (size_t i = 0; i < w->n_pages * n; i++)
+            store_sums(&x[i], a->kv->head_dim_v);
+    }
+}
+
+void attend_part_by_rows(const struct attend *a, const struct attend_part *part,
+                         const struct attend_few *few, void *scratch)
+{
+    uint8_t *base = scratch;
+    const struct call c = call_of(part);
+    const size_t n = part->n_heads * part->n_rows * a->n_group;
+    const struct layout at = layout_of(a->kv, n);
+    struct walk w = walk_begin(a, &c, few, &at, base);
+    assert(n <= LANES && a->kv->head_dim_v % LANES == 0);
+    w.end = part->end;
+    if (!part->folded) {
+        walk_each(part, &w, base + at.page);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        w.x[i].o = sums_at(a, part, 0, i);
+    walk_pages(&w, part->from, part->to, base + at.page);
+    for (size_t i = 0; i < n; i++)
+        store_sums(&w.x[i], a->kv->head_dim_v);
+}
+
+void avx2_attend_part(const struct attend *a, const struct attend_part *part, void *scratch)
+{
+    attend_part_by_rows(a, part, NULL, scratch);
+}
+
+enum { LINE_FLOATS = 64 / sizeof(float) };
+
+/* The next sums of query i from *page on join t, as items of x. */
+static void gather_sums(const struct attend *a, const struct attend_part *part, size_t i,
+                        size_t *page, struct query *x, struct batch *t, const float *of[LANES])
+{
+    const size_t dv = a->kv->head_dim_v;
+    for (t->n = 0; *page < part->to && t->n < LANES; ++*page) {
+        struct query one;
+        load_sums(&one, sums_at(a, part, *page - part->from, i), dv);
+        if (!one.begun) continue;
+        for (size_t e = 0; e < dv; e += LINE_FLOATS)
+            _mm_prefetch((const char *)(one.o + e), _MM_HINT_T0);
+        of[t->n] = one.o;
+        t->m[t->n] = one.m;
+        t->l[t->n] = one.l;
+        t->x[t->n++] = x;
+    }
+}
+
+void avx2_attend_join(const struct attend *a, const struct attend_part *part, void *scratch)
+{
+    struct batch *t = scratch;
+    const struct call c = call_of(part);
+    const size_t n = part->n_rows * a->n_group, dv = a->kv->head_dim_v;
+    for (size_t i = 0; i < part->n_heads * n; i++) {
+        const float *of[LANES];
+        struct query x;
+        load_sums(&x, sums_at(a, part, 0, i), dv);
+        for (size_t page = part->from + 1; page < part->to;) {
+            gather_sums(a, part, i, &page, &x, t, of);
+            fold_factors(t, 0, t->n);
+            for (size_t e = 0; e < dv; e += LANES)
+                for (size_t k = 0; k < t->n; k++)
+                    avx2_fold(t->is_first[k], vec_all(t->a[k]), vec_all(t->b[k]),
+                              vec_load(of[k] + e), x.o + e);
+        }
+        finish(a, &x, call_row(a, &c, i), head_of(a, part->kv_head, n, i));
+    }
 }

@@ -138,6 +138,7 @@ struct walk {
     size_t n_heads;
     struct query *x; /* n of a head, one head after the other */
     size_t n;
+    size_t of_page; /* those of the step's next page are so many further on; 0: the same ones */
     size_t p, n_pages, end; /* no page is at end or after it */
     struct far far;         /* with few: what comes after the step */
     struct run runs[FAR_RUNS];
@@ -146,6 +147,12 @@ struct walk {
 static inline size_t avx2_tiles(const struct walk *w)
 {
     return w->n_pages * w->n_heads;
+}
+
+/* The queries of tile i of a step. */
+static inline struct query *avx2_tile_queries(const struct walk *w, size_t i)
+{
+    return w->x + i / w->n_heads * w->of_page + i % w->n_heads * w->n;
 }
 
 /* What is read after the keys, and after the values, of tile i: keys of all tiles, then values
@@ -219,6 +226,10 @@ struct attend_few {
 /* avx2_attend, or avx2_attend_heads, with them; NULL: without. */
 void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                     size_t hi, const struct attend_few *few, void *scratch);
+
+/* avx2_attend_part with them; NULL: without. */
+void attend_part_by_rows(const struct attend *a, const struct attend_part *part,
+                         const struct attend_few *few, void *scratch);
 
 /* The tiles of a step for its queries, each with its softmax and its values in o. scratch of so
  * many bytes, aligned to 64. Pages of f32 and f16, of codes. */

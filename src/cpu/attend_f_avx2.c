@@ -339,7 +339,7 @@ void avx2_pages_f(struct walk *w, void *scratch)
         for (size_t k = 0; k < n_tiles; k++) {
             i = at;
             tiles[k].items =
-                avx2_batch(b, w->x + k % w->n_heads * w->n, w->n, w->p + k / w->n_heads, &i);
+                avx2_batch(b, avx2_tile_queries(w, k), w->n, w->p + k / w->n_heads, &i);
         }
         attend_batch(w->a, tiles, n_tiles, b, w->few, w->n > FEW ? wide : NULL);
     }

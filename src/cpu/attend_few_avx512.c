@@ -442,12 +442,21 @@ static const struct attend_few few = {
     .weights = avx512_few_weights,
 };
 
+static const struct attend_few *few_of(const struct kv_layer *kv)
+{
+    const size_t unit = kv_type_codes(kv->type) ? 2 * KV_BLOCK : Z_LANES;
+    return kv->head_dim_v % unit == 0 ? &few : NULL;
+}
+
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                          size_t hi, void *scratch)
 {
-    const size_t unit = kv_type_codes(a->kv->type) ? 2 * KV_BLOCK : Z_LANES;
-    attend_by_rows(a, kv_head, n_heads, lo, hi, a->kv->head_dim_v % unit == 0 ? &few : NULL,
-                   scratch);
+    attend_by_rows(a, kv_head, n_heads, lo, hi, few_of(a->kv), scratch);
+}
+
+void avx512_attend_part(const struct attend *a, const struct attend_part *part, void *scratch)
+{
+    attend_part_by_rows(a, part, few_of(a->kv), scratch);
 }
 
 void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t hi,

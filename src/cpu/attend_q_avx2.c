@@ -551,7 +551,7 @@ void avx2_pages_q(struct walk *w, void *scratch)
         parts.batch->n = 0;
         for (size_t k = 0; k < n_tiles; k++) {
             i = at;
-            tiles[k].items = avx2_batch(parts.batch, w->x + k % w->n_heads * w->n, w->n,
+            tiles[k].items = avx2_batch(parts.batch, avx2_tile_queries(w, k), w->n,
                                         w->p + k / w->n_heads, &i);
         }
         attend_batch(w->a, tiles, n_tiles, w->few, &parts);

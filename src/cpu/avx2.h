@@ -14,6 +14,8 @@ size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                        size_t hi, void *scratch);
+void avx2_attend_part(const struct attend *a, const struct attend_part *part, void *scratch);
+void avx2_attend_join(const struct attend *a, const struct attend_part *part, void *scratch);
 void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                    struct kv_rows rows);
 /* Types of codes, as ref_kv_store_q and ref_query_codes. */
@@ -34,11 +36,12 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
 /* Members of the tables of AVX2 and AVX-VNNI: all but the products. */
-#define AVX2_ATTEND_AND_ROWS                                                              \
-    .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,               \
-    .attend = avx2_attend, .attend_heads = avx2_attend_heads, .kv_store = avx2_kv_store,  \
-    .norm = avx2_norm, .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, \
-    .glu = avx2_glu, .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv,           \
-    .decay = avx2_decay, .recur = avx2_recur
+#define AVX2_ATTEND_AND_ROWS                                                                   \
+    .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,                    \
+    .attend = avx2_attend, .attend_heads = avx2_attend_heads, .attend_part = avx2_attend_part, \
+    .attend_join = avx2_attend_join, .kv_store = avx2_kv_store, .norm = avx2_norm,             \
+    .quantise = avx2_quantise, .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu,        \
+    .add = avx2_add, .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay,            \
+    .recur = avx2_recur
 
 #endif

@@ -18,6 +18,7 @@ void avx512_attend_few(const struct attend *a, size_t kv_head, size_t lo, size_t
                        void *scratch);
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                          size_t hi, void *scratch);
+void avx512_attend_part(const struct attend *a, const struct attend_part *part, void *scratch);
 
 void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);
@@ -39,6 +40,7 @@ void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, vo
 /* Members of the tables of AVX-512 and AMX: all but the products and .attend. */
 #define AVX512_ROWS                                                                   \
     .attend_rows = avx512_attend_rows, .attend_heads = avx512_attend_heads,           \
+    .attend_part = avx512_attend_part, .attend_join = avx2_attend_join,               \
     .kv_store = avx512_kv_store, .norm = avx512_norm, .quantise = avx512_quantise,    \
     .rope = avx512_rope, .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, \
     .logits = avx512_logits, .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur

@@ -216,8 +216,7 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
     }
     bool ran = run_positions(x);
     for (size_t i = 0, n; ran && i < n_ops; i += n) {
-        const bool few = x->hi - x->lo <= FEW_ROWS;
-        const struct run *run = &x->runs[few * x->p->n_ops + i];
+        const struct run *run = runs_at(x, i);
         x->op = &x->p->ops[i];
         n = run->n_ops > 0 ? run->n_ops : 1;
         ran = run->n_ops > 0 ? runs_run(x, run) : run_op(x);
@@ -337,7 +336,9 @@ static size_t layout(const struct backend *be, const struct program *p, uint32_t
     uint32_t *chosen = carve(&c, n_experts * sizeof *chosen);
     size_t per_worker = scratch_bytes(cpu->kernels, p);
     uint8_t *scratch = carve(&c, per_worker * (size_t)pool_n_threads(cpu->pool));
+    float *sums = carve(&c, p->n_kv > 0 && cpu->kernels->attend_part ? SUMS_BYTES : 0);
     if (x) {
+        x->sums = sums;
         x->scratch = scratch;
         x->scratch_bytes = per_worker;
         x->pairs = pairs;

@@ -46,6 +46,7 @@ struct cpu_exec {
     size_t arena_bytes;
     uint8_t *scratch; /* per worker */
     size_t scratch_bytes;
+    float *sums; /* of pages, of attention that is cut by them: SUMS_BYTES */
     uint32_t *pairs, *pair_starts, *chosen; /* of experts (exec_experts.c) */
     float **trail; /* per state: TRAIL_ROWS rows of what its op takes in */
 
@@ -84,18 +85,24 @@ bool run_positions(struct cpu_exec *x);
 /* So few rows are one chunk of attention: cut further, each would read the pages for too few.
  */
 enum { FEW_ROWS = 16 };
+enum { SUMS_BYTES = 2 << 20 };
 
 /* The ops of a program, some of them cut in two so that they join longer runs; to be freed. */
 struct op *runs_ops(const struct program *p, size_t *n);
 /* The runs of a program that begin at each of its ops: [2][n_ops], for many rows and for at
  * most FEW_ROWS, to be freed. */
 struct run *runs_find(const struct program *p);
+/* The run that begins at op i in the step under way; of n_ops 0 if it has none. */
+const struct run *runs_at(const struct cpu_exec *x, size_t i);
 /* The run that begins at x->op; returns false if it was cancelled. */
 bool runs_run(struct cpu_exec *x, const struct run *run);
 
 /* An op on a tile of a run, without regard to others. */
 void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *t);
 void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t);
+/* Whether attention of few rows goes over so many pages that it is cut by them, too. Then it is
+ * no part of a run. */
+bool attend_is_deep(const struct cpu_exec *x, const struct op_attend *op);
 /* Into how many parts attention of FEW_ROWS at most is cut, by its KV heads. */
 size_t attend_parts(const struct cpu_exec *x, const struct op_attend *op);
 

@@ -204,11 +204,19 @@ static void tile_chunk(void *ctx, size_t chunk, int worker)
 }
 
 /* The attention of a run, or NULL. */
-static const struct op_attend *attention_of(const struct tiles *c)
+static const struct op_attend *attention_of(const struct op *ops, const struct run *run)
 {
-    for (size_t i = 0; i < c->run->n_ops; i++)
-        if (c->ops[i].kind == OP_ATTEND) return &c->ops[i].attend;
+    for (size_t i = 0; i < run->n_ops; i++)
+        if (ops[i].kind == OP_ATTEND) return &ops[i].attend;
     return NULL;
+}
+
+const struct run *runs_at(const struct cpu_exec *x, size_t i)
+{
+    const struct run *of_many = &x->runs[i], *of_few = &x->runs[x->p->n_ops + i];
+    if (x->hi - x->lo > FEW_ROWS) return of_many;
+    const struct op_attend *attention = attention_of(&x->p->ops[i], of_few);
+    return attention && attend_is_deep(x, attention) ? of_many : of_few;
 }
 
 /* As many parts as attention has alone. Where that is more than two per thread, it is no more
@@ -235,7 +243,7 @@ bool runs_run(struct cpu_exec *x, const struct run *run)
     const size_t n_rows = x->hi - x->lo;
     const size_t n_long = (run->n_values + TILE_VALUES - 1) / TILE_VALUES;
     struct tiles c = {.x = x, .ops = x->op, .run = run, .n_rows = n_rows, .n_parts = 1};
-    const struct op_attend *attention = attention_of(&c);
+    const struct op_attend *attention = attention_of(c.ops, run);
     if (attention) {
         c.n_parts = parts_of_attention(x, attention, n_long);
     } else if (n_rows * run->cost > INLINE_COST) {

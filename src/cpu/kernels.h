@@ -182,6 +182,20 @@ struct attend {
     const atomic_bool *cancel; /* or NULL; polled between pages */
 };
 
+/* Some of the pages of attention over many, for rows 0..n_rows-1 of some KV heads. What is left
+ * of them are the sums of each query, as they are folded (ref_attend.c): head_dim_v outputs,
+ * then the largest score, the sum of probabilities, and 1 if it sees any key, else 0. */
+struct attend_part {
+    size_t kv_head, n_heads, n_rows;
+    size_t from, to; /* pages */
+    size_t end;      /* of those that are likely read next */
+    bool folded;     /* all of them have their sums together, else each its own */
+    float *sums;     /* of `from`: [n_kv_heads][n_rows][n_group][stride] */
+    size_t stride;   /* floats, a multiple of 16 */
+    size_t page_stride;
+};
+enum { ATTEND_SUM_ENDS = 3 };
+
 /* Keys and values of rows at consecutive positions, of one head. */
 struct kv_rows {
     const float *k, *v; /* row 0 */
@@ -263,6 +277,11 @@ struct kernels {
      * are a row and query head each. NULL: there is none. */
     void (*attend_heads)(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                          size_t hi, void *scratch);
+    /* Of as many queries at most, and values of a multiple of 8 dims: pages -> sums; and sums
+     * of consecutive pages, the first of which may be of several, -> the result. Sums are used
+     * up. NULL: there are none. */
+    void (*attend_part)(const struct attend *a, const struct attend_part *part, void *scratch);
+    void (*attend_join)(const struct attend *a, const struct attend_part *part, void *scratch);
     /* Rows of one KV head into the slots from slot on, all of one page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);

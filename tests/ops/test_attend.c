@@ -56,6 +56,8 @@ enum {
     N_CASES = sizeof cases / sizeof *cases,
     N_POS = 200,
     N_PAGES = 4,
+    DEEP_POS = 64 * 24 + 9,
+    MOST_PAGES = 25,
     MOST_DIM = 512,
     SEES_PAGES = 70, /* rows per step: all rows of the second and third see whole pages */
 };
@@ -65,11 +67,11 @@ static size_t width_of(const struct attention *c)
     return c->n_heads * c->dk + c->n_kv * (c->dk + c->dv);
 }
 
-static void pages_new(struct backend *be, void *pages[N_PAGES], size_t bytes)
+static void pages_new(struct backend *be, void **pages, size_t n_pages, size_t bytes)
 {
     void *rubbish = malloc(bytes);
     memset(rubbish, 0xff, bytes); /* NaN in f16 and in f32 */
-    for (int i = 0; i < N_PAGES; i++) {
+    for (size_t i = 0; i < n_pages; i++) {
         pages[i] = backend_page_new(be, bytes);
         assert_non_null(pages[i]);
         backend_page_write(be, pages[i], bytes, rubbish);
@@ -78,11 +80,11 @@ static void pages_new(struct backend *be, void *pages[N_PAGES], size_t bytes)
 }
 
 /* The hash of their bytes. */
-static uint64_t pages_free(struct backend *be, void *pages[N_PAGES], size_t bytes)
+static uint64_t pages_free(struct backend *be, void **pages, size_t n_pages, size_t bytes)
 {
     void *host = malloc(bytes);
     uint64_t hash = 0;
-    for (int i = 0; i < N_PAGES; i++) {
+    for (size_t i = 0; i < n_pages; i++) {
         backend_page_read(be, pages[i], bytes, host);
         backend_page_free(be, pages[i], bytes);
         hash = XXH3_64bits_withSeed(host, bytes, hash);
@@ -91,33 +93,69 @@ static uint64_t pages_free(struct backend *be, void *pages[N_PAGES], size_t byte
     return hash;
 }
 
-/* All rows in batches of at most n_batch; out [N_POS][n_heads * dv]. Returns the hash of the
- * pages, of which the last is full of 0xff beyond row N_POS. */
-static uint64_t attend_all(struct backend *be, const struct attention *c, const float *x,
-                           const float *sinks, uint32_t n_batch, float *out)
+/* A program that stores the keys and values of its rows; in: its input. */
+static void store_begin(struct trial *t, struct backend *be, const struct attention *c,
+                        const float *x, uint32_t n_pos, struct ref *in)
+{
+    *in = trial_begin(t, be, x, n_pos, width_of(c));
+    const size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
+    t->kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
+    t->kv.v_at = (kv_layer_k_bytes(&t->kv) + 63) / 64 * 64;
+    t->p.n_kv = 1;
+    t->p.page_bytes[PAGE_FULL] = t->kv.v_at + kv_layer_v_bytes(&t->kv);
+    trial_op(t, OP_KV_STORE)->kv_store =
+        (struct op_kv_store){ref_part(*in, nq, nk), ref_part(*in, nq + nk, nv), 0};
+}
+
+static void store_rows(struct backend *be, const struct attention *c, const float *x,
+                       uint32_t n_pos, void *const *pages)
+{
+    struct trial t;
+    struct ref in;
+    store_begin(&t, be, c, x, n_pos, &in);
+    float *out = mem_zalloc(n_pos * in.n, sizeof *out);
+    trial_run(&t, in, 0, n_pos, pages, out);
+    free(out);
+}
+
+/* n_pos rows of x, the first n_stored of them only stored, the others in batches of at most
+ * n_batch; out [n_pos][n_heads * dv]. Returns the hash of the pages, of which the last is full
+ * of 0xff beyond the last row. */
+static uint64_t attend_rows(struct backend *be, const struct attention *c, const float *x,
+                            uint32_t n_pos, const float *sinks, uint32_t n_stored,
+                            uint32_t n_batch, float *out)
 {
     struct trial t;
     struct err err;
-    struct ref in = trial_begin(&t, be, x, N_POS, width_of(c));
-    size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
-    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
-    t.kv.v_at = (kv_layer_k_bytes(&t.kv) + 63) / 64 * 64;
-    t.p.n_kv = 1;
-    t.p.page_bytes[PAGE_FULL] = t.kv.v_at + kv_layer_v_bytes(&t.kv);
+    struct ref in;
+    store_begin(&t, be, c, x, n_pos, &in);
     struct ref y = trial_buffer(&t, ROW_F32, c->n_heads * c->dv);
-    trial_op(&t, OP_KV_STORE)->kv_store =
-        (struct op_kv_store){ref_part(in, nq, nk), ref_part(in, nq + nk, nv), 0};
     struct weight *w = c->sinks ? backend_vector(be, sinks, c->n_heads, &err) : NULL;
-    trial_op(&t, OP_ATTEND)->attend =
-        (struct op_attend){ref_part(in, 0, nq),     y,          0,         c->n_heads,
-                           1 / sqrtf((float)c->dk), c->softcap, c->window, w};
-    void *pages[N_PAGES];
-    pages_new(be, pages, t.p.page_bytes[PAGE_FULL]);
-    for (uint32_t first = 0; first < N_POS; first += n_batch) {
-        uint32_t n = N_POS - first < n_batch ? N_POS - first : n_batch;
+    trial_op(&t, OP_ATTEND)->attend = (struct op_attend){ref_part(in, 0, c->n_heads * c->dk),
+                                                         y,
+                                                         0,
+                                                         c->n_heads,
+                                                         1 / sqrtf((float)c->dk),
+                                                         c->softcap,
+                                                         c->window,
+                                                         w};
+    void *pages[MOST_PAGES];
+    const size_t n_pages = pages_for(n_pos);
+    assert_true(n_pages <= MOST_PAGES);
+    pages_new(be, pages, n_pages, t.p.page_bytes[PAGE_FULL]);
+    if (n_stored > 0) store_rows(be, c, x, n_stored, pages);
+    for (uint32_t first = n_stored, n; first < n_pos; first += n) {
+        n = n_pos - first < n_batch ? n_pos - first : n_batch;
         trial_run(&t, y, first, n, pages, out + first * y.n);
     }
-    return pages_free(be, pages, t.p.page_bytes[PAGE_FULL]);
+    return pages_free(be, pages, n_pages, t.p.page_bytes[PAGE_FULL]);
+}
+
+/* N_POS rows in batches of at most n_batch. */
+static uint64_t attend_all(struct backend *be, const struct attention *c, const float *x,
+                           const float *sinks, uint32_t n_batch, float *out)
+{
+    return attend_rows(be, c, x, N_POS, sinks, 0, n_batch, out);
 }
 
 /* Rounds to n_bits of significand, in double. */
@@ -538,6 +576,47 @@ static void zero_values(void **state)
     }
 }
 
+/* One or two KV heads for several threads, which cut the pages. */
+static void deep(void **state)
+{
+    (void)state;
+    static const struct attention some[] = {
+        {"f16_deep", KV_F16, 4, 1, 0, 128, 128, 0, false},
+        {"f16_deep_window", KV_F16, 8, 2, 1200, 128, 256, 30, true},
+        {"f32_deep", KV_F32, 2, 1, 0, 64, 128, 0, false},
+        {"q8_deep", KV_Q8_0, 4, 1, 0, 256, 256, 0, true},
+        {"q4_deep", KV_Q4_0, 8, 1, 0, 512, 512, 0, false},
+    };
+    enum { N_STORED = DEEP_POS - 20 };
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const struct attention *c = &some[i];
+        const size_t n_row = c->n_heads * c->dv;
+        float *x = mem_zalloc(DEEP_POS * width_of(c), sizeof *x), sinks[16];
+        float *want = mem_zalloc(DEEP_POS * n_row, sizeof *want);
+        float *got = mem_zalloc(DEEP_POS * n_row, sizeof *got);
+        random_seed(i);
+        random_floats(NORMAL, x, DEEP_POS * width_of(c));
+        random_floats(NORMAL, sinks, 16);
+        const uint64_t pages =
+            attend_rows(machines[0].be, c, x, DEEP_POS, sinks, N_STORED, DEEP_POS, want);
+        for (int m = 1; m < N_MACHINES; m++) {
+            if (!machines[m].be || machines[m].n_threads == 0) continue;
+            for (uint32_t n_batch = 1; n_batch <= 2; n_batch++) {
+                assert_int_equal(
+                    attend_rows(machines[m].be, c, x, DEEP_POS, sinks, N_STORED, n_batch, got),
+                    pages);
+                assert_same_bits(got + N_STORED * n_row, want + N_STORED * n_row,
+                                 (DEEP_POS - N_STORED) * n_row, c->name);
+            }
+        }
+        free(x);
+        free(want);
+        free(got);
+        machines_close();
+        machines_open();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +624,6 @@ int main(void)
         cmocka_unit_test(largest_sums),  cmocka_unit_test(faint_values),
         cmocka_unit_test(faint_outputs), cmocka_unit_test(kept_outputs),
         cmocka_unit_test(some_scale),    cmocka_unit_test(vanished_weights),
-        cmocka_unit_test(zero_values)};
+        cmocka_unit_test(zero_values),   cmocka_unit_test(deep)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
