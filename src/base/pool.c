@@ -35,13 +35,15 @@ struct pool {
     int n_threads;
     struct worker *workers; /* n_threads - 1 */
 
+    /* One line, for it goes from core to core with each loop. */
     _Alignas(64) atomic_uint_fast32_t loop; /* the number of the one under way */
-    struct share shares[POOL_MAX_THREADS];
-    _Alignas(64) atomic_size_t n_done;
-    _Alignas(64) pool_fn *fn;
+    pool_fn *fn;
     void *ctx;
     size_t n_chunks;
     const atomic_bool *cancel;
+
+    struct share shares[POOL_MAX_THREADS];
+    _Alignas(64) atomic_size_t n_done;
 
     atomic_int n_asleep;
     atomic_bool quit;
@@ -218,11 +220,14 @@ bool pool_run(struct pool *p, size_t n_chunks, pool_fn *fn, void *ctx,
     p->ctx = ctx;
     p->n_chunks = n_chunks;
     p->cancel = cancel;
-    atomic_store(&p->n_done, 0);
+    /* Whoever sees a ticket sees all that comes before. A full barrier after each would wait
+     * for its line, one line after the other. */
+    atomic_store_explicit(&p->n_done, 0, memory_order_relaxed);
     const uint_fast32_t loop = (uint32_t)(atomic_load(&p->loop) + 1);
     for (int i = 0; i < p->n_threads; i++) {
         const size_t n = share_begin(p, n_chunks, i + 1) - share_begin(p, n_chunks, i);
-        atomic_store(&p->shares[i].ticket, (uint_fast64_t)loop << 32 | n);
+        atomic_store_explicit(&p->shares[i].ticket, (uint_fast64_t)loop << 32 | n,
+                              memory_order_release);
     }
     atomic_store(&p->loop, loop);
     wake_sleepers(p);
