@@ -73,7 +73,7 @@ static inline uint32_t op_state(const struct op *op)
 
 /* Values per chunk of a matrix of n_values rows and n_cols columns, a multiple of PANEL_ROWS:
  * enough that it is worth a chunk's cost, yet chunks enough that a thread which is held up
- * leaves its share to the others, and two milliseconds' work at most. */
+ * leaves its share to the others, and a millisecond's work at most. */
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
                         size_t n_rows);
 /* Scratch of a worker for an op with experts. */
