@@ -22,6 +22,12 @@ static inline float attend_sink(const struct attend *a, size_t head)
     return a->sinks[head] * NUM_LOG2_E;
 }
 
+/* The first position that the row at pos sees. */
+static inline size_t attend_first(uint32_t window, size_t pos)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+
 /* Parts of the scratch begin at a line. */
 static inline size_t attend_align(size_t n)
 {

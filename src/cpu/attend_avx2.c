@@ -3,7 +3,8 @@
  * Pages are the outer loop: a page's keys and values of a KV head are read once for all rows
  * and query heads of the call. Here are the walk and the softmax, whose reductions are done for
  * eight items at a time, a lane each: a single one waits for its own chain. With few queries
- * that takes several KV heads, or several pages. */
+ * that takes several KV heads, or several pages. Parts of the pages, and the join of what they
+ * leave, are of the same walk. */
 #include <assert.h>
 #include <string.h>
 
@@ -389,7 +390,7 @@ static struct query query_of(const struct attend *a, size_t row, size_t head)
     const size_t end = a->pos + row + 1;
     return (struct query){
         .q = a->q + row * a->q_stride + head * a->kv->head_dim_k,
-        .first = a->window && end > a->window ? end - a->window : 0,
+        .first = attend_first(a->window, end - 1),
         .end = end,
     };
 }
@@ -486,17 +487,13 @@ void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, s
 
 /* ---- parts ---- */
 
-static struct call call_of(const struct attend_part *part)
-{
-    return (struct call){part->kv_head, part->n_heads, 0, part->n_rows};
-}
+_Static_assert((int)ATTEND_HEADS_QUERIES <= (int)LANES, "a step has as many items at most");
 
-/* The sums of query i of a part's, page pages behind its first. */
-static float *sums_at(const struct attend *a, const struct attend_part *part, size_t page,
+/* The sums of query i of n of a KV head, so many stretches behind the first. */
+static float *sums_at(const struct attend_sums *sums, size_t stretch, size_t kv_head, size_t n,
                       size_t i)
 {
-    const size_t n = part->n_rows * a->n_group;
-    return part->sums + page * part->page_stride + (part->kv_head * n + i) * part->stride;
+    return sums->at + stretch * sums->stretch + (kv_head * n + i) * sums->stride;
 }
 
 static void store_sums(const struct query *x, size_t dv)
@@ -507,19 +504,17 @@ static void store_sums(const struct query *x, size_t dv)
     ends[2] = x->begun ? 1.0f : 0.0f;
 }
 
-static void load_sums(struct query *x, float *sums, size_t dv)
+static struct query load_sums(float *sums, size_t dv)
 {
-    x->o = sums;
-    x->m = sums[dv];
-    x->l = sums[dv + 1];
-    x->begun = sums[dv + 2] != 0.0f;
+    return (struct query){
+        .o = sums, .m = sums[dv], .l = sums[dv + 1], .begun = sums[dv + 2] != 0.0f};
 }
 
 /* Each page for itself: it has queries of its own, which begin with it. */
 static void walk_each(const struct attend_part *part, struct walk *w, void *scratch)
 {
     const struct attend *a = w->a;
-    const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
+    const size_t n = w->n, at_once = LANES / n;
     const struct query *begin = w->x;
     struct query x[LANES];
     w->x = x;
@@ -529,7 +524,7 @@ static void walk_each(const struct attend_part *part, struct walk *w, void *scra
         if (cancel_is_set(a->cancel)) return;
         for (size_t i = 0; i < w->n_pages * n; i++) {
             x[i] = begin[i % n];
-            x[i].o = sums_at(a, part, w->p - part->from + i / n, i % n);
+            x[i].o = sums_at(&part->sums, w->p - part->from + i / n, part->kv_head, n, i % n);
         }
         walk_step(w, scratch);
         for (size_t i = 0; i < w->n_pages * n; i++)
@@ -541,18 +536,18 @@ void attend_part_by_rows(const struct attend *a, const struct attend_part *part,
                          const struct attend_few *few, void *scratch)
 {
     uint8_t *base = scratch;
-    const struct call c = call_of(part);
-    const size_t n = part->n_heads * part->n_rows * a->n_group;
+    const struct call c = {part->kv_head, 1, 0, part->n_rows};
+    const size_t n = part->n_rows * a->n_group;
     const struct layout at = layout_of(a->kv, n);
+    assert(n <= ATTEND_HEADS_QUERIES && a->kv->head_dim_v % LANES == 0);
     struct walk w = walk_begin(a, &c, few, &at, base);
-    assert(n <= LANES && a->kv->head_dim_v % LANES == 0);
     w.end = part->end;
     if (!part->folded) {
         walk_each(part, &w, base + at.page);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        w.x[i].o = sums_at(a, part, 0, i);
+        w.x[i].o = sums_at(&part->sums, 0, part->kv_head, n, i);
     walk_pages(&w, part->from, part->to, base + at.page);
     for (size_t i = 0; i < n; i++)
         store_sums(&w.x[i], a->kv->head_dim_v);
@@ -563,43 +558,44 @@ void avx2_attend_part(const struct attend *a, const struct attend_part *part, vo
     attend_part_by_rows(a, part, NULL, scratch);
 }
 
-enum { LINE_FLOATS = 64 / sizeof(float) };
-
-/* The next sums of query i from *page on join t, as items of x. */
-static void gather_sums(const struct attend *a, const struct attend_part *part, size_t i,
-                        size_t *page, struct query *x, struct batch *t, const float *of[LANES])
+/* What a query, which is x, has of stretches joins t as an item, if it sees any of it. Another
+ * thread may have written it: its lines are asked for together. */
+static void gather_sums(float *sums, size_t dv, struct query *x, struct batch *t,
+                        const float *o[LANES])
 {
-    const size_t dv = a->kv->head_dim_v;
-    for (t->n = 0; *page < part->to && t->n < LANES; ++*page) {
-        struct query one;
-        load_sums(&one, sums_at(a, part, *page - part->from, i), dv);
-        if (!one.begun) continue;
-        for (size_t e = 0; e < dv; e += LINE_FLOATS)
-            _mm_prefetch((const char *)(one.o + e), _MM_HINT_T0);
-        of[t->n] = one.o;
-        t->m[t->n] = one.m;
-        t->l[t->n] = one.l;
-        t->x[t->n++] = x;
-    }
+    enum { LINE_FLOATS = 64 / sizeof(float) };
+    const struct query one = load_sums(sums, dv);
+    if (!one.begun) return;
+    for (size_t e = 0; e < dv; e += LINE_FLOATS)
+        _mm_prefetch((const char *)(one.o + e), _MM_HINT_T0);
+    o[t->n] = one.o;
+    t->m[t->n] = one.m;
+    t->l[t->n] = one.l;
+    t->x[t->n++] = x;
 }
 
-void avx2_attend_join(const struct attend *a, const struct attend_part *part, void *scratch)
+static void fold_sums(struct batch *t, const float *const o[LANES], size_t dv, float *to)
+{
+    fold_factors(t, 0, t->n);
+    for (size_t e = 0; e < dv; e += LANES)
+        for (size_t k = 0; k < t->n; k++)
+            avx2_fold(t->is_first[k], vec_all(t->a[k]), vec_all(t->b[k]), vec_load(o[k] + e),
+                      to + e);
+}
+
+void avx2_attend_join(const struct attend *a, size_t kv_head, size_t n_rows,
+                      struct attend_sums sums, size_t n, void *scratch)
 {
     struct batch *t = scratch;
-    const struct call c = call_of(part);
-    const size_t n = part->n_rows * a->n_group, dv = a->kv->head_dim_v;
-    for (size_t i = 0; i < part->n_heads * n; i++) {
-        const float *of[LANES];
-        struct query x;
-        load_sums(&x, sums_at(a, part, 0, i), dv);
-        for (size_t page = part->from + 1; page < part->to;) {
-            gather_sums(a, part, i, &page, &x, t, of);
-            fold_factors(t, 0, t->n);
-            for (size_t e = 0; e < dv; e += LANES)
-                for (size_t k = 0; k < t->n; k++)
-                    avx2_fold(t->is_first[k], vec_all(t->a[k]), vec_all(t->b[k]),
-                              vec_load(of[k] + e), x.o + e);
+    const size_t n_queries = n_rows * a->n_group, dv = a->kv->head_dim_v;
+    for (size_t i = 0; i < n_queries; i++) {
+        struct query x = load_sums(sums_at(&sums, 0, kv_head, n_queries, i), dv);
+        for (size_t at = 1; at < n;) {
+            const float *o[LANES];
+            for (t->n = 0; at < n && t->n < LANES; at++)
+                gather_sums(sums_at(&sums, at, kv_head, n_queries, i), dv, &x, t, o);
+            fold_sums(t, o, dv, x.o);
         }
-        finish(a, &x, call_row(a, &c, i), head_of(a, part->kv_head, n, i));
+        finish(a, &x, i / a->n_group, kv_head * a->n_group + i % a->n_group);
     }
 }

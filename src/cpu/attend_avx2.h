@@ -138,7 +138,7 @@ struct walk {
     size_t n_heads;
     struct query *x; /* n of a head, one head after the other */
     size_t n;
-    size_t of_page; /* those of the step's next page are so many further on; 0: the same ones */
+    size_t of_page; /* from the queries of a page to those of the next; 0: all have the same */
     size_t p, n_pages, end; /* no page is at end or after it */
     struct far far;         /* with few: what comes after the step */
     struct run runs[FAR_RUNS];

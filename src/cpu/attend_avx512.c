@@ -184,8 +184,7 @@ static size_t end_of(const struct attend *a, size_t row)
 
 static size_t first_of(const struct attend *a, size_t row)
 {
-    const size_t end = end_of(a, row);
-    return a->window && end > a->window ? end - a->window : 0;
+    return attend_first(a->window, a->pos + row);
 }
 
 /* Queries at.. of n, which are laid out at q. */

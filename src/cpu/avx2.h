@@ -15,7 +15,8 @@ void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, v
 void avx2_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                        size_t hi, void *scratch);
 void avx2_attend_part(const struct attend *a, const struct attend_part *part, void *scratch);
-void avx2_attend_join(const struct attend *a, const struct attend_part *part, void *scratch);
+void avx2_attend_join(const struct attend *a, size_t kv_head, size_t n_rows,
+                      struct attend_sums sums, size_t n, void *scratch);
 void avx2_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                    struct kv_rows rows);
 /* Types of codes, as ref_kv_store_q and ref_query_codes. */

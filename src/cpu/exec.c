@@ -13,11 +13,12 @@
 
 /* ---- matrix products ---- */
 
-/* The work of a chunk, as macs_per_ms has it. At least LEAST_US: where a chunk begins, its code
- * and what it is told have left the first cache, which costs 0.2 us each time. Decode with 8
- * chunks per thread whatever they cost, and so, 2 threads: the guide 128 and 112 us, Q4_0 of
- * the 0.6B shape 8.84 and 8.61 ms (Zen 4, 2026-11). At most MOST_US, as a cancel is answered
- * between chunks; the first of a product's are up to twice as long (part_begin). */
+/* The work of a chunk, as macs_per_ms has it; of a product's, the mean. At least LEAST_US:
+ * where a chunk begins, its code and what it is told have left the first cache, which costs 0.2
+ * us each time. Decode with 8 chunks per thread whatever they cost, and so, 2 threads: the
+ * guide 128 and 112 us, Q4_0 of the 0.6B shape 8.84 and 8.61 ms (Zen 4, 2026-11). At most
+ * MOST_US, as a cancel is answered between chunks; the first of a share is up to twice as long
+ * (part_begin). */
 enum { LEAST_US = 10, MOST_US = 1000, CHUNKS_PER_THREAD = 8 };
 
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols, size_t n_rows)
@@ -55,13 +56,15 @@ static size_t share_begin(const struct matmul_loop *loop, size_t i, size_t share
     return panels_of(loop->n_values[i]) * share / loop->n_shares;
 }
 
-/* Where a part of n panels begins. Each is smaller than the one before, the last one
- * n_parts^2-th of all, so that threads end together: with equal parts one was still at its last
- * for 2 to 4 us of 30 to 110 when the other had none left. One row, 2 threads, equal and so:
- * Q4_0 8.27 and 8.16 ms, Q4_K_M 8.61 and 8.53, Q8_0 12.18 and 11.79 (Zen 4, 2026-11). */
+/* Where a part of n panels begins. Each is about 2 n_parts^2-ths smaller than the one before,
+ * and the last a single one of them, so that threads end together: with equal parts one was
+ * still at its last for 2 to 4 us of 30 to 110 when the other had none left. One row, 2
+ * threads, equal and so: Q4_0 8.27 and 8.16 ms, Q4_K_M 8.61 and 8.53, Q8_0 12.18 and 11.79 (Zen
+ * 4, 2026-11). */
 static size_t part_begin(size_t n, size_t part, size_t n_parts)
 {
-    return n * part * (2 * n_parts - part) / (n_parts * n_parts);
+    const size_t left = n_parts - part, all = n_parts * n_parts;
+    return n - (2 * n * left * left + all) / (2 * all);
 }
 
 /* Panels from..to-1 of matrix i, for the rows of a block. */
@@ -105,7 +108,7 @@ static void matmul_chunk(void *ctx, size_t chunk, int worker)
     }
 }
 
-/* Rows of activations per chunk, so that sixteen values of all of them take a few milliseconds
+/* Rows of activations per chunk, so that sixteen values of all of them take four milliseconds
  * at most: a cancel is answered between chunks. */
 static size_t rows_per_block(const struct cpu_exec *x, size_t n_cols, size_t n_rows)
 {
@@ -336,7 +339,7 @@ static size_t layout(const struct backend *be, const struct program *p, uint32_t
     uint32_t *chosen = carve(&c, n_experts * sizeof *chosen);
     size_t per_worker = scratch_bytes(cpu->kernels, p);
     uint8_t *scratch = carve(&c, per_worker * (size_t)pool_n_threads(cpu->pool));
-    float *sums = carve(&c, p->n_kv > 0 && cpu->kernels->attend_part ? SUMS_BYTES : 0);
+    float *sums = carve(&c, attend_sums_bytes(be, p));
     if (x) {
         x->sums = sums;
         x->scratch = scratch;

@@ -39,14 +39,14 @@ struct cpu_exec {
     struct rows *rows; /* per buffer */
     float **cos_sin;   /* per rope: [max_rows][n_rot], cosines then sines of each row */
     float **factors;   /* per row scale: [max_rows] */
-    struct run *runs;  /* [2][n_ops]: from each op on, for many rows and for few */
+    struct run *runs;  /* [2][n_ops]: from each op on, without attention and with it */
     size_t head_rows;  /* index of OP_HEAD_ROWS, or n_ops */
     size_t direct;     /* the buffer that is the caller's logits, or n_buffers */
     uint8_t *arena;
     size_t arena_bytes;
     uint8_t *scratch; /* per worker */
     size_t scratch_bytes;
-    float *sums; /* of pages, of attention that is cut by them: SUMS_BYTES */
+    float *sums; /* what attention that is cut by pages leaves of them, SUMS_BYTES; or NULL */
     uint32_t *pairs, *pair_starts, *chosen; /* of experts (exec_experts.c) */
     float **trail; /* per state: TRAIL_ROWS rows of what its op takes in */
 
@@ -71,9 +71,9 @@ static inline uint32_t op_state(const struct op *op)
     return op->kind == OP_CONV ? op->conv.state : op->recur.state;
 }
 
-/* Values per chunk of a matrix of n_values rows and n_cols columns, a multiple of PANEL_ROWS:
- * enough that it is worth a chunk's cost, yet chunks enough that a thread which is held up
- * leaves its share to the others, and a millisecond's work at most. */
+/* Values per chunk of matrices of n_values rows in all and n_cols columns, a multiple of
+ * PANEL_ROWS: enough that it is worth a chunk's cost, yet chunks enough that a thread which is
+ * held up leaves its share to the others, and a millisecond's work at most. */
 size_t values_per_chunk(const struct cpu_exec *x, size_t n_values, size_t n_cols,
                         size_t n_rows);
 /* Scratch of a worker for an op with experts. */
@@ -85,26 +85,39 @@ bool run_positions(struct cpu_exec *x);
 /* So few rows are one chunk of attention: cut further, each would read the pages for too few.
  */
 enum { FEW_ROWS = 16 };
-enum { SUMS_BYTES = 2 << 20 };
 
 /* The ops of a program, some of them cut in two so that they join longer runs; to be freed. */
 struct op *runs_ops(const struct program *p, size_t *n);
-/* The runs of a program that begin at each of its ops: [2][n_ops], for many rows and for at
- * most FEW_ROWS, to be freed. */
+/* The runs of a program that begin at each of its ops: [2][n_ops], without attention, and with
+ * that of at most FEW_ROWS, to be freed. */
 struct run *runs_find(const struct program *p);
 /* The run that begins at op i in the step under way; of n_ops 0 if it has none. */
-const struct run *runs_at(const struct cpu_exec *x, size_t i);
+const struct run *runs_at(struct cpu_exec *x, size_t i);
 /* The run that begins at x->op; returns false if it was cancelled. */
 bool runs_run(struct cpu_exec *x, const struct run *run);
 
 /* An op on a tile of a run, without regard to others. */
 void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *t);
 void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t);
-/* Whether attention of few rows goes over so many pages that it is cut by them, too. Then it is
- * no part of a run. */
-bool attend_is_deep(const struct cpu_exec *x, const struct op_attend *op);
-/* Into how many parts attention of FEW_ROWS at most is cut, by its KV heads. */
-size_t attend_parts(const struct cpu_exec *x, const struct op_attend *op);
+/* Into how many chunks attention of FEW_ROWS at most is cut, by its KV heads. */
+size_t attend_head_chunks(const struct cpu_exec *x, const struct op_attend *op);
+/* Whether attention is cut by pages in the step under way. Then it is no part of a run. */
+bool attend_cuts_pages(struct cpu_exec *x, const struct op_attend *op);
+
+/* Pages of a KV head: the first n_first are one part, the others come per_part at a time.
+ * n_parts is of all; 0: cutting is not worth it. */
+struct page_cut {
+    size_t n_first, per_part, n_parts;
+};
+/* How n_pages pages of n_heads KV heads are cut, of so many bytes each and head, where there is
+ * room for the sums of n_room stretches. */
+struct page_cut attend_cut(size_t n_pages, size_t page_bytes, size_t n_heads, size_t n_threads,
+                           size_t n_room);
+/* Room for sums. A model of 1 KV head of 256 dims with 8 queries has 960 pages, 61,000 tokens,
+ * before the first part grows to what has none; 8 KV heads of 128 dims with 4 queries 455. */
+enum { SUMS_BYTES = 8 << 20 };
+/* What a program needs of it: all or nothing. */
+size_t attend_sums_bytes(const struct backend *be, const struct program *p);
 
 /* x->op, which is of that kind. */
 bool run_logits(struct cpu_exec *x);

@@ -25,7 +25,8 @@ static size_t blocks_of(size_t n)
 }
 
 /* The equal parts of a row that go each their own way, 1: only rows do; 0: they do not, or the
- * op is cut by other rules. Attention of few rows is cut by KV heads. */
+ * op is cut by other rules. Attention of few rows is cut by KV heads, or is no part of a run
+ * (exec_attend.c). */
 static size_t units_of(const struct program *p, const struct op *op, bool few)
 {
     switch (op->kind) {
@@ -211,12 +212,12 @@ static const struct op_attend *attention_of(const struct op *ops, const struct r
     return NULL;
 }
 
-const struct run *runs_at(const struct cpu_exec *x, size_t i)
+const struct run *runs_at(struct cpu_exec *x, size_t i)
 {
-    const struct run *of_many = &x->runs[i], *of_few = &x->runs[x->p->n_ops + i];
-    if (x->hi - x->lo > FEW_ROWS) return of_many;
-    const struct op_attend *attention = attention_of(&x->p->ops[i], of_few);
-    return attention && attend_is_deep(x, attention) ? of_many : of_few;
+    const struct run *without = &x->runs[i], *with = &x->runs[x->p->n_ops + i];
+    if (x->hi - x->lo > FEW_ROWS) return without;
+    const struct op_attend *attention = attention_of(&x->p->ops[i], with);
+    return attention && attend_cuts_pages(x, attention) ? without : with;
 }
 
 /* As many parts as attention has alone. Where that is more than two per thread, it is no more
@@ -225,7 +226,7 @@ static size_t parts_of_attention(const struct cpu_exec *x, const struct op_atten
                                  size_t n_long)
 {
     const size_t n_wanted = 2 * (size_t)pool_n_threads(backend_of(x)->pool);
-    const size_t n = attend_parts(x, op), most = n_long > n_wanted ? n_long : n_wanted;
+    const size_t n = attend_head_chunks(x, op), most = n_long > n_wanted ? n_long : n_wanted;
     return n < most ? n : most;
 }
 

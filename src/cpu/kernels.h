@@ -182,19 +182,24 @@ struct attend {
     const atomic_bool *cancel; /* or NULL; polled between pages */
 };
 
-/* Some of the pages of attention over many, for rows 0..n_rows-1 of some KV heads. What is left
- * of them are the sums of each query, as they are folded (ref_attend.c): head_dim_v outputs,
- * then the largest score, the sum of probabilities, and 1 if it sees any key, else 0. */
-struct attend_part {
-    size_t kv_head, n_heads, n_rows;
-    size_t from, to; /* pages */
-    size_t end;      /* of those that are likely read next */
-    bool folded;     /* all of them have their sums together, else each its own */
-    float *sums;     /* of `from`: [n_kv_heads][n_rows][n_group][stride] */
-    size_t stride;   /* floats, a multiple of 16 */
-    size_t page_stride;
+/* What attention that is cut by pages leaves of stretches of them, as they are folded
+ * (ref_attend.c): for each stretch and query head_dim_v outputs, the largest score, the sum of
+ * probabilities, and 1 if the query sees a key of it; else 0, and the others are undefined.
+ * Memory is the caller's, aligned to 64. */
+struct attend_sums {
+    float *at;      /* [n_kv_heads][n_rows][n_group][stride], of the first stretch */
+    size_t stride;  /* floats, a multiple of 16 that is at least head_dim_v + ATTEND_SUM_ENDS */
+    size_t stretch; /* floats from one to the next */
 };
 enum { ATTEND_SUM_ENDS = 3 };
+
+/* Pages from..to-1, for rows 0..n_rows-1 of a KV head. */
+struct attend_part {
+    size_t kv_head, n_rows, from, to;
+    size_t end;              /* pages from `to` on to here are likely read next; at least to */
+    bool folded;             /* all of them are one stretch, else each its own */
+    struct attend_sums sums; /* from that of page `from` on */
+};
 
 /* Keys and values of rows at consecutive positions, of one head. */
 struct kv_rows {
@@ -277,11 +282,13 @@ struct kernels {
      * are a row and query head each. NULL: there is none. */
     void (*attend_heads)(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
                          size_t hi, void *scratch);
-    /* Of as many queries at most, and values of a multiple of 8 dims: pages -> sums; and sums
-     * of consecutive pages, the first of which may be of several, -> the result. Sums are used
-     * up. NULL: there are none. */
+    /* The sums of some pages, for at most ATTEND_HEADS_QUERIES queries and values of a multiple
+     * of 8 dims. NULL: there is none. */
     void (*attend_part)(const struct attend *a, const struct attend_part *part, void *scratch);
-    void (*attend_join)(const struct attend *a, const struct attend_part *part, void *scratch);
+    /* The result of rows 0..n_rows-1 of a KV head from the sums of n stretches that follow each
+     * other, which are used up. NULL where attend_part is. */
+    void (*attend_join)(const struct attend *a, size_t kv_head, size_t n_rows,
+                        struct attend_sums sums, size_t n, void *scratch);
     /* Rows of one KV head into the slots from slot on, all of one page. */
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);

@@ -192,7 +192,7 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t r, size_t
     const float *x = a->q + r * a->q_stride + h * a->kv->head_dim_k;
     float *out = a->out + r * a->out_stride + h * dv;
     struct query q = query_of(a, x, scratch + 2 * dv);
-    size_t end = pos + 1, first = a->window && end > a->window ? end - a->window : 0;
+    size_t end = pos + 1, first = attend_first(a->window, pos);
     struct partial all = {.o = scratch}, one = {.o = scratch + dv};
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
         if (cancel_is_set(a->cancel)) return;

@@ -3,7 +3,7 @@
 #include "ops.h"
 
 #include "backend/kv.h"
-#include "cpu/cpu_impl.h"
+#include "cpu/exec_impl.h"
 #include "cpu/ref.h"
 
 enum { N_PAGES = 23, MOST_DIM = 512, MOST_HEADS = 8, CUTS = 6 };
@@ -60,7 +60,7 @@ static size_t sums_stride(const struct attention *t)
     return mem_round_up(t->kv.head_dim_v + ATTEND_SUM_ENDS, 16);
 }
 
-static size_t page_stride(const struct attention *t)
+static size_t stretch_floats(const struct attention *t)
 {
     return t->n_rows * t->kv.n_heads * t->a.n_group * sums_stride(t);
 }
@@ -92,7 +92,7 @@ static void attention_begin(struct attention *t, const struct shape *s, enum spr
     const size_t first_end = t->a.pos + 1;
     t->begin = s->window && first_end > s->window ? (first_end - s->window) / PAGE_LEN : 0;
     t->end = pages_for(t->a.pos + s->n_rows);
-    t->sums = mem_try_pages(N_PAGES * page_stride(t) * sizeof *t->sums);
+    t->sums = mem_try_pages(N_PAGES * stretch_floats(t) * sizeof *t->sums);
     void *scratch = mem_try_pages(ref_attend_scratch(&t->kv, s->n_group));
     t->a.out = t->want;
     for (size_t head = 0; head < s->n_kv; head++)
@@ -106,41 +106,39 @@ static void attention_end(struct attention *t)
     const size_t n_bytes = t->kv.v_at + kv_layer_v_bytes(&t->kv);
     for (size_t p = 0; p < N_PAGES; p++)
         mem_free_pages(t->pages[p], n_bytes);
-    mem_free_pages(t->sums, N_PAGES * page_stride(t) * sizeof *t->sums);
+    mem_free_pages(t->sums, N_PAGES * stretch_floats(t) * sizeof *t->sums);
     free(t->q);
     free(t->want);
     free(t->got);
 }
 
-static struct attend_part part_of(const struct attention *t, size_t kv_head, size_t n_heads,
-                                  size_t at)
+static struct attend_sums sums_of(const struct attention *t, size_t stretch)
 {
-    return (struct attend_part){.kv_head = kv_head,
-                                .n_heads = n_heads,
-                                .n_rows = t->n_rows,
-                                .end = t->end,
-                                .sums = t->sums + at * page_stride(t),
-                                .stride = sums_stride(t),
-                                .page_stride = page_stride(t)};
+    return (struct attend_sums){t->sums + stretch * stretch_floats(t), sums_stride(t),
+                                stretch_floats(t)};
 }
 
-/* The first n_first pages of some KV heads in one part, the others in parts of any size. */
+/* The first n_first pages of a KV head in one part, the others before it in parts of any size.
+ */
 static void run_parts(const struct attention *t, const struct kernels *k, size_t kv_head,
-                      size_t n_heads, size_t n_first, void *scratch)
+                      size_t n_first, void *scratch)
 {
-    const size_t first_end = t->begin + n_first;
-    for (size_t at = first_end, n; at < t->end; at += n) {
+    const size_t others = t->begin + n_first;
+    struct attend_part part = {.kv_head = kv_head, .n_rows = t->n_rows};
+    for (size_t at = others, n; at < t->end; at += n) {
         n = 1 + random_u64() % (t->end - at);
-        struct attend_part part = part_of(t, kv_head, n_heads, 1 + at - first_end);
         part.from = at;
         part.to = at + n;
+        part.end = random_u64() % 2 ? part.to : t->end;
+        part.sums = sums_of(t, 1 + at - others);
         k->attend_part(&t->a, &part, scratch);
     }
-    struct attend_part first = part_of(t, kv_head, n_heads, 0);
-    first.from = t->begin;
-    first.to = first_end;
-    first.folded = true;
-    k->attend_part(&t->a, &first, scratch);
+    part.from = t->begin;
+    part.to = others;
+    part.end = t->end;
+    part.folded = true;
+    part.sums = sums_of(t, 0);
+    k->attend_part(&t->a, &part, scratch);
 }
 
 static void check_cut(struct attention *t, const struct kernels *k, const char *name)
@@ -148,21 +146,14 @@ static void check_cut(struct attention *t, const struct kernels *k, const char *
     const size_t n_pages = t->end - t->begin, n_first = 1 + random_u64() % n_pages;
     const size_t scratch_bytes = k->attend_scratch(&t->kv, t->a.n_group);
     const size_t n_out = t->n_rows * t->a.out_stride;
-    size_t at_once = ATTEND_HEADS_QUERIES / (t->n_rows * t->a.n_group);
-    if (at_once > 1) at_once = 1 + random_u64() % at_once;
     void *scratch = mem_try_pages(scratch_bytes);
     memset(scratch, 0xff, scratch_bytes);
-    memset(t->sums, 0xff, N_PAGES * page_stride(t) * sizeof *t->sums);
+    memset(t->sums, 0xff, N_PAGES * stretch_floats(t) * sizeof *t->sums);
     memset(t->got, 0xff, n_out * sizeof *t->got);
-    for (size_t head = 0, n; head < t->kv.n_heads; head += n) {
-        n = t->kv.n_heads - head < at_once ? t->kv.n_heads - head : at_once;
-        run_parts(t, k, head, n, n_first, scratch);
-    }
-    for (size_t head = 0; head < t->kv.n_heads; head++) {
-        struct attend_part all = part_of(t, head, 1, 0);
-        all.to = 1 + n_pages - n_first;
-        k->attend_join(&t->a, &all, scratch);
-    }
+    for (size_t head = 0; head < t->kv.n_heads; head++)
+        run_parts(t, k, head, n_first, scratch);
+    for (size_t head = 0; head < t->kv.n_heads; head++)
+        k->attend_join(&t->a, head, t->n_rows, sums_of(t, 0), 1 + n_pages - n_first, scratch);
     char what[160];
     snprintf(what, sizeof what,
              "%s, %s, %zu heads of %zu and %zu, position %u, first %zu of %zu", name,
@@ -201,8 +192,49 @@ static void all_shapes(void **state)
     say_compared("attention by pages");
 }
 
+/* Each page is in one part, none is empty, and there is room for the sums. */
+static void check_cut_of(size_t n_pages, size_t n_heads, size_t n_threads, size_t n_room)
+{
+    const struct page_cut cut = attend_cut(n_pages, 64 << 10, n_heads, n_threads, n_room);
+    if (cut.n_parts == 0) return;
+    const size_t n_others = n_pages - cut.n_first;
+    assert_true(2 * n_heads <= n_threads);
+    assert_in_range(cut.n_first, 1, n_pages - 1);
+    assert_true(1 + n_others <= n_room);
+    assert_true(cut.per_part > 0 && cut.n_parts > 1);
+    assert_true((cut.n_parts - 1) * cut.per_part >= n_others);
+    assert_true((cut.n_parts - 2) * cut.per_part < n_others);
+}
+
+static void cuts(void **state)
+{
+    (void)state;
+    for (size_t n_pages = 0; n_pages < 400; n_pages += n_pages < 70 ? 1 : 37)
+        for (size_t n_heads = 1; n_heads <= 9; n_heads++)
+            for (size_t n_threads = 1; n_threads <= 65; n_threads += n_threads < 9 ? 1 : 7)
+                for (size_t n_room = 0; n_room < 200; n_room += n_room < 9 ? 1 : 60)
+                    check_cut_of(n_pages, n_heads, n_threads, n_room);
+}
+
+/* Who is cut: of 1 MiB a thread that has all would read half too much; of less it is not worth
+ * it, nor where each thread has a head, nor without room for the pages that others take. */
+static void who_is_cut(void **state)
+{
+    (void)state;
+    assert_true(attend_cut(16, 64 << 10, 1, 2, 100).n_parts > 2);
+    assert_int_equal(attend_cut(6, 64 << 10, 1, 2, 100).n_parts, 0);
+    assert_int_equal(attend_cut(16, 64 << 10, 2, 2, 100).n_parts, 0);
+    assert_int_equal(attend_cut(16, 64 << 10, 2, 3, 100).n_parts, 0);
+    assert_true(attend_cut(16, 64 << 10, 2, 4, 100).n_parts > 2);
+    assert_int_equal(attend_cut(16, 64 << 10, 1, 2, 4).n_parts, 0);
+    assert_int_equal(attend_cut(160, 64 << 10, 1, 2, 11).n_first, 150);
+    /* The cases of test_attend, on 2 threads. */
+    assert_true(attend_cut(25, 32 << 10, 1, 2, 100).n_parts > 2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_shapes), cmocka_unit_test(cuts),
+                                       cmocka_unit_test(who_is_cut)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
