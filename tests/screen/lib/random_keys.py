@@ -79,12 +79,29 @@ sent = []
 PROMPT = b'\x1b[?2004h'
 interrupted = None  # where in seen the last Ctrl-C was sent
 
+def is_idle():
+    # All threads sleep, none waits for a processor or a disk, and no editor runs.
+    try:
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/stat') as stat:
+                if stat.read().rsplit(')', 1)[1].split()[0] != 'S':
+                    return False
+        with open(f'/proc/{pid}/task/{pid}/children') as children:
+            return children.read() == ''
+    except OSError:
+        return True  # it has ended
+
 def interrupt():
     # A second one that comes much later than an unanswered first one rightly ends the program, so
-    # the first is answered by a prompt before another is sent.
+    # the first is answered by a prompt before another is sent. Lines typed ahead show prompts,
+    # too, and on a busy machine it may have had no time for a second: so it is idle, as well.
     global interrupted
     if interrupted is not None and PROMPT not in seen[interrupted:]:
         drain(0, PROMPT)
+    for _ in range(1000):
+        if interrupted is None or is_idle():
+            break
+        drain(.01, limit_s=.06)
     interrupted = len(seen)
     return send('\x03')
 
