@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <readline/history.h>
 #include <readline/readline.h>
 
 #include "base/buf.h"
@@ -432,6 +433,83 @@ static bool paste_waits(void)
     }
 }
 
+/* ---- searches for a string ---- */
+
+/* The last of a list of what undoes a line; two that share any share it. */
+static const UNDO_LIST *last_of(const UNDO_LIST *list)
+{
+    while (list && list->next)
+        list = list->next;
+    return list;
+}
+
+/* The line's list stays with the line. */
+static void forget_shared_undo(void)
+{
+    HIST_ENTRY **entries = history_list();
+    const UNDO_LIST *last = last_of(rl_undo_list);
+    for (int i = 0; last && entries && entries[i]; i++)
+        if (last_of((const UNDO_LIST *)entries[i]->data) == last) entries[i]->data = NULL;
+}
+
+/* Not the ones that show what they find with each key. They leave the place in the history
+ * where it was, or in vi mode where they found something; yet the line to go back to at its
+ * end, which readline puts aside when one goes into the history, is gone (8.2:
+ * _rl_nsearch_abort, make_history_line_current). What is typed then is taken for a change of
+ * the entry at that place, and entry and line come to share a list of what undoes it, which is
+ * used when it is freed. So the place is the end; an entry that is found whole is gone to from
+ * there. */
+static void settle_place(void)
+{
+    const int place = where_history(), point = rl_point;
+    const HIST_ENTRY *entry = current_history();
+    if (!entry) return;
+    /* If one is put aside yet, as after a search for nothing, it comes back. */
+    rl_maybe_save_line();
+    rl_maybe_unsave_line();
+    rl_point = point < rl_end ? point : rl_end;
+    forget_shared_undo();
+    history_set_pos(history_length);
+    if (strcmp(entry->line, rl_line_buffer) == 0)
+        rl_get_previous_history(history_length - place, 0);
+}
+
+/* Whether the last command was such a search without a string to type. It may have had nothing
+ * to search for. */
+static bool searches_again(void)
+{
+    static rl_command_func_t *const commands[] = {
+        rl_noninc_forward_search_again,
+        rl_noninc_reverse_search_again,
+        rl_history_search_forward,
+        rl_history_search_backward,
+        rl_history_substr_search_forward,
+        rl_history_substr_search_backward,
+        rl_vi_search_again,
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (rl_last_func == commands[i]) return true;
+    return false;
+}
+
+static void read_char(void)
+{
+    const bool searched = RL_ISSTATE(RL_STATE_NSEARCH);
+    const int place = where_history();
+    const uintptr_t undo = (uintptr_t)rl_undo_list;
+    rl_callback_read_char();
+    if (!RL_ISSTATE(RL_STATE_CALLBACK) || RL_ISSTATE(RL_STATE_NSEARCH)) return;
+    const bool changed = where_history() != place || (uintptr_t)rl_undo_list != undo;
+    if (searched || (searches_again() && changed)) settle_place();
+}
+
+void edit_keys_break_off(void)
+{
+    const bool searched = RL_ISSTATE(RL_STATE_NSEARCH);
+    rl_callback_sigcleanup();
+    if (searched) settle_place();
+}
+
 /* A search, an argument or the beginning of a command of several keys is given up. Of C-v,
  * which waits for a character to insert as it is, readline has no state that one could see. */
 static void give_up_command(void)
@@ -442,9 +520,9 @@ static void give_up_command(void)
     };
     if (RL_ISSTATE(BEGUN)) {
         rl_execute_next('\a');
-        rl_callback_read_char();
+        read_char();
     }
-    rl_callback_sigcleanup();
+    edit_keys_break_off();
 }
 
 void edit_keys_paste(void)
@@ -457,7 +535,7 @@ void edit_keys_paste(void)
 void edit_keys_next(void)
 {
     if (!paste_waits()) {
-        rl_callback_read_char();
+        read_char();
         return;
     }
     behind_at += sizeof paste_mark - 1;

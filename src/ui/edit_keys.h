@@ -60,6 +60,9 @@ void edit_keys_take_cooked(void);
 /* Whether the beginning of the line was pasted; a new line begins with false. */
 bool edit_keys_pasted(void);
 void edit_keys_new_line(void);
+/* Leaves what readline is in the midst of: a search, an argument, a command of several keys.
+ * The line stays. */
+void edit_keys_break_off(void);
 /* Ends the line as Return would, whatever keys the user has bound to it: readline's handler
  * gets it. Only readline itself knows who shares the undo lists of the line, of the history and
  * of the line that a search has put aside, so that it can be given up only so. */

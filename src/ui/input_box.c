@@ -244,7 +244,7 @@ void input_call_back(void)
 
 void input_give_up(void)
 {
-    rl_callback_sigcleanup();
+    edit_keys_break_off();
     buf_clear(&choices);
     giving_up = true;
     edit_keys_give_up();

@@ -202,7 +202,7 @@ void prompt_drop(void)
 void prompt_interrupt(void)
 {
     struct prompt_line given_up = {0};
-    rl_callback_sigcleanup();
+    edit_keys_break_off();
     /* Behind the end of what was typed, so that it stays readable. */
     rl_point = rl_end;
     rl_redisplay();

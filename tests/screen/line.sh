@@ -77,6 +77,24 @@ keys C-r 'draft'
 check "history is searched" shows 'What is a draft model?'
 keys C-c
 check "  Ctrl-C leaves the search" last '>'
+keys 'new' Up Up M-p C-g
+check "a search for a string, given up, shows the line that was typed" last '> new'
+keys Up
+check "  from which the history begins at its end" last '> /stats'
+keys Up M-p 'draft' Enter
+check "a search for a string from within the history" last '> What is a draft model?'
+keys C-e 'x' Up
+check "  is one of what was typed, too" last '> /stats'
+keys Down
+check "  and one goes back to what it found" last '> What is a draft model?x'
+keys C-c
+check "  Ctrl-C gives it up" last '>'
+keys Up Up M-p C-c
+check "  also while it is typed" last '>'
+keys Up
+check "  and changes nothing of the history" last '> /stats'
+keys Up C-c
+last '>'
 keys 'abc' C-r 'draft'
 shows 'What is a draft model?'
 keys C-c
