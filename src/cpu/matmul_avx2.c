@@ -95,7 +95,9 @@ VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i sign, __m2
     return _mm256_maddubs_epi16(q, x);
 }
 
-/* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. */
+/* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. One row
+ * asks for what is ahead between its products: it waits for memory, and for buffers if it asks
+ * for more at once than there are. */
 VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
                           const struct scales s[2], const int8_t *x[TILE_ROWS],
                           __m256i id[TILE_ROWS][2])
@@ -104,6 +106,8 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
     UNROLL for (int k = 0; k < 8; k++)
     {
         __m256i q[2], sign[2];
+        if (!t.unpacked && n == 1 && 64 * (uint32_t)k < t.code_bytes)
+            prefetch_lines(codes + 64 * k, ahead_bytes(t, n), 64);
         UNROLL for (int h = 0; h < 2; h++)
         {
             q[h] = read_codes(t, codes, k, h);
@@ -187,10 +191,11 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 if (b % t.head_blocks == 0) {
                     head = w;
                     w += t.head_bytes;
+                    prefetch_lines(head, ahead_bytes(t, n), t.head_bytes);
                 }
                 codes = w;
                 w += t.code_bytes;
-                prefetch_ahead(t, codes);
+                if (n > 1) prefetch_lines(codes, ahead_bytes(t, n), t.code_bytes);
                 s[0] = scales_of(t, read_head(t, head, b, 0));
                 s[1] = scales_of(t, read_head(t, head, b, 1));
             }
@@ -218,8 +223,9 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
         if (b % t.head_blocks == 0) {
             head = w;
             w += t.head_bytes;
+            prefetch_lines(head, AHEAD_BYTES, t.head_bytes);
         }
-        prefetch_ahead(t, w);
+        prefetch_lines(w, AHEAD_BYTES, t.code_bytes);
         UNROLL for (int h = 0; h < 2; h++)
         {
             const struct scales s = scales_of(t, read_head(t, head, b, h));

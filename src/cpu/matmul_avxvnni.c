@@ -183,10 +183,11 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 if (b % t.head_blocks == 0) {
                     head = w;
                     w += t.head_bytes;
+                    prefetch_lines(head, AHEAD_BYTES, t.head_bytes);
                 }
                 codes = w;
                 w += t.code_bytes;
-                prefetch_ahead(t, codes);
+                prefetch_lines(codes, AHEAD_BYTES, t.code_bytes);
                 UNROLL for (int h = 0; h < 2; h++) s[h] =
                     scales_of(t, read_head(t, head, b, h));
             }
@@ -211,8 +212,9 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
         if (b % t.head_blocks == 0) {
             head = w;
             w += t.head_bytes;
+            prefetch_lines(head, AHEAD_BYTES, t.head_bytes);
         }
-        prefetch_ahead(t, w);
+        prefetch_lines(w, AHEAD_BYTES, t.code_bytes);
         UNROLL for (int h = 0; h < 2; h++)
         {
             const struct scales s = scales_of(t, read_head(t, head, b, h));

@@ -13,10 +13,20 @@
 
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
-/* How far ahead of what is read of a panel its lines are asked for. GB/s of AVX2 with 1 row, 2
- * threads, 2048 bytes ahead, so and 6144: Q4_0 51 57 59, Q8_0 54 60 60, Q4_K 51 55 58, Q6_K 50
- * 52 51, where the machine read 36 all the same (Zen 4, 2026-11). */
-enum { PREFETCH_BYTES = 4096 };
+/* How far ahead of what is read of a panel its lines are asked for: with more rows, with one,
+ * with one whose codes are bytes. GB/s of one row with 2 threads, where the machine read 28 to
+ * 31 by itself (Zen 3, 2026-11), lines between the products:
+ *
+ *     bytes ahead   1280   1536   2048   2560   3072   4096 (a block's at once, no heads)
+ *     Q8_0          32.1   31.7   31.1   30.4   29.4   28.0
+ *     Q4_0          32.0   33.3   33.7   33.9   33.7   32.2
+ *     Q4_K          27.0   27.4   27.6   27.2   27.4   27.2
+ *     Q6_K          24.2   25.2   25.7   26.0   25.7   23.8
+ *
+ * Of four rows 4096 is best by up to 4 %, of two that and 2048 are equal. Where the machine
+ * read 60 (Zen 4), 4096 was better than 2048 by a tenth of one row, too: so not the nearest of
+ * those that are as good here. */
+enum { AHEAD_BYTES = 4096, AHEAD_ONE = 3072, AHEAD_ONE_BYTES = 1536 };
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
@@ -161,11 +171,18 @@ VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, in
     return q;
 }
 
-/* Of a panel read through: what comes PREFETCH_BYTES behind a block's codes. */
-VEC_INLINE void prefetch_ahead(const struct layout t, const uint8_t *codes)
+/* Of a panel that is read for n rows. */
+VEC_INLINE size_t ahead_bytes(const struct layout t, int n)
 {
-    UNROLL for (uint32_t i = 0; i < t.code_bytes; i += 64)
-        _mm_prefetch((const char *)(codes + PREFETCH_BYTES + i), _MM_HINT_T0);
+    if (n > 1) return AHEAD_BYTES;
+    return t.bits == 8 ? AHEAD_ONE_BYTES : AHEAD_ONE;
+}
+
+/* What lies so many bytes behind a head, or a block's codes. */
+VEC_INLINE void prefetch_lines(const uint8_t *p, size_t ahead, uint32_t n_bytes)
+{
+    UNROLL for (uint32_t i = 0; i < n_bytes; i += 64)
+        _mm_prefetch((const char *)(p + ahead + i), _MM_HINT_T0);
 }
 
 /* What tiles of an unpacked panel ask for of the next one, some lines with every block: they
