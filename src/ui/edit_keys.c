@@ -510,9 +510,9 @@ void edit_keys_break_off(void)
     if (searched) settle_place();
 }
 
-/* A search, an argument or the beginning of a command of several keys is given up. Of C-v,
- * which waits for a character to insert as it is, readline has no state that one could see. */
-static void give_up_command(void)
+/* Of C-v, which waits for a character to insert as it is, readline has no state that one could
+ * see. */
+void edit_keys_give_up_command(void)
 {
     enum {
         BEGUN = RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG |
@@ -527,7 +527,7 @@ static void give_up_command(void)
 
 void edit_keys_paste(void)
 {
-    give_up_command();
+    edit_keys_give_up_command();
     paste(1, 0);
     rl_redisplay_function();
 }

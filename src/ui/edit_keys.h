@@ -63,6 +63,9 @@ void edit_keys_new_line(void);
 /* Leaves what readline is in the midst of: a search, an argument, a command of several keys.
  * The line stays. */
 void edit_keys_break_off(void);
+/* The same as C-g has it: the line is what it was before a search. To be called before anyone
+ * but readline's commands changes the line, for a search points into it. */
+void edit_keys_give_up_command(void);
 /* Ends the line as Return would, whatever keys the user has bound to it: readline's handler
  * gets it. Only readline itself knows who shares the undo lists of the line, of the history and
  * of the line that a search has put aside, so that it can be given up only so. */

@@ -218,6 +218,7 @@ size_t input_n_waiting(void)
 void input_fill(const char *text, size_t n)
 {
     struct buf all = {0};
+    edit_keys_give_up_command();
     charset_give(text, n, &all);
     if (rl_end > 0) {
         buf_putc(&all, '\n');

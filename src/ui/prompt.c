@@ -151,6 +151,7 @@ void prompt_fill(const char *text, size_t n)
     buf_clear(&fill);
     charset_give(text, n, &fill);
     if (!shown) return;
+    edit_keys_give_up_command();
     rl_free_line_state();
     rl_replace_line(buf_str(&fill), 0);
     rl_point = rl_end;

@@ -4,7 +4,7 @@
 . tests/screen/lib/tmux.sh
 export EDITOR=true # C-x C-e
 
-pieces=(F1 F2 F3 F4 F5 F6 PgUp PgDn Home End Up Down Left Right Enter Enter Escape Tab Tab BSpace
+pieces=(F1 F2 F3 F4 F5 F6 PgUp PgDn Home End Up Down Left Right Enter Enter Escape Tab Tab BSpace M-p M-n
     C-a C-e C-k C-u C-w C-y C-r C-l C-j C-x C-t C-n C-p C-_ M-Enter M-b M-f M-d M-. Space q n N r b g
     G k j / '?' 'draft' 'pages ' '/he' '/fork' '/switch 1' '/undo' '/retry' '/clear' '/branches'
     '/set ' '/think hide' '/show ' 'What is a page?' '漢字かな' 'é́́' '👩‍👩‍👧 ' '$(' '1' C-v C-c)

@@ -145,9 +145,14 @@ keys 'typed ahead'
 check "a line is typed while a reply comes" last '> typed ahead'
 keys Enter
 check "  and waits when it is sent" shows '1 waiting'
+keys C-r 'tell'
+check "  meanwhile the history is searched" shows 'reverse-i-search'
 keys C-c
 check "Ctrl-C stops the reply" shows 'stop: cancelled'
 check "  and gives the line back" last '> typed ahead'
+keys '!'
+check "  which is no search any more" last '> typed ahead!'
+keys BSpace
 keys C-z
 check "Ctrl-Z stops" last 'shell:'
 check "  and leaves the screen" alone 0
