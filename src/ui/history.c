@@ -91,6 +91,18 @@ static bool has_c1(const struct buf *entry)
     return false;
 }
 
+/* An entry that ends in two NULs: where readline 8.2 looks for the words of one (M-.), it goes
+ * past the end behind a backslash, and behind "$(". One that the user has changed is readline's
+ * own, and stays as it is: a search may point into it. */
+static void put(const char *entry)
+{
+    add_history(entry);
+    HIST_ENTRY *made = history_get(history_base + history_length - 1);
+    const size_t n = strlen(entry);
+    made->line = mem_resize(made->line, n + 2, 1);
+    made->line[n + 1] = '\0';
+}
+
 size_t history_take(const char *bytes, size_t n_bytes)
 {
     size_t n_entries = 0;
@@ -104,7 +116,7 @@ size_t history_take(const char *bytes, size_t n_bytes)
         /* What somebody else put there must not reach the terminal. */
         if (entry.len > 0 && strlen(entry.data) == entry.len &&
             utf8_valid(entry.data, entry.len) && !has_c1(&entry)) {
-            add_history(entry.data);
+            put(entry.data);
             n_entries++;
         }
         buf_free(&entry);
@@ -138,7 +150,7 @@ static bool add(const char *entry, struct err *err)
     HIST_ENTRY *last =
         history_length > 0 ? history_get(history_base + history_length - 1) : NULL;
     if (last && strcmp(last->line, entry) == 0) return true;
-    add_history(entry);
+    put(entry);
     if (!file || write_failed) return true;
     struct buf line = {0};
     history_encode(&line, entry);

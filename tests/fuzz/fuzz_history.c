@@ -16,7 +16,8 @@ static void check(const char *entry, struct buf *again)
 {
     struct buf line = {0};
     if (!*entry || !utf8_valid(entry, strlen(entry))) abort();
-    for (const char *c = entry; *c; c++) /* C1 is C2 80 to C2 9F */
+    if (entry[strlen(entry) + 1] != '\0') abort(); /* where readline may look for words */
+    for (const char *c = entry; *c; c++)           /* C1 is C2 80 to C2 9F */
         if (*c == '\xc2' && (unsigned char)c[1] < 0xa0) abort();
     history_encode(&line, entry);
     if (memchr(line.data, '\n', line.len)) abort();
