@@ -13,9 +13,9 @@
 
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
-/* How far ahead of what is read of a panel its lines are asked for: with more rows, with one,
- * with one whose codes are bytes. GB/s of one row with 2 threads, where the machine read 28 to
- * 31 by itself (Zen 3, 2026-11), lines between the products:
+/* How far ahead of what is read of a panel its lines are asked for. GB/s of one row with 2
+ * threads, where the machine read 28 to 31 by itself (Zen 3, 2026-11), lines between the
+ * products:
  *
  *     bytes ahead   1280   1536   2048   2560   3072   4096 (a block's at once, no heads)
  *     Q8_0          32.1   31.7   31.1   30.4   29.4   28.0
@@ -24,9 +24,13 @@ enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
  *     Q6_K          24.2   25.2   25.7   26.0   25.7   23.8
  *
  * Of four rows 4096 is best by up to 4 %, of two that and 2048 are equal. Where the machine
- * read 60 (Zen 4), 4096 was better than 2048 by a tenth of one row, too: so not the nearest of
- * those that are as good here. */
-enum { AHEAD_BYTES = 4096, AHEAD_ONE = 3072, AHEAD_ONE_BYTES = 1536 };
+ * read 60 (Zen 4), 4096 bytes, a block's at once, gave a tenth more than 2048 with one row of
+ * every type but Q6_K; so not the nearest of those that are as good here. */
+enum {
+    AHEAD_BYTES = 4096,
+    AHEAD_ONE = 3072,       /* one row */
+    AHEAD_ONE_BYTES = 1536, /* one row, codes are bytes */
+};
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 

@@ -433,7 +433,11 @@ static bool paste_waits(void)
     }
 }
 
-/* ---- searches for a string ---- */
+/* ---- the place in the history ---- */
+
+/* Readline's own: the line to go back to at the end of the history, put aside while one is
+ * within it or searches; else NULL. */
+extern HIST_ENTRY *_rl_saved_line_for_history;
 
 /* The last of a list of what undoes a line; two that share any share it. */
 static const UNDO_LIST *last_of(const UNDO_LIST *list)
@@ -443,85 +447,81 @@ static const UNDO_LIST *last_of(const UNDO_LIST *list)
     return list;
 }
 
-/* The line's list stays with the line. */
-static void forget_shared_undo(void)
+/* What undoes the line stays with the line, where it is the entry's, too. */
+static void take_undo(HIST_ENTRY *entry)
 {
-    HIST_ENTRY **entries = history_list();
-    const UNDO_LIST *last = last_of(rl_undo_list);
-    for (int i = 0; last && entries && entries[i]; i++)
-        if (last_of((const UNDO_LIST *)entries[i]->data) == last) entries[i]->data = NULL;
+    const UNDO_LIST *list = (const UNDO_LIST *)entry->data;
+    if (list && last_of(list) == last_of(rl_undo_list)) entry->data = NULL;
 }
 
-/* Not the ones that show what they find with each key. They leave the place in the history
- * where it was, or in vi mode where they found something; yet the line to go back to at its
- * end, which readline puts aside when one goes into the history, is gone (8.2:
- * _rl_nsearch_abort, make_history_line_current). What is typed then is taken for a change of
- * the entry at that place, and entry and line come to share a list of what undoes it, which is
- * used when it is freed. So the place is the end; an entry that is found whole is gone to from
- * there. */
+/* An entry to which one came back has its list from before; what is done now is put before
+ * that. Readline 8.2 frees the whole, and knows the entry's only by its beginning. */
+static void take_longer_undo(void)
+{
+    HIST_ENTRY *entry = current_history();
+    if (entry && (const UNDO_LIST *)entry->data != rl_undo_list) take_undo(entry);
+}
+
+/* After a search for a string that shows nothing until it ends (not C-r), readline 8.2 may be
+ * within the history without a line put aside (_rl_nsearch_abort, make_history_line_current,
+ * rl_history_search_reinit). What is typed then would be taken for a change of the entry there,
+ * and entry and line would come to share what undoes them, which is used when it is freed. So
+ * the line is at the end of the history; where it is the entry there, that is gone to anew. */
 static void settle_place(void)
 {
-    const int place = where_history(), point = rl_point;
-    const HIST_ENTRY *entry = current_history();
-    if (!entry) return;
-    /* If one is put aside yet, as after a search for nothing, it comes back. */
-    rl_maybe_save_line();
-    rl_maybe_unsave_line();
-    rl_point = point < rl_end ? point : rl_end;
-    forget_shared_undo();
+    const int place = where_history();
+    HIST_ENTRY *entry = current_history();
+    if (!entry || _rl_saved_line_for_history) return;
+    take_undo(entry);
     history_set_pos(history_length);
     if (strcmp(entry->line, rl_line_buffer) == 0)
         rl_get_previous_history(history_length - place, 0);
+    rl_redisplay_function();
 }
 
-/* Whether the last command was such a search without a string to type. It may have had nothing
- * to search for. */
-static bool searches_again(void)
+/* The line comes back where such a search was for nothing. The list of undo is of the string.
+ */
+static void end_search(void)
 {
-    static rl_command_func_t *const commands[] = {
-        rl_noninc_forward_search_again,
-        rl_noninc_reverse_search_again,
-        rl_history_search_forward,
-        rl_history_search_backward,
-        rl_history_substr_search_forward,
-        rl_history_substr_search_backward,
-        rl_vi_search_again,
-    };
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (rl_last_func == commands[i]) return true;
-    return false;
+    if (!_rl_saved_line_for_history) return;
+    rl_free_undo_list();
+    rl_maybe_unsave_line();
+    rl_redisplay_function();
 }
 
 static void read_char(void)
 {
-    const bool searched = RL_ISSTATE(RL_STATE_NSEARCH);
-    const int place = where_history();
-    const uintptr_t undo = (uintptr_t)rl_undo_list;
+    const bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
+    take_longer_undo();
     rl_callback_read_char();
     if (!RL_ISSTATE(RL_STATE_CALLBACK) || RL_ISSTATE(RL_STATE_NSEARCH)) return;
-    const bool changed = where_history() != place || (uintptr_t)rl_undo_list != undo;
-    if (searched || (searches_again() && changed)) settle_place();
+    if (searches) end_search();
+    settle_place();
+}
+
+/* What is begun gets C-g. */
+static void abort_command(void)
+{
+    rl_execute_next('\a');
+    read_char();
 }
 
 void edit_keys_break_off(void)
 {
-    const bool searched = RL_ISSTATE(RL_STATE_NSEARCH);
+    if (RL_ISSTATE(RL_STATE_NSEARCH)) abort_command();
     rl_callback_sigcleanup();
-    if (searched) settle_place();
+    settle_place();
 }
 
 /* Of C-v, which waits for a character to insert as it is, readline has no state that one could
- * see. */
+ * see: what is begun is broken off in any case. */
 void edit_keys_give_up_command(void)
 {
     enum {
         BEGUN = RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG |
                 RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH
     };
-    if (RL_ISSTATE(BEGUN)) {
-        rl_execute_next('\a');
-        read_char();
-    }
+    if (RL_ISSTATE(BEGUN)) abort_command();
     edit_keys_break_off();
 }
 

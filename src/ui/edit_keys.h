@@ -60,11 +60,12 @@ void edit_keys_take_cooked(void);
 /* Whether the beginning of the line was pasted; a new line begins with false. */
 bool edit_keys_pasted(void);
 void edit_keys_new_line(void);
-/* Leaves what readline is in the midst of: a search, an argument, a command of several keys.
- * The line stays. */
+/* Leaves what readline is in the midst of: an argument, a command of several keys, a search,
+ * which leaves what it shows, or what was typed before a string was asked for. */
 void edit_keys_break_off(void);
-/* The same as C-g has it: the line is what it was before a search. To be called before anyone
- * but readline's commands changes the line, for a search points into it. */
+/* The same as C-g has it: the line is what it was before any search. To be called before anyone
+ * but readline's commands changes the line, for a search points into it; not from within one.
+ */
 void edit_keys_give_up_command(void);
 /* Ends the line as Return would, whatever keys the user has bound to it: readline's handler
  * gets it. Only readline itself knows who shares the undo lists of the line, of the history and

@@ -92,12 +92,13 @@ static bool has_c1(const struct buf *entry)
 }
 
 /* An entry that ends in two NULs: where readline 8.2 looks for the words of one (M-.), it goes
- * past the end behind a backslash, and behind "$(". One that the user has changed is readline's
- * own, and stays as it is: a search may point into it. */
+ * past the end behind a backslash, and behind "$(". One that was changed in its place since is
+ * readline's own, with one. */
 static void put(const char *entry)
 {
     add_history(entry);
     HIST_ENTRY *made = history_get(history_base + history_length - 1);
+    if (!made) return; /* "set history-size 0" */
     const size_t n = strlen(entry);
     made->line = mem_resize(made->line, n + 2, 1);
     made->line[n + 1] = '\0';

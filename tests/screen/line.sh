@@ -77,8 +77,14 @@ keys C-r 'draft'
 check "history is searched" shows 'What is a draft model?'
 keys C-c
 check "  Ctrl-C leaves the search" last '>'
-keys 'new' Up Up M-p C-g
-check "a search for a string, given up, shows the line that was typed" last '> new'
+keys PageUp '!'
+check "PageUp on an empty line is Up" last '> /stats!'
+keys C-c
+last '>'
+keys 'new' M-p Enter
+check "a search for no string at all shows the line that was typed" last '> new'
+keys Up Up M-p 'dra' C-g
+check "  so does one that is given up" last '> new'
 keys Up
 check "  from which the history begins at its end" last '> /stats'
 keys Up M-p 'draft' Enter
@@ -89,11 +95,17 @@ keys Down
 check "  and one goes back to what it found" last '> What is a draft model?x'
 keys C-c
 check "  Ctrl-C gives it up" last '>'
-keys Up Up M-p C-c
-check "  also while it is typed" last '>'
+keys Up Up M-p 'dra' C-c
+check "  also while its string is typed" last '>'
 keys Up
 check "  and changes nothing of the history" last '> /stats'
-keys Up C-c
+keys Up
+check "    where it was" last '> /help'
+keys C-c
+last '>'
+keys Up PageUp 'x' Up Down
+check "one that finds nothing leaves the line at the end of the history" last '> /statsx'
+keys C-c
 last '>'
 keys 'abc' C-r 'draft'
 shows 'What is a draft model?'

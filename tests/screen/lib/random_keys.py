@@ -12,8 +12,9 @@ edits = ['\x01', '\x02', '\x05', '\x06', '\x07', '\x08', '\x0b', '\x0c', '\x14',
          '\x1by', '\x1b.', '\x1b3', '\x1b-', '\x1b<', '\x1b>', '\x1b[A', '\x1b[B', '\x1b[C',
          '\x1b[D', '\x1b[H', '\x1b[F', '\x1b[3~', '\x1bOA', '\x18\x15', '\x18\x05', '\x16\x01',
          '\x1b[200~two\rlines\x1b[201~', '\x1b[200~/undo\x1b[201~']
-search = ['\x12', '\x13', '\x12draf', '\x12\x12', '\x0e', '\x10', '\x1bp', '\x1bn', '\x1b[A\x1b[A']
-vi = ['\x1b', '\x1bk', '\x1bj', '\x1bdd', '\x1bu', '\x1bcw', '\x1b.', '\x1b/', '\x1bn', 'i',
+search = ['\x12', '\x13', '\x12draf', '\x12\x12', '\x0e', '\x10', '\x1bp', '\x1bn', '\x1b[A\x1b[A',
+          '\x1bpdra\r', '\x1bp\r', '\x1b[5~', '\x1b[6~']
+vi = ['\x1b', '\x1bk', '\x1bj', '\x1bdd', '\x1bu', '\x1bcw', '\x1b.', '\x1b/', '\x1b/dra\r', '\x1bn', 'i',
       'A', '\x1bx', '\x1bp', '\x1b0', '\x1b$', '\x1b3x', '\x1bR', '\x1bv']
 ends = ['\r', '\x03', '\r', '\x03', '/stats\r', '/help\r', '/undo\r', '/retry\r', '/edit\r',
         '/clear\r']
