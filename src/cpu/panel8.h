@@ -14,7 +14,7 @@
 enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
 
 /* How far ahead of what is read of a panel its lines are asked for. GB/s of one row with 2
- * threads, where the machine read 28 to 31 by itself (Zen 3, 2026-11), lines between the
+ * threads, where the machine read 24 to 31 by itself (Zen 3, 2026-11), lines between the
  * products:
  *
  *     bytes ahead   1280   1536   2048   2560   3072   4096 (a block's at once, no heads)
