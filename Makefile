@@ -155,12 +155,13 @@ $B/prefix: FORCE
 # shaders/<name>.comp becomes the array shader_<name> in shaders/<name>.h of the build folder.
 SHADER := $(sort $(wildcard shaders/*.comp))
 SHADER_H := $(SHADER:%.comp=$B/%.h)
-$B/shaders/%.h: shaders/%.comp $(wildcard shaders/lib/*) src/base/numeric.h
+$B/shaders/%.h: shaders/%.comp $(wildcard shaders/lib/*) src/base/numeric.h \
+		src/vulkan/elementary_list.h
 	@mkdir -p $(@D)
 	$(call say,SPV $@)
 	$(Q)glslangValidator -V --target-env vulkan1.2 -Isrc -Ishaders/lib --quiet \
 		--vn shader_$(subst -,_,$*) -o $@ $<
-src/base/numeric.h:
+src/base/numeric.h src/vulkan/elementary_list.h:
 $(OBJ): | $(SHADER_H)
 
 # Every tests/<suite>/<name>.c of these suites is one cmocka program.
