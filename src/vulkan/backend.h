@@ -56,6 +56,7 @@ struct vulkan_choice {
     bool never_packed_dot;  /* for tests: the shaders for devices without it */
     bool always_packed_dot; /* for tests: also where it is slow */
     bool always_staged;     /* for tests: as if the host saw no device memory */
+    bool always_wide;       /* for tests: the shaders for hardware, also on a software device */
     bool least;             /* for tests: as if it had little more than all devices have */
     bool wrong_bits;        /* for tests: its logits are off by a bit */
     size_t piece_tiles; /* for tests: binds 32 · as many rows of a matrix at most; 0: all */

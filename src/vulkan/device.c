@@ -319,8 +319,9 @@ static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, 
     vk->modes = (struct vulkan_modes){floats.shaderRoundingModeRTEFloat32,
                                       floats.shaderSignedZeroInfNanPreserveFloat32};
     trim_limits(limits);
-    vk->patience_ms =
-        vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? -1 : PATIENCE_MS;
+    const bool is_software = vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    vk->patience_ms = is_software ? -1 : PATIENCE_MS;
+    vk->is_wide = !is_software || choice->always_wide;
     if (choice->least) have_least(vk);
     bool shuffles = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
                     subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;

@@ -67,6 +67,9 @@ struct vulkan {
     size_t most_bytes;                     /* of one allocation */
     uint32_t subgroup_size;
     bool has_packed_dot; /* multiplies packed bytes fast */
+    /* It runs thousands of lanes at once, each slowly; a software device a few, one group after
+     * the other. Shaders are shaped by that. */
+    bool is_wide;
     struct vulkan_modes modes;
     struct vulkan_pipeline_cache cache;
     uint32_t n_users; /* backends on it, for them to count */

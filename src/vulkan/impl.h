@@ -298,11 +298,6 @@ static inline struct vulkan_backend *vulkan_of(const struct vulkan_exec *x)
     return (struct vulkan_backend *)x->base.be;
 }
 
-static inline bool vulkan_is_software(const struct vulkan *vk)
-{
-    return vk->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-}
-
 /* A8: texels of a block of 32 values. */
 static inline uint32_t vulkan_a8_texels(const struct vulkan *vk)
 {

@@ -147,7 +147,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
     dispatch_constant(&b, m->experts != NULL);
-    dispatch_constant(&b, !floats && vulkan_is_software(vulkan_of(x)->vk)); /* lanes share */
+    dispatch_constant(&b, !floats && !vulkan_of(x)->vk->is_wide); /* lanes share */
     dispatch_constant(&b, m->add != NULL);
     dispatch_constant(&b, m->n_mats);
     if (!bind_matrices(&b, m, err)) return false;

@@ -15,9 +15,9 @@ uint32_t vulkan_bucket(uint32_t n_rows)
     return n_rows <= 1 ? 0 : n_rows <= 2 ? 1 : n_rows <= 4 ? 2 : 3;
 }
 
-static bool is_software(const struct vulkan_exec *x)
+static bool is_wide(const struct vulkan_exec *x)
 {
-    return vulkan_is_software(vulkan_of(x)->vk);
+    return vulkan_of(x)->vk->is_wide;
 }
 
 /* Values that a lane of a product makes. A software device gains by several: activations are
@@ -25,7 +25,7 @@ static bool is_software(const struct vulkan_exec *x)
 static uint32_t lane_values(const struct vulkan_exec *x, uint32_t bucket)
 {
     static const uint32_t software[N_BUCKETS] = {8, 4, 2, 2};
-    return is_software(x) ? software[bucket] : 1;
+    return is_wide(x) ? 1 : software[bucket];
 }
 
 /* Lanes of a group of a product. A software device runs one subgroup after the other, each
@@ -34,7 +34,7 @@ static uint32_t lane_values(const struct vulkan_exec *x, uint32_t bucket)
 static uint32_t group_lanes(const struct vulkan_exec *x)
 {
     uint32_t subgroup = vulkan_of(x)->vk->subgroup_size;
-    return is_software(x) && subgroup < PACK_TILE_ROWS ? subgroup : PACK_TILE_ROWS;
+    return !is_wide(x) && subgroup < PACK_TILE_ROWS ? subgroup : PACK_TILE_ROWS;
 }
 
 static uint32_t group_values(const struct vulkan_exec *x, uint32_t bucket)
