@@ -1,5 +1,6 @@
 /* Products of F32, F16 and BF16 matrices with rows of floats: a lane has VALUES rows of the matrix,
- * as many lanes apart as there are. Products are added in order in stripes of 256, stripes folded.
+ * as many lanes apart as there are. Products are added in order in stripes of 256, stripes folded;
+ * SPLIT parts of a work group take stripes that follow each other, as in lib/matmul.glsl.
  *
  * A tile of 32 rows is a run of planes, one texel of each row: four columns of F32, eight of the
  * others. With EXPERTS a work group takes one row and one rank of the route. */
@@ -11,17 +12,30 @@
 #include "matrices.glsl"
 
 layout(constant_id = 1) const uint TYPE = 0;
-layout(constant_id = 2) const int ROWS = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
+layout(set = 0, binding = 6, std430) readonly buffer Weights { uvec4 weight_texels[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Activations { uvec4 activation_texels[]; };
 layout(set = 0, binding = 8) uniform usamplerBuffer weights;
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
 
 const uint TYPE_F32 = 0u, TYPE_F16 = 1u, TILE_ROWS = 32u, STRIPE = 256u;
 const uint WIDTH = TYPE == TYPE_F32 ? 4u : 8u; /* columns of a texel */
+/* Planes that a lane asks for at once. */
+const uint AHEAD = WIDE ? 8u : 1u;
+
+uvec4 weight_texel(uint at)
+{
+    return WIDE ? weight_texels[at] : texelFetch(weights, int(at));
+}
+
+uvec4 activation_texel(uint at)
+{
+    return WIDE ? activation_texels[at] : texelFetch(activations, int(at));
+}
 
 float weight_of(uvec4 w, uint i)
 {
@@ -30,57 +44,73 @@ float weight_of(uvec4 w, uint i)
     return TYPE == TYPE_F16 ? num_f16_to_f32(bits) : f_of(bits << 16);
 }
 
+uint at[VALUES]; /* texels of plane 0 of the lane's rows */
+
+/* The columns of a plane, whose texels are w. */
+void add_plane(uint column, uint x_row, uvec4 w[VALUES])
+{
+    bool opens = column % STRIPE == 0u;
+    [[unroll]] for (int r = 0; r < ROWS; r++) {
+        uint x_plane = x_row + uint(r) * x_stride + column / 4u;
+        [[unroll]] for (uint q = 0u; q < WIDTH; q += 4u) {
+            uvec4 x = activation_texel(x_plane + q / 4u);
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                bool is_there = column + q + i < n_in;
+                [[unroll]] for (int t = 0; t < VALUES; t++) {
+                    int k = t * ROWS + r;
+                    float term = fmul(f_of(x[i]), weight_of(w[t], q + i));
+                    float sum = opens && q + i == 0u ? term : fadd(acc[k], term);
+                    acc[k] = is_there ? sum : acc[k];
+                }
+            }
+        }
+    }
+}
+
+/* acc becomes the sums over planes p..end-1, a stripe. */
+void add_stripe(uint p, uint end, uint x_row)
+{
+    for (; p < end; p += AHEAD) {
+        uvec4 w[AHEAD][VALUES];
+        [[unroll]] for (uint k = 0u; k < AHEAD; k++)
+            [[unroll]] for (int t = 0; t < VALUES; t++)
+                w[k][t] = weight_texel(at[t] + (p + k < end ? p + k : p) * TILE_ROWS);
+        [[unroll]] for (uint k = 0u; k < AHEAD; k++)
+            if (p + k < end) add_plane((p + k) * WIDTH, x_row, w[k]);
+    }
+}
+
 void main()
 {
     uint first = step_first_row(part), n_rows = step_n_rows(), group;
     matrix mat = my_matrix(group);
-    uint n_values = mat.n_values, n_columns = n_in;
-    uint n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
-    uint n_planes = (n_columns + WIDTH - 1u) / WIDTH;
+    uint n_values = mat.n_values, n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
+    uint n_planes = (n_in + WIDTH - 1u) / WIDTH, n_stripes = (n_in + STRIPE - 1u) / STRIPE;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint i_0 = group * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint lane = gl_LocalInvocationID.x % PART_LANES, mine = gl_LocalInvocationID.x / PART_LANES;
+    uint i_0 = group * uint(VALUES) * PART_LANES + lane;
     uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
+    [[unroll]] for (int t = 0; t < VALUES; t++) {
+        uint i = i_0 + uint(t) * PART_LANES;
+        i = i < n_tiles * TILE_ROWS ? i : i_0;
+        at[t] = mat.w_at + (tile_0 + i / TILE_ROWS) * n_planes * TILE_ROWS + i % TILE_ROWS;
+    }
 
-    float total[VALUES * ROWS], acc[VALUES * ROWS];
-    for (uint p = 0u; p < n_planes; p++) {
-        uvec4 w[VALUES];
-        [[unroll]] for (int t = 0; t < VALUES; t++) {
-            uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
-            i = i < n_tiles * TILE_ROWS ? i : i_0;
-            uint tile = tile_0 + i / TILE_ROWS;
-            w[t] = texelFetch(weights, int(mat.w_at + (tile * n_planes + p) * TILE_ROWS + i % TILE_ROWS));
-        }
-        uint column = p * WIDTH;
-        bool opens = column % STRIPE == 0u;
-        bool closes = (column + WIDTH) % STRIPE == 0u || p + 1u == n_planes;
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
-            uint at = x_row + uint(r) * x_stride + column / 4u;
-            [[unroll]] for (uint q = 0u; q < WIDTH; q += 4u) {
-                uvec4 x = texelFetch(activations, int(at + q / 4u));
-                [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                    bool is_there = column + q + i < n_columns;
-                    [[unroll]] for (int t = 0; t < VALUES; t++) {
-                        int k = t * ROWS + r;
-                        float term = fmul(f_of(x[i]), weight_of(w[t], q + i));
-                        float sum = opens && q + i == 0u ? term : fadd(acc[k], term);
-                        acc[k] = is_there ? sum : acc[k];
-                    }
-                }
-            }
-        }
-        [[unroll]] for (int k = 0; k < VALUES * ROWS; k++)
-            if (closes) total[k] = column < STRIPE ? acc[k] : fadd(total[k], acc[k]);
+    for (uint s_0 = 0u; s_0 < n_stripes; s_0 += uint(SPLIT)) {
+        uint s = s_0 + mine, p = s * (STRIPE / WIDTH), end = p + STRIPE / WIDTH;
+        if (s < n_stripes) add_stripe(p, end < n_planes ? end : n_planes, x_row);
+        fold_stripes(s_0, n_stripes);
     }
     [[unroll]] for (int t = 0; t < VALUES; t++) {
-        uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
-            uint to = row + uint(r);
-            if (i >= n_values || to >= n_rows) continue;
-            float v = total[t * ROWS + r];
+        uint i = i_0 + uint(t) * PART_LANES;
+        [[unroll]] for (int k = 0; k < FOLDS; k++) {
+            uint r = uint(k * SPLIT) + mine, to = row + r;
+            if (i >= n_values || r >= uint(ROWS) || to >= n_rows) continue;
+            float v = total[t * FOLDS + k];
             if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * rank_values + i]);
             to -= rebase != 0u ? first : 0u;
             y[to * mat.out_stride + mat.out_at + rank * rank_values + i] = num_keep(v);

@@ -27,10 +27,21 @@ struct a8_half {
 #endif
 };
 
-#define A8_LOAD(buf, at, half_out)                   \
+/* By texel(at), which names a texel; from a texel buffer. */
+#define A8_FETCH(texel, at, half_out)                \
     {                                                \
-        half_out.a = texelFetch(buf, int(at));       \
-        A8_LOAD_B(buf, at, half_out)                 \
+        half_out.a = texel(at);                      \
+        A8_FETCH_B(texel, at, half_out)              \
+    }
+#ifdef DOT_PACKED
+#define A8_FETCH_B(texel, at, half_out)
+#else
+#define A8_FETCH_B(texel, at, half_out) half_out.b = texel((at) + 1u);
+#endif
+#define A8_LOAD(buf, at, half_out)                                     \
+    {                                                                  \
+        half_out.a = texelFetch(buf, int(at));                         \
+        A8_LOAD_B(buf, at, half_out)                                   \
     }
 #ifdef DOT_PACKED
 #define A8_LOAD_B(buf, at, half_out)

@@ -2,30 +2,39 @@
  * lanes apart as there are, a work group takes ROWS rows of activations. Every column of the result
  * is the reference's: exact integers per block, blocks added in order in stripes, stripes folded.
  *
+ * On a device with many lanes (WIDE) memory is far and lanes are many: a lane has one row, asks for
+ * all codes of a stripe at once, and SPLIT parts of a work group, 32 lanes each, take stripes that
+ * follow each other. Their sums meet in shared memory, where one lane folds those of a value.
+ *
  * With EXPERTS a work group takes one row and one rank of the route, which names the matrix.
  * With N_MATS > 1 the work groups of several matrices on one input follow each other. */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#define HOLDS_CODES WIDE
+#define WEIGHT_TEXEL(at) (WIDE ? weight_texels[at] : texelFetch(weights, int(at)))
+layout(set = 0, binding = 6, std430) readonly buffer Weights { uvec4 weight_texels[]; };
 #include "step.glsl"
 #include "numeric.glsl"
+#include "matrices.glsl"
 #include "weights.glsl"
 #include "dot.glsl"
-#include "matrices.glsl"
 
-layout(constant_id = 2) const int ROWS = 1;
 layout(constant_id = 4) const bool EXPERTS = false;
-/* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
- * the stripe each. */
-layout(constant_id = 5) const bool SHARES = false;
 /* sums = addends + factor * what is written to the output. */
 layout(constant_id = 6) const bool ADDS = false;
+/* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
+ * the stripe each. A cache does that for many lanes. */
+const bool SHARES = !WIDE;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
 layout(set = 0, binding = 4, std430) SHARED_PLACE readonly buffer Addends { float addends[]; };
 layout(set = 0, binding = 5, std430) SHARED_PLACE writeonly buffer Sums { float sums_out[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Activations { uvec4 activation_texels[]; };
 layout(set = 0, binding = 9) uniform usamplerBuffer activations;
+
+#define ACTIVATION(at) (WIDE ? activation_texels[at] : texelFetch(activations, int(at)))
 
 /* A block of activations. */
 struct a8_block {
@@ -36,9 +45,9 @@ struct a8_block {
 a8_block load_block(uint at)
 {
     a8_block x;
-    A8_LOAD(activations, at, x.lo)
-    A8_LOAD(activations, at + A8_HALF_TEXELS, x.hi)
-    x.meta = texelFetch(activations, int(at + A8_META));
+    A8_FETCH(ACTIVATION, at, x.lo)
+    A8_FETCH(ACTIVATION, at + A8_HALF_TEXELS, x.hi)
+    x.meta = ACTIVATION(at + A8_META);
     return x;
 }
 
@@ -55,89 +64,115 @@ a8_block shared_block(a8_block x, uint from)
     return x;
 }
 
+scales head[VALUES];
+uint at[VALUES]; /* texels of the lane's rows of the matrix, in the stripe at hand */
+float least[VALUES * ROWS];
+
+/* Adds block b of the stripe to the sums. */
+void add_block(uint b, uint x_block, a8_block mine)
+{
+    block w[VALUES];
+    [[unroll]] for (int t = 0; t < VALUES; t++) {
+        read_scales(head[t], b, w[t]);
+        if (TYPE == TYPE_MXFP4) w[t].dw = num_keep(w[t].dw);
+        read_codes(at[t], b, w[t]);
+    }
+    uint lane_0 = gl_SubgroupInvocationID & ~7u;
+    [[unroll]] for (int r = 0; r < ROWS; r++) {
+        a8_block x;
+        if (SHARES)
+            x = shared_block(mine, lane_0 + (ROWS > 1 ? uint(r) : b));
+        else
+            x = load_block(x_block + uint(r) * x_stride);
+        float da = f_of(x.meta.x);
+        int sum0 = int(x.meta.y), sum1 = int(x.meta.z), sums = int(x.meta.w);
+        [[unroll]] for (int t = 0; t < VALUES; t++) {
+            int i0 = dot16(w[t].lo, x.lo, DOT_PER, SIGNED_CODES);
+            int i1 = dot16(w[t].hi, x.hi, DOT_PER, SIGNED_CODES);
+            int i = HALF_SCALES
+                        ? w[t].s0 * (i0 - CODE_BIAS * sum0) + w[t].s1 * (i1 - CODE_BIAS * sum1)
+                        : i0 + i1 - CODE_BIAS * sums;
+            int k = t * ROWS + r;
+            float term = fmul(HALF_SCALES ? da : fmul(da, w[t].dw), float(i));
+            acc[k] = b == 0u ? term : fadd(acc[k], term);
+            if (!HAS_MIN) continue;
+            int j = HALF_SCALES ? w[t].m0 * sum0 + w[t].m1 * sum1 : sums;
+            float less = fmul(da, float(j));
+            if (HALF_SCALES)
+                least[k] = b == 0u ? less : fadd(least[k], less);
+            else
+                acc[k] = fsub(acc[k], fmul(w[t].mw, less));
+        }
+    }
+}
+
+/* acc becomes the sums of a stripe of n blocks. */
+void add_stripe(uint x_stripe, uint n)
+{
+    [[unroll]] for (int t = 0; t < VALUES; t++)
+        head[t] = load_scales(at[t]);
+    if (WIDE) {
+        a8_block none;
+        [[unroll]] for (uint i = 0u; i < STRIPE_PLANES - HEAD_PLANES; i++)
+            held[i] = plane(at[0], HEAD_PLANES + i);
+        [[unroll]] for (uint b = 0u; b < STRIPE_BLOCKS; b++)
+            if (b < n) add_block(b, x_stripe + b * A8_TEXELS, none);
+    } else {
+        uint lane = gl_SubgroupInvocationID & 7u;
+        a8_block mine;
+        if (ROWS == 1) mine = load_block(x_stripe + lane * A8_TEXELS);
+        for (uint b = 0u; b < n; b++) {
+            uint x_block = x_stripe + b * A8_TEXELS;
+            if (ROWS > 1) mine = load_block(x_block + (lane < uint(ROWS) ? lane : 0u) * x_stride);
+            add_block(b, x_block, mine);
+        }
+    }
+    [[unroll]] for (int t = 0; t < VALUES; t++) {
+        block w;
+        if (HALF_SCALES) read_scales(head[t], 0u, w); /* dw and mw are the stripe's */
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            int k = t * ROWS + r;
+            if (HALF_SCALES) acc[k] = fmul(w.dw, acc[k]);
+            if (HALF_SCALES && HAS_MIN) acc[k] = fsub(acc[k], fmul(w.mw, least[k]));
+        }
+    }
+}
+
 void main()
 {
     uint first = step_first_row(part), n_rows = step_n_rows(), group;
     matrix mat = my_matrix(group);
     uint n_values = mat.n_values, n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
-    uint n_blocks = n_in, n_stripes = (n_in + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
+    uint n_stripes = (n_in + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
     uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
     if (row >= n_rows) return;
     uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint i_0 = group * uint(VALUES) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint lane = gl_LocalInvocationID.x % PART_LANES, mine = gl_LocalInvocationID.x / PART_LANES;
+    uint i_0 = group * uint(VALUES) * PART_LANES + lane;
     uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
     uint x_row = x_at + row * x_stride + rank * x_split;
 
-    float total[VALUES * ROWS], acc[VALUES * ROWS], least[VALUES * ROWS];
-    for (uint s = 0u; s < n_stripes; s++) {
-        uint at[VALUES];
-        scales head[VALUES];
-        [[unroll]] for (int t = 0; t < VALUES; t++) {
-            uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
-            i = i < n_tiles * TILE_ROWS ? i : i_0;
-            at[t] = mat.w_at + stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
-            head[t] = load_scales(at[t]);
-        }
-        uint left = n_blocks - s * STRIPE_BLOCKS, n = left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS;
-        uint lane = gl_SubgroupInvocationID & 7u, lane_0 = gl_SubgroupInvocationID & ~7u;
-        uint x_stripe = x_row + s * STRIPE_BLOCKS * A8_TEXELS;
-        a8_block mine;
-        if (SHARES && ROWS == 1) mine = load_block(x_stripe + lane * A8_TEXELS);
-        for (uint b = 0u; b < n; b++) {
-            uint x_block = x_stripe + b * A8_TEXELS;
-            if (SHARES && ROWS > 1)
-                mine = load_block(x_block + (lane < uint(ROWS) ? lane : 0u) * x_stride);
-            block w[VALUES];
+    for (uint s_0 = 0u; s_0 < n_stripes; s_0 += uint(SPLIT)) {
+        uint s = s_0 + mine;
+        if (s < n_stripes) {
             [[unroll]] for (int t = 0; t < VALUES; t++) {
-                read_scales(head[t], b, w[t]);
-                if (TYPE == TYPE_MXFP4) w[t].dw = num_keep(w[t].dw);
-                read_codes(at[t], b, w[t]);
+                uint i = i_0 + uint(t) * PART_LANES;
+                i = i < n_tiles * TILE_ROWS ? i : i_0;
+                at[t] = mat.w_at + stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
             }
-            [[unroll]] for (int r = 0; r < ROWS; r++) {
-                a8_block x;
-                if (SHARES)
-                    x = shared_block(mine, lane_0 + (ROWS > 1 ? uint(r) : b));
-                else
-                    x = load_block(x_block + uint(r) * x_stride);
-                float da = f_of(x.meta.x);
-                int sum0 = int(x.meta.y), sum1 = int(x.meta.z), sums = int(x.meta.w);
-                [[unroll]] for (int t = 0; t < VALUES; t++) {
-                    int i0 = dot16(w[t].lo, x.lo, DOT_PER, SIGNED_CODES);
-                    int i1 = dot16(w[t].hi, x.hi, DOT_PER, SIGNED_CODES);
-                    int i = HALF_SCALES ? w[t].s0 * (i0 - CODE_BIAS * sum0) +
-                                              w[t].s1 * (i1 - CODE_BIAS * sum1)
-                                        : i0 + i1 - CODE_BIAS * sums;
-                    int k = t * ROWS + r;
-                    float term = fmul(HALF_SCALES ? da : fmul(da, w[t].dw), float(i));
-                    acc[k] = b == 0u ? term : fadd(acc[k], term);
-                    if (!HAS_MIN) continue;
-                    int j = HALF_SCALES ? w[t].m0 * sum0 + w[t].m1 * sum1 : sums;
-                    float less = fmul(da, float(j));
-                    if (HALF_SCALES)
-                        least[k] = b == 0u ? less : fadd(least[k], less);
-                    else
-                        acc[k] = fsub(acc[k], fmul(w[t].mw, less));
-                }
-            }
+            uint left = n_in - s * STRIPE_BLOCKS;
+            add_stripe(x_row + s * STRIPE_BLOCKS * A8_TEXELS,
+                       left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS);
         }
-        [[unroll]] for (int t = 0; t < VALUES; t++) {
-            block w;
-            if (HALF_SCALES) read_scales(head[t], 0u, w); /* dw and mw are the stripe's */
-            [[unroll]] for (int r = 0; r < ROWS; r++) {
-                int k = t * ROWS + r;
-                float sum = HALF_SCALES ? fmul(w.dw, acc[k]) : acc[k];
-                if (HALF_SCALES && HAS_MIN) sum = fsub(sum, fmul(w.mw, least[k]));
-                total[k] = s == 0u ? sum : fadd(total[k], sum);
-            }
-        }
+        fold_stripes(s_0, n_stripes);
     }
     [[unroll]] for (int t = 0; t < VALUES; t++) {
-        uint i = i_0 + uint(t) * gl_WorkGroupSize.x;
-        [[unroll]] for (int r = 0; r < ROWS; r++) {
-            uint to = row + uint(r);
-            if (i >= n_values || to >= n_rows) continue;
-            float v = total[t * ROWS + r];
+        uint i = i_0 + uint(t) * PART_LANES;
+        [[unroll]] for (int k = 0; k < FOLDS; k++) {
+            uint r = uint(k * SPLIT) + mine, to = row + r;
+            if (i >= n_values || r >= uint(ROWS) || to >= n_rows) continue;
+            float v = total[t * FOLDS + k];
             if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * rank_values + i]);
             v = num_keep(v);
             if (ADDS)

@@ -38,6 +38,9 @@ const uint MORE_PLANES = FIVE_BITS || TYPE == TYPE_Q3_K ? 2u : TYPE == TYPE_Q6_K
 const uint STRIPE_PLANES = HEAD_PLANES + FIRST_PLANES + MORE_PLANES;
 
 layout(set = 0, binding = 8) uniform usamplerBuffer weights;
+#ifndef WEIGHT_TEXEL
+#define WEIGHT_TEXEL(at) texelFetch(weights, int(at))
+#endif
 
 /* Texel of plane 0 of a stripe, for a row of the tile. */
 uint stripe_at(uint tile, uint n_stripes, uint stripe, uint row)
@@ -47,8 +50,16 @@ uint stripe_at(uint tile, uint n_stripes, uint stripe, uint row)
 
 uvec4 plane(uint at, uint i)
 {
-    return texelFetch(weights, int(at + i * TILE_ROWS));
+    return WEIGHT_TEXEL(at + i * TILE_ROWS);
 }
+
+/* Plane i of the codes of a stripe: one that was loaded before, or it is loaded now. */
+#ifdef HOLDS_CODES
+uvec4 held[STRIPE_PLANES - HEAD_PLANES];
+#define CODE_PLANE(at, i) (HOLDS_CODES ? held[i] : plane(at, HEAD_PLANES + (i)))
+#else
+#define CODE_PLANE(at, i) plane(at, HEAD_PLANES + (i))
+#endif
 
 struct scales {
     uvec4 a, b;
@@ -162,30 +173,30 @@ const uvec4 BITS_1 = uvec4(0u, 1u, 2u, 3u), BITS_2 = uvec4(0u, 2u, 4u, 6u);
 
 void read_codes(uint at, uint b, inout block t)
 {
-    uint first = HEAD_PLANES, more = HEAD_PLANES + FIRST_PLANES;
+    const uint more = FIRST_PLANES;
     if (TYPE == TYPE_Q8_0) {
-        t.lo = plane(at, first + 2u * b);
-        t.hi = plane(at, first + 2u * b + 1u);
+        t.lo = CODE_PLANE(at, 2u * b);
+        t.hi = CODE_PLANE(at, 2u * b + 1u);
         return;
     }
     if (TWO_BITS) {
-        uvec4 p = plane(at, first + (b >> 1));
+        uvec4 p = CODE_PLANE(at, b >> 1);
         uint x = (b & 1u) == 0u ? p.x : p.z, y = (b & 1u) == 0u ? p.y : p.w;
         t.lo = (uvec4(x) >> BITS_2) & 0x03030303u;
         t.hi = (uvec4(y) >> BITS_2) & 0x03030303u;
     } else {
-        uvec4 p = plane(at, first + b);
+        uvec4 p = CODE_PLANE(at, b);
         t.lo = p & 0x0f0f0f0fu;
         t.hi = (p >> 4) & 0x0f0f0f0fu;
     }
     if (TYPE == TYPE_Q6_K) {
-        uvec4 p = plane(at, more + (b >> 1));
+        uvec4 p = CODE_PLANE(at, more + (b >> 1));
         uint x = (b & 1u) == 0u ? p.x : p.z, y = (b & 1u) == 0u ? p.y : p.w;
         t.lo |= ((uvec4(x) >> BITS_2) & 0x03030303u) << 4;
         t.hi |= ((uvec4(y) >> BITS_2) & 0x03030303u) << 4;
     }
     if (FIVE_BITS || TYPE == TYPE_Q3_K) {
-        uint w = plane(at, more + (b >> 2))[b & 3u];
+        uint w = CODE_PLANE(at, more + (b >> 2))[b & 3u];
         int shift = FIVE_BITS ? 4 : 2;
         t.lo |= ((uvec4(w) >> BITS_1) & 0x01010101u) << shift;
         t.hi |= ((uvec4(w) >> (BITS_1 + 4u)) & 0x01010101u) << shift;

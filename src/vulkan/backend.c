@@ -36,7 +36,7 @@ static void free_weights(struct vulkan_backend *vb)
 /* Empty arenas, before anything is taken from them. */
 static void set_arenas(struct vulkan_backend *vb)
 {
-    const size_t most = vulkan_view_limit(vb->vk);
+    const size_t most = vulkan_matrix_limit(vb->vk);
     vb->memory = (struct vulkan_arena){.vk = vb->vk,
                                        .place = VULKAN_NEAR_DEVICE,
                                        .block_bytes = most < BLOCK_BYTES ? most : BLOCK_BYTES};
@@ -56,7 +56,7 @@ static void reset(struct backend *be)
 static void expect(struct backend *be, uint64_t n_bytes)
 {
     struct vulkan_backend *vb = of(be);
-    const size_t most = vulkan_view_limit(vb->vk);
+    const size_t most = vulkan_matrix_limit(vb->vk);
     vb->memory.large_bytes = most < LARGE_BLOCK_BYTES ? most : LARGE_BLOCK_BYTES;
     vb->memory.expected = n_bytes;
 }
@@ -167,7 +167,7 @@ static size_t tiles_of_piece(const struct vulkan_backend *vb, const struct weigh
 {
     const size_t row_of_tiles = w->n_mats * pack_tile_bytes(w->type, w->n_cols);
     const size_t all = n_tiles(w->n_rows), wished = vb->choice.piece_tiles;
-    size_t most = vulkan_view_limit(vb->vk) / row_of_tiles;
+    size_t most = vulkan_matrix_limit(vb->vk) / row_of_tiles;
     if (wished > 0 && wished < most) most = wished;
     if (most == 0) return 0;
     const size_t n_pieces = (all + most - 1) / most;
@@ -182,9 +182,9 @@ static struct weight *matrix(struct backend *be, enum qtype type, size_t n_mats,
     const struct weight base = {.type = type, n_mats, n_rows, n_cols};
     const size_t tiles = tiles_of_piece(vb, &base);
     if (tiles == 0) {
-        err_set(err, ERR_DEVICE,
-                "%s: binds %zu KiB at once, %zu matrices of %zu columns need more",
-                vb->vk->properties.deviceName, vulkan_view_limit(vb->vk) >> 10, n_mats, n_cols);
+        err_set(
+            err, ERR_DEVICE, "%s: binds %zu KiB at once, %zu matrices of %zu columns need more",
+            vb->vk->properties.deviceName, vulkan_matrix_limit(vb->vk) >> 10, n_mats, n_cols);
         return NULL;
     }
     struct vulkan_weight *w = add_weight(vb, base, tiles);

@@ -73,6 +73,7 @@ struct vulkan_grid {
     uint32_t x;
     uint32_t n_values[3];   /* GRID_MATMUL, GRID_EXPERTS: of each matrix; 0: there is none */
     uint32_t n_used;        /* GRID_EXPERTS */
+    uint32_t n_stripes;     /* GRID_MATMUL, GRID_EXPERTS: of a row */
     uint32_t slab;          /* GRID_STORE, GRID_ATTEND: its number in the plan */
     uint32_t n_kv, n_group; /* GRID_ATTEND */
     uint32_t first, n_rows; /* GRID_ATTEND, GRID_FOLD: the row block */

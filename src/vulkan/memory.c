@@ -30,6 +30,12 @@ size_t vulkan_storage_limit(const struct vulkan *vk)
     return vk->properties.limits.maxStorageBufferRange;
 }
 
+size_t vulkan_matrix_limit(const struct vulkan *vk)
+{
+    const size_t view = vulkan_view_limit(vk), storage = vulkan_storage_limit(vk);
+    return vk->is_wide && storage < view ? storage : view;
+}
+
 static void block_free(struct vulkan *vk, struct vulkan_block *b)
 {
     if (b->buffer) vkDestroyBuffer(vk->device, b->buffer, NULL);

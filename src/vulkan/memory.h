@@ -46,6 +46,8 @@ void vulkan_arena_free(struct vulkan_arena *a); /* a zeroed one is fine */
  * through one storage buffer. */
 size_t vulkan_view_limit(const struct vulkan *vk);
 size_t vulkan_storage_limit(const struct vulkan *vk);
+/* Of a matrix: it has a view, and a wide device binds it as storage, too. */
+size_t vulkan_matrix_limit(const struct vulkan *vk);
 
 /* The staging buffer: two halves, so that the host fills one while the device copies the other.
  */

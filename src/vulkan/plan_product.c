@@ -2,7 +2,7 @@
  * input, and one for every piece of a matrix that the device does not bind whole. */
 #include "vulkan/dispatch.h"
 
-enum { MOST_MATS = 3 };
+enum { MOST_MATS = 3, STRIPE_COLUMNS = 256 };
 static const uint32_t NO_BIAS = UINT32_MAX; /* as in matrices.glsl */
 
 /* One matrix, or a piece of it, and where its result goes. */
@@ -51,7 +51,7 @@ static bool join(const struct vulkan_exec *x, struct product *m,
     const struct vulkan *vk = vulkan_of(x)->vk;
     struct vulkan_region weights = m->weights, biases = m->biases, results = m->results;
     if (m->n_mats > 0 && mat->out.buf == x->direct) return false;
-    if (!dispatch_cover(&weights, &mat->piece->region, vulkan_view_limit(vk)) ||
+    if (!dispatch_cover(&weights, &mat->piece->region, vulkan_matrix_limit(vk)) ||
         !dispatch_cover(&results, &x->rows[mat->out.buf].region, vulkan_storage_limit(vk)) ||
         (mat->bias &&
          !dispatch_cover(&biases, dispatch_region(mat->bias), vulkan_storage_limit(vk))))
@@ -128,8 +128,19 @@ static bool bind_matrices(struct dispatch_build *b, const struct product *m, str
         dispatch_bind(b, 2, &m->biases, VK_NULL_HANDLE);
     else
         dispatch_vector(b, 2, NULL);
+    /* Wide devices read it as storage, the others through the view; a shader names both. */
+    const bool is_wide = vulkan_of(b->x)->vk->is_wide;
+    dispatch_bind(b, 6, is_wide ? &m->weights : &b->x->step, VK_NULL_HANDLE);
     dispatch_bind(b, VULKAN_STORAGE, &m->weights, view);
     return true;
+}
+
+/* Rows of activations, the same two ways. */
+static void bind_input(struct dispatch_build *b, const struct ref *in)
+{
+    const bool is_wide = vulkan_of(b->x)->vk->is_wide;
+    dispatch_bind(b, 7, is_wide ? &b->x->rows[in->buf].region : &b->x->step, VK_NULL_HANDLE);
+    dispatch_reads(b, VULKAN_STORAGE + 1, in);
 }
 
 static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
@@ -147,9 +158,10 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
     dispatch_constant(&b, m->experts != NULL);
-    dispatch_constant(&b, !floats && !vulkan_of(x)->vk->is_wide); /* lanes share */
+    dispatch_constant(&b, vulkan_of(x)->vk->is_wide);
     dispatch_constant(&b, m->add != NULL);
     dispatch_constant(&b, m->n_mats);
+    dispatch_constant(&b, 1); /* stripes at once: of the bucket */
     if (!bind_matrices(&b, m, err)) return false;
     if (m->experts)
         dispatch_reads(&b, 3, &m->experts->route);
@@ -161,7 +173,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
         dispatch_vector(&b, 4, NULL);
         dispatch_no_result(&b, 5);
     }
-    dispatch_reads(&b, VULKAN_STORAGE + 1, in);
+    bind_input(&b, in);
 
     const struct vulkan_rows *rows = &x->rows[in->buf];
     dispatch_push(&b, m->mats[0].out.buf == x->direct);
@@ -169,7 +181,8 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_push(&b, floats ? rows->stride / 4 : rows->stride);
     dispatch_push(&b, floats ? in->at / 4 : dispatch_a8_texels(x, in->at));
     push_matrix(&b, m, &m->mats[0]);
-    struct vulkan_grid grid = {.kind = GRID_MATMUL};
+    struct vulkan_grid grid = {.kind = GRID_MATMUL,
+                               .n_stripes = dispatch_groups(w->n_cols, STRIPE_COLUMNS)};
     for (uint32_t i = 0; i < m->n_mats; i++)
         grid.n_values[i] = (uint32_t)m->mats[i].piece->n_rows;
     if (m->experts) {

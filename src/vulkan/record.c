@@ -37,6 +37,24 @@ static uint32_t group_lanes(const struct vulkan_exec *x)
     return !is_wide(x) && subgroup < PACK_TILE_ROWS ? subgroup : PACK_TILE_ROWS;
 }
 
+static uint32_t divide(uint32_t n, uint32_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Stripes that a group of a product takes at once, 32 lanes each: as many as there are, or in
+ * rounds of about the same number. With 8 rows of results in 8 KiB two groups fit where least
+ * memory is shared. */
+static uint32_t group_stripes(const struct vulkan_exec *x, const struct vulkan_grid *g,
+                              uint32_t rows)
+{
+    const uint32_t lanes = vulkan_of(x)->vk->properties.limits.maxComputeWorkGroupInvocations;
+    uint32_t most = rows > 4 ? 8 : 16;
+    if (!is_wide(x)) return 1;
+    if (lanes / PACK_TILE_ROWS < most) most = lanes / PACK_TILE_ROWS;
+    return divide(g->n_stripes, divide(g->n_stripes, most));
+}
+
 static uint32_t group_values(const struct vulkan_exec *x, uint32_t bucket)
 {
     return lane_values(x, bucket) * group_lanes(x);
@@ -49,20 +67,26 @@ static uint32_t group_queries(const struct vulkan_grid *g, uint32_t bucket)
     return g->n_group < 4 ? g->n_group : 4;
 }
 
+/* The constants of a product that its rows decide. */
+static void shape_product(const struct vulkan_exec *x, const struct vulkan_grid *g,
+                          uint32_t rows, uint32_t values, struct vulkan_variant *v)
+{
+    const uint32_t stripes = group_stripes(x, g, rows);
+    v->constants[0] = group_lanes(x) * stripes;
+    v->constants[2] = rows;
+    v->constants[3] = values;
+    v->constants[8] = stripes;
+}
+
 struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
                                          const struct vulkan_dispatch *d, uint32_t bucket)
 {
     struct vulkan_variant v = d->variant;
     switch (d->grid.kind) {
     case GRID_MATMUL:
-        v.constants[2] = group_rows[bucket];
-        v.constants[0] = group_lanes(x);
-        v.constants[3] = lane_values(x, bucket);
+        shape_product(x, &d->grid, group_rows[bucket], lane_values(x, bucket), &v);
         break;
-    case GRID_EXPERTS:
-        v.constants[0] = group_lanes(x);
-        v.constants[3] = lane_values(x, 0);
-        break;
+    case GRID_EXPERTS: shape_product(x, &d->grid, 1, lane_values(x, 0), &v); break;
     case GRID_ATTEND: v.constants[4] = group_queries(&d->grid, bucket); break;
     case GRID_ROWS:
     case GRID_STORE:
@@ -70,11 +94,6 @@ struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
     case GRID_ONCE: break;
     }
     return v;
-}
-
-static uint32_t divide(uint32_t n, uint32_t by)
-{
-    return (n + by - 1) / by;
 }
 
 static void set(uint32_t groups[3], uint32_t x, uint32_t y, uint32_t z)
