@@ -1,6 +1,7 @@
 #include "vulkan/device.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,21 @@ static bool instance_new(VkInstance *out, struct err *err)
     return vulkan_check(vkCreateInstance(&info, NULL, out), "vkCreateInstance", err);
 }
 
+/* The one instance of the process, made by who asks first and kept until it ends. Drivers are
+ * loaded with an instance and unloaded with the last, and not all bear that often: NVIDIA's
+ * (580, November 2026) are not found any more after some thirty times. */
+static VkInstance shared_instance(struct err *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static VkInstance shared;
+    VkInstance made = VK_NULL_HANDLE;
+    pthread_mutex_lock(&lock);
+    if (!shared && instance_new(&made, err)) shared = made;
+    made = shared;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
 /* All devices of an instance, to be freed; NULL if there are none. */
 static VkPhysicalDevice *list_devices(VkInstance instance, uint32_t *n)
 {
@@ -147,9 +163,9 @@ static uint64_t heap_bytes(VkPhysicalDevice device)
 size_t vulkan_list(struct vulkan_info *out, size_t cap)
 {
     struct err ignored;
-    VkInstance instance;
+    const VkInstance instance = shared_instance(&ignored);
     uint32_t n;
-    if (!instance_new(&instance, &ignored)) return 0;
+    if (!instance) return 0;
     VkPhysicalDevice *all = list_devices(instance, &n);
     for (uint32_t i = 0; i < n && i < cap; i++) {
         VkPhysicalDeviceProperties p;
@@ -159,7 +175,6 @@ size_t vulkan_list(struct vulkan_info *out, size_t cap)
         snprintf(out[i].name, sizeof out[i].name, "%s", p.deviceName);
     }
     free(all);
-    vkDestroyInstance(instance, NULL);
     return n;
 }
 
@@ -466,7 +481,8 @@ static bool layout_new(struct vulkan *vk, struct err *err)
 bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err)
 {
     *vk = (struct vulkan){0};
-    if (instance_new(&vk->instance, err) && pick_physical(vk, choice->index, err) &&
+    vk->instance = shared_instance(err);
+    if (vk->instance && pick_physical(vk, choice->index, err) &&
         check_limits(vk, choice, err) && pick_queue_family(vk, err) &&
         device_new(vk, choice, err) && pick_memory(vk, choice->always_staged, err) &&
         layout_new(vk, err))
@@ -485,7 +501,6 @@ void vulkan_close(struct vulkan *vk)
         if (vk->commands) vkDestroyCommandPool(vk->device, vk->commands, NULL);
         vkDestroyDevice(vk->device, NULL);
     }
-    if (vk->instance) vkDestroyInstance(vk->instance, NULL);
     *vk = (struct vulkan){0};
 }
 

@@ -1,8 +1,8 @@
 /* Vulkan devices: what there is, opening one, and the counters of what it was asked to do.
  *
- * A struct vulkan owns the instance, the device, one compute queue and the layout that all
- * pipelines share; close it last. After a submission
- * that failed every other fails, too. One thread at a time may use it. It knows no ops. Every
+ * A struct vulkan owns the device, one compute queue and the layout that all pipelines share;
+ * close it last. The instance is the process's and is never closed. After a submission that
+ * failed every other fails, too. One thread at a time may use it. It knows no ops. Every
  * VkResult is checked; a failure names the call and its result (ERR_DEVICE).
  *
  * What is asked of a device, and what its absence costs:
@@ -52,7 +52,7 @@ enum {
 };
 
 struct vulkan {
-    VkInstance instance;
+    VkInstance instance; /* shared by all */
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;

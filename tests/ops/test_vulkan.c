@@ -197,6 +197,24 @@ static void run_elementary(const struct vulkan_choice *choice)
     vulkan_close(&vk);
 }
 
+/* Drivers are loaded once: see shared_instance. */
+static void one_instance(void **state)
+{
+    (void)state;
+    struct err err;
+    struct vulkan a, b;
+    if (vulkan_count() == 0) skip();
+    if (!vulkan_open(&a, &(struct vulkan_choice){0}, &err)) fail_msg("%s", err.msg);
+    const VkInstance first = a.instance;
+    vulkan_close(&a);
+    if (!vulkan_open(&a, &(struct vulkan_choice){0}, &err)) fail_msg("%s", err.msg);
+    if (!vulkan_open(&b, &(struct vulkan_choice){0}, &err)) fail_msg("%s", err.msg);
+    assert_ptr_equal(a.instance, first);
+    assert_ptr_equal(b.instance, first);
+    vulkan_close(&a);
+    vulkan_close(&b);
+}
+
 static void elementary_functions(void **state)
 {
     (void)state;
@@ -245,9 +263,10 @@ static void blocks_leave_little(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spirv_is_exact),      cmocka_unit_test(unknown_modes_are_left_out),
-        cmocka_unit_test(nan_has_any_bits),    cmocka_unit_test(elementary_functions),
-        cmocka_unit_test(blocks_leave_little), cmocka_unit_test(without_modes),
+        cmocka_unit_test(spirv_is_exact),       cmocka_unit_test(unknown_modes_are_left_out),
+        cmocka_unit_test(nan_has_any_bits),     cmocka_unit_test(one_instance),
+        cmocka_unit_test(elementary_functions), cmocka_unit_test(blocks_leave_little),
+        cmocka_unit_test(without_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
