@@ -13,10 +13,10 @@
 #include "app/foreign.h"
 #include "app/model_choice.h"
 #include "app/subcommands.h"
-#include "base/cpuid.h"
 #include "base/printable.h"
 #include "base/readable.h"
 #include "base/resources.h"
+#include "cpu/cpu.h"
 #include "ui/exit_status.h"
 #include "ui/given.h"
 #include "ui/pipe.h"
@@ -51,7 +51,7 @@ static int print_devices(void)
 {
     struct buf out = {0};
     char cores[READABLE_BYTES];
-    buf_printf(&out, "cpu  %s, %s\n", cpuid_avx2() ? "AVX2" : "scalar",
+    buf_printf(&out, "cpu  %s, %s\n", cpu_isa_name(cpu_best()),
                readable_count(cores, (uint64_t)resources_cores(NULL), "core"));
     enum { MOST = 64 };
     struct vulkan_info all[MOST];

@@ -4,7 +4,10 @@
 . tests/lib/tap.sh
 
 "$hearth" --list-devices >"$dir/devices"
-check "--list-devices begins with cpu" grep -q '^cpu  ' "$dir/devices"
+taken=$("$hearth" bench --device cpu --prompt 8 --gen 2 2>"$dir/err" |
+    sed -n 's/^[^,]*, cpu (\([a-z0-9]*\), .*/\1/p')
+check "--list-devices begins with cpu, and what is taken of it" \
+    grep -q "^cpu  ${taken:-nothing}, [0-9]* cores\?\$" "$dir/devices"
 check "a device that is not there is an error" go 1 --device vulkan:99 -p x </dev/null
 check "  and is named" says "vulkan:99: there "
 if ! grep -q '^vulkan:0  ' "$dir/devices"; then
