@@ -7,34 +7,9 @@
  * sequence has. Keys that a row does not see enter nothing. */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#include "step.glsl"
-#include "numeric.glsl"
-#include "dot.glsl"
-#include "kv.glsl"
+#include "attend_page.glsl"
 
-layout(local_size_x_id = 0) in; /* 64 */
-layout(constant_id = 1) const uint KV_TYPE = 1;
-layout(constant_id = 2) const uint DIM_K = 64;
-layout(constant_id = 3) const uint DIM_V = 64;
-layout(constant_id = 4) const int QUERIES = 1;
-layout(constant_id = 5) const bool SUBGROUP_8 = false; /* subgroups are clusters */
-layout(constant_id = 6) const bool HAS_CAP = false;
-
-layout(set = 0, binding = 1, std430) writeonly buffer Parts { float parts[]; };
-layout(set = 0, binding = 8) uniform usamplerBuffer slab;
-layout(set = 0, binding = 9) uniform usamplerBuffer queries; /* f32, or A8 where codes are stored */
-
-layout(push_constant) uniform Push {
-    uint part, n_kv_heads, n_group, window;
-    uint first_row, n_block_rows; /* rows of the part that this dispatch covers */
-    uint q_stride, q_at;          /* texels */
-    uint page_texels, k_at, v_at, k_scales_at, v_scales_at;
-    uint list_at; /* words of the step: page number and place in the slab of each page */
-    float factor, cap, inverse_cap; /* of products; see kv_factors (kv.h) */
-    uint ring; /* pages of a row that the parts have room for, the others' place is free again */
-};
-
-const bool HAS_CODES = KV_TYPE == KV_Q8_0 || KV_TYPE == KV_Q4_0, IS_Q4 = KV_TYPE == KV_Q4_0;
+layout(constant_id = 6) const bool SUBGROUP_8 = false; /* subgroups are clusters */
 
 uint shuffle(uint x, uint from)
 {
@@ -44,11 +19,6 @@ uint shuffle(uint x, uint from)
 float shuffle_float(float x, uint from)
 {
     return f_of(shuffle(u_of(x), from));
-}
-
-float half_in(uvec4 v, uint i)
-{
-    return kv_half((v[i >> 1] >> (16u * (i & 1u))) & 0xffffu);
 }
 
 /* Eight consecutive numbers of a f32 or f16 page, element `at` of the part at `base`; at is a
@@ -76,12 +46,6 @@ uint query_at[QUERIES]; /* texel */
 float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
 int weight[QUERIES * 8]; /* with codes: of the keys, integers */
 
-/* Products of f16 are exact, see narrow (numeric.h). */
-float narrowed(float x)
-{
-    return KV_TYPE == KV_F16 ? num_narrow(x) : x;
-}
-
 void score_floats(uint keys, uint lane)
 {
     [[unroll]] for (int i = 0; i < QUERIES * 8; i++)
@@ -102,11 +66,6 @@ void score_floats(uint keys, uint lane)
             }
         }
     }
-}
-
-uint scale_bits(uvec4 d, int e)
-{
-    return ((d[e >> 1] >> (16 * (e & 1))) & 0xffffu) << 16;
 }
 
 /* Word k of eight keys' codes of a block: bytes of dims 4k..4k+3. */
@@ -150,7 +109,7 @@ void score_codes(uint keys, uint scales, uint lane)
         uvec4 d = texelFetch(slab, int(scales + (IS_Q4 ? b * 8u : 0u) + lane));
         [[unroll]] for (int i = 0; i < QUERIES; i++)
             [[unroll]] for (int e = 0; e < 8; e++) {
-                float dk = f_of(scale_bits(d, e));
+                float dk = f_of(scale_bits(d, uint(e)));
                 float term = fmul(fmul(f_of(meta[i].x), dk), float(sum[i * 8 + e]));
                 score[i * 8 + e] = !IS_Q4 || b == 0u ? term : fadd(score[i * 8 + e], term);
             }
@@ -171,7 +130,7 @@ void weigh_keys(uint scales, uint lane)
     for (uint b = 0u; b < (IS_Q4 ? DIM_V / 32u : 1u); b++) {
         uvec4 d = texelFetch(slab, int(scales + b * 8u + lane));
         [[unroll]] for (int e = 0; e < 8; e++) {
-            uint size = scale_bits(d, e) & NUM_ABS;
+            uint size = scale_bits(d, uint(e)) & NUM_ABS;
             largest[e] = size > largest[e] ? size : largest[e];
         }
     }
@@ -187,9 +146,7 @@ void softmax(int i, uint lane, out float m, out float l)
 {
     int largest = -2147483647 - 1;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float s = num_keep(fmul(score[i * 8 + int(e)], factor));
-        if (HAS_CAP) s = num_keep(fmul(cap, num_tanh(fmul(s, inverse_cap))));
-        if (HAS_CODES) s = fadd(s, key_log2[e]);
+        float s = score_of(score[i * 8 + int(e)], key_log2[e]);
         score[i * 8 + int(e)] = s;
         int order = num_order(s);
         if (is_seen(i, lane * 8u + e) && order > largest) largest = order;
@@ -202,8 +159,7 @@ void softmax(int i, uint lane, out float m, out float l)
     m = num_order_back(all);
     float run = 0.0;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float x = fsub(score[i * 8 + int(e)], m);
-        float p = HAS_CODES ? num_exp2_weight(x) : narrowed(num_exp2_below(x));
+        float p = probability(fsub(score[i * 8 + int(e)], m));
         score[i * 8 + int(e)] = is_seen(i, lane * 8u + e) ? p : 0.0;
         if (HAS_CODES) p = fmul(p, key_inverse[e]);
         p = is_seen(i, lane * 8u + e) ? p : 0.0;
@@ -241,7 +197,7 @@ void make_weights(uint scales, uint lane)
 {
     uvec4 d = texelFetch(slab, int(scales + lane));
     [[unroll]] for (int e = 0; e < 8; e++) {
-        float share = fmul(f_of(scale_bits(d, e)), key_inverse[e]);
+        float share = fmul(f_of(scale_bits(d, uint(e))), key_inverse[e]);
         [[unroll]] for (int i = 0; i < QUERIES; i++) {
             float w = score[i * 8 + e];
             if (IS_Q4) w = fmul(w, share);
@@ -285,7 +241,7 @@ void main()
                    (gl_SubgroupID * lanes + gl_SubgroupInvocationID) / 8u;
     uint kv_head = cluster % n_kv_heads, block = cluster / n_kv_heads;
     uint entry = list_at + 2u * gl_WorkGroupID.y, page = step_words[entry];
-    uint base = step_words[entry + 1u] * page_texels, n_heads = n_kv_heads * n_group;
+    uint base = step_words[entry + 1u] * page_texels;
     uint row_0 = step_first_row(part) + first_row, end = step_n_rows();
     uint n_rows = end - row_0 < n_block_rows ? end - row_0 : n_block_rows;
     if (row_0 >= end || block * uint(QUERIES) >= n_rows * n_group) return;
@@ -298,7 +254,7 @@ void main()
         seen[i] = visible_keys(page, step_pos() + row, window);
         any = any || seen[i].lo < seen[i].hi;
         all_seen = all_seen && seen[i].lo == 0u && seen[i].hi == PAGE_LEN;
-        query_at[i] = q_at + row * q_stride + head * (HAS_CODES ? DIM_K / 32u * A8_TEXELS : DIM_K / 4u);
+        query_at[i] = query_texel(row, head);
     }
     if (!any) return;
 
@@ -320,7 +276,7 @@ void main()
         float m, l;
         softmax(i, lane, m, l);
         store[i] = query < n_rows * n_group && seen[i].lo < seen[i].hi;
-        part_at[i] = ((query / n_group * n_heads + head) * ring + page % ring) * (DIM_V + 2u);
+        part_at[i] = part_place(query / n_group, head, page);
         if (store[i] && lane == 0u) {
             parts[part_at[i]] = m;
             parts[part_at[i] + 1u] = l;

@@ -76,6 +76,7 @@ struct vulkan_grid {
     uint32_t n_stripes;     /* GRID_MATMUL, GRID_EXPERTS: of a row */
     uint32_t slab;          /* GRID_STORE, GRID_ATTEND: its number in the plan */
     uint32_t n_kv, n_group; /* GRID_ATTEND */
+    bool has_wide_groups;   /* GRID_ATTEND: those of attend_wide.glsl */
     uint32_t first, n_rows; /* GRID_ATTEND, GRID_FOLD: the row block */
 };
 

@@ -82,6 +82,28 @@ static bool plan_queries(struct vulkan_exec *x, const struct op *op, int part, s
     return dispatch_end_rows(&b, a->n_heads, 1, err);
 }
 
+/* Whether attend_wide.glsl takes pages of that kind, and the device gains by it. */
+static bool attends_wide(const struct vulkan_exec *x, const struct kv_layer *kv)
+{
+    enum { MOST_DIM = 256 };
+    const size_t unit = kv_type_codes(kv->type) ? KV_BLOCK : 8;
+    if (!vulkan_of(x)->vk->is_wide || kv->type == KV_Q4_0) return false;
+    return kv->head_dim_k % unit == 0 && kv->head_dim_k <= MOST_DIM &&
+           kv->head_dim_v % unit == 0 && kv->head_dim_v <= MOST_DIM;
+}
+
+static struct dispatch_build begin_attend(struct vulkan_exec *x, const struct op *op, int part,
+                                          bool is_wide)
+{
+    enum { WIDE_LANES = 128 };
+    if (is_wide)
+        return dispatch_begin(
+            x, op, part, dispatch_packed_or(x, SHADER_ATTEND_WIDE, SHADER_ATTEND_WIDE_PACKED),
+            WIDE_LANES);
+    return dispatch_begin(x, op, part,
+                          dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
+}
+
 static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int part,
                              uint32_t first, uint32_t slab, struct err *err)
 {
@@ -91,15 +113,14 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     const struct vulkan_plan_slab *ps = &x->slabs[slab];
     const struct vulkan_slab *pages = &vulkan_of(x)->pages.slabs[ps->index];
     const struct kv_head head = kv_head_at(kv, 0);
-    bool codes = kv_type_codes(kv->type);
-    struct dispatch_build b = dispatch_begin(
-        x, op, part, dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
+    const bool codes = kv_type_codes(kv->type), is_wide = attends_wide(x, kv);
+    struct dispatch_build b = begin_attend(x, op, part, is_wide);
     dispatch_constant(&b, kv->type);
     dispatch_constant(&b, (uint32_t)kv->head_dim_k);
     dispatch_constant(&b, (uint32_t)kv->head_dim_v);
-    dispatch_constant(&b, 1); /* queries of a cluster: of the bucket */
-    dispatch_constant(&b, vulkan_of(x)->vk->subgroup_size == 8);
+    dispatch_constant(&b, 1); /* queries: of the bucket */
     dispatch_constant(&b, a->softcap != 0.0f);
+    if (!is_wide) dispatch_constant(&b, vulkan_of(x)->vk->subgroup_size == 8);
     dispatch_bind(&b, 1, &x->parts, VK_NULL_HANDLE);
     b.d.writes |= 1ull << BIT_PARTS;
     dispatch_bind(&b, VULKAN_STORAGE, &pages->region, pages->view);
@@ -132,6 +153,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
                                      .slab = slab,
                                      .n_kv = kv->n_heads,
                                      .n_group = n_group,
+                                     .has_wide_groups = is_wide,
                                      .first = first,
                                      .n_rows = x->block_rows};
     return dispatch_end(&b, grid, err);

@@ -60,11 +60,15 @@ static uint32_t group_values(const struct vulkan_exec *x, uint32_t bucket)
     return lane_values(x, bucket) * group_lanes(x);
 }
 
-/* Queries that eight lanes share the keys of. */
+/* Queries that share the keys they load: of eight lanes, or of a wide group. A group of one or
+ * a few rows has fewer, for then how long it takes is what one waits for. */
 static uint32_t group_queries(const struct vulkan_grid *g, uint32_t bucket)
 {
-    if (bucket > 0) return 4;
-    return g->n_group < 4 ? g->n_group : 4;
+    enum { WIDE_MOST = 16, WIDE_FEW = 8, EIGHT_LANES = 4 };
+    const bool is_few = bucket < N_BUCKETS - 1;
+    const uint32_t n = group_rows[bucket] * g->n_group;
+    if (g->has_wide_groups) return !is_few ? WIDE_MOST : n < WIDE_FEW ? n : WIDE_FEW;
+    return bucket == 0 && n < EIGHT_LANES ? n : EIGHT_LANES;
 }
 
 /* The constants of a product that its rows decide. */
@@ -131,7 +135,8 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
     case GRID_STORE: set(groups, g->x, use[g->slab].n_slot_pairs, use[g->slab].n_stored); break;
     case GRID_ATTEND: {
         uint32_t n = g->n_kv * divide(block * g->n_group, group_queries(g, bucket));
-        set(groups, divide(n, 8), block > 0 ? use[g->slab].n_pages : 0, 1);
+        set(groups, g->has_wide_groups ? n : divide(n, 8), block > 0 ? use[g->slab].n_pages : 0,
+            1);
         break;
     }
     case GRID_FOLD: set(groups, g->x, block, 1); break;

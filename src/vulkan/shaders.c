@@ -4,6 +4,8 @@
 #include "shaders/attend_fold.h"
 #include "shaders/attend_fold_packed.h"
 #include "shaders/attend_packed.h"
+#include "shaders/attend_wide.h"
+#include "shaders/attend_wide_packed.h"
 #include "shaders/combine.h"
 #include "shaders/conv.h"
 #include "shaders/decay.h"
@@ -54,6 +56,8 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_QUERY_PACKED] = CODE(query_packed),
     [SHADER_ATTEND] = CODE(attend),
     [SHADER_ATTEND_PACKED] = CODE(attend_packed),
+    [SHADER_ATTEND_WIDE] = CODE(attend_wide),
+    [SHADER_ATTEND_WIDE_PACKED] = CODE(attend_wide_packed),
     [SHADER_ATTEND_FOLD] = CODE(attend_fold),
     [SHADER_ATTEND_FOLD_PACKED] = CODE(attend_fold_packed),
     [SHADER_ROUTE] = CODE(route),

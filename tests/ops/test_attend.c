@@ -51,6 +51,10 @@ static const struct attention cases[] = {
     {"q4_512", KV_Q4_0, 2, 1, 0, 512, 512, 0, false},
     /* Of one thread AVX-512 and AMX take the fewest rows that they cut a step into. */
     {"q8_group32", KV_Q8_0, 32, 1, 0, 64, 64, 0, false},
+    {"f16_256", KV_F16, 4, 2, 0, 256, 256, 0, false},
+    {"q8_160_cap_group3", KV_Q8_0, 3, 1, 0, 160, 192, 30, true},
+    {"f32_128", KV_F32, 2, 1, 0, 128, 128, 0, false},
+    {"f32_256_window", KV_F32, 6, 2, 100, 256, 192, 0, false},
 };
 enum {
     N_CASES = sizeof cases / sizeof *cases,
