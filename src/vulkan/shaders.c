@@ -8,6 +8,7 @@
 #include "shaders/attend_wide_packed.h"
 #include "shaders/combine.h"
 #include "shaders/conv.h"
+#include "shaders/copy.h"
 #include "shaders/decay.h"
 #include "shaders/draw_adjust.h"
 #include "shaders/draw_collect.h"
@@ -39,6 +40,7 @@
 
 static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_ELEMENTARY] = CODE(elementary),
+    [SHADER_COPY] = CODE(copy),
     [SHADER_EMBED] = CODE(embed),
     [SHADER_EMBED_FLOAT] = CODE(embed_float),
     [SHADER_NORM] = CODE(norm),

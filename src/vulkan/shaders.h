@@ -9,6 +9,7 @@
 
 enum vulkan_shader {
     SHADER_ELEMENTARY,
+    SHADER_COPY,
     SHADER_EMBED,
     SHADER_EMBED_FLOAT,
     SHADER_NORM,
