@@ -69,6 +69,13 @@ static inline size_t dispatch_a8_texels(const struct vulkan_exec *x, size_t n)
     return n / 32 * vulkan_a8_texels(vulkan_of(x)->vk);
 }
 
+/* Lanes that make a block of A8: eight read what lies side by side and wait for it once; where
+ * lanes are emulated, what they tell each other costs more than that. */
+static inline uint32_t dispatch_block_lanes(const struct vulkan_exec *x)
+{
+    return vulkan_of(x)->vk->is_wide ? 8 : 1;
+}
+
 static inline bool dispatch_same_place(const struct ref *a, const struct ref *b)
 {
     return a->buf == b->buf && a->at == b->at && a->n == b->n;

@@ -170,10 +170,13 @@ static bool plan_codes(struct vulkan_exec *x, const struct op *op, int part,
                        const struct ref *in, const struct ref *out, struct err *err)
 {
     const struct op_glu *g = op->kind == OP_GLU ? &op->glu : NULL;
+    const uint32_t block_lanes = dispatch_block_lanes(x),
+                   local = block_lanes > 1 ? LOCAL : TILE;
     struct dispatch_build b = dispatch_begin(
-        x, op, part, dispatch_packed_or(x, SHADER_QUANTISE, SHADER_QUANTISE_PACKED), TILE);
+        x, op, part, dispatch_packed_or(x, SHADER_QUANTISE, SHADER_QUANTISE_PACKED), local);
     dispatch_constant(&b, g != NULL);
     dispatch_constant(&b, g ? glu_kinds[g->kind] : 0);
+    dispatch_constant(&b, block_lanes);
     dispatch_writes(&b, 1, out);
     dispatch_reads(&b, 2, in);
     if (g) {
@@ -191,7 +194,7 @@ static bool plan_codes(struct vulkan_exec *x, const struct op *op, int part,
         dispatch_push_place(&b, &g->up);
         dispatch_push_place(&b, &g->out);
     }
-    return dispatch_end_rows(&b, in->n / 32, TILE, err);
+    return dispatch_end_rows(&b, in->n / 32 * block_lanes, local, err);
 }
 
 static bool plan_quantise(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
