@@ -132,6 +132,24 @@ static void push_rotation(struct dispatch_build *b, const struct op *op,
     dispatch_push(b, b->x->rope_at[r->rope]);
 }
 
+/* How norm.glsl goes through a group. Every device runs 128 lanes and has shared memory for
+ * 3584 values beside what else is kept there. Where a lane makes a block of codes, 32 values of
+ * a lane in a tile give each of them one. */
+struct norm_shape {
+    uint32_t lanes, holds; /* values of a tile that each lane has */
+    bool one_tile;         /* holds all of them */
+};
+
+static struct norm_shape norm_shape(const struct vulkan_exec *x, size_t group)
+{
+    enum { FEW = 256, MANY_LANES = 128, MOST = 3584 / MANY_LANES, MOST_OF_FEW = 32 };
+    const bool is_many = vulkan_of(x)->vk->is_wide && group > FEW;
+    const uint32_t lanes = is_many ? MANY_LANES : TILE;
+    const uint32_t each = dispatch_groups(group, lanes);
+    const uint32_t n_tiles = dispatch_groups(each, is_many ? MOST : MOST_OF_FEW);
+    return (struct norm_shape){lanes, dispatch_groups(each, n_tiles), n_tiles == 1};
+}
+
 static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_norm *n = &op->norm;
@@ -139,11 +157,15 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     const struct op_rope *r = rotation_of(x, op);
     struct vulkan_region weights = n->w ? *dispatch_region(n->w) : x->step;
     if (r) dispatch_cover(&weights, dispatch_region(op[1].norm.w), SIZE_MAX);
+    const struct norm_shape shape = norm_shape(x, n->group);
     struct dispatch_build b = dispatch_begin(
-        x, op, part, dispatch_packed_or(x, SHADER_NORM, SHADER_NORM_PACKED), TILE);
+        x, op, part, dispatch_packed_or(x, SHADER_NORM, SHADER_NORM_PACKED), shape.lanes);
     dispatch_constant(&b, n->w != NULL);
     dispatch_constant(&b, q != NULL);
     dispatch_constant(&b, !r ? 0 : x->p->ropes[r->rope].pairs == ROPE_NEOX ? 2 : 1);
+    dispatch_constant(&b, shape.holds);
+    dispatch_constant(&b, dispatch_block_lanes(x));
+    dispatch_constant(&b, shape.one_tile);
     dispatch_writes(&b, 1, &n->out);
     dispatch_reads(&b, 2, &n->in);
     dispatch_bind(&b, 3, &weights, VK_NULL_HANDLE);

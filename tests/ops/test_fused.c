@@ -7,7 +7,7 @@
 #include "backend/kv.h"
 #include "matmul_case.h"
 
-enum { N_ROWS = 16, N_VALUES = 72, MAX_WIDTH = 1120 };
+enum { N_ROWS = 16, N_VALUES = 72, MAX_WIDTH = 7200 };
 
 /* Where the sum of a product and another row goes. */
 enum sum_place { APART, OF_OTHER, OF_PRODUCT };
@@ -20,10 +20,20 @@ struct chain_case {
 };
 
 static const struct chain_case cases[] = {
-    {32, 32, OF_OTHER, false, 1},       {96, 32, APART, true, 1},
-    {256, 256, OF_OTHER, false, 0.75f}, {1120, 1120, APART, true, 1},
-    {1120, 1120, APART, true, 0.75f},   {64, 64, OF_PRODUCT, true, 1},
+    {32, 32, OF_OTHER, false, 1},
+    {96, 32, APART, true, 1},
+    {256, 256, OF_OTHER, false, 0.75f},
+    {1120, 1120, APART, true, 1},
+    {1120, 1120, APART, true, 0.75f},
+    {64, 64, OF_PRODUCT, true, 1},
     {64, 32, OF_PRODUCT, false, 0.5f},
+    /* Tiles of the norm's shader: as many as one has on some device, and more. */
+    {1024, 1024, OF_OTHER, true, 1},
+    {3584, 3584, OF_OTHER, true, 1},
+    {3616, 3616, OF_OTHER, true, 1},
+    {7200, 7200, OF_OTHER, true, 1},
+    {2112, 1056, OF_OTHER, true, 1},
+    {1152, 288, OF_OTHER, true, 1},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -83,6 +93,7 @@ static const struct heads_case heads_cases[] = {
     {1, 1, 32, 32, 32, ROPE_NEOX, GLU_SILU},    {4, 2, 64, 64, 96, ROPE_NORM, GLU_GELU},
     {3, 1, 128, 64, 1120, ROPE_NEOX, GLU_SILU}, {2, 2, 48, 20, 256, ROPE_NORM, GLU_CLAMPED},
     {5, 1, 80, 80, 64, ROPE_NEOX, GLU_SIGMOID}, {2, 1, 64, 2, 160, ROPE_NEOX, GLU_LINEAR},
+    {2, 1, 300, 128, 32, ROPE_NORM, GLU_SILU},  {1, 1, 1030, 64, 32, ROPE_NEOX, GLU_SILU},
 };
 enum { N_HEADS_CASES = sizeof heads_cases / sizeof *heads_cases, MAX_PAIRS = 64 };
 

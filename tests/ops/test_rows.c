@@ -2,7 +2,7 @@
  * reference is near the formula in double, and its bits are the stored ones. */
 #include "ops.h"
 
-enum { N_ROWS = 64, MAX_WIDTH = 1100 };
+enum { N_ROWS = 64, MAX_WIDTH = 1100, LONG_WIDTH = 7202 };
 
 /* What one op makes of a row of `width` (an even number; the halves are two operands). */
 struct row_case {
@@ -13,7 +13,7 @@ struct row_case {
     double bound; /* of the error, against max(1, |value|) */
 };
 
-static float norm_weights[MAX_WIDTH];
+static float norm_weights[LONG_WIDTH];
 static double frequencies[MAX_WIDTH];
 
 static struct ref build_norm_by(struct trial *t, struct ref in, size_t width, size_t group,
@@ -432,6 +432,30 @@ static void all_cases(void **state)
     }
 }
 
+/* Norms of groups that devices take in many lanes or more than one tile. */
+static void long_norms(void **state)
+{
+    (void)state;
+    static const size_t widths[] = {258, 514, 1026, 3584, 3586, 7202};
+    for (size_t i = 0; i < N_CASES; i++) {
+        const bool is_norm = cases[i].build == build_norm ||
+                             cases[i].build == build_head_norm ||
+                             cases[i].build == build_group_norm;
+        if (!is_norm) continue;
+        XXH3_state_t *hash = XXH3_createState();
+        XXH3_64bits_reset(hash);
+        random_seed(6);
+        random_floats(NORMAL, norm_weights, LONG_WIDTH);
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+            one_width(&cases[i], widths[w], w % 2 ? HUGE_VALUES : NORMAL, hash);
+        char name[32];
+        snprintf(name, sizeof name, "long_%s", cases[i].name);
+        assert_hash(name, XXH3_64bits_digest(hash));
+        XXH3_freeState(hash);
+        say_compared(name);
+    }
+}
+
 static float nan_of(int sign)
 {
     uint32_t bits = sign < 0 ? 0xffc01234u : 0x7fc01234u;
@@ -497,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_cases),
+        cmocka_unit_test(long_norms),
         cmocka_unit_test(broken_values),
         cmocka_unit_test(route_ties),
     };
