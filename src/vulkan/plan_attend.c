@@ -162,7 +162,9 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
 const struct op_quantise *vulkan_plan_attend_codes(const struct vulkan_exec *x,
                                                    const struct op *op)
 {
-    if (op->kind != OP_ATTEND || x->p->kv[op->attend.kv].head_dim_v % 32 != 0) return NULL;
+    if (op->kind != OP_ATTEND) return NULL;
+    const size_t dim = x->p->kv[op->attend.kv].head_dim_v;
+    if (dim % 32 != 0 || dim > KV_MAX_DIM) return NULL; /* as attend_fold.glsl has room for */
     return dispatch_codes_after(x, op, &op->attend.out);
 }
 
@@ -172,11 +174,14 @@ static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
     const struct op_quantise *q = vulkan_plan_attend_codes(x, op);
+    /* A dim for each lane, where lanes wait for memory at once. */
+    const bool is_many = vulkan_of(x)->vk->is_wide && kv->head_dim_v > LOCAL;
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_ATTEND_FOLD, SHADER_ATTEND_FOLD_PACKED),
-        LOCAL);
+        is_many ? 2 * LOCAL : LOCAL);
     dispatch_constant(&b, a->sinks != NULL);
     dispatch_constant(&b, q != NULL);
+    dispatch_constant(&b, dispatch_block_lanes(x));
     dispatch_writes(&b, 1, &a->out);
     dispatch_bind(&b, 2, &x->parts, VK_NULL_HANDLE);
     b.d.reads |= 1ull << BIT_PARTS;

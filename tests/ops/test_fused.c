@@ -175,7 +175,8 @@ struct attend_case {
 static const struct attend_case attend_cases[] = {
     {KV_F16, 2, 1, 32, 32, false},  {KV_F16, 4, 2, 64, 96, true},
     {KV_F32, 2, 2, 16, 256, false}, {KV_F16, 2, 1, 32, 48, false},
-    {KV_Q8_0, 3, 1, 64, 64, false},
+    {KV_Q8_0, 3, 1, 64, 64, false}, {KV_F16, 1, 1, 32, 512, false},
+    {KV_F16, 1, 1, 32, 544, false}, /* more than can be made with their codes */
 };
 enum { N_ATTEND_CASES = sizeof attend_cases / sizeof *attend_cases };
 
