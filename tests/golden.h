@@ -170,7 +170,7 @@ struct runner_options {
     bool poison;        /* pages begin full of NaN */
     bool vulkan;        /* on the first Vulkan device instead, software ones included */
     size_t piece_tiles; /* of vulkan_choice */
-    bool least;         /* too */
+    bool least, wide;   /* too */
     /* The layers before this one on the CPU, only the others as above (0: the embedding alone).
      * The next that can be cut is taken. */
     bool is_split;
@@ -207,11 +207,12 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
     *r = (struct runner){.o = o};
     r->g = gguf_open(path, &err);
     if (!r->g) fail_msg("%s", err.msg);
-    r->be =
-        o.vulkan
-            ? vulkan_backend_open(
-                  &(struct vulkan_choice){.piece_tiles = o.piece_tiles, .least = o.least}, &err)
-            : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
+    r->be = o.vulkan
+                ? vulkan_backend_open(&(struct vulkan_choice){.piece_tiles = o.piece_tiles,
+                                                              .least = o.least,
+                                                              .always_wide = o.wide},
+                                      &err)
+                : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
     if (!r->be) fail_msg("%s", err.msg);
     const struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};
     if (o.is_split && !model_outline(r->g, &params, runner_split, r, &err))

@@ -81,6 +81,8 @@ void load_codes(uint keys, uint block, uint k, uint lane, out uint words[8])
             words[i] = (words[i] >> (4u * (k & 1u))) & 0x0f0f0f0fu;
 }
 
+#define QUERY_TEXEL(at) texelFetch(queries, int(at))
+
 /* Sums of integers belong to a scale: to that of the whole key, or to those of each block. */
 void score_codes(uint keys, uint scales, uint lane)
 {
@@ -96,7 +98,7 @@ void score_codes(uint keys, uint scales, uint lane)
         [[unroll]] for (uint h = 0u; h < 2u; h++) {
             a8_half x[QUERIES];
             [[unroll]] for (int i = 0; i < QUERIES; i++)
-                A8_LOAD(queries, query_at[i] + b * A8_TEXELS + h * A8_HALF_TEXELS, x[i])
+                A8_LOAD(QUERY_TEXEL, query_at[i] + b * A8_TEXELS + h * A8_HALF_TEXELS, x[i])
             [[unroll]] for (int k = 0; k < 4; k++) {
                 uint words[8];
                 load_codes(keys, b, h * 4u + uint(k), lane, words);

@@ -27,26 +27,16 @@ struct a8_half {
 #endif
 };
 
-/* By texel(at), which names a texel; from a texel buffer. */
-#define A8_FETCH(texel, at, half_out)                \
-    {                                                \
-        half_out.a = texel(at);                      \
-        A8_FETCH_B(texel, at, half_out)              \
+/* texel(at) names a texel of what they are read from. */
+#define A8_LOAD(texel, at, half_out)   \
+    {                                  \
+        half_out.a = texel(at);        \
+        A8_LOAD_B(texel, at, half_out) \
     }
 #ifdef DOT_PACKED
-#define A8_FETCH_B(texel, at, half_out)
+#define A8_LOAD_B(texel, at, half_out)
 #else
-#define A8_FETCH_B(texel, at, half_out) half_out.b = texel((at) + 1u);
-#endif
-#define A8_LOAD(buf, at, half_out)                                     \
-    {                                                                  \
-        half_out.a = texelFetch(buf, int(at));                         \
-        A8_LOAD_B(buf, at, half_out)                                   \
-    }
-#ifdef DOT_PACKED
-#define A8_LOAD_B(buf, at, half_out)
-#else
-#define A8_LOAD_B(buf, at, half_out) half_out.b = texelFetch(buf, int(at) + 1);
+#define A8_LOAD_B(texel, at, half_out) half_out.b = texel((at) + 1u);
 #endif
 
 /* The dot product of the four bytes of u with word k of 16 codes of A8; |u| as for dot16. */

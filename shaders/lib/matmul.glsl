@@ -45,8 +45,8 @@ struct a8_block {
 a8_block load_block(uint at)
 {
     a8_block x;
-    A8_FETCH(ACTIVATION, at, x.lo)
-    A8_FETCH(ACTIVATION, at + A8_HALF_TEXELS, x.hi)
+    A8_LOAD(ACTIVATION, at, x.lo)
+    A8_LOAD(ACTIVATION, at + A8_HALF_TEXELS, x.hi)
     x.meta = ACTIVATION(at + A8_META);
     return x;
 }

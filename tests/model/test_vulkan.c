@@ -45,21 +45,19 @@ static size_t n_checked;
 
 static uint64_t n_more_pieces;
 
-static void check(const struct golden_case *c, enum kv_type type, uint32_t batch,
-                  size_t piece_tiles)
+/* Of o: KV type, batch, and what kind of device it is. */
+static void check(const struct golden_case *c, struct runner_options o)
 {
+    const enum kv_type type = o.kv_type;
+    const uint32_t batch = o.batch;
     uint64_t random, golden;
     if (!stored_hashes(c->name, type, &random, &golden)) return;
     const uint32_t n = strcmp(c->name, "mistral3") == 0 ? 500 : RANDOM_IDS;
     struct runner r;
     int32_t ids[RANDOM_IDS];
-    runner_open(&r, c->model,
-                (struct runner_options){.kv_type = type,
-                                        .n_ctx = n == 500 ? 512 : 1024,
-                                        .batch = batch,
-                                        .poison = true,
-                                        .vulkan = true,
-                                        .piece_tiles = piece_tiles});
+    o.n_ctx = n == 500 ? 512 : 1024;
+    o.poison = o.vulkan = true;
+    runner_open(&r, c->model, o);
     size_t n_values = (size_t)(n > c->n_tokens ? n : c->n_tokens) * c->n_vocab;
     float *logits = mem_zalloc(n_values, sizeof *logits);
     random_ids(ids, n, c->n_vocab);
@@ -92,10 +90,28 @@ static void test_models(void **state)
                 if (all || (b == i % 6 && type == (i % 4 == 0 ? KV_F32 : KV_F16)) ||
                     (b == 0 && type > KV_F16 &&
                      stored_hashes(set.cases[i].name, type, &random, &golden)))
-                    check(&set.cases[i], type, batches[b], 0);
+                    check(&set.cases[i],
+                          (struct runner_options){.kv_type = type, .batch = batches[b]});
             }
     print_message("# %zu runs of %zu models\n", n_checked, set.n);
     assert_true(n_checked > 0);
+    golden_free(&set);
+}
+
+/* The shapes of hardware: every model, in batches of all buckets, and with codes. */
+static void test_wide(void **state)
+{
+    (void)state;
+    static const uint32_t batches[] = {1, 64, 2, 5, 4, 200};
+    if (vulkan_count() == 0) skip();
+    struct golden_set set = golden_read("tests/data", golden_known);
+    for (size_t i = 0; i < set.n; i++) {
+        check(&set.cases[i], (struct runner_options){.kv_type = i % 4 == 2 ? KV_F32 : KV_F16,
+                                                     .batch = batches[i % 6],
+                                                     .wide = true});
+        check(&set.cases[i],
+              (struct runner_options){.kv_type = KV_Q8_0, .batch = 5, .wide = true});
+    }
     golden_free(&set);
 }
 
@@ -110,7 +126,9 @@ static void test_pieces(void **state)
     struct golden_set set = golden_read("tests/data", soak() > 1 ? golden_known : some);
     for (size_t i = 0; i < set.n; i++) {
         n_more_pieces = 0;
-        check(&set.cases[i], i % 2 ? KV_F32 : KV_F16, 64, 1 + i % 2);
+        check(&set.cases[i], (struct runner_options){.kv_type = i % 2 ? KV_F32 : KV_F16,
+                                                     .batch = 64,
+                                                     .piece_tiles = 1 + i % 2});
         assert_true(n_more_pieces > 10);
     }
     assert_true(set.n >= 5);
@@ -264,7 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience), cmocka_unit_test(test_put_off),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_counters)};
+        cmocka_unit_test(test_models),   cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_pieces),   cmocka_unit_test(test_counters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
