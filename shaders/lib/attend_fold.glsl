@@ -1,6 +1,6 @@
-/* Folds the pages that attend.comp left, from the first visible one on, then a sink, and divides by
- * the sum: a work group is a row and a head, a lane a dim. With QUANTISES it also makes A8 of the
- * head, BLOCK_LANES lanes a block. */
+/* Folds the pages that attend.comp or attend_wide.comp left, from the first visible one on, then a
+ * sink, and divides by the sum: a work group is a row and a head, a lane a dim. With QUANTISES it
+ * also makes A8 of the head, BLOCK_LANES lanes a block. */
 #include "step.glsl"
 #include "numeric.glsl"
 #include "kv.glsl"
@@ -17,7 +17,7 @@ layout(push_constant) uniform Push {
     uint part, n_heads, dim, window;
     uint first_row, n_block_rows;
     uint out_stride, out_at;
-    uint ring; /* as in attend.glsl */
+    uint ring; /* as in attend_page.glsl */
     uint codes_stride, codes_at; /* texels */
     float sink_sum;
 };

@@ -181,7 +181,8 @@ void end_scores(uint key, uint slot, float k_scale, float v_scale)
     [[unroll]] for (uint i = 0u; i < K_QUERIES; i++) {
         uint query = query_of(i, slot);
         if (HAS_CODES) score[i] = fmul(fmul(query_scale[query], k_scale), float(dot_sum[i]));
-        weights[query * 16u + key / 4u][key & 3u] = u_of(score_of(score[i], log2_scale));
+        if (slot == 0u || 2u * i + 1u < uint(QUERIES))
+            weights[query * 16u + key / 4u][key & 3u] = u_of(score_of(score[i], log2_scale));
     }
 }
 

@@ -7,7 +7,7 @@
 #include "row_sum.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint LANES = 32; /* or 128 */
+const uint LANES = gl_WorkGroupSize.x; /* 32 or 128 */
 layout(constant_id = 1) const bool WEIGHTED = true;
 layout(constant_id = 2) const bool QUANTISES = false;
 layout(constant_id = 3) const uint ROTATES = 0; /* 1: dims 2i and 2i+1, 2: dims i and i + n/2 */

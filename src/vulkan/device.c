@@ -345,7 +345,7 @@ static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, 
     if (limits->maxPerStageDescriptorStorageBuffers < VULKAN_STORAGE ||
         limits->maxPerStageDescriptorSampledImages < VULKAN_TEXELS ||
         limits->maxPushConstantsSize < VULKAN_PUSH_BYTES ||
-        limits->maxComputeWorkGroupInvocations < 64)
+        limits->maxComputeWorkGroupInvocations < 128)
         return refuse(vk, err, "has too few bindings or push constants");
     return true;
 }

@@ -59,11 +59,12 @@ static size_t find_direct(const struct program *p)
     return in->buf;
 }
 
-/* Stride and bytes of the rows of a buffer. */
+/* Stride and bytes of the rows of a buffer. A product's groups take rows from any on, and load
+ * the rest of a group's from behind the last. */
 static size_t rows_bytes(const struct vulkan *vk, const struct row_buffer *b, uint32_t max_rows,
                          size_t *stride)
 {
-    size_t n = mem_round_up(max_rows, GROUP_ROWS);
+    const size_t n = max_rows + GROUP_ROWS - 1;
     switch (b->kind) {
     case ROW_F32: *stride = mem_round_up(b->width, 16); return n * *stride * sizeof(float);
     case ROW_A8: *stride = b->width / 32 * vulkan_a8_texels(vk); return n * *stride * 16;

@@ -7,7 +7,7 @@
 #include "base/numeric_c.h"
 #include "gguf/qblocks.h"
 
-enum { TEXEL = 16, STRIPE = 256, PLANE = TEXEL * PACK_TILE_ROWS };
+enum { TEXEL = 16, PLANE = TEXEL * PACK_TILE_ROWS };
 
 /* Planes of a stripe: scales, the codes' first bits, the rest of them. 0: floats. */
 struct planes {
@@ -44,7 +44,7 @@ static size_t n_planes(enum qtype type, size_t n_cols)
         size_t width = type == QTYPE_F32 ? 4 : 8;
         return (n_cols + width - 1) / width;
     }
-    return (n_cols + STRIPE - 1) / STRIPE * (p.head + p.first + p.more);
+    return (n_cols + PACK_STRIPE - 1) / PACK_STRIPE * (p.head + p.first + p.more);
 }
 
 size_t pack_tile_bytes(enum qtype type, size_t n_cols)
@@ -230,11 +230,11 @@ void pack_tile(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_
         }
         const uint8_t *p = rows;
         for (size_t c = 0; c < n_cols; c += info->block_len, p += info->block_bytes) {
-            struct texels t = {at + c / STRIPE * (n.head + n.first + n.more) * PLANE};
-            if (info->block_len == STRIPE)
+            struct texels t = {at + c / PACK_STRIPE * (n.head + n.first + n.more) * PLANE};
+            if (info->block_len == PACK_STRIPE)
                 put_large(type, t, p);
             else
-                put_small(type, t, c % STRIPE / 32, p);
+                put_small(type, t, c % PACK_STRIPE / 32, p);
         }
     }
 }

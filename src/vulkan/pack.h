@@ -13,7 +13,7 @@
 
 #include "gguf/qtype.h"
 
-enum { PACK_TILE_ROWS = 32 };
+enum { PACK_TILE_ROWS = 32, PACK_STRIPE = 256 /* columns */ };
 
 /* Bytes of a tile of n_cols columns. */
 size_t pack_tile_bytes(enum qtype type, size_t n_cols);

@@ -95,7 +95,7 @@ static bool attends_wide(const struct vulkan_exec *x, const struct kv_layer *kv)
 static struct dispatch_build begin_attend(struct vulkan_exec *x, const struct op *op, int part,
                                           bool is_wide)
 {
-    enum { WIDE_LANES = 128 };
+    enum { WIDE_LANES = 128 }; /* as LANES in attend_wide.glsl */
     if (is_wide)
         return dispatch_begin(
             x, op, part, dispatch_packed_or(x, SHADER_ATTEND_WIDE, SHADER_ATTEND_WIDE_PACKED),

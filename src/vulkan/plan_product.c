@@ -1,8 +1,9 @@
 /* Products of matrices, with or without experts, become dispatches: one for matrices on one
  * input, and one for every piece of a matrix that the device does not bind whole. */
 #include "vulkan/dispatch.h"
+#include "vulkan/pack.h"
 
-enum { MOST_MATS = 3, STRIPE_COLUMNS = 256 };
+enum { MOST_MATS = 3 };
 static const uint32_t NO_BIAS = UINT32_MAX; /* as in matrices.glsl */
 
 /* One matrix, or a piece of it, and where its result goes. */
@@ -182,7 +183,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_push(&b, floats ? in->at / 4 : dispatch_a8_texels(x, in->at));
     push_matrix(&b, m, &m->mats[0]);
     struct vulkan_grid grid = {.kind = GRID_MATMUL,
-                               .n_stripes = dispatch_groups(w->n_cols, STRIPE_COLUMNS)};
+                               .n_stripes = dispatch_groups(w->n_cols, PACK_STRIPE)};
     for (uint32_t i = 0; i < m->n_mats; i++)
         grid.n_values[i] = (uint32_t)m->mats[i].piece->n_rows;
     if (m->experts) {

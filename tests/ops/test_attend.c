@@ -351,9 +351,19 @@ static void all_cases(void **state)
 static void extremes(void **state)
 {
     (void)state;
-    static const char *const some[] = {"f16_64",         "f32_64",        "f16_cap_sink",
-                                       "f32_window_cap", "q8_64",         "q8_window_cap",
-                                       "q4_64",          "q4_window_cap", "q4_256"};
+    static const char *const some[] = {"f16_64",
+                                       "f32_64",
+                                       "f16_cap_sink",
+                                       "f32_window_cap",
+                                       "q8_64",
+                                       "q8_window_cap",
+                                       "q4_64",
+                                       "q4_window_cap",
+                                       "q4_256",
+                                       "q8_128",
+                                       "q8_160_cap_group3",
+                                       "f16_heads3_window",
+                                       "f32_256_window"};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const struct attention *c = cases;
         while (strcmp(c->name, some[i]) != 0)
