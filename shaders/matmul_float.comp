@@ -3,7 +3,7 @@
  * SPLIT parts of a work group take stripes that follow each other, as in lib/matmul.glsl.
  *
  * A tile of 32 rows is a run of planes, one texel of each row: four columns of F32, eight of the
- * others. With EXPERTS a work group takes one row and one rank of the route. */
+ * others. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -12,30 +12,11 @@
 #include "matrices.glsl"
 
 layout(constant_id = 1) const uint TYPE = 0;
-layout(constant_id = 4) const bool EXPERTS = false;
-
-layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
-layout(set = 0, binding = 6, std430) readonly buffer Weights { uvec4 weight_texels[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Activations { uvec4 activation_texels[]; };
-layout(set = 0, binding = 8) uniform usamplerBuffer weights;
-layout(set = 0, binding = 9) uniform usamplerBuffer activations;
 
 const uint TYPE_F32 = 0u, TYPE_F16 = 1u, TILE_ROWS = 32u, STRIPE = 256u;
 const uint WIDTH = TYPE == TYPE_F32 ? 4u : 8u; /* columns of a texel */
 /* Planes that a lane asks for at once. */
 const uint AHEAD = WIDE ? 8u : 1u;
-
-uvec4 weight_texel(uint at)
-{
-    return WIDE ? weight_texels[at] : texelFetch(weights, int(at));
-}
-
-uvec4 activation_texel(uint at)
-{
-    return WIDE ? activation_texels[at] : texelFetch(activations, int(at));
-}
 
 float weight_of(uvec4 w, uint i)
 {
@@ -53,7 +34,7 @@ void add_plane(uint column, uint x_row, uvec4 w[VALUES])
     [[unroll]] for (int r = 0; r < ROWS; r++) {
         uint x_plane = x_row + uint(r) * x_stride + column / 4u;
         [[unroll]] for (uint q = 0u; q < WIDTH; q += 4u) {
-            uvec4 x = activation_texel(x_plane + q / 4u);
+            uvec4 x = ACTIVATION_TEXEL(x_plane + q / 4u);
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
                 bool is_there = column + q + i < n_in;
                 [[unroll]] for (int t = 0; t < VALUES; t++) {
@@ -74,7 +55,7 @@ void add_stripe(uint p, uint end, uint x_row)
         uvec4 w[AHEAD][VALUES];
         [[unroll]] for (uint k = 0u; k < AHEAD; k++)
             [[unroll]] for (int t = 0; t < VALUES; t++)
-                w[k][t] = weight_texel(at[t] + (p + k < end ? p + k : p) * TILE_ROWS);
+                w[k][t] = WEIGHT_TEXEL(at[t] + (p + k < end ? p + k : p) * TILE_ROWS);
         [[unroll]] for (uint k = 0u; k < AHEAD; k++)
             if (p + k < end) add_plane((p + k) * WIDTH, x_row, w[k]);
     }
@@ -82,38 +63,24 @@ void add_stripe(uint p, uint end, uint x_row)
 
 void main()
 {
-    uint first = step_first_row(part), n_rows = step_n_rows(), group;
-    matrix mat = my_matrix(group);
-    uint n_values = mat.n_values, n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
+    task t;
+    if (!find_task(t)) return;
     uint n_planes = (n_in + WIDTH - 1u) / WIDTH, n_stripes = (n_in + STRIPE - 1u) / STRIPE;
-    uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
-    uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
-    if (row >= n_rows) return;
-    uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint lane = gl_LocalInvocationID.x % PART_LANES, mine = gl_LocalInvocationID.x / PART_LANES;
-    uint i_0 = group * uint(VALUES) * PART_LANES + lane;
-    uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
-    uint x_row = x_at + row * x_stride + rank * x_split;
-    [[unroll]] for (int t = 0; t < VALUES; t++) {
-        uint i = i_0 + uint(t) * PART_LANES;
-        i = i < n_tiles * TILE_ROWS ? i : i_0;
-        at[t] = mat.w_at + (tile_0 + i / TILE_ROWS) * n_planes * TILE_ROWS + i % TILE_ROWS;
+    [[unroll]] for (int v = 0; v < VALUES; v++) {
+        uint i = value_row(t, v), tile = t.tile_0 + i / TILE_ROWS;
+        at[v] = t.mat.w_at + tile * n_planes * TILE_ROWS + i % TILE_ROWS;
     }
-
     for (uint s_0 = 0u; s_0 < n_stripes; s_0 += uint(SPLIT)) {
-        uint s = s_0 + mine, p = s * (STRIPE / WIDTH), end = p + STRIPE / WIDTH;
-        if (s < n_stripes) add_stripe(p, end < n_planes ? end : n_planes, x_row);
+        uint s = s_0 + t.mine, p = s * (STRIPE / WIDTH), end = p + STRIPE / WIDTH;
+        if (s < n_stripes) add_stripe(p, end < n_planes ? end : n_planes, t.x_row);
         fold_stripes(s_0, n_stripes);
     }
-    [[unroll]] for (int t = 0; t < VALUES; t++) {
-        uint i = i_0 + uint(t) * PART_LANES;
+    [[unroll]] for (int v = 0; v < VALUES; v++) {
+        uint i = t.value + uint(v) * PART_LANES;
         [[unroll]] for (int k = 0; k < FOLDS; k++) {
-            uint r = uint(k * SPLIT) + mine, to = row + r;
-            if (i >= n_values || r >= uint(ROWS) || to >= n_rows) continue;
-            float v = total[t * FOLDS + k];
-            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * rank_values + i]);
-            to -= rebase != 0u ? first : 0u;
-            y[to * mat.out_stride + mat.out_at + rank * rank_values + i] = num_keep(v);
+            uint r = uint(k * SPLIT) + t.mine, to = t.row + r;
+            if (i < t.mat.n_values && r < uint(ROWS) && to < t.n_rows)
+                put(t, to, i, with_bias(t, i, total[v * FOLDS + k]));
         }
     }
 }

@@ -4,37 +4,24 @@
  *
  * On a device with many lanes (WIDE) memory is far and lanes are many: a lane has one row, asks for
  * all codes of a stripe at once, and SPLIT parts of a work group, 32 lanes each, take stripes that
- * follow each other. Their sums meet in shared memory, where one lane folds those of a value.
- *
- * With EXPERTS a work group takes one row and one rank of the route, which names the matrix.
- * With N_MATS > 1 the work groups of several matrices on one input follow each other. */
+ * follow each other. Their sums meet in shared memory, where one lane folds those of a value. */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #define HOLDS_CODES WIDE
-#define WEIGHT_TEXEL(at) (WIDE ? weight_texels[at] : texelFetch(weights, int(at)))
-layout(set = 0, binding = 6, std430) readonly buffer Weights { uvec4 weight_texels[]; };
 #include "step.glsl"
 #include "numeric.glsl"
 #include "matrices.glsl"
 #include "weights.glsl"
 #include "dot.glsl"
 
-layout(constant_id = 4) const bool EXPERTS = false;
 /* sums = addends + factor * what is written to the output. */
 layout(constant_id = 6) const bool ADDS = false;
 /* Eight lanes load activations for each other: of a row each, or if there is one row, of a block of
  * the stripe each. A cache does that for many lanes. */
 const bool SHARES = !WIDE;
 
-layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Route { uint route[]; };
 layout(set = 0, binding = 4, std430) SHARED_PLACE readonly buffer Addends { float addends[]; };
 layout(set = 0, binding = 5, std430) SHARED_PLACE writeonly buffer Sums { float sums_out[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Activations { uvec4 activation_texels[]; };
-layout(set = 0, binding = 9) uniform usamplerBuffer activations;
-
-#define ACTIVATION(at) (WIDE ? activation_texels[at] : texelFetch(activations, int(at)))
 
 /* A block of activations. */
 struct a8_block {
@@ -45,9 +32,9 @@ struct a8_block {
 a8_block load_block(uint at)
 {
     a8_block x;
-    A8_LOAD(ACTIVATION, at, x.lo)
-    A8_LOAD(ACTIVATION, at + A8_HALF_TEXELS, x.hi)
-    x.meta = ACTIVATION(at + A8_META);
+    A8_LOAD(ACTIVATION_TEXEL, at, x.lo)
+    A8_LOAD(ACTIVATION_TEXEL, at + A8_HALF_TEXELS, x.hi)
+    x.meta = ACTIVATION_TEXEL(at + A8_META);
     return x;
 }
 
@@ -140,46 +127,31 @@ void add_stripe(uint x_stripe, uint n)
 
 void main()
 {
-    uint first = step_first_row(part), n_rows = step_n_rows(), group;
-    matrix mat = my_matrix(group);
-    uint n_values = mat.n_values, n_tiles = (n_values + TILE_ROWS - 1u) / TILE_ROWS;
+    task t;
+    if (!find_task(t)) return;
     uint n_stripes = (n_in + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
-    uint row = first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
-    uint rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
-    if (row >= n_rows) return;
-    uint expert = EXPERTS ? route[row * route_stride + 2u * (route_at + rank)] : 0u;
-    uint lane = gl_LocalInvocationID.x % PART_LANES, mine = gl_LocalInvocationID.x / PART_LANES;
-    uint i_0 = group * uint(VALUES) * PART_LANES + lane;
-    uint tile_0 = (expert * n_parts + mat_part) * n_tiles;
-    uint x_row = x_at + row * x_stride + rank * x_split;
-
     for (uint s_0 = 0u; s_0 < n_stripes; s_0 += uint(SPLIT)) {
-        uint s = s_0 + mine;
+        uint s = s_0 + t.mine, left = n_in - s * STRIPE_BLOCKS;
         if (s < n_stripes) {
-            [[unroll]] for (int t = 0; t < VALUES; t++) {
-                uint i = i_0 + uint(t) * PART_LANES;
-                i = i < n_tiles * TILE_ROWS ? i : i_0;
-                at[t] = mat.w_at + stripe_at(tile_0 + i / TILE_ROWS, n_stripes, s, i % TILE_ROWS);
+            [[unroll]] for (int v = 0; v < VALUES; v++) {
+                uint i = value_row(t, v), tile = t.tile_0 + i / TILE_ROWS;
+                at[v] = t.mat.w_at + stripe_at(tile, n_stripes, s, i % TILE_ROWS);
             }
-            uint left = n_in - s * STRIPE_BLOCKS;
-            add_stripe(x_row + s * STRIPE_BLOCKS * A8_TEXELS,
+            add_stripe(t.x_row + s * STRIPE_BLOCKS * A8_TEXELS,
                        left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS);
         }
         fold_stripes(s_0, n_stripes);
     }
-    [[unroll]] for (int t = 0; t < VALUES; t++) {
-        uint i = i_0 + uint(t) * PART_LANES;
+    [[unroll]] for (int v = 0; v < VALUES; v++) {
+        uint i = t.value + uint(v) * PART_LANES;
         [[unroll]] for (int k = 0; k < FOLDS; k++) {
-            uint r = uint(k * SPLIT) + mine, to = row + r;
-            if (i >= n_values || r >= uint(ROWS) || to >= n_rows) continue;
-            float v = total[t * FOLDS + k];
-            if (mat.bias_at != NO_BIAS) v = fadd(v, bias[mat.bias_at + expert * rank_values + i]);
-            v = num_keep(v);
+            uint r = uint(k * SPLIT) + t.mine, to = t.row + r;
+            if (i >= t.mat.n_values || r >= uint(ROWS) || to >= t.n_rows) continue;
+            float sum = with_bias(t, i, total[v * FOLDS + k]);
             if (ADDS)
                 sums_out[to * sums_stride + sums_at + i] =
-                    num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(v, factor)));
-            to -= rebase != 0u ? first : 0u;
-            y[to * mat.out_stride + mat.out_at + rank * rank_values + i] = v;
+                    num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(sum, factor)));
+            put(t, to, i, sum);
         }
     }
 }

@@ -37,8 +37,8 @@ const uint FIRST_PLANES = TYPE == TYPE_Q8_0 ? 16u : TWO_BITS ? 4u : 8u;
 const uint MORE_PLANES = FIVE_BITS || TYPE == TYPE_Q3_K ? 2u : TYPE == TYPE_Q6_K ? 4u : 0u;
 const uint STRIPE_PLANES = HEAD_PLANES + FIRST_PLANES + MORE_PLANES;
 
-layout(set = 0, binding = 8) uniform usamplerBuffer weights;
 #ifndef WEIGHT_TEXEL
+layout(set = 0, binding = 8) uniform usamplerBuffer weights;
 #define WEIGHT_TEXEL(at) texelFetch(weights, int(at))
 #endif
 
