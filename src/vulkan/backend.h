@@ -38,7 +38,8 @@ struct vulkan_info {
 };
 
 /* Describes up to cap devices, software ones included, in the order of their numbers; returns
- * how many there are, 0 without a driver. It loads the drivers: tens of milliseconds. */
+ * how many there are, 0 without a driver. The first time it loads the drivers: tens of
+ * milliseconds. */
 size_t vulkan_list(struct vulkan_info *out, size_t cap);
 uint32_t vulkan_count(void);
 /* The numbers of the hardware devices among all[0..n), best first: discrete, integrated,

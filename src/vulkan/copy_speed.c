@@ -1,6 +1,6 @@
 /* How fast a device copies its own memory: what its decoding is measured against. Both ways are
- * tried, for a driver's may be slow: 835 GB/s on an H200, whose memory moves 4,800 (driver 580,
- * November 2026). */
+ * tried, for a driver's may be slow: 835 GB/s on an H200, whose memory is rated at 4,800
+ * (driver 580, November 2026). */
 #include "base/file.h"
 #include "base/mem.h"
 #include "vulkan/impl.h"

@@ -346,7 +346,7 @@ static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, 
         limits->maxPerStageDescriptorSampledImages < VULKAN_TEXELS ||
         limits->maxPushConstantsSize < VULKAN_PUSH_BYTES ||
         limits->maxComputeWorkGroupInvocations < 128)
-        return refuse(vk, err, "has too few bindings or push constants");
+        return refuse(vk, err, "has too few bindings, push constants or lanes of a work group");
     return true;
 }
 

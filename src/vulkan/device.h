@@ -12,7 +12,8 @@
  *   subgroup shuffle in compute,
  *   subgroups of 8, 16, 32 or more    refused: attention passes probabilities between lanes
  *   8 storage and 2 texel buffers,
- *   128 bytes of push constants       refused
+ *   128 bytes of push constants,
+ *   work groups of 128 lanes          refused
  *   memory that the host sees         refused
  *   float controls: rounding to even,
  *   special values kept               it rounds as it does: the self-test tells

@@ -9,7 +9,7 @@
 #include "vulkan/memory.h"
 #include "vulkan/shaders.h"
 
-enum { VULKAN_MAX_CONSTANTS = 12 };
+enum { VULKAN_MAX_CONSTANTS = 9 };
 
 /* constants[i] is specialisation constant i, of 32 bits; 0 is the local size. */
 struct vulkan_variant {

@@ -64,11 +64,11 @@ static uint32_t group_values(const struct vulkan_exec *x, uint32_t bucket)
  * a few rows has fewer, for then how long it takes is what one waits for. */
 static uint32_t group_queries(const struct vulkan_grid *g, uint32_t bucket)
 {
-    enum { WIDE_MOST = 16, WIDE_FEW = 8, EIGHT_LANES = 4 };
+    enum { WIDE_MOST = 16, WIDE_FEW = 8, NARROW_MOST = 4 };
     const bool is_few = bucket < N_BUCKETS - 1;
     const uint32_t n = group_rows[bucket] * g->n_group;
     if (g->has_wide_groups) return !is_few ? WIDE_MOST : n < WIDE_FEW ? n : WIDE_FEW;
-    return bucket == 0 && n < EIGHT_LANES ? n : EIGHT_LANES;
+    return bucket == 0 && n < NARROW_MOST ? n : NARROW_MOST;
 }
 
 /* The constants of a product that its rows decide. */

@@ -13,7 +13,7 @@
 static const char *const names[] = {ELEMENTARY_FUNCTIONS(NAME)};
 enum { N_FUNCTIONS = sizeof names / sizeof *names, LOCAL = 64, N = 1 << 12 };
 
-static uint32_t apply(uint32_t function, uint32_t u)
+uint32_t vulkan_elementary(uint32_t function, uint32_t u)
 {
     const float x = num_of_bits(u);
     switch (function) {
@@ -34,7 +34,7 @@ static bool same(const struct vulkan *vk, const uint32_t *got, struct err *err)
 {
     for (uint32_t f = 0; f < N_FUNCTIONS; f++)
         for (uint32_t i = 0; i < N; i++) {
-            const uint32_t want = apply(f, pattern(i));
+            const uint32_t want = vulkan_elementary(f, pattern(i));
             if (got[f * N + i] != want)
                 return err_set(err, ERR_DEVICE,
                                "%s: computes %s(%08x) as %08x instead of %08x: it cannot give "
