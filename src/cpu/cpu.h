@@ -42,5 +42,7 @@ struct backend *cpu_open(const struct cpu_options *options, struct err *err);
  * they lie and with nothing to compute, the best of five: from memory, or from caches as far as
  * these hold them. Of more than 1 GiB of weights so much is read. */
 double cpu_read_speed(const struct backend *be);
+/* The same of n_bytes of memory, more than 0, at data, roughly: the better of two. */
+double cpu_read_speed_at(const struct backend *be, const void *data, size_t n_bytes);
 
 #endif

@@ -87,6 +87,23 @@ static void add_weight(struct reading *r, const struct cpu_weight *w)
         add_pieces(r, w->file, b->n_mats * b->n_rows * qtype_bytes(b->type, b->n_cols));
 }
 
+static double read_pieces(const struct cpu_backend *cpu, struct reading *r, int n_tries)
+{
+    const size_t times = (LEAST_BYTES + r->n_bytes - 1) / r->n_bytes;
+    double best = 0;
+    for (int i = 0; i < 2 * n_tries; i++) {
+        /* Which is faster depends on the processor. GB/s with 2 threads, plain and ahead: 34.3
+         * and 32.4, minutes later 50.9 and 47.1 (Zen 4, 2026-11). */
+        r->read = i % 2 == 0 ? read_plain : read_ahead;
+        const double start = clock_ms();
+        pool_run(cpu->pool, times * r->n_pieces, read_piece, r, NULL);
+        const double speed = (double)(times * r->n_bytes) / 1e6 / (clock_ms() - start);
+        best = speed > best ? speed : best;
+    }
+    free(r->pieces);
+    return best;
+}
+
 double cpu_read_speed(const struct backend *be)
 {
     const struct cpu_backend *cpu = (const struct cpu_backend *)be;
@@ -94,17 +111,12 @@ double cpu_read_speed(const struct backend *be)
     for (const struct cpu_weight *w = cpu->weights; w; w = w->next)
         add_weight(&r, w);
     assert(r.n_bytes > 0);
-    const size_t times = (LEAST_BYTES + r.n_bytes - 1) / r.n_bytes;
-    double best = 0;
-    for (int i = 0; i < 2 * N_TRIES; i++) {
-        /* Which is faster depends on the processor. GB/s with 2 threads, plain and ahead: 34.3
-         * and 32.4, minutes later 50.9 and 47.1 (Zen 4, 2026-11). */
-        r.read = i % 2 == 0 ? read_plain : read_ahead;
-        const double start = clock_ms();
-        pool_run(cpu->pool, times * r.n_pieces, read_piece, &r, NULL);
-        const double speed = (double)(times * r.n_bytes) / 1e6 / (clock_ms() - start);
-        best = speed > best ? speed : best;
-    }
-    free(r.pieces);
-    return best;
+    return read_pieces(cpu, &r, N_TRIES);
+}
+
+double cpu_read_speed_at(const struct backend *be, const void *data, size_t n_bytes)
+{
+    struct reading r = {0};
+    add_pieces(&r, data, n_bytes);
+    return read_pieces((const struct cpu_backend *)be, &r, 1);
 }

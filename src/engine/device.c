@@ -135,3 +135,15 @@ bool device_check(struct backend *be, const struct program *p, const atomic_bool
     if (ok && seam.lost_at) vulkan_backend_lose_at(be, seam.lost_at);
     return ok;
 }
+
+double device_cpu_reads(const struct device_choice *cpu, const void *data, size_t n_bytes)
+{
+    struct err ignored;
+    const char *const scalar = cpu_isa_name(CPU_SCALAR);
+    if (seam.cpu_reads > 0) return seam.cpu_reads;
+    if (cpu_best() == CPU_SCALAR || (cpu->cpu && strcmp(cpu->cpu, scalar) == 0)) return 0;
+    struct backend *be = open_cpu(cpu, &ignored);
+    const double gb_s = be ? cpu_read_speed_at(be, data, n_bytes) : 0;
+    backend_close(be);
+    return gb_s;
+}

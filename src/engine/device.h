@@ -2,9 +2,9 @@
  *
  * "auto" is the best hardware device that has the memory and gives the bits of the CPU:
  * discrete before integrated, software never. Whoever opens a model tries the names of
- * device_auto one after the other, with device_check once its program is known; the last of
- * them is the CPU. One thread; the backend that comes back is the caller's to close. It knows
- * every backend by name, and no model. */
+ * device_auto one after the other, with device_check once its program is known and
+ * machine_pace.h once the model is there; the last of them is the CPU. One thread; the backend
+ * that comes back is the caller's to close. It knows every backend by name, and no model. */
 #ifndef ENGINE_DEVICE_H
 #define ENGINE_DEVICE_H
 
@@ -48,11 +48,16 @@ void device_auto(struct device_names *out);
 bool device_check(struct backend *be, const struct program *p, const atomic_bool *cancel,
                   struct err *err);
 
+/* GB/s at which the CPU of a choice reads n_bytes at data, which bounds decode; 0: its kernels
+ * are slower than memory (the scalar ones), or it cannot be opened. */
+double device_cpu_reads(const struct device_choice *cpu, const void *data, size_t n_bytes);
+
 /* For tests: how devices behave that are opened from now on. NULL: as they are. */
 struct device_seam {
     bool software_too; /* "auto" tries software devices as well */
     bool wrong_bits;
     uint64_t lost_at; /* the submission after device_check that loses the device; 0: none */
+    double cpu_reads; /* GB/s; 0: as measured */
     uint64_t memory;  /* bytes of its own that the device says it has free; 0: what it has */
 };
 void device_set_seam(const struct device_seam *seam);

@@ -13,6 +13,7 @@
 #include "engine/device.h"
 #include "engine/disk.h"
 #include "engine/machine_memory.h"
+#include "engine/machine_pace.h"
 #include "engine/machine_place.h"
 #include "engine/speculate.h"
 #include "engine/timeline.h"
@@ -124,7 +125,8 @@ static void close_on(struct machine *m)
         .gguf = m->gguf, .kv_type = m->kv_type, .params = m->params, .why_cpu = m->why_cpu};
 }
 
-/* The first device that can be used; each that cannot is a line. */
+/* The first device that can be used and is worth it; each that is not is a line. A wish for
+ * layers on a device is one for a device. */
 static bool open_best(struct machine *m, const struct engine_config *config,
                       const struct model_params *params, const struct machine_watch *watch,
                       struct err *err)
@@ -138,7 +140,9 @@ static bool open_best(struct machine *m, const struct engine_config *config,
         machine_warn(watch, line);
     }
     for (size_t i = 0;; i++) {
-        if (open_on(m, config, devices.names[i], params, watch, err)) return true;
+        if (open_on(m, config, devices.names[i], params, watch, err) &&
+            (config->gpu_layers > 0 || machine_keeps_pace(m, config, watch, err)))
+            return true;
         if (i == devices.n - 1 || (err->code != ERR_DEVICE && err->code != ERR_MEMORY))
             return false;
         char line[sizeof err->msg + 64];

@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "backend/cut.h"
 #include "base/mem.h"
+#include "cpu/cpu.h"
 #include "engine/device.h"
 #include "engine/disk.h"
 #include "engine/layers.h"
@@ -82,15 +83,72 @@ static void auto_ends_with_the_cpu(void **state)
     assert_true((d.n == 1) == (d.why != NULL));
 }
 
+/* GB/s of a processor that any device keeps up with. */
+static const double SLEEPY = 1e-6;
+
 static void auto_takes_a_device(void **state)
 {
     (void)state;
     struct machine m;
     if (vulkan_count() == 0) skip();
-    device_set_seam(&(struct device_seam){.software_too = true});
+    device_set_seam(&(struct device_seam){.software_too = true, .cpu_reads = SLEEPY});
     must_open(&m, GUIDE, "auto");
     assert_false(m.is_cpu);
     assert_int_equal(n_warned, 0);
+    assert_int_equal(timeline_n(m.tl), 0);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
+/* A device that computes on the processor takes longer than that does by itself, unless it is
+ * named or wished for. */
+static void auto_leaves_a_slow_one(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    device_set_seam(&(struct device_seam){.software_too = true});
+    must_open(&m, GUIDE, "auto");
+    assert_true(m.is_cpu);
+    assert_int_equal(n_warned, (int)vulkan_count());
+    if (!strstr(warned, " is not used: it takes ") || !strstr(warned, " and the CPU about ") ||
+        !strstr(warned, " (--device vulkan:") || !strstr(warned, "; the CPU takes its place"))
+        fail_msg("%s", warned);
+    machine_close(&m);
+    must_open(&m, GUIDE, "vulkan:0");
+    assert_int_equal(n_warned, 0);
+    machine_close(&m);
+    if (!open_layers(&m, GUIDE, "auto", 3, &err)) fail_msg("%s", err.msg);
+    assert_true(m.is_split && n_warned == 0);
+    machine_close(&m);
+    device_set_seam(NULL);
+}
+
+/* What the scalar kernels read says nothing about what they compute. */
+static void auto_asks_no_scalar_kernels(void **state)
+{
+    (void)state;
+    const struct device_choice scalar = {.device = "cpu", .cpu = "scalar"};
+    const char data[64] = "";
+    assert_true(device_cpu_reads(&scalar, data, sizeof data) == 0);
+    if (cpu_best() == CPU_SCALAR) return;
+    assert_true(device_cpu_reads(&(struct device_choice){0}, data, sizeof data) > 0);
+}
+
+/* Steps go on at the end of the context. */
+static void auto_times_a_short_context(void **state)
+{
+    (void)state;
+    const struct engine_config config = {
+        .model_path = GUIDE, .device = "auto", .n_threads = 2, .n_ctx = 1};
+    const struct machine_watch watch = {.warning = on_warning};
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    device_set_seam(&(struct device_seam){.software_too = true});
+    if (!machine_open(&m, &config, &watch, &err)) fail_msg("%s", err.msg);
+    assert_true(m.is_cpu);
     machine_close(&m);
     device_set_seam(NULL);
 }
@@ -320,7 +378,7 @@ static uint64_t taken(const struct machine *m)
 static void as_many_as_fit(void **state)
 {
     (void)state;
-    struct device_seam seam = {.software_too = true};
+    struct device_seam seam = {.software_too = true, .cpu_reads = SLEEPY};
     struct machine m;
     struct err err;
     if (vulkan_count() == 0) skip();
@@ -482,6 +540,9 @@ int main(void)
         cmocka_unit_test(order_of_devices),
         cmocka_unit_test(auto_ends_with_the_cpu),
         cmocka_unit_test(auto_takes_a_device),
+        cmocka_unit_test(auto_leaves_a_slow_one),
+        cmocka_unit_test(auto_asks_no_scalar_kernels),
+        cmocka_unit_test(auto_times_a_short_context),
         cmocka_unit_test(auto_leaves_a_wrong_one),
         cmocka_unit_test(auto_stops_at_other_errors),
         cmocka_unit_test(all_was_tried),
