@@ -6,20 +6,18 @@
 
 void store_f32(uint i, uint slot, uint row)
 {
-    uint head = i / dim, d = i % dim;
-    uint at = is_key ? i * PAGE_LEN + slot : (head * PAGE_LEN + slot) * dim + d;
-    slab[codes_at + at] = u_of(value(row, i));
+    uint d = i % dim, at = codes_at + i / dim * head_words;
+    slab[at + (is_key ? d * PAGE_LEN + slot : slot * dim + d)] = u_of(value(row, i));
 }
 
 void store_f16(uint i, uint slot, uint row)
 {
+    uint unit = is_key ? 1u : 2u, d = unit * i % dim, at = codes_at + unit * i / dim * head_words;
     if (is_key) {
-        put_half(codes_at + (i * PAGE_LEN + slot) / 2u, slot & 1u,
-                 num_f32_to_f16_kv(value(row, i)));
+        put_half(at + (d * PAGE_LEN + slot) / 2u, slot & 1u, num_f32_to_f16_kv(value(row, i)));
         return;
     }
-    uint head = 2u * i / dim, d = 2u * i % dim;
-    slab[codes_at + ((head * PAGE_LEN + slot) * dim + d) / 2u] =
+    slab[at + (slot * dim + d) / 2u] =
         num_f32_to_f16_kv(value(row, 2u * i)) | num_f32_to_f16_kv(value(row, 2u * i + 1u)) << 16;
 }
 

@@ -55,11 +55,11 @@ void store_row(uint slot, uint row)
     if (is_key) head_row_turn(dim);
     head_row_measure(dim, !IS_Q4);
     uint n_words = dim / (IS_Q4 ? 8u : 4u), n_scales = IS_Q4 ? dim / 32u : 1u;
+    uint codes = codes_at + group * head_words, scales = scales_at + group * head_words;
     for (uint w = lane; w < n_words; w += lanes)
-        slab[codes_at + (is_key ? (group * n_words + w) * PAGE_LEN + slot
-                                : (group * PAGE_LEN + slot) * n_words + w)] = word_of(w);
+        slab[codes + (is_key ? w * PAGE_LEN + slot : slot * n_words + w)] = word_of(w);
     for (uint b = lane; b < n_scales; b += lanes)
-        put_half(scales_at + ((group * n_scales + b) * PAGE_LEN + slot) / 2u, slot & 1u, scale(b));
+        put_half(scales + (b * PAGE_LEN + slot) / 2u, slot & 1u, scale(b));
 }
 
 void main()

@@ -243,7 +243,7 @@ void main()
                    (gl_SubgroupID * lanes + gl_SubgroupInvocationID) / 8u;
     uint kv_head = cluster % n_kv_heads, block = cluster / n_kv_heads;
     uint entry = list_at + 2u * gl_WorkGroupID.y, page = step_words[entry];
-    uint base = step_words[entry + 1u] * page_texels;
+    uint base = step_words[entry + 1u] * page_texels + kv_head * head_texels;
     uint row_0 = step_first_row(part) + first_row, end = step_n_rows();
     uint n_rows = end - row_0 < n_block_rows ? end - row_0 : n_block_rows;
     if (row_0 >= end || block * uint(QUERIES) >= n_rows * n_group) return;
@@ -260,15 +260,12 @@ void main()
     }
     if (!any) return;
 
-    uint k_texels = DIM_K * PAGE_LEN / (KV_TYPE == KV_F32 ? 4u : KV_TYPE == KV_F16 ? 8u : IS_Q4 ? 32u : 16u);
-    uint keys = base + k_at + kv_head * k_texels;
-    uint v_numbers = kv_head * PAGE_LEN * DIM_V;
     if (HAS_CODES)
-        score_codes(keys, base + k_scales_at + kv_head * (IS_Q4 ? DIM_K / 32u : 1u) * 8u, lane);
+        score_codes(base + k_at, base + k_scales_at, lane);
     else
-        score_floats(keys, lane);
+        score_floats(base + k_at, lane);
 
-    uint v_scales = base + v_scales_at + kv_head * (IS_Q4 ? DIM_V / 32u : 1u) * 8u;
+    uint v_scales = base + v_scales_at;
     if (HAS_CODES) weigh_keys(v_scales, lane);
     uint part_at[QUERIES];
     bool store[QUERIES];
@@ -285,10 +282,9 @@ void main()
         }
     }
     if (HAS_CODES) {
-        uint values = base + v_at + v_numbers / (IS_Q4 ? 32u : 16u);
         for (uint b = 0u; b < DIM_V / 32u; b++) {
             if (IS_Q4 || b == 0u) make_weights(v_scales + b * 8u, lane);
-            weigh_codes(values, b, lane);
+            weigh_codes(base + v_at, b, lane);
             [[unroll]] for (int i = 0; i < QUERIES; i++)
                 [[unroll]] for (uint e = 0u; e < 4u; e++)
                     if (store[i]) parts[part_at[i] + 2u + b * 32u + lane * 4u + e] = acc[i * 8 + int(e)];
@@ -296,8 +292,7 @@ void main()
         return;
     }
     for (uint e0 = 0u; e0 < DIM_V; e0 += 64u) {
-        uint at = e0 + lane * 8u;
-        uint from = v_numbers + (at < DIM_V ? at : 0u);
+        uint at = e0 + lane * 8u, from = at < DIM_V ? at : 0u;
         if (all_seen)
             weigh_floats(base + v_at, from, true);
         else

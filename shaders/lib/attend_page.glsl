@@ -20,7 +20,7 @@ layout(push_constant) uniform Push {
     uint part, n_kv_heads, n_group, window;
     uint first_row, n_block_rows; /* rows of the part that this dispatch covers */
     uint q_stride, q_at;          /* texels */
-    uint page_texels, k_at, v_at, k_scales_at, v_scales_at;
+    uint page_texels, head_texels, k_at, v_at, k_scales_at, v_scales_at; /* of the first head */
     uint list_at; /* words of the step: page number and place in the slab of each page */
     float factor, cap, inverse_cap; /* of products; see kv_factors (kv.h) */
     uint ring; /* pages of a row that the parts have room for, the others' place is free again */

@@ -367,7 +367,7 @@ void main()
     uint lane = gl_LocalInvocationID.x, key = lane % PAGE_LEN;
     uint kv_head = gl_WorkGroupID.x % n_kv_heads, first = gl_WorkGroupID.x / n_kv_heads * uint(QUERIES);
     uint entry = list_at + 2u * gl_WorkGroupID.y, page = step_words[entry];
-    uint base = step_words[entry + 1u] * page_texels;
+    uint base = step_words[entry + 1u] * page_texels + kv_head * head_texels;
     uint row_0 = step_first_row(part) + first_row, end = step_n_rows();
     uint n_rows = end - row_0 < n_block_rows ? end - row_0 : n_block_rows;
     if (row_0 >= end || first >= n_rows * n_group) return;
@@ -385,13 +385,13 @@ void main()
     uint own = first + (asks ? lane / QUERY_TEXELS : uint(QUERIES) - 1u);
     uint query = own < last ? own : last, head = kv_head * n_group + query % n_group;
     uint query_at = query_texel(row_0 + query / n_group, head);
-    uint values = base + v_at + kv_head * (PAGE_LEN * V_NUMBERS / PER_TEXEL);
+    uint values = base + v_at;
     float k_scale = 0.0, v_scale = 0.0, q_scale = 0.0;
-    load_keys(base + k_at + kv_head * (K_ROWS * ROW_TEXELS), lane);
+    load_keys(base + k_at, lane);
     load_query(query_at, lane);
     if (HAS_CODES) {
-        k_scale = scale_at(base + k_scales_at + kv_head * (PAGE_LEN / 8u), key);
-        v_scale = scale_at(base + v_scales_at + kv_head * (PAGE_LEN / 8u), key);
+        k_scale = scale_at(base + k_scales_at, key);
+        v_scale = scale_at(base + v_scales_at, key);
         q_scale = f_of(texelFetch(queries, int(query_at + A8_META)).x);
     }
     if (V_EARLY) load_values(values, lane);

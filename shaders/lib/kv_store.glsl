@@ -15,13 +15,13 @@ layout(set = 0, binding = 3, std430) readonly buffer Values { float value_rows[]
 struct side {
     uint dim;
     uint in_stride, in_at;
-    uint codes_at, scales_at; /* words of a page */
+    uint codes_at, scales_at; /* words of a page, of the first head */
 };
 
 layout(push_constant) uniform Push {
     uint part, n_heads;
     side keys, values;
-    uint page_words;
+    uint head_words, page_words;
     uint list_at; /* words of the step: page number and place in the slab of each page written */
     uint key_groups;
 };

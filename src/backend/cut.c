@@ -55,7 +55,7 @@ static bool reaches_back(const struct program *p, size_t at, uint32_t n)
 static size_t front_page_bytes(const struct program *p, uint32_t n, enum page_part part)
 {
     for (size_t i = n; i < p->n_kv; i++)
-        if (p->kv[i].part == part) return p->kv[i].k_at;
+        if (p->kv[i].part == part) return p->kv[i].at;
     return p->page_bytes[part];
 }
 
@@ -206,9 +206,7 @@ static void take_kv(struct program *p, const struct program *whole, uint32_t n_f
     struct kv_layer *kv = mem_zalloc(p->n_kv, sizeof *kv);
     for (size_t i = 0; i < p->n_kv; i++) {
         kv[i] = whole->kv[first + i];
-        if (side == CUT_FRONT) continue;
-        kv[i].k_at -= cut[kv[i].part];
-        kv[i].v_at -= cut[kv[i].part];
+        if (side == CUT_BACK) kv[i].at -= cut[kv[i].part];
     }
     p->kv = kv;
 }

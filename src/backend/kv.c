@@ -80,29 +80,24 @@ size_t kv_scale_bytes(enum kv_type type, size_t dim)
 
 struct kv_head kv_head_at(const struct kv_layer *kv, size_t head)
 {
-    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k);
-    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v);
-    return (struct kv_head){
-        .k = kv->k_at + head * k,
-        .k_scales =
-            kv->k_at + kv->n_heads * k + head * kv_scale_bytes(kv->type, kv->head_dim_k),
-        .v = kv->v_at + head * v,
-        .v_scales =
-            kv->v_at + kv->n_heads * v + head * kv_scale_bytes(kv->type, kv->head_dim_v),
-    };
+    struct kv_head at = {.k = kv->at + head * kv_head_bytes(kv)};
+    at.k_scales = at.k + kv_code_bytes(kv->type, kv->head_dim_k);
+    at.v = at.k_scales + kv_scale_bytes(kv->type, kv->head_dim_k);
+    at.v_scales = at.v + kv_code_bytes(kv->type, kv->head_dim_v);
+    return at;
 }
 
-static size_t head_bytes(enum kv_type type, size_t dim)
+static size_t part_bytes(enum kv_type type, size_t dim)
 {
     return kv_code_bytes(type, dim) + kv_scale_bytes(type, dim);
 }
 
-size_t kv_layer_k_bytes(const struct kv_layer *kv)
+size_t kv_head_bytes(const struct kv_layer *kv)
 {
-    return kv->n_heads * head_bytes(kv->type, kv->head_dim_k);
+    return part_bytes(kv->type, kv->head_dim_k) + part_bytes(kv->type, kv->head_dim_v);
 }
 
-size_t kv_layer_v_bytes(const struct kv_layer *kv)
+size_t kv_layer_bytes(const struct kv_layer *kv)
 {
-    return kv->n_heads * head_bytes(kv->type, kv->head_dim_v);
+    return kv->n_heads * kv_head_bytes(kv);
 }

@@ -51,15 +51,15 @@ size_t kv_code_bytes(enum kv_type type, size_t dim);
 size_t kv_scale_bytes(enum kv_type type, size_t dim);
 
 /* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for
- * f32 and f16): bytes from the start of the layer's part of the page. Each is followed by the
- * same of the next head. */
+ * f32 and f16): bytes from the start of the part of the page. */
 struct kv_head {
     size_t k, k_scales, v, v_scales;
 };
 struct kv_head kv_head_at(const struct kv_layer *kv, size_t head);
 
-/* Bytes of all heads of a layer: its keys, its values. */
-size_t kv_layer_k_bytes(const struct kv_layer *kv);
-size_t kv_layer_v_bytes(const struct kv_layer *kv);
+/* Bytes of a page that a head of a layer has, after which the next one's begin; that all have.
+ * Multiples of 64. */
+size_t kv_head_bytes(const struct kv_layer *kv);
+size_t kv_layer_bytes(const struct kv_layer *kv);
 
 #endif

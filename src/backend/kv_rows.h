@@ -20,11 +20,11 @@ struct kv_plane {
 
 enum { KV_MAX_PLANES = 4 };
 
-/* The planes of one layer: together all bytes of a row. Returns how many. */
-size_t kv_planes(const struct kv_layer *kv, struct kv_plane planes[KV_MAX_PLANES]);
+/* The planes of a head of one layer: together all that it has of a row. Returns how many. */
+size_t kv_planes(const struct kv_layer *kv, size_t head, struct kv_plane planes[KV_MAX_PLANES]);
 
 /* The first of n_slots rows that differs between a part of two pages, layer by layer; false:
- * none does. Sets the layer (of the program's kv list), the slot and whether it is a key. */
+ * none does. Sets the layer (of the program's kv list), the slot and whether a key does. */
 struct kv_difference {
     size_t layer, slot;
     bool is_key;

@@ -247,10 +247,9 @@ static struct ref try_attend(struct trial *t, const struct op_attend *a, bool jo
     t->kv = *kv;
     t->kv.n_heads = n_kv;
     t->kv.part = PAGE_FULL;
-    t->kv.k_at = 0;
-    t->kv.v_at = (kv_layer_k_bytes(&t->kv) + 63) / 64 * 64;
+    t->kv.at = 0;
     t->p.n_kv = 1;
-    t->p.page_bytes[PAGE_FULL] = t->kv.v_at + (kv_layer_v_bytes(&t->kv) + 63) / 64 * 64;
+    t->p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t->kv);
     t->first_rows = TRIAL_MANY;
     add(t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){part(in, n_q, n_k), part(in, n_q + n_k, n_v), 0};

@@ -302,31 +302,16 @@ void avx2_look_ahead(const struct walk *w, size_t i, struct ahead *after_k,
     *after_v = last ? keys_of(next) : values_of(next);
 }
 
-/* A run is what the heads have side by side. */
-static struct run run_of(const char *page, size_t at, size_t n_bytes)
-{
-    return (struct run){.at = page + at, .n_lines = n_bytes / 64};
-}
-
-/* The pages of the next step, in the order in which they are read. */
+/* The pages of the next step: of each a run, for what the heads have lies side by side. */
 static void look_far(struct walk *w)
 {
-    const struct kv_layer *kv = w->a->kv;
-    const size_t k = kv_code_bytes(kv->type, kv->head_dim_k) * w->n_heads;
-    const size_t v = kv_code_bytes(kv->type, kv->head_dim_v) * w->n_heads;
-    const size_t k_scales = kv_scale_bytes(kv->type, kv->head_dim_k) * w->n_heads;
-    const size_t v_scales = kv_scale_bytes(kv->type, kv->head_dim_v) * w->n_heads;
+    const size_t n_bytes = kv_head_bytes(w->a->kv) * w->n_heads;
     const size_t from = w->p + w->n_pages;
     const size_t to = w->end - from < w->n_pages ? w->end : from + w->n_pages;
     struct run *run = w->runs;
-    for (size_t p = from; p < to; p++) {
-        *run++ = run_of(w->a->pages[p], w->heads[0].k, k);
-        if (k_scales) *run++ = run_of(w->a->pages[p], w->heads[0].k_scales, k_scales);
-    }
-    for (size_t p = from; p < to; p++) {
-        *run++ = run_of(w->a->pages[p], w->heads[0].v, v);
-        if (v_scales) *run++ = run_of(w->a->pages[p], w->heads[0].v_scales, v_scales);
-    }
+    for (size_t p = from; p < to; p++)
+        *run++ =
+            (struct run){(const char *)w->a->pages[p] + w->heads[0].k, n_bytes / 64, false};
     *run = (struct run){.at = (const char *)w->runs, .n_lines = 1, .is_last = true};
     w->far = (struct far){w->runs[0], w->runs[0].is_last ? w->runs : w->runs + 1};
 }

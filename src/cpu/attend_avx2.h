@@ -45,7 +45,7 @@ struct run {
     size_t n_lines;
     bool is_last;
 };
-enum { FAR_RUNS = 4 * ATTEND_LANES + 1 };
+enum { FAR_RUNS = ATTEND_LANES + 1 };
 struct far {
     struct run now;
     const struct run *next;

@@ -170,9 +170,8 @@ static struct page_loop page_loop_of(struct cpu_exec *x, const struct op_attend 
     loop.sums.at = x->sums;
     loop.sums.stride = sums_stride(kv);
     loop.sums.stretch = loop.n_rows * op->n_heads * loop.sums.stride;
-    loop.cut = attend_cut(
-        loop.end - loop.begin, (kv_layer_k_bytes(kv) + kv_layer_v_bytes(kv)) / kv->n_heads,
-        kv->n_heads, n_threads, SUMS_BYTES / sizeof(float) / loop.sums.stretch);
+    loop.cut = attend_cut(loop.end - loop.begin, kv_head_bytes(kv), kv->n_heads, n_threads,
+                          SUMS_BYTES / sizeof(float) / loop.sums.stretch);
     return loop;
 }
 

@@ -361,20 +361,19 @@ static void check_op(struct walk *w, const struct op *op)
     }
 }
 
-/* Each layer's K, then V, after those of the layer before, aligned, within the part. */
+/* Each layer after the one before, aligned, within the part. */
 static bool check_pages(const struct program *p, struct err *err)
 {
     size_t ends[PAGE_PARTS] = {0};
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];
         size_t *end = &ends[kv->part];
-        if (kv->k_at < *end || kv->k_at % 64 || kv->v_at % 64 ||
-            kv->v_at < kv->k_at + kv_layer_k_bytes(kv))
+        if (kv->at < *end || kv->at % 64)
             return err_set(err, ERR_FORMAT, "KV layer %zu overlaps another", i);
         if (kv_type_codes(kv->type) &&
             (!kv_codes_fit(kv->head_dim_k) || !kv_codes_fit(kv->head_dim_v)))
             return err_set(err, ERR_FORMAT, "KV layer %zu has heads that codes do not fit", i);
-        *end = kv->v_at + kv_layer_v_bytes(kv);
+        *end = kv->at + kv_layer_bytes(kv);
     }
     for (int part = 0; part < PAGE_PARTS; part++)
         if (ends[part] > p->page_bytes[part])

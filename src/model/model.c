@@ -316,7 +316,7 @@ uint64_t model_kv_read_bytes(const struct model *m, uint32_t pos)
         const struct kv_layer *kv = &m->program.kv[op->attend.kv];
         uint64_t keys = (uint64_t)pos + 1;
         if (op->attend.window && keys > op->attend.window) keys = op->attend.window;
-        bytes += keys * (kv_layer_k_bytes(kv) + kv_layer_v_bytes(kv)) / PAGE_LEN;
+        bytes += keys * kv_layer_bytes(kv) / PAGE_LEN;
     }
     return bytes;
 }

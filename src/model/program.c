@@ -328,12 +328,9 @@ uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t
                             .part = window ? PAGE_WINDOW : PAGE_FULL};
     if (window > b->window) b->window = window;
     /* Limits of hparams.h keep these products far below SIZE_MAX. */
-    const size_t k_bytes = mem_round_up(kv_layer_k_bytes(kv), 64);
-    const size_t v_bytes = mem_round_up(kv_layer_v_bytes(kv), 64);
     size_t *page_bytes = &b->page_bytes[kv->part];
-    kv->k_at = *page_bytes;
-    kv->v_at = *page_bytes + k_bytes;
-    *page_bytes += k_bytes + v_bytes;
+    kv->at = *page_bytes;
+    *page_bytes += kv_layer_bytes(kv);
     return (uint32_t)b->n_kv++;
 }
 

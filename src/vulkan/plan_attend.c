@@ -43,6 +43,7 @@ static bool plan_store_slab(struct vulkan_exec *x, const struct op *op, int part
     dispatch_push(&b, kv->n_heads);
     push_side(&b, s, true);
     push_side(&b, s, false);
+    dispatch_push(&b, kv_head_bytes(kv) / 4);
     dispatch_push(&b, pages->stride / 4);
     dispatch_push(&b, ps->store_at);
     dispatch_push(&b, n_k);
@@ -140,6 +141,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_push(&b, codes ? x->q8.stride : x->rows[a->q.buf].stride / 4);
     dispatch_push(&b, codes ? 0 : a->q.at / 4);
     dispatch_push(&b, pages->stride / 16);
+    dispatch_push(&b, kv_head_bytes(kv) / 16);
     dispatch_push(&b, head.k / 16);
     dispatch_push(&b, head.v / 16);
     dispatch_push(&b, head.k_scales / 16);

@@ -253,8 +253,8 @@ static void poison_is_not_seen(void **state)
                       model_program(m.model)->page_bytes[PAGE_FULL], page);
     const struct kv_layer *kv = &model_program(m.model)->kv[0];
     assert_int_equal(kv->type, KV_F16);
-    assert_int_equal(((const uint16_t *)(page + kv->k_at))[6], 0xffff); /* of row 70 */
-    assert_int_not_equal(((const uint16_t *)(page + kv->k_at))[5], 0xffff);
+    assert_int_equal(((const uint16_t *)(page + kv->at))[6], 0xffff); /* of row 70 */
+    assert_int_not_equal(((const uint16_t *)(page + kv->at))[5], 0xffff);
     free(page);
     sync(&m, ids, 150);
     sync(&cpu, ids, 150);

@@ -339,7 +339,7 @@ static double attention_error(enum kv_type type)
 {
     enum { DIM = 64, N_KEYS = 4096, N_PAGES = N_KEYS / PAGE_LEN };
     const size_t number_bytes = type == KV_F16 ? 2 : 4;
-    const struct kv_layer kv = {type, 1, DIM, DIM, 0, DIM * PAGE_LEN * number_bytes, PAGE_FULL};
+    const struct kv_layer kv = {type, 1, DIM, DIM, 0, PAGE_FULL};
     void *pages[N_PAGES];
     float *keys = mem_alloc(2 * N_KEYS * DIM * sizeof *keys), *vals = keys + N_KEYS * DIM;
     random_seed(11);
@@ -395,9 +395,7 @@ enum { HEAD = 128 };
 /* A page of one head, stored as codes. */
 static struct kv_layer code_layer(enum kv_type type)
 {
-    struct kv_layer kv = {type, 1, HEAD, HEAD, 0, 0, PAGE_FULL};
-    kv.v_at = kv_layer_k_bytes(&kv);
-    return kv;
+    return (struct kv_layer){type, 1, HEAD, HEAD, 0, PAGE_FULL};
 }
 
 /* Root mean square error of q · k, relative to that of q · k: normal queries, keys of a kind.
@@ -405,7 +403,7 @@ static struct kv_layer code_layer(enum kv_type type)
 static double score_error(enum kv_type type, int kind)
 {
     const struct kv_layer kv = code_layer(type);
-    void *page = mem_zalloc(1, kv.v_at + kv_layer_v_bytes(&kv));
+    void *page = mem_zalloc(1, kv_layer_bytes(&kv));
     float k[HEAD], q[HEAD], d[HEAD / KV_BLOCK];
     int8_t codes[HEAD];
     int16_t sums[HEAD / A8_HALF];
@@ -434,7 +432,7 @@ static double score_error(enum kv_type type, int kind)
 static double weights_error(enum kv_type type)
 {
     const struct kv_layer kv = code_layer(type);
-    void *page = mem_zalloc(1, kv.v_at + kv_layer_v_bytes(&kv));
+    void *page = mem_zalloc(1, kv_layer_bytes(&kv));
     const int most = type == KV_Q4_0 ? 8 : 127;
     float values[PAGE_LEN][HEAD], out[HEAD], x[PAGE_LEN], w[PAGE_LEN];
     double error2 = 0, mean2 = 0;

@@ -103,10 +103,9 @@ static void store_begin(struct trial *t, struct backend *be, const struct attent
 {
     *in = trial_begin(t, be, x, n_pos, width_of(c));
     const size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
-    t->kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
-    t->kv.v_at = (kv_layer_k_bytes(&t->kv) + 63) / 64 * 64;
+    t->kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL};
     t->p.n_kv = 1;
-    t->p.page_bytes[PAGE_FULL] = t->kv.v_at + kv_layer_v_bytes(&t->kv);
+    t->p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t->kv);
     trial_op(t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(*in, nq, nk), ref_part(*in, nq + nk, nv), 0};
 }

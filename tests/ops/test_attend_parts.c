@@ -37,7 +37,7 @@ struct attention {
 
 static void fill_pages(struct attention *t, enum spread spread, float factor)
 {
-    const size_t n_bytes = t->kv.v_at + kv_layer_v_bytes(&t->kv);
+    const size_t n_bytes = kv_layer_bytes(&t->kv);
     float k[MOST_DIM], v[MOST_DIM];
     for (size_t p = 0; p < N_PAGES; p++) {
         t->pages[p] = mem_try_pages(n_bytes);
@@ -69,8 +69,7 @@ static void attention_begin(struct attention *t, const struct shape *s, enum spr
                             float factor)
 {
     memset(t, 0, sizeof *t);
-    t->kv = (struct kv_layer){s->type, (uint32_t)s->n_kv, s->dk, s->dv, 0, 0, PAGE_FULL};
-    t->kv.v_at = mem_round_up(kv_layer_k_bytes(&t->kv), 64);
+    t->kv = (struct kv_layer){s->type, (uint32_t)s->n_kv, s->dk, s->dv, 0, PAGE_FULL};
     t->n_rows = s->n_rows;
     const size_t n_heads = s->n_kv * s->n_group;
     t->a = (struct attend){.kv = &t->kv,
@@ -103,7 +102,7 @@ static void attention_begin(struct attention *t, const struct shape *s, enum spr
 
 static void attention_end(struct attention *t)
 {
-    const size_t n_bytes = t->kv.v_at + kv_layer_v_bytes(&t->kv);
+    const size_t n_bytes = kv_layer_bytes(&t->kv);
     for (size_t p = 0; p < N_PAGES; p++)
         mem_free_pages(t->pages[p], n_bytes);
     mem_free_pages(t->sums, N_PAGES * stretch_floats(t) * sizeof *t->sums);

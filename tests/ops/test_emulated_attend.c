@@ -73,14 +73,12 @@ static const struct {
 
 static void check(const struct shape *s, enum spread spread, float value_factor)
 {
-    struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, 0, PAGE_FULL};
+    const struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, PAGE_FULL};
     assert_true(s->n_group <= MOST_GROUP);
-    kv.v_at = (kv_layer_k_bytes(&kv) + 63) / 64 * 64;
     const size_t q_stride = s->n_group * s->dk, out_stride = s->n_group * s->dv;
     const size_t n_out = s->n_rows * out_stride;
     void *pages[N_PAGES];
-    fill_pages(&kv, pages, kv.v_at + kv_layer_v_bytes(&kv), spread, value_factor,
-               s->pos + s->n_rows);
+    fill_pages(&kv, pages, kv_layer_bytes(&kv), spread, value_factor, s->pos + s->n_rows);
     float *q = zalloc64(s->n_rows * q_stride * sizeof *q), sinks[MOST_GROUP];
     random_floats(spread, q, s->n_rows * q_stride);
     random_floats(NORMAL, sinks, MOST_GROUP);

@@ -191,10 +191,9 @@ static size_t run_attend(struct backend *be, const struct attend_case *c, const 
     struct ref in = trial_begin(&t, be, x, N_ROWS, n_q + n_k + n_v);
     struct ref y = trial_buffer(&t, ROW_F32, n_out + N_VALUES);
     struct ref a8 = trial_buffer(&t, ROW_A8, n_out), attended = ref_part(y, 0, n_out);
-    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, 0, PAGE_FULL};
-    t.kv.v_at = (kv_layer_k_bytes(&t.kv) + 63) / 64 * 64;
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL};
     t.p.n_kv = 1;
-    t.p.page_bytes[PAGE_FULL] = t.kv.v_at + kv_layer_v_bytes(&t.kv);
+    t.p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t.kv);
     trial_op(&t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(in, n_q, n_k), ref_part(in, n_q + n_k, n_v), 0};
     struct weight *sinks = c->sinks ? backend_vector(be, norm_weights, c->n_heads, &err) : NULL;

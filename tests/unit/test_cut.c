@@ -51,9 +51,8 @@ static void check_ops(const struct program *p, uint32_t layer, const struct prog
                 const struct kv_layer *was = &p->kv[*kv], *is = &half->kv[*op_kv_index(&op)];
                 const size_t before =
                     side == CUT_FRONT ? 0 : cut->side[0].page_bytes[was->part];
-                assert_int_equal(is->k_at + before, was->k_at);
-                assert_int_equal(is->v_at + before, was->v_at);
-                assert_int_equal(kv_layer_k_bytes(is), kv_layer_k_bytes(was));
+                assert_int_equal(is->at + before, was->at);
+                assert_int_equal(kv_layer_bytes(is), kv_layer_bytes(was));
             }
             const uint32_t *state = op_state_index(&whole);
             if (state) {

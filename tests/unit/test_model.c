@@ -447,23 +447,24 @@ static void test_kv_rows(void **unused)
 {
     (void)unused;
     for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
-        struct kv_layer kv = {type, 3, 64, 96, 128, 0, PAGE_FULL};
-        kv.v_at = kv.k_at + kv_layer_k_bytes(&kv);
-        const size_t end = kv.v_at + kv_layer_v_bytes(&kv);
+        const struct kv_layer kv = {type, 3, 64, 96, 128, PAGE_FULL};
+        const size_t end = kv.at + kv_layer_bytes(&kv);
         uint8_t *page = mem_zalloc(end, 1);
         struct kv_plane planes[KV_MAX_PLANES];
-        const size_t n = kv_planes(&kv, planes);
-        for (size_t i = 0; i < n; i++)
-            for (size_t at = 0; at < planes[i].n * PAGE_LEN * planes[i].unit; at++)
-                page[planes[i].at + at]++;
+        for (size_t head = 0; head < kv.n_heads; head++) {
+            const size_t n = kv_planes(&kv, head, planes);
+            for (size_t i = 0; i < n; i++)
+                for (size_t at = 0; at < planes[i].n * PAGE_LEN * planes[i].unit; at++)
+                    page[planes[i].at + at]++;
+        }
         for (size_t at = 0; at < end; at++)
-            assert_int_equal(page[at], at >= kv.k_at);
+            assert_int_equal(page[at], at >= kv.at);
         memset(page, 0, end);
         kv_rows_poison(&kv, 1, PAGE_FULL, page, PAGE_LEN - 1);
         size_t n_set = 0;
         for (size_t at = 0; at < end; at++)
             n_set += page[at] == 0xff;
-        assert_int_equal(n_set * PAGE_LEN, end - kv.k_at);
+        assert_int_equal(n_set * PAGE_LEN, end - kv.at);
         free(page);
     }
 }
@@ -592,8 +593,8 @@ static void test_checker(void **unused)
     s.p.n_ops = 4;
     check_broken(&s, "no logits at the end");
     small_init(&s);
-    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, 2048, PAGE_FULL},
-                             {KV_F16, 2, 8, 8, 4032, 8192, PAGE_FULL}};
+    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, PAGE_FULL},
+                             {KV_F16, 2, 8, 8, 4032, PAGE_FULL}};
     s.p.kv = kv;
     s.p.n_kv = 2;
     s.p.page_bytes[PAGE_FULL] = 1 << 20;
