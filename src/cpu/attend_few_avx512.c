@@ -12,6 +12,7 @@
 
 enum {
     AT_ONCE = 4,
+    MOST_PAIRS = 2, /* of blocks of values, as registers allow for two items */
     KEY_VECS = PAGE_LEN / Z_LANES,
     /* Of floats no line of the next step is fetched at one in so many dims or keys, and of
      * blocks one line less per four dims: the softmax has something to fetch, too. */
@@ -333,51 +334,71 @@ VEC_INLINE __m512i without_bias(const int8_t *u)
     return _mm512_set1_epi32(-_mm512_reduce_add_epi32((__m512i)eights));
 }
 
-/* Two blocks from `block` on of items i..i+n-1. Four keys, sixteen apart, are a product: of
- * weights and signed codes with q8_0, of codes that are 8 too large and signed weights with
- * q4_0. */
-VEC_INLINE void block_values_of(bool is_q4, int n, const struct block_tile *t,
+/* Two blocks of a row of values, of items with weights u, of a scale each or of one. */
+VEC_INLINE void add_values(bool is_q4, int n, const __m512i rows[4], const int8_t *const *u,
+                           iz acc[AT_ONCE][4])
+{
+    bz v[4];
+    value_quads(rows, v);
+    UNROLL for (int r = 0; r < n; r++)
+    {
+        const __m512i w = (__m512i)z_all_4(u[r]);
+        const __m512i of_second = (__m512i)z_all_4(u[r] + (is_q4 ? PAGE_LEN : 0));
+        UNROLL for (int j = 0; j < 4; j++) acc[r][j] =
+            is_q4 ? z_dot(acc[r][j], v[j], (bz)two_blocks(w, of_second))
+                  : z_dot(acc[r][j], (bz)w, v[j]);
+    }
+}
+
+/* n_pairs times two blocks from `block` on of items i..i+n-1. Four keys that follow each other
+ * are a product: of weights and signed codes with q8_0, of codes that are 8 too large and
+ * signed weights with q4_0. Where all dims are taken at once memory is read as it lies. */
+VEC_INLINE void block_values_of(bool is_q4, int n, size_t n_pairs, const struct block_tile *t,
                                 const struct block_parts *parts, size_t block, size_t i)
 {
     const struct batch *b = parts->batch;
-    const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1;
+    const size_t dim = block * KV_BLOCK, half = is_q4 ? 2 : 1, pair_bytes = 64 / half;
     const size_t row_bytes = t->v_blocks * KV_BLOCK / half, n_scales = is_q4 ? t->v_blocks : 1;
     const uint8_t *row = t->v + dim / half;
-    const int8_t *u[AT_ONCE];
-    iz acc[AT_ONCE][4];
+    const int8_t *u[MOST_PAIRS][AT_ONCE];
+    iz acc[MOST_PAIRS][AT_ONCE][4];
     struct fetch next = fetch_rest(t->v, row_bytes * PAGE_LEN / 64, block / 2 * PAGE_LEN / half,
                                    NEAR_BLOCKS, &t->after_v, b, i == t->items.at);
-    UNROLL for (int r = 0; r < n; r++)
+    UNROLL for (size_t p = 0; p < n_pairs; p++)
     {
-        const size_t scale = (i + (size_t)r) * n_scales + (is_q4 ? block : 0);
-        u[r] = (const int8_t *)parts->u + scale * PAGE_LEN;
-        const iz none =
-            is_q4 ? (iz)two_blocks(without_bias(u[r]), without_bias(u[r] + PAGE_LEN)) : (iz){0};
-        UNROLL for (int j = 0; j < 4; j++) acc[r][j] = none;
-    }
-    for (size_t key = 0; key < PAGE_LEN / 4; key++, row += row_bytes) {
-        __m512i rows[4];
-        bz v[4];
-        fetch(&next, 4 / half, 4 / half);
-        UNROLL for (size_t j = 0; j < 4; j++) rows[j] =
-            row64(is_q4, row + j * PAGE_LEN / 4 * row_bytes);
-        value_quads(rows, v);
         UNROLL for (int r = 0; r < n; r++)
         {
-            const __m512i w = (__m512i)z_all_4(u[r] + 4 * key);
-            const __m512i of_second = (__m512i)z_all_4(u[r] + (is_q4 ? PAGE_LEN : 0) + 4 * key);
-            UNROLL for (int j = 0; j < 4; j++) acc[r][j] =
-                is_q4 ? z_dot(acc[r][j], v[j], (bz)two_blocks(w, of_second))
-                      : z_dot(acc[r][j], (bz)w, v[j]);
+            const size_t scale = (i + (size_t)r) * n_scales + (is_q4 ? block + 2 * p : 0);
+            u[p][r] = (const int8_t *)parts->u + scale * PAGE_LEN;
+            const iz none =
+                is_q4 ? (iz)two_blocks(without_bias(u[p][r]), without_bias(u[p][r] + PAGE_LEN))
+                      : (iz){0};
+            UNROLL for (int j = 0; j < 4; j++) acc[p][r][j] = none;
+        }
+    }
+    for (size_t four = 0; four < PAGE_LEN / 4; four++, row += 4 * row_bytes) {
+        const size_t at = few_weights_at(four);
+        fetch(&next, n_pairs * 4 / half, n_pairs * 4 / half);
+        UNROLL for (size_t p = 0; p < n_pairs; p++)
+        {
+            __m512i rows[4];
+            const int8_t *weights[AT_ONCE];
+            UNROLL for (size_t j = 0; j < 4; j++) rows[j] =
+                row64(is_q4, row + j * row_bytes + p * pair_bytes);
+            UNROLL for (int r = 0; r < n; r++) weights[r] = u[p][r] + at;
+            add_values(is_q4, n, rows, weights, acc[p]);
         }
     }
     *b->far = next.far;
-    UNROLL for (int r = 0; r < n; r++)
+    UNROLL for (size_t p = 0; p < n_pairs; p++)
     {
-        const size_t item = i + (size_t)r;
-        order_dims(acc[r]);
-        UNROLL for (size_t j = 0; j < 4; j++)
-            fold(b, item, z_float(acc[r][j]), b->x[item]->o + dim + j * Z_LANES);
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            float *o = b->x[i + (size_t)r]->o + dim + p * 2 * KV_BLOCK;
+            order_dims(acc[p][r]);
+            UNROLL for (size_t j = 0; j < 4; j++)
+                fold(b, i + (size_t)r, z_float(acc[p][r][j]), o + j * Z_LANES);
+        }
     }
 }
 
@@ -409,17 +430,24 @@ VEC_INLINE void values_of_type(bool is_q4, const struct block_tile *t,
                                const struct block_parts *parts)
 {
     const size_t end = t->items.at + t->items.n;
-    for (size_t block = 0; block < t->v_blocks; block += 2) {
-        for (size_t i = t->items.at, n; i < end; i += n) {
-            n = at_once(i, end);
-            if (n == 4)
-                block_values_of(is_q4, 4, t, parts, block, i);
-            else if (n == 3)
-                block_values_of(is_q4, 3, t, parts, block, i);
-            else if (n == 2)
-                block_values_of(is_q4, 2, t, parts, block, i);
+    for (size_t i = t->items.at, n; i < end; i += n) {
+        size_t block = 0;
+        n = at_once(i, end);
+        for (; n <= 2 && t->v_blocks - block >= 2 * MOST_PAIRS; block += 2 * MOST_PAIRS) {
+            if (n == 2)
+                block_values_of(is_q4, 2, MOST_PAIRS, t, parts, block, i);
             else
-                block_values_of(is_q4, 1, t, parts, block, i);
+                block_values_of(is_q4, 1, MOST_PAIRS, t, parts, block, i);
+        }
+        for (; block < t->v_blocks; block += 2) {
+            if (n == 4)
+                block_values_of(is_q4, 4, 1, t, parts, block, i);
+            else if (n == 3)
+                block_values_of(is_q4, 3, 1, t, parts, block, i);
+            else if (n == 2)
+                block_values_of(is_q4, 2, 1, t, parts, block, i);
+            else
+                block_values_of(is_q4, 1, 1, t, parts, block, i);
         }
     }
 }

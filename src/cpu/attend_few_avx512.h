@@ -7,6 +7,13 @@
 
 void avx512_few_weigh_keys(const struct kv_layer *kv, const struct block_tile *t);
 void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size_t n);
+/* Where the weights of four keys that follow each other are among those that
+ * avx512_few_weights makes of a page, in bytes. */
+static inline size_t few_weights_at(size_t four)
+{
+    return four % 4 * 16 + four / 4 * 4;
+}
+
 void avx512_few_weights(const struct batch *t, size_t n_v_scales, int16_t *u);
 
 #endif

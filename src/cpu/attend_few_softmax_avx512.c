@@ -162,8 +162,16 @@ void avx512_few_weigh_keys(const struct kv_layer *kv, const struct block_tile *t
     }
 }
 
-/* rne of the weights, with shares (or NULL) of what those make of them, as bytes: four keys,
- * sixteen apart, in a lane. */
+/* The low bytes of what lies in four vectors, as few_weights_at has it. */
+VEC_INLINE bz low_bytes(const iz v[KEY_VECS])
+{
+    __m512i x[KEY_VECS];
+    UNROLL for (int j = 0; j < KEY_VECS; j++) x[j] = (__m512i)(v[j] & 0xff);
+    return (bz)_mm512_packus_epi16(_mm512_packs_epi32(x[0], x[1]),
+                                   _mm512_packs_epi32(x[2], x[3]));
+}
+
+/* rne of the weights, with shares (or NULL) of what those make of them, as bytes. */
 VEC_INLINE void round_weights(const struct batch *t, size_t i, const float *shares, int8_t *u)
 {
     const uint64_t seen = ~(uint64_t)0 << t->lo[i] & ~(uint64_t)0 >> (PAGE_LEN - t->hi[i]);
@@ -177,7 +185,7 @@ VEC_INLINE void round_weights(const struct batch *t, size_t i, const float *shar
             w = z_product_where((mz)(seen >> Z_LANES * j), w, z_load_f(shares + Z_LANES * j));
         v[j] = (iz)(w + magic);
     }
-    z_store(u, z_quad(v[0], v[1], v[2], v[3]));
+    z_store(u, low_bytes(v));
 }
 
 void avx512_few_weights(const struct batch *t, size_t n_v_scales, int16_t *u)
