@@ -3,6 +3,7 @@
 #ifdef __x86_64__
 
 #include <cpuid.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -91,11 +92,20 @@ bool cpuid_amx(void)
            syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
 }
 
-bool cpuid_amd(void)
+static bool is_amd;
+
+static void ask_vendor(void)
 {
     const struct leaf l = leaf(0);
     const unsigned name[] = {l.ebx, l.edx, l.ecx};
-    return memcmp(name, "AuthenticAMD", sizeof name) == 0;
+    is_amd = memcmp(name, "AuthenticAMD", sizeof name) == 0;
+}
+
+bool cpuid_amd(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_vendor);
+    return is_amd;
 }
 
 #else

@@ -3,7 +3,8 @@
  *
  * Each function answers for the instruction set that the Makefile compiles for under that name.
  * Any thread may call them; cpuid may trap in a virtual machine, so callers ask once, at
- * opening. On other architectures every answer is no. This file knows no kernel. */
+ * opening, but where it is said. On other architectures every answer is no. This file knows no
+ * kernel. */
 #ifndef BASE_CPUID_H
 #define BASE_CPUID_H
 
@@ -23,7 +24,7 @@ bool cpuid_avx512(void);
  * process and for good, and is false where the system refuses. */
 bool cpuid_amx(void);
 
-/* A processor of AMD. */
+/* A processor of AMD; asked once, so it may be called at any time. */
 bool cpuid_amd(void);
 
 #endif
