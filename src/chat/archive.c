@@ -440,6 +440,14 @@ static bool write_frames(struct archive *a, bool durable, struct err *err)
     return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);
 }
 
+/* Nothing went into the file that was made for it: its name is free again. */
+static void unmake_file(struct archive *a)
+{
+    if (!archive_is_lost(a)) unlink(a->path);
+    close(a->fd);
+    a->fd = -1;
+}
+
 bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
                   bool durable, struct err *err)
 {
@@ -447,7 +455,8 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     bool has_message = conversation_n(c) > 0 || conversation_n_branches(c) > 1;
     if (a->fd < 0 && !has_message) return true;
     buf_clear(&a->frames);
-    bool ok = a->fd >= 0 || make_file(a, err);
+    const bool is_new = a->fd < 0;
+    bool ok = !is_new || make_file(a, err);
     if (ok && archive_is_lost(a))
         ok = err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", a->path);
     if (ok) {
@@ -460,6 +469,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
         put_conversation(a, c);
         ok = write_frames(a, durable, err);
     }
+    if (!ok && is_new && a->fd >= 0) unmake_file(a);
     a->is_broken = !ok;
     return ok;
 }

@@ -334,7 +334,12 @@ static bool is_empty(const struct chat *c)
 void session_end(struct chat *c)
 {
     struct session *s = &c->session;
+    const bool was_unsaved = s->save_failed && conversation_n(c->conversation) > 0;
     session_save(c, true);
+    /* A script was told by the status and has read the error. */
+    if (was_unsaved && c->face->has_prompt)
+        chat_tell(c, FACE_WARNING,
+                  "the conversation is not saved to its end: its session could not be written");
     if (s->archive && is_empty(c)) unlink(archive_path(s->archive));
     archive_close(s->archive);
     s->archive = NULL;

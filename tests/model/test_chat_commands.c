@@ -415,6 +415,16 @@ static void check_rescued(struct recorder *r)
     close_chat(r);
 }
 
+/* No file takes another byte, or each does again. */
+static void fill_disk(bool is_full)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = is_full ? 1 : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
 /* After a write that failed nothing is saved any more, and /save says so: under another name it
  * is, and all of it. */
 static void test_save(void **unused)
@@ -428,17 +438,57 @@ static void test_save(void **unused)
     assert_true(line(&r, "/save"));
     assert_true(said(&r, "saved as kept"));
 
-    struct rlimit limit, none;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    none = (struct rlimit){1, limit.rlim_max};
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    fill_disk(true);
     free(ask(&r, "What is a page?"));
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fill_disk(false);
     check_rescued(&r);
     remove_session(state, "kept");
     remove_session(state, "other");
     remove_state(state);
+}
+
+/* What the chat says as it ends. */
+static bool ends_with(struct recorder *r, const char *words)
+{
+    buf_clear(&r->said);
+    chat_close(r->chat);
+    r->chat = NULL;
+    bool there = said(r, words);
+    close_chat(r);
+    return there;
+}
+
+/* A name under which nothing could be written is free again once there is room; a chat that
+ * ends before that says what is not saved. */
+static void test_save_full(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a token?"));
+    fill_disk(true);
+    free(ask(&r, "What is a page?"));
+    assert_false(line(&r, "/save other"));
+    assert_true(said(&r, "the session is no longer saved"));
+    fill_disk(false);
+    assert_true(line(&r, "/save other"));
+    assert_true(said(&r, "saved as other"));
+    assert_false(ends_with(&r, "not saved"));
+    open_chat(&r, true, other);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+
+    fill_disk(true);
+    free(ask(&r, "Thanks"));
+    assert_true(ends_with(&r, "warning: the conversation is not saved to its end"));
+    open_chat(&r, true, (const char *const[]){"-s", "third", "--cache-disk", "0", NULL});
+    free(ask(&r, "Hello"));
+    assert_true(ends_with(&r, "warning: the conversation is not saved to its end"));
+    fill_disk(false);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state); /* nothing of the third */
 }
 
 /* The file of a session that is removed under it: the next turn says so, and another name, or
@@ -488,17 +538,12 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),
-        cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply),
-        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
+        cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_full),      cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
