@@ -187,6 +187,7 @@ int sessions_run_check(int argc, char **argv)
     struct buf out = {0};
     struct err err;
     bool sound = true;
+    int status = EXIT_DONE;
     skip_dashes(&argc, &argv);
     if (argc == 1 && !sessions_list(&list, &err)) return runtime_error(&err);
     for (size_t i = 0; i < list.n; i++)
@@ -194,13 +195,13 @@ int sessions_run_check(int argc, char **argv)
     session_list_free(&list);
     for (int i = 1; i < argc; i++) {
         char *path = path_of(argv[i], &err);
-        if (!path) {
-            buf_free(&out);
-            return runtime_error(&err);
-        }
-        sound &= check_one(argv[i], path, &out);
+        if (path)
+            sound &= check_one(argv[i], path, &out);
+        else
+            status = refused(&err);
         free(path);
     }
-    int status = print_text(&out);
-    return status == EXIT_DONE && !sound ? EXIT_SESSION : status;
+    if (!sound) status = EXIT_SESSION;
+    int printed = print_text(&out);
+    return printed == EXIT_DONE ? status : printed;
 }

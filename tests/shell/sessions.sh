@@ -194,6 +194,10 @@ flip()
 flip "$sessions/pieces.session" 700
 check "hearth sessions check finds damage" go 4 sessions check
 check "  and names it" prints "pieces: bytes "
+check "  and goes on past a session that is not there" go 1 sessions check cut missing long
+check "    which is said" says "hearth: there is no session missing; hearth sessions lists them"
+check "    between those that are" eval 'has "^cut: sound" && has "^long: sound"'
+check "  damage is told before it" go 4 sessions check missing pieces
 check "which costs a message and no more" go 0 -s pieces -v -p more </dev/null
 check "  and is said" says "are damaged (frame"
 check "hearth sessions rm" go 0 sessions rm pieces
