@@ -118,16 +118,20 @@ bool command_set(struct chat *c, const char *args)
     buf_clear(&out);
     value = args + n + strspn(args + n, " \t");
     /* What begins with = is a value, unless it touches the name or has blanks on both sides. */
-    if (*value == '=' && (value == args + n || value[1] == ' ' || value[1] == '\t'))
+    const bool touches = *value == '=' && value == args + n;
+    if (touches || (*value == '=' && (value[1] == ' ' || value[1] == '\t')))
         value += 1 + strspn(value + 1, " \t");
+    const bool is_list = row && (row->type == OPTION_STRINGS || row->type == OPTION_BIASES);
     bool ok = row != NULL;
-    if (row && *value) {
+    if (row && (*value || (touches && is_list))) {
         ok = set(c, row, value);
     } else if (row) {
         put_setting(c->options, row, &out);
         buf_puts(&out, "it can be ");
         option_takes(row, &out);
-        if (row->type == OPTION_STRINGS) buf_puts(&out, ", or several between commas");
+        if (is_list)
+            buf_printf(&out, ", or several between commas; /set %s= takes them back",
+                       row->name);
         chat_tell(c, FACE_INFO, "%s", buf_str(&out));
     }
     buf_free(&out);

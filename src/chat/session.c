@@ -18,7 +18,8 @@ enum { MAX_ATTEMPTS = 1000 };
 
 /* ---- what a session remembers ---- */
 
-/* Sampling as it is now, a line for each setting. */
+/* Sampling as it is now, a line for each setting; of an empty list that somebody asked for,
+ * too: a configuration may say otherwise. */
 static void put_settings(const struct options *o, struct buf *out)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -27,8 +28,8 @@ static void put_settings(const struct options *o, struct buf *out)
             continue;
         struct buf value = {0};
         option_value(o, (enum option_id)i, &value);
-        if (value.len > 0 && !strchr(value.data, '\n'))
-            buf_printf(out, "%s %s\n", row->name, value.data);
+        if ((value.len > 0 || option_given(o, i)) && !strchr(buf_str(&value), '\n'))
+            buf_printf(out, "%s %s\n", row->name, buf_str(&value));
         buf_free(&value);
     }
 }

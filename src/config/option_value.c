@@ -309,7 +309,8 @@ bool option_parse(const struct option_row *row, const char *text,
     case OPTION_SEED: ok = parse_seed(row, text, &out->bits, err); break;
     case OPTION_PATHS:
     case OPTION_STRINGS:
-        if (reading->one_item)
+        /* A flag's empty path is a variable of a script that was not set. */
+        if (reading->one_item && (*text || row->type == OPTION_PATHS))
             ok = parse_item(row, text, reading, out, err);
         else if (*text)
             ok = parse_items(row, text, reading, out, err);

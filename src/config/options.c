@@ -92,7 +92,8 @@ bool options_give(struct options *o, enum option_id id, enum option_from from, i
         option_parsed_free(&parsed);
         return true;
     }
-    bool append = from == FROM_FLAG && source->from == FROM_FLAG;
+    /* An empty one takes back what the flags before it said. */
+    bool append = from == FROM_FLAG && source->from == FROM_FLAG && *value;
     option_store(o, row, &parsed, append && !o->text[id]);
     *source = (struct option_source){from, line};
     return true;

@@ -229,6 +229,10 @@ static void test_set(void **unused)
         {"/set stop===", "stop               ==", true},
         {"/set stop =>", "stop               =>", true},
         {"/set stop =", "stop               =", true},
+        {"/set stop=", "stop               - ", true},
+        {"/set stop", "; /set stop= takes them back", true},
+        {"/set logit-bias 5=-1,6=2", "logit-bias         5=-1,6=2 ", true},
+        {"/set logit-bias= ", "logit-bias         - ", true},
         {"/set temp=", "it can be a number from 0 to ", true},
         {"/set temp hot", "temp: expected a number from 0 to ", false},
         {"/set top-p 2", "top-p: expected a number from 0 to 1, found '2'", false},
@@ -378,6 +382,13 @@ static void test_session_settings(void **unused)
     assert_string_equal(chat_options(r.chat)->stop.items[0], "\nUser:");
     assert_true(line(&r, "/set top-k"));
     assert_true(said(&r, "7          the session"));
+    /* A list that is emptied is brought back as that. */
+    assert_true(line(&r, "/set stop="));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_int_equal(chat_options(r.chat)->stop.n, 0);
+    assert_true(line(&r, "/set stop"));
+    assert_true(said(&r, "-          the session"));
     /* Nor does it stand above what the next session brings back. */
     assert_true(line(&r, "/save other"));
     close_chat(&r);

@@ -117,6 +117,9 @@ static void test_forms(void **state)
     check("-p --temp", OPT_PROMPT, "--temp");
     check("--stop a,b --stop c", OPT_STOP, "a\\,b,c");
     check("--logit-bias 1=2 --logit-bias 3=-inf,4=0.5", OPT_LOGIT_BIAS, "1=2,3=-inf,4=0.5");
+    check("--stop a --stop= --stop c", OPT_STOP, "c");
+    check("--stop a --stop=", OPT_STOP, "");
+    check("--logit-bias 1=2 --logit-bias= --logit-bias 4=0.5", OPT_LOGIT_BIAS, "4=0.5");
     check("--seed 18446744073709551615", OPT_SEED, "18446744073709551615");
     check("--seed 0xFF", OPT_SEED, "255");
     check("--device cpu", OPT_DEVICE, "cpu");
@@ -200,7 +203,7 @@ static void test_usage_errors(void **state)
             "'5'");
     refused("--logit-bias -5=1", "--logit-bias: expected ID=X, a token's number and a bias "
                                  "such as 5=-1.5, found '-5=1'");
-    refused("--stop=", "--stop: expected a text, found nothing");
+    refused("--file=", "--file: expected a path, found nothing");
     refused("--model=", "--model: expected a path, found nothing");
 }
 
