@@ -97,7 +97,7 @@ static void on_text(void *user, enum face_part part, const char *s, size_t n)
 {
     struct tui *t = user;
     t->work.runs = false;
-    if (t->reply.drew_ms == 0) t->reply.drew_ms = clock_ms();
+    t->reply.is_coming = true;
     if (t->copy.fd >= 0 && part == FACE_REPLY) output_text(&t->copy, s, n);
     if (t->no_stream) {
         if (part != t->held.part) release(t);
@@ -164,8 +164,8 @@ static void on_turn_begin(void *user)
 {
     struct tui *t = user;
     t->reply.cancelled_ms = 0;
-    t->reply.drew_ms = 0;
     t->reply.rate = 0;
+    t->figures.from_ms = 0;
     t->reply.n_drafted = t->reply.n_accepted = 0;
     buf_clear(&t->held.text);
     transcript_turn(t->transcript, t->chat, shows_reasoning(t));
@@ -186,7 +186,7 @@ static void on_turn_end(void *user, const struct face_report *report)
     t->reply.n_accepted = report->n_accepted;
     transcript_end(t->transcript, t->chat, shows_reasoning(t), buf_str(&figures));
     buf_free(&figures);
-    t->reply.drew_ms = 0;
+    t->reply.is_coming = false;
     t->frame.is_due = true;
 }
 

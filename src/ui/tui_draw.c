@@ -298,17 +298,23 @@ static int draw_choices(int bottom, bool measure)
 /* ---- the bar ---- */
 
 /* While a reply comes its figures change with each token; nobody reads them so fast, and they
- * are most of what a frame writes. */
+ * are most of what a frame writes. What was there at the first look came in no time that is
+ * known. */
 static void look_at_figures(struct tui *t)
 {
-    double now = clock_ms(), writes_ms = t->reply.drew_ms > 0 ? now - t->reply.drew_ms : 0;
-    if (writes_ms > 0 && t->figures.ms > t->reply.drew_ms && now - t->figures.ms < FIGURES_MS)
-        return;
-    t->figures.ms = now;
-    t->figures.chat = chat_status(t->chat);
-    t->figures.rate = t->reply.rate;
-    if (writes_ms > 0 && t->figures.chat.n_drawn > 1)
-        t->figures.rate = (t->figures.chat.n_drawn - 1) * 1000 / writes_ms;
+    struct tui_figures *f = &t->figures;
+    const double now = clock_ms();
+    if (t->reply.is_coming && f->from_ms > 0 && now - f->ms < FIGURES_MS) return;
+    f->ms = now;
+    f->chat = chat_status(t->chat);
+    f->rate = t->reply.rate;
+    if (!t->reply.is_coming) return;
+    if (f->from_ms > 0) {
+        f->rate = ((double)f->chat.n_drawn - f->n_from) * 1000 / (now - f->from_ms);
+    } else {
+        f->from_ms = now;
+        f->n_from = f->chat.n_drawn;
+    }
 }
 
 /* As many of the keys as have room, the way back always among them. */

@@ -50,7 +50,7 @@ struct tui_work {
 
 /* The reply that runs, or the last. */
 struct tui_reply {
-    double drew_ms; /* when its first piece came, 0: not yet, or it is over */
+    bool is_coming; /* its first piece has come, and it is not over */
     double rate;    /* tokens per second, once it is over */
     uint32_t n_drafted, n_accepted;
     double cancelled_ms; /* when it was told to stop; 0: it was not */
@@ -60,6 +60,9 @@ struct tui_reply {
 struct tui_figures {
     struct chat_status chat;
     double rate, ms; /* ms: when it was looked at */
+    /* When that was first done of the reply that comes, and its tokens then; 0: not yet. */
+    double from_ms;
+    uint32_t n_from;
 };
 
 struct tui_frame {

@@ -123,6 +123,19 @@ mux resize-window -x 80 -y 24
 keys q C-d
 left 0
 
+# The bar tells a rate once there is one: none is far above that of the whole.
+start --tui --private --temp 0 --logit-bias 2045=-inf --logit-bias 2047=-inf
+record
+keys 'tell me all' Enter
+shows 'tok/s'
+keys C-c
+shows 'stop: cancelled'
+mux pipe-pane
+check "no rate of the first tokens alone" eval 'text | cat "$raw" - | grep -aoE "[0-9.,]+ tok/s" | tr -d , |
+    awk "{ if (\$1 > most) most = \$1; last = \$1 } END { exit !(NR > 1 && most < 5 * last) }"'
+keys C-d
+left 0
+
 for how in 'TERM 143' 'HUP 129' 'ABRT 134' 'SEGV 139'; do
     start "${endless[@]}"
     keys 'tell me all' Enter
