@@ -87,6 +87,18 @@ static void draw_folded(int y, size_t n_words)
     buf_free(&text);
 }
 
+/* Widens [*from, *to) of a block's text, which is within the row, to whole clusters. */
+static void widen(const struct scrollback_row *row, size_t *from, size_t *to)
+{
+    int ignored;
+    size_t at = 0, n = 0;
+    for (; row->at + at < *to; at += n) {
+        n = wrap_cluster(row->text + at, row->len - at, &ignored);
+        if (row->at + at + n > *from && row->at + at < *from) *from = row->at + at;
+    }
+    *to = row->at + at;
+}
+
 /* Draws what the search has found over a row. A match may have begun on the row before. */
 static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
 {
@@ -100,6 +112,7 @@ static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
             continue;
         }
         size_t from = i > row->at ? i : row->at, to = i + n < end ? i + n : end;
+        widen(row, &from, &to);
         bool here = t->search.was_found && t->search.found.block == row->block &&
                     t->search.found.at == i;
         int x = row->margin + wrap_width(row->text, from - row->at, 0);
