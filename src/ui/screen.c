@@ -61,7 +61,8 @@ static const struct paint paints[N_INKS] = {
 };
 
 static SCREEN *screen;
-static bool in_colour, utf8, shown; /* shown: not paused */
+static bool wants_colour, in_colour; /* in_colour: it has them, too */
+static bool utf8, shown;             /* shown: not paused */
 static int cursor_y, cursor_x;
 static int tabs_from; /* the column they are counted from */
 
@@ -193,7 +194,7 @@ bool screen_open(bool colour, struct err *err)
     if (!screen) return refuse("cannot be used", err);
     /* Curses would ask whether keys wait, twice for each frame; they are read elsewhere. */
     typeahead(-1);
-    in_colour = colour;
+    wants_colour = in_colour = colour;
     make_colours();
     take_keys();
     buf_clear(&goodbye);
@@ -225,6 +226,16 @@ static void forget_rows(void)
     free(rows);
     rows = NULL;
     n_rows = 0;
+}
+
+void screen_set_colour(bool colour)
+{
+    if (!screen || colour == wants_colour) return;
+    wants_colour = in_colour = colour;
+    make_colours();
+    /* The same strokes look otherwise now. */
+    forget_rows();
+    clearok(curscr, TRUE);
 }
 
 void screen_close(void)

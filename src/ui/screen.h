@@ -48,6 +48,8 @@ enum ink {
  * echo, Ctrl-C and Ctrl-Z as signals. After tty_open. ERR_USER: TERM names none that can do it.
  */
 bool screen_open(bool colour, struct err *err);
+/* With colours or without from now on; nothing if it is not open. */
+void screen_set_colour(bool colour);
 /* Gives it back; nothing if it is not open. */
 void screen_close(void);
 /* For an editor or a stop: the terminal as the shell had it, and ours again. */

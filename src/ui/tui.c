@@ -47,6 +47,7 @@ static void take_options(struct tui *t, const struct options *o)
     t->quiet = o->quiet;
     t->verbose = o->verbose;
     t->no_stream = o->no_stream;
+    screen_set_colour(term_of(STDOUT_FILENO, o).colour);
 }
 
 /* --- The terminal given and taken --------------------------------------------------------- */

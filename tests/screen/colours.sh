@@ -102,6 +102,19 @@ shows_all NO_COLOR "${mono[@]}"
 check "  no colour was sent" colourless
 tui --color always
 check "--color always goes before NO_COLOR" looks 'hearth guide' 'bold fg=255 bg=237'
+keys '/nonsense' Enter
+looks 'no command' 'fg=167'
+keys '/set color never' Enter
+check "/set color never takes the colours away" looks 'no command' bold
+check "  of the bar, too" looks 'hearth guide' 'bold reverse'
+keys '/set color always' Enter
+check "  and back they are" looks 'no command' 'fg=167'
+keys C-d
+left 0
+tui
+looks 'hearth guide' 'bold reverse'
+keys '/set color always' Enter
+check "a view that began without them has them, too" looks 'hearth guide' 'bold fg=255 bg=237'
 keys C-d
 left 0
 done_testing
