@@ -174,6 +174,14 @@ static void add_session(struct tui *t, const struct session_file *file, const ch
     buf_free(&line);
 }
 
+static void add_more(struct tui *t, size_t n)
+{
+    struct buf row = {0};
+    buf_printf(&row, "and %zu more: hearth sessions lists all", n);
+    add(t, &row, NULL);
+    buf_free(&row);
+}
+
 void tui_sessions(struct tui *t)
 {
     enum { MOST = 100 };
@@ -191,6 +199,7 @@ void tui_sessions(struct tui *t)
             make_room(&column, list.items[i].name);
         for (size_t i = 0; i < list.n && i < MOST; i++)
             add_session(t, &list.items[i], status.session, column);
+        if (list.n > MOST) add_more(t, list.n - MOST);
         if (list.n == 0) dialog_add(&t->dialog, "no session has been saved yet", NULL);
         session_list_free(&list);
     }

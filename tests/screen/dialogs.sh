@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The dialogs of the full-screen view: what they list, and how they fit the screen.
+. tests/screen/lib/tmux.sh
+sessions=$dir/state/hearth/sessions
+
+screen 100 30
+go 0 -q -s one -n 1 -p hello </dev/null
+for i in {001..104}; do cp "$sessions/one.session" "$sessions/s$i.session"; done
+start --tui -q --temp 0
+keys F4
+shows '┌─ sessions'
+keys G
+check "more sessions than are listed" shows 'and 5 more: hearth sessions lists all'
+keys Enter
+check "  are nothing to choose" within eval '! has_text "┌─ sessions"'
+rm "$sessions"/s00[1-5].session
+keys F4
+shows '┌─ sessions'
+keys G
+shows 's006'
+check "  as many as are listed are all" hides ' more: '
+keys q
+last '>'
+keys C-d
+left 0
+done_testing
