@@ -300,6 +300,7 @@ static void handle_keys(struct tui *t)
     /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
     while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
         t->notice = NULL;
+        t->was_refused = false;
         t->frame.is_due = true;
         if (t->mode == MODE_LINE)
             input_key();

@@ -346,6 +346,15 @@ static const char *keys_of_transcript(int room)
     return texts[i];
 }
 
+/* What the bar tells of the last key, NULL: nothing. */
+static const char *notice(const struct tui *t)
+{
+    enum chat_state state = chat_state(t->chat);
+    if (t->was_refused && state == CHAT_LOADING) return "not while a model is loading";
+    if (t->was_refused && state == CHAT_BUSY) return "not while this runs: Ctrl-C stops it";
+    return t->notice;
+}
+
 static void draw_bar(struct tui *t, int y)
 {
     struct buf activity = {0}, hint = {0};
@@ -362,8 +371,8 @@ static void draw_bar(struct tui *t, int y)
         buf_printf(&hint, "%zu more%s, End", n - below, screen_columns() < 60 ? "" : " rows");
     else if (t->mode == MODE_LINE)
         buf_puts(&hint, "F1 help");
-    if (t->notice)
-        buf_puts(&activity, t->notice);
+    if (notice(t))
+        buf_puts(&activity, notice(t));
     else if (t->work.runs)
         /* Of a prompt the meter is the bar. */
         status_progress(&activity, t->work.phase == FACE_LOAD ? screen_columns() - 4 : 60,

@@ -90,6 +90,7 @@ struct tui {
     struct tui_view view;
     struct tui_search search;
     const char *notice; /* in the bar until the next key; static */
+    bool was_refused;   /* the choice of a dialog, which must wait; until the next key */
     struct tui_figures figures;
     struct tui_frame frame;
 

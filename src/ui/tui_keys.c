@@ -46,7 +46,7 @@ static void choose(struct tui *t)
         return;
     }
     if (chat_state(t->chat) != CHAT_IDLE) {
-        t->notice = "a reply is being written: Ctrl-C stops it";
+        t->was_refused = true;
         return;
     }
     buf_puts(&line, dialog_choice(&t->dialog));

@@ -23,4 +23,19 @@ keys q
 last '>'
 keys C-d
 left 0
+
+# A choice must wait while a reply is written, which is said for as long as that is so.
+start --tui -q --private --temp 0 --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
+keys 'tell me all' Enter
+shows 'tok/s'
+keys F3
+shows '┌─ branches'
+keys Enter
+check "a choice in a reply" shows 'not while this runs: Ctrl-C stops it'
+keys C-c
+check "  the notice goes with the reply" shows ' hearth guide │ '
+keys q
+last '>'
+keys C-d
+left 0
 done_testing
