@@ -209,7 +209,7 @@ static void on_interrupt(struct tui *t)
         chat_cancel(t->chat);
         input_call_back();
     } else if (t->mode != MODE_LINE) {
-        t->mode = MODE_LINE;
+        tui_leave_mode(t);
     } else if (state == CHAT_LOADING && input_view().len == 0) {
         cancel_loading(t);
     } else if (input_view().len > 0 || !chat_detach(t->chat)) {

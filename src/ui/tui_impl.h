@@ -114,6 +114,8 @@ void tui_submit(struct tui *t, const struct buf *line, bool is_pasted);
 /* ---- keys (tui_keys.c) ---- */
 
 void tui_act(struct tui *t, enum action action);
+/* Back to the line, whatever keys did before; a search ends with it. */
+void tui_leave_mode(struct tui *t);
 /* Handles one key that can be read now, in any mode but MODE_LINE. */
 void tui_key(struct tui *t);
 

@@ -8,9 +8,10 @@
 #include "ui/signals.h"
 #include "ui/tui_impl.h"
 
-static void leave_mode(struct tui *t)
+void tui_leave_mode(struct tui *t)
 {
-    if (t->mode == MODE_TRANSCRIPT) {
+    /* A dialog over the line leaves the view where it is. */
+    if (t->mode == MODE_TRANSCRIPT || t->mode == MODE_SEARCH || t->search.words.len > 0) {
         buf_clear(&t->search.words);
         t->view.follows = true;
     }
@@ -42,7 +43,7 @@ static void choose(struct tui *t)
 {
     struct buf line = {0};
     if (!dialog_choice(&t->dialog)) {
-        t->mode = MODE_LINE;
+        tui_leave_mode(t);
         return;
     }
     if (chat_state(t->chat) != CHAT_IDLE) {
@@ -50,7 +51,7 @@ static void choose(struct tui *t)
         return;
     }
     buf_puts(&line, dialog_choice(&t->dialog));
-    t->mode = MODE_LINE;
+    tui_leave_mode(t);
     tui_submit(t, &line, false);
     buf_free(&line);
 }
@@ -60,11 +61,8 @@ void tui_act(struct tui *t, enum action action)
     const long page = t->view.n_rows > 2 ? (long)t->view.n_rows - 1 : 1;
     if (action == ACTION_NONE) return;
     t->frame.is_due = true;
-    if (t->mode == MODE_DIALOG && (action == ACTION_LEAVE || action <= ACTION_SESSIONS)) {
-        t->mode = MODE_LINE;
-        if (action == ACTION_LEAVE) return;
-    }
-    if (t->mode == MODE_DIALOG) {
+    const bool opens = action <= ACTION_SESSIONS; /* what takes the place of a dialog */
+    if (t->mode == MODE_DIALOG && !opens && action != ACTION_LEAVE) {
         dialog_act(&t->dialog, action);
         return;
     }
@@ -72,7 +70,7 @@ void tui_act(struct tui *t, enum action action)
     case ACTION_HELP: tui_help(t); break;
     case ACTION_TRANSCRIPT:
         if (t->mode == MODE_TRANSCRIPT)
-            leave_mode(t);
+            tui_leave_mode(t);
         else
             t->mode = MODE_TRANSCRIPT;
         break;
@@ -89,7 +87,7 @@ void tui_act(struct tui *t, enum action action)
     case ACTION_TOP: tui_scroll(t, -(long)scrollback_n_rows(t->rows)); break;
     case ACTION_BOTTOM: t->view.follows = true; break;
     case ACTION_REDRAW: t->frame.is_whole = true; break;
-    case ACTION_LEAVE: leave_mode(t); break;
+    case ACTION_LEAVE: tui_leave_mode(t); break;
     case ACTION_NONE:
     case N_ACTIONS: break;
     }
@@ -97,15 +95,13 @@ void tui_act(struct tui *t, enum action action)
 
 static void search_key(struct tui *t, const char *key)
 {
-    if (strcmp(key, "Enter") == 0) {
-        t->mode = t->search.words.len > 0 ? MODE_TRANSCRIPT : MODE_LINE;
+    if (strcmp(key, "Enter") == 0 && t->search.words.len > 0) {
+        t->mode = MODE_TRANSCRIPT;
         if (!t->search.was_found) find(t, true);
         return;
     }
-    if (strcmp(key, "Esc") == 0) {
-        t->mode = MODE_LINE;
-        buf_clear(&t->search.words);
-        t->view.follows = true;
+    if (strcmp(key, "Enter") == 0 || strcmp(key, "Esc") == 0) {
+        tui_leave_mode(t);
         return;
     }
     if (strcmp(key, "Backspace") == 0) {
@@ -134,7 +130,7 @@ void tui_key(struct tui *t)
         return;
     }
     if (strcmp(key, "Paste") == 0) {
-        leave_mode(t);
+        tui_leave_mode(t);
         input_paste();
     } else if (t->mode == MODE_SEARCH) {
         search_key(t, key);

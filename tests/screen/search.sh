@@ -18,6 +18,28 @@ keys C-u $'\u0301 l'
 check "one that begins with it" shows $'> cafe\u0301 latte'
 keys Escape
 last '>'
-keys C-d
+
+# A search ends with the way back to the line, whichever that is.
+ended() { shows "$1" && looks latte bold && last ">${2:+ $2}"; }
+keys F6 'latte' Enter
+shows 'transcript: '
+keys '?'
+shows '┌─ help'
+keys q
+check "back by way of a dialog" ended 'F1 help'
+keys F6 'latte' Enter
+shows 'transcript: '
+keys F3
+shows '┌─ branches'
+keys F2
+check "  which F2 closes, and the search goes on" shows 'transcript: '
+check "    highlighted" looks latte 'fg=16 bg=179'
+keys C-c
+check "back with Ctrl-C" ended 'F1 help'
+keys F6 'latte'
+last '/latte'
+paste 'pasted'
+check "back with a paste" ended 'F1 help' pasted
+keys C-u C-d
 left 0
 done_testing
