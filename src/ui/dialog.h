@@ -23,6 +23,7 @@ struct dialog {
     size_t n, cap;
     size_t selected, top; /* a dialog to read has only top */
     bool chooses;
+    int columns; /* of the screen that the owner has laid the rows out for; 0: any */
 };
 
 /* Empties it and gives it a title. */

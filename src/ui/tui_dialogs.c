@@ -87,7 +87,16 @@ void tui_help(struct tui *t)
     }
     add_heading(t, "Commands");
     add_commands(t);
+    t->dialog.columns = screen_columns();
     t->mode = MODE_DIALOG;
+}
+
+void tui_fit_dialog(struct tui *t)
+{
+    const size_t n = t->dialog.n, top = t->dialog.top;
+    if (t->dialog.columns == 0 || t->dialog.columns == screen_columns()) return;
+    tui_help(t);
+    t->dialog.top = top * t->dialog.n / n;
 }
 
 /* What stands before the columns of a row: a mark and a name, filtered. */

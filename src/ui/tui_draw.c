@@ -415,7 +415,10 @@ static void draw_all(struct tui *t)
         draw_search(t, rows - 1);
     else
         draw_line(t, &box, rows - height, height);
-    if (t->mode == MODE_DIALOG) dialog_draw(&t->dialog, above);
+    if (t->mode == MODE_DIALOG) {
+        tui_fit_dialog(t);
+        dialog_draw(&t->dialog, above);
+    }
     buf_free(&box.text);
     free(box.rows);
 }

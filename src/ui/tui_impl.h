@@ -130,6 +130,8 @@ void tui_show_place(struct tui *t, struct scrollback_place place);
 /* ---- dialogs (tui_dialogs.c) ---- */
 
 void tui_help(struct tui *t);
+/* Lays a dialog that is open out anew if the screen has other columns now. */
+void tui_fit_dialog(struct tui *t);
 void tui_branches(struct tui *t);
 void tui_sessions(struct tui *t);
 

@@ -38,4 +38,27 @@ keys q
 last '>'
 keys C-d
 left 0
+
+# The help of a narrower window is the one that opens there, and back.
+text_of_help() { text | grep -F '│' | grep -vF 'hearth guide'; }
+same_help() { [ "$(text_of_help)" = "$narrow" ]; }
+mux resize-window -x 40 -y 14
+start --tui -q --private --temp 0
+keys F1
+shows '┌─ help'
+narrow=$(text_of_help)
+keys q
+last '>'
+mux resize-window -x 100 -y 30
+shows 'cpu ('
+keys F1
+shows 'show the keys and the commands'
+mux resize-window -x 40 -y 14
+check "the help in a window that has become narrow" within same_help
+keys G
+shows 'compare the bits'
+mux resize-window -x 100 -y 30
+check "  at its end stays there when the window widens" shows 'compute the conversation again, compare the bits'
+keys q C-d
+left 0
 done_testing
