@@ -190,16 +190,14 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
         return true;
     }
     const size_t n_packed = h->packed.len;
-    if (n_packed > s->cap_bytes) return true;
-    bool ok = store_files_write(job->path, h->packed.data, n_packed, &err);
-    if (ok) {
-        store_files_touch(job->path, job->id.n_tokens);
-        ok = shrink(s, n_packed, stop, &err);
-    }
-    if (!ok) {
-        set_trouble(s, &err);
-        return true;
-    }
+    const bool fits = n_packed <= s->cap_bytes;
+    bool ok = !fits || store_files_write(job->path, h->packed.data, n_packed, &err);
+    if (ok && fits) store_files_touch(job->path, job->id.n_tokens);
+    /* Of more than all that may be kept nothing is written; what is there may be too much, too,
+     * which is looked at once. */
+    ok = ok && shrink(s, fits ? n_packed : 1, stop, &err);
+    if (!ok) set_trouble(s, &err);
+    if (!ok || !fits) return true;
     pthread_mutex_lock(&s->lock);
     s->n_written++;
     s->written_bytes += job->raw.n_bytes;
