@@ -38,10 +38,11 @@ static bool is_name(const char *name)
 char *sessions_path(const char *name, struct err *err)
 {
     if (!is_name(name)) {
+        char shown[160];
         err_set(err, ERR_USER,
-                "'%s' cannot be the name of a session: expected at most %d bytes without a "
-                "slash, and no point at the beginning",
-                name, MAX_NAME);
+                "'%s' cannot be the name of a session: expected at most %d bytes of UTF-8 "
+                "without a slash or a control character, and no point at the beginning",
+                printable(shown, sizeof shown, name, strlen(name)), MAX_NAME);
         return NULL;
     }
     struct buf below = {0};

@@ -125,6 +125,11 @@ static void test_names(void **state)
         assert_null(sessions_path(bad[i], &err));
         assert_int_equal(err.code, ERR_USER);
     }
+    assert_null(sessions_path("tab\tname", &err));
+    assert_string_equal(err.msg,
+                        "'tab\\tname' cannot be the name of a session: expected at most "
+                        "100 bytes of UTF-8 without a slash or a control character, "
+                        "and no point at the beginning");
     char *path = sessions_path("two words", &err), *name = sessions_name(path);
     assert_string_equal(name, "two words");
     free(path);
