@@ -375,6 +375,9 @@ import json, sys
 e = json.loads(open(sys.argv[1]).read().splitlines()[-1])
 assert e["type"] == "end" and e["stop"] == "error" and e["exit"] == 1 and "none.gguf" in e["error"]
 PY
+check "  where the configuration is wrong there is no run" go 2 --json --system "@$dir/none" -p x </dev/null
+check "    and no end of one" nothing
+check "    but an error" says "--system: $dir/none: No such file or directory"
 ends_with() { python3 -c '
 import json, sys
 e = [json.loads(line) for line in open(sys.argv[1])]
