@@ -30,6 +30,13 @@ static size_t first_row(struct tui *t)
     return first < last ? first : last;
 }
 
+struct scrollback_place tui_view_end(struct tui *t)
+{
+    size_t below = first_row(t) + t->view.n_rows;
+    if (below < scrollback_n_rows(t->rows)) return scrollback_place(t->rows, below);
+    return (struct scrollback_place){SIZE_MAX, 0};
+}
+
 void tui_scroll(struct tui *t, long rows)
 {
     size_t n = scrollback_n_rows(t->rows);

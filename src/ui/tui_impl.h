@@ -35,8 +35,8 @@ struct tui_view {
 };
 
 struct tui_search {
-    struct buf words; /* searched for; highlighted while not empty */
-    struct scrollback_place found, from;
+    struct buf words;                    /* searched for; highlighted while not empty */
+    struct scrollback_place found, from; /* from: where it began, which goes backwards */
     bool was_found;
 };
 
@@ -124,6 +124,8 @@ void tui_key(struct tui *t);
 void tui_draw(struct tui *t);
 /* Moves the view by rows, down if positive; at the end it follows what comes. */
 void tui_scroll(struct tui *t, long rows);
+/* Where what is below the view begins; behind everything at the end. */
+struct scrollback_place tui_view_end(struct tui *t);
 /* Moves the view, if it must, so that the place is in it. */
 void tui_show_place(struct tui *t, struct scrollback_place place);
 

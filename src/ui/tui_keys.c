@@ -34,8 +34,7 @@ static void begin_search(struct tui *t)
 {
     buf_clear(&t->search.words);
     t->search.was_found = false;
-    t->search.from = (struct scrollback_place){SIZE_MAX, 0};
-    if (!t->view.follows && t->view.n_rows > 0) t->search.from = t->view.top;
+    t->search.from = tui_view_end(t);
     t->mode = MODE_SEARCH;
 }
 

@@ -42,4 +42,20 @@ paste 'pasted'
 check "back with a paste" ended 'F1 help' pasted
 keys C-u C-d
 left 0
+
+# It begins with what is on the screen, also where newer matches are below.
+seq -f 'zebra %03.0f' 60 | go 0 -q -s zoo -n 8
+start --tui -q -s zoo
+shows 'zebra 060'
+keys PgUp
+shows ' more rows, End'
+before=$(text | grep -F zebra)
+keys F6 'zebra' Enter
+shows 'transcript: '
+check "the newest match in a view that is scrolled up" looks zebra 'fg=16 bg=179'
+check "  which stays where it is" [ "$(text | grep -F zebra)" = "$before" ]
+keys n
+check "  and then the one before" looks zebra 'underline fg=179'
+keys q C-d
+left 0
 done_testing
