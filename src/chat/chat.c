@@ -425,10 +425,15 @@ bool chat_say(struct chat *c, const char *text, size_t n)
     return turn_say(c, text, n);
 }
 
+bool chat_wants_slash(const char *text, size_t n)
+{
+    return n > 0 && text[0] == '/' && !memchr(text, '\n', n);
+}
+
 bool chat_line(struct chat *c, const char *line, size_t n)
 {
     if (ascii_is_blank(line, n)) return true;
-    if (line[0] != '/' || memchr(line, '\n', n)) return chat_say(c, line, n);
+    if (!chat_wants_slash(line, n)) return chat_say(c, line, n);
     if (n > 1 && line[1] == '/') return chat_say(c, line + 1, n - 1);
     return command_run(c, line, n);
 }

@@ -76,6 +76,8 @@ bool chat_detach(struct chat *c);
  * turn begins as with chat_say; a command that begins none leaves IDLE, CLOSED, or BUSY without
  * turn_begin and turn_end (/verify: step until IDLE). False: an error was said. */
 bool chat_line(struct chat *c, const char *line, size_t n);
+/* Whether a message is one as a line, too, only with a slash before it: it begins with one. */
+bool chat_wants_slash(const char *text, size_t n);
 
 /* While IDLE and nothing is typed, or the line rests: computes what the next prompt will begin
  * with, the history as the template will render it and the line as far as it is typed, so that

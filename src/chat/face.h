@@ -73,7 +73,8 @@ struct face {
     /* Text of one or more lines, without a newline at its end. */
     void (*say)(void *user, enum face_level level, const char *text);
     /* Puts a message into the prompt for the user to change and send: after /edit, and when a
-     * message was refused or taken back. A face without a prompt ignores it. */
+     * message was refused or taken back. As a line it may want another slash:
+     * chat_wants_slash. A face without a prompt ignores it. */
     void (*offer)(void *user, const char *text, size_t n);
     /* Lets the user change s[0..n) in an editor of their own: *out (empty) gets the text. False
      * and err if that did not come about. NULL: there is none, /edit offers the text instead.

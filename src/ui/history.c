@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "chat/chat.h"
 #include "config/paths.h"
 
 enum { FILE_MAX_BYTES = 64 << 20 };
@@ -165,7 +166,7 @@ static bool add(const char *entry, struct err *err)
 bool history_remember(const char *sent, bool is_pasted, struct err *err)
 {
     struct buf entry = {0};
-    if (is_pasted && sent[0] == '/' && !strchr(sent, '\n')) buf_putc(&entry, '/');
+    if (is_pasted && chat_wants_slash(sent, strlen(sent))) buf_putc(&entry, '/');
     buf_puts(&entry, sent);
     bool ok = add(entry.data, err);
     buf_free(&entry);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "chat/chat.h"
 #include "ui/charset.h"
 #include "ui/complete.h"
 #include "ui/keys.h"
@@ -215,14 +216,25 @@ size_t input_n_waiting(void)
     return queue.n;
 }
 
-void input_fill(const char *text, size_t n)
+/* The bytes that a line has before its message: a slash before one that begins with a slash. */
+static size_t n_before_message(const char *line, size_t n)
+{
+    return n > 1 && line[1] == '/' && chat_wants_slash(line, n) ? 1 : 0;
+}
+
+/* Several lines are no command, and each stands in them as it is meant. */
+void input_fill(const char *text, size_t n, bool is_message)
 {
     struct buf all = {0};
     edit_keys_give_up_command();
-    charset_give(text, n, &all);
-    if (rl_end > 0) {
+    const size_t n_line = (size_t)rl_end;
+    if (n_line == 0 && is_message && chat_wants_slash(text, n)) buf_putc(&all, '/');
+    const size_t at = n_line > 0 && !is_message ? n_before_message(text, n) : 0;
+    charset_give(text + at, n - at, &all);
+    if (n_line > 0) {
+        const size_t from = edit_keys_pasted() ? 0 : n_before_message(rl_line_buffer, n_line);
         buf_putc(&all, '\n');
-        buf_append(&all, rl_line_buffer, (size_t)rl_end);
+        buf_append(&all, rl_line_buffer + from, n_line - from);
     }
     rl_free_line_state();
     rl_replace_line(buf_str(&all), 0);
@@ -233,12 +245,15 @@ void input_fill(const char *text, size_t n)
 void input_call_back(void)
 {
     struct buf all = {0}, text = {0};
-    bool is_pasted;
+    const bool is_alone = queue.n == 1;
+    bool is_pasted = false;
     while (input_take(&text, &is_pasted)) {
+        const size_t at =
+            is_alone || is_pasted ? 0 : n_before_message(buf_str(&text), text.len);
         if (all.len > 0) buf_putc(&all, '\n');
-        buf_append(&all, text.data, text.len);
+        buf_append(&all, buf_str(&text) + at, text.len - at);
     }
-    if (all.len > 0) input_fill(all.data, all.len);
+    if (all.len > 0) input_fill(all.data, all.len, is_pasted || !is_alone);
     buf_free(&all);
     buf_free(&text);
 }

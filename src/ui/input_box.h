@@ -40,8 +40,9 @@ size_t input_n_waiting(void);
 /* Lines that wait go back into the editor, before what is being typed. */
 void input_call_back(void);
 
-/* Puts text into the line, before what was typed. */
-void input_fill(const char *text, size_t n);
+/* Puts text into the line, before what was typed; is_message: sent again it is no command,
+ * whatever it looks like. */
+void input_fill(const char *text, size_t n, bool is_message);
 /* Ctrl-C: gives the line up; it stays reachable in no history. */
 void input_give_up(void);
 

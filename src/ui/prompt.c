@@ -8,6 +8,7 @@
 #include <readline/readline.h>
 
 #include "base/mem.h"
+#include "chat/chat.h"
 #include "ui/charset.h"
 #include "ui/edit_keys.h"
 #include "ui/tty.h"
@@ -149,6 +150,7 @@ void prompt_show(const char *marker)
 void prompt_fill(const char *text, size_t n)
 {
     buf_clear(&fill);
+    if (chat_wants_slash(text, n)) buf_putc(&fill, '/');
     charset_give(text, n, &fill);
     if (!shown) return;
     edit_keys_give_up_command();

@@ -20,7 +20,7 @@ void prompt_close(void);
 /* Shows the prompt with an empty line, or with what prompt_fill left for it. marker may hold
  * \001 and \002 around what has no width. */
 void prompt_show(const char *marker);
-/* Puts text into the line, now or when the prompt is shown next. */
+/* Puts a message into the line, now or when the prompt is shown next. */
 void prompt_fill(const char *text, size_t n);
 bool prompt_is_shown(void);
 bool prompt_is_empty(void);

@@ -137,7 +137,7 @@ static void on_say(void *user, enum face_level level, const char *text)
 static void on_offer(void *user, const char *text, size_t n)
 {
     struct tui *t = user;
-    input_fill(text, n);
+    input_fill(text, n, true);
     t->frame.is_due = true;
 }
 

@@ -52,6 +52,21 @@ for face in --plain --tui; do
     keys 'hello' Enter
     keys C-d
     check "  and keys are keys again" left 0
+
+    fresh_shell
+    start "$face" -q --private --temp 0 --ctx 64
+    keys '//undo' Enter
+    last '>'
+    keys '/edit' Enter
+    check "$face: a message that begins with a slash comes back as one" last '> //undo'
+    keys C-u
+    paste "/quit $(printf 'many words %.0s' {1..40})"
+    keys Enter
+    check "  as one that is refused does" shows '> //quit many words'
+    keys C-u
+    last '>'
+    keys C-d
+    left 0
 done
 
 screen 80 24
@@ -66,5 +81,31 @@ keys C-c
 last '>'
 keys C-d
 check "  and the shell gets nothing of it" left 0
+
+# A reply that goes on, in the full screen.
+answering()
+{
+    fresh_shell
+    start --tui -q "${endless[@]}"
+    keys 'tell me all' Enter
+    shows 'tok/s'
+}
+answering
+paste '/quit'
+keys Enter
+check "a slash that was pasted while a reply comes waits" shows '1 waiting'
+keys C-c
+check "  and comes back as a message" last '> //quit'
+keys C-u C-d
+left 0
+answering
+keys '//quit' Enter
+shows '1 waiting'
+keys 'now' C-c
+check "  as one of several lines, which are no command, as it is meant" shows '> /quit now'
+keys C-u C-u
+while ! ends_in '>'; do keys C-h; done
+keys C-d
+left 0
 
 done_testing
