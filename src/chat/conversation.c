@@ -26,6 +26,7 @@ struct conversation {
     struct branch *branches;
     size_t n_branches, cap_branches, current;
     unsigned next_number;
+    unsigned held_number; /* next_number, when conversation_hold was called last */
     uint64_t last_node;
     const struct message **path; /* what conversation_path handed out */
 };
@@ -274,7 +275,8 @@ unsigned conversation_drop_oldest(struct conversation *c, size_t n)
     struct node *leaf = current(c)->leaf;
     if (n == 0 || leaf->depth == 0) return 0;
     struct node *copy = copy_path(c, leaf, n);
-    unsigned number = keep(c, leaf);
+    const bool goes_on = leaf->message->role == ROLE_USER && leaf->depth > n;
+    unsigned number = keep(c, goes_on ? leaf->parent : leaf);
     move_leaf(current(c), copy);
     return number;
 }
@@ -283,6 +285,7 @@ struct node *conversation_hold(struct conversation *c)
 {
     struct node *leaf = current(c)->leaf;
     leaf->refs++;
+    c->held_number = c->next_number;
     return leaf;
 }
 
@@ -290,7 +293,8 @@ void conversation_return(struct conversation *c, struct node *mark)
 {
     move_leaf(current(c), mark);
     for (size_t i = c->n_branches; i-- > 0;)
-        if (i != c->current && c->branches[i].is_loose && c->branches[i].leaf == mark)
+        if (i != c->current && c->branches[i].is_loose &&
+            c->branches[i].number > c->held_number)
             remove_branch(c, i);
     node_release(mark);
 }

@@ -74,10 +74,12 @@ unsigned conversation_rewind(struct conversation *c, size_t n);
 /* Removes the last message, which nothing else may hold: it was never said. */
 void conversation_take_back(struct conversation *c);
 /* Replaces the path by a copy without its oldest messages; what was there is kept as by
- * conversation_rewind. */
+ * conversation_rewind, but for a message without a reply at its end, which is answered on the
+ * copy. */
 unsigned conversation_drop_oldest(struct conversation *c, size_t n);
 
-/* A place to come back to when a turn fails. Hold it, then return to it or drop it. */
+/* A place to come back to when a turn fails, one at a time. Hold it, then drop it, or return to
+ * it: loose branches that were made since are gone then, too. */
 struct node *conversation_hold(struct conversation *c);
 void conversation_return(struct conversation *c, struct node *mark);
 void conversation_drop(struct node *mark);

@@ -115,7 +115,7 @@ struct turn {
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
     char unanswered[64];               /* how the message began that this one stands for */
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
-    unsigned n_dropped;                /* turns that --overflow trim has dropped */
+    size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */
     char dropped[64];                  /* how the last of them began */
     struct buf answer;                 /* as it came, without reasoning */
     struct sanitiser reply, reasoning; /* filters of the two streams */

@@ -30,13 +30,13 @@ static void explain_prompt(struct chat *c, bool folded)
     }
 }
 
-static bool render(struct chat *c, struct spans *prompt, struct err *err)
+static bool render(struct chat *c, struct conversation *of, struct spans *prompt,
+                   struct err *err)
 {
     bool folded = false;
     enum render_think think = render_think_of(c->options->think);
-    bool ok = c->turn.base
-                  ? render_continued(c->renderer, c->conversation, think, prompt, &folded, err)
-                  : render_prompt(c->renderer, c->conversation, think, prompt, &folded, err);
+    bool ok = c->turn.base ? render_continued(c->renderer, of, think, prompt, &folded, err)
+                           : render_prompt(c->renderer, of, think, prompt, &folded, err);
     if (ok) explain_prompt(c, folded);
     return ok;
 }
@@ -77,17 +77,16 @@ static void post(struct chat *c, const struct spans *prompt)
 
 /* ---- a full context ---- */
 
-static bool drop_oldest_turn(struct chat *c)
+/* Messages of the n oldest turns. */
+static size_t n_messages_of(struct chat *c, size_t n)
 {
     const struct message *const *path = conversation_path(c->conversation);
-    size_t n = conversation_n(c->conversation), i = 1;
-    while (i < n && path[i]->role != ROLE_USER)
-        i++;
-    if (i >= n) return false;
-    printable(c->turn.dropped, 48, path[0]->text, path[0]->len);
-    conversation_drop_oldest(c->conversation, i);
-    c->turn.n_dropped++;
-    return true;
+    size_t i = 0;
+    for (; n > 0; n--)
+        do
+            i++;
+        while (path[i]->role != ROLE_USER);
+    return i;
 }
 
 /* What the engine makes of it: a mark that the template wrote is one token. */
@@ -100,31 +99,70 @@ static size_t count_tokens(struct chat *c, const struct spans *prompt)
     return n;
 }
 
+/* The tokens of the prompt without its n oldest turns. */
+static size_t count_without(struct chat *c, size_t n)
+{
+    const struct message *const *path = conversation_path(c->conversation);
+    struct conversation *rest = conversation_new();
+    struct spans prompt = {0};
+    struct err ignored;
+    conversation_set_system(rest, conversation_system(c->conversation));
+    for (size_t i = n_messages_of(c, n); i < conversation_n(c->conversation); i++)
+        conversation_add(rest, message_retain(path[i]));
+    const size_t n_tokens = render(c, rest, &prompt, &ignored) ? count_tokens(c, &prompt) : 0;
+    spans_free(&prompt);
+    conversation_free(rest);
+    return n_tokens;
+}
+
+/* The fewest of the oldest turns without which the prompt has that many tokens at most: all but
+ * the last, if it takes so many or more. */
+static size_t n_turns_over(struct chat *c, size_t n_tokens)
+{
+    size_t low = 1, high = conversation_n_turns(c->conversation) - 1;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (count_without(c, middle) <= n_tokens)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void drop_oldest_turns(struct chat *c, size_t n)
+{
+    const struct message *last = conversation_path(c->conversation)[n_messages_of(c, n - 1)];
+    printable(c->turn.dropped, 48, last->text, last->len);
+    c->turn.n_dropped = n;
+    conversation_drop_oldest(c->conversation, n_messages_of(c, n));
+}
+
 /* --overflow trim: drops turns until a quarter of the context, or --max-tokens if that is less,
- * is left for the reply. The engine has the last word on the length. */
+ * is left for the reply. */
 static bool make_room(struct chat *c, struct spans *prompt, struct err *err)
 {
     const size_t n_ctx = engine_info(c->engine)->n_ctx;
     size_t room = n_ctx / 4;
     if (c->options->max_tokens >= 0 && (size_t)c->options->max_tokens < room)
         room = (size_t)c->options->max_tokens;
-    while (count_tokens(c, prompt) + room > n_ctx && drop_oldest_turn(c)) {
-        spans_clear(prompt);
-        if (!render(c, prompt, err)) return false;
-    }
-    return true;
+    if (count_tokens(c, prompt) + room <= n_ctx || conversation_n_turns(c->conversation) < 2)
+        return true;
+    drop_oldest_turns(c, n_turns_over(c, n_ctx - room));
+    spans_clear(prompt);
+    return render(c, c->conversation, prompt, err);
 }
 
+/* Said once something has come of the turn: without that nothing is dropped. */
 static void tell_dropped(struct chat *c)
 {
-    unsigned n = c->turn.n_dropped;
-    if (n == 0) return;
+    const size_t n = c->turn.n_dropped;
     if (n == 1)
         chat_tell(c, FACE_WARNING, "the context is full: dropped the oldest turn, \"%s\"",
                   c->turn.dropped);
-    else
+    else if (n > 1)
         chat_tell(c, FACE_WARNING,
-                  "the context is full: dropped the %u oldest turns, up to \"%s\"", n,
+                  "the context is full: dropped the %zu oldest turns, up to \"%s\"", n,
                   c->turn.dropped);
     c->turn.n_dropped = 0;
 }
@@ -154,12 +192,9 @@ static void tell_full(struct chat *c, uint32_t n_ctx)
 static bool send(struct chat *c, struct err *err)
 {
     struct spans prompt = {0};
-    bool ok = render(c, &prompt, err);
+    bool ok = render(c, c->conversation, &prompt, err);
     if (ok && c->options->overflow == OVERFLOW_TRIM) ok = make_room(c, &prompt, err);
-    if (ok) {
-        tell_dropped(c);
-        post(c, &prompt);
-    }
+    if (ok) post(c, &prompt);
     spans_free(&prompt);
     return ok;
 }
@@ -190,7 +225,10 @@ static void give_up(struct chat *c)
     struct turn *t = &c->turn;
     size_t n = conversation_n(c->conversation);
     struct message *m = NULL;
-    if (t->is_last && t->is_new) return;
+    if (t->is_last && t->is_new) {
+        tell_dropped(c);
+        return;
+    }
     if (t->is_new) m = message_retain(conversation_at(c->conversation, n - 1));
     conversation_return(c->conversation, t->mark);
     t->mark = NULL;
@@ -211,7 +249,6 @@ static bool begin(struct chat *c)
     struct err err;
     buf_clear(&t->answer);
     t->reply = t->reasoning = (struct sanitiser){0};
-    t->n_dropped = 0;
     t->n_cached = t->n_done = 0;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
@@ -403,7 +440,10 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
     c->last.report = *report;
     c->last.report.text = NULL;
     c->face->turn_end(c->face->user, report);
-    if (reply) tell_unanswered(c);
+    if (reply) {
+        tell_dropped(c);
+        tell_unanswered(c);
+    }
     turn_forget(c);
     session_save(c, true);
     if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.text.len > 0)
@@ -485,12 +525,7 @@ static const struct message *keep_partial(struct chat *c)
 static void fail(struct chat *c, const struct engine_event *event)
 {
     bool too_long = event->total > event->done;
-    struct err err = event->err;
-    if (too_long && c->options->overflow == OVERFLOW_TRIM && drop_oldest_turn(c)) {
-        struct err again;
-        if (send(c, &again)) return;
-        err = again;
-    }
+    const struct err err = event->err;
     const size_t n_turns = last_fits(c) ? conversation_n_turns(c->conversation) : 0;
     show_rest(c);
     keep_cost(c, NULL);
@@ -552,6 +587,7 @@ void turn_event(struct chat *c, const struct engine_event *event)
     case EVENT_TEXT:
         count_drawn(c, event->done);
         buf_append(&c->turn.answer, event->text, event->text_len);
+        if (c->turn.answer.len > 0) tell_dropped(c);
         show(c, FACE_REPLY, &c->turn.reply, event);
         break;
     case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;

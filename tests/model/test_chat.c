@@ -214,6 +214,39 @@ static void test_overflow(void **unused)
     close_chat(&r);
 }
 
+/* What a turn drops is one branch, up to the last reply; a turn that is refused drops nothing,
+ * and says nothing of it. */
+static void test_overflow_branches(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx",        "256", "--overflow", "trim",
+                                       "--max-tokens", "2",   NULL};
+    open_chat(&r, true, args);
+    for (int i = 0; i < 15; i++)
+        free(ask(&r, "A note"));
+    struct conversation *c = r.chat->conversation;
+    assert_int_equal(conversation_n_branches(c), 1);
+    struct buf text = {0};
+    for (int i = 0; i < 400; i++)
+        buf_puts(&text, "x ");
+    assert_true(line(&r, text.data));
+    assert_true(r.report.too_long);
+    assert_false(said(&r, "dropped"));
+    assert_int_equal(conversation_n_branches(c), 1);
+    assert_int_equal(conversation_n(c), 30);
+    assert_string_equal(buf_str(&r.offered), text.data);
+    text.len = 400; /* without the end: it fits, alone */
+    text.data[text.len] = '\0';
+    free(ask(&r, text.data));
+    assert_true(said(&r, " oldest turns, up to \"A note\""));
+    assert_int_equal(conversation_n_branches(c), 2);
+    assert_int_equal(branch_n(conversation_branch(c, 1)), 30);
+    assert_true(conversation_n(c) < 30);
+    buf_free(&text);
+    close_chat(&r);
+}
+
 /* /edit goes back and offers the message; the common beginning stays warm. */
 static void test_edit(void **unused)
 {
@@ -764,14 +797,15 @@ int main(void)
         cmocka_unit_test(test_turns_are_warm), cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
         cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_overflow),       cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
-        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_overflow),       cmocka_unit_test(test_overflow_branches),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_read),           cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_templates),      cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_rounds),         cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
+        cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,15 @@ static void test_marks(void **unused)
     assert_string_equal(path(c), "a A");
     mark = conversation_hold(c);
     conversation_drop(mark);
+    /* What was left before stays; what a trim leaves, which ends before the mark, does not. */
+    conversation_rewind(c, 1);
+    reply(c, "B"), say(c, "b");
+    mark = conversation_hold(c);
+    assert_int_equal(conversation_drop_oldest(c, 2), 4);
+    assert_int_equal(conversation_n_branches(c), 3);
+    conversation_return(c, mark);
+    assert_string_equal(path(c), "a B b");
+    assert_int_equal(conversation_n_branches(c), 2);
     conversation_free(c);
 }
 
@@ -131,6 +140,12 @@ static void test_trim(void **unused)
     assert_int_equal(conversation_drop_oldest(c, 9), 3);
     assert_string_equal(path(c), "");
     conversation_switch(c, conversation_find(c, "2"));
+    assert_string_equal(path(c), "a A b B");
+    /* A message without a reply gets it on the copy. */
+    say(c, "c");
+    assert_int_equal(conversation_drop_oldest(c, 4), 4);
+    assert_string_equal(path(c), "c");
+    conversation_switch(c, conversation_find(c, "4"));
     assert_string_equal(path(c), "a A b B");
     conversation_free(c);
 }
