@@ -138,17 +138,21 @@ static void drop_oldest_turns(struct chat *c, size_t n)
     conversation_drop_oldest(c->conversation, n_messages_of(c, n));
 }
 
-/* --overflow trim: drops turns until a quarter of the context, or --max-tokens if that is less,
- * is left for the reply. */
+/* --overflow trim: a quarter of the context, or --max-tokens if that is less, is to be left for
+ * the reply. If it is not, turns are dropped until another quarter is free: what is left is
+ * computed and saved again, which is not to happen at every turn. A last message that is too
+ * large for that only drops what it must. */
 static bool make_room(struct chat *c, struct spans *prompt, struct err *err)
 {
     const size_t n_ctx = engine_info(c->engine)->n_ctx;
     size_t room = n_ctx / 4;
     if (c->options->max_tokens >= 0 && (size_t)c->options->max_tokens < room)
         room = (size_t)c->options->max_tokens;
-    if (count_tokens(c, prompt) + room <= n_ctx || conversation_n_turns(c->conversation) < 2)
-        return true;
-    drop_oldest_turns(c, n_turns_over(c, n_ctx - room));
+    const size_t n_turns = conversation_n_turns(c->conversation);
+    if (count_tokens(c, prompt) + room <= n_ctx || n_turns < 2) return true;
+    size_t n = n_turns_over(c, n_ctx - room - n_ctx / 4);
+    if (n + 1 == n_turns) n = n_turns_over(c, n_ctx - room);
+    drop_oldest_turns(c, n);
     spans_clear(prompt);
     return render(c, c->conversation, prompt, err);
 }

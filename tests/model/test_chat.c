@@ -205,12 +205,30 @@ static void test_overflow(void **unused)
     for (int i = 0; i < 16; i++) {
         free(ask(&r, i % 2 ? "And now tell me a story" : "Count from 1 to 20"));
         assert_true(r.report.stop == FACE_STOP_END || r.report.stop == FACE_STOP_LENGTH);
-        dropped |= said(&r, "warning: the context is full: dropped the oldest turn, \"");
+        dropped |= said(&r, "warning: the context is full: dropped the ");
         assert_true(r.report.n_ctx_used <= 160);
     }
     assert_true(dropped);
     assert_true(line(&r, "/system"));
     assert_true(said(&r, "Be kind."));
+    close_chat(&r);
+}
+
+/* What a trim leaves is computed again, so it makes room for the turns that follow, too: a
+ * quarter of the context, about 12 tokens each. */
+static void test_trims_are_rare(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx",        "512", "--overflow", "trim",
+                                       "--max-tokens", "2",   NULL};
+    open_chat(&r, true, args);
+    int n_trims = 0;
+    for (int i = 0; i < 100; i++) {
+        free(ask(&r, "A note"));
+        n_trims += said(&r, "dropped");
+    }
+    assert_in_range(n_trims, 3, 10);
     close_chat(&r);
 }
 
@@ -798,14 +816,14 @@ int main(void)
         cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
         cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_too_long),
         cmocka_unit_test(test_overflow),       cmocka_unit_test(test_overflow_branches),
-        cmocka_unit_test(test_edit),           cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_read),           cmocka_unit_test(test_stop_strings),
-        cmocka_unit_test(test_templates),      cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_rounds),         cmocka_unit_test(test_stripped),
-        cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
-        cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
-        cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_trims_are_rare), cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
+        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
+        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
