@@ -65,6 +65,17 @@ void chat_offer(struct chat *c, const char *text, size_t n)
     c->face->offer(c->face->user, text, n);
 }
 
+void chat_tell_thinned(struct chat *c)
+{
+    if (c->said.thinned || conversation_n_thinned(c->conversation) == 0) return;
+    c->said.thinned = true;
+    chat_tell(
+        c, FACE_WARNING,
+        "%d branches were left behind, and no more are kept: the oldest goes for each new "
+        "one",
+        CONVERSATION_MAX_LOOSE);
+}
+
 /* ---- opening ---- */
 
 void chat_choose_seed(struct chat *c)

@@ -66,7 +66,8 @@ static const struct command table[] = {
     {.name = "branches",
      .args = "",
      .help = "list the branches of the conversation",
-     .more = "Go to one of them with /switch.",
+     .more = "Go to one of them with /switch. Of those that a command left behind the newest "
+             "1000 are kept.",
      .run = command_branches},
     {.name = "switch",
      .args = "name",
@@ -241,6 +242,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     else
         ok = row->run(c, rest);
     if (ok && c->state == CHAT_IDLE) session_save(c, false);
+    if (ok) chat_tell_thinned(c);
     idle_forget(c);
     free(rest);
     free(name);

@@ -6,9 +6,6 @@
 
 #include "base/mem.h"
 
-/* Loose branches that are kept: a few screens of /branches. */
-enum { MAX_LOOSE = 32 };
-
 /* A message in the tree. It lives as long as a branch, a mark or a child needs it. */
 struct node {
     struct node *parent; /* NULL: the root, which has no message */
@@ -26,6 +23,7 @@ struct conversation {
     struct branch *branches;
     size_t n_branches, cap_branches, current;
     unsigned next_number;
+    size_t n_thinned;
     unsigned held_number; /* next_number, when conversation_hold was called last */
     uint64_t last_node;
     const struct message **path; /* what conversation_path handed out */
@@ -143,7 +141,9 @@ static void thin_out(struct conversation *c)
         oldest = i;
         n++;
     }
-    if (n > MAX_LOOSE) remove_branch(c, oldest);
+    if (n <= CONVERSATION_MAX_LOOSE) return;
+    remove_branch(c, oldest);
+    c->n_thinned++;
 }
 
 struct conversation *conversation_new(void)
@@ -328,6 +328,11 @@ bool conversation_forget_ids(struct conversation *c, uint64_t vocabulary)
 size_t conversation_n_branches(const struct conversation *c)
 {
     return c->n_branches;
+}
+
+size_t conversation_n_thinned(const struct conversation *c)
+{
+    return c->n_thinned;
 }
 
 const struct branch *conversation_branch(const struct conversation *c, size_t i)

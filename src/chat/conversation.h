@@ -2,7 +2,7 @@
  *
  * A branch is the path from the root to its leaf; one branch is the current one and grows. What
  * a command leaves behind (an undone turn, an answer that was asked for again) stays reachable
- * as a loose branch; only so many of those are kept, the oldest goes first. Branches share
+ * as a loose branch; of those the newest CONVERSATION_MAX_LOOSE are kept. Branches share
  * their common messages, and messages are counted, so that a trimmed copy of a path costs next
  * to nothing.
  *
@@ -97,7 +97,13 @@ struct branch {
     struct node *leaf;
 };
 
+/* Loose branches that are kept: so many are looked at with every save, and a reader of sessions
+ * has a bound, too. */
+enum { CONVERSATION_MAX_LOOSE = 1000 };
+
 size_t conversation_n_branches(const struct conversation *c);
+/* Loose branches that had to go since it was made or read. */
+size_t conversation_n_thinned(const struct conversation *c);
 /* Branch i by number. */
 const struct branch *conversation_branch(const struct conversation *c, size_t i);
 const struct branch *conversation_current(const struct conversation *c);

@@ -62,9 +62,10 @@ struct chosen_template {
     const char *from; /* "the model's own"; for /show */
 };
 
-/* Said once about a model and a system message, and not again at each turn. */
+/* Said once, and not again at each turn: of a model and a system message, and of the
+ * conversation. */
 struct said {
-    bool folded, no_think;
+    bool folded, no_think, thinned;
 };
 
 /* What is told of the last turn until the next: /stats. */
@@ -159,6 +160,9 @@ void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
 void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts a message into the prompt, filtered if that is a terminal's. */
 void chat_offer(struct chat *c, const char *text, size_t n);
+
+/* After whatever leaves a branch behind: says so the first time that another goes for it. */
+void chat_tell_thinned(struct chat *c);
 
 /* What stood before the next message does so no more. */
 void chat_drop_attached(struct chat *c);

@@ -448,6 +448,7 @@ static void finish(struct chat *c, struct face_report *report, const struct mess
         tell_dropped(c);
         tell_unanswered(c);
     }
+    chat_tell_thinned(c);
     turn_forget(c);
     session_save(c, true);
     if (report->stop == FACE_STOP_CANCELLED && !reply && c->attached.text.len > 0)

@@ -341,14 +341,14 @@ static size_t resident_kb(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Hundreds of rounds of /undo and /retry: neither what the chat holds nor what the engine
- * computes grows. */
+/* Hundreds of rounds of /undo and /retry, each of which leaves two branches: once there are as
+ * many of those as are kept, neither what the chat holds nor what the engine computes grows. */
 static void test_rounds(void **unused)
 {
     (void)unused;
     struct recorder r;
     static const char *const args[] = {"--max-tokens", "2", NULL};
-    const int n = 500 * (int)soak();
+    const int n_full = CONVERSATION_MAX_LOOSE / 2 + 100, n = n_full + 400 * (int)soak();
     open_chat(&r, false, args);
     free(ask(&r, "What is a token?"));
     free(ask(&r, "And a page?"));
@@ -360,7 +360,7 @@ static void test_rounds(void **unused)
         free(ask(&r, "And a page?"));
         assert_int_equal(r.report.n_prefilled, 0);
         assert_int_equal(chat_n_messages(r.chat), 4);
-        if (i == 100) held = mallinfo2().uordblks, resident = resident_kb();
+        if (i == n_full) held = mallinfo2().uordblks, resident = resident_kb();
     }
     /* A few arrays grow by doubling and with the numbers of branches. Sanitizers, which keep
      * what was freed, say nothing of what is in use. */

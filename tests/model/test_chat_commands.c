@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
+#include "chat/impl.h"
 #include "chat/view.h"
 
 /* The file that /export made under this name, to be freed; it is removed. */
@@ -522,6 +523,28 @@ static void test_save_lost(void **unused)
     remove_state(state);
 }
 
+/* What commands leave behind stays, up to a bound: beyond it, the oldest goes, which is said
+ * once.
+ */
+static void test_left_behind(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, true, NULL);
+    struct conversation *c = r.chat->conversation;
+    for (int i = 0; i <= CONVERSATION_MAX_LOOSE; i++) {
+        buf_clear(&r.said);
+        conversation_add(c, message_new(ROLE_USER, "Hello", 5));
+        assert_true(line(&r, "/clear"));
+        assert_int_equal(said(&r, "were left behind"), i == CONVERSATION_MAX_LOOSE);
+    }
+    assert_int_equal(conversation_n_branches(c), 1 + CONVERSATION_MAX_LOOSE);
+    conversation_add(c, message_new(ROLE_USER, "Hello", 5));
+    assert_true(line(&r, "/clear"));
+    assert_false(said(&r, "were left behind"));
+    close_chat(&r);
+}
+
 /* Every command is explained, and what it does not take is said. */
 static void test_help(void **unused)
 {
@@ -555,6 +578,18 @@ int main(void)
         cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
         cmocka_unit_test(test_save_full),      cmocka_unit_test(test_save_lost),
         cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

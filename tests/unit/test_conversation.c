@@ -172,15 +172,16 @@ static void test_bounded(void **unused)
     reply(c, "first");
     conversation_fork(c, "kept");
     conversation_switch(c, conversation_find(c, "main"));
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 2500; i++) {
         char text[16];
         snprintf(text, sizeof text, "r%d", i);
         conversation_rewind(c, 1);
         assert_true(conversation_next_attempt(c) == (uint32_t)i);
         reply(c, text);
     }
-    assert_int_equal(conversation_n_branches(c), 2 + 32);
-    assert_string_equal(path(c), "q r999");
+    assert_int_equal(conversation_n_branches(c), 2 + CONVERSATION_MAX_LOOSE);
+    assert_int_equal(conversation_n_thinned(c), 2499 - CONVERSATION_MAX_LOOSE);
+    assert_string_equal(path(c), "q r2499");
     assert_non_null(conversation_find(c, "kept"));
     for (size_t i = 1; i < conversation_n_branches(c); i++)
         assert_true(conversation_branch(c, i - 1)->number < conversation_branch(c, i)->number);
