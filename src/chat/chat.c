@@ -128,6 +128,7 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
 {
     struct chat *c = mem_zalloc(1, sizeof *c);
     c->options = options_clone(o);
+    c->given = options_clone(o);
     c->face = face;
     c->conversation = conversation_new();
     c->state = CHAT_LOADING;
@@ -206,6 +207,7 @@ bool chat_close(struct chat *c)
     conversation_free(c->conversation);
     renderer_free(c->renderer);
     options_free(c->options);
+    options_free(c->given);
     free(c->template.text);
     free(c->model_line);
     free(c->before.model);

@@ -124,7 +124,8 @@ struct turn {
 
 struct chat {
     const struct face *face; /* borrowed */
-    struct options *options; /* its own: /set changes them */
+    struct options *options; /* its own: /set changes them, and a session does */
+    struct options *given;   /* … as they were at first */
 
     enum chat_state state;
     enum chat_work work; /* while BUSY */
@@ -206,6 +207,8 @@ bool session_load(struct chat *c, const char *name, struct err *err);
 bool model_switch(struct chat *c, const char *path);
 /* It is there. */
 void model_ready(struct chat *c);
+/* The model's own sampling keys count, where nobody says otherwise. */
+void model_take_sampling(struct chat *c);
 /* It is not: says why and goes back to the one before. False if there is none to go to. */
 bool model_failed(struct chat *c, const struct err *err);
 

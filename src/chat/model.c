@@ -12,7 +12,7 @@
 #include "config/options.h"
 #include "engine/engine.h"
 
-static void take_sampling_keys(struct chat *c)
+void model_take_sampling(struct chat *c)
 {
     options_forget_model(c->options);
     for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -93,7 +93,7 @@ void model_ready(struct chat *c)
     free(c->before.model);
     c->before.model = NULL;
     c->before.is_switching = false;
-    take_sampling_keys(c);
+    model_take_sampling(c);
     conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
     chat_hint(c, "%s", c->model_line);
 }

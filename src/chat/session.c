@@ -18,8 +18,8 @@ enum { MAX_ATTEMPTS = 1000 };
 
 /* ---- what a session remembers ---- */
 
-/* Sampling as it is now, a line for each setting; of an empty list that somebody asked for,
- * too: a configuration may say otherwise. */
+/* Sampling as it is now, a line for each setting; of an empty list, too, for a configuration
+ * may say otherwise. */
 static void put_settings(const struct options *o, struct buf *out)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -28,7 +28,7 @@ static void put_settings(const struct options *o, struct buf *out)
             continue;
         struct buf value = {0};
         option_value(o, (enum option_id)i, &value);
-        if ((value.len > 0 || option_given(o, i)) && !strchr(buf_str(&value), '\n'))
+        if (!strchr(buf_str(&value), '\n'))
             buf_printf(out, "%s %s\n", row->name, buf_str(&value));
         buf_free(&value);
     }
@@ -59,6 +59,15 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     free(value);
 }
 
+/* What the session before brought with it is not the next one's. */
+static void forget_settings(struct chat *c)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (c->options->source[i].from == FROM_SESSION)
+            options_revert(c->options, (enum option_id)i, c->given);
+    if (c->engine) model_take_sampling(c); /* it may be another one by now */
+}
+
 /* Whether the session's state frame was damaged, and what it held is lost. */
 static bool lacks_state(const struct archive_state *state)
 {
@@ -70,6 +79,7 @@ static void take_state(struct chat *c)
     const struct archive_state *state = archive_state(c->session.archive);
     if (is_of_this_run(c->options, OPT_SYSTEM))
         conversation_set_system(c->conversation, c->options->system);
+    forget_settings(c);
     if (lacks_state(state)) return;
     if (!option_given(c->options, OPT_SEED)) c->session.seed = state->seed;
     c->session.clock_s = (int64_t)(state->clock_ms / 1000);

@@ -135,6 +135,13 @@ void options_forget(struct options *o, enum option_id id)
         abort(); /* our table */
 }
 
+void options_revert(struct options *o, enum option_id id, const struct options *as)
+{
+    option_unset(o, option_row(id));
+    option_copy(o, as, option_row(id));
+    o->source[id] = as->source[id];
+}
+
 void options_forget_model(struct options *o)
 {
     for (size_t i = 0; i < N_OPTIONS; i++)

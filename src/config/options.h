@@ -312,6 +312,8 @@ void options_apply_model(struct options *o, const char *key, double value, bool 
 void options_forget_model(struct options *o);
 /* Nobody gave this one, whatever was: it is built-in again. */
 void options_forget(struct options *o, enum option_id id);
+/* It has the value and the origin again that it has in `as`. */
+void options_revert(struct options *o, enum option_id id, const struct options *as);
 
 /* /set: only rows with OPTION_SET. */
 bool options_set(struct options *o, const struct option_row *row, const char *value,

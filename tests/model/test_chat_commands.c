@@ -413,6 +413,46 @@ static void test_session_settings(void **unused)
     remove_state(state);
 }
 
+/* A session that is loaded has its own settings, and none of the one before: lists that are
+ * empty in it, and what it does not know. */
+static void test_load_settings(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, other);
+    free(ask(&r, "Hello"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_true(line(&r, "/set stop small"));
+    assert_true(line(&r, "/set logit-bias 5=-3"));
+    assert_true(line(&r, "/set min-p 0.3"));
+    free(ask(&r, "Hello"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_int_equal(chat_options(r.chat)->stop.n, 1);
+    assert_int_equal(chat_options(r.chat)->logit_bias.n, 1);
+    assert_true(line(&r, "/load other"));
+    assert_int_equal(chat_options(r.chat)->stop.n, 0);
+    assert_int_equal(chat_options(r.chat)->logit_bias.n, 0);
+    free(ask(&r, "Hello"));
+    assert_true(line(&r, "/load kept"));
+    assert_int_equal(chat_options(r.chat)->stop.n, 1);
+    assert_true(chat_options(r.chat)->min_p == 0.3f);
+    assert_true(line(&r, "/load other"));
+    assert_true(line(&r, "/set stop big"));
+    close_chat(&r);
+    static const char *const stops[] = {"-s", "kept", "--cache-disk", "0", "--stop", "x", NULL};
+    open_chat(&r, true, stops); /* what is given for this run counts in every session */
+    assert_true(line(&r, "/load other"));
+    assert_string_equal(chat_options(r.chat)->stop.items[0], "x");
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
+}
+
 /* A session of four messages that can no longer be written: /save says so, and under another
  * name keeps all of it. */
 static void check_rescued(struct recorder *r)
@@ -578,18 +618,7 @@ int main(void)
         cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
         cmocka_unit_test(test_save_full),      cmocka_unit_test(test_save_lost),
         cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_export_json),
-        cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply),
-        cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,15 @@ check "  is refused" says '--continue: there is no session yet'
 echo 'continue = on' >"$dir/always.ini"
 check "continue = on begins with the first one" go 0 -c "$dir/always.ini" -q -n 1 -p hello </dev/null
 
+# That a session has no stop strings is one of its settings.
+echo 'stop = a, e, i, o, u' >"$dir/stops.ini"
+check "a session without stop strings" go 0 -s no-stops -q -n 3 -p hello </dev/null
+check "  goes on without those of a configuration" \
+    go 0 -s no-stops -c "$dir/stops.ini" -q --json -n 3 -p hello </dev/null
+check "    to where it ends" prints '"stop":"length"'
+check "  which another one has" go 0 -s stops -c "$dir/stops.ini" -q --json -n 3 -p hello </dev/null
+check "    to where it ends" prints '"stop":"stop"'
+
 # Services and sandboxes have a HOME that is no folder: nothing is there either.
 homeless()
 {
