@@ -147,7 +147,8 @@ static const struct command table[] = {
     {.name = "load",
      .args = "name",
      .help = "go on with a saved conversation",
-     .more = "/sessions lists them. The conversation there is stays saved.",
+     .more = "/sessions lists them. The conversation there is stays saved. The other one's "
+             "settings come back, but for those that you have /set.",
      .kind = WORDS_SESSION,
      .run = command_load},
     {.name = "sessions",
