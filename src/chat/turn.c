@@ -182,14 +182,10 @@ static const char *how_to_make_room(const struct chat *c, size_t n_turns)
 
 static void tell_full(struct chat *c, uint32_t n_ctx)
 {
-    if (c->face->has_prompt)
-        chat_tell(c, FACE_WARNING,
-                  "the context of %u tokens is full: /trim drops the oldest turns, /clear "
-                  "begins a new conversation",
-                  (unsigned)n_ctx);
-    else
-        chat_tell(c, FACE_WARNING, "the context of %u tokens is full: the reply is cut off%s",
-                  (unsigned)n_ctx, how_to_make_room(c, conversation_n_turns(c->conversation)));
+    const bool asks = c->face->has_prompt && c->options->overflow == OVERFLOW_STOP;
+    chat_tell(c, FACE_WARNING, "the context of %u tokens is full: the reply is cut off%s%s",
+              (unsigned)n_ctx, how_to_make_room(c, conversation_n_turns(c->conversation)),
+              asks ? "; /clear begins a new conversation" : "");
 }
 
 /* Renders the conversation and posts it. */

@@ -192,6 +192,32 @@ static void test_too_long(void **unused)
     close_chat(&r);
 }
 
+/* What is advised helps: a single turn leaves nothing to trim, and --overflow trim needs none.
+ */
+static void test_full(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx", "24", NULL};
+    open_chat(&r, true, args);
+    free(ask(&r, "hi"));
+    assert_int_equal(r.report.stop, FACE_STOP_CONTEXT);
+    assert_true(said(&r, "is full: the reply is cut off; /clear begins a new conversation"));
+    assert_true(line(&r, "/set overflow trim"));
+    free(ask(&r, "hi"));
+    assert_int_equal(r.report.stop, FACE_STOP_CONTEXT);
+    assert_true(said(&r, "is full: the reply is cut off\n"));
+    assert_true(line(&r, "/clear"));
+    assert_true(line(&r, "/set overflow stop"));
+    assert_true(line(&r, "/set max-tokens 3"));
+    free(ask(&r, "hi"));
+    assert_true(line(&r, "/set max-tokens 100"));
+    free(ask(&r, "a"));
+    assert_int_equal(r.report.stop, FACE_STOP_CONTEXT);
+    assert_true(said(&r, "; /trim drops the oldest turns; /clear begins"));
+    close_chat(&r);
+}
+
 /* --overflow trim goes on by itself and says what it dropped; the system message stays. */
 static void test_overflow(void **unused)
 {
@@ -812,18 +838,31 @@ static void test_completion(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns_are_warm), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
-        cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_overflow),       cmocka_unit_test(test_overflow_branches),
-        cmocka_unit_test(test_trims_are_rare), cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_branches),       cmocka_unit_test(test_read),
-        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_completion),     cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_turns_are_warm),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_slashes),
+        cmocka_unit_test(test_control_tokens),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_overflow_branches),
+        cmocka_unit_test(test_trims_are_rare),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_export),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
