@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "chat/chat.h"
+#include "ui/charset.h"
 
 static const struct chat *chat;
 static void (*show)(char **shown, int n, int longest);
@@ -22,6 +23,7 @@ static struct {
     struct buf words; /* candidates, one per line */
     size_t at;        /* of the next one in words */
     size_t word;      /* where the last word of the line begins */
+    struct buf typed; /* that word, as UTF-8 */
     struct buf match;
 } job;
 
@@ -78,18 +80,30 @@ static void add_files(struct buf *out, const char *prefix)
     free(typed);
 }
 
+/* Appends a word as it would be typed; false if the terminal's set has not all of it. */
+static bool give_whole(const char *word, size_t n, struct buf *out)
+{
+    struct buf back = {0};
+    const size_t at = out->len;
+    charset_give(word, n, out);
+    charset_take(buf_str(out) + at, out->len - at, &back);
+    const bool is_whole = back.len == n && memcmp(buf_str(&back), word, n) == 0;
+    buf_free(&back);
+    return is_whole;
+}
+
 static char *next_match(const char *text, int state)
 {
     (void)state;
-    size_t n_word = strlen(text) - job.word;
     while (job.at < job.words.len) {
         const char *word = job.words.data + job.at;
         size_t n = strcspn(word, "\n");
         job.at += n + 1;
-        if (n < n_word || memcmp(word, text + job.word, n_word) != 0) continue;
+        if (n < job.typed.len || memcmp(word, buf_str(&job.typed), job.typed.len) != 0)
+            continue;
         buf_clear(&job.match);
         buf_append(&job.match, text, job.word);
-        buf_append(&job.match, word, n);
+        if (!give_whole(word, n, &job.match)) continue;
         /* readline frees it, with free(). */
         return strdup(job.match.data);
     }
@@ -102,11 +116,16 @@ static char **matches_of(const char *text, int start, int end)
     rl_attempted_completion_over = 1;
     if (!chat || text[0] != '/' || strchr(text, '\n')) return NULL;
     bool is_path = false;
+    struct buf line = {0};
     buf_clear(&job.words);
-    chat_complete(chat, text, &job.words, &is_path);
+    charset_take(text, strlen(text), &line);
+    chat_complete(chat, buf_str(&line), &job.words, &is_path);
+    buf_free(&line);
     job.at = 0;
     job.word = complete_word(text, strlen(text), is_path);
-    if (is_path) add_files(&job.words, text + job.word);
+    buf_clear(&job.typed);
+    charset_take(text + job.word, strlen(text + job.word), &job.typed);
+    if (is_path) add_files(&job.words, buf_str(&job.typed));
     rl_completion_append_character = is_path ? '\0' : ' ';
     return rl_completion_matches(text, next_match);
 }
@@ -151,5 +170,6 @@ void complete_install(const struct chat *c, void (*shower)(char **shown, int n, 
     rl_completion_display_matches_hook = show_matches;
     if (c) return;
     buf_free(&job.words);
+    buf_free(&job.typed);
     buf_free(&job.match);
 }

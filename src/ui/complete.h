@@ -8,7 +8,8 @@
 struct chat;
 
 /* c is asked from now on; NULL: nobody is. show gets what there is to choose from, n words of
- * up to `longest` bytes from shown[1] on; NULL: readline lists them on the terminal. */
+ * up to `longest` bytes from shown[1] on, in the terminal's character set; NULL: readline lists
+ * them on the terminal. */
 void complete_install(const struct chat *c, void (*show)(char **shown, int n, int longest));
 
 /* Where the last word of a command line begins; a file name is everything behind the command's

@@ -17,6 +17,7 @@
 #include "base/utf8.h"
 #include "chat/chat.h"
 #include "config/paths.h"
+#include "ui/charset.h"
 
 enum { FILE_MAX_BYTES = 64 << 20 };
 
@@ -66,18 +67,16 @@ static bool append(const char *bytes, size_t n, struct err *err)
     return ok;
 }
 
-/* Keeps the newest entries, in a new file that takes the place of the old one. */
-static void shorten(void)
+/* Keeps the newest lines of the file's bytes, in a new file that takes the place of the old
+ * one: of readline's list, a terminal that is not UTF-8 may have lost some characters. */
+static void shorten(struct buf *bytes)
 {
-    struct buf all = {0};
     struct err ignored; /* then the file stays long */
-    HIST_ENTRY **list = history_list();
-    for (int i = 0; list && list[i]; i++) {
-        history_encode(&all, list[i]->line);
-        buf_putc(&all, '\n');
-    }
-    file_replace(file, buf_str(&all), all.len, &ignored);
-    buf_free(&all);
+    if (bytes->data[bytes->len - 1] != '\n') buf_putc(bytes, '\n');
+    size_t at = bytes->len - 1;
+    for (size_t n = 0; at > 0; at--)
+        if (bytes->data[at - 1] == '\n' && ++n == HISTORY_MAX) break;
+    file_replace(file, bytes->data + at, bytes->len - at, &ignored);
 }
 
 /* Whether a terminal would obey it: U+0080 to U+009F, which readline shows as they are. */
@@ -92,17 +91,18 @@ static bool has_c1(const struct buf *entry)
     return false;
 }
 
-/* An entry that ends in two NULs: where readline 8.2 looks for the words of one (M-.), it goes
- * past the end behind a backslash, and behind "$(". One that was changed in its place since is
+/* Adds to readline's list, which is in the terminal's character set as the line is.
+ *
+ * An entry ends in two NULs: where readline 8.2 looks for the words of one (M-.), it goes past
+ * the end behind a backslash, and behind "$(". One that was changed in its place since is
  * readline's own, with one. */
-static void put(const char *entry)
+static void put(const struct buf *typed)
 {
-    add_history(entry);
+    add_history(buf_str(typed));
     HIST_ENTRY *made = history_get(history_base + history_length - 1);
     if (!made) return; /* "set history-size 0" */
-    const size_t n = strlen(entry);
-    made->line = mem_resize(made->line, n + 2, 1);
-    made->line[n + 1] = '\0';
+    made->line = mem_resize(made->line, typed->len + 2, 1);
+    made->line[typed->len + 1] = '\0';
 }
 
 size_t history_take(const char *bytes, size_t n_bytes)
@@ -113,15 +113,17 @@ size_t history_take(const char *bytes, size_t n_bytes)
         const char *end = memchr(line, '\n', n_bytes - at);
         size_t n = end ? (size_t)(end - line) : n_bytes - at;
         at += n + 1;
-        struct buf entry = {0};
+        struct buf entry = {0}, typed = {0};
         history_decode(&entry, line, n);
         /* What somebody else put there must not reach the terminal. */
         if (entry.len > 0 && strlen(entry.data) == entry.len &&
             utf8_valid(entry.data, entry.len) && !has_c1(&entry)) {
-            put(entry.data);
+            charset_give(entry.data, entry.len, &typed);
+            put(&typed);
             n_entries++;
         }
         buf_free(&entry);
+        buf_free(&typed);
     }
     return n_entries;
 }
@@ -142,20 +144,29 @@ bool history_open(const char *path, struct err *err)
     bool ok = file_read(path, FILE_MAX_BYTES, &bytes, err);
     if (ok && chmod(path, 0600) != 0) ok = io_error(err, "cannot be made private");
     if (ok && history_take(buf_str(&bytes), bytes.len) > HISTORY_MAX + HISTORY_MAX / 4)
-        shorten();
+        shorten(&bytes);
     buf_free(&bytes);
     return ok;
 }
 
-static bool add(const char *entry, struct err *err)
+/* Whether readline's list did not end in it. */
+static bool put_new(const struct buf *entry)
 {
+    struct buf typed = {0};
     HIST_ENTRY *last =
         history_length > 0 ? history_get(history_base + history_length - 1) : NULL;
-    if (last && strcmp(last->line, entry) == 0) return true;
-    put(entry);
-    if (!file || write_failed) return true;
+    charset_give(entry->data, entry->len, &typed);
+    const bool is_new = !last || strcmp(last->line, buf_str(&typed)) != 0;
+    if (is_new) put(&typed);
+    buf_free(&typed);
+    return is_new;
+}
+
+static bool add(const struct buf *entry, struct err *err)
+{
+    if (!put_new(entry) || !file || write_failed) return true;
     struct buf line = {0};
-    history_encode(&line, entry);
+    history_encode(&line, buf_str(entry));
     buf_putc(&line, '\n');
     bool ok = append(line.data, line.len, err);
     buf_free(&line);
@@ -168,7 +179,7 @@ bool history_remember(const char *sent, bool is_pasted, struct err *err)
     struct buf entry = {0};
     if (is_pasted && chat_wants_slash(sent, strlen(sent))) buf_putc(&entry, '/');
     buf_puts(&entry, sent);
-    bool ok = add(entry.data, err);
+    bool ok = add(&entry, err);
     buf_free(&entry);
     return ok;
 }

@@ -1,4 +1,5 @@
-/* The history of the prompt: readline's list in memory, a file on disk.
+/* The history of the prompt: readline's list in memory, in the terminal's character set as the
+ * line is, and a file on disk, which is UTF-8.
  *
  * One entry per line of the file, line breaks and backslashes escaped, so that a message of
  * many lines comes back as it was; mode 0600. Several programs may append at the same time. The
@@ -17,9 +18,9 @@ enum { HISTORY_MAX = 10000 };
 /* Loads the file into readline's list (a missing one is an empty one) and shortens it on disk
  * when it holds far more than HISTORY_MAX entries. path NULL: nothing is kept on disk. */
 bool history_open(const char *path, struct err *err);
-/* Adds what was sent, unless it equals the entry before, and appends it to the file. A pasted
- * line that looks like a command is kept as //, so that it is a message again when it is sent
- * again. A write that fails is reported once, the first time. */
+/* Adds what was sent, UTF-8, unless it equals the entry before, and appends it to the file. A
+ * pasted line that looks like a command is kept as //, so that it is a message again when it is
+ * sent again. A write that fails is reported once, the first time. */
 bool history_remember(const char *sent, bool is_pasted, struct err *err);
 void history_close(void);
 

@@ -26,8 +26,8 @@ static struct {
     size_t n, cap;
 } queue;
 static bool at_end, giving_up;
-static struct buf choices, viewed; /* viewed: the line, where what was typed is not UTF-8 */
-static FILE *nowhere;              /* what readline writes to */
+static struct buf choices, viewed, asked; /* viewed, asked: the line and its prompt as UTF-8 */
+static FILE *nowhere;                     /* what readline writes to */
 static const struct input_hooks *hooks;
 
 /* ---- actions as commands of readline ---- */
@@ -104,7 +104,7 @@ static void on_line(char *line)
         *sent = (struct sent){.is_pasted = edit_keys_pasted()};
         charset_take(line, strlen(line), &sent->text);
         /* Now, since the line that begins next stands behind it in the history. */
-        hooks->sent(line, sent->is_pasted);
+        hooks->sent(buf_str(&sent->text), sent->is_pasted);
     }
     free(line);
     edit_keys_new_line();
@@ -114,8 +114,10 @@ static void show_choices(char **shown, int n, int longest)
 {
     (void)longest;
     buf_clear(&choices);
-    for (int i = 1; i <= n; i++)
-        buf_printf(&choices, "%s\n", shown[i]);
+    for (int i = 1; i <= n; i++) {
+        charset_take(shown[i], strlen(shown[i]), &choices);
+        buf_putc(&choices, '\n');
+    }
 }
 
 static void keep_terminal(int meta)
@@ -163,6 +165,7 @@ void input_close(void)
     memset(&queue, 0, sizeof queue);
     buf_free(&choices);
     buf_free(&viewed);
+    buf_free(&asked);
     if (nowhere) fclose(nowhere);
     nowhere = NULL;
     rl_outstream = stdout;
@@ -269,7 +272,11 @@ void input_give_up(void)
 
 struct input_view input_view(void)
 {
-    struct input_view view = {.prompt = rl_display_prompt ? rl_display_prompt : prompt,
+    /* A search shows in it what was typed. */
+    const char *asks = rl_display_prompt ? rl_display_prompt : prompt;
+    buf_clear(&asked);
+    charset_take(asks, strlen(asks), &asked);
+    struct input_view view = {.prompt = buf_str(&asked),
                               .text = rl_line_buffer ? rl_line_buffer : "",
                               .len = (size_t)rl_end,
                               .cursor = (size_t)rl_point};

@@ -19,7 +19,7 @@ struct input_hooks {
     struct edit_keys_terminal terminal;
     /* Called for the keys of ui/actions.h. */
     void (*act)(enum action action);
-    /* A line was sent, and waits from now on: for the history. */
+    /* A line was sent, as UTF-8, and waits from now on: for the history. */
     void (*sent)(const char *text, bool is_pasted);
 };
 /* chat is asked at TAB. The hooks are called from within input_key; borrowed for good. */

@@ -460,9 +460,10 @@ enum { REST_MS = 300 };
 
 static void warm(struct line *l)
 {
-    size_t n;
-    const char *text = prompt_text(&n);
-    chat_warm(l->chat, text, n);
+    struct buf text = {0};
+    prompt_text(&text);
+    chat_warm(l->chat, buf_str(&text), text.len);
+    buf_free(&text);
 }
 
 /* The next line of the user; false when the program is to end. */

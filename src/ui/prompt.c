@@ -161,10 +161,9 @@ void prompt_fill(const char *text, size_t n)
     rl_redisplay();
 }
 
-const char *prompt_text(size_t *n)
+void prompt_text(struct buf *out)
 {
-    *n = (size_t)rl_end;
-    return rl_line_buffer ? rl_line_buffer : "";
+    charset_take(rl_line_buffer, (size_t)rl_end, out);
 }
 
 bool prompt_is_shown(void)

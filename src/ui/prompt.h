@@ -30,8 +30,8 @@ void prompt_mark(const char *marker);
  * again below that, with what was typed. Nothing unless it is shown. */
 void prompt_lift(void);
 void prompt_drop(void);
-/* The line as far as it is typed, until the next key; *n is its length. */
-const char *prompt_text(size_t *n);
+/* Appends the line as far as it is typed. */
+void prompt_text(struct buf *out);
 
 enum prompt_got {
     PROMPT_MORE, /* nothing yet */

@@ -61,4 +61,55 @@ if localedef -i en_US -f ISO-8859-1 "$dir/en_US.ISO-8859-1" 2>/dev/null; then
 else
     skip "ISO-8859-1" "the locale cannot be made here"
 fi
+
+# What comes back of the history and of TAB is typed again: of that a set of several bytes to a
+# character loses most.
+history=$XDG_STATE_HOME/hearth/history
+nihon=$'\306\374\313\334' # 日本
+if localedef -i ja_JP -f EUC-JP "$dir/ja_JP.EUC-JP" 2>/dev/null; then
+    keys "LOCPATH=$dir LC_ALL=ja_JP.EUC-JP; export LOCPATH LC_ALL" Enter
+    for face in '' --tui; do
+        rm -rf "$(dirname "$history")"
+        start -q --temp 0 -n 3 $face
+        mux send-keys -H c6 fc cb dc
+        keys Enter
+        check "EUC-JP ${face:-at the prompt}: the history's file is UTF-8" \
+            within grep -qx 日本 "$history"
+        last '>'
+        record
+        keys Up
+        check "  what comes back of it is what was typed" within raw "$nihon"
+        keys x Enter '/show prompt' Enter
+        check "  and changed, it is sent" within raw "text    ${nihon}x"
+        check "  and kept" within grep -qx 日本x "$history"
+        keys '/fork '
+        mux send-keys -H c6 fc cb dc
+        keys Enter '/fork '
+        mux send-keys -H c6 fc b8 ec # 日語
+        keys Enter
+        within grep -qx '/fork 日語' "$history"
+        record
+        keys '/switch '
+        mux send-keys -H c6 fc
+        keys Tab Tab
+        check "  TAB shows what begins with it" within raw $'\306\374\270\354'
+        mux send-keys -H cb dc
+        keys Enter
+        check "  and what is chosen is sent" within grep -qx '/switch 日本' "$history"
+        record
+        keys C-r
+        mux send-keys -H c6 fc
+        check "  a search shows what is searched for" within raw $'\306\374\':'
+        keys C-g C-d
+        left 0
+        record
+        start -q --temp 0 -n 3 $face
+        keys Up
+        check "  the next start has it, too" within raw $'/switch \306\374'
+        keys C-u C-d
+        left 0
+    done
+else
+    skip "EUC-JP" "the locale cannot be made here"
+fi
 done_testing

@@ -1,18 +1,24 @@
 /* The faces' pure parts: numbers as people read them, JSON, input as it becomes a message, the
  * lines of the history, words to complete. */
+#include <locale.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <readline/history.h>
 
+#include "../scratch.h"
 #include "base/ascii.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "ui/charset.h"
 #include "ui/complete.h"
 #include "ui/history.h"
 #include "ui/input.h"
@@ -227,6 +233,52 @@ static void history_lines(void **state)
     history_decode(&got, "\\x", 2), is("x");
 }
 
+/* Sets the terminal's character set; false where it cannot be made. */
+static bool choose_set(const char *dir, const char *set)
+{
+    char command[2 * SCRATCH_PATH], name[64];
+    snprintf(name, sizeof name, "ja_JP.%s", set);
+    snprintf(command, sizeof command, "localedef -i ja_JP -f %s %s/%s >/dev/null 2>&1", set,
+             dir, name);
+    if (system(command) != 0) return false;
+    setenv("LOCPATH", dir, 1);
+    if (!setlocale(LC_CTYPE, name)) return false;
+    charset_open();
+    return true;
+}
+
+/* A file that has grown long keeps its newest lines, also what the terminal could not show; the
+ * list has what it shows. */
+static void history_is_shortened(void **state)
+{
+    (void)state;
+    enum { N_LINES = HISTORY_MAX + HISTORY_MAX / 4 + 1 };
+    static const char first[] = "日 ❦ 2502\n", last[] = "日 ❦ 12501\n";
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    struct buf text = {0};
+    struct err err;
+    scratch_folder(dir, "ui");
+    if (!choose_set(dir, "EUC-JP")) {
+        scratch_remove(dir);
+        skip();
+    }
+    for (int i = 1; i <= N_LINES; i++)
+        buf_printf(&text, "日 ❦ %d\n", i);
+    snprintf(path, sizeof path, "%s/history", dir);
+    assert_true(file_replace(path, text.data, text.len, &err));
+    assert_true(history_open(path, &err));
+    assert_string_equal(history_get(history_base)->line, "\xc6\xfc ? 2502");
+    history_close();
+    buf_clear(&text);
+    assert_true(file_read(path, 1 << 20, &text, &err));
+    assert_memory_equal(text.data, first, sizeof first - 1);
+    assert_string_equal(text.data + text.len - (sizeof last - 1), last);
+    buf_free(&text);
+    setlocale(LC_CTYPE, "C.UTF-8");
+    charset_open();
+    scratch_remove(dir);
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -248,12 +300,19 @@ static void harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates),          cmocka_unit_test(statistics_line),
-        cmocka_unit_test(progress_line),  cmocka_unit_test(progress_is_due),
-        cmocka_unit_test(json_strings),   cmocka_unit_test(json_objects),
-        cmocka_unit_test(repair),         cmocka_unit_test(join),
-        cmocka_unit_test(lines),          cmocka_unit_test(history_lines),
-        cmocka_unit_test(completed_word), cmocka_unit_test(harmless),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(statistics_line),
+        cmocka_unit_test(progress_line),
+        cmocka_unit_test(progress_is_due),
+        cmocka_unit_test(json_strings),
+        cmocka_unit_test(json_objects),
+        cmocka_unit_test(repair),
+        cmocka_unit_test(join),
+        cmocka_unit_test(lines),
+        cmocka_unit_test(history_lines),
+        cmocka_unit_test(history_is_shortened),
+        cmocka_unit_test(completed_word),
+        cmocka_unit_test(harmless),
     };
     return cmocka_run_group_tests_name("ui", tests, NULL, NULL);
 }
