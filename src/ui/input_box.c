@@ -199,9 +199,11 @@ void input_paste(void)
     edit_keys_paste();
 }
 
-bool input_at_end(void)
+bool input_take_end(void)
 {
-    return at_end || edit_keys_gone();
+    const bool is_end = at_end || edit_keys_gone();
+    at_end = false;
+    return is_end;
 }
 
 bool input_take(struct buf *text, bool *is_pasted)

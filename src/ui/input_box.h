@@ -30,8 +30,9 @@ void input_close(void);
 void input_key(void);
 /* Handles what was pasted: its beginning, the key "Paste", has been read. */
 void input_paste(void);
-/* Whether the user leaves: Ctrl-D on an empty line, or the terminal is gone. */
-bool input_at_end(void);
+/* Whether the user leaves: Ctrl-D on an empty line, since this was asked last, or the terminal
+ * is gone. */
+bool input_take_end(void);
 
 /* Takes the line that was sent first; false if none waits. is_pasted: its beginning was pasted,
  * and it is no command, whatever it looks like. */

@@ -204,6 +204,7 @@ static void on_interrupt(struct tui *t)
 {
     enum chat_state state = chat_state(t->chat);
     t->frame.is_due = true;
+    t->leaves = false;
     if (state == CHAT_BUSY) {
         if (!signals_first_interrupt(&t->reply.cancelled_ms)) return;
         chat_cancel(t->chat);
@@ -288,30 +289,7 @@ static void take_lines(struct tui *t)
     buf_free(&line);
 }
 
-/* --- Keys --------------------------------------------------------------------------------- */
-
-static void act(enum action action)
-{
-    tui_act(the_tui, action);
-}
-
-static void handle_keys(struct tui *t)
-{
-    /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
-    while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
-        t->notice = NULL;
-        t->was_refused = false;
-        t->frame.is_due = true;
-        if (t->mode == MODE_LINE)
-            input_key();
-        else
-            tui_key(t);
-        if (input_at_end()) t->status = EXIT_DONE;
-    }
-    if (signals_leaving()) t->status = signals_leaving();
-}
-
-/* --- The loop ----------------------------------------------------------------------------- */
+/* --- Loading and ends --------------------------------------------------------------------- */
 
 static void greet(struct tui *t)
 {
@@ -368,6 +346,50 @@ static void end_with_chat(struct tui *t)
     if (state == CHAT_FAILED) end_loading(t);
 }
 
+/* --- Keys --------------------------------------------------------------------------------- */
+
+static void act(enum action action)
+{
+    tui_act(the_tui, action);
+}
+
+/* Ctrl-D: what was sent before it comes before it, unless it is said twice. */
+static void leave(struct tui *t)
+{
+    if (t->leaves || edit_keys_gone() || input_n_waiting() == 0) t->status = EXIT_DONE;
+    t->leaves = true;
+    t->notice = "leaves after what waits; Ctrl-D again leaves now";
+}
+
+/* Nothing waits any more; who has begun another line stays. */
+static void leave_once_done(struct tui *t)
+{
+    if (!t->leaves || t->is_loading || chat_state(t->chat) != CHAT_IDLE) return;
+    if (input_view().len == 0) t->status = EXIT_DONE;
+    t->leaves = false;
+}
+
+static void handle_keys(struct tui *t)
+{
+    /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
+    while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
+        t->notice = NULL;
+        t->was_refused = false;
+        t->frame.is_due = true;
+        if (t->mode == MODE_LINE)
+            input_key();
+        else
+            tui_key(t);
+        if (input_take_end()) leave(t);
+        /* Keys behind Enter come behind its line. */
+        take_lines(t);
+        end_with_chat(t);
+    }
+    if (signals_leaving()) t->status = signals_leaving();
+}
+
+/* --- The loop ----------------------------------------------------------------------------- */
+
 /* A reply is looked at when its next frame is due and not for each of its tokens: that would
  * take the processor from those who compute it. */
 static bool looks_later(const struct tui *t)
@@ -408,6 +430,7 @@ static void loop(struct tui *t)
         follow_chat(t);
         take_lines(t);
         end_with_chat(t);
+        leave_once_done(t);
         bool was_idle = state == CHAT_IDLE;
         state = chat_state(t->chat);
         if (typed || (state == CHAT_IDLE && !was_idle)) rest_at = clock_ms() + REST_MS;

@@ -101,6 +101,7 @@ struct tui {
     struct tui_held held;
     struct output copy; /* --output; fd is -1 without */
 
+    bool leaves;         /* once no line waits any more */
     int status;          /* of what ends the program, -1: goes on */
     bool is_over;        /* the screen is closed: messages go to standard error */
     struct buf farewell; /* for standard error, once the screen is the shell's again */

@@ -181,6 +181,40 @@ check "a stop that nobody can catch" last '> typed ahead'
 keys C-u C-d
 check "the terminal is as it was" left 0
 
+# Keys that come at once: what was sent by Enter goes before what is behind it.
+start --tui -q --temp 0 -n 20
+keys 'first words' Enter C-d
+check "Ctrl-D right behind Enter leaves" left 0
+check "  what was sent is sent" eval '"$hearth" sessions | grep -q "first words"'
+start --tui --temp 0 -n 20
+keys '/fork there' Enter 'in a branch' Enter
+shows ' prefilled, '
+last '>'
+keys 'List five fruits' Enter F3 Down Enter
+check "a choice right behind Enter waits for what is sent" shows 'a reply is being written'
+check "  which goes to its branch" shows '* 2 there          3 messages  List five fruits'
+keys q C-d
+left 0
+
+start --tui --temp 0 --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1 -n 200
+keys 'tell me all' Enter
+shows 'tok/s'
+keys '/save kept' Enter
+shows '1 waiting'
+keys C-d
+check "Ctrl-D while a line waits says that it is done before" shows 'leaves after what waits'
+check "  and leaves then" left 0
+check "  the line was done" eval '"$hearth" sessions | grep -q kept'
+start "${endless[@]}"
+keys 'tell me all' Enter
+shows 'tok/s'
+keys '/stats' Enter
+shows '1 waiting'
+keys C-d
+shows 'leaves after what waits'
+keys C-d
+check "  at once if it is pressed again" left 0
+
 check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
 check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
 check "  so is one that terminfo does not know" eval 'keys "clear; TERM=nonsense $hearth --tui; echo status \$?" Enter && shows "status 2"'
