@@ -573,7 +573,8 @@ void edit_keys_give_up(void)
     rl_set_keymap(return_map());
     rl_execute_next('\r');
     rl_callback_read_char();
-    rl_set_keymap(map);
+    /* Where the next line has begun in vi mode, readline has put its own. */
+    if (rl_get_keymap() == return_map()) rl_set_keymap(map);
 }
 
 bool edit_keys_ready(void)

@@ -215,6 +215,21 @@ shows 'leaves after what waits'
 keys C-d
 check "  at once if it is pressed again" left 0
 
+# In vi mode.
+echo 'set editing-mode vi' >"$INPUTRC"
+start --tui -q --private
+keys 'typed' Escape x
+last '> type'
+keys C-c
+last '>'
+keys 'ix'
+check "vi mode: behind Ctrl-C a line begins as any other" last '> ix'
+keys C-c
+last '>'
+keys C-d
+left 0
+: >"$INPUTRC"
+
 check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
 check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
 check "  so is one that terminfo does not know" eval 'keys "clear; TERM=nonsense $hearth --tui; echo status \$?" Enter && shows "status 2"'
