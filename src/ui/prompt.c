@@ -249,7 +249,7 @@ void prompt_resume(void)
     tty_echo();
     edit_keys_take_cooked();
     rl_prep_terminal(1);
-    rl_resize_terminal();
+    rl_reset_screen_size();
     rl_on_new_line();
     rl_forced_update_display();
 }

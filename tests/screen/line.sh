@@ -206,6 +206,23 @@ check "  and a wide one again" last '> a line that is longer than forty columns,
 keys C-u C-d
 left 0
 
+# Nobody tells of a size while others have the terminal.
+printf '#!/bin/sh\ntmux resize-window -x 60 -y 20\n' >"$dir/editor"
+start --private
+keys 'half a line' C-z
+last 'shell:'
+mux resize-window -x 70 -y 20
+keys "fg; echo \"status \$?\"; stty -g >$dir/after" Enter
+keys '!'
+check "one prompt in a window that changed while it was stopped" last '> half a line!'
+keys C-x C-e
+within eval '[ "$(mux display-message -p "#{window_width}")" = 60 ]'
+keys '?'
+check "  or while an editor ran" last '> half a line!?'
+keys C-u C-d
+left 0
+mux resize-window -x 80 -y 24
+
 # The guide never ends its turn with these.
 start --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
 keys 'tell me all' Enter
