@@ -532,10 +532,26 @@ void edit_keys_paste(void)
     rl_redisplay_function();
 }
 
+/* Two keys in haste. */
+enum { TWICE_MS = 500 };
+
+/* Takes an escape that comes so long behind another that it is the beginning of a key, as that
+ * one is for readline: behind two of them, what is left of F1 would be typed into the line. */
+static bool take_escape_again(void)
+{
+    if (!RL_ISSTATE(RL_STATE_MULTIKEY) || last_key != '\033') return false;
+    if (behind_at == behind.len || behind.data[behind_at] != '\033') return false;
+    const double now = clock_ms();
+    if (now - last_key_ms <= TWICE_MS) return false;
+    behind_at++;
+    last_key_ms = now;
+    return true;
+}
+
 void edit_keys_next(void)
 {
     if (!paste_waits()) {
-        read_char();
+        if (!take_escape_again()) read_char();
         return;
     }
     behind_at += sizeof paste_mark - 1;

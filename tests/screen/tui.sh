@@ -215,6 +215,25 @@ shows 'leaves after what waits'
 keys C-d
 check "  at once if it is pressed again" left 0
 
+# Esc leads back to the line, where readline takes another for the beginning of a key.
+start --tui -q --private
+keys F2
+shows 'transcript:'
+keys Escape
+within eval '! has_text transcript:'
+keys Escape
+sleep 1
+keys F1
+check "F1 long behind Esc is F1" shows 'Beside the line'
+keys q
+check "  and types nothing" last '>'
+keys 'one two' Escape
+sleep 1
+keys Escape b x
+check "  and with a letter it means what Esc does" last '> one xtwo'
+keys C-u C-d
+left 0
+
 # In vi mode.
 echo 'set editing-mode vi' >"$INPUTRC"
 start --tui -q --private
