@@ -192,19 +192,19 @@ static int open_editor(int count, int key)
 {
     (void)count, (void)key;
     struct buf typed = {0}, text = {0};
+    const char *warning;
     struct err err;
     charset_take(rl_line_buffer, (size_t)rl_end, &typed);
     terminal->pause();
-    bool ok = editor_run(buf_str(&typed), typed.len, &text, &err);
+    bool ok = editor_run(buf_str(&typed), typed.len, &text, &warning, &err);
     if (ok) {
         rl_begin_undo_group();
         rl_delete_text(0, rl_end);
         rl_point = 0;
         edit_keys_insert(buf_str(&text), text.len);
         rl_end_undo_group();
-    } else {
-        terminal->complain(err.msg);
     }
+    if (!ok || warning) terminal->complain(ok ? warning : err.msg);
     buf_free(&typed);
     buf_free(&text);
     terminal->resume();

@@ -14,7 +14,7 @@ struct edit_keys_terminal {
     /* Gives the terminal away (an editor runs, the process stops) and takes it back. */
     void (*pause)(void);
     void (*resume)(void);
-    /* Shows what an editor could not do; between the two. */
+    /* Shows what an editor could not do, or what of its text; between the two. */
     void (*complain)(const char *text);
     /* Shows at once what a paste could not do, or waits for. */
     void (*tell)(const char *text);

@@ -79,18 +79,25 @@ static bool edit_file(const char *path, struct err *err)
                          printable(shown, sizeof shown, name, strlen(name)));
 }
 
-static bool read_back(const char *path, struct buf *out, struct err *err)
+/* As other input is read; a NUL, which ends no line and no message, is no UTF-8 either. */
+static bool read_back(const char *path, struct buf *out, const char **warning, struct err *err)
 {
-    if (!file_read(path, TEXT_MAX_BYTES, out, err)) return false;
-    if (!utf8_valid(buf_str(out), out->len) || strlen(buf_str(out)) != out->len)
-        return err_set(err, ERR_FORMAT, "the edited text is not UTF-8; the text is as before");
+    struct buf bytes = {0};
+    const bool ok = file_read(path, TEXT_MAX_BYTES, &bytes, err);
+    for (size_t i = 0; ok && i < bytes.len; i++)
+        if (bytes.data[i] == '\0') bytes.data[i] = '\xff';
+    const size_t mark = ok ? utf8_mark(buf_str(&bytes), bytes.len) : 0;
+    if (ok && utf8_repair(out, buf_str(&bytes) + mark, bytes.len - mark) > 0)
+        *warning = "the edited text is not valid UTF-8: U+FFFD stands for what is not";
     while (out->len > 0 && out->data[out->len - 1] == '\n')
         out->data[--out->len] = '\0';
-    return true;
+    buf_free(&bytes);
+    return ok;
 }
 
-bool editor_run(const char *s, size_t n, struct buf *out, struct err *err)
+bool editor_run(const char *s, size_t n, struct buf *out, const char **warning, struct err *err)
 {
+    *warning = NULL;
     struct buf path = {0};
     const char *folder = getenv("TMPDIR");
     buf_printf(&path, "%s/hearth-XXXXXX.md", folder && *folder ? folder : "/tmp");
@@ -100,7 +107,7 @@ bool editor_run(const char *s, size_t n, struct buf *out, struct err *err)
         ok = file_write_fd(fd, s, n) && file_write_fd(fd, "\n", n > 0);
         ok = close(fd) == 0 && ok;
         if (!ok) err_set(err, ERR_IO, "%s: cannot be written: %s", path.data, strerror(errno));
-        ok = ok && edit_file(path.data, err) && read_back(path.data, out, err);
+        ok = ok && edit_file(path.data, err) && read_back(path.data, out, warning, err);
         unlink(path.data);
     }
     buf_free(&path);

@@ -239,12 +239,13 @@ static void on_offer(void *user, const char *text, size_t n)
 
 static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
 {
-    (void)user;
+    const char *warning;
     prompt_pause();
     tty_restore();
-    bool ok = editor_run(s, n, out, err);
+    bool ok = editor_run(s, n, out, &warning, err);
     tty_return();
     prompt_resume();
+    if (ok && warning) on_say(user, FACE_WARNING, warning);
     return ok;
 }
 

@@ -143,10 +143,11 @@ static void on_offer(void *user, const char *text, size_t n)
 
 static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
 {
-    (void)user;
+    const char *warning;
     pause_screen();
-    bool ok = editor_run(s, n, out, err);
+    bool ok = editor_run(s, n, out, &warning, err);
     resume_screen();
+    if (ok && warning) on_say(user, FACE_WARNING, warning);
     return ok;
 }
 

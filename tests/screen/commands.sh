@@ -7,6 +7,9 @@
 mkdir "$dir/bin"
 printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "How do I quit?\\n" >"$1"\n' "$dir" >"$dir/bin/ed1"
 printf '#!/bin/sh\nexit 3\n' >"$dir/bin/ed2"
+# One that writes a mark before the text, and one a text in another set, with a NUL.
+printf '#!/bin/sh\nprintf "\\357\\273\\277%%s" "What is a page?" >"$1"\n' >"$dir/bin/ed3"
+printf '#!/bin/sh\nprintf "na\\357ve, \\000 it is\\n" >"$1"\n' >"$dir/bin/ed4"
 for tool in wl-copy xclip xsel; do
     printf '#!/bin/sh\necho "$0 $*" >%q/tool\ncat >%q/clipboard\n' "$dir" "$dir" >"$dir/bin/$tool"
 done
@@ -75,6 +78,37 @@ check "an editor that fails is said" shows '/edit: the editor ed2 failed'
 check "  and nothing was sent" last '>'
 keys C-d
 left 0
+for face in --plain --tui; do
+    keys 'EDITOR=ed3; export EDITOR' Enter
+    start --temp 0 -q -n 3 --private $face
+    keys 'hello' Enter
+    last '>'
+    keys '/edit' Enter '/show prompt' Enter
+    check "a byte order mark of an editor is no text, $face" shows 'text    What is a page?'
+    keys '/clear' Enter x C-x C-e
+    last '> What is a page?'
+    keys C-a C-d
+    check "  nor at the line" last '> hat is a page?'
+    keys C-e C-u
+    last '>'
+    keys C-d
+    left 0
+    keys 'EDITOR=ed4; export EDITOR' Enter
+    start --temp 0 -q -n 3 --private $face
+    keys 'hello' Enter
+    last '>'
+    keys '/edit' Enter
+    check "text of an editor that is not UTF-8 is warned of" shows 'the edited text is not valid UTF-8'
+    last '>'
+    keys '/show prompt' Enter
+    check "  and mended" shows 'text    na�ve, � it is'
+    keys '/clear' Enter x C-x C-e
+    check "  also at the line" last '> na�ve, � it is'
+    keys C-u
+    last '>'
+    keys C-d
+    left 0
+done
 keys 'unset EDITOR DISPLAY WAYLAND_DISPLAY' Enter
 start --temp 0 -q
 keys 'What is a draft model?' Enter
