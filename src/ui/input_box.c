@@ -272,11 +272,26 @@ void input_give_up(void)
     giving_up = false;
 }
 
+/* What readline's own display puts before the prompt, if the user wants that; it may have
+ * markers of what has no width. */
+static const char *mode_shown(void)
+{
+    const char *is_on = rl_variable_value("show-mode-in-prompt");
+    if (!is_on || strcmp(is_on, "on") != 0 || rl_display_prompt != rl_prompt) return "";
+    const bool inserts = rl_get_keymap() == vi_insertion_keymap;
+    const char *s = rl_variable_value(rl_editing_mode == 1 ? "emacs-mode-string"
+                                      : inserts            ? "vi-ins-mode-string"
+                                                           : "vi-cmd-mode-string");
+    return s ? s : "";
+}
+
 struct input_view input_view(void)
 {
     /* A search shows in it what was typed. */
     const char *asks = rl_display_prompt ? rl_display_prompt : prompt;
+    const char *mode = mode_shown();
     buf_clear(&asked);
+    charset_take(mode, strlen(mode), &asked);
     charset_take(asks, strlen(asks), &asked);
     struct input_view view = {.prompt = buf_str(&asked),
                               .text = rl_line_buffer ? rl_line_buffer : "",

@@ -49,7 +49,7 @@ void input_give_up(void);
 
 /* The line as it is now; until the next key. */
 struct input_view {
-    const char *prompt; /* "> ", or what readline asks at the moment */
+    const char *prompt; /* "> ", or what readline asks at the moment; with readline's markers */
     const char *text;
     size_t len, cursor; /* bytes */
 };

@@ -230,6 +230,7 @@ static void add_shown(struct buf *out, const char *s, size_t n, size_t cursor, s
 
 struct line_box {
     struct buf text;
+    size_t n_prompt; /* bytes of the prompt in it */
     struct line_row *rows;
     size_t n, cap;
     size_t cursor_row;
@@ -241,6 +242,7 @@ static void lay_line(struct line_box *box, int columns)
     struct input_view in = input_view();
     size_t cursor = 0, ignored;
     add_shown(&box->text, in.prompt, strlen(in.prompt), SIZE_MAX, &ignored);
+    box->n_prompt = box->text.len;
     add_shown(&box->text, in.text, in.len, in.cursor, &cursor);
     const char *s = buf_str(&box->text);
     for (size_t at = 0;;) {
@@ -269,12 +271,11 @@ static void draw_line(struct tui *t, const struct line_box *box, int y, int heig
         box->cursor_row + 1 > (size_t)height ? box->cursor_row + 1 - (size_t)height : 0;
     if (first + (size_t)height > box->n) first = box->n - (size_t)height;
     const char *s = buf_str(&box->text);
-    size_t n_prompt = strlen(input_view().prompt);
     for (int i = 0; i < height; i++) {
         const struct line_row *row = &box->rows[first + (size_t)i];
         screen_text(y + i, 0, screen_columns(), INK_TEXT, s + row->at, row->len);
-        if (first + (size_t)i == 0 && n_prompt <= row->len)
-            screen_text(y, 0, screen_columns(), INK_PROMPT, s, n_prompt);
+        if (first + (size_t)i == 0 && box->n_prompt <= row->len)
+            screen_text(y, 0, screen_columns(), INK_PROMPT, s, box->n_prompt);
     }
     if (t->mode == MODE_LINE) screen_cursor(y + (int)(box->cursor_row - first), box->cursor_x);
 }

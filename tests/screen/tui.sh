@@ -247,6 +247,24 @@ keys C-c
 last '>'
 keys C-d
 left 0
+cat >>"$INPUTRC" <<'END'
+set show-mode-in-prompt on
+set vi-cmd-mode-string "\1\e[31m\2(cmd)\1\e[0m\2"
+END
+keys ". $dir/run" Enter
+check "the mode is shown where the inputrc wants it" last '(ins)>'
+keys 'typed' Escape
+check "  also the other" last '(cmd)> typed'
+check "    which is the prompt's, and no more" looks '(cmd)> ' 'bold fg=71'
+check "    " looks 'typed' plain
+keys C-c
+last '(ins)>'
+keys C-r 'ty'
+check "  but not before what is asked" last "(failed reverse-i-search)\`ty':"
+keys C-c
+last '(ins)>'
+keys C-d
+left 0
 : >"$INPUTRC"
 
 check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
