@@ -246,6 +246,8 @@ static void bind_keys(void)
         {"\\eOA", up},
         {"\\e[B", down},
         {"\\eOB", down},
+        /* Where it does not draw by itself readline asks no terminfo for it. */
+        {"\\e[3~", rl_delete},
         {"\\e[200~", paste},
     };
     for (size_t m = 0; m < 2; m++)

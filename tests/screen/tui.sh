@@ -231,6 +231,8 @@ keys 'one two' Escape
 sleep 1
 keys Escape b x
 check "  and with a letter it means what Esc does" last '> one xtwo'
+keys DC
+check "Delete deletes" last '> one xwo'
 keys C-u C-d
 left 0
 
