@@ -125,6 +125,7 @@ struct engine_config command_line_engine(const struct options *o)
         .model_path = o->model,
         .device = o->gpu_layers == 0 ? "cpu" : o->device,
         .gpu_layers = o->gpu_layers > 0 ? (uint32_t)o->gpu_layers : 0,
+        .wants_layers = option_given(o, OPT_GPU_LAYERS),
         .allow_inexact = o->allow_inexact,
         .cpu = strcmp(o->cpu, "auto") == 0 ? NULL : o->cpu,
         .kv_type = o->kv_type,

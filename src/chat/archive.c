@@ -469,7 +469,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
         put_conversation(a, c);
         ok = write_frames(a, durable, err);
     }
-    if (!ok && is_new && a->fd >= 0) unmake_file(a);
+    if (!ok && is_new && a->fd >= 0 && a->n_bytes == 0) unmake_file(a);
     a->is_broken = !ok;
     return ok;
 }

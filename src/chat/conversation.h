@@ -79,7 +79,8 @@ void conversation_take_back(struct conversation *c);
 unsigned conversation_drop_oldest(struct conversation *c, size_t n);
 
 /* A place to come back to when a turn fails, one at a time. Hold it, then drop it, or return to
- * it: loose branches that were made since are gone then, too. */
+ * it: loose branches that were made since are gone then, too, but not back those that had to go
+ * for them. */
 struct node *conversation_hold(struct conversation *c);
 void conversation_return(struct conversation *c, struct node *mark);
 void conversation_drop(struct node *mark);

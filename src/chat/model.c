@@ -34,7 +34,7 @@ static bool open_model(struct chat *c, struct err *err)
     c->engine = engine_open(&c->config, err);
     c->state = CHAT_LOADING;
     c->last.there = false;
-    c->said = (struct said){0};
+    c->said.folded = c->said.no_think = false;
     return c->engine != NULL;
 }
 

@@ -129,6 +129,7 @@ static bool load(struct chat *c, const char *path, struct err *err)
         c->conversation = conversation;
         now->n_read++;
         now->save_failed = false;
+        c->said.thinned = false;
         now->notes = notes;
         notes = (struct buf){0};
         take_state(c);

@@ -102,12 +102,13 @@ static size_t count_tokens(struct chat *c, const struct spans *prompt)
 /* The tokens of the prompt without its n oldest turns. */
 static size_t count_without(struct chat *c, size_t n)
 {
-    const struct message *const *path = conversation_path(c->conversation);
     struct conversation *rest = conversation_new();
     struct spans prompt = {0};
     struct err ignored;
+    const size_t first = n_messages_of(c, n);
+    const struct message *const *path = conversation_path(c->conversation);
     conversation_set_system(rest, conversation_system(c->conversation));
-    for (size_t i = n_messages_of(c, n); i < conversation_n(c->conversation); i++)
+    for (size_t i = first; i < conversation_n(c->conversation); i++)
         conversation_add(rest, message_retain(path[i]));
     const size_t n_tokens = render(c, rest, &prompt, &ignored) ? count_tokens(c, &prompt) : 0;
     spans_free(&prompt);
@@ -132,7 +133,7 @@ static size_t n_turns_over(struct chat *c, size_t n_tokens)
 
 static void drop_oldest_turns(struct chat *c, size_t n)
 {
-    const struct message *last = conversation_path(c->conversation)[n_messages_of(c, n - 1)];
+    const struct message *last = conversation_at(c->conversation, n_messages_of(c, n - 1));
     printable(c->turn.dropped, 48, last->text, last->len);
     c->turn.n_dropped = n;
     conversation_drop_oldest(c->conversation, n_messages_of(c, n));
@@ -150,8 +151,9 @@ static bool make_room(struct chat *c, struct spans *prompt, struct err *err)
         room = (size_t)c->options->max_tokens;
     const size_t n_turns = conversation_n_turns(c->conversation);
     if (count_tokens(c, prompt) + room <= n_ctx || n_turns < 2) return true;
-    size_t n = n_turns_over(c, n_ctx - room - n_ctx / 4);
-    if (n + 1 == n_turns) n = n_turns_over(c, n_ctx - room);
+    const size_t wished = n_ctx - room - n_ctx / 4;
+    size_t n = n_turns_over(c, wished);
+    if (count_without(c, n) > wished) n = n_turns_over(c, n_ctx - room);
     drop_oldest_turns(c, n);
     spans_clear(prompt);
     return render(c, c->conversation, prompt, err);

@@ -22,6 +22,7 @@ struct engine_config {
     const char *model_path;
     const char *device;  /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
     uint32_t gpu_layers; /* the last layers that a device takes; 0: as many as fit */
+    bool wants_layers;   /* somebody asked for some: "auto" does not leave a slow device */
     const char *cpu;     /* the instruction set, as "avx2"; NULL: the best there is */
     bool allow_inexact;  /* a device that has not the CPU's bits is used all the same */
     const char *kv_type; /* "f32", "f16" (or NULL), "q8_0", "q4_0" */

@@ -125,8 +125,8 @@ static void close_on(struct machine *m)
         .gguf = m->gguf, .kv_type = m->kv_type, .params = m->params, .why_cpu = m->why_cpu};
 }
 
-/* The first device that can be used and is worth it; each that is not is a line. A wish for
- * layers on a device is one for a device. */
+/* The first device that can be used and is worth it; each that is not is a line. Who asks for
+ * layers on a device wants one. */
 static bool open_best(struct machine *m, const struct engine_config *config,
                       const struct model_params *params, const struct machine_watch *watch,
                       struct err *err)
@@ -141,7 +141,7 @@ static bool open_best(struct machine *m, const struct engine_config *config,
     }
     for (size_t i = 0;; i++) {
         if (open_on(m, config, devices.names[i], params, watch, err) &&
-            (config->gpu_layers > 0 || machine_keeps_pace(m, config, watch, err)))
+            (config->wants_layers || machine_keeps_pace(m, config, watch, err)))
             return true;
         if (i == devices.n - 1 || (err->code != ERR_DEVICE && err->code != ERR_MEMORY))
             return false;

@@ -56,6 +56,11 @@ static bool time_steps(struct timeline *tl, double enough, double *best,
     return true;
 }
 
+static int decimals(double ms)
+{
+    return ms < 1 ? 3 : ms < 100 ? 1 : 0;
+}
+
 bool machine_keeps_pace(struct machine *m, const struct engine_config *config,
                         const struct machine_watch *watch, struct err *err)
 {
@@ -67,7 +72,7 @@ bool machine_keeps_pace(struct machine *m, const struct engine_config *config,
     const char *name = backend_name(m->device); /* "vulkan:0 (...)" */
     return err_set(
         err, ERR_DEVICE,
-        "it takes %.3g ms for a token, and the CPU about %.3g (--device %.*s takes it "
+        "it takes %.*f ms for a token, and the CPU about %.*f (--device %.*s takes it "
         "all the same)",
-        device, cpu, (int)strcspn(name, " "), name);
+        decimals(device), device, decimals(cpu), cpu, (int)strcspn(name, " "), name);
 }

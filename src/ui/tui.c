@@ -243,7 +243,7 @@ static void on_signals(struct tui *t)
 void tui_submit(struct tui *t, const struct buf *line, bool is_pasted)
 {
     const char *text = buf_str(line);
-    bool is_command = !is_pasted && text[0] == '/' && text[1] != '/' && !strchr(text, '\n');
+    const bool is_command = !is_pasted && chat_wants_slash(text, line->len) && text[1] != '/';
     if (ascii_is_blank(text, line->len) && !chat_has_paste(t->chat)) return;
     t->reply.cancelled_ms = 0;
     t->view.follows = true;

@@ -191,7 +191,7 @@ keys '/fork there' Enter 'in a branch' Enter
 shows ' prefilled, '
 last '>'
 keys 'List five fruits' Enter F3 Down Enter
-check "a choice right behind Enter waits for what is sent" shows 'a reply is being written'
+check "a choice right behind Enter waits for what is sent" shows 'not while this runs'
 check "  which goes to its branch" shows '* 2 there          3 messages  List five fruits'
 keys q C-d
 left 0
