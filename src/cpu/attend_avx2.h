@@ -38,8 +38,8 @@ struct query {
 };
 
 /* Memory of the next step, fetched into the second cache a few lines at a time, so that as much
- * as possible is under way all the time; `ahead` below brings it from there to the first. A run
- * has n_lines from at on; after the last, which is of no use, it comes again. */
+ * as possible is under way all the time; `ahead` below asks for it again, soon before it is
+ * read. A run has n_lines from at on; after the last, which is of no use, it comes again. */
 struct run {
     const char *at;
     size_t n_lines;

@@ -40,7 +40,6 @@ static bool open_layers(struct machine *m, const char *model, const char *device
     const struct engine_config config = {.model_path = model,
                                          .device = device,
                                          .gpu_layers = gpu_layers,
-                                         .wants_layers = gpu_layers > 0,
                                          .n_threads = 2,
                                          .n_ctx = 256};
     n_warned = 0;
@@ -101,27 +100,47 @@ static void auto_takes_a_device(void **state)
     device_set_seam(NULL);
 }
 
-/* A device that a processor is faster than is left, unless it is named or wished for. */
-static void auto_leaves_a_slow_one(void **state)
+/* "auto" has no device that behaves so, and says why. */
+static void must_leave(const struct device_seam *seam, const char *why)
 {
-    (void)state;
     struct machine m;
-    struct err err;
-    if (vulkan_count() == 0) skip();
-    device_set_seam(&(struct device_seam){.software_too = true, .cpu_reads = QUICK});
+    device_set_seam(seam);
     must_open(&m, GUIDE, "auto");
     assert_true(m.is_cpu);
     assert_int_equal(n_warned, (int)vulkan_count());
-    if (!strstr(warned, " is not used: it takes ") || !strstr(warned, " and the CPU about ") ||
-        !strstr(warned, " (--device vulkan:") || !strstr(warned, "; the CPU takes its place"))
+    if (!strstr(warned, " is not used: ") || !strstr(warned, why) ||
+        !strstr(warned, "; the CPU takes its place"))
         fail_msg("%s", warned);
     machine_close(&m);
+}
+
+/* A device that a processor is faster than is left, unless it is named, or layers are asked
+ * for, as many as fit or so many. */
+static void auto_leaves_a_slow_one(void **state)
+{
+    (void)state;
+    const struct device_seam seam = {.software_too = true, .cpu_reads = QUICK};
+    struct engine_config config = {.model_path = GUIDE,
+                                   .device = "auto",
+                                   .wants_layers = true,
+                                   .n_threads = 2,
+                                   .n_ctx = 256};
+    const struct machine_watch watch = {.warning = on_warning};
+    struct machine m;
+    struct err err;
+    if (vulkan_count() == 0) skip();
+    must_leave(&seam, " and the CPU about ");
+    assert_non_null(strstr(warned, " is not used: it takes "));
+    assert_non_null(strstr(warned, " (--device vulkan:"));
     must_open(&m, GUIDE, "vulkan:0");
     assert_int_equal(n_warned, 0);
     machine_close(&m);
-    if (!open_layers(&m, GUIDE, "auto", 3, &err)) fail_msg("%s", err.msg);
-    assert_true(m.is_split && n_warned == 0);
-    machine_close(&m);
+    for (config.gpu_layers = 0; config.gpu_layers <= 3; config.gpu_layers += 3) {
+        if (!machine_open(&m, &config, &watch, &err)) fail_msg("%s", err.msg);
+        assert_true(!m.is_cpu && n_warned == 0);
+        assert_int_equal(m.is_split, config.gpu_layers > 0);
+        machine_close(&m);
+    }
     device_set_seam(NULL);
 }
 
@@ -156,17 +175,11 @@ static void auto_times_a_short_context(void **state)
 static void auto_leaves_a_wrong_one(void **state)
 {
     (void)state;
+    const struct device_seam seam = {.software_too = true, .wrong_bits = true};
     struct machine m;
     struct err err;
     if (vulkan_count() == 0) skip();
-    device_set_seam(&(struct device_seam){.software_too = true, .wrong_bits = true});
-    must_open(&m, GUIDE, "auto");
-    assert_true(m.is_cpu);
-    assert_int_equal(n_warned, (int)vulkan_count());
-    if (!strstr(warned, " is not used: ") || !strstr(warned, "otherwise than the CPU") ||
-        !strstr(warned, "; the CPU takes its place"))
-        fail_msg("%s", warned);
-    machine_close(&m);
+    must_leave(&seam, "otherwise than the CPU");
     /* One that is named is never replaced. */
     assert_false(open_machine(&m, GUIDE, "vulkan:0", &err));
     assert_int_equal(err.code, ERR_DEVICE);
