@@ -13,12 +13,12 @@ export XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config XDG_CACHE_HOME=$dir
 export OLLAMA_MODELS=$dir/none
 unset HEARTH_MODEL NO_COLOR LLAMA_CACHE HF_HOME HF_HUB_CACHE COLUMNS LINES
 export TERM=xterm SHELL=/bin/sh # of script(1) and tmux
-n=0 failed=0
+n=0 failed=0 checking=
 
 # check NAME COMMAND...: one case, which passes if the command succeeds.
 check()
 {
-    local name=$1
+    local name=$1 checking=yes
     shift
     ((n++))
     if "$@"; then echo "ok $n - $name"; else echo "not ok $n - $name" && ((failed++)); fi

@@ -233,7 +233,7 @@ keys Escape b x
 check "  and with a letter it means what Esc does" last '> one xtwo'
 keys DC
 check "Delete deletes" last '> one xwo'
-keys C-u C-d
+keys C-e C-u C-d
 left 0
 
 # In vi mode.

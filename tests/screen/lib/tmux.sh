@@ -23,12 +23,19 @@ screen()
     mux set-option -g default-terminal tmux-256color
     shows 'shell: '
 }
-# within COMMAND...: it holds before the deadline.
+# within COMMAND...: it holds before the deadline. Outside of a check, too, it is a failure if it does
+# not: whatever comes next would be about another screen.
 patience=60
 within()
 {
     local deadline=$((SECONDS + patience))
-    until "$@"; do ((SECONDS > deadline)) && return 1 || sleep 0.03; done
+    until "$@"; do
+        if ((SECONDS > deadline)); then
+            [ -n "$checking" ] || check "what line ${BASH_LINENO[-2]} waits for" false
+            return 1
+        fi
+        sleep 0.03
+    done
 }
 keys() { mux send-keys -- "$@"; }
 paste() { mux set-buffer -- "$1" && mux paste-buffer -p; }
