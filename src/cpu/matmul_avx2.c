@@ -3,7 +3,8 @@
  * One inline function, tile, computes 16 values for 1 to 4 rows of activations. It is
  * instantiated per layout twice: reading the panel itself (few rows: the weights stream from
  * memory once) and reading a panel unpacked to bytes (many rows: unpacked once per chunk). The
- * arithmetic is that of ref_matmul.c; integer sums are exact in any order. */
+ * arithmetic is that of ref_matmul.c; integer sums are exact in any order. Matrices of floats:
+ * matmul_f_avx2.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -262,65 +263,6 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
 typedef struct a8 tile_rows;
 #include "cpu/tiles8.h"
 
-/* ---- float matrices ---- */
-
-VEC_INLINE f8 read_column(enum qtype type, const uint8_t *w, size_t i, int h)
-{
-    if (type == QTYPE_F32) return vec_load((const float *)(w + 64 * i + 32 * h));
-    __m128i v = _mm_loadu_si128((const __m128i *)(w + 32 * i + 16 * h));
-    if (type == QTYPE_F16) return _mm256_cvtph_ps(v);
-    return (f8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16);
-}
-
-VEC_INLINE void float_tile(enum qtype type, int n, const uint8_t *w, size_t n_cols,
-                           const float *x, size_t stride, values out)
-{
-    for (size_t from = 0; from < n_cols; from += STRIPE_LEN) {
-        size_t to = n_cols - from < STRIPE_LEN ? n_cols : from + STRIPE_LEN;
-        f8 acc[TILE_ROWS][2] = {{{0}}};
-        for (size_t i = from; i < to; i++) {
-            f8 c[2] = {read_column(type, w, i, 0), read_column(type, w, i, 1)};
-            UNROLL for (int r = 0; r < n; r++)
-            {
-                f8 xs = vec_all(x[(size_t)r * stride + i]);
-                acc[r][0] = acc[r][0] + xs * c[0];
-                acc[r][1] = acc[r][1] + xs * c[1];
-            }
-        }
-        UNROLL for (int r = 0; r < n; r++)
-        {
-            UNROLL for (int h = 0; h < 2; h++)
-            {
-                float *o = out[r] + 8 * h;
-                vec_store(o, from == 0 ? acc[r][h] : vec_load(o) + acc[r][h]);
-            }
-        }
-    }
-}
-
-#define FLOAT_TILE(type, n)                             \
-    case n:                                             \
-        float_tile(type, n, w, n_cols, x, stride, out); \
-        break;
-#define FLOAT_TILES(type)   \
-    switch (n) {            \
-        FLOAT_TILE(type, 1) \
-        FLOAT_TILE(type, 2) \
-        FLOAT_TILE(type, 3) \
-        FLOAT_TILE(type, 4) \
-    }
-
-static void float_tiles(enum qtype type, size_t n, const uint8_t *w, size_t n_cols,
-                        const float *x, size_t stride, values out)
-{
-    if (type == QTYPE_F32)
-        FLOAT_TILES(QTYPE_F32)
-    else if (type == QTYPE_F16)
-        FLOAT_TILES(QTYPE_F16)
-    else
-        FLOAT_TILES(QTYPE_BF16)
-}
-
 /* ---- the op ---- */
 
 size_t avx2_matmul_scratch(size_t n_cols)
@@ -352,13 +294,17 @@ static size_t rows_in_place(enum qtype type)
     case QTYPE_F16:
     case QTYPE_BF16: break;
     }
-    return SIZE_MAX; /* floats are as they are */
+    return SIZE_MAX;
 }
 
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
+    if (!k) {
+        avx2_matmul_floats(m, lo, hi, scratch);
+        return;
+    }
     const size_t n_blocks = w->n_cols / A8_BLOCK;
     const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
     const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
@@ -375,19 +321,14 @@ void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
         }
         for (size_t r = 0; r < m->n_rows; r += TILE_ROWS) {
             size_t n = m->n_rows - r < TILE_ROWS ? m->n_rows - r : TILE_ROWS;
-            if (k) {
-                struct a8 a = m->a8;
-                a.q += r * a.stride;
-                a.d += r * a.stride / A8_BLOCK;
-                a.sum += r * a.stride / A8_HALF;
-                if (wide)
-                    k->wide[n - 1](scratch, n_blocks, &a, &ahead, y);
-                else
-                    k->tile[n - 1](p, n_blocks, &a, &ahead, y);
-            } else {
-                float_tiles(w->type, n, p, w->n_cols, m->f32 + r * m->f32_stride, m->f32_stride,
-                            y);
-            }
+            struct a8 a = m->a8;
+            a.q += r * a.stride;
+            a.d += r * a.stride / A8_BLOCK;
+            a.sum += r * a.stride / A8_HALF;
+            if (wide)
+                k->wide[n - 1](scratch, n_blocks, &a, &ahead, y);
+            else
+                k->tile[n - 1](p, n_blocks, &a, &ahead, y);
             finish(m, r, n, first, n_values, y);
         }
     }

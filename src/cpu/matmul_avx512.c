@@ -247,7 +247,7 @@ static void matmul(const struct matmul *m, size_t lo, size_t hi, size_t n_near, 
     const struct weight *w = &m->w->base;
     const struct panels k = panels_of(w->type, n_near);
     if (!k.begins) {
-        avx2_matmul(m, lo, hi, scratch);
+        avx2_matmul_floats(m, lo, hi, scratch);
         return;
     }
     const size_t band = avx512_band(w);

@@ -262,7 +262,7 @@ static void matmul_avxvnni(const struct matmul *m, size_t lo, size_t hi, void *s
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
     if (!k) {
-        avx2_matmul(m, lo, hi, scratch);
+        avx2_matmul_floats(m, lo, hi, scratch);
         return;
     }
     const size_t n_blocks = w->n_cols / A8_BLOCK;
