@@ -9,8 +9,9 @@ enum { AVX2_ATTEND_ROWS = 64 }; /* rows of one call of avx2_attend */
 
 size_t avx2_matmul_scratch(size_t n_cols);
 void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
-/* Of weights that are floats; the same scratch. */
+/* Of weights that are floats, and what it needs of that scratch. */
 void avx2_matmul_floats(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t avx2_matmul_floats_scratch(size_t n_cols);
 size_t avx2_attend_rows(size_t n_group);
 size_t avx2_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void avx2_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);

@@ -7,6 +7,9 @@
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx512_matmul_scratch(size_t n_cols);
+/* Of weights that are floats, and what it needs of that scratch. */
+void avx512_matmul_floats(const struct matmul *m, size_t lo, size_t hi, void *scratch);
+size_t avx512_matmul_floats_scratch(size_t n_cols);
 /* Values that strips take one after the other: their panels stay in the second cache. */
 size_t avx512_band(const struct weight *w);
 

@@ -267,7 +267,9 @@ typedef struct a8 tile_rows;
 
 size_t avx2_matmul_scratch(size_t n_cols)
 {
-    return (n_cols + A8_BLOCK - 1) / A8_BLOCK * sizeof(struct wide_block);
+    const size_t floats = avx2_matmul_floats_scratch(n_cols);
+    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
+    return floats > wide ? floats : wide;
 }
 
 /* Up to so many rows a panel is read anew for each tile of four; for more it is unpacked first.

@@ -3,8 +3,7 @@
  * One inline function, tile, computes 16 values for 1 to 8 rows of activations straight from a
  * panel. A code is an unsigned byte, so one instruction adds four products of it and the signed
  * activations; minus the offset of the codes times the block's sum is where the integer sum
- * begins. The arithmetic is that of ref_matmul.c. Float matrices go to AVX2: no model that is
- * meant to be fast has them. */
+ * begins. The arithmetic is that of ref_matmul.c. Matrices of floats: matmul_f_avx512.c. */
 #include <assert.h>
 
 #include "cpu/avx2.h"
@@ -187,7 +186,7 @@ static struct panels panels_of(enum qtype type, size_t n_near)
 
 size_t avx512_matmul_scratch(size_t n_cols)
 {
-    const size_t floats = avx2_matmul_scratch(n_cols), begins = begins_bytes(n_cols);
+    const size_t floats = avx512_matmul_floats_scratch(n_cols), begins = begins_bytes(n_cols);
     return floats > begins ? floats : begins;
 }
 
@@ -247,7 +246,7 @@ static void matmul(const struct matmul *m, size_t lo, size_t hi, size_t n_near, 
     const struct weight *w = &m->w->base;
     const struct panels k = panels_of(w->type, n_near);
     if (!k.begins) {
-        avx2_matmul_floats(m, lo, hi, scratch);
+        avx512_matmul_floats(m, lo, hi, scratch);
         return;
     }
     const size_t band = avx512_band(w);

@@ -244,7 +244,7 @@ typedef struct strip tile_rows;
 
 static size_t matmul_scratch(size_t n_cols)
 {
-    const size_t floats = avx2_matmul_scratch(n_cols);
+    const size_t floats = avx2_matmul_floats_scratch(n_cols);
     const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
     return floats > wide ? floats : wide;
 }

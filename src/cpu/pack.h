@@ -58,6 +58,11 @@ struct pack_format {
 const struct pack_format *pack_format(enum qtype type);
 /* Kernels read so many bytes ahead of the last panel at most. */
 enum { PACK_SLACK = 64 };
+/* Bytes of a column of a panel of floats. */
+static inline size_t pack_column_bytes(enum qtype type)
+{
+    return 16 * (type == QTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+}
 /* Bytes of one panel of n_cols columns. */
 size_t pack_panel_bytes(enum qtype type, size_t n_cols);
 /* Packs n_rows (1..16) rows of file blocks, row_bytes apart, into one panel. */

@@ -5,6 +5,8 @@
 
 #define avx512_matmul emulated_avx512_matmul
 #define avx512_matmul_scratch emulated_avx512_matmul_scratch
+#define avx512_matmul_floats emulated_avx512_matmul_floats
+#define avx512_matmul_floats_scratch emulated_avx512_matmul_floats_scratch
 #define avx512_band emulated_avx512_band
 #define amx_matmul emulated_amx_matmul
 #define kernels_avx512 emulated_kernels_avx512
@@ -21,6 +23,11 @@
 #undef tile
 #undef INSTANCE
 #undef CASE
+#define TILE_ROWS FLOAT_TILE_ROWS
+#define tile float_tile
+#include "../../src/cpu/matmul_f_avx512.c"
+#undef TILE_ROWS
+#undef tile
 #include "../../src/cpu/matmul_amx.c"
 
 #include "emulated_case.h"
