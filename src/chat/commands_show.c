@@ -307,7 +307,7 @@ static void put_last(const struct last_turn *last, struct buf *out)
     put_reused(last, out);
     char tokens[READABLE_BYTES];
     buf_printf(out, "\n%-12s %s", "reply", readable_count(tokens, r->n_generated, "token"));
-    put_rate(out, r->n_generated, r->decode_ms);
+    put_rate(out, face_has_rate(r) ? r->n_generated : 0, r->decode_ms);
     buf_printf(out, ", stop %s\n%-12s seed %" PRIu64 "\n", face_stop_name(r->stop), "",
                r->reply_seed);
     put_drafts(r, out);

@@ -13,3 +13,8 @@ const char *face_stop_name(enum face_stop stop)
     };
     return names[stop];
 }
+
+bool face_has_rate(const struct face_report *r)
+{
+    return r->n_generated > 1 && r->decode_ms > 0;
+}

@@ -60,6 +60,10 @@ struct face_report {
     bool is_inexact; /* computed on a device that has not the CPU's bits */
 };
 
+/* Whether tokens per second mean anything: the first token is drawn from what the prompt left,
+ * so that one alone takes no time. */
+bool face_has_rate(const struct face_report *r);
+
 struct face {
     void *user;
     bool is_terminal;

@@ -60,7 +60,7 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
         duration(out, r->prefill_ms);
     }
     buf_printf(out, ", %s generated", readable_number(a, r->n_generated));
-    if (r->n_generated > 0) {
+    if (face_has_rate(r)) {
         buf_puts(out, " at ");
         status_rate(out, r->n_generated, r->decode_ms);
         buf_puts(out, " tok/s");

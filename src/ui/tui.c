@@ -182,7 +182,7 @@ static void on_turn_end(void *user, const struct face_report *report)
     if (t->copy.fd >= 0) output_end(&t->copy);
     bool went = report->stop != FACE_STOP_FAILED && report->n_generated > 0;
     if (went && !t->quiet) status_report(&figures, 4096, report, t->verbose);
-    if (went && report->decode_ms > 0)
+    if (went && face_has_rate(report))
         t->reply.rate = report->n_generated * 1000 / report->decode_ms;
     t->reply.n_drafted = report->n_drafted;
     t->reply.n_accepted = report->n_accepted;

@@ -209,6 +209,11 @@ static void test_full(void **unused)
     assert_true(said(&r, "is full: the reply is cut off\n"));
     assert_true(line(&r, "/clear"));
     assert_true(line(&r, "/set overflow stop"));
+    assert_true(line(&r, "/set max-tokens 1"));
+    free(ask(&r, "hi"));
+    assert_true(line(&r, "/stats"));
+    assert_true(said(&r, " ms, stop length")); /* one token has no speed */
+    assert_true(line(&r, "/clear"));
     assert_true(line(&r, "/set max-tokens 3"));
     free(ask(&r, "hi"));
     assert_true(line(&r, "/set max-tokens 100"));

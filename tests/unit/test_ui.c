@@ -77,6 +77,10 @@ static void statistics_line(void **state)
        "44.0 "
        "tok/s in 2.0 s, 7 of 10 drafted accepted, context 1,334 of 2,048, seed "
        "18446744073709551615");
+    r = (struct face_report){
+        .n_prefilled = 9, .n_generated = 1, .decode_ms = 0.04, .n_ctx = 99};
+    status_report(&got, 1000, &r, false);
+    is("0 cached, 9 prefilled, 1 generated, context 0 of 99, seed 0");
     r = (struct face_report){.stop = FACE_STOP_CANCELLED, .n_ctx = 1};
     status_report(&got, 1000, &r, true);
     is("stop: cancelled, 0 cached, 0 prefilled, 0 generated, context 0 of 1, seed 0");
