@@ -226,9 +226,9 @@ static char *temporary_name(const char *path)
     return buf_take(&name);
 }
 
-/* A new file beside path, its name to free(); -1: there is none. One of that name may be left
- * of a process that was killed: in a container the next often has its number. */
-static int open_temporary(const char *path, char **name)
+/* One of that name may be left of a process that was killed: in a container the next often has
+ * its number. */
+int file_temporary(const char *path, char **name)
 {
     enum { MOST_LEFT = 1000 };
     *name = temporary_name(path);
@@ -243,7 +243,7 @@ static int open_temporary(const char *path, char **name)
 bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err)
 {
     char *temporary;
-    int fd = open_temporary(path, &temporary);
+    int fd = file_temporary(path, &temporary);
     bool ok = fd >= 0 && file_write_fd(fd, data, n_bytes);
     if (!ok) cannot(err, temporary);
     if (fd >= 0 && close(fd) != 0 && ok) ok = cannot(err, temporary);

@@ -55,6 +55,9 @@ bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, s
 
 /* Writes all of it, through interruptions and short writes; false leaves errno. */
 bool file_write_fd(int fd, const void *data, size_t n_bytes);
+/* A new file beside path to write to, 0600, its name to free(); -1 with errno: there is none.
+ * path names a folder, too. */
+int file_temporary(const char *path, char **name);
 /* Writes a new file whole, 0600: a temporary one beside it, then rename, without waiting for
  * the disk. path names a folder, too. On failure nothing is left behind. */
 bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err);

@@ -33,6 +33,8 @@ struct archive {
     char *path;
     int fd; /* -1: there is no file yet */
     bool is_read_only, is_taken, is_broken;
+    bool replaces;    /* a file of this name makes room once this one is whole */
+    char *temporary;  /* where it is until then; NULL: in its place */
     uint64_t n_bytes; /* of the file */
     uint64_t next, identity;
 
@@ -64,6 +66,7 @@ void archive_close(struct archive *a)
 {
     if (!a) return;
     if (a->fd >= 0) close(a->fd);
+    free(a->temporary);
     for (size_t i = 0; i < a->n_branches; i++)
         free(a->branches[i].name);
     for (size_t i = 0; i < ARCHIVE_STRINGS; i++)
@@ -408,15 +411,19 @@ static void put_conversation(struct archive *a, struct conversation *c)
 
 static bool taken(struct err *err, const char *path)
 {
-    return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+    return err_set(
+        err, ERR_USER,
+        "%s: there is a session of this name already; hearth sessions rm removes one", path);
 }
 
 static bool make_file(struct archive *a, struct err *err)
 {
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
     if (!paths_make_parents(a->path, err)) return false;
-    a->fd = open(a->path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    a->fd = a->replaces ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
     if (a->fd < 0 && errno == EEXIST) return taken(err, a->path);
     if (a->fd < 0) return refuse(err, a->path);
+    if (a->replaces && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
     if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
     return true;
 }
@@ -440,10 +447,27 @@ static bool write_frames(struct archive *a, bool durable, struct err *err)
     return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);
 }
 
-/* Nothing went into the file that was made for it: its name is free again. */
+/* A file that was made beside another is whole: it takes its place. */
+static bool take_place(struct archive *a, struct err *err)
+{
+    if (!a->temporary) return true;
+    if (rename(a->temporary, a->path) != 0) return refuse(err, a->path);
+    free(a->temporary);
+    a->temporary = NULL;
+    a->replaces = false;
+    return true;
+}
+
+/* Nothing went into the file that was made for it: its name is free again, or the file before
+ * stays. */
 static void unmake_file(struct archive *a)
 {
-    if (!archive_is_lost(a)) unlink(a->path);
+    if (a->temporary)
+        unlink(a->temporary);
+    else if (!archive_is_lost(a))
+        unlink(a->path);
+    free(a->temporary);
+    a->temporary = NULL;
     close(a->fd);
     a->fd = -1;
 }
@@ -457,7 +481,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     buf_clear(&a->frames);
     const bool is_new = a->fd < 0;
     bool ok = !is_new || make_file(a, err);
-    if (ok && archive_is_lost(a))
+    if (ok && !is_new && archive_is_lost(a))
         ok = err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", a->path);
     if (ok) {
         if (a->identity == 0) a->identity = new_identity();
@@ -467,18 +491,20 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
                                     .program = bytes_of("hearth " HEARTH_VERSION)});
         put_state(a, state, conversation_system(c));
         put_conversation(a, c);
-        ok = write_frames(a, durable, err);
+        ok = write_frames(a, durable || a->temporary, err) && take_place(a, err);
     }
-    if (!ok && is_new && a->fd >= 0 && a->n_bytes == 0) unmake_file(a);
+    if (!ok && is_new && a->fd >= 0 && (a->n_bytes == 0 || a->temporary)) unmake_file(a);
     a->is_broken = !ok;
     return ok;
 }
 
-bool archive_rename(struct archive *a, const char *path, struct err *err)
+bool archive_rename(struct archive *a, const char *path, bool replaces, struct err *err)
 {
     /* The file that is not made yet must find its name free, too. */
-    if (a->fd < 0 && access(path, F_OK) == 0) return taken(err, path);
-    bool ok = a->fd < 0 || renameat2(AT_FDCWD, a->path, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    if (a->fd < 0 && !replaces && access(path, F_OK) == 0) return taken(err, path);
+    a->replaces = replaces && a->fd < 0;
+    bool ok = a->fd < 0 || renameat2(AT_FDCWD, a->path, AT_FDCWD, path,
+                                     replaces ? 0 : RENAME_NOREPLACE) == 0;
     /* A file system that cannot look and rename in one step. */
     if (!ok && errno == EINVAL && access(path, F_OK) != 0) ok = rename(a->path, path) == 0;
     if (!ok && (errno == EEXIST || errno == EINVAL)) return taken(err, path);

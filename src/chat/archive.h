@@ -63,8 +63,9 @@ const struct archive_state *archive_state(const struct archive *a);
  * failed; and the archive stays as it is from now on: the next call does nothing. */
 bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
                   bool durable, struct err *err);
-/* Gives the file another name in the same folder; ERR_USER if it is taken. */
-bool archive_rename(struct archive *a, const char *path, struct err *err);
+/* Gives the file another name in the same folder. A file that has it is replaced, once this one
+ * is written whole, or (replaces false) ERR_USER. */
+bool archive_rename(struct archive *a, const char *path, bool replaces, struct err *err);
 
 /* What a file is read into; all the caller's, none NULL. */
 struct archive_into {

@@ -333,14 +333,18 @@ void session_save(struct chat *c, bool durable)
     }
 }
 
+static bool says_nothing(const struct chat *c)
+{
+    return conversation_n(c->conversation) == 0 &&
+           conversation_n_branches(c->conversation) <= 1;
+}
+
 /* Whether it has a file that nobody named and in which nothing is said: what was said first did
  * not fit. --continue would go on with it. */
 static bool is_empty(const struct chat *c)
 {
     const struct session *s = &c->session;
-    return s->attempt > 0 && archive_has_file(s->archive) &&
-           conversation_n(c->conversation) == 0 &&
-           conversation_n_branches(c->conversation) <= 1;
+    return s->attempt > 0 && archive_has_file(s->archive) && says_nothing(c);
 }
 
 void session_end(struct chat *c)
@@ -359,14 +363,39 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
+/* Whether a file of that name is nothing but what a write that was cut off left of this
+ * conversation. One that is saved nowhere else replaces what it began as, too. */
+static bool is_left_over(const struct chat *c, const char *path, bool is_stuck)
+{
+    const struct archive *a = c->session.archive;
+    const bool is_ours = a && archive_has_file(a) && !archive_is_read_only(a) &&
+                         !archive_is_lost(a) && strcmp(path, archive_path(a)) == 0;
+    return access(path, F_OK) == 0 &&
+           session_gives_way(path, c->conversation, is_ours, is_stuck);
+}
+
+/* Sees to a file of that name that is in the way for nothing: it is gone, or *replaces says
+ * that it is to be replaced, which is at once only where there is something to write. */
+static bool make_room(struct chat *c, const char *path, bool is_stuck, bool *replaces,
+                      struct err *err)
+{
+    *replaces = is_left_over(c, path, is_stuck);
+    if (!*replaces || !says_nothing(c)) return true;
+    *replaces = false;
+    return session_remove(path, err);
+}
+
 /* What has no file, or can no longer be written to its file, goes into a new one, whole. */
-static bool begin_copy(struct chat *c, const char *path, struct err *err)
+static bool begin_copy(struct chat *c, const char *path, bool replaces, struct err *err)
 {
     struct session *s = &c->session;
-    if (access(path, F_OK) == 0)
-        return err_set(err, ERR_USER, "%s: there is a session of this name already", path);
+    struct archive *copy = archive_new(path);
+    if (!archive_rename(copy, path, replaces, err)) {
+        archive_close(copy);
+        return false;
+    }
     archive_close(s->archive);
-    s->archive = archive_new(path);
+    s->archive = copy;
     conversation_forget_kept(c->conversation);
     s->save_failed = false;
     return true;
@@ -384,10 +413,12 @@ bool session_rename(struct chat *c, const char *name, struct err *err)
     struct session *s = &c->session;
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
-    if (ok && (!s->archive || session_is_stuck(c)))
-        ok = begin_copy(c, path, err);
-    else if (ok && strcmp(path, archive_path(s->archive)) != 0)
-        ok = archive_rename(s->archive, path, err);
+    const bool is_stuck = !s->archive || session_is_stuck(c);
+    bool replaces = false;
+    if (ok && (is_stuck || strcmp(path, archive_path(s->archive)) != 0))
+        ok = make_room(c, path, is_stuck, &replaces, err) &&
+             (is_stuck ? begin_copy(c, path, replaces, err)
+                       : archive_rename(s->archive, path, replaces, err));
     if (ok) s->attempt = 0;
     free(path);
     return ok;

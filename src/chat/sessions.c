@@ -179,6 +179,65 @@ void session_put_row(const struct session_file *file, bool with_file, struct buf
     buf_puts(out, sum.first);
 }
 
+/* ---- making room ---- */
+
+/* The node of that number; numbers grow along a branch. */
+static struct node *node_of(const struct conversation *c, uint64_t number)
+{
+    for (size_t i = 0; i < conversation_n_branches(c); i++) {
+        struct node *n = conversation_branch(c, i)->leaf;
+        while (node_parent(n) && node_number(n) > number)
+            n = node_parent(n);
+        if (node_number(n) == number) return n;
+    }
+    return NULL;
+}
+
+static bool is_same(const struct node *a, const struct node *b)
+{
+    const struct message *x = node_message(a), *y = node_message(b);
+    return node_number(a) == node_number(b) && x && y && x->role == y->role &&
+           x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
+}
+
+/* Whether every message of one is in the other, in its place. */
+static bool is_within(const struct conversation *part, const struct conversation *c)
+{
+    for (size_t i = 0; i < conversation_n_branches(part); i++) {
+        const struct node *n = conversation_branch(part, i)->leaf;
+        const struct node *other = node_of(c, node_number(n));
+        for (; node_parent(n); n = node_parent(n), other = node_parent(other))
+            if (!other || !is_same(n, other)) return false;
+    }
+    return true;
+}
+
+/* Whether nobody writes the session, and we may. */
+static bool is_free(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) close(fd);
+    return free;
+}
+
+bool session_gives_way(const char *path, const struct conversation *c, bool is_ours,
+                       bool sound_too)
+{
+    struct conversation *there = conversation_new();
+    struct buf notes = {0};
+    struct err ignored;
+    struct archive *a =
+        is_ours || is_free(path) ? archive_look(path, there, &notes, &ignored) : NULL;
+    bool sound =
+        notes.len == 0 && (conversation_n(there) > 0 || conversation_n_branches(there) > 1);
+    bool way = a && (sound_too || !sound) && is_within(there, c);
+    archive_close(a);
+    conversation_free(there);
+    buf_free(&notes);
+    return way;
+}
+
 bool session_remove(const char *path, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

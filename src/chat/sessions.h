@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct conversation;
+
 /* The file of a session, to free(). ERR_USER: the name cannot be one: it is empty, longer than
  * 100 bytes, begins with a point, or has a slash, a control character or bytes that are no
  * UTF-8 in it; ERR_IO: no folder is known. */
@@ -52,6 +54,11 @@ bool session_summarise(const char *path, struct session_summary *out, struct err
  * that cannot be read is said to be so. Printable, no line break. */
 void session_put_row(const struct session_file *file, bool with_file, struct buf *out);
 
+/* Whether the file of a session may be replaced by one of c: all that can be read in it is in
+ * c, and nobody has it open but, if is_ours, the caller. One that is sound has to be asked for.
+ */
+bool session_gives_way(const char *path, const struct conversation *c, bool is_ours,
+                       bool sound_too);
 /* Removes a session; ERR_USER if somebody has it open. */
 bool session_remove(const char *path, struct err *err);
 

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -565,6 +566,98 @@ static void test_save_lost(void **unused)
     remove_state(state);
 }
 
+/* The first n bytes of the session `from` are the session `name`, as if a write was cut off; 0:
+ * all. */
+static void leave_half(const char *state, const char *name, const char *from, size_t n)
+{
+    char path[SCRATCH_PATH + 40];
+    struct buf data = {0};
+    struct err err;
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, from);
+    assert_true(file_read(path, 1 << 20, &data, &err));
+    assert_true(n <= data.len);
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
+    assert_true(file_replace(path, data.data, n ? n : data.len, &err));
+    buf_free(&data);
+}
+
+/* How many bytes a session has, without its last ones. */
+static size_t size_but(const char *state, const char *name, size_t n)
+{
+    char path[SCRATCH_PATH + 40];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true((size_t)st.st_size > n);
+    return (size_t)st.st_size - n;
+}
+
+/* What an earlier /save could not finish does not take the name: a part of this conversation
+ * makes room for the whole. What holds anything else stays. */
+static void test_save_half(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a token?"));
+    free(ask(&r, "What is a page?"));
+    leave_half(state, "other", "kept", size_but(state, "kept", 7));
+    leave_half(state, "copy", "kept", 0);
+    assert_false(line(&r, "/save copy"));
+    assert_true(said(&r, "of this name already; hearth sessions rm removes one"));
+    assert_true(line(&r, "/save other"));
+    close_chat(&r);
+    open_chat(&r, true, other);
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    close_chat(&r);
+
+    /* Another conversation, before its first message, and with one. */
+    open_chat(&r, true, kept);
+    leave_half(state, "half", "other", size_but(state, "other", 7));
+    leave_half(state, "begun", "other", 20);
+    assert_false(line(&r, "/save half"));
+    assert_true(line(&r, "/save begun"));
+    free(ask(&r, "Hello"));
+    assert_false(line(&r, "/save half"));
+    leave_half(state, "kept", "other", 20);
+    assert_true(line(&r, "/save kept"));
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_session(state, "copy");
+    remove_session(state, "half");
+    remove_state(state);
+}
+
+/* A session that could not be written for a while is saved under its own name again, whole; the
+ * disk keeps what it has until then. */
+static void test_save_same(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a token?"));
+    const size_t before = size_but(state, "kept", 0);
+    fill_disk(true);
+    free(ask(&r, "What is a page?"));
+    assert_false(line(&r, "/save kept"));
+    assert_int_equal(size_but(state, "kept", 0), before);
+    fill_disk(false);
+    assert_true(line(&r, "/save kept"));
+    assert_true(said(&r, "saved as kept"));
+    free(ask(&r, "Thanks"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_int_equal(chat_n_messages(r.chat), 6);
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_state(state);
+}
+
 /* What commands leave behind stays, up to a bound: beyond it, the oldest goes, which is said
  * once.
  */
@@ -621,7 +714,8 @@ int main(void)
         cmocka_unit_test(test_save_full),      cmocka_unit_test(test_save_lost),
         cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
