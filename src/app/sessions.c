@@ -33,7 +33,8 @@ int sessions_run_list(int argc, char **argv)
     if (!sessions_list(&list, &err)) return runtime_error(&err);
     if (list.n == 0) fputs("hearth: no session has been saved yet\n", stderr);
     for (size_t i = 0; i < list.n; i++) {
-        buf_printf(&out, "%-20s ", list.items[i].name);
+        readable_column(&out, list.items[i].name, 20);
+        buf_putc(&out, ' ');
         session_put_row(&list.items[i], true, &out);
         buf_putc(&out, '\n');
     }

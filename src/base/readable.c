@@ -3,7 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
 
 const char *readable_size(char out[READABLE_BYTES], uint64_t n_bytes)
 {
@@ -47,6 +51,19 @@ const char *readable_count_column(char out[READABLE_BYTES], uint64_t n, const ch
     snprintf(out, READABLE_BYTES, "%3.27s %.18s%s", readable_number(number, n), noun,
              n == 1 ? " " : "s");
     return out;
+}
+
+void readable_column(struct buf *out, const char *text, int columns)
+{
+    const size_t n = strlen(text);
+    uint32_t cp;
+    for (size_t i = 0; i < n;) {
+        const int len = utf8_decode(text + i, n - i, &cp);
+        columns -= len > 0 ? utf8_width(cp) : 1;
+        i += len > 0 ? (size_t)len : 1;
+    }
+    buf_puts(out, text);
+    buf_printf(out, "%*s", columns > 0 ? columns : 0, "");
 }
 
 const char *readable_time(char out[READABLE_BYTES], int64_t seconds)

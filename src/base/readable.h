@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+struct buf;
+
 /* The largest number with its commas, and a noun of up to 18 bytes. */
 enum { READABLE_BYTES = 48 };
 
@@ -18,6 +20,9 @@ const char *readable_number(char out[READABLE_BYTES], uint64_t n);
 const char *readable_count(char out[READABLE_BYTES], uint64_t n, const char *noun);
 /* The same for the column of a table: "  1 file ", " 12 files". */
 const char *readable_count_column(char out[READABLE_BYTES], uint64_t n, const char *noun);
+
+/* Appends a text in a column of a table: with blanks up to so many columns of a terminal. */
+void readable_column(struct buf *out, const char *text, int columns);
 
 /* "2026-11-21 14:07" in local time, of seconds since 1970; the number itself where the calendar
  * ends. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "base/buf.h"
 
 /* Length of the sequence a lead byte announces, 0 if it cannot lead, and the range its second
@@ -115,4 +117,15 @@ size_t utf8_mark(const char *s, size_t n)
 {
     static const char mark[3] = "\xef\xbb\xbf";
     return n >= sizeof mark && memcmp(s, mark, sizeof mark) == 0 ? sizeof mark : 0;
+}
+
+int utf8_width(uint32_t cp)
+{
+    if (cp < 0x7f) return cp >= 0x20;
+    /* Vowels and final consonants of Hangul join the consonant before them. */
+    if ((cp >= 0x1160 && cp <= 0x11ff) || (cp >= 0xd7b0 && cp <= 0xd7fb)) return 0;
+    /* Spacing marks of Indic scripts have a column of their own. */
+    if (utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MC) return 1;
+    int width = utf8proc_charwidth((utf8proc_int32_t)cp);
+    return width < 0 ? 0 : width > 2 ? 2 : width;
 }

@@ -29,5 +29,7 @@ size_t utf8_repair(struct buf *out, const char *s, size_t n);
 /* The length of the byte order mark that s[0..n), a file, begins with; 0: of none. It is no
  * part of the text. */
 size_t utf8_mark(const char *s, size_t n);
+/* Columns of a character on a terminal: 0, 1 or 2. */
+int utf8_width(uint32_t cp);
 
 #endif

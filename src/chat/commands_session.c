@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/readable.h"
 #include "chat/archive.h"
 #include "chat/commands.h"
 #include "chat/impl.h"
@@ -58,7 +60,9 @@ bool command_load(struct chat *c, const char *args)
 static void put_session(struct chat *c, const struct session_file *file, struct buf *out)
 {
     bool here = c->session.archive && strcmp(file->path, archive_path(c->session.archive)) == 0;
-    buf_printf(out, "%c %-20s ", here ? '*' : ' ', file->name);
+    buf_puts(out, here ? "* " : "  ");
+    readable_column(out, file->name, 20);
+    buf_putc(out, ' ');
     session_put_row(file, false, out);
     buf_putc(out, '\n');
 }

@@ -229,9 +229,9 @@ bool command_branches(struct chat *c, const char *args)
     for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
         const struct branch *b = conversation_branch(c->conversation, i);
         char words[64], messages[READABLE_BYTES];
-        buf_printf(&out, "%c %u %-12s %s  %s\n", b == current ? '*' : ' ', b->number,
-                   b->name ? b->name : "-",
-                   readable_count_column(messages, branch_n(b), "message"),
+        buf_printf(&out, "%c %u ", b == current ? '*' : ' ', b->number);
+        readable_column(&out, b->name ? b->name : "-", 12);
+        buf_printf(&out, " %s  %s\n", readable_count_column(messages, branch_n(b), "message"),
                    first_words(branch_last_user(b), words));
     }
     chat_tell(c, FACE_INFO, "%s", buf_str(&out));

@@ -137,7 +137,7 @@ static bool may_part(struct flow *f, uint32_t cp, const char *s, size_t n, int c
 
 static void put_char(struct flow *f, uint32_t cp, const char *s, size_t n, struct buf *out)
 {
-    int columns = wrap_char_width(cp);
+    int columns = utf8_width(cp);
     bool parts = may_part(f, cp, s, n, columns);
     if (parts && f->in_word) release(f, out);
     if (!f->in_word && (parts || !f->runs)) begin_word(f, out);
@@ -168,7 +168,7 @@ static void put_exact(struct flow *f, uint32_t cp, const char *s, size_t n, stru
         release(f, out);
     else
         release_exact(f, out);
-    const int columns = *s == '\t' ? blank_columns('\t', f->x) : wrap_char_width(cp);
+    const int columns = *s == '\t' ? blank_columns('\t', f->x) : utf8_width(cp);
     buf_append(out, s, n);
     f->x = behind(f, f->x, columns);
     f->runs = true;

@@ -7,17 +7,6 @@
 
 #include "base/utf8.h"
 
-int wrap_char_width(uint32_t cp)
-{
-    if (cp < 0x7f) return cp >= 0x20;
-    /* Vowels and final consonants of Hangul join the consonant before them. */
-    if ((cp >= 0x1160 && cp <= 0x11ff) || (cp >= 0xd7b0 && cp <= 0xd7fb)) return 0;
-    /* Spacing marks of Indic scripts have a column of their own. */
-    if (utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MC) return 1;
-    int width = utf8proc_charwidth((utf8proc_int32_t)cp);
-    return width < 0 ? 0 : width > 2 ? 2 : width;
-}
-
 static bool is_ascii(char c)
 {
     return (unsigned char)c < 0x80;
@@ -44,7 +33,7 @@ size_t wrap_cluster(const char *s, size_t n, int *columns)
                                                       (utf8proc_int32_t)next, &state))
             break;
         cp = next;
-        width += wrap_char_width(cp);
+        width += utf8_width(cp);
     }
     *columns = width > 0 ? width : 1;
     return i;

@@ -14,9 +14,6 @@
 
 enum { WRAP_TAB = 8 };
 
-/* Columns of one code point: 0, 1 or 2. */
-int wrap_char_width(uint32_t cp);
-
 /* The cluster at s (n > 0 bytes follow): its bytes; *columns is set to 1 or more, of a tab to
  * 1, of '\n' to 0. */
 size_t wrap_cluster(const char *s, size_t n, int *columns);

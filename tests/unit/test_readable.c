@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
+
 static void test_sizes(void **unused)
 {
     (void)unused;
@@ -62,6 +64,18 @@ static void test_counts(void **unused)
     }
 }
 
+static void test_columns(void **unused)
+{
+    (void)unused;
+    struct buf out = {0};
+    readable_column(&out, "abc", 5), buf_putc(&out, '|');
+    readable_column(&out, "\u00fcn\u00ef", 5), buf_putc(&out, '|');
+    readable_column(&out, "\u4f1a\u8bdd", 5), buf_putc(&out, '|');
+    readable_column(&out, "abcdef", 5), buf_putc(&out, '|');
+    assert_string_equal(out.data, "abc  |\u00fcn\u00ef  |\u4f1a\u8bdd |abcdef|");
+    buf_free(&out);
+}
+
 static void test_times(void **unused)
 {
     (void)unused;
@@ -78,6 +92,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_columns),
         cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests_name("readable", tests, NULL, NULL);
