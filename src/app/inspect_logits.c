@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "app/inspect.h"
+#include "app/model_choice.h"
 #include "app/token_ids.h"
 #include "base/ids.h"
 #include "engine/machine.h"
@@ -39,7 +40,8 @@ static int open_named(struct inspection *in, const char *command)
     const struct options *o = in->line.options;
     struct err err;
     if (in->line.args.n_rest > 0) return unexpected_argument(command, in->line.args.rest[0]);
-    if (!o->model || !*o->model) return usage_error(command, "-m FILE is missing");
+    const int status = model_needed(in->line.options, command);
+    if (status != COMMAND_LINE_GO) return status;
     const struct engine_config config = command_line_engine(o);
     const struct machine_watch watch = {.warning = o->quiet ? NULL : say};
     if (machine_open(&in->m, &config, &watch, &err)) return COMMAND_LINE_GO;

@@ -11,6 +11,7 @@
 #include "app/command_line.h"
 #include "app/inspect.h"
 #include "app/json_lines.h"
+#include "app/model_choice.h"
 #include "app/token_ids.h"
 #include "backend/ops.h"
 #include "base/buf.h"
@@ -296,13 +297,12 @@ int inspect_plan(int argc, char **argv)
     if (status == COMMAND_LINE_GO) {
         if (line.args.n_rest > 0)
             status = unexpected_argument(command, line.args.rest[0]);
-        else if (!line.options->model)
-            status = usage_error(command, "-m FILE is missing");
         else if (ids && jsonl)
             status = usage_error(command, "--ids and --jsonl exclude each other");
         else
-            status = run(line.options, ids, jsonl);
+            status = model_needed(line.options, command);
     }
+    if (status == COMMAND_LINE_GO) status = run(line.options, ids, jsonl);
     command_line_free(&line);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "app/command_line.h"
+#include "app/model_choice.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/printable.h"
@@ -117,16 +118,18 @@ int inspect_prompt(int argc, char **argv)
     if (status == COMMAND_LINE_GO) {
         struct err err;
         bool model_named = line.options->source[OPT_MODEL].from == FROM_FLAG;
-        a.model = line.options->model;
-        if (a.template_file ? model_named : !a.model)
+        if (a.template_file ? model_named : !line.options->model)
             status = usage_error(command, "give either -m FILE or --template FILE");
         else if (!a.context)
             status = usage_error(command, "--context FILE.json is missing");
         else if (now && !parse_now(now, &a.now, &err))
             status = usage_error(command, "%s", err.msg);
-        else
-            a.has_now = now != NULL, status = print_prompt(&a);
+        else if (!a.template_file)
+            status = model_needed(line.options, command);
     }
+    a.model = line.options->model;
+    a.has_now = now != NULL;
+    if (status == COMMAND_LINE_GO) status = print_prompt(&a);
     command_line_free(&line);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "app/command_line.h"
 #include "app/inspect.h"
 #include "app/json_lines.h"
+#include "app/model_choice.h"
 #include "app/token_ids.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -100,19 +101,18 @@ int inspect_tokens(int argc, char **argv)
     struct command_line line;
     int status = command_line_read(&line, command, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
-        const char *model = line.options->model;
-        struct err err;
         if (line.args.n_rest > 0)
             status = unexpected_argument(command, line.args.rest[0]);
-        else if (!model)
-            status = usage_error(command, "-m FILE is missing");
         else if (special && jsonl)
             status = usage_error(command, "with --jsonl each object says \"special\" itself");
-        else {
-            struct buf out = {0};
-            bool ok = put_tokens(model, special, jsonl, &out, &err);
-            status = finish(command, &out, ok, &err);
-        }
+        else
+            status = model_needed(line.options, command);
+    }
+    if (status == COMMAND_LINE_GO) {
+        struct buf out = {0};
+        struct err err;
+        bool ok = put_tokens(line.options->model, special, jsonl, &out, &err);
+        status = finish(command, &out, ok, &err);
     }
     command_line_free(&line);
     return status;
@@ -139,16 +139,12 @@ int inspect_text(int argc, char **argv)
     static const char command[] = "inspect text";
     struct command_line line;
     int status = command_line_read(&line, command, NULL, 0, argc, argv);
+    if (status == COMMAND_LINE_GO) status = model_needed(line.options, command);
     if (status == COMMAND_LINE_GO) {
-        const char *model = line.options->model;
+        struct buf out = {0};
         struct err err;
-        if (!model) {
-            status = usage_error(command, "-m FILE is missing");
-        } else {
-            struct buf out = {0};
-            bool ok = put_text(model, line.args.rest, line.args.n_rest, &out, &err);
-            status = finish(command, &out, ok, &err);
-        }
+        bool ok = put_text(line.options->model, line.args.rest, line.args.n_rest, &out, &err);
+        status = finish(command, &out, ok, &err);
     }
     command_line_free(&line);
     return status;

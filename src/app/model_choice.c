@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/command_line.h"
 #include "app/models.h"
 #include "base/printable.h"
 #include "chat/discover.h"
@@ -77,12 +78,19 @@ static bool take_named(struct options *o, struct err *err)
     if (access(o->model, F_OK) == 0) return true;
     const char *name = given_name(o);
     const size_t n = strlen(name);
-    char *path = models_named(name);
+    char *path = discover_named(name);
     if (path) return take(o, o->source[OPT_MODEL].from, path, err);
     if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) return true;
     char shown[256];
     return err_set(err, ERR_IO, "%s: " DISCOVER_NOTHING,
                    printable(shown, sizeof shown, name, n));
+}
+
+int model_needed(struct options *o, const char *command)
+{
+    struct err err;
+    if (!o->model || !*o->model) return usage_error(command, "-m FILE is missing");
+    return take_named(o, &err) ? COMMAND_LINE_GO : runtime_error(&err);
 }
 
 /* The model of last time. One that is gone, say with its disk, is missed in words. */

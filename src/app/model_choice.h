@@ -15,4 +15,9 @@
  * is no model at all. */
 bool model_choose(struct options *o, bool ask, struct err *err);
 
+/* For a subcommand that takes no other model than the one that is named: COMMAND_LINE_GO if it
+ * is a file or the name of one, or what it is left to the opening to say; else prints what is
+ * wrong and returns the status. */
+int model_needed(struct options *o, const char *command);
+
 #endif

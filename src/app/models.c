@@ -205,17 +205,6 @@ int models_run(int argc, char **argv)
     return print_text(&out);
 }
 
-char *models_named(const char *name)
-{
-    struct listing l = list_models();
-    char *path = NULL;
-    for (size_t i = 0; i < l.found.n && !path; i++)
-        if (l.facts[i].n_bytes > 0 && strcmp(l.found.items[i].name, name) == 0)
-            path = mem_strdup(l.found.items[i].path);
-    listing_free(&l);
-    return path;
-}
-
 /* --- The offer ---------------------------------------------------------------------------- */
 
 /* A line from the terminal without what was typed behind it; false at its end. */

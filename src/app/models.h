@@ -9,9 +9,6 @@
  */
 int models_run(int argc, char **argv);
 
-/* The path of the first of that name, to free(); NULL if there is none. */
-char *models_named(const char *name);
-
 /* Shows them on standard error and asks for one on the terminal. The path of the chosen one, to
  * free(); NULL if there is none, or none was chosen: *declined if that was the answer. */
 char *models_offer(bool *declined);

@@ -16,6 +16,8 @@
 
 enum { MAX_DEPTH = 8, MAX_ENTRIES = 20000, MAX_FOUND = 1000, MAX_MANIFEST = 1 << 20 };
 
+static const char ollama[] = "Ollama";
+
 /* One walk over the folders of a program. */
 struct walk {
     struct found_models *out;
@@ -72,8 +74,7 @@ static void add(struct walk *w, const char *path, char *name)
 {
     struct stat st;
     struct found_models *list = w->out;
-    if (list->n == MAX_FOUND || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
-        is_there(list, &st)) {
+    if (list->n == MAX_FOUND || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
         free(name);
         return;
     }
@@ -81,12 +82,31 @@ static void add(struct walk *w, const char *path, char *name)
     list->items[list->n++] = (struct found_model){name, mem_strdup(path), w->where};
 }
 
+static void free_model(struct found_model *m)
+{
+    free(m->name);
+    free(m->path);
+}
+
+/* From `from` on: of a file that has several names, as by the tags of Ollama, the first stays.
+ */
+static void drop_again(struct found_models *list, size_t from)
+{
+    const size_t n = list->n;
+    list->n = from;
+    for (size_t i = from; i < n; i++) {
+        struct stat st;
+        if (stat(list->items[i].path, &st) == 0 && !is_there(list, &st))
+            list->items[list->n++] = list->items[i];
+        else
+            free_model(&list->items[i]);
+    }
+}
+
 void found_models_free(struct found_models *list)
 {
-    for (size_t i = 0; i < list->n; i++) {
-        free(list->items[i].name);
-        free(list->items[i].path);
-    }
+    for (size_t i = 0; i < list->n; i++)
+        free_model(&list->items[i]);
     free(list->items);
     *list = (struct found_models){0};
 }
@@ -218,18 +238,8 @@ static char *folder_of(const struct place *place)
     return real;
 }
 
-char *discover_named(const char *name)
-{
-    struct found_models found = {0};
-    char *path = NULL;
-    discover_models(&found);
-    for (size_t i = 0; i < found.n && !path; i++)
-        if (strcmp(found.items[i].name, name) == 0) path = mem_strdup(found.items[i].path);
-    found_models_free(&found);
-    return path;
-}
-
-void discover_models(struct found_models *out)
+/* With every name of a file, or the first alone. */
+static void find(struct found_models *out, bool all_names)
 {
     static const struct place places[] = {
         {"llama.cpp", "LLAMA_CACHE", "", visit_file, true},
@@ -240,9 +250,9 @@ void discover_models(struct found_models *out)
         {"Hugging Face", "HF_HOME", "/hub", visit_hub, true},
         {"Hugging Face", "XDG_CACHE_HOME", "/huggingface/hub", visit_hub, true},
         {"Hugging Face", "HOME", "/.cache/huggingface/hub", visit_hub, false},
-        {"Ollama", "OLLAMA_MODELS", "/manifests", visit_manifest, true},
-        {"Ollama", "HOME", "/.ollama/models/manifests", visit_manifest, false},
-        {"Ollama", NULL, "/usr/share/ollama/.ollama/models/manifests", visit_manifest, false},
+        {ollama, "OLLAMA_MODELS", "/manifests", visit_manifest, true},
+        {ollama, "HOME", "/.ollama/models/manifests", visit_manifest, false},
+        {ollama, NULL, "/usr/share/ollama/.ollama/models/manifests", visit_manifest, false},
         {"LM Studio", "HOME", "/.lmstudio/models", visit_file, false},
         {"LM Studio", "HOME", "/.cache/lm-studio/models", visit_file, false},
     };
@@ -258,6 +268,32 @@ void discover_models(struct found_models *out)
         if (w.root) walk(&w, w.root, 0);
         if (out->n > before)
             qsort(out->items + before, out->n - before, sizeof *out->items, by_name);
+        if (!all_names) drop_again(out, before);
         free(w.root);
     }
+}
+
+void discover_models(struct found_models *out)
+{
+    find(out, false);
+}
+
+/* Ollama's tag may be left out where it is the usual one. */
+static bool is_called(const struct found_model *m, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(m->name, name, n) == 0 &&
+           (!m->name[n] ||
+            (strcmp(m->where, ollama) == 0 && strcmp(m->name + n, ":latest") == 0));
+}
+
+char *discover_named(const char *name)
+{
+    struct found_models found = {0};
+    char *path = NULL;
+    find(&found, true);
+    for (size_t i = 0; i < found.n && !path; i++)
+        if (is_called(&found.items[i], name)) path = mem_strdup(found.items[i].path);
+    found_models_free(&found);
+    return path;
 }

@@ -27,7 +27,8 @@ struct found_models {
 void discover_models(struct found_models *out);
 void found_models_free(struct found_models *list);
 
-/* The path of the first of that name, to free(); NULL if there is none. */
+/* The path of the first of that name, to free(); NULL if there is none. Every name of a file
+ * counts, and one of Ollama's without the tag "latest". */
 char *discover_named(const char *name);
 /* What is said of a word that is neither a file nor such a name. */
 #define DISCOVER_NOTHING \

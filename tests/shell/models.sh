@@ -36,6 +36,7 @@ sha=$(digest "$dir/o.gguf")
 mv "$dir/o.gguf" "$ollama/blobs/sha256-$sha"
 manifest() { printf '{"layers":[{"mediaType":"application/vnd.ollama.image.template","digest":"sha256:%064d"},{"mediaType":"application/vnd.ollama.image.model","digest":"%s"}]}' 0 "$1"; }
 manifest "sha256:$sha" >"$ollama/manifests/registry.ollama.ai/library/tiny/1b"
+cp "$ollama/manifests/registry.ollama.ai/library/tiny/1b" "$ollama/manifests/registry.ollama.ai/library/tiny/latest"
 manifest "sha256:../../../../etc/passwd" >"$ollama/manifests/registry.ollama.ai/me/other/evil"
 echo '[[[{' >"$ollama/manifests/registry.ollama.ai/me/other/broken"
 # LM Studio: folders of publishers; one file is the same as one above, one has a hostile name.
@@ -72,6 +73,14 @@ echo 'model = nothing:7b' >"$dir/config/hearth/hearth.ini"
 check "  a name that nothing has" go 1 -q -p hello </dev/null
 check "    is said as it stands there" says 'hearth: nothing:7b: there is no such file, and no model'
 rm "$dir/config/hearth/hearth.ini"
+for tag in tiny:1b tiny:latest tiny; do
+    check "$tag, as Ollama knows it" eval 'go 0 -q --private -n 1 --jsonl -m $tag -p x </dev/null && prints "blobs/sha256-$sha\""'
+    check "  in hearth inspect, too" eval 'echo a | go 0 inspect tokens -m $tag && has "^[0-9]+ "'
+done
+check "half a name" go 1 -q -m tin -p x </dev/null
+check "  is none" says 'tin: there is no such file, and no model of that name'
+check "nor in hearth inspect" go 1 inspect greedy -m tin --ids 1
+check "  which says so" says 'tin: there is no such file, and no model of that name'
 check "run alone" go 2 run
 check "  says how" says 'run: hearth run NAME opens a model'
 check "pull" go 2 pull tiny
