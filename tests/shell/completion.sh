@@ -67,6 +67,12 @@ for shell in zsh fish; do
     fi
 done
 
+mkdir -p "$dir/names/hearth/sessions"
+touch "$dir/names/hearth/sessions/"{'to do','to go',work}.session
+check "sessions with blanks" eval 'XDG_STATE_HOME=$dir/names offers -s to -- "to\ do to\ go"'
+check "  once a part is there" eval 'XDG_STATE_HOME=$dir/names offers -s "to\ d" -- "to\ do"'
+check "  in quotes" eval 'XDG_STATE_HOME=$dir/names offers -s "\"to d" -- "to do"'
+
 # What all three offer behind the same words: LINE|WHAT, with the word to complete at its end.
 mkdir -p "$dir/state/hearth/sessions"
 touch "$dir/state/hearth/sessions/"{work,home}.session "$dir/state/hearth/sessions/other.txt"
