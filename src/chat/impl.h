@@ -114,6 +114,8 @@ struct turn {
     uint64_t seed;
     uint32_t attempt;
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
+    double prefill_from_ms;            /* when it first did; 0: not yet */
+    double prefill_ms;                 /* between that and the last time */
     char unanswered[64];               /* how the message began that this one stands for */
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "chat/conversation.h"
@@ -252,6 +253,7 @@ static bool begin(struct chat *c)
     buf_clear(&t->answer);
     t->reply = t->reasoning = (struct sanitiser){0};
     t->n_cached = t->n_done = 0;
+    t->prefill_from_ms = t->prefill_ms = 0;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
         give_up(c);
@@ -539,6 +541,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         .n_ctx = engine_info(c->engine)->n_ctx,
         .n_cached = cancelled ? c->turn.n_cached : 0,
         .n_prefilled = cancelled ? c->turn.n_done - c->turn.n_cached : 0,
+        .prefill_ms = cancelled ? c->turn.prefill_ms : 0,
         .n_ctx_used = too_long    ? (uint32_t)event->total
                       : cancelled ? c->turn.n_done
                                   : 0,
@@ -573,13 +576,22 @@ bool turn_whole(struct chat *c, struct spans *out, struct err *err)
                      : render_prompt(c->renderer, c->conversation, think, out, &folded, err);
 }
 
+static void count_prefill(struct chat *c, const struct engine_event *event)
+{
+    struct turn *t = &c->turn;
+    const double now = clock_ms();
+    t->n_cached = (uint32_t)event->cached;
+    t->n_done = (uint32_t)event->done;
+    if (t->prefill_from_ms == 0) t->prefill_from_ms = now;
+    t->prefill_ms = now - t->prefill_from_ms;
+}
+
 void turn_event(struct chat *c, const struct engine_event *event)
 {
     switch (event->kind) {
     case EVENT_PREFILL:
         context_set(c, (uint32_t)event->total, (uint32_t)event->done);
-        c->turn.n_cached = (uint32_t)event->cached;
-        c->turn.n_done = (uint32_t)event->done;
+        count_prefill(c, event);
         c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
                           event->cached);
         break;

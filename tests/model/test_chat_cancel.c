@@ -73,12 +73,15 @@ static void test_cancel_prefill(void **unused)
         for (int k = 0; k < 300; k++)
             buf_printf(&text, k ? "many words " : "%d times ", i); /* no text is warm */
         assert_true(chat_say(r.chat, text.data, text.len));
+        while (chat_state(r.chat) == CHAT_BUSY && r.chat->turn.n_done <= r.chat->turn.n_cached)
+            chat_step(r.chat, -1);
         in_time = taken_back(&r);
     }
     assert_true(in_time);
     assert_int_equal(chat_n_messages(r.chat), 2);
     assert_string_equal(buf_str(&r.offered), text.data);
     assert_string_equal(buf_str(&r.answer), "");
+    assert_true(r.report.n_prefilled > 0 && r.report.prefill_ms > 0);
     buf_free(&text);
     close_chat(&r);
 }
