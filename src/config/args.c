@@ -141,7 +141,7 @@ static bool read_long(struct reader *r, const char *arg)
     return ok;
 }
 
-/* "-qv", "-n5", "-qn 5": letters up to the first that takes a value. */
+/* "-qv", "-n5", "-qn 5", "-q=off": letters up to the first that takes a value. */
 static bool read_short(struct reader *r, const char *letters)
 {
     for (; *letters; letters++) {
@@ -155,7 +155,9 @@ static bool read_short(struct reader *r, const char *letters)
         }
         const char *value = "on";
         if (!takes_value(&f)) {
-            if (!give(r, &f, given, value)) return false;
+            const bool equals = letters[1] == '=' && f.row; /* -v=off */
+            if (!give(r, &f, given, equals ? letters + 2 : value)) return false;
+            if (equals) return true;
             continue;
         }
         if (letters[1])

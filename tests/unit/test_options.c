@@ -114,6 +114,8 @@ static void test_forms(void **state)
     check("-vn7", OPT_VERBOSE, "on");
     check("--private", OPT_PRIVATE, "on");
     check("--private=off", OPT_PRIVATE, "off");
+    check("-v=off", OPT_VERBOSE, "off");
+    check("-qi=off", OPT_INTERACTIVE, "off");
     check("-p --temp", OPT_PROMPT, "--temp");
     check("--stop a,b --stop c", OPT_STOP, "a\\,b,c");
     check("--logit-bias 1=2 --logit-bias 3=-inf,4=0.5", OPT_LOGIT_BIAS, "1=2,3=-inf,4=0.5");
