@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,13 +163,22 @@ void file_map_release(const struct file_map *map, const void *data, size_t n_byt
     if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 
+/* Whether a call that failed is to be made again: after a signal, or once the descriptor is
+ * ready that does not wait by itself, as one is that a parent made so for its own use. */
+static bool goes_on(int fd, short events)
+{
+    struct pollfd ready = {.fd = fd, .events = events};
+    if (errno == EAGAIN) poll(&ready, 1, -1);
+    return errno == EINTR || errno == EAGAIN;
+}
+
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err)
 {
     char chunk[1 << 16], most[READABLE_BYTES];
     size_t total = 0;
     for (;;) {
         ssize_t n = read(fd, chunk, sizeof chunk);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && goes_on(fd, POLLIN)) continue;
         if (n < 0) return err_set(err, ERR_IO, "%s: %s", name, strerror(errno));
         if (n == 0) return true;
         total += (size_t)n;
@@ -208,7 +218,7 @@ bool file_write_fd(int fd, const void *data, size_t n_bytes)
     const char *at = data;
     while (n_bytes > 0) {
         ssize_t n = write(fd, at, n_bytes);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && goes_on(fd, POLLOUT)) continue;
         if (n < 0) return false;
         at += n;
         n_bytes -= (size_t)n;

@@ -50,10 +50,12 @@ const char *file_map_at(const void *address);
 bool file_read(const char *path, size_t max_bytes, struct buf *out, struct err *err);
 /* The same of a regular file; others are refused by name, so that nothing is waited for. */
 bool file_read_regular(const char *path, size_t max_bytes, struct buf *out, struct err *err);
-/* The same from an open descriptor; name is what errors call it. */
+/* The same from an open descriptor, which is waited for where it does not wait itself; name is
+ * what errors call it. */
 bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, struct err *err);
 
-/* Writes all of it, through interruptions and short writes; false leaves errno. */
+/* Writes all of it, through interruptions, short writes and a descriptor that does not wait;
+ * false leaves errno. */
 bool file_write_fd(int fd, const void *data, size_t n_bytes);
 /* A new file beside path to write to, 0600, its name to free(); -1 with errno: there is none.
  * path names a folder, too. */

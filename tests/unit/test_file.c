@@ -1,5 +1,7 @@
 /* Files that take the place of others, beside what a killed process left. */
 #include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -95,11 +98,39 @@ static void test_too_many(void **state)
     scratch_empty(dir);
 }
 
+/* A pipe whose ends do not wait, as a parent may have made them, loses nothing. */
+static void test_no_wait(void **state)
+{
+    (void)state;
+    enum { N_BYTES = 1 << 20 };
+    static char bytes[N_BYTES];
+    int ends[2], status;
+    struct buf got = {0};
+    struct err err;
+    assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    for (size_t i = 0; i < N_BYTES; i++)
+        bytes[i] = (char)(i * 31 >> 8);
+    pid_t child = fork();
+    if (child == 0) _exit(file_write_fd(ends[1], bytes, N_BYTES) ? 0 : 1);
+    struct pollfd full = {.fd = ends[1], .events = POLLOUT};
+    while (poll(&full, 1, 0) != 0 && waitpid(child, &status, WNOHANG) == 0)
+        continue;
+    close(ends[1]);
+    assert_true(file_read_fd(ends[0], "pipe", N_BYTES, &got, &err));
+    assert_int_equal(got.len, N_BYTES);
+    assert_memory_equal(got.data, bytes, N_BYTES);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    buf_free(&got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_left_by_a_kill),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_no_wait),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
