@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "chat/archive.h"
@@ -157,7 +158,8 @@ static bool begin_named(struct chat *c, char *path, struct err *err)
 {
     if (!path) return refuse(err);
     bool ok = true;
-    if (access(path, F_OK) == 0)
+    /* One that is there and cannot be reached is not a new one. */
+    if (access(path, F_OK) == 0 || !file_is_missing(errno))
         ok = load(c, path, err);
     else
         c->session.archive = archive_new(path);
@@ -430,7 +432,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     bool ok = path != NULL;
     if (ok && c->session.archive && strcmp(path, archive_path(c->session.archive)) == 0)
         ok = err_set(err, ERR_USER, "the session %s is the one you are in", name);
-    if (ok && access(path, F_OK) != 0)
+    if (ok && access(path, F_OK) != 0 && file_is_missing(errno))
         ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
     if (ok) session_save(c, true);
     ok = ok && load(c, path, err) && chat_choose_template(c, err);

@@ -95,6 +95,12 @@ go 0 -s long -n 4 -f "$dir/long" -p Why </dev/null
 go 0 -s long -n 4 -p more --cache-disk 0 </dev/null
 check "  and what was switched off is not missed" eval '! says "found on disk" >/dev/null'
 
+# A folder that cannot be looked into, here a link that leads to itself, may hold the conversation.
+ln -s loop "$dir/loop"
+check "a session that cannot be reached is not begun anew" \
+    eval 'XDG_STATE_HOME=$dir/loop go 4 -s pieces -q -n 1 -p x </dev/null'
+check "  and says why" says "pieces.session: Too many levels of symbolic links"
+
 # What cannot be a session.
 printf 'this is a text\n' >"$sessions/text.session"
 check "a file that is no session is refused" go 4 -s text -p x </dev/null
