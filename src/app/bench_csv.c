@@ -66,6 +66,8 @@ bool bench_csv_read(const char *text, size_t n, const char *name, struct bench_l
                            number);
         out->lines[out->n++] = l;
     }
+    /* Of a run that failed into the file that is to be compared with. */
+    if (out->n == 0) return err_set(err, ERR_FORMAT, "%s: has no line of a bench table", shown);
     return true;
 }
 

@@ -29,7 +29,7 @@ void bench_csv_print(const struct bench_lines *t, struct buf *out);
 /* Reads text[0..n) of the file called name into *out (empty). Headings, blank lines and what
  * stands behind the tenth column are left out. ERR_FORMAT on a line with fewer columns, or a
  * figure that is negative or not finite, or a speed of 0, which has no ratio: also where --csv
- * printed it, as it does below 0.005 tokens per second. */
+ * printed it, as it does below 0.005 tokens per second; or if there is no line at all. */
 bool bench_csv_read(const char *text, size_t n, const char *name, struct bench_lines *out,
                     struct err *err);
 /* The speed of a line to that of the same line then; 0: there is none. */

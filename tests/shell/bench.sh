@@ -243,6 +243,9 @@ check "a depth beyond the context" status 1 "2049 positions do not fit the conte
 echo "1,2" >"$TMPDIR/none.csv"
 check "--compare with another file" status 1 "none.csv: line 1 is none of a bench table" \
     "$hearth" bench "${table[@]}" --compare "$TMPDIR/none.csv"
+head -n 1 "$TMPDIR/table.csv" >"$TMPDIR/none.csv"
+check "  or with one that a run left empty" status 1 "none.csv: has no line of a bench table" \
+    "$hearth" bench "${table[@]}" --compare "$TMPDIR/none.csv"
 sed '2s/[^,]*/0.00/8' "$TMPDIR/table.csv" >"$TMPDIR/slow.csv"
 check "  or with a speed of nothing" status 1 "slow.csv: line 2 is none of a bench table" \
     "$hearth" bench "${table[@]}" --compare "$TMPDIR/slow.csv"
