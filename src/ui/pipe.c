@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/ascii.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/face.h"
@@ -197,11 +198,19 @@ static void on_progress(void *user, enum face_phase phase, uint64_t done, uint64
     progress_update(&p->progress, phase, done, total, cached);
 }
 
-/* On a terminal a message does not stand behind the last word of the reply. */
+/* Whether replies and messages come to the same eyes: on a terminal, or by 2>&1. */
+static bool is_one_stream(const struct pipe *p)
+{
+    struct file_stamp out, err;
+    if (p->err.is_tty && isatty(STDOUT_FILENO)) return true;
+    return file_stamp_fd(STDOUT_FILENO, &out) && file_stamp_fd(STDERR_FILENO, &err) &&
+           out.device == err.device && out.inode == err.inode;
+}
+
+/* A message does not stand behind the last word of the reply. */
 static void leave_reply(struct pipe *p)
 {
-    if (p->form == AS_TEXT && p->out.began && !p->o->output && p->err.is_tty &&
-        isatty(STDOUT_FILENO))
+    if (p->form == AS_TEXT && p->out.began && !p->o->output && is_one_stream(p))
         output_pause(&p->out);
 }
 
