@@ -24,12 +24,13 @@ const char template_chatml[] = "{%- for message in messages -%}\n"
                                "{{ '<|im_start|>assistant\\n' }}\n"
                                "{%- endif -%}\n";
 
-/* The source with \n for every line end, less one at its very end. */
+/* The source with \n for every line end, less one at its very end and a byte order mark, which
+ * some editors write and which would begin every prompt. */
 static char *normalise(struct work *w, const char *source, size_t *n)
 {
     char *out = work_bytes(w, *n + 1);
     size_t len = 0;
-    for (size_t i = 0; i < *n; i++) {
+    for (size_t i = utf8_mark(source, *n); i < *n; i++) {
         if (source[i] == '\r' && i + 1 < *n && source[i + 1] == '\n') continue;
         out[len++] = source[i] == '\r' ? '\n' : source[i];
     }

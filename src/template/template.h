@@ -87,8 +87,8 @@ struct template;
 /* The template for files that bring none. */
 extern const char template_chatml[];
 
-/* Parses n bytes of source, copied. name begins every error message of this template. NULL and
- * err (ERR_FORMAT) if it is not a template. */
+/* Parses n bytes of source, copied; a byte order mark is no part of it. name begins every error
+ * message of this template. NULL and err (ERR_FORMAT) if it is not a template. */
 struct template *template_parse(const char *source, size_t n, const char *name,
                                 struct err *err);
 void template_free(struct template *t); /* NULL is fine */

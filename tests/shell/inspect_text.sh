@@ -36,6 +36,10 @@ printf '{{ messages[0].content }} {{ strftime_now("%%Y") }}' >"$dir/t.jinja"
 check "prompt from a template" go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json" \
     --now 2025-07-04T12:34:56
 check "  rendered" out "Hi 2025"
+{ printf '\357\273\277' && cat "$dir/t.jinja"; } >"$dir/m.jinja"
+check "one with a byte order mark" go 0 prompt --template "$dir/m.jinja" \
+    --context "$dir/c.json" --now 2025-07-04T12:34:56
+check "  which begins no prompt" out "Hi 2025"
 printf '{{ x }}[31m' >"$dir/e.jinja"
 check "an escape sequence in one" go 0 prompt --template "$dir/e.jinja" --context "$dir/c.json"
 check "  a file gets as it is" out "$(printf '\033[31m')"
