@@ -37,9 +37,10 @@ struct extra_token {
 };
 
 /* A vocabulary of the 256 bytes (ids 0..255) and `extra` (from 256 on) under a tokenizer model;
- * pre, arch (general.architecture) and name (general.name) may be NULL. */
+ * pre, arch (general.architecture), name (general.name) and template (tokenizer.chat_template)
+ * may be NULL. */
 struct made_vocab {
-    const char *model, *pre, *arch, *name;
+    const char *model, *pre, *arch, *name, *template;
     const struct extra_token *extra;
     uint32_t n_extra;
     uint32_t eos;              /* 0: none named */
@@ -65,8 +66,8 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
 {
     bool as_hex = strcmp(m->model, "gpt2") != 0, spm = strcmp(m->model, "llama") == 0;
     uint32_t n = 256 + m->n_extra;
-    uint64_t n_kv =
-        4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) + (m->eos != 0);
+    uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
+                    (m->template != NULL) + (m->eos != 0);
     struct buf b = {0};
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
@@ -90,6 +91,7 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     if (m->pre) gb_kv_str(&b, "tokenizer.ggml.pre", m->pre);
     if (m->arch) gb_kv_str(&b, "general.architecture", m->arch);
     if (m->name) gb_kv_str(&b, "general.name", m->name);
+    if (m->template) gb_kv_str(&b, "tokenizer.chat_template", m->template);
     if (m->eos) gb_kv_u32(&b, "tokenizer.ggml.eos_token_id", m->eos);
     struct gguf *g = gguf_from_memory(b.data, b.len, "made", err);
     if (!g) fail_msg("%s", err->msg);

@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "app/model_choice.h"
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/printable.h"
@@ -46,7 +47,8 @@ static bool read_source(const struct args *a, struct buf *source, const char **n
     if (!g) return false;
     struct gguf_str text;
     *name = "chat template";
-    if (gguf_string(g, "tokenizer.chat_template", &text)) {
+    if (gguf_string(g, "tokenizer.chat_template", &text) &&
+        !ascii_is_blank(text.data, text.len)) {
         buf_append(source, text.data, text.len);
     } else {
         char shown[256];

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
@@ -232,6 +233,7 @@ static void read_templates(struct tokenizer *t, const struct gguf *g)
         if (kv->key.len > len && kv->key.data[len] != '.') continue;
         size_t skip = kv->key.len > len ? len + 1 : len;
         struct gguf_str s = gguf_item_str(kv, 0);
+        if (ascii_is_blank(s.data, s.len)) continue; /* as good as none */
         MEM_GROW(t->templates, t->n_templates, t->cap_templates);
         t->templates[t->n_templates++] =
             (struct template){mem_strndup(kv->key.data + skip, kv->key.len - skip),

@@ -68,7 +68,7 @@ bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 const int32_t *tokenizer_ends(const struct tokenizer *tok, size_t *n);
 
 /* The chat template in the file (tokenizer.chat_template), or with a name its variant
- * (tokenizer.chat_template.NAME); data is NULL if there is none. */
+ * (tokenizer.chat_template.NAME); data is NULL if there is none, or a blank one. */
 struct piece tokenizer_template(const struct tokenizer *tok, const char *name);
 
 /* "llama", "gpt2", "gemma4" and the pre-tokenizer's name ("" where none applies): for /show. */

@@ -516,6 +516,13 @@ static void test_templates(void **state)
     assert_memory_equal(t.data, "{{ tools }}", 11);
     assert_null(tokenizer_template(tok, "rag").data);
     tokenizer_close(tok);
+    static const char *const blank[] = {"", " \r\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct made_vocab m = {.model = "gpt2", .pre = "gpt-2", .template = blank[i]};
+        tok = made(&m);
+        assert_null(tokenizer_template(tok, NULL).data);
+        tokenizer_close(tok);
+    }
 }
 
 static void test_questions(void **state)
