@@ -124,6 +124,12 @@ int64_t arg_int(struct eval *e, const struct value *v, int64_t fallback, const c
     return i;
 }
 
+int64_t arg_width(struct eval *e, const struct value *v, int64_t fallback)
+{
+    const int64_t width = arg_int(e, v, fallback, "width");
+    return width > 0 ? width : 0;
+}
+
 bool arg_bool(const struct value *v, bool fallback)
 {
     return v ? value_truth(v) : fallback;

@@ -42,6 +42,8 @@ struct text arg_string(struct eval *e, const struct value *v, const char *what);
 /* v as an integer, or fallback when v is NULL or None; fails, naming what, when it is neither.
  */
 int64_t arg_int(struct eval *e, const struct value *v, int64_t fallback, const char *what);
+/* v as a width in characters, 0 for what is less: a length can be taken off it. */
+int64_t arg_width(struct eval *e, const struct value *v, int64_t fallback);
 /* Whether v is true; fallback when it is NULL. */
 bool arg_bool(const struct value *v, bool fallback);
 /* A string value of t, or of what b has; b is empty then. */

@@ -127,7 +127,7 @@ static const struct value *filter_center(struct eval *e, const struct value *sel
 {
     struct text t = arg_text(e, self);
     size_t n = text_n_chars(t);
-    int64_t width = arg_int(e, a->bound[0], 80, "width");
+    int64_t width = arg_width(e, a->bound[0], 80);
     int64_t pad = width - (int64_t)n;
     if (pad <= 0) return make_text(e, t);
     if (pad > (int64_t)e->w->max_string_bytes) work_fail(e->w, "centred in too many columns");

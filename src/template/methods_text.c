@@ -362,7 +362,7 @@ static const struct value *pad(struct eval *e, const struct value *self, const s
     struct text fill =
         a->bound[1] ? arg_string(e, a->bound[1], "the fill character") : text_literal(" ");
     if (text_n_chars(fill) != 1) work_fail(e->w, "the fill must be exactly one character");
-    int64_t width = arg_int(e, a->bound[0], 0, "width");
+    int64_t width = arg_width(e, a->bound[0], 0);
     int64_t n = width - (int64_t)text_n_chars(self->text);
     work_burn_bytes(e->w, self->text.len);
     if (n <= 0) return self;
@@ -399,7 +399,7 @@ static const struct value *text_method_zfill(struct eval *e, const struct value 
                                              const struct args *a)
 {
     struct text t = self->text;
-    int64_t n = arg_int(e, a->bound[0], 0, "width") - (int64_t)text_n_chars(t);
+    int64_t n = arg_width(e, a->bound[0], 0) - (int64_t)text_n_chars(t);
     if (n <= 0) return self;
     if (n > (int64_t)e->w->max_string_bytes) work_fail(e->w, "zfill: the width is too large");
     size_t sign = t.len && (t.data[0] == '-' || t.data[0] == '+');

@@ -165,6 +165,9 @@ static void test_string_methods(void **state)
         {"{{ 'ab'.ljust(4) }}|{{ 'ab'.rjust(4, '*') }}|{{ 'ab'.center(5) }}|{{ 'abc'.center(6, "
          "'-') }}|{{ '-5'.zfill(4) }}",
          "ab  |**ab|  ab |-abc--|-005"},
+        {"{% set w = -9223372036854775807 - 1 %}{{ 'ab'.ljust(w) ~ 'ab'.center(w) ~ "
+         "'ab'|center(w) ~ 'ab'.zfill(w) }}",
+         "abababab"},
         {"{{ 'abc'.isalpha() }} {{ '12'.isdigit() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} "
          "{{ ''.isalpha() }}",
          "True True True True False"},
