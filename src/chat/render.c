@@ -19,6 +19,7 @@ struct renderer {
     bool has_think_switch;
     const char *reasoning_key; /* where the template looks for reasoning, NULL: nowhere */
     bool splits_text;          /* it looks for "</think>" in the text itself */
+    bool takes_parts;          /* contents are lists of parts: texts, images; no plain texts */
 };
 
 /* Names under which templates take the switch, and the reasoning of an earlier reply. */
@@ -33,6 +34,8 @@ enum render_think render_think_of(int think)
            : think == THINK_OFF ? RENDER_THINK_OFF
                                 : RENDER_THINK_DEFAULT;
 }
+
+static bool shows_user(struct renderer *r);
 
 struct renderer *renderer_new(const struct render_config *config, struct err *err)
 {
@@ -49,6 +52,10 @@ struct renderer *renderer_new(const struct render_config *config, struct err *er
     for (size_t i = N_OF(reasoning_keys); i-- > 0;)
         if (template_mentions(t, reasoning_keys[i])) r->reasoning_key = reasoning_keys[i];
     r->splits_text = memmem(config->source, config->len, "</think>", 8) != NULL;
+    if (!shows_user(r)) {
+        r->takes_parts = true;
+        r->takes_parts = shows_user(r);
+    }
     return r;
 }
 
@@ -73,12 +80,22 @@ bool render_knows_reasoning(const struct renderer *r)
 
 /* ---- values ---- */
 
-static struct value *message_value(struct value_pool *pool, const char *role,
-                                   struct value *content)
+/* A text as the only part of a content. */
+static struct value *part_value(struct value_pool *pool, struct value *text)
+{
+    struct value *list = value_list(pool), *part = value_dict(pool);
+    value_dict_set(pool, part, "type", value_markup(pool, "text", 4));
+    value_dict_set(pool, part, "text", text);
+    value_list_add(pool, list, part);
+    return list;
+}
+
+static struct value *message_value(const struct renderer *r, struct value_pool *pool,
+                                   const char *role, struct value *text)
 {
     struct value *m = value_dict(pool);
     value_dict_set(pool, m, "role", value_markup(pool, role, strlen(role)));
-    value_dict_set(pool, m, "content", content);
+    value_dict_set(pool, m, "content", r->takes_parts ? part_value(pool, text) : text);
     return m;
 }
 
@@ -89,8 +106,9 @@ static struct value *reply_value(const struct renderer *r, struct value_pool *po
 {
     uint32_t number = (uint32_t)i;
     if (!r->reasoning_key || m->content_at == 0)
-        return message_value(pool, "assistant", value_reply(pool, m->text, m->len, number, 0));
-    struct value *v = message_value(pool, "assistant",
+        return message_value(r, pool, "assistant",
+                             value_reply(pool, m->text, m->len, number, 0));
+    struct value *v = message_value(r, pool, "assistant",
                                     value_reply(pool, m->text + m->content_at,
                                                 m->len - m->content_at, number, m->content_at));
     if (m->reasoning_len > 0)
@@ -130,8 +148,9 @@ static struct value *messages_value(const struct renderer *r, struct value_pool 
     bool fold = job->fold;
     struct value *list = value_list(pool);
     if (system && !fold)
-        value_list_add(pool, list,
-                       message_value(pool, "system", value_text(pool, system, strlen(system))));
+        value_list_add(
+            pool, list,
+            message_value(r, pool, "system", value_text(pool, system, strlen(system))));
     bool folded = !system || !fold;
     for (size_t i = 0; i < job->n; i++) {
         const struct message *m = job->path[i];
@@ -139,11 +158,12 @@ static struct value *messages_value(const struct renderer *r, struct value_pool 
         if (m->role == ROLE_REPLY)
             v = reply_value(r, pool, m, i);
         else if (job->begun && i + 1 == job->n)
-            v = message_value(pool, "user", value_reply(pool, m->text, m->len, (uint32_t)i, 0));
+            v = message_value(r, pool, "user",
+                              value_reply(pool, m->text, m->len, (uint32_t)i, 0));
         else if (folded)
-            v = message_value(pool, "user", value_text(pool, m->text, m->len));
+            v = message_value(r, pool, "user", value_text(pool, m->text, m->len));
         else
-            v = message_value(pool, "user", folded_value(pool, system, m));
+            v = message_value(r, pool, "user", folded_value(pool, system, m));
         folded |= m->role == ROLE_USER;
         value_list_add(pool, list, v);
     }
@@ -276,6 +296,25 @@ static bool render_job(struct renderer *r, struct job *job, struct rendering *te
         return true;
     }
     job->fold = false;
+    return ok;
+}
+
+/* Whether the template shows what a user says, as contents are given now: templates of models
+ * that see images may look for parts alone, and find none in a plain text. */
+static bool shows_user(struct renderer *r)
+{
+    static const char said[] = "Is this shown?";
+    struct message *m = message_new(ROLE_USER, said, sizeof said - 1);
+    const struct message *const path[] = {m};
+    const struct job job = {.path = path, .n = 1};
+    struct rendering text;
+    struct err ignored;
+    bool ok = render_once(r, &job, &text, &ignored);
+    if (ok) {
+        ok = memmem(text.text, text.len, said, sizeof said - 1) != NULL;
+        rendering_free(&text);
+    }
+    message_release(m);
     return ok;
 }
 

@@ -104,6 +104,31 @@ static void test_chatml(void **unused)
     renderer_free(r);
 }
 
+/* As SmolVLM's: what is no list of parts has none. */
+static void test_parts(void **unused)
+{
+    (void)unused;
+    static const char smolvlm[] =
+        "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}"
+        "{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}"
+        "{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
+        "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}"
+        "<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}"
+        "{% endif %}";
+    struct renderer *r = renderer(smolvlm);
+    struct conversation *c = conversation_new();
+    conversation_set_system(c, "Be brief");
+    say(c, "Hi<image>");
+    conversation_add(c, REPLY("Hel", "lo"));
+    say(c, "More");
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:<|im_start|>|T:System|M:: |T:Be brief|M:<end_of_utterance>\n|T:User|M:: |"
+           "T:Hi<image>|M:<end_of_utterance>\n|T:Assistant|M:: |I:100 101|"
+           "M:<end_of_utterance>\n|T:User|M:: |T:More|M:<end_of_utterance>\nAssistant:");
+    conversation_free(c);
+    renderer_free(r);
+}
+
 static char *of_reply(const struct message *m, size_t at, size_t n)
 {
     struct spans s = {0};
@@ -360,10 +385,11 @@ static void test_begun(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chatml),       cmocka_unit_test(test_reply_parts),
-        cmocka_unit_test(test_reply_random), cmocka_unit_test(test_no_tools),
-        cmocka_unit_test(test_reasoning),    cmocka_unit_test(test_system),
-        cmocka_unit_test(test_continued),    cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_chatml),      cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_reply_parts), cmocka_unit_test(test_reply_random),
+        cmocka_unit_test(test_no_tools),    cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_system),      cmocka_unit_test(test_continued),
+        cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
