@@ -68,6 +68,20 @@ bool char_is_digit(uint32_t cp)
     return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_ND;
 }
 
+bool char_is_name(uint32_t cp)
+{
+    if (cp < 0x80)
+        return cp == '_' || (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') ||
+               (cp >= '0' && cp <= '9');
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC: return true;
+    default: return char_is_alpha(cp) || char_is_digit(cp) || cp == 0xB7;
+    }
+}
+
 bool case_is(struct text t, enum case_map map)
 {
     bool cased = false;

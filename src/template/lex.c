@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "template/case.h"
 
 /* Brackets may nest this deep inside one tag; the parser allows less. */
 #define MAX_BRACKETS 4096
@@ -154,10 +155,13 @@ static void lex_number(struct lexer *lx)
     lx->at = at;
 }
 
-static bool is_name_char(int c)
+/* Where the name that begins at `at` ends; at: there is none. */
+static size_t name_end(const struct lexer *lx, size_t at)
 {
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c >= 0x80;
+    size_t len;
+    while (at < lx->src.len && char_is_name(text_char(lx->src, at, &len)))
+        at += len;
+    return at;
 }
 
 /* Reads up to max hexadecimal (or octal) digits at *at; -1 if there are too few. */
@@ -290,15 +294,12 @@ static void lex_tag(struct lexer *lx, bool block)
             lx->w->line = first_line;
             work_fail(lx->w, "%s is not closed", block ? "{%" : "{{");
         }
-        size_t len;
+        size_t len, to;
         if (char_is_space(text_char(lx->src, lx->at, &len))) {
             advance_to(lx, after_space(lx, lx->at));
         } else if (c >= '0' && c <= '9') {
             lex_number(lx);
-        } else if (is_name_char(c)) {
-            size_t to = lx->at;
-            while (to < lx->src.len && is_name_char((unsigned char)lx->src.data[to]))
-                to++;
+        } else if ((to = name_end(lx, lx->at)) > lx->at) {
             push(lx, TOKEN_NAME)->text = text_slice(lx->src, lx->at, to);
             lx->at = to;
         } else if (c == '\'' || c == '"') {

@@ -16,6 +16,8 @@ static void test_parse_errors(void **state)
     check_failure("{{ 'abc }}", NULL, "a string is not closed");
     check_failure("{{ (1, 2 }}", NULL, "unexpected '}', expected ')'");
     check_failure("{{ 1 ? 2 }}", NULL, "unexpected character '?'");
+    check_failure("{{ a\u200b }}", NULL, "unexpected character '\\u{200b}'");
+    check_failure("{{ \u201ca\u201d }}", NULL, "unexpected character '\u201c'");
     check_failure("{{ 1 2 }}", NULL, "expected '}}', found a number");
     check_failure("{{ }}", NULL, "expected an expression");
     check_failure("{% if %}{% endif %}", NULL, "expected an expression");

@@ -508,6 +508,7 @@ static void test_line_ends(void **state)
 static void test_literals(void **state)
 {
     static const struct example examples[] = {
+        {"{% set été_2 = n %}{{ été_2\u00a0}}{% if\u3000n\u2003%}a{%\u00a0endif\u00a0%}", "7a"},
         {"{{ \"a\\tb\\x41\\u00e9\\101\\'\\\"\\\\ \\d\" }}", "a\tbAéA'\"\\ \\d"},
         {"{{ \"a\" 'b' \"c\" }}", "abc"},
         {"{{ \"}}\" }} {{ '{% x %}' }} {{ {'a': {'b': 1}} }}", "}} {% x %} {'a': {'b': 1}}"},
