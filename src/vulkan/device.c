@@ -554,5 +554,5 @@ bool vulkan_submit(struct vulkan *vk, uint32_t n, const VkCommandBuffer *command
     vk->counters.waits++;
     return vulkan_done(vk, vkWaitForFences(vk->device, 1, &vk->fence, VK_TRUE, UINT64_MAX),
                        "vkWaitForFences", err) &&
-           vulkan_check(vkResetFences(vk->device, 1, &vk->fence), "vkResetFences", err);
+           vulkan_done(vk, vkResetFences(vk->device, 1, &vk->fence), "vkResetFences", err);
 }

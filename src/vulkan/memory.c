@@ -217,7 +217,8 @@ static bool wait_half(struct vulkan_staging *s, int i, struct err *err)
     return vulkan_done(s->vk,
                        vkWaitForFences(s->vk->device, 1, &s->fence[i], VK_TRUE, UINT64_MAX),
                        "vkWaitForFences", err) &&
-           vulkan_check(vkResetFences(s->vk->device, 1, &s->fence[i]), "vkResetFences", err);
+           vulkan_done(s->vk, vkResetFences(s->vk->device, 1, &s->fence[i]), "vkResetFences",
+                       err);
 }
 
 static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, VkBuffer from,

@@ -2,7 +2,9 @@
  * tests/data/golden/bits.txt, which the CPU gives too (test_bits), whatever the rows per step
  * and however little of a matrix the device binds at once; and a step costs one submission, one
  * wait, and nothing that is made. */
+#include <dlfcn.h>
 #include <unistd.h>
+#include <vulkan/vulkan.h>
 #include <xxhash.h>
 
 #include "../golden.h"
@@ -281,11 +283,44 @@ static void test_put_off(void **state)
     put_off(true);
 }
 
+static bool resets_fail;
+
+/* Takes the place of the loader's. */
+VKAPI_ATTR VkResult VKAPI_CALL vkResetFences(VkDevice device, uint32_t n, const VkFence *fences)
+{
+    PFN_vkResetFences real;
+    *(void **)&real = dlsym(RTLD_NEXT, "vkResetFences");
+    return resets_fail ? VK_ERROR_OUT_OF_DEVICE_MEMORY : real(device, n, fences);
+}
+
+/* A fence that stays set says of the next step that it is done before it is. */
+static void test_fence(void **state)
+{
+    (void)state;
+    if (vulkan_count() == 0) skip();
+    static const int32_t ids[] = {1, 2};
+    struct err err;
+    struct runner r;
+    runner_open(
+        &r, "tests/data/models/llama-Q4_K_M.gguf",
+        (struct runner_options){.kv_type = KV_F16, .n_ctx = 256, .batch = 4, .vulkan = true});
+    const struct step step = {
+        .n_rows = 1, .tokens = ids, .pages = {r.pages[PAGE_FULL], r.pages[PAGE_WINDOW]}};
+    runner_run(&r, ids, 1, 0, NULL);
+    resets_fail = true;
+    assert_false(exec_run(r.x, &step, &err));
+    resets_fail = false;
+    assert_true(backend_is_lost(r.be));
+    assert_false(exec_run(r.x, &step, &err));
+    runner_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience), cmocka_unit_test(test_put_off),
-        cmocka_unit_test(test_models),   cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_pieces),   cmocka_unit_test(test_counters)};
+        cmocka_unit_test(test_fence),    cmocka_unit_test(test_models),
+        cmocka_unit_test(test_wide),     cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_counters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
