@@ -306,7 +306,8 @@ bool command_read(struct chat *c, const char *args)
         ok = err_set(&err, ERR_USER, "%s is not text: it has NUL bytes", path);
     if (ok) {
         struct buf repaired = {0};
-        while (text.len > 0 && text.data[text.len - 1] == '\n')
+        while (text.len > 0 &&
+               (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r'))
             text.len--;
         const size_t mark = utf8_mark(text.data, text.len);
         const bool broken = utf8_repair(&repaired, text.data + mark, text.len - mark) > 0;

@@ -362,7 +362,8 @@ static bool read_system(struct options *o, struct err *err)
         err->code = ERR_USER; /* the option names a file that is not there */
         return fail_at(o, OPT_SYSTEM, err);
     }
-    while (content.len && content.data[content.len - 1] == '\n')
+    while (content.len &&
+           (content.data[content.len - 1] == '\n' || content.data[content.len - 1] == '\r'))
         content.data[--content.len] = '\0';
     o->system = o->system_text = mem_strdup(buf_str(&content) + mark);
     buf_free(&content);

@@ -436,7 +436,7 @@ static void test_read(void **unused)
     struct recorder r;
     static const char *const args[] = {"--max-tokens", "2", NULL};
     char path[SCRATCH_PATH], command[SCRATCH_PATH + 8];
-    scratch_file(path, "read", "some notes\n\n");
+    scratch_file(path, "read", "some notes\n\r\n");
     open_chat(&r, false, args);
     free(ask(&r, "x"));
     uint32_t plain = r.report.n_ctx_used;

@@ -585,7 +585,7 @@ static void test_paths_expand(void **state)
 static void test_system_file(void **state)
 {
     (void)state;
-    write_ini("Be brief.\n\nAlways.\n\n");
+    write_ini("Be brief.\n\nAlways.\n\r\n");
     struct options *o = options_new();
     struct err err;
     char value[sizeof ini_path + 1];
