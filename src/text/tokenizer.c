@@ -158,12 +158,13 @@ static void add_end(struct tokenizer *t, int32_t id)
 }
 
 /* Ends by name. A name without the usual bars counts only if the file does not call the token
- * plain text: "</s>" is also a word of HTML. */
+ * plain text: "</s>" is also a word of HTML. gemma has the tags of HTML as tokens of their own.
+ */
 static void add_named_ends(struct tokenizer *t)
 {
     const struct vocab *v = &t->vocab;
     bool harmony = vocab_find(v, "<|return|>", 10) >= 0 || vocab_find(v, "<|flush|>", 9) >= 0;
-    bool gemma4 = vocab_find(v, "<turn|>", 7) >= 0;
+    bool gemma = vocab_find(v, "<end_of_turn>", 13) >= 0 || vocab_find(v, "<turn|>", 7) >= 0;
     const char *name;
     for (size_t i = 0; (name = ends_name_at(i)); i++) {
         int32_t id = vocab_find(v, name, strlen(name));
@@ -172,7 +173,7 @@ static void add_named_ends(struct tokenizer *t)
         if (v->type[id] == TOKEN_NORMAL && !barred) continue;
         if (harmony && strcmp(name, "<|end|>") == 0)
             continue; /* ends a message, not the turn */
-        if (gemma4 && strcmp(name, "</s>") == 0) continue;
+        if (gemma && strcmp(name, "</s>") == 0) continue;
         v->type[id] = TOKEN_CONTROL; /* whatever the file says: plain text must not write it */
         add_end(t, id);
     }

@@ -503,6 +503,21 @@ static void test_ends(void **state)
     assert_false(tokenizer_is_end(tok, 257));
     assert_true(tokenizer_is_end(tok, 258));
     tokenizer_close(tok);
+
+    /* Where the tags of HTML are tokens, </s> is one of them; the name of gemma's end tells. */
+    static const char *const turns[] = {"<end_of_turn>", "<turn|>"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct extra_token gemma[] = {{turns[i], TOKEN_CONTROL},
+                                            {"<s>", TOKEN_USER_DEFINED},
+                                            {"</s>", TOKEN_USER_DEFINED}};
+        m.extra = gemma;
+        tok = made(&m);
+        assert_true(tokenizer_is_end(tok, 256));
+        assert_false(tokenizer_is_end(tok, 258));
+        assert_false(tokenizer_is_control(tok, 258));
+        check_text(tok, "<s>a</s>", false, "<s>|a|</s>");
+        tokenizer_close(tok);
+    }
 }
 
 static void test_templates(void **state)
