@@ -244,9 +244,9 @@ bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **sta
     const uint8_t *tail = d->host + d->logits_bytes + d->states_bytes;
     memcpy(logits, d->host, d->logits_bytes);
     *states = d->states_bytes ? d->host + d->logits_bytes : NULL;
-    if (!page || !has_tail(n)) return true;
-    backend_page_write(d->be, page[PAGE_FULL], full_bytes(d), tail);
-    if (window_bytes(d) > 0)
+    if (!has_tail(n)) return true;
+    if (page[PAGE_FULL]) backend_page_write(d->be, page[PAGE_FULL], full_bytes(d), tail);
+    if (page[PAGE_WINDOW])
         backend_page_write(d->be, page[PAGE_WINDOW], window_bytes(d), tail + full_bytes(d));
     return true;
 }

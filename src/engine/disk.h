@@ -57,8 +57,8 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
 /* Whether there may be a snapshot of its first n tokens. */
 bool disk_has_snapshot(struct disk *d, size_t n);
 /* The logits after n tokens, the recurrent states (bytes until the next call; NULL without
- * any), and the rows since the last whole page into the parts of a page (NULL: they are not
- * wanted, or n ends one). False: a miss, the page is as before; logits may hold rubbish. */
+ * any), and the rows since the last whole page into the parts of a page (NULL: that part is not
+ * wanted). False: a miss, the page is as before; logits may hold rubbish. */
 bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states,
                        void *const page[PAGE_PARTS]);
 /* Whether there may be the windowed part of page i; it into part, one of the backend's. */

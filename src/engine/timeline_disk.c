@@ -171,11 +171,22 @@ static bool fetch_rows(struct timeline *tl, const int32_t *ids, size_t at, size_
     return true;
 }
 
-/* The same of k tokens whose rows are here. */
-static bool fetch_logits(struct timeline *tl, size_t k)
+/* The same of k tokens whose rows are here, but perhaps not the windowed ones since the last
+ * whole page: the snapshot has them. */
+static bool fetch_logits(struct timeline *tl, const int32_t *ids, size_t k)
 {
+    struct err ignored;
     const void *states;
-    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, NULL)) return false;
+    const size_t i = k / PAGE_LEN, at = i * PAGE_LEN;
+    const bool lacks = tl->model.window && k > at && tree_window_rows(tl->tree, i) < k - at;
+    void *page[PAGE_PARTS] = {NULL};
+    if (lacks && !tree_grow(tl->tree, at, k, &ignored)) return false;
+    if (lacks) page[PAGE_WINDOW] = tree_pages(tl->tree, PAGE_WINDOW)[i];
+    if (!disk_get_snapshot(tl->disk, k, tl->logits, &states, page)) {
+        tree_cancel(tl->tree);
+        return false;
+    }
+    if (lacks) tree_commit(tl->tree, ids + at, at, k - at);
     tree_snapshot(tl->tree, tl->logits, states);
     return true;
 }
@@ -190,7 +201,7 @@ static void fetch_tail(struct timeline *tl, const int32_t *ids, size_t at, size_
     if (k > least)
         fetch_rows(tl, ids, at, k);
     else if (k == n && disk_has_snapshot(tl->disk, n)) /* all rows are here */
-        fetch_logits(tl, n);
+        fetch_logits(tl, ids, n);
 }
 
 /* Whether the windowed rows before token n that are in whole pages are here or on disk. The
@@ -222,15 +233,13 @@ static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
 }
 
 /* The most tokens, more than n_held and at most `most`, of which there may be a snapshot with
- * all that goes before it; 0: none. The first n_warm rows were here before anything was read.
- */
-static size_t find_marked(struct timeline *tl, size_t n_warm, size_t n_held, size_t most)
+ * all that goes before it; 0: none. */
+static size_t find_marked(struct timeline *tl, size_t n_held, size_t most)
 {
     const size_t n_pages = tree_n(tl->tree) / PAGE_LEN;
     const size_t whole = (n_pages + disk_n_pages(tl->disk, n_pages)) * PAGE_LEN;
     size_t k = whole + PAGE_LEN - 1 < most ? whole + PAGE_LEN - 1 : most;
-    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages) &&
-                           (k > n_warm || tree_has_window(tl->tree, k))))
+    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages)))
         k--;
     return k > n_held ? k : 0;
 }
@@ -244,8 +253,9 @@ static void cut_read(struct timeline *tl, size_t n)
     timeline_saved_at_most(tl, n);
 }
 
-/* The snapshot of k tokens and what goes before it. False: a miss; what was read of that is
- * here. */
+/* The snapshot of k tokens and what goes before it. The first n_warm rows were here before
+ * anything was read, perhaps without their windowed part. False: a miss; what was read of that
+ * is here. */
 static bool fetch_mark(struct timeline *tl, const int32_t *ids, size_t n_warm, size_t k,
                        const atomic_bool *cancel)
 {
@@ -253,13 +263,13 @@ static bool fetch_mark(struct timeline *tl, const int32_t *ids, size_t n_warm, s
     if (k <= n_warm) {
         tree_find(tl->tree, ids, k);
         tree_go(tl->tree);
-        return fetch_logits(tl, k);
+        return fetch_windows(tl, ids, k) && fetch_logits(tl, ids, k);
     }
     cut_read(tl, want > n_warm ? want : n_warm);
     const size_t first = tree_n(tl->tree) / PAGE_LEN * PAGE_LEN;
     const size_t at = first + (want > first ? fetch_pages(tl, ids, first, want, cancel) : 0);
     if (at < want || !fetch_windows(tl, ids, k)) return false;
-    return k > at ? fetch_rows(tl, ids, at, k) : fetch_logits(tl, k);
+    return k > at ? fetch_rows(tl, ids, at, k) : fetch_logits(tl, ids, k);
 }
 
 /* After a miss: how many of n tokens it goes on from, n_held or more. Windows that were read
@@ -279,10 +289,10 @@ static void fetch_marked(struct timeline *tl, const int32_t *ids, size_t n_held,
                          const atomic_bool *cancel)
 {
     const size_t n_warm = tree_n(tl->tree);
-    size_t k = find_marked(tl, n_warm, n_held, n);
+    size_t k = find_marked(tl, n_held, n);
     while (k > 0 && !fetch_mark(tl, ids, n_warm, k, cancel) && !cancel_is_set(cancel)) {
         n_held = held_now(tl, n_held, n);
-        k = find_marked(tl, n_warm, n_held, k - 1);
+        k = find_marked(tl, n_held, k - 1);
     }
 }
 

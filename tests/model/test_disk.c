@@ -181,6 +181,48 @@ static void test_resume_before_the_reply(void **state)
     machine_close(&cold);
 }
 
+/* Of a model with windows a resumed conversation has the rows before its end, and those before
+ * the end of a prompt that it goes back to are on disk: nothing of that is computed again, and
+ * what lies behind it stays. */
+static void test_resume_then_back(void **state)
+{
+    (void)state;
+    static const size_t replies[] = {20, 90};
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        struct machine m, cold;
+        int32_t ids[CONTEXT];
+        const size_t n = 200, n_all = n + replies[i];
+        scratch_empty(home);
+        chance_begin(43 + i);
+        open_model(&cold, windowed, "f16", false);
+        open_model(&m, windowed, "f16", true);
+        const size_t n_bytes = model_n_vocab(m.model) * sizeof(float);
+        random_ids(ids, 0, n_all + 10, model_n_vocab(m.model));
+        disk_make_ready(m.disk, NULL);
+        sync_to(&m, ids, n);
+        assert_true(timeline_save(m.tl, NULL));
+        sync_to(&m, ids, n_all);
+        assert_true(timeline_save(m.tl, NULL));
+        timeline_forget(m.tl);
+        machine_close(&m);
+        open_model(&m, windowed, "f16", true);
+        disk_make_ready(m.disk, NULL);
+        assert_int_equal(sync_to(&m, ids, n_all + 10).n_prefilled, 10);
+        assert_int_equal(sync_to(&m, ids, n).n_prefilled, 0);
+        sync_to(&cold, ids, n);
+        assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
+        assert_true(sync_to(&m, ids, n_all + 10).n_prefilled <= 10);
+        sync_to(&cold, ids, n_all + 10);
+        assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
+        struct verify_verdict verdict;
+        struct err err;
+        assert_true(timeline_verify(m.tl, NULL, &verdict, &err));
+        assert_int_equal(verdict.what, VERIFY_SAME);
+        machine_close(&m);
+        machine_close(&cold);
+    }
+}
+
 /* A conversation with snapshots after 110, 220 and 330 tokens goes on after some of its files
  * were torn: all that is older is of use. Returns how many of 340 tokens were not computed. */
 static size_t resume_torn(const char *path, const struct place *torn, size_t n_torn)
@@ -644,12 +686,19 @@ static void test_histories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
-        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_read_but_computed),
-        cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
-        cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
-        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_resume_torn),
-        cmocka_unit_test(test_never_ready),  cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_resume_before_the_reply),
+        cmocka_unit_test(test_exact_repeat),
+        cmocka_unit_test(test_read_but_computed),
+        cmocka_unit_test(test_resume_long),
+        cmocka_unit_test(test_save_cost),
+        cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_save_yields),
+        cmocka_unit_test(test_save_is_owed),
+        cmocka_unit_test(test_resume_torn),
+        cmocka_unit_test(test_never_ready),
+        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_resume_then_back),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
