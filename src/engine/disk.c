@@ -35,7 +35,7 @@ struct disk {
     uint8_t *host; /* logits, states and both parts of a page */
     size_t logits_bytes, states_bytes;
 
-    struct key kept[N_SNAPSHOTS]; /* snapshots of this run, a ring */
+    struct key kept[N_SNAPSHOTS]; /* snapshots of this run, the newest last */
     size_t n_kept;
 };
 
@@ -323,30 +323,29 @@ static bool same_key(struct key a, struct key b)
     return a.lo == b.lo && a.hi == b.hi;
 }
 
-static size_t n_kept(const struct disk *d)
-{
-    return d->n_kept < N_SNAPSHOTS ? d->n_kept : N_SNAPSHOTS;
-}
-
 /* Whether it is on disk or on its way there; then it was used now. */
 static bool is_kept(struct disk *d, const struct blob_id *id)
 {
-    for (size_t i = 0; i < n_kept(d); i++)
+    for (size_t i = 0; i < d->n_kept; i++)
         if (same_key(d->kept[i], id->key)) return store_waits(d->store, id) || is_there(d, id);
     return false;
 }
 
-/* Remembers that it was put, and drops the oldest of those for it. */
+/* It is the newest of those that were put: where that is one too many, the oldest goes. A
+ * prompt is put again with each reply that it gets, and must not go before those. */
 static void keep_snapshot(struct disk *d, struct key key)
 {
-    const size_t n = n_kept(d);
-    for (size_t i = 0; i < n; i++)
-        if (same_key(d->kept[i], key)) return;
-    struct key *slot = &d->kept[d->n_kept % N_SNAPSHOTS];
-    const struct blob_id oldest = {.kind = BLOB_SNAPSHOT, .key = *slot};
-    if (n == N_SNAPSHOTS) store_drop(d->store, &oldest);
-    *slot = key;
-    d->n_kept++;
+    size_t at = 0;
+    while (at < d->n_kept && !same_key(d->kept[at], key))
+        at++;
+    if (at == N_SNAPSHOTS) {
+        const struct blob_id oldest = {.kind = BLOB_SNAPSHOT, .key = d->kept[0]};
+        store_drop(d->store, &oldest);
+        at = 0;
+    }
+    if (at == d->n_kept) d->n_kept++;
+    memmove(d->kept + at, d->kept + at + 1, (d->n_kept - 1 - at) * sizeof *d->kept);
+    d->kept[d->n_kept - 1] = key;
 }
 
 /* A part of a page into host, but for the rows behind the last token, which hold what was there
@@ -365,7 +364,10 @@ bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void
 {
     const struct blob_id id = snapshot_id(d, n);
     const size_t n_bytes = snapshot_bytes(d, n);
-    if (is_kept(d, &id)) return true;
+    if (is_kept(d, &id)) {
+        keep_snapshot(d, id.key);
+        return true;
+    }
     uint8_t *raw = store_room(d->store, n_bytes);
     if (!raw) return store_is_broken(d->store);
     uint8_t *tail = raw + d->logits_bytes + d->states_bytes;

@@ -524,6 +524,30 @@ static void test_save_is_owed(void **state)
     }
 }
 
+/* However many replies a prompt gets, its own end stays on disk with the newest of them. */
+static void test_save_attempts(void **state)
+{
+    (void)state;
+    struct machine m;
+    int32_t ids[CONTEXT];
+    scratch_empty(home);
+    chance_begin(47);
+    open_model(&m, hybrid, "f16", true);
+    disk_make_ready(m.disk, NULL);
+    random_ids(ids, 0, 110, model_n_vocab(m.model));
+    for (int attempt = 0; attempt < 9; attempt++) {
+        random_ids(ids, 100, 110, model_n_vocab(m.model));
+        for (size_t n = 100; n <= 110; n += 10) {
+            sync_to(&m, ids, n);
+            assert_true(timeline_save(m.tl, NULL));
+        }
+        disk_drain(m.disk);
+        assert_true(disk_has_snapshot(m.disk, 100));
+        assert_true(disk_has_snapshot(m.disk, 110));
+    }
+    machine_close(&m);
+}
+
 /* The model's file was written to: nothing can be kept, and nothing waits to be. */
 static void test_never_ready(void **state)
 {
@@ -686,19 +710,13 @@ static void test_histories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_resume_before_the_reply),
-        cmocka_unit_test(test_exact_repeat),
-        cmocka_unit_test(test_read_but_computed),
-        cmocka_unit_test(test_resume_long),
-        cmocka_unit_test(test_save_cost),
-        cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_save_yields),
-        cmocka_unit_test(test_save_is_owed),
-        cmocka_unit_test(test_resume_torn),
-        cmocka_unit_test(test_never_ready),
-        cmocka_unit_test(test_histories),
-        cmocka_unit_test(test_resume_then_back),
+        cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
+        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_read_but_computed),
+        cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
+        cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
+        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_save_attempts),
+        cmocka_unit_test(test_resume_torn),  cmocka_unit_test(test_never_ready),
+        cmocka_unit_test(test_histories),    cmocka_unit_test(test_resume_then_back),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
