@@ -210,7 +210,7 @@ static void wait_for_disk(struct engine *e)
 {
     struct disk *disk = e->machine.disk;
     const struct machine *draft = e->machine.draft;
-    if (!e->config.resumes || !disk) return;
+    if (!atomic_load(&e->resumes) || !disk) return;
     if (!disk_is_ready(disk) && !disk_is_never_ready(disk))
         on_warning(e, "reading the model once more, to know what was kept of it on disk");
     disk_make_ready(disk, &e->cancel);

@@ -195,6 +195,10 @@ const struct engine_info *engine_info(const struct engine *e);
  * or before READY. */
 bool engine_number(const struct engine *e, const char *key, double *value);
 
+/* What is posted from now on goes on with a conversation that was kept, as config.resumes says.
+ */
+void engine_resumes(struct engine *e);
+
 /* Posts a turn: prompt (copied) is the whole conversation as rendered, up to and including the
  * generation prompt. Ends in EVENT_END or EVENT_FAILED. */
 void engine_turn(struct engine *e, const struct spans *prompt,

@@ -29,6 +29,7 @@ struct engine {
     struct mailbox *box;
     atomic_bool cancel;
     atomic_bool is_ready;
+    atomic_bool resumes; /* as the configuration has it, or engine_resumes since */
     /* A request is posted, or none will be: what is done in idle time ends. */
     atomic_bool is_wanted;
 

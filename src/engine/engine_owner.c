@@ -72,6 +72,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     pthread_mutex_init(&e->lock, NULL);
     wait_init(&e->posted);
     e->config = *config;
+    e->resumes = config->resumes;
     e->config.model_path = keep(e, KEPT_MODEL, config->model_path);
     e->config.device = keep(e, KEPT_DEVICE, config->device);
     e->config.cpu = keep(e, KEPT_CPU, config->cpu);
@@ -156,6 +157,11 @@ static void post(struct engine *e, struct request request)
     atomic_store(&e->is_wanted, true);
     pthread_cond_signal(&e->posted);
     pthread_mutex_unlock(&e->lock);
+}
+
+void engine_resumes(struct engine *e)
+{
+    atomic_store(&e->resumes, true);
 }
 
 void engine_turn(struct engine *e, const struct spans *prompt,

@@ -331,6 +331,54 @@ static void test_read_and_cancelled(void **state)
     scratch_remove(dir);
 }
 
+/* A conversation that was kept comes when the model is open already: its pages are waited for,
+ * which is said. */
+static void test_resumes_later(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 10];
+    struct engine *const outer = e;
+    struct engine_event event = {0};
+    struct spans prompt = {0};
+    struct buf bytes = {0};
+    struct err err;
+    scratch_folder(dir, "engine");
+    snprintf(path, sizeof path, "%s/m.gguf", dir);
+    assert_true(file_read(GUIDE, SIZE_MAX, &bytes, &err));
+    assert_true(file_replace(path, bytes.data, bytes.len, &err));
+    open_file_on_disk(path, dir);
+    text(&prompt, "How do I take back the last message?");
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    spans_ids(&prompt, r->ids, r->n_ids);
+    const uint32_t n_said = r->n_ctx_used;
+    engine_close(e);
+
+    /* The same model in another file, as after a copy: what is known of it must be read. */
+    assert_true(file_replace(path, bytes.data, bytes.len, &err));
+    const struct engine_config config = {.model_path = path,
+                                         .n_threads = 1,
+                                         .n_ctx = 512,
+                                         .cache_dir = dir,
+                                         .cache_disk_bytes = 64 << 20};
+    let_idle = false;
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    engine_resumes(e);
+    text(&prompt, " And then?");
+    engine_turn(e, &prompt, &greedy);
+    assert_true(engine_next(e, 60000, &event));
+    let_idle = true;
+    assert_int_equal(event.kind, EVENT_WARNING);
+    assert_non_null(strstr(event.text, "reading the model once more"));
+    assert_true(wait_for(EVENT_END).reply->n_read + 1 >= n_said);
+    engine_close(e);
+    e = outer;
+    spans_free(&prompt);
+    buf_free(&bytes);
+    scratch_remove(dir);
+}
+
 /* The bytes of a file, in which the key `from` is called `to`, of the same length. */
 static void copy_renamed(const char *path, const char *copy, const char *from, const char *to)
 {
@@ -497,7 +545,7 @@ int main(void)
         cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
         cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
-        cmocka_unit_test(test_file_written),
+        cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
