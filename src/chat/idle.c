@@ -78,7 +78,8 @@ void idle_event(struct chat *c, const struct engine_event *event)
     if (event->kind == EVENT_WARNING) chat_tell(c, FACE_WARNING, "%s", event->text);
     if (event->kind != EVENT_END && event->kind != EVENT_FAILED) return;
     c->idle.runs = false;
-    if (event->kind == EVENT_END && event->reply->stop != STOP_CANCELLED)
+    /* Unless a command came in between: it may have been another conversation's. */
+    if (event->kind == EVENT_END && event->reply->stop != STOP_CANCELLED && c->idle.is_done)
         context_set(c, event->reply->n_ctx_used, event->reply->n_ctx_used);
     if (c->idle.is_wanted && c->state == CHAT_IDLE) start(c);
 }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "chat/impl.h"
+#include "chat/view.h"
 
 #define OTHER_MODEL "tests/data/models/qwen2.gguf"
 
@@ -622,14 +623,19 @@ static void test_model(void **unused)
 }
 
 /* Waits for the work that nobody asked for. */
-static void warm(struct recorder *r, const char *typed)
+static void rest(struct recorder *r)
 {
-    chat_warm(r->chat, typed, strlen(typed));
     struct pollfd fd = {.fd = chat_fd(r->chat), .events = POLLIN};
     while (r->chat->idle.runs) {
         poll(&fd, 1, -1);
         assert_int_equal(chat_step(r->chat, 0), CHAT_IDLE);
     }
+}
+
+static void warm(struct recorder *r, const char *typed)
+{
+    chat_warm(r->chat, typed, strlen(typed));
+    rest(r);
 }
 
 /* Idle work: what was typed, and what a template will drop from the history, is there when the
@@ -676,6 +682,10 @@ static void test_warm_typing(void **unused)
     warm(&r, "And now somewhat more than that");
     chat_warm(r.chat, "//and", 5);
     assert_true(line(&r, "/undo"));
+    /* What it counts is not what is there now. */
+    assert_true(r.chat->idle.runs);
+    rest(&r);
+    assert_false(chat_status(r.chat).is_exact);
     chat_warm(r.chat, "And now", 7);
     assert_true(line(&r, "/verify"));
     assert_true(said(&r, "the same bits"));
