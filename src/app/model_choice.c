@@ -134,8 +134,8 @@ bool model_choose(struct options *o, bool ask, struct err *err)
 {
     bool of_last_time;
     if (!choose(o, ask, &of_last_time, err)) return false;
-    struct err ignored;
-    struct gguf *g = gguf_open(o->model, &ignored);
+    struct err wrong;
+    struct gguf *g = gguf_open(o->model, &wrong);
     if (!g) {
         if (of_last_time) tell(o, "the model of last time does not open; -m names another");
         return true;
@@ -143,7 +143,8 @@ bool model_choose(struct options *o, bool ask, struct err *err)
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const char *key = option_row((enum option_id)i)->model_key;
         double value;
-        if (key && gguf_f64(g, key, &value)) options_apply_model(o, key, value, NULL);
+        if (key && gguf_f64(g, key, &value) && !options_apply_model(o, key, value, &wrong))
+            tell(o, "%s", wrong.msg);
     }
     gguf_close(g);
     return true;

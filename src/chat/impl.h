@@ -209,8 +209,9 @@ bool session_load(struct chat *c, const char *name, struct err *err);
 bool model_switch(struct chat *c, const char *path);
 /* It is there. */
 void model_ready(struct chat *c);
-/* The model's own sampling keys count, where nobody says otherwise. */
-void model_take_sampling(struct chat *c);
+/* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
+ * one is told. */
+void model_take_sampling(struct chat *c, bool is_new);
 /* It is not: says why and goes back to the one before. False if there is none to go to. */
 bool model_failed(struct chat *c, const struct err *err);
 

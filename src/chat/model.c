@@ -12,14 +12,16 @@
 #include "config/options.h"
 #include "engine/engine.h"
 
-void model_take_sampling(struct chat *c)
+void model_take_sampling(struct chat *c, bool is_new)
 {
+    struct err err;
     options_forget_model(c->options);
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const char *key = option_row((enum option_id)i)->model_key;
         double value;
-        if (key && engine_number(c->engine, key, &value))
-            options_apply_model(c->options, key, value, NULL);
+        if (key && engine_number(c->engine, key, &value) &&
+            !options_apply_model(c->options, key, value, &err) && is_new)
+            chat_tell(c, FACE_WARNING, "%s", err.msg);
     }
 }
 
@@ -93,7 +95,7 @@ void model_ready(struct chat *c)
     free(c->before.model);
     c->before.model = NULL;
     c->before.is_switching = false;
-    model_take_sampling(c);
+    model_take_sampling(c, true);
     conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
     chat_hint(c, "%s", c->model_line);
 }

@@ -66,7 +66,7 @@ static void forget_settings(struct chat *c)
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (c->options->source[i].from == FROM_SESSION)
             options_revert(c->options, (enum option_id)i, c->given);
-    if (c->engine) model_take_sampling(c); /* it may be another one by now */
+    if (c->engine) model_take_sampling(c, false); /* it may be another by now */
 }
 
 /* Whether the session's state frame was damaged, and what it held is lost. */

@@ -110,18 +110,17 @@ bool options_set(struct options *o, const struct option_row *row, const char *va
     return true;
 }
 
-void options_apply_model(struct options *o, const char *key, double value, bool *used)
+bool options_apply_model(struct options *o, const char *key, double value, struct err *err)
 {
-    if (used) *used = false;
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
         if (!row->model_key || strcmp(row->model_key, key) != 0) continue;
         char text[40];
         snprintf(text, sizeof text, "%.9g", value);
-        struct err err;
-        bool ok = options_give(o, (enum option_id)i, FROM_MODEL, 0, text, &err);
-        if (used) *used = ok;
+        return options_give(o, (enum option_id)i, FROM_MODEL, 0, text, err) ||
+               err_prefix(err, "the model's %s is not taken", key);
     }
+    return true;
 }
 
 void options_forget(struct options *o, enum option_id id)

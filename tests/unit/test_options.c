@@ -458,14 +458,12 @@ static void test_precedence(void **state)
     struct option_args args = {0};
     struct err err = {0};
     /* The order of reading does not matter: the model first here. */
-    bool used;
-    options_apply_model(o, "general.sampling.temp", 2, &used);
-    assert_true(used);
-    options_apply_model(o, "general.sampling.penalty_repeat", 1.05, &used);
-    options_apply_model(o, "general.sampling.top_k", -5, &used);
-    assert_false(used);
-    options_apply_model(o, "general.name", 1, &used);
-    assert_false(used);
+    assert_true(options_apply_model(o, "general.sampling.temp", 2, &err));
+    assert_true(options_apply_model(o, "general.sampling.penalty_repeat", 1.05, &err));
+    assert_false(options_apply_model(o, "general.sampling.top_k", -5, &err));
+    assert_string_equal(err.msg, "the model's general.sampling.top_k is not taken: expected a "
+                                 "whole number of at least 0, found '-5'");
+    assert_true(options_apply_model(o, "general.name", 1, &err));
     assert_true(parse(o, &args, "--min-p 0.8", &err));
     assert_true(options_parse_env(o, env, &err));
     if (!options_parse_ini(o, ini_path, &err)) fail_msg("%s", err.msg);
@@ -485,7 +483,7 @@ static void test_precedence(void **state)
     assert_string_equal(o->notes.items[0],
                         "HEARTH_TOPK in the environment is no option; did you mean "
                         "HEARTH_TOP_K?");
-    options_apply_model(o, "general.sampling.temp", 3, NULL);
+    assert_true(options_apply_model(o, "general.sampling.temp", 3, &err));
     origin_is(o, OPT_TEMP, "0.1", "[hearth], @:2");
 
     struct options *copy = options_clone(o);
