@@ -217,14 +217,17 @@ static void print_json_row(const struct planner *p, const struct row *row, struc
 static void print_summary(const struct planner *p, struct buf *out)
 {
     struct tree_usage u = tree_usage(p->tree);
+    char pages[READABLE_BYTES], snapshots[READABLE_BYTES], dropped[READABLE_BYTES];
     char all[READABLE_BYTES], off[READABLE_BYTES], most[READABLE_BYTES];
-    buf_printf(
-        out,
-        "\n%zu pages of %d tokens and %zu snapshots, %s; %s of them off the last prompt, "
-        "--cache-ram allows %s",
-        u.n_pages, PAGE_LEN, u.n_snapshots, readable_size(all, u.bytes),
-        readable_size(off, u.bytes - u.path_bytes), readable_size(most, p->warm_bytes));
-    if (u.n_dropped) buf_printf(out, "; %lu pages were dropped", (unsigned long)u.n_dropped);
+    buf_printf(out,
+               "\n%s of %d tokens and %s, %s; %s of them off the last prompt, --cache-ram "
+               "allows %s",
+               readable_count(pages, u.n_pages, "page"), PAGE_LEN,
+               readable_count(snapshots, u.n_snapshots, "snapshot"),
+               readable_size(all, u.bytes), readable_size(off, u.bytes - u.path_bytes),
+               readable_size(most, p->warm_bytes));
+    if (u.n_dropped)
+        buf_printf(out, "; %s dropped", readable_count(dropped, u.n_dropped, "page"));
     buf_putc(out, '\n');
 }
 

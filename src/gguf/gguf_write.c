@@ -82,7 +82,7 @@ struct gguf_writer *gguf_write_new(const char *path, struct err *err)
         w->file = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "wb") : NULL;
     }
     if (w->file) return w;
-    err_set(err, ERR_IO, "%s: %s", w->temporary, strerror(errno));
+    err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     if (w->has_name) unlink(w->temporary);
     free(w->temporary);

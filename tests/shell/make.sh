@@ -32,7 +32,7 @@ done
 check "an unknown shape is refused" make_of 2 nothing Q4_0 "$dir/x.gguf"
 check "  by name" says "'nothing' is unknown"
 check "a folder that is not there is an error" make_of 1 $shape Q4_0 "$dir/none/x.gguf"
-check "  which is said" says "No such file"
+check "  which is said of the name that was given" says "$dir/none/x.gguf: No such file"
 check "a refused file leaves nothing behind" eval '[ -z "$(find "$dir" -name "x.gguf*")" ]'
 
 # Ended halfway: the file has no name yet, so nothing is left of it. SIGINT, because what the shell
