@@ -508,9 +508,15 @@ static void abort_command(void)
     read_char();
 }
 
+/* Readline's own: the keys of a sequence that is not complete. */
+extern void _rl_keyseq_chain_dispose(void);
+
 void edit_keys_break_off(void)
 {
     if (RL_ISSTATE(RL_STATE_NSEARCH)) abort_command();
+    /* C-g would be no part of the sequence: in vi mode its keys and C-g would be typed, and
+     * with them what stands in the terminal. Readline 8.2 leaves it to be gone on with. */
+    _rl_keyseq_chain_dispose();
     rl_callback_sigcleanup();
     settle_place();
 }
@@ -521,7 +527,7 @@ void edit_keys_give_up_command(void)
 {
     enum {
         BEGUN = RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG |
-                RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH
+                RL_STATE_CHARSEARCH
     };
     if (RL_ISSTATE(BEGUN)) abort_command();
     edit_keys_break_off();

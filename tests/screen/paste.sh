@@ -67,6 +67,17 @@ for face in --plain --tui; do
     last '>'
     keys C-d
     left 0
+
+    # There C-x is a character, too, which C-g would bring into the line.
+    echo 'set editing-mode vi' >"$INPUTRC"
+    fresh_shell
+    start "$face" -q --private --temp 0
+    keys C-x
+    paste "$pasted"
+    holds "$face: behind C-x in vi mode"
+    keys C-d
+    left 0
+    : >"$INPUTRC"
 done
 
 screen 80 24
