@@ -39,9 +39,10 @@ static const char *editor_name(void)
 static void be_editor(const char *path)
 {
     signals_for_child();
-    /* Through the shell, since the variable may hold arguments. */
+    /* Through the shell, since the variable may hold arguments. A shell that has got Ctrl-C,
+     * too, may die of it when the editor is done. */
     struct buf command = {0};
-    buf_printf(&command, "%s \"$1\"", editor_name());
+    buf_printf(&command, "trap : INT QUIT; %s \"$1\"", editor_name());
     execl("/bin/sh", "sh", "-c", command.data, "sh", path, (char *)NULL);
     _exit(127);
 }
@@ -63,20 +64,31 @@ static bool wait_for(pid_t child)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool edit_file(const char *path, struct err *err)
+static bool run_editor(const char *path, struct err *err)
 {
     pid_t child = fork();
     if (child == 0) be_editor(path);
     if (child < 0) return err_set(err, ERR_IO, "the editor: %s", strerror(errno));
-    bool ok = wait_for(child);
-    /* One that died has left its own modes behind. */
-    tty_restore();
-    /* A Ctrl-C in the editor was the editor's. */
-    signals_take(SIGINT);
     char shown[128];
     const char *name = editor_name();
-    return ok || err_set(err, ERR_USER, "the editor %s failed; the text is as before",
-                         printable(shown, sizeof shown, name, strlen(name)));
+    return wait_for(child) ||
+           err_set(err, ERR_USER, "the editor %s failed; the text is as before",
+                   printable(shown, sizeof shown, name, strlen(name)));
+}
+
+static bool edit_file(const char *path, struct err *err)
+{
+    /* Ctrl-C in the editor is the editor's, and one that nobody here takes would end the
+     * program at the next; so is Ctrl-\. */
+    struct sigaction none = {.sa_handler = SIG_IGN}, on_interrupt, on_quit;
+    sigaction(SIGINT, &none, &on_interrupt);
+    sigaction(SIGQUIT, &none, &on_quit);
+    const bool ok = run_editor(path, err);
+    /* One that died has left its own modes behind. */
+    tty_restore();
+    sigaction(SIGINT, &on_interrupt, NULL);
+    sigaction(SIGQUIT, &on_quit, NULL);
+    return ok;
 }
 
 /* As other input is read; a NUL, which ends no line and no message, is no UTF-8 either. */

@@ -167,6 +167,20 @@ keys Enter
 check "  and its text is sent by Return" newest 'What is a page?\nIn short.'
 last '>'
 check "no statistics when quiet" hides 'prefilled'
+{
+    printf '#!/bin/sh\ntrap "echo >>%q/interrupts" INT\n: >%q/interrupts\n' "$dir" "$dir"
+    printf 'until [ $(wc -l <%q/interrupts) = 2 ]; do sleep 0.1; done\necho kept >>"$1"\n' "$dir"
+} >"$dir/editor"
+interrupted() { [ "$(wc -l 2>/dev/null <"$dir/interrupts")" = "$1" ]; }
+keys 'draft' C-x C-e
+within interrupted 0
+keys C-c
+within interrupted 1
+sleep 1.1 # in which nobody takes it
+keys C-c
+check "Ctrl-C in the editor is the editor's" last 'kept'
+keys C-c
+last '>'
 keys 'x' C-d
 check "Ctrl-D on a line that is not empty stays" last '> x'
 keys C-u C-d
