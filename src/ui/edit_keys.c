@@ -341,6 +341,17 @@ size_t edit_keys_burst(const char *keys, size_t least)
     return n / n_keys;
 }
 
+/* To be read as keys before all else. */
+static void put_first(const char *s, size_t n)
+{
+    struct buf rest = behind;
+    behind = (struct buf){0};
+    buf_append(&behind, s, n);
+    buf_append(&behind, buf_str(&rest) + behind_at, rest.len - behind_at);
+    behind_at = 0;
+    buf_free(&rest);
+}
+
 int edit_keys_byte(int timeout_ms, char *c)
 {
     struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
@@ -356,15 +367,22 @@ int edit_keys_byte(int timeout_ms, char *c)
 
 void edit_keys_unread(char c)
 {
-    if (behind_at == 0) {
-        struct buf rest = behind;
-        behind = (struct buf){0};
-        buf_putc(&behind, c);
-        buf_append(&behind, buf_str(&rest), rest.len);
-        buf_free(&rest);
-    } else {
+    if (behind_at == 0)
+        put_first(&c, 1);
+    else
         behind.data[--behind_at] = c;
-    }
+}
+
+/* Readline's own: the next key of a macro, 0 behind the last. */
+extern int _rl_next_macro_key(void);
+
+void edit_keys_put_macro_off(void)
+{
+    struct buf keys = {0};
+    for (int key; RL_ISSTATE(RL_STATE_MACROINPUT) && (key = _rl_next_macro_key()) != 0;)
+        buf_putc(&keys, (char)key);
+    if (keys.len > 0) put_first(keys.data, keys.len);
+    buf_free(&keys);
 }
 
 /* Readline's source of keys. It may be called where readline waits by itself (inside a paste,

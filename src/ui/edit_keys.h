@@ -48,6 +48,9 @@ bool edit_keys_gone(void);
 int edit_keys_byte(int timeout_ms, char *c);
 /* Puts a byte back, to be read next. */
 void edit_keys_unread(char c);
+/* What is left of a macro is read as keys next, by whom it may be; readline would read it into
+ * a line that nobody gets where the handler is removed at the end of this one. */
+void edit_keys_put_macro_off(void);
 
 /* How often these keys come next, one behind the other and all there already; they are taken
  * then. 0, and nothing is taken, for fewer than `least`. */

@@ -45,6 +45,7 @@ static void on_line(char *line)
     if (line) charset_take(line, strlen(line), &got_line->text);
     got_line->is_pasted = edit_keys_pasted();
     free(line);
+    edit_keys_put_macro_off();
     rl_callback_handler_remove();
     mark_pastes(true);
     tty_quiet();

@@ -199,13 +199,16 @@ left 0
 check "  but not on disk" eval '! grep -q secret "$history"'
 
 # The user's inputrc wins.
-printf 'set editing-mode vi\n"\\C-j": accept-line\n' >"$INPUTRC"
+printf 'set editing-mode vi\n"\\C-j": accept-line\n"\\C-o": "/think\\C-m/set temp\\C-m"\n' >"$INPUTRC"
 check "with an inputrc" start --temp 0
 keys 'abcd' Escape x x
 check "vi mode" last '> ab'
 keys A C-j
 check "a binding of the user's own" newest 'ab'
 shows ' prefilled, '
+last '>'
+keys C-o
+check "a macro of several lines" shows 'it can be a number from'
 last '>'
 keys C-d
 check "  leaves too" left 0
