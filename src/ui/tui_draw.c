@@ -291,8 +291,8 @@ static void draw_search(struct tui *t, int y)
 
 /* ---- choices of TAB ---- */
 
-/* In columns, above the line; returns the rows taken. */
-static int draw_choices(int bottom, bool measure)
+/* In columns, above the line, where there is room for so many rows; returns those taken. */
+static int draw_choices(int bottom, int room, bool measure)
 {
     const char *all = input_choices();
     int n = 0, widest = 1;
@@ -306,6 +306,7 @@ static int draw_choices(int bottom, bool measure)
     if (per_row < 1) per_row = 1;
     int rows = (n + per_row - 1) / per_row, shown = rows;
     if (shown > MAX_CHOICE_ROWS) shown = MAX_CHOICE_ROWS;
+    if (shown > room) shown = room;
     if (measure) return shown;
     int i = 0;
     for (const char *s = all; *s && i < shown * per_row; s += strcspn(s, "\n") + 1, i++) {
@@ -414,11 +415,10 @@ static void draw_all(struct tui *t)
     int most = rows / 3 > 1 ? rows / 3 : 1;
     int height = box.n < (size_t)most ? (int)box.n : most;
     if (t->mode == MODE_SEARCH) height = 1;
-    int n_choices = draw_choices(0, true);
-    int above = rows - height - 1 - n_choices;
+    const int bar = rows - height - 1, above = bar - draw_choices(0, bar, true);
     draw_transcript(t, above);
-    draw_choices(above + n_choices, false);
-    draw_bar(t, rows - height - 1);
+    draw_choices(bar, bar, false);
+    draw_bar(t, bar);
     if (t->mode == MODE_SEARCH)
         draw_search(t, rows - 1);
     else

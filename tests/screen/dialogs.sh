@@ -61,4 +61,14 @@ mux resize-window -x 100 -y 30
 check "  at its end stays there when the window widens" shows 'compute the conversation again, compare the bits'
 keys q C-d
 left 0
+
+screen 30 6
+start --tui -q --private --temp 0
+keys '/' Tab Tab
+check "what TAB shows in a low window begins with the first" shows '/? '
+check "  and tells that there is more" shows '…'
+keys C-c
+last '>'
+keys C-d
+left 0
 done_testing
