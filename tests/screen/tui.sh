@@ -43,6 +43,7 @@ check "  and leaves the line" last '> half a line'
 mux send-keys -H 1b 4f 42 1b 4f 42 1b 4f 42 1b 4f 42
 check "  and down" within eval '! has_text "more rows, End"'
 mux resize-window -x 40 -y 24
+within eval 'text | grep -q "^a message\."' # drawn for it
 keys PPage
 check "a narrow bar has room for how to come back, too" shows ' more, End'
 check "  beside the model" within eval 'text | grep -qE " hearth guide +[0-9]+ more, End"'
