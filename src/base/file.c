@@ -236,6 +236,16 @@ static char *temporary_name(const char *path)
     return buf_take(&name);
 }
 
+bool file_rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
+    /* A file system that cannot look and rename in one step. */
+    if (errno != EINVAL) return false;
+    if (access(to, F_OK) != 0) return rename(from, to) == 0;
+    errno = EEXIST;
+    return false;
+}
+
 /* One of that name may be left of a process that was killed: in a container the next often has
  * its number. */
 int file_temporary(const char *path, char **name)

@@ -57,6 +57,9 @@ bool file_read_fd(int fd, const char *name, size_t max_bytes, struct buf *out, s
 /* Writes all of it, through interruptions, short writes and a descriptor that does not wait;
  * false leaves errno. */
 bool file_write_fd(int fd, const void *data, size_t n_bytes);
+/* Gives a file another name in its file system, which nothing has; false leaves errno, EEXIST
+ * where it is taken. */
+bool file_rename_new(const char *from, const char *to);
 /* A new file beside path to write to, 0600, its name to free(); -1 with errno: there is none.
  * path names a folder, too. */
 int file_temporary(const char *path, char **name);

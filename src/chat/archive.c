@@ -33,8 +33,8 @@ struct archive {
     char *path;
     int fd; /* -1: there is no file yet */
     bool is_read_only, is_taken, is_broken;
-    bool replaces;    /* a file of this name makes room once this one is whole */
-    char *temporary;  /* where it is until then; NULL: in its place */
+    int old;          /* the file that makes room once this one is whole; -1: none */
+    char *temporary;  /* where this one is until then; NULL: in its place */
     uint64_t n_bytes; /* of the file */
     uint64_t next, identity;
 
@@ -58,7 +58,7 @@ struct archive *archive_new(const char *path)
 {
     struct archive *a = mem_zalloc(1, sizeof *a);
     a->path = mem_strdup(path);
-    a->fd = -1;
+    a->fd = a->old = -1;
     return a;
 }
 
@@ -66,6 +66,7 @@ void archive_close(struct archive *a)
 {
     if (!a) return;
     if (a->fd >= 0) close(a->fd);
+    if (a->old >= 0) close(a->old);
     free(a->temporary);
     for (size_t i = 0; i < a->n_branches; i++)
         free(a->branches[i].name);
@@ -99,11 +100,36 @@ bool archive_has_file(const struct archive *a)
     return a->fd >= 0;
 }
 
-bool archive_is_lost(const struct archive *a)
+static bool is_at(int fd, const char *path)
 {
     struct file_stamp ours, there;
-    if (a->fd < 0 || !file_stamp_fd(a->fd, &ours)) return false;
-    return !file_stamp(a->path, &there) || !file_is_same(&ours, &there);
+    return file_stamp_fd(fd, &ours) && file_stamp(path, &there) && file_is_same(&ours, &there);
+}
+
+bool archive_is_lost(const struct archive *a)
+{
+    return a->fd >= 0 && !is_at(a->fd, a->path);
+}
+
+/* The file that is written to, or would be. */
+static int own_file(const struct archive *a)
+{
+    return a->fd >= 0 ? a->fd : a->old;
+}
+
+bool archive_owns(const struct archive *a, const char *path)
+{
+    const int fd = own_file(a);
+    return fd >= 0 && !a->is_read_only && strcmp(path, a->path) == 0 && is_at(fd, path);
+}
+
+struct archive *archive_anew(struct archive *a)
+{
+    struct archive *anew = archive_new(a->path);
+    anew->old = own_file(a);
+    a->fd = a->old = -1;
+    archive_close(a);
+    return anew;
 }
 
 const struct archive_state *archive_state(const struct archive *a)
@@ -416,14 +442,20 @@ static bool taken(struct err *err, const char *path)
         "%s: there is a session of this name already; hearth sessions rm removes one", path);
 }
 
+static bool lost(struct err *err, const char *path)
+{
+    return err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", path);
+}
+
 static bool make_file(struct archive *a, struct err *err)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    const bool anew = a->old >= 0;
     if (!paths_make_parents(a->path, err)) return false;
-    a->fd = a->replaces ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
-    if (a->fd < 0 && errno == EEXIST) return taken(err, a->path);
+    a->fd = anew ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
+    if (a->fd < 0 && errno == EEXIST && !anew) return taken(err, a->path);
     if (a->fd < 0) return refuse(err, a->path);
-    if (a->replaces && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
+    if (anew && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
     if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
     return true;
 }
@@ -447,14 +479,16 @@ static bool write_frames(struct archive *a, bool durable, struct err *err)
     return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);
 }
 
-/* A file that was made beside another is whole: it takes its place. */
+/* A file that was made beside the old one is whole: it takes its place, whose lock is ours. */
 static bool take_place(struct archive *a, struct err *err)
 {
     if (!a->temporary) return true;
+    if (!is_at(a->old, a->path)) return lost(err, a->path);
     if (rename(a->temporary, a->path) != 0) return refuse(err, a->path);
     free(a->temporary);
     a->temporary = NULL;
-    a->replaces = false;
+    close(a->old);
+    a->old = -1;
     return true;
 }
 
@@ -481,8 +515,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     buf_clear(&a->frames);
     const bool is_new = a->fd < 0;
     bool ok = !is_new || make_file(a, err);
-    if (ok && !is_new && archive_is_lost(a))
-        ok = err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", a->path);
+    if (ok && !is_new && archive_is_lost(a)) ok = lost(err, a->path);
     if (ok) {
         if (a->identity == 0) a->identity = new_identity();
         if (a->next == 0)
@@ -498,16 +531,12 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     return ok;
 }
 
-bool archive_rename(struct archive *a, const char *path, bool replaces, struct err *err)
+bool archive_rename(struct archive *a, const char *path, struct err *err)
 {
     /* The file that is not made yet must find its name free, too. */
-    if (a->fd < 0 && !replaces && access(path, F_OK) == 0) return taken(err, path);
-    a->replaces = replaces && a->fd < 0;
-    bool ok = a->fd < 0 || renameat2(AT_FDCWD, a->path, AT_FDCWD, path,
-                                     replaces ? 0 : RENAME_NOREPLACE) == 0;
-    /* A file system that cannot look and rename in one step. */
-    if (!ok && errno == EINVAL && access(path, F_OK) != 0) ok = rename(a->path, path) == 0;
-    if (!ok && (errno == EEXIST || errno == EINVAL)) return taken(err, path);
+    if (a->fd < 0 && access(path, F_OK) == 0) return taken(err, path);
+    const bool ok = a->fd < 0 || file_rename_new(a->path, path);
+    if (!ok && errno == EEXIST) return taken(err, path);
     if (!ok) return refuse(err, path);
     keep_name(&a->path, path);
     return true;

@@ -63,9 +63,14 @@ const struct archive_state *archive_state(const struct archive *a);
  * failed; and the archive stays as it is from now on: the next call does nothing. */
 bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
                   bool durable, struct err *err);
-/* Gives the file another name in the same folder. A file that has it is replaced, once this one
- * is written whole, or (replaces false) ERR_USER. */
-bool archive_rename(struct archive *a, const char *path, bool replaces, struct err *err);
+/* Gives the file another name in the same folder; ERR_USER if it is taken. */
+bool archive_rename(struct archive *a, const char *path, struct err *err);
+/* Whether path is a's own file, there and locked by it: also one of archive_anew. */
+bool archive_owns(const struct archive *a, const char *path);
+/* A new archive in place of a, which owns its file: what is synced next, all of it, is written
+ * beside that file and then takes its place. Until then, and whenever that fails, it stays as
+ * it is and locked. */
+struct archive *archive_anew(struct archive *a);
 
 /* What a file is read into; all the caller's, none NULL. */
 struct archive_into {

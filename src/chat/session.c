@@ -365,42 +365,34 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
-/* Whether a file of that name is nothing but what a write that was cut off left of this
- * conversation. One that is saved nowhere else replaces what it began as, too. */
-static bool is_left_over(const struct chat *c, const char *path, bool is_stuck)
-{
-    const struct archive *a = c->session.archive;
-    const bool is_ours = a && archive_has_file(a) && !archive_is_read_only(a) &&
-                         !archive_is_lost(a) && strcmp(path, archive_path(a)) == 0;
-    return access(path, F_OK) == 0 &&
-           session_gives_way(path, c->conversation, is_ours, is_stuck);
-}
-
-/* Sees to a file of that name that is in the way for nothing: it is gone, or *replaces says
- * that it is to be replaced, which is at once only where there is something to write. */
-static bool make_room(struct chat *c, const char *path, bool is_stuck, bool *replaces,
-                      struct err *err)
-{
-    *replaces = is_left_over(c, path, is_stuck);
-    if (!*replaces || !says_nothing(c)) return true;
-    *replaces = false;
-    return session_remove(path, err);
-}
-
 /* What has no file, or can no longer be written to its file, goes into a new one, whole. */
-static bool begin_copy(struct chat *c, const char *path, bool replaces, struct err *err)
+static bool begin_copy(struct chat *c, const char *path, struct err *err)
 {
     struct session *s = &c->session;
-    struct archive *copy = archive_new(path);
-    if (!archive_rename(copy, path, replaces, err)) {
-        archive_close(copy);
-        return false;
+    struct archive *copy;
+    if (s->archive && archive_owns(s->archive, path)) {
+        copy = archive_anew(s->archive);
+        s->archive = NULL;
+    } else {
+        copy = archive_new(path);
+        if (!archive_rename(copy, path, err)) {
+            archive_close(copy);
+            return false;
+        }
     }
     archive_close(s->archive);
     s->archive = copy;
     conversation_forget_kept(c->conversation);
     s->save_failed = false;
     return true;
+}
+
+/* What an earlier /save could not finish is no reason to refuse the name. */
+static void clear_name(struct chat *c, const char *path)
+{
+    char *aside = session_set_aside(path, c->conversation);
+    if (aside) chat_tell(c, FACE_INFO, "what was left half written there is %s now", aside);
+    free(aside);
 }
 
 bool session_is_stuck(const struct chat *c)
@@ -416,11 +408,10 @@ bool session_rename(struct chat *c, const char *name, struct err *err)
     char *path = sessions_path(name, err);
     bool ok = path != NULL;
     const bool is_stuck = !s->archive || session_is_stuck(c);
-    bool replaces = false;
-    if (ok && (is_stuck || strcmp(path, archive_path(s->archive)) != 0))
-        ok = make_room(c, path, is_stuck, &replaces, err) &&
-             (is_stuck ? begin_copy(c, path, replaces, err)
-                       : archive_rename(s->archive, path, replaces, err));
+    if (ok && (is_stuck || strcmp(path, archive_path(s->archive)) != 0)) {
+        if (!s->archive || !archive_owns(s->archive, path)) clear_name(c, path);
+        ok = is_stuck ? begin_copy(c, path, err) : archive_rename(s->archive, path, err);
+    }
     if (ok) s->attempt = 0;
     free(path);
     return ok;

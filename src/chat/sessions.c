@@ -212,30 +212,52 @@ static bool is_within(const struct conversation *part, const struct conversation
     return true;
 }
 
-/* Whether nobody writes the session, and we may. */
-static bool is_free(const char *path)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (fd >= 0) close(fd);
-    return free;
-}
-
-bool session_gives_way(const char *path, const struct conversation *c, bool is_ours,
-                       bool sound_too)
+/* Whether a write that was cut off has left it, and it holds nothing but what is in c. */
+static bool is_left_over(const char *path, const struct conversation *c)
 {
     struct conversation *there = conversation_new();
     struct buf notes = {0};
     struct err ignored;
-    struct archive *a =
-        is_ours || is_free(path) ? archive_look(path, there, &notes, &ignored) : NULL;
-    bool sound =
-        notes.len == 0 && (conversation_n(there) > 0 || conversation_n_branches(there) > 1);
-    bool way = a && (sound_too || !sound) && is_within(there, c);
+    struct stat st;
+    struct archive *a = archive_look(path, there, &notes, &ignored);
+    const bool damaged = notes.len > 0 || (stat(path, &st) == 0 && st.st_size == 0);
+    const bool left = a && damaged && is_within(there, c);
     archive_close(a);
     conversation_free(there);
     buf_free(&notes);
-    return way;
+    return left;
+}
+
+/* Its name with something behind it that nothing has; NULL: it stays. */
+static char *rename_aside(const char *path)
+{
+    enum { MOST = 100 };
+    struct err ignored;
+    char *name = sessions_name(path), *aside = NULL;
+    for (unsigned i = 1; i <= MOST && !aside; i++) {
+        struct buf to = {0};
+        buf_printf(&to, "%s~", name);
+        if (i > 1) buf_printf(&to, "%u", i);
+        char *other = sessions_path(buf_str(&to), &ignored);
+        const bool done = other && file_rename_new(path, other);
+        const bool is_taken = other && !done && errno == EEXIST;
+        if (done) aside = mem_strdup(buf_str(&to));
+        free(other);
+        buf_free(&to);
+        if (!done && !is_taken) break;
+    }
+    free(name);
+    return aside;
+}
+
+char *session_set_aside(const char *path, const struct conversation *c)
+{
+    char *aside = NULL;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return NULL;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_left_over(path, c)) aside = rename_aside(path);
+    close(fd);
+    return aside;
 }
 
 bool session_remove(const char *path, struct err *err)

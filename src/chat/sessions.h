@@ -54,11 +54,10 @@ bool session_summarise(const char *path, struct session_summary *out, struct err
  * that cannot be read is said to be so. Printable, no line break. */
 void session_put_row(const struct session_file *file, bool with_file, struct buf *out);
 
-/* Whether the file of a session may be replaced by one of c: all that can be read in it is in
- * c, and nobody has it open but, if is_ours, the caller. One that is sound has to be asked for.
- */
-bool session_gives_way(const char *path, const struct conversation *c, bool is_ours,
-                       bool sound_too);
+/* Gives what a write that was cut off has left another name, NAME~ or NAME~2 and so on: a file
+ * that is empty or damaged, that nobody has open, and whose messages, as far as they can be
+ * read, are all in c. The new name, to free(); NULL: it stays, or there is none. */
+char *session_set_aside(const char *path, const struct conversation *c);
 /* Removes a session; ERR_USER if somebody has it open. */
 bool session_remove(const char *path, struct err *err);
 

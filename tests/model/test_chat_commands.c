@@ -593,7 +593,7 @@ static size_t size_but(const char *state, const char *name, size_t n)
 }
 
 /* What an earlier /save could not finish does not take the name: a part of this conversation
- * makes room for the whole. What holds anything else stays. */
+ * makes room for the whole, and is still there. What holds anything else stays. */
 static void test_save_half(void **unused)
 {
     (void)unused;
@@ -603,11 +603,14 @@ static void test_save_half(void **unused)
     open_chat(&r, true, kept);
     free(ask(&r, "What is a token?"));
     free(ask(&r, "What is a page?"));
-    leave_half(state, "other", "kept", size_but(state, "kept", 7));
+    const size_t half = size_but(state, "kept", 7);
+    leave_half(state, "other", "kept", half);
     leave_half(state, "copy", "kept", 0);
     assert_false(line(&r, "/save copy"));
     assert_true(said(&r, "of this name already; hearth sessions rm removes one"));
     assert_true(line(&r, "/save other"));
+    assert_true(said(&r, "what was left half written there is other~ now"));
+    assert_int_equal(size_but(state, "other~", 0), half);
     close_chat(&r);
     open_chat(&r, true, other);
     assert_int_equal(chat_n_messages(r.chat), 4);
@@ -622,12 +625,14 @@ static void test_save_half(void **unused)
     free(ask(&r, "Hello"));
     assert_false(line(&r, "/save half"));
     leave_half(state, "kept", "other", 20);
+    leave_half(state, "kept~", "other", 0);
     assert_true(line(&r, "/save kept"));
+    assert_true(said(&r, "is kept~2 now"));
     close_chat(&r);
-    remove_session(state, "kept");
-    remove_session(state, "other");
-    remove_session(state, "copy");
-    remove_session(state, "half");
+    const char *const all[] = {"kept",   "kept~", "kept~2", "other",
+                               "other~", "copy",  "half",   "begun~"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        remove_session(state, all[i]);
     remove_state(state);
 }
 
@@ -645,10 +650,12 @@ static void test_save_same(void **unused)
     fill_disk(true);
     free(ask(&r, "What is a page?"));
     assert_false(line(&r, "/save kept"));
+    assert_false(line(&r, "/save kept"));
     assert_int_equal(size_but(state, "kept", 0), before);
     fill_disk(false);
     assert_true(line(&r, "/save kept"));
     assert_true(said(&r, "saved as kept"));
+    assert_false(said(&r, "half written"));
     free(ask(&r, "Thanks"));
     close_chat(&r);
     open_chat(&r, true, kept);

@@ -250,15 +250,15 @@ static void test_file(void **state)
 
     /* Another name; one that is taken. */
     snprintf(other, sizeof other, "%s/state/sessions/two.session", home);
-    assert_true(archive_rename(a, other, false, &err));
+    assert_true(archive_rename(a, other, &err));
     assert_int_equal(access(path, F_OK), -1);
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     close(fd);
-    assert_false(archive_rename(a, path, false, &err));
+    assert_false(archive_rename(a, path, &err));
     assert_int_equal(err.code, ERR_USER);
     assert_string_equal(archive_path(a), other);
     b = archive_new(other); /* which has no file yet */
-    assert_false(archive_rename(b, path, false, &err));
+    assert_false(archive_rename(b, path, &err));
     assert_int_equal(err.code, ERR_USER);
     assert_string_equal(archive_path(b), other);
     archive_close(b);
