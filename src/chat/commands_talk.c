@@ -76,6 +76,7 @@ bool command_clear(struct chat *c, const char *args)
     char note[64];
     (void)args;
     unsigned number = conversation_rewind(c->conversation, 0);
+    if (c->engine) engine_resumes(c->engine, false);
     chat_drop_attached(c);
     chat_hint(c, "a new conversation%s", where(note, number));
     return true;

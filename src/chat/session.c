@@ -430,7 +430,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     if (ok) {
         c->session.attempt = 0;
         chat_drop_attached(c);
-        if (conversation_n(c->conversation) > 0) engine_resumes(c->engine);
+        if (c->engine) engine_resumes(c->engine, conversation_n(c->conversation) > 0);
         session_ready(c);
     }
     free(path);

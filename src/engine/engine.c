@@ -211,8 +211,10 @@ static void wait_for_disk(struct engine *e)
     struct disk *disk = e->machine.disk;
     const struct machine *draft = e->machine.draft;
     if (!atomic_load(&e->resumes) || !disk) return;
-    if (!disk_is_ready(disk) && !disk_is_never_ready(disk))
+    if (!disk_is_ready(disk) && !disk_is_never_ready(disk) && !e->said_reading) {
         on_warning(e, "reading the model once more, to know what was kept of it on disk");
+        e->said_reading = true;
+    }
     disk_make_ready(disk, &e->cancel);
     if (draft && draft->disk) disk_make_ready(draft->disk, &e->cancel);
 }

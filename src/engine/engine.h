@@ -195,9 +195,9 @@ const struct engine_info *engine_info(const struct engine *e);
  * or before READY. */
 bool engine_number(const struct engine *e, const char *key, double *value);
 
-/* What is posted from now on goes on with a conversation that was kept, as config.resumes says.
- */
-void engine_resumes(struct engine *e);
+/* Whether what is posted from now on goes on with a conversation that was kept, as
+ * config.resumes says. */
+void engine_resumes(struct engine *e, bool resumes);
 
 /* Posts a turn: prompt (copied) is the whole conversation as rendered, up to and including the
  * generation prompt. Ends in EVENT_END or EVENT_FAILED. */

@@ -55,8 +55,9 @@ struct engine {
     double read_ms;
     double last_progress_ms;
     bool is_open;
-    bool is_behind;   /* the disk may lack something of the sequence */
-    bool said_unkept; /* that pages are no longer kept; a draft's lie on the same disk */
+    bool is_behind;    /* the disk may lack something of the sequence */
+    bool said_reading; /* the model once more; a turn that was given up may have */
+    bool said_unkept;  /* that pages are no longer kept; a draft's lie on the same disk */
 
     /* Written before is_ready; after that by the owner's thread alone. */
     struct known known;

@@ -159,9 +159,9 @@ static void post(struct engine *e, struct request request)
     pthread_mutex_unlock(&e->lock);
 }
 
-void engine_resumes(struct engine *e)
+void engine_resumes(struct engine *e, bool resumes)
 {
-    atomic_store(&e->resumes, true);
+    atomic_store(&e->resumes, resumes);
 }
 
 void engine_turn(struct engine *e, const struct spans *prompt,

@@ -364,7 +364,7 @@ static void test_resumes_later(void **state)
     e = engine_open(&config, &err);
     assert_non_null(e);
     wait_for(EVENT_READY);
-    engine_resumes(e);
+    engine_resumes(e, true);
     text(&prompt, " And then?");
     engine_turn(e, &prompt, &greedy);
     assert_true(engine_next(e, 60000, &event));
