@@ -83,6 +83,7 @@ static bool edit_file(const char *path, struct err *err)
     struct sigaction none = {.sa_handler = SIG_IGN}, on_interrupt, on_quit;
     sigaction(SIGINT, &none, &on_interrupt);
     sigaction(SIGQUIT, &none, &on_quit);
+    signals_take(SIGINT); /* one that came just before */
     const bool ok = run_editor(path, err);
     /* One that died has left its own modes behind. */
     tty_restore();
