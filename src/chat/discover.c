@@ -278,22 +278,28 @@ void discover_models(struct found_models *out)
     find(out, false);
 }
 
-/* Ollama's tag may be left out where it is the usual one. */
-static bool is_called(const struct found_model *m, const char *name)
+/* The first that is called name, with the tag behind it. */
+static const struct found_model *called(const struct found_models *list, const char *name,
+                                        const char *tag)
 {
     const size_t n = strlen(name);
-    return strncmp(m->name, name, n) == 0 &&
-           (!m->name[n] ||
-            (strcmp(m->where, ollama) == 0 && strcmp(m->name + n, ":latest") == 0));
+    for (size_t i = 0; i < list->n; i++) {
+        const struct found_model *m = &list->items[i];
+        if (strncmp(m->name, name, n) == 0 && strcmp(m->name + n, tag) == 0 &&
+            (!*tag || strcmp(m->where, ollama) == 0))
+            return m;
+    }
+    return NULL;
 }
 
 char *discover_named(const char *name)
 {
     struct found_models found = {0};
-    char *path = NULL;
     find(&found, true);
-    for (size_t i = 0; i < found.n && !path; i++)
-        if (is_called(&found.items[i], name)) path = mem_strdup(found.items[i].path);
+    const struct found_model *m = called(&found, name, "");
+    /* Ollama's tag may be left out where it is the usual one. */
+    if (!m) m = called(&found, name, ":latest");
+    char *path = m ? mem_strdup(m->path) : NULL;
     found_models_free(&found);
     return path;
 }
