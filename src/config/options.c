@@ -118,6 +118,7 @@ bool options_apply_model(struct options *o, const char *key, double value, struc
         char text[40];
         snprintf(text, sizeof text, "%.9g", value);
         return options_give(o, (enum option_id)i, FROM_MODEL, 0, text, err) ||
+               o->source[i].from > FROM_MODEL ||
                err_prefix(err, "the model's %s is not taken", key);
     }
     return true;

@@ -305,7 +305,8 @@ void options_draft(const struct options *o, char **path, bool *lookup);
 bool options_check(struct options *o, struct err *err);
 
 /* A key of the model's metadata, as general.sampling.temp; nothing happens where it is not one
- * of the table's. ERR_USER: its number is out of range, and the option stays as it is. */
+ * of the table's, or the user has said otherwise. ERR_USER: its number is out of range, and the
+ * option stays as it is. */
 bool options_apply_model(struct options *o, const char *key, double value, struct err *err);
 
 /* Another model comes: what options_apply_model set is built-in again. */

@@ -484,6 +484,7 @@ static void test_precedence(void **state)
                         "HEARTH_TOPK in the environment is no option; did you mean "
                         "HEARTH_TOP_K?");
     assert_true(options_apply_model(o, "general.sampling.temp", 3, &err));
+    assert_true(options_apply_model(o, "general.sampling.top_k", -5, &err));
     origin_is(o, OPT_TEMP, "0.1", "[hearth], @:2");
 
     struct options *copy = options_clone(o);
