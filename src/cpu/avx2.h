@@ -7,9 +7,7 @@
 
 enum { AVX2_ATTEND_ROWS = 64 }; /* rows of one call of avx2_attend */
 
-size_t avx2_matmul_scratch(size_t n_cols);
-void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
-/* Of weights that are floats, and what it needs of that scratch. */
+/* Products of weights that are floats, and what it needs of that scratch. */
 void avx2_matmul_floats(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx2_matmul_floats_scratch(size_t n_cols);
 size_t avx2_attend_rows(size_t n_group);

@@ -17,9 +17,8 @@
 #include "cpu/pack.h"
 
 enum {
-    PANEL_ROWS = 16, /* rows of a matrix packed side by side: a lane is a row */
-    A8_BLOCK = 32,   /* values that share a scale */
-    A8_HALF = 16,    /* values that share a sum */
+    A8_BLOCK = 32, /* values that share a scale */
+    A8_HALF = 16,  /* values that share a sum */
     ROW_PARTIALS = 32,
     RECUR_COLS = 32, /* columns of a recurrent state that are advanced together */
 };

@@ -265,7 +265,7 @@ typedef struct a8 tile_rows;
 
 /* ---- the op ---- */
 
-size_t avx2_matmul_scratch(size_t n_cols)
+static size_t matmul_scratch(size_t n_cols)
 {
     const size_t floats = avx2_matmul_floats_scratch(n_cols);
     const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
@@ -299,7 +299,7 @@ static size_t rows_in_place(enum qtype type)
     return SIZE_MAX;
 }
 
-void avx2_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+static void matmul_avx2(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance *k = instance_of(w->type);
@@ -341,7 +341,7 @@ const struct kernels kernels_avx2 = {
     .packs = true,
     .macs_per_ms = 20000000,
     .a8_side = 1,
-    .matmul_scratch = avx2_matmul_scratch,
-    .matmul = avx2_matmul,
+    .matmul_scratch = matmul_scratch,
+    .matmul = matmul_avx2,
     AVX2_ATTEND_AND_ROWS,
 };

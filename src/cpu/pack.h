@@ -19,6 +19,8 @@
 
 #include "gguf/qtype.h"
 
+enum { PANEL_ROWS = 16 }; /* packed side by side: a lane is a row */
+
 /* What stands before the codes. */
 enum pack_head {
     HEAD_D,      /* per 32: d */
@@ -61,7 +63,7 @@ enum { PACK_SLACK = 64 };
 /* Bytes of a column of a panel of floats. */
 static inline size_t pack_column_bytes(enum qtype type)
 {
-    return 16 * (type == QTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    return PANEL_ROWS * (type == QTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 /* Bytes of one panel of n_cols columns. */
 size_t pack_panel_bytes(enum qtype type, size_t n_cols);
