@@ -1,9 +1,9 @@
 /* Products with matrices of floats (pack.h), by type and by rows.
  *
- * The file that includes this has defined TILE_ROWS, at most 8; sums, what a tile of so many
- * rows leaves; tile and widen, by type; finish_rows, for sums; and IN_PLACE_ROWS: for more rows
- * weights of two bytes become floats first, once for all of them. No include guard: it is a
- * text for two files.
+ * The file that includes this has defined TILE_ROWS, at least 4, and FLOAT_MORE_ROWS, which
+ * lists those above 4; sums, what a tile leaves; tile and widen, by type; finish_rows, for
+ * sums; and IN_PLACE_ROWS: for more rows weights of two bytes become floats first, once for all
+ * of them. No include guard: it is a text for two files.
  *
  * A sum may be neither split nor fused, so a column of a panel is a product and an addition for
  * each row of activations. Chains of additions leave the processor little to run ahead with, so
