@@ -77,6 +77,9 @@ for tag in tiny:1b tiny:latest tiny; do
     check "$tag, as Ollama knows it" eval 'go 0 -q --private -n 1 --jsonl -m $tag -p x </dev/null && prints "blobs/sha256-$sha\""'
     check "  in hearth inspect, too" eval 'echo a | go 0 inspect tokens -m $tag && has "^[0-9]+ "'
 done
+cp "$ollama/blobs/sha256-$sha" "$home/.lmstudio/models/tiny.gguf"
+check "a name as it is goes before one without its tag" eval 'go 0 -q --private -n 1 --jsonl -m tiny -p x </dev/null && prints "models/tiny.gguf\""'
+rm "$home/.lmstudio/models/tiny.gguf"
 check "half a name" go 1 -q -m tin -p x </dev/null
 check "  is none" says 'tin: there is no such file, and no model of that name'
 check "nor in hearth inspect" go 1 inspect greedy -m tin --ids 1
