@@ -19,4 +19,12 @@ static inline bool ascii_is_blank(const char *s, size_t n)
     return i == n;
 }
 
+/* n without the line ends, of any system, that s[0..n) has last. */
+static inline size_t ascii_without_ends(const char *s, size_t n)
+{
+    while (n > 0 && (s[n - 1] == '\n' || s[n - 1] == '\r'))
+        n--;
+    return n;
+}
+
 #endif

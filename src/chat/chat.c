@@ -393,8 +393,7 @@ void chat_put_before(struct chat *c, const char *text, size_t n)
 void chat_attach(struct chat *c, const char *text, size_t n)
 {
     struct engine *e = c->engine;
-    while (n > 0 && text[n - 1] == '\n')
-        n--;
+    n = ascii_without_ends(text, n);
     long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
     chat_put_before(c, text, n);
     char tokens[40] = "";

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
@@ -307,9 +308,7 @@ bool command_read(struct chat *c, const char *args)
         ok = err_set(&err, ERR_USER, "%s is not text: it has NUL bytes", path);
     if (ok) {
         struct buf repaired = {0};
-        while (text.len > 0 &&
-               (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r'))
-            text.len--;
+        text.len = ascii_without_ends(text.data, text.len);
         const size_t mark = utf8_mark(text.data, text.len);
         const bool broken = utf8_repair(&repaired, text.data + mark, text.len - mark) > 0;
         chat_tell(c, FACE_INFO, "%s: %zu bytes, %ld tokens; they go before your next message",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/nearest.h"
@@ -362,10 +363,8 @@ static bool read_system(struct options *o, struct err *err)
         err->code = ERR_USER; /* the option names a file that is not there */
         return fail_at(o, OPT_SYSTEM, err);
     }
-    while (content.len &&
-           (content.data[content.len - 1] == '\n' || content.data[content.len - 1] == '\r'))
-        content.data[--content.len] = '\0';
-    o->system = o->system_text = mem_strdup(buf_str(&content) + mark);
+    const size_t len = ascii_without_ends(buf_str(&content), content.len);
+    o->system = o->system_text = mem_strndup(buf_str(&content) + mark, len - mark);
     buf_free(&content);
     return true;
 }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -102,8 +103,7 @@ static bool read_back(const char *path, struct buf *out, const char **warning, s
     const size_t mark = ok ? utf8_mark(buf_str(&bytes), bytes.len) : 0;
     if (ok && utf8_repair(out, buf_str(&bytes) + mark, bytes.len - mark) > 0)
         *warning = "the edited text is not valid UTF-8: U+FFFD stands for what is not";
-    while (out->len > 0 && out->data[out->len - 1] == '\n')
-        out->data[--out->len] = '\0';
+    if (out->len > 0) out->data[out->len = ascii_without_ends(out->data, out->len)] = '\0';
     buf_free(&bytes);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 
@@ -32,8 +33,7 @@ void input_clean(struct buf *out, const char *s, size_t n)
 
 void input_join(struct buf *message, const char *part, size_t n)
 {
-    while (n > 0 && (part[n - 1] == '\n' || part[n - 1] == '\r'))
-        n--;
+    n = ascii_without_ends(part, n);
     if (n == 0) return;
     if (message->len > 0) buf_puts(message, "\n\n");
     buf_append(message, part, n);

@@ -145,7 +145,7 @@ keys Enter
 check "  and is one message without control characters" newest '/quit\nnow[31m red'
 check "  that is answered" shows ' prefilled, '
 
-printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "What is a page?\\nIn short." >"$1"\n' "$dir" >"$dir/editor"
+printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "What is a page?\\nIn short.\\r\\n" >"$1"\n' "$dir" >"$dir/editor"
 chmod +x "$dir/editor"
 keys '/quit' Enter
 check "/quit leaves" left 0
