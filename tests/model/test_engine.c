@@ -364,6 +364,15 @@ static void test_resumes_later(void **state)
     e = engine_open(&config, &err);
     assert_non_null(e);
     wait_for(EVENT_READY);
+    /* Nobody waits for a conversation that begins anew. */
+    struct spans anew = {0};
+    engine_resumes(e, true);
+    engine_resumes(e, false);
+    text(&anew, "Hello");
+    engine_turn(e, &anew, &greedy);
+    while (engine_next(e, 60000, &event) && event.kind != EVENT_END)
+        assert_int_not_equal(event.kind, EVENT_WARNING);
+    spans_free(&anew);
     engine_resumes(e, true);
     text(&prompt, " And then?");
     engine_turn(e, &prompt, &greedy);
