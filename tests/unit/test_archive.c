@@ -268,6 +268,68 @@ static void test_file(void **state)
     conversation_free(c);
 }
 
+/* Whether another hearth could write the session. */
+static bool is_free(void)
+{
+    struct conversation *c = conversation_new();
+    struct buf notes = {0};
+    struct err err;
+    struct archive *a = archive_open(path, c, &notes, &err);
+    assert_non_null(a);
+    const bool free = !archive_is_taken(a);
+    archive_close(a);
+    conversation_free(c);
+    buf_free(&notes);
+    return free;
+}
+
+/* A file that is written anew is there and locked all the time, also before that and where it
+ * never happens. */
+static void test_anew(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    struct stat before, after;
+    unlink(path);
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(stat(path, &before), 0);
+    assert_true(archive_owns(a, path));
+    a = archive_anew(archive_anew(a));
+    assert_true(archive_owns(a, path));
+    assert_false(archive_has_file(a));
+    assert_false(is_free());
+    conversation_forget_kept(c);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(stat(path, &after), 0);
+    assert_true(before.st_ino != after.st_ino && before.st_size == after.st_size);
+    assert_true(archive_owns(a, path) && archive_has_file(a));
+    assert_false(is_free());
+    archive_close(archive_anew(a));
+    assert_true(is_free());
+    assert_int_equal(stat(path, &before), 0);
+    assert_true(before.st_ino == after.st_ino);
+
+    /* Somebody put another in its place: that one stays. */
+    conversation_forget_kept(c);
+    a = archive_new(path);
+    unlink(path);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    a = archive_anew(a);
+    unlink(path);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_false(archive_owns(a, path));
+    conversation_forget_kept(c);
+    assert_false(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, 0);
+    archive_close(a);
+    unlink(path);
+    conversation_free(c);
+}
+
 /* What a turn adds to the file does not depend on what was said before. */
 static void test_cost(void **state)
 {
@@ -667,12 +729,12 @@ static void test_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histories), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_cost),      cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_flips),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lock),      cmocka_unit_test(test_small_disk),
-        cmocka_unit_test(test_read_only), cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_histories),  cmocka_unit_test(test_file),
+        cmocka_unit_test(test_anew),       cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_cuts),       cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_small_disk), cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_disk_full),  cmocka_unit_test(test_kill),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
