@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/printable.h"
 
 static const char head[] = "model,cpu,kv,threads,depth,rows,ms,tok_s,gb_s,read_gb_s,share";

@@ -1,7 +1,6 @@
 /* Steps of some rows at some depths, with some threads and instruction sets, one line each. */
 #include "app/bench_modes.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,6 @@
 #ifndef BACKEND_CUT_H
 #define BACKEND_CUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "backend/ops.h"

@@ -1,6 +1,5 @@
 #include "chat/archive.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,13 +1,11 @@
 /* The commands that go back, forth and sideways in the conversation. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ascii.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/printable.h"
 #include "base/readable.h"
 #include "base/utf8.h"

@@ -1,5 +1,4 @@
 /* One turn: conversation -> prompt -> engine -> face -> conversation. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
  * and with the store right behind its product: Q4_0 65 and 62, 84 and 86; Q4_K 82 and 80, 107
  * and 110; Q6_K 115 and 111, 146 and 144 (Emerald Rapids, 2026-11). The arithmetic is that of
  * ref_matmul.c. */
-#include <assert.h>
 
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"

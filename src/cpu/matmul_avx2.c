@@ -5,7 +5,6 @@
  * memory once) and reading a panel unpacked to bytes (many rows: unpacked once per chunk). The
  * arithmetic is that of ref_matmul.c; integer sums are exact in any order. Matrices of floats:
  * matmul_f_avx2.c. */
-#include <assert.h>
 #include <string.h>
 
 #include "cpu/avx2.h"

@@ -4,7 +4,6 @@
  * panel. A code is an unsigned byte, so one instruction adds four products of it and the signed
  * activations; minus the offset of the codes times the block's sum is where the integer sum
  * begins. The arithmetic is that of ref_matmul.c. Matrices of floats: matmul_f_avx512.c. */
-#include <assert.h>
 
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"

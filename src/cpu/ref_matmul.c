@@ -13,7 +13,6 @@
  *   acc = acc + da · (float)I
  *   min = min + da · (float)J
  *   stripe = dw · acc - mw · min */
-#include <assert.h>
 
 #include "base/bytes.h"
 #include "base/half.h"

@@ -1,5 +1,4 @@
 /* The ops along a row on AVX2; see ref_rows.c for what they compute. Odd ends go to ref_*. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/numeric_c.h"

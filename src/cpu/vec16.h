@@ -7,7 +7,6 @@
 #ifndef CPU_VEC16_H
 #define CPU_VEC16_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/kv.h"
 #include "base/err.h"
 #include "engine/machine.h"
 

@@ -1,6 +1,5 @@
 #include "gguf/random_blocks.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -5,9 +5,6 @@
 #ifndef UI_ACTIONS_H
 #define UI_ACTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 /* name in the inputrc (before it: "hearth-"); keys beside the line; keys in the transcript and
  * in dialogs; what it does. Keys are named as ui/keys.h names them, "C-x h" is one after
  * another. */

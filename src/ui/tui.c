@@ -1,7 +1,6 @@
 /* The full-screen face: what the chat says, lines, signals, and the loop between them. */
 #include "ui/tui.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

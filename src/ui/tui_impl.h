@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "chat/face.h"
 #include "chat/view.h"
 #include "ui/actions.h"

@@ -2,7 +2,6 @@
  * tried, for a driver's may be slow: 835 GB/s on an H200, whose memory is rated at 4,800
  * (driver 580, November 2026). */
 #include "base/file.h"
-#include "base/mem.h"
 #include "vulkan/impl.h"
 
 /* More than any cache between a device and its memory holds; and so many copies at once that a

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "vulkan/impl.h"
-#include "vulkan/step_layout.h"
 
 /* Rows are computed in whole groups, so there is room for a few more than are asked for. */
 enum { GROUP_ROWS = 8 };

@@ -10,7 +10,6 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "config/paths.h"
 
 enum {

@@ -1,6 +1,5 @@
 /* What each op of a step takes, by the device's clock: the step runs once more, with a
  * timestamp behind every dispatch. */
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 

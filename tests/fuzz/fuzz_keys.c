@@ -13,7 +13,6 @@
 #include "base/utf8.h"
 #include "target.h"
 #include "ui/actions.h"
-#include "ui/edit_keys.h"
 #include "ui/keys.h"
 
 static void must_be_name(const char *key)

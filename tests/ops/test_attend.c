@@ -3,7 +3,6 @@
 #include "ops.h"
 
 #include "backend/kv.h"
-#include "base/half.h"
 
 struct attention {
     const char *name;

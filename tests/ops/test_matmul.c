@@ -2,7 +2,6 @@
  * the reference is near the product in double, and its bits are the stored ones. */
 #include "ops.h"
 
-#include "base/half.h"
 #include "cpu/ref.h"
 #include "matmul_case.h"
 

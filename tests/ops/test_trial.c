@@ -14,7 +14,6 @@
 #include "backend/draw.h"
 #include "backend/impl.h"
 #include "backend/trial.h"
-#include "base/mem.h"
 #include "cpu/cpu.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
