@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "app/command_line.h"
 #include "app/inspect.h"
 #include "app/shapes.h"
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "config/paths.h"
@@ -48,7 +48,7 @@ enum { N_FILE_TYPES = sizeof file_types / sizeof *file_types };
 static bool find_type(const char *name, struct file_type *out, struct err *err)
 {
     for (size_t i = 0; i < N_FILE_TYPES; i++)
-        if (strcasecmp(file_types[i].name, name) == 0) {
+        if (ascii_same(file_types[i].name, name)) {
             *out = file_types[i];
             return true;
         }

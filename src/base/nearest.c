@@ -1,14 +1,10 @@
 #include "base/nearest.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "base/ascii.h"
 
 enum { MAX_WORD = 63 };
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -28,9 +24,9 @@ size_t nearest_distance(const char *a, const char *b)
         size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            char x = lower(a[i - 1]), y = lower(b[j - 1]);
+            char x = ascii_lower(a[i - 1]), y = ascii_lower(b[j - 1]);
             row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y &&
+            if (i > 1 && j > 1 && x == ascii_lower(b[j - 2]) && ascii_lower(a[i - 2]) == y &&
                 above2[j - 2] + 1 < row[j])
                 row[j] = above2[j - 2] + 1;
         }
@@ -49,7 +45,7 @@ void nearest_offer(struct nearest *n, const char *candidate)
     size_t allowed = len < 6 ? 1 : len / 3;
     if (distance > allowed) {
         /* The beginning of a word is a weaker match than a slip of the finger. */
-        if (len < 3 || strncasecmp(n->word, candidate, len) != 0) return;
+        if (len < 3 || !ascii_same_n(n->word, candidate, len)) return;
         distance = allowed + 1;
     }
     if (n->best && distance >= n->distance) return;

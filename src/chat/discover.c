@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include <jansson.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -33,7 +33,7 @@ struct walk {
 static bool ends_in(const char *s, size_t n, const char *end)
 {
     size_t n_end = strlen(end);
-    return n >= n_end && strncasecmp(s + n - n_end, end, n_end) == 0;
+    return n >= n_end && ascii_same_n(s + n - n_end, end, n_end);
 }
 
 /* "-00002-of-00005" before the end: the number of the part, 0 if it is none. */
@@ -53,7 +53,7 @@ bool discover_is_model_name(const char *name)
     size_t n = strlen(name);
     if (!ends_in(name, n, ".gguf")) return false;
     for (const char *s = name; *s; s++)
-        if (strncasecmp(s, "mmproj", 6) == 0) return false;
+        if (ascii_same_n(s, "mmproj", 6)) return false;
     return part_number(name, n - 5) <= 1;
 }
 

@@ -2,17 +2,16 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/json.h"
 #include "chat/conversation.h"
 
 enum export_format export_format_of(const char *path)
 {
     const char *end = strrchr(path, '.');
-    if (end && strcasecmp(end, ".json") == 0) return EXPORT_JSON;
-    if (end && (strcasecmp(end, ".txt") == 0 || strcasecmp(end, ".text") == 0))
-        return EXPORT_PLAIN;
+    if (end && ascii_same(end, ".json")) return EXPORT_JSON;
+    if (end && (ascii_same(end, ".txt") || ascii_same(end, ".text"))) return EXPORT_PLAIN;
     return EXPORT_MARKDOWN;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -131,7 +132,7 @@ static bool check_section(struct checker *c, const char *p, const char *end)
     p = skip_blanks(p, close);
     end = trim_end(p, close);
     size_t n = (size_t)(end - p);
-    if (n == 6 && strncasecmp(p, "hearth", 6) == 0) {
+    if (n == 6 && ascii_same_n(p, "hearth", 6)) {
         if (c->ini->hearth_line)
             return fail(c, "[hearth] is there twice, first in line %d", c->ini->hearth_line);
         c->ini->hearth_line = c->line;
@@ -139,7 +140,7 @@ static bool check_section(struct checker *c, const char *p, const char *end)
         buf_puts(&c->plain, "[hearth]\n");
         return true;
     }
-    if (n > 7 && strncasecmp(p, "profile", 7) == 0 && blank(p[7]))
+    if (n > 7 && ascii_same_n(p, "profile", 7) && blank(p[7]))
         return add_profile(c, skip_blanks(p + 7, end), end);
     char shown[80];
     return fail(c, "unknown section [%s], expected [hearth] or [profile NAME]",

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -95,7 +95,7 @@ static bool parse_size(const struct option_row *row, const char *text, uint64_t 
         const char *unit = strchr(units, toupper((unsigned char)*end));
         ok = unit != NULL;
         if (ok) shift = 10 * (unsigned)(unit - units + 1), end++;
-        if (ok && strcasecmp(end, "iB") == 0) end += 2;
+        if (ok && ascii_same(end, "iB")) end += 2;
         ok = ok && !*end && n <= UINT64_MAX >> shift;
     }
     if (!ok) return refuse(row, text, err);
@@ -123,7 +123,7 @@ static bool parse_bool(const struct option_row *row, const char *text, double *o
                                             {"on", "true", "yes", "1"}};
     for (int value = 0; value < 2; value++)
         for (size_t i = 0; i < 4; i++)
-            if (strcasecmp(text, words[value][i]) == 0) {
+            if (ascii_same(text, words[value][i])) {
                 *out = value;
                 return true;
             }
@@ -169,7 +169,7 @@ static bool parse_bias(const struct option_row *row, const char *text, struct op
     double x = 0;
     if (ok) {
         const char *value = end + 1;
-        if (strcasecmp(value, "-inf") == 0)
+        if (ascii_same(value, "-inf"))
             x = -INFINITY;
         else
             ok = parse_decimal(value, &x) && fabs(x) <= 1e6;

@@ -276,7 +276,7 @@ static bool choose_profile(struct options *o, const struct ini *ini, const char 
             wanted = entries[i].value;
     if (!wanted || !*wanted) return true;
     for (size_t i = 0; i < ini_n_profiles(ini); i++)
-        if (strcasecmp(ini_profile(ini, i), wanted) == 0) {
+        if (ascii_same(ini_profile(ini, i), wanted)) {
             o->profile_name = mem_strdup(ini_profile(ini, i));
             return true;
         }

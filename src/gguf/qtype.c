@@ -2,8 +2,8 @@
 
 #include <assert.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "base/half.h"
 #include "gguf/qblocks.h"
@@ -48,7 +48,7 @@ const struct qtype_info *qtype_info(uint32_t type)
 const struct qtype_info *qtype_by_name(const char *name)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (strcasecmp(rows[i].name, name) == 0) return &rows[i];
+        if (ascii_same(rows[i].name, name)) return &rows[i];
     return NULL;
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/ascii.h"
 #include "base/cancel.h"
@@ -217,8 +216,8 @@ static bool is_phi3(const struct gguf *g, bool merges)
     struct gguf_str name;
     if (!gguf_string(g, "general.name", &name)) return false;
     for (size_t i = 0; i + 4 <= name.len; i++) {
-        if (strncasecmp(name.data + i, "phi3", 4) == 0) return true;
-        if (i + 5 <= name.len && strncasecmp(name.data + i, "phi-3", 5) == 0) return true;
+        if (ascii_same_n(name.data + i, "phi3", 4)) return true;
+        if (i + 5 <= name.len && ascii_same_n(name.data + i, "phi-3", 5)) return true;
     }
     return false;
 }

@@ -1,4 +1,5 @@
 /* The INI file: every error with its file and line, and values as they come out. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,12 +241,33 @@ static void test_files(void **state)
     scratch_remove(folder);
 }
 
+/* Any case is one of ASCII: in a Turkish locale i is no small I. */
+static void test_turkish(void **state)
+{
+    (void)state;
+    char folder[SCRATCH_PATH], command[2 * SCRATCH_PATH];
+    scratch_folder(folder, "ini");
+    snprintf(command, sizeof command,
+             "localedef -i tr_TR -f UTF-8 %s/tr_TR.UTF-8 >/dev/null 2>&1", folder);
+    setenv("LOCPATH", folder, 1);
+    if (system(command) != 0 || !setlocale(LC_CTYPE, "tr_TR.UTF-8")) {
+        scratch_remove(folder);
+        skip();
+    }
+    struct ini *ini = parsed("[HEARTH]\nMIN-P = 0.5\n[PROFILE x]\n");
+    assert_non_null(ini_profile(ini, 0));
+    ini_free(ini);
+    setlocale(LC_CTYPE, "C");
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sections),   cmocka_unit_test(test_values),
         cmocka_unit_test(test_continued),  cmocka_unit_test(test_errors),
         cmocka_unit_test(test_long_lines), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_turkish),
     };
     return cmocka_run_group_tests_name("ini", tests, NULL, NULL);
 }
