@@ -56,6 +56,19 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_end(ap);
 }
 
+bool buf_try_resize(struct buf *b, size_t n_bytes)
+{
+    if (b->cap <= n_bytes) {
+        char *data = realloc(b->data, n_bytes + 1);
+        if (!data) return false;
+        b->data = data;
+        b->cap = n_bytes + 1;
+    }
+    b->len = n_bytes;
+    b->data[n_bytes] = '\0';
+    return true;
+}
+
 void buf_clear(struct buf *b)
 {
     b->len = 0;

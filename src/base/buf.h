@@ -1,13 +1,15 @@
 /* A growing string of bytes.
  *
  * The owner embeds it, zero-initialised ({0} is an empty one), and frees it with buf_free. data
- * is NUL-terminated whenever it is not NULL; bytes may hold NULs. Growing never fails (mem.h).
+ * is NUL-terminated whenever it is not NULL; bytes may hold NULs. Growing never fails (mem.h),
+ * but where it is said.
  * What is appended is copied and may not lie in the buffer itself. Not shared between threads;
  * knows no encoding. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf {
@@ -22,6 +24,9 @@ void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
+/* Gives it n_bytes, of which those that are new hold anything, where much may be asked for:
+ * false, and it stays as it is, if there is no memory. */
+bool buf_try_resize(struct buf *b, size_t n_bytes);
 /* Empties it but keeps the memory. */
 void buf_clear(struct buf *b);
 /* The string, "" when nothing was ever added; lives until the next call on b. */

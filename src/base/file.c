@@ -282,16 +282,12 @@ bool file_read_plain(const char *path, size_t max_bytes, struct buf *out)
     bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
               (uint64_t)st.st_size <= max_bytes;
     size_t n_bytes = ok ? (size_t)st.st_size : 0;
-    if (ok && out->cap <= n_bytes) {
-        char *data = realloc(out->data, n_bytes + 1);
-        ok = data != NULL;
-        if (data) out->data = data, out->cap = n_bytes + 1;
-    }
-    while (ok && out->len < n_bytes) {
-        ssize_t n = read(fd, out->data + out->len, n_bytes - out->len);
+    ok = ok && buf_try_resize(out, n_bytes);
+    for (size_t at = 0; ok && at < n_bytes;) {
+        ssize_t n = read(fd, out->data + at, n_bytes - at);
         if (n < 0 && errno == EINTR) continue;
         ok = n > 0;
-        if (ok) out->len += (size_t)n;
+        if (ok) at += (size_t)n;
     }
     close(fd);
     return ok;

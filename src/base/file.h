@@ -67,7 +67,7 @@ int file_temporary(const char *path, char **name);
  * the disk. path names a folder, too. On failure nothing is left behind. */
 bool file_replace(const char *path, const void *data, size_t n_bytes, struct err *err);
 /* Replaces out by the file. A missing one, one that is not regular, one of more than max_bytes
- * and one that there is no memory for are false, without a word. */
+ * and one that there is no memory for are false, without a word; out holds rubbish then. */
 bool file_read_plain(const char *path, size_t max_bytes, struct buf *out);
 
 /* A steady clock in milliseconds. */

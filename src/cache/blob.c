@@ -44,15 +44,8 @@ void blob_codec_free(struct blob_codec *codec)
 /* Pages are large: no memory for one is an error, not the end. */
 static bool reserve(struct buf *b, size_t n, struct err *err)
 {
-    if (b->cap <= n) {
-        char *data = realloc(b->data, n + 1);
-        if (!data) return err_set(err, ERR_MEMORY, "no memory for %zu bytes of a page", n);
-        b->data = data;
-        b->cap = n + 1;
-    }
-    b->len = n;
-    b->data[n] = '\0';
-    return true;
+    return buf_try_resize(b, n) ||
+           err_set(err, ERR_MEMORY, "no memory for %zu bytes of a page", n);
 }
 
 /* Byte b of element i goes to b * n_elements + i. Elements of two bytes are the common ones; a

@@ -28,7 +28,7 @@ bool store_files_prepare(const char *path, struct err *err);
  * failure nothing is left behind. */
 bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err);
 /* Replaces out by the file. A missing one, one that is not regular, one of more than max_bytes
- * and one that there is no memory for are false, without a word. */
+ * and one that there is no memory for are false, without a word; out holds rubbish then. */
 bool store_files_read(const char *path, size_t max_bytes, struct buf *out);
 /* Notes that the blob was used. Pages far from the beginning of a conversation count as a
  * little older than those before them: without these they are worth nothing, so they go first.

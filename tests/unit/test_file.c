@@ -125,12 +125,30 @@ static void test_no_wait(void **state)
     buf_free(&got);
 }
 
+/* What is there of a longer file before is gone, and a string ends where the file does. */
+static void test_plain(void **state)
+{
+    (void)state;
+    struct buf got = {0};
+    struct err err;
+    buf_puts(&got, "something that is longer");
+    assert_true(file_replace(path, "short", 5, &err));
+    assert_true(file_read_plain(path, 5, &got));
+    assert_int_equal(got.len, 5);
+    assert_string_equal(buf_str(&got), "short");
+    assert_false(file_read_plain(path, 4, &got));
+    assert_false(file_read_plain(dir, 4, &got));
+    buf_free(&got);
+    scratch_empty(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_left_by_a_kill),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_no_wait),
+        cmocka_unit_test(test_plain),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
