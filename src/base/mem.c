@@ -25,7 +25,9 @@ void *mem_alloc(size_t n_bytes)
 
 void *mem_zalloc(size_t count, size_t size)
 {
-    return or_exit(calloc(count ? count : 1, size ? size : 1), size);
+    size_t n_bytes;
+    if (!mem_mul(count, size, &n_bytes)) return or_exit(NULL, (size_t)-1);
+    return or_exit(calloc(n_bytes ? n_bytes : 1, 1), n_bytes);
 }
 
 void *mem_resize(void *p, size_t count, size_t size)

@@ -3,7 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -40,9 +44,33 @@ static void test_too_large(void **state)
     assert_true(n == SIZE_MAX - 1);
 }
 
+/* The line that ends the program says how much was wanted, not how large an element is. */
+static void test_says_how_much(void **state)
+{
+    (void)state;
+    char said[100];
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        free(mem_zalloc(SIZE_MAX / 2, 4));
+        _exit(0);
+    }
+    close(ends[1]);
+    const ssize_t n = read(ends[0], said, sizeof said - 1);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1 && n > 0);
+    said[n] = '\0';
+    assert_string_equal(said, "hearth: out of memory (18446744073709551615 bytes wanted)\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
-                                       cmocka_unit_test(test_too_large)};
+                                       cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_says_how_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
