@@ -110,7 +110,7 @@ const char *shape_architecture(const struct shape *s)
     return families[s->family];
 }
 
-bool shape_is_recurrent(const struct shape *s, uint32_t layer)
+static bool is_recurrent(const struct shape *s, uint32_t layer)
 {
     return s->family == SHAPE_QWEN35 && (layer + 1) % FULL_ATTENTION_INTERVAL != 0;
 }
@@ -335,7 +335,7 @@ static void add_layer(struct list *l, const struct shape *s)
     const bool only_post = s->family == SHAPE_OLMO2;
     const bool renamed = s->family == SHAPE_QWEN35 || s->family == SHAPE_GPT_OSS;
     if (!only_post) add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);
-    if (shape_is_recurrent(s, l->layer))
+    if (is_recurrent(s, l->layer))
         add_delta_net(l, s);
     else
         add_attention(l, s);

@@ -60,7 +60,5 @@ const char *shape_preset(size_t i);
 const char *shape_architecture(const struct shape *s);
 /* All tensors in file order; free() it. */
 struct shape_tensor *shape_tensors(const struct shape *s, size_t *n);
-/* Whether layer i of a qwen35 shape is recurrent. */
-bool shape_is_recurrent(const struct shape *s, uint32_t layer);
 
 #endif

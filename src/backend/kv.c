@@ -73,7 +73,8 @@ size_t kv_code_bytes(enum kv_type type, size_t dim)
     return dim * types[type].bits / 8 * PAGE_LEN;
 }
 
-size_t kv_scale_bytes(enum kv_type type, size_t dim)
+/* Their scales; 0 for f32 and f16. */
+static size_t scale_bytes(enum kv_type type, size_t dim)
 {
     return kv_scales(type, dim) * sizeof(uint16_t) * PAGE_LEN;
 }
@@ -82,14 +83,14 @@ struct kv_head kv_head_at(const struct kv_layer *kv, size_t head)
 {
     struct kv_head at = {.k = kv->at + head * kv_head_bytes(kv)};
     at.k_scales = at.k + kv_code_bytes(kv->type, kv->head_dim_k);
-    at.v = at.k_scales + kv_scale_bytes(kv->type, kv->head_dim_k);
+    at.v = at.k_scales + scale_bytes(kv->type, kv->head_dim_k);
     at.v_scales = at.v + kv_code_bytes(kv->type, kv->head_dim_v);
     return at;
 }
 
 static size_t part_bytes(enum kv_type type, size_t dim)
 {
-    return kv_code_bytes(type, dim) + kv_scale_bytes(type, dim);
+    return kv_code_bytes(type, dim) + scale_bytes(type, dim);
 }
 
 size_t kv_head_bytes(const struct kv_layer *kv)

@@ -45,10 +45,9 @@ struct kv_factors {
 /* Those of an op's scale and softcap (0: none). */
 struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softcap);
 
-/* Bytes of the PAGE_LEN keys, or values, of one head of dim dims: as numbers or codes, and as
- * scales (0 for f32 and f16). */
+/* Bytes of the PAGE_LEN keys, or values, of one head of dim dims as numbers or codes; their
+ * scales come on top. */
 size_t kv_code_bytes(enum kv_type type, size_t dim);
-size_t kv_scale_bytes(enum kv_type type, size_t dim);
 
 /* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for
  * f32 and f16): bytes from the start of the part of the page. */

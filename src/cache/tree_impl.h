@@ -86,8 +86,6 @@ static inline size_t common(const int32_t *a, size_t n_a, const int32_t *b, size
 
 /* Windowed rows (tree_window.c). */
 
-/* A node loses its windowed rows. */
-void window_drop(struct tree *t, struct node *node);
 /* After a snapshot of node has gone: drops the rows before it that nothing else looks back on.
  */
 void windows_released(struct tree *t, struct node *node);

@@ -3,7 +3,8 @@
 
 #include "cache/tree_impl.h"
 
-void window_drop(struct tree *t, struct node *node)
+/* A node loses its windowed rows. */
+static void window_drop(struct tree *t, struct node *node)
 {
     uint64_t before = page_bytes(t->pool, node->page);
     page_drop_window(t->pool, node->page);

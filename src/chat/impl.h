@@ -204,16 +204,13 @@ bool session_load(struct chat *c, const char *name, struct err *err);
 
 /* ---- another model (model.c) ---- */
 
-/* Closes the model and begins to load the one at path: LOADING. False: an error was said; one
- * that cannot be opened, as far as its file tells, leaves everything as it is. */
-bool model_switch(struct chat *c, const char *path);
-/* It is there. */
+/* The one that /model asked for is there. */
 void model_ready(struct chat *c);
+/* It is not: says why and goes back to the one before. False if there is none to go to. */
+bool model_failed(struct chat *c, const struct err *err);
 /* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
  * one is told. */
 void model_take_sampling(struct chat *c, bool is_new);
-/* It is not: says why and goes back to the one before. False if there is none to go to. */
-bool model_failed(struct chat *c, const struct err *err);
 
 /* ---- what drafts (draft.c) ---- */
 

@@ -69,7 +69,9 @@ static bool name_model(struct chat *c, const char *path, struct err *err)
     return options_give(c->options, OPT_MODEL, FROM_SET, 0, path, err);
 }
 
-bool model_switch(struct chat *c, const char *path)
+/* Closes the model and begins to load the one at path: LOADING. False: an error was said; one
+ * that cannot be opened, as far as its file tells, leaves everything as it is. */
+static bool switch_to(struct chat *c, const char *path)
 {
     struct err err;
     char *before = mem_strdup(c->options->model);
@@ -125,7 +127,7 @@ bool command_model(struct chat *c, const char *args)
     char *named = is_file ? NULL : discover_named(args);
     /* The model there is stays loaded. */
     if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s: " DISCOVER_NOTHING, args);
-    bool ok = (is_file || named) && model_switch(c, named ? named : path);
+    bool ok = (is_file || named) && switch_to(c, named ? named : path);
     free(named);
     free(path);
     return ok;

@@ -139,16 +139,22 @@ void session_list_free(struct session_list *list)
     *list = (struct session_list){0};
 }
 
-bool session_summarise(const char *path, struct session_summary *out, struct err *err)
+/* What a file holds, for a list. */
+struct summary {
+    size_t n_messages;         /* of the current branch */
+    char model[80], first[80]; /* printable; first words of the first message */
+};
+
+static bool summarise(const char *path, struct summary *out)
 {
     struct conversation *c = conversation_new();
     struct buf notes = {0};
-    struct archive *a = archive_look(path, c, &notes, err);
-    *out = (struct session_summary){0};
+    struct err ignored;
+    struct archive *a = archive_look(path, c, &notes, &ignored);
+    *out = (struct summary){0};
     if (a) {
         const char *model = archive_state(a)->model;
         out->n_messages = conversation_n(c);
-        out->n_branches = conversation_n_branches(c);
         if (model) printable(out->model, sizeof out->model, model, strlen(model));
         if (out->n_messages > 0) {
             const struct message *m = conversation_at(c, 0);
@@ -163,12 +169,11 @@ bool session_summarise(const char *path, struct session_summary *out, struct err
 
 void session_put_row(const struct session_file *file, bool with_file, struct buf *out)
 {
-    struct session_summary sum;
-    struct err ignored;
+    struct summary sum;
     char when[READABLE_BYTES], size[READABLE_BYTES];
     buf_puts(out, readable_time(when, file->changed_s));
     if (with_file) buf_printf(out, "  %10s", readable_size(size, file->n_bytes));
-    if (!session_summarise(file->path, &sum, &ignored)) {
+    if (!summarise(file->path, &sum)) {
         buf_puts(out, "  cannot be read: hearth sessions check says why");
         return;
     }

@@ -43,12 +43,6 @@ struct session_list {
 bool sessions_list(struct session_list *list, struct err *err);
 void session_list_free(struct session_list *list);
 
-/* What a file holds, for a list. */
-struct session_summary {
-    size_t n_messages, n_branches; /* of the current branch; in all */
-    char model[80], first[80];     /* printable; first words of the first message */
-};
-bool session_summarise(const char *path, struct session_summary *out, struct err *err);
 /* Appends what a list says of a session behind its name: when it was changed, how many messages
  * it has and how the first begins; with_file: also its size and its model. Reads the file; one
  * that cannot be read is said to be so. Printable, no line break. */

@@ -35,12 +35,6 @@ struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, 
     return linear(b, layer, stem, n_cols, out, false);
 }
 
-struct linear layer_linear_bias(struct builder *b, uint32_t layer, const char *stem,
-                                size_t n_cols, struct ref out)
-{
-    return linear(b, layer, stem, n_cols, out, true);
-}
-
 /* Q, K and V lie after each other in one buffer, so fused and separate projections write the
  * same rows and one op rotates Q and K. */
 struct qkv {

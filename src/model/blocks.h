@@ -19,9 +19,6 @@ const struct weight *layer_vector(struct builder *b, uint32_t layer, const char 
 /* Matrix and, where the file has one, bias: "blk.<layer>.<stem>.weight" and ".bias". */
 struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
                            struct ref out);
-/* The same, the bias being required. */
-struct linear layer_linear_bias(struct builder *b, uint32_t layer, const char *stem,
-                                size_t n_cols, struct ref out);
 
 struct attention {
     enum rope_pairs pairs;

@@ -67,8 +67,9 @@ bool hparams_u32(const struct hparams *hp, const char *key, uint32_t lo, uint32_
     return item_u32(hp, key, kv, 0, lo, hi, value, err);
 }
 
-bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
-                       uint32_t hi, bool required, uint32_t *value, struct err *err)
+/* The same for a key that is one number or an array of n_layer; layer's entry. */
+static bool layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
+                      uint32_t hi, bool required, uint32_t *value, struct err *err)
 {
     char name[KEY_CAP];
     const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
@@ -220,18 +221,16 @@ static bool read_layers(struct hparams *hp, struct err *err)
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct layer_hparams *l = &hp->layers[i];
         l->rope = true;
-        if (!hparams_layer_u32(hp, "attention.head_count", i, 1, MAX_HEADS, true, &l->n_head,
-                               err))
+        if (!layer_u32(hp, "attention.head_count", i, 1, MAX_HEADS, true, &l->n_head, err))
             return false;
         l->n_head_kv = l->n_head;
-        if (!hparams_layer_u32(hp, "attention.head_count_kv", i, 0, MAX_HEADS, false,
-                               &l->n_head_kv, err) ||
-            !hparams_layer_u32(hp, "feed_forward_length", i, 0, MAX_WIDTH, false, &l->n_ff,
-                               err))
+        if (!layer_u32(hp, "attention.head_count_kv", i, 0, MAX_HEADS, false, &l->n_head_kv,
+                       err) ||
+            !layer_u32(hp, "feed_forward_length", i, 0, MAX_WIDTH, false, &l->n_ff, err))
             return false;
         l->n_ff_exp = l->n_ff;
-        if (!hparams_layer_u32(hp, "expert_feed_forward_length", i, 0, MAX_WIDTH, false,
-                               &l->n_ff_exp, err))
+        if (!layer_u32(hp, "expert_feed_forward_length", i, 0, MAX_WIDTH, false, &l->n_ff_exp,
+                       err))
             return false;
     }
     return true;

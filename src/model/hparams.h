@@ -95,9 +95,6 @@ bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *al
 /* A base of rotations. */
 bool hparams_rope_base(const struct hparams *hp, const char *key, double *base,
                        struct err *err);
-/* The same for a key that is one number or an array of n_layer; layer's entry. */
-bool hparams_layer_u32(const struct hparams *hp, const char *key, uint32_t layer, uint32_t lo,
-                       uint32_t hi, bool required, uint32_t *value, struct err *err);
 /* Whether "attention.sliding_window" is there and not 0. */
 bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err);
 /* Sets the windows of all layers from "attention.sliding_window" and its "_pattern": an array

@@ -166,6 +166,15 @@ static void tell_cut(void)
     buf_free(&text);
 }
 
+/* Inserts UTF-8 into the line at the cursor, in the terminal's character set. */
+static void insert(const char *s, size_t n)
+{
+    struct buf typed = {0};
+    charset_give(s, n, &typed);
+    rl_insert_text(buf_str(&typed));
+    buf_free(&typed);
+}
+
 static int paste(int count, int key)
 {
     struct paste raw = {.max = PASTE_MAX};
@@ -180,7 +189,7 @@ static int paste(int count, int key)
         terminal->pasted(clean.data, clean.len);
     } else if (clean.len > 0) {
         if (rl_point == 0) pasted_at_zero = true;
-        edit_keys_insert(clean.data, clean.len);
+        insert(clean.data, clean.len);
     }
     paste_free(&raw);
     buf_free(&text);
@@ -201,7 +210,7 @@ static int open_editor(int count, int key)
         rl_begin_undo_group();
         rl_delete_text(0, rl_end);
         rl_point = 0;
-        edit_keys_insert(buf_str(&text), text.len);
+        insert(buf_str(&text), text.len);
         rl_end_undo_group();
     }
     if (!ok || warning) terminal->complain(ok ? warning : err.msg);
@@ -589,14 +598,6 @@ void edit_keys_install(const struct edit_keys_terminal *t)
     terminal = t;
     rl_getc_function = read_key;
     bind_keys();
-}
-
-void edit_keys_insert(const char *s, size_t n)
-{
-    struct buf typed = {0};
-    charset_give(s, n, &typed);
-    rl_insert_text(buf_str(&typed));
-    buf_free(&typed);
 }
 
 static Keymap return_map(void)

@@ -34,9 +34,6 @@ void edit_keys_next(void);
 /* The same of a paste whose first mark was read elsewhere. */
 void edit_keys_paste(void);
 
-/* Inserts UTF-8 into the line at the cursor, in the terminal's character set. */
-void edit_keys_insert(const char *s, size_t n);
-
 /* Whether there are keys that can be read now: on the terminal, or read already. */
 bool edit_keys_ready(void);
 /* Whether the terminal is gone: there was nothing to read, nor will there be. Readline may take

@@ -362,13 +362,7 @@ static bool has_extension(const struct vulkan *vk, const char *name)
     return found;
 }
 
-uint64_t vulkan_own_memory(const struct vulkan *vk)
-{
-    if (vk->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU) return 0;
-    return vulkan_free_memory(vk);
-}
-
-uint64_t vulkan_free_memory(const struct vulkan *vk)
+static uint64_t free_memory(const struct vulkan *vk)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
@@ -380,6 +374,12 @@ uint64_t vulkan_free_memory(const struct vulkan *vk)
     const uint32_t heap = all.memoryProperties.memoryTypes[vk->types.device].heapIndex;
     const uint64_t limit = budget.heapBudget[heap], used = budget.heapUsage[heap];
     return limit > used ? limit - used : 1;
+}
+
+uint64_t vulkan_own_memory(const struct vulkan *vk)
+{
+    if (vk->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU) return 0;
+    return free_memory(vk);
 }
 
 static bool wants_packed_dot(const struct vulkan *vk, const struct vulkan_choice *choice)

@@ -86,10 +86,8 @@ struct vulkan {
 bool vulkan_open(struct vulkan *vk, const struct vulkan_choice *choice, struct err *err);
 void vulkan_close(struct vulkan *vk); /* a zeroed one is fine */
 
-/* Bytes that are free near the device, or without VK_EXT_memory_budget, those of its largest
- * heap. */
-uint64_t vulkan_free_memory(const struct vulkan *vk);
-/* The same of a discrete device; 0: it is not one. */
+/* Bytes that are free near a discrete device, or without VK_EXT_memory_budget, those of its
+ * largest heap; 0: it is not one. */
 uint64_t vulkan_own_memory(const struct vulkan *vk);
 
 /* Turns a result other than VK_SUCCESS into ERR_DEVICE "call: result"; returns whether it was

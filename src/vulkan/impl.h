@@ -210,9 +210,6 @@ void vulkan_draw_take(struct vulkan_exec *x, const struct step *step);
 /* ---- record.c ---- */
 
 uint32_t vulkan_bucket(uint32_t n_rows);
-/* The variant of a dispatch for a bucket. */
-struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
-                                         const struct vulkan_dispatch *d, uint32_t bucket);
 /* Work groups of a dispatch for n_rows rows of its part. */
 void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
                    uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,

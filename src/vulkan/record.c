@@ -82,7 +82,8 @@ static void shape_product(const struct vulkan_exec *x, const struct vulkan_grid 
     v->constants[8] = stripes;
 }
 
-struct vulkan_variant vulkan_variant_for(const struct vulkan_exec *x,
+/* The variant of a dispatch for a bucket. */
+static struct vulkan_variant variant_for(const struct vulkan_exec *x,
                                          const struct vulkan_dispatch *d, uint32_t bucket)
 {
     struct vulkan_variant v = d->variant;
@@ -190,7 +191,7 @@ static bool record_one(struct vulkan_exec *x, VkCommandBuffer c, size_t i, uint3
                        struct err *err)
 {
     const struct vulkan_dispatch *d = &x->dispatches[i];
-    const struct vulkan_variant v = vulkan_variant_for(x, d, bucket);
+    const struct vulkan_variant v = variant_for(x, d, bucket);
     VkPipeline pipeline = vulkan_pipeline(&vulkan_of(x)->pipelines, &v, err);
     if (!pipeline) return false;
     VkPipelineLayout layout = vulkan_of(x)->vk->layout;
