@@ -10,7 +10,6 @@
 
 #include "base/ascii.h"
 #include "base/file.h"
-#include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/conversation.h"
 #include "chat/face.h"
@@ -385,9 +384,10 @@ static void wait_until_idle(struct line *l, int max_ms)
         progress_tick(&l->progress);
         if (l->out.failed && l->out.failed != EINTR) {
             l->status = l->out.failed == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
-            if (l->out.failed != EPIPE)
-                fprintf(stderr, "hearth: standard output: cannot be written: %s\n",
-                        strerror(l->out.failed));
+            struct buf text = {0};
+            output_explain(&l->out, &text);
+            if (l->out.failed != EPIPE) fprintf(stderr, "hearth: %s\n", buf_str(&text));
+            buf_free(&text);
         }
         l->out.failed = 0;
     }
@@ -652,11 +652,8 @@ int line_run(const struct options *o, const struct engine_config *engine,
     progress_end(&l.progress);
     output_close(&l.out);
     if (l.copy.fd >= 0 && !output_close(&l.copy)) {
-        char shown[256];
         struct buf text = {0};
-        buf_printf(&text, "%s: cannot be written: %s",
-                   printable(shown, sizeof shown, o->output, strlen(o->output)),
-                   strerror(l.copy.failed));
+        output_explain(&l.copy, &text);
         print_message(&l, STYLE_ERROR, buf_str(&text));
         buf_free(&text);
         if (l.status == EXIT_DONE) l.status = EXIT_RUNTIME;

@@ -31,9 +31,19 @@ bool output_open(struct output *out, const char *path, struct err *err)
         return true;
     }
     out->failed = errno;
+    struct buf text = {0};
+    output_explain(out, &text);
+    err_set(err, ERR_IO, "%s", buf_str(&text));
+    buf_free(&text);
+    return false;
+}
+
+void output_explain(const struct output *out, struct buf *text)
+{
     char shown[256];
-    return err_set(err, ERR_IO, "%s: cannot be written: %s",
-                   printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+    buf_printf(text, "%s: cannot be written: %s",
+               printable(shown, sizeof shown, out->name, strlen(out->name)),
+               strerror(out->failed));
 }
 
 bool output_empty(struct output *out)

@@ -34,6 +34,8 @@ bool output_open(struct output *out, const char *path, struct err *err);
 bool output_empty(struct output *out);
 /* False if the file did not take what it was given (out->failed). */
 bool output_close(struct output *out);
+/* Appends what a user is told of what failed: "FILE: cannot be written: No space left". */
+void output_explain(const struct output *out, struct buf *text);
 
 /* A reply begins, for a terminal with these colours and columns (ui/flow.h), or as it is with
  * neither. */

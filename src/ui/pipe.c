@@ -9,7 +9,6 @@
 
 #include "base/ascii.h"
 #include "base/file.h"
-#include "base/printable.h"
 #include "chat/chat.h"
 #include "chat/face.h"
 #include "config/options.h"
@@ -89,11 +88,8 @@ static void check_output(struct pipe *p)
         fail(p, EXIT_PIPE);
         return;
     }
-    char shown[256];
     struct buf text = {0};
-    buf_printf(&text, "%s: cannot be written: %s",
-               printable(shown, sizeof shown, p->out.name, strlen(p->out.name)),
-               strerror(p->out.failed));
+    output_explain(&p->out, &text);
     print_error(p, buf_str(&text));
     buf_free(&text);
     fail(p, EXIT_RUNTIME);

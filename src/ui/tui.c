@@ -10,7 +10,6 @@
 
 #include "base/ascii.h"
 #include "base/file.h"
-#include "base/printable.h"
 #include "chat/chat.h"
 #include "config/options.h"
 #include "config/paths.h"
@@ -468,13 +467,11 @@ static void run(struct tui *t, const struct options *o)
 }
 
 /* The file of --output did not take everything. */
-static void end_copy(struct tui *t, const struct options *o)
+static void end_copy(struct tui *t)
 {
-    char shown[256];
     if (t->copy.fd < 0 || output_close(&t->copy)) return;
-    buf_printf(&t->farewell, "%s%s: cannot be written: %s", t->farewell.len ? "\nhearth: " : "",
-               printable(shown, sizeof shown, o->output, strlen(o->output)),
-               strerror(t->copy.failed));
+    if (t->farewell.len > 0) buf_puts(&t->farewell, "\nhearth: ");
+    output_explain(&t->copy, &t->farewell);
     if (t->status == EXIT_DONE) t->status = EXIT_RUNTIME;
 }
 
@@ -518,7 +515,7 @@ int tui_run(const struct options *o, const struct engine_config *engine,
     screen_close();
     tty_restore();
     t.is_over = true;
-    end_copy(&t, o);
+    end_copy(&t);
     if (t.farewell.len > 0) fprintf(stderr, "hearth: %s\n", t.farewell.data);
     chat_close(t.chat);
     dialog_free(&t.dialog);
