@@ -22,12 +22,13 @@ void status_rate(struct buf *out, uint64_t n_tokens, double ms)
 
 static void duration(struct buf *out, double ms)
 {
+    const int64_t s = (int64_t)((ms + 50) / 1000); /* so that 59.95 s are a minute */
     if (ms < 999.5)
         buf_printf(out, "%.0f ms", ms);
     else if (ms < 59950)
         buf_printf(out, "%.1f s", ms / 1000);
     else
-        buf_printf(out, "%d min %02d s", (int)(ms / 60000), (int)(ms / 1000) % 60);
+        buf_printf(out, "%" PRId64 " min %02d s", s / 60, (int)(s % 60));
 }
 
 /* Puts a line break for the blank behind the last comma that fits, from `at` on. */

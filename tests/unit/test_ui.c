@@ -84,6 +84,13 @@ static void statistics_line(void **state)
     r = (struct face_report){.stop = FACE_STOP_CANCELLED, .n_ctx = 1};
     status_report(&got, 1000, &r, true);
     is("stop: cancelled, 0 cached, 0 prefilled, 0 generated, context 0 of 1, seed 0");
+    r = (struct face_report){.n_prefilled = 8, .prefill_ms = 59949, .n_ctx = 9};
+    status_report(&got, 1000, &r, true);
+    is("0 cached, 8 prefilled at 0.13 tok/s in 59.9 s, 0 generated, context 0 of 9, seed 0");
+    r.prefill_ms = 59950;
+    status_report(&got, 1000, &r, true);
+    is("0 cached, 8 prefilled at 0.13 tok/s in 1 min 00 s, 0 generated, context 0 of 9, seed "
+       "0");
 }
 
 /* Work is shown half a second after it has begun, also where nothing more is heard of it. */
@@ -122,6 +129,9 @@ static void progress_line(void **state)
         assert_true(got.len <= (size_t)width);
         buf_free(&got);
     }
+    /* What a disk that gives next to nothing would take is a number, too. */
+    status_progress(&got, 79, FACE_LOAD, 1, (uint64_t)1 << 40, 0, 5000);
+    is("loading the model [...................]   0 %, 91625968981 min 15 s left");
     /* More than all, and nothing at all, are no bug of the line's. */
     status_progress(&got, 20, FACE_LOAD, 7, 5, 0, 10);
     buf_free(&got);
