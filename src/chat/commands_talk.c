@@ -12,6 +12,7 @@
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
+#include "config/options.h"
 #include "engine/engine.h"
 
 #define MAX_READ_BYTES ((size_t)64 << 20)
@@ -97,10 +98,8 @@ bool command_undo(struct chat *c, const char *args)
 bool command_retry(struct chat *c, const char *args)
 {
     if (!*args) return turn_retry(c, NULL);
-    char *end = NULL;
-    errno = 0;
-    uint64_t seed = strtoull(args, &end, 0);
-    if (*args < '0' || *args > '9' || *end || errno) {
+    uint64_t seed;
+    if (!option_seed(args, &seed)) {
         chat_tell(c, FACE_ERROR, "/retry: expected a seed, found '%s'", args);
         return false;
     }

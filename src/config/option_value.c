@@ -103,15 +103,15 @@ static bool parse_size(const struct option_row *row, const char *text, uint64_t 
     return true;
 }
 
-static bool parse_seed(const struct option_row *row, const char *text, uint64_t *out,
-                       struct err *err)
+bool option_seed(const char *text, uint64_t *out)
 {
-    bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    const bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     const char *digits = hex ? text + 2 : text;
-    char *end;
+    const char *known = hex ? "0123456789abcdefABCDEF" : "0123456789";
+    if (!*digits || digits[strspn(digits, known)]) return false;
     errno = 0;
-    unsigned long long n = strtoull(digits, &end, hex ? 16 : 10);
-    if (!isxdigit((unsigned char)*digits) || *end || errno) return refuse(row, text, err);
+    const unsigned long long n = strtoull(digits, NULL, hex ? 16 : 10);
+    if (errno) return false;
     *out = n;
     return true;
 }
@@ -306,7 +306,7 @@ bool option_parse(const struct option_row *row, const char *text,
     case OPTION_FLOAT: ok = parse_number(row, text, &out->number, err); break;
     case OPTION_BOOL: ok = parse_bool(row, text, &out->number, err); break;
     case OPTION_SIZE: ok = parse_size(row, text, &out->bits, err); break;
-    case OPTION_SEED: ok = parse_seed(row, text, &out->bits, err); break;
+    case OPTION_SEED: ok = option_seed(text, &out->bits) || refuse(row, text, err); break;
     case OPTION_PATHS:
     case OPTION_STRINGS:
         /* A flag's empty path is a variable of a script that was not set. */

@@ -249,6 +249,9 @@ const char *option_word(const char *words, size_t i, size_t *len);
 /* Appends what a value must be: "a number from 0 to 1", "on or off", "auto, always or never".
  */
 void option_takes(const struct option_row *row, struct buf *out);
+/* A seed as it is written everywhere: below 2^64, decimal or with 0x in front; false, and *out
+ * stays, if text is none. */
+bool option_seed(const char *text, uint64_t *out);
 
 /* All built-in values. Free with options_free. */
 struct options *options_new(void);

@@ -58,6 +58,11 @@ static void test_seeds(void **unused)
     char *again = ask(&r, command);
     assert_string_equal(first, again);
     assert_int_equal(r.report.reply_seed, first_seed);
+    free(ask(&r, "/retry 010")); /* as --seed reads it, not in octal */
+    assert_int_equal(r.report.reply_seed, 10);
+    free(ask(&r, "/retry 0x10"));
+    assert_int_equal(r.report.reply_seed, 16);
+    assert_false(line(&r, "/retry 0x"));
     assert_int_equal(chat_n_messages(r.chat), 2);
     assert_true(line(&r, "/undo"));
     assert_int_equal(chat_n_messages(r.chat), 0);

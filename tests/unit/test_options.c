@@ -197,6 +197,7 @@ static void test_usage_errors(void **state)
     refused("--device cpu:1", "--device: expected auto, cpu or vulkan[:N], found 'cpu:1'");
     refused("--private=perhaps", "--private: expected on or off, found 'perhaps'");
     refused("--seed -1", "--seed: expected a whole number below 2^64, found '-1'");
+    refused("--seed 0x0x5", "--seed: expected a whole number below 2^64, found '0x0x5'");
     refused("--seed 18446744073709551616",
             "--seed: expected a whole number below 2^64, found '18446744073709551616'");
     refused("--cache-ram 2X", "--cache-ram: expected a size such as 512M or 4G, found '2X'");
