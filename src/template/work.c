@@ -76,8 +76,8 @@ void *work_zalloc(struct work *w, size_t count, size_t size)
 {
     size_t n;
     if (!mem_mul(count, size, &n)) n = SIZE_MAX;
-    void *p = work_alloc(w, n);
-    memset(p, 0, n);
+    void *p = work_alloc(w, n); /* NULL for nothing, before there is a chunk */
+    if (n) memset(p, 0, n);
     return p;
 }
 

@@ -15,6 +15,7 @@ static const char variables[] =
     "\"city\": {\"n\": \"X\"}}],"
     "\"tree\":[{\"v\": 1, \"c\": [{\"v\": 2, \"c\": []}, {\"v\": 3, \"c\": [{\"v\": 4, \"c\": "
     "[]}]}]}],"
+    "\"nothing\":{},"
     "\"odd\":{\"items\": 1, \"get\": 2},"
     "\"lines\":\"a\\nb\\n\\nc\","
     "\"mixed\":[1, \"a\", 2.0, null, true],"
@@ -288,6 +289,7 @@ static void test_dicts(void **state)
         {"{{ d|dictsort }} {{ d|dictsort(true) }} {{ d|dictsort(false, 'value', true) }}",
          "[('a', 1), ('b', 2), ('C', 3)] [('C', 3), ('a', 1), ('b', 2)] [('C', 3), ('b', 2), "
          "('a', 1)]"},
+        {"{{ nothing|dictsort }}", "[]"}, /* alone, before anything has taken memory */
         {"{{ dict(a=1, b=2) }} {{ dict([('x', 1)], y=2) }} {{ dict(d, z=9) }} {{ {'a': 1, 'a': "
          "2} }}",
          "{'a': 1, 'b': 2} {'x': 1, 'y': 2} {'b': 2, 'a': 1, 'C': 3, 'z': 9} {'a': 2}"},
