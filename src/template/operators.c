@@ -54,9 +54,26 @@ static const struct value *int_arithmetic(struct work *w, int op, int64_t a, int
     return value_make_int(w, result);
 }
 
+/* Python's floor division and remainder: the remainder is exact and has b's sign, also at zero,
+ * and the quotient is what goes with it (1 // 0.1 is 9, although 1 / 0.1 is 10). */
+static double real_divmod(double a, double b, double *mod)
+{
+    double rest = fmod(a, b), quotient = (a - rest) / b;
+    if (rest == 0) {
+        rest = copysign(0, b);
+    } else if ((rest < 0) != (b < 0)) {
+        rest += b;
+        quotient -= 1;
+    }
+    *mod = rest;
+    if (quotient == 0) return copysign(0, a / b);
+    double whole = floor(quotient); /* the division may have left it a little beside it */
+    return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
 static const struct value *real_arithmetic(struct work *w, int op, double a, double b)
 {
-    double result = 0;
+    double result = 0, mod;
     switch (op) {
     case '+': result = a + b; break;
     case '-': result = a - b; break;
@@ -66,11 +83,9 @@ static const struct value *real_arithmetic(struct work *w, int op, double a, dou
         result = pow(a, b);
         if (isnan(result) && !isnan(a) && !isnan(b)) work_fail(w, "a complex power");
         break;
-    case '%':
-        result = fmod(a, b);
-        if (result != 0 && (result < 0) != (b < 0)) result += b;
-        break;
-    default: result = floor(a / b); break;
+    default:
+        result = real_divmod(a, b, &mod);
+        if (op == '%') result = mod;
     }
     return value_make_float(w, result);
 }
