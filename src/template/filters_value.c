@@ -137,9 +137,9 @@ static const struct value *filter_round(struct eval *e, const struct value *self
         if (decimals >= 0) return op_binary(e->w, '+', self, value_make_int(e->w, 0));
         return real_as_int(e->w, round_decimals(f, decimals));
     }
-    double scale = pow(10, decimals);
-    if (text_is(method, "ceil")) return value_make_float(e->w, ceil(f * scale) / scale);
-    if (text_is(method, "floor")) return value_make_float(e->w, floor(f * scale) / scale);
+    double scale = pow(10, decimals); /* + 0.0: an integer that is divided, never -0.0 */
+    if (text_is(method, "ceil")) return value_make_float(e->w, ceil(f * scale) / scale + 0.0);
+    if (text_is(method, "floor")) return value_make_float(e->w, floor(f * scale) / scale + 0.0);
     work_fail(e->w, "round: method must be common, ceil or floor");
 }
 

@@ -66,6 +66,7 @@ static void test_floats(void **state)
         {"{{ 2.5|round }} {{ 3.5|round }} {{ 2.345|round(2) }} {{ 42|round }} {{ "
          "1234|round(-2) }}",
          "2.0 4.0 2.35 42 1200"},
+        {"{{ -0.5|round(0, 'ceil') }} {{ -0.0|round(0, 'floor') }}", "0.0 0.0"},
         {"{{ 2.1|round(0, 'ceil') }} {{ 2.9|round(0, 'floor') }}", "3.0 2.0"},
         {"{{ 3.7|int }} {{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(5) }} {{ '42.9'|int }} {{ "
          "'ff'|int(0, 16) }} {{ none|int }}",
