@@ -101,7 +101,8 @@ static const struct value *filter_batch(struct eval *e, const struct value *self
     return made;
 }
 
-/* That many lists of about the same length. */
+/* That many lists of about the same length; Jinja fills all but the longer ones, and all of
+ * them where none is longer. */
 static const struct value *filter_slice(struct eval *e, const struct value *self,
                                         const struct args *a)
 {
@@ -116,7 +117,7 @@ static const struct value *filter_slice(struct eval *e, const struct value *self
         work_burn(e->w, 1);
         for (size_t k = 0; k < each + (i < longer); k++)
             seq_add(e->w, row->seq, items.at[at++]);
-        if (fill && longer && i >= longer) seq_add(e->w, row->seq, a->bound[1]);
+        if (fill && i >= longer) seq_add(e->w, row->seq, a->bound[1]);
         seq_add(e->w, made->seq, row);
     }
     return made;

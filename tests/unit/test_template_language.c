@@ -272,6 +272,8 @@ static void test_lists(void **state)
          "3 2 | a [2, 1, 3] cba ['b', 'a', 'C'] C"},
         {"{{ l|batch(2)|list }} {{ l|batch(2, 'x')|list }} {{ [1,2,3,4,5,6,7]|slice(3)|list }}",
          "[[3, 1], [2]] [[3, 1], [2, 'x']] [[1, 2, 3], [4, 5], [6, 7]]"},
+        {"{{ [1, 2, 3]|slice(2, 'x')|list }} {{ [1, 2]|slice(2, 'x')|list }}",
+         "[[1, 2], [3, 'x']] [[1, 'x'], [2, 'x']]"},
         {"{% for g in people|groupby('age') %}{{ g.grouper }}:{{ "
          "g.list|map(attribute='name')|join(',') }};{% endfor %}",
          "25:bob;30:Ann,Cy;"},
