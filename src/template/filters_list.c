@@ -170,12 +170,17 @@ static struct value *sorted(struct eval *e, struct keyed *list, size_t n, bool r
     return made;
 }
 
-/* The keys of an attribute list "a,b" as one list. */
-static const struct value *multi_key(struct eval *e, const struct value *item,
-                                     const struct value *attribute, bool case_sensitive)
+/* The keys of an attribute list "a,b" as one list; a list of one of any other. Lists compare
+ * where they differ, so what has no order, such as None, may be there if it is everywhere. */
+static const struct value *list_key(struct eval *e, const struct value *item,
+                                    const struct value *attribute, bool case_sensitive)
 {
-    struct text t = attribute->text;
     struct value *keys = new_seq(e, SEQ_LIST);
+    if (!attribute || attribute->type != VALUE_STRING) {
+        seq_add(e->w, keys->seq, sort_key(e, item, attribute, case_sensitive));
+        return keys;
+    }
+    struct text t = attribute->text;
     for (size_t at = 0;;) {
         size_t comma = text_find(t, text_literal(","), at);
         struct text part = text_slice(t, at, comma == TEXT_NONE ? t.len : comma);
@@ -189,15 +194,11 @@ static const struct value *filter_sort(struct eval *e, const struct value *self,
                                        const struct args *a)
 {
     bool reverse = arg_bool(a->bound[0], false), case_sensitive = arg_bool(a->bound[1], false);
-    const struct value *attribute = a->bound[2];
-    bool multi = attribute && attribute->type == VALUE_STRING &&
-                 text_find(attribute->text, text_literal(","), 0) != TEXT_NONE;
     struct items items = value_items(e->w, self);
     struct keyed *list = work_zalloc(e->w, items.n, sizeof *list);
     for (size_t i = 0; i < items.n; i++) {
         list[i].item = items.at[i];
-        list[i].key = multi ? multi_key(e, items.at[i], attribute, case_sensitive)
-                            : sort_key(e, items.at[i], attribute, case_sensitive);
+        list[i].key = list_key(e, items.at[i], a->bound[2], case_sensitive);
     }
     return sorted(e, list, items.n, reverse);
 }

@@ -251,6 +251,10 @@ static void test_lists(void **state)
          "names|sort(case_sensitive=true) }}",
          "[1, 2, 3] ['Alice', 'alice', 'bob', 'carol'] ['carol', 'bob', 'Alice', 'alice'] "
          "['Alice', 'alice', 'bob', 'carol']"},
+        {"{{ [none, none]|sort }} {{ "
+         "people|sort(attribute='nope,age')|map(attribute='name')|list "
+         "}} {{ people|sort(attribute='city.q')|map(attribute='name')|join }}",
+         "[None, None] ['bob', 'Ann', 'Cy'] AnnbobCy"},
         {"{{ people|sort(attribute='age')|map(attribute='name')|list }} {{ "
          "people|sort(attribute='age,name', reverse=true)|map(attribute='name')|join(',') }}",
          "['bob', 'Ann', 'Cy'] Cy,Ann,bob"},
