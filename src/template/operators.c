@@ -317,6 +317,17 @@ static bool slice_bound(const struct value *v)
     return !v || v->type == VALUE_NONE || v->type == VALUE_INT || v->type == VALUE_BOOL;
 }
 
+/* The bounds of a range's slice, which is a range again. They may lie beyond 64 bits where they
+ * are only printed; the items do not. */
+static void slice_bounds(struct seq *made, const struct seq *range, int64_t from, int64_t to,
+                         int64_t by)
+{
+    const uint64_t start = (uint64_t)range->start, step = (uint64_t)range->step;
+    made->start = (int64_t)(start + (uint64_t)from * step);
+    made->stop = (int64_t)(start + (uint64_t)to * step);
+    made->step = (int64_t)(step * (uint64_t)by);
+}
+
 const struct value *op_slice(struct work *w, const struct value *object,
                              const struct value *start, const struct value *stop,
                              const struct value *step)
@@ -339,8 +350,8 @@ const struct value *op_slice(struct work *w, const struct value *object,
     slice_range((int64_t)n, start, stop, by, &from, &to);
     if (object->type == VALUE_STRING) return slice_text(w, object->text, from, to, by, bytes);
 
-    enum seq_kind kind = object->seq->kind == SEQ_RANGE ? SEQ_LIST : object->seq->kind;
-    struct value *made = value_make_seq(w, kind);
+    struct value *made = value_make_seq(w, object->seq->kind);
+    if (object->seq->kind == SEQ_RANGE) slice_bounds(made->seq, object->seq, from, to, by);
     if (by == 1 && from < to) { /* a stretch of the same array */
         made->seq->items = object->seq->items + from;
         made->seq->n = made->seq->cap = (size_t)(to - from);
