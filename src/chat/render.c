@@ -130,6 +130,10 @@ static struct value *folded_value(struct value_pool *pool, const char *system,
     return v;
 }
 
+/* The number that the system message's bytes have instead of a reply's: what the template made
+ * of it is told apart from all else, which may hold the same words. */
+#define SYSTEM_NUMBER UINT32_MAX
+
 /* What is rendered. */
 struct job {
     const char *system; /* NULL: none */
@@ -150,7 +154,8 @@ static struct value *messages_value(const struct renderer *r, struct value_pool 
     if (system && !fold)
         value_list_add(
             pool, list,
-            message_value(r, pool, "system", value_text(pool, system, strlen(system))));
+            message_value(r, pool, "system",
+                          value_reply(pool, system, strlen(system), SYSTEM_NUMBER, 0)));
     bool folded = !system || !fold;
     for (size_t i = 0; i < job->n; i++) {
         const struct message *m = job->path[i];
@@ -237,22 +242,39 @@ static void put_runs(const struct rendering *text, const struct message *const *
         switch (run->origin) {
         case ORIGIN_LITERAL: spans_markup(out, s, run->len); break;
         case ORIGIN_USER: spans_text(out, s, run->len); break;
-        case ORIGIN_REPLY: render_reply(path[run->reply], run->source, run->len, out); break;
+        case ORIGIN_REPLY:
+            if (run->reply == SYSTEM_NUMBER)
+                spans_text(out, s, run->len);
+            else
+                render_reply(path[run->reply], run->source, run->len, out);
+            break;
         }
     }
 }
 
 /* ---- rendering ---- */
 
-/* Whether the rendering has the system message, but for white space around it. */
-static bool has_system(const struct rendering *text, const char *system)
+/* s[0..n) without the white space around it. */
+static const char *trimmed(const char *s, size_t *n)
 {
-    size_t n = strlen(system);
-    while (n > 0 && ascii_is_space(system[n - 1]))
-        n--;
-    while (n > 0 && ascii_is_space(*system))
-        system++, n--;
-    return n == 0 || memmem(text->text, text->len, system, n) != NULL;
+    while (*n > 0 && ascii_is_space(s[*n - 1]))
+        --*n;
+    while (*n > 0 && ascii_is_space(*s))
+        s++, --*n;
+    return s;
+}
+
+/* Whether the rendering has something of the system message but white space: a template may
+ * trim it, or take a switch out of it. */
+static bool has_system(const struct rendering *text)
+{
+    for (size_t i = 0; i < text->n_runs; i++) {
+        const struct origin_run *run = &text->runs[i];
+        size_t n = run->len;
+        trimmed(text->text + run->start, &n);
+        if (n > 0 && run->origin == ORIGIN_REPLY && run->reply == SYSTEM_NUMBER) return true;
+    }
+    return false;
 }
 
 /* has_none: tools and documents are there, and none. */
@@ -280,13 +302,40 @@ static bool render_once(struct renderer *r, const struct job *job, struct render
     return render_as(r, job, true, text, err) || render_as(r, job, false, text, &ignored);
 }
 
+/* Whether the whole system message is a word that the template looks for, such as "/no_think",
+ * and makes a difference, although nothing of it is shown in text. */
+static bool is_switch(struct renderer *r, const struct job *job, const struct rendering *text)
+{
+    size_t n = strlen(job->system);
+    const char *begin = trimmed(job->system, &n);
+    char *word = mem_strndup(begin, n);
+    bool is = template_mentions(r->template, word);
+    free(word);
+    struct job without = *job;
+    struct rendering other;
+    struct err ignored;
+    without.system = NULL;
+    if (!is || !render_once(r, &without, &other, &ignored)) return false;
+    is = other.len != text->len || memcmp(other.text, text->text, text->len) != 0;
+    rendering_free(&other);
+    return is;
+}
+
+static bool takes_system(struct renderer *r, const struct job *job,
+                         const struct rendering *text)
+{
+    size_t n = strlen(job->system);
+    trimmed(job->system, &n);
+    return n == 0 || has_system(text) || is_switch(r, job, text);
+}
+
 /* Renders the job, folded if it must be. */
 static bool render_job(struct renderer *r, struct job *job, struct rendering *text,
                        struct err *err)
 {
     bool ok = render_once(r, job, text, err);
     bool refused = !ok && err->code == ERR_USER;
-    if (!job->system || !(refused || (ok && !has_system(text, job->system)))) return ok;
+    if (!job->system || !(refused || (ok && !takes_system(r, job, text)))) return ok;
     struct rendering folded;
     struct err ignored;
     job->fold = true;

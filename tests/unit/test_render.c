@@ -307,6 +307,28 @@ static void test_system(void **unused)
     expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
     renderer_free(r);
 
+    /* Its words in the template or in what the user says are not it; nor need all of it be
+     * there.
+     */
+    conversation_set_system(c, "user");
+    r = renderer(ignores);
+    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:user\n\nq");
+    renderer_free(r);
+    conversation_set_system(c, "q");
+    r = renderer(ignores);
+    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:q\n\nq");
+    renderer_free(r);
+    conversation_set_system(c, "Be kind. /no_think");
+    r = renderer("{% for m in messages %}[{{ m.role }}]"
+                 "{{ m.content.replace('/no_think', '') | trim }}{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
+    conversation_set_system(c, "/no_think "); /* a switch that is all of it */
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system][user]|T:q");
+    renderer_free(r);
+    r = renderer(ignores);
+    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:/no_think \n\nq");
+    renderer_free(r);
+
     /* What the template complains of otherwise is said in its own words. */
     r = renderer("{{ bos_token }}{{ raise_exception('never') }}");
     struct spans s = {0};
