@@ -163,16 +163,6 @@ static const struct value *filter_attr(struct eval *e, const struct value *self,
     return eval_attr(e, self, name);
 }
 
-static const struct value *filter_pprint(struct eval *e, const struct value *self,
-                                         const struct args *a)
-{
-    (void)a;
-    struct builder b;
-    builder_init(&b, e->w);
-    print_repr(&b, self);
-    return make_builder(&b);
-}
-
 const struct builtin filters_value[] = {
     {"abs", "", 0, filter_abs},
     {"attr", "name", 1, filter_attr},
@@ -182,7 +172,6 @@ const struct builtin filters_value[] = {
     {"float", "default", 0, filter_float},
     {"int", "default base", 0, filter_int},
     {"length", "", 0, filter_length},
-    {"pprint", "", 0, filter_pprint},
     {"round", "precision method", 0, filter_round},
     {"tojson", "ensure_ascii indent separators sort_keys", 0, filter_tojson},
     {NULL, NULL, 0, NULL},
