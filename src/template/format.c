@@ -204,8 +204,7 @@ static void put_percent(struct builder *b, const struct value *v, struct spec *s
     struct work *w = b->w;
     switch (s->type) {
     case 's': put_string(b, print_to_text(w, v), s, '>'); return;
-    case 'r':
-    case 'a': {
+    case 'r': {
         struct builder repr;
         builder_init(&repr, w);
         print_repr(&repr, v);
@@ -230,6 +229,7 @@ static void put_percent(struct builder *b, const struct value *v, struct spec *s
         put_real(b, value_as_real(v), s);
         return;
     case 'c':
+        s->precision = -1; /* it cuts strings alone */
         if (v->type == VALUE_STRING && text_n_chars(v->text) == 1) {
             put_string(b, v->text, s, '>');
         } else {
@@ -378,6 +378,7 @@ static void put_formatted(struct builder *b, const struct value *v, struct text 
                (value_is_number(v) && s.type && strchr("eEfFgG%", s.type))) {
         if (s.type && !strchr("eEfFgGn%", s.type))
             work_fail(w, "unknown format code '%c' for object of type 'float'", s.type);
+        if (s.alternate && !s.type) work_fail(w, "a '#' of a float without a type");
         put_real(b, value_as_real(v), &s);
     } else if (value_as_int(v, &i)) {
         if (s.precision >= 0) work_fail(w, "precision not allowed in integer format specifier");
