@@ -44,22 +44,22 @@ struct made_vocab {
     const struct extra_token *extra;
     uint32_t n_extra;
     uint32_t eos;              /* 0: none named */
-    bool lacks_ff;             /* no token for the byte ff */
+    uint8_t lacks;             /* the byte without a token; 0: none */
     const char *const *merges; /* "LEFT RIGHT" each; none with scores */
     uint32_t n_merges;
 };
 
-static inline void put_byte_tokens(struct buf *b, bool as_hex, bool lacks_ff)
+static inline void put_byte_tokens(struct buf *b, bool as_hex, int lacks)
 {
-    for (int i = 0; i < 256 - lacks_ff; i++) {
-        char text[8] = "";
-        if (as_hex)
+    for (int i = 0; i < 256; i++) {
+        char text[8] = "none";
+        bool there = !lacks || i != lacks;
+        if (there && as_hex)
             snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        else
+        else if (there)
             text[utf8_encode(vocab_byte_char((uint8_t)i), text)] = '\0';
         gb_str(b, text);
     }
-    if (lacks_ff) gb_str(b, "none");
 }
 
 static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct err *err)
@@ -72,14 +72,14 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
     gb_kv_array(&b, "tokenizer.ggml.tokens", GGUF_STRING, n);
-    put_byte_tokens(&b, as_hex, m->lacks_ff);
+    put_byte_tokens(&b, as_hex, m->lacks);
     for (uint32_t i = 0; i < m->n_extra; i++)
         gb_str(&b, m->extra[i].text);
     gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);
     for (uint32_t i = 0; i < n; i++)
-        gb_u32(&b, i >= 256                               ? m->extra[i - 256].type
-                   : as_hex && !(i == 255 && m->lacks_ff) ? TOKEN_BYTE
-                                                          : TOKEN_NORMAL);
+        gb_u32(&b, i >= 256                                 ? m->extra[i - 256].type
+                   : as_hex && !(m->lacks && i == m->lacks) ? TOKEN_BYTE
+                                                            : TOKEN_NORMAL);
     if (spm) {
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
         gb_zeros(&b, (size_t)n * 4);

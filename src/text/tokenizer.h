@@ -26,8 +26,8 @@ struct piece {
 
 /* The tokenizer of the file's vocabulary. Refused with a message: no vocabulary, a tokenizer
  * model or pre-tokenizer that hearth does not know (with the list of those it knows), arrays
- * that do not fit together, a vocabulary that cannot spell every byte. A large vocabulary takes
- * a tenth of a second: ERR_CANCELLED once *cancel (may be NULL) is true. Free with
+ * that do not fit together, a vocabulary that cannot spell a line of ASCII. A large vocabulary
+ * takes a tenth of a second: ERR_CANCELLED once *cancel (may be NULL) is true. Free with
  * tokenizer_close. */
 struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel,
                                  struct err *err);
@@ -35,8 +35,8 @@ void tokenizer_close(struct tokenizer *tok); /* NULL is fine */
 
 /* Appends the ids of text[0..len) to out. parse_special: text that spells a control token
  * becomes it. add_special: the file's BOS and EOS are added if the file asks for them. Invalid
- * UTF-8 is fine: its bytes are encoded as they stand, or as U+FFFD where the vocabulary has no
- * bytes. On failure out is as before. */
+ * UTF-8 is fine: its bytes are encoded as they stand. A byte that the vocabulary has no token
+ * for, of text or not, is encoded as U+FFFD. On failure out is as before. */
 bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len,
                       bool parse_special, bool add_special, struct ids *out, struct err *err);
 

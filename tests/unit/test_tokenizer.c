@@ -617,16 +617,17 @@ static void test_phi3_strips(void **state)
     }
 }
 
-/* A byte that no valid text holds may be missing: U+FFFD takes its place. */
+/* A byte of neither a line of ASCII nor U+FFFD may be missing: U+FFFD takes its place. */
 static void test_missing_byte(void **state)
 {
     (void)state;
     static const char *const models[] = {"gpt2", "llama"};
-    for (size_t i = 0; i < 2; i++) {
-        struct made_vocab m = {.model = models[i], .pre = "gpt-2", .lacks_ff = true};
+    static const uint8_t missing[] = {0xff, 0xf1, 0x03, 0x0b};
+    for (size_t i = 0; i < 2 * sizeof missing; i++) {
+        struct made_vocab m = {.model = models[i % 2], .pre = "gpt-2", .lacks = missing[i / 2]};
         struct tokenizer *tok = made(&m);
         struct ids ids = {0};
-        encode(tok, "a\xff", 2, false, &ids);
+        encode(tok, (const char[]){'a', (char)m.lacks}, 2, false, &ids);
         assert_true(ids.n >= 4);
         const int32_t tail[] = {'a', 0xef, 0xbf, 0xbd};
         assert_memory_equal(ids.data + ids.n - 4, tail, sizeof tail);
@@ -665,6 +666,11 @@ static void test_refusals(void **state)
         &(struct made_vocab){
             .model = "gpt2", .pre = "gpt-2", .extra = none, .n_extra = 1, .eos = 257},
         "eos_token_id is not an id below 257");
+    static const uint8_t needed[] = {'\n', ' ', 'a', 0xef, 0xbf, 0xbd};
+    for (size_t i = 0; i < sizeof needed; i++) {
+        struct made_vocab m = {.model = "gpt2", .pre = "gpt-2", .lacks = needed[i]};
+        refused(&m, "the vocabulary has no token for the byte ");
+    }
 }
 
 /* The refusal lists every name, and every name of the list opens. */
