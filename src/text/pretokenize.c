@@ -21,9 +21,10 @@
 #define WORD "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
 /* Not (?i:...): the long s U+017F must not count as an s. */
 #define SHORT_ANY "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
-/* Letters except a-z, and except A-Z: beyond ASCII a letter counts as both. */
-#define UPPER "[^\\P{L}a-z]"
-#define LOWER "[^\\P{L}A-Z]"
+/* Letters that may begin a word in CamelCase, and those that may go on: caseless letters and
+ * the marks on a letter do both. */
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CAMEL(suffix)                                                                   \
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER \
     "+" LOWER "*" suffix

@@ -585,6 +585,43 @@ static void test_pre_not_named(void **state)
     }
 }
 
+static void check_words(const char *pre, const char *text, const char *expected)
+{
+    struct err err = {0};
+    struct pretokenizer p;
+    struct words w = {0};
+    struct buf b = {0};
+    if (!pretokenize_open(&p, pre, strlen(pre), &err) ||
+        !pretokenize_split(&p, text, strlen(text), NULL, &w, &err))
+        fail_msg("%s", err.msg);
+    for (size_t i = 0, at = 0; i < w.n; at = w.ends[i++])
+        buf_printf(&b, "%s%.*s", i ? "|" : "", (int)(w.ends[i] - at), text + at);
+    assert_string_equal(buf_str(&b), expected);
+    buf_free(&b);
+    words_free(&w);
+    pretokenize_close(&p);
+}
+
+/* o200k and tekken cut before a capital of any script, and a mark stays with its letter (Hindi,
+ * Thai, Arabic with vowels, decomposed text). So has the tokenizer.json of gpt-oss; llama.cpp
+ * differs. */
+static void test_words_in_case(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt-4o", "tekken"};
+    for (size_t i = 0; i < 2; i++) {
+        check_words(names[i], "XMLParser eMail", "XMLParser| e|Mail");
+        check_words(names[i], "\u0436\u0416\u0436 a\u00c9b", "\u0436|\u0416\u0436| a|\u00c9b");
+        check_words(names[i], " \u092d\u0940 \u0939\u0948\u0902",
+                    " \u092d\u0940| \u0939\u0948\u0902");
+        check_words(names[i], "\u0e17\u0e35\u0e48 \u062f\u064b\u0627",
+                    "\u0e17\u0e35\u0e48| \u062f\u064b\u0627");
+        check_words(names[i], "e\u0301E\u0301", "e\u0301|E\u0301");
+        check_words(names[i], "\u01c5a\u02b0\u00aa", "\u01c5a\u02b0\u00aa");
+    }
+    check_words("gpt-4o", "e\u0301's", "e\u0301's");
+}
+
 /* Phi-3 drops the white space after its control tokens; the architecture or the name tells. */
 static void test_phi3_strips(void **state)
 {
@@ -715,6 +752,7 @@ int main(void)
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named),
+        cmocka_unit_test(test_words_in_case),
         cmocka_unit_test(test_phi3_strips),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
