@@ -19,8 +19,8 @@
 #define LINES SPACE "*[\\r\\n]+"
 #define SYMBOLS " ?[^" WS "\\p{L}\\p{N}]+"
 #define WORD "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
-/* Not (?i:...): the long s U+017F must not count as an s. */
-#define SHORT_ANY "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
+/* (?i:'s|...) of the models' own files: the long s U+017F is an s there. */
+#define SHORT_ANY "'[sS\\x{17f}]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
 /* Letters that may begin a word in CamelCase, and those that may go on: caseless letters and
  * the marks on a letter do both. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
@@ -42,9 +42,9 @@
     "|\\p{N}{1,3}|" SYMBOLS "[\\r\\n/]*|" LINES "|" SPACES "|" SPACE "+"
 #define MINICPM5 \
     SHORT_ANY "|" WORD "|\\p{N}+|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
-#define BAILING                                                                              \
-    "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" SYMBOLS "[\\r\\n]*|" SPACE \
-    "*[\\r\\n]|" SPACES "|" SPACE "+"
+#define BAILING                                                                   \
+    "'(?:[sS\\x{17f}dDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" SYMBOLS \
+    "[\\r\\n]*|" SPACE "*[\\r\\n]|" SPACES "|" SPACE "+"
 #define SEED \
     SHORT_ANY "|" WORD "|\\p{N}| ?[^" WS "\\p{L}\\p{N}\\r\\n]+|" LINES "|" SPACES "|" SPACE "+"
 #define ASCII_PUNCT "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"

@@ -622,6 +622,17 @@ static void test_words_in_case(void **state)
     check_words("gpt-4o", "e\u0301's", "e\u0301's");
 }
 
+/* The models' own expressions fold case, and the long s folds to an s. */
+static void test_long_s(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama-bpe", "qwen2", "qwen35", "bailingmoe"};
+    for (size_t i = 0; i < 4; i++)
+        check_words(names[i], "know'\u017fe", "know|'\u017f|e");
+    check_words("gpt-4o", "know'\u017fe", "know'\u017f|e");
+    check_words("gpt-2", "know'\u017fe", "know|'|\u017fe");
+}
+
 /* Phi-3 drops the white space after its control tokens; the architecture or the name tells. */
 static void test_phi3_strips(void **state)
 {
@@ -753,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named),
         cmocka_unit_test(test_words_in_case),
+        cmocka_unit_test(test_long_s),
         cmocka_unit_test(test_phi3_strips),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
