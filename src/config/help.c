@@ -173,7 +173,9 @@ static void put_value(const struct options *o, enum option_id id, struct buf *ou
     const struct option_row *row = option_row(id);
     option_value(o, id, out);
     if (row->type == OPTION_PATH && !(row->flags & OPTION_CWD)) make_absolute(out, 0);
-    if (id == OPT_SYSTEM && out->len > 1 && *out->data == '@') make_absolute(out, 1);
+    /* Behind two the @ is the text's own. */
+    if (id == OPT_SYSTEM && out->len > 1 && *out->data == '@' && out->data[1] != '@')
+        make_absolute(out, 1);
     if (row->type == OPTION_DRAFT) put_draft(out);
 }
 

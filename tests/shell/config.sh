@@ -74,6 +74,9 @@ check "a file named from here is printed from the root on" \
 check "  the draft, too" grep -qF "draft = $dir/here/d.gguf,lookup  ;" "$dir/out"
 check "  the template" grep -qF "template = $dir/here/t.jinja  ;" "$dir/out"
 check "  the file of the system message" grep -qF "system = @$dir/here/off  ;" "$dir/out"
+touch "$dir/here/@off"
+from_here --system @@off
+check "  but none where the text itself begins with @" grep -qF "system = @@off  ;" "$dir/out"
 from_here --draft off -p @off
 check "a word is no file" grep -qF "draft = off  ;" "$dir/out"
 check "  and a prompt no name" grep -qF "prompt = @off  ;" "$dir/out"
