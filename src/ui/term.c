@@ -10,6 +10,7 @@
 #include "config/options.h"
 #include "ui/flow.h"
 #include "ui/output.h"
+#include "ui/terminfo.h"
 
 static bool dumb(void)
 {
@@ -17,12 +18,12 @@ static bool dumb(void)
     return !name || !*name || strcmp(name, "dumb") == 0;
 }
 
-static bool colour_wanted(const struct options *o, bool is_tty)
+static bool colour_wanted(const struct options *o, int fd, bool is_tty)
 {
     if (o->plain || o->color == COLOR_NEVER) return false;
     if (o->color == COLOR_ALWAYS) return true;
     const char *no = getenv("NO_COLOR");
-    return is_tty && !dumb() && !(no && *no);
+    return is_tty && !dumb() && !(no && *no) && !terminfo_is_colourless(fd);
 }
 
 struct term term_of(int fd, const struct options *o)
@@ -31,7 +32,7 @@ struct term term_of(int fd, const struct options *o)
     return (struct term){
         .fd = fd,
         .is_tty = is_tty,
-        .colour = colour_wanted(o, is_tty),
+        .colour = colour_wanted(o, fd, is_tty),
         .escapes = is_tty && !dumb(),
         .redraw = is_tty && !dumb() && !o->plain && !o->accessible,
         .words = is_tty && !dumb() && !o->accessible && o->wrap,

@@ -13,7 +13,7 @@ struct options;
 struct term {
     int fd;
     bool is_tty;
-    bool colour;  /* --color, NO_COLOR, TERM=dumb, --plain */
+    bool colour;  /* --color, NO_COLOR, --plain, a terminal that has none */
     bool escapes; /* sequences mean something: neither dumb nor no terminal */
     bool redraw;  /* a line may be written over: neither --plain nor --accessible nor dumb */
     bool words;   /* they are kept whole at its edge: --wrap, neither --accessible nor dumb */

@@ -43,6 +43,13 @@ given 'c code for strlen'
 check "Markdown goes into a pipe as it is" eval 'go 0 -q --temp 0 && cp "$dir/out" "$dir/code" && ! grep -q $'"'\\033'"' "$dir/out"'
 check "  and styled if that is asked for" eval 'go 0 -q --temp 0 --color always && grep -q $'"'\\033\\[36m'"' "$dir/out"'
 check "    with every byte of it" eval 'sed "s/\x1b\[[0-9;]*m//g" "$dir/out" | cmp -s - "$dir/code"'
+# on TERM ARGS...: what a terminal of that name is given as the answer to $dir/in.
+on() { TERM=$1 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$hearth" -q --temp 0 --private -f "$dir/in" "${@:2}" </dev/null >"$dir/out"; }
+check "on a terminal, too" eval 'on xterm && grep -q $'"'\033\[36m'"' "$dir/out"'
+colourless() { for t in vt100 xterm-mono dumb; do on $t && ! grep -q $'\033' "$dir/out" || return 1; done; }
+check "  not on one that has no colours" colourless
+check "    unless that is asked for" eval 'on vt100 --color always && grep -q $'"'\033\[36m'"' "$dir/out"'
+check "  and one that terminfo does not know has them" eval 'on nonsense && grep -q $'"'\033\[36m'"' "$dir/out"'
 check "  but not in a file" eval 'go 0 -q --temp 0 --color always -o "$dir/reply" && cmp -s "$dir/reply" "$dir/code"'
 check "  nor in JSON" eval 'go 0 -q --temp 0 --color always --json && ! grep -q "u001b" "$dir/out"'
 given ''
