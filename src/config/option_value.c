@@ -79,6 +79,9 @@ static bool parse_number(const struct option_row *row, const char *text, double 
     if (parse_decimal(text, out) && (!whole || *out == floor(*out)) && *out >= row->min &&
         *out <= row->max)
         return true;
+    /* Of such a row option_takes tells the lower end alone. */
+    if (row->max >= INT32_MAX && parse_decimal(text, out) && *out > row->max)
+        return expected(err, "a whole number below 2^31", text);
     return refuse(row, text, err);
 }
 

@@ -188,7 +188,8 @@ static void test_usage_errors(void **state)
     refused("--temp 1e99", "--temp: expected a number from 0 to 100, found '1e99'");
     refused("--top-k 1.5", "--top-k: expected a whole number of at least 0, found '1.5'");
     refused("--top-k 99999999999",
-            "--top-k: expected a whole number of at least 0, found '99999999999'");
+            "--top-k: expected a whole number below 2^31, found '99999999999'");
+    refused("-n 2147483648", "-n: expected a whole number below 2^31, found '2147483648'");
     refused("-t 257", "-t: expected a whole number from 0 to 256, found '257'");
     refused("--ctx 1k", "--ctx: expected a whole number from 0 to 16777216, found '1k'");
     refused("--kv-type f8", "--kv-type: expected f32, f16, q8_0 or q4_0, found 'f8'");
