@@ -64,7 +64,9 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
         const struct option_row *other = option_row((enum option_id)i);
         if (other->flags & OPTION_SET) nearest_offer(&near, other->name);
     }
-    if (row)
+    if (row && (option_id(row) == OPT_MODEL || option_id(row) == OPT_DRAFT))
+        chat_tell(c, FACE_ERROR, "/set: %s is changed by /%s", name, row->name);
+    else if (row)
         chat_tell(c, FACE_ERROR, "/set: %s is settled at the start; give --%s there", name,
                   row->name);
     else if (near.best)

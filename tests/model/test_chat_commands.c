@@ -242,6 +242,8 @@ static void test_set(void **unused)
         {"/set colour", "did you mean color?", false},
         {"/set ctx 100", "ctx is settled at the start; give --ctx there", false},
         {"/set num_ctx 100", "num_ctx is settled at the start; give --ctx there", false},
+        {"/set model x", "/set: model is changed by /model", false},
+        {"/set model-draft x", "/set: model-draft is changed by /draft", false},
         {"/set parameter temperature 0.5", "temp               0.5", true},
         {"/set num_predict 5", "max-tokens         5", true},
         {"/set top_k 3", "top-k              3", true},
