@@ -297,6 +297,11 @@ struct wanted {
 static bool parse_wanted(const struct bench_args *a, int n_threads, struct wanted *w,
                          struct err *err)
 {
+    const char *empty = a->isas && !*a->isas       ? "each-cpu"
+                        : a->models && !*a->models ? "each-model"
+                                                   : NULL;
+    if (empty)
+        return err_set(err, ERR_USER, "--%s is '', expected names with commas between", empty);
     w->threads.n = 1;
     w->threads.v[0] = (uint32_t)(n_threads ? n_threads : pool_usable_cores());
     return bench_list_parse("depth", a->depths, 0, 1 << 20, &w->depths, err) &&

@@ -237,6 +237,10 @@ check "  but not where a configuration has it" env HEARTH_CPU=scalar HEARTH_MODE
     "$hearth" bench --table --rows 1 -t 1 --each-model $guide --each-cpu auto
 check "an instruction set that there is not" status 1 "nosuch" \
     "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu nosuch
+check "an empty list of them" status 2 "--each-cpu is '', expected" \
+    "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu ''
+check "  or of models" status 2 "--each-model is '', expected" \
+    "$hearth" bench --table --rows 1 -t 1 --each-model ''
 check "a bad list" status 2 "--rows is '1,x', expected" "$hearth" bench --table -m $guide --rows 1,x
 check "a depth beyond the context" status 1 "2049 positions do not fit the context of 2048" \
     "$hearth" bench --table -m $guide --rows 1 --depth 2048
