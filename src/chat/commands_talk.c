@@ -126,7 +126,7 @@ static bool edit_text(struct chat *c, const char *what, const char *s, size_t n,
         n--; /* editors end the last line, and that is taken off again */
     if (!*ok)
         chat_tell(c, FACE_ERROR, "/edit: %s", err.msg);
-    else if (strspn(buf_str(text), " \t\r\n") == text->len)
+    else if (ascii_is_blank(buf_str(text), text->len))
         chat_tell(c, FACE_INFO, "the %s is empty: the conversation stays as it is", what);
     else if (text->len == n && memcmp(text->data, s, n) == 0)
         chat_tell(c, FACE_INFO, "the %s is as it was; /retry asks for another reply", what);

@@ -62,7 +62,7 @@ void chat_warm(struct chat *c, const char *line, size_t n)
 {
     struct idle *idle = &c->idle;
     if (c->state != CHAT_IDLE || !c->options->warm_typing) return;
-    bool is_command = n > 0 && line[0] == '/' && !memchr(line, '\n', n);
+    bool is_command = chat_wants_slash(line, n);
     if (is_command && n > 1 && line[1] == '/') {
         line++, n--;
         is_command = false;
