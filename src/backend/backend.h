@@ -142,7 +142,7 @@ bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_
 
 /* A part of a page, of page_bytes, uninitialised; NULL if there is no memory. */
 void *backend_page_new(struct backend *be, size_t page_bytes);
-void backend_page_free(struct backend *be, void *page, size_t page_bytes);
+void backend_page_free(struct backend *be, void *page, size_t page_bytes); /* NULL is fine */
 /* Copies a whole page into another of the same size. */
 void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes);
 /* A page's bytes where they lie, as backend_page_read gives them: any thread may read them
@@ -156,7 +156,7 @@ void backend_page_write(struct backend *be, void *page, size_t page_bytes, const
 /* Recurrent states of state_bytes (of the program, not 0): those before the first token; NULL
  * if there is no memory. */
 void *backend_state_new(struct backend *be, size_t state_bytes);
-void backend_state_free(struct backend *be, void *state, size_t state_bytes);
+void backend_state_free(struct backend *be, void *state, size_t state_bytes); /* as above */
 void backend_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes);
 /* Their bytes to host memory and back. */
 void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);

@@ -24,10 +24,10 @@
 
 struct store;
 
-/* A store in dir (made if it is not there) for model, a name for the eyes: what
- * tells models apart is the key. The folder as a whole is kept to cap_bytes, more or less: a
- * process looks each time that it has written a sixteenth of them, unless another is just
- * removing some. Never NULL. */
+/* A store in dir (made if it is not there) for model, a name for the eyes: what tells models
+ * apart is the key. The folder as a whole is kept to cap_bytes, more or less: a process looks
+ * each time that it has written a sixteenth of them, unless another is just removing some.
+ * Never NULL. */
 struct store *store_new(const char *dir, const char *model, uint64_t cap_bytes);
 /* Writes what is queued and frees it; NULL is fine. */
 void store_free(struct store *s);

@@ -52,10 +52,9 @@ struct generate_parts {
 };
 
 /* Makes a reply to the tokens of tl, which holds the logits after the last of them. A cancel is
- * no failure: the reply ends there. On failure (broken logits, a
- * device) tl holds the tokens that were finished. The reply lives until the next call; its
- * counts of cached and prefilled tokens and prefill_ms are the caller's to fill in. NULL on
- * failure. */
+ * no failure: the reply ends there. NULL on failure (broken logits, a device): tl holds the
+ * tokens that were finished. The reply lives until the next call; its counts of cached and
+ * prefilled tokens and prefill_ms are the caller's to fill in. */
 struct engine_reply *generate(struct generator *g, const struct generate_parts *parts,
                               const struct engine_sampling *how,
                               const struct generate_sink *sink, const atomic_bool *cancel,

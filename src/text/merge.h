@@ -39,7 +39,7 @@ typedef bool merge_lookup(const void *ctx, const char *text, const struct symbol
 
 /* Empties the chain and keeps the memory. */
 void merger_start(struct merger *m);
-/* Adds the next symbol of the text; fewer than 2^31 in all. */
+/* Adds the next symbol of the text, which has fewer than 2^32 bytes; fewer than 2^31 in all. */
 void merger_add(struct merger *m, uint32_t start, uint32_t len, int32_t id);
 /* Adds n bytes of text from `at` on, a symbol each, whose ids are those of byte_id. */
 void merger_add_bytes(struct merger *m, const int32_t byte_id[256], const char *text, size_t at,

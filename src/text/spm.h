@@ -10,7 +10,8 @@
 struct vocab;
 struct merger;
 
-/* Appends the ids of text[0..len) (spaces already spelled as U+2581; fewer than 2^31 bytes). */
+/* Appends the ids of text[0..len), spaces already spelled as U+2581: fewer than 2^31 characters
+ * and 2^32 bytes. */
 void spm_encode(const struct vocab *v, const char *text, size_t len, struct merger *scratch,
                 struct ids *out);
 

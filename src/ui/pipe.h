@@ -1,6 +1,7 @@
 /* The face without a prompt: one turn of standard input, files and --prompt, or a turn per line
- * of standard input (--stdin lines). Standard output gets the replies, or the lines of --json
- * and --jsonl, and nothing else; reasoning, warnings and statistics go to standard error.
+ * or JSON object of standard input or --prompts (ui/source.h). Standard output, or the file of
+ * --output, gets the replies, or the lines of --json and --jsonl, and nothing else; reasoning,
+ * warnings and statistics go to standard error.
  * Changes no terminal settings. Main thread. */
 #ifndef UI_PIPE_H
 #define UI_PIPE_H
