@@ -100,12 +100,13 @@ static struct value *message_value(const struct renderer *r, struct value_pool *
 }
 
 /* Reply number i. A template that knows where reasoning goes gets it apart from the answer; one
- * that looks for tags, or knows no reasoning, gets the text as it was said. */
+ * that looks for tags, or knows no reasoning, gets the text as it was said. whole: so does
+ * every template where there is no answer. */
 static struct value *reply_value(const struct renderer *r, struct value_pool *pool,
-                                 const struct message *m, size_t i)
+                                 const struct message *m, size_t i, bool whole)
 {
     uint32_t number = (uint32_t)i;
-    if (!r->reasoning_key || m->content_at == 0)
+    if (!r->reasoning_key || m->content_at == 0 || (whole && m->content_at == m->len))
         return message_value(r, pool, "assistant",
                              value_reply(pool, m->text, m->len, number, 0));
     struct value *v = message_value(r, pool, "assistant",
@@ -140,6 +141,7 @@ struct job {
     const struct message *const *path;
     size_t n;
     enum render_think think;
+    bool whole; /* replies that are reasoning alone are given as they were said */
     bool fold;  /* the system message stands before the first of the user */
     bool begun; /* the last message is not written to its end: its bytes are told apart from
                  * those of others like a reply's */
@@ -161,7 +163,7 @@ static struct value *messages_value(const struct renderer *r, struct value_pool 
         const struct message *m = job->path[i];
         struct value *v;
         if (m->role == ROLE_REPLY)
-            v = reply_value(r, pool, m, i);
+            v = reply_value(r, pool, m, i, job->whole);
         else if (job->begun && i + 1 == job->n)
             v = message_value(r, pool, "user",
                               value_reply(pool, m->text, m->len, (uint32_t)i, 0));
@@ -294,12 +296,16 @@ static bool render_as(struct renderer *r, const struct job *job, bool has_none,
 }
 
 /* Where these templates come from tools are always there, and none: some take them for given if
- * they are "not none". Others, made for tools only, take no none but that they are absent. */
+ * they are "not none". Others, made for tools only, take no none but that they are absent; and
+ * some refuse an answer of nothing, which a reply has that was stopped while it thought. */
 static bool render_once(struct renderer *r, const struct job *job, struct rendering *text,
                         struct err *err)
 {
     struct err ignored;
-    return render_as(r, job, true, text, err) || render_as(r, job, false, text, &ignored);
+    struct job whole = *job;
+    whole.whole = true;
+    return render_as(r, job, true, text, err) || render_as(r, job, false, text, &ignored) ||
+           render_as(r, &whole, true, text, &ignored);
 }
 
 /* Whether the whole system message is a word that the template looks for, such as "/no_think",

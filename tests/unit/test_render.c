@@ -284,6 +284,29 @@ static void test_reasoning(void **unused)
     conversation_free(c);
 }
 
+/* A reply that was stopped while it thought, in a template that refuses empty answers. */
+static void test_reasoning_alone(void **unused)
+{
+    (void)unused;
+    static const char source[] =
+        "{% for m in messages %}{% if not m.content %}{{ raise_exception('empty') }}{% endif %}"
+        "[{{ m.role }}]{{ m.content }}{% if m.thinking %}({{ m.thinking }}){% endif %}"
+        "{% endfor %}";
+    struct conversation *c = conversation_new();
+    say(c, "q");
+    struct message *m = REPLY("<think>", "a", "b");
+    m->content_at = m->len;
+    m->reasoning_at = 7;
+    m->reasoning_len = 2;
+    conversation_add(c, m);
+    say(c, "r");
+    struct renderer *r = renderer(source);
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]|I:100 101 102|M:[user]|T:r");
+    renderer_free(r);
+    conversation_free(c);
+}
+
 static void test_system(void **unused)
 {
     (void)unused;
@@ -407,11 +430,11 @@ static void test_begun(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chatml),      cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_reply_parts), cmocka_unit_test(test_reply_random),
-        cmocka_unit_test(test_no_tools),    cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_system),      cmocka_unit_test(test_continued),
-        cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_chatml),          cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_reply_parts),     cmocka_unit_test(test_reply_random),
+        cmocka_unit_test(test_no_tools),        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_reasoning_alone), cmocka_unit_test(test_system),
+        cmocka_unit_test(test_continued),       cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
