@@ -161,15 +161,21 @@ static void close_reasoning(struct pipe *p)
     p->reasoning_open = false;
 }
 
+static void put_text_event(struct pipe *p, enum face_part part, const char *s, size_t n)
+{
+    struct buf line = {0};
+    if (n == 0) return;
+    json_text(&line, part, s, n);
+    put_object(p, &line);
+}
+
 static void on_text(void *user, enum face_part part, const char *s, size_t n)
 {
     struct pipe *p = user;
     progress_end(&p->progress);
     if (part == FACE_REASONING) buf_append(&p->reasoning, s, n);
     if (p->form == AS_JSONL) {
-        struct buf line = {0};
-        json_text(&line, part, s, n);
-        put_object(p, &line);
+        if (!p->o->no_stream) put_text_event(p, part, s, n);
     } else if (p->form == AS_TEXT && part == FACE_REASONING) {
         show_reasoning(p, s, n);
     } else if (p->form == AS_TEXT) {
@@ -280,6 +286,10 @@ static void on_turn_end(void *user, const struct face_report *report)
     }
     /* What made us cancel the turn has set the status already. */
     if (p->status == EXIT_DONE) p->status = status_of(report);
+    if (p->form == AS_JSONL && p->o->no_stream) {
+        put_text_event(p, FACE_REASONING, p->reasoning.data, p->reasoning.len);
+        put_text_event(p, FACE_REPLY, report->text, report->text_len);
+    }
     if (p->form != AS_TEXT) {
         p->ended = true;
         p->report = *report;

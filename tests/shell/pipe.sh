@@ -378,6 +378,14 @@ assert text == open(sys.argv[2]).read().rstrip("\n")
 last = [e for e in events if e["type"] == "prefill"][-1]
 assert last["done"] == last["total"]
 PY
+check "--jsonl with --no-stream" go 0 --jsonl --no-stream --temp 0
+check "  has the reply in one piece" json "$dir/stdin_reply" <<'PY'
+import json, sys
+events = [json.loads(l) for l in open(sys.argv[1])]
+texts = [e["text"] for e in events if e["type"] == "text"]
+assert texts == [open(sys.argv[2]).read().rstrip("\n")], texts
+assert [e["type"] for e in events[-2:]] == ["text", "end"]
+PY
 check "--jsonl ends with an end whatever happens" go 1 --jsonl -m "$dir/none.gguf"
 check "  with the error and the status" json <<'PY'
 import json, sys
