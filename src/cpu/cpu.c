@@ -213,7 +213,9 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
     const size_t n_bytes = packed_bytes(type, n_mats, n_rows, n_cols);
     w->packed = slab_alloc(cpu, n_bytes);
     if (!w->packed) {
-        err_set(err, ERR_MEMORY, "no memory for a packed matrix of %zu MiB", n_bytes >> 20);
+        char size[READABLE_BYTES];
+        err_set(err, ERR_MEMORY, "no memory for a packed matrix of %s",
+                readable_size(size, n_bytes));
         return NULL;
     }
     if (pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, cancel)) return &w->base;

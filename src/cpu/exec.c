@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/mem.h"
+#include "base/readable.h"
 #include "cpu/carve.h"
 #include "cpu/exec_impl.h"
 
@@ -378,7 +379,9 @@ struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t 
     x->arena_bytes = layout(be, p, max_rows, NULL);
     x->arena = mem_try_pages(x->arena_bytes);
     if (!x->arena) {
-        err_set(err, ERR_MEMORY, "no memory for %zu MiB of scratch", x->arena_bytes >> 20);
+        char size[READABLE_BYTES];
+        err_set(err, ERR_MEMORY, "no memory for %s of scratch",
+                readable_size(size, x->arena_bytes));
         cpu_exec_free(&x->base);
         return NULL;
     }

@@ -494,6 +494,16 @@ check "a limit on the size of files" limited 1 1 -q --cache-disk 0 -o "$dir/limi
 check "  one error" errors 1
 check "  that says so" says "limited: cannot be written: File too large"
 check "  what fitted is there" [ "$(wc -c <"$dir/limited")" = 1024 ]
+# Where the address space ends, from before the weights are there to behind the scratch.
+too_little()
+{
+    local kib
+    for ((kib = 40000; kib <= 240000; kib += 20000)); do
+        (ulimit -v $kib && "$hearth" -q -n 1 -p x </dev/null) >"$dir/out" 2>"$dir/err" && continue
+        ! grep -q ' 0 [KMG]iB' "$dir/err" || { echo "# $kib: $(cat "$dir/err")" && return 1; }
+    done
+}
+check "too little memory for something is told with its size" too_little
 closed() { "$hearth" -q -p x >&- 2>"$dir/err"; [ $? = 1 ]; }
 check "a closed stdout" closed
 check "  one error" errors 1
