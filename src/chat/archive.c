@@ -48,9 +48,12 @@ struct archive {
     struct buf frames, payload; /* scratch of one archive_sync */
 };
 
+static const char is_link[] = "is a symbolic link, expected a file of its own";
+
+/* ELOOP is O_NOFOLLOW's, and is no loop. */
 static bool refuse(struct err *err, const char *path)
 {
-    return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    return err_set(err, ERR_IO, "%s: %s", path, errno == ELOOP ? is_link : strerror(errno));
 }
 
 struct archive *archive_new(const char *path)
@@ -441,6 +444,15 @@ static bool taken(struct err *err, const char *path)
         "%s: there is a session of this name already; hearth sessions rm removes one", path);
 }
 
+/* A file that was not there when its conversation began; a link that leads nowhere was. */
+static bool begun(struct err *err, const char *path)
+{
+    struct stat st;
+    const bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    return err_set(err, ERR_USER, "%s: %s", path,
+                   link ? is_link : "another hearth has begun a session of this name since");
+}
+
 static bool lost(struct err *err, const char *path)
 {
     return err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", path);
@@ -452,7 +464,7 @@ static bool make_file(struct archive *a, struct err *err)
     const bool anew = a->old >= 0;
     if (!paths_make_parents(a->path, err)) return false;
     a->fd = anew ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
-    if (a->fd < 0 && errno == EEXIST && !anew) return taken(err, a->path);
+    if (a->fd < 0 && errno == EEXIST && !anew) return begun(err, a->path);
     if (a->fd < 0) return refuse(err, a->path);
     if (anew && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
     if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);

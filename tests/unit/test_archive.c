@@ -510,13 +510,6 @@ static void test_refused(void **state)
     buf_free(&notes);
 }
 
-static int status_of(pid_t child)
-{
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
-
 /* A new file with a conversation of one message, still open. */
 static struct archive *said_once(struct conversation **c)
 {
@@ -527,6 +520,42 @@ static struct archive *said_once(struct conversation **c)
     say(*c, 10);
     assert_true(archive_sync(a, *c, &some_state, true, &err));
     return a;
+}
+
+/* A name that somebody else takes before the first message, and links. */
+static void test_begun(void **state)
+{
+    (void)state;
+    struct conversation *c;
+    struct buf notes = {0};
+    struct err err;
+    archive_close(said_once(&c));
+    struct archive *a = archive_new(path);
+    assert_false(archive_sync(a, c, &some_state, true, &err));
+    assert_non_null(strstr(err.msg, "another hearth has begun a session of this name since"));
+    archive_close(a);
+
+    static const char *const targets[] = {"/nowhere/at/all", "/dev/null"};
+    for (size_t i = 0; i < 2; i++) {
+        unlink(path);
+        assert_int_equal(symlink(targets[i], path), 0);
+        a = archive_new(path);
+        assert_false(archive_sync(a, c, &some_state, true, &err));
+        assert_non_null(strstr(err.msg, "is a symbolic link"));
+        archive_close(a);
+        assert_null(archive_open(path, c, &notes, &err));
+        assert_non_null(strstr(err.msg, "is a symbolic link"));
+    }
+    unlink(path);
+    conversation_free(c);
+    buf_free(&notes);
+}
+
+static int status_of(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
 static void test_lock(void **state)
@@ -729,12 +758,13 @@ static void test_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histories),  cmocka_unit_test(test_file),
-        cmocka_unit_test(test_anew),       cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_cuts),       cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_small_disk), cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_disk_full),  cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_histories), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_anew),      cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_cuts),      cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_lock),      cmocka_unit_test(test_small_disk),
+        cmocka_unit_test(test_read_only), cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_kill),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
