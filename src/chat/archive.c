@@ -32,6 +32,7 @@ struct archive {
     char *path;
     int fd; /* -1: there is no file yet */
     bool is_read_only, is_taken, is_broken;
+    bool name_waits;  /* the folder may not yet say on the disk that the file has this name */
     int old;          /* the file that makes room once this one is whole; -1: none */
     char *temporary;  /* where this one is until then; NULL: in its place */
     uint64_t n_bytes; /* of the file */
@@ -466,9 +467,26 @@ static bool make_file(struct archive *a, struct err *err)
     a->fd = anew ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
     if (a->fd < 0 && errno == EEXIST && !anew) return begun(err, a->path);
     if (a->fd < 0) return refuse(err, a->path);
+    a->name_waits = true;
     if (anew && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
     if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
     return true;
+}
+
+/* The disk holds the name of a file only once it holds the folder. Where that cannot be asked
+ * for, of a folder that may not be read or in a file system that knows no such thing, it is
+ * left to the system. */
+static bool settle_name(struct archive *a, struct err *err)
+{
+    if (!a->name_waits) return true;
+    char *folder = mem_strndup(a->path, (size_t)(strrchr(a->path, '/') - a->path));
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok =
+        fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == EROFS || refuse(err, folder);
+    if (fd >= 0) close(fd);
+    free(folder);
+    a->name_waits = !ok;
+    return ok;
 }
 
 static uint64_t new_identity(void)
@@ -535,7 +553,8 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
                                     .program = bytes_of("hearth " HEARTH_VERSION)});
         put_state(a, state, conversation_system(c));
         put_conversation(a, c);
-        ok = write_frames(a, durable || a->temporary, err) && take_place(a, err);
+        ok = write_frames(a, durable || a->temporary, err) && take_place(a, err) &&
+             (!durable || settle_name(a, err));
     }
     if (!ok && is_new && a->fd >= 0 && (a->n_bytes == 0 || a->temporary)) unmake_file(a);
     a->is_broken = !ok;
@@ -549,6 +568,7 @@ bool archive_rename(struct archive *a, const char *path, struct err *err)
     const bool ok = a->fd < 0 || file_rename_new(a->path, path);
     if (!ok && errno == EEXIST) return taken(err, path);
     if (!ok) return refuse(err, path);
+    a->name_waits = a->fd >= 0;
     keep_name(&a->path, path);
     return true;
 }

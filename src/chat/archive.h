@@ -59,8 +59,8 @@ bool archive_is_lost(const struct archive *a);
 const struct archive_state *archive_state(const struct archive *a);
 
 /* Appends what c and state have that the file has not. With durable it returns when that is on
- * the disk. On failure the file is as it was, or is none again, unless just that wait
- * failed; and the archive stays as it is from now on: the next call does nothing. */
+ * the disk, under its name. On failure the file is as it was, or is none again, unless just
+ * that wait failed; and the archive stays as it is from now on: the next call does nothing. */
 bool archive_sync(struct archive *a, struct conversation *c, const struct archive_state *state,
                   bool durable, struct err *err);
 /* Gives the file another name in the same folder; ERR_USER if it is taken. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -327,6 +328,61 @@ static void test_anew(void **state)
     assert_int_equal(after.st_size, 0);
     archive_close(a);
     unlink(path);
+    conversation_free(c);
+}
+
+/* Takes the place of the C library's: counts folders that are brought to the disk, and says of
+ * them what fsync_errno says. */
+static int n_folders_synced, fsync_errno;
+int fsync(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) return (int)syscall(SYS_fsync, fd);
+    n_folders_synced++;
+    errno = fsync_errno;
+    return fsync_errno ? -1 : 0;
+}
+
+/* What must be on the disk is there under its name: the folder, too, once for each new name. */
+static void test_name_on_disk(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    char other[300];
+    snprintf(other, sizeof other, "%s/state/sessions/two.session", home);
+    unlink(path);
+    n_folders_synced = 0;
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, false, &err));
+    assert_int_equal(n_folders_synced, 0); /* nobody waits for the disk */
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(n_folders_synced, 1);
+    say(c, 10);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(n_folders_synced, 1);
+    assert_true(archive_rename(a, other, &err));
+    assert_true(archive_sync(a, c, &some_state, true, &err)); /* nothing is new but the name */
+    assert_int_equal(n_folders_synced, 2);
+    a = archive_anew(a);
+    conversation_forget_kept(c);
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(n_folders_synced, 3);
+
+    /* A file system that knows no such thing, and a disk that fails. */
+    fsync_errno = EINVAL;
+    assert_true(archive_rename(a, path, &err));
+    assert_true(archive_sync(a, c, &some_state, true, &err));
+    fsync_errno = EIO;
+    assert_true(archive_rename(a, other, &err));
+    assert_false(archive_sync(a, c, &some_state, true, &err));
+    assert_int_equal(err.code, ERR_IO);
+    assert_int_equal(access(other, F_OK), 0);
+    fsync_errno = 0;
+    archive_close(a);
+    unlink(other);
     conversation_free(c);
 }
 
@@ -764,7 +820,7 @@ int main(void)
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_begun),
         cmocka_unit_test(test_lock),      cmocka_unit_test(test_small_disk),
         cmocka_unit_test(test_read_only), cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_kill),      cmocka_unit_test(test_name_on_disk),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
