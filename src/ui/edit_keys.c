@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -328,6 +329,15 @@ static bool look_ahead(int timeout_ms, size_t most)
     for (ssize_t i = 0; i < n; i++)
         buf_putc(&behind, as_typed(bytes[i]));
     return n > 0;
+}
+
+void edit_keys_take_ahead(void)
+{
+    enum { MANY = 2048 };
+    int n;
+    while (rl_instream && behind.len < PASTE_MAX &&
+           ioctl(fileno(rl_instream), FIONREAD, &n) == 0 && n >= MANY)
+        if (!look_ahead(0, SIZE_MAX)) return;
 }
 
 /* Bytes that come next, as many as are `keys` again and again. */

@@ -36,6 +36,10 @@ void edit_keys_paste(void);
 
 /* Whether there are keys that can be read now: on the terminal, or read already. */
 bool edit_keys_ready(void);
+/* While nobody reads keys: takes what was typed ahead, to be read as keys later, where it is so
+ * much that the terminal may soon hold no more. Linux keeps 4 KiB, and what comes behind them,
+ * Ctrl-C too, waits. */
+void edit_keys_take_ahead(void);
 /* Whether the terminal is gone: there was nothing to read, nor will there be. Readline may take
  * that for a key and ask again for ever: with a half-typed line it makes a line feed of it. */
 bool edit_keys_gone(void);

@@ -378,6 +378,7 @@ static void wait_until_idle(struct line *l, int max_ms)
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
         const int due = progress_due_ms(&l->progress);
         poll(fds, 2, due >= 0 && (left < 0 || due < left) ? due : left);
+        edit_keys_take_ahead();
         on_signals(l);
         /* However it ended, nothing tells of progress any more. */
         if (!is_at_work(chat_step(l->chat, 0))) progress_end(&l->progress);

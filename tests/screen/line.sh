@@ -252,4 +252,18 @@ keys 'what is longer than forty columns, so it must be broken' C-a 'all '
 check "a narrower window since the reply" last '> all what is longer than forty columns, so it must be broken'
 keys C-u C-k C-d
 left 0
+mux resize-window -x 80 -y 24
+
+# Linux keeps 4 KiB that nobody reads, and what comes behind them waits.
+start --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
+keys 'tell me all' Enter
+speaks
+paste "$(printf 'ahead %.0s' {1..1500})"
+keys C-c
+check "Ctrl-C behind much that came during a reply" shows 'stop: cancelled'
+check "  which is there then" shows 'pasted 9000 bytes'
+keys C-c
+check "  and can be dropped" shows 'is dropped'
+keys C-d
+left 0
 done_testing
