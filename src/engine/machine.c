@@ -70,7 +70,7 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
         machine_file_context(d->gguf) < m->n_ctx ? machine_file_context(d->gguf) : m->n_ctx;
     backend_expect(d->be, d->sizes.weights_bytes);
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
-    if (!d->model) return err_prefix(err, "the draft %s", config->draft_path);
+    if (!d->model) return err_prefix(err, "the draft");
     if (!open_timeline(d, config, &all, machine_page_room(m), err)) return false;
     open_disk(d, config, config->draft_path);
     return true;

@@ -159,9 +159,9 @@ bool machine_place_draft(struct machine *m, const struct engine_config *config,
     d->kv_type = m->kv_type;
     d->gguf = gguf_open(config->draft_path, err);
     if (!d->gguf) return err_prefix(err, "the draft");
-    if (!draft_vocab_check(m->gguf, d->gguf, err) ||
-        !place_draft(m, config, kv_type, taken, err))
+    if (!draft_vocab_check(m->gguf, d->gguf, err))
         return err_prefix(err, "the draft %s", config->draft_path);
+    if (!place_draft(m, config, kv_type, taken, err)) return err_prefix(err, "the draft");
     if (machine_draft_is_apart(m))
         machine_warn(watch,
                      "the device has no room for the draft beside the model: the CPU has it");

@@ -77,6 +77,9 @@ check "  and is named" says "new: No such file or directory"
 check "  one of --prompts, too" none 1 --prompts "$dir/new"
 check "    by name" says "new: No such file or directory"
 check "  JSON says so in it" eval 'go 1 -q --json -p x -f "$dir/new" -o "$dir/new" && grep -q "new: No such file" "$dir/new"'
+LC_ALL=C sed 's/qwen3/qwen9/g' examples/guide/guide-draft-q8_0.gguf >"$dir/draft.gguf"
+check "a draft of another family, whose file is named once" eval \
+    'go 1 --draft "$dir/draft.gguf" -p x && says "hearth: the draft: $dir/draft.gguf: hearth does not know the model family"'
 spares() # WHOSE ARGS...
 {
     cp "$guide" "$dir/mine"
