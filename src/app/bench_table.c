@@ -16,8 +16,10 @@
 #include "base/pool.h"
 #include "base/printable.h"
 #include "cpu/cpu.h"
+#include "engine/device.h"
 #include "engine/machine.h"
 #include "engine/states.h"
+#include "gguf/gguf.h"
 
 /* All depths, all numbers of rows and the bandwidth take turns, for what others do on the
  * machine comes and goes. A line has a slice of each round: steps for so long, one at least, or
@@ -321,6 +323,27 @@ static bool next_item(const char **list, char *item, size_t size)
     return true;
 }
 
+/* Whether what the lists name is there: measuring the first takes long, and a failure behind it
+ * would lose that. */
+static bool items_open(const struct bench_args *a, struct err *err)
+{
+    const char *isas = a->isas ? a->isas : "", *models = a->models ? a->models : "";
+    char item[4096];
+    while (next_item(&isas, item, sizeof item)) {
+        const struct device_choice choice = {.device = "cpu", .cpu = item, .n_threads = 1};
+        uint64_t memory;
+        struct backend *be = device_open(&choice, &memory, err);
+        if (!be) return false;
+        backend_close(be);
+    }
+    while (next_item(&models, item, sizeof item)) {
+        struct gguf *g = gguf_open(item, err);
+        if (!g) return false;
+        gguf_close(g);
+    }
+    return true;
+}
+
 /* One model with every instruction set and number of threads. */
 static bool measure_model(struct engine_config config, const struct bench_args *a,
                           const struct wanted *w, struct bench_lines *table, struct err *err)
@@ -369,7 +392,7 @@ int bench_table(const struct options *o, const struct bench_args *a)
         return usage_error("bench", "%s", err.msg);
     struct bench_lines *now = mem_zalloc(1, sizeof *now), *then = NULL;
     if (a->compare) then = mem_zalloc(1, sizeof *then);
-    bool ok = (!then || read_earlier(a->compare, then, &err)) &&
+    bool ok = (!then || read_earlier(a->compare, then, &err)) && items_open(a, &err) &&
               measure_all(config, a, &wanted, now, &err);
     if (ok && a->csv) bench_csv_print(now, &out);
     if (ok && a->json) print_json(now, then, &out);

@@ -237,6 +237,12 @@ check "  but not where a configuration has it" env HEARTH_CPU=scalar HEARTH_MODE
     "$hearth" bench --table --rows 1 -t 1 --each-model $guide --each-cpu auto
 check "an instruction set that there is not" status 1 "nosuch" \
     "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu nosuch
+# A file that opens, but is no model of hearth's: it fails only once it is measured.
+LC_ALL=C sed 's/qwen3/qwen9/g' $guide >"$TMPDIR/other.gguf"
+check "  which is told before anything is measured" status 1 "nosuch" \
+    "$hearth" bench --table --each-model "$TMPDIR/other.gguf" --rows 1 -t 1 --each-cpu scalar,nosuch
+check "  and so is a file that there is not" status 1 "/nosuch.gguf: No such file" \
+    "$hearth" bench --table --each-model "$TMPDIR/other.gguf,/nosuch.gguf" --rows 1 -t 1
 check "an empty list of them" status 2 "--each-cpu is '', expected" \
     "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu ''
 check "  or of models" status 2 "--each-model is '', expected" \
