@@ -256,25 +256,15 @@ static void put_runs(const struct rendering *text, const struct message *const *
 
 /* ---- rendering ---- */
 
-/* s[0..n) without the white space around it. */
-static const char *trimmed(const char *s, size_t *n)
-{
-    while (*n > 0 && ascii_is_space(s[*n - 1]))
-        --*n;
-    while (*n > 0 && ascii_is_space(*s))
-        s++, --*n;
-    return s;
-}
-
 /* Whether the rendering has something of the system message but white space: a template may
  * trim it, or take a switch out of it. */
 static bool has_system(const struct rendering *text)
 {
     for (size_t i = 0; i < text->n_runs; i++) {
         const struct origin_run *run = &text->runs[i];
-        size_t n = run->len;
-        trimmed(text->text + run->start, &n);
-        if (n > 0 && run->origin == ORIGIN_REPLY && run->reply == SYSTEM_NUMBER) return true;
+        if (run->origin == ORIGIN_REPLY && run->reply == SYSTEM_NUMBER &&
+            !ascii_is_blank(text->text + run->start, run->len))
+            return true;
     }
     return false;
 }
@@ -308,31 +298,28 @@ static bool render_once(struct renderer *r, const struct job *job, struct render
            render_as(r, &whole, true, text, &ignored);
 }
 
-/* Whether the whole system message is a word that the template looks for, such as "/no_think",
- * and makes a difference, although nothing of it is shown in text. */
-static bool is_switch(struct renderer *r, const struct job *job, const struct rendering *text)
+/* Whether text would be another one with another system message: a template may make text of
+ * its own of it, as by tojson, or take a switch such as "/no_think" out of it and leave
+ * nothing. */
+static bool depends_on_system(struct renderer *r, const struct job *job,
+                              const struct rendering *text)
 {
-    size_t n = strlen(job->system);
-    const char *begin = trimmed(job->system, &n);
-    char *word = mem_strndup(begin, n);
-    bool is = template_mentions(r->template, word);
-    free(word);
-    struct job without = *job;
+    struct job changed = *job;
     struct rendering other;
     struct err ignored;
-    without.system = NULL;
-    if (!is || !render_once(r, &without, &other, &ignored)) return false;
-    is = other.len != text->len || memcmp(other.text, text->text, text->len) != 0;
+    changed.system = "Another one.";
+    if (!render_once(r, &changed, &other, &ignored)) return false;
+    const bool is_other =
+        other.len != text->len || memcmp(other.text, text->text, text->len) != 0;
     rendering_free(&other);
-    return is;
+    return is_other;
 }
 
 static bool takes_system(struct renderer *r, const struct job *job,
                          const struct rendering *text)
 {
-    size_t n = strlen(job->system);
-    trimmed(job->system, &n);
-    return n == 0 || has_system(text) || is_switch(r, job, text);
+    return ascii_is_blank(job->system, strlen(job->system)) || has_system(text) ||
+           depends_on_system(r, job, text);
 }
 
 /* Renders the job, folded if it must be. */

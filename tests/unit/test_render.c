@@ -329,6 +329,13 @@ static void test_system(void **unused)
     r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}");
     expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
     renderer_free(r);
+    /* So has one that spells it in its own way. */
+    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | tojson }}{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:\" Be kind. \"|M:[user]|T:\"q\"");
+    renderer_free(r);
+    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T: BE KIND. |M:[user]|T:Q");
+    renderer_free(r);
 
     /* Its words in the template or in what the user says are not it; nor need all of it be
      * there.
