@@ -6,12 +6,11 @@
 static bool ask(int fd)
 {
     TERMINAL *const theirs = cur_term;
-    int problem;
-    if (setupterm(NULL, fd, &problem) != OK) return false;
-    TERMINAL *const ours = cur_term;
-    const bool is_colourless = tigetnum("colors") < 1;
-    set_curterm(theirs);
-    del_curterm(ours);
+    int found = 0; /* 1: also with an error, for a terminal of paper is known and no use */
+    setupterm(NULL, fd, &found);
+    const bool is_colourless = found == 1 && tigetnum("colors") < 1;
+    TERMINAL *const ours = set_curterm(theirs);
+    if (ours && ours != theirs) del_curterm(ours);
     return is_colourless;
 }
 

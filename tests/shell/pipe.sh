@@ -48,6 +48,8 @@ on() { TERM=$1 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$hearth" -
 check "on a terminal, too" eval 'on xterm && grep -q $'"'\033\[36m'"' "$dir/out"'
 colourless() { for t in vt100 xterm-mono dumb; do on $t && ! grep -q $'\033' "$dir/out" || return 1; done; }
 check "  not on one that has no colours" colourless
+printf 'paper, hc, cols#80, bel=^G, cr=\\r, ind=\\n,\n' >"$dir/paper"
+check "    nor on paper" eval 'tic -o "$dir/terminfo" "$dir/paper" && TERMINFO=$dir/terminfo on paper && ! grep -q $'"'\033'"' "$dir/out"'
 check "    unless that is asked for" eval 'on vt100 --color always && grep -q $'"'\033\[36m'"' "$dir/out"'
 check "  and one that terminfo does not know has them" eval 'on nonsense && grep -q $'"'\033\[36m'"' "$dir/out"'
 check "  but not in a file" eval 'go 0 -q --temp 0 --color always -o "$dir/reply" && cmp -s "$dir/reply" "$dir/code"'
