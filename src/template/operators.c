@@ -336,8 +336,9 @@ const struct value *op_slice(struct work *w, const struct value *object,
         work_fail(w, "slice indices must be integers or None");
     if (object->type != VALUE_STRING && !indexable(object))
         work_fail(w, "a %s cannot be sliced", value_type_name(object));
-    int64_t by = 1, from, to;
-    if (step && value_as_int(step, &by) && by == 0) work_fail(w, "slice step cannot be zero");
+    int64_t given = 1, from, to;
+    if (step && value_as_int(step, &given) && given == 0)
+        work_fail(w, "slice step cannot be zero");
     size_t n = 0;
     bool bytes = false;
     if (object->type == VALUE_STRING)
@@ -346,12 +347,12 @@ const struct value *op_slice(struct work *w, const struct value *object,
         n = object->seq->n;
     /* A longer step than the whole makes no difference, and cannot overflow below. */
     int64_t most = (int64_t)n + 1;
-    by = by > most ? most : by < -most ? -most : by;
+    const int64_t by = given > most ? most : given < -most ? -most : given;
     slice_range((int64_t)n, start, stop, by, &from, &to);
     if (object->type == VALUE_STRING) return slice_text(w, object->text, from, to, by, bytes);
 
     struct value *made = value_make_seq(w, object->seq->kind);
-    if (object->seq->kind == SEQ_RANGE) slice_bounds(made->seq, object->seq, from, to, by);
+    if (object->seq->kind == SEQ_RANGE) slice_bounds(made->seq, object->seq, from, to, given);
     if (by == 1 && from < to) { /* a stretch of the same array */
         made->seq->items = object->seq->items + from;
         made->seq->n = made->seq->cap = (size_t)(to - from);

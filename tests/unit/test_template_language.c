@@ -133,9 +133,9 @@ static void test_slices(void **state)
         {"{{ (1,2,3)[1:] }} {{ range(10)[2:5]|list }} {{ l.0 }} {{ people.0.name }}",
          "(2, 3) [2, 3, 4] 3 Ann"},
         {"{{ range(5)[1:] }} {{ range(0, 9, 2)[:-1] }} {{ range(5)[::-2] }} {{ range(3)[2:1] "
-         "}} {{ "
-         "range(4)[1:3] == range(1, 3) }} {{ range(4)[1:3] == [1, 2] }}",
-         "range(1, 5) range(0, 8, 2) range(4, -1, -2) range(2, 1) True False"},
+         "}} "
+         "{{ range(5)[::9] }} {{ range(4)[1:3] == range(1, 3) }} {{ range(4)[1:3] == [1, 2] }}",
+         "range(1, 5) range(0, 8, 2) range(4, -1, -2) range(2, 1) range(0, 5, 9) True False"},
         {"{{ d.nope is defined }} {{ d['nope'] is defined }} {{ none.x is defined }} {{ 5['x'] "
          "is defined }}",
          "False False False False"},
