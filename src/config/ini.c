@@ -79,7 +79,7 @@ static char *lower_copy(const char *p, size_t n)
 {
     char *s = mem_strndup(p, n);
     for (char *q = s; *q; q++)
-        if (*q >= 'A' && *q <= 'Z') *q = (char)(*q + 32);
+        *q = ascii_lower(*q);
     return s;
 }
 
