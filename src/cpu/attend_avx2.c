@@ -334,12 +334,9 @@ static void query_begin(const struct attend *a, struct query *x, void *memory)
 {
     const struct kv_layer *kv = a->kv;
     float *to = memory;
-    size_t d = 0;
     if (kv_type_codes(kv->type)) avx2_query_q(a, x, memory);
     if (kv->type != KV_F16) return;
-    for (; d + LANES <= kv->head_dim_k; d += LANES)
-        vec_store(to + d, num8_narrow(vec_load(x->q + d)));
-    for (; d < kv->head_dim_k; d++)
+    for (size_t d = 0; d < kv->head_dim_k; d++)
         to[d] = num_narrow(x->q[d]);
     x->q = to;
 }

@@ -44,7 +44,6 @@ struct matmul_loop {
     size_t n_shares, n_parts; /* parts of a share */
     size_t block_rows;        /* rows of activations per chunk */
     size_t n_blocks;
-    size_t next; /* the index of the op behind it */
 };
 
 static size_t panels_of(size_t n_values)
@@ -92,7 +91,6 @@ static void matmul_chunk(void *ctx, size_t chunk, int worker)
     const size_t block = chunk % loop->n_blocks, part = chunk / loop->n_blocks % loop->n_parts;
     const size_t share = chunk / loop->n_blocks / loop->n_parts;
     size_t n_panels = 0;
-    if (part + 1 == loop->n_parts) ask_ahead(loop->x, loop->next, share, loop->n_shares);
     for (size_t i = 0; i < loop->n_mats; i++)
         n_panels += share_begin(loop, i, share + 1) - share_begin(loop, i, share);
     size_t at = part_begin(n_panels, part, loop->n_parts);
@@ -160,7 +158,6 @@ static bool run_matmul(struct cpu_exec *x)
         loop.m[i] = matmul_of(x, op, i);
         n_values += loop.n_values[i];
     }
-    loop.next = (size_t)(x->op - x->p->ops) + 1;
     loop.block_rows = rows_per_block(x, n_cols, n_rows);
     loop.n_blocks = (n_rows + loop.block_rows - 1) / loop.block_rows;
     if (!is_for_one(x, n_values, n_cols)) {

@@ -1,6 +1,6 @@
-/* What exec.c (a program running), exec_runs.c (ops that run together), exec_ask.c (memory they
- * will want) and exec_rows.c, exec_attend.c, exec_experts.c and exec_recurrent.c (some of its
- * ops) share. */
+/* What exec.c (a program running), exec_runs.c (ops that run together) and exec_rows.c,
+ * exec_attend.c, exec_experts.c and exec_recurrent.c (some of its ops) share.
+ */
 #ifndef CPU_EXEC_IMPL_H
 #define CPU_EXEC_IMPL_H
 
@@ -95,11 +95,6 @@ struct run *runs_find(const struct program *p);
 const struct run *runs_at(struct cpu_exec *x, size_t i);
 /* The run that begins at x->op; returns false if it was cancelled. */
 bool runs_run(struct cpu_exec *x, const struct run *run);
-
-/* Asks for memory of the ops from i on, up to the next product, that no cache has: of the part
- * which thread `share` of n_shares will take. With more than FEW_ROWS rows it is not worth it.
- */
-void ask_ahead(const struct cpu_exec *x, size_t i, size_t share, size_t n_shares);
 
 /* An op on a tile of a run, without regard to others. */
 void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *t);
