@@ -43,7 +43,7 @@ check "  which begins no prompt" out "Hi 2025"
 printf '{{ x }}[31m' >"$dir/e.jinja"
 check "an escape sequence in one" go 0 prompt --template "$dir/e.jinja" --context "$dir/c.json"
 check "  a file gets as it is" out "$(printf '\033[31m')"
-script -qec "'$hearth' inspect prompt --template $dir/e.jinja --context $dir/c.json" /dev/null \
+timeout 300 script -qec "'$hearth' inspect prompt --template $dir/e.jinja --context $dir/c.json" /dev/null \
     </dev/null | tr -d '\r' >"$dir/out"
 check "  a terminal as text" out '\x1b[31m'
 check "prompt of a model" go 0 prompt -m $guide --context "$dir/c.json"

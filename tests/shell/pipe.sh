@@ -44,7 +44,7 @@ check "Markdown goes into a pipe as it is" eval 'go 0 -q --temp 0 && cp "$dir/ou
 check "  and styled if that is asked for" eval 'go 0 -q --temp 0 --color always && grep -q $'"'\\033\\[36m'"' "$dir/out"'
 check "    with every byte of it" eval 'sed "s/\x1b\[[0-9;]*m//g" "$dir/out" | cmp -s - "$dir/code"'
 # on TERM ARGS...: what a terminal of that name is given as the answer to $dir/in.
-on() { TERM=$1 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$hearth" -q --temp 0 --private -f "$dir/in" "${@:2}" </dev/null >"$dir/out"; }
+on() { TERM=$1 timeout 300 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$hearth" -q --temp 0 --private -f "$dir/in" "${@:2}" </dev/null >"$dir/out"; }
 check "on a terminal, too" eval 'on xterm && grep -q $'"'\033\[36m'"' "$dir/out"'
 colourless() { for t in vt100 xterm-mono dumb; do on $t && ! grep -q $'\033' "$dir/out" || return 1; done; }
 check "  not on one that has no colours" colourless
@@ -351,7 +351,7 @@ check "nothing where nothing is typed" eval 'go 0 --stdin jsonl -n 2 && ! says C
 
 given ''
 check "a warning within a reply leaves one line break behind it" eval \
-    'XDG_CACHE_HOME=/dev/null script -qec "$hearth -p hello --temp 0" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out" && has "^hearth: warning: what is computed" && ! grep -qx "" "$dir/out"'
+    'XDG_CACHE_HOME=/dev/null timeout 300 script -qec "$hearth -p hello --temp 0" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out" && has "^hearth: warning: what is computed" && ! grep -qx "" "$dir/out"'
 check "  nor where both go into one file" eval \
     'XDG_CACHE_HOME=/dev/null "$hearth" -q -p hello --temp 0 >"$dir/out" 2>&1 <"$dir/in" && has "^hearth: warning: what is computed" && ! grep -qx "" "$dir/out"'
 check "no home for a history" eval 'printf "a\rb\r\004" >"$dir/in" && XDG_STATE_HOME=/dev/null/x timeout 300 script -qec "$hearth -q --plain" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out"'

@@ -13,7 +13,7 @@ check "  a reply for each line" lines 3
 check "  each as if alone" eval '[ "$(sed -n 3p "$dir/out")" = "$("$hearth" -c "$dir/run.ini" --prompts <(echo "How do I leave hearth?") </dev/null)" ]'
 check "  into a file" eval 'cp "$dir/out" "$dir/replies"; go 0 -c "$dir/run.ini" -o "$dir/kept" </dev/null && cmp "$dir/kept" "$dir/replies"'
 check "  standard input is left alone" eval 'echo rest | { go 0 -c "$dir/run.ini"; cat; } | grep -qx rest'
-check "  on a terminal too" eval 'script -qec "$hearth -c $dir/run.ini" /dev/null </dev/null | grep -c . | grep -qx 3'
+check "  on a terminal too" eval 'timeout 300 script -qec "$hearth -c $dir/run.ini" /dev/null </dev/null | grep -c . | grep -qx 3'
 check "a file that is not there" go 1 --prompts "$dir/none" </dev/null
 check "  is named" says "none: No such file or directory"
 check "--prompts and --prompt exclude each other" go 2 --prompts "$dir/questions.txt" -p x </dev/null

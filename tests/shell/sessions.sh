@@ -77,7 +77,7 @@ check "their folders' mode" [ -z "$(find "$pages" -type d ! -perm 700)" ]
 
 # Standard output may be a terminal: one answer is no conversation all the same.
 before=$(ls "$sessions")
-script -qec "'$hearth' -p hello" /dev/null </dev/null >"$dir/out"
+timeout 300 script -qec "'$hearth' -p hello" /dev/null </dev/null >"$dir/out"
 check "one answer on a terminal is an answer" [ -s "$dir/out" ]
 check "  and is not saved" [ "$(ls "$sessions")" = "$before" ]
 check "  nor is it said to be" eval '! grep -q "is saved" "$dir/out"'
