@@ -49,12 +49,20 @@ struct archive {
     struct buf frames, payload; /* scratch of one archive_sync */
 };
 
-static const char is_link[] = "is a symbolic link, expected a file of its own";
+/* What is wrong with a path where a link is, which no session is: O_NOFOLLOW says ELOOP, which
+ * a folder on the way may say, too. Else NULL. */
+static const char *link_at(const char *path)
+{
+    struct stat st;
+    const bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    return is_link ? "is a symbolic link, expected a file of its own" : NULL;
+}
 
-/* ELOOP is O_NOFOLLOW's, and is no loop. */
 static bool refuse(struct err *err, const char *path)
 {
-    return err_set(err, ERR_IO, "%s: %s", path, errno == ELOOP ? is_link : strerror(errno));
+    const int failed = errno;
+    const char *link = failed == ELOOP ? link_at(path) : NULL;
+    return err_set(err, ERR_IO, "%s: %s", path, link ? link : strerror(failed));
 }
 
 struct archive *archive_new(const char *path)
@@ -448,10 +456,9 @@ static bool taken(struct err *err, const char *path)
 /* A file that was not there when its conversation began; a link that leads nowhere was. */
 static bool begun(struct err *err, const char *path)
 {
-    struct stat st;
-    const bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    const char *link = link_at(path);
     return err_set(err, ERR_USER, "%s: %s", path,
-                   link ? is_link : "another hearth has begun a session of this name since");
+                   link ? link : "another hearth has begun a session of this name since");
 }
 
 static bool lost(struct err *err, const char *path)
