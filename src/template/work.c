@@ -59,7 +59,7 @@ static char *new_chunk(struct work *w, size_t n, size_t slack, size_t *size)
 void *work_alloc(struct work *w, size_t n)
 {
     if (n > SIZE_MAX / 2) work_fail(w, "more memory than there is would be needed");
-    n = (n + 15) & ~(size_t)15;
+    n = n > 0 ? (n + 15) & ~(size_t)15 : 16; /* also of nothing: NULL + 0 is undefined */
     if ((size_t)(w->end - w->at) < n) {
         size_t size;
         char *data = new_chunk(w, n, 0, &size);
@@ -76,8 +76,8 @@ void *work_zalloc(struct work *w, size_t count, size_t size)
 {
     size_t n;
     if (!mem_mul(count, size, &n)) n = SIZE_MAX;
-    void *p = work_alloc(w, n); /* NULL for nothing, before there is a chunk */
-    if (n) memset(p, 0, n);
+    void *p = work_alloc(w, n);
+    memset(p, 0, n);
     return p;
 }
 

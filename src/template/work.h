@@ -39,7 +39,7 @@ void work_init(struct work *w);
 /* Frees all memory. */
 void work_free(struct work *w);
 
-/* n uninitialised bytes, aligned for any object. */
+/* n uninitialised bytes, aligned for any object. Never NULL. */
 void *work_alloc(struct work *w, size_t n_bytes);
 void *work_zalloc(struct work *w, size_t count, size_t size);
 /* A copy of n_old objects of that size in room for n_new. */
