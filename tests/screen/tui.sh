@@ -187,7 +187,7 @@ start --tui -q --temp 0 -n 20
 keys 'first words' Enter C-d
 check "Ctrl-D right behind Enter leaves" left 0
 check "  what was sent is sent" eval '"$hearth" sessions | grep -q "first words"'
-start --tui --temp 0 -n 20
+start "${endless[@]}" --temp 0 -n 200
 keys '/fork there' Enter 'in a branch' Enter
 shows ' prefilled, '
 last '>'
