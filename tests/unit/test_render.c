@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -336,6 +337,18 @@ static void test_system(void **unused)
     r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}");
     expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T: BE KIND. |M:[user]|T:Q");
     renderer_free(r);
+
+    /* Whatever it says. */
+    static const char *const others[] = {"One.", "Two.", "Another one."};
+    for (size_t i = 0; i < 3; i++) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "T:\"%s\"|M:[user]|T:\"q\"", others[i]);
+        conversation_set_system(c, others[i]);
+        r = renderer("{% for m in messages %}{% if m.role == 'user' %}[user]{% endif %}"
+                     "{{ m.content | tojson }}{% endfor %}");
+        expect(r, c, RENDER_THINK_DEFAULT, false, expected);
+        renderer_free(r);
+    }
 
     /* Its words in the template or in what the user says are not it; nor need all of it be
      * there.
