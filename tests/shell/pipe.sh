@@ -391,6 +391,16 @@ texts = [e["text"] for e in events if e["type"] == "text"]
 assert texts == [open(sys.argv[2]).read().rstrip("\n")], texts
 assert [e["type"] for e in events[-2:]] == ["text", "end"]
 PY
+# All of a reply is reasoning where the prompt has begun some.
+echo '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.jinja"
+check "  and the reasoning" go 0 --jsonl --no-stream --temp 0 -n 8 --template "$dir/think.jinja"
+check "  of one piece, too" json <<'PY'
+import json, sys
+events = [json.loads(l) for l in open(sys.argv[1])]
+assert [e["type"] for e in events[-2:]] == ["reasoning", "end"], events
+assert events[-1]["usage"]["generated"] == 8 and len(events[-2]["text"]) > 8, events
+assert sum(e["type"] in ("text", "reasoning") for e in events) == 1, events
+PY
 check "--jsonl ends with an end whatever happens" go 1 --jsonl -m "$dir/none.gguf"
 check "  with the error and the status" json <<'PY'
 import json, sys
