@@ -7,14 +7,14 @@
 void store_f32(uint i, uint slot, uint row)
 {
     uint d = i % dim, at = codes_at + i / dim * head_words;
-    slab[at + (is_key ? d * PAGE_LEN + slot : slot * dim + d)] = u_of(value(row, i));
+    slab[at + (is_key ? key_at(dim, d, slot) : slot * dim + d)] = u_of(value(row, i));
 }
 
 void store_f16(uint i, uint slot, uint row)
 {
     uint unit = is_key ? 1u : 2u, d = unit * i % dim, at = codes_at + unit * i / dim * head_words;
     if (is_key) {
-        put_half(at + (d * PAGE_LEN + slot) / 2u, slot & 1u, num_f32_to_f16_kv(value(row, i)));
+        put_half(at + key_at(dim, d, slot) / 2u, slot & 1u, num_f32_to_f16_kv(value(row, i)));
         return;
     }
     slab[at + (slot * dim + d) / 2u] =

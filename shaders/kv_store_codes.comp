@@ -57,7 +57,7 @@ void store_row(uint slot, uint row)
     uint n_words = dim / (IS_Q4 ? 8u : 4u), n_scales = IS_Q4 ? dim / 32u : 1u;
     uint codes = codes_at + group * head_words, scales = scales_at + group * head_words;
     for (uint w = lane; w < n_words; w += lanes)
-        slab[codes + (is_key ? w * PAGE_LEN + slot : slot * n_words + w)] = word_of(w);
+        slab[codes + (is_key ? key_at(n_words, w, slot) : slot * n_words + w)] = word_of(w);
     for (uint b = lane; b < n_scales; b += lanes)
         put_half(scales + (b * PAGE_LEN + slot) / 2u, slot & 1u, scale(b));
 }

@@ -56,7 +56,7 @@ void score_floats(uint keys, uint lane)
             q[i] = texelFetch(queries, int(query_at[i] + d / 4u));
         [[unroll]] for (uint c = 0u; c < 4u; c++) {
             float k[8];
-            load_8(keys, (d + c) * PAGE_LEN + lane * 8u, true, k);
+            load_8(keys, key_at(DIM_K, d + c, lane * 8u), true, k);
             [[unroll]] for (int i = 0; i < QUERIES; i++) {
                 float x = narrowed(f_of(q[i][c]));
                 [[unroll]] for (int e = 0; e < 8; e++) {
@@ -72,8 +72,8 @@ void score_floats(uint keys, uint lane)
 void load_codes(uint keys, uint block, uint k, uint lane, out uint words[8])
 {
     uint row = IS_Q4 ? block * 4u + k / 2u : block * 8u + k;
-    uvec4 a = texelFetch(slab, int(keys + row * 16u + lane * 2u));
-    uvec4 b = texelFetch(slab, int(keys + row * 16u + lane * 2u + 1u));
+    uint at = keys + key_at(DIM_K / (IS_Q4 ? 8u : 4u), row, lane * 8u) / 4u;
+    uvec4 a = texelFetch(slab, int(at)), b = texelFetch(slab, int(at + 1u));
     [[unroll]] for (uint i = 0u; i < 4u; i++)
         words[i] = a[i], words[i + 4u] = b[i];
     if (IS_Q4)

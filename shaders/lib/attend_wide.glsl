@@ -74,7 +74,9 @@ void load_keys(uint keys, uint lane)
 {
     [[unroll]] for (uint i = 0u; i < K_CHUNKS * K_SHARE; i++) {
         uint at = i * LANES + lane, last = K_ROWS * ROW_TEXELS - 1u;
-        own_keys[i] = texelFetch(slab, int(keys + (at < last ? at : last)));
+        at = at < last ? at : last;
+        uint first = at % ROW_TEXELS * PER_TEXEL; /* key */
+        own_keys[i] = texelFetch(slab, int(keys + key_at(K_ROWS, at / ROW_TEXELS, first) / PER_TEXEL));
     }
 }
 

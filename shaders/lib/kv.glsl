@@ -2,7 +2,14 @@
  * in a page is said at struct kv_layer (ops.h). */
 const uint KV_F32 = 0u, KV_F16 = 1u, KV_Q8_0 = 2u, KV_Q4_0 = 3u;
 const uint PAGE_LEN = 64u;
+const uint KEY_GROUP = 16u;
 const int Q4_BIAS = 8;
+
+/* As kv_key_at of kv.h. */
+uint key_at(uint n, uint i, uint slot)
+{
+    return (slot / KEY_GROUP * n + i) * KEY_GROUP + slot % KEY_GROUP;
+}
 
 /* Stored halves are 0, normal or the one NaN. */
 float kv_half(uint h)

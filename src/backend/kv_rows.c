@@ -13,19 +13,25 @@ size_t kv_planes(const struct kv_layer *kv, size_t head, struct kv_plane planes[
     /* Bytes that lie together: one number, or four codes of keys. */
     const size_t unit = kv_type_codes(kv->type) ? 4 : k_bytes / PAGE_LEN / dk;
     const struct kv_head at = kv_head_at(kv, head);
-    planes[0] = (struct kv_plane){at.k, k_bytes / PAGE_LEN / unit, unit, true};
-    planes[1] = (struct kv_plane){at.v, 1, v_bytes / PAGE_LEN, false};
+    planes[0] = (struct kv_plane){at.k, k_bytes / PAGE_LEN / unit, unit, KEY_GROUP, true};
+    planes[1] = (struct kv_plane){at.v, 1, v_bytes / PAGE_LEN, PAGE_LEN, false};
     if (!kv_type_codes(kv->type)) return 2;
-    planes[2] = (struct kv_plane){at.k_scales, kv_scales(kv->type, dk), scale, true};
-    planes[3] = (struct kv_plane){at.v_scales, kv_scales(kv->type, dv), scale, false};
+    planes[2] = (struct kv_plane){at.k_scales, kv_scales(kv->type, dk), scale, PAGE_LEN, true};
+    planes[3] = (struct kv_plane){at.v_scales, kv_scales(kv->type, dv), scale, PAGE_LEN, false};
     return 4;
+}
+
+/* Where piece i of a slot is. */
+static size_t piece_at(const struct kv_plane *p, size_t i, size_t slot)
+{
+    return p->at + ((slot / p->group * p->n + i) * p->group + slot % p->group) * p->unit;
 }
 
 static bool plane_differs(const struct kv_plane *p, const uint8_t *a, const uint8_t *b,
                           size_t slot)
 {
     for (size_t i = 0; i < p->n; i++) {
-        size_t at = p->at + (i * PAGE_LEN + slot) * p->unit;
+        const size_t at = piece_at(p, i, slot);
         if (memcmp(a + at, b + at, p->unit) != 0) return true;
     }
     return false;
@@ -67,9 +73,9 @@ bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, enum page_part p
 /* Slots from..PAGE_LEN-1. */
 static void poison_plane(const struct kv_plane *p, uint8_t *page, size_t from)
 {
-    for (size_t i = 0; i < p->n && from < PAGE_LEN; i++)
-        memset(page + p->at + (i * PAGE_LEN + from) * p->unit, 0xff,
-               (PAGE_LEN - from) * p->unit);
+    for (size_t slot = from; slot < PAGE_LEN; slot++)
+        for (size_t i = 0; i < p->n; i++)
+            memset(page + piece_at(p, i, slot), 0xff, p->unit);
 }
 
 void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, enum page_part part, void *page,

@@ -12,9 +12,9 @@
 #include "backend/ops.h"
 
 /* The bytes of slot s of a page (position % PAGE_LEN): n pieces of unit bytes, piece i at
- * at + (i * PAGE_LEN + s) * unit. */
+ * at + ((s / group * n + i) * group + s % group) * unit. */
 struct kv_plane {
-    size_t at, n, unit;
+    size_t at, n, unit, group;
     bool is_key;
 };
 

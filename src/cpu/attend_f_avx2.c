@@ -20,11 +20,12 @@ enum {
     FEW = 8, /* queries up to which a page is read as it is stored */
 };
 
-/* Where keys 32 half.. of dim d lie, and values 32 block.. of a key. */
+/* Where the j-th eight of keys 32 half.. of dim d lie, and values 32 block.. of a key. */
 VEC_INLINE size_t key_at(enum float_form form, const struct float_tile *t, size_t half,
-                         size_t d)
+                         size_t d, size_t j)
 {
-    return form_is_wide(form) ? (half * t->dk + d) * HALF : d * PAGE_LEN + half * HALF;
+    return form_is_wide(form) ? (half * t->dk + d) * HALF + j * LANES
+                              : kv_key_at(t->dk, d, half * HALF + j * LANES);
 }
 
 VEC_INLINE size_t value_at(enum float_form form, const struct float_tile *t, size_t block,
@@ -61,7 +62,6 @@ VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t
                          struct batch *b, size_t i)
 {
     const bool exact = products_are_exact(form);
-    size_t at = key_at(form, t, half, 0);
     const float *q[2];
     f8 acc[2][4];
     UNROLL
@@ -69,21 +69,20 @@ VEC_INLINE void scores32(enum float_form form, int n, const struct float_tile *t
         q[r] = b->x[i + (size_t)r]->q;
     UNROLL
     for (int j = 0; j < 4; j++) {
-        f8 k = read8(form, t->k, at + (size_t)j * LANES);
+        f8 k = read8(form, t->k, key_at(form, t, half, 0, (size_t)j));
         UNROLL
         for (int r = 0; r < n; r++)
             acc[r][j] = vec_all(q[r][0]) * k;
     }
     for (size_t d = 1; d < t->dk; d++) {
         f8 x[2];
-        at = key_at(form, t, half, d);
         prefetch32(form, &t->after_k, half * t->dk + d);
         UNROLL
         for (int r = 0; r < n; r++)
             x[r] = vec_all(q[r][d]);
         UNROLL
         for (int j = 0; j < 4; j++) {
-            f8 k = read8(form, t->k, at + (size_t)j * LANES);
+            f8 k = read8(form, t->k, key_at(form, t, half, d, (size_t)j));
             VEC_HOLD(k);
             UNROLL
             for (int r = 0; r < n; r++)
@@ -207,8 +206,9 @@ VEC_INLINE void lay_out_keys(enum float_form form, const struct float_tile *t, f
 {
     for (size_t half = t->items.from / HALF; half * HALF < t->items.to; half++)
         for (size_t d = 0; d < t->dk; d++)
-            widen(form, t->k, key_at(form, t, half, d), HALF,
-                  wide + key_at(WIDE_F32, t, half, d));
+            for (size_t j = 0; j < HALF / KEY_GROUP; j++)
+                widen(form, t->k, kv_key_at(t->dk, d, half * HALF + j * KEY_GROUP), KEY_GROUP,
+                      wide + key_at(WIDE_F32, t, half, d, 0) + j * KEY_GROUP);
 }
 
 /* The values of the keys that it sees. */

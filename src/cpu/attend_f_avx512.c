@@ -88,7 +88,7 @@ VEC_INLINE fz read8(bool is_f16, const void *p, size_t i)
 VEC_INLINE void lay_keys(bool is_f16, size_t dk, const uint8_t *page, size_t j, float *to)
 {
     for (size_t d = 0; d < dk; d++)
-        z_store_f(to + d * KEY_TILE, read16(is_f16, page, d * PAGE_LEN + j));
+        z_store_f(to + d * KEY_TILE, read16(is_f16, page, kv_key_at(dk, d, j)));
 }
 
 /* Sixteen dims, from the e-th on, of the keys that are seen. */

@@ -14,8 +14,8 @@
 
 enum {
     AT_ONCE = 4,
-    MOST_PAIRS = 2, /* of blocks of values, as registers allow for two items */
-    KEY_VECS = PAGE_LEN / Z_LANES,
+    MOST_PAIRS = 2,                  /* of blocks of values, as registers allow for two items */
+    KEY_VECS = PAGE_LEN / KEY_GROUP, /* a lane is a key of a group */
     /* Of floats no line of the next step is fetched at one in so many dims or keys, and of
      * blocks one line less per four dims: the softmax has something to fetch, too. */
     SKIP = 16,
@@ -105,37 +105,63 @@ VEC_INLINE const void *value_row(bool is_f16, const struct float_tile *t, size_t
     return (const char *)t->v + key * t->dv * (is_f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
+/* Groups of keys whose scores are computed together: all of a page, so that there are sums
+ * enough to keep the processor busy; or of a page that is begun those that there are, one by
+ * one, so that no other is read. */
+struct groups {
+    size_t at;
+    int n;
+};
+
+static size_t groups_end(const struct span *items)
+{
+    return (items->to + KEY_GROUP - 1) / KEY_GROUP;
+}
+
+/* What is fetched while keys are read of a tile that has n_lines of them: after one group the
+ * same one of the next tile. */
+VEC_INLINE struct fetch fetch_keys(const void *tile, size_t n_lines, struct groups g,
+                                   size_t near, const struct ahead *a, const struct batch *b,
+                                   bool is_first)
+{
+    if (g.n == KEY_VECS) return fetch_rest(tile, n_lines, 0, near, a, b, is_first);
+    return fetch_from(a, n_lines / KEY_VECS * g.at, b, is_first);
+}
+
 /* Items i..i+n-1. */
-VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n,
+VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n, struct groups g,
                                 const struct float_tile *t, struct batch *b, size_t i)
 {
-    const size_t lines = is_f16 ? 2 : 4; /* of a dim */
+    const size_t lines = is_f16 ? 2 : 4; /* of a dim of all keys */
     struct fetch next =
-        fetch_rest(t->k, lines * t->dk, 0, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
+        fetch_keys(t->k, lines * t->dk, g, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
     {
         q[r] = b->x[i + (size_t)r]->q;
-        UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] = z_all(0);
+        UNROLL for (int j = 0; j < g.n; j++) acc[r][j] = z_all(0);
     }
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
-        fetch(&next, cache, lines, d % SKIP == 0 ? 0 : lines);
-        UNROLL for (size_t j = 0; j < KEY_VECS; j++) k[j] =
-            read16(is_f16, t->k, d * PAGE_LEN + j * Z_LANES);
+        if (g.n == KEY_VECS)
+            fetch(&next, cache, lines, d % SKIP == 0 ? 0 : lines);
+        else if (!is_f16 || d % 2 == 0) /* a line of f16 is two dims of a group */
+            fetch(&next, cache, 1, 0);
+        UNROLL for (int j = 0; j < g.n; j++) k[j] =
+            read16(is_f16, t->k, kv_key_at(t->dk, d, (g.at + (size_t)j) * KEY_GROUP));
         UNROLL for (int r = 0; r < n; r++)
         {
             const fz x = z_all(q[r][d]);
-            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
+            UNROLL for (int j = 0; j < g.n; j++) acc[r][j] =
                 z_plus_product(is_f16, acc[r][j], x, k[j]);
         }
     }
     *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
-        UNROLL for (size_t j = 0; j < KEY_VECS; j++)
-            z_store_f(b->s[i + (size_t)r] + j * Z_LANES, acc[r][j]);
+        UNROLL for (int j = 0; j < g.n; j++)
+            z_store_f(b->s[i + (size_t)r] + (g.at + (size_t)j) * KEY_GROUP, acc[r][j]);
     }
 }
 
@@ -196,23 +222,35 @@ static size_t at_once(size_t i, size_t end)
     return end - i < AT_ONCE ? end - i : AT_ONCE;
 }
 
-VEC_INLINE void float_scores(enum near_cache cache, const struct float_tile *t, struct batch *b)
+VEC_INLINE void float_scores_at(enum near_cache cache, struct groups g,
+                                const struct float_tile *t, struct batch *b)
 {
     const size_t end = t->items.at + t->items.n;
     const bool is_f16 = t->form == PAGE_F16;
     for (size_t i = t->items.at, n; i < end; i += n) {
         n = is_f16 ? at_once(i, end) : 1;
         if (!is_f16)
-            float_scores_of(false, cache, 1, t, b, i);
+            float_scores_of(false, cache, 1, g, t, b, i);
         else if (n == 4)
-            float_scores_of(true, cache, 4, t, b, i);
+            float_scores_of(true, cache, 4, g, t, b, i);
         else if (n == 3)
-            float_scores_of(true, cache, 3, t, b, i);
+            float_scores_of(true, cache, 3, g, t, b, i);
         else if (n == 2)
-            float_scores_of(true, cache, 2, t, b, i);
+            float_scores_of(true, cache, 2, g, t, b, i);
         else
-            float_scores_of(true, cache, 1, t, b, i);
+            float_scores_of(true, cache, 1, g, t, b, i);
     }
+}
+
+VEC_INLINE void float_scores(enum near_cache cache, const struct float_tile *t, struct batch *b)
+{
+    const size_t end = groups_end(&t->items);
+    if (end == KEY_VECS) {
+        float_scores_at(cache, (struct groups){0, KEY_VECS}, t, b);
+        return;
+    }
+    for (size_t g = t->items.from / KEY_GROUP; g < end; g++)
+        float_scores_at(cache, (struct groups){g, 1}, t, b);
 }
 
 VEC_INLINE void float_values(enum near_cache cache, const struct float_tile *t,
@@ -242,63 +280,61 @@ VEC_INLINE void float_values(enum near_cache cache, const struct float_tile *t,
 
 /* Codes of keys are unsigned: 8 more with q4_0, as they are stored, else made 128 more. The
  * query's sum takes that away again. */
-VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n,
+VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n, struct groups g,
                                 const struct block_tile *t, struct batch *b, size_t i)
 {
-    const size_t lines = t->k_blocks * KV_BLOCK / (is_q4 ? 2 : 1) * PAGE_LEN / 64;
-    struct fetch next =
-        fetch_rest(t->k, lines, 0, NEAR_BLOCKS, &t->after_k, b, i == t->items.at);
+    const size_t group_lines = t->k_blocks * KV_BLOCK / (is_q4 ? 8 : 4);
+    const uint8_t *k = t->k + 64 * group_lines * g.at;
+    struct fetch next = fetch_keys(t->k, KEY_VECS * group_lines, g, NEAR_BLOCKS, &t->after_k, b,
+                                   i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
     iz acc[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
     {
-        UNROLL for (int j = 0; j < KEY_VECS; j++)
+        UNROLL for (int j = 0; j < g.n; j++)
         {
             sum[r][j] = z_all(0);
             acc[r][j] = z_all_i(-128 * b->x[i + (size_t)r]->sum);
         }
     }
     for (size_t block = 0; block < t->k_blocks; block++) {
-        const uint8_t *k = t->k + block * KV_BLOCK / (is_q4 ? 2 : 1) * PAGE_LEN;
         UNROLL for (int r = 0; is_q4 && r < n; r++)
         {
             const int16_t *sums = b->x[i + (size_t)r]->sums + 2 * block;
-            UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
-                z_all_i(-8 * (sums[0] + sums[1]));
+            UNROLL for (int j = 0; j < g.n; j++) acc[r][j] = z_all_i(-8 * (sums[0] + sums[1]));
         }
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            if (!high) fetch(&next, cache, KEY_VECS, KEY_VECS - 1);
-            UNROLL for (int j = 0; j < KEY_VECS; j++)
+            if (!high) fetch(&next, cache, (size_t)g.n, g.n == KEY_VECS ? KEY_VECS - 1 : 0);
+            UNROLL for (int j = 0; j < g.n; j++)
             {
-                codes[j] = z_load(k + 64 * j);
+                codes[j] = z_load(k + 64 * group_lines * (size_t)j);
                 if (high) codes[j] = z_shift_right(codes[j], 4);
                 codes[j] = is_q4 ? codes[j] & 0x0f : codes[j] ^ 0x80;
             }
             UNROLL for (int r = 0; r < n; r++)
             {
                 const bz x = z_all_4(b->x[i + (size_t)r]->codes + block * KV_BLOCK + d);
-                UNROLL for (int j = 0; j < KEY_VECS; j++) acc[r][j] =
-                    z_dot(acc[r][j], codes[j], x);
+                UNROLL for (int j = 0; j < g.n; j++) acc[r][j] = z_dot(acc[r][j], codes[j], x);
             }
-            if (!is_q4 || high) k += 4 * PAGE_LEN;
+            if (!is_q4 || high) k += 64;
         }
         if (!is_q4 && block + 1 < t->k_blocks) continue;
         const size_t scale = is_q4 ? block : 0;
-        const uint16_t *scales = t->k_scales + scale * PAGE_LEN;
+        const uint16_t *scales = t->k_scales + scale * PAGE_LEN + g.at * KEY_GROUP;
         UNROLL for (int r = 0; r < n; r++)
         {
             const fz x = z_all(b->x[i + (size_t)r]->d[scale] * (is_q4 ? 1.0f : 256.0f));
-            UNROLL for (size_t j = 0; j < KEY_VECS; j++) sum[r][j] =
-                sum[r][j] + (x * z_bf16(scales + j * Z_LANES)) * z_float(acc[r][j]);
+            UNROLL for (int j = 0; j < g.n; j++) sum[r][j] =
+                sum[r][j] + (x * z_bf16(scales + j * KEY_GROUP)) * z_float(acc[r][j]);
         }
     }
     *b->far = next.far;
     UNROLL for (int r = 0; r < n; r++)
     {
-        UNROLL for (size_t j = 0; j < KEY_VECS; j++)
-            z_store_f(b->s[i + (size_t)r] + j * Z_LANES, sum[r][j]);
+        UNROLL for (int j = 0; j < g.n; j++)
+            z_store_f(b->s[i + (size_t)r] + (g.at + (size_t)j) * KEY_GROUP, sum[r][j]);
     }
 }
 
@@ -423,29 +459,41 @@ VEC_INLINE void block_values_of(bool is_q4, enum near_cache cache, int n, size_t
     }
 }
 
-VEC_INLINE void scores_of_type(bool is_q4, enum near_cache cache, const struct block_tile *t,
-                               struct batch *b)
+VEC_INLINE void scores_of_type(bool is_q4, enum near_cache cache, struct groups g,
+                               const struct block_tile *t, struct batch *b)
 {
     const size_t end = t->items.at + t->items.n;
     for (size_t i = t->items.at, n; i < end; i += n) {
         n = at_once(i, end);
         if (n == 4)
-            block_scores_of(is_q4, cache, 4, t, b, i);
+            block_scores_of(is_q4, cache, 4, g, t, b, i);
         else if (n == 3)
-            block_scores_of(is_q4, cache, 3, t, b, i);
+            block_scores_of(is_q4, cache, 3, g, t, b, i);
         else if (n == 2)
-            block_scores_of(is_q4, cache, 2, t, b, i);
+            block_scores_of(is_q4, cache, 2, g, t, b, i);
         else
-            block_scores_of(is_q4, cache, 1, t, b, i);
+            block_scores_of(is_q4, cache, 1, g, t, b, i);
     }
+}
+
+VEC_INLINE void block_scores_at(enum near_cache cache, struct groups g,
+                                const struct block_tile *t, struct batch *b)
+{
+    if (t->is_q4)
+        scores_of_type(true, cache, g, t, b);
+    else
+        scores_of_type(false, cache, g, t, b);
 }
 
 VEC_INLINE void block_scores(enum near_cache cache, const struct block_tile *t, struct batch *b)
 {
-    if (t->is_q4)
-        scores_of_type(true, cache, t, b);
-    else
-        scores_of_type(false, cache, t, b);
+    const size_t end = groups_end(&t->items);
+    if (end == KEY_VECS) {
+        block_scores_at(cache, (struct groups){0, KEY_VECS}, t, b);
+        return;
+    }
+    for (size_t g = t->items.from / KEY_GROUP; g < end; g++)
+        block_scores_at(cache, (struct groups){g, 1}, t, b);
 }
 
 VEC_INLINE void values_of_type(bool is_q4, enum near_cache cache, const struct block_tile *t,

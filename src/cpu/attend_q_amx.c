@@ -76,11 +76,11 @@ static void tiles_queries(const struct attend *a, const float *const x[Z_LANES],
 
 /* ---- a page is laid out ---- */
 
-/* Four dims of sixteen keys each, j.. */
-VEC_INLINE bz key_codes(bool is_q4, const uint8_t *from, size_t dim, size_t j)
+/* Four of n_dims dims of sixteen keys each, j.. */
+VEC_INLINE bz key_codes(bool is_q4, const uint8_t *from, size_t n_dims, size_t dim, size_t j)
 {
     const size_t n = is_q4 ? 8 : 4;
-    const bz x = z_load(from + dim / n * 4 * PAGE_LEN + 4 * j);
+    const bz x = z_load(from + 4 * kv_key_at(n_dims / n, dim / n, j));
     return is_q4 ? nibbles(x, dim % n != 0) : x;
 }
 
@@ -91,8 +91,9 @@ VEC_INLINE void lay_out_keys(bool is_q4, const uint8_t *from, struct shares of, 
             for (size_t j = 0; j < PAGE_LEN; j += Z_LANES, to += Z_LANES * UNIT) {
                 iz v[Z_LANES];
                 UNROLL for (size_t i = 0; i < Z_LANES; i++) v[i] =
-                    d + 4 * i < of.dims ? (iz)key_codes(is_q4, from, b * of.dims + d + 4 * i, j)
-                                        : z_all_i(0);
+                    d + 4 * i < of.dims
+                        ? (iz)key_codes(is_q4, from, of.n * of.dims, b * of.dims + d + 4 * i, j)
+                        : z_all_i(0);
                 z_transpose(v);
                 UNROLL for (size_t i = 0; i < Z_LANES; i++) z_store(to + i * UNIT, (bz)v[i]);
             }

@@ -158,6 +158,13 @@ VEC_INLINE void widen_values(enum form form, const struct block_tile *t, size_t 
     }
 }
 
+/* Keys at + 8 j.., eight, of their i-th four bytes of n. */
+VEC_INLINE const uint8_t *keys_at(const struct block_tile *t, size_t n, size_t i, size_t at,
+                                  int j)
+{
+    return t->k + 4 * kv_key_at(n, i, at + (size_t)j * LANES);
+}
+
 /* Eight keys of four dims: dims 0 and 2 of each, or 1 and 3, as upper bytes. */
 VEC_INLINE __m256i key_pairs(int odd, const uint8_t *p)
 {
@@ -173,11 +180,11 @@ static void widen_keys(const struct block_tile *t)
     int16_t *to = t->wide_k;
     for (size_t half = 0; half < 2; half++) {
         for (size_t g = 0; g < n_quads; g++, to += 4 * HALF) {
-            const uint8_t *from = t->k + (g * PAGE_LEN + half * HALF) * 4;
             UNROLL
             for (int j = 0; j < 4; j++) {
-                store(to + 16 * j, key_pairs(0, from + 32 * j));
-                store(to + 2 * HALF + 16 * j, key_pairs(1, from + 32 * j));
+                const uint8_t *from = keys_at(t, n_quads, g, half * HALF, j);
+                store(to + 16 * j, key_pairs(0, from));
+                store(to + 2 * HALF + 16 * j, key_pairs(1, from));
             }
         }
     }
@@ -223,7 +230,7 @@ VEC_INLINE __m256i two_words(const int16_t *p)
 VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_t b, size_t at,
                         struct query *const *x, i8x acc[2][4])
 {
-    const uint8_t *keys = t->k + (b * KV_BLOCK * PAGE_LEN + at * 4);
+    const size_t n_quads = t->k_blocks * KV_BLOCK / 4;
     size_t wide = (at / HALF * t->k_blocks + b) * KV_BLOCK * HALF;
     const size_t line = (at / HALF * t->k_blocks + b) * (KV_BLOCK * HALF / 64);
     const int16_t *q[2];
@@ -241,8 +248,10 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_
                 pair[r] = two_words(q[r] + d + 2 * odd);
             UNROLL
             for (int j = 0; j < 4; j++) {
-                __m256i k = form == WIDE ? load(t->wide_k + wide + 16 * j)
-                                         : key_pairs(odd, keys + 32 * j);
+                __m256i k =
+                    form == WIDE
+                        ? load(t->wide_k + wide + 16 * j)
+                        : key_pairs(odd, keys_at(t, n_quads, b * KV_BLOCK / 4 + d / 4, at, j));
                 VEC_HOLD(k);
                 UNROLL
                 for (int r = 0; r < n; r++) {
@@ -253,7 +262,6 @@ VEC_INLINE void dots_q8(enum form form, int n, const struct block_tile *t, size_
             }
             wide += 2 * HALF;
         }
-        keys += 4 * PAGE_LEN;
     }
 }
 
@@ -270,7 +278,6 @@ VEC_INLINE void dots_q4(int n, const struct block_tile *t, size_t b, size_t at,
             acc[r][j] = (i16x){0};
     }
     for (size_t d = 0; d < KV_BLOCK; d += 8) {
-        const uint8_t *keys = t->k + ((b * KV_BLOCK + d) / 2 * PAGE_LEN + at * 4);
         __m256i q[2][2];
         avx2_prefetch(t->after_k.step, t->after_k.codes, line + d / 4);
         avx2_prefetch(t->after_k.step, t->after_k.codes, line + d / 4 + 1);
@@ -281,7 +288,9 @@ VEC_INLINE void dots_q4(int n, const struct block_tile *t, size_t b, size_t at,
         }
         UNROLL
         for (int j = 0; j < 4; j++) {
-            __m256i k = load(keys + 32 * j), k0 = _mm256_and_si256(k, low);
+            const size_t eighth = (b * KV_BLOCK + d) / 8;
+            __m256i k = load(keys_at(t, t->k_blocks * KV_BLOCK / 8, eighth, at, j));
+            __m256i k0 = _mm256_and_si256(k, low);
             __m256i k1 = _mm256_and_si256(_mm256_srli_epi16(k, 4), low);
             UNROLL
             for (int r = 0; r < n; r++) {

@@ -20,7 +20,7 @@ enum {
 /* A page, laid out. It stands first in its memory. */
 struct blocks {
     struct shares of_keys, of_values; /* scales, and dims of each */
-    const int8_t *keys;               /* [dim/4][PAGE_LEN][4]: in the page, or widened */
+    const int8_t *keys;               /* as in a page of q8_0: there, or widened */
     int32_t *k_sums;                  /* [scales][PAGE_LEN]: -128 times those of the codes */
     float *k_scales, *v_scales;       /* [scales][PAGE_LEN]; of q4_0's v as shares */
     float *log2, *inverse;            /* [PAGE_LEN]: see struct page_weights */
@@ -76,28 +76,29 @@ static void blocks_queries(const struct attend *a, const float *const x[Z_LANES]
 
 /* ---- a page is laid out ---- */
 
+/* Eight dims of a group of keys are a line, and two of widened ones. */
 static void widen_keys(const uint8_t *from, size_t dk, int8_t *to)
 {
-    for (size_t d = 0; d < dk; d += 8, to += 8 * PAGE_LEN) {
-        for (size_t i = 0; i < 4 * PAGE_LEN; i += 64) {
-            const bz x = z_load(from + d / 2 * PAGE_LEN + i);
-            z_store(to + i, nibbles(x, 0));
-            z_store(to + 4 * PAGE_LEN + i, nibbles(x, 1));
-        }
+    for (size_t i = 0; i < dk / 8 * PAGE_LEN / KEY_GROUP; i++, from += 64, to += 128) {
+        const bz x = z_load(from);
+        z_store(to, nibbles(x, 0));
+        z_store(to + 64, nibbles(x, 1));
     }
 }
 
 static void sum_keys(const int8_t *k, struct shares of, int32_t *sums)
 {
-    enum { N = PAGE_LEN / Z_LANES };
     const bz ones = (bz)z_all_u(0x01010101);
-    for (size_t b = 0; b < of.n; b++, sums += PAGE_LEN) {
-        iz sum[N] = {{0}};
-        for (size_t i = 0; i < of.dims / 4; i++, k += 4 * PAGE_LEN) {
-            UNROLL for (size_t j = 0; j < N; j++) sum[j] =
-                z_dot(sum[j], ones, z_load(k + j * sizeof(bz)));
+    for (size_t j = 0; j < PAGE_LEN; j += KEY_GROUP) {
+        for (size_t b = 0; b < of.n; b++) {
+            iz sum[QUADS] = {{0}};
+            for (size_t i = 0; i < of.dims / 4; i += QUADS, k += 64 * QUADS) {
+                UNROLL for (size_t h = 0; h < QUADS; h++) sum[h] =
+                    z_dot(sum[h], ones, z_load(k + 64 * h));
+            }
+            UNROLL for (size_t h = 1; h < QUADS; h++) sum[0] = sum[0] + sum[h];
+            z_store(sums + b * PAGE_LEN + j, (bz)(sum[0] * -128));
         }
-        UNROLL for (size_t j = 0; j < N; j++) z_store(sums + j * Z_LANES, (bz)(sum[j] * -128));
     }
 }
 
@@ -150,7 +151,7 @@ VEC_INLINE void begin_sums(int n, const int32_t *k_sums, iz acc[AT_ONCE][KEYS])
 VEC_INLINE void add_products(int n, const struct queries *q, size_t g, const int8_t *k,
                              iz acc[AT_ONCE][KEYS])
 {
-    UNROLL for (size_t h = 0; h < QUADS; h++, k += 4 * PAGE_LEN)
+    UNROLL for (size_t h = 0; h < QUADS; h++, k += 4 * KEY_GROUP)
     {
         bz codes[AT_ONCE];
         UNROLL for (int r = 0; r < n; r++) codes[r] = q[r].codes[g + h];
@@ -176,7 +177,8 @@ VEC_INLINE void scores_of(int n, const struct blocks *page, const struct item *x
             iz acc[AT_ONCE][KEYS];
             begin_sums(n, page->k_sums + b * PAGE_LEN + j, acc);
             for (size_t g = b * of.dims / 4; g < (b + 1) * of.dims / 4; g += QUADS)
-                add_products(n, q, g, page->keys + (g * PAGE_LEN + j) * 4, acc);
+                add_products(n, q, g, page->keys + 4 * kv_key_at(of.n * of.dims / 4, g, j),
+                             acc);
             UNROLL for (int r = 0; r < n; r++)
             {
                 const fz d = q[r].d[b];
@@ -252,7 +254,7 @@ static void blocks_scores_beside(const void *laid, struct item *x, struct item *
         iz acc[AT_ONCE][KEYS];
         begin_sums(AT_ONCE, page.k_sums + j, acc);
         for (size_t g = 0; g < n_lines; g += QUADS) {
-            add_products(AT_ONCE, q, g, page.keys + (g * PAGE_LEN + j) * 4, acc);
+            add_products(AT_ONCE, q, g, page.keys + 4 * kv_key_at(n_lines, g, j), acc);
             if (!before) continue;
             for (due += N_QUADS; due >= n_steps; due -= n_steps, quad++)
                 weigh_quad(true, page.inverse, &before[quad / QUADS_OF_ITEM],

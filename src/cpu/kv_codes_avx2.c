@@ -140,16 +140,17 @@ static uint16_t quantise(bool is_q4, const float *x, size_t n, int8_t *c)
 
 static void store_key(bool is_q4, size_t dim, const int8_t *c, size_t slot, uint8_t *keys)
 {
+    uint8_t *four = keys + 4 * kv_key_at(dim / (is_q4 ? 8 : 4), 0, slot);
     if (!is_q4) {
-        for (size_t i = 0; i < dim; i += 4)
-            memcpy(keys + i * PAGE_LEN + slot * 4, c + i, 4);
+        for (size_t i = 0; i < dim; i += 4, four += 4 * KEY_GROUP)
+            memcpy(four, c + i, 4);
         return;
     }
-    for (size_t i = 0; i < dim; i += 8) { /* in four bits, + 8 is ^ 8 */
+    for (size_t i = 0; i < dim; i += 8, four += 4 * KEY_GROUP) { /* in four bits, + 8 is ^ 8 */
         uint32_t w[2];
         memcpy(w, c + i, sizeof w);
         const uint32_t both = ((w[0] & 0x0f0f0f0fu) | (w[1] & 0x0f0f0f0fu) << 4) ^ 0x88888888u;
-        memcpy(keys + i / 2 * PAGE_LEN + slot * 4, &both, sizeof both);
+        memcpy(four, &both, sizeof both);
     }
 }
 

@@ -22,13 +22,13 @@ static void store_row(const struct kv_layer *kv, void *page, size_t head, size_t
         return;
     }
     const struct kv_head at = kv_head_at(kv, head);
-    uint16_t *keys = (uint16_t *)((uint8_t *)page + at.k) + slot;
+    uint16_t *keys = (uint16_t *)((uint8_t *)page + at.k) + kv_key_at(dk, 0, slot);
     uint16_t *vals = (uint16_t *)((uint8_t *)page + at.v) + slot * dv;
     uint32_t h[LANES];
     for (size_t d = 0; d < dk; d += LANES) {
         _mm256_storeu_si256((__m256i *)h, (__m256i)num8_f32_to_f16_kv(vec_load(k + d)));
         for (size_t i = 0; i < LANES; i++)
-            keys[(d + i) * PAGE_LEN] = (uint16_t)h[i];
+            keys[(d + i) * KEY_GROUP] = (uint16_t)h[i];
     }
     for (size_t e = 0; e < dv; e += LANES) {
         _mm256_storeu_si256((__m256i *)h, (__m256i)num8_f32_to_f16_kv(vec_load(v + e)));

@@ -1,6 +1,6 @@
 /* Storing keys and values as f16 in sixteen lanes; see ref_attend.c for what is stored. Up to
- * sixteen rows at a time: keys lie in a page by dimension, so a row alone writes two bytes here
- * and there. A row or two, and other types, go to AVX2. */
+ * sixteen rows at a time: a group of keys lies by dimension, so a row alone writes two bytes
+ * here and there. A row or two, and other types, go to AVX2. */
 #include <string.h>
 
 #include "backend/kv.h"
@@ -61,7 +61,7 @@ VEC_INLINE half_lanes to_halves(fz x)
 
 #endif
 
-/* n rows of keys from k on to slots from `to` on. */
+/* n rows of keys from k on to slots of a group, from `to` on. */
 static void store_keys(const float *k, size_t stride, size_t n, size_t dim, uint16_t *to)
 {
     for (size_t d = 0; d < dim; d += DIMS) {
@@ -77,9 +77,9 @@ static void store_keys(const float *k, size_t stride, size_t n, size_t dim, uint
         z_transpose(v);
         UNROLL for (size_t i = 0; i < Z_LANES; i++)
         {
-            uint16_t *slots = to + (d + 2 * i) * PAGE_LEN;
+            uint16_t *slots = to + (d + 2 * i) * KEY_GROUP;
             store_first(slots, narrow(v[i]), n);
-            store_first(slots + PAGE_LEN, narrow((iz)((uz)v[i] >> 16)), n);
+            store_first(slots + KEY_GROUP, narrow((iz)((uz)v[i] >> 16)), n);
         }
     }
 }
@@ -103,8 +103,8 @@ void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t 
         uint16_t *keys = (uint16_t *)((uint8_t *)page + at.k);
         uint16_t *values = (uint16_t *)((uint8_t *)page + at.v);
         while (rows.n >= LEAST_ROWS) {
-            const size_t n = rows.n < Z_LANES ? rows.n : Z_LANES;
-            store_keys(rows.k, rows.k_stride, n, dk, keys + slot);
+            const size_t left = KEY_GROUP - slot % KEY_GROUP, n = rows.n < left ? rows.n : left;
+            store_keys(rows.k, rows.k_stride, n, dk, keys + kv_key_at(dk, 0, slot));
             store_values(rows.v, rows.v_stride, n, dv, values + slot * dv);
             slot += n;
             rows = kv_rows_after(rows, n);

@@ -33,17 +33,17 @@ void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slo
     const size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     void *to_k = (uint8_t *)page + at.k, *to_v = (uint8_t *)page + at.v;
     if (kv->type == KV_F32) {
-        float *keys = (float *)to_k + slot, *values = (float *)to_v + slot * dv;
+        float *keys = to_k, *values = (float *)to_v + slot * dv;
         for (size_t d = 0; d < dk; d++)
-            keys[d * PAGE_LEN] = k[d];
+            keys[kv_key_at(dk, d, slot)] = k[d];
         for (size_t e = 0; e < dv; e++)
             values[e] = v[e];
         return;
     }
     assert(kv->type == KV_F16);
-    uint16_t *keys = (uint16_t *)to_k + slot, *values = (uint16_t *)to_v + slot * dv;
+    uint16_t *keys = to_k, *values = (uint16_t *)to_v + slot * dv;
     for (size_t d = 0; d < dk; d++)
-        keys[d * PAGE_LEN] = (uint16_t)num_f32_to_f16_kv(k[d]);
+        keys[kv_key_at(dk, d, slot)] = (uint16_t)num_f32_to_f16_kv(k[d]);
     for (size_t e = 0; e < dv; e++)
         values[e] = (uint16_t)num_f32_to_f16_kv(v[e]);
 }
@@ -79,7 +79,7 @@ static float dot(const struct kv_layer *kv, const void *page, size_t head, size_
     const size_t at = kv_head_at(kv, head).k;
     float s = 0;
     for (size_t d = 0; d < kv->head_dim_k; d++) {
-        float k = read_kv(kv, page, at, d * PAGE_LEN + key);
+        float k = read_kv(kv, page, at, kv_key_at(kv->head_dim_k, d, key));
         float term = q->f32[d] * k;
         s = d == 0 ? term : s + term;
     }

@@ -142,7 +142,8 @@ static struct side side_of(const struct kv_layer *kv, const void *page, size_t h
 static uint8_t *byte_of(const struct side *s, size_t slot, size_t d, bool *high)
 {
     *high = s->is_q4 && (s->is_key ? d / 4 % 2 == 1 : d % 32 >= 16);
-    if (s->is_key) return &s->codes[(d / (s->is_q4 ? 8 : 4) * PAGE_LEN + slot) * 4 + d % 4];
+    const size_t of_four = s->is_q4 ? 8 : 4; /* dims whose codes are in four bytes */
+    if (s->is_key) return &s->codes[kv_key_at(s->dim / of_four, d / of_four, slot) * 4 + d % 4];
     if (s->is_q4) return &s->codes[slot * s->dim / 2 + d / 32 * 16 + d % 16];
     return &s->codes[slot * s->dim + d];
 }

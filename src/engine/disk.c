@@ -69,8 +69,8 @@ static struct key options_key(const struct program *p, const char *inexact)
     }
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];
-        const uint64_t numbers[6] = {kv->type,       kv->n_heads, kv->head_dim_k,
-                                     kv->head_dim_v, kv->at,      kv->part};
+        const uint64_t numbers[] = {kv->type, kv->n_heads, kv->head_dim_k, kv->head_dim_v,
+                                    kv->at,   kv->part,    KEY_GROUP};
         buf_append(&all, numbers, sizeof numbers);
     }
     buf_append(&all, p->states, p->n_states * sizeof *p->states);

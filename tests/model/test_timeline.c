@@ -290,7 +290,7 @@ static void test_verify(void **state)
     const size_t slot = 100 - PAGE_LEN;
     uint8_t *page = timeline_page(warm.tl, 1);
     uint8_t *value = page + kv_head_at(kv, 1).v + slot * kv->head_dim_v * 2 + 3;
-    uint8_t *k = page + kv_head_at(kv, 0).k + (7 * PAGE_LEN + slot + 1) * 2;
+    uint8_t *k = page + kv_head_at(kv, 0).k + kv_key_at(kv->head_dim_k, 7, slot + 1) * 2;
     *value ^= 1;
     *k ^= 4;
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));

@@ -442,7 +442,22 @@ static void test_kv_types(void **unused)
     buf_free(&b);
 }
 
-/* The planes of a row cover each byte of a page once, with every type. */
+/* Every byte of the keys in a slot is poison, or none. */
+static void expect_key(const struct kv_layer *kv, const uint8_t *page, size_t slot,
+                       bool poisoned)
+{
+    const size_t part = kv_type_codes(kv->type) ? 4 : kv->type == KV_F16 ? 2 : 4;
+    const size_t n = kv_code_bytes(kv->type, kv->head_dim_k) / PAGE_LEN / part;
+    for (size_t head = 0; head < kv->n_heads; head++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t byte = 0; byte < part; byte++)
+                assert_int_equal(
+                    page[kv_head_at(kv, head).k + part * kv_key_at(n, i, slot) + byte],
+                    poisoned ? 0xff : 0);
+}
+
+/* The planes of a row cover each byte of a page once, with every type, and each slot's keys are
+ * where kv_key_at has them. */
 static void test_kv_rows(void **unused)
 {
     (void)unused;
@@ -465,6 +480,11 @@ static void test_kv_rows(void **unused)
         for (size_t at = 0; at < end; at++)
             n_set += page[at] == 0xff;
         assert_int_equal(n_set * PAGE_LEN, end - kv.at);
+        for (size_t slot = PAGE_LEN - 1; slot > 0; slot--) {
+            kv_rows_poison(&kv, 1, PAGE_FULL, page, slot);
+            expect_key(&kv, page, slot, true);
+            expect_key(&kv, page, slot - 1, false);
+        }
         free(page);
     }
 }
