@@ -65,17 +65,18 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
     char name[TENSOR_NAME_CAP];
     struct linear mats[3];
     uint32_t n_mats = 0;
-    if (weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"))) {
-        mats[n_mats++] = linear(b, layer, "attn_qkv", in.n, r->all, a->need_bias);
-        build_matmul(b, in, mats, n_mats);
-        return;
-    }
+    const bool fused =
+        !a->gated && weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"));
     const struct ref q = a->gated ? build_rows(b, "q_gate", 2 * r->q.n) : r->q;
-    mats[n_mats++] = linear(b, layer, "attn_q", in.n, q, a->need_bias);
-    mats[n_mats++] = linear(b, layer, "attn_k", in.n, r->k, a->need_bias);
     const bool has_v =
-        !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
-    if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
+        fused || !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
+    if (fused) {
+        mats[n_mats++] = linear(b, layer, "attn_qkv", in.n, r->all, a->need_bias);
+    } else {
+        mats[n_mats++] = linear(b, layer, "attn_q", in.n, q, a->need_bias);
+        mats[n_mats++] = linear(b, layer, "attn_k", in.n, r->k, a->need_bias);
+        if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
+    }
     build_matmul(b, in, mats, n_mats);
     if (a->gated)
         build_unzip(b, q, b->hp->layers[layer].head_dim_k, r->q, gate_rows(b, r->q.n));

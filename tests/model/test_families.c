@@ -20,12 +20,16 @@ struct form {
     bool norm_all;
     bool gate_in_up; /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
+    bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
 };
 
 static const struct form olmo2 = {"olmo2", .norm_after = true, .norm_all = true};
 static const struct form gemma3 = {"gemma3",           .norm_before = true,
                                    .norm_after = true, .norm_heads = true,
                                    .gelu = true,       .scaled_embedding = true};
+static const struct form gemma4 = {
+    "gemma4",     .norm_before = true,      .norm_after = true,  .norm_heads = true,
+    .gelu = true, .scaled_embedding = true, .norm_values = true, .plain_scores = true};
 static const struct form mistral3 = {"mistral3", .norm_before = true};
 static const struct form glm4 = {"glm4", .norm_before = true, .norm_after = true,
                                  .gate_in_up = true};
@@ -168,6 +172,35 @@ static int32_t id_at(size_t i)
     return (int32_t)(i * 29 % VOCAB);
 }
 
+static struct values *tensor_of(struct file *f, int layer, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* Makes one tensor of Q, K and V of each layer: their rows after each other. */
+static void fuse(struct file *f)
+{
+    static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        struct values all = {.n_in = EMBD};
+        snprintf(all.name, sizeof all.name, "blk.%d.attn_qkv.weight", layer);
+        for (size_t i = 0; i < 3; i++) {
+            struct values *part = tensor_of(f, layer, parts[i]);
+            all.v = mem_resize(all.v, EMBD * (all.n_out + part->n_out), sizeof *all.v);
+            memcpy(all.v + EMBD * all.n_out, part->v, EMBD * part->n_out * sizeof *all.v);
+            all.n_out += part->n_out;
+            free(part->v);
+            *part = f->tensors[--f->n_tensors];
+        }
+        f->tensors[f->n_tensors++] = all;
+    }
+}
+
 /* What hearth makes of the file: [N_IDS][VOCAB]. */
 static void run(const struct file *f, float *logits)
 {
@@ -254,13 +287,14 @@ static void times(const float *w, const double *x, size_t n_in, size_t n_out, do
     }
 }
 
+/* w NULL: without factors. */
 static void norm(const float *w, const double *x, size_t n, double *y)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += x[i] * x[i];
     for (size_t i = 0; i < n; i++)
-        y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (double)w[i];
+        y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (w ? (double)w[i] : 1);
 }
 
 static void rotate(const struct rotation *r, size_t pos, double *head)
@@ -289,8 +323,10 @@ struct rows {
     double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
 };
 
-static void attend(const struct rows *rows, size_t pos, size_t window, double *out)
+static void attend(const struct form *form, const struct rows *rows, size_t pos, size_t window,
+                   double *out)
 {
+    const double root = form->plain_scores ? 1 : sqrt(HEAD_DIM);
     for (size_t h = 0; h < HEADS; h++) {
         const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
         double weight[N_IDS], sum = 0;
@@ -300,7 +336,7 @@ static void attend(const struct rows *rows, size_t pos, size_t window, double *o
             for (size_t d = 0; d < HEAD_DIM; d++)
                 score += rows->q[pos][h * HEAD_DIM + d] * rows->k[p][kv + d];
             const bool seen = window == 0 || pos - p < window;
-            weight[p] = seen ? exp(score / sqrt(HEAD_DIM)) : 0;
+            weight[p] = seen ? exp(score / root) : 0;
             sum += weight[p];
         }
         for (size_t p = 0; p <= pos; p++)
@@ -345,12 +381,14 @@ static void compute_layer(const struct file *f, int layer, const struct sight *s
         times(values_of(f, layer, "attn_q"), in, EMBD, HEADS * HEAD_DIM, rows->q[p]);
         times(values_of(f, layer, "attn_k"), in, EMBD, KV_HEADS * HEAD_DIM, rows->k[p]);
         times(values_of(f, layer, "attn_v"), in, EMBD, KV_HEADS * HEAD_DIM, rows->v[p]);
+        for (size_t h = 0; form->norm_values && h < KV_HEADS; h++)
+            norm(NULL, &rows->v[p][h * HEAD_DIM], HEAD_DIM, &rows->v[p][h * HEAD_DIM]);
         norm_and_rotate(f, q_norm, &s->rotation, p, HEADS, rows->q[p]);
         norm_and_rotate(f, k_norm, &s->rotation, p, KV_HEADS, rows->k[p]);
     }
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[HEADS * HEAD_DIM], out[EMBD];
-        attend(rows, p, s->window, heads);
+        attend(form, rows, p, s->window, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
         for (size_t i = 0; i < EMBD; i++)
@@ -548,6 +586,30 @@ static void test_gemma3(void **unused)
     }
 }
 
+/* The values of gemma4 are normed, whether their rows are a tensor or a part of one. */
+static void test_gemma4(void **unused)
+{
+    (void)unused;
+    const struct sight full = {0, plain_rotation(HEAD_DIM, 10000)};
+    const struct sight local = {WINDOW, plain_rotation(HEAD_DIM, 10000)};
+    const size_t n = N_IDS * VOCAB;
+    float *want = mem_zalloc(n, sizeof *want), *got = mem_zalloc(n, sizeof *got);
+    struct sight layers[LAYERS];
+    struct file f;
+    file_init(&f, &gemma4);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    pattern_key(&f, 3);
+    every(layers, 3, full, local);
+    check("gemma4", &f, layers, LAYERS, 0);
+    run(&f, want);
+    fuse(&f);
+    run(&f, got);
+    assert_memory_equal(got, want, n * sizeof *got);
+    file_free(&f);
+    free(want);
+    free(got);
+}
+
 /* A key that Ollama's converter names otherwise. */
 struct alias {
     const char *key, *alias;
@@ -622,9 +684,8 @@ static void test_aliases(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_olmo3),
-        cmocka_unit_test(test_glm4),
-        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_olmo3),   cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_gemma3),  cmocka_unit_test(test_gemma4),
         cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests_name("families", tests, NULL, NULL);
