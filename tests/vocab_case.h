@@ -47,6 +47,8 @@ struct made_vocab {
     uint8_t lacks;             /* the byte without a token; 0: none */
     const char *const *merges; /* "LEFT RIGHT" each; none with scores */
     uint32_t n_merges;
+    const int32_t *suppressed;
+    uint32_t n_suppressed; /* 0: the file has no such key */
 };
 
 static inline void put_byte_tokens(struct buf *b, bool as_hex, int lacks)
@@ -67,7 +69,7 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     bool as_hex = strcmp(m->model, "gpt2") != 0, spm = strcmp(m->model, "llama") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
-                    (m->template != NULL) + (m->eos != 0);
+                    (m->template != NULL) + (m->eos != 0) + (m->n_suppressed > 0);
     struct buf b = {0};
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
@@ -93,6 +95,10 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     if (m->name) gb_kv_str(&b, "general.name", m->name);
     if (m->template) gb_kv_str(&b, "tokenizer.chat_template", m->template);
     if (m->eos) gb_kv_u32(&b, "tokenizer.ggml.eos_token_id", m->eos);
+    if (m->n_suppressed > 0) {
+        gb_kv_array(&b, "tokenizer.ggml.suppress_tokens", GGUF_I32, m->n_suppressed);
+        buf_append(&b, m->suppressed, m->n_suppressed * sizeof *m->suppressed);
+    }
     struct gguf *g = gguf_from_memory(b.data, b.len, "made", err);
     if (!g) fail_msg("%s", err->msg);
     struct tokenizer *tok = tokenizer_open(g, NULL, err);

@@ -129,6 +129,9 @@ static bool load(struct engine *e, struct err *err)
     if (!check_vocab(e->tok, n_vocab, err)) return false;
     if (tokenizer_pre_is_guess(e->tok)) warn_of_guess(e);
     e->sampler = sampler_new(n_vocab);
+    size_t n_suppressed;
+    const int32_t *suppressed = tokenizer_suppressed(e->tok, &n_suppressed);
+    sampler_suppress(e->sampler, suppressed, n_suppressed);
     e->generator = generator_new();
     start_speculation(e);
     e->machine.load_ms = clock_ms() - start;

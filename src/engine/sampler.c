@@ -16,6 +16,8 @@ struct sampler {
     struct draw draw;
     struct penalties penalties;
     size_t n_vocab;
+    const int32_t *suppressed;
+    size_t n_suppressed;
     struct draw_bias *bias;
     size_t cap_bias;
     struct draw_scratch *scratch;
@@ -42,6 +44,12 @@ void sampler_free(struct sampler *s)
     draw_scratch_free(s->scratch);
     free(s->bias);
     free(s);
+}
+
+void sampler_suppress(struct sampler *s, const int32_t *ids, size_t n)
+{
+    s->suppressed = ids;
+    s->n_suppressed = n;
 }
 
 static bool check_range(const char *name, float x, float lo, float hi, struct err *err)
@@ -78,26 +86,33 @@ static bool has_penalties(const struct engine_sampling *how)
                                        how->frequency_penalty != 0);
 }
 
-/* Several numbers for one id are added up. */
+/* slot[id]: the place of id in the list, from 1; 0: it has none. Several numbers for one id are
+ * added up. */
+static void add_bias(struct sampler *s, size_t *slot, int32_t id, float bias)
+{
+    if (slot[id] == 0) {
+        s->bias[s->draw.n_bias++] = (struct draw_bias){id, 0};
+        slot[id] = s->draw.n_bias;
+    }
+    s->bias[slot[id] - 1].bias += bias;
+}
+
 static bool set_bias(struct sampler *s, const struct engine_sampling *how, struct err *err)
 {
     struct draw *d = &s->draw;
     d->bias = NULL;
     d->n_bias = 0;
-    if (how->n_bias == 0) return true;
-    if (how->n_bias > s->cap_bias) {
-        s->cap_bias = how->n_bias;
+    const size_t n = how->n_bias + s->n_suppressed;
+    if (n == 0) return true;
+    if (n > s->cap_bias) {
+        s->cap_bias = n;
         s->bias = mem_resize(s->bias, s->cap_bias, sizeof *s->bias);
     }
-    size_t *slot = mem_zalloc(s->n_vocab, sizeof *slot); /* from 1 */
-    for (size_t i = 0; i < how->n_bias; i++) {
-        const struct engine_bias *b = &how->bias[i];
-        if (slot[b->id] == 0) {
-            s->bias[d->n_bias++] = (struct draw_bias){b->id, 0};
-            slot[b->id] = d->n_bias;
-        }
-        s->bias[slot[b->id] - 1].bias += b->bias;
-    }
+    size_t *slot = mem_zalloc(s->n_vocab, sizeof *slot);
+    for (size_t i = 0; i < how->n_bias; i++)
+        add_bias(s, slot, how->bias[i].id, how->bias[i].bias);
+    for (size_t i = 0; i < s->n_suppressed; i++)
+        add_bias(s, slot, s->suppressed[i], -INFINITY);
     free(slot);
     d->bias = s->bias;
     for (size_t i = 0; i < d->n_bias; i++) {

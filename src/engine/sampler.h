@@ -23,6 +23,9 @@ struct sampler;
 struct sampler *sampler_new(size_t n_vocab);
 void sampler_free(struct sampler *s); /* NULL is fine */
 
+/* Bans ids[0..n), which outlive s, from all replies that begin from now on. */
+void sampler_suppress(struct sampler *s, const int32_t *ids, size_t n);
+
 /* Begins a reply after ids[0..n). A value outside its range or a biased id outside the
  * vocabulary is ERR_USER. */
 bool sampler_begin(struct sampler *s, const struct engine_sampling *how, const int32_t *ids,

@@ -40,6 +40,7 @@ struct tokenizer {
     bool add_bos, add_eos, add_space;
     int32_t bos, eos;
     struct ids ends; /* ascending */
+    struct ids suppressed;
     struct template *templates;
     size_t n_templates, cap_templates;
 };
@@ -178,6 +179,22 @@ static void add_named_ends(struct tokenizer *t)
     }
 }
 
+static bool read_suppressed(struct tokenizer *t, const struct gguf *g, struct err *err)
+{
+    static const char key[] = "tokenizer.ggml.suppress_tokens";
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return true;
+    if (!kv->is_array || !gguf_is_int(kv->type))
+        return err_set(err, ERR_FORMAT, "%s: %s must be an array of integers", gguf_path(g),
+                       key);
+    for (size_t i = 0; i < kv->n; i++) {
+        const int64_t id = gguf_item_int(kv, i);
+        /* A file may have lost the tokens, as one cut down to some languages. */
+        if (id >= 0 && (uint64_t)id < t->vocab.n) ids_push(&t->suppressed, (int32_t)id);
+    }
+    return true;
+}
+
 static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
     int32_t eot = -1, eom = -1;
@@ -185,7 +202,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
     if (!read_id(g, "bos", n, &t->bos, err) || !read_id(g, "eos", n, &t->eos, err) ||
         !read_id(g, "eot", n, &eot, err) || !read_id(g, "eom", n, &eom, err))
         return false;
-    if (!read_flag(g, "add_bos_token", &t->add_bos, err) ||
+    if (!read_suppressed(t, g, err) || !read_flag(g, "add_bos_token", &t->add_bos, err) ||
         !read_flag(g, "add_eos_token", &t->add_eos, err) ||
         !read_flag(g, "add_space_prefix", &t->add_space, err))
         return false;
@@ -263,6 +280,7 @@ void tokenizer_close(struct tokenizer *t)
     bpe_close(&t->bpe);
     vocab_close(&t->vocab);
     ids_free(&t->ends);
+    ids_free(&t->suppressed);
     for (size_t i = 0; i < t->n_templates; i++) {
         free(t->templates[i].name);
         free(t->templates[i].text);
@@ -461,6 +479,12 @@ const int32_t *tokenizer_ends(const struct tokenizer *t, size_t *n)
 {
     *n = t->ends.n;
     return t->ends.data;
+}
+
+const int32_t *tokenizer_suppressed(const struct tokenizer *t, size_t *n)
+{
+    *n = t->suppressed.n;
+    return t->suppressed.data;
 }
 
 struct piece tokenizer_template(const struct tokenizer *t, const char *name)

@@ -67,6 +67,11 @@ bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 /* All of them, ascending; *n is set to their number. Lives as long as the tokenizer. */
 const int32_t *tokenizer_ends(const struct tokenizer *tok, size_t *n);
 
+/* What a reply never draws, as the file says (tokenizer.ggml.suppress_tokens): for gemma4 the
+ * ends of images and sounds, which it would write now and then. *n is set to their number.
+ * Lives as long as the tokenizer. */
+const int32_t *tokenizer_suppressed(const struct tokenizer *tok, size_t *n);
+
 /* The chat template in the file (tokenizer.chat_template), or with a name its variant
  * (tokenizer.chat_template.NAME); data is NULL if there is none, or a blank one. */
 struct piece tokenizer_template(const struct tokenizer *tok, const char *name);

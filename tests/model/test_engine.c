@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "../gguf_builder.h"
 #include "../guide.h"
 #include "../scratch.h"
 #include "base/buf.h"
@@ -547,6 +548,69 @@ static void test_long_line(void **state)
     e = outer;
 }
 
+/* ---- what the file bans ---- */
+
+/* Gives the file a key with the id: 64 bytes, so that its tensors stay aligned. */
+static void add_suppressed(const char *path, int32_t id)
+{
+    enum { N_IDS = 5, COUNT_AT = 16, HEADER = 24 };
+    struct buf b = {0}, file = {0};
+    struct err err;
+    uint64_t n_keys;
+    assert_true(file_read(path, 64 << 20, &file, &err));
+    memcpy(&n_keys, file.data + COUNT_AT, sizeof n_keys);
+    buf_append(&b, file.data, COUNT_AT);
+    gb_u64(&b, n_keys + 1);
+    gb_kv_array(&b, "tokenizer.ggml.suppress_tokens", GGUF_U16, N_IDS);
+    for (size_t i = 0; i < N_IDS; i++)
+        buf_append(&b, &id, 2);
+    assert_int_equal(b.len, HEADER + 64);
+    buf_append(&b, file.data + HEADER, file.len - HEADER);
+    assert_true(file_replace(path, b.data, b.len, &err));
+    buf_free(&b);
+    buf_free(&file);
+}
+
+/* Is not drawn, as if the reply had banned it, and the reply cannot ask for it. */
+static void test_suppressed(void **state)
+{
+    (void)state;
+    struct engine *const outer = e;
+    char path[SCRATCH_PATH];
+    const struct engine_config config = {
+        .model_path = path, .n_threads = 1, .cache_ram_bytes = 1 << 20};
+    struct engine_sampling how = greedy;
+    struct engine_bias bias = {.bias = -INFINITY};
+    struct spans prompt = {0};
+    struct err err;
+    int32_t next[12];
+    text(&prompt, "What is it?");
+    open_small(path, RANDOM_DENSE);
+    const struct engine_reply *r = turn(&prompt, &how);
+    assert_true(r->n_ids > 0);
+    bias.id = r->ids[0];
+    how.bias = &bias, how.n_bias = 1;
+    r = turn(&prompt, &how);
+    const size_t n_next = r->n_ids;
+    assert_true(n_next > 0 && r->ids[0] != bias.id);
+    memcpy(next, r->ids, n_next * sizeof *next);
+    engine_close(e);
+
+    add_suppressed(path, bias.id);
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    bias.bias = 100;
+    for (how.n_bias = 0; how.n_bias <= 1; how.n_bias++) {
+        r = turn(&prompt, &how);
+        assert_int_equal(r->n_ids, n_next);
+        assert_memory_equal(r->ids, next, n_next * sizeof *next);
+    }
+    spans_free(&prompt);
+    close_small(path);
+    e = outer;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
         cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
+        cmocka_unit_test(test_suppressed),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -253,6 +253,16 @@ static void test_greedy(void **state)
     assert_true(sampler_begin(s, &how, NULL, 0, &err));
     assert_true(sampler_draw(s, l, 0, &id, &err));
     assert_int_equal(id, 0);
+    /* What is suppressed is banned, however high a reply would have it. */
+    sampler_suppress(s, (int32_t[]){0, 2, 0}, 3);
+    bias[0].bias = -1;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_true(sampler_draw(s, l, 0, &id, &err));
+    assert_int_equal(id, 1);
+    how.n_bias = 0;
+    assert_true(sampler_begin(s, &how, NULL, 0, &err));
+    assert_true(sampler_draw(s, l, 0, &id, &err));
+    assert_int_equal(id, 1);
     sampler_free(s);
 }
 

@@ -686,6 +686,27 @@ static void test_missing_byte(void **state)
 
 /* ---- refusals ---- */
 
+/* Ids that the vocabulary does not have, or no more, are passed over. */
+static void test_suppressed(void **state)
+{
+    (void)state;
+    const int32_t ids[] = {257, -1, 258, INT32_MAX, 3};
+    const struct extra_token extra[] = {{"x1", TOKEN_NORMAL}, {"x2", TOKEN_CONTROL}};
+    struct made_vocab m = {.model = "gpt2", .pre = "gpt-2", .extra = extra, .n_extra = 2};
+    size_t n;
+    struct tokenizer *tok = made(&m);
+    tokenizer_suppressed(tok, &n);
+    assert_int_equal(n, 0);
+    tokenizer_close(tok);
+    m.suppressed = ids, m.n_suppressed = 5;
+    tok = made(&m);
+    const int32_t *found = tokenizer_suppressed(tok, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(found[0], 257);
+    assert_int_equal(found[1], 3);
+    tokenizer_close(tok);
+}
+
 static void refused(const struct made_vocab *m, const char *what)
 {
     struct err err = {0};
@@ -760,6 +781,7 @@ int main(void)
         cmocka_unit_test(test_long_invalid),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_suppressed),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named),
