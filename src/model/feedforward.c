@@ -3,10 +3,20 @@
 
 #include "model/blocks.h"
 
+/* The tensors of a width of 0 would only be said to have a wrong shape. */
+static bool has_width(struct builder *b, uint32_t layer, const char *key, size_t n)
+{
+    return n > 0 ||
+           weights_fail(b->ws, ERR_FORMAT,
+                        "key %s.%s should be positive for layer %u, but is missing or 0",
+                        b->hp->arch, key, layer);
+}
+
 void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                        bool gate_in_up)
 {
     const size_t n_ff = b->hp->layers[layer].n_ff;
+    if (!has_width(b, layer, "feed_forward_length", n_ff)) return;
     struct ref both = build_rows(b, "gate_up", 2 * n_ff);
     struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
     struct linear mats[2];
@@ -68,6 +78,7 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
 {
     const struct hparams *hp = b->hp;
     const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
+    if (!has_width(b, layer, "expert_feed_forward_length", n)) return;
     struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
     struct ref both = build_rows(b, "gate_up", 2 * n);
     struct ref gate = ref_part(both, 0, n), up = ref_part(both, n, n);
@@ -98,6 +109,7 @@ void block_shared_expert(struct builder *b, uint32_t layer, struct ref in, struc
                          bool gated, struct ref out)
 {
     const size_t n_ff = b->hp->n_ff_shared;
+    if (!has_width(b, layer, "expert_shared_feed_forward_length", n_ff)) return;
     struct ref both = build_rows(b, "gate_up", 2 * n_ff);
     struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
     struct ref shared = build_rows(b, "shared", out.n);

@@ -303,6 +303,23 @@ static void test_keys(void **unused)
         "2 and 8192");
 }
 
+/* A width that is not there is named, not the tensors that it makes a wrong shape of. */
+static void test_widths(void **unused)
+{
+    (void)unused;
+    struct draft d = good();
+    key_of(&d, "llama.feed_forward_length")->gone = true;
+    check_bad(&d, ERR_FORMAT,
+              "m.gguf: key llama.feed_forward_length should be positive for layer 0, but is "
+              "missing or 0");
+    key_u32(&d, "llama.expert_count", 4);
+    key_u32(&d, "llama.expert_used_count", 2);
+    check_bad(
+        &d, ERR_FORMAT,
+        "m.gguf: key llama.expert_feed_forward_length should be positive for layer 0, but "
+        "is missing or 0");
+}
+
 static void test_rope_keys(void **unused)
 {
     (void)unused;
@@ -624,12 +641,12 @@ static void test_checker(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_family),
-        cmocka_unit_test(test_keys),    cmocka_unit_test(test_rope_keys),
-        cmocka_unit_test(test_tensors), cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_params),  cmocka_unit_test(test_kv_types),
-        cmocka_unit_test(test_kv_rows), cmocka_unit_test(test_open),
-        cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_good),      cmocka_unit_test(test_family),
+        cmocka_unit_test(test_keys),      cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_rope_keys), cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_experts),   cmocka_unit_test(test_params),
+        cmocka_unit_test(test_kv_types),  cmocka_unit_test(test_kv_rows),
+        cmocka_unit_test(test_open),      cmocka_unit_test(test_checker),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
