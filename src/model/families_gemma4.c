@@ -17,8 +17,8 @@ static bool read_heads(struct hparams *hp, struct err *err)
         hp->layers[i].head_dim_k = dim_k;
         hp->layers[i].head_dim_v = dim_v;
     }
-    uint32_t n_rot = dim_k;
-    return hparams_u32(hp, "rope.dimension_count_swa", 2, dim_k, false, &n_rot, err) &&
+    uint32_t n_rot;
+    return hparams_n_rot(hp, "rope.dimension_count_swa", dim_k, &n_rot, err) &&
            hparams_local_rope(hp, n_rot, 10000.0, err);
 }
 

@@ -104,6 +104,16 @@ bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *al
            hparams_f64(hp, key, lo, hi, false, value, err);
 }
 
+bool hparams_n_rot(const struct hparams *hp, const char *key, uint32_t head_dim,
+                   uint32_t *n_rot, struct err *err)
+{
+    *n_rot = head_dim;
+    if (!hparams_u32(hp, key, 2, head_dim, false, n_rot, err)) return false;
+    return *n_rot % 2 == 0 ||
+           err_set(err, ERR_FORMAT, "%s: key %s.%s should be even, but is %u", gguf_path(hp->g),
+                   hp->arch, key, *n_rot);
+}
+
 bool hparams_rope_base(const struct hparams *hp, const char *key, double *base, struct err *err)
 {
     return hparams_f64(hp, key, 1.0009765625, 1e15, false, base, err);
@@ -178,8 +188,6 @@ static bool read_scaling_type(struct hparams *hp, struct err *err)
 
 static bool read_rope(struct hparams *hp, struct err *err)
 {
-    const uint32_t dim = hp->layers[0].head_dim_k;
-    hp->n_rot = dim;
     hp->rope_base = 10000.0;
     hp->scaling_factor = 0.0;
     hp->attn_factor = 1.0;
@@ -188,7 +196,7 @@ static bool read_rope(struct hparams *hp, struct err *err)
     hp->yarn_beta_slow = 1.0;
     hp->yarn_ext_factor = 1.0;
     hp->yarn_log_multiplier = 0.0;
-    if (!hparams_u32(hp, "rope.dimension_count", 2, dim, false, &hp->n_rot, err) ||
+    if (!hparams_n_rot(hp, "rope.dimension_count", hp->layers[0].head_dim_k, &hp->n_rot, err) ||
         !hparams_rope_base(hp, "rope.freq_base", &hp->rope_base, err) ||
         !read_scaling_type(hp, err) ||
         !hparams_f64(hp, "rope.scale_linear", 0, 1e6, false, &hp->scaling_factor, err) ||
@@ -206,10 +214,6 @@ static bool read_rope(struct hparams *hp, struct err *err)
         !hparams_f64(hp, "rope.scaling.yarn_log_multiplier", 0, 1e3, false,
                      &hp->yarn_log_multiplier, err))
         return false;
-    if (hp->n_rot % 2)
-        return err_set(err, ERR_FORMAT,
-                       "%s: key %s.rope.dimension_count should be even, but is %u",
-                       gguf_path(hp->g), hp->arch, hp->n_rot);
     /* A factor of 0 means that there is none; one below 2^-20 would be no factor at all. */
     if (hp->scaling == SCALING_NONE || hp->scaling_factor < 0x1p-20) hp->scaling_factor = 1.0;
     return true;

@@ -92,6 +92,9 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
  */
 bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *alias, double lo,
                        double hi, double *value, struct err *err);
+/* How many of a head's dims are rotated: an even number, without the key all. */
+bool hparams_n_rot(const struct hparams *hp, const char *key, uint32_t head_dim,
+                   uint32_t *n_rot, struct err *err);
 /* A base of rotations. */
 bool hparams_rope_base(const struct hparams *hp, const char *key, double *base,
                        struct err *err);

@@ -605,6 +605,8 @@ static void test_gemma4(void **unused)
     fuse(&f);
     run(&f, got);
     assert_memory_equal(got, want, n * sizeof *got);
+    key_u32(&f, "rope.dimension_count_swa", 7);
+    check_refused(&f, "m.gguf: key gemma4.rope.dimension_count_swa should be even, but is 7");
     file_free(&f);
     free(want);
     free(got);
