@@ -8,12 +8,12 @@
 #include "gguf/gguf.h"
 #include "text/tokenizer.h"
 
-bool check_vocab(const struct tokenizer *tok, size_t n_vocab, struct err *err)
+bool check_vocab(const struct tokenizer *tok, const char *path, size_t n_vocab, struct err *err)
 {
     const size_t n_tokens = tokenizer_n_vocab(tok);
     return n_tokens <= n_vocab ||
-           err_set(err, ERR_FORMAT, "the vocabulary has %zu tokens, the model's output %zu",
-                   n_tokens, n_vocab);
+           err_set(err, ERR_FORMAT, "%s: the vocabulary has %zu tokens, the model's output %zu",
+                   path, n_tokens, n_vocab);
 }
 
 static bool take_vocab(void *user, const struct program *p, struct err *err)
@@ -32,7 +32,8 @@ bool engine_check(const struct engine_config *config, char **chat_template, stru
     struct gguf *g = gguf_open(config->model_path, err);
     bool ok = g && machine_kv_type(config->kv_type, &params.kv_type, &kept, err) &&
               model_outline(g, &params, take_vocab, &n_vocab, err) &&
-              (tok = tokenizer_open(g, NULL, err)) && check_vocab(tok, n_vocab, err);
+              (tok = tokenizer_open(g, NULL, err)) &&
+              check_vocab(tok, gguf_path(g), n_vocab, err);
     const struct piece text = ok ? tokenizer_template(tok, NULL) : (struct piece){0};
     *chat_template = text.data ? mem_strndup(text.data, text.len) : NULL;
     tokenizer_close(tok);

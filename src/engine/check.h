@@ -10,7 +10,8 @@
 
 struct tokenizer;
 
-/* Whether the model's output has a row for each token. */
-bool check_vocab(const struct tokenizer *tok, size_t n_vocab, struct err *err);
+/* Whether the output of the model in the file has a row for each token. */
+bool check_vocab(const struct tokenizer *tok, const char *path, size_t n_vocab,
+                 struct err *err);
 
 #endif

@@ -18,6 +18,7 @@
 #include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
+#include "gguf/gguf.h"
 #include "text/detokenize.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
@@ -126,7 +127,7 @@ static bool load(struct engine *e, struct err *err)
     if (!e->tok) return false;
     if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
     size_t n_vocab = model_n_vocab(e->machine.model);
-    if (!check_vocab(e->tok, n_vocab, err)) return false;
+    if (!check_vocab(e->tok, gguf_path(e->machine.gguf), n_vocab, err)) return false;
     if (tokenizer_pre_is_guess(e->tok)) warn_of_guess(e);
     e->sampler = sampler_new(n_vocab);
     size_t n_suppressed;

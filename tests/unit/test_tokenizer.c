@@ -5,6 +5,7 @@
 #include "../vocab_case.h"
 
 #include "base/mem.h"
+#include "engine/check.h"
 #include "text/detokenize.h"
 #include "text/merge.h"
 #include "text/pretokenize.h"
@@ -742,6 +743,18 @@ static void test_refusals(void **state)
     }
 }
 
+static void test_output_too_small(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct tokenizer *tok = made(&(struct made_vocab){.model = "gpt2", .pre = "gpt-2"});
+    assert_true(check_vocab(tok, "m.gguf", 256, &err));
+    assert_false(check_vocab(tok, "m.gguf", 255, &err));
+    assert_string_equal(err.msg,
+                        "m.gguf: the vocabulary has 256 tokens, the model's output 255");
+    tokenizer_close(tok);
+}
+
 /* The refusal lists every name, and every name of the list opens. */
 static void test_names(void **state)
 {
@@ -782,6 +795,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_suppressed),
+        cmocka_unit_test(test_output_too_small),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named),
