@@ -378,9 +378,13 @@ static bool read_header(struct reader *r, uint32_t *version, uint64_t *n_tensors
 static bool read_split(const struct reader *r, const struct gguf_kvs *list,
                        struct gguf_split *s, struct err *err)
 {
-    return int_key(r, list, "split.no", 0, &s->no, err) &&
-           int_key(r, list, "split.count", 1, &s->count, err) &&
-           int_key(r, list, "split.tensors.count", -1, &s->n_tensors, err);
+    if (!int_key(r, list, "split.no", 0, &s->no, err) ||
+        !int_key(r, list, "split.count", 1, &s->count, err) ||
+        !int_key(r, list, "split.tensors.count", -1, &s->n_tensors, err))
+        return false;
+    /* llama-gguf-split calls a model that it has put together again one of 0 files. */
+    if (s->count == 0) s->count = 1;
+    return true;
 }
 
 bool gguf_part_read(struct gguf_part *part, struct gguf_tensors *tensors, struct gguf_kvs *kvs,

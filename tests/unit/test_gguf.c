@@ -343,6 +343,26 @@ static void test_split(void **state)
     scratch_remove(dir);
 }
 
+/* A model of several files that were put together again says that it is of 0. */
+static void test_merged(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    struct err err = {0};
+    gb_header(&b, 3, 1, 3);
+    gb_kv_u32(&b, "split.no", 0);
+    gb_kv_u32(&b, "split.count", 0);
+    gb_kv_u32(&b, "split.tensors.count", 1);
+    gb_tensor(&b, "a", 4, 1, QTYPE_F32, 0);
+    gb_pad(&b, 32);
+    gb_zeros(&b, 16);
+    struct gguf *g = open_bytes(&b, &err);
+    if (!g) fail_msg("%s", err.msg);
+    assert_int_equal(gguf_n_tensors(g), 1);
+    gguf_close(g);
+    buf_free(&b);
+}
+
 static void test_not_files(void **state)
 {
     (void)state;
@@ -360,7 +380,8 @@ int main(void)
         cmocka_unit_test(test_good),        cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_header_lies), cmocka_unit_test(test_key_lies),
         cmocka_unit_test(test_tensor_lies), cmocka_unit_test(test_alignment_is_followed),
-        cmocka_unit_test(test_split),       cmocka_unit_test(test_not_files),
+        cmocka_unit_test(test_split),       cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_not_files),
     };
     return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
 }
