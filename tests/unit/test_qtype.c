@@ -113,6 +113,9 @@ static void test_names(void **state)
     assert_null(qtype_by_name("Q4"));
     assert_null(qtype_info(17));
     assert_string_equal(qtype_foreign_name(17), "IQ2_XS");
+    assert_string_equal(qtype_foreign_name(38), "IQ4_NL_8_8");
+    assert_string_equal(qtype_foreign_name(41), "Q1_0");
+    assert_string_equal(qtype_foreign_name(42), "Q2_0");
     assert_string_equal(qtype_foreign_name(12), "Q4_K");
     assert_string_equal(qtype_foreign_name(4711), "unknown");
     size_t n = 0;
