@@ -36,7 +36,8 @@ struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, 
 }
 
 /* Q, K and V lie after each other in one buffer, so fused and separate projections write the
- * same rows and one op rotates Q and K. */
+ * same rows and one op rotates Q and K. Only where a fused one has gates, too, K and V are left
+ * where it puts them. */
 struct qkv {
     struct ref all, q, k, v;
 };
@@ -60,18 +61,24 @@ static struct ref gate_rows(struct builder *b, size_t n)
 }
 
 static void project(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
-                    const struct qkv *r)
+                    struct qkv *r)
 {
     char name[TENSOR_NAME_CAP];
     struct linear mats[3];
     uint32_t n_mats = 0;
-    const bool fused =
-        !a->gated && weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"));
-    const struct ref q = a->gated ? build_rows(b, "q_gate", 2 * r->q.n) : r->q;
+    const bool fused = weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"));
     const bool has_v =
         fused || !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
+    const size_t nk = r->k.n, nv = r->v.n;
+    struct ref all = r->all, q = r->q;
+    if (a->gated) {
+        const size_t nq = 2 * q.n;
+        all = build_rows(b, "q_gate", fused ? nq + nk + nv : nq);
+        q = ref_part(all, 0, nq);
+        if (fused) r->k = ref_part(all, nq, nk), r->v = ref_part(all, nq + nk, nv);
+    }
     if (fused) {
-        mats[n_mats++] = linear(b, layer, "attn_qkv", in.n, r->all, a->need_bias);
+        mats[n_mats++] = linear(b, layer, "attn_qkv", in.n, all, a->need_bias);
     } else {
         mats[n_mats++] = linear(b, layer, "attn_q", in.n, q, a->need_bias);
         mats[n_mats++] = linear(b, layer, "attn_k", in.n, r->k, a->need_bias);
@@ -94,16 +101,19 @@ static void norm_heads(struct builder *b, uint32_t layer, const struct attention
 
 /* Q, K and V of a layer up to its cache, whose index this returns. */
 static uint32_t store(struct builder *b, uint32_t layer, struct ref in,
-                      const struct attention *a, const struct qkv *r)
+                      const struct attention *a, struct qkv *r)
 {
     const struct layer_hparams *l = &b->hp->layers[layer];
     const size_t dim = l->head_dim_k;
     project(b, layer, in, a, r);
     norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
     norm_heads(b, layer, a, "attn_k_norm.weight", r->k);
-    if (l->rope)
-        build_rope(b, ref_part(r->all, 0, r->q.n + r->k.n), dim,
-                   block_rope(b, layer, a->pairs));
+    if (l->rope) {
+        const uint32_t rope = block_rope(b, layer, a->pairs);
+        const bool apart = r->k.buf != r->q.buf;
+        build_rope(b, apart ? r->q : ref_part(r->all, 0, r->q.n + r->k.n), dim, rope);
+        if (apart) build_rope(b, r->k, dim, rope);
+    }
     const uint32_t kv = build_kv(b, l->n_head_kv, dim, l->head_dim_v, l->window);
     build_kv_store(b, r->k, r->v, kv);
     return kv;
@@ -131,7 +141,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
                      hp->arch);
         return;
     }
-    const struct qkv r = rows_of(b, l);
+    struct qkv r = rows_of(b, l);
     uint32_t kv = a->kv;
     if (layer < hp->n_layer_kv)
         kv = store(b, layer, in, a, &r);

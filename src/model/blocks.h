@@ -27,7 +27,7 @@ struct attention {
     bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
                        is K before its norm and rotation */
     bool need_bias; /* Q, K and V have biases for sure; others may have some */
-    bool gated;     /* attn_q gives per head Q, then a gate of the head's result */
+    bool gated;     /* the rows of Q give per head Q, then a gate of the head's result */
     bool sinks;     /* attn_sinks: one per head */
     uint32_t kv;    /* the KV layer that a layer from n_layer_kv on reads */
 };

@@ -612,6 +612,39 @@ static void test_gemma4(void **unused)
     free(got);
 }
 
+/* The gates of qwen35 come with the rows of Q, whether those are a tensor or a part of one. */
+static void test_gates(void **unused)
+{
+    (void)unused;
+    static const struct form qwen35 = {"qwen35", .norm_before = true, .norm_heads = true};
+    static const char *const ssm[] = {"conv_kernel", "state_size", "group_count",
+                                      "time_step_rank", "inner_size"};
+    const size_t n = N_IDS * VOCAB;
+    float *want = mem_zalloc(n, sizeof *want), *got = mem_zalloc(n, sizeof *got);
+    struct file f;
+    file_init(&f, &qwen35);
+    key_u32(&f, "full_attention_interval", 1);
+    for (size_t i = 0; i < 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ssm.%s", ssm[i]);
+        key_u32(&f, name, 2);
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        struct values *q = tensor_of(&f, i, "attn_q"), *norm = tensor_of(&f, i, "ffn_norm");
+        snprintf(norm->name, sizeof norm->name, "blk.%d.post_attention_norm.weight", i);
+        free(q->v);
+        *q = f.tensors[--f.n_tensors];
+        layer_tensor(&f, i, "attn_q", EMBD, 2 * HEADS * HEAD_DIM);
+    }
+    run(&f, want);
+    fuse(&f);
+    run(&f, got);
+    assert_memory_equal(got, want, n * sizeof *got);
+    file_free(&f);
+    free(want);
+    free(got);
+}
+
 /* A key that Ollama's converter names otherwise. */
 struct alias {
     const char *key, *alias;
@@ -686,9 +719,9 @@ static void test_aliases(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_olmo3),   cmocka_unit_test(test_glm4),
-        cmocka_unit_test(test_gemma3),  cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_olmo3),  cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_gemma3), cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_gates),  cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests_name("families", tests, NULL, NULL);
 }
