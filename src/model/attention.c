@@ -119,13 +119,18 @@ static uint32_t store(struct builder *b, uint32_t layer, struct ref in,
     return kv;
 }
 
-/* Q alone, for a layer that reads the cache of another. */
+/* Q alone, for a layer that reads the cache of another; a fused projection makes K and V, too,
+ * which nothing reads. */
 static void query(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
-                  struct ref q)
+                  const struct qkv *r)
 {
+    char name[TENSOR_NAME_CAP];
+    const struct ref q = r->q;
+    const bool fused = weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"));
     const struct layer_hparams *l = &b->hp->layers[layer];
     const size_t dim = l->head_dim_k;
-    const struct linear mat = linear(b, layer, "attn_q", in.n, q, a->need_bias);
+    const struct linear mat =
+        linear(b, layer, fused ? "attn_qkv" : "attn_q", in.n, fused ? r->all : q, a->need_bias);
     build_matmul(b, in, &mat, 1);
     norm_heads(b, layer, a, "attn_q_norm.weight", q);
     if (l->rope) build_rope(b, q, dim, block_rope(b, layer, a->pairs));
@@ -146,7 +151,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
     if (layer < hp->n_layer_kv)
         kv = store(b, layer, in, a, &r);
     else
-        query(b, layer, in, a, r.q);
+        query(b, layer, in, a, &r);
     if (hp->temp_log_scale > 0)
         build_row_scale(b, r.q, build_row_scale_table(b, hp->temp_log_scale, hp->n_ctx_orig));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);

@@ -586,7 +586,17 @@ static void test_gemma3(void **unused)
     }
 }
 
-/* The values of gemma4 are normed, whether their rows are a tensor or a part of one. */
+/* gemma4 with n_shared layers that read the keys of others. */
+static void gemma4_file(struct file *f, uint32_t n_shared)
+{
+    file_init(f, &gemma4);
+    key_u32(f, "attention.sliding_window", WINDOW);
+    key_u32(f, "attention.shared_kv_layers", n_shared);
+    pattern_key(f, 3);
+}
+
+/* The values of gemma4 are normed, whether their rows are a tensor or a part of one; a layer
+ * that reads the keys of another may have some, too. */
 static void test_gemma4(void **unused)
 {
     (void)unused;
@@ -596,15 +606,19 @@ static void test_gemma4(void **unused)
     float *want = mem_zalloc(n, sizeof *want), *got = mem_zalloc(n, sizeof *got);
     struct sight layers[LAYERS];
     struct file f;
-    file_init(&f, &gemma4);
-    key_u32(&f, "attention.sliding_window", WINDOW);
-    pattern_key(&f, 3);
+    gemma4_file(&f, 0);
     every(layers, 3, full, local);
     check("gemma4", &f, layers, LAYERS, 0);
-    run(&f, want);
-    fuse(&f);
-    run(&f, got);
-    assert_memory_equal(got, want, n * sizeof *got);
+    file_free(&f);
+    for (uint32_t n_shared = 0; n_shared < 2; n_shared++) {
+        gemma4_file(&f, n_shared);
+        run(&f, want);
+        fuse(&f);
+        run(&f, got);
+        assert_memory_equal(got, want, n * sizeof *got);
+        file_free(&f);
+    }
+    gemma4_file(&f, 0);
     key_u32(&f, "rope.dimension_count_swa", 7);
     check_refused(&f, "m.gguf: key gemma4.rope.dimension_count_swa should be even, but is 7");
     file_free(&f);
