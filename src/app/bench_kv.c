@@ -31,6 +31,7 @@ struct pass {
     double difference, square; /* sums of squares: of the differences, of f32 */
     double largest;            /* difference of one logit */
     size_t same;               /* rows whose largest logit is the same token */
+    bool broken;               /* a row has a logit that is no finite number */
 };
 
 struct figures {
@@ -53,6 +54,7 @@ static double loss_of(const float *row, size_t n, int32_t id)
 static void compare_row(struct pass *p, const float *want, const float *got)
 {
     for (size_t i = 0; i < p->n_vocab; i++) {
+        if (!isfinite(got[i])) p->broken = true;
         double d = (double)got[i] - (double)want[i];
         p->difference += d * d;
         p->square += (double)want[i] * (double)want[i];
@@ -69,12 +71,13 @@ static bool take_rows(void *user, size_t first, size_t n_rows, const float *logi
         float *kept = p->logits + (first + r) * p->n_vocab;
         if (p->first) memcpy(kept, row, p->n_vocab * sizeof *row);
         compare_row(p, kept, row);
+        if (p->broken) return false;
         if (first + r + 1 < p->n) p->loss += loss_of(row, p->n_vocab, p->ids[first + r + 1]);
     }
     return true;
 }
 
-/* The ids of the text, as many as fit. */
+/* The ids of the text. */
 static bool read_text(const struct options *o, const char *path, struct ids *ids,
                       struct err *err)
 {
@@ -110,13 +113,17 @@ static bool measure_type(struct engine_config config, enum kv_type type, struct 
         if (p->n > m.n_ctx) p->n = m.n_ctx;
         p->logits = mem_try_pages(p->n * p->n_vocab * sizeof *p->logits);
         if (!p->logits) ok = err_set(err, ERR_MEMORY, "no memory for %zu logits", p->n);
+        if (p->n < 2) ok = err_set(err, ERR_USER, "a context of two tokens at least is needed");
     }
     p->loss = p->difference = p->square = p->largest = 0;
     p->same = 0;
     ok = ok && timeline_all_rows(m.tl, p->ids, p->n, 0, take_rows, p, err);
+    if (ok && p->broken)
+        ok = err_set(err, ERR_FORMAT,
+                     "the model's logits are not numbers: the weights are broken");
     *out = (struct figures){
         .perplexity = exp(p->loss / (double)(p->n - 1)),
-        .error = sqrt(p->difference / p->square),
+        .error = p->square > 0 ? sqrt(p->difference / p->square) : 0,
         .largest = p->largest,
         .same = (double)p->same / (double)p->n,
         .token_bytes = m.sizes.kv_bytes_per_token,

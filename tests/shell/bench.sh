@@ -179,6 +179,29 @@ check "it names a text that is not there" status 1 "nofile: No such file" \
 : >"$TMPDIR/empty"
 check "it needs some text" status 1 "two tokens at least" \
     "$hearth" bench --kv-error "$TMPDIR/empty" -m $guide
+check "  and a context that holds some" status 1 "a context of two tokens at least is needed" \
+    "$hearth" bench --kv-error "$TMPDIR/text" -m $guide --ctx 1
+norm_is() { # name, bytes of a weight: the guide with another norm before its logits
+    python3 -c '
+import sys
+old, new, weight = sys.argv[1:]
+d = bytearray(open(old, "rb").read())
+at = len(d) - 7263232  # where the tensors begin, of which that norm is the first
+d[at:at + 1024] = bytes.fromhex(weight) * 256
+open(new, "wb").write(d)' $guide "$TMPDIR/$1.gguf" "$2"
+}
+norm_is nan 0000c07f
+check "logits that are not numbers have no error" status 1 "the model's logits are not numbers" \
+    "$hearth" bench --kv-error "$TMPDIR/text" -m "$TMPDIR/nan.gguf" --json
+norm_is zero 00000000
+no_error() {
+    python3 -c '
+import json, sys
+types = json.loads(sys.argv[1], parse_constant=exit)["types"]
+assert [(t["perplexity"], t["error"]) for t in types] == [(2048, 0)] * 4' \
+        "$("$hearth" bench --kv-error "$TMPDIR/text" -m "$TMPDIR/zero.gguf" --json)"
+}
+check "those that are all 0 have none" no_error
 check "an option of another mode is an error that names both" status 2 \
     "--rows is for --table, not for --speed" "$hearth" bench -m $guide --rows 1
 check "  of several" status 2 "--gen is for --speed, --disk and --spec, not for --ops" \
