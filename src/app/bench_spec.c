@@ -270,6 +270,8 @@ static bool is_wanted(const char *list, const char *name)
 static bool check_workloads(const char *list, struct err *err)
 {
     char shown[48];
+    if (list && !*list)
+        return err_set(err, ERR_USER, "--workloads is '', expected names with commas between");
     for (const char *p = list; p && *p;) {
         const size_t n = strcspn(p, ",");
         size_t i = 0;

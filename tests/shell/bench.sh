@@ -215,6 +215,7 @@ check "two modes are an error" status 2 "--turns and --table: one of them at a t
 check "a mode may be named that is there without a name" [ -n "$(hash_of --speed)" ]
 check "CSV has no ratios" status 2 "--csv prints the table alone: it goes with no --compare" \
     "$hearth" bench --table --csv --compare none.csv -m $guide
+check "no workload" bad_spec --workloads '' "--workloads is '', expected names with commas between"
 check "a workload that there is not" bad_spec --workloads code,lists \
     "--workloads: 'lists' is none of code, list,"
 help_of() { # the options below a mode
