@@ -25,7 +25,8 @@ static void hand_over(struct machine *m, const char *folder)
 {
     struct buf pages = {0};
     buf_printf(&pages, "%s/pages", folder);
-    bench_folder_remove(&pages);
+    bench_tree_remove(buf_str(&pages));
+    buf_free(&pages);
     timeline_set_disk(m->tl, m->disk);
 }
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <ftw.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,24 +102,84 @@ struct bench_change bench_change(const double *a, const double *b, size_t n)
     return c;
 }
 
+/* ---- a folder that goes away again ---- */
+
+/* Waits for what ends the program while the folder is there. The other threads take no such
+ * signal meanwhile. */
+static struct {
+    const char *path; /* the maker's */
+    pthread_t thread;
+    bool has_thread;
+    sigset_t ends, before;
+} keeper;
+
+/* What is gone already is as good: a writer may be at work there. */
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+void bench_tree_remove(const char *path)
+{
+    while (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno == ENOTEMPTY)
+        continue;
+}
+
+static void *keeper_main(void *unused)
+{
+    int sig;
+    (void)unused;
+    if (sigwait(&keeper.ends, &sig) != 0) return NULL;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    bench_tree_remove(keeper.path);
+    signal(sig, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+    raise(sig);
+    return NULL;
+}
+
+/* What nohup and a shell's background jobs ignore stays ignored. */
+static void keeper_start(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(&keeper.ends);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old;
+        sigaction(signals[i], NULL, &old);
+        if (old.sa_handler == SIG_DFL) sigaddset(&keeper.ends, signals[i]);
+    }
+    keeper.path = path;
+    pthread_sigmask(SIG_BLOCK, &keeper.ends, &keeper.before);
+    keeper.has_thread = pthread_create(&keeper.thread, NULL, keeper_main, NULL) == 0;
+    if (!keeper.has_thread) pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+}
+
+static void keeper_stop(void)
+{
+    if (!keeper.has_thread) return;
+    pthread_cancel(keeper.thread);
+    pthread_join(keeper.thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+    keeper.has_thread = false;
+}
+
 bool bench_folder_make(struct buf *path, struct err *err)
 {
     const char *tmp = getenv("TMPDIR");
     buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (mkdtemp(path->data)) return true;
+    if (mkdtemp(path->data)) {
+        keeper_start(path->data);
+        return true;
+    }
     err_set(err, ERR_IO, "%s: %s", path->data, strerror(errno));
     buf_clear(path);
     return false;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
 void bench_folder_remove(struct buf *path)
 {
-    if (path->len) nftw(path->data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (path->len) bench_tree_remove(path->data);
+    keeper_stop();
     buf_free(path);
 }

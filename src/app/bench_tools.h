@@ -42,9 +42,13 @@ struct bench_change {
  * test; of fewer than 6 pairs the least and the most. n is not 0. */
 struct bench_change bench_change(const double *a, const double *b, size_t n);
 
-/* Makes an empty folder below TMPDIR; its path is appended to path, "" if that fails. */
+/* Makes an empty folder below TMPDIR, one at a time; its path is appended to path, which stays
+ * as it is until bench_folder_remove, and "" if that fails. It goes away, too, if SIGINT,
+ * SIGTERM or SIGHUP end the program. */
 bool bench_folder_make(struct buf *path, struct err *err);
-/* Removes a folder with all that is in it, if there is one, and frees path. */
+/* Removes that folder, if there is one, and frees path. */
 void bench_folder_remove(struct buf *path);
+/* Removes a folder with all that is in it, if there is one. */
+void bench_tree_remove(const char *path);
 
 #endif

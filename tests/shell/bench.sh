@@ -91,6 +91,23 @@ check "  before it looks for the model" status 2 "--prompt is 63, --disk needs a
 check "bench --disk refuses what is longer than the context" status 1 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
+ended() { # a signal: it ends the program by that signal, and what lay on disk is gone
+    mkdir -p "$dir/ended"
+    TMPDIR=$dir/ended env --default-signal="$1" "$hearth" bench --disk -m $guide --repeats 501 &
+    local pid=$! got
+    until [ -n "$(ls "$dir"/ended/*/pages 2>/dev/null)" ]; do
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -"$1" $pid
+    wait $pid 2>/dev/null
+    got=$?
+    [ "$got" = $((128 + $(kill -l "$1"))) ] && [ -z "$(ls "$dir/ended")" ] ||
+        { echo "# status $got, left: $(ls "$dir/ended")" && return 1; }
+}
+for signal in INT TERM HUP; do
+    check "bench --disk leaves nothing behind when SIG$signal ends it" ended $signal
+done
 spec() {
     python3 -c '
 import json, sys
