@@ -60,10 +60,23 @@ static bool name_it(struct gguf_writer *w)
     return w->has_name;
 }
 
+/* Of a link where it leads, for a rename would take the place of the link; NULL and err where
+ * something is that is no file. */
+static char *place_of(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return mem_strdup(path);
+    if (S_ISREG(st.st_mode)) return mem_need(realpath(path, NULL));
+    err_set(err, ERR_USER, "%s: is there already and is no file that can be replaced", path);
+    return NULL;
+}
+
 struct gguf_writer *gguf_write_new(const char *path, struct err *err)
 {
+    char *place = place_of(path, err);
+    if (!place) return NULL;
     struct gguf_writer *w = mem_zalloc(1, sizeof *w);
-    w->path = mem_strdup(path);
+    path = w->path = place;
     struct buf name = {0};
     buf_printf(&name, "%s.XXXXXX", path);
     w->temporary = buf_take(&name);

@@ -99,6 +99,35 @@ static void unfinished_leaves_nothing(void **state)
 
 static char folder[SCRATCH_PATH], target[SCRATCH_PATH + 16];
 
+/* What is no file stays what it is: as root even a device would give way to a rename. */
+static void replaces_only_files(void **state)
+{
+    (void)state;
+    struct err err;
+    struct stat st;
+    char link[sizeof target];
+    scratch_folder(folder, "make");
+    snprintf(target, sizeof target, "%s/fifo", folder);
+    assert_int_equal(mkfifo(target, 0600), 0);
+    assert_null(gguf_write_new(target, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_non_null(strstr(err.msg, "/fifo: is there already and is no file"));
+    assert_true(stat(target, &st) == 0 && S_ISFIFO(st.st_mode));
+    assert_null(gguf_write_new(folder, &err));
+
+    snprintf(target, sizeof target, "%s/old.gguf", folder);
+    snprintf(link, sizeof link, "%s/link.gguf", folder);
+    FILE *f = fopen(target, "w");
+    assert_true(f && fclose(f) == 0 && symlink("old.gguf", link) == 0);
+    struct gguf_writer *w = gguf_write_new(link, &err);
+    assert_non_null(w);
+    assert_true(gguf_write_finish(w, &err));
+    gguf_write_free(w);
+    assert_true(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    assert_true(stat(target, &st) == 0 && st.st_size > 0);
+    scratch_remove(folder);
+}
+
 static int n_files(void)
 {
     int n = 0;
@@ -304,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writer_reads_back),
         cmocka_unit_test(unfinished_leaves_nothing),
+        cmocka_unit_test(replaces_only_files),
         cmocka_unit_test(no_name_until_finished),
         cmocka_unit_test(a_temporary_name_else),
         cmocka_unit_test(a_full_disk_leaves_nothing),
