@@ -323,14 +323,34 @@ static bool open_bench(struct bench *b, struct err *err)
     return true;
 }
 
+/* Makes workload i, of which the context has room for the prompt and a reply. */
+static bool make_work(const struct bench *b, size_t i, struct bench_work *w, struct err *err)
+{
+    if (!bench_work_make(w, i, b->tok, err)) return false;
+    const size_t n = w->prompt.n + (w->forced.n ? w->forced.n : b->n_gen);
+    return n < b->m.n_ctx ||
+           err_set(err, ERR_USER, "%s: %zu tokens do not fit the context of %u", w->name, n,
+                   b->m.n_ctx);
+}
+
+/* Whether all that is wanted can be measured: the first takes long, and a failure behind it
+ * would lose that. */
+static bool works_fit(const struct bench *b, const char *list, struct err *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && bench_work_name(i); i++) {
+        struct bench_work w;
+        if (!is_wanted(list, bench_work_name(i))) continue;
+        ok = make_work(b, i, &w, err);
+        bench_work_free(&w);
+    }
+    return ok;
+}
+
 static bool run_work(struct bench *b, size_t i, bool json, struct buf *out, struct err *err)
 {
     struct bench_work w;
-    bool ok = bench_work_make(&w, i, b->tok, err);
-    const size_t n = w.prompt.n + (w.forced.n ? w.forced.n : b->n_gen);
-    if (ok && n >= b->m.n_ctx)
-        ok = err_set(err, ERR_USER, "%s: %zu tokens do not fit the context of %u", w.name, n,
-                     b->m.n_ctx);
+    bool ok = make_work(b, i, &w, err);
     for (int forced = w.forced.n > 0; ok && forced < 2; forced++) {
         ok = measure(b, &w, forced, err);
         if (!ok) break;
@@ -369,7 +389,7 @@ int bench_spec(const struct options *o, const struct bench_args *a)
         free(draft);
         return usage_error("bench", "%s", err.msg);
     }
-    bool ok = open_bench(b, &err);
+    bool ok = open_bench(b, &err) && works_fit(b, a->workloads, &err);
     if (ok && a->json) buf_puts(&out, "{\"workloads\": [");
     if (ok && !a->json)
         buf_printf(&out, "%s, %s, drafts: %s%s%s\n", model_family(b->m.model),
@@ -387,5 +407,7 @@ int bench_spec(const struct options *o, const struct bench_args *a)
     close_bench(b);
     free(b);
     free(draft);
-    return ok ? print_text(&out) : runtime_error(&err);
+    if (ok) return print_text(&out);
+    buf_free(&out);
+    return runtime_error(&err);
 }

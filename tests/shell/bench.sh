@@ -210,6 +210,9 @@ open(new, "wb").write(d)' $guide "$TMPDIR/$1.gguf" "$2"
 norm_is nan 0000c07f
 check "logits that are not numbers have no error" status 1 "the model's logits are not numbers" \
     "$hearth" bench --kv-error "$TMPDIR/text" -m "$TMPDIR/nan.gguf" --json
+check "bench --spec says that a workload has no room before it measures another" status 1 \
+    "chat-long: 2128 tokens do not fit the context of 2048" \
+    "$hearth" bench --spec -m "$TMPDIR/nan.gguf" --draft lookup --gen 1990
 norm_is zero 00000000
 no_error() {
     python3 -c '
