@@ -38,8 +38,9 @@ double bench_median(const double *v, size_t n);
 struct bench_change {
     double median, low, high;
 };
+enum { BENCH_SURE_PAIRS = 6 }; /* of fewer not even all lie so that it is as likely */
 /* Of pairs a[i], b[i], i < n: by how much a/b is more than 1. The bounds are those of the sign
- * test; of fewer than 6 pairs the least and the most. n is not 0. */
+ * test; of fewer than BENCH_SURE_PAIRS the least and the most. n is not 0. */
 struct bench_change bench_change(const double *a, const double *b, size_t n);
 
 /* Makes an empty folder below TMPDIR, one at a time; its path is appended to path, which stays

@@ -80,8 +80,12 @@ for d in short, long:
         "$("$hearth" bench --disk -m $guide --prompt 640 --gen 4 --repeats 7 --depth 128,640 --json)"
 }
 check "bench --disk: a turn costs the same after 64 and 640 tokens" disk
-check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to compute 13: " \
-    <("$hearth" bench --disk -m $guide --prompt 64 --gen 1 --repeats 1)
+disk_lines() { "$hearth" bench --disk -m $guide --prompt 64 --gen 1 --repeats "$1" >"$TMPDIR/$1"; }
+disk_lines 5 && disk_lines 6
+check "and prints lines" grep -q "^after restart .* to read 64 tokens, .* to compute 13: " "$TMPDIR/5"
+bounds() { [ "$(grep -c "^[pda].* %, $2 between " "$TMPDIR/$1")" = 3 ]; }
+check "  with bounds that 6 pairs bear out" bounds 6 "with 95 %"
+check "  and all of fewer" bounds 5 all
 check "  and refuses pairs and depths that are none" status 2 \
     "--repeats is '0', expected a number of 1 to 501" "$hearth" bench --disk -m $guide --repeats 0
 check "  of saving" status 2 "--depth is '64,x', expected up to 16 numbers of 64 to" \
