@@ -104,7 +104,7 @@ static bool run_save(struct bench *b, struct save *s, struct err *err)
         if (ok) save_turn(b, s, i);
     }
     ids_free(&ids);
-    return ok;
+    return ok && bench_is_kept(&b->m, err);
 }
 
 static bool run_saves(struct bench *b, struct err *err)
@@ -137,7 +137,7 @@ static bool run_warm(struct bench *b, struct err *err)
     if (ok) timeline_save_all(b->m.tl);
     for (int i = 0; ok && i < REPEATS; i++)
         ok = ask(b, &b->warm_ms[i], &cost, err);
-    return ok;
+    return ok && bench_is_kept(&b->m, err);
 }
 
 static bool run_restarts(struct bench *b, struct err *err)
@@ -159,7 +159,7 @@ static bool run_turns(struct bench *b, struct err *err)
                                .n = b->n_prompt < BEFORE ? b->n_prompt : BEFORE};
     const struct disk_turns_plan plan = {
         &before, TURN, b->n_gen, b->n_pairs, buf_str(&b->folder), &b->drawn};
-    return disk_turns_run(&b->m, &plan, &b->turns, err);
+    return disk_turns_run(&b->m, &plan, &b->turns, err) && bench_is_kept(&b->m, err);
 }
 
 /* ---- what came of it ---- */

@@ -1,4 +1,4 @@
-/* Numbers of options, seeded ids, medians, a folder. */
+/* Numbers of options, seeded ids, medians, what is on disk, a folder. */
 #include "app/bench_tools.h"
 
 #include <assert.h>
@@ -14,6 +14,8 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "base/printable.h"
+#include "engine/disk.h"
+#include "engine/machine.h"
 
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn)
 {
@@ -100,6 +102,12 @@ struct bench_change bench_change(const double *a, const double *b, size_t n)
     const struct bench_change c = {percent[n / 2], percent[first], percent[n - 1 - first]};
     free(percent);
     return c;
+}
+
+bool bench_is_kept(const struct machine *m, struct err *err)
+{
+    disk_drain(m->disk);
+    return !disk_trouble(m->disk, err) && (!m->draft || bench_is_kept(m->draft, err));
 }
 
 /* ---- a folder that goes away again ---- */

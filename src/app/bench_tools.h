@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/ids.h"
 
+struct machine;
+
 /* Appends n random ids below n_vocab; *drawn counts those drawn so far. */
 void bench_random_ids(struct ids *ids, size_t n, size_t n_vocab, uint32_t *drawn);
 
@@ -42,6 +44,10 @@ enum { BENCH_SURE_PAIRS = 6 }; /* of fewer not even all lie so that it is as lik
 /* Of pairs a[i], b[i], i < n: by how much a/b is more than 1. The bounds are those of the sign
  * test; of fewer than BENCH_SURE_PAIRS the least and the most. n is not 0. */
 struct bench_change bench_change(const double *a, const double *b, size_t n);
+
+/* Waits until all that was given to the disks of a machine and its draft is there. False and
+ * err if it is not: then the figures are not those of a disk. */
+bool bench_is_kept(const struct machine *m, struct err *err);
 
 /* Makes an empty folder below TMPDIR, one at a time; its path is appended to path, which stays
  * as it is until bench_folder_remove, and "" if that fails. It goes away, too, if SIGINT,

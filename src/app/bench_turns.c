@@ -269,7 +269,7 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
         if (ok && i < 0) {
             ok = timeline_sync(b->m.tl, b->prompt.data, b->prompt.n, NULL, NULL, err);
             timeline_save(b->m.tl, NULL);
-            ok = ok && save_draft(b, err);
+            ok = ok && save_draft(b, err) && bench_is_kept(&b->m, err);
         } else if (ok) {
             change_tail(b, &ids, 0);
             add_random(b, &ids, EXTENDED);

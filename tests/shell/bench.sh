@@ -112,6 +112,11 @@ ended() { # a signal: it ends the program by that signal, and what lay on disk i
 for signal in INT TERM HUP; do
     check "bench --disk leaves nothing behind when SIG$signal ends it" ended $signal
 done
+full() { # a mode, where no file of a page fits: it has no figures
+    (ulimit -f 64 && status 1 ": File too large" "$hearth" bench "$1" -m $guide --prompt 64)
+}
+check "bench --disk ends where the disk takes no more" full --disk
+check "  and so does bench --turns" full --turns
 spec() {
     python3 -c '
 import json, sys
