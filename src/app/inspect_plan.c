@@ -231,12 +231,20 @@ static void print_summary(const struct planner *p, struct buf *out)
     buf_putc(out, '\n');
 }
 
+/* The ids of a line, which ends at its first NUL for who parses it. */
+static bool parse_ids(const struct planner *p, const char *line, size_t len, struct ids *ids,
+                      struct err *err)
+{
+    if (memchr(line, '\0', len)) return err_set(err, ERR_USER, "a NUL is no token id");
+    return token_ids_parse(line, tokenizer_n_vocab(p->tok), ids, err);
+}
+
 static bool plan_line(struct planner *p, const char *line, size_t len, struct buf *out,
                       struct err *err)
 {
     struct ids prompt = {0}, reply = {0};
     struct row row;
-    bool ok = p->ids    ? token_ids_parse(line, tokenizer_n_vocab(p->tok), &prompt, err)
+    bool ok = p->ids    ? parse_ids(p, line, len, &prompt, err)
               : p->json ? json_line_prompt(p->tok, line, len, &prompt, &reply, err)
                         : json_line_encode(p->tok, line, len, &prompt, err);
     if (ok && prompt.n == 0) ok = err_set(err, ERR_USER, "the prompt has no tokens");
@@ -257,8 +265,9 @@ static bool plan_lines(struct planner *p, struct buf *in, struct buf *out, struc
         char *nl = memchr(s, '\n', left);
         size_t len = nl ? (size_t)(nl - s) : left;
         s[len] = '\0'; /* a buf has one byte more than its length */
-        p->n_prompts += len > 0;
-        if (len > 0 && !plan_line(p, s, len, out, err))
+        const bool is_empty = p->ids || p->json ? strspn(s, " \t\r") == len : len == 0;
+        p->n_prompts += !is_empty;
+        if (!is_empty && !plan_line(p, s, len, out, err))
             return err_prefix(err, "standard input, line %zu", n);
         len += nl != NULL;
         s += len, left -= len;

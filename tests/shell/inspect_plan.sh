@@ -68,6 +68,11 @@ check "no model" go 2 </dev/null
 check "  is an error" says "-m FILE is missing"
 check "an odd id" eval 'printf "1 2\n3 x\n" | go 2 -m $guide --ids'
 check "  is named with its line" says "standard input, line 2: 'x' is no token id below 2048"
+check "ids behind a NUL are not left out" eval 'printf "1 2\0 3\n" | go 2 -m $guide --ids'
+check "  without a word" says "standard input, line 1: a NUL is no token id"
+check "an empty line of DOS is empty" eval 'printf "1 2\r\n\r\n1 2 3\r\n" | go 0 -m $guide --ids'
+check "  between two rows" row 2 3 2 0 1 "goes on$"
+check "  of objects, too" eval 'printf "{\"prompt\": [1]}\r\n\r\n" | go 0 -m $guide --jsonl'
 check "an id beyond the vocabulary" eval 'echo 2048 | go 2 -m $guide --ids'
 check "an object without a prompt" eval 'echo "{}" | go 2 -m $guide --jsonl'
 check "  is named" says "standard input, line 1: \"prompt\" must be a text or a list of token ids"
