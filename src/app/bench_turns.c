@@ -211,8 +211,10 @@ static bool measure_memory(struct bench *b, struct err *err)
         ok = timeline_sync(b->m.tl, ids.data, ids.n, NULL, NULL, err);
     }
     n_pages = timeline_usage(b->m.tl).n_pages - n_pages;
-    if (ok && n_pages > 0) /* 0: there is no room for two */
-        b->kv_resident = (double)(resident() - before) / (double)(n_pages * PAGE_LEN);
+    const size_t after = resident();
+    /* There may be no room for two, and the system may take memory back meanwhile. */
+    if (ok && n_pages > 0 && after > before)
+        b->kv_resident = (double)(after - before) / (double)(n_pages * PAGE_LEN);
     ids_free(&ids);
     return ok;
 }
@@ -287,12 +289,14 @@ static double median(const double ms[REPEATS])
 
 static void print_json(const struct bench *b, struct buf *out)
 {
+    char measured[32];
+    snprintf(measured, sizeof measured, "%.1f", b->kv_resident);
     buf_printf(out,
                "{\"prompt\": %zu, \"kv_type\": \"%s\", \"kv_bytes_per_token\": %lu, "
-               "\"kv_resident_per_token\": %.1f, \"warm_bytes\": %lu, \"state_bytes\": %lu, "
+               "\"kv_resident_per_token\": %s, \"warm_bytes\": %lu, \"state_bytes\": %lu, "
                "\"turns\": [",
                b->n_prompt, b->m.kv_type, (unsigned long)b->m.sizes.kv_bytes_per_token,
-               b->kv_resident, (unsigned long)b->warm_bytes,
+               b->kv_resident > 0 ? measured : "null", (unsigned long)b->warm_bytes,
                (unsigned long)b->m.sizes.state_bytes);
     for (int k = 0; k < N_KINDS; k++) {
         const struct turn *t = &b->turns[k];
@@ -328,8 +332,9 @@ static void print_lines(const struct bench *b, struct buf *out)
         if (k == AFTER_RESTART) buf_printf(out, " in %.2f ms", median(t->read_ms));
         buf_putc(out, '\n');
     }
-    buf_printf(out, "KV of a token: %lu bytes; %.0f in memory, pages of %d tokens\n",
-               (unsigned long)b->m.sizes.kv_bytes_per_token, b->kv_resident, PAGE_LEN);
+    buf_printf(out, "KV of a token: %lu bytes", (unsigned long)b->m.sizes.kv_bytes_per_token);
+    if (b->kv_resident > 0) buf_printf(out, "; %.0f in memory", b->kv_resident);
+    buf_printf(out, ", pages of %d tokens\n", PAGE_LEN);
     if (b->m.sizes.state_bytes > 0)
         buf_printf(out,
                    "states of a snapshot: %lu bytes; one every %d tokens of a long prompt\n",

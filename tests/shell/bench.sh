@@ -51,6 +51,11 @@ assert got["after idle, typed"] == (5, 5) and got["after restart"] == (13, 13), 
 check "with a draft both models are warm, after a restart too" draft_turns
 check "and a line per kind" grep -q "^exact repeat  *70  *0 .* ms" \
     <("$hearth" bench --turns -m $guide --prompt 70)
+unmeasured() { # without room for a second prompt, nobody knows what the pages of one take
+    "$hearth" bench --turns -m $guide --prompt 70 --cache-ram 0 "$@" | grep -q "$want"
+}
+want="^KV of a token: 4096 bytes, pages of 64 tokens" check "what was not measured has no figure" unmeasured
+want='"kv_resident_per_token": null,' check "  in JSON, either" unmeasured --json
 check "bench --turns refuses what is longer than the context" status 1 \
     "turns of up to 710 tokens do not fit the context of 700" \
     "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
