@@ -68,15 +68,18 @@ static bool append(const char *bytes, size_t n, struct err *err)
 }
 
 /* Keeps the newest lines of the file's bytes, in a new file that takes the place of the old
- * one: of readline's list, a terminal that is not UTF-8 may have lost some characters. */
+ * one, where a link leads: of readline's list, a terminal that is not UTF-8 may have lost some
+ * characters. */
 static void shorten(struct buf *bytes)
 {
     struct err ignored; /* then the file stays long */
+    char *place = realpath(file, NULL);
     if (bytes->data[bytes->len - 1] != '\n') buf_putc(bytes, '\n');
     size_t at = bytes->len - 1;
     for (size_t n = 0; at > 0; at--)
         if (bytes->data[at - 1] == '\n' && ++n == HISTORY_MAX) break;
-    file_replace(file, bytes->data + at, bytes->len - at, &ignored);
+    if (place) file_replace(place, bytes->data + at, bytes->len - at, &ignored);
+    free(place);
 }
 
 /* Whether a terminal would obey it: U+0080 to U+009F, which readline shows as they are. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -295,6 +296,33 @@ static void history_is_shortened(void **state)
     scratch_remove(dir);
 }
 
+/* Where the history is a link, what it leads to is shortened, and the link stays. */
+static void history_behind_a_link(void **state)
+{
+    (void)state;
+    enum { N_LINES = HISTORY_MAX + HISTORY_MAX / 4 + 1 };
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 8], link[SCRATCH_PATH + 8];
+    struct buf text = {0};
+    struct stat st;
+    struct err err;
+    scratch_folder(dir, "ui");
+    for (int i = 1; i <= N_LINES; i++)
+        buf_printf(&text, "%d\n", i);
+    snprintf(path, sizeof path, "%s/kept", dir);
+    snprintf(link, sizeof link, "%s/link", dir);
+    assert_true(file_replace(path, text.data, text.len, &err));
+    assert_int_equal(symlink("kept", link), 0);
+    assert_true(history_open(link, &err));
+    history_close();
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    buf_clear(&text);
+    assert_true(file_read(path, 1 << 20, &text, &err));
+    assert_memory_equal(text.data, "2502\n", 5);
+    buf_free(&text);
+    scratch_remove(dir);
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -327,6 +355,7 @@ int main(void)
         cmocka_unit_test(lines),
         cmocka_unit_test(history_lines),
         cmocka_unit_test(history_is_shortened),
+        cmocka_unit_test(history_behind_a_link),
         cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
