@@ -1,4 +1,4 @@
-/* The last few rooms that were written, the oldest first. */
+/* The last few rooms that were written, roughly the oldest first. */
 #include "cache/rooms.h"
 
 #include <string.h>
