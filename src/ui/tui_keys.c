@@ -61,7 +61,7 @@ void tui_act(struct tui *t, enum action action)
     if (action == ACTION_NONE) return;
     t->frame.is_due = true;
     const bool opens = action <= ACTION_SESSIONS; /* what takes the place of a dialog */
-    if (t->mode == MODE_DIALOG && !opens && action != ACTION_LEAVE) {
+    if (t->mode == MODE_DIALOG && !opens && action != ACTION_REDRAW && action != ACTION_LEAVE) {
         dialog_act(&t->dialog, action);
         return;
     }
@@ -115,6 +115,7 @@ static void search_key(struct tui *t, const char *key)
     } else if (key[0] && (!key[1] || (key[0] & 0x80))) {
         buf_puts(&t->search.words, key);
     } else {
+        if (strcmp(key, "C-l") == 0) tui_act(t, ACTION_REDRAW);
         return;
     }
     t->search.was_found = false;

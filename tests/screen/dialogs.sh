@@ -62,6 +62,21 @@ check "  at its end stays there when the window widens" shows 'compute the conve
 keys q C-d
 left 0
 
+# What others write on the screen goes with Ctrl-L, in a dialog and in a search as elsewhere.
+scribble() { printf '\033[5;10Hscribble' >"$(mux display-message -p '#{pane_tty}')" && shows scribble; }
+drawn_again() { scribble && keys C-l && within eval '! has_text scribble' && shows "$1"; }
+start --tui -q --private --temp 0
+keys F1
+shows '┌─ help'
+check "Ctrl-L in a dialog draws the screen again" drawn_again '┌─ help'
+keys q F6 'words'
+last '/words'
+check "  and while words are searched for" drawn_again '/words'
+keys Escape
+last '>'
+keys C-d
+left 0
+
 screen 30 6
 start --tui -q --private --temp 0
 keys '/' Tab Tab
