@@ -1,14 +1,24 @@
 #include "base/mem.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+static void (*_Atomic before_last_line)(void);
+
+void mem_before_last_line(void (*leave_screen)(void))
+{
+    atomic_store(&before_last_line, leave_screen);
+}
+
 static void *or_exit(void *p, size_t n_bytes)
 {
     if (!p) {
+        void (*leave_screen)(void) = atomic_load(&before_last_line);
+        if (leave_screen) leave_screen();
         if (n_bytes)
             fprintf(stderr, "hearth: out of memory (%zu bytes wanted)\n", n_bytes);
         else

@@ -19,6 +19,9 @@ void *mem_zalloc(size_t count, size_t size);
 void *mem_resize(void *p, size_t count, size_t size);
 /* p, which another library has made of a few bytes: where it had no memory, as the above. */
 void *mem_need(void *p);
+/* Has a function called before that line, which a screen would take with it that is left only
+ * at the end of the program; NULL: none, as at the start. It may be called on any thread. */
+void mem_before_last_line(void (*leave_screen)(void));
 /* A NUL-terminated copy of n bytes of s, or of all of it; s is not NULL. Free with free(). */
 char *mem_strndup(const char *s, size_t n);
 char *mem_strdup(const char *s);

@@ -9,6 +9,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 static int terminal = -1;
 static struct termios saved;
 static struct termios ours; /* as hearth set them last, but for readline and curses */
@@ -79,6 +81,7 @@ void tty_open(int fd)
     if (!isatty(fd) || !come_to_front(fd) || tcgetattr(fd, &saved) != 0) return;
     terminal = fd;
     atexit(tty_restore);
+    mem_before_last_line(tty_recover);
     /* Those that end the program, and that nothing else here handles. */
     static const int crashes[] = {SIGABRT,   SIGSEGV, SIGFPE,  SIGILL,  SIGQUIT,
                                   SIGXCPU,   SIGSYS,  SIGTRAP, SIGUSR1, SIGUSR2,

@@ -1,4 +1,5 @@
 /* Large memory: zeroed, aligned, given back; sizes that nothing can have are refused. */
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "ui/tty.h"
 
 static void test_pages(void **state)
 {
@@ -67,10 +69,35 @@ static void test_says_how_much(void **state)
     assert_string_equal(said, "hearth: out of memory (18446744073709551615 bytes wanted)\n");
 }
 
+/* On a screen of its own nobody would read it, for that goes away with the program. */
+static void test_says_it_on_the_shells_screen(void **state)
+{
+    (void)state;
+    char said[200] = "";
+    size_t n = 0;
+    int terminal, status;
+    const pid_t child = forkpty(&terminal, NULL, NULL, NULL);
+    assert_true(child >= 0);
+    if (child == 0) {
+        tty_open(STDIN_FILENO);
+        tty_say_goodbye("the way back", 12);
+        free(mem_zalloc(SIZE_MAX / 2, 4));
+        _exit(0);
+    }
+    for (ssize_t got = 1; got > 0 && n<sizeof said - 1; n += got> 0 ? (size_t)got : 0)
+        got = read(terminal, said + n, sizeof said - 1 - n);
+    close(terminal);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_true(strncmp(said, "the way back", 12) == 0);
+    assert_non_null(strstr(said, "hearth: out of memory ("));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
                                        cmocka_unit_test(test_too_large),
-                                       cmocka_unit_test(test_says_how_much)};
+                                       cmocka_unit_test(test_says_how_much),
+                                       cmocka_unit_test(test_says_it_on_the_shells_screen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
