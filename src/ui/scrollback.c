@@ -93,11 +93,17 @@ void scrollback_add(struct scrollback *s, enum block_kind kind, size_t message)
     s->blocks[s->n++] = new;
 }
 
-/* The looks of what is appended; what is held back is judged anew. */
-static void add_looks(struct block *b, const char *text, size_t n)
+/* Forgets the looks of what the styler holds back, to judge it anew. */
+static void drop_undecided(struct block *b)
 {
     b->spans.n = b->n_decided;
     if (b->n_decided > 0) b->spans.items[b->n_decided - 1] = b->last;
+}
+
+/* The looks of what is appended. */
+static void add_looks(struct block *b, const char *text, size_t n)
+{
+    drop_undecided(b);
     style_spans(&b->styler, text, n, &b->spans);
     b->n_decided = b->spans.n;
     if (b->n_decided > 0) b->last = b->spans.items[b->n_decided - 1];
@@ -381,8 +387,9 @@ size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place)
 const struct style_span *scrollback_spans(struct scrollback *s, size_t block, size_t *n)
 {
     struct block *b = &s->blocks[block];
-    if (b->spans.n == b->n_decided && b->styler.n_held > 0) {
+    if (b->styler.n_held > 0) {
         /* As if the text ended here, which it may. */
+        drop_undecided(b);
         struct styler copy = b->styler;
         style_spans_end(&copy, &b->spans);
     }

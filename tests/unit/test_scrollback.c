@@ -151,10 +151,11 @@ static size_t put_reply(const char *text, size_t n)
     return scrollback_n_blocks(s) - 1;
 }
 
-/* The look of each of a block's n bytes. */
+/* The look of each of a block's n bytes, which every row asks for. */
 static void looks_of_block(size_t block, unsigned *looks, size_t n)
 {
     size_t n_spans, at = 0;
+    scrollback_spans(s, block, &n_spans);
     const struct style_span *spans = scrollback_spans(s, block, &n_spans);
     for (size_t i = 0; i < n_spans; i++) {
         assert_int_equal(spans[i].start, at);
