@@ -310,9 +310,11 @@ static int draw_choices(int bottom, int room, bool measure)
     if (measure) return shown;
     int i = 0;
     for (const char *s = all; *s && i < shown * per_row; s += strcspn(s, "\n") + 1, i++) {
-        bool more = rows > shown && i == shown * per_row - 1;
-        screen_text(bottom - shown + i / per_row, i % per_row * (widest + 2), widest + 2,
-                    INK_NOTE, more ? "\u2026" : s, more ? 3 : strcspn(s, "\n"));
+        const int y = bottom - shown + i / per_row, x = i % per_row * (widest + 2);
+        if (rows > shown && i == shown * per_row - 1)
+            screen_puts(y, x, 1, INK_NOTE, screen_is_utf8() ? "\u2026" : "~");
+        else
+            screen_text(y, x, widest + 2, INK_NOTE, s, strcspn(s, "\n"));
     }
     return shown;
 }

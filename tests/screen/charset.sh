@@ -58,6 +58,15 @@ if localedef -i en_US -f ISO-8859-1 "$dir/en_US.ISO-8859-1" 2>/dev/null; then
             left 0
         done
     done
+    mux resize-window -x 30 -y 6
+    start --private -q --tui
+    keys / Tab Tab
+    check "  more than TAB has room for has a mark of ASCII" shows ' ~'
+    mux resize-window -x 80 -y 24
+    keys C-c
+    last '>'
+    keys C-d
+    left 0
 else
     skip "ISO-8859-1" "the locale cannot be made here"
 fi
