@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "ui/charset.h"
 #include "ui/output.h"
+#include "ui/signals.h"
 #include "ui/tty.h"
 #include "ui/wrap.h"
 
@@ -203,6 +204,7 @@ bool screen_open(bool colour, struct err *err)
     add_capability(&goodbye, "cnorm");
     buf_puts(&goodbye, "\033[?2004l");
     tty_say_goodbye(buf_str(&goodbye), goodbye.len);
+    signals_make_room(true);
     set_paste(true);
     shown = true;
     return true;
@@ -213,6 +215,7 @@ static void leave(void)
     set_paste(false);
     curs_set(1);
     endwin();
+    signals_make_room(false);
     tty_say_goodbye("", 0);
     shown = false;
 }
@@ -260,6 +263,7 @@ void screen_resume(void)
     shown = true;
     reset_prog_mode();
     tty_say_goodbye(buf_str(&goodbye), goodbye.len);
+    signals_make_room(true);
     set_paste(true);
     screen_resize();
     clearok(curscr, TRUE);

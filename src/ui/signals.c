@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,11 +18,24 @@ static atomic_int pending[NSIG];
 static int ends[2] = {-1, -1};
 /* When the first Ctrl-C came that nobody took yet. Signals are blocked in the handler. */
 static double untaken_ms;
+static atomic_bool makes_room;
+
+void signals_make_room(bool wanted)
+{
+    atomic_store(&makes_room, wanted);
+}
+
+static void make_room(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 0) tcflush(STDOUT_FILENO, TCOFLUSH);
+}
 
 static void on_signal(int sig)
 {
     int saved = errno;
     int n = atomic_fetch_add(&pending[sig], 1);
+    if ((sig == SIGTERM || sig == SIGHUP) && atomic_load(&makes_room)) make_room();
     if (sig == SIGINT) {
         if (n == 0) untaken_ms = 0;
         signals_first_interrupt(&untaken_ms);

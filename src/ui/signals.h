@@ -35,6 +35,11 @@ bool signals_first_interrupt(double *first_ms);
 /* 0, or the status of SIGTERM or SIGHUP that came: never cleared, the program is leaving. */
 int signals_leaving(void);
 
+/* Whether what ends the program may forget what waits unread in the terminal on standard
+ * output, if that takes no more: curses waits there until it does, for ever where a connection
+ * stands still, and nobody would look at the signal. At the start not. */
+void signals_make_room(bool wanted);
+
 /* Stops the process as Ctrl-Z does; returns when it goes on. The terminal is the caller's. */
 void signals_stop_here(void);
 

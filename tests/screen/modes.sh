@@ -114,4 +114,12 @@ for face in --plain --tui; do
     keys 'kill %+; wait; clear' Enter
     check "  SIGTERM ends the wait" within eval '! kill -0 "$(cat "$dir/pid")" 2>/dev/null'
 done
+
+# Nobody reads what is drawn, as where a connection stands still: curses waits in its write.
+has_saved() { go 0 sessions export --json "$1" && prints '"role": "assistant"'; }
+for name in TERM HUP; do
+    check "SIG$name while the terminal takes no more" exits $((128 + $(kill -l $name))) \
+        python3 tests/screen/lib/stuck.py SIG$name "$hearth" --tui -s stuck-$name "${endless[@]:1}"
+    check "  what came of the reply is saved" has_saved stuck-$name
+done
 done_testing
