@@ -62,7 +62,9 @@ static int inner_width(const struct dialog *d)
 static void move_by(struct dialog *d, long by)
 {
     size_t *at = d->chooses ? &d->selected : &d->top;
-    long to = (long)*at + by, last = d->n > 0 ? (long)d->n - 1 : 0;
+    /* The rows at the end of what it may reach: of a dialog to read the screen is full. */
+    const size_t n_last = d->chooses || d->n_shown == 0 ? 1 : d->n_shown;
+    long to = (long)*at + by, last = d->n > n_last ? (long)(d->n - n_last) : 0;
     *at = (size_t)(to < 0 ? 0 : to > last ? last : to);
 }
 
@@ -126,6 +128,7 @@ void dialog_draw(struct dialog *d, int height)
     if (d->chooses && d->selected < d->top) d->top = d->selected;
     if (d->chooses && n > 0 && d->selected >= d->top + n) d->top = d->selected - n + 1;
     if (d->top + n > d->n) d->top = d->n - n;
+    d->n_shown = n;
     /* What is beneath keeps a column off, so that its letters do not run into the edges. */
     for (int i = 0; i < (int)n + 2; i++)
         screen_fill(y + i, x - 1, width + 2, INK_TEXT);

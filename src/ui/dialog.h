@@ -22,6 +22,7 @@ struct dialog {
     struct dialog_row *rows;
     size_t n, cap;
     size_t selected, top; /* a dialog to read has only top */
+    size_t n_shown;       /* rows that were drawn last; 0: none yet */
     bool chooses;
     int columns; /* of the screen that the owner has laid the rows out for; 0: any */
 };

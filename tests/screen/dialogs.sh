@@ -68,6 +68,16 @@ drawn_again() { scribble && keys C-l && within eval '! has_text scribble' && sho
 start --tui -q --private --temp 0
 keys F1
 shows '┌─ help'
+keys G
+shows 'compare the bits'
+keys k
+within eval '! has_text "compare the bits"'
+before_last=$(text_of_help)
+same_rows() { [ "$(text_of_help)" = "$before_last" ]; }
+keys g
+shows 'Beside the line'
+keys G k
+check "the end and a row up are the same at once as one by one" within same_rows
 check "Ctrl-L in a dialog draws the screen again" drawn_again '┌─ help'
 keys q F6 'words'
 last '/words'
