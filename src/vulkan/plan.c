@@ -446,6 +446,19 @@ static size_t n_more_pieces(const struct op *op)
     return n;
 }
 
+/* At most so many dispatches has an op: see plan_attend.c and, for the others, which have no
+ * row blocks, plan_recurrent.c. */
+static size_t most_dispatches(const struct vulkan_exec *x, const struct op *op)
+{
+    enum { MOST = 5 };
+    const size_t n_blocks = dispatch_groups(x->max_rows, x->block_rows);
+    switch (op->kind) {
+    case OP_KV_STORE: return x->n_slabs;
+    case OP_ATTEND: return 1 + n_blocks * (x->n_slabs + 1);
+    default: return MOST + n_more_pieces(op);
+    }
+}
+
 /* The slabs of this program's pages, and where the tables of a step stand. */
 static bool lay_out_step(struct vulkan_exec *x, struct err *err)
 {
@@ -477,12 +490,9 @@ static bool lay_out_step(struct vulkan_exec *x, struct err *err)
     x->draws.at = (uint32_t)at;
     at += vulkan_draw_words();
     x->indirect_at = (uint32_t)at;
-    /* An upper bound of the dispatches: see plan_attend.c and plan_recurrent.c. */
-    uint32_t n_blocks = (x->max_rows + x->block_rows - 1) / x->block_rows;
-    at += SINGLE_WORDS * p->n_ops * (5 + (n_blocks + 2) * (x->n_slabs + 1));
     at += SINGLE_WORDS * DRAW_STAGES;
     for (size_t i = 0; i < p->n_ops; i++)
-        at += SINGLE_WORDS * n_more_pieces(&p->ops[i]);
+        at += SINGLE_WORDS * most_dispatches(x, &p->ops[i]);
     /* Written, not read: to read a card's memory takes the host a microsecond a word. */
     x->step_memory = (struct vulkan_arena){.vk = vulkan_of(x)->vk, .place = VULKAN_WRITTEN};
     return vulkan_arena_take(&x->step_memory, at * 4, &x->step, err);

@@ -629,13 +629,72 @@ static void deep(void **state)
     }
 }
 
+/* Bytes that a device takes for the first step of a program with so many scales behind its
+ * attention. */
+static uint64_t planned_bytes(struct backend *be, void *const *pages, const float *x,
+                              size_t n_scales)
+{
+    static const struct attention c = {"", KV_F16, 64, 1, 0, 4, 32, 0, false};
+    enum { MAX_ROWS = 512 };
+    struct trial t;
+    struct ref in;
+    struct err err;
+    const int32_t token = 0;
+    float logits[64 * 32];
+    store_begin(&t, be, &c, x, 1, &in);
+    const struct ref out = trial_buffer(&t, ROW_F32, c.n_heads * c.dv);
+    struct op *ops = mem_zalloc(n_scales + 5, sizeof *ops);
+    memcpy(ops, t.ops, t.p.n_ops * sizeof *ops);
+    ops[t.p.n_ops++] = (struct op){
+        .kind = OP_ATTEND,
+        .attend = {.q = ref_part(in, 0, c.n_heads * c.dk), .out = out, .n_heads = 64}};
+    for (size_t i = 0; i < n_scales; i++)
+        ops[t.p.n_ops++] = (struct op){.kind = OP_SCALE, .scale = {out, 1}};
+    ops[t.p.n_ops++] = (struct op){.kind = OP_HEAD_ROWS};
+    ops[t.p.n_ops++] = (struct op){.kind = OP_LOGITS, .logits = {out, 1, 0}};
+    t.p.ops = ops;
+    t.p.buffers = t.buffers;
+    t.p.kv = &t.kv;
+    t.p.n_vocab = out.n;
+    struct exec *exec = exec_new(be, &t.p, MAX_ROWS, &err);
+    if (!exec) fail_msg("%s", err.msg);
+    const uint64_t before = vulkan_backend_counters(be)->allocated_bytes;
+    const struct step step = {
+        .n_rows = 1, .tokens = &token, .pages = {pages}, .n_logits = 1, .logits = logits};
+    if (!exec_run(exec, &step, &err)) fail_msg("%s", err.msg);
+    exec_free(exec);
+    free(ops);
+    return vulkan_backend_counters(be)->allocated_bytes - before;
+}
+
+/* With a long context a device attends for few rows at once. The dispatches that this takes are
+ * those of attention: other ops need no room for as many. */
+static void room_for_dispatches(void **state)
+{
+    (void)state;
+    enum { N = 8000 };
+    struct backend *be = machines[N_MACHINES - 1].be;
+    static void *pages[N];
+    static const float x[64 * 4 + 4 + 32];
+    if (!be) skip();
+    const struct kv_layer kv = {KV_F16, 1, 4, 32, 0, PAGE_FULL};
+    for (size_t i = 0; i < N; i++)
+        assert_non_null(pages[i] = backend_page_new(be, kv_layer_bytes(&kv)));
+    const uint64_t few = planned_bytes(be, pages, x, 1);
+    const uint64_t many = planned_bytes(be, pages, x, 200);
+    if (many - few > 1 << 20) fail_msg("199 scales take %zu KiB", (size_t)(many - few) >> 10);
+    for (size_t i = 0; i < N; i++)
+        backend_page_free(be, pages[i], kv_layer_bytes(&kv));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_cases),     cmocka_unit_test(extremes),
-        cmocka_unit_test(largest_sums),  cmocka_unit_test(faint_values),
-        cmocka_unit_test(faint_outputs), cmocka_unit_test(kept_outputs),
-        cmocka_unit_test(some_scale),    cmocka_unit_test(vanished_weights),
-        cmocka_unit_test(zero_values),   cmocka_unit_test(deep)};
+        cmocka_unit_test(all_cases),          cmocka_unit_test(extremes),
+        cmocka_unit_test(largest_sums),       cmocka_unit_test(faint_values),
+        cmocka_unit_test(faint_outputs),      cmocka_unit_test(kept_outputs),
+        cmocka_unit_test(some_scale),         cmocka_unit_test(vanished_weights),
+        cmocka_unit_test(zero_values),        cmocka_unit_test(deep),
+        cmocka_unit_test(room_for_dispatches)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
