@@ -95,7 +95,9 @@ bool dispatch_end(struct dispatch_build *b, struct vulkan_grid grid, struct err 
 {
     struct vulkan_exec *x = b->x;
     b->d.grid = grid;
-    if (!vulkan_set_new(&x->sets, b->bindings, b->n_bindings, &b->d.set, err)) return false;
+    b->d.set = b->set;
+    if (!b->set && !vulkan_set_new(&x->sets, b->bindings, b->n_bindings, &b->d.set, err))
+        return false;
     MEM_GROW(x->dispatches, x->n_dispatches, x->cap_dispatches);
     x->dispatches[x->n_dispatches++] = b->d;
     return true;

@@ -25,6 +25,7 @@ struct dispatch_build {
     struct vulkan_dispatch d;
     struct vulkan_binding bindings[VULKAN_BINDINGS];
     size_t n_bindings;
+    VkDescriptorSet set; /* of a dispatch that binds the same; none: one is made */
 };
 
 /* The step is binding 0, the part the first push constant. */

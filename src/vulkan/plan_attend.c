@@ -105,8 +105,15 @@ static struct dispatch_build begin_attend(struct vulkan_exec *x, const struct op
                           dispatch_packed_or(x, SHADER_ATTEND, SHADER_ATTEND_PACKED), LOCAL);
 }
 
+/* What the dispatch that comes next binds is what it bound for the row block before, of as many
+ * dispatches: with a long context there are hundreds of blocks. None, for the first block. */
+static VkDescriptorSet set_of_block(const struct vulkan_exec *x, size_t n_of_block)
+{
+    return n_of_block > 0 ? x->dispatches[x->n_dispatches - n_of_block].set : VK_NULL_HANDLE;
+}
+
 static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int part,
-                             uint32_t first, uint32_t slab, struct err *err)
+                             uint32_t first, size_t n_of_block, uint32_t slab, struct err *err)
 {
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
@@ -116,6 +123,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     const struct kv_head head = kv_head_at(kv, 0);
     const bool codes = kv_type_codes(kv->type), is_wide = attends_wide(x, kv);
     struct dispatch_build b = begin_attend(x, op, part, is_wide);
+    b.set = set_of_block(x, n_of_block);
     dispatch_constant(&b, kv->type);
     dispatch_constant(&b, (uint32_t)kv->head_dim_k);
     dispatch_constant(&b, (uint32_t)kv->head_dim_v);
@@ -171,7 +179,7 @@ const struct op_quantise *vulkan_plan_attend_codes(const struct vulkan_exec *x,
 }
 
 static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint32_t first,
-                      struct err *err)
+                      size_t n_of_block, struct err *err)
 {
     const struct op_attend *a = &op->attend;
     const struct kv_layer *kv = &x->p->kv[a->kv];
@@ -181,6 +189,7 @@ static bool plan_fold(struct vulkan_exec *x, const struct op *op, int part, uint
     struct dispatch_build b = dispatch_begin(
         x, op, part, dispatch_packed_or(x, SHADER_ATTEND_FOLD, SHADER_ATTEND_FOLD_PACKED),
         is_many ? 2 * LOCAL : LOCAL);
+    b.set = set_of_block(x, n_of_block);
     dispatch_constant(&b, a->sinks != NULL);
     dispatch_constant(&b, q != NULL);
     dispatch_constant(&b, dispatch_block_lanes(x));
@@ -213,11 +222,15 @@ bool vulkan_plan_attend(struct vulkan_exec *x, const struct op *op, int part, st
     const struct kv_layer *kv = &x->p->kv[a->kv];
     uint32_t n_rows = part == PART_HEAD ? x->max_head_rows : x->max_rows;
     if (kv_type_codes(kv->type) && !plan_queries(x, op, part, err)) return false;
+    const size_t begin = x->n_dispatches;
+    size_t n_of_block = 0;
     for (uint32_t first = 0; first < n_rows; first += x->block_rows) {
         for (uint32_t s = 0; s < x->n_slabs; s++)
-            if (x->slabs[s].part == kv->part && !plan_attend_slab(x, op, part, first, s, err))
+            if (x->slabs[s].part == kv->part &&
+                !plan_attend_slab(x, op, part, first, n_of_block, s, err))
                 return false;
-        if (!plan_fold(x, op, part, first, err)) return false;
+        if (!plan_fold(x, op, part, first, n_of_block, err)) return false;
+        if (first == 0) n_of_block = x->n_dispatches - begin;
     }
     return true;
 }

@@ -629,25 +629,27 @@ static void deep(void **state)
     }
 }
 
-/* Bytes that a device takes for the first step of a program with so many scales behind its
- * attention. */
-static uint64_t planned_bytes(struct backend *be, void *const *pages, const float *x,
-                              size_t n_scales)
+static const struct attention long_case = {"long", KV_F16, 64, 1, 0, 4, 32, 0, false};
+
+/* Bytes and descriptor sets that a device takes for the first step of a program with so many
+ * scales behind its attention. */
+static struct vulkan_counters planned(struct backend *be, void *const *pages, const float *x,
+                                      size_t n_scales)
 {
-    static const struct attention c = {"", KV_F16, 64, 1, 0, 4, 32, 0, false};
-    enum { MAX_ROWS = 512 };
+    enum { MAX_ROWS = 512, N_HEADS = 64, DIM_V = 32 };
+    const struct attention *c = &long_case;
     struct trial t;
     struct ref in;
     struct err err;
     const int32_t token = 0;
-    float logits[64 * 32];
-    store_begin(&t, be, &c, x, 1, &in);
-    const struct ref out = trial_buffer(&t, ROW_F32, c.n_heads * c.dv);
+    float logits[N_HEADS * DIM_V];
+    store_begin(&t, be, c, x, 1, &in);
+    const struct ref out = trial_buffer(&t, ROW_F32, c->n_heads * c->dv);
     struct op *ops = mem_zalloc(n_scales + 5, sizeof *ops);
     memcpy(ops, t.ops, t.p.n_ops * sizeof *ops);
     ops[t.p.n_ops++] = (struct op){
         .kind = OP_ATTEND,
-        .attend = {.q = ref_part(in, 0, c.n_heads * c.dk), .out = out, .n_heads = 64}};
+        .attend = {.q = ref_part(in, 0, c->n_heads * c->dk), .out = out, .n_heads = N_HEADS}};
     for (size_t i = 0; i < n_scales; i++)
         ops[t.p.n_ops++] = (struct op){.kind = OP_SCALE, .scale = {out, 1}};
     ops[t.p.n_ops++] = (struct op){.kind = OP_HEAD_ROWS};
@@ -658,43 +660,60 @@ static uint64_t planned_bytes(struct backend *be, void *const *pages, const floa
     t.p.n_vocab = out.n;
     struct exec *exec = exec_new(be, &t.p, MAX_ROWS, &err);
     if (!exec) fail_msg("%s", err.msg);
-    const uint64_t before = vulkan_backend_counters(be)->allocated_bytes;
+    const struct vulkan_counters before = *vulkan_backend_counters(be);
     const struct step step = {
         .n_rows = 1, .tokens = &token, .pages = {pages}, .n_logits = 1, .logits = logits};
     if (!exec_run(exec, &step, &err)) fail_msg("%s", err.msg);
     exec_free(exec);
     free(ops);
-    return vulkan_backend_counters(be)->allocated_bytes - before;
+    const struct vulkan_counters *after = vulkan_backend_counters(be);
+    return (struct vulkan_counters){.allocated_bytes =
+                                        after->allocated_bytes - before.allocated_bytes,
+                                    .sets = after->sets - before.sets};
 }
 
-/* With a long context a device attends for few rows at once. The dispatches that this takes are
- * those of attention: other ops need no room for as many. */
-static void room_for_dispatches(void **state)
+/* With a long context a device attends for few rows at once, in hundreds of dispatches. Other
+ * ops need no room for as many, and those of different rows bind the same and give the same
+ * bits. */
+static void many_row_blocks(void **state)
 {
     (void)state;
     enum { N = 8000 };
     struct backend *be = machines[N_MACHINES - 1].be;
     static void *pages[N];
-    static const float x[64 * 4 + 4 + 32];
+    const struct attention *c = &long_case;
+    const size_t n_y = N_POS * c->n_heads * c->dv;
     if (!be) skip();
+    float *x = mem_zalloc(N_POS * width_of(c), sizeof *x);
+    float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
+    random_seed(8000);
+    random_floats(NORMAL, x, N_POS * width_of(c));
     const struct kv_layer kv = {KV_F16, 1, 4, 32, 0, PAGE_FULL};
     for (size_t i = 0; i < N; i++)
         assert_non_null(pages[i] = backend_page_new(be, kv_layer_bytes(&kv)));
-    const uint64_t few = planned_bytes(be, pages, x, 1);
-    const uint64_t many = planned_bytes(be, pages, x, 200);
-    if (many - few > 1 << 20) fail_msg("199 scales take %zu KiB", (size_t)(many - few) >> 10);
+    const struct vulkan_counters few = planned(be, pages, x, 1);
+    const struct vulkan_counters many = planned(be, pages, x, 200);
+    const size_t more = (size_t)(many.allocated_bytes - few.allocated_bytes);
+    if (more > 1 << 20) fail_msg("199 scales take %zu KiB", more >> 10);
+    assert_in_range(few.sets, 1, 100);
+    const uint64_t hash = attend_all(machines[0].be, c, x, NULL, N_POS, want);
+    assert_int_equal(attend_all(be, c, x, NULL, N_POS, got), hash);
+    assert_same_bits(got, want, n_y, c->name);
     for (size_t i = 0; i < N; i++)
         backend_page_free(be, pages[i], kv_layer_bytes(&kv));
+    free(x);
+    free(want);
+    free(got);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_cases),          cmocka_unit_test(extremes),
-        cmocka_unit_test(largest_sums),       cmocka_unit_test(faint_values),
-        cmocka_unit_test(faint_outputs),      cmocka_unit_test(kept_outputs),
-        cmocka_unit_test(some_scale),         cmocka_unit_test(vanished_weights),
-        cmocka_unit_test(zero_values),        cmocka_unit_test(deep),
-        cmocka_unit_test(room_for_dispatches)};
+        cmocka_unit_test(all_cases),      cmocka_unit_test(extremes),
+        cmocka_unit_test(largest_sums),   cmocka_unit_test(faint_values),
+        cmocka_unit_test(faint_outputs),  cmocka_unit_test(kept_outputs),
+        cmocka_unit_test(some_scale),     cmocka_unit_test(vanished_weights),
+        cmocka_unit_test(zero_values),    cmocka_unit_test(deep),
+        cmocka_unit_test(many_row_blocks)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
