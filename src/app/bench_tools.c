@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/philox.h"
@@ -112,8 +114,8 @@ bool bench_is_kept(const struct machine *m, struct err *err)
 
 /* ---- a folder that goes away again ---- */
 
-/* Waits for what ends the program while the folder is there. The other threads take no such
- * signal meanwhile. */
+/* Waits for what ends the program while the folder is there. The other threads, which begin
+ * later, take no such signal. */
 static struct {
     const char *path; /* the maker's */
     pthread_t thread;
@@ -134,21 +136,8 @@ void bench_tree_remove(const char *path)
         continue;
 }
 
-static void *keeper_main(void *unused)
-{
-    int sig;
-    (void)unused;
-    if (sigwait(&keeper.ends, &sig) != 0) return NULL;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    bench_tree_remove(keeper.path);
-    signal(sig, SIG_DFL);
-    pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
-    raise(sig);
-    return NULL;
-}
-
 /* What nohup and a shell's background jobs ignore stays ignored. */
-static void keeper_start(const char *path)
+static void block_ends(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     sigemptyset(&keeper.ends);
@@ -157,10 +146,45 @@ static void keeper_start(const char *path)
         sigaction(signals[i], NULL, &old);
         if (old.sa_handler == SIG_DFL) sigaddset(&keeper.ends, signals[i]);
     }
-    keeper.path = path;
     pthread_sigmask(SIG_BLOCK, &keeper.ends, &keeper.before);
+}
+
+static void unblock_ends(void)
+{
+    pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+}
+
+/* Removes the folder when nobody of the process is left, who would make it anew to write there.
+ */
+static _Noreturn void remove_behind(pid_t process)
+{
+    const struct timespec a_moment = {.tv_nsec = 1000000};
+    while (getppid() == process)
+        nanosleep(&a_moment, NULL);
+    bench_tree_remove(keeper.path);
+    _exit(0);
+}
+
+static void *keeper_main(void *unused)
+{
+    int sig;
+    (void)unused;
+    if (sigwait(&keeper.ends, &sig) != 0) return NULL;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    const pid_t process = getpid(), remover = fork();
+    if (remover == 0) remove_behind(process);
+    if (remover < 0) bench_tree_remove(keeper.path);
+    signal(sig, SIG_DFL);
+    unblock_ends();
+    raise(sig);
+    return NULL;
+}
+
+static void keeper_start(const char *path)
+{
+    keeper.path = path;
     keeper.has_thread = pthread_create(&keeper.thread, NULL, keeper_main, NULL) == 0;
-    if (!keeper.has_thread) pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+    if (!keeper.has_thread) unblock_ends();
 }
 
 static void keeper_stop(void)
@@ -168,7 +192,7 @@ static void keeper_stop(void)
     if (!keeper.has_thread) return;
     pthread_cancel(keeper.thread);
     pthread_join(keeper.thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &keeper.before, NULL);
+    unblock_ends();
     keeper.has_thread = false;
 }
 
@@ -176,11 +200,13 @@ bool bench_folder_make(struct buf *path, struct err *err)
 {
     const char *tmp = getenv("TMPDIR");
     buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    block_ends(); /* until the keeper takes them */
     if (mkdtemp(path->data)) {
         keeper_start(path->data);
         return true;
     }
     err_set(err, ERR_IO, "%s: %s", path->data, strerror(errno));
+    unblock_ends();
     buf_clear(path);
     return false;
 }

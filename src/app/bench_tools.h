@@ -50,8 +50,9 @@ struct bench_change bench_change(const double *a, const double *b, size_t n);
 bool bench_is_kept(const struct machine *m, struct err *err);
 
 /* Makes an empty folder below TMPDIR, one at a time; its path is appended to path, which stays
- * as it is until bench_folder_remove, and "" if that fails. It goes away, too, if SIGINT,
- * SIGTERM or SIGHUP end the program. */
+ * as it is until bench_folder_remove, and "" if that fails. It goes away, too, soon after
+ * SIGINT, SIGTERM or SIGHUP have ended the program, which has one thread when it calls this:
+ * another would let a signal end it at once. */
 bool bench_folder_make(struct buf *path, struct err *err);
 /* Removes that folder, if there is one, and frees path. */
 void bench_folder_remove(struct buf *path);

@@ -260,6 +260,7 @@ static bool run_restarts(struct bench *b, const struct engine_config *base, stru
     struct ids ids = {0};
     struct engine_config config = *base;
     b->warm_bytes = timeline_usage(b->m.tl).bytes;
+    machine_close(&b->m); /* the folder is made where there are no threads */
     bool ok = bench_folder_make(&b->folder, err);
     config.cache_dir = buf_str(&b->folder);
     config.cache_disk_bytes = (uint64_t)1 << 40;

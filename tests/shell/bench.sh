@@ -100,7 +100,14 @@ check "  before it looks for the model" status 2 "--prompt is 63, --disk needs a
 check "bench --disk refuses what is longer than the context" status 1 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
-ended() { # a signal: it ends the program by that signal, and what lay on disk is gone
+is_gone() { # what lay on disk, which is removed behind the program
+    for ((i = 0; i < 600; i++)); do
+        [ -z "$(ls "$dir/ended")" ] && return
+        sleep 0.05
+    done
+    echo "# left: $(ls "$dir/ended")" && return 1
+}
+ended() { # a signal: it ends the program by that signal, and leaves nothing
     mkdir -p "$dir/ended"
     TMPDIR=$dir/ended env --default-signal="$1" "$hearth" bench --disk -m $guide --repeats 501 &
     local pid=$! got
@@ -111,12 +118,25 @@ ended() { # a signal: it ends the program by that signal, and what lay on disk i
     kill -"$1" $pid
     wait $pid 2>/dev/null
     got=$?
-    [ "$got" = $((128 + $(kill -l "$1"))) ] && [ -z "$(ls "$dir/ended")" ] ||
-        { echo "# status $got, left: $(ls "$dir/ended")" && return 1; }
+    [ "$got" = $((128 + $(kill -l "$1"))) ] || { echo "# status $got" && return 1; }
+    is_gone
 }
 for signal in INT TERM HUP; do
     check "bench --disk leaves nothing behind when SIG$signal ends it" ended $signal
 done
+ended_at_once() { # a signal that comes as the folder does, which is written to soon after
+    for _ in {1..12}; do
+        TMPDIR=$dir/ended python3 -c '
+import os, subprocess, sys
+bench = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+while bench.poll() is None and not os.listdir(os.environ["TMPDIR"]):
+    pass
+bench.terminate()
+assert bench.wait() in (-15, 0)  # 0: the folder was gone before anybody looked' \
+            "$hearth" bench --turns -m $guide --prompt 64 && is_gone || return
+    done
+}
+check "bench --turns leaves nothing behind when a signal comes with its folder" ended_at_once
 full() { # a mode, where no file of a page fits: it has no figures
     (ulimit -f 64 && status 1 ": File too large" "$hearth" bench "$1" -m $guide --prompt 64)
 }
