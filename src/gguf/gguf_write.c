@@ -61,14 +61,16 @@ static bool name_it(struct gguf_writer *w)
 }
 
 /* Of a link where it leads, for a rename would take the place of the link; NULL and err where
- * something is that is no file. */
+ * something is that is no file, or has no name any more. */
 static char *place_of(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) != 0) return mem_strdup(path);
-    if (S_ISREG(st.st_mode)) return mem_need(realpath(path, NULL));
-    err_set(err, ERR_USER, "%s: is there already and is no file that can be replaced", path);
-    return NULL;
+    char *place = S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
+    if (!place)
+        err_set(err, ERR_USER, "%s: is there already and is no file that can be replaced",
+                path);
+    return place;
 }
 
 struct gguf_writer *gguf_write_new(const char *path, struct err *err)

@@ -116,6 +116,13 @@ static void replaces_only_files(void **state)
     assert_null(gguf_write_new(folder, &err));
 
     snprintf(target, sizeof target, "%s/old.gguf", folder);
+    const int gone = open(target, O_RDWR | O_CREAT, 0600);
+    assert_true(gone >= 0 && unlink(target) == 0);
+    snprintf(link, sizeof link, "/dev/fd/%d", gone);
+    assert_null(gguf_write_new(link, &err));
+    assert_non_null(strstr(err.msg, ": is there already and is no file"));
+    close(gone);
+
     snprintf(link, sizeof link, "%s/link.gguf", folder);
     FILE *f = fopen(target, "w");
     assert_true(f && fclose(f) == 0 && symlink("old.gguf", link) == 0);
