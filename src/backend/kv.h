@@ -50,7 +50,7 @@ struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softc
 size_t kv_code_bytes(enum kv_type type, size_t dim);
 
 /* Where the i-th part of the key in a slot lies among the keys of a head, of n parts that each
- * has: numbers, or fours of a byte each with types of codes. Counted in such parts. */
+ * has: numbers, or with types of codes four bytes. Counted in such parts. */
 static inline size_t kv_key_at(size_t n, size_t i, size_t slot)
 {
     return (slot / KEY_GROUP * n + i) * KEY_GROUP + slot % KEY_GROUP;

@@ -315,10 +315,11 @@ enum page_part { PAGE_FULL, PAGE_WINDOW, PAGE_PARTS };
  * (kv_head_at in kv.h). What heads have lies side by side, for memory gives long runs faster:
  * with keys of all heads in front of their values 26 GB/s of q8_0 could be read where 33 are
  * from end to end, so 31 (Zen 4, 2 threads with 4 heads of 128 dims each, 2026-11). A lane is
- * a key. Keys lie in groups of as many as a vector has lanes: one that is appended writes to
- * half as many lines of f16 as where all of a page lie side by side, and of a page that has
- * begun only groups are read that have keys. One row, before and so, ms: 8.10 and 7.88, while
- * memory was slow 12.33 and 12.15 (Q4_0 of the 0.6B shape, 2 threads, Zen 4, 2026-11).
+ * a key. Keys lie in groups of as many as a vector of AVX-512 has lanes: one that is appended
+ * writes to half as many lines of f16 as where all of a page lie side by side, and of a page
+ * that has begun only groups need be read that have keys. One row side by side and so, ms: 8.10
+ * and 7.88, while memory was slow 12.33 and 12.15 (Q4_0 of the 0.6B shape, 2 threads, Zen 4,
+ * 2026-11).
  *
  *   f32, f16  keys   [PAGE_LEN/KEY_GROUP][head_dim_k][KEY_GROUP]
  *             values [PAGE_LEN][head_dim_v]

@@ -24,7 +24,9 @@ enum {
      * the second 32, 64 and 128 are 13.0, 12.0 and 12.0 ms with q8_0. A step at a depth of
      * 8192, ms, so and now: f32 102 and 88, f16 52.5 and 51.4 (Granite Rapids). Attention
      * alone: q8_0 16.2 and 15.7, while the machine read a third faster 14.7 and 14.0; q4_0, of
-     * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11). */
+     * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11).
+     * Keys are fetched as they lie, though the groups of a page are read side by side: in the
+     * order in which they are read it was no faster. */
     NEAR_FLOATS = 32,
     NEAR_BLOCKS = 64,
 };

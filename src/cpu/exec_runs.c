@@ -60,7 +60,7 @@ static size_t cost_of(const struct op *op)
     case OP_ROPE: return op->rope.x.n;
     case OP_ROW_SCALE: return op->row_scale.x.n;
     case OP_SCALE: return op->scale.x.n;
-    /* A key's values lie in as many lines, or half as many, and none is at hand. */
+    /* A key's numbers lie in as many lines, with f16 in half as many, none of them at hand. */
     case OP_KV_STORE: return 10 * (op->kv_store.k.n + op->kv_store.v.n);
     case OP_GLU: return 4 * op->glu.out.n;
     case OP_ADD: return op->add.out.n;

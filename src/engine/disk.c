@@ -50,7 +50,8 @@ static size_t window_bytes(const struct disk *d)
 }
 
 /* Everything in the program that may differ between two runs with the same files: rope scaling
- * follows --ctx, and the layout of a page its type. */
+ * follows --ctx, and the layout of a page its type and, in another hearth, its groups of keys.
+ */
 static struct key options_key(const struct program *p, const char *inexact)
 {
     struct buf all = {0};
