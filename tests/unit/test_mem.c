@@ -84,8 +84,8 @@ static void test_says_it_on_the_shells_screen(void **state)
         free(mem_zalloc(SIZE_MAX / 2, 4));
         _exit(0);
     }
-    for (ssize_t got = 1; got > 0 && n<sizeof said - 1; n += got> 0 ? (size_t)got : 0)
-        got = read(terminal, said + n, sizeof said - 1 - n);
+    for (ssize_t got; (got = read(terminal, said + n, sizeof said - 1 - n)) > 0;)
+        n += (size_t)got;
     close(terminal);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
