@@ -73,9 +73,11 @@ bool kv_rows_differ(const struct kv_layer *kv, size_t n_layers, enum page_part p
 /* Slots from..PAGE_LEN-1. */
 static void poison_plane(const struct kv_plane *p, uint8_t *page, size_t from)
 {
-    for (size_t slot = from; slot < PAGE_LEN; slot++)
+    for (size_t slot = from, n; slot < PAGE_LEN; slot += n) {
+        n = p->group - slot % p->group; /* of a group, side by side */
         for (size_t i = 0; i < p->n; i++)
-            memset(page + piece_at(p, i, slot), 0xff, p->unit);
+            memset(page + piece_at(p, i, slot), 0xff, n * p->unit);
+    }
 }
 
 void kv_rows_poison(const struct kv_layer *kv, size_t n_layers, enum page_part part, void *page,

@@ -491,14 +491,13 @@ static void test_kv_rows(void **unused)
         }
         for (size_t at = 0; at < end; at++)
             assert_int_equal(page[at], at >= kv.at);
-        memset(page, 0, end);
-        kv_rows_poison(&kv, 1, PAGE_FULL, page, PAGE_LEN - 1);
-        size_t n_set = 0;
-        for (size_t at = 0; at < end; at++)
-            n_set += page[at] == 0xff;
-        assert_int_equal(n_set * PAGE_LEN, end - kv.at);
         for (size_t slot = PAGE_LEN - 1; slot > 0; slot--) {
+            memset(page, 0, end);
             kv_rows_poison(&kv, 1, PAGE_FULL, page, slot);
+            size_t n_set = 0;
+            for (size_t at = 0; at < end; at++)
+                n_set += page[at] == 0xff;
+            assert_int_equal(n_set * PAGE_LEN, (end - kv.at) * (PAGE_LEN - slot));
             expect_key(&kv, page, slot, true);
             expect_key(&kv, page, slot - 1, false);
         }
