@@ -24,9 +24,7 @@ enum {
      * the second 32, 64 and 128 are 13.0, 12.0 and 12.0 ms with q8_0. A step at a depth of
      * 8192, ms, so and now: f32 102 and 88, f16 52.5 and 51.4 (Granite Rapids). Attention
      * alone: q8_0 16.2 and 15.7, while the machine read a third faster 14.7 and 14.0; q4_0, of
-     * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11).
-     * Keys are fetched as they lie, though the groups of a page are read side by side: in the
-     * order in which they are read it was no faster. */
+     * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11). */
     NEAR_FLOATS = 32,
     NEAR_BLOCKS = 64,
 };
@@ -120,23 +118,35 @@ static size_t groups_end(const struct span *items)
     return (items->to + KEY_GROUP - 1) / KEY_GROUP;
 }
 
-/* What is fetched while keys are read of a tile that has n_lines of them: after one group the
- * same one of the next tile. */
+/* What is fetched while keys are read of a tile whose groups have n_lines each: in the order in
+ * which they are read, a line of each group (fetch_groups); after one group the same one of the
+ * next tile. */
 VEC_INLINE struct fetch fetch_keys(const void *tile, size_t n_lines, struct groups g,
                                    size_t near, const struct ahead *a, const struct batch *b,
                                    bool is_first)
 {
-    if (g.n == KEY_VECS) return fetch_rest(tile, n_lines, 0, near, a, b, is_first);
-    return fetch_from(a, n_lines / KEY_VECS * g.at, b, is_first);
+    if (g.n == KEY_VECS) return fetch_rest(tile, n_lines, 0, near / KEY_VECS, a, b, is_first);
+    return fetch_from(a, n_lines * g.at, b, is_first);
+}
+
+VEC_INLINE void fetch_groups(struct fetch *f, enum near_cache cache, size_t n_lines,
+                             size_t n_far)
+{
+    if (!f->is_first) return;
+    UNROLL for (size_t i = 0; i < KEY_VECS; i++) fetch_line(cache, f->near + 64 * n_lines * i);
+    f->near += 64;
+    if (f->n_left > 0 && --f->n_left == 0) f->near = f->then;
+    far_fetch(&f->far, n_far);
 }
 
 /* Items i..i+n-1. */
 VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n, struct groups g,
                                 const struct float_tile *t, struct batch *b, size_t i)
 {
-    const size_t lines = is_f16 ? 2 : 4; /* of a dim of all keys */
+    const size_t dims = is_f16 ? 2 : 1; /* of a line */
+    const size_t group_lines = t->dk / dims;
     struct fetch next =
-        fetch_keys(t->k, lines * t->dk, g, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
+        fetch_keys(t->k, group_lines, g, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
@@ -146,9 +156,10 @@ VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n, struc
     }
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
-        if (g.n == KEY_VECS)
-            fetch(&next, cache, lines, d % SKIP == 0 ? 0 : lines);
-        else if (!is_f16 || d % 2 == 0) /* a line of f16 is two dims of a group */
+        if (d % dims == 0 && g.n == KEY_VECS)
+            fetch_groups(&next, cache, group_lines,
+                         KEY_VECS - (d % SKIP == 0 ? KEY_VECS / dims : 0));
+        else if (d % dims == 0)
             fetch(&next, cache, 1, 0);
         UNROLL for (int j = 0; j < g.n; j++) k[j] =
             read16(is_f16, t->k, kv_key_at(t->dk, d, (g.at + (size_t)j) * KEY_GROUP));
@@ -287,8 +298,8 @@ VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n, struct
 {
     const size_t group_lines = t->k_blocks * KV_BLOCK / (is_q4 ? 8 : 4);
     const uint8_t *k = t->k + 64 * group_lines * g.at;
-    struct fetch next = fetch_keys(t->k, KEY_VECS * group_lines, g, NEAR_BLOCKS, &t->after_k, b,
-                                   i == t->items.at);
+    struct fetch next =
+        fetch_keys(t->k, group_lines, g, NEAR_BLOCKS, &t->after_k, b, i == t->items.at);
     fz sum[AT_ONCE][KEY_VECS];
     iz acc[AT_ONCE][KEY_VECS];
     UNROLL for (int r = 0; r < n; r++)
@@ -308,7 +319,10 @@ VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n, struct
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            if (!high) fetch(&next, cache, (size_t)g.n, g.n == KEY_VECS ? KEY_VECS - 1 : 0);
+            if (!high && g.n == KEY_VECS)
+                fetch_groups(&next, cache, group_lines, KEY_VECS - 1);
+            else if (!high)
+                fetch(&next, cache, 1, 0);
             UNROLL for (int j = 0; j < g.n; j++)
             {
                 codes[j] = z_load(k + 64 * group_lines * (size_t)j);
