@@ -159,6 +159,7 @@ struct vulkan_exec {
     struct vulkan_sets sets;
     struct vulkan_dispatch *dispatches;
     size_t n_dispatches, cap_dispatches;
+    size_t *of_few, n_of_few; /* those that steps of few rows have (vulkan_has_few) */
     struct vulkan_plan_slab *slabs;
     size_t n_slabs;
     uint32_t tokens_at, *rope_at, *factor_at, indirect_at; /* words of the step */
@@ -210,6 +211,9 @@ void vulkan_draw_take(struct vulkan_exec *x, const struct step *step);
 /* ---- record.c ---- */
 
 uint32_t vulkan_bucket(uint32_t n_rows);
+/* Whether steps of as few rows as a bucket but the last one has may need it: row blocks of
+ * attention behind those rows they do not. */
+bool vulkan_has_few(const struct vulkan_dispatch *d);
 /* Work groups of a dispatch for n_rows rows of its part. */
 void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
                    uint32_t bucket, uint32_t n_rows, const struct vulkan_slab_use *use,
@@ -233,7 +237,8 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
 void vulkan_step_write(struct vulkan_exec *x, const struct step *step);
 /* The head runs for rows lo..hi-1. */
 void vulkan_head_write(struct vulkan_exec *x, uint32_t lo, uint32_t hi);
-/* How many groups of the dispatches of a part run for n_rows rows of it. */
+/* How many groups of the dispatches of a part run for n_rows rows of it; of few rows those of
+ * later row blocks, which are not recorded for them, stay as they are. */
 void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows);
 
 /* ---- states.c ---- */

@@ -536,6 +536,9 @@ static bool plan_ops(struct vulkan_exec *x, struct err *err)
         if (!vulkan_plan_advance(x, &x->p->ops[i], err)) return false;
     if (!vulkan_plan_draw(x, err)) return false;
     assert(x->indirect_at + SINGLE_WORDS * x->n_dispatches <= x->step.n_bytes / 4);
+    x->of_few = mem_alloc(x->n_dispatches * sizeof *x->of_few);
+    for (size_t i = 0; i < x->n_dispatches; i++)
+        if (vulkan_has_few(&x->dispatches[i])) x->of_few[x->n_of_few++] = i;
     return true;
 }
 
@@ -559,9 +562,11 @@ void vulkan_plan_free(struct vulkan_exec *x)
     vulkan_arena_free(&x->tables);
     vulkan_arena_free(&x->step_memory);
     free(x->dispatches);
+    free(x->of_few);
     free(x->slabs);
     x->dispatches = NULL;
+    x->of_few = NULL;
     x->slabs = NULL;
-    x->n_dispatches = x->cap_dispatches = x->n_slabs = 0;
+    x->n_dispatches = x->cap_dispatches = x->n_of_few = x->n_slabs = 0;
     x->is_planned = false;
 }

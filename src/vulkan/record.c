@@ -15,6 +15,11 @@ uint32_t vulkan_bucket(uint32_t n_rows)
     return n_rows <= 1 ? 0 : n_rows <= 2 ? 1 : n_rows <= 4 ? 2 : 3;
 }
 
+bool vulkan_has_few(const struct vulkan_dispatch *d)
+{
+    return d->grid.first < group_rows[N_BUCKETS - 2];
+}
+
 static bool is_wide(const struct vulkan_exec *x)
 {
     return vulkan_of(x)->vk->is_wide;

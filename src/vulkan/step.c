@@ -82,9 +82,13 @@ static void page_tables(struct vulkan_exec *x, const struct step *step)
 void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows)
 {
     uint32_t *out = step_words(x) + x->indirect_at, bucket = vulkan_bucket(n_rows);
-    for (size_t i = 0; i < x->n_dispatches; i++)
+    const bool few = bucket < N_BUCKETS - 1;
+    const size_t n = few ? x->n_of_few : x->n_dispatches;
+    for (size_t k = 0; k < n; k++) {
+        const size_t i = few ? x->of_few[k] : k;
         if (x->dispatches[i].part == part)
             vulkan_groups(x, &x->dispatches[i], bucket, n_rows, x->use, out + 3 * i);
+    }
 }
 
 void vulkan_step_write(struct vulkan_exec *x, const struct step *step)
