@@ -49,11 +49,17 @@ struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softc
  * scales come on top. */
 size_t kv_code_bytes(enum kv_type type, size_t dim);
 
-/* Where the i-th part of the key in a slot lies among the keys of a head, of n parts that each
- * has: numbers, or with types of codes four bytes. Counted in such parts. */
+/* Where the i-th of the n parts of a slot lies where the slots of a group have each part side
+ * by side: counted in parts. */
+static inline size_t kv_part_at(size_t group, size_t n, size_t i, size_t slot)
+{
+    return (slot / group * n + i) * group + slot % group;
+}
+
+/* The same among the keys of a head: parts are numbers, or with types of codes four bytes. */
 static inline size_t kv_key_at(size_t n, size_t i, size_t slot)
 {
-    return (slot / KEY_GROUP * n + i) * KEY_GROUP + slot % KEY_GROUP;
+    return kv_part_at(KEY_GROUP, n, i, slot);
 }
 
 /* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for

@@ -24,7 +24,7 @@ size_t kv_planes(const struct kv_layer *kv, size_t head, struct kv_plane planes[
 /* Where piece i of a slot is. */
 static size_t piece_at(const struct kv_plane *p, size_t i, size_t slot)
 {
-    return p->at + ((slot / p->group * p->n + i) * p->group + slot % p->group) * p->unit;
+    return p->at + kv_part_at(p->group, p->n, i, slot) * p->unit;
 }
 
 static bool plane_differs(const struct kv_plane *p, const uint8_t *a, const uint8_t *b,

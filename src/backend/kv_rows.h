@@ -12,7 +12,7 @@
 #include "backend/ops.h"
 
 /* The bytes of slot s of a page (position % PAGE_LEN): n pieces of unit bytes, piece i at
- * at + ((s / group * n + i) * group + s % group) * unit. */
+ * at + kv_part_at(group, n, i, s) * unit. */
 struct kv_plane {
     size_t at, n, unit, group;
     bool is_key;

@@ -84,13 +84,20 @@ VEC_INLINE struct fetch fetch_rest(const void *tile, size_t n_lines, size_t line
     return f;
 }
 
-VEC_INLINE void fetch(struct fetch *f, enum near_cache cache, size_t n_near, size_t n_far)
+/* n_near lines that are `apart` lines from each other, of which n_passed are side by side. */
+VEC_INLINE void fetch_apart(struct fetch *f, enum near_cache cache, size_t n_near, size_t apart,
+                            size_t n_passed, size_t n_far)
 {
     if (!f->is_first) return;
-    UNROLL for (size_t i = 0; i < n_near; i++) fetch_line(cache, f->near + 64 * i);
-    f->near += 64 * n_near;
-    if (f->n_left > 0 && (f->n_left -= n_near) == 0) f->near = f->then;
+    UNROLL for (size_t i = 0; i < n_near; i++) fetch_line(cache, f->near + 64 * apart * i);
+    f->near += 64 * n_passed;
+    if (f->n_left > 0 && (f->n_left -= n_passed) == 0) f->near = f->then;
     if (n_far > 0) far_fetch(&f->far, n_far);
+}
+
+VEC_INLINE void fetch(struct fetch *f, enum near_cache cache, size_t n_near, size_t n_far)
+{
+    fetch_apart(f, cache, n_near, 1, n_near, n_far);
 }
 
 /* ---- f32 and f16 ---- */
@@ -132,11 +139,7 @@ VEC_INLINE struct fetch fetch_keys(const void *tile, size_t n_lines, struct grou
 VEC_INLINE void fetch_groups(struct fetch *f, enum near_cache cache, size_t n_lines,
                              size_t n_far)
 {
-    if (!f->is_first) return;
-    UNROLL for (size_t i = 0; i < KEY_VECS; i++) fetch_line(cache, f->near + 64 * n_lines * i);
-    f->near += 64;
-    if (f->n_left > 0 && --f->n_left == 0) f->near = f->then;
-    far_fetch(&f->far, n_far);
+    fetch_apart(f, cache, KEY_VECS, n_lines, 1, n_far);
 }
 
 /* Items i..i+n-1. */
