@@ -154,12 +154,12 @@ void file_map_close(struct file_map *map)
 
 void file_map_release(const struct file_map *map, const void *data, size_t n_bytes)
 {
-    enum { PAGE = 4096 };
+    const size_t page = mem_page_bytes();
     if (map->stamp.n_bytes != map->n_bytes) return;
     size_t from = (size_t)((const uint8_t *)data - map->data), to = from + n_bytes;
     assert(to <= map->n_bytes);
-    from = mem_round_up(from, PAGE);
-    to = to / PAGE * PAGE;
+    from = mem_round_up(from, page);
+    to = to / page * page;
     if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static void (*_Atomic before_last_line)(void);
 
@@ -73,6 +74,11 @@ bool mem_mul(size_t a, size_t b, size_t *out)
     return true;
 }
 
+size_t mem_page_bytes(void)
+{
+    return (size_t)getpagesize();
+}
+
 /* From this size on a huge page saves more TLB misses than it wastes memory. */
 #define HUGE_BYTES ((size_t)2 << 20)
 
@@ -80,7 +86,7 @@ bool mem_mul(size_t a, size_t b, size_t *out)
  * would else waste up to half. */
 static size_t mapped_bytes(size_t n_bytes)
 {
-    return (n_bytes + 4095) / 4096 * 4096;
+    return mem_round_up(n_bytes, mem_page_bytes());
 }
 
 void *mem_try_pages(size_t n_bytes)

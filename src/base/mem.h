@@ -35,6 +35,8 @@ static inline size_t mem_round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
+/* Of the machine: 4 KiB, on some ARM machines 16 or 64. */
+size_t mem_page_bytes(void);
 /* At least n_bytes of zeroed memory, aligned to 64 bytes (2 MiB and huge pages when large), or
  * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */
 void *mem_try_pages(size_t n_bytes);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,13 +143,50 @@ static void test_plain(void **state)
     scratch_empty(dir);
 }
 
+/* A machine whose pages are larger gives back whole ones of its own. */
+static size_t page_bytes, released_from, released_to;
+
+int getpagesize(void)
+{
+    return (int)(page_bytes ? page_bytes : getauxval(AT_PAGESZ));
+}
+
+static const uint8_t *released_of; /* the mapping */
+
+int madvise(void *p, size_t n, int advice)
+{
+    (void)advice;
+    released_from = (size_t)((const uint8_t *)p - released_of);
+    released_to = released_from + n;
+    return 0;
+}
+
+static void test_release(void **state)
+{
+    (void)state;
+    enum { PAGE = 1 << 14, N_PAGES = 4 };
+    static const char bytes[N_PAGES * PAGE];
+    struct file_map map;
+    struct err err;
+    assert_true(file_replace(path, bytes, sizeof bytes, &err));
+    assert_true(file_map_open(&map, path, &err));
+    released_of = map.data;
+    for (page_bytes = PAGE / 4; page_bytes <= PAGE; page_bytes *= 4) {
+        file_map_release(&map, map.data + 1, 3 * PAGE);
+        assert_int_equal(released_from, page_bytes);
+        assert_int_equal(released_to, 3 * PAGE);
+    }
+    page_bytes = 0;
+    file_map_close(&map);
+    scratch_empty(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_left_by_a_kill),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_no_wait),
-        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_left_by_a_kill), cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_no_wait),        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_release),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
 /* Large memory: zeroed, aligned, given back; sizes that nothing can have are refused. */
+#include <errno.h>
 #include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +33,47 @@ static void test_pages(void **state)
         mem_free_pages(p, sizes[i]);
     }
     mem_free_pages(NULL, 1);
+}
+
+/* A machine whose pages are larger: memory begins where one does, and what does not cannot be
+ * given back. */
+static size_t page_bytes, n_kept;
+
+int getpagesize(void)
+{
+    return (int)(page_bytes ? page_bytes : getauxval(AT_PAGESZ));
+}
+
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    const long p = syscall(SYS_mmap, at, n + page_bytes, protection, flags, fd, offset);
+    if (p == -1) return MAP_FAILED;
+    return (void *)(page_bytes ? mem_round_up((size_t)p, page_bytes) : (size_t)p);
+}
+
+int munmap(void *p, size_t n)
+{
+    if (page_bytes && (uintptr_t)p % page_bytes != 0) {
+        n_kept++;
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_munmap, p, n);
+}
+
+static void test_larger_pages(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 4097, 2 << 20, (2 << 20) + 1, (5 << 20) - 8192};
+    for (page_bytes = 1 << 14; page_bytes <= 1 << 16; page_bytes *= 4) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            void *p = mem_try_pages(sizes[i]);
+            assert_non_null(p);
+            mem_free_pages(p, sizes[i]);
+        }
+    }
+    page_bytes = 0;
+    assert_int_equal(n_kept, 0);
 }
 
 /* What is added for alignment must not wrap round. */
@@ -95,9 +140,9 @@ static void test_says_it_on_the_shells_screen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
-                                       cmocka_unit_test(test_too_large),
-                                       cmocka_unit_test(test_says_how_much),
-                                       cmocka_unit_test(test_says_it_on_the_shells_screen)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pages), cmocka_unit_test(test_larger_pages),
+        cmocka_unit_test(test_too_large), cmocka_unit_test(test_says_how_much),
+        cmocka_unit_test(test_says_it_on_the_shells_screen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
