@@ -104,7 +104,12 @@ CFLAGS_ALL += -Wno-error
 endif
 CFLAGS_ALL += $(CFLAGS)
 
-SRC := $(sort $(wildcard src/*/*.c))
+# What is for x86-64 alone; on any other processor there are the scalar kernels.
+X86_64 := $(shell echo __x86_64__ | $(CC) $(CFLAGS) -E -P - 2>/dev/null)
+LEFT_OUT := $(if $(filter 1,$(X86_64)),,\
+	%_avx2.c %_avxvnni.c %_avx512.c %_amx.c $(wildcard tests/ops/test_emulated*.c))
+
+SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard src/*/*.c)))
 OBJ := $(SRC:%.c=$B/%.o)
 MAIN := $B/src/app/main.o
 LIB := $B/libhearth.a
@@ -165,7 +170,7 @@ src/base/numeric.h src/vulkan/elementary_list.h:
 $(OBJ): | $(SHADER_H)
 
 # Every tests/<suite>/<name>.c of these suites is one cmocka program.
-TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/ops/*.c tests/model/*.c))
+TEST_SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard tests/unit/*.c tests/ops/*.c tests/model/*.c)))
 TEST_BIN := $(TEST_SRC:%.c=$B/%)
 $(TEST_BIN): $B/%: $B/%.o $(LIB)
 	$(call say,LD  $@)

@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#if defined __SIZEOF_POINTER__ && __SIZEOF_POINTER__ < 8
+#error "hearth maps models of many gigabytes and needs a 64-bit processor"
+#endif
+
 /* n bytes, uninitialised; n == 0 gives a pointer that may be freed. Free with free(). */
 void *mem_alloc(size_t n_bytes);
 /* count elements of size bytes each, zeroed; the product is checked. Free with free(). */

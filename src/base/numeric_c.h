@@ -3,9 +3,14 @@
 #ifndef BASE_NUMERIC_C_H
 #define BASE_NUMERIC_C_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#if FLT_EVAL_METHOD != 0 || defined __FAST_MATH__
+#error "hearth computes the same bits everywhere: -ffast-math, -Ofast and -mfpmath=387 do not"
+#endif
 
 static inline uint32_t num_bits(float x)
 {

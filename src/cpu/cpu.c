@@ -18,6 +18,13 @@ static bool always(void)
     return true;
 }
 
+/* Other processors are built without these kernels. */
+#ifdef __x86_64__
+#define X86_64(kernels) (&(kernels))
+#else
+#define X86_64(kernels) NULL
+#endif
+
 static const struct {
     const char *name, *needs;
     bool (*here)(void);
@@ -25,10 +32,10 @@ static const struct {
 } isas[N_CPU_ISAS] = {
     [CPU_AUTO] = {"auto", "", always, NULL},
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
-    [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, &kernels_avx2},
-    [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, &kernels_avxvnni},
-    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI", cpuid_avx512, &kernels_avx512},
-    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, &kernels_amx},
+    [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, X86_64(kernels_avx2)},
+    [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, X86_64(kernels_avxvnni)},
+    [CPU_AVX512] = {"avx512", "AVX-512 with VNNI", cpuid_avx512, X86_64(kernels_avx512)},
+    [CPU_AMX] = {"amx", "AMX that its system lends", cpuid_amx, X86_64(kernels_amx)},
 };
 
 bool cpu_has(enum cpu_isa isa)
@@ -46,7 +53,7 @@ static enum cpu_isa best; /* by choose_best */
 /* The kernels of an instruction set, on this processor. */
 static const struct kernels *set_of(enum cpu_isa isa)
 {
-    return isa == CPU_AVX512 && cpuid_amd() ? &kernels_avx512_amd : isas[isa].kernels;
+    return isa == CPU_AVX512 && cpuid_amd() ? X86_64(kernels_avx512_amd) : isas[isa].kernels;
 }
 
 /* The scalar kernels are no match for any others. Nor are the products of AVX-VNNI for those of

@@ -43,9 +43,11 @@ static const struct {
     enum cpu_isa isa;
     const struct kernels *kernels;
 } sets[] = {
+#ifdef __x86_64__
     {"avx2", CPU_AVX2, &kernels_avx2},
     {"avx512", CPU_AVX512, &kernels_avx512},
     {"amx", CPU_AMX, &kernels_amx},
+#endif
     {"avx512 as plain C", CPU_SCALAR, &plain},
 };
 enum { N_SETS = sizeof sets / sizeof *sets };

@@ -68,18 +68,26 @@ static void test_alone(void **state)
     assert_int_equal(n_rows_most, 0); /* there is nothing to measure */
 }
 
+#ifdef __x86_64__
+static const struct {
+    enum cpu_isa isa;
+    const struct kernels *kernels;
+} all[] = {{CPU_AVX2, &kernels_avx2},
+           {CPU_AVX2, &kernels_avx2},
+           {CPU_AVXVNNI, &kernels_avxvnni},
+           {CPU_AVX512, &kernels_avx512},
+           {CPU_AMX, &kernels_amx}};
+#else
+static const struct {
+    enum cpu_isa isa;
+    const struct kernels *kernels;
+} all[] = {{CPU_AVX2, NULL}};
+#endif
+
 /* Those of this processor, over the memory as it is. */
 static void test_here(void **state)
 {
     (void)state;
-    static const struct {
-        enum cpu_isa isa;
-        const struct kernels *kernels;
-    } all[] = {{CPU_AVX2, &kernels_avx2},
-               {CPU_AVX2, &kernels_avx2},
-               {CPU_AVXVNNI, &kernels_avxvnni},
-               {CPU_AVX512, &kernels_avx512},
-               {CPU_AMX, &kernels_amx}};
     enum { N = sizeof all / sizeof *all };
     const struct kernels *sets[N];
     size_t n = 0;
