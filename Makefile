@@ -10,7 +10,7 @@ config ?= release
 # Debian 12 packages: to build; to run the tests, to check and fuzz. `make setup` installs them, the
 # second kind only where another goal than these three is to come, or none.
 PACKAGES := gcc libc6-dev binutils libreadline-dev libncurses-dev libzstd-dev libiniparser-dev \
-	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libvulkan-dev glslang-tools
+	libpcre2-dev libutf8proc-dev libxxhash-dev libjansson-dev libsimde-dev libvulkan-dev glslang-tools
 JUST_BUILD := all run install
 TEST_PACKAGES := libcmocka-dev tmux python3 man-db procps build-essential dpkg-dev locales \
 	mesa-vulkan-drivers vulkan-validationlayers spirv-tools clang libclang-rt-14-dev clang-format-14 \
@@ -104,13 +104,15 @@ CFLAGS_ALL += -Wno-error
 endif
 CFLAGS_ALL += $(CFLAGS)
 
-# What is for x86-64 alone; on any other processor there are the scalar kernels.
+# What is for x86-64 alone.
 X86_64 := $(shell echo __x86_64__ | $(CC) $(CFLAGS) -E -P - 2>/dev/null)
 LEFT_OUT := $(if $(filter 1,$(X86_64)),,\
 	%_avx2.c %_avxvnni.c %_avx512.c %_amx.c $(wildcard tests/ops/test_emulated*.c))
 
 SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard src/*/*.c)))
-OBJ := $(SRC:%.c=$B/%.o)
+# The kernels of AVX2 once more, with vectors of 128 bits (src/cpu/simd.h).
+SIMD_OBJ := $(patsubst %_avx2.c,$B/%_simd.o,$(wildcard src/cpu/*_avx2.c))
+OBJ := $(SRC:%.c=$B/%.o) $(SIMD_OBJ)
 MAIN := $B/src/app/main.o
 LIB := $B/libhearth.a
 
@@ -121,6 +123,7 @@ $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c -mfma
 $B/src/cpu/%_avxvnni.o: ISA := -mavx2 -mf16c -mfma -mavxvnni
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
+$(SIMD_OBJ): ISA := -include src/cpu/simd.h -Wno-psabi $(if $(filter 1,$(X86_64)),-msse4.1)
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.
 $(patsubst %,$B/tests/ops/test_%.o,emulated emulated_attend row_kernels): ISA := -Wno-psabi
 $B/tests/ops/test_emulated_avxvnni.o: ISA := -mavx2 -mf16c -mfma
@@ -137,6 +140,11 @@ $(LIB): $(filter-out $(MAIN),$(OBJ))
 	$(Q)$(AR) rcs $@ $^
 
 $B/%.o: %.c $B/flags
+	@mkdir -p $(@D)
+	$(call say,CC  $@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
+
+$(SIMD_OBJ): $B/%_simd.o: %_avx2.c $B/flags
 	@mkdir -p $(@D)
 	$(call say,CC  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<

@@ -12,6 +12,7 @@
 /* Bits as in the Intel manual, volume 2, CPUID, and volume 1, chapter 13 (XCR0). */
 enum {
     FMA = 1u << 12, /* leaf 1, ecx */
+    SSE41 = 1u << 19,
     OSXSAVE = 1u << 27,
     AVX = 1u << 28,
     F16C = 1u << 29,
@@ -68,6 +69,12 @@ static bool saves(unsigned states)
     return all(low, states);
 }
 
+/* Its registers are those of x86-64, which every system saves. */
+bool cpuid_sse41(void)
+{
+    return all(leaf(1).ecx, SSE41);
+}
+
 bool cpuid_avx2(void)
 {
     return all(leaf(1).ecx, AVX | F16C | FMA) && all(leaf(7).ebx, AVX2) && saves(STATE_AVX);
@@ -109,6 +116,11 @@ bool cpuid_amd(void)
 }
 
 #else
+
+bool cpuid_sse41(void)
+{
+    return false;
+}
 
 bool cpuid_avx2(void)
 {

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+bool cpuid_sse41(void);
+
 /* AVX2, F16C and FMA. */
 bool cpuid_avx2(void);
 

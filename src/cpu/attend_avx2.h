@@ -9,8 +9,6 @@
 #ifndef CPU_ATTEND_AVX2_H
 #define CPU_ATTEND_AVX2_H
 
-#include <immintrin.h>
-
 #include "cpu/attend.h"
 #include "cpu/kernels.h"
 #include "cpu/vec_avx2.h"

@@ -18,6 +18,15 @@ static bool always(void)
     return true;
 }
 
+static bool has_simd(void)
+{
+#ifdef __x86_64__
+    return cpuid_sse41();
+#else
+    return true;
+#endif
+}
+
 /* Other processors are built without these kernels. */
 #ifdef __x86_64__
 #define X86_64(kernels) (&(kernels))
@@ -32,6 +41,7 @@ static const struct {
 } isas[N_CPU_ISAS] = {
     [CPU_AUTO] = {"auto", "", always, NULL},
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
+    [CPU_SIMD] = {"simd", "SSE4.1", has_simd, &kernels_simd},
     [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, X86_64(kernels_avx2)},
     [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, X86_64(kernels_avxvnni)},
     [CPU_AVX512] = {"avx512", "AVX-512 with VNNI", cpuid_avx512, X86_64(kernels_avx512)},
@@ -56,8 +66,9 @@ static const struct kernels *set_of(enum cpu_isa isa)
     return isa == CPU_AVX512 && cpuid_amd() ? X86_64(kernels_avx512_amd) : isas[isa].kernels;
 }
 
-/* The scalar kernels are no match for any others. Nor are the products of AVX-VNNI for those of
- * AVX-512, which has attention and rows of its own, too. */
+/* The scalar kernels are no match for any others, nor are vectors of 128 bits for longer ones,
+ * or the products of AVX-VNNI for those of AVX-512, which has attention and rows of its own,
+ * too. */
 static void choose_best(void)
 {
     const struct kernels *sets[N_CPU_ISAS];
@@ -68,7 +79,8 @@ static void choose_best(void)
         sets[n] = set_of(isa);
         of[n++] = isa;
     }
-    best = n == 0 ? CPU_SCALAR : of[fastest_kernels(sets, n)];
+    const enum cpu_isa narrow = cpu_has(CPU_SIMD) ? CPU_SIMD : CPU_SCALAR;
+    best = n == 0 ? narrow : of[fastest_kernels(sets, n)];
 }
 
 enum cpu_isa cpu_best(void)

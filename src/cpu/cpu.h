@@ -14,6 +14,7 @@
 enum cpu_isa {
     CPU_AUTO, /* cpu_best */
     CPU_SCALAR,
+    CPU_SIMD,    /* vectors of 128 bits: SSE4.1, NEON or what the compiler has elsewhere */
     CPU_AVX2,    /* with F16C and FMA */
     CPU_AVXVNNI, /* on top of AVX2 */
     CPU_AVX512,  /* F, BW, VL, DQ, VNNI, on top of AVX2 */

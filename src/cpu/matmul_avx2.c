@@ -335,10 +335,18 @@ static void matmul_avx2(const struct matmul *m, size_t lo, size_t hi, void *scra
     }
 }
 
+#ifdef __AVX2__
+#define SET "avx2"
+#define MACS_PER_MS 20000000
+#else
+#define SET "simd"
+#define MACS_PER_MS 5000000
+#endif
+
 const struct kernels kernels_avx2 = {
-    .name = "avx2",
+    .name = SET,
     .packs = true,
-    .macs_per_ms = 20000000,
+    .macs_per_ms = MACS_PER_MS,
     .a8_side = 1,
     .matmul_scratch = matmul_scratch,
     .matmul = matmul_avx2,

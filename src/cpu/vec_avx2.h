@@ -1,9 +1,11 @@
 /* Eight lanes of AVX2: numeric.h as num8_exp, num8_keep and so on. For *_avx2.c and
- * *_avxvnni.c files only. */
+ * *_avxvnni.c files only. Where the compiler has no AVX2, simd.h was before. */
 #ifndef CPU_VEC_AVX2_H
 #define CPU_VEC_AVX2_H
 
+#ifdef __AVX2__
 #include <immintrin.h>
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,7 +54,11 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 /* The value is held in a register here. gcc 12 else reads a vector again for each of its uses
  * as an operand in memory, which makes loads the bound, or turns a chain of integer additions
  * into a tree and spills its leaves. */
+#ifdef __AVX2__
 #define VEC_HOLD(v) __asm__("" : "+x"(v))
+#else
+#define VEC_HOLD(v) ((void)(v))
+#endif
 
 enum {
     VEC_AT_ONCE = 4, /* vectors that are taken through a long chain together */

@@ -86,6 +86,8 @@ struct machine {
 static struct machine machines[] = {
     {.isa = CPU_SCALAR, .n_threads = 1},
     {.isa = CPU_SCALAR, .n_threads = 2},
+    {.isa = CPU_SIMD, .n_threads = 1},
+    {.isa = CPU_SIMD, .n_threads = 7, .turn = 2},
     {.isa = CPU_AVX2, .n_threads = 1},
     {.isa = CPU_AVX2, .n_threads = 2},
     {.isa = CPU_AVX2, .n_threads = 7},

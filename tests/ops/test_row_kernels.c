@@ -43,6 +43,7 @@ static const struct {
     enum cpu_isa isa;
     const struct kernels *kernels;
 } sets[] = {
+    {"simd", CPU_SIMD, &kernels_simd},
 #ifdef __x86_64__
     {"avx2", CPU_AVX2, &kernels_avx2},
     {"avx512", CPU_AVX512, &kernels_avx512},

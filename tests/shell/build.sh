@@ -14,7 +14,9 @@ if [ "$(uname -m)" = x86_64 ]; then
 fi
 check "a build for another processor" plan -U__x86_64__
 check "  has the scalar kernels" has '-o [^ ]*/src/cpu/ref_matmul\.o '
-check "  and none of x86-64, nor its flags" eval '! grep -E "_avx|_amx|-mavx|-mamx" "$dir/out"'
+check "  and those of 128 bits" has '-o [^ ]*/src/cpu/matmul_simd\.o '
+check "  and none of x86-64, nor its flags" eval \
+    '! grep -E "_(avx[a-z0-9]*|amx)\.o|-m(sse|avx|amx)" "$dir/out"'
 
 # compile HEADER FLAGS...
 compile() { exits 1 "$CC" -Isrc "${@:2}" -include "$1" -E -P - </dev/null; }

@@ -52,6 +52,7 @@ static void test_agrees_with_the_system(void **state)
     if (!flags[0]) skip();
     bool avx2 = listed("avx avx2 f16c");
     bool avx512 = avx2 && listed("avx512f avx512dq avx512bw avx512vl avx512_vnni");
+    assert_int_equal(cpuid_sse41(), listed("sse4_1"));
     assert_int_equal(cpuid_avx2(), avx2);
     assert_int_equal(cpuid_avxvnni(), avx2 && listed("avx_vnni"));
     assert_int_equal(cpuid_avx512(), avx512);
