@@ -119,6 +119,12 @@ bool option_seed(const char *text, uint64_t *out)
     return true;
 }
 
+/* Whether its words are those of a switch: some switches must be told which. */
+static bool is_switch(const struct option_row *row)
+{
+    return row->type == OPTION_BOOL || (row->words && strcmp(row->words, "off|on") == 0);
+}
+
 static bool parse_bool(const struct option_row *row, const char *text, double *out,
                        struct err *err)
 {
@@ -304,7 +310,9 @@ bool option_parse(const struct option_row *row, const char *text,
         break;
     case OPTION_DRAFT: ok = parse_draft(text, reading->folder, &out->text, err); break;
     case OPTION_WORD:
-    case OPTION_ENUM: ok = parse_word(row, text, &out->number, err); break;
+    case OPTION_ENUM:
+        ok = (is_switch(row) ? parse_bool : parse_word)(row, text, &out->number, err);
+        break;
     case OPTION_INT:
     case OPTION_FLOAT: ok = parse_number(row, text, &out->number, err); break;
     case OPTION_BOOL: ok = parse_bool(row, text, &out->number, err); break;
@@ -325,9 +333,7 @@ bool option_parse(const struct option_row *row, const char *text,
     bool list =
         row->type == OPTION_PATHS || row->type == OPTION_STRINGS || row->type == OPTION_BIASES;
     if (ok && !list && !out->text)
-        out->text = mem_strdup(row->type != OPTION_BOOL ? text
-                               : out->number != 0       ? "on"
-                                                        : "off");
+        out->text = mem_strdup(!is_switch(row) ? text : out->number != 0 ? "on" : "off");
     if (!ok) option_parsed_free(out);
     return ok;
 }

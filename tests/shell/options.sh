@@ -168,6 +168,12 @@ takes wrap on off
 refuses wrap words 'off or on'
 switch quiet
 switch verbose
+# What hearth.ini(5) says on or off can be, of those that must be told, too.
+reads() { go "--$1=$2" && grep -qF -- "$1 = $3  ; flag --$1" "$dir/out" || { cat "$dir/err" && return 1; }; }
+for name in quiet warm-typing wrap; do
+    for word in ON yes True 1; do check "--$name=$word is on" reads $name $word on; done
+    for word in Off no false 0; do check "--$name=$word is off" reads $name $word off; done
+done
 
 # The rest is about hearth itself.
 printf '[profile p]\ntemp = 1\n' >"$dir/c.ini"
