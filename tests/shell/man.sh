@@ -138,13 +138,65 @@ for i in 1 2 3; do
     sed 's/^/# /' "$dir/message"
 done
 
+# Of each object of JSON the page names the keys that it has, and no others.
+# keys TYPE: of all objects on standard input, or of the events of that type
+cat >"$dir/keys.py" <<'end'
+import json
+import re
+import sys
+
+
+def keys(value):
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    for item in value if isinstance(value, list) else []:
+        yield from keys(item)
+
+
+text, at, found = sys.stdin.read(), 0, set()
+while at < len(text):
+    value, at = json.JSONDecoder().raw_decode(text, at)
+    at = re.compile(r'\s*').match(text, at).end()
+    if len(sys.argv) == 1 or value['type'] == sys.argv[1]:
+        found.update(keys(value))
+print(*sorted(found - set(sys.argv[1:] and ['type'])), sep='\n')
+end
+tags hearth.1 JSON >"$dir/json"
+# same_keys TAG FILE [TYPE]
+same_keys()
+{
+    text_of "$dir/json" "$1" | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >"$dir/page"
+    python3 "$dir/keys.py" "${@:3}" <"$dir/$2" >"$dir/program"
+    same
+}
+printf '%s' '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.jinja"
+printf '%s\n' '{"prompt":"Hi","id":1}' '{"prompt":1,"id":"a"}' |
+    "$hearth" -q --private --template "$dir/think.jinja" -n 4 --stdin jsonl --jsonl >"$dir/events" 2>"$dir/err"
+"$hearth" -q --private -n 4 --jsonl -p Hi </dev/null >>"$dir/events"
+printf '{"prompt":"Hi","id":1}\n{"prompt":1}\n' |
+    "$hearth" -q --private --template "$dir/think.jinja" -n 4 --stdin jsonl --json >"$dir/ends" 2>"$dir/err"
+for type in start prefill reasoning text; do
+    check "hearth(1): JSON: $type" same_keys "$type" events "$type"
+done
+check "hearth(1): JSON: end" same_keys '^end' ends end
+mkdir "$dir/models"
+cp "$guide" "$dir/models"
+LLAMA_CACHE=$dir/models "$hearth" models --json >"$dir/models.json"
+check "hearth(1): JSON: models" same_keys 'hearth models' models.json
+"$hearth" -q --template "$dir/think.jinja" -n 4 -s said -p Hi </dev/null >"$dir/out"
+"$hearth" sessions export --json said >"$dir/session.json"
+check "hearth(1): JSON: sessions export" same_keys 'sessions export' session.json
+printf '{"prompt":"a b"}\n{"prompt":"a c"}\n' | "$hearth" inspect plan -m "$guide" --jsonl >"$dir/plan"
+check "hearth(1): JSON: inspect plan" same_keys 'inspect plan' plan
+
 # The exit codes of the program's table.
 sed -nE 's/^ *EXIT_[A-Z_]+ = ([0-9]+).*/\1/p' src/*/command_line.h src/*/exit_status.h 2>/dev/null >"$dir/program"
 tags hearth.1 "EXIT STATUS" | cut -f 1 >"$dir/page"
 check "hearth(1) has the exit codes of the source" same
 
 # The sections that a page about a program has.
-for section in SYNOPSIS DESCRIPTION OPTIONS COMMANDS KEYS SUBCOMMANDS "EXIT STATUS" SIGNALS ENVIRONMENT FILES EXAMPLES SECURITY; do
+for section in SYNOPSIS DESCRIPTION OPTIONS COMMANDS KEYS SUBCOMMANDS JSON "EXIT STATUS" SIGNALS ENVIRONMENT FILES EXAMPLES SECURITY; do
     check "hearth(1) has $section" grep -qx ".SH $section" man/hearth.1
 done
 done_testing
