@@ -358,9 +358,9 @@ struct scrollback_row scrollback_row(struct scrollback *s, size_t i)
 
 struct scrollback_place scrollback_place(struct scrollback *s, size_t i)
 {
-    if (s->n == 0) return (struct scrollback_place){0, 0};
+    if (s->n == 0) return (struct scrollback_place){0};
     struct scrollback_row row = scrollback_row(s, i);
-    return (struct scrollback_place){row.block, row.at};
+    return (struct scrollback_place){row.block, row.at, row.is_gap};
 }
 
 size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place)
@@ -368,6 +368,7 @@ size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place)
     if (place.block >= s->n) return scrollback_n_rows(s);
     place_blocks(s);
     struct block *b = &s->blocks[place.block];
+    if (place.is_gap) return b->first;
     size_t first = b->first + gap_before(s, place.block);
     if (b->folded || place.at == 0) return first;
     lay_out(s, b);
@@ -437,7 +438,7 @@ bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
                      struct scrollback_place from, struct scrollback_place *found)
 {
     if (s->n == 0 || !*words) return false;
-    if (from.block >= s->n) from = (struct scrollback_place){s->n - 1, SIZE_MAX};
+    if (from.block >= s->n) from = (struct scrollback_place){.block = s->n - 1, .at = SIZE_MAX};
     /* Once around: the rest of the first block comes at the end again, its other part. */
     for (size_t k = 0; k <= s->n; k++) {
         size_t i = backwards ? (from.block + s->n - k % s->n) % s->n : (from.block + k) % s->n;
@@ -446,6 +447,7 @@ bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
         if (k == 0 && !backwards) begin = from.at < SIZE_MAX ? from.at + 1 : SIZE_MAX;
         if (!find_in(&s->blocks[i], words, begin, end, backwards, &found->at)) continue;
         found->block = i;
+        found->is_gap = false;
         fold(s, i, false);
         return true;
     }

@@ -69,7 +69,7 @@ void scrollback_set_width(struct scrollback *s, int columns);
 size_t scrollback_n_rows(struct scrollback *s);
 
 struct scrollback_row {
-    size_t block;   /* meaningless for a gap */
+    size_t block;   /* of a gap the one below it */
     bool is_gap;    /* an empty row between two blocks */
     bool is_first;  /* of its block */
     bool is_folded; /* stands for a reasoning that is not shown: n_words of it */
@@ -86,6 +86,7 @@ struct scrollback_row scrollback_row(struct scrollback *s, size_t i);
 /* A place in the text, which stays where it is when the width changes. */
 struct scrollback_place {
     size_t block, at;
+    bool is_gap; /* the empty row above the block */
 };
 struct scrollback_place scrollback_place(struct scrollback *s, size_t row);
 size_t scrollback_row_of(struct scrollback *s, struct scrollback_place place);

@@ -34,7 +34,7 @@ struct scrollback_place tui_view_end(struct tui *t)
 {
     size_t below = first_row(t) + t->view.n_rows;
     if (below < scrollback_n_rows(t->rows)) return scrollback_place(t->rows, below);
-    return (struct scrollback_place){SIZE_MAX, 0};
+    return (struct scrollback_place){.block = SIZE_MAX};
 }
 
 void tui_scroll(struct tui *t, long rows)

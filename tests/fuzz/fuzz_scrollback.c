@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     struct scrollback_place found;
     if (text.len > 2) {
         char *words = mem_strndup(text.data, text.len < 8 ? text.len : 8);
-        scrollback_find(s, words, data[1] & 2, (struct scrollback_place){0, 0}, &found);
+        scrollback_find(s, words, data[1] & 2, (struct scrollback_place){0}, &found);
         free(words);
     }
     scrollback_free(s);

@@ -260,15 +260,14 @@ static void another_width(void **state)
     rows_are("  one|  two|  thre|  e|  four||five|six|seven|eight|nine|ten|");
     assert_int_equal(scrollback_row_of(s, seven), 8);
     for (size_t i = 0; i < scrollback_n_rows(s); i++)
-        if (!scrollback_row(s, i).is_gap)
-            assert_int_equal(scrollback_row_of(s, scrollback_place(s, i)), i);
-    assert_int_equal(scrollback_row_of(s, (struct scrollback_place){9, 0}), 12);
+        assert_int_equal(scrollback_row_of(s, scrollback_place(s, i)), i);
+    assert_int_equal(scrollback_row_of(s, (struct scrollback_place){9, 0, false}), 12);
 }
 
 static bool found(const char *words, bool backwards, size_t block, size_t at)
 {
     static struct scrollback_place place;
-    if (block != SIZE_MAX) place = (struct scrollback_place){block, at};
+    if (block != SIZE_MAX) place = (struct scrollback_place){block, at, false};
     if (!scrollback_find(s, words, backwards, place, &place)) return false;
     return true;
 }
@@ -289,14 +288,14 @@ static void search(void **state)
     put(BLOCK_USER, 0, "A page of a book");
     put(BLOCK_REASONING, 1, "page? \xc3\x84rger");
     put(BLOCK_REPLY, 1, "Pages and pages");
-    const struct scrollback_place at_end = {SIZE_MAX, 0};
+    const struct scrollback_place at_end = {.block = SIZE_MAX};
     is_found("page", true, at_end, 2, 10);
-    is_found("page", true, (struct scrollback_place){2, 10}, 2, 0);
-    is_found("page", true, (struct scrollback_place){2, 0}, 1, 0);
-    is_found("page", true, (struct scrollback_place){1, 0}, 0, 2);
-    is_found("page", true, (struct scrollback_place){0, 2}, 2, 10);
-    is_found("page", false, (struct scrollback_place){0, 2}, 1, 0);
-    is_found("page", false, (struct scrollback_place){2, 10}, 0, 2);
+    is_found("page", true, (struct scrollback_place){2, 10, false}, 2, 0);
+    is_found("page", true, (struct scrollback_place){2, 0, false}, 1, 0);
+    is_found("page", true, (struct scrollback_place){1, 0, false}, 0, 2);
+    is_found("page", true, (struct scrollback_place){0, 2, false}, 2, 10);
+    is_found("page", false, (struct scrollback_place){0, 2, false}, 1, 0);
+    is_found("page", false, (struct scrollback_place){2, 10, false}, 0, 2);
     /* capitals find capitals, small letters both */
     is_found("Page", true, at_end, 2, 0);
     is_found("\xc3\xa4rger", true, at_end, 1, 6);
@@ -305,7 +304,7 @@ static void search(void **state)
     assert_false(found("", true, 2, 0));
     assert_false(found("\xff", true, 2, 0));
     /* the only one is found again; a folded one is shown */
-    is_found("book", true, (struct scrollback_place){0, 12}, 0, 12);
+    is_found("book", true, (struct scrollback_place){0, 12, false}, 0, 12);
     scrollback_fold(s, true);
     is_found("\xc3\x84", true, at_end, 1, 6);
     assert_false(scrollback_block(s, 1).is_folded);
