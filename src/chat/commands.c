@@ -45,7 +45,7 @@ static const struct command table[] = {
      .run = command_retry},
     {.name = "edit",
      .args = "[n|reply]",
-     .help = "change the last message, or the nth, and send it",
+     .help = "change the last message or nth last, and send it",
      .more =
          "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends; "
          "without one it is put into the prompt. What followed stays a branch. With reply it "
@@ -56,7 +56,8 @@ static const struct command table[] = {
     {.name = "continue",
      .args = "",
      .help = "go on with the last reply where it stopped",
-     .more = "For a reply that was stopped by you, by --max-tokens or by a stop string.",
+     .more = "For a reply that was stopped by you, by --max-tokens or by a stop string; a "
+             "message that has no reply gets one.",
      .run = command_continue},
     {.name = "fork",
      .args = "[name]",

@@ -228,8 +228,24 @@ go "$(printf -- '--\033[31m')"
 check "a hostile name is shown harmless" grep -qF 'hearth: --\x1b[31m: unknown option' "$dir/err"
 go model.gguf
 check "a model without -m" grep -qF "model.gguf: unexpected argument; a model is named with -m" "$dir/err"
-go --stdin lines -p x
-check "options that exclude each other" [ $status = 2 ]
+# Those that hearth(1) says exclude each other; the second one may be in the environment.
+excludes()
+{
+    local first=$1 name=${2%%=*} value=on
+    [[ $2 == *=* ]] && value=${2#*=}
+    go "--$first" "--$2"
+    [ $status = 2 ] || { echo "# both were taken" && return 1; }
+    name=${name//-/_}
+    export "HEARTH_${name^^}=$value"
+    go "--$first"
+    unset "HEARTH_${name^^}"
+    [ $status = 0 ] || { cat "$dir/err" && return 1; }
+}
+for pair in json:jsonl session=a:continue session=a:private continue:private tui:plain tui:accessible \
+    quiet:verbose prompt=x:prompts=/x prompt=x:stdin=lines prompt=x:stdin=jsonl interactive:prompts=/x \
+    interactive:stdin=lines interactive:json interactive:jsonl gpu-layers=0:device=vulkan; do
+    check "--${pair%:*} and --${pair#*:} exclude each other" excludes "${pair%:*}" "${pair#*:}"
+done
 
 # --- The names of llama.cpp and ollama
 foreign()
