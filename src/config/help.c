@@ -112,8 +112,8 @@ void options_help(struct buf *out)
 
 /* ---- --print-config ---- */
 
-/* The value as ini.c reads it back, in quotes where it must be; false: too long for a line, or
- * not a text that an INI file can hold. */
+/* The value as ini.c reads it back, in quotes where it must be; false: not a text that an INI
+ * file can hold, or longer than any line. */
 static bool print_ini_value(const char *value, size_t n, struct buf *out)
 {
     bool plain = n > 0 && value[0] != ' ' && value[n - 1] != ' ' &&
@@ -136,7 +136,7 @@ static bool print_ini_value(const char *value, size_t n, struct buf *out)
     }
     char shown[INI_MAX_LINE_BYTES + 1];
     printable(shown, sizeof shown, out->data + start, out->len - start);
-    return out->len - start < INI_MAX_LINE_BYTES - 60 && strcmp(shown, out->data + start) == 0;
+    return strcmp(shown, out->data + start) == 0;
 }
 
 /* A file as it is named from here, for an INI file elsewhere, whose folder its paths begin in.
@@ -189,7 +189,8 @@ static void print_row(const struct options *o, enum option_id id, struct buf *ou
     printable(shown, sizeof shown, buf_str(&origin), origin.len);
 
     bool given = option_given(o, id) || row->preset;
-    bool fits = print_ini_value(buf_str(&value), value.len, &line);
+    bool fits = print_ini_value(buf_str(&value), value.len, &line) &&
+                strlen(row->name) + sizeof " = " - 1 + line.len <= INI_MAX_LINE_BYTES;
     /* A profile's values stand here already, so naming it again would only need its section. */
     bool comment = !given || !fits || id == OPT_PROFILE;
     /* Behind the value the origin counts towards the line's length. */

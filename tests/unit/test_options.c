@@ -663,11 +663,12 @@ static void test_print_config(void **state)
     buf_free(&first);
 }
 
-/* A value and where it comes from may be longer together than a line can be. */
+/* A value and where it comes from may be longer together than a line can be, of which the value
+ * takes what there is. */
 static void test_print_long(void **state)
 {
     (void)state;
-    char text[936];
+    char text[1000 - sizeof "system = " + 2];
     struct options *o = options_new(), *again = options_new();
     struct err err;
     struct buf printed = {0};
@@ -678,8 +679,15 @@ static void test_print_long(void **state)
     options_print_config(o, &printed);
     write_ini(buf_str(&printed));
     if (!options_parse_ini(again, ini_path, &err)) fail_msg("%s", err.msg);
+    assert_non_null(again->system);
     assert_string_equal(again->system, text);
     assert_non_null(strstr(buf_str(&printed), "configurations/hearth.ini:7"));
+    /* With its last byte a quote it needs three more. */
+    text[sizeof text - 2] = '"';
+    assert_true(options_give(o, OPT_SYSTEM, FROM_HEARTH, 7, text, &err));
+    buf_clear(&printed);
+    options_print_config(o, &printed);
+    assert_non_null(strstr(buf_str(&printed), "# system: 991 bytes that no line"));
     buf_free(&printed);
     options_free(o);
     options_free(again);
