@@ -111,7 +111,7 @@ static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *
     *of_last_time = false;
     if (o->model) return take_named(o, err);
     char *guide = paths_guide(guide_file);
-    char *path = o->private_mode ? NULL : remembered(o);
+    char *path = remembered(o);
     *of_last_time = path != NULL;
     enum option_from from = FROM_BUILTIN;
     if (!path && ask) {

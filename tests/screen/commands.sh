@@ -177,6 +177,11 @@ start --private -m "$guide"
 keys C-d
 left 0
 check "--private remembers none" [ "$(cat "$XDG_STATE_HOME/hearth/last-model")" = "$dir/other.gguf" ]
+start --private
+keys '/show model' Enter
+check "  and opens that of last time" shows 'other.gguf'
+keys C-d
+left 0
 
 # What /verify shows while it computes is gone when it is stopped, while the conversation is brought
 # to the engine (nothing is on disk) and while it is computed again.
