@@ -39,7 +39,7 @@ static const struct subcommand_option bench_options[N_BENCH_OPTIONS] = {
     [CSV] = {"csv", NULL, "as CSV"},
     [COMPARE] = {"compare", "FILE", "ratios to an earlier table, which --csv printed"},
     [LENGTHS] = {"lengths", "LIST", "tokens guessed ahead"},
-    [WORKLOADS] = {"workloads", "LIST", "some of them only"},
+    [WORKLOADS] = {"workloads", "LIST", "of code, list, prose, chat-short, chat-long, edit"},
     [REPEATS] = {"repeats", "N", "runs of each length, pairs of turns"},
     [JSON] = {"json", NULL, "one JSON object"},
 };

@@ -75,7 +75,8 @@ bool command_line_finish(struct options *o, struct err *err)
 
 static int command_help(const char *command, const struct option_extra *extra, size_t n_extra)
 {
-    struct buf out = {0};
+    enum { MARGIN = 2, COLUMN = 29 };
+    struct buf out = {0}, text = {0};
     subcommand_usage(command, &out);
     buf_putc(&out, '\n');
     for (size_t i = 0; i < n_extra; i++) {
@@ -84,17 +85,22 @@ static int command_help(const char *command, const struct option_extra *extra, s
         char name[40];
         snprintf(name, sizeof name, "%s%s --%s%s%s", extra[i].is_part ? "  " : "", letter,
                  extra[i].name, extra[i].arg ? " " : "", extra[i].arg ? extra[i].arg : "");
-        buf_printf(&out, "  %-26s %s", name, extra[i].help);
-        if (extra[i].preset) buf_printf(&out, " (%s)", extra[i].preset);
-        buf_putc(&out, '\n');
+        buf_printf(&out, "%*s%-*s ", MARGIN, "", COLUMN - MARGIN - 1, name);
+        buf_clear(&text);
+        buf_puts(&text, extra[i].help);
+        if (extra[i].preset) buf_printf(&text, " (%s)", extra[i].preset);
+        help_wrap(&out, COLUMN, buf_str(&text));
     }
     if (n_extra) buf_putc(&out, '\n');
-    buf_puts(&out, "And of the chat's options, as hearth --help explains them:\n ");
+    buf_puts(&out, "And of the chat's options, as hearth --help explains them:\n");
+    buf_clear(&text);
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
-        if (row->flags & OPTION_ENGINE) buf_printf(&out, " --%s", row->name);
+        if (row->flags & OPTION_ENGINE) buf_printf(&text, " --%s", row->name);
     }
-    buf_putc(&out, '\n');
+    buf_printf(&out, "%*s", MARGIN, "");
+    help_wrap(&out, MARGIN, buf_str(&text) + 1);
+    buf_free(&text);
     return print_text(&out);
 }
 

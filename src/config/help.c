@@ -10,15 +10,15 @@
 
 enum { HELP_COLUMN = 27, HELP_WIDTH = 80 };
 
-/* Appends words of text from column `at` on, broken before HELP_WIDTH. */
-static void wrap(struct buf *out, size_t at, const char *text)
+void help_wrap(struct buf *out, size_t column, const char *text)
 {
+    size_t at = column;
     while (*text) {
         size_t word = strcspn(text, " ");
-        if (at > HELP_COLUMN && at + 1 + word > HELP_WIDTH) {
-            buf_printf(out, "\n%*s", HELP_COLUMN, "");
-            at = HELP_COLUMN;
-        } else if (at > HELP_COLUMN) {
+        if (at > column && at + 1 + word > HELP_WIDTH) {
+            buf_printf(out, "\n%*s", (int)column, "");
+            at = column;
+        } else if (at > column) {
             buf_putc(out, ' ');
             at++;
         }
@@ -94,7 +94,7 @@ static void help_row(const struct option_row *row, struct buf *out)
         buf_printf(out, "\n%*s", HELP_COLUMN, "");
     else
         buf_printf(out, "%*s", (int)(HELP_COLUMN - left.len), "");
-    wrap(out, HELP_COLUMN, buf_str(&right));
+    help_wrap(out, HELP_COLUMN, buf_str(&right));
     buf_free(&left);
     buf_free(&right);
 }

@@ -342,6 +342,8 @@ void option_origin(const struct options *o, enum option_id id, struct buf *out);
 
 /* --help, at most 80 columns; the subcommands are the caller's to add. */
 void options_help(struct buf *out);
+/* Appends a text that begins at a column, broken before column 80, and ends its line. */
+void help_wrap(struct buf *out, size_t column, const char *text);
 /* --print-config: an INI file with the origin of every value, which read again by -c gives the
  * same values, wherever it lies: files that are there stand in it from the root on. */
 void options_print_config(const struct options *o, struct buf *out);

@@ -58,6 +58,11 @@ done <"$dir/names"
 
 sed -nE '/^Subcommands:/,/^$/p' "$dir/help" |
     sed -nE 's/^  ([a-z]+( [a-z]+)?) {2,}.*/\1/p' >"$dir/subcommands"
+fits_80() { ! "$hearth" "$@" --help | sed 1d | grep -E '.{81}'; }
+while read -r name; do
+    # shellcheck disable=SC2086
+    check "$name --help has 80 columns below its usage" fits_80 $name
+done <"$dir/subcommands"
 while read -r name; do
     # shellcheck disable=SC2086
     "$hearth" $name --help 2>&1 | sed -nE '1s/^usage: //p' | sed -E 's/ <.*//'
@@ -66,7 +71,7 @@ tags hearth.1 SUBCOMMANDS | cut -f 1 >"$dir/page"
 check "hearth(1) has the subcommands of --help, as each explains itself" same
 check "  all of them" [ "$(wc -l <"$dir/page")" = "$(wc -l <"$dir/subcommands")" ]
 
-"$hearth" bench --help | sed -n '$p' | tr -s ' ' '\n' | grep -e -- >"$dir/program"
+"$hearth" bench --help | sed '1,/^And of/d' | tr -s ' ' '\n' | grep -e -- >"$dir/program"
 page hearth.1 | awk '/^[A-Z]/ { s = $0 } s == "SUBCOMMANDS"' | sed -nE '/take/p' | head -n 1 |
     grep -oE -e '--[a-z-]+' >"$dir/page"
 check "hearth(1) has the options that subcommands take" same
@@ -76,6 +81,17 @@ check "hearth(1) has the options that subcommands take" same
 sed -n '/^\.B hearth bench/,/^\.RE/s/^\.IP "\(.*\)"/\1/p' man/hearth.1 |
     sed 's/\\f[BIR]//g; s/\\-/-/g' | grep -oE -- '--[a-z-]+( [A-Z]+)?' >"$dir/page"
 check "hearth(1) has the modes of bench and what each takes" same
+
+# And the workloads of --spec.
+"$hearth" bench --spec --draft lookup --workloads no >"$dir/out" 2>"$dir/err"
+sed -nE "s/.* is none of ([a-z, -]+) \(try.*/\1/p" "$dir/err" | tr -d , | tr ' ' '\n' >"$dir/workloads"
+check "bench has workloads" [ "$(wc -l <"$dir/workloads")" -ge 6 ]
+"$hearth" bench --help | grep -A 1 -e --workloads >"$dir/bench"
+page hearth.1 | grep -e '--workloads for some of' >"$dir/text"
+while read -r name; do
+    check "bench --help has the workload $name" grep -qw -e "$name" "$dir/bench"
+    check "hearth(1) has it" grep -qw -e "$name" "$dir/text"
+done <"$dir/workloads"
 
 # "temp = 0.7" where there is a built-in value; "model = FILE" where there is none.
 while read -r line; do
