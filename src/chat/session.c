@@ -1,6 +1,8 @@
 /* The session of a chat: which file it has, when it is written, what it brings back. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +62,17 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     free(value);
 }
 
+/* So does its seed, which is none of the lines. */
+static void take_seed(struct chat *c, uint64_t seed)
+{
+    struct err ignored;
+    char text[24];
+    if (is_of_this_run(c->options, OPT_SEED)) return;
+    c->session.seed = seed;
+    snprintf(text, sizeof text, "%" PRIu64, seed);
+    options_give(c->options, OPT_SEED, FROM_SESSION, 0, text, &ignored);
+}
+
 /* What the session before brought with it is not the next one's. */
 static void forget_settings(struct chat *c)
 {
@@ -82,7 +95,7 @@ static void take_state(struct chat *c)
         conversation_set_system(c->conversation, c->options->system);
     forget_settings(c);
     if (lacks_state(state)) return;
-    if (!option_given(c->options, OPT_SEED)) c->session.seed = state->seed;
+    take_seed(c, state->seed);
     c->session.clock_s = (int64_t)(state->clock_ms / 1000);
     const char *line = state->settings ? state->settings : "";
     while (*line) {

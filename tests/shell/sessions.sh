@@ -30,6 +30,19 @@ check "    to where it ends" prints '"stop":"length"'
 check "  which another one has" go 0 -s stops -c "$dir/stops.ini" -q --json -n 3 -p hello </dev/null
 check "    to where it ends" prints '"stop":"stop"'
 
+# So is its seed, whatever [hearth] says; a flag is of this run.
+echo 'seed = 1' >"$dir/seed.ini"
+# second SESSION ARGS...: the seed of the second reply, the first one's session having 7
+second()
+{
+    go 0 -s "$1" --seed 7 -q -n 1 -p hello </dev/null &&
+        go 0 -s "$1" "${@:2}" -q --json -n 1 -p hello </dev/null && grep -o '"seed":"[0-9]*"' "$dir/out"
+}
+of_7=$(second seed) of_2=$(second other-seed --seed 2)
+check "a session has a seed" [ -n "$of_7" ]
+check "  which goes before that of a configuration" [ "$(second own-seed -c "$dir/seed.ini")" = "$of_7" ]
+check "  but not before a flag's" [ "$of_2" != "$of_7" ]
+
 # Services and sandboxes have a HOME that is no folder: nothing is there either.
 homeless()
 {
