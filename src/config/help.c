@@ -71,7 +71,7 @@ void option_takes(const struct option_row *row, struct buf *out)
     case OPTION_SEED: buf_puts(out, "a whole number below 2^64"); break;
     case OPTION_BOOL: buf_puts(out, "on or off"); break;
     case OPTION_BIASES:
-        buf_puts(out, "ID=X, a token's number and a bias such as 5=-1.5");
+        buf_puts(out, "ID=X, a token's number and a bias from -1e6 to 1e6 or -inf");
         break;
     }
 }

@@ -145,7 +145,10 @@ takes repeat-last-n -1 0 64
 takes presence-penalty -0.5
 takes frequency-penalty 0.5
 takes logit-bias 5=-1.5
-refuses logit-bias 5 "ID=X, a token's number and a bias such as 5=-1.5"
+for bias in 5 5=1e7 5=inf; do
+    refuses logit-bias $bias "ID=X, a token's number and a bias from -1e6 to 1e6 or -inf"
+done
+takes logit-bias 5=1e+06
 takes seed 18446744073709551615
 refuses seed -1 'a whole number below 2^64'
 takes reply-seed 7

@@ -202,11 +202,10 @@ static void test_usage_errors(void **state)
     refused("--seed 18446744073709551616",
             "--seed: expected a whole number below 2^64, found '18446744073709551616'");
     refused("--cache-ram 2X", "--cache-ram: expected a size such as 512M or 4G, found '2X'");
-    refused("--logit-bias 5",
-            "--logit-bias: expected ID=X, a token's number and a bias such as 5=-1.5, found "
-            "'5'");
+    refused("--logit-bias 5", "--logit-bias: expected ID=X, a token's number and a bias from "
+                              "-1e6 to 1e6 or -inf, found '5'");
     refused("--logit-bias -5=1", "--logit-bias: expected ID=X, a token's number and a bias "
-                                 "such as 5=-1.5, found '-5=1'");
+                                 "from -1e6 to 1e6 or -inf, found '-5=1'");
     refused("--file=", "--file: expected a path, found nothing");
     refused("--model=", "--model: expected a path, found nothing");
 }
