@@ -1,4 +1,5 @@
 /* hearth inspect gguf and dequant: GGUF files and weight blocks as the reader sees them. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +157,8 @@ static int dequant_chunk(const struct qtype_info *info, const uint8_t *blocks, s
     int status = print_text(&out);
     if (status != EXIT_DONE || rest == 0) return status;
     struct err err;
-    err_set(&err, ERR_FORMAT, "stdin ends with %zu bytes, a block of %s has %" PRIu32, rest,
-            info->name, info->block_bytes);
+    err_set(&err, ERR_FORMAT, "standard input ends with %zu bytes, a block of %s has %" PRIu32,
+            rest, info->name, info->block_bytes);
     return runtime_error(&err);
 }
 
@@ -177,7 +178,7 @@ int inspect_dequant(int argc, char **argv)
     }
     if (status == EXIT_DONE && ferror(stdin)) {
         struct err err;
-        err_set(&err, ERR_IO, "stdin: cannot read");
+        err_set(&err, ERR_IO, "standard input: cannot be read: %s", strerror(errno));
         status = runtime_error(&err);
     }
     free(blocks);

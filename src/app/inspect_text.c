@@ -53,7 +53,7 @@ static bool put_json_line(const struct tokenizer *tok, const char *line, size_t 
               put_ids(tok, buf_str(&what.text), what.text.len, what.special, what.add_special,
                       out, err);
     buf_free(&what.text);
-    return ok || err_prefix(err, "stdin, line %zu", n);
+    return ok || err_prefix(err, "standard input, line %zu", n);
 }
 
 static bool put_json_lines(const struct tokenizer *tok, const struct buf *in, struct buf *out,
@@ -76,7 +76,7 @@ static bool put_tokens(const char *model, bool special, bool jsonl, struct buf *
 {
     struct buf in = {0};
     struct tokenizer *tok = open_tokenizer(model, err);
-    bool ok = tok && file_read_fd(STDIN_FILENO, "stdin", MAX_INPUT, &in, err);
+    bool ok = tok && file_read_fd(STDIN_FILENO, "standard input", MAX_INPUT, &in, err);
     if (ok && jsonl)
         ok = put_json_lines(tok, &in, out, err);
     else if (ok)

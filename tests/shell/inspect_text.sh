@@ -25,6 +25,8 @@ check "a model from the environment" eval 'HEARTH_MODEL=$guide go 0 text 2047 &&
 check "lines of JSON" eval \
     'printf "%s\n" "{\"text\":\"a\"}" "" "{\"text\":\"<|im_end|>\",\"special\":true}" |
         go 0 tokens -m $guide --jsonl && [ "$(sed -n 2p "$dir/out")" = 2047 ]'
+check "a line that is no object" eval 'printf "{\"text\":\"a\"}\n\n5\n" | go 2 tokens -m $guide --jsonl'
+check "  is named" says "standard input, line 3: "
 check "--special with --jsonl" go 2 tokens -m $guide --special --jsonl
 check "an argument too many" go 2 tokens -m $guide x
 check "  is named" says "unexpected argument 'x'"
