@@ -224,6 +224,34 @@ static void test_histories(void **state)
     }
 }
 
+/* Of what was left behind the oldest goes, also from a file that has it. */
+static void test_left_behind(void **state)
+{
+    (void)state;
+    struct conversation *c = conversation_new(), *d;
+    struct archive *a = archive_new(path);
+    struct buf notes = {0};
+    struct err err;
+    size_t other;
+    unlink(path);
+    for (int i = 0; i < CONVERSATION_MAX_LOOSE + 2; i++) {
+        say(c, 3);
+        conversation_rewind(c, 0);
+        if (i >= CONVERSATION_MAX_LOOSE - 1)
+            assert_true(archive_sync(a, c, &some_state, false, &err));
+    }
+    archive_close(a);
+    a = open_again(&d, &notes);
+    assert_int_equal(conversation_n_branches(d), 1 + CONVERSATION_MAX_LOOSE);
+    assert_true(same_conversation(c, d, &other));
+    assert_int_equal(other, 0);
+    assert_int_equal(notes.len, 0);
+    archive_close(a);
+    conversation_free(c);
+    conversation_free(d);
+    buf_free(&notes);
+}
+
 static void test_file(void **state)
 {
     (void)state;
@@ -814,13 +842,14 @@ static void test_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histories), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_anew),      cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_cuts),      cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_begun),
-        cmocka_unit_test(test_lock),      cmocka_unit_test(test_small_disk),
-        cmocka_unit_test(test_read_only), cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_kill),      cmocka_unit_test(test_name_on_disk),
+        cmocka_unit_test(test_histories),    cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_file),         cmocka_unit_test(test_anew),
+        cmocka_unit_test(test_cost),         cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_flips),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_begun),        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_small_disk),   cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_name_on_disk),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
