@@ -89,9 +89,7 @@ static void make_room(struct lookup *l, size_t n)
         c->newest = mem_zalloc(cap, sizeof *c->newest);
     }
     l->cap = l->n_slots = cap;
-    const size_t n_placed = l->n_placed;
-    for (l->n_placed = 0; l->n_placed < n_placed;)
-        place(l, ++l->n_placed);
+    l->n_placed = 0; /* they come in again with those that are new */
 }
 
 /* The index is about ids[0..n) and holds all places but the last, from which is looked. */
@@ -148,7 +146,7 @@ static size_t place_beside(const struct lookup *l, size_t n)
 {
     const size_t gone = n - l->found_at;
     if (l->found == 0 || n < l->found_at || gone > MAX_GONE) return 0;
-    return l->found + gone < n ? l->found + gone : 0;
+    return l->found + gone;
 }
 
 /* Behind a change in a copied text: the nearest place with the same last token, else the place

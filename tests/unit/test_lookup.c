@@ -87,11 +87,35 @@ static void test_copy_with_changes(void **state)
     lookup_free(l);
 }
 
+/* However long it has become, and whether it grew by one token or by many at once, it finds the
+ * one place there is. */
+static void test_long(void **state)
+{
+    (void)state;
+    enum { MAX = 5000, FIRST = 10 };
+    static int32_t ids[MAX];
+    for (int32_t i = 0; i < MAX; i++)
+        ids[i] = i;
+    for (size_t step = 1; step <= 1500; step += 1499) {
+        struct lookup *l = lookup_new();
+        for (size_t n = FIRST + 3; n + 3 < MAX; n += step) {
+            int32_t kept[3];
+            memcpy(kept, ids + n, sizeof kept);
+            memcpy(ids + n, ids + FIRST, sizeof kept);
+            const struct lookup_match m = lookup_find(l, ids, n + 3);
+            assert_int_equal(m.n, n + 3 - (FIRST + 3));
+            memcpy(ids + n, kept, sizeof kept);
+        }
+        lookup_free(l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_copy_with_changes),
+        cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests_name("lookup", tests, NULL, NULL);
 }
