@@ -162,11 +162,13 @@ static void test_marks(void **state)
 
 /* ---- states that are wrong ---- */
 
-/* With states reset where they should be restored, the logits are others, /verify finds it, and
- * so would every test that compares with a cold run. */
+/* With states reset where they should be restored, /verify finds it, in themselves and in what
+ * was computed from them; the logits are others, and so every test that compares with a cold
+ * run would find it, too. */
 static void check_reset(struct pair *p, const struct golden_case *c)
 {
     struct err err;
+    struct verify_verdict v;
     for (int wrong = 0; wrong < 2; wrong++) {
         if (wrong) pair_close(p);
         pair_open(p, c, UINT64_MAX);
@@ -174,6 +176,10 @@ static void check_reset(struct pair *p, const struct golden_case *c)
         sync_to(p->warm, p->ids, 100);
         timeline_snapshot(p->warm);
         sync_to(p->warm, p->ids, 150);
+        sync_to(p->warm, p->ids, 100);
+        assert_true(timeline_verify(p->warm, NULL, &v, &err));
+        assert_int_equal(v.what, wrong ? VERIFY_STATES : VERIFY_SAME);
+        if (wrong) assert_int_equal(v.pos, 99);
         random_ids(p->ids, 100, 110, p->n_vocab);
         assert_int_equal(sync_to(p->warm, p->ids, 110).n_cached, 100);
         if (same_as_cold(p, 110) == wrong || verified(p) == wrong)
