@@ -611,6 +611,48 @@ static void test_suppressed(void **state)
     e = outer;
 }
 
+/* A stop string cuts text and ids at one place, whatever lies there: a token of control within
+ * the string, bytes of a character in tokens of their own, a token that is only cut. */
+static void test_stop_strings(void **state)
+{
+    (void)state;
+    enum { START = 2046, THE = 272 }; /* <|im_start|>, " the"; the first 256 ids are bytes */
+    static const struct {
+        const char *stop, *text;
+        size_t n_ids;
+        int32_t ids[5]; /* what the model says */
+    } cases[] = {
+        {"xy", "w", 1, {'w', 'x', START, 'y'}},
+        {"y", "wx<|im_start|>", 3, {'w', 'x', START, 'y'}},
+        {"\u00e9", "w", 1, {'w', 0xc3, 0xa9, 'y'}},
+        {"he", "w t", 1, {'w', THE, 'y'}},
+    };
+    struct spans prompt = {0};
+    text(&prompt, "Go");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        /* Each id is the likeliest until it has been said. */
+        struct engine_bias bias[5] = {0};
+        struct engine_sampling how = greedy;
+        while (cases[i].ids[how.n_bias]) {
+            const float more = 900 - 100 * (float)how.n_bias;
+            bias[how.n_bias] = (struct engine_bias){cases[i].ids[how.n_bias], more};
+            how.n_bias++;
+        }
+        how.bias = bias;
+        how.frequency_penalty = 1000;
+        how.repeat_last_n = -1;
+        how.stop = &cases[i].stop;
+        how.n_stop = 1;
+        const struct engine_reply *r = turn(&prompt, &how);
+        assert_int_equal(r->stop, STOP_STRING);
+        assert_string_equal(r->text, cases[i].text);
+        assert_int_equal(r->text_len, strlen(cases[i].text));
+        assert_int_equal(r->n_ids, cases[i].n_ids);
+        assert_memory_equal(r->ids, cases[i].ids, r->n_ids * sizeof *r->ids);
+    }
+    spans_free(&prompt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -619,7 +661,7 @@ int main(void)
         cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
         cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
-        cmocka_unit_test(test_suppressed),
+        cmocka_unit_test(test_suppressed),          cmocka_unit_test(test_stop_strings),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
