@@ -26,9 +26,9 @@ enum { N_CASES = 64, N_CTX = 512 };
 
 /* What drafts, and the machine with it; the hybrid, and the model with a window that replies
  * outgrow, are compared with themselves; the hybrid drafts too, for itself, when it is right
- * throughout, and for the guide, when it is mostly wrong.
- * DEVICE is the hybrid on the first Vulkan device, if there is one, compared with the CPU's;
- * the others there draft in blocks, and are compared with it too. */
+ * throughout, and for the guide, when it is mostly wrong. The guide has fewer ids than the
+ * hybrid for which it drafts. DEVICE is the hybrid on the first Vulkan device, if there is one,
+ * compared with the CPU's; the others there draft in blocks, and are compared with it too. */
 enum kind {
     PLAIN,
     GUIDE_PAIR,
@@ -39,11 +39,13 @@ enum kind {
     WINDOWED,
     FOR_ITSELF,
     FOR_GUIDE,
+    FEWER_IDS,
     DEVICE,
     DEVICE_BOTH,
     DEVICE_RANDOM,
     DEVICE_WINDOWED,
     DEVICE_FOR_GUIDE,
+    DEVICE_FEWER_IDS,
     N_KINDS
 };
 enum { HYBRID_PLAIN = N_KINDS, WINDOWED_PLAIN, N_RIGS };
@@ -74,12 +76,14 @@ static int open_rigs(void **state)
     open_rig(&rigs[HYBRID], hybrid, random_draft, true, "cpu");
     open_rig(&rigs[FOR_ITSELF], hybrid, hybrid, false, "cpu");
     open_rig(&rigs[FOR_GUIDE], GUIDE, hybrid, false, "cpu");
+    open_rig(&rigs[FEWER_IDS], hybrid, GUIDE_DRAFT, false, "cpu");
     if (vulkan_count() > 0) {
         open_rig(&rigs[DEVICE], hybrid, random_draft, true, "vulkan:0");
         open_rig(&rigs[DEVICE_BOTH], GUIDE, GUIDE_DRAFT, true, "vulkan:0");
         open_rig(&rigs[DEVICE_RANDOM], GUIDE, random_draft, false, "vulkan:0");
         open_rig(&rigs[DEVICE_WINDOWED], windowed, windowed, true, "vulkan:0");
         open_rig(&rigs[DEVICE_FOR_GUIDE], GUIDE, hybrid, false, "vulkan:0");
+        open_rig(&rigs[DEVICE_FEWER_IDS], hybrid, GUIDE_DRAFT, false, "vulkan:0");
     }
     open_rig(&rigs[HYBRID_PLAIN], hybrid, NULL, false, "cpu");
     open_rig(&rigs[WINDOWED], windowed, windowed, true, "cpu");
@@ -196,7 +200,9 @@ static struct engine_sampling make_sampling(void)
 
 static enum kind plain_of(enum kind kind)
 {
-    if (kind == HYBRID || kind == FOR_ITSELF || kind == DEVICE) return (enum kind)HYBRID_PLAIN;
+    if (kind == HYBRID || kind == FOR_ITSELF || kind == FEWER_IDS || kind == DEVICE ||
+        kind == DEVICE_FEWER_IDS)
+        return (enum kind)HYBRID_PLAIN;
     const bool is_windowed = kind == WINDOWED || kind == DEVICE_WINDOWED;
     return is_windowed ? (enum kind)WINDOWED_PLAIN : PLAIN;
 }
