@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "chat/impl.h"
 #include "chat/view.h"
+#include "gguf/gguf.h"
 
 #define OTHER_MODEL "tests/data/models/qwen2.gguf"
 
@@ -786,6 +787,57 @@ static void test_stop_strings(void **unused)
     close_chat(&r);
 }
 
+/* A model that is broken at one token, which nothing but its input is read for. */
+static void broken_model(char path[SCRATCH_PATH], size_t id)
+{
+    struct buf bytes = {0};
+    struct err err;
+    if (!file_read("tests/data/models/llama-Q4_0.gguf", 64 << 20, &bytes, &err))
+        fail_msg("%s", err.msg);
+    struct gguf *g = gguf_from_memory(bytes.data, bytes.len, "llama", &err);
+    assert_non_null(g);
+    const struct gguf_tensor *t = gguf_tensor_find(g, "token_embd.weight");
+    assert_non_null(gguf_tensor_find(g, "output.weight"));
+    const size_t row = t->n_bytes / t->ne[1];
+    memset((uint8_t *)bytes.data + (t->data - (const uint8_t *)bytes.data) + id * row, 0xff,
+           row);
+    gguf_close(g);
+    scratch_file(path, "broken", "");
+    if (!file_replace(path, bytes.data, bytes.len, &err)) fail_msg("%s", err.msg);
+    buf_free(&bytes);
+}
+
+/* What was said of a reply before the model failed stays, also when it goes on with one, and so
+ * does what was there when it fails before the first word. */
+static void test_fails_within(void **unused)
+{
+    (void)unused;
+    char path[SCRATCH_PATH];
+    struct recorder r;
+    broken_model(path, 57);
+    /* "A", then "Z". */
+    const char *const args[] = {
+        "-m", path, "--logit-bias", "32=90,57=60", "--frequency-penalty", "60", NULL};
+    open_chat(&r, false, args);
+    static const char *const lines[] = {"hm", "/continue", "/continue"};
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) {
+            assert_true(line(&r, "/set max-tokens 1") && line(&r, "/retry"));
+            assert_string_equal(conversation_at(r.chat->conversation, 1)->answer, "A");
+            assert_true(line(&r, "/set max-tokens -1"));
+        }
+        assert_true(line(&r, lines[i]));
+        assert_int_equal(r.report.stop, FACE_STOP_FAILED);
+        assert_true(said(&r, "the weights are broken"));
+        assert_int_equal(chat_n_messages(r.chat), 2);
+        const struct message *m = conversation_at(r.chat->conversation, 1);
+        assert_string_equal(m->text, "AZ");
+        assert_string_equal(m->answer, "AZ");
+    }
+    close_chat(&r);
+    unlink(path);
+}
+
 static void test_templates(void **unused)
 {
     (void)unused;
@@ -872,6 +924,7 @@ int main(void)
         cmocka_unit_test(test_branches),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_fails_within),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_completion),
         cmocka_unit_test(test_rounds),
