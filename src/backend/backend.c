@@ -177,11 +177,6 @@ void backend_state_free(struct backend *be, void *state, size_t state_bytes)
     if (state) be->impl->state_free(be, state, state_bytes);
 }
 
-void backend_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes)
-{
-    be->impl->state_copy(be, to, from, state_bytes);
-}
-
 void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host)
 {
     be->impl->state_read(be, state, state_bytes, host);

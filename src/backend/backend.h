@@ -157,7 +157,6 @@ void backend_page_write(struct backend *be, void *page, size_t page_bytes, const
  * if there is no memory. */
 void *backend_state_new(struct backend *be, size_t state_bytes);
 void backend_state_free(struct backend *be, void *state, size_t state_bytes); /* as above */
-void backend_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes);
 /* Their bytes to host memory and back. */
 void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void backend_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);

@@ -43,7 +43,6 @@ struct backend_impl {
     void (*page_write)(struct backend *be, void *page, size_t page_bytes, const void *host);
     void *(*state_new)(struct backend *be, size_t state_bytes);
     void (*state_free)(struct backend *be, void *state, size_t state_bytes);
-    void (*state_copy)(struct backend *be, void *to, const void *from, size_t state_bytes);
     void (*state_read)(struct backend *be, const void *state, size_t state_bytes, void *host);
     void (*state_write)(struct backend *be, void *state, size_t state_bytes, const void *host);
 };

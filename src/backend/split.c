@@ -276,15 +276,6 @@ static void *state_new(struct backend *be, size_t state_bytes)
     return pair;
 }
 
-static void state_copy(struct backend *be, void *to, const void *from, size_t state_bytes)
-{
-    const struct pair *t = to, *f = from;
-    for (int side = 0; side < CUT_SIDES; side++)
-        if (t->on[side])
-            backend_state_copy(of(be)->on[side], t->on[side], f->on[side],
-                               side_bytes(side, state_bytes, state_cut(be)));
-}
-
 static void state_read(struct backend *be, const void *state, size_t state_bytes, void *host)
 {
     const struct pair *pair = state;
@@ -458,7 +449,6 @@ static const struct backend_impl impl = {
     .page_write = page_write,
     .state_new = state_new,
     .state_free = state_free,
-    .state_copy = state_copy,
     .state_read = state_read,
     .state_write = state_write,
 };

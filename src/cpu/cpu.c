@@ -316,7 +316,6 @@ static const struct backend_impl impl = {
     .page_write = cpu_page_write,
     .state_new = cpu_state_new,
     .state_free = cpu_page_free,
-    .state_copy = cpu_page_copy,
     .state_read = cpu_page_read,
     .state_write = cpu_page_write,
 };

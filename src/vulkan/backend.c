@@ -285,7 +285,6 @@ static const struct backend_impl impl = {
     .page_write = page_write,
     .state_new = vulkan_state_new,
     .state_free = vulkan_state_free,
-    .state_copy = vulkan_state_copy,
     .state_read = vulkan_state_read,
     .state_write = vulkan_state_write,
 };

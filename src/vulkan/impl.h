@@ -245,7 +245,6 @@ void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows)
 
 void *vulkan_state_new(struct backend *be, size_t state_bytes);
 void vulkan_state_free(struct backend *be, void *state, size_t state_bytes);
-void vulkan_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes);
 void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void vulkan_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 

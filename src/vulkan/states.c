@@ -74,16 +74,6 @@ void *vulkan_state_new(struct backend *be, size_t state_bytes)
     return s;
 }
 
-void vulkan_state_copy(struct backend *be, void *to, const void *from, size_t state_bytes)
-{
-    const struct vulkan_state *t = to, *f = from;
-    struct err ignored;
-    settle(of(be), t);
-    settle(of(be), f);
-    of(be)->state_version++;
-    vulkan_copy(&of(be)->staging, &t->region, 0, &f->region, 0, state_bytes, &ignored);
-}
-
 void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host)
 {
     const struct vulkan_state *s = state;

@@ -329,7 +329,9 @@ static float *states_after(struct backend *be, const struct layer_case *c,
     t.state_in = backend_state_new(be, *n_bytes);
     t.state_out = backend_state_new(be, *n_bytes);
     trial_run(&t, y, 0, FIRST, NULL, out);
-    backend_state_copy(be, t.state_in, t.state_out, *n_bytes);
+    void *first = t.state_out;
+    t.state_out = t.state_in;
+    t.state_in = first;
     t.n_keep = n_keep;
     trial_run(&t, y, FIRST, n, NULL, out);
     *can = n_keep == 0 || t.has_kept;
