@@ -71,12 +71,21 @@ static struct outcome run(const struct golden_case *c, struct runner_options o)
         out.page_bytes[part] = p->page_bytes[part];
         for (size_t i = 0; p->page_bytes[part] && i < 3; i++) {
             out.pages[part][i] = mem_zalloc(1, p->page_bytes[part]);
-            backend_page_read(r.be, r.pages[part][i], p->page_bytes[part], out.pages[part][i]);
+            /* As the open page of a branch is: a copy of it. */
+            void *copy = backend_page_new(r.be, p->page_bytes[part]);
+            backend_page_copy(r.be, copy, r.pages[part][i], p->page_bytes[part]);
+            backend_page_read(r.be, copy, p->page_bytes[part], out.pages[part][i]);
+            backend_page_free(r.be, copy, p->page_bytes[part]);
         }
     }
     if (p->state_bytes) {
         out.state = mem_zalloc(1, p->state_bytes);
         backend_state_read(r.be, r.state[0], p->state_bytes, out.state);
+        /* As those of a snapshot come back. */
+        void *other = r.state[1];
+        r.state[1] = r.state[0];
+        r.state[0] = other;
+        backend_state_write(r.be, r.state[0], p->state_bytes, out.state);
         run_drafts(&r, ids + N_IDS, &out);
     }
     runner_close(&r);
