@@ -64,6 +64,8 @@ static void test_overlap(void **state)
     (void)state;
     const char *inner[] = {"abcd", "bc"};
     check(inner, 2, "xabcd", "xa", true); /* "bc" is complete first */
+    const char *outer[] = {"bc", "abcd"};
+    check(outer, 2, "xabcd", "xa", true);
     const char *same_end[] = {"bc", "abc"};
     check(same_end, 2, "xabc", "x", true);
     const char *self[] = {"aab"};

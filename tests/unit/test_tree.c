@@ -15,6 +15,7 @@
 #include "backend/impl.h"
 #include "backend/ops.h"
 #include "base/ids.h"
+#include "cache/thin.h"
 #include "cache/tree.h"
 
 enum { PART_BYTES = PAGE_LEN * sizeof(uint64_t) };
@@ -22,7 +23,7 @@ enum { PART_BYTES = PAGE_LEN * sizeof(uint64_t) };
 /* ---- the backend ---- */
 
 static struct {
-    size_t n_pages;
+    size_t n_pages, most_pages;
     uint32_t fail_in; /* 0: never; n: the n-th page from now and all after it */
 } mem;
 
@@ -31,7 +32,7 @@ static void *fake_page_new(struct backend *be, size_t n)
     (void)be;
     if (mem.fail_in == 1) return NULL;
     if (mem.fail_in > 1) mem.fail_in--;
-    mem.n_pages++;
+    if (++mem.n_pages > mem.most_pages) mem.most_pages = mem.n_pages;
     return malloc(n);
 }
 
@@ -541,6 +542,76 @@ static void test_passing(void **state)
     close_sim(&s);
 }
 
+/* Of all that are ends a few go, which lie closest by their age in uses; never one that was
+ * just passed, if it is the newest. */
+static void test_thinning(void **state)
+{
+    (void)state;
+    enum { MOST = 12, NEWEST = 8, ROUNDS = 60, STEP = 10 };
+    chance_begin(10);
+    struct sim s =
+        open_sim((struct plan_model){.is_recurrent = true}, UINT64_MAX, UINT64_MAX, MOST);
+    int32_t ids[(ROUNDS + 1) * STEP];
+    uint64_t kept[MOST + 1];
+    size_t n_kept = 0;
+    for (int32_t i = 0; i < (ROUNDS + 1) * STEP; i++)
+        ids[i] = i % 89;
+    for (size_t i = 1; i <= ROUNDS + 1; i++) {
+        sync(&s, ids, i * STEP, false);
+        keep_moment(&s, i > ROUNDS);
+        kept[n_kept++] = i;
+        if (n_kept <= MOST) continue;
+        const size_t gone = thin_victim(kept, n_kept, NEWEST);
+        memmove(kept + gone, kept + gone + 1, (--n_kept - gone) * sizeof *kept);
+    }
+    const struct plan_have *have = tree_find(s.tree, ids, (ROUNDS + 1) * STEP);
+    assert_int_equal(have->n_snapshots, MOST);
+    for (size_t i = 0; i < MOST; i++)
+        assert_int_equal(have->snapshots[i], kept[i] * STEP);
+    close_sim(&s);
+}
+
+/* Windowed rows are there where a token looks back on them, behind the end or behind a
+ * snapshot, and nowhere else. */
+static void test_windows_go(void **state)
+{
+    (void)state;
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
+    assert_true(s.only_tidies);
+    int32_t ids[640];
+    for (int32_t i = 0; i < 640; i++)
+        ids[i] = i % 97;
+    sync(&s, ids, 100, false);
+    take_snapshot(&s);
+    sync(&s, ids, 252, false);
+    take_snapshot(&s);
+    sync(&s, ids, 640, false);
+    /* In front of 100: pages 0 and 1; of 252: page 3; of the end, from which a page may be
+     * taken back: 8 and 9. */
+    assert_int_equal(page_pool_bytes(s.pool), (10 + 5) * PART_BYTES);
+    take_snapshot(&s); /* that at 252 goes */
+    assert_int_equal(page_pool_bytes(s.pool), (10 + 4) * PART_BYTES);
+    close_sim(&s);
+}
+
+/* Room is made before it is taken. */
+static void test_total(void **state)
+{
+    (void)state;
+    enum { MOST = 8, N = 4 * PAGE_LEN };
+    chance_begin(13);
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, MOST * PART_BYTES, 2);
+    int32_t ids[N] = {0};
+    mem.most_pages = 0;
+    for (int32_t i = 0; i < 6; i++) {
+        ids[0] = i;
+        sync(&s, ids, N, false);
+    }
+    assert_int_equal(mem.most_pages, MOST);
+    close_sim(&s);
+}
+
 /* Two branches over a long beginning share its pages. */
 static void test_sharing(void **state)
 {
@@ -586,6 +657,9 @@ static void test_lending(void **state)
     for (int32_t i = 0; i < 200; i++)
         ids[i] = i;
     sync(&s, ids, 128, false);
+    const void *own = tree_pages(s.tree, PAGE_FULL)[1];
+    assert_int_equal(sync(&s, ids, 128, false), 127);
+    assert_ptr_equal(tree_pages(s.tree, PAGE_FULL)[1], own);
     lend(&s, 1);
     /* The last row again, for its logits. */
     assert_true(tree_grow(s.tree, 127, 128, &err));
@@ -676,6 +750,9 @@ int main(void)
         cmocka_unit_test(test_repeats_in_blocks),
         cmocka_unit_test(test_costs),
         cmocka_unit_test(test_passing),
+        cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_windows_go),
+        cmocka_unit_test(test_total),
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_in_little_memory),
