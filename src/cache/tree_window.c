@@ -77,7 +77,6 @@ void tree_tidy(struct tree *t)
 
 void windows_released(struct tree *t, struct node *node)
 {
-    if (t->limits.window == 0) return;
     for (size_t before = 0; node != &t->root && looks_back(t, before + 1);
          node = node->parent, before += PAGE_LEN)
         if (!node->on_path || !edge_looks_back(t, node->index)) drop_unless_seen(t, node);
