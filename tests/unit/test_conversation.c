@@ -97,6 +97,28 @@ static void test_fork(void **unused)
     conversation_free(c);
 }
 
+/* Of what was left behind the oldest goes, and the current branch stays the current one. */
+static void test_left_behind(void **unused)
+{
+    (void)unused;
+    struct conversation *c = conversation_new();
+    for (int i = 0; i < CONVERSATION_MAX_LOOSE; i++)
+        say(c, "a"), conversation_rewind(c, 0);
+    conversation_switch(c, conversation_find(c, "500"));
+    say(c, "b"); /* it is no longer left behind */
+    for (int i = 0; i < 3; i++)
+        say(c, "c"), conversation_rewind(c, 0);
+    assert_int_equal(conversation_current(c)->number, 500);
+    assert_string_equal(path(c), "");
+    assert_int_equal(conversation_n_branches(c), 2 + CONVERSATION_MAX_LOOSE);
+    assert_non_null(conversation_find(c, "main"));
+    assert_null(conversation_find(c, "3"));
+    assert_non_null(conversation_find(c, "4"));
+    say(c, "d");
+    assert_string_equal(path(c), "d");
+    conversation_free(c);
+}
+
 /* A failed turn leaves everything as it was, the list of branches too. */
 static void test_marks(void **unused)
 {
@@ -265,7 +287,7 @@ int main(void)
         cmocka_unit_test(test_fork),       cmocka_unit_test(test_marks),
         cmocka_unit_test(test_trim),       cmocka_unit_test(test_drop_from_long),
         cmocka_unit_test(test_bounded),    cmocka_unit_test(test_random),
-        cmocka_unit_test(test_forget_ids),
+        cmocka_unit_test(test_forget_ids), cmocka_unit_test(test_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
