@@ -524,6 +524,30 @@ static void test_save_is_owed(void **state)
     }
 }
 
+/* Of many turns that the disk did not take it is owed the newest. */
+static void test_save_owes_the_newest(void **state)
+{
+    (void)state;
+    struct machine m;
+    int32_t ids[CONTEXT];
+    const atomic_bool stop = true;
+    scratch_empty(home);
+    chance_begin(53);
+    open_model(&m, llama, "f16", true);
+    disk_make_ready(m.disk, NULL);
+    random_ids(ids, 0, 190, model_n_vocab(m.model));
+    for (size_t n = 100; n <= 190; n += 10) {
+        sync_to(&m, ids, n);
+        timeline_snapshot(m.tl);
+        assert_false(timeline_save(m.tl, &stop));
+    }
+    assert_true(timeline_save_whole(m.tl, NULL));
+    disk_drain(m.disk);
+    for (size_t n = 100; n <= 190; n += 10)
+        assert_int_equal(disk_has_snapshot(m.disk, n), n >= 170);
+    machine_close(&m);
+}
+
 /* However many replies a prompt gets, its own end stays on disk with the newest of them. */
 static void test_save_attempts(void **state)
 {
@@ -710,13 +734,21 @@ static void test_histories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),       cmocka_unit_test(test_resume_before_the_reply),
-        cmocka_unit_test(test_exact_repeat), cmocka_unit_test(test_read_but_computed),
-        cmocka_unit_test(test_resume_long),  cmocka_unit_test(test_save_cost),
-        cmocka_unit_test(test_lent),         cmocka_unit_test(test_save_yields),
-        cmocka_unit_test(test_save_is_owed), cmocka_unit_test(test_save_attempts),
-        cmocka_unit_test(test_resume_torn),  cmocka_unit_test(test_never_ready),
-        cmocka_unit_test(test_histories),    cmocka_unit_test(test_resume_then_back),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_resume_before_the_reply),
+        cmocka_unit_test(test_exact_repeat),
+        cmocka_unit_test(test_read_but_computed),
+        cmocka_unit_test(test_resume_long),
+        cmocka_unit_test(test_save_cost),
+        cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_save_yields),
+        cmocka_unit_test(test_save_is_owed),
+        cmocka_unit_test(test_save_attempts),
+        cmocka_unit_test(test_save_owes_the_newest),
+        cmocka_unit_test(test_resume_torn),
+        cmocka_unit_test(test_never_ready),
+        cmocka_unit_test(test_histories),
+        cmocka_unit_test(test_resume_then_back),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }
