@@ -69,7 +69,7 @@ static bool verified(struct pair *p)
     struct err err;
     struct verify_verdict v;
     assert_true(timeline_verify(p->warm, NULL, &v, &err));
-    return v.what == VERIFY_SAME;
+    return v.what == VERIFY_SAME && v.n_tokens == timeline_n(p->warm);
 }
 
 /* For every hybrid. */
@@ -214,6 +214,11 @@ static void check_cancel(struct pair *p, const struct golden_case *c)
     assert_true(verified(p));
     assert_true(timeline_append(p->warm, p->ids[100], NULL, &err));
     assert_true(same_as_cold(p, 101) && verified(p));
+    timeline_truncate(p->warm, 95);
+    assert_true(verified(p)); /* the states of 101 tokens are of no use */
+    timeline_forget(p->warm);
+    assert_true(timeline_append(p->warm, p->ids[0], NULL, &err));
+    assert_true(same_as_cold(p, 1));
 }
 
 static void test_cancel(void **state)
