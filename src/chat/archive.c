@@ -42,7 +42,7 @@ struct archive {
     struct buf strings[ARCHIVE_STRINGS];
     char *system;
     bool has_state;
-    struct kept_branch *branches;
+    struct kept_branch *branches; /* by number, as the conversation's are */
     size_t n_branches, cap_branches;
     unsigned current;
 
@@ -152,11 +152,20 @@ const struct archive_state *archive_state(const struct archive *a)
 
 static struct kept_branch *kept_branch(struct archive *a, unsigned number)
 {
-    for (size_t i = 0; i < a->n_branches; i++)
-        if (a->branches[i].number == number) return &a->branches[i];
+    size_t low = 0, high = a->n_branches;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (a->branches[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < a->n_branches && a->branches[low].number == number) return &a->branches[low];
     MEM_GROW(a->branches, a->n_branches, a->cap_branches);
-    a->branches[a->n_branches] = (struct kept_branch){.number = number};
-    return &a->branches[a->n_branches++];
+    memmove(&a->branches[low + 1], &a->branches[low],
+            (a->n_branches++ - low) * sizeof *a->branches);
+    a->branches[low] = (struct kept_branch){.number = number};
+    return &a->branches[low];
 }
 
 static bool same_name(const char *a, const char *b)
@@ -410,23 +419,21 @@ static void put_branch(struct archive *a, const struct branch *b, bool is_curren
     if (is_current) a->current = b->number;
 }
 
-static bool has_branch(const struct conversation *c, unsigned number)
-{
-    for (size_t i = 0; i < conversation_n_branches(c); i++)
-        if (conversation_branch(c, i)->number == number) return true;
-    return false;
-}
-
+/* All that the conversation has are kept by now. */
 static void put_gone(struct archive *a, const struct conversation *c)
 {
-    for (size_t i = a->n_branches; i-- > 0;) {
-        struct kept_branch *kept = &a->branches[i];
-        if (has_branch(c, kept->number)) continue;
-        put(a,
-            &(struct record){.type = RECORD_BRANCH, .branch = kept->number, .is_gone = true});
-        free(kept->name);
-        *kept = a->branches[--a->n_branches];
+    const size_t n = conversation_n_branches(c);
+    size_t n_left = 0;
+    for (size_t i = 0; i < a->n_branches; i++) {
+        const struct kept_branch kept = a->branches[i];
+        if (n_left < n && conversation_branch(c, n_left)->number == kept.number) {
+            a->branches[n_left++] = kept;
+            continue;
+        }
+        put(a, &(struct record){.type = RECORD_BRANCH, .branch = kept.number, .is_gone = true});
+        free(kept.name);
     }
+    a->n_branches = n_left;
 }
 
 /* All branches, the current one last: an ordinary turn is then nothing but its messages. */

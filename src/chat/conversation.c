@@ -445,12 +445,24 @@ struct node *conversation_root(struct conversation *c)
     return root_of(current(c)->leaf);
 }
 
+/* The first branch whose number is not below `number`. */
+static size_t place_of(const struct conversation *c, unsigned number)
+{
+    size_t low = 0, high = c->n_branches;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (c->branches[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void conversation_set_branch(struct conversation *c, unsigned number, const char *name,
                              bool is_loose, struct node *leaf)
 {
-    size_t i = 0;
-    while (i < c->n_branches && c->branches[i].number < number)
-        i++;
+    const size_t i = place_of(c, number);
     if (i == c->n_branches || c->branches[i].number != number) {
         unsigned last = c->next_number;
         c->next_number = number - 1;
@@ -474,9 +486,7 @@ void conversation_set_branch(struct conversation *c, unsigned number, const char
 
 void conversation_remove_branch(struct conversation *c, unsigned number)
 {
-    for (size_t i = 0; i < c->n_branches; i++) {
-        if (c->branches[i].number != number || i == c->current) continue;
+    const size_t i = place_of(c, number);
+    if (i < c->n_branches && c->branches[i].number == number && i != c->current)
         remove_branch(c, i);
-        return;
-    }
 }

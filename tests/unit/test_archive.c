@@ -438,6 +438,44 @@ static void test_cost(void **state)
     conversation_free(c);
 }
 
+/* The linker (Makefile) lets calls of conversation_branch come by here. */
+static size_t n_looks;
+
+const struct branch *__real_conversation_branch(const struct conversation *c, size_t i);
+const struct branch *__wrap_conversation_branch(const struct conversation *c, size_t i);
+
+const struct branch *__wrap_conversation_branch(const struct conversation *c, size_t i)
+{
+    n_looks++;
+    return __real_conversation_branch(c, i);
+}
+
+/* A save looks at each branch a few times, not at each for each. */
+static void test_branches_cost(void **state)
+{
+    (void)state;
+    enum { N = 500, FEW = 8 };
+    struct conversation *c = conversation_new();
+    struct archive *a = archive_new(path);
+    struct err err;
+    unlink(path);
+    chance_begin(5);
+    say(c, 10);
+    for (int i = 0; i < N; i++) {
+        reply(c);
+        conversation_rewind(c, 1);
+    }
+    assert_int_equal(conversation_n_branches(c), N + 1);
+    for (int i = 0; i < 2; i++) {
+        reply(c);
+        n_looks = 0;
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        assert_in_range(n_looks, N, FEW * N);
+    }
+    archive_close(a);
+    conversation_free(c);
+}
+
 /* A session of n turns on one branch, as bytes. */
 static void make_session(struct conversation *c, uint32_t n, struct buf *bytes)
 {
@@ -849,7 +887,7 @@ int main(void)
         cmocka_unit_test(test_begun),        cmocka_unit_test(test_lock),
         cmocka_unit_test(test_small_disk),   cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_name_on_disk),
+        cmocka_unit_test(test_name_on_disk), cmocka_unit_test(test_branches_cost),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
