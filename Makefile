@@ -184,8 +184,9 @@ $(TEST_BIN): $B/%: $B/%.o $(LIB)
 	$(call say,LD  $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS) -lcmocka
 
-# It counts what a save looks at.
+# They count what a save looks at, and what a turn makes tokens of.
 $B/tests/unit/test_archive: LDFLAGS += -Wl,--wrap=conversation_branch
+$B/tests/model/test_engine: LDFLAGS += -Wl,--wrap=bpe_encode
 
 # tests/fuzz/fuzz_<thing>.c: a libFuzzer target in config=fuzz; elsewhere a driver of our own runs
 # it over the corpus and seeded changes of it.

@@ -284,7 +284,8 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     struct timeline_cost cost;
     wait_for_disk(e);
     double start = clock_ms();
-    if (!tokenizer_encode_spans(e->tok, &e->turn.prompt, &e->cancel, ids, err)) return false;
+    if (!tokenizer_encode_next(e->tok, &e->prompt, &e->turn.prompt, &e->cancel, ids, err))
+        return false;
     if (!sync_prompt(e, ids, &cost, err) &&
         !(take_over(e, err) && sync_prompt(e, ids, &cost, err)))
         return false;

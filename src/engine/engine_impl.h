@@ -15,12 +15,12 @@
 #include "engine/known.h"
 #include "engine/machine.h"
 #include "engine/request.h"
+#include "text/tokenizer.h"
 
 struct generator;
 struct mailbox;
 struct sampler;
 struct speculator;
-struct tokenizer;
 
 enum kept { KEPT_MODEL, KEPT_DEVICE, KEPT_CPU, KEPT_KV_TYPE, KEPT_CACHE, KEPT_DRAFT, N_KEPT };
 
@@ -48,6 +48,7 @@ struct engine {
     struct speculator *spec;
     struct generator *generator;
     struct request turn;    /* the one that runs */
+    struct encoded prompt;  /* that of the newest turn */
     struct buf diverged[2]; /* what the reply borrows: the token before and now */
     struct buf difference;
     struct engine_verified verified;
@@ -61,7 +62,8 @@ struct engine {
 
     /* Written before is_ready; after that by the owner's thread alone. */
     struct known known;
-    char device[2][320]; /* at first, and after the CPU took over */
+    struct encoded asked; /* the prompt whose ids the owner asked for last */
+    char device[2][320];  /* at first, and after the CPU took over */
 
     /* What known becomes when the CPU takes over or the draft changes: written before
      * has_changed is set, and taken by the owner's thread. */

@@ -30,6 +30,8 @@ static void engine_free(struct engine *e)
 {
     request_free(&e->request);
     request_free(&e->turn);
+    encoded_free(&e->prompt);
+    encoded_free(&e->asked);
     generator_free(e->generator);
     speculator_free(e->spec);
     sampler_free(e->sampler);
@@ -194,7 +196,7 @@ bool engine_prompt_ids(struct engine *e, const struct spans *prompt, struct ids 
                        struct err *err)
 {
     if (!atomic_load(&e->is_ready)) return err_set(err, ERR_USER, "the model is not open yet");
-    return tokenizer_encode_spans(e->tok, prompt, NULL, out, err);
+    return tokenizer_encode_next(e->tok, &e->asked, prompt, NULL, out, err);
 }
 
 void engine_spell(struct engine *e, const int32_t *ids, size_t n, struct buf *out)

@@ -18,22 +18,10 @@ static void copy_sampling(struct request *r, const struct engine_sampling *from)
     r->sampling.bias = r->bias;
 }
 
-static void copy_spans(struct spans *to, const struct spans *from)
-{
-    for (size_t i = 0; i < from->n; i++) {
-        const struct span *s = &from->list[i];
-        switch (s->kind) {
-        case SPAN_MARKUP: spans_markup(to, spans_bytes_of(from, s), s->n); break;
-        case SPAN_TEXT: spans_text(to, spans_bytes_of(from, s), s->n); break;
-        case SPAN_IDS: spans_ids(to, spans_ids_of(from, s), s->n); break;
-        }
-    }
-}
-
 struct request request_turn(const struct spans *prompt, const struct engine_sampling *sampling)
 {
     struct request r = {.kind = REQUEST_TURN};
-    copy_spans(&r.prompt, prompt);
+    spans_append(&r.prompt, prompt);
     copy_sampling(&r, sampling);
     return r;
 }

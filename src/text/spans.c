@@ -48,6 +48,17 @@ const int32_t *spans_ids_of(const struct spans *s, const struct span *span)
     return s->ids.data + span->start;
 }
 
+void spans_append(struct spans *s, const struct spans *other)
+{
+    for (size_t i = 0; i < other->n; i++) {
+        const struct span *span = &other->list[i];
+        if (span->kind == SPAN_IDS)
+            spans_ids(s, spans_ids_of(other, span), span->n);
+        else
+            append_bytes(s, span->kind, spans_bytes_of(other, span), span->n);
+    }
+}
+
 void spans_clear(struct spans *s)
 {
     s->n = 0;

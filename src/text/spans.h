@@ -37,6 +37,9 @@ void spans_ids(struct spans *s, const int32_t *ids, size_t n);
 const char *spans_bytes_of(const struct spans *s, const struct span *span);
 const int32_t *spans_ids_of(const struct spans *s, const struct span *span);
 
+/* Appends all of another. */
+void spans_append(struct spans *s, const struct spans *other);
+
 /* Empties it but keeps the memory. */
 void spans_clear(struct spans *s);
 void spans_free(struct spans *s);

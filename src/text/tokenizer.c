@@ -402,36 +402,97 @@ static size_t join(const struct spans *spans, size_t i, struct buf *text,
     return i;
 }
 
-bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans,
-                            const atomic_bool *cancel, struct ids *out, struct err *err)
+/* Tokenises the spans from the first-th on, behind the ids that there are. */
+static bool encode_rest(const struct tokenizer *t, struct encoded *e, size_t first,
+                        const atomic_bool *cancel, struct err *err)
 {
-    struct ids ids = {0};
+    const struct spans *spans = &e->spans;
+    struct ids *ids = &e->ids;
     struct scratch s = {.merger.cancel = cancel};
     struct buf text = {0};
     struct special_area *areas = mem_zalloc(spans->n, sizeof *areas);
     bool ok = true;
-    for (size_t i = 0, n_areas; ok && i < spans->n;) {
-        int32_t before = ids.n ? ids.data[ids.n - 1] : -1;
+    for (size_t i = first, n_areas; ok && i < spans->n; e->n_ids[i - 1] = ids->n) {
+        int32_t before = ids->n ? ids->data[ids->n - 1] : -1;
         bool after_special =
-            ids.n == 0 || (in_vocab(t, before) && vocab_is_special(&t->vocab, before));
+            ids->n == 0 || (in_vocab(t, before) && vocab_is_special(&t->vocab, before));
         if (spans->list[i].kind == SPAN_IDS) {
-            ids_append(&ids, spans_ids_of(spans, &spans->list[i]), spans->list[i].n);
+            ids_append(ids, spans_ids_of(spans, &spans->list[i]), spans->list[i].n);
             i++;
             continue;
         }
         i = join(spans, i, &text, areas, &n_areas);
         const struct special_text joined = {buf_str(&text), text.len, areas, n_areas};
-        ok = encode_joined(t, &joined, after_special, &s, &ids, err);
+        ok = encode_joined(t, &joined, after_special, &s, ids, err);
     }
     if (ok && cancel_is_set(cancel)) ok = err_set(err, ERR_CANCELLED, "cancelled");
-    if (ok) {
-        if (t->add_bos && (ids.n == 0 || ids.data[0] != t->bos)) ids_push(out, t->bos);
-        ids_append(out, ids.data, ids.n);
-    }
     free(areas);
     buf_free(&text);
     scratch_free(&s);
-    ids_free(&ids);
+    return ok;
+}
+
+static bool is_same_span(const struct spans *a, const struct spans *b, size_t i)
+{
+    const struct span *x = &a->list[i], *y = &b->list[i];
+    if (x->kind != y->kind || x->n != y->n) return false;
+    if (x->kind == SPAN_IDS)
+        return memcmp(spans_ids_of(a, x), spans_ids_of(b, y), x->n * sizeof(int32_t)) == 0;
+    return memcmp(spans_bytes_of(a, x), spans_bytes_of(b, y), x->n) == 0;
+}
+
+/* Whether no text goes on from before span i to behind it. */
+static bool is_border(const struct spans *s, size_t i)
+{
+    return i == 0 || i == s->n || s->list[i - 1].kind == SPAN_IDS ||
+           s->list[i].kind == SPAN_IDS;
+}
+
+/* The first spans of both that are tokenised alike, whatever follows. */
+static size_t n_alike(const struct spans *a, const struct spans *b)
+{
+    size_t n = 0;
+    while (n < a->n && n < b->n && is_same_span(a, b, n))
+        n++;
+    while (!is_border(a, n) || !is_border(b, n))
+        n--;
+    return n;
+}
+
+bool tokenizer_encode_next(const struct tokenizer *t, struct encoded *last,
+                           const struct spans *spans, const atomic_bool *cancel,
+                           struct ids *out, struct err *err)
+{
+    const size_t n = n_alike(&last->spans, spans);
+    last->n_taken = last->ids.n = n > 0 ? last->n_ids[n - 1] : 0;
+    spans_clear(&last->spans);
+    spans_append(&last->spans, spans);
+    last->n_ids = mem_resize(last->n_ids, spans->n + 1, sizeof *last->n_ids);
+    if (!encode_rest(t, last, n, cancel, err)) {
+        last->spans.n = n;
+        last->ids.n = last->n_taken;
+        return false;
+    }
+    const struct ids *ids = &last->ids;
+    if (t->add_bos && (ids->n == 0 || ids->data[0] != t->bos)) ids_push(out, t->bos);
+    ids_append(out, ids->data, ids->n);
+    return true;
+}
+
+void encoded_free(struct encoded *e)
+{
+    spans_free(&e->spans);
+    ids_free(&e->ids);
+    free(e->n_ids);
+    *e = (struct encoded){0};
+}
+
+bool tokenizer_encode_spans(const struct tokenizer *t, const struct spans *spans,
+                            const atomic_bool *cancel, struct ids *out, struct err *err)
+{
+    struct encoded none = {0};
+    const bool ok = tokenizer_encode_next(t, &none, spans, cancel, out, err);
+    encoded_free(&none);
     return ok;
 }
 

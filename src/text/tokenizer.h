@@ -13,9 +13,9 @@
 
 #include "base/err.h"
 #include "base/ids.h"
+#include "text/spans.h"
 
 struct gguf;
-struct spans;
 struct tokenizer;
 
 /* Bytes of a token; not NUL-terminated, live as long as the tokenizer. */
@@ -47,6 +47,22 @@ bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len,
  * ERR_CANCELLED once *cancel (may be NULL) is true. */
 bool tokenizer_encode_spans(const struct tokenizer *tok, const struct spans *spans,
                             const atomic_bool *cancel, struct ids *out, struct err *err);
+
+/* A prompt and its ids, kept for the next one, which mostly begins alike; {0} is none. Of one
+ * tokenizer. Freed with encoded_free. */
+struct encoded {
+    struct spans spans;
+    struct ids ids; /* without a BOS that the file asks for */
+    size_t *n_ids;  /* [spans.n] up to the end of a span; unset where text goes on behind it */
+    size_t n_taken; /* of ids: they are those of the prompt before */
+};
+void encoded_free(struct encoded *e);
+
+/* The same for a prompt after another, *last, which it replaces: what both begin with, up to
+ * the last border of IDS, is not tokenised again. */
+bool tokenizer_encode_next(const struct tokenizer *tok, struct encoded *last,
+                           const struct spans *spans, const atomic_bool *cancel,
+                           struct ids *out, struct err *err);
 
 size_t tokenizer_n_vocab(const struct tokenizer *tok);
 /* The bytes a token stands for, possibly a part of a character; for a control token the text

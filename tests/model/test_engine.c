@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "engine/engine.h"
 #include "random_model.h"
+#include "text/bpe.h"
 
 static struct engine *e;
 
@@ -80,6 +81,49 @@ static int close_engine(void **state)
 static void text(struct spans *s, const char *words)
 {
     spans_text(s, words, strlen(words));
+}
+
+/* The linker (Makefile) lets calls of bpe_encode come by here: words that become tokens, on the
+ * engine's thread or, between turns, on this one. */
+static size_t n_words;
+
+void __real_bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, size_t len,
+                       struct merger *m, struct ids *out);
+void __wrap_bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, size_t len,
+                       struct merger *m, struct ids *out);
+
+void __wrap_bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, size_t len,
+                       struct merger *m, struct ids *out)
+{
+    n_words++;
+    __real_bpe_encode(b, v, word, len, m, out);
+}
+
+/* What was said before is not tokenised again, and neither is a prompt whose ids are asked for.
+ */
+static void test_words_of_turns(void **state)
+{
+    (void)state;
+    enum { N_LONG = 100, FEW = 10 };
+    struct spans prompt = {0};
+    struct ids ids = {0};
+    struct err err;
+    for (int i = 0; i < N_LONG; i++)
+        text(&prompt, " again");
+    n_words = 0;
+    const struct engine_reply *r = turn(&prompt, &greedy);
+    assert_true(n_words >= N_LONG);
+    assert_true(engine_prompt_ids(e, &prompt, &ids, &err));
+    spans_ids(&prompt, r->ids, r->n_ids);
+    text(&prompt, " And then?");
+    n_words = 0;
+    turn(&prompt, &greedy);
+    assert_in_range(n_words, 1, FEW);
+    n_words = 0;
+    assert_true(engine_prompt_ids(e, &prompt, &ids, &err));
+    assert_in_range(n_words, 1, FEW);
+    ids_free(&ids);
+    spans_free(&prompt);
 }
 
 static void test_cost_of_turns(void **state)
@@ -662,6 +706,7 @@ int main(void)
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
         cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
         cmocka_unit_test(test_suppressed),          cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_words_of_turns),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

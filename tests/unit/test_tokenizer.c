@@ -246,6 +246,87 @@ static void test_joined(void **state)
     }
 }
 
+/* A prompt that goes on, or back, or elsewhere. */
+static void change(struct spans *s)
+{
+    static const char *const parts[] = {"<|im_start|>user\n", "Hi", "it's late", "  ", "</s>"};
+    struct spans kept = {0};
+    const size_t n_kept = below(3) ? s->n : below((uint32_t)s->n + 1);
+    for (size_t i = 0; i < n_kept; i++) {
+        struct spans one = {s->list + i, 1, 1, s->bytes, s->ids};
+        spans_append(&kept, &one);
+    }
+    spans_free(s);
+    *s = kept;
+    for (size_t n = below(4); n > 0; n--) {
+        const char *part = parts[below(sizeof parts / sizeof *parts)];
+        const int32_t id = (int32_t)below(200);
+        if (below(3) == 0)
+            spans_ids(s, &id, 1);
+        else
+            (below(2) ? spans_text : spans_markup)(s, part, strlen(part));
+    }
+}
+
+/* What is taken over from the prompt before changes no id. */
+static void test_next_is_the_same(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    for (size_t f = 0; f < 3; f++) {
+        struct tokenizer *tok = vocab_file(files[f]);
+        struct encoded last = {0};
+        struct spans s = {0};
+        size_t n_taken = 0;
+        for (size_t k = 2000 * soak(); k > 0; k--) {
+            struct ids a = {0}, b = {0};
+            struct err err;
+            change(&s);
+            if (below(8) == 0)
+                assert_false(tokenizer_encode_next(tok, &last, &s, &stop, &a, &err));
+            assert_true(tokenizer_encode_next(tok, &last, &s, NULL, &a, &err));
+            encode_spans(tok, &s, &b);
+            assert_same_ids(&a, &b);
+            n_taken += last.n_taken;
+            ids_free(&a);
+            ids_free(&b);
+            if (s.n > 40) spans_clear(&s);
+        }
+        assert_true(n_taken > 0);
+        encoded_free(&last);
+        spans_free(&s);
+        tokenizer_close(tok);
+    }
+}
+
+/* In a conversation each token is made once, however often its prompt is asked for. */
+static void test_next_is_what_is_new(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = vocab_file("bpe");
+    struct encoded last = {0};
+    struct spans s = {0};
+    size_t n_made = 0;
+    for (int32_t turn = 0; turn < 50; turn++) {
+        struct ids ids = {0};
+        struct err err;
+        spans_markup(&s, "<|im_start|>user\n", 17);
+        spans_text(&s, "She said it's late.", 19);
+        spans_markup(&s, "<|im_end|>\n", 11);
+        for (int i = 0; i < 3; i++) {
+            ids_clear(&ids);
+            assert_true(tokenizer_encode_next(tok, &last, &s, NULL, &ids, &err));
+            n_made += last.ids.n - last.n_taken;
+        }
+        spans_ids(&s, &turn, 1);
+        ids_free(&ids);
+    }
+    assert_int_equal(n_made, last.ids.n);
+    encoded_free(&last);
+    spans_free(&s);
+    tokenizer_close(tok);
+}
+
 static void test_bos_and_space(void **state)
 {
     (void)state;
@@ -788,6 +869,8 @@ int main(void)
         cmocka_unit_test(test_named_end_is_not_merged),
         cmocka_unit_test(test_borders),
         cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_next_is_the_same),
+        cmocka_unit_test(test_next_is_what_is_new),
         cmocka_unit_test(test_bos_and_space),
         cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_cancelled_stages),
