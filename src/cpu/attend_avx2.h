@@ -30,7 +30,7 @@ struct query {
     /* of KV types of codes: q turned and quantised */
     int8_t *codes; /* [head_dim_k] */
     int16_t *wide; /* the same, of four dims in the order 0 2 1 3 */
-    float *d;      /* [kv_scales], the scales; with q8_0 1/256 of them */
+    float *d;      /* [kv_scales], the scales */
     int16_t *sums; /* [head_dim_k/16] */
     int32_t sum;   /* of all codes */
 };

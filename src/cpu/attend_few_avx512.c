@@ -344,7 +344,7 @@ VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n, struct
         const uint16_t *scales = t->k_scales + scale * PAGE_LEN + g.at * KEY_GROUP;
         UNROLL for (int r = 0; r < n; r++)
         {
-            const fz x = z_all(b->x[i + (size_t)r]->d[scale] * (is_q4 ? 1.0f : 256.0f));
+            const fz x = z_all(b->x[i + (size_t)r]->d[scale]);
             UNROLL for (int j = 0; j < g.n; j++) sum[r][j] =
                 sum[r][j] + (x * z_bf16(scales + j * KEY_GROUP)) * z_float(acc[r][j]);
         }

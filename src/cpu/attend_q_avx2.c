@@ -3,11 +3,11 @@
  * Scores: a lane is a key. q8_0 multiplies int16, two products an instruction: bytes would need
  * the sign of one moved to the other, and signs and products share two of the processor's units
  * (Zen 3). The codes are the upper bytes: dims 0 and 2 of four by a shift, 1 and 3 by a mask,
- * and the scale of the query is 1/256 of what it was. q4_0 multiplies codes 0..15 by q, adds a
- * whole block within 16 bits and takes 8 times the sum of q away. Values: a lane is a dim, a
- * product takes two keys. For few queries bytes are widened as they are multiplied, and what is
- * read next is fetched meanwhile; for more a page's are laid out once, the keys as
- * [half][dim/2][32][2], the values as [block][PAGE_LEN/2][32][2].
+ * and a sum is shifted back. q4_0 multiplies codes 0..15 by q, adds a whole block within 16
+ * bits and takes 8 times the sum of q away. Values: a lane is a dim, a product takes two keys.
+ * For few queries bytes are widened as they are multiplied, and what is read next is fetched
+ * meanwhile; for more a page's are laid out once, the keys as [half][dim/2][32][2], the values
+ * as [block][PAGE_LEN/2][32][2].
  *
  * Two of 16 products each, and two sums, are four instructions for 32 products, and four start
  * in a cycle: 512 cycles for a query and a page of 128 dims. Sums take the turn of products on
@@ -329,8 +329,9 @@ VEC_INLINE void scores32(enum form form, int n, const struct block_tile *t, size
             UNROLL
             for (int j = 0; j < 4; j++) {
                 float *out = s[r] + at + (size_t)j * LANES;
-                f8 term = (d * vec_load(scales + LANES * j)) *
-                          (f8)_mm256_cvtepi32_ps((__m256i)acc[r][j]);
+                const i8x sum = form == ROWS_Q4 ? acc[r][j] : acc[r][j] >> 8;
+                f8 term =
+                    (d * vec_load(scales + LANES * j)) * (f8)_mm256_cvtepi32_ps((__m256i)sum);
                 vec_store(out, scale == 0 ? term : vec_load(out) + term);
             }
         }
@@ -593,6 +594,4 @@ void avx2_query_q(const struct attend *a, struct query *x, void *memory)
         __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x->codes + i)));
         store(x->wide + i, _mm256_shuffle_epi8(q, order));
     }
-    /* Exact: a scale is 0 or at least 2^-50. */
-    if (kv->type == KV_Q8_0) *x->d *= 1.0f / 256.0f;
 }

@@ -433,6 +433,31 @@ static void largest_sums(void **state)
     }
 }
 
+/* A query and a key whose scales make an infinity, and whose codes are at right angles: what a
+ * kernel multiplies, and when, decides whether their score is a NaN. */
+static void infinite_scales(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) {
+        const struct attention *c = &cases[i];
+        if (c->type != KV_Q8_0 || c->sinks) continue;
+        const size_t width = width_of(c), n_q = c->n_heads * c->dk, n_k = c->n_kv * c->dk;
+        const double run = (double)kv_turned_dims(c->dk);
+        /* The product of the two scales, each 1/127 of the largest turned value, is 2^132 or
+         * so. */
+        const float large = (float)(0x1p66 * 127 * sqrt(run * sqrt((double)c->dk)));
+        float *x = mem_zalloc(N_POS * width, sizeof *x);
+        random_seed(i);
+        random_floats(NORMAL, x, N_POS * width);
+        for (size_t at = 0; at < N_POS * width; at++) {
+            const size_t col = at % width, dim = col % c->dk;
+            if (col < n_q + n_k) x[at] = dim == (col < n_q ? 0 : 1) ? large : 0;
+        }
+        same_everywhere(c, x);
+        free(x);
+    }
+}
+
 /* Values so small that pages of them fall below 2^-50 when they are folded. */
 static void faint_values(void **state)
 {
@@ -708,12 +733,17 @@ static void many_row_blocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_cases),      cmocka_unit_test(extremes),
-        cmocka_unit_test(largest_sums),   cmocka_unit_test(faint_values),
-        cmocka_unit_test(faint_outputs),  cmocka_unit_test(kept_outputs),
-        cmocka_unit_test(some_scale),     cmocka_unit_test(vanished_weights),
-        cmocka_unit_test(zero_values),    cmocka_unit_test(deep),
-        cmocka_unit_test(many_row_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_cases),
+                                       cmocka_unit_test(extremes),
+                                       cmocka_unit_test(largest_sums),
+                                       cmocka_unit_test(infinite_scales),
+                                       cmocka_unit_test(faint_values),
+                                       cmocka_unit_test(faint_outputs),
+                                       cmocka_unit_test(kept_outputs),
+                                       cmocka_unit_test(some_scale),
+                                       cmocka_unit_test(vanished_weights),
+                                       cmocka_unit_test(zero_values),
+                                       cmocka_unit_test(deep),
+                                       cmocka_unit_test(many_row_blocks)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
