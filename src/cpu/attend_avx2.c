@@ -84,7 +84,7 @@ VEC_INLINE f8 plain_scores(const struct attend *a, const float *log2, float *s)
     f8 max = vec_all(0);
     UNROLL
     for (int j = 0; j < KEY_VECS; j++) {
-        f8 v = avx2_clip(vec_load(s + LANES * j) * dot);
+        f8 v = vec_clip(vec_load(s + LANES * j) * dot);
         if (log2) v = v + vec_load(log2 + LANES * j);
         vec_store(s + LANES * j, v);
         max = j == 0 ? v : (f8)_mm256_max_ps(v, max);
@@ -248,7 +248,7 @@ static void fold_sink(const struct attend *a, struct query *x, float sink)
     float before = num_exp2_below(x->m - n), after = num_exp2_below(sink - n);
     x->l = x->l * before + a->factors.sink_sum * after;
     for (size_t e = 0; e < a->kv->head_dim_v; e += LANES)
-        vec_store(x->o + e, avx2_clip(vec_load(x->o + e)) * vec_all(before));
+        vec_store(x->o + e, vec_clip(vec_load(x->o + e)) * vec_all(before));
 }
 
 struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, size_t *i)
@@ -388,7 +388,7 @@ static void finish(const struct attend *a, struct query *x, size_t row, size_t h
     const f8 inverse = vec_all(num_rcp(x->l));
     float *out = a->out + row * a->out_stride + head * dv;
     for (size_t e = 0; e < dv; e += LANES)
-        vec_store(out + e, num8_keep(avx2_clip(vec_load(x->o + e)) * inverse));
+        vec_store(out + e, num8_keep(vec_clip(vec_load(x->o + e)) * inverse));
 }
 
 static void walk_step(struct walk *w, void *scratch)

@@ -97,12 +97,6 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
  * and l of the queries, these pages included. */
 void avx2_softmax(const struct attend *a, const struct attend_few *few, struct batch *t);
 
-/* keep without what it does to a NaN. */
-VEC_INLINE f8 avx2_clip(f8 v)
-{
-    return (f8)((i8x)v & (((i8x)v & 0x7fffffff) > 0x267fffff));
-}
-
 /* Eight scales of codes. */
 VEC_INLINE f8 avx2_scales8(const uint16_t *p)
 {

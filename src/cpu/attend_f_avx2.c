@@ -138,7 +138,7 @@ VEC_INLINE void values(enum float_form form, int n, int n_vecs, const struct flo
         const bool is_first = b->is_first[item];
         UNROLL
         for (int j = 0; j < n_vecs; j++)
-            avx2_fold(is_first, before, page, avx2_clip(acc[r][j]), o + (size_t)j * LANES);
+            avx2_fold(is_first, before, page, vec_clip(acc[r][j]), o + (size_t)j * LANES);
     }
 }
 

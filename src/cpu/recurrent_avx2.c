@@ -72,15 +72,6 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
 
 /* ---- states ---- */
 
-/* keep, but for a NaN, which stays as it is: within a step nothing depends on its bits, and
- * what leaves the step is kept. Half the instructions, where most of them are. */
-VEC_INLINE f8 cut(f8 x)
-{
-    const __m256i a = _mm256_and_si256((__m256i)x, _mm256_set1_epi32(NUM_ABS));
-    const __m256i large = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(NUM_SMALL - 1));
-    return (f8)_mm256_and_si256((__m256i)x, large);
-}
-
 /* What a row asks of n_vecs vectors of columns of one head. */
 struct row {
     const float *q, *k, *v;
@@ -116,7 +107,9 @@ VEC_INLINE void target(const struct row *w, const float *s, size_t stride, size_
         d[e] = num8_keep(vec_all(w->step) * d[e]);
 }
 
-/* S = decay S + k d, and q S. */
+/* S = decay S + k d, and q S. S is clipped instead of kept: within a step nothing depends on
+ * the bits of a NaN, and what leaves the step is kept. Half the instructions, where most of
+ * them are. */
 VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_dim,
                         size_t n_vecs, const f8 *d, f8 *sum)
 {
@@ -124,7 +117,7 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
     f8 k = vec_all(w->k[0]), q = vec_all(w->q[0]);
     UNROLL
     for (size_t e = 0; e < n_vecs; e++) {
-        const f8 x = cut(vec_load(s + LANES * e) * decay + k * d[e]);
+        const f8 x = vec_clip(vec_load(s + LANES * e) * decay + k * d[e]);
         vec_store(s + LANES * e, x);
         sum[e] = x * q;
     }
@@ -133,7 +126,7 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
             float *at = s + i * stride + LANES * e;
-            const f8 x = cut(vec_load(at) * decay + k * d[e]);
+            const f8 x = vec_clip(vec_load(at) * decay + k * d[e]);
             vec_store(at, x);
             sum[e] = sum[e] + x * q;
         }

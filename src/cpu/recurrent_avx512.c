@@ -73,8 +73,8 @@ VEC_INLINE void hold(const struct columns *c, const int n_vecs, fz *held)
 }
 
 /* One row: S = decay S + k d, and q S; also S k of the next row, so that the states are read
- * once. What only later rows see is cut as in recurrent_avx2.c; sums begin at 0 instead of with
- * the first term, which differs only where a sum is -0, and keep hides that. */
+ * once. What only later rows see is clipped as in recurrent_avx2.c; sums begin at 0 instead of
+ * with the first term, which differs only where a sum is -0, and keep hides that. */
 VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, const bool delta,
                         const bool is_last, fz *held)
 {

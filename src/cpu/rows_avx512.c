@@ -28,11 +28,6 @@ VEC_INLINE void store_part(float *p, size_t n, fz v)
     _mm512_mask_storeu_ps(p, first_lanes(n), v);
 }
 
-VEC_INLINE bool is_any(mz m)
-{
-    return m != 0;
-}
-
 #else
 
 VEC_INLINE fz load_part(const float *p, size_t n)
@@ -45,14 +40,6 @@ VEC_INLINE fz load_part(const float *p, size_t n)
 VEC_INLINE void store_part(float *p, size_t n, fz v)
 {
     memcpy(p, &v, n * sizeof *p);
-}
-
-VEC_INLINE bool is_any(mz m)
-{
-    int32_t all = 0;
-    for (int i = 0; i < Z_LANES; i++)
-        all |= m[i];
-    return all != 0;
 }
 
 #endif
@@ -246,7 +233,7 @@ static void quantise_blocks(const float *x, int8_t *q, float *d, int16_t *sum)
                        (iz)((uz)z_load_f(from + Z_LANES) & NUM_ABS));
     }
     const iz max = largest(m);
-    if (is_any(z_less(limit, max))) {
+    if (z_any(z_less(limit, max))) {
         ref_quantise(x, BLOCKS_AT_ONCE * A8_BLOCK, q, d, sum);
         return;
     }

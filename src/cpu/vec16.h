@@ -160,12 +160,6 @@ VEC_INLINE iz z_dot(iz acc, bz u, bz s)
     return (iz)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, (__m512i)s);
 }
 
-/* acc + the two products of the pairs of int16 in each lane. */
-VEC_INLINE iz z_dot_pairs(iz acc, bz a, bz b)
-{
-    return (iz)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)a, (__m512i)b);
-}
-
 /* table[code] for codes below 16. */
 VEC_INLINE bz z_lookup(const void *table, bz codes)
 {
@@ -222,13 +216,6 @@ VEC_INLINE iz z_dot(iz acc, bz u, bz s)
 {
     for (int i = 0; i < 64; i++)
         acc[i / 4] += (int)u[i] * (int)(int8_t)s[i];
-    return acc;
-}
-
-VEC_INLINE iz z_dot_pairs(iz acc, bz a, bz b)
-{
-    for (int i = 0; i < 32; i++)
-        acc[i / 2] += (int)((int16_t)((hz)a)[i]) * (int)((int16_t)((hz)b)[i]);
     return acc;
 }
 

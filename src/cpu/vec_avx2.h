@@ -91,6 +91,12 @@ VEC_INLINE f8 vec_plus_product(bool exact, f8 c, f8 a, f8 b)
     return exact ? (f8)_mm256_fmadd_ps(a, b, c) : c + a * b;
 }
 
+/* num8_keep without what it does to a NaN. */
+VEC_INLINE f8 vec_clip(f8 v)
+{
+    return (f8)((i8x)v & (((i8x)v & 0x7fffffff) > 0x267fffff));
+}
+
 /* num8_narrow of what is below 2^100. */
 VEC_INLINE f8 vec_narrow(f8 x)
 {
