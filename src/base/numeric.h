@@ -1,12 +1,12 @@
 /* The elementary functions, exact to the last bit on every device: one text for scalar C, C
  * vectors and GLSL.
  *
- * An includer defines the types F (f32), I (int32), U (uint32) and B (the result of a
- * comparison), FN (qualifiers of a function), NUM(name) (its name here), K(c) (a constant as
- * F), and the primitives fadd, fsub, fmul (one rounding each, never contracted), sel_f and
- * sel_u (choose by B), u_of, f_of (same bits), i_of_u, u_of_i, f_of_i (exact below 2^24).
- * Integer operators take I or U and a literal. All of these are undefined again at the end,
- * unless NUM_KEEPS_PRIMITIVES is defined. See numeric_c.h, cpu/vec_avx2.h and
+ * An includer defines the types F (f32), I (int32) and U (uint32), FN (qualifiers of a
+ * function), NUM(name) (its name here), K(c) and UK(c) (a constant as F and as U), and the
+ * primitives fadd, fsub, fmul (one rounding each, never contracted), sel_f and sel_u (choose by
+ * a comparison), u_of, f_of (same bits), i_of_u, u_of_i, f_of_i (exact below 2^24). Integer
+ * operators take I or U and a literal. All of these are undefined again at the end, unless
+ * NUM_KEEPS_PRIMITIVES is defined. See numeric_c.h, cpu/vec_avx2.h and
  * shaders/lib/numeric.glsl.
  *
  * Only addition, subtraction, multiplication, selection and integer operations: these every

@@ -1,4 +1,5 @@
-/* Attention on AVX2: what its float and its block pages share. For attend_*avx2.c only.
+/* Attention on AVX2: what its float and its block pages share. For attend_*avx2.c, and for
+ * attend_few*_avx512.c, which has steps of its own (struct attend_few).
  *
  * attend_avx2.c walks the pages and owns queries and scratch; attend_f_avx2.c and
  * attend_q_avx2.c (with attend_weights_avx2.c) compute pages for all queries of the call, batch

@@ -40,7 +40,7 @@ const char *cpu_isa_name(enum cpu_isa isa);
 struct backend *cpu_open(const struct cpu_options *options, struct err *err);
 
 /* GB/s at which the threads of a backend that cpu_open made read the weights bound to it, where
- * they lie and with nothing to compute, the best of five: from memory, or from caches as far as
+ * they lie and with nothing to compute, the best of six: from memory, or from caches as far as
  * these hold them. Of more than 1 GiB of weights so much is read. */
 double cpu_read_speed(const struct backend *be);
 /* The same of n_bytes of memory, more than 0, at data, roughly: the better of two. */

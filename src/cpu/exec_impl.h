@@ -46,7 +46,7 @@ struct cpu_exec {
     size_t arena_bytes;
     uint8_t *scratch; /* per worker */
     size_t scratch_bytes;
-    float *sums; /* what attention that is cut by pages leaves of them, SUMS_BYTES; or NULL */
+    float *sums; /* what attention that is cut by pages leaves of them: attend_sums_bytes */
     uint32_t *pairs, *pair_starts, *chosen; /* of experts (exec_experts.c) */
     float **trail; /* per state: TRAIL_ROWS rows of what its op takes in */
 

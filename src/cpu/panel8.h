@@ -1,6 +1,6 @@
 /* Reading packed panels (pack.h) eight rows at a time: what the AVX2 and AVX-VNNI products
- * share. For matmul_avx2.c and matmul_avxvnni.c only; everything is inline, and every layout is
- * a constant in its instances (tiles8.h). */
+ * share. For matmul_*avx2.c and matmul_avxvnni.c only; everything is inline, and every layout
+ * is a constant in its instances (tiles8.h). */
 #ifndef CPU_PANEL8_H
 #define CPU_PANEL8_H
 
