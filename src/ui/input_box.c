@@ -55,11 +55,14 @@ static rl_command_func_t *const commands[N_ACTIONS] = {NULL,
 #undef X
 };
 
-static void bind(const char *sequence, rl_command_func_t *command)
+/* instead_of: where this is bound; NULL: whatever is. */
+static void bind(const char *sequence, rl_command_func_t *command,
+                 rl_command_func_t *instead_of)
 {
-    rl_bind_keyseq_in_map(sequence, command, emacs_standard_keymap);
-    rl_bind_keyseq_in_map(sequence, command, vi_insertion_keymap);
-    rl_bind_keyseq_in_map(sequence, command, vi_movement_keymap);
+    Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+    for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
+        if (!instead_of || rl_function_of_keyseq(sequence, maps[m], NULL) == instead_of)
+            rl_bind_keyseq_in_map(sequence, command, maps[m]);
 }
 
 /* One key of a list: its sequences, or "C-x h" as readline writes it. */
@@ -67,11 +70,11 @@ static void bind_key(const char *name, size_t n, rl_command_func_t *command)
 {
     const char *sequence;
     for (size_t i = 0; (sequence = key_sequence(name, n, i)) != NULL; i++)
-        bind(sequence, command);
+        bind(sequence, command, NULL);
     if (n < 3 || name[1] != '-') return;
     char keys[16];
     snprintf(keys, sizeof keys, "\\C-%c%.*s", name[2], n > 4 ? (int)n - 4 : 0, name + 4);
-    bind(keys, command);
+    bind(keys, command, NULL);
 }
 
 static void bind_actions(void)
@@ -88,6 +91,15 @@ static void bind_actions(void)
             key += n;
         }
     }
+}
+
+/* Debian's own inputrc binds Home and End, as tmux and the Linux console send them, to the ends
+ * of the line: those an action goes to as well, as long as there is a line. */
+static void take_back(enum action action, rl_command_func_t *end_of_line)
+{
+    const char *key = action_row(action)->line, *sequence;
+    for (size_t i = 0; (sequence = key_sequence(key, strlen(key), i)) != NULL; i++)
+        bind(sequence, commands[action], end_of_line);
 }
 
 /* ---- the line ---- */
@@ -150,6 +162,8 @@ void input_open(const struct chat *chat, const struct input_hooks *h)
     complete_install(chat, show_choices);
     bind_actions();
     rl_initialize();
+    take_back(ACTION_TOP, rl_beg_of_line);
+    take_back(ACTION_BOTTOM, rl_end_of_line);
     edit_keys_take_cooked();
     edit_keys_new_line();
     rl_callback_handler_install(prompt, on_line);

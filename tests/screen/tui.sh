@@ -237,6 +237,22 @@ check "Delete deletes" last '> one xwo'
 keys C-e C-u C-d
 left 0
 
+# Debian's /etc/inputrc has these for terminals such as tmux.
+printf '"\\e[1~": beginning-of-line\n"\\e[4~": end-of-line\n' >"$INPUTRC"
+start --tui -q --private
+keys '/help' Enter
+shows '//x sends'
+mux send-keys -H 1b 5b 31 7e
+check "Home goes to the beginning, whatever the inputrc of all says" shows ' more rows, End'
+mux send-keys -H 1b 5b 34 7e
+check "  and End to the end" within eval '! has_text "more rows, End"'
+keys 'ab'
+mux send-keys -H 1b 5b 31 7e
+keys 'x'
+check "  but those of the line where there is one" last '> xab'
+keys C-e C-u C-d
+left 0
+
 # In vi mode.
 echo 'set editing-mode vi' >"$INPUTRC"
 start --tui -q --private
