@@ -240,6 +240,11 @@ static void test_left_behind(void **state)
         if (i >= CONVERSATION_MAX_LOOSE - 1)
             assert_true(archive_sync(a, c, &some_state, false, &err));
     }
+    struct stat before, after;
+    assert_int_equal(stat(path, &before), 0);
+    assert_true(archive_sync(a, c, &some_state, false, &err));
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, before.st_size); /* nothing is new */
     archive_close(a);
     a = open_again(&d, &notes);
     assert_int_equal(conversation_n_branches(d), 1 + CONVERSATION_MAX_LOOSE);
