@@ -473,7 +473,6 @@ void conversation_set_branch(struct conversation *c, unsigned number, const char
         memmove(&c->branches[i + 1], &c->branches[i],
                 (c->n_branches - 1 - i) * sizeof *c->branches);
         c->branches[i] = made;
-        if (c->current >= i) c->current++;
     }
     struct branch *b = &c->branches[i];
     if (name) {
