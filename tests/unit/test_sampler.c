@@ -308,6 +308,23 @@ static void test_errors(void **state)
     sampler_free(s);
 }
 
+/* One draw in 2^23 is of the last part of (0,1), where nine bits more place it. These are some,
+ * with seed 1. */
+static void test_noise_at_the_end(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t pos;
+        int32_t id;
+        int bits;
+    } cases[] = {{685, 5833, 264}, {1620, 15192, 164}, {1801, 2168, 286}, {2234, 8296, 6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double from_the_end = (511 - cases[i].bits + 0.5) * 0x1p-32;
+        const double want = -log(-log1p(-from_the_end));
+        assert_true(fabs((double)draw_noise(1, cases[i].pos, cases[i].id) - want) < 1e-5);
+    }
+}
+
 /* The noise is that of a Gumbel distribution: its mean is Euler's constant, its variance
  * pi^2 / 6; it stays inside the bounds that the draw relies on. */
 static void test_noise(void **state)
@@ -368,10 +385,15 @@ static void test_seeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_sorting), cmocka_unit_test(test_penalties_equal_a_rescan),
-        cmocka_unit_test(test_penalties_ahead), cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_errors),          cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_distribution),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_against_sorting),
+        cmocka_unit_test(test_penalties_equal_a_rescan),
+        cmocka_unit_test(test_penalties_ahead),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_noise_at_the_end),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_seeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
