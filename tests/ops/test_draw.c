@@ -204,9 +204,54 @@ static void large_vocabulary(void **state)
     free(logits);
 }
 
+/* A draw of the last part of (0,1), where nine bits more place it, against one that is a little
+ * more or less likely. */
+static void noise_at_the_end(void **state)
+{
+    (void)state;
+    enum { N_VOCAB = 2169, RARE = 2168, POS = 1801, SEED = 1 };
+    const struct engine_sampling how = {
+        .temp = 1, .top_p = 1, .repeat_penalty = 1, .reply_seed = SEED};
+    static float logits[2 * N_VOCAB];
+    const float equal = draw_noise(SEED, POS, RARE) - draw_noise(SEED, POS, 0);
+    for (size_t i = 0; i < 2 * N_VOCAB; i++)
+        logits[i] = -200;
+    for (size_t r = 0; r < 2; r++) {
+        logits[r * N_VOCAB] = equal + (r ? 1e-4f : -1e-4f);
+        logits[r * N_VOCAB + RARE] = 0;
+    }
+    for (int i = 0; i < N_MACHINES; i++) {
+        struct backend *be = machines[i].be;
+        if (machines[i].n_threads > 0 || !be) continue;
+        struct trial t;
+        struct err err;
+        struct sampler *sampler = sampler_new(N_VOCAB);
+        struct ref in = trial_begin(&t, be, logits, 2, N_VOCAB);
+        struct exec *x = exec_of(&t, in, N_VOCAB, 2);
+        assert_true(sampler_begin(sampler, &how, NULL, 0, &err));
+        for (int32_t r = 0; r < 2; r++) {
+            int32_t drawn, id;
+            const struct step step = {.n_rows = 1,
+                                      .pos = POS - 1,
+                                      .tokens = &r,
+                                      .n_logits = 1,
+                                      .draw = sampler_request(sampler, NULL, 0, 0),
+                                      .drawn = &drawn};
+            if (!exec_run(x, &step, &err)) fail_msg("%s: %s", backend_name(be), err.msg);
+            assert_int_equal(drawn, r ? 0 : RARE);
+            assert_true(sampler_draw(sampler, logits + r * N_VOCAB, POS, &id, &err));
+            assert_int_equal(id, drawn);
+        }
+        exec_free(x);
+        sampler_free(sampler);
+        backend_reset(be);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_draws),
-                                       cmocka_unit_test(large_vocabulary)};
+                                       cmocka_unit_test(large_vocabulary),
+                                       cmocka_unit_test(noise_at_the_end)};
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
