@@ -13,12 +13,20 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cache/key.h"
+#include "cache/thin.h"
 #include "cache/tree.h"
 #include "engine/weights_id.h"
 
-/* Snapshots of this run that stay on disk: each has a page and the logits, and all but the last
- * are of use only to a conversation that went back before it was left. */
-enum { N_SNAPSHOTS = 4 };
+/* Snapshots of this run that stay on disk: the newest, each with a page and the logits, of
+ * which all but the last are of use only to a conversation that went back before it was left.
+ * With states or windows nothing goes on from where there is none, so older ones stay, too, the
+ * further apart the older they are: of eighteen the first, the ninth and the last six. */
+enum { N_NEWEST = 4, MOST_SNAPSHOTS = 8 };
+
+struct kept {
+    struct key key;
+    uint64_t at; /* of all that were put, the how manieth */
+};
 
 struct disk {
     struct store *store;
@@ -35,8 +43,9 @@ struct disk {
     uint8_t *host; /* logits, states and both parts of a page */
     size_t logits_bytes, states_bytes;
 
-    struct key kept[N_SNAPSHOTS]; /* snapshots of this run, the newest last */
+    struct kept kept[MOST_SNAPSHOTS]; /* snapshots of this run, the newest last */
     size_t n_kept;
+    uint64_t n_put;
 };
 
 static size_t full_bytes(const struct disk *d)
@@ -328,25 +337,39 @@ static bool same_key(struct key a, struct key b)
 static bool is_kept(struct disk *d, const struct blob_id *id)
 {
     for (size_t i = 0; i < d->n_kept; i++)
-        if (same_key(d->kept[i], id->key)) return store_waits(d->store, id) || is_there(d, id);
+        if (same_key(d->kept[i].key, id->key))
+            return store_waits(d->store, id) || is_there(d, id);
     return false;
 }
 
-/* It is the newest of those that were put: where that is one too many, the oldest goes. A
- * prompt is put again with each reply that it gets, and must not go before those. */
+/* Which of those that are kept goes for another one; n_kept: none yet. */
+static size_t victim(const struct disk *d)
+{
+    const bool has_marks = d->states_bytes > 0 || window_bytes(d) > 0;
+    uint64_t at[MOST_SNAPSHOTS];
+    if (d->n_kept < (has_marks ? MOST_SNAPSHOTS : N_NEWEST)) return d->n_kept;
+    if (!has_marks) return 0;
+    for (size_t i = 0; i < d->n_kept; i++)
+        at[i] = d->kept[i].at;
+    return thin_victim(at, d->n_kept, N_NEWEST - 1);
+}
+
+/* It is the newest of those that were put: where that is one too many, another goes. A prompt
+ * is put again with each reply that it gets, and must not go before those. */
 static void keep_snapshot(struct disk *d, struct key key)
 {
     size_t at = 0;
-    while (at < d->n_kept && !same_key(d->kept[at], key))
+    while (at < d->n_kept && !same_key(d->kept[at].key, key))
         at++;
-    if (at == N_SNAPSHOTS) {
-        const struct blob_id oldest = {.kind = BLOB_SNAPSHOT, .key = d->kept[0]};
-        store_drop(d->store, &oldest);
-        at = 0;
+    if (at == d->n_kept) at = victim(d);
+    if (at == d->n_kept) {
+        d->n_kept++;
+    } else if (!same_key(d->kept[at].key, key)) {
+        const struct blob_id gone = {.kind = BLOB_SNAPSHOT, .key = d->kept[at].key};
+        store_drop(d->store, &gone);
     }
-    if (at == d->n_kept) d->n_kept++;
     memmove(d->kept + at, d->kept + at + 1, (d->n_kept - 1 - at) * sizeof *d->kept);
-    d->kept[d->n_kept - 1] = key;
+    d->kept[d->n_kept - 1] = (struct kept){key, ++d->n_put};
 }
 
 /* A part of a page into host, but for the rows behind the last token, which hold what was there

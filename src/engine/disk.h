@@ -74,7 +74,8 @@ bool disk_put_page(struct disk *d, size_t i, struct tree *t);
 /* The same of its windowed part. */
 bool disk_put_window(struct disk *d, size_t i, const void *part);
 /* Gives the snapshot of its first n tokens; logits, states and page (that of the last of them)
- * as above; false: as above. Of those given before only the newest few are kept. */
+ * as above; false: as above. Of those given before only the newest few are kept and, of models
+ * with states or windows, some that are older, the further apart the older they are. */
 bool disk_put_snapshot(struct disk *d, size_t n, const float *logits, const void *states,
                        void *const page[PAGE_PARTS]);
 /* Waits until there is room in the queue. */

@@ -548,6 +548,48 @@ static void test_save_owes_the_newest(void **state)
     machine_close(&m);
 }
 
+/* A conversation of many turns that goes on after a restart from one of the first: a model with
+ * states or windows computes at most from a snapshot on, of which some are that old. */
+static void test_resume_long_ago(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {windowed, hybrid};
+    for (size_t i = 0; i < 2; i++) {
+        struct machine m, cold;
+        int32_t ids[CONTEXT];
+        enum { TURN = 20, N_TURNS = 18 };
+        scratch_empty(home);
+        chance_begin(59 + i);
+        open_model(&cold, paths[i], "f16", false);
+        open_model(&m, paths[i], "f16", true);
+        disk_make_ready(m.disk, NULL);
+        const size_t n_vocab = model_n_vocab(m.model);
+        random_ids(ids, 0, TURN * N_TURNS, n_vocab);
+        for (size_t n = TURN; n <= TURN * N_TURNS; n += TURN) {
+            sync_to(&m, ids, n);
+            assert_true(timeline_save(m.tl, NULL));
+            disk_drain(m.disk);
+        }
+        timeline_forget(m.tl);
+        machine_close(&m);
+        open_model(&m, paths[i], "f16", true);
+        disk_make_ready(m.disk, NULL);
+        for (size_t n = TURN * (N_TURNS - 1); n >= 2 * TURN; n -= TURN) {
+            const size_t n_ago = TURN * N_TURNS - n;
+            int32_t others[CONTEXT];
+            memcpy(others, ids, n * sizeof *ids);
+            random_ids(others, n, n + 4, n_vocab);
+            timeline_forget(m.tl);
+            assert_true(sync_to(&m, others, n + 4).n_prefilled <= 4 + n_ago * 3 / 4);
+            sync_to(&cold, others, n + 4);
+            assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
+                                n_vocab * sizeof(float));
+        }
+        machine_close(&m);
+        machine_close(&cold);
+    }
+}
+
 /* However many replies a prompt gets, its own end stays on disk with the newest of them. */
 static void test_save_attempts(void **state)
 {
@@ -744,6 +786,7 @@ int main(void)
         cmocka_unit_test(test_save_yields),
         cmocka_unit_test(test_save_is_owed),
         cmocka_unit_test(test_save_attempts),
+        cmocka_unit_test(test_resume_long_ago),
         cmocka_unit_test(test_save_owes_the_newest),
         cmocka_unit_test(test_resume_torn),
         cmocka_unit_test(test_never_ready),
