@@ -15,6 +15,7 @@
 #include "../guide.h"
 #include "backend/kv.h"
 #include "backend/kv_rows.h"
+#include "base/mem.h"
 #include "base/philox.h"
 #include "engine/machine.h"
 #include "engine/machine_memory.h"
@@ -312,6 +313,28 @@ static void test_verify(void **state)
     timeline_forget(warm.tl);
 }
 
+/* What lies behind the last row is taken from every layer of a page, and nothing else. */
+static void test_rows_are_poisoned(void **state)
+{
+    (void)state;
+    const struct program *p = model_program(warm.model);
+    const size_t n_bytes = p->page_bytes[PAGE_FULL], n = 22;
+    uint8_t *before = mem_zalloc(1, n_bytes), *after = mem_zalloc(1, n_bytes);
+    struct kv_difference d;
+    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, after, n);
+    assert_false(kv_rows_differ(p->kv, p->n_kv, PAGE_FULL, before, after, n, &d));
+    for (size_t layer = 0; layer < p->n_kv; layer++) {
+        assert_true(kv_rows_differ(&p->kv[layer], 1, PAGE_FULL, before, after, PAGE_LEN, &d));
+        assert_int_equal(d.slot, n);
+    }
+    size_t n_poisoned = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        n_poisoned += after[i] == 0xff;
+    assert_int_equal(n_poisoned, n_bytes / PAGE_LEN * (PAGE_LEN - n));
+    free(before);
+    free(after);
+}
+
 static void test_divergence_is_told(void **state)
 {
     (void)state;
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel_at_random_moments),
         cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_rows_are_poisoned),
         cmocka_unit_test(test_divergence_is_told),
         cmocka_unit_test(test_fit_context),
         cmocka_unit_test(test_odd_configurations),
