@@ -28,14 +28,19 @@ void draft_forget(struct chat *c)
     give(c, c->config.draft_lookup ? "lookup" : "off", &err);
 }
 
+const char *draft_file(const struct chat *c)
+{
+    const char *slash = c->draft_path ? strrchr(c->draft_path, '/') : NULL;
+    return slash ? slash + 1 : c->draft_path;
+}
+
 void draft_name(const struct chat *c, struct buf *out)
 {
-    const char *path = c->draft_path;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    if (path) buf_puts(out, slash ? slash + 1 : path);
-    if (path && c->config.draft_lookup) buf_puts(out, " and ");
+    const char *file = draft_file(c);
+    if (file) buf_puts(out, file);
+    if (file && c->config.draft_lookup) buf_puts(out, " and ");
     if (c->config.draft_lookup) buf_puts(out, "lookup");
-    if (!path && !c->config.draft_lookup) buf_puts(out, "nothing");
+    if (!file && !c->config.draft_lookup) buf_puts(out, "nothing");
 }
 
 static void tell(struct chat *c)

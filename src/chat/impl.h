@@ -223,6 +223,8 @@ void draft_remember(struct chat *c);
 void draft_restore(struct chat *c);
 /* Handles one event while /draft is at work. */
 void draft_event(struct chat *c, const struct engine_event *event);
+/* The file name of the draft model, without its folder; NULL: there is none. */
+const char *draft_file(const struct chat *c);
 /* Appends what drafts: "small.gguf and lookup", "nothing". */
 void draft_name(const struct chat *c, struct buf *out);
 

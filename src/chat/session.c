@@ -318,7 +318,7 @@ void session_save(struct chat *c, bool durable)
     struct err err;
     put_settings(c->options, &settings);
     const struct archive_state state = {.model = info->name,
-                                        .draft = c->draft_path,
+                                        .draft = draft_file(c),
                                         .settings = buf_str(&settings),
                                         .kv_type = info->kv_type,
                                         .seed = s->seed,

@@ -21,6 +21,12 @@ check "  is refused" says '--continue: there is no session yet'
 echo 'continue = on' >"$dir/always.ini"
 check "continue = on begins with the first one" go 0 -c "$dir/always.ini" -q -n 1 -p hello </dev/null
 
+# A file that is given away does not say where things lie.
+draft=$PWD/examples/guide/guide-draft-q8_0.gguf
+check "a session with a draft" go 0 -s drafted -q -n 3 --draft "$draft" -p hello </dev/null
+check "  names its file" grep -qa 'guide-draft-q8_0\.gguf' "$sessions/drafted.session"
+check "  and no folder" eval '! grep -qaF "${draft%/*}" "$sessions/drafted.session"'
+
 # That a session has no stop strings is one of its settings.
 echo 'stop = a, e, i, o, u' >"$dir/stops.ini"
 check "a session without stop strings" go 0 -s no-stops -q -n 3 -p hello </dev/null
