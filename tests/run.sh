@@ -20,7 +20,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/hearth-tests-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$logs" "$scratch/home"
 export HOME=$scratch/home TMPDIR=$scratch
-unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_DATA_HOME
+unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_STATE_HOME
 
 passed=0 failed=0 skipped=0
 kit=../shared/conformance

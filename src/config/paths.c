@@ -22,7 +22,6 @@ char *paths_in(enum paths_folder folder, const char *name)
         [PATHS_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
         [PATHS_STATE] = {"XDG_STATE_HOME", ".local/state"},
         [PATHS_CACHE] = {"XDG_CACHE_HOME", ".cache"},
-        [PATHS_DATA] = {"XDG_DATA_HOME", ".local/share"},
     };
     const char *xdg = getenv(places[folder].variable), *home = getenv("HOME");
     struct buf path = {0};

@@ -14,7 +14,6 @@ enum paths_folder {
     PATHS_CONFIG, /* $XDG_CONFIG_HOME/hearth, ~/.config/hearth */
     PATHS_STATE,  /* $XDG_STATE_HOME/hearth, ~/.local/state/hearth */
     PATHS_CACHE,  /* $XDG_CACHE_HOME/hearth, ~/.cache/hearth */
-    PATHS_DATA,   /* $XDG_DATA_HOME/hearth, ~/.local/share/hearth */
 };
 
 /* The folder, or with name (may be NULL) a path in it. Nothing is created. */

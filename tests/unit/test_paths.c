@@ -36,7 +36,6 @@ static void clear(void)
     unsetenv("XDG_CONFIG_HOME");
     unsetenv("XDG_STATE_HOME");
     unsetenv("XDG_CACHE_HOME");
-    unsetenv("XDG_DATA_HOME");
     setenv("HOME", home, 1);
 }
 
@@ -56,7 +55,6 @@ static void test_folders(void **state)
     folder_is(PATHS_CONFIG, "hearth.ini", "/h/.config/hearth/hearth.ini");
     folder_is(PATHS_STATE, "history", "/h/.local/state/hearth/history");
     folder_is(PATHS_CACHE, NULL, "/h/.cache/hearth");
-    folder_is(PATHS_DATA, NULL, "/h/.local/share/hearth");
     setenv("XDG_CONFIG_HOME", "/c", 1);
     folder_is(PATHS_CONFIG, NULL, "/c/hearth");
     setenv("XDG_CONFIG_HOME", "relative", 1);
