@@ -170,29 +170,30 @@ static void note_unknown(struct options *o, const char *variable, const char *ne
     struct buf note = {0};
     buf_printf(&note, "%s in the environment is no option",
                printable(shown, sizeof shown, variable, strlen(variable)));
-    if (nearest) buf_printf(&note, "; did you mean %s?", nearest);
+    if (nearest) buf_printf(&note, "; did you mean HEARTH_%s?", nearest);
     options_note(o, buf_str(&note));
     buf_free(&note);
 }
 
 bool options_parse_env(struct options *o, char *const *env, struct err *err)
 {
+    enum { PREFIX = sizeof "HEARTH_" - 1 }; /* no likeness */
     char names[N_OPTIONS][40];
     for (size_t i = 0; i < N_OPTIONS; i++)
         option_env_name(option_row((enum option_id)i), names[i], sizeof names[i]);
 
     for (; *env; env++) {
         const char *equals = strchr(*env, '=');
-        if (strncmp(*env, "HEARTH_", 7) != 0 || !equals) continue;
+        if (strncmp(*env, "HEARTH_", PREFIX) != 0 || !equals) continue;
         char *variable = mem_strndup(*env, (size_t)(equals - *env));
         const struct option_row *row = NULL;
         struct nearest nearest;
-        nearest_begin(&nearest, variable);
+        nearest_begin(&nearest, variable + PREFIX);
         for (size_t i = 0; i < N_OPTIONS; i++) {
             const struct option_row *r = option_row((enum option_id)i);
             if (r->flags & OPTION_NO_ENV) continue;
             if (strcmp(variable, names[i]) == 0) row = r;
-            nearest_offer(&nearest, names[i]);
+            nearest_offer(&nearest, names[i] + PREFIX);
         }
         bool ok = true;
         if (row)

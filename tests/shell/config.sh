@@ -54,6 +54,8 @@ check "the profile may come from the environment" eval 'HEARTH_PROFILE=p config 
 check "an unknown variable is reported" eval 'HEARTH_TMEP=1 config 0'
 check "  with what was meant" says \
     "HEARTH_TMEP in the environment is no option; did you mean HEARTH_TEMP?"
+check "  with nothing where nothing is near" eval \
+    'HEARTH_FOO=1 config 0 && ! says "did you mean"'
 check "  with -q, too: it is no hint" eval 'HEARTH_TMEP=1 config 0 -q && [ -s "$dir/err" ]'
 check "-c replaces your own file" eval \
     'echo "top-k = 7" >"$dir/other.ini" && config 0 -c "$dir/other.ini" && has top-k 7 && has temp 0.7 "built-in"'
