@@ -49,7 +49,9 @@ static bool listed(const char *names)
 static void test_agrees_with_the_system(void **state)
 {
     (void)state;
+#ifdef __x86_64__ /* elsewhere no such flag is listed */
     if (!flags[0]) skip();
+#endif
     bool avx2 = listed("avx avx2 f16c");
     bool avx512 = avx2 && listed("avx512f avx512dq avx512bw avx512vl avx512_vnni");
     assert_int_equal(cpuid_sse41(), listed("sse4_1"));
