@@ -181,13 +181,14 @@ $(OBJ): | $(SHADER_H)
 # Every tests/<suite>/<name>.c of these suites is one cmocka program.
 TEST_SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard tests/unit/*.c tests/ops/*.c tests/model/*.c)))
 TEST_BIN := $(TEST_SRC:%.c=$B/%)
+$(TEST_BIN): WRAP :=
 $(TEST_BIN): $B/%: $B/%.o $(LIB)
 	$(call say,LD  $@)
-	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ $(WRAP:%=-Wl,--wrap=%) $(LDFLAGS) $(LDLIBS) -lcmocka
 
 # They count what a save looks at, and what a turn makes tokens of.
-$B/tests/unit/test_archive: LDFLAGS += -Wl,--wrap=conversation_branch
-$B/tests/model/test_engine: LDFLAGS += -Wl,--wrap=bpe_encode
+$B/tests/unit/test_archive: WRAP := conversation_branch
+$B/tests/model/test_engine: WRAP := bpe_encode
 
 # tests/fuzz/fuzz_<thing>.c: a libFuzzer target in config=fuzz; elsewhere a driver of our own runs
 # it over the corpus and seeded changes of it.

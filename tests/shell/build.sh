@@ -18,6 +18,10 @@ check "  and those of 128 bits" has '-o [^ ]*/src/cpu/matmul_simd\.o '
 check "  and none of x86-64, nor its flags" eval \
     '! grep -E "_(avx[a-z0-9]*|amx)\.o|-m(sse|avx|amx)" "$dir/out"'
 
+# A test that stands in for a function of the program does so whatever the linker is told.
+check "a build with flags for the linker" exits 0 make -n -B V=1 CC="$CC" LDFLAGS=-Wl,-z,now all tests
+check "  has those of a test, too" has '--wrap=bpe_encode .*-z,now'
+
 # compile HEADER FLAGS...
 compile() { exits 1 "$CC" -Isrc "${@:2}" -include "$1" -E -P - </dev/null; }
 check "-ffast-math is refused" compile base/numeric_c.h -ffast-math
