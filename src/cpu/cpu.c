@@ -27,7 +27,7 @@ static bool has_simd(void)
 #endif
 }
 
-/* Other processors are built without these kernels. */
+/* For other processors hearth is built without these kernels. */
 #ifdef __x86_64__
 #define X86_64(kernels) (&(kernels))
 #else

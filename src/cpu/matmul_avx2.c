@@ -335,12 +335,12 @@ static void matmul_avx2(const struct matmul *m, size_t lo, size_t hi, void *scra
     }
 }
 
-#ifdef __AVX2__
-#define SET "avx2"
-#define MACS_PER_MS 20000000
-#else
+#ifdef CPU_SIMD_H
 #define SET "simd"
 #define MACS_PER_MS 5000000
+#else
+#define SET "avx2"
+#define MACS_PER_MS 20000000
 #endif
 
 const struct kernels kernels_avx2 = {

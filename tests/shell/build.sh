@@ -22,6 +22,13 @@ check "  and none of x86-64, nor its flags" eval \
 check "a build with flags for the linker" exits 0 make -n -B V=1 CC="$CC" LDFLAGS=-Wl,-z,now all tests
 check "  has those of a test, too" has '--wrap=bpe_encode .*-z,now'
 
+# The vectors of 128 bits are called so also where the compiler may use AVX2 throughout.
+if [ "$(uname -m)" = x86_64 ]; then
+    check "a set of kernels for a processor with AVX2" exits 0 "$CC" -D_GNU_SOURCE -Isrc -march=haswell \
+        -include src/cpu/simd.h -E src/cpu/matmul_avx2.c
+    check "  keeps its name" has '\.name = "simd"'
+fi
+
 # compile HEADER FLAGS...
 compile() { exits 1 "$CC" -Isrc "${@:2}" -include "$1" -E -P - </dev/null; }
 check "-ffast-math is refused" compile base/numeric_c.h -ffast-math
