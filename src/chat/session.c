@@ -76,9 +76,11 @@ static void take_seed(struct chat *c, uint64_t seed)
 /* What the session before brought with it is not the next one's. */
 static void forget_settings(struct chat *c)
 {
+    const bool had_seed = c->options->source[OPT_SEED].from == FROM_SESSION;
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (c->options->source[i].from == FROM_SESSION)
             options_revert(c->options, (enum option_id)i, c->given);
+    if (had_seed) chat_choose_seed(c);
     if (c->engine) model_take_sampling(c, false); /* it may be another by now */
 }
 

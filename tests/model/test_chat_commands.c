@@ -458,6 +458,42 @@ static void test_load_settings(void **unused)
     remove_state(state);
 }
 
+/* A session whose seed and settings are lost has none of the one before, either. */
+static void test_load_without_state(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    static const char *const seeded[] = {"-s", "kept", "--cache-disk", "0", "--seed",
+                                         "7",  NULL};
+    struct recorder r;
+    struct buf path = {0}, bytes = {0};
+    struct err err;
+    open_chat(&r, true, other);
+    free(ask(&r, "Hello"));
+    close_chat(&r);
+    buf_printf(&path, "%s/hearth/sessions/other.session", state);
+    assert_true(file_read(path.data, 1 << 20, &bytes, &err));
+    for (char *at = bytes.data, *end = at + bytes.len;
+         (at = memmem(at, (size_t)(end - at), "top-k", 5));)
+        *at++ = 'T';
+    assert_true(file_replace(path.data, bytes.data, bytes.len, &err));
+    open_chat(&r, true, seeded);
+    free(ask(&r, "Hello"));
+    close_chat(&r);
+    open_chat(&r, true, kept);
+    assert_int_equal(r.chat->session.seed, 7);
+    assert_true(line(&r, "/load other"));
+    assert_true(said(&r, "its system message and settings cannot be read"));
+    assert_true(r.chat->session.seed != 7);
+    close_chat(&r);
+    buf_free(&path);
+    buf_free(&bytes);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
+}
+
 /* A session of four messages that can no longer be written: /save says so, and under another
  * name keeps all of it. */
 static void check_rescued(struct recorder *r)
@@ -724,7 +760,7 @@ int main(void)
         cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
         cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),
+        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
