@@ -140,15 +140,15 @@ $(LIB): $(filter-out $(MAIN),$(OBJ))
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+define compile
+@mkdir -p $(@D)
+$(call say,CC  $@)
+$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
+endef
 $B/%.o: %.c $B/flags
-	@mkdir -p $(@D)
-	$(call say,CC  $@)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
-
+	$(compile)
 $(SIMD_OBJ): $B/%_simd.o: %_avx2.c $B/flags
-	@mkdir -p $(@D)
-	$(call say,CC  $@)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(ISA) -MMD -MP -c -o $@ $<
+	$(compile)
 
 # Only the files that name the installed places are built again when PREFIX changes.
 PREFIX_OBJ := $(patsubst %.c,$B/%.o,$(shell grep -l HEARTH_PREFIX $(SRC)))
