@@ -49,7 +49,7 @@ bool tokenizer_encode_spans(const struct tokenizer *tok, const struct spans *spa
                             const atomic_bool *cancel, struct ids *out, struct err *err);
 
 /* A prompt and its ids, kept for the next one, which mostly begins alike; {0} is none. Of one
- * tokenizer. Freed with encoded_free. */
+ * tokenizer, and of one thread at a time. Freed with encoded_free. */
 struct encoded {
     struct spans spans;
     struct ids ids; /* without a BOS that the file asks for */
