@@ -113,6 +113,9 @@ static void print_head(const struct machine *m, struct buf *out)
 static bool fit_counts(struct result *r, const struct machine *m, bool has_prompt, bool has_gen,
                        struct err *err)
 {
+    if (m->n_ctx < 2)
+        return err_set(err, ERR_USER, "a context of two tokens at least is needed, not of %u",
+                       m->n_ctx);
     if (!has_gen && r->n_gen >= m->n_ctx / 2) r->n_gen = m->n_ctx / 2;
     if (!has_prompt && r->n_gen < m->n_ctx && r->n_prompt > m->n_ctx - r->n_gen)
         r->n_prompt = m->n_ctx - r->n_gen;

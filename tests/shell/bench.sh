@@ -279,6 +279,8 @@ check "--help puts options below their mode" [ "$(help_of disk)" = "--prompt --g
 check "  those of no mode nowhere" [ "$(help_of ops)$(help_of tokenizer)" = "" ]
 check "  with what each is if it is not given" grep -qx " *--prompt N  *tokens to prefill (571)" \
     <("$hearth" bench --help)
+check "bench has nothing to decode in a context of one" status 1 \
+    "a context of two tokens at least is needed, not of 1" "$hearth" bench -m $guide --ctx 1
 check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
