@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+/* SSE4.1. */
 bool cpuid_sse41(void);
 
 /* AVX2, F16C and FMA. */

@@ -25,7 +25,7 @@ enum { N_NEWEST = 4, MOST_SNAPSHOTS = 8 };
 
 struct kept {
     struct key key;
-    uint64_t at; /* of all that were put, the how manieth */
+    uint64_t at; /* its place among all that were put */
 };
 
 struct disk {
