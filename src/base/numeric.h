@@ -292,13 +292,16 @@ FN F NUM(gelu)(F x)
     return NUM(keep)(fmul(x, NUM(sigmoid)(z)));
 }
 
-/* g sigmoid(1.702 g) (u + 1), g at most 7 and u within 7. */
+/* g sigmoid(1.702 g) (u + 1), g at most 7 and u within 7. A NaN is asked for apart: a driver
+ * may take the lesser of 7 and it, which is 7 (NVIDIA 580). */
 FN F NUM(clamped_glu)(F gate, F up)
 {
     F g = sel_f(gate > K(7.0f), K(7.0f), gate);
     F u = sel_f(up > K(7.0f), K(7.0f), sel_f(up < K(-7.0f), K(-7.0f), up));
     F s = NUM(keep)(fmul(g, NUM(sigmoid)(fmul(K(1.702f), g))));
-    return NUM(keep)(fmul(s, fadd(u, K(1.0f))));
+    U r = u_of(NUM(keep)(fmul(s, fadd(u, K(1.0f)))));
+    r = sel_u(i_of_u(u_of(gate) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), r);
+    return f_of(sel_u(i_of_u(u_of(up) & NUM_ABS) > 0x7f800000, UK(NUM_NAN), r));
 }
 
 /* Below 0.625 an odd polynomial, beyond it 1 - 2 / (1 + e^2|x|) with the sign of x. */

@@ -8,24 +8,26 @@
 #ifndef VULKAN_ELEMENTARY_LIST_H
 #define VULKAN_ELEMENTARY_LIST_H
 
-#define ELEMENTARY_FUNCTIONS(X)                                       \
-    X(0u, keep, u_of(NUM(keep)(x)))                                   \
-    X(1u, flush, u_of(NUM(flush)(x)))                                 \
-    X(2u, exp, u_of(NUM(exp)(x)))                                     \
-    X(3u, log, u_of(NUM(log)(x)))                                     \
-    X(4u, rcp, u_of(NUM(rcp)(x)))                                     \
-    X(5u, rsqrt, u_of(NUM(rsqrt)(x)))                                 \
-    X(6u, sigmoid, u_of(NUM(keep)(NUM(sigmoid)(x))))                  \
-    X(7u, silu, u_of(NUM(silu)(x)))                                   \
-    X(8u, gelu, u_of(NUM(gelu)(x)))                                   \
-    X(9u, tanh, u_of(NUM(tanh)(x)))                                   \
-    X(10u, softplus, u_of(NUM(softplus)(x)))                          \
-    X(11u, f16_to_f32, u_of(NUM(f16_to_f32)(u & 0xffffu)))            \
-    X(12u, f32_to_f16_kv, NUM(f32_to_f16_kv)(x))                      \
-    X(13u, narrow, u_of(NUM(narrow)(x)))                              \
-    X(14u, exp2_below, u_of(NUM(exp2_below)(f_of(u | NUM_SIGN))))     \
-    X(15u, exp2_weight, u_of(NUM(exp2_weight)(f_of(u | NUM_SIGN))))   \
-    X(16u, weight_log2, u_of(NUM(weight_log2)(NUM(weight_scale)(x)))) \
-    X(17u, weight_inverse, u_of(NUM(weight_inverse)(NUM(weight_scale)(x))))
+#define ELEMENTARY_FUNCTIONS(X)                                             \
+    X(0u, keep, u_of(NUM(keep)(x)))                                         \
+    X(1u, flush, u_of(NUM(flush)(x)))                                       \
+    X(2u, exp, u_of(NUM(exp)(x)))                                           \
+    X(3u, log, u_of(NUM(log)(x)))                                           \
+    X(4u, rcp, u_of(NUM(rcp)(x)))                                           \
+    X(5u, rsqrt, u_of(NUM(rsqrt)(x)))                                       \
+    X(6u, sigmoid, u_of(NUM(keep)(NUM(sigmoid)(x))))                        \
+    X(7u, silu, u_of(NUM(silu)(x)))                                         \
+    X(8u, gelu, u_of(NUM(gelu)(x)))                                         \
+    X(9u, tanh, u_of(NUM(tanh)(x)))                                         \
+    X(10u, softplus, u_of(NUM(softplus)(x)))                                \
+    X(11u, f16_to_f32, u_of(NUM(f16_to_f32)(u & 0xffffu)))                  \
+    X(12u, f32_to_f16_kv, NUM(f32_to_f16_kv)(x))                            \
+    X(13u, narrow, u_of(NUM(narrow)(x)))                                    \
+    X(14u, exp2_below, u_of(NUM(exp2_below)(f_of(u | NUM_SIGN))))           \
+    X(15u, exp2_weight, u_of(NUM(exp2_weight)(f_of(u | NUM_SIGN))))         \
+    X(16u, weight_log2, u_of(NUM(weight_log2)(NUM(weight_scale)(x))))       \
+    X(17u, weight_inverse, u_of(NUM(weight_inverse)(NUM(weight_scale)(x)))) \
+    X(18u, clamped_glu_gate, u_of(NUM(clamped_glu)(x, 1.0f)))               \
+    X(19u, clamped_glu_up, u_of(NUM(clamped_glu)(1.0f, x)))
 
 #endif
