@@ -4,7 +4,9 @@
  *
  * On a device with many lanes (WIDE) memory is far and lanes are many: a lane has one row, asks for
  * all codes of a stripe at once, and SPLIT parts of a work group, 32 lanes each, take stripes that
- * follow each other. Their sums meet in shared memory, where one lane folds those of a value. */
+ * follow each other. What all lanes of a part read, the activations of its stripe, is brought to
+ * shared memory first, a texel by each lane. There the sums meet, too, and one lane folds those of a
+ * value. */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #define HOLDS_CODES WIDE
@@ -23,6 +25,23 @@ const bool SHARES = !WIDE;
 layout(set = 0, binding = 4, std430) SHARED_PLACE readonly buffer Addends { float addends[]; };
 layout(set = 0, binding = 5, std430) SHARED_PLACE writeonly buffer Sums { float sums_out[]; };
 
+/* The activations of the stripes at hand: [part][row][texel of the stripe]. */
+const uint STRIPE_TEXELS = STRIPE_BLOCKS * A8_TEXELS;
+const uint PART_TEXELS = uint(ROWS) * STRIPE_TEXELS;
+shared uvec4 staged[WIDE ? uint(SPLIT) * PART_TEXELS : 1u];
+#define BLOCK_TEXEL(at) (WIDE ? staged[at] : ACTIVATION_TEXEL(at))
+
+/* Brings those of the stripes s_0.. there; all lanes call it, and wait for each other behind it. */
+void stage(task t, uint s_0)
+{
+    for (uint i = gl_LocalInvocationID.x; i < uint(SPLIT) * PART_TEXELS; i += gl_WorkGroupSize.x) {
+        uint row = i / STRIPE_TEXELS % uint(ROWS);
+        uint at = (s_0 + i / PART_TEXELS) * STRIPE_TEXELS + i % STRIPE_TEXELS;
+        if (at < n_in * A8_TEXELS) staged[i] = ACTIVATION_TEXEL(t.x_row + row * x_stride + at);
+    }
+    barrier();
+}
+
 /* A block of activations. */
 struct a8_block {
     a8_half lo, hi;
@@ -32,9 +51,9 @@ struct a8_block {
 a8_block load_block(uint at)
 {
     a8_block x;
-    A8_LOAD(ACTIVATION_TEXEL, at, x.lo)
-    A8_LOAD(ACTIVATION_TEXEL, at + A8_HALF_TEXELS, x.hi)
-    x.meta = ACTIVATION_TEXEL(at + A8_META);
+    A8_LOAD(BLOCK_TEXEL, at, x.lo)
+    A8_LOAD(BLOCK_TEXEL, at + A8_HALF_TEXELS, x.hi)
+    x.meta = BLOCK_TEXEL(at + A8_META);
     return x;
 }
 
@@ -70,7 +89,7 @@ void add_block(uint b, uint x_block, a8_block mine)
         if (SHARES)
             x = shared_block(mine, lane_0 + (ROWS > 1 ? uint(r) : b));
         else
-            x = load_block(x_block + uint(r) * x_stride);
+            x = load_block(x_block + uint(r) * (WIDE ? STRIPE_TEXELS : x_stride));
         float da = f_of(x.meta.x);
         int sum0 = int(x.meta.y), sum1 = int(x.meta.z), sums = int(x.meta.w);
         [[unroll]] for (int t = 0; t < VALUES; t++) {
@@ -93,15 +112,23 @@ void add_block(uint b, uint x_block, a8_block mine)
     }
 }
 
-/* acc becomes the sums of a stripe of n blocks. */
+/* Asks for what is read of stripe s of the lane's rows. */
+void load_stripe(task t, uint s, uint n_stripes)
+{
+    [[unroll]] for (int v = 0; v < VALUES; v++) {
+        uint i = value_row(t, v), tile = t.tile_0 + i / TILE_ROWS;
+        at[v] = t.mat.w_at + stripe_at(tile, n_stripes, s, i % TILE_ROWS);
+        head[v] = load_scales(at[v]);
+    }
+    [[unroll]] for (uint i = 0u; WIDE && i < STRIPE_PLANES - HEAD_PLANES; i++)
+        held[i] = plane(at[0], HEAD_PLANES + i);
+}
+
+/* acc becomes the sums of a stripe of n blocks, whose activations begin at x_stripe. */
 void add_stripe(uint x_stripe, uint n)
 {
-    [[unroll]] for (int t = 0; t < VALUES; t++)
-        head[t] = load_scales(at[t]);
     if (WIDE) {
         a8_block none;
-        [[unroll]] for (uint i = 0u; i < STRIPE_PLANES - HEAD_PLANES; i++)
-            held[i] = plane(at[0], HEAD_PLANES + i);
         [[unroll]] for (uint b = 0u; b < STRIPE_BLOCKS; b++)
             if (b < n) add_block(b, x_stripe + b * A8_TEXELS, none);
     } else {
@@ -132,14 +159,11 @@ void main()
     uint n_stripes = (n_in + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     for (uint s_0 = 0u; s_0 < n_stripes; s_0 += uint(SPLIT)) {
         uint s = s_0 + t.mine, left = n_in - s * STRIPE_BLOCKS;
-        if (s < n_stripes) {
-            [[unroll]] for (int v = 0; v < VALUES; v++) {
-                uint i = value_row(t, v), tile = t.tile_0 + i / TILE_ROWS;
-                at[v] = t.mat.w_at + stripe_at(tile, n_stripes, s, i % TILE_ROWS);
-            }
-            add_stripe(t.x_row + s * STRIPE_BLOCKS * A8_TEXELS,
+        if (s < n_stripes) load_stripe(t, s, n_stripes);
+        if (WIDE) stage(t, s_0);
+        if (s < n_stripes)
+            add_stripe(WIDE ? t.mine * PART_TEXELS : t.x_row + s * STRIPE_TEXELS,
                        left < STRIPE_BLOCKS ? left : STRIPE_BLOCKS);
-        }
         fold_stripes(s_0, n_stripes);
     }
     [[unroll]] for (int v = 0; v < VALUES; v++) {

@@ -310,6 +310,7 @@ static void have_least(struct vulkan *vk)
     l->maxTexelBufferElements = 1u << 20;
     l->maxStorageBufferRange = 1u << 27;
     l->maxComputeWorkGroupInvocations = 128;
+    l->maxComputeSharedMemorySize = 16384;
     vk->modes = (struct vulkan_modes){0};
     vk->patience_ms = 0;
 }
