@@ -78,6 +78,8 @@ check "bench --ops" go 0 bench --ops -m $guide --device vulkan:0
 check "  times products" grep -qE '^matmul    Q8_0 +[0-9]+ +[0-9]+\.[0-9]{3} ms' "$dir/out"
 check "  and attention" grep -qE '^attend .* ms' "$dir/out"
 check "  and says what is all" grep -qE '^all .* 100\.0% .* 100\.0%$' "$dir/out"
+check "  beside what steps take" \
+    grep -qE "^this machine's clock +[0-9]+\.[0-9]{3} ms +[0-9]+\.[0-9]{3} ms$" "$dir/out"
 check "bench --table" go 0 bench --table --rows 1 -m $guide --device vulkan:0
 check "  names the device" grep -q '^vulkan:0  *[0-9]' "$dir/out"
 check "bench --ops as JSON, too" go 0 bench --ops --json -m tests/data/models/qwen35moe.gguf --device vulkan:0
@@ -85,8 +87,9 @@ sums()
 {
     python3 -c 'import json, sys
 d = json.load(sys.stdin)
-for t in "decode_ms", "prefill_ms":
-    assert d[t] > 0 and abs(sum(o[t] for o in d["ops"]) - d[t]) < 0.01' <"$dir/out"
+for t in "decode", "prefill":
+    assert d[t + "_ms"] > 0 and abs(sum(o[t + "_ms"] for o in d["ops"]) - d[t + "_ms"]) < 0.01
+    assert d[t + "_wall_ms"] > 0' <"$dir/out"
 }
 check "  whose times sum up" sums
 check "the CPU has no such clock" go 1 bench --ops -m $guide --device cpu
