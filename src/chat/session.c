@@ -272,6 +272,10 @@ void session_ready(struct chat *c)
 {
     struct session *s = &c->session;
     const bool has_messages = conversation_n(c->conversation) > 0;
+    if (!s->archive && s->attempt > 0)
+        chat_tell(c, FACE_WARNING,
+                  "the conversation is not saved: neither XDG_STATE_HOME nor HOME names a "
+                  "folder");
     if (!s->archive) return;
     if (s->n_read == 0) {
         if (c->options->session && !has_messages)

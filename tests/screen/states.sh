@@ -135,6 +135,22 @@ keys C-d
 check "  and the end" left 0
 keys 'TERM=tmux-256color; export TERM; clear' Enter
 
+# Without a folder of the user nothing is saved, which is said.
+homeless()
+{
+    printf 'clear; env -u HOME -u XDG_STATE_HOME %q %s; echo "status $?"\n' "$hearth" "$1" >"$dir/run"
+    keys ". $dir/run" Enter
+    last '>'
+}
+homeless ''
+check "without HOME" shows 'the conversation is not saved: neither XDG_STATE_HOME nor HOME names a folder'
+keys C-d
+check "  and the end" shows 'status 0'
+homeless --private
+check "  with --private nothing was to be saved" hides 'not saved'
+keys C-d
+check "  and the end" shows 'status 0'
+
 # A limit on the size of files is said and ends nothing. What was written before it is kept.
 yes 'a long line for the session' | head -n 100 | tr '\n' ' ' >"$dir/paste"
 mux load-buffer "$dir/paste"
