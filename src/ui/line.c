@@ -285,13 +285,21 @@ static void on_turn_begin(void *user)
     buf_clear(&l->held);
 }
 
+static void end_copied_reply(struct line *l)
+{
+    struct buf warning = {0};
+    if (l->copy.fd >= 0 && !output_end_copy(&l->copy, &warning))
+        on_say(l, FACE_WARNING, buf_str(&warning));
+    buf_free(&warning);
+}
+
 static void on_turn_end(void *user, const struct face_report *report)
 {
     struct line *l = user;
     progress_end(&l->progress);
     to_margin(l, true);
     l->place = AT_START;
-    if (l->copy.fd >= 0) output_end(&l->copy);
+    end_copied_reply(l);
     if (report->stop == FACE_STOP_FAILED) return;
     if (l->quiet) return;
     struct buf text = {0};

@@ -187,6 +187,15 @@ bool output_end(struct output *out)
     return leave(out, flow_end);
 }
 
+bool output_end_copy(struct output *out, struct buf *warning)
+{
+    if (output_end(out) || out->is_told) return true;
+    out->is_told = true;
+    buf_puts(warning, "the replies are no longer copied: ");
+    output_explain(out, warning);
+    return false;
+}
+
 bool output_raw(struct output *out, const char *s, size_t n)
 {
     return put(out, s, n);

@@ -17,6 +17,7 @@ struct output {
     int fd;
     const char *name; /* for messages: "standard output", or the file, borrowed */
     int failed;       /* errno of what failed, 0; nothing is written after that */
+    bool is_told;     /* of a copy: the user knows that it failed */
     bool is_full;     /* a file that still has what was in it before */
     char *made;       /* the path of one that was not there; NULL once it is to stay */
     bool began;       /* something of this reply was written or held back */
@@ -51,6 +52,9 @@ bool output_text(struct output *out, const char *s, size_t n);
 bool output_pause(struct output *out);
 /* The reply is over: its line break, in the same way. */
 bool output_end(struct output *out);
+/* The same of one that is a copy, which may fail while the chat goes on: false the first time
+ * that it did, with what the user is told of it in warning. */
+bool output_end_copy(struct output *out, struct buf *warning);
 /* As it is, without holding back: labels, colours, JSON. */
 bool output_raw(struct output *out, const char *s, size_t n);
 

@@ -172,12 +172,20 @@ static void on_turn_begin(void *user)
     t->frame.is_due = true;
 }
 
+static void end_copied_reply(struct tui *t)
+{
+    struct buf warning = {0};
+    if (t->copy.fd >= 0 && !output_end_copy(&t->copy, &warning))
+        on_say(t, FACE_WARNING, buf_str(&warning));
+    buf_free(&warning);
+}
+
 static void on_turn_end(void *user, const struct face_report *report)
 {
     struct tui *t = user;
     struct buf figures = {0};
     release(t);
-    if (t->copy.fd >= 0) output_end(&t->copy);
+    end_copied_reply(t);
     bool went = report->stop != FACE_STOP_FAILED && report->n_generated > 0;
     if (went && !t->quiet) status_report(&figures, 4096, report, t->verbose);
     if (went && face_has_rate(report))

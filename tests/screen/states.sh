@@ -183,6 +183,20 @@ check "/dev/full as standard output" shows 'status 1'
 check "  is one error" eval '[ "$(text | grep -c "No space left on device")" = 1 ]'
 check "  and the terminal is as it was" eval 'keys "stty -a" Enter; shows " icanon "; shows " echo "'
 
+# A file of -o that takes no more is said when it happens, once, and the chat goes on.
+for face in --plain --tui; do
+    start --private -o /dev/full $face
+    keys 'hello' Enter
+    check "-o on a full disk, $face" shows 'the replies are no longer copied: /dev/full: cannot be written: No space left on device'
+    shows ' prefilled, '
+    keys 'hello again' Enter
+    within eval '[ "$(text | grep -c " prefilled, ")" = 2 ]'
+    check "  is said once" eval '[ "$(text | grep -c "no longer copied")" = 1 ]'
+    keys C-d
+    check "  and the status tells" left 1
+    fresh_shell
+done
+
 # What nohup ignores stays ignored: a terminal that goes away ends it all the same, whatever is
 # typed, and nothing runs on.
 is_over() { ! kill -0 "$1" 2>/dev/null; }
