@@ -148,7 +148,7 @@ bool command_think(struct chat *c, const char *args)
     option_value(c->options, OPT_THINK, &out);
     chat_tell(c, FACE_INFO, "think %s; the template %s", buf_str(&out),
               render_knows_think(c->renderer) ? "can turn thinking on and off"
-                                              : "has no switch for it");
+                                              : "cannot turn thinking on or off");
     buf_free(&out);
     return true;
 }

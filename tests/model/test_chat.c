@@ -507,6 +507,8 @@ static void test_thinking(void **unused)
     assert_false(line(&r, "/edit reply"));
     assert_true(said(&r, "before its answer"));
     assert_true(line(&r, "/think hide"));
+    assert_true(line(&r, "/think")); /* it hides what a template does anyway */
+    assert_true(said(&r, "think hide; the template cannot turn thinking on or off"));
     buf_clear(&r.reasoning);
     free(ask(&r, "And a page?"));
     assert_int_equal(r.reasoning.len, 0);
