@@ -64,8 +64,11 @@ static bool find_short(const struct reader *r, char letter, struct found *f)
     return false;
 }
 
-static bool unknown_long(const struct reader *r, const char *name)
+/* given: the name as it stands on the command line, with its dashes. */
+static bool unknown_long(const struct reader *r, const char *name, const char *given)
 {
+    const char *advice = option_foreign_advice(name);
+    if (advice) return err_set(r->err, ERR_USER, "%s: %s", given, advice);
     char shown[80];
     printable(shown, sizeof shown, name, strlen(name));
     const char *command = r->args->command;
@@ -129,7 +132,7 @@ static bool read_long(struct reader *r, const char *arg)
     snprintf(given, sizeof given, "%.70s", word);
     bool ok = true;
     if (!find_long(r, name, &f)) {
-        ok = unknown_long(r, name);
+        ok = unknown_long(r, name, given);
     } else if (equals && f.extra && f.extra->flag) {
         ok = err_set(r->err, ERR_USER, "%s: takes no value", given);
     } else {
@@ -184,8 +187,8 @@ bool options_parse_args(struct options *o, int argc, char *const *argv,
             only_rest = true;
         else if (arg[1] == '-')
             ok = read_long(&r, arg);
-        else if (arg[2] && option_find_foreign(arg + 1))
-            ok = read_long(&r, arg); /* -ngl */
+        else if (arg[2] && (option_find_foreign(arg + 1) || option_foreign_advice(arg + 1)))
+            ok = read_long(&r, arg); /* -ngl, -hf */
         else
             ok = read_short(&r, arg + 1);
     }

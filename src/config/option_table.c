@@ -517,6 +517,29 @@ const struct option_row *option_find_foreign(const char *name)
     return NULL;
 }
 
+const char *option_foreign_advice(const char *name)
+{
+    static const char downloads[] = "hearth downloads none; hearth models lists those that -m "
+                                    "opens by name",
+                      answers[] = "hearth answers -p and exits without it",
+                      kv_type[] = "--kv-type is the type of keys and of values",
+                      system[] = "--system @FILE reads it from a file",
+                      attention[] = "there is one way to attend, and nothing to switch";
+    static const struct {
+        const char *name, *advice;
+    } names[] = {
+        {"hf", downloads},         {"hfr", downloads},        {"hf-repo", downloads},
+        {"mu", downloads},         {"model-url", downloads},  {"st", answers},
+        {"single-turn", answers},  {"no-cnv", answers},       {"no-conversation", answers},
+        {"ctk", kv_type},          {"ctv", kv_type},          {"cache-type-k", kv_type},
+        {"cache-type-v", kv_type}, {"sysf", system},          {"system-prompt-file", system},
+        {"fa", attention},         {"flash-attn", attention},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0) return names[i].advice;
+    return NULL;
+}
+
 const char *option_group_title(enum option_group group)
 {
     static const char *const titles[N_OPTION_GROUPS] = {

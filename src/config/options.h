@@ -239,6 +239,8 @@ const struct option_row *option_find(const char *name);
 /* The row that llama.cpp or ollama knows by another name of the same meaning, "ngl" or
  * "num-ctx", with any number of dashes before it; or NULL. */
 const struct option_row *option_find_foreign(const char *name);
+/* Of an option of llama.cpp that has no counterpart: what there is instead; or NULL. */
+const char *option_foreign_advice(const char *name);
 enum option_id option_id(const struct option_row *row);
 const char *option_group_title(enum option_group group);
 /* Writes "HEARTH_TOP_K" to out[0..cap). */

@@ -267,6 +267,20 @@ for name in -cnv --conversation --interactive-first; do check "$name" eval 'go $
 check "--chat-template-file" foreign --chat-template-file /t.jinja template
 go --ctx-size x
 check "a bad value is refused by the name that was given" grep -qF "hearth: --ctx-size: expected" "$dir/err"
+# What has no counterpart is not taken for letters: -h and f, or a session named t.
+refused()
+{
+    local name=${1#-}
+    go "$1" x
+    [ $status = 2 ] && [ ! -s "$dir/out" ] && grep -qF -- "hearth: $1: $2" "$dir/err" || return
+    name=${name#-}
+    grep -qF -- "${name//-/\\-}" man/hearth.1
+}
+for name in -hf -hfr --hf-repo -mu --model-url; do check "$name" refused $name 'hearth downloads none'; done
+for name in -st --single-turn -no-cnv --no-conversation; do check "$name" refused $name 'hearth answers -p and exits'; done
+for name in -ctk -ctv --cache-type-k --cache-type-v; do check "$name" refused $name '--kv-type is'; done
+for name in -sysf --system-prompt-file; do check "$name" refused $name '--system @FILE'; done
+for name in -fa --flash-attn; do check "$name" refused $name 'there is one way'; done
 go -ng 0
 check "no other letters are a word" [ $status = 2 ]
 for name in $(sed -nE 's/^ *\{"([a-z-]+)", OPT_.*/\1/p' src/config/option_table.c); do
