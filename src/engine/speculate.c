@@ -42,6 +42,9 @@ struct speculator {
     /* What it holds behind them are guesses; else what was said on another branch. */
     bool draft_guessed;
     size_t drafts_warm; /* so many first tokens of the prompt it has read, then or now */
+    /* It is to come back here: another attempt, and the next prompt, go on from where this
+     * one ended, or was marked. 0: it comes back anywhere, or has been here. */
+    size_t draft_mark;
 };
 
 struct speculator *speculator_new(const struct speculator_parts *parts)
@@ -125,7 +128,20 @@ static uint32_t unread(const struct speculator *s, const struct ids *all)
 static bool draft_is_near(const struct speculator *s, const struct ids *all)
 {
     return s->drafts_hold > 0 && timeline_n(s->parts.draft) == s->drafts_hold &&
-           all->n - s->drafts_hold <= TIMELINE_MAX_VERIFY;
+           s->drafts_hold >= s->draft_mark && all->n - s->drafts_hold <= TIMELINE_MAX_VERIFY;
+}
+
+/* Makes the draft's timeline hold the first n of `all`, and its logits. */
+static bool sync_draft(struct speculator *s, const struct ids *all, size_t n,
+                       const atomic_bool *cancel, struct err *err)
+{
+    struct timeline *draft = s->parts.draft;
+    const struct timeline_watch watch = {.cancel = cancel};
+    timeline_mark(draft, s->draft_mark);
+    if (!timeline_sync(draft, all->data, n, &watch, NULL, err)) return false;
+    if (n == s->draft_mark) timeline_snapshot(draft);
+    s->draft_mark = 0;
+    return true;
 }
 
 /* Makes the draft's timeline hold all of `all`, and its logits. */
@@ -140,8 +156,7 @@ static bool catch_up(struct speculator *s, const struct ids *all, const atomic_b
         ok = timeline_extend(draft, all->data + s->drafts_hold, all->n - s->drafts_hold, cancel,
                              err);
     } else {
-        const struct timeline_watch watch = {.cancel = cancel};
-        ok = timeline_sync(draft, all->data, all->n, &watch, NULL, err);
+        ok = sync_draft(s, all, all->n, cancel, err);
     }
     if (ok) s->drafts_hold = all->n;
     return ok;
@@ -240,13 +255,12 @@ static bool takes_block(struct speculator *s, const struct ids *all, const atomi
 {
     struct err ignored; /* step by step it fails again */
     struct timeline *draft = s->parts.draft;
-    const struct timeline_watch watch = {.cancel = cancel};
     if (!timeline_takes_blocks(s->parts.target, draft)) return false;
     for (size_t i = s->drafts_hold; i < all->n; i++)
         if ((size_t)all->data[i] >= s->parts.n_draft_vocab) return false;
     forget_guesses(s);
     if (!draft_is_near(s, all)) {
-        if (!timeline_sync(draft, all->data, all->n - 1, &watch, NULL, &ignored)) return false;
+        if (!sync_draft(s, all, all->n - 1, cancel, &ignored)) return false;
         const uint32_t n_new = unread(s, all);
         s->outcome.n_read = n_new > 0 ? n_new - 1 : 0; /* the newest is the block's to read */
         s->drafts_hold = all->n - 1;
@@ -380,10 +394,11 @@ void speculate_begin(struct speculator *s)
     s->counts = (struct speculate_counts){0};
     s->is_open = s->draft_lost = s->draft_guessed = false;
     s->n_prompt = timeline_n(s->parts.target);
-    s->drafts_hold = s->drafts_warm = 0;
+    s->drafts_hold = s->drafts_warm = s->draft_mark = 0;
     if (s->parts.draft) {
         const struct timeline *t = s->parts.target;
         struct timeline *d = s->parts.draft;
+        if (timeline_needs_marks(d)) s->draft_mark = timeline_n_marked(t);
         s->drafts_warm = timeline_plan(d, timeline_ids(t), timeline_n(t)).n_cached;
         const size_t most = timeline_n(d) < timeline_n(t) ? timeline_n(d) : timeline_n(t);
         while (s->drafts_hold < most &&

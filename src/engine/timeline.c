@@ -326,6 +326,16 @@ void timeline_mark(struct timeline *tl, size_t n)
     tl->mark = n;
 }
 
+size_t timeline_n_marked(const struct timeline *tl)
+{
+    return tl->n_prompt;
+}
+
+bool timeline_needs_marks(const struct timeline *tl)
+{
+    return tl->model.is_recurrent || tl->model.window > 0;
+}
+
 /* Computes rows from..n-1 of ids[0..n) and the logits after the last. */
 static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t n,
                     const struct timeline_watch *watch, struct err *err)

@@ -86,6 +86,10 @@ bool timeline_sync(struct timeline *tl, const int32_t *ids, size_t n,
 /* The next sync leaves a snapshot after the first n of its tokens too: where a prompt that may
  * go on in another way does. Only models with states or windows need it. */
 void timeline_mark(struct timeline *tl, size_t n);
+/* Tokens of the last sync, up to its mark. */
+size_t timeline_n_marked(const struct timeline *tl);
+/* Whether it can go on only from where there are states, or the windowed rows before. */
+bool timeline_needs_marks(const struct timeline *tl);
 
 /* Appends one token and computes the logits after it. The context has room for it. */
 bool timeline_append(struct timeline *tl, int32_t id, const atomic_bool *cancel,

@@ -50,12 +50,6 @@ struct timeline {
     double row_ms;                /* measured cost of a prefilled row; 0: not yet */
 };
 
-/* Whether it can go on only from where there are states, or the windowed rows before. */
-static inline bool timeline_needs_marks(const struct timeline *tl)
-{
-    return tl->model.is_recurrent || tl->model.window > 0;
-}
-
 /* Whether there are recurrent states after some of the first n tokens, which are held. */
 static inline bool timeline_knows_states(const struct timeline *tl, size_t n)
 {

@@ -265,17 +265,19 @@ static void test_random(void **state)
 }
 
 /* What the draft has read of a conversation stays warm while others go on: coming back costs it
- * next to nothing. Of its guesses only those are left that were right. */
+ * next to nothing, and if it has states, coming back to where the prompt ended. Of its guesses
+ * only those are left that were right. */
 static void test_draft_stays_warm(void **state)
 {
     (void)state;
-    static const enum kind kinds[] = {GUIDE_PAIR, DEVICE_RANDOM};
+    static const enum kind kinds[] = {GUIDE_PAIR, FOR_GUIDE, DEVICE_RANDOM, DEVICE_FOR_GUIDE};
     const struct engine_sampling how = {
         .temp = 1, .top_p = 1, .repeat_penalty = 1, .reply_seed = 5, .max_tokens = 40};
     struct ids prompt = {0}, first = {0};
-    for (int k = 0; k < (vulkan_count() > 0 ? 2 : 1); k++) {
+    for (int k = 0; k < (vulkan_count() > 0 ? 4 : 2); k++) {
         struct rig *r = &rigs[kinds[k]];
-        for (uint32_t i = 0; i < 6; i++) {
+        const bool has_states = model_program(r->m.draft->model)->state_bytes > 0;
+        for (uint32_t i = 0; i < 3; i++) {
             make_prompt(r->tok, &prompt);
             prompt.data[0] = (int32_t)(100 + i); /* another from its first token on */
             const struct engine_reply *reply = reply_of(r, &prompt, &how, 1 + i % 4);
@@ -285,7 +287,7 @@ static void test_draft_stays_warm(void **state)
             assert_true(n <= n_all + 1);
             assert_memory_equal(timeline_ids(draft), timeline_ids(tl),
                                 (n < n_all ? n : n_all) * sizeof(int32_t));
-            if (i == 0) ids_append(&first, timeline_ids(draft), n);
+            if (i == 0) ids_append(&first, timeline_ids(draft), has_states ? prompt.n : n);
         }
         const struct timeline_cost cost = timeline_plan(r->m.draft->tl, first.data, first.n);
         assert_true(cost.n_prefilled <= 1);
