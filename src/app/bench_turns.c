@@ -133,6 +133,8 @@ static bool run_turn(struct bench *b, enum kind kind, const struct ids *ids, int
     struct timeline_cost draft;
     if (!follow(b, &draft, &t->draft_ms[repeat], err)) return false;
     t->n_draft = draft.n_prefilled;
+    /* As the speculator does where a prompt ends. */
+    if (b->m.draft && timeline_needs_marks(b->m.draft->tl)) timeline_snapshot(b->m.draft->tl);
     if (kind == COLD || t->n_computed == 0) return true;
     timeline_truncate(b->m.tl, ids->n - t->n_computed);
     return first_token(b, ids, &t->batch_ms[repeat], &cost, err);

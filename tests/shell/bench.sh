@@ -49,6 +49,17 @@ assert got["after idle, typed"] == (5, 5) and got["after restart"] == (13, 13), 
         --prompt 100 --json)"
 }
 check "with a draft both models are warm, after a restart too" draft_turns
+state_turns() { # a draft with states goes on from where a prompt ended
+    "$hearth" inspect make --type Q8_0 --shape family=qwen35,n_layer=4,ssm_dim=32,n_embd=64,\
+n_head=2,n_head_kv=1,head_dim=32,n_ff=64,n_vocab=2080 "$dir/states.gguf" 2>/dev/null || return
+    python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+got = {t["turn"]: (t["computed"], t["draft_computed"]) for t in d["turns"]}
+assert got["after switch"] == (0, 0) and got["stripped thought"] == (45, 45), got
+' "$("$hearth" bench --turns -m $guide --draft "$dir/states.gguf" --prompt 100 --json)"
+}
+check "  and if it has states, where a prompt ended" state_turns
 check "and a line per kind" grep -q "^exact repeat  *70  *0 .* ms" \
     <("$hearth" bench --turns -m $guide --prompt 70)
 unmeasured() { # without room for a second prompt, nobody knows what the pages of one take
