@@ -346,8 +346,11 @@ static bool check_limits(struct vulkan *vk, const struct vulkan_choice *choice, 
     if (limits->maxPerStageDescriptorStorageBuffers < VULKAN_STORAGE ||
         limits->maxPerStageDescriptorSampledImages < VULKAN_TEXELS ||
         limits->maxPushConstantsSize < VULKAN_PUSH_BYTES ||
-        limits->maxComputeWorkGroupInvocations < 128)
-        return refuse(vk, err, "has too few bindings, push constants or lanes of a work group");
+        limits->maxComputeWorkGroupInvocations < 128 ||
+        limits->maxComputeSharedMemorySize < 16384)
+        return refuse(vk, err,
+                      "has too few bindings, push constants or lanes of a work group, or too "
+                      "little that they share");
     return true;
 }
 

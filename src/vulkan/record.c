@@ -47,10 +47,11 @@ static uint32_t divide(uint32_t n, uint32_t by)
     return (n + by - 1) / by;
 }
 
-/* What a group shares of a stripe: its activations, and the sums of 32 values (matmul.glsl). */
-static uint32_t stripe_bytes(const struct vulkan_exec *x, uint32_t rows)
+/* What a group shares of a stripe: its activations, if they are codes, and the sums of 32
+ * values (matmul.glsl, matrices.glsl). */
+static uint32_t stripe_bytes(const struct vulkan_exec *x, uint32_t rows, bool is_float)
 {
-    const uint32_t a8_texels = vulkan_of(x)->vk->has_packed_dot ? 3 : 5;
+    const uint32_t a8_texels = is_float ? 0 : vulkan_of(x)->vk->has_packed_dot ? 3 : 5;
     return rows * (PACK_STRIPE / 32 * a8_texels * 16 + PACK_TILE_ROWS * 4);
 }
 
@@ -64,7 +65,7 @@ static uint32_t group_stripes(const struct vulkan_exec *x, const struct vulkan_g
 {
     const VkPhysicalDeviceLimits *limits = &vulkan_of(x)->vk->properties.limits;
     const uint32_t lanes = limits->maxComputeWorkGroupInvocations;
-    const uint32_t fit = limits->maxComputeSharedMemorySize / stripe_bytes(x, rows);
+    const uint32_t fit = limits->maxComputeSharedMemorySize / stripe_bytes(x, rows, is_float);
     uint32_t most = rows <= 4 ? 16 : is_float ? 8 : 2;
     if (!is_wide(x)) return 1;
     if (lanes / PACK_TILE_ROWS < most) most = lanes / PACK_TILE_ROWS;
