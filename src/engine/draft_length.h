@@ -6,7 +6,7 @@
  * the caches full of other things and is slower than plain decoding is.
  *
  * A balance bounds what the estimates cannot know. Tokens that came later than plain decoding
- * would have made them are paid from those that came earlier, from one percent of the time and
+ * would have made them are paid from those that came earlier, from .6 percent of the time and
  * from the few steps it begins with. A draft is made only if it can be paid should nothing of
  * it be right, so by the measured times no text, however it turns, loses more than that and
  * what one wrong first guess at a cost is off by. Where drafts do not pay, one is tried again
