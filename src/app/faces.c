@@ -12,6 +12,7 @@
 #include "ui/given.h"
 #include "ui/line.h"
 #include "ui/pipe.h"
+#include "ui/screen.h"
 #include "ui/tui.h"
 
 /* A standard descriptor that is closed would be taken by the next file that is opened, say the
@@ -42,6 +43,13 @@ bool faces_talk(const struct options *o)
            !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
 }
 
+/* Whether this terminal is filled where that is asked for; tui_run tells a flag why not. */
+static bool can_fill(const struct options *o)
+{
+    struct err ignored;
+    return isatty(STDOUT_FILENO) && (is_flag(o, OPT_TUI) || screen_can_open(&ignored));
+}
+
 /* Why there is no full screen, prompt being what faces_talk says. */
 static int no_full_screen(const struct options *o, bool prompt)
 {
@@ -70,8 +78,8 @@ int faces_run(const struct options *o)
         o->stdin_mode == STDIN_AS_TEXT)
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
-    const bool may_fill = prompt && isatty(STDOUT_FILENO);
-    if (o->tui && !may_fill && is_flag(o, OPT_TUI)) return no_full_screen(o, prompt);
+    const bool fills = o->tui && prompt && can_fill(o);
+    if (o->tui && !fills && is_flag(o, OPT_TUI)) return no_full_screen(o, prompt);
     struct given given = {0};
     struct err err;
     if (goes_on(o) && !given_read(&given, o, &err)) {
@@ -84,9 +92,9 @@ int faces_run(const struct options *o)
     struct engine_config engine = command_line_engine(o);
     char *cache = o->private_mode ? NULL : paths_in(PATHS_CACHE, NULL);
     engine.cache_dir = cache;
-    int status = o->tui && may_fill ? tui_run(o, &engine, &given)
-                 : prompt           ? line_run(o, &engine, &given)
-                                    : pipe_run(o, &engine);
+    int status = fills    ? tui_run(o, &engine, &given)
+                 : prompt ? line_run(o, &engine, &given)
+                          : pipe_run(o, &engine);
     free(cache);
     given_free(&given);
     return status;

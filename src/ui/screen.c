@@ -174,9 +174,8 @@ static bool refuse(const char *why, struct err *err)
         why);
 }
 
-/* Whether curses can do anything with the terminal; where newterm cannot, it may end the
- * program. */
-static bool can_place_cursor(struct err *err)
+/* Where newterm cannot do anything with the terminal, it may end the program. */
+bool screen_can_open(struct err *err)
 {
     int problem;
     if (setupterm(NULL, STDOUT_FILENO, &problem) != OK)
@@ -189,7 +188,7 @@ static bool can_place_cursor(struct err *err)
 
 bool screen_open(bool colour, struct err *err)
 {
-    if (!can_place_cursor(err)) return false;
+    if (!screen_can_open(err)) return false;
     utf8 = charset_is_utf8();
     screen = newterm(NULL, stdout, stdin);
     if (!screen) return refuse("cannot be used", err);

@@ -44,9 +44,10 @@ enum ink {
     INK_ITALIC = 1 << 9,
 };
 
+/* Whether the terminal that TERM names can be taken over; else ERR_USER says why not. */
+bool screen_can_open(struct err *err);
 /* Takes the terminal on standard input and output over: the alternate screen, keys without
- * echo, Ctrl-C and Ctrl-Z as signals. After tty_open. ERR_USER: TERM names none that can do it.
- */
+ * echo, Ctrl-C and Ctrl-Z as signals. After tty_open. Errors as above. */
 bool screen_open(bool colour, struct err *err);
 /* With colours or without from now on; nothing if it is not open. */
 void screen_set_colour(bool colour);

@@ -290,8 +290,10 @@ check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; e
 check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
 check "  so is one that terminfo does not know" eval 'keys "clear; TERM=nonsense $hearth --tui; echo status \$?" Enter && shows "status 2"'
 check "    which is said" shows "the terminal 'nonsense' of \$TERM is not in terminfo"
-keys "clear; TERM=dumb $hearth --private; echo status \$?" Enter
-last '>'
-keys C-d
-shows 'status 0'
+for asked in '' HEARTH_TUI=on; do
+    keys "clear; TERM=dumb $asked $hearth --private; echo status \$?" Enter
+    check "  it has the line prompt, ${asked:-without --tui}" last '>'
+    hides 'status' && keys C-d
+    shows 'status 0'
+done
 done_testing
