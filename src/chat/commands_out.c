@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/readable.h"
 #include "chat/code_block.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
@@ -83,9 +84,11 @@ bool command_export(struct chat *c, const char *args)
     enum export_format format = export_format_of(path);
     export_conversation(c->conversation, format, &text);
     bool ok = write_new(path, &text, &err);
+    char messages[READABLE_BYTES];
     if (ok)
-        chat_tell(c, FACE_INFO, "%s: %zu messages as %s, %zu bytes", path,
-                  conversation_n(c->conversation), export_format_name(format), text.len);
+        chat_tell(c, FACE_INFO, "%s: %s as %s, %zu bytes", path,
+                  readable_count(messages, conversation_n(c->conversation), "message"),
+                  export_format_name(format), text.len);
     else
         chat_tell(c, FACE_ERROR, "/export: %s", err.msg);
     free(path);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/readable.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -220,14 +221,14 @@ bool session_begin(struct chat *c, struct err *err)
 static void tell_resumed(struct chat *c, const char *name)
 {
     const struct message *m = NULL;
-    char words[64];
+    char words[64], messages[READABLE_BYTES];
     size_t n = conversation_n(c->conversation);
     for (size_t i = n; i-- > 0 && !m;)
         if (conversation_at(c->conversation, i)->role == ROLE_USER)
             m = conversation_at(c->conversation, i);
     if (m)
-        chat_hint(c, "session %s: %zu messages, the last of yours \"%s\"%s", name, n,
-                  printable(words, 48, m->text, m->len),
+        chat_hint(c, "session %s: %s, the last of yours \"%s\"%s", name,
+                  readable_count(messages, n, "message"), printable(words, 48, m->text, m->len),
                   m == conversation_at(c->conversation, n - 1)
                       ? ", which has no reply; /continue asks for one"
                       : "");

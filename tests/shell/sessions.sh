@@ -193,7 +193,8 @@ cut_short()
     go 0 sessions check cut && prints 'cut: sound, 1 message'
 }
 check "kill -9 before the reply" cut_short 2>/dev/null
-check "  the session goes on" go 0 --template "$dir/strict.jinja" -s cut -n 3 -p hello </dev/null
+check "  the session goes on" go 0 -v --template "$dir/strict.jinja" -s cut -n 3 -p hello </dev/null
+check "  and says what there is" says 'session cut: 1 message, the last of yours "My name is Bob.", which has no reply'
 check "  and says what becomes of the message" says '"My name is Bob." had no reply: your new message stands in its place; it is branch 2 now'
 check "  which is there" eval 'go 0 sessions show cut && ! grep -q Bob "$dir/out" && go 0 sessions check cut && prints "cut: sound, 2 messages"'
 
