@@ -19,7 +19,8 @@
 #include "config/paths.h"
 #include "ui/charset.h"
 
-enum { FILE_MAX_BYTES = 64 << 20 };
+/* A file that has outgrown the first is cut to the second, which leaves room to grow again. */
+enum { FILE_MAX_BYTES = 64 << 20, FILE_KEPT_BYTES = 32 << 20 };
 
 static char *file;
 static bool write_failed;
@@ -74,11 +75,11 @@ static void shorten(struct buf *bytes)
 {
     struct err ignored; /* then the file stays long */
     char *place = realpath(file, NULL);
-    if (bytes->data[bytes->len - 1] != '\n') buf_putc(bytes, '\n');
-    size_t at = bytes->len - 1;
+    if (bytes->len > 0 && bytes->data[bytes->len - 1] != '\n') buf_putc(bytes, '\n');
+    size_t at = bytes->len > 0 ? bytes->len - 1 : 0;
     for (size_t n = 0; at > 0; at--)
         if (bytes->data[at - 1] == '\n' && ++n == HISTORY_MAX) break;
-    if (place) file_replace(place, bytes->data + at, bytes->len - at, &ignored);
+    if (place) file_replace(place, buf_str(bytes) + at, bytes->len - at, &ignored);
     free(place);
 }
 
@@ -131,6 +132,27 @@ size_t history_take(const char *bytes, size_t n_bytes)
     return n_entries;
 }
 
+/* Appends the file to out, or the newest whole lines of one that has grown too long. */
+static bool read_newest(struct buf *out, bool *is_cut, struct err *err)
+{
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return io_error(err, "cannot be opened");
+    struct buf bytes = {0};
+    const off_t end = lseek(fd, 0, SEEK_END);
+    *is_cut = end > FILE_MAX_BYTES;
+    lseek(fd, *is_cut ? end - FILE_KEPT_BYTES : 0, SEEK_SET);
+    const bool ok = file_read_fd(fd, file, FILE_MAX_BYTES, &bytes, err);
+    close(fd);
+    size_t from = 0;
+    if (*is_cut) {
+        const char *newline = memchr(buf_str(&bytes), '\n', bytes.len);
+        from = newline ? (size_t)(newline - bytes.data) + 1 : bytes.len;
+    }
+    if (ok) buf_append(out, buf_str(&bytes) + from, bytes.len - from);
+    buf_free(&bytes);
+    return ok;
+}
+
 bool history_open(const char *path, struct err *err)
 {
     using_history();
@@ -144,9 +166,11 @@ bool history_open(const char *path, struct err *err)
     }
     if (access(path, F_OK) != 0) return true;
     struct buf bytes = {0};
-    bool ok = file_read(path, FILE_MAX_BYTES, &bytes, err);
+    bool is_cut = false;
+    bool ok = read_newest(&bytes, &is_cut, err);
     if (ok && chmod(path, 0600) != 0) ok = io_error(err, "cannot be made private");
-    if (ok && history_take(buf_str(&bytes), bytes.len) > HISTORY_MAX + HISTORY_MAX / 4)
+    if (ok &&
+        (history_take(buf_str(&bytes), bytes.len) > HISTORY_MAX + HISTORY_MAX / 4 || is_cut))
         shorten(&bytes);
     buf_free(&bytes);
     return ok;

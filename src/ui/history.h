@@ -16,7 +16,8 @@
 enum { HISTORY_MAX = 10000 };
 
 /* Loads the file into readline's list (a missing one is an empty one) and shortens it on disk
- * when it holds far more than HISTORY_MAX entries. path NULL: nothing is kept on disk. */
+ * when it holds far more than HISTORY_MAX entries, or is longer than 64 MiB. path NULL: nothing
+ * is kept on disk. */
 bool history_open(const char *path, struct err *err);
 /* Adds what was sent, UTF-8, unless it equals the entry before, and appends it to the file. A
  * pasted line that looks like a command is kept as //, so that it is a message again when it is

@@ -323,6 +323,33 @@ static void history_behind_a_link(void **state)
     scratch_remove(dir);
 }
 
+/* A file that a few messages have made too long keeps its newest lines, and goes on being one:
+ * it is not refused at every start. */
+static void history_of_long_lines(void **state)
+{
+    (void)state;
+    static const char newest[] = "older\nnewer\n";
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    struct buf text = {0};
+    struct err err;
+    scratch_folder(dir, "ui");
+    snprintf(path, sizeof path, "%s/history", dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(ftruncate(fileno(f), 64 << 20),
+                     0); /* a line of NULs, which takes no disk */
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    assert_true(fputc('\n', f) != EOF && fputs(newest, f) >= 0 && fclose(f) == 0);
+    assert_true(history_open(path, &err));
+    assert_int_equal(history_length, 2);
+    assert_string_equal(history_get(history_base)->line, "older");
+    history_close();
+    assert_true(file_read(path, 1 << 20, &text, &err));
+    assert_string_equal(buf_str(&text), newest);
+    buf_free(&text);
+    scratch_remove(dir);
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -356,6 +383,7 @@ int main(void)
         cmocka_unit_test(history_lines),
         cmocka_unit_test(history_is_shortened),
         cmocka_unit_test(history_behind_a_link),
+        cmocka_unit_test(history_of_long_lines),
         cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
