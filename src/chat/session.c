@@ -257,7 +257,8 @@ static bool still_holds(struct chat *c, const char *name, bool all_foreign)
                   info->name);
     else if (state->kv_type && strcmp(state->kv_type, info->kv_type) != 0)
         chat_tell(c, FACE_WARNING,
-                  "session %s was held with a KV cache of type %s, not %s: it is computed anew",
+                  "session %s was held with a KV cache of type %s: what was not kept with %s, "
+                  "too, is computed anew",
                   name, state->kv_type, info->kv_type);
     else if (state->numerics != info->numerics)
         chat_tell(c, FACE_WARNING,

@@ -105,7 +105,7 @@ go 0 --continue -v -p more </dev/null
 check "--continue goes on with the last one" says "session pieces: 6 messages"
 check "  with all of it from disk" says "from disk"
 go 0 -s pieces --kv-type f32 -v -p more </dev/null
-check "another KV type is named" says "held with a KV cache of type f16, not f32"
+check "another KV type is named" says "held with a KV cache of type f16: what was not kept with f32, too, is computed anew"
 check "  and starts cold" says "[0 cached, "
 go 0 -s pieces -v -p more --cache-disk 0 </dev/null
 check "without a cache on disk it starts cold" says "[0 cached, "
