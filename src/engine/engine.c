@@ -253,6 +253,18 @@ static void warn_if_unkept(struct engine *e)
     e->said_unkept = true;
 }
 
+/* Behind the context that a draft was made for it guesses nothing. */
+static void warn_if_draft_full(struct engine *e)
+{
+    const struct machine *draft = e->machine.draft;
+    char line[96];
+    if (!draft || e->said_full || timeline_n(e->machine.tl) <= draft->n_ctx) return;
+    snprintf(line, sizeof line, "the draft's context of %u tokens is full: it guesses no more",
+             draft->n_ctx);
+    on_warning(e, line);
+    e->said_full = true;
+}
+
 /* A prompt without a reply is computed while nobody waits: the draft reads it too. */
 static void draft_ahead(struct engine *e)
 {
@@ -305,6 +317,7 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     }
     timeline_snapshot(e->machine.tl); /* for going on with the reply */
     warn_if_unkept(e);
+    warn_if_draft_full(e);
     e->n_read = 0;
     e->read_ms = 0;
     return true;
@@ -376,6 +389,7 @@ static void answer_draft(struct engine *e)
     e->config = config;
     e->config.draft_path = e->kept[KEPT_DRAFT] = e->turn.draft_path;
     e->turn.draft_path = NULL;
+    e->said_full = false;
     start_speculation(e);
     known_bytes(&e->machine, &e->changed);
     atomic_store(&e->has_changed, true);

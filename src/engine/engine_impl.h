@@ -59,6 +59,7 @@ struct engine {
     bool is_behind;    /* the disk may lack something of the sequence */
     bool said_reading; /* the model once more; a turn that was given up may have */
     bool said_unkept;  /* that pages are no longer kept; a draft's lie on the same disk */
+    bool said_full;    /* that the draft's context is */
 
     /* Written before is_ready; after that by the owner's thread alone. */
     struct known known;

@@ -82,6 +82,15 @@ check "  JSON says so in it" eval 'go 1 -q --json -p x -f "$dir/new" -o "$dir/ne
 LC_ALL=C sed 's/qwen3/qwen9/g' examples/guide/guide-draft-q8_0.gguf >"$dir/draft.gguf"
 check "a draft of another family, whose file is named once" eval \
     'go 1 --draft "$dir/draft.gguf" -p x && says "hearth: the draft: $dir/draft.gguf: hearth does not know the model family"'
+for n in 64 512; do
+    "$hearth" inspect make --type Q8_0 "$dir/draft$n.gguf" 2>/dev/null --shape \
+        n_layer=1,n_embd=32,n_head=1,n_head_kv=1,head_dim=32,n_ff=32,n_vocab=2080,n_ctx=$n
+done
+say_all() { for _ in $(seq 80); do printf 'all of it '; done; }
+check "a draft whose context is full" go 0 --draft "$dir/draft64.gguf" -n 4 -p "$(say_all)"
+check "  says so" says "the draft's context of 64 tokens is full: it guesses no more"
+check "a longer one is not" go 0 --draft "$dir/draft512.gguf" -n 4 -p "$(say_all)"
+check "  and says nothing" eval '! says "is full"'
 spares() # WHOSE ARGS...
 {
     cp "$guide" "$dir/mine"
