@@ -65,9 +65,9 @@ static uint32_t group_stripes(const struct vulkan_exec *x, const struct vulkan_g
 {
     const VkPhysicalDeviceLimits *limits = &vulkan_of(x)->vk->properties.limits;
     const uint32_t lanes = limits->maxComputeWorkGroupInvocations;
-    const uint32_t fit = limits->maxComputeSharedMemorySize / stripe_bytes(x, rows, is_float);
     uint32_t most = rows <= 4 ? 16 : is_float ? 8 : 2;
     if (!is_wide(x)) return 1;
+    const uint32_t fit = limits->maxComputeSharedMemorySize / stripe_bytes(x, rows, is_float);
     if (lanes / PACK_TILE_ROWS < most) most = lanes / PACK_TILE_ROWS;
     if (fit < most) most = fit;
     return divide(g->n_stripes, divide(g->n_stripes, most));
