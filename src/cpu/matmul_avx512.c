@@ -99,7 +99,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 UNROLL for (int r = 0; r < n; r++)
                 {
                     iz *id = second ? &id1[r] : &id0[r];
-                    *id = z_dot(*id, codes, z_all_4(q + A8_BLOCK * r + 4 * k));
+                    *id = z_dot_all_4(*id, codes, q + A8_BLOCK * r + 4 * k);
                 }
             }
             w += t.code_bytes;
