@@ -242,12 +242,7 @@ typedef struct strip tile_rows;
 
 /* ---- the op ---- */
 
-static size_t matmul_scratch(size_t n_cols)
-{
-    const size_t floats = avx2_matmul_floats_scratch(n_cols);
-    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
-    return floats > wide ? floats : wide;
-}
+#include "cpu/strips8.h"
 
 /* For more rows than these a panel is unpacked first. In place 64 rows of Q4_0 and Q8_0 took
  * 0.95 and 0.92 of the time, 512 rows 1.03; twelve rows of Q4_K and Q6_K took 0.87 and 0.83, 24
@@ -259,33 +254,7 @@ static size_t rows_in_place(enum qtype type)
 
 static void matmul_avxvnni(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
-    const struct weight *w = &m->w->base;
-    const struct instance *k = instance_of(w->type);
-    if (!k) {
-        avx2_matmul_floats(m, lo, hi, scratch);
-        return;
-    }
-    const size_t n_blocks = w->n_cols / A8_BLOCK;
-    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
-    const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
-    const bool wide = m->n_rows > rows_in_place(w->type);
-    for (size_t first = lo; first < hi; first += PANEL_ROWS) {
-        const uint8_t *p = packed_panel(m, first);
-        const size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        struct ahead ahead = {0};
-        if (wide) {
-            k->unpack(p, n_blocks, scratch);
-            if (hi - first > PANEL_ROWS)
-                ahead = ahead_of(p + panel_bytes, panel_bytes, n_tiles * n_blocks);
-        }
-        for (size_t r = 0, n; r < m->n_rows; r += n) {
-            const struct strip x = strip_at(m, r, &n);
-            if (n > TILE_ROWS) n = TILE_ROWS;
-            values y;
-            (wide ? k->wide : k->tile)[n - 1](wide ? scratch : p, n_blocks, &x, &ahead, y);
-            finish(m, r, n, first, n_values, y);
-        }
-    }
+    matmul_strips(m, lo, hi, rows_in_place(m->w->base.type), scratch);
 }
 
 const struct kernels kernels_avxvnni = {
