@@ -104,10 +104,12 @@ CFLAGS_ALL += -Wno-error
 endif
 CFLAGS_ALL += $(CFLAGS)
 
-# What is for x86-64 alone.
-X86_64 := $(shell echo __x86_64__ | $(CC) $(CFLAGS) -E -P - 2>/dev/null)
-LEFT_OUT := $(if $(filter 1,$(X86_64)),,\
-	%_avx2.c %_avxvnni.c %_avx512.c %_amx.c $(wildcard tests/ops/test_emulated*.c))
+# What is for x86-64 alone, and for ARM alone.
+defines = $(filter 1,$(shell echo $(1) | $(CC) $(CFLAGS) -E -P - 2>/dev/null))
+X86_64 := $(call defines,__x86_64__)
+LEFT_OUT := $(if $(X86_64),,\
+	%_avx2.c %_avxvnni.c %_avx512.c %_amx.c $(wildcard tests/ops/test_emulated*.c)) \
+	$(if $(call defines,__aarch64__),,src/cpu/%_dotprod.c)
 
 SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard src/*/*.c)))
 # The kernels of AVX2 once more, with vectors of 128 bits (src/cpu/simd.h): first, for one of them
@@ -124,10 +126,11 @@ $B/src/cpu/%_avx2.o: ISA := -mavx2 -mf16c -mfma
 $B/src/cpu/%_avxvnni.o: ISA := -mavx2 -mf16c -mfma -mavxvnni
 $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
-$(SIMD_OBJ): ISA := -include src/cpu/simd.h -Wno-psabi $(if $(filter 1,$(X86_64)),-msse4.1)
+$B/src/cpu/%_dotprod.o: ISA := -include src/cpu/simd.h -Wno-psabi -march=armv8.2-a+dotprod
+$(SIMD_OBJ): ISA := -include src/cpu/simd.h -Wno-psabi $(if $(X86_64),-msse4.1)
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.
 $(patsubst %,$B/tests/ops/test_%.o,emulated emulated_attend row_kernels): ISA := -Wno-psabi
-$B/tests/ops/test_emulated_avxvnni.o: ISA := -mavx2 -mf16c -mfma
+$(patsubst %,$B/tests/ops/test_emulated_%.o,avxvnni dotprod): ISA := -mavx2 -mf16c -mfma
 
 .PHONY: all
 all: $B/hearth

@@ -1,5 +1,25 @@
 #include "base/cpuid.h"
 
+#ifdef __aarch64__
+
+#include <sys/auxv.h>
+
+#include <asm/hwcap.h>
+
+bool cpuid_dotprod(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+
+#else
+
+bool cpuid_dotprod(void)
+{
+    return false;
+}
+
+#endif
+
 #ifdef __x86_64__
 
 #include <cpuid.h>

@@ -3,8 +3,8 @@
  *
  * Each function answers for the instruction set that the Makefile compiles for under that name.
  * Any thread may call them; cpuid may trap in a virtual machine, so callers ask once, at
- * opening, but where it is said. On other architectures every answer is no. This file knows no
- * kernel. */
+ * opening, but where it is said. Of another architecture's sets every answer is no. This file
+ * knows no kernel. */
 #ifndef BASE_CPUID_H
 #define BASE_CPUID_H
 
@@ -12,6 +12,9 @@
 
 /* SSE4.1. */
 bool cpuid_sse41(void);
+
+/* Dot products of bytes of ARMv8.2 (ASIMDDP), of 64 bits. */
+bool cpuid_dotprod(void);
 
 /* AVX2, F16C and FMA. */
 bool cpuid_avx2(void);

@@ -65,9 +65,10 @@ static const struct option_row table[N_OPTIONS] = {
                  .flags = OPTION_ENGINE,
                  .at = AT(cpu),
                  .arg = "SET",
-                 .words = "auto|scalar|simd|avx2|avxvnni|avx512|amx",
+                 .words = "auto|scalar|simd|dotprod|avx2|avxvnni|avx512|amx",
                  .preset = "auto",
-                 .help = "instructions: auto, scalar, simd, avx2, avxvnni, avx512, amx"},
+                 .help =
+                     "instructions: auto, scalar, simd, dotprod, avx2, avxvnni, avx512, amx"},
     [OPT_THREADS] = {.name = "threads",
                      .letter = 't',
                      .type = OPTION_INT,

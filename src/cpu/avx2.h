@@ -37,7 +37,7 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
                 float *out);
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
 
-/* Members of the tables of AVX2 and AVX-VNNI: all but the products. */
+/* Members of the tables of AVX2, AVX-VNNI and ARM's dot products: all but the products. */
 #define AVX2_ATTEND_AND_ROWS                                                                   \
     .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,                    \
     .attend = avx2_attend, .attend_heads = avx2_attend_heads, .attend_part = avx2_attend_part, \

@@ -27,11 +27,16 @@ static bool has_simd(void)
 #endif
 }
 
-/* For other processors hearth is built without these kernels. */
+/* For other processors than these hearth is built without such kernels. */
 #ifdef __x86_64__
 #define X86_64(kernels) (&(kernels))
 #else
 #define X86_64(kernels) NULL
+#endif
+#ifdef __aarch64__
+#define AARCH64(kernels) (&(kernels))
+#else
+#define AARCH64(kernels) NULL
 #endif
 
 static const struct {
@@ -42,6 +47,8 @@ static const struct {
     [CPU_AUTO] = {"auto", "", always, NULL},
     [CPU_SCALAR] = {"scalar", "", always, &kernels_scalar},
     [CPU_SIMD] = {"simd", "SSE4.1", has_simd, &kernels_simd},
+    [CPU_DOTPROD] = {"dotprod", "dot products of ARMv8.2", cpuid_dotprod,
+                     AARCH64(kernels_dotprod)},
     [CPU_AVX2] = {"avx2", "AVX2 with F16C and FMA", cpuid_avx2, X86_64(kernels_avx2)},
     [CPU_AVXVNNI] = {"avxvnni", "AVX-VNNI", cpuid_avxvnni, X86_64(kernels_avxvnni)},
     [CPU_AVX512] = {"avx512", "AVX-512 with VNNI", cpuid_avx512, X86_64(kernels_avx512)},
@@ -66,9 +73,9 @@ static const struct kernels *set_of(enum cpu_isa isa)
     return isa == CPU_AVX512 && cpuid_amd() ? X86_64(kernels_avx512_amd) : isas[isa].kernels;
 }
 
-/* The scalar kernels are no match for any others, nor are vectors of 128 bits for longer ones,
- * or the products of AVX-VNNI for those of AVX-512, which has attention and rows of its own,
- * too. */
+/* The scalar kernels are no match for any others, nor are vectors of 128 bits for longer ones
+ * or without ARM's dot products for those with them, or the products of AVX-VNNI for those of
+ * AVX-512, which has attention and rows of its own, too. */
 static void choose_best(void)
 {
     const struct kernels *sets[N_CPU_ISAS];
@@ -79,7 +86,9 @@ static void choose_best(void)
         sets[n] = set_of(isa);
         of[n++] = isa;
     }
-    const enum cpu_isa narrow = cpu_has(CPU_SIMD) ? CPU_SIMD : CPU_SCALAR;
+    enum cpu_isa narrow = CPU_DOTPROD;
+    while (!cpu_has(narrow))
+        narrow--;
     best = n == 0 ? narrow : of[fastest_kernels(sets, n)];
 }
 

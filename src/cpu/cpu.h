@@ -15,6 +15,7 @@ enum cpu_isa {
     CPU_AUTO, /* cpu_best */
     CPU_SCALAR,
     CPU_SIMD,    /* vectors of 128 bits: SSE4.1, NEON or what the compiler has elsewhere */
+    CPU_DOTPROD, /* dot products of bytes of ARMv8.2, on top of NEON */
     CPU_AVX2,    /* with F16C and FMA */
     CPU_AVXVNNI, /* on top of AVX2 */
     CPU_AVX512,  /* F, BW, VL, DQ, VNNI, on top of AVX2 */

@@ -309,8 +309,8 @@ struct kernels {
     void (*recur)(const struct recur *r, size_t head, size_t lo, size_t hi);
 };
 
-extern const struct kernels kernels_scalar, kernels_simd, kernels_avx2, kernels_avxvnni,
-    kernels_avx512, kernels_amx;
+extern const struct kernels kernels_scalar, kernels_simd, kernels_dotprod, kernels_avx2,
+    kernels_avxvnni, kernels_avx512, kernels_amx;
 /* kernels_avx512 that read memory as AMD's processors like it. */
 extern const struct kernels kernels_avx512_amd;
 

@@ -1,6 +1,7 @@
 /* Reading packed panels (pack.h) eight rows at a time: what the AVX2 and AVX-VNNI products
- * share. For matmul_*avx2.c and matmul_avxvnni.c only; everything is inline, and every layout
- * is a constant in its instances (tiles8.h). */
+ * share; of ARM's, which read four, the layouts and the ends. For matmul_*avx2.c,
+ * matmul_avxvnni.c and matmul_dotprod.c only; everything is inline, and every layout is a
+ * constant in its instances (tiles8.h). */
 #ifndef CPU_PANEL8_H
 #define CPU_PANEL8_H
 

@@ -1,8 +1,9 @@
-/* The op of the products with tiles (tiles8.h) whose activations lie in strips, and its scratch.
+/* The op of the products with tiles (tiles8.h) whose activations lie in strips, and its
+ * scratch.
  *
  * The file that includes this has defined struct wide_block, a block of a panel that is
- * unpacked, and included tiles8.h. Float matrices go to AVX2. No include guard: it is a text for
- * two files. */
+ * unpacked, and included tiles8.h. Float matrices go to AVX2. No include guard: it is a text
+ * for two files. */
 
 static size_t matmul_scratch(size_t n_cols)
 {

@@ -2,7 +2,7 @@
  * rows, and the table of them by type.
  *
  * The file that includes this has defined tile and unpack, and names as tile_rows what its
- * tiles read activations from. No include guard: it is a text for two files. */
+ * tiles read activations from. No include guard: it is a text for three files. */
 
 typedef void tile_fn(const uint8_t *w, size_t n_blocks, const tile_rows *x, struct ahead *ahead,
                      values out);

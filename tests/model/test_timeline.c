@@ -397,8 +397,8 @@ static void test_odd_configurations(void **state)
         {{.model_path = GUIDE, .kv_type = "q5_1"},
          "unknown KV type 'q5_1'; known: f32, f16, q8_0, q4_0"},
         {{.model_path = GUIDE, .cpu = "sse2"},
-         "unknown instruction set 'sse2'; known: auto, scalar, simd, avx2, avxvnni, avx512, "
-         "amx"},
+         "unknown instruction set 'sse2'; known: auto, scalar, simd, dotprod, avx2, avxvnni, "
+         "avx512, amx"},
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         assert_false(machine_open(&m, &odd[i].config, NULL, &err));

@@ -195,7 +195,7 @@ for w in json.loads(sys.argv[1])["workloads"]:
 check "16 lengths are all measured" spec_full
 each_set() { # an instruction set has the same bits, or is refused by name
     local set out
-    for set in simd avx2 avxvnni avx512 amx; do
+    for set in simd dotprod avx2 avxvnni avx512 amx; do
         if out=$("$hearth" bench -m $guide --prompt 40 --gen 8 --cpu $set --json 2>&1); then
             [[ $out == *"$(hash_of)"* ]] || return 1
         else

@@ -15,8 +15,10 @@ fi
 check "a build for another processor" plan -U__x86_64__
 check "  has the scalar kernels" has '-o [^ ]*/src/cpu/ref_matmul\.o '
 check "  and those of 128 bits" has '-o [^ ]*/src/cpu/matmul_simd\.o '
-check "  and none of x86-64, nor its flags" eval \
-    '! grep -E "_(avx[a-z0-9]*|amx)\.o|-m(sse|avx|amx)" "$dir/out"'
+check "  and none of x86-64 or ARM, nor their flags" eval \
+    '! grep -E "_(avx[a-z0-9]*|amx|dotprod)\.o|-m(sse|avx|amx|arch)" "$dir/out"'
+check "a build for ARM" plan "-U__x86_64__ -D__aarch64__=1"
+check "  has its dot products" has '-march=armv8.2-a\+dotprod .*-o [^ ]*/src/cpu/matmul_dotprod\.o '
 
 # A test that stands in for a function of the program does so whatever the linker is told.
 check "a build with flags for the linker" exits 0 make -n -B V=1 CC="$CC" LDFLAGS=-Wl,-z,now all tests

@@ -102,8 +102,8 @@ go --gpu-layers 0 --device vulkan:0
 check "no layers on a device that is named" [ $status = 2 ]
 check "  are refused" grep -qF -- '--gpu-layers 0: means the CPU, but --device is vulkan:0' "$dir/err"
 switch allow-inexact
-takes cpu auto scalar simd avx2 avxvnni avx512 amx
-refuses cpu sse 'auto, scalar, simd, avx2, avxvnni, avx512 or amx'
+takes cpu auto scalar simd dotprod avx2 avxvnni avx512 amx
+refuses cpu sse 'auto, scalar, simd, dotprod, avx2, avxvnni, avx512 or amx'
 takes threads 0 7 256
 refuses threads 1.5 'a whole number from 0 to 256'
 refuses threads 257 'a whole number from 0 to 256'

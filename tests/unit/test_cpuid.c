@@ -25,7 +25,7 @@ static int read_flags(void **state)
     char line[sizeof flags - 2];
     while (!flags[0] && fgets(line, sizeof line, f)) {
         if (strncmp(line, "vendor_id", 9) == 0) is_amd = strstr(line, "AuthenticAMD");
-        if (strncmp(line, "flags", 5) != 0) continue;
+        if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
         char *list = strchr(line, ':') + 1;
         list[strcspn(list, "\n")] = '\0';
         snprintf(flags, sizeof flags, "%s ", list);
@@ -55,6 +55,7 @@ static void test_agrees_with_the_system(void **state)
     bool avx2 = listed("avx avx2 f16c");
     bool avx512 = avx2 && listed("avx512f avx512dq avx512bw avx512vl avx512_vnni");
     assert_int_equal(cpuid_sse41(), listed("sse4_1"));
+    assert_int_equal(cpuid_dotprod(), listed("asimddp"));
     assert_int_equal(cpuid_avx2(), avx2);
     assert_int_equal(cpuid_avxvnni(), avx2 && listed("avx_vnni"));
     assert_int_equal(cpuid_avx512(), avx512);
