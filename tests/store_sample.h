@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/philox.h"
 #include "cache/store.h"
@@ -162,7 +163,7 @@ static inline void check_sound(void *user, const struct store_file *file)
     struct blob_codec *codec = user;
     struct buf data = {0};
     struct err err = {0};
-    assert_true(store_files_read(file->path, 1 << 20, &data));
+    assert_true(file_read_plain(file->path, 1 << 20, &data));
     if (!blob_unpack(codec, data.data, data.len, NULL, NULL, 0, &err))
         fail_msg("%s: %s", file->path, err.msg);
     buf_free(&data);

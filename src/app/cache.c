@@ -8,6 +8,7 @@
 
 #include "app/command_line.h"
 #include "app/kept.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/readable.h"
@@ -155,7 +156,7 @@ static void check_file(void *user, const struct store_file *file)
     struct check *k = user;
     struct err err;
     char path[512];
-    if (!store_files_read(file->path, BLOB_MAX_BYTES, &k->data)) return; /* it has gone */
+    if (!file_read_plain(file->path, BLOB_MAX_BYTES, &k->data)) return; /* it has gone */
     if (blob_unpack(k->codec, k->data.data, k->data.len, NULL, NULL, 0, &err)) {
         k->n_sound++;
         return;

@@ -60,7 +60,7 @@ static bool read_one(const struct reader *r, struct hand *h, const struct blob_i
     struct err err = {0};
     char *path = store_files_path(r->dir, r->model, id->kind, &id->key);
     size_t most = BLOB_HEAD_BYTES + id->n_ids * sizeof *id->ids + 2 * n_raw + 1024;
-    bool there = store_files_read(path, most, &h->file);
+    bool there = file_read_plain(path, most, &h->file);
     bool ok = there && blob_unpack(h->codec, h->file.data, h->file.len, id, raw, n_raw, &err);
     if (ok) store_files_touch(path, id->n_tokens);
     /* Damaged: out of the way of a good one. A sound blob of other tokens stays. */

@@ -67,11 +67,6 @@ bool store_files_write(const char *path, const void *data, size_t n_bytes, struc
     return paths_make_parents(path, err) && file_replace(path, data, n_bytes, err);
 }
 
-bool store_files_read(const char *path, size_t max_bytes, struct buf *out)
-{
-    return file_read_plain(path, max_bytes, out);
-}
-
 void store_files_touch(const char *path, uint64_t n_tokens)
 {
     struct timespec used[2] = {{.tv_nsec = UTIME_OMIT}, {0}};

@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "cache/blob.h"
 
@@ -27,9 +26,6 @@ bool store_files_prepare(const char *path, struct err *err);
 /* Writes a new file whole: a temporary one beside it, then rename; makes the folders. On
  * failure nothing is left behind. */
 bool store_files_write(const char *path, const void *data, size_t n_bytes, struct err *err);
-/* Replaces out by the file. A missing one, one that is not regular, one of more than max_bytes
- * and one that there is no memory for are false, without a word; out holds rubbish then. */
-bool store_files_read(const char *path, size_t max_bytes, struct buf *out);
 /* Notes that the blob was used. Pages far from the beginning of a conversation count as a
  * little older than those before them: without these they are worth nothing, so they go first.
  */

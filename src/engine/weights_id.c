@@ -81,7 +81,7 @@ static bool recall(struct weights_id *w)
 {
     struct buf file = {0};
     struct record r;
-    bool ok = w->record && store_files_read(w->record, sizeof r, &file) && file.len == sizeof r;
+    bool ok = w->record && file_read_plain(w->record, sizeof r, &file) && file.len == sizeof r;
     if (ok) {
         memcpy(&r, file.data, sizeof r);
         ok = r.check == XXH3_64bits(&r.id, sizeof r.id);

@@ -83,7 +83,7 @@ static void tear(void *user, const struct store_file *file)
     struct buf data = {0};
     struct blob_head head;
     struct err err;
-    assert_true(store_files_read(file->path, BLOB_MAX_BYTES, &data));
+    assert_true(file_read_plain(file->path, BLOB_MAX_BYTES, &data));
     if (file->kind == place->kind && blob_head(data.data, data.len, &head, &err) &&
         head.n_tokens == place->n_tokens)
         assert_int_equal(truncate(file->path, (off_t)data.len / 2), 0);
