@@ -24,7 +24,6 @@ struct hand {
 struct reader {
     const char *dir, *model;
     struct hand hands[MAX_THREADS]; /* the first is the caller's */
-    struct reader_counts counts;
 };
 
 struct reader *reader_new(const char *dir, const char *model)
@@ -69,19 +68,9 @@ static bool read_one(const struct reader *r, struct hand *h, const struct blob_i
     return ok;
 }
 
-static void count(struct reader *r, size_t n, size_t n_bytes, double start_ms)
-{
-    r->counts.n += n;
-    r->counts.n_bytes += n_bytes;
-    r->counts.ms += clock_ms() - start_ms;
-}
-
 bool reader_get(struct reader *r, const struct blob_id *id, void *raw, size_t n_raw)
 {
-    double start = clock_ms();
-    bool ok = read_one(r, &r->hands[0], id, raw, n_raw);
-    count(r, ok, ok ? n_raw : 0, start);
-    return ok;
+    return read_one(r, &r->hands[0], id, raw, n_raw);
 }
 
 /* ---- a row ---- */
@@ -132,7 +121,6 @@ static void *take_files(void *arg)
 
 size_t reader_get_row(struct reader *r, const struct reader_row *row)
 {
-    double start = clock_ms();
     struct run run = {.reader = r, .row = row, .missing = row->n};
     struct task tasks[MAX_THREADS];
     size_t most = (size_t)pool_usable_cores(), n = 1;
@@ -147,12 +135,5 @@ size_t reader_get_row(struct reader *r, const struct reader_row *row)
     while (n > 1)
         pthread_join(tasks[--n].thread, NULL);
     pthread_mutex_destroy(&run.lock);
-    size_t n_got = atomic_load(&run.missing);
-    count(r, n_got, n_got * row->n_raw, start);
-    return n_got;
-}
-
-struct reader_counts reader_counts(const struct reader *r)
-{
-    return r->counts;
+    return atomic_load(&run.missing);
 }

@@ -31,15 +31,7 @@ struct reader_row {
     const atomic_bool *cancel;
 };
 
+/* How many came, as store_get_row says. */
 size_t reader_get_row(struct reader *r, const struct reader_row *row);
-
-struct reader_counts {
-    size_t n; /* blobs that were read */
-    uint64_t n_bytes;
-    double ms;
-};
-
-/* What it has done so far. */
-struct reader_counts reader_counts(const struct reader *r);
 
 #endif

@@ -519,10 +519,8 @@ bool store_has(struct store *s, const struct blob_id *id)
 
 struct store_counts store_counts(struct store *s)
 {
-    struct reader_counts read = reader_counts(s->reader);
     pthread_mutex_lock(&s->lock);
-    struct store_counts counts = {read.n,           s->n_written,    read.n_bytes,
-                                  s->written_bytes, s->packed_bytes, read.ms};
+    const struct store_counts counts = {s->n_written, s->written_bytes, s->packed_bytes};
     pthread_mutex_unlock(&s->lock);
     return counts;
 }

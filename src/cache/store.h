@@ -80,14 +80,13 @@ bool store_is_broken(struct store *s);
 /* Why it has: true once, when it has. */
 bool store_trouble(struct store *s, struct err *err);
 
+/* What it has written so far. */
 struct store_counts {
-    size_t n_read, n_written;
-    uint64_t read_bytes, written_bytes; /* of contents */
-    uint64_t packed_bytes;              /* of the files that were written */
-    double read_ms;
+    size_t n_written;
+    uint64_t written_bytes; /* of contents */
+    uint64_t packed_bytes;  /* of the files */
 };
 
-/* What it has done so far. */
 struct store_counts store_counts(struct store *s);
 
 #endif

@@ -112,7 +112,6 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
                                    .n_snapshots = u.n_snapshots,
                                    .bytes = u.bytes,
                                    .current_bytes = u.path_bytes,
-                                   .n_dropped_pages = u.n_dropped,
                                    .n_steps = tl->n_steps,
                                    .n_state_returns = tl->states.n_returns,
                                    .state_return_bytes = tl->states.written_bytes};

@@ -178,7 +178,6 @@ struct timeline_cost timeline_plan(struct timeline *tl, const int32_t *ids, size
 struct timeline_usage {
     size_t n_pages, n_current_pages, n_snapshots;
     uint64_t bytes, current_bytes; /* of all, of the current sequence; snapshots included */
-    uint64_t n_dropped_pages;      /* given up for the limits, ever */
     uint64_t n_steps;              /* of the model, ever: chunks, tokens, blocks of drafts */
     uint64_t n_state_returns;      /* times that recurrent states took tokens back, ever */
     uint64_t state_return_bytes;   /* of states that this wrote; none is copied */
