@@ -8,10 +8,10 @@ enum { N = DRAFT_BELIEF_SHARES };
 static const double shares[N] = {0.05, 0.25, 0.5, 0.7, 0.85, 0.94, 0.99};
 /* Before anything is known. */
 static const double first[N] = {0.1, 0.1, 0.1, 0.15, 0.15, 0.2, 0.2};
-/* With each draft so much is forgotten: a text stays as it is for some 40. */
+/* The share that is forgotten with each draft: a text stays as it is for some 40 drafts. */
 static const double TURNS = 0.025;
-/* With each draft what is usual moves so far to what is believed; and so much of it stays what
- * it was at first. */
+/* With each draft what is usual moves by USUAL_WEIGHT of the way to what is believed, of which
+ * USUAL_FIRST is replaced by what it was at first. */
 static const double USUAL_WEIGHT = 0.015, USUAL_FIRST = 0.1;
 
 void draft_belief_init(struct draft_belief *b)
@@ -30,7 +30,7 @@ double draft_belief_next(const struct draft_belief *b)
 
 void draft_belief_run(const struct draft_belief *b, uint32_t n, double *p)
 {
-    double weight[N], all = 1; /* that all so far are right: each weight's part, and whole */
+    double weight[N], all = 1; /* the chance that all so far are right: by share, and in all */
     for (int i = 0; i < N; i++)
         weight[i] = b->weight[i];
     for (uint32_t k = 0; k < n; k++) {

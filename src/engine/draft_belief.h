@@ -32,10 +32,11 @@ double draft_belief_next(const struct draft_belief *b);
 /* The chance of each of the next n drafts, should those before it be right, into p[n]. */
 void draft_belief_run(const struct draft_belief *b, uint32_t n, double *p);
 
-/* What is believed should the next draft be right; by so much of it, 0..1. */
+/* Moves what is believed to what it would be had the next draft been right: by `share` of the
+ * way, 0..1. */
 void draft_belief_suppose(struct draft_belief *b, double share);
 
-/* So much of what is believed is forgotten, 0..1: the rest is what is usual. */
+/* Moves what is believed to what is usual: by `share` of the way, 0..1. */
 void draft_belief_forget(struct draft_belief *b, double share);
 
 #endif

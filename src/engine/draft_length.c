@@ -3,48 +3,58 @@
  * of a draft whose predecessors were right. */
 #include "engine/draft_length.h"
 
-/* Drafts at one depth that count, and as many that were right as was believed. */
+/* What is known of one depth fades with so many drafts; at first it counts as if so many had
+ * gone as it was believed. */
 static const double DEPTH_MEMORY = 48, DEPTH_PRIOR = 24;
-/* After so many steps without a draft half of what is believed is forgotten; half of what is
- * left to hope for is hoped for. */
+/* Steps after which half of something is old (age): of what is believed of a source that has
+ * not drafted since, and of what was measured, for a try. */
 enum { STALE = 200, FORGOTTEN = 192 };
-/* Another reply is another text: so much is forgotten. */
+/* The share of a belief that is forgotten with each reply: the next one is another text. */
 static const double OF_OTHER_TEXT = 0.25;
-/* Hope takes it half as if the next draft had been right. */
+/* A try supposes by this share that the next draft is right (draft_belief_suppose). */
 static const double SUPPOSED = 0.5;
-/* New times weigh so much against those before. */
+/* The weight of a new time in a mean, and how many times the mean it counts at most. */
 static const double TIME_WEIGHT = 0.15, MAX_CHANGE = 1.4;
+/* Fewer measurements than FEW are not to be relied on; more than MANY count as MANY. The line
+ * through all numbers of rows counts as LINE_TRIALS measurements of each. */
 enum { FEW = 3, MANY = 12, LINE_TRIALS = 4 };
-/* A draft that takes so many times the usual was interrupted, and does not count for more. */
+/* A draft that takes more than so many times the usual was interrupted: the balance pays for no
+ * more. */
 static const double INTERRUPTED = 4;
-/* Most tokens of the first draft, of which not even the cost is known. */
+/* Most tokens of the first draft of a source, whose cost is a guess. */
 enum { FIRST_LENGTH = 2 };
-/* What was measured seldom may take this much less. */
+/* A try hopes that a step takes so much of what was measured, if that was seldom or long ago.
+ */
 static const double HOPED_COST = 0.85;
-/* A mean over so many plain steps that is so far above the usual time tells of contention; so
- * much of it counts; and one interruption counts at most as so many steps. */
+/* How many plain steps the mean with interruptions is over, and how many times that mean one of
+ * them counts at most. A mean of CONTENDED times the usual time or more tells that others use
+ * the machine. Of what is above that, up to MOST_CONTENDED, CONTENDED_SHARE counts as the cost
+ * of a plain step. */
 enum { PLAIN_MEMORY = 32, MAX_INTERRUPTION = 10 };
 static const double CONTENDED = 1.2, MOST_CONTENDED = 2, CONTENDED_SHARE = 0.5;
-/* A row more costs so much of the first until it is measured; a token that the draft only
- * reads, of one that it draws. */
+/* Costs until they are measured: of each row after the first, in plain steps; of a token that
+ * the draft only reads, as a share of one that it draws. */
 static const double ROW_PRIOR = 0.25, READ_PRIOR = 0.25;
-/* So many tokens at least tell what reading takes. */
+/* A draft that had at least so many tokens to read tells what reading takes; one with fewer,
+ * what drawing takes. */
 enum { MANY_READ = 8 };
 /* Drafting begins where it gains this much by estimate: less is noise. */
 static const double MIN_GAIN = 1.03;
-/* The balance: its share of time, its largest and first value in tokens. */
+/* The balance: the share of the time that is added to it, its largest and its first value, in
+ * plain steps. */
 static const double ALLOWANCE = 0.006, MAX_BALANCE = 16, FIRST_BALANCE = 8;
-/* Most that one draft may lose, besides what is read for it. Of the balance, what a try may
- * lose, and what it may read for. */
+/* The most plain steps that one draft may lose, reading left out; and the shares of the balance
+ * that a try may lose, and may read for. */
 static const double MOST_LOSS = 8, TRY_SHARE = 0.3, TRY_READ = 0.75;
-/* Where drafts pay, one of so many steps tries what may pay more. */
+/* Where drafts pay, each so-many-th step is a try of what may pay more. */
 enum { HOPE_GAP = 8 };
-/* However long the reply is by now, so many tokens of it may be left. */
+/* However long a reply is by now, so many tokens are thought to be left of it. */
 enum { MIN_LEFT = 16 };
-/* Steps between runs of plain steps that keep their time known, and of such a run; of a reply
- * and of a run the first are cold. */
+/* After so many steps a run of so many plain ones keeps their time known. The first COLD steps
+ * of a reply, and plain ones after a block, find the caches full of other things. */
 enum { PLAIN_GAP = 128, PLAIN_RUN = 4, COLD = 2 };
-/* Behind a block so many plain steps are slower, by no more than this: the block bears it. */
+/* So many plain steps after a block are slower, each by this much of a plain step at most: the
+ * balance pays for it. */
 enum { SLOWED = 3 };
 static const double MOST_SLOWED = 0.5;
 
@@ -63,17 +73,20 @@ double draft_length_plain_ms(const struct draft_length *c)
 
 /* ---- estimates ---- */
 
+/* How old something is that was last seen at step `when`: 0 just now, 0.5 after `half` steps,
+ * towards 1. */
 static double age(const struct draft_length *c, uint64_t when, double half)
 {
     const double steps = (double)(c->step - when);
     return steps / (steps + half);
 }
 
-/* How sure one is: what was measured, or the best that it leaves room for. */
+/* A cost as it was measured, or the best that seldom and old measurements leave room for: of a
+ * try. */
 enum view { EXPECTED, HOPED };
 
-/* In plain steps. What was measured of a number of rows counts for itself the more, the more
- * often. */
+/* Of a step of n_rows, in plain steps: between what this number of rows took and the line
+ * through all numbers, the nearer to the former the more often it was measured. */
 static double verify_cost(const struct draft_length *c, uint32_t n_rows, enum view view)
 {
     const struct draft_rows *t = &c->verify[n_rows];
@@ -84,7 +97,8 @@ static double verify_cost(const struct draft_length *c, uint32_t n_rows, enum vi
     return cost * (1 - old * (1 - HOPED_COST));
 }
 
-/* In plain steps. A first time that was interrupted must not be the last. */
+/* Of drafting a token, in plain steps. While there are few measurements a try takes the guess
+ * if that is less: after a first draft that was interrupted there would never be another. */
 static double token_cost(const struct draft_length *c, enum draft_source source, enum view view)
 {
     const struct draft_from *from = &c->from[source];
@@ -94,9 +108,10 @@ static double token_cost(const struct draft_length *c, enum draft_source source,
     return hopes ? from->token_guess : cost;
 }
 
-/* A step without drafts, in the usual ones. On a machine that others use a short step is
- * interrupted seldom, and what interrupts it is taken for chance, but a long one nearly always:
- * then the short one counts with its share of the interruptions. */
+/* Of a step without drafts, in plain steps: 1, but for a machine that others use. There a long
+ * step, as blocks take, is interrupted nearly always, and its time tells so. A short one is
+ * interrupted seldom, and learn_time takes that for chance: so a share of its interruptions is
+ * added here. */
 static double plain_cost(const struct draft_length *c)
 {
     double all = c->busy.ms / c->plain.ms;
@@ -104,7 +119,7 @@ static double plain_cost(const struct draft_length *c)
     return all > CONTENDED ? 1 + CONTENDED_SHARE * (all - CONTENDED) : 1;
 }
 
-/* What is believed by now. */
+/* What is believed of a source by now: the longer it has not drafted, the more is forgotten. */
 static struct draft_belief belief_of(const struct draft_length *c,
                                      const struct draft_from *from)
 {
@@ -113,14 +128,15 @@ static struct draft_belief belief_of(const struct draft_length *c,
     return belief;
 }
 
-/* The chance of a draft at one depth, of which that of any is believed. */
+/* The chance that a draft at one depth is right; any: what is believed, whatever the depth. */
 static double chance_at(const struct draft_depth *d, double any)
 {
     const double p = any * (d->right + DEPTH_PRIOR) / (d->believed + DEPTH_PRIOR);
     return p < 1 ? p : 1;
 }
 
-/* What the draft only reads, in plain steps. */
+/* Of reading n tokens before it drafts, in plain steps, but for the last: reading that one is
+ * part of the first token's cost. */
 static double read_cost(const struct draft_length *c, enum draft_source source, uint32_t n,
                         enum view view)
 {
@@ -136,7 +152,8 @@ struct best {
     double rate; /* tokens per plain step */
 };
 
-/* The best length of those that lose at most so much if nothing is right. */
+/* The best length for one offer, of those that the balance can pay for should nothing of the
+ * draft be right; n 0: none. */
 static struct best best_length(const struct draft_length *c, const struct draft_offer *o,
                                enum view view)
 {
@@ -167,7 +184,8 @@ static struct best best_length(const struct draft_length *c, const struct draft_
 
 /* ---- choosing ---- */
 
-/* Whether reading what the draft has missed comes back within the rest of the reply. */
+/* Whether the rest of the reply gains at least twice what it costs to read what the draft has
+ * missed. */
 static bool is_worth_reading(const struct draft_length *c, const struct draft_offer *o,
                              double rate, uint32_t n_done, enum view view)
 {
@@ -230,7 +248,8 @@ static void learn_plain(struct draft_length *c, double ms)
     t->ms += (ms - t->ms) / t->n;
 }
 
-/* The line begins with the plain step; each number counts by how often it was measured. */
+/* The slope of the line through the costs by number of rows, which is 1 at one row; each number
+ * counts by how often it was measured. */
 static void fit_line(struct draft_length *c)
 {
     double xx = 0, xy = 0;
@@ -242,13 +261,13 @@ static void fit_line(struct draft_length *c)
     c->row = xy > 0 ? xy / xx : 0;
 }
 
-/* In plain steps: a longer context, a core that is gone slow them all. */
+/* Kept in plain steps: a longer context, or a core that others took, slows all steps alike. */
 static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
 {
     struct draft_rows *t = &c->verify[n_rows];
     struct draft_time time = {t->steps, t->n};
     double steps = ms / c->plain.ms;
-    /* Each row for itself would take no more: it was interrupted. */
+    /* Rows one by one would take no more: it was interrupted. */
     if (steps > n_rows) steps = n_rows;
     if (c->step - t->when > FORGOTTEN && t->n > 1) time.n = 1;
     learn_time(&time, steps);
@@ -256,7 +275,8 @@ static void learn_verify(struct draft_length *c, uint32_t n_rows, double ms)
     fit_line(c);
 }
 
-/* What a draft takes; but the first of all finds nothing in memory. */
+/* What drafting takes. The first draft of a source does not count: its model is not in the
+ * caches, or not even in memory. */
 static void learn_drawing(struct draft_length *c, const struct draft_outcome *o)
 {
     struct draft_from *from = &c->from[o->source];
@@ -287,14 +307,15 @@ static void learn_right(struct draft_length *c, const struct draft_outcome *o)
     }
 }
 
-/* Whether a step took what one among its like takes. */
+/* Whether the time of a step is that of its kind, and not of one that found cold caches. For
+ * want of any other a cold block counts, too. */
 static bool is_usual(const struct draft_length *c, const struct draft_outcome *o)
 {
     if (o->n_drafted == 0) return c->n_plain >= COLD;
     return c->n_steps >= COLD || c->verify[o->n_drafted + 1].n == 0;
 }
 
-/* What a plain step behind a block takes more than one among its like. */
+/* What a plain step after a block takes more than a usual one, in plain steps. */
 static double slowed_by(const struct draft_length *c, double steps)
 {
     const bool is_behind = c->n_plain <= SLOWED && c->n_steps > c->n_plain;
@@ -302,8 +323,8 @@ static double slowed_by(const struct draft_length *c, double steps)
     return more > MOST_SLOWED ? MOST_SLOWED : more < -MOST_SLOWED ? -MOST_SLOWED : more;
 }
 
-/* What a step lost against plain decoding, or gained; but what interrupted it does not count.
- */
+/* Adds to the balance what a step gained against plain decoding, or lost. Times far above the
+ * usual were interrupted, and count as cut. */
 static void pay(struct draft_length *c, const struct draft_outcome *o)
 {
     /* A draft may have had nothing to say, but it read for it. */

@@ -33,8 +33,9 @@ enum draft_source {
     N_DRAFT_SOURCES,
 };
 
-/* Drafts at one depth, of those whose predecessors were all right: how many were, and how many
- * would have been as it was believed of all depths. What is old counts less. */
+/* The drafts at one depth, the i-th tokens of drafts that were right up to there: how many were
+ * right, and how many should have been by what was believed of all depths. What is old counts
+ * less. */
 struct draft_depth {
     double right, believed;
 };
@@ -56,7 +57,7 @@ struct draft_length {
     struct draft_time plain;                 /* a step of one row */
     struct draft_time busy;                  /* the same, interruptions included */
     struct draft_rows verify[DRAFT_MAX + 2]; /* of more, by their number */
-    double row; /* the line through them: each row after the first */
+    double row; /* by the line through them: what each row after the first adds */
     struct draft_from {
         struct draft_time token; /* drafting one token */
         struct draft_time read;  /* reading one, of many */
@@ -66,8 +67,9 @@ struct draft_length {
         uint64_t judged; /* step of the last draft that was */
         struct draft_depth depth[DRAFT_MAX];
     } from[N_DRAFT_SOURCES];
-    double balance; /* plain steps */
-    uint64_t step, next_plain;
+    double balance;      /* plain steps */
+    uint64_t step;       /* steps so far */
+    uint64_t next_plain; /* the step from which a run of plain ones is made */
     uint32_t n_steps;    /* of the reply under way */
     uint32_t n_plain;    /* the newest of them in a row that were plain */
     double reply_tokens; /* of a usual reply */
