@@ -94,8 +94,8 @@ uint64_t vulkan_own_memory(const struct vulkan *vk);
  * VK_SUCCESS. Memory that is out is ERR_MEMORY. */
 bool vulkan_check(VkResult result, const char *call, struct err *err);
 
-/* The same of a submission, of a wait, or of its fence, which would end the next wait at once:
- * after a failure the device is lost. */
+/* The same of a submission, of a wait, or of resetting the fence, which would otherwise end the
+ * next wait at once. After a failure the device counts as lost. */
 bool vulkan_done(struct vulkan *vk, VkResult result, const char *call, struct err *err);
 
 /* Takes a command buffer and begins it; free it by vulkan_commands_free. On failure *c is

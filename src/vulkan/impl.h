@@ -118,11 +118,12 @@ struct vulkan_draws {
     struct vulkan_region marks;          /* draw_layout.h */
     struct vulkan_region drawn;          /* [rows] ids, seen by the host */
     uint64_t n_changes; /* of struct draw, as far as counts has them; 0: nothing is there */
-    uint32_t at;        /* words of the step */
-    size_t first;       /* of the dispatches */
+    uint32_t at;        /* word of the step where the request begins */
+    size_t first;       /* of its DRAW_STAGES dispatches */
 };
 
-/* States that are to be made of others by the first rows of a trail. */
+/* An advance that is put off: the states `to` are to be made of `from` by the first rows of the
+ * exec's trail. */
 struct vulkan_advance {
     struct vulkan_state *from, *to;
     uint32_t n_rows; /* 0: there are none to be made */
@@ -178,7 +179,7 @@ struct vulkan_exec {
 struct vulkan_state {
     struct vulkan_arena memory;
     struct vulkan_region region;
-    /* Recorded for the plan of an exec: they become its states at work, and these they. */
+    /* Recorded for the plan of an exec: the copy to its states at work, and the copy back. */
     VkCommandBuffer take, give;
     uint64_t plan; /* 0: nothing is */
 };
@@ -199,20 +200,22 @@ size_t vulkan_draw_words(void); /* that a request takes of a step */
 size_t vulkan_draw_bytes(const struct program *p, uint32_t max_rows);
 bool vulkan_draw_memory(struct vulkan_exec *x, struct err *err);
 bool vulkan_plan_draw(struct vulkan_exec *x, struct err *err);
-/* Writes the request of a step, and how many groups its stages take. So many drafts of a block
- * are ahead of its first row; then counts that changed came with the step before. */
+/* Writes the request of a step (step->draw) and how many groups its stages take. ahead: how
+ * many drafts of a block the model has drawn before this step; 0 outside of a block. Only with
+ * 0 the counts that changed since the last draw are written: the later steps find them on the
+ * device. */
 bool vulkan_draw_write(struct vulkan_exec *x, const struct step *step, uint32_t ahead,
                        struct err *err);
-/* It is done: counts that came with it are kept. */
+/* The draw is done: the counts on the device are those that it had. */
 void vulkan_draw_done(struct vulkan_exec *x, const struct draw *draw);
-/* The same, and its tokens are handed over. */
+/* The same, and step->drawn gets the tokens. */
 void vulkan_draw_take(struct vulkan_exec *x, const struct step *step);
 
 /* ---- record.c ---- */
 
 uint32_t vulkan_bucket(uint32_t n_rows);
-/* Whether steps of as few rows as a bucket but the last one has may need it: row blocks of
- * attention behind those rows they do not. */
+/* Whether the command buffers for few rows (of all buckets but the last) have the dispatch: one
+ * for a row block of attention behind these rows they do not have. */
 bool vulkan_has_few(const struct vulkan_dispatch *d);
 /* Work groups of a dispatch for n_rows rows of its part. */
 void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
@@ -233,12 +236,12 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
 
 /* ---- step.c ---- */
 
-/* What the shaders read of a step, its head and its draw left out. */
+/* Writes what the shaders read of a step, but for its head and its draw. */
 void vulkan_step_write(struct vulkan_exec *x, const struct step *step);
-/* The head runs for rows lo..hi-1. */
+/* Writes that the head runs for rows lo..hi-1. */
 void vulkan_head_write(struct vulkan_exec *x, uint32_t lo, uint32_t hi);
-/* How many groups of the dispatches of a part run for n_rows rows of it; of few rows those of
- * later row blocks, which are not recorded for them, stay as they are. */
+/* Writes how many groups each dispatch of a part has for n_rows rows of it; for few rows only
+ * of those dispatches that are recorded for them (vulkan_has_few). */
 void vulkan_group_counts(const struct vulkan_exec *x, int part, uint32_t n_rows);
 
 /* ---- states.c ---- */
@@ -248,23 +251,28 @@ void vulkan_state_free(struct backend *be, void *state, size_t state_bytes);
 void vulkan_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void vulkan_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 
-/* A step of an exec that is planned goes through the next four in this order; without recurrent
+/* A step calls the next four, in this order: the first two while it is put together, the third
+ * once the submission that the first added to is done, the fourth once all of it is. `of` is
+ * its exec, which is planned; x is the exec whose list of command buffers (x->all) is
+ * submitted: the same, but in a block of drafts the draft's, for both models. Without recurrent
  * layers they do nothing. */
-/* To what x submits at once joins what a step of the exec `of` begins with: an advance that was
- * put off, and that `in` are the states at work. */
+/* Adds what the step begins with: the advance that `of` has put off, if it has, and the copy of
+ * `in` to the states at work, unless these have it already. An advance that another exec has
+ * put off is made first (vulkan_states_settle). */
 bool vulkan_states_begin(struct vulkan_exec *x, struct vulkan_exec *of, const void *in,
                          struct err *err);
-/* The states at work go to `out`, too. */
+/* Adds the copy of the states at work to `out`. */
 bool vulkan_states_give(struct vulkan_exec *x, struct vulkan_exec *of, void *out,
                         struct err *err);
-/* What vulkan_states_begin added is done: nothing of this exec is put off any more. */
+/* `of` has no advance put off any more. */
 void vulkan_states_begun(struct vulkan_exec *of);
-/* The step is done: `out` has the states at work. */
+/* The step is done: `out` and the states at work are the same. */
 void vulkan_states_done(struct vulkan_exec *of, const void *out);
-/* Nothing is put off any more; on failure it still is. */
+/* Makes the advance that an exec has put off, if one has, in a submission of its own. On
+ * failure it stays put off. */
 bool vulkan_states_settle(struct vulkan_backend *vb, struct err *err);
-/* Nothing of this exec is, whatever happens: states that it is about may be read, or freed.
- * Where they could not be made the device is lost. */
+/* The same if it is x that has put one off, before states that the advance reads or makes are
+ * read, written or freed. On failure it is given up, and the device counts as lost. */
 void vulkan_states_end(struct vulkan_exec *x);
 bool vulkan_exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                          struct err *err);
@@ -281,12 +289,12 @@ void vulkan_link_free(struct vulkan_exec *x);
 
 /* ---- exec.c ---- */
 
-/* The plan fits the slabs that there are. */
+/* Makes the plan if there is none, or if slabs were added since. */
 bool vulkan_need_plan(struct vulkan_exec *x, struct err *err);
 /* Whether the first n tokens of a step have rows in the embedding. */
 bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
                          struct err *err);
-/* Command buffers join those that are submitted at once, from x->n_all on. */
+/* Appends command buffers to those that x submits at once (x->all). */
 void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands);
 
 size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
