@@ -119,9 +119,10 @@ struct draft_block {
     uint32_t n_right;
     double draft_share; /* of the device's time */
 };
-/* Whether both lie on one device that takes blocks now. The CPU and a split model take none,
- * nor do models with rows from elsewhere, devices without a clock, and those that a block might
- * keep busy for so long that they are reset, which a step of each tells. */
+/* Whether both lie on one device that takes blocks now. There are none on the CPU, of a split
+ * model or one with rows from elsewhere (OP_INPUT), or on a device without a clock; nor while a
+ * block might keep the device busy for so long that its driver resets it, which is known once
+ * each model has run a step. */
 bool exec_takes_blocks(const struct exec *model, const struct exec *draft);
 /* Leaves what the steps would have left, exec_logits of the model included. Fails like
  * exec_run, for both; it is cancelled only before it begins. */

@@ -55,8 +55,8 @@ void store_return(void *room, size_t n_raw);
  * unless it is there. element_bytes as in blob_content. */
 void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_raw,
                unsigned element_bytes);
-/* The same of bytes that stay the caller's and do not change until the store, which is done
- * with them sooner or later in any case, counts *n_readers down by one, on any thread. */
+/* The same of bytes that stay the caller's, who does not change them until the store has
+ * counted *n_readers down by one. It does so once, on any thread, written or not. */
 void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
                     unsigned element_bytes, atomic_uint *n_readers);
 /* Whether the owner needs the processor for other work from now on; at first it does not. */
@@ -77,7 +77,7 @@ bool store_waits(struct store *s, const struct blob_id *id);
 
 /* Whether writing has stopped: what is put is dropped. */
 bool store_is_broken(struct store *s);
-/* Why it has: true once, when it has. */
+/* Why writing has stopped: true for the first call after it has. */
 bool store_trouble(struct store *s, struct err *err);
 
 /* What it has written so far. */

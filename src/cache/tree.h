@@ -54,19 +54,19 @@ void tree_go(struct tree *t);
  * tree_find found last. */
 const float *tree_snapshot_logits(const struct tree *t, size_t i);
 const void *tree_snapshot_states(const struct tree *t, size_t i);
-/* It is used: it becomes the most recent one. */
+/* The i-th of them is used: it becomes the most recent one. */
 void tree_snapshot_used(struct tree *t, size_t i);
 
 /* Makes room for rows from..to-1, from at most tree_n: fresh pages at the end, a copy of the
  * open page if another branch goes on in it, and of those that are lent. ERR_MEMORY: no row has
  * changed. */
 bool tree_grow(struct tree *t, size_t from, size_t to, struct err *err);
-/* Rows from..from+n-1, of ids[0..n), are computed in the room that was made: those that the
- * path does not have yet follow it. */
+/* Rows from..from+n-1, of ids[0..n), are computed in the room that tree_grow made: those that
+ * the path does not have yet become its end. */
 void tree_commit(struct tree *t, const int32_t *ids, size_t from, size_t n);
-/* Of the room that was made, what is behind row to-1 is given back; a row of it is left. */
+/* Gives back the room behind row to-1; of the room before it at least a row is left. */
 void tree_shrink(struct tree *t, size_t to);
-/* They are not: the room is given back. */
+/* The rows were not computed: gives back the room, and the path is as before tree_grow. */
 void tree_cancel(struct tree *t);
 
 /* The path is its first n tokens; rows behind them are forgotten unless another branch runs

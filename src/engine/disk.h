@@ -83,7 +83,7 @@ void disk_drain(struct disk *d);
 /* Notes that the pages of the sequence were used now. */
 void disk_touch(struct disk *d);
 
-/* Why nothing is kept any more: true once, when it is so. */
+/* Why nothing is kept any more: true for the first call after that is so. */
 bool disk_trouble(struct disk *d, struct err *err);
 struct store_counts disk_counts(struct disk *d);
 

@@ -128,7 +128,7 @@ static bool device_has_room(const struct machine *m, const struct engine_config 
 }
 
 /* Where the draft goes: beside the model, or where just a part of that is on a device, or there
- * is no room, to the CPU. taken: bytes of the device that will be free later. */
+ * is no room, to the CPU. taken: as in machine_place_draft. */
 static bool place_draft(struct machine *m, const struct engine_config *config,
                         enum kv_type kv_type, uint64_t taken, struct err *err)
 {

@@ -27,7 +27,8 @@ bool machine_place_layers(struct machine *m, const struct engine_config *config,
 
 /* Opens the file of the draft that config names and places it: where the model is, or where
  * just a part of that is on a device, or there is no room, on the CPU. Counts what it takes.
- * taken: bytes of the device that will be free later. True without one. */
+ * taken: bytes of the device that the draft before has, which goes once this one is there. True
+ * without one. */
 bool machine_place_draft(struct machine *m, const struct engine_config *config,
                          enum kv_type kv_type, uint64_t taken,
                          const struct machine_watch *watch, struct err *err);

@@ -17,8 +17,8 @@ struct penalties {
     uint32_t *slot;      /* [n_vocab]: where an id with a count stands in distinct */
     int32_t *distinct;   /* [n_distinct] ids with a count, in no order */
     size_t n_distinct, cap;
-    /* The changes of counts, as struct draw hands them on. Those of no two of these have the
-     * same numbers. */
+    /* The changes of counts, as struct draw hands them on. Each struct penalties counts from
+     * another number on, so that a device never takes the changes of one for another's. */
     uint64_t n_changes;
     int32_t recent[DRAW_RECENT];
 };

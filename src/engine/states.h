@@ -46,25 +46,27 @@ void states_reset(struct states *s);
 void states_load(struct states *s, size_t n, const void *bytes);
 /* The states as n_bytes bytes, until the next call; NULL without any. */
 const void *states_bytes(struct states *s);
-/* Those of now are come back to by states_cut, until the next call. Without memory for them
- * they are not. */
+/* Keeps the states of now for states_cut to come back to, until the next hold. Without memory
+ * for a third object none are kept. */
 void states_hold(struct states *s);
-/* The tokens after the first n are others now. What has taken one of them gives way to the held
- * states, if those have not; else nothing is known. */
+/* The tokens after the first n are others from now on. States that have taken one of them are
+ * given up for the held ones, if these have taken none; otherwise nothing is known. */
 void states_cut(struct states *s, size_t n);
 /* For tests: zeros in their place, as if these were right. */
 void states_break(struct states *s);
 /* None is of use any more: the tokens they have taken are others now. */
 void states_lose(struct states *s);
 
-/* What a step reads and writes; then, once it is done, its rows are taken. */
+/* Sets what a step reads and writes. Once it is done, states_take makes what it wrote the
+ * states of now, which have taken n_rows more tokens. */
 void states_lend(const struct states *s, struct step *step);
 void states_take(struct states *s, size_t n_rows);
-/* Of steps that one submission has: what the first of them reads and writes, and where the
- * states after the last go. Nothing is held any more. ERR_MEMORY. */
+/* The same for a block of steps in one submission: sets what the first of them reads and
+ * writes, and in *end where the states after the last go. Nothing is held any more. ERR_MEMORY.
+ */
 bool states_lend_ahead(struct states *s, struct step *step, void **end, struct err *err);
-/* They are done: the rows of the first are taken and those states held, then the n_more rows of
- * the others are taken, if any. */
+/* The block is done: takes the n_rows of the first step and holds the states after them, then
+ * takes the n_more rows of the others, if any. */
 void states_take_ahead(struct states *s, size_t n_rows, size_t n_more);
 /* Of the rows taken last, in a step of this exec that kept its trail, only the first n count,
  * n > 0. If the device fails, nothing is known of the states. */

@@ -108,21 +108,21 @@ bool timeline_append_rows(struct timeline *tl, const int32_t *ids, size_t n,
 /* The n_vocab logits after the i-th of them, until the next call; NULL if the device that has
  * them failed. */
 const float *timeline_row(struct timeline *tl, size_t i);
-/* If the device draws, the next of these three draws from its last row, or all rows, as asked
- * (until it returns): then the tokens are here and the logits are fetched when they are read.
- */
+/* If the device draws, the next timeline_append, timeline_extend or timeline_append_rows draws
+ * as asked, from its last row or, the last of them, from all its rows: then timeline_drawn has
+ * the tokens, and logits are fetched when they are read. Borrowed until that one returns. */
 void timeline_draw(struct timeline *tl, const struct draw *draw);
 /* The token that was drawn after the i-th of the rows appended last; -1: none, draw from the
  * logits. */
 int32_t timeline_drawn(const struct timeline *tl, size_t i);
-/* Keeps the first n of them, n > 0, as if they had been appended one by one; the others, drafts
- * that were refused, are forgotten. */
+/* Keeps the first n of the rows appended last, n > 0, as if they had been appended one by one;
+ * the others, drafts that were refused, are forgotten. */
 void timeline_keep_rows(struct timeline *tl, size_t n);
 
-/* Keeps the logits after the last token, if there are any, so that coming back to just these
- * tokens costs nothing: at the end of a prompt and of a reply. */
+/* Keeps the logits after the last token, if there are any, and the recurrent states, so that
+ * coming back to just these tokens costs nothing: at the end of a prompt and of a reply. */
 void timeline_snapshot(struct timeline *tl);
-/* The same of a line that is being typed: it goes before those. */
+/* The same of a line that is being typed. Where snapshots are too many, these go first. */
 void timeline_snapshot_passing(struct timeline *tl);
 
 /* Gets memory for what comes next, while nobody waits: until *stop (may be NULL) is true. */
@@ -131,21 +131,23 @@ void timeline_prepare(struct timeline *tl, const atomic_bool *stop);
 /* Gives the disk what it has not of the sequence: whole pages, and the snapshot of all tokens
  * if the logits are held; of a recurrent model also that of where the last prompt ended, or
  * was marked. False: not all fits its queue, the model's content is not known yet, or *stop
- * (may be NULL) became true; the rest is for the next time, by either of the two, even if the
- * sequence is longer by then. */
+ * (may be NULL) became true; the rest is for the next time, by this or timeline_save_whole,
+ * even if the sequence is longer by then. */
 bool timeline_save(struct timeline *tl, const atomic_bool *stop);
-/* The same of the whole pages, and of the snapshots that are left from before. */
+/* Gives it the whole pages, and of snapshots just those that an earlier timeline_save has left.
+ */
 bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop);
-/* The same until nothing is left, waiting if need be: before the end. */
+/* As timeline_save, until nothing is left, waiting for the queue and for the model's content to
+ * be known: before the end. */
 void timeline_save_all(struct timeline *tl);
 
 /* Drops all tokens but the first n (at most those there are); what was computed for the others
  * is forgotten, as for tokens that were drafted and refused. To leave tokens for others and
  * perhaps come back, just sync. */
 void timeline_truncate(struct timeline *tl, size_t n);
-/* Coming back to the tokens held now, or to a few more, costs reading those few again at most,
- * until the next call: of a recurrent model their states stay where they are, and are not
- * copied. Others need no hold. */
+/* Until the next hold coming back to the tokens of now, or to a few more, costs reading those
+ * few again at most. Only a recurrent model needs it: its states stay where they are, and are
+ * not copied. */
 void timeline_hold(struct timeline *tl);
 /* Forgets everything. */
 void timeline_forget(struct timeline *tl);

@@ -56,7 +56,8 @@ static inline bool timeline_knows_states(const struct timeline *tl, size_t n)
     return tl->model.is_recurrent && tl->states.is_known && tl->states.n <= n;
 }
 
-/* The sequence keeps only its first n tokens. */
+/* The sequence keeps only its first n tokens: of what is behind them nothing is saved any more,
+ * nor owed. */
 static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
 {
     size_t n_left = 0;
