@@ -79,11 +79,12 @@ struct last_turn {
     char *diverged_old, *diverged_new;
 };
 
-/* The conversation in tokens, as the engine last told, and the conversation that was. */
+/* The conversation in tokens, as the engine last told, and by what it is known whether that is
+ * still the conversation. */
 struct context {
     uint32_t n_used, n_warm, n_drawn;
     size_t n_messages;
-    const struct message *last; /* only compared */
+    const struct message *last; /* only compared: it may be gone */
 };
 
 /* ---- from one turn to the next ---- */
@@ -167,7 +168,7 @@ void chat_offer(struct chat *c, const char *text, size_t n);
 /* After whatever leaves a branch behind: says so the first time that another goes for it. */
 void chat_tell_thinned(struct chat *c);
 
-/* What stood before the next message does so no more. */
+/* Drops what /read or a paste had put before the next message. */
 void chat_drop_attached(struct chat *c);
 
 /* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
@@ -175,7 +176,8 @@ bool chat_choose_template(struct chat *c, struct err *err);
 /* Sets c->session.seed from the options, or by chance. */
 void chat_choose_seed(struct chat *c);
 
-/* A request is posted: a cancel that came before it was there counts, too. */
+/* To be called after a request was posted, which clears the engine's cancel flag: a chat_cancel
+ * that came just before counts, too. */
 void chat_cancel_late(struct chat *c);
 
 /* A path as typed, with ~/ expanded; free() it. */
@@ -188,7 +190,7 @@ char *chat_path(const char *typed);
 bool session_begin(struct chat *c, struct err *err);
 /* The model is there: says what was read and whether it still holds. */
 void session_ready(struct chat *c);
-/* The first turn of a resumed session: says if nothing was found on disk. */
+/* After the first turn of a resumed session: says so if nothing of it was found on disk. */
 void session_explain(struct chat *c, const struct engine_reply *r);
 /* Writes what is new; with durable it is on the disk then. Says once if it fails. */
 void session_save(struct chat *c, bool durable);
@@ -272,7 +274,7 @@ void verify_event(struct chat *c, const struct engine_event *event);
 
 /* ---- what a face looks at (view.c) ---- */
 
-/* The conversation as it stands has so many tokens, and of those are computed. */
+/* The conversation as it stands has n_used tokens, of which n_warm are computed. */
 void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm);
 
 /* ---- while nothing is asked (idle.c) ---- */

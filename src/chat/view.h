@@ -16,8 +16,8 @@
 /* The messages of the current path, the oldest first, and how many. */
 const struct message *const *chat_path_now(const struct chat *c, size_t *n);
 const struct conversation *chat_conversation(const struct chat *c);
-/* How many conversations were read from sessions; one more is another in the place of the last,
- * which is gone. */
+/* How many conversations were read from sessions so far: where it grows, all that was handed
+ * out of the one before is gone. */
 unsigned chat_n_read(const struct chat *c);
 
 enum chat_saved {

@@ -49,16 +49,17 @@ bool edit_keys_gone(void);
 int edit_keys_byte(int timeout_ms, char *c);
 /* Puts a byte back, to be read next. */
 void edit_keys_unread(char c);
-/* What is left of a macro is read as keys next, by whom it may be; readline would read it into
- * a line that nobody gets where the handler is removed at the end of this one. */
+/* Once a line has ended: takes what is left of a keyboard macro that is being played from
+ * readline and puts it before the keys to be read next. Whoever removes readline's handler then
+ * calls this, for readline would play the rest into a line that nobody gets. */
 void edit_keys_put_macro_off(void);
 
 /* How often these keys come next, one behind the other and all there already; they are taken
  * then. 0, and nothing is taken, for fewer than `least`. */
 size_t edit_keys_burst(const char *keys, size_t least);
 
-/* Bytes typed before the terminal was ours count from now on: their Return had become a line
- * feed. After every tty_quiet or tty_echo. */
+/* Bytes that were typed before the terminal was ours are told apart from now on, as in them
+ * Return has become a line feed. To be called after every tty_quiet or tty_echo. */
 void edit_keys_take_cooked(void);
 
 /* Whether the beginning of the line was pasted; a new line begins with false. */
@@ -67,9 +68,9 @@ void edit_keys_new_line(void);
 /* Leaves what readline is in the midst of: an argument, a command of several keys, a search,
  * which leaves what it shows, or what was typed before a string was asked for. */
 void edit_keys_break_off(void);
-/* The same as C-g has it: the line is what it was before any search. To be called before anyone
- * but readline's commands changes the line, for a search points into it; not from within one.
- */
+/* The same, but as C-g does it: the line is what it was before any search. To be called before
+ * anyone but a command of readline's changes the line, for a search points into it; not from
+ * within such a command. */
 void edit_keys_give_up_command(void);
 /* Ends the line as Return would, whatever keys the user has bound to it: readline's handler
  * gets it. Only readline itself knows who shares the undo lists of the line, of the history and

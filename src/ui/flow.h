@@ -23,7 +23,7 @@
 
 struct flow {
     bool colours; /* looks are shown */
-    int columns;  /* of the terminal, may change at any time; 0: rows are its own matter */
+    int columns;  /* of the terminal, may change at any time; 0: it breaks rows itself */
     /* flow.c's own. */
     struct styler style;
     unsigned look;        /* of the last character, held or not */

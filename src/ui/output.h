@@ -47,15 +47,15 @@ void output_resize(struct output *out, int columns);
 void output_resume(struct output *out, const char *s, size_t n);
 /* A piece of it; n may be 0. False once a write failed or was interrupted. */
 bool output_text(struct output *out, const char *s, size_t n);
-/* Something else is shown before the reply goes on: a line break, if anything was shown of it
- * since it began or paused. */
+/* Something else is shown before the reply goes on: ends the line, if anything was shown of the
+ * reply since it began or paused. */
 bool output_pause(struct output *out);
-/* The reply is over: its line break, in the same way. */
+/* The reply is over: ends its line, in the same way. */
 bool output_end(struct output *out);
-/* The same of one that is a copy, which may fail while the chat goes on: false the first time
- * that it did, with what the user is told of it in warning. */
+/* The same of a file that gets a copy of what a chat shows, and may fail while the chat goes
+ * on: false the first time after it did, and warning gets what the user is told of it. */
 bool output_end_copy(struct output *out, struct buf *warning);
-/* As it is, without holding back: labels, colours, JSON. */
+/* Writes s[0..n) as it is, holding nothing back: labels, colours, JSON. */
 bool output_raw(struct output *out, const char *s, size_t n);
 
 /* All of s[0..n) to fd, in its character set if it is a terminal, waiting as above; false and
