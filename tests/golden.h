@@ -17,10 +17,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "backend/backend.h"
 #include "backend/cut.h"
 #include "backend/split.h"
 #include "base/mem.h"
 #include "cpu/cpu.h"
+#include "gguf/gguf.h"
 #include "model/model.h"
 #include "vulkan/backend.h"
 

@@ -15,7 +15,6 @@
 
 #include "base/utf8.h"
 #include "gguf_builder.h"
-#include "text/spans.h"
 #include "text/tokenizer.h"
 #include "text/vocab.h"
 

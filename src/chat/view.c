@@ -1,6 +1,5 @@
 #include "chat/view.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

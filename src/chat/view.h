@@ -10,8 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chat/chat.h"
 #include "chat/conversation.h"
+
+struct chat;
 
 /* The messages of the current path, the oldest first, and how many. */
 const struct message *const *chat_path_now(const struct chat *c, size_t *n);

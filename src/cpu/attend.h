@@ -2,7 +2,6 @@
 #ifndef CPU_ATTEND_H
 #define CPU_ATTEND_H
 
-#include "backend/kv.h"
 #include "base/numeric_c.h"
 #include "cpu/kernels.h"
 

@@ -1,6 +1,5 @@
 /* Attention on AVX2 over KV types of codes: what makes weights of probabilities, and integers
  * of weights; see ref_attend_q.c for what they are. */
-#include "base/numeric_c.h"
 #include "cpu/attend_avx2.h"
 #include "cpu/vec_avx2.h"
 

@@ -8,6 +8,7 @@
 #include "base/cpuid.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
+#include "base/pool.h"
 #include "base/readable.h"
 #include "cpu/cpu_impl.h"
 #include "cpu/fastest.h"

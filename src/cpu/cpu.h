@@ -7,9 +7,11 @@
 #define CPU_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "backend/backend.h"
 #include "base/err.h"
+
+struct backend;
 
 enum cpu_isa {
     CPU_AUTO, /* cpu_best */

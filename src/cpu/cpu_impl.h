@@ -3,8 +3,9 @@
 #define CPU_CPU_IMPL_H
 
 #include "backend/impl.h"
-#include "base/pool.h"
 #include "cpu/kernels.h"
+
+struct pool;
 
 struct cpu_backend {
     struct backend base;

@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "base/readable.h"
 #include "cpu/carve.h"
 #include "cpu/exec_impl.h"

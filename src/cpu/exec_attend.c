@@ -4,6 +4,7 @@
 
 #include "backend/kv.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "cpu/attend.h"
 #include "cpu/exec_impl.h"
 

@@ -6,6 +6,7 @@
  * kernels for many rows need, and so are the results copied back. */
 #include <string.h>
 
+#include "base/pool.h"
 #include "cpu/exec_impl.h"
 
 enum { GROUP = 32 }; /* pairs side by side */

@@ -5,6 +5,7 @@
  * A row of a convolution's trail is its input; a row of a recurrence's is k, v and gates. */
 #include <string.h>
 
+#include "base/pool.h"
 #include "cpu/exec_impl.h"
 
 static const float *part_in(const struct cpu_exec *x, const void *state, uint32_t part)

@@ -5,6 +5,7 @@
 
 #include "backend/positions.h"
 #include "base/numeric_c.h"
+#include "base/pool.h"
 #include "cpu/exec_impl.h"
 
 /* Below this many values an op is not worth waking the pool. */

@@ -8,6 +8,7 @@
  * row 0.62 and 0.57, 8 rows 2.10 and 1.90, 512 rows 174 and 171 (Emerald Rapids, 2026-11). */
 #include "backend/op_parts.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "cpu/exec_impl.h"
 
 /* Below INLINE_COST a run is not worth waking the pool: a row of 3072 values through its gate

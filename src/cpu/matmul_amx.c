@@ -11,7 +11,6 @@
  * and 110; Q6_K 115 and 111, 146 and 144 (Emerald Rapids, 2026-11). The arithmetic is that of
  * ref_matmul.c. */
 
-#include "cpu/avx2.h"
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
 #include "cpu/tiles_amx.h"

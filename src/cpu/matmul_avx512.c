@@ -5,7 +5,6 @@
  * activations; minus the offset of the codes times the block's sum is where the integer sum
  * begins. The arithmetic is that of ref_matmul.c. Matrices of floats: matmul_f_avx512.c. */
 
-#include "cpu/avx2.h"
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_impl.h"
 #include "cpu/pack.h"

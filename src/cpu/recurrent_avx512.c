@@ -1,6 +1,5 @@
 /* The ops of recurrent layers in sixteen lanes; see ref_recurrent.c for what they compute.
  * Lanes are channels or columns, never tokens. Odd ends go to ref_*. */
-#include "base/numeric_c.h"
 #include "cpu/avx512.h"
 #include "cpu/lanes16.h"
 #include "cpu/ref.h"

@@ -1,7 +1,6 @@
 /* A search for the first layer from which everything fits. */
 #include "engine/layers.h"
 
-#include "backend/backend.h"
 #include "base/readable.h"
 
 void layers_sizes(const struct program *p, uint32_t at,

@@ -6,7 +6,6 @@
 
 #include "backend/backend.h"
 #include "backend/cut.h"
-#include "backend/kv.h"
 #include "base/readable.h"
 #include "base/resources.h"
 #include "engine/layers.h"

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/cancel.h"
 #include "base/err.h"
 #include "cache/tree.h"

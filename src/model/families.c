@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "gguf/gguf.h"
 #include "model/model.h"
 
 static const struct family *const groups[] = {

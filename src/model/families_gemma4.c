@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 

@@ -1,4 +1,5 @@
 /* Families whose layers are attention over everything before, then a feed-forward. */
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 

@@ -1,6 +1,7 @@
 /* Families that norm what a block gives before they add it. */
 #include <math.h>
 
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 

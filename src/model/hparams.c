@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/printable.h"
+#include "gguf/gguf.h"
 
 enum { KEY_CAP = 192 };
 

@@ -11,7 +11,8 @@
 
 #include "backend/ops.h"
 #include "base/err.h"
-#include "gguf/gguf.h"
+
+struct gguf;
 
 enum { MAX_LAYERS = 1024, MAX_EXPERTS = 4096, MAX_HEADS = 8192, MAX_HEAD_DIM = 8192 };
 enum { MAX_CONTEXT = 1 << 27 };

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/impl.h"
 #include "backend/kv.h"
 #include "backend/op_parts.h"
 #include "base/mem.h"
+#include "gguf/gguf.h"
 #include "model/families.h"
 
 struct model {

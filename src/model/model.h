@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/backend.h"
 #include "backend/ops.h"
 #include "base/err.h"
-#include "gguf/gguf.h"
 
+struct backend;
+struct gguf;
 struct model;
 
 struct model_params {

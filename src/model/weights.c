@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/impl.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "gguf/gguf.h"
 
 void weights_init(struct weights *ws, const struct gguf *g, struct backend *be, struct err *err)
 {

@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/backend.h"
 #include "base/err.h"
-#include "gguf/gguf.h"
+
+struct backend;
+struct gguf;
+struct weight;
 
 struct weights {
     const struct gguf *g;

@@ -6,7 +6,8 @@
 #ifndef TEMPLATE_LEX_H
 #define TEMPLATE_LEX_H
 
-#include "template/value.h"
+#include "template/text.h"
+#include "template/work.h"
 
 enum token_type {
     TOKEN_EOF,

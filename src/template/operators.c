@@ -3,7 +3,6 @@
 
 #include "template/builtins.h"
 #include "template/lex.h"
-#include "template/print.h"
 
 _Noreturn static void unsupported(struct work *w, const char *op, const struct value *a,
                                   const struct value *b)

@@ -1,7 +1,5 @@
 #include "template/parse.h"
 
-#include "template/builtins.h"
-
 /* ---- The stream of tokens ---- */
 
 const struct value *parser_intern(struct parser *p, struct text s)

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/readable.h"
-#include "base/utf8.h"
+#include "chat/chat.h"
 #include "chat/view.h"
 #include "ui/bar.h"
 #include "ui/input_box.h"

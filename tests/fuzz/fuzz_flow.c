@@ -7,7 +7,6 @@
 #include "chat/sanitise.h"
 #include "target.h"
 #include "ui/flow.h"
-#include "ui/wrap.h"
 
 /* Appends raw without sequences, none of which is open at its end, and empties it. */
 static void take_bare(struct buf *raw, struct buf *out)

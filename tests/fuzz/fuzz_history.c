@@ -1,7 +1,6 @@
 /* The history file is anybody's: what becomes an entry of readline's is UTF-8 without a
  * C1 control, which readline would show as it is, and what is written of it reads as the same.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

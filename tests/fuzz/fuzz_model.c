@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"

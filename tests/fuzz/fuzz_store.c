@@ -3,7 +3,6 @@
  * does not begin as a blob does is a content: it comes back as it was, in one piece with its
  * tokens, and a blob of it with a byte changed never comes back as something else under the old
  * checksum. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include "base/ids.h"
 #include "engine/timeline.h"
 #include "engine/verify.h"
-#include "model/program.h"
 #include "random_model.h"
 #include "reply_rig.h"
 #include "vulkan/backend.h"

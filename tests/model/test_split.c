@@ -6,7 +6,6 @@
 #include "../golden.h"
 #include "../soak.h"
 #include "backend/draw.h"
-#include "backend/kv.h"
 
 enum { N_IDS = 150, N_DRAFTS = 5 };
 

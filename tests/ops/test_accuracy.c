@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/numeric_c.h"
-#include "cpu/attend.h"
 #include "cpu/ref.h"
 
 static uint32_t stride(void)

@@ -12,9 +12,7 @@
 #include "../soak.h"
 #include "base/buf.h"
 #include "base/philox.h"
-#include "base/utf8.h"
 #include "ui/flow.h"
-#include "ui/wrap.h"
 
 /* Raw without sequences, none of which is open at the end. */
 static void bare(const struct buf *raw, struct buf *out)

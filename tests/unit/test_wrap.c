@@ -10,7 +10,6 @@
 
 #include "base/buf.h"
 #include "base/philox.h"
-#include "base/utf8.h"
 #include "ui/wrap.h"
 
 static void cluster_is(const char *s, size_t len, int columns)
