@@ -119,27 +119,26 @@ static uint64_t sum_of(const uint8_t *data, size_t n)
 /* Bytes that are packed between two looks at the flag. */
 enum { PIECE_BYTES = 256 << 10 };
 
-/* One frame of in[0..n), which says its size. Returns its bytes; 0: ERR_CANCELLED or
- * ERR_MEMORY. */
-static size_t pack_frame(ZSTD_CCtx *c, const void *in, size_t n, int level, void *out,
-                         size_t bound, const atomic_bool *stop, struct err *err)
+/* Makes one frame of all of `from`, which says its size, at the beginning of *to, which has
+ * room for anything; to->pos is its bytes then. ERR_CANCELLED, ERR_MEMORY. */
+static bool pack_frame(ZSTD_CCtx *c, ZSTD_inBuffer from, ZSTD_outBuffer *to, int level,
+                       const atomic_bool *stop, struct err *err)
 {
+    const size_t n = from.size;
     ZSTD_CCtx_reset(c, ZSTD_reset_session_and_parameters);
     ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setPledgedSrcSize(c, n);
-    ZSTD_inBuffer from = {in, 0, 0};
-    ZSTD_outBuffer to = {out, bound, 0};
     for (size_t left = 1; left > 0 || from.pos < n;) {
         if (cancel_is_set(stop)) return err_set(err, ERR_CANCELLED, "cancelled");
         from.size = n - from.pos < PIECE_BYTES ? n : from.pos + PIECE_BYTES;
         left =
-            ZSTD_compressStream2(c, &to, &from, from.size == n ? ZSTD_e_end : ZSTD_e_continue);
+            ZSTD_compressStream2(c, to, &from, from.size == n ? ZSTD_e_end : ZSTD_e_continue);
         /* The output is large enough for anything: only its own memory can be missing. */
         if (ZSTD_isError(left))
             return err_set(err, ERR_MEMORY, "a page cannot be packed: %s",
                            ZSTD_getErrorName(left));
     }
-    return to.pos;
+    return true;
 }
 
 bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
@@ -160,9 +159,9 @@ bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
     size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
     size_t bound = ZSTD_compressBound(n_bytes);
     if (!reserve(out, front + bound, err)) return false;
-    size_t packed =
-        pack_frame(codec->pack, planes, n_bytes, level, out->data + front, bound, stop, err);
-    if (packed == 0) return false;
+    ZSTD_outBuffer frame = {out->data + front, bound, 0};
+    if (!pack_frame(codec->pack, (ZSTD_inBuffer){planes, n_bytes, 0}, &frame, level, stop, err))
+        return false;
 
     char *p = out->data;
     memcpy(p, magic, sizeof magic);
@@ -173,10 +172,10 @@ bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
     bytes_put_u32(p + 32, (uint32_t)id->n_ids);
     bytes_put_u32(p + 36, element_bytes);
     bytes_put_u64(p + 40, n_bytes);
-    bytes_put_u64(p + 48, packed);
+    bytes_put_u64(p + 48, frame.pos);
     bytes_put_u64(p + 56, id->n_tokens);
     if (ids_bytes) memcpy(p + BLOB_HEAD_BYTES, id->ids, ids_bytes);
-    out->len = front + packed;
+    out->len = front + frame.pos;
     bytes_put_u64(p + SUM_AT, sum_of((const uint8_t *)p, out->len));
     return true;
 }

@@ -53,14 +53,20 @@ static void keep(struct timeline *tl, size_t from, const int32_t *ids, size_t n,
     tl->n_drawn = 0;
 }
 
-/* ids: those that the draft reads first, n of them from a place on. */
-static bool run(struct timeline *target, struct timeline *draft, size_t from,
-                const int32_t *ids, size_t n, struct timeline_block *b,
-                const atomic_bool *cancel, struct err *err)
+/* What the draft reads before its first guess: ids[0..n), the last of which is the newest
+ * token, as its rows from.. on. */
+struct reading {
+    size_t from, n;
+    const int32_t *ids;
+};
+
+static bool run(struct timeline *target, struct timeline *draft, const struct reading *r,
+                struct timeline_block *b, const atomic_bool *cancel, struct err *err)
 {
-    struct step read = step_of(draft, from, ids, n, b->draft_draw, cancel);
+    const int32_t *newest = r->ids + r->n - 1;
+    struct step read = step_of(draft, r->from, r->ids, r->n, b->draft_draw, cancel);
     struct step check =
-        step_of(target, tree_n(target->tree), ids + n - 1, b->n_drafts + 1, b->draw, cancel);
+        step_of(target, tree_n(target->tree), newest, b->n_drafts + 1, b->draw, cancel);
     struct draft_block block = {
         .draft = draft->exec, .model = target->exec, .read = &read, .check = &check};
     check.n_logits = check.n_rows;
@@ -73,7 +79,7 @@ static bool run(struct timeline *target, struct timeline *draft, size_t from,
         !exec_block(&block, err))
         return false;
     states_take(&target->states, check.n_rows); /* timeline_keep_rows takes the wrong back */
-    states_take_ahead(&draft->states, n, b->n_drafts - 1);
+    states_take_ahead(&draft->states, r->n, b->n_drafts - 1);
     b->n_right = block.n_right;
     b->draft_share = block.draft_share;
     return true;
@@ -97,7 +103,8 @@ bool timeline_block(struct timeline *target, struct timeline *draft, struct time
         tree_cancel(draft->tree);
         return false;
     }
-    if (!run(target, draft, from, ids, n, b, cancel, err)) {
+    const struct reading reading = {from, n, ids};
+    if (!run(target, draft, &reading, b, cancel, err)) {
         tree_cancel(target->tree);
         tree_cancel(draft->tree);
         return false;

@@ -221,14 +221,14 @@ static bool wait_half(struct vulkan_staging *s, int i, struct err *err)
                        err);
 }
 
-static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, VkBuffer from,
-                    size_t from_at, size_t n_bytes, struct err *err)
+/* Submits a copy of bytes from buffer to buffer with the commands and the fence of half i. */
+static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, VkBuffer from,
+                    const VkBufferCopy *range, struct err *err)
 {
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
     };
-    const VkBufferCopy range = {from_at, to_at, n_bytes};
     const VkMemoryBarrier all = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
@@ -245,7 +245,7 @@ static bool copy_by(struct vulkan_staging *s, int i, VkBuffer to, size_t to_at, 
         return false;
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
                          0, 1, &all, 0, NULL, 0, NULL);
-    vkCmdCopyBuffer(c, from, to, 1, &range);
+    vkCmdCopyBuffer(c, from, to, 1, range);
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT,
                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
                          &all, 0, NULL, 0, NULL);
@@ -272,7 +272,8 @@ bool vulkan_fill_end(struct vulkan_staging *s, const struct vulkan_region *r, si
 {
     if (r->data) return true;
     const struct vulkan_region *half = &s->half[s->next];
-    return copy_by(s, s->next, r->buffer, r->at + at, half->buffer, half->at, n_bytes, err);
+    const VkBufferCopy range = {half->at, r->at + at, n_bytes};
+    return copy_by(s, s->next, r->buffer, half->buffer, &range, err);
 }
 
 bool vulkan_fill_wait(struct vulkan_staging *s, struct err *err)
@@ -312,8 +313,8 @@ bool vulkan_read(struct vulkan_staging *s, const struct vulkan_region *r, size_t
     for (size_t done = 0; done < n_bytes;) {
         size_t n = piece(n_bytes - done);
         const struct vulkan_region *half = &s->half[0];
-        if (!wait_half(s, 0, err) ||
-            !copy_by(s, 0, half->buffer, half->at, r->buffer, r->at + at + done, n, err) ||
+        const VkBufferCopy range = {r->at + at + done, half->at, n};
+        if (!wait_half(s, 0, err) || !copy_by(s, 0, half->buffer, r->buffer, &range, err) ||
             !wait_half(s, 0, err))
             return false;
         memcpy((uint8_t *)data + done, half->data, n);
@@ -331,8 +332,7 @@ bool vulkan_copy(struct vulkan_staging *s, const struct vulkan_region *to, size_
         memcpy(to->data + to_at, from->data + from_at, n_bytes);
         return true;
     }
-    return wait_half(s, 0, err) &&
-           copy_by(s, 0, to->buffer, to->at + to_at, from->buffer, from->at + from_at, n_bytes,
-                   err) &&
+    const VkBufferCopy range = {from->at + from_at, to->at + to_at, n_bytes};
+    return wait_half(s, 0, err) && copy_by(s, 0, to->buffer, from->buffer, &range, err) &&
            wait_half(s, 0, err);
 }

@@ -138,8 +138,12 @@ bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, str
     return dispatch_end_rows(&b, n_heads, TILE, err);
 }
 
-static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part, struct source q,
-                       struct source k, struct source v, struct source gates, struct err *err)
+struct recur_sources {
+    struct source q, k, v, gates;
+};
+
+static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part,
+                       const struct recur_sources *from, struct err *err)
 {
     const struct op_recur *r = &op->recur;
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_RECUR, TILE);
@@ -147,20 +151,20 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_constant(&b, r->tiled);
     dispatch_constant(&b, r->skip != NULL);
     size_t state_at = bind_state(&b, 1, r->state);
-    read_source(&b, 2, &q);
-    read_source(&b, 3, &k);
-    read_source(&b, 4, &v);
-    read_source(&b, 5, &gates);
+    read_source(&b, 2, &from->q);
+    read_source(&b, 3, &from->k);
+    read_source(&b, 4, &from->v);
+    read_source(&b, 5, &from->gates);
     dispatch_writes(&b, 6, &r->out);
     dispatch_vector(&b, 7, r->skip);
     dispatch_push(&b, r->n_heads);
     dispatch_push(&b, r->n_groups);
     dispatch_push(&b, r->n_dim);
     dispatch_push(&b, r->n_width);
-    push_source(&b, &q);
-    push_source(&b, &k);
-    push_source(&b, &v);
-    push_source(&b, &gates);
+    push_source(&b, &from->q);
+    push_source(&b, &from->k);
+    push_source(&b, &from->v);
+    push_source(&b, &from->gates);
     dispatch_push_place(&b, &r->out);
     dispatch_push(&b, state_at);
     push_n_rows(&b);
@@ -172,25 +176,33 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part, str
 bool vulkan_plan_recur(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_recur *r = &op->recur;
+    const struct recur_sources from = {from_rows(x, &r->q), from_rows(x, &r->k),
+                                       from_rows(x, &r->v), from_rows(x, &r->gates)};
     return plan_keep(x, op, r->state, &r->k, 0, err) &&
            plan_keep(x, op, r->state, &r->v, r->k.n, err) &&
            plan_keep(x, op, r->state, &r->gates, r->k.n + r->v.n, err) &&
-           plan_recur(x, op, part, from_rows(x, &r->q), from_rows(x, &r->k),
-                      from_rows(x, &r->v), from_rows(x, &r->gates), err);
+           plan_recur(x, op, part, &from, err);
 }
 
-/* What is read from a state goes to the rows of the last step, which nobody needs any more; k
- * stands in for q. */
-bool vulkan_plan_advance(struct vulkan_exec *x, const struct op *op, struct err *err)
+/* k stands in for q, which the trail does not have. */
+static struct recur_sources recur_trail(const struct vulkan_exec *x, const struct op *op)
 {
     const struct op_recur *r = &op->recur;
+    const struct source k = from_trail(x, op, r->state, 0);
+    return (struct recur_sources){k, k, from_trail(x, op, r->state, r->k.n),
+                                  from_trail(x, op, r->state, r->k.n + r->v.n)};
+}
+
+/* What is read from a state goes to the rows of the last step, which nobody needs any more. */
+bool vulkan_plan_advance(struct vulkan_exec *x, const struct op *op, struct err *err)
+{
+    struct recur_sources from;
     switch (op->kind) {
     case OP_CONV:
         return plan_conv(x, op, PART_ADVANCE, true, from_trail(x, op, op->conv.state, 0), err);
     case OP_RECUR:
-        return plan_recur(x, op, PART_ADVANCE, from_trail(x, op, r->state, 0),
-                          from_trail(x, op, r->state, 0), from_trail(x, op, r->state, r->k.n),
-                          from_trail(x, op, r->state, r->k.n + r->v.n), err);
+        from = recur_trail(x, op);
+        return plan_recur(x, op, PART_ADVANCE, &from, err);
     default: return true;
     }
 }
