@@ -128,4 +128,20 @@ static inline void check_ids(const struct tokenizer *tok, const struct ids *ids,
     free(shown);
 }
 
+static inline void encode(const struct tokenizer *tok, const char *text, size_t len,
+                          bool special, struct ids *out)
+{
+    struct err err;
+    if (!tokenizer_encode(tok, text, len, special, false, out, &err)) fail_msg("%s", err.msg);
+}
+
+static inline void check_text(const struct tokenizer *tok, const char *text, bool special,
+                              const char *expected)
+{
+    struct ids ids = {0};
+    encode(tok, text, strlen(text), special, &ids);
+    check_ids(tok, &ids, expected);
+    ids_free(&ids);
+}
+
 #endif
