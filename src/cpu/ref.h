@@ -11,20 +11,26 @@ size_t ref_attend_scratch(const struct kv_layer *kv, size_t n_group);
 void ref_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, void *scratch);
 void ref_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                   const float *k, const float *v);
-/* Types of codes (ref_attend_q.c): turns and quantises a query x[head_dim_k] to
- * codes[head_dim_k], scales d[kv_scales], times factor and kept, and the sums[head_dim_k/16] of
- * sixteen codes each; stores a row; q · k of one key times that factor; the weighted values of
- * keys lo..hi-1 into out[head_dim_v]. */
+/* KV types of codes (ref_attend_q.c has the arithmetic). */
+
+/* Turns and quantises a query x[head_dim_k]: to codes[head_dim_k], their scales d[kv_scales],
+ * times factor and kept, and the sums[head_dim_k/16] of sixteen codes each. */
 void ref_query_codes(const struct kv_layer *kv, float factor, const float *x, int8_t *codes,
                      float *d, int16_t *sums);
+/* Stores a key k[head_dim_k] and a value v[head_dim_v]. */
 void ref_kv_store_q(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                     const float *k, const float *v);
+/* The score of a key: q · k, times the factor that is in q's scales. */
 float ref_dot_q(const struct kv_layer *kv, const void *page, size_t head, size_t key,
                 const struct a8 *q);
+/* What the scales of a key's value make of its weight: log2 D, and r, which is 1/D times n/255.
+ */
 float ref_weight_log2(const struct kv_layer *kv, const void *page, size_t head, size_t key);
 float ref_weight_inverse(const struct kv_layer *kv, const void *page, size_t head, size_t key);
+/* The values of keys lo..hi-1, weighted by w[PAGE_LEN], into out[head_dim_v]. */
 void ref_values_q(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
                   size_t hi, const float *w, float *out);
+
 void ref_norm(const struct norm *o);
 void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);

@@ -66,17 +66,21 @@ void vulkan_staging_close(struct vulkan_staging *s); /* a zeroed one is fine */
 /* The most bytes of one fill. */
 enum { VULKAN_STAGING_BYTES = 16 << 20 };
 /* Where the host may write n_bytes that belong at r[at..]: the region itself or a half of the
- * staging buffer. vulkan_fill_end sends them; the device has them after vulkan_fill_wait. */
+ * staging buffer. vulkan_fill_end sends them; the device has them after vulkan_fill_wait. NULL
+ * and false: the device is lost (ERR_DEVICE). */
 void *vulkan_fill_begin(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
                         size_t n_bytes, struct err *err);
 bool vulkan_fill_end(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
                      size_t n_bytes, struct err *err);
 bool vulkan_fill_wait(struct vulkan_staging *s, struct err *err);
 
+/* n_bytes of the host to r[at..], and r[at..] to the host: as many as one likes, and done when
+ * it returns. */
 bool vulkan_write(struct vulkan_staging *s, const struct vulkan_region *r, size_t at,
                   const void *data, size_t n_bytes, struct err *err);
 bool vulkan_read(struct vulkan_staging *s, const struct vulkan_region *r, size_t at, void *data,
                  size_t n_bytes, struct err *err);
+/* n_bytes from region to region, which do not overlap; likewise. */
 bool vulkan_copy(struct vulkan_staging *s, const struct vulkan_region *to, size_t to_at,
                  const struct vulkan_region *from, size_t from_at, size_t n_bytes,
                  struct err *err);
