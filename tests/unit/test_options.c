@@ -442,9 +442,9 @@ static void origin_is(const struct options *o, enum option_id id, const char *va
     buf_free(&want);
 }
 
-static void test_precedence(void **state)
+/* Options of every source, the model's first: the order of reading does not matter. */
+static struct options *of_all_sources(void)
 {
-    (void)state;
     write_ini("[hearth]\ntemp = 0.1\ntop-k = 11\ntop-p = 0.2\nmin-p = 0.3\nstop = a,b\n"
               "profile = code\n[profile code]\ntop-k = 12\ntop-p = 0.4\nmin-p=0.5\n"
               "model = m.gguf\nfile = f.txt\n[profile other]\ntemp = 9\n");
@@ -458,7 +458,6 @@ static void test_precedence(void **state)
     struct options *o = options_new();
     struct option_args args = {0};
     struct err err = {0};
-    /* The order of reading does not matter: the model first here. */
     assert_true(options_apply_model(o, "general.sampling.temp", 2, &err));
     assert_true(options_apply_model(o, "general.sampling.penalty_repeat", 1.05, &err));
     assert_false(options_apply_model(o, "general.sampling.top_k", -5, &err));
@@ -469,7 +468,15 @@ static void test_precedence(void **state)
     assert_true(options_parse_env(o, env, &err));
     if (!options_parse_ini(o, ini_path, &err)) fail_msg("%s", err.msg);
     assert_true(options_check(o, &err));
+    free(args.rest);
+    return o;
+}
 
+static void test_precedence(void **state)
+{
+    (void)state;
+    struct options *o = of_all_sources();
+    struct err err = {0};
     origin_is(o, OPT_MIN_P, "0.8", "flag --min-p");
     origin_is(o, OPT_TOP_P, "0.6", "environment HEARTH_TOP_P");
     origin_is(o, OPT_TOP_K, "12", "profile code, @:9");
@@ -487,8 +494,14 @@ static void test_precedence(void **state)
     assert_true(options_apply_model(o, "general.sampling.temp", 3, &err));
     assert_true(options_apply_model(o, "general.sampling.top_k", -5, &err));
     origin_is(o, OPT_TEMP, "0.1", "[hearth], @:2");
+    options_free(o);
+}
 
-    struct options *copy = options_clone(o);
+static void test_clone_is_set_alone(void **state)
+{
+    (void)state;
+    struct options *o = of_all_sources(), *copy = options_clone(o);
+    struct err err = {0};
     assert_true(options_set(copy, option_find("temp"), "1.5", &err));
     assert_true(options_set(copy, option_find("stop"), "", &err));
     origin_is(copy, OPT_TEMP, "1.5", "/set");
@@ -499,7 +512,6 @@ static void test_precedence(void **state)
     assert_string_equal(err.msg, "temp: expected a number from 0 to 100, found 'x'");
     assert_false(options_set(copy, option_find("ctx"), "5", &err));
     assert_string_equal(err.msg, "ctx: is set when hearth starts, with --ctx");
-    free(args.rest);
     options_free(o);
     origin_is(copy, OPT_MIN_P, "0.8", "flag --min-p");
     options_free(copy);
@@ -774,15 +786,25 @@ static void test_forget_model(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_lists),        cmocka_unit_test(test_usage_errors),
-        cmocka_unit_test(test_words),        cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_combinations), cmocka_unit_test(test_flags_count),
-        cmocka_unit_test(test_extra),        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_paths_expand),
-        cmocka_unit_test(test_system_file),  cmocka_unit_test(test_print_config),
-        cmocka_unit_test(test_print_long),   cmocka_unit_test(test_root_folder),
-        cmocka_unit_test(test_help),         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_flags_count),
+        cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_clone_is_set_alone),
+        cmocka_unit_test(test_ini_errors),
+        cmocka_unit_test(test_paths_expand),
+        cmocka_unit_test(test_system_file),
+        cmocka_unit_test(test_print_config),
+        cmocka_unit_test(test_print_long),
+        cmocka_unit_test(test_root_folder),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_forget_model),
     };
     return cmocka_run_group_tests_name("options", tests, set_up, tear_down);

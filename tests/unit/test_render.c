@@ -308,72 +308,93 @@ static void test_reasoning_alone(void **unused)
     conversation_free(c);
 }
 
-static void test_system(void **unused)
+static const char ignores_system[] =
+    "{% for m in messages %}{% if m.role != 'system' %}"
+    "[{{ m.role }}]{{ m.content | trim }}{% endif %}{% endfor %}";
+
+/* What a template makes of the conversation, and whether the system message was folded. */
+static void shows(struct conversation *c, const char *source, bool folded, const char *expected)
+{
+    struct renderer *r = renderer(source);
+    expect(r, c, RENDER_THINK_DEFAULT, folded, expected);
+    renderer_free(r);
+}
+
+/* A conversation of one message, "q", under a system message. */
+static struct conversation *told(const char *system)
+{
+    struct conversation *c = conversation_new();
+    conversation_set_system(c, system);
+    say(c, "q");
+    return c;
+}
+
+/* A template that refuses the system message, or leaves it out, gets it in the user's. */
+static void test_system_is_folded(void **unused)
 {
     (void)unused;
     static const char refuses[] =
         "{% for m in messages %}{% if m.role == 'system' %}"
         "{{ raise_exception('no system role here') }}{% endif %}[{{ m.role }}]{{ m.content }}"
         "{% endfor %}";
-    static const char ignores[] = "{% for m in messages %}{% if m.role != 'system' %}"
-                                  "[{{ m.role }}]{{ m.content | trim }}{% endif %}{% endfor %}";
-    struct conversation *c = conversation_new();
-    conversation_set_system(c, " Be kind. ");
-    say(c, "q");
-    struct renderer *r = renderer(refuses);
-    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T: Be kind. \n\nq");
-    renderer_free(r);
-    r = renderer(ignores);
-    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:Be kind. \n\nq");
-    renderer_free(r);
-    /* A template that trims it has it all the same. */
-    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}");
-    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
-    renderer_free(r);
-    /* So has one that spells it in its own way. */
-    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | tojson }}{% endfor %}");
-    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:\" Be kind. \"|M:[user]|T:\"q\"");
-    renderer_free(r);
-    r = renderer("{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}");
-    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T: BE KIND. |M:[user]|T:Q");
-    renderer_free(r);
+    struct conversation *c = told(" Be kind. ");
+    shows(c, refuses, true, "M:[user]|T: Be kind. \n\nq");
+    shows(c, ignores_system, true, "M:[user]|T:Be kind. \n\nq");
+    conversation_free(c);
+}
 
-    /* Whatever it says. */
+/* One that trims it has it all the same, and so has one that spells it in its own way, whatever
+ * it says. */
+static void test_system_is_shown_otherwise(void **unused)
+{
+    (void)unused;
+    struct conversation *c = told(" Be kind. ");
+    shows(c, "{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}", false,
+          "M:[system]|T:Be kind.|M:[user]|T:q");
+    shows(c, "{% for m in messages %}[{{ m.role }}]{{ m.content | tojson }}{% endfor %}", false,
+          "M:[system]|T:\" Be kind. \"|M:[user]|T:\"q\"");
+    shows(c, "{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}", false,
+          "M:[system]|T: BE KIND. |M:[user]|T:Q");
+
     static const char *const others[] = {"One.", "Two.", "Another one."};
     for (size_t i = 0; i < 3; i++) {
         char expected[80];
         snprintf(expected, sizeof expected, "T:\"%s\"|M:[user]|T:\"q\"", others[i]);
         conversation_set_system(c, others[i]);
-        r = renderer("{% for m in messages %}{% if m.role == 'user' %}[user]{% endif %}"
-                     "{{ m.content | tojson }}{% endfor %}");
-        expect(r, c, RENDER_THINK_DEFAULT, false, expected);
-        renderer_free(r);
+        shows(c,
+              "{% for m in messages %}{% if m.role == 'user' %}[user]{% endif %}"
+              "{{ m.content | tojson }}{% endfor %}",
+              false, expected);
     }
+    conversation_free(c);
+}
 
-    /* Its words in the template or in what the user says are not it; nor need all of it be
-     * there.
-     */
-    conversation_set_system(c, "user");
-    r = renderer(ignores);
-    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:user\n\nq");
-    renderer_free(r);
+/* Its words in the template or in what the user says are not it; nor need all of it be there.
+ */
+static void test_system_is_told_by_origin(void **unused)
+{
+    (void)unused;
+    static const char drops_switch[] = "{% for m in messages %}[{{ m.role }}]"
+                                       "{{ m.content.replace('/no_think', '') | trim }}"
+                                       "{% endfor %}";
+    struct conversation *c = told("user");
+    shows(c, ignores_system, true, "M:[user]|T:user\n\nq");
     conversation_set_system(c, "q");
-    r = renderer(ignores);
-    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:q\n\nq");
-    renderer_free(r);
+    shows(c, ignores_system, true, "M:[user]|T:q\n\nq");
     conversation_set_system(c, "Be kind. /no_think");
-    r = renderer("{% for m in messages %}[{{ m.role }}]"
-                 "{{ m.content.replace('/no_think', '') | trim }}{% endfor %}");
-    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system]|T:Be kind.|M:[user]|T:q");
+    shows(c, drops_switch, false, "M:[system]|T:Be kind.|M:[user]|T:q");
     conversation_set_system(c, "/no_think "); /* a switch that is all of it */
-    expect(r, c, RENDER_THINK_DEFAULT, false, "M:[system][user]|T:q");
-    renderer_free(r);
-    r = renderer(ignores);
-    expect(r, c, RENDER_THINK_DEFAULT, true, "M:[user]|T:/no_think \n\nq");
-    renderer_free(r);
+    shows(c, drops_switch, false, "M:[system][user]|T:q");
+    shows(c, ignores_system, true, "M:[user]|T:/no_think \n\nq");
+    conversation_free(c);
+}
 
-    /* What the template complains of otherwise is said in its own words. */
-    r = renderer("{{ bos_token }}{{ raise_exception('never') }}");
+/* What the template complains of otherwise is said in its own words. */
+static void test_complaint_beside_system(void **unused)
+{
+    (void)unused;
+    struct conversation *c = told("/no_think ");
+    struct renderer *r = renderer("{{ bos_token }}{{ raise_exception('never') }}");
     struct spans s = {0};
     struct err err = {0};
     bool folded;
@@ -450,11 +471,19 @@ static void test_begun(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chatml),          cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_reply_parts),     cmocka_unit_test(test_reply_random),
-        cmocka_unit_test(test_no_tools),        cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_reasoning_alone), cmocka_unit_test(test_system),
-        cmocka_unit_test(test_continued),       cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_chatml),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_reply_parts),
+        cmocka_unit_test(test_reply_random),
+        cmocka_unit_test(test_no_tools),
+        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_reasoning_alone),
+        cmocka_unit_test(test_system_is_folded),
+        cmocka_unit_test(test_system_is_shown_otherwise),
+        cmocka_unit_test(test_system_is_told_by_origin),
+        cmocka_unit_test(test_complaint_beside_system),
+        cmocka_unit_test(test_continued),
+        cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "text/special.h"
 
 static const char *const files[] = {"bpe", "spm", "gemma4"};
+static const atomic_bool stop = true;
 
 static void encode_spans(const struct tokenizer *tok, const struct spans *s, struct ids *out)
 {
@@ -255,7 +256,6 @@ static void change(struct spans *s)
 static void test_next_is_the_same(void **state)
 {
     (void)state;
-    const atomic_bool stop = true;
     for (size_t f = 0; f < 3; f++) {
         struct tokenizer *tok = vocab_file(files[f]);
         struct encoded last = {0};
@@ -349,7 +349,6 @@ static void test_bos_and_space(void **state)
 static void test_cancelled(void **state)
 {
     (void)state;
-    const atomic_bool stop = true;
     for (size_t f = 0; f < 3; f++) {
         struct tokenizer *tok = vocab_file(files[f]);
         struct spans s = {0};
@@ -368,70 +367,92 @@ static void test_cancelled(void **state)
 
 /* Every stage of a long text looks at the flag every few thousand places: a paste of megabytes
  * is stopped within milliseconds, wherever it is. */
-static void test_cancelled_stages(void **state)
+enum { LONG = 1 << 20, FEW = 1 << 16 };
+static void open_vocab(struct vocab *v)
 {
-    (void)state;
-    enum { LEN = 1 << 20, FEW = 1 << 16 };
-    const atomic_bool stop = true;
-    struct vocab v;
     struct err err;
     struct gguf *g = gguf_open("tests/data/vocab/spm.gguf", &err);
     assert_non_null(g);
-    assert_true(vocab_open(&v, g, SPELL_SPACES, true, &err));
-    char *text = mem_alloc(LEN);
-    for (size_t i = 0; i < LEN; i++)
-        text[i] = "<s>"[i % 3];
+    assert_true(vocab_open(v, g, SPELL_SPACES, true, &err));
+    gguf_close(g);
+}
 
+static void test_cancelled_specials(void **state)
+{
+    (void)state;
+    struct vocab v;
     struct special_set special;
     struct special_matches found;
-    const struct special_area area = {LEN, true};
-    const struct special_text whole = {text, LEN, &area, 1};
+    open_vocab(&v);
+    char *text = mem_alloc(LONG);
+    for (size_t i = 0; i < LONG; i++)
+        text[i] = "<s>"[i % 3];
+    const struct special_area area = {LONG, true};
+    const struct special_text whole = {text, LONG, &area, 1};
     special_open(&special, &v, false);
     special_find(&special, &v, &whole, NULL, &found);
-    assert_int_equal(found.n, LEN / 3);
+    assert_int_equal(found.n, LONG / 3);
     free(found.list);
     special_find(&special, &v, &whole, &stop, &found);
     assert_true(found.n < FEW);
     free(found.list);
     special_close(&special);
+    free(text);
+    vocab_close(&v);
+}
 
+static void test_cancelled_merges(void **state)
+{
+    (void)state;
+    struct vocab v;
     struct merger m = {.cancel = &stop};
-    merger_add(&m, 0, 1, -1); /* what is looked at first is not all */
-    merger_add_bytes(&m, v.byte_id, text, 1, LEN - 1);
-    assert_true(m.n > 1 && m.n < FEW);
-    merger_start(&m);
-    char twice = 'a'; /* a text of it has no border */
+    open_vocab(&v);
+    char *text = mem_alloc(LONG), twice = 'a'; /* a text of it has no border */
     while (twice < 'z' && !vocab_may_join(&v, &twice, 1, &twice, 1))
         twice++;
-    memset(text, twice, LEN);
-    merger_add_stretch(&m, &v, text, 0, LEN);
+    memset(text, twice, LONG);
+
+    merger_add(&m, 0, 1, -1); /* what is looked at first is not all */
+    merger_add_bytes(&m, v.byte_id, text, 1, LONG - 1);
+    assert_true(m.n > 1 && m.n < FEW);
+    merger_start(&m);
+    merger_add_stretch(&m, &v, text, 0, LONG);
     assert_true(m.n > 0 && m.n < FEW);
-    merger_start(&m);
+
     m.cancel = NULL;
-    merger_add_stretch(&m, &v, text, 0, LEN);
-    assert_int_equal(m.n, LEN);
     merger_start(&m);
-    merger_add_bytes(&m, v.byte_id, text, 0, LEN);
-    assert_int_equal(m.n, LEN);
+    merger_add_stretch(&m, &v, text, 0, LONG);
+    assert_int_equal(m.n, LONG);
+    merger_start(&m);
+    merger_add_bytes(&m, v.byte_id, text, 0, LONG);
+    assert_int_equal(m.n, LONG);
+
     struct ids ids = {0};
     m.cancel = &stop;
     merger_emit(&m, &v, text, &ids);
     assert_true(ids.n > 0 && ids.n < FEW);
+    ids_free(&ids);
     merger_free(&m);
+    free(text);
+    vocab_close(&v);
+}
 
+static void test_cancelled_words(void **state)
+{
+    (void)state;
     struct pretokenizer pre;
     struct words w = {0};
+    struct err err;
+    char *text = mem_alloc(LONG);
+    memset(text, 'a', LONG);
+    text[LONG - 1] = '\xff';
     assert_true(pretokenize_open(&pre, "gpt-2", 5, &err));
-    text[LEN - 1] = '\xff';
-    assert_false(pretokenize_split(&pre, text, LEN, &stop, &w, &err));
+    assert_false(pretokenize_split(&pre, text, LONG, &stop, &w, &err));
     assert_int_equal(err.code, ERR_CANCELLED);
     assert_true(w.shadow.len < 2 * FEW);
     words_free(&w);
     pretokenize_close(&pre);
-    ids_free(&ids);
     free(text);
-    vocab_close(&v);
-    gguf_close(g);
 }
 
 /* Bytes that are not UTF-8 are found wherever the pieces of a long text meet. */
@@ -535,7 +556,9 @@ int main(void)
         cmocka_unit_test(test_next_is_what_is_new),
         cmocka_unit_test(test_bos_and_space),
         cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_cancelled_stages),
+        cmocka_unit_test(test_cancelled_specials),
+        cmocka_unit_test(test_cancelled_merges),
+        cmocka_unit_test(test_cancelled_words),
         cmocka_unit_test(test_long_invalid),
         cmocka_unit_test(test_round_trip),
     };
