@@ -27,10 +27,4 @@ static inline size_t attend_first(uint32_t window, size_t pos)
     return window && pos + 1 > window ? pos + 1 - window : 0;
 }
 
-/* Parts of the scratch begin at a line. */
-static inline size_t attend_align(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 #endif

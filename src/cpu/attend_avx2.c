@@ -10,6 +10,7 @@
 
 #include "backend/kv.h"
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cpu/attend_avx2.h"
 #include "cpu/avx2.h"
@@ -325,7 +326,7 @@ struct layout {
 /* Of a query as it is multiplied, unless that is as it is. */
 static size_t query_bytes(const struct kv_layer *kv)
 {
-    if (kv->type == KV_F16) return attend_align(kv->head_dim_k * sizeof(float));
+    if (kv->type == KV_F16) return mem_round_up(kv->head_dim_k * sizeof(float), 64);
     return kv_type_codes(kv->type) ? avx2_query_q_bytes(kv) : 0;
 }
 
@@ -345,8 +346,8 @@ static struct layout layout_of(const struct kv_layer *kv, size_t n)
 {
     bool blocks = kv_type_codes(kv->type);
     struct layout l;
-    l.o = attend_align(n * sizeof(struct query));
-    l.q = l.o + attend_align(n * kv->head_dim_v * sizeof(float));
+    l.o = mem_round_up(n * sizeof(struct query), 64);
+    l.q = l.o + mem_round_up(n * kv->head_dim_v * sizeof(float), 64);
     l.page = l.q + n * query_bytes(kv);
     l.n_bytes = l.page + (blocks ? avx2_pages_q_scratch(kv) : avx2_pages_f_scratch(kv));
     return l;

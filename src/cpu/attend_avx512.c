@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "cpu/attend_avx512.h"
 #include "cpu/avx2.h"
 #include "cpu/avx512.h"
@@ -377,7 +378,7 @@ static struct layout layout_of(const struct kv_layer *kv, const struct attend_pa
     const bool beside = may_go_beside(by, kv);
     struct layout l = {
         .o_lines = kv->head_dim_v | 8, /* never 4 KiB: a load waits for stores so far before */
-        .q_bytes = attend_align(by->query_bytes(kv)),
+        .q_bytes = mem_round_up(by->query_bytes(kv), 64),
         .n_s = beside ? 2 * AT_ONCE : AT_ONCE,
         .n_u = beside ? n_groups : AT_ONCE,
     };

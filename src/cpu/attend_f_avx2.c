@@ -319,7 +319,7 @@ static size_t wide_bytes(const struct kv_layer *kv)
 
 size_t avx2_pages_f_scratch(const struct kv_layer *kv)
 {
-    return attend_align(sizeof(struct batch)) + wide_bytes(kv);
+    return mem_round_up(sizeof(struct batch), 64) + wide_bytes(kv);
 }
 
 void avx2_pages_f(struct walk *w, void *scratch)
@@ -332,7 +332,7 @@ void avx2_pages_f(struct walk *w, void *scratch)
         *t = tile_of(w->a->kv, w->a->pages[w->p + k / w->n_heads], &w->heads[k % w->n_heads]);
         if (w->n <= FEW) avx2_look_ahead(w, k, &t->after_k, &t->after_v);
     }
-    float *wide = (float *)((uint8_t *)scratch + attend_align(sizeof *b));
+    float *wide = (float *)((uint8_t *)scratch + mem_round_up(sizeof *b, 64));
     b->far = &w->far;
     for (size_t at = 0, i = 0; at < w->n; at = i) {
         b->n = 0;

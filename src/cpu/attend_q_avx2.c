@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "backend/kv.h"
+#include "base/mem.h"
 #include "base/numeric_c.h"
 #include "cpu/attend_avx2.h"
 #include "cpu/avx2.h"
@@ -45,7 +46,7 @@ static struct offsets offsets_of(const struct kv_layer *kv)
 {
     size_t dk = kv->head_dim_k, dv = kv->head_dim_v;
     const size_t n_k = kv_scales(kv->type, dk), n_v = kv_scales(kv->type, dv);
-    struct offsets at = {.wide_k = attend_align(sizeof(struct batch))};
+    struct offsets at = {.wide_k = mem_round_up(sizeof(struct batch), 64)};
     at.wide_v = at.wide_k + dk * PAGE_LEN * sizeof(int16_t);
     at.k_scales = at.wide_v + dv * PAGE_LEN * sizeof(int16_t);
     at.weights = at.k_scales + n_k * PAGE_LEN * sizeof(float);
@@ -573,7 +574,7 @@ void avx2_pages_q(struct walk *w, void *scratch)
 size_t avx2_query_q_bytes(const struct kv_layer *kv)
 {
     size_t dk = kv->head_dim_k, n_blocks = dk / KV_BLOCK;
-    return attend_align(3 * dk + n_blocks * (sizeof(float) + 2 * sizeof(int16_t)));
+    return mem_round_up(3 * dk + n_blocks * (sizeof(float) + 2 * sizeof(int16_t)), 64);
 }
 
 void avx2_query_q(const struct attend *a, struct query *x, void *memory)
