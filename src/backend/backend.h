@@ -158,7 +158,7 @@ void backend_page_write(struct backend *be, void *page, size_t page_bytes, const
  * if there is no memory. */
 void *backend_state_new(struct backend *be, size_t state_bytes);
 void backend_state_free(struct backend *be, void *state, size_t state_bytes); /* as above */
-/* Their bytes to host memory and back. */
+/* The states' bytes to host memory and back. */
 void backend_state_read(struct backend *be, const void *state, size_t state_bytes, void *host);
 void backend_state_write(struct backend *be, void *state, size_t state_bytes, const void *host);
 

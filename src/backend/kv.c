@@ -73,7 +73,7 @@ size_t kv_code_bytes(enum kv_type type, size_t dim)
     return dim * types[type].bits / 8 * PAGE_LEN;
 }
 
-/* Their scales; 0 for f32 and f16. */
+/* Bytes of the scales of as many keys or values; 0 for f32 and f16. */
 static size_t scale_bytes(enum kv_type type, size_t dim)
 {
     return kv_scales(type, dim) * sizeof(uint16_t) * PAGE_LEN;

@@ -42,7 +42,7 @@ struct kv_factors {
      * over, for weights become integers up to that. Codes of q4_0 leave a weight its sign. */
     float sink_sum;
 };
-/* Those of an op's scale and softcap (0: none). */
+/* The factors of an op with this scale and softcap (0: none). */
 struct kv_factors kv_factors(const struct kv_layer *kv, float scale, float softcap);
 
 /* Bytes of the PAGE_LEN keys, or values, of one head of dim dims as numbers or codes; their

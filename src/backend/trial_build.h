@@ -18,7 +18,7 @@ struct backend;
 /* Rows of the steps: those that other kernels may be chosen for, and a first step that in
  * attention reaches into a second page. */
 enum { TRIAL_FEW = 9, TRIAL_MANY = PAGE_LEN + 6, TRIAL_STEPS = 4 };
-/* Those of all steps at most. */
+/* Rows of all steps together, at most. */
 enum { TRIAL_ROWS = TRIAL_MANY + 4 + 2 + 1 };
 
 enum { TRIAL_BUFFERS = 8, TRIAL_OPS = 8, TRIAL_KEPT = 16, TRIAL_KEY_WORDS = 6 };

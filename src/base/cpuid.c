@@ -89,7 +89,7 @@ static bool saves(unsigned states)
     return all(low, states);
 }
 
-/* Its registers are those of x86-64, which every system saves. */
+/* The system is not asked: SSE4.1 has the registers of all x86-64, which every one saves. */
 bool cpuid_sse41(void)
 {
     return all(leaf(1).ecx, SSE41);

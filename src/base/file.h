@@ -22,11 +22,11 @@ struct file_map {
     struct file_stamp stamp; /* as it was opened; zeros of bytes that are no file */
 };
 
-/* That of the file at path now; false if there is none. */
+/* The stamp of the file at path now; false if there is none. */
 bool file_stamp(const char *path, struct file_stamp *out);
-/* The same of an open descriptor. */
+/* The stamp of an open descriptor; false if it has none. */
 bool file_stamp_fd(int fd, struct file_stamp *out);
-/* Whether they are of one file, which may have changed. */
+/* Whether both stamps are of one file, which may have changed between them. */
 bool file_is_same(const struct file_stamp *a, const struct file_stamp *b);
 
 /* Whether an errno says that there is nothing at a path: it is not there, or what it would lie

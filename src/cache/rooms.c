@@ -25,7 +25,7 @@ static struct room take_first(struct rooms *r)
     return room;
 }
 
-/* One of this size; NULL: there is none. */
+/* A spare room of just this size; NULL: there is none. */
 static void *take_spare(struct rooms *r, size_t n_bytes)
 {
     void *data = NULL;

@@ -231,7 +231,7 @@ static bool run_one(struct store *s, struct hand *h, const atomic_bool *stop)
     if (!job) return false;
     bool skip = s->is_broken;
     pthread_mutex_unlock(&s->lock);
-    /* It may have been put twice, or written by another process. */
+    /* The file is there if the blob was put twice, or if another process wrote it. */
     bool done = skip || access(job->path, F_OK) == 0 || write_job(s, h, job, stop);
     size_t n_raw = job->raw.n_bytes;
     if (done) {

@@ -100,7 +100,7 @@ struct snapshot *snapshot_at(const struct node *node, size_t n);
  * thin out. */
 void snapshot_take(struct tree *t, struct node *node, size_t n, bool is_passing,
                    const float *logits, const void *states);
-/* It becomes the most recent. */
+/* Makes s the snapshot that was used last. */
 void snapshot_used(struct tree *t, struct snapshot *s);
 void snapshot_free(struct tree *t, struct snapshot *s);
 /* Drops those after more than the first n rows. */

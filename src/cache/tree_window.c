@@ -11,7 +11,7 @@ static void window_drop(struct tree *t, struct node *node)
     node->n_window = 0;
     if (!node->on_path) return;
     t->path_bytes -= before - page_bytes(t->pool, node->page);
-    /* One that another is taking the place of may be on the path only by name. */
+    /* A node whose copy is to replace it is marked so still, but the path has the copy. */
     if (node->index < t->path.n_nodes && t->path.nodes[node->index] == node)
         t->path.data[PAGE_WINDOW][node->index] = NULL;
 }

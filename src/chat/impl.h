@@ -206,9 +206,10 @@ bool session_load(struct chat *c, const char *name, struct err *err);
 
 /* ---- another model (model.c) ---- */
 
-/* The one that /model asked for is there. */
+/* The model that /model asked for is there. */
 void model_ready(struct chat *c);
-/* It is not: says why and goes back to the one before. False if there is none to go to. */
+/* The model that /model asked for is not to be had: says why and goes back to the one before.
+ * False if there is none to go to. */
 bool model_failed(struct chat *c, const struct err *err);
 /* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
  * one is told. */

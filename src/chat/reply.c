@@ -68,7 +68,8 @@ struct message *reply_edited(const struct message *old, const char *s, size_t n)
     size_t same = same_bytes(old, s, n), kept = old->n_ids;
     while (kept > 0 && old->id_at[kept] > same)
         kept--;
-    /* One without text of its own began a character, or ended the reply. */
+    /* The last one kept must not be a token without text of its own: that one began a character
+     * whose bytes come after, or ended the reply. */
     while (kept > 0 && old->id_at[kept - 1] == old->id_at[kept])
         kept--;
     const size_t none = 0;

@@ -63,7 +63,7 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     free(value);
 }
 
-/* So does its seed, which is none of the lines. */
+/* The session's seed, which no such line holds, counts unless one was given for this run. */
 static void take_seed(struct chat *c, uint64_t seed)
 {
     struct err ignored;
@@ -174,7 +174,7 @@ static bool begin_named(struct chat *c, char *path, struct err *err)
 {
     if (!path) return refuse(err);
     bool ok = true;
-    /* One that is there and cannot be reached is not a new one. */
+    /* A session that is there and cannot be reached is not a new one: load says why. */
     if (access(path, F_OK) == 0 || !file_is_missing(errno))
         ok = load(c, path, err);
     else

@@ -233,7 +233,8 @@ static bool is_left_over(const char *path, const struct conversation *c)
     return left;
 }
 
-/* Its name with something behind it that nothing has; NULL: it stays. */
+/* Gives the file the first name of NAME~, NAME~2, ... that no file has: returns it, for the
+ * caller to free. NULL: the file keeps its name. */
 static char *rename_aside(const char *path)
 {
     enum { MOST = 100 };

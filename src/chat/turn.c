@@ -551,7 +551,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         reply = keep_partial(c);
     else
         give_up(c);
-    /* It would be too long with every message that follows, too. */
+    /* Kept, it would make the prompts of all messages that follow too long as well. */
     bool drops = too_long && c->attached.text.len > 0;
     if (drops) chat_drop_attached(c);
     finish(c, &report, reply);

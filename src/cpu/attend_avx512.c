@@ -362,7 +362,7 @@ static size_t attend_beside(const struct attend *a, const struct attend_pages *b
 
 /* ---- a call ---- */
 
-/* Its scratch: struct group [groups], and what begins at so many bytes. */
+/* The scratch of a call: struct group [groups] at its beginning, the rest at so many bytes. */
 struct layout {
     size_t items;            /* struct item [groups] */
     size_t o, q;             /* [groups] of so many lines, and of so many bytes */

@@ -82,8 +82,8 @@ size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *
 /* The tables of positions of the step. */
 bool run_positions(struct cpu_exec *x);
 
-/* So few rows are one chunk of attention: cut further, each would read the pages for too few.
- */
+/* Up to so many rows are one chunk of attention: of smaller chunks each would read all pages,
+ * and for fewer rows. */
 enum { FEW_ROWS = 16 };
 
 /* The ops of a program, some of them cut in two so that they join longer runs; to be freed. */

@@ -354,8 +354,10 @@ static size_t victim(const struct disk *d)
     return thin_victim(at, d->n_kept, N_NEWEST - 1);
 }
 
-/* It is the newest of those that were put: where that is one too many, another goes. A prompt
- * is put again with each reply that it gets, and must not go before those. */
+/* Makes the snapshot of this key the newest in the list of those that were put, and drops
+ * another from disk where there would be too many. One that was listed before becomes the
+ * newest, too: a prompt is put again with each reply that it gets, and must not go before the
+ * replies. */
 static void keep_snapshot(struct disk *d, struct key key)
 {
     size_t at = 0;

@@ -53,8 +53,8 @@ enum { MIN_LEFT = 16 };
 /* After so many steps a run of so many plain ones keeps their time known. The first COLD steps
  * of a reply, and plain ones after a block, find the caches full of other things. */
 enum { PLAIN_GAP = 128, PLAIN_RUN = 4, COLD = 2 };
-/* So many plain steps after a block are slower, each by this much of a plain step at most: the
- * balance pays for it. */
+/* So many plain steps after a block are slower, each by MOST_SLOWED of a plain step at most:
+ * the balance pays for it. */
 enum { SLOWED = 3 };
 static const double MOST_SLOWED = 0.5;
 

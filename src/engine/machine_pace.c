@@ -13,9 +13,10 @@
 /* A device may take so many times what reading takes the CPU, whose own steps take that 1.03 to
  * 1.25 times (0.6B shape; Zen 4, Emerald Rapids, 2026-11): it mostly reads prompts faster. */
 static const double SLOWER = 2;
-/* So long one that sleeps has for waking up. */
+/* A device that was asleep has so long to wake up: steps are timed until one is fast enough, or
+ * until then. */
 static const double ENOUGH_MS = 150;
-/* The first step may wait for what a driver puts off. */
+/* One step is not enough: a driver may put off work until the first. */
 enum { LEAST_STEPS = 2 };
 
 static const struct file_map *largest_file(const struct gguf *g)
@@ -27,7 +28,7 @@ static const struct file_map *largest_file(const struct gguf *g)
     return largest;
 }
 
-/* About what a token takes the CPU; 0: not known. */
+/* About how many ms a token takes the CPU; 0: not known. */
 static double cpu_ms(const struct machine *m, const struct engine_config *config)
 {
     const struct device_choice cpu = {

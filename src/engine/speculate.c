@@ -39,11 +39,12 @@ struct speculator {
     struct draft_outcome outcome;
 
     size_t drafts_hold; /* so many first tokens of the draft's timeline are the reply's */
-    /* What it holds behind them are guesses; else what was said on another branch. */
+    /* Whether what it holds behind them are guesses; if not, it was said on another branch. */
     bool draft_guessed;
     size_t drafts_warm; /* so many first tokens of the prompt it has read, then or now */
-    /* It is to come back here: another attempt, and the next prompt, go on from where this
-     * one ended, or was marked. 0: it comes back anywhere, or has been here. */
+    /* The draft's timeline is to be able to come back to so many tokens: another attempt, and
+     * the next prompt, go on from where this prompt ended, or was marked. 0: it can come back
+     * anywhere, or has been here. */
     size_t draft_mark;
 };
 

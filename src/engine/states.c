@@ -127,7 +127,8 @@ void states_take(struct states *s, size_t n_rows)
     s->before = old;
     s->n_before = s->n;
     if (old == s->held) {
-        /* It stays; the third takes its place, which a hold has made sure of. */
+        /* The held states stay as they are. The next step writes to the third object, which
+         * states_hold has made. */
         s->next = s->spare;
         s->spare = NULL;
     }

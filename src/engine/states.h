@@ -38,11 +38,11 @@ bool states_init(struct states *s, struct backend *be, const struct program *p,
                  struct err *err);
 void states_free(struct states *s);
 
-/* Whether they are those after n tokens; without recurrent layers always. */
+/* Whether the states of now are those after n tokens; without recurrent layers always. */
 bool states_at(const struct states *s, size_t n);
-/* Those before the first token. */
+/* Makes the states of now those before the first token. */
 void states_reset(struct states *s);
-/* Those after n tokens, from bytes of states_bytes. */
+/* Makes the states of now those after n tokens, from the bytes that states_bytes gave. */
 void states_load(struct states *s, size_t n, const void *bytes);
 /* The states as n_bytes bytes, until the next call; NULL without any. */
 const void *states_bytes(struct states *s);
@@ -52,9 +52,9 @@ void states_hold(struct states *s);
 /* The tokens after the first n are others from now on. States that have taken one of them are
  * given up for the held ones, if these have taken none; otherwise nothing is known. */
 void states_cut(struct states *s, size_t n);
-/* For tests: zeros in their place, as if these were right. */
+/* For tests: puts zeros in place of the states of now, and goes on as if they were right. */
 void states_break(struct states *s);
-/* None is of use any more: the tokens they have taken are others now. */
+/* Gives up all states, held ones too: none has taken the tokens that there are now. */
 void states_lose(struct states *s);
 
 /* Sets what a step reads and writes. Once it is done, states_take makes what it wrote the

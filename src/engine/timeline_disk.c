@@ -214,7 +214,8 @@ static bool windows_exist(struct timeline *tl, size_t n, size_t n_pages)
     return true;
 }
 
-/* Those of them that are on disk, into pages that are here. */
+/* Reads the windowed rows before token n that are not here from disk, into pages that are
+ * here. False: some are not to be had. */
 static bool fetch_windows(struct timeline *tl, const int32_t *ids, size_t n)
 {
     struct err ignored;

@@ -86,7 +86,7 @@ static bool edit_file(const char *path, struct err *err)
     sigaction(SIGQUIT, &none, &on_quit);
     signals_take(SIGINT); /* one that came just before */
     const bool ok = run_editor(path, err);
-    /* One that died has left its own modes behind. */
+    /* An editor that died has left its own modes behind. */
     tty_restore();
     sigaction(SIGINT, &on_interrupt, NULL);
     sigaction(SIGQUIT, &on_quit, NULL);

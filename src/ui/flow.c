@@ -212,7 +212,7 @@ static void switch_to(struct emission *e, unsigned look)
 {
     struct flow *f = e->flow;
     if (!f->colours || look == f->look) return;
-    /* It takes no column and goes with what is held. */
+    /* The codes take no column. While a word is held they wait with it. */
     struct buf *to = holds(f) ? &f->word : e->out;
     if (f->look) buf_puts(to, "\033[0m");
     style_sgr_on(look, to);

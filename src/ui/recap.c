@@ -91,7 +91,7 @@ void recap_show(const struct term *t, const struct chat *c, bool accessible)
         recap_typed(t, asked->text + at, asked->len - at, accessible);
         buf_free(&shown);
     }
-    /* One that ended in its reasoning has nothing to show. */
+    /* A reply that ended in its reasoning has nothing to show. */
     if (reply && reply->answer_len > 0) show_reply(t, reply, accessible);
     output_write(t->fd, "\n", 1);
 }

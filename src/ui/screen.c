@@ -112,7 +112,7 @@ static void make_colours(void)
         return;
     }
     if (use_default_colors() == ERR) {
-        /* Its own colours cannot be had back. */
+        /* Once colours are on, such a terminal does not get its own back. */
         in_colour = false;
         return;
     }

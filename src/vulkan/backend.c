@@ -101,8 +101,8 @@ static size_t matrix_bytes(const struct backend *be, enum qtype type, size_t n_m
     return n_mats * n_tiles(n_rows) * pack_tile_bytes(type, n_cols);
 }
 
-/* Its pieces have each rows of as many tiles as `tiles`, the last maybe fewer; they are without
- * memory yet. */
+/* Adds a weight whose pieces have the rows of `tiles` tiles each, the last one maybe fewer. The
+ * pieces have no memory yet. */
 static struct vulkan_weight *add_weight(struct vulkan_backend *vb, struct weight base,
                                         size_t tiles)
 {

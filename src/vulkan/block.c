@@ -201,7 +201,7 @@ static bool make_link(struct vulkan_exec *x, const struct vulkan_exec *m, struct
            record_link(x, l, err);
 }
 
-/* Both are planned, and the link is for these plans. */
+/* Plans x and m where needed, and makes a link unless x has one for these plans. */
 static bool need_link(struct vulkan_exec *x, struct vulkan_exec *m, struct err *err)
 {
     if (!vulkan_need_plan(x, err) || !vulkan_need_plan(m, err)) return false;

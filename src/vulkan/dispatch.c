@@ -78,8 +78,8 @@ void dispatch_vector(struct dispatch_build *b, uint32_t at, const struct weight 
     dispatch_bind(b, at, w ? dispatch_region(w) : &b->x->step, VK_NULL_HANDLE);
 }
 
-/* It is nobody else's memory: who follows hazards by what is bound, as the validation layers
- * and some drivers do, must see none in it. */
+/* Binds memory that no other dispatch uses: the validation layers and some drivers find hazards
+ * by what is bound, and must find none here. */
 void dispatch_no_result(struct dispatch_build *b, uint32_t at)
 {
     dispatch_bind(b, at, &b->x->nothing, VK_NULL_HANDLE);

@@ -256,7 +256,7 @@ void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *co
     x->n_all += n;
 }
 
-/* What joined since, if anything did, in one submission. */
+/* Submits, all at once, the commands that vulkan_add_all has collected since the last time. */
 static bool submit_all(struct vulkan_exec *x, struct err *err)
 {
     const uint32_t n = x->n_all;
@@ -264,7 +264,7 @@ static bool submit_all(struct vulkan_exec *x, struct err *err)
     return n == 0 || vulkan_submit(vulkan_of(x)->vk, n, x->all, err);
 }
 
-/* What was recorded for a part joins. */
+/* Adds the commands that are recorded for a part. */
 static bool add_part(struct vulkan_exec *x, int part, uint32_t bucket, struct err *err)
 {
     const struct vulkan_recorded *r = vulkan_recorded(x, part, bucket, err);
