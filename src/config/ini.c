@@ -19,9 +19,10 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* Stand for \n, \t and \" on the way through libiniparser, which has no escapes; the checker
- * lets no control character of the file through. */
-enum { MARK_NEWLINE = 1, MARK_TAB = 2, MARK_QUOTE = 3 };
+/* Stand for what is special on the way through libiniparser: it has no escapes up to 4.1, and
+ * from 4.2 on every backslash between quotes begins one. The checker lets no control character
+ * of the file through. */
+enum { MARK_NEWLINE = 1, MARK_TAB = 2, MARK_QUOTE = 3, MARK_BACKSLASH = 4 };
 
 struct ini {
     struct ini_entry *entries;
@@ -185,7 +186,7 @@ static bool check_value(struct checker *c, const char *p, const char *end)
         } else if (ch == '\t') {
             ch = MARK_TAB;
         }
-        buf_putc(out, ch == '"' ? MARK_QUOTE : ch);
+        buf_putc(out, ch == '"' ? MARK_QUOTE : ch == '\\' ? MARK_BACKSLASH : ch);
     }
     if (!quote) return true;
     if (!closed) return fail(c, "the quote %c is not closed", quote);
@@ -342,8 +343,14 @@ static dictionary *load_plain(const struct buf *plain)
 static char *restore_marks(const char *value)
 {
     char *s = mem_strdup(value);
-    for (char *p = s; *p; p++)
-        *p = *p == MARK_NEWLINE ? '\n' : *p == MARK_TAB ? '\t' : *p == MARK_QUOTE ? '"' : *p;
+    for (char *p = s; *p; p++) {
+        switch (*p) {
+        case MARK_NEWLINE: *p = '\n'; break;
+        case MARK_TAB: *p = '\t'; break;
+        case MARK_QUOTE: *p = '"'; break;
+        case MARK_BACKSLASH: *p = '\\'; break;
+        }
+    }
     return s;
 }
 
