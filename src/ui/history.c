@@ -61,9 +61,14 @@ static bool append(const char *bytes, size_t n, struct err *err)
     int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return io_error(err, "cannot be opened");
     /* One lock, one write: lines of two programs never mix. */
-    flock(fd, LOCK_EX);
+    struct stat before;
+    const bool is_locked = flock(fd, LOCK_EX) == 0 && fstat(fd, &before) == 0;
     bool ok = file_write_fd(fd, bytes, n);
-    if (!ok) io_error(err, "cannot be written");
+    if (!ok) {
+        io_error(err, "cannot be written");
+        /* The part of a line that a full disk took would begin the next line. */
+        if (is_locked && ftruncate(fd, before.st_size) != 0) errno = 0;
+    }
     close(fd);
     return ok;
 }

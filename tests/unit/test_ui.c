@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -350,6 +351,35 @@ static void history_of_long_lines(void **state)
     scratch_remove(dir);
 }
 
+/* A line that the disk took in part is taken back: the next one stands alone. */
+static void history_on_a_full_disk(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    struct err err;
+    struct rlimit limit;
+    scratch_folder(dir, "ui");
+    snprintf(path, sizeof path, "%s/history", dir);
+    assert_true(history_open(path, &err));
+    assert_true(history_remember("first", false, &err));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = strlen("first\n") + 3;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const bool is_kept = history_remember("second", false, &err);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_false(is_kept);
+    assert_non_null(strstr(err.msg, "cannot be written"));
+    history_close();
+    assert_true(history_open(path, &err)); /* the next program's, when there is room */
+    assert_true(history_remember("third", false, &err));
+    history_close();
+    assert_true(file_read(path, 1 << 20, &got, &err));
+    scratch_remove(dir);
+    is("first\nthird\n");
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -384,6 +414,7 @@ int main(void)
         cmocka_unit_test(history_is_shortened),
         cmocka_unit_test(history_behind_a_link),
         cmocka_unit_test(history_of_long_lines),
+        cmocka_unit_test(history_on_a_full_disk),
         cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
