@@ -132,14 +132,53 @@ static void node_free(struct tree *t, struct node *node)
     free(node);
 }
 
+/* A snapshot of another node, whose rows before it `to` has too, becomes one of `to`. */
+static void snapshot_move(struct tree *t, struct snapshot *s, struct node *to)
+{
+    struct node *from = s->node;
+    struct snapshot *same = snapshot_at(to, s->n), **at = &from->snapshots;
+    if (same) {
+        same->is_passing = same->is_passing && s->is_passing;
+        snapshot_free(t, s);
+        return;
+    }
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    s->next = to->snapshots;
+    s->node = to;
+    to->snapshots = s;
+    if (to->on_path && !from->on_path) t->path_bytes += snapshot_bytes(t);
+}
+
+/* The sibling that has the rows before a snapshot too, rather the one on the path; NULL: none.
+ */
+static struct node *heir_of(const struct tree *t, const struct snapshot *s)
+{
+    struct node *heir = NULL;
+    for (struct node *c = s->node->parent->child; c; c = c->next) {
+        if (c == s->node || common(c->ids, c->n, s->node->ids, s->n) < s->n) continue;
+        if (t->limits.window > 0 && c->n_window < s->n) continue;
+        if (!heir || c->on_path) heir = c;
+    }
+    return heir;
+}
+
 /* Drops what was used longest ago; false: all that is left is the path. A node off the path
- * whose children are older than it and off the path too is met after them. */
+ * whose children are older than it and off the path too is met after them. Snapshots of what a
+ * sibling has too are that one's from now on: a prompt keeps its own when the first of its
+ * replies goes. */
 static bool drop_oldest(struct tree *t)
 {
     struct node *node = t->root.newer;
     while (node != &t->root && node->on_path)
         node = node->newer;
     if (node == &t->root) return false;
+    for (struct snapshot *s = node->snapshots, *next; s; s = next) {
+        struct node *heir = heir_of(t, s);
+        next = s->next;
+        if (heir) snapshot_move(t, s, heir);
+    }
     node_free(t, node);
     t->n_dropped++;
     return true;
@@ -330,20 +369,8 @@ void tree_shrink(struct tree *t, size_t to)
  * the two goes when both are whole is up to the children: this one has none yet. */
 static void absorb(struct tree *t, struct node *keep, struct node *gone)
 {
-    while (gone->snapshots) {
-        struct snapshot *s = gone->snapshots;
-        struct snapshot *same = snapshot_at(keep, s->n);
-        if (same) {
-            same->is_passing = same->is_passing && s->is_passing;
-            snapshot_free(t, s);
-            continue;
-        }
-        gone->snapshots = s->next;
-        s->next = keep->snapshots;
-        s->node = keep;
-        keep->snapshots = s;
-        if (keep->on_path && !gone->on_path) t->path_bytes += snapshot_bytes(t);
-    }
+    while (gone->snapshots)
+        snapshot_move(t, gone->snapshots, keep);
     node_free(t, gone);
 }
 

@@ -518,6 +518,30 @@ static void test_costs(void **state)
     close_sim(&s);
 }
 
+/* Where nothing else is kept warm, the path keeps its own snapshots, also those that another
+ * branch took before the two parted. */
+static void test_costs_of_the_path(void **state)
+{
+    (void)state;
+    chance_begin(5);
+    struct sim s = open_sim((struct plan_model){.is_recurrent = true}, 0, UINT64_MAX, 24);
+    int32_t ids[100];
+    for (int32_t i = 0; i < 100; i++)
+        ids[i] = i;
+    sync(&s, ids, 20, false);
+    take_snapshot(&s);
+    for (int32_t retry = 0; retry < 4; retry++) {
+        ids[80] = 1000 + retry;
+        assert_int_equal(sync(&s, ids, 80, false), retry ? 80 : 20);
+        take_snapshot(&s);
+        assert_int_equal(sync(&s, ids, 90, false), 80);
+        take_snapshot(&s);
+    }
+    ids[30] = 1000; /* the message before is another */
+    assert_int_equal(sync(&s, ids, 90, false), 20);
+    close_sim(&s);
+}
+
 /* Where nothing begins or ends goes first, all but the newest; what was passed and becomes an
  * end stays. */
 static void test_passing(void **state)
@@ -749,6 +773,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeats_in_blocks),
         cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_costs_of_the_path),
         cmocka_unit_test(test_passing),
         cmocka_unit_test(test_thinning),
         cmocka_unit_test(test_windows_go),
