@@ -67,6 +67,18 @@ static struct archive *look(const char *name, struct conversation *c, struct err
     return a;
 }
 
+/* Nothing printed is not nothing said: it may be on other branches. */
+static void tell_empty(const char *name, const struct conversation *c)
+{
+    char shown[256];
+    if (conversation_n(c) > 0) return;
+    fprintf(stderr, "hearth: session %s: no messages%s\n",
+            printable(shown, sizeof shown, name, strlen(name)),
+            conversation_n_branches(c) > 1
+                ? " on its current branch; in a chat /branches lists where there are"
+                : "");
+}
+
 /* Prints a session in a format, as it was said or (raw false) fit for a terminal. */
 static int print_session(const char *name, enum export_format format, bool raw)
 {
@@ -76,6 +88,7 @@ static int print_session(const char *name, enum export_format format, bool raw)
     struct archive *a = look(name, c, &err);
     bool ok = a != NULL;
     if (ok) export_conversation(c, format, &text);
+    if (ok) tell_empty(name, c);
     archive_close(a);
     conversation_free(c);
     if (!ok) return refused(&err);

@@ -226,6 +226,13 @@ flip()
     # shellcheck disable=SC2059
     printf "\\$(printf %o $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
+# A message for which there is no room begins a conversation with nothing in it.
+no_room() { seq 100 | tr '\n' ' ' | cat <(echo hello) - | go 3 -s left -q -n 2 --ctx 64 --stdin lines --forget; }
+check "a conversation that was left for a new one" no_room
+check "  is not shown" eval 'go 0 sessions show left && nothing'
+check "    which is said" says 'session left: no messages on its current branch; in a chat /branches lists where'
+check "  nor in an export" eval 'go 0 sessions export --json left && ! prints hello'
+check "    which is said" says 'session left: no messages on its current branch'
 flip "$sessions/pieces.session" 700
 check "hearth sessions check finds damage" go 4 sessions check
 check "  and names it" prints "pieces: bytes "
