@@ -16,6 +16,8 @@ static const enum part least[] = {PART_DEVICE, PART_DRAFT, PART_SAVED, PART_RATE
 enum { N_LEAST = sizeof least / sizeof *least };
 /* The first of these make room for a hint that is not needed, too. */
 enum { N_BELOW_HINT = 2 };
+/* To keep the others, the name of the model is cut down to this. */
+enum { LEAST_NAME = 16 };
 
 static void add_count(struct buf *out, const struct chat_status *s)
 {
@@ -90,6 +92,23 @@ static int draw_meter(int y, int x, const struct chat_status *s)
     return screen_puts(y, x, 1, INK_BAR, " ");
 }
 
+/* Takes up to `over` columns from the name, which has so many; what is done is not cut. */
+static int shorten(const struct bar *bar, int over, int *name)
+{
+    if (*bar->activity || over <= 0 || *name <= LEAST_NAME) return 0;
+    const int gone = over < *name - LEAST_NAME ? over : *name - LEAST_NAME;
+    *name -= gone;
+    return gone;
+}
+
+/* What does not fit ends in a mark. */
+static int draw_name(int y, int x, int columns, const struct buf *text)
+{
+    const bool fits = wrap_width(text->data, text->len, 0) <= columns;
+    x = screen_text(y, x, fits ? columns : columns - 1, INK_BAR_NAME, text->data, text->len);
+    return fits ? x : screen_puts(y, x, 1, INK_BAR_NAME, screen_is_utf8() ? "\u2026" : "~");
+}
+
 void bar_draw(int y, const struct bar *bar)
 {
     struct buf parts[N_PARTS] = {0};
@@ -100,9 +119,11 @@ void bar_draw(int y, const struct bar *bar)
     make_parts(bar, parts);
     for (int i = 0; i < N_PARTS; i++)
         width += width_of((enum part)i, &parts[i]);
+    int name = wrap_width(parts[PART_NAME].data, parts[PART_NAME].len, 0);
     for (int i = 0; i < N_LEAST; i++) {
         const bool yields = hint > 0 && (i < N_BELOW_HINT || bar->needs_hint);
         const int room = columns + 1 - (yields ? hint + 3 : 0);
+        if (i >= N_BELOW_HINT) width -= shorten(bar, width - room, &name);
         if (width <= room) continue;
         width -= width_of(least[i], &parts[least[i]]);
         buf_clear(&parts[least[i]]);
@@ -112,8 +133,11 @@ void bar_draw(int y, const struct bar *bar)
         if (parts[i].len == 0) continue;
         if (x > 1) x = screen_puts(y, x, 3, INK_BAR, edge);
         if (i == PART_METER) x = draw_meter(y, x, &bar->chat);
-        x = screen_text(y, x, columns - 1 - x - kept, i == PART_NAME ? INK_BAR_NAME : INK_BAR,
-                        parts[i].data, parts[i].len);
+        const int room = columns - 1 - x - kept;
+        if (i == PART_NAME)
+            x = draw_name(y, x, room < name ? room : name, &parts[i]);
+        else
+            x = screen_text(y, x, room, INK_BAR, parts[i].data, parts[i].len);
     }
     if (x + hint + 3 <= columns) screen_puts(y, columns - hint - 1, hint, INK_BAR, bar->hint);
     for (int i = 0; i < N_PARTS; i++)

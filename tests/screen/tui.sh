@@ -286,6 +286,15 @@ keys C-d
 left 0
 : >"$INPUTRC"
 
+# A long name of the model leaves room for how much is used and whether it is saved.
+"$hearth" inspect make --shape qwen3-0.6b,n_embd=64,n_layer=1,n_ff=64,n_vocab=2048 --type Q8_0 "$dir/long.gguf"
+start --tui --private -m "$dir/long.gguf" --ctx 2048
+bar() { text | grep -qE "$1"; }
+check "a long name of a model is cut" within bar '^ qwen3-0.6b,[^ ]*… │ '
+check "  not what stands beside it" within bar ' [0-9]+/2,048 │ private'
+keys C-d
+left 0
+
 check "a dumb terminal is refused" eval 'keys "clear; TERM=dumb $hearth --tui; echo status \$?" Enter && shows "status 2"'
 check "  in one line" shows "the terminal 'dumb' cannot place its cursor"
 check "  so is one that terminfo does not know" eval 'keys "clear; TERM=nonsense $hearth --tui; echo status \$?" Enter && shows "status 2"'
