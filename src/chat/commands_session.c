@@ -33,8 +33,9 @@ bool command_save(struct chat *c, const char *args)
     if (session_is_stuck(c)) {
         chat_tell(c, FACE_ERROR,
                   "/save: this session %s; /save NAME keeps all of it under another name",
-                  archive_is_taken(c->session.archive) ? "is open in another hearth"
-                                                       : "can no longer be written");
+                  archive_is_taken(c->session.archive)
+                      ? "was open in another hearth when it was read"
+                      : "can no longer be written");
         return false;
     }
     bool there = archive_has_file(c->session.archive);

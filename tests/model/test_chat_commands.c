@@ -308,7 +308,7 @@ static void test_save_copy(void **unused)
     assert_int_equal(chat_n_messages(second.chat), 4);
     free(ask(&second, "Thanks"));
     assert_false(line(&second, "/save"));
-    assert_true(said(&second, "is open in another hearth; /save NAME keeps all of it"));
+    assert_true(said(&second, "was open in another hearth when it was read; /save NAME keeps"));
     assert_false(line(&second, "/save kept"));
     assert_true(said(&second, "there is a session of this name already"));
     assert_true(line(&second, "/save other"));
