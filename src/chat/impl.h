@@ -54,6 +54,7 @@ struct before {
     char *model;       /* NULL: there is none, or it is loading again */
     char *draft;       /* what --draft said; NULL: nothing */
     bool is_switching; /* what loads is what /model asked for, or the one before again */
+    uint64_t vocabulary;
 };
 
 /* The template that counts. */
@@ -214,6 +215,8 @@ bool model_failed(struct chat *c, const struct err *err);
 /* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
  * one is told. */
 void model_take_sampling(struct chat *c, bool is_new);
+/* The vocabulary is another: says so of a bias, whose numbers now are other tokens'. */
+void model_explain_bias(struct chat *c);
 
 /* ---- what drafts (draft.c) ---- */
 

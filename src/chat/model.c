@@ -86,20 +86,32 @@ static bool switch_to(struct chat *c, const char *path)
     free(c->before.model);
     c->before.model = before;
     c->before.is_switching = true;
+    c->before.vocabulary = engine_info(c->engine)->vocabulary;
     if (open_model(c, &err)) return true;
     c->err = err;
     if (!model_failed(c, &err)) c->state = CHAT_FAILED;
     return false;
 }
 
+void model_explain_bias(struct chat *c)
+{
+    if (c->options->logit_bias.n == 0) return;
+    chat_tell(c, FACE_WARNING,
+              "logit-bias names tokens by their numbers, and with this model these are other "
+              "tokens; %slogit-bias= takes them back",
+              c->face->has_prompt ? "/set " : "--");
+}
+
 void model_ready(struct chat *c)
 {
+    const uint64_t vocabulary = engine_info(c->engine)->vocabulary;
     free(c->before.model);
     c->before.model = NULL;
     c->before.is_switching = false;
     model_take_sampling(c, true);
-    conversation_forget_ids(c->conversation, engine_info(c->engine)->vocabulary);
+    conversation_forget_ids(c->conversation, vocabulary);
     chat_hint(c, "%s", c->model_line);
+    if (vocabulary != c->before.vocabulary) model_explain_bias(c);
 }
 
 bool model_failed(struct chat *c, const struct err *err)

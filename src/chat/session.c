@@ -298,6 +298,8 @@ void session_ready(struct chat *c)
     s->expects_pages =
         has_messages && still_holds(c, name, all_foreign) && c->options->cache_disk_bytes > 0;
     tell_resumed(c, name);
+    if (all_foreign && c->options->source[OPT_LOGIT_BIAS].from == FROM_SESSION)
+        model_explain_bias(c);
     free(name);
 }
 

@@ -116,6 +116,32 @@ static void test_goes_back(void **unused)
     close_chat(&r);
 }
 
+static void go_on_with(struct recorder *r, const char *command)
+{
+    buf_clear(&r->said);
+    assert_true(chat_line(r->chat, command, strlen(command)));
+    assert_int_equal(finish(r), CHAT_IDLE);
+}
+
+/* A bias stays, as all settings do, but its numbers are other tokens' there. */
+static void test_bias(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char words[] = "logit-bias names tokens by their numbers, and with this model";
+    static const char *const args[] = {"--max-tokens", "2", "--private", NULL};
+    open_chat(&r, true, args);
+    go_on_with(&r, "/model " OTHER_MODEL);
+    assert_false(said(&r, words));
+    assert_true(line(&r, "/set logit-bias 5=1"));
+    go_on_with(&r, "/model " OTHER_MODEL);
+    assert_false(said(&r, words));
+    go_on_with(&r, "/model " GUIDE);
+    assert_true(said(&r, words));
+    assert_true(said(&r, "; /set logit-bias= takes them back"));
+    close_chat(&r);
+}
+
 static int make_folder(void **unused)
 {
     (void)unused;
@@ -135,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_bias),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

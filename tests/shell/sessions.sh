@@ -36,6 +36,16 @@ check "    to where it ends" prints '"stop":"length"'
 check "  which another one has" go 0 -s stops -c "$dir/stops.ini" -q --json -n 3 -p hello </dev/null
 check "    to where it ends" prints '"stop":"stop"'
 
+# So is a bias, which names other tokens in another vocabulary.
+other=tests/data/models/qwen2.gguf
+check "a session with a bias" go 0 -s biased -q -n 3 --logit-bias 5=1 -p hello </dev/null
+check "  goes on with another model" go 0 -s biased -m "$other" -q -n 3 -p hello </dev/null
+check "    and says so" says 'logit-bias names tokens by their numbers, and with this model these are other tokens; --logit-bias= takes them back'
+check "  not with the same" go 0 -s biased -m "$other" -q -n 3 -p hello </dev/null
+check "    again" eval '! says logit-bias >"$dir/ignored"'
+check "  nor where it is taken back" go 0 -s biased -q -n 3 --logit-bias= -p hello </dev/null
+check "    at once" eval '! says logit-bias >"$dir/ignored"'
+
 # So is its seed, whatever [hearth] says; a flag is of this run.
 echo 'seed = 1' >"$dir/seed.ini"
 # second SESSION ARGS...: the seed of the second reply, the first one's session having 7
