@@ -77,7 +77,7 @@ bool command_clear(struct chat *c, const char *args)
     (void)args;
     unsigned number = conversation_rewind(c->conversation, 0);
     if (c->engine) engine_resumes(c->engine, false);
-    chat_drop_attached(c);
+    chat_detach(c);
     chat_hint(c, "a new conversation%s", where(note, number));
     return true;
 }

@@ -452,7 +452,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     ok = ok && load(c, path, err) && chat_choose_template(c, err);
     if (ok) {
         c->session.attempt = 0;
-        chat_drop_attached(c);
+        chat_detach(c);
         if (c->engine) engine_resumes(c->engine, conversation_n(c->conversation) > 0);
         session_ready(c);
     }

@@ -201,6 +201,13 @@ static void test_read(void **unused)
     snprintf(command, sizeof command, "/read %s", path);
     assert_true(line(&r, command));
     assert_true(said(&r, "10 bytes"));
+    assert_true(line(&r, "/clear")); /* a new conversation begins without it */
+    assert_true(said(&r, "what was read or pasted is dropped"));
+    free(ask(&r, "x"));
+    assert_int_equal(r.report.n_ctx_used, plain);
+    assert_true(line(&r, "/clear"));
+    assert_false(said(&r, "dropped"));
+    assert_true(line(&r, command));
     free(ask(&r, "x"));
     assert_true(r.report.n_ctx_used >= plain + 3);
     uint32_t once = r.report.n_ctx_used;

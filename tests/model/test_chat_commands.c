@@ -403,7 +403,9 @@ static void test_session_settings(void **unused)
     close_chat(&r);
     open_chat(&r, true, kept);
     assert_int_equal(chat_options(r.chat)->top_k, 5);
+    assert_true(line(&r, "/read examples/guide/samples.txt"));
     assert_true(line(&r, "/load other"));
+    assert_true(said(&r, "what was read or pasted is dropped"));
     assert_int_equal(chat_options(r.chat)->top_k, 7);
     close_chat(&r);
     open_chat(&r, true, more);
