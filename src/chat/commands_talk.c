@@ -267,8 +267,8 @@ bool command_trim(struct chat *c, const char *args)
     size_t at = n < turns ? before_turn(c, turns - n) : conversation_n(c->conversation);
     unsigned number = conversation_drop_oldest(c->conversation, at);
     char dropped[READABLE_BYTES];
-    chat_tell(c, FACE_INFO, "dropped the oldest %s%s", readable_count(dropped, n, "turn"),
-              where(note, number));
+    chat_tell(c, FACE_INFO, "dropped the oldest %s%s",
+              n == 1 ? "turn" : readable_count(dropped, n, "turn"), where(note, number));
     return true;
 }
 

@@ -57,6 +57,8 @@ static void test_full(void **unused)
     free(ask(&r, "hi"));
     assert_int_equal(r.report.stop, FACE_STOP_CONTEXT);
     assert_true(said(&r, "is full: the reply is cut off\n"));
+    assert_true(line(&r, "/trim"));
+    assert_true(said(&r, "dropped the oldest turn; what was there is branch"));
     assert_true(line(&r, "/clear"));
     assert_true(line(&r, "/set overflow stop"));
     assert_true(line(&r, "/set max-tokens 1"));
