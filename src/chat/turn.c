@@ -542,7 +542,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         .n_prefilled = cancelled ? c->turn.n_done - c->turn.n_cached : 0,
         .prefill_ms = cancelled ? c->turn.prefill_ms : 0,
         .n_ctx_used = too_long    ? (uint32_t)event->total
-                      : cancelled ? c->turn.n_done
+                      : cancelled ? c->context.n_warm /* what was there, before a prefill */
                                   : 0,
         .reply_seed = c->turn.seed,
     };

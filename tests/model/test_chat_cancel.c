@@ -111,6 +111,7 @@ static void test_cancel_retry(void **unused)
     struct recorder r;
     open_until(&r, retry_is_taken_back);
     assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_true(r.report.n_ctx_used > 0); /* the conversation has not gone */
     assert_string_equal(buf_str(&r.offered), "");
     assert_true(line(&r, "/branches"));
     assert_null(strstr(buf_str(&r.said), "\n  2"));
