@@ -244,57 +244,61 @@ struct sums {
     f4 acc, min;
 };
 
-/* Four rows need all registers for the sums of eight values. */
+/* What is computed of a tile at once, constant in every instance: n rows of activations with
+ * n_vecs vectors of weights from vector h on. Four rows need all registers for two vectors. */
+struct part {
+    int n, n_vecs, h;
+};
 enum { VECS_OF_FEW = N_VECS, VECS_OF_MANY = 2, FEW_ROWS = 2 };
 
-/* id[r][v]: the exact sums of products over lines from..to-1 of a block, of vectors h.. of its
- * rows and n rows of activations that lie side by side from x on; begin is what a row's begins
- * with. */
-VEC_INLINE void dot_lines(const struct layout t, int n, int n_vecs, const uint8_t *codes, int h,
+/* id[r][v]: the exact sums of products over lines from..to-1 of a block; the rows of
+ * activations lie side by side from x on, and begin is what a row's sums begin with. */
+VEC_INLINE void dot_lines(const struct layout t, const struct part p, const uint8_t *codes,
                           int from, int to, const int8_t *x, const int32_t begin[TILE_ROWS],
                           i4 id[TILE_ROWS][N_VECS])
 {
     b16 activations[TILE_ROWS][2];
-    UNROLL for (int r = 0; r < n; r++)
+    UNROLL for (int r = 0; r < p.n; r++)
     {
         activations[r][0] = load16(x + A8_BLOCK * r);
         activations[r][1] = load16(x + A8_BLOCK * r + A8_HALF);
-        UNROLL for (int v = 0; v < n_vecs; v++) id[r][v] = all_lanes(begin[r]);
+        UNROLL for (int v = 0; v < p.n_vecs; v++) id[r][v] = all_lanes(begin[r]);
     }
     UNROLL for (int k = from; k < to; k++)
     {
-        UNROLL for (int v = 0; v < n_vecs; v++)
+        UNROLL for (int v = 0; v < p.n_vecs; v++)
         {
-            const b16 q = codes_at(t, codes, k, h + v);
-            UNROLL for (int r = 0; r < n; r++) id[r][v] =
+            const b16 q = codes_at(t, codes, k, p.h + v);
+            UNROLL for (int r = 0; r < p.n; r++) id[r][v] =
                 dot(id[r][v], q, activations[r][k / 4], k % 4);
         }
     }
 }
 
 /* I of a block as floats. sum: of the activations of each half block. */
-VEC_INLINE void dot_block(const struct layout t, int n, int n_vecs, const uint8_t *codes, int h,
+VEC_INLINE void dot_block(const struct layout t, const struct part p, const uint8_t *codes,
                           const struct scales *s, const int8_t *x, const int16_t *sum,
                           f4 out[TILE_ROWS][N_VECS])
 {
     int32_t begin[TILE_ROWS];
     i4 id[TILE_ROWS][N_VECS];
     if (!t.halves) {
-        UNROLL for (int r = 0; r < n; r++) begin[r] = -t.offset * (sum[2 * r] + sum[2 * r + 1]);
-        dot_lines(t, n, n_vecs, codes, h, 0, 8, x, begin, id);
-        UNROLL for (int r = 0; r < n; r++)
+        UNROLL for (int r = 0; r < p.n; r++) begin[r] =
+            -t.offset * (sum[2 * r] + sum[2 * r + 1]);
+        dot_lines(t, p, codes, 0, 8, x, begin, id);
+        UNROLL for (int r = 0; r < p.n; r++)
         {
-            UNROLL for (int v = 0; v < n_vecs; v++) out[r][v] = to_float(id[r][v]);
+            UNROLL for (int v = 0; v < p.n_vecs; v++) out[r][v] = to_float(id[r][v]);
         }
         return;
     }
     UNROLL for (int half = 0; half < 2; half++)
     {
-        UNROLL for (int r = 0; r < n; r++) begin[r] = -t.offset * sum[2 * r + half];
-        dot_lines(t, n, n_vecs, codes, h, 4 * half, 4 * half + 4, x, begin, id);
-        UNROLL for (int r = 0; r < n; r++)
+        UNROLL for (int r = 0; r < p.n; r++) begin[r] = -t.offset * sum[2 * r + half];
+        dot_lines(t, p, codes, 4 * half, 4 * half + 4, x, begin, id);
+        UNROLL for (int r = 0; r < p.n; r++)
         {
-            UNROLL for (int v = 0; v < n_vecs; v++)
+            UNROLL for (int v = 0; v < p.n_vecs; v++)
             {
                 const f4 part = (half == 0 ? s[v].s0 : s[v].s1) * to_float(id[r][v]);
                 out[r][v] = half == 0 ? part : out[r][v] + part;
@@ -324,9 +328,10 @@ VEC_INLINE f4 sum_of_stripe(const struct layout t, const struct sums *of,
     return t.min == MIN_PAIR ? s->dw * of->acc - s->mw * of->min : s->dw * of->acc;
 }
 
-/* The values of vectors h..h+n_vecs-1 of n rows. Only the first of a panel asks for lines. */
-VEC_INLINE void pass(const struct layout t, int n, int n_vecs, int h, const uint8_t *w,
-                     size_t n_blocks, const struct strip *x, struct ahead *ahead, values out)
+/* A part of a tile. Only the first of a panel asks for lines. */
+VEC_INLINE void tile_part(const struct layout t, const struct part p, const uint8_t *w,
+                          size_t n_blocks, const struct strip *x, struct ahead *ahead,
+                          values out)
 {
     const uint8_t *head = w;
     size_t b = 0;
@@ -338,34 +343,34 @@ VEC_INLINE void pass(const struct layout t, int n, int n_vecs, int h, const uint
             const size_t at = b * x->beside;
             const uint8_t *codes;
             if (t.unpacked) {
-                if (h == 0) ask_ahead(ahead);
+                if (p.h == 0) ask_ahead(ahead);
                 const struct wide_block *wide = (const struct wide_block *)w + b;
                 codes = wide->codes[0];
-                UNROLL for (int v = 0; v < n_vecs; v++) s[v] = wide->scales[h + v];
+                UNROLL for (int v = 0; v < p.n_vecs; v++) s[v] = wide->scales[p.h + v];
             } else {
                 if (b % t.head_blocks == 0) {
                     head = w;
                     w += t.head_bytes;
-                    if (h == 0) prefetch_lines(head, AHEAD_BYTES, t.head_bytes);
+                    if (p.h == 0) prefetch_lines(head, AHEAD_BYTES, t.head_bytes);
                 }
                 codes = w;
                 w += t.code_bytes;
-                if (h == 0) prefetch_lines(codes, AHEAD_BYTES, t.code_bytes);
-                UNROLL for (int v = 0; v < n_vecs; v++) s[v] = scales_at(t, head, b, h + v);
+                if (p.h == 0) prefetch_lines(codes, AHEAD_BYTES, t.code_bytes);
+                UNROLL for (int v = 0; v < p.n_vecs; v++) s[v] = scales_at(t, head, b, p.h + v);
             }
             f4 id[TILE_ROWS][N_VECS];
-            dot_block(t, n, n_vecs, codes, h, s, x->q + A8_BLOCK * at, x->sum + 2 * at, id);
-            UNROLL for (int r = 0; r < n; r++)
+            dot_block(t, p, codes, s, x->q + A8_BLOCK * at, x->sum + 2 * at, id);
+            UNROLL for (int r = 0; r < p.n; r++)
             {
-                UNROLL for (int v = 0; v < n_vecs; v++)
+                UNROLL for (int v = 0; v < p.n_vecs; v++)
                     step(t, &sums[r][v], &s[v], id[r][v], x, at + (size_t)r);
             }
         }
-        UNROLL for (int r = 0; r < n; r++)
+        UNROLL for (int r = 0; r < p.n; r++)
         {
-            UNROLL for (int v = 0; v < n_vecs; v++)
+            UNROLL for (int v = 0; v < p.n_vecs; v++)
             {
-                float *o = out[r] + LANES * (h + v);
+                float *o = out[r] + LANES * (p.h + v);
                 const f4 sum = sum_of_stripe(t, &sums[r][v], &s[v]);
                 store4(o, from == 0 ? sum : load4(o) + sum);
             }
@@ -379,7 +384,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
 {
     const int n_vecs = n <= FEW_ROWS ? VECS_OF_FEW : VECS_OF_MANY;
     UNROLL for (int h = 0; h < N_VECS; h += n_vecs)
-        pass(t, n, n_vecs, h, w, n_blocks, x, ahead, out);
+        tile_part(t, (struct part){n, n_vecs, h}, w, n_blocks, x, ahead, out);
 }
 
 /* ---- one instance per layout ---- */
