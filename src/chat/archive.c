@@ -238,6 +238,17 @@ static bool read_whole(struct archive *a, struct conversation *c, struct buf *no
     return true;
 }
 
+/* Locks the file, or finds that another hearth has. One that may only be read goes without:
+ * over NFS it cannot be locked. */
+static bool lock(struct archive *a, struct err *err)
+{
+    if (flock(a->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    a->is_taken = errno == EWOULDBLOCK;
+    a->is_read_only |= a->is_taken;
+    return a->is_read_only ||
+           err_set(err, ERR_IO, "%s: cannot be locked: %s", a->path, strerror(errno));
+}
+
 static struct archive *open_file(const char *path, bool look, struct conversation *c,
                                  struct buf *notes, struct err *err)
 {
@@ -253,8 +264,7 @@ static struct archive *open_file(const char *path, bool look, struct conversatio
     bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || refuse(err, path);
     if (ok && !S_ISREG(st.st_mode))
         ok = err_set(err, ERR_FORMAT, "%s: is no regular file", path);
-    if (ok && !look && flock(a->fd, LOCK_EX | LOCK_NB) != 0)
-        a->is_read_only = a->is_taken = true;
+    if (ok && !look) ok = lock(a, err);
     if (ok && read_whole(a, c, notes, err)) return a;
     archive_close(a);
     return NULL;

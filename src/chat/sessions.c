@@ -268,11 +268,19 @@ char *session_set_aside(const char *path, const struct conversation *c)
 
 bool session_remove(const char *path, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    /* Over NFS a lock needs a file that is open for writing. */
+    const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int fd = open(path, O_RDWR | flags);
+    const bool may_write = fd >= 0;
+    if (fd < 0 && (errno == EACCES || errno == EROFS)) fd = open(path, O_RDONLY | flags);
     if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0 ||
-              err_set(err, ERR_USER, "%s: another hearth has this session open", path);
-    if (ok && unlink(path) != 0) ok = err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (!ok && errno == EWOULDBLOCK)
+        err_set(err, ERR_USER, "%s: another hearth has this session open", path);
+    else if (!ok && may_write)
+        err_set(err, ERR_IO, "%s: cannot be locked: %s", path, strerror(errno));
+    else
+        ok = unlink(path) == 0 || err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     close(fd);
     return ok;
 }

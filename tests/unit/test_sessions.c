@@ -1,6 +1,7 @@
 /* The folder of sessions: names that can be one, the list, the row of each. */
 #include "chat/sessions.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,11 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "../child.h"
 #include "../scratch.h"
 #include "chat/archive.h"
 #include "chat/conversation.h"
@@ -140,12 +146,72 @@ static void test_names(void **state)
     free(second);
 }
 
+/* A file system whose locks are those of NFS, for files that are open for writing, or that has
+ * none. */
+static enum { HAS_LOCKS, OF_NFS, HAS_NONE } locks;
+
+int flock(int fd, int operation)
+{
+    const bool may_write = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+    if (locks == HAS_LOCKS || (locks == OF_NFS && may_write))
+        return (int)syscall(SYS_flock, fd, operation);
+    errno = locks == OF_NFS ? EBADF : ENOLCK;
+    return -1;
+}
+
+/* What another hearth has is told from what cannot be locked. */
+static void test_locks(void **state)
+{
+    (void)state;
+    struct err err;
+    struct buf notes = {0};
+    char *path = sessions_path("locked", &err);
+    make("locked", "Hi.", 1000);
+    for (locks = HAS_LOCKS; locks <= OF_NFS; locks++) {
+        struct conversation *c = conversation_new();
+        struct archive *a = archive_open(path, c, &notes, &err);
+        assert_true(a && !archive_is_read_only(a));
+        assert_false(session_remove(path, &err));
+        assert_non_null(strstr(err.msg, "another hearth has this session open"));
+        archive_close(a);
+        conversation_free(c);
+    }
+    locks = HAS_NONE;
+    struct conversation *c = conversation_new();
+    assert_null(archive_open(path, c, &notes, &err));
+    assert_non_null(strstr(err.msg, "locked.session: cannot be locked: No locks available"));
+    assert_false(session_remove(path, &err));
+    assert_non_null(strstr(err.msg, "locked.session: cannot be locked: No locks available"));
+    conversation_free(c);
+
+    locks = OF_NFS;
+    if (!session_remove(path, &err)) fail_msg("%s", err.msg);
+    make("locked", "Hi.", 1000);
+    assert_int_equal(chmod(path, 0400), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (!child_obeys_modes()) _exit(1);
+        struct archive *a = archive_open(path, conversation_new(), &notes, &err);
+        if (!a || !archive_is_read_only(a) || archive_is_taken(a)) _exit(2);
+        archive_close(a);
+        _exit(session_remove(path, &err) ? 0 : 3);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    locks = HAS_LOCKS;
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_locks),
     };
     return cmocka_run_group_tests_name("sessions", tests, set_up, tear_down);
 }
