@@ -56,17 +56,26 @@ static bool io_error(struct err *err, const char *what)
                    printable(shown, sizeof shown, file, strlen(file)), what, strerror(errno));
 }
 
+/* Whether the file ends in the middle of a line: a write was cut off, or somebody has edited
+ * it. */
+static bool ends_within(int fd)
+{
+    char last;
+    const off_t end = lseek(fd, 0, SEEK_END);
+    return end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n';
+}
+
 static bool append(const char *bytes, size_t n, struct err *err)
 {
-    int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return io_error(err, "cannot be opened");
-    /* One lock, one write: lines of two programs never mix. */
+    /* Under one lock: lines of two programs never mix. */
     struct stat before;
     const bool is_locked = flock(fd, LOCK_EX) == 0 && fstat(fd, &before) == 0;
-    bool ok = file_write_fd(fd, bytes, n);
+    bool ok = (!ends_within(fd) || file_write_fd(fd, "\n", 1)) && file_write_fd(fd, bytes, n);
     if (!ok) {
         io_error(err, "cannot be written");
-        /* The part of a line that a full disk took would begin the next line. */
+        /* The part of a line that a full disk took would be an entry that nobody typed. */
         if (is_locked && ftruncate(fd, before.st_size) != 0) errno = 0;
     }
     close(fd);

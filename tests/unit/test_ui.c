@@ -380,6 +380,24 @@ static void history_on_a_full_disk(void **state)
     is("first\nthird\n");
 }
 
+/* Behind half a line, which a kill left or an editor, the next one is a line of its own. */
+static void history_behind_half_a_line(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 8];
+    struct err err;
+    scratch_folder(dir, "ui");
+    snprintf(path, sizeof path, "%s/history", dir);
+    assert_true(file_replace(path, "first\nsec", 9, &err));
+    assert_true(history_open(path, &err));
+    assert_true(history_remember("third", false, &err));
+    assert_true(history_remember("fourth", false, &err));
+    history_close();
+    assert_true(file_read(path, 1 << 20, &got, &err));
+    scratch_remove(dir);
+    is("first\nsec\nthird\nfourth\n");
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -415,6 +433,7 @@ int main(void)
         cmocka_unit_test(history_behind_a_link),
         cmocka_unit_test(history_of_long_lines),
         cmocka_unit_test(history_on_a_full_disk),
+        cmocka_unit_test(history_behind_half_a_line),
         cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
