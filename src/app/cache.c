@@ -149,22 +149,30 @@ struct check {
     struct blob_codec *codec;
     struct buf data, out;
     size_t n_sound, n_bad;
+    int status;
 };
 
 static void check_file(void *user, const struct store_file *file)
 {
     struct check *k = user;
     struct err err;
-    char path[512];
-    if (!file_read_plain(file->path, BLOB_MAX_BYTES, &k->data)) return; /* it has gone */
-    if (blob_unpack(k->codec, k->data.data, k->data.len, NULL, NULL, 0, &err)) {
+    char shown[512];
+    printable(shown, sizeof shown, file->path, strlen(file->path));
+    buf_clear(&k->data);
+    const bool fits = file->n_bytes <= BLOB_MAX_BYTES || err_set(&err, ERR_FORMAT, "too long");
+    const bool is_read = fits && file_read_regular(file->path, BLOB_MAX_BYTES, &k->data, &err);
+    if (fits && !is_read && access(file->path, F_OK) != 0) return; /* it has gone */
+    if (is_read && blob_unpack(k->codec, k->data.data, k->data.len, NULL, NULL, 0, &err)) {
         k->n_sound++;
-        return;
+    } else if (err.code == ERR_FORMAT) {
+        k->n_bad++;
+        buf_printf(&k->out, "%s: %s; %s\n", shown, err.msg,
+                   unlink(file->path) == 0 ? "removed" : strerror(errno));
+    } else {
+        /* It may be sound: the disk, its mode or too little memory keeps it from us. */
+        if (is_read) err_write_prefix(&err, "%s", shown);
+        k->status = runtime_error(&err);
     }
-    k->n_bad++;
-    buf_printf(&k->out, "%s: %s; %s\n",
-               printable(path, sizeof path, file->path, strlen(file->path)), err.msg,
-               unlink(file->path) == 0 ? "removed" : strerror(errno));
 }
 
 static void check_pipelines(void *user, const char *path, uint64_t n_bytes)
@@ -195,7 +203,10 @@ int cache_run_check(int argc, char **argv)
     buf_free(&k.data);
     free(dir);
     buf_printf(&k.out, "%zu sound, %zu damaged\n", k.n_sound, k.n_bad);
-    if (ok) return print_text(&k.out);
+    if (ok) {
+        const int status = print_text(&k.out);
+        return status ? status : k.status;
+    }
     buf_free(&k.out);
     return runtime_error(&err);
 }

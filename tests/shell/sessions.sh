@@ -275,6 +275,18 @@ check "hearth cache check" go 0 cache check
 check "  finds damage" prints ", 1 damaged"
 go 0 cache check
 check "  and removes it" prints ", 0 damaged"
+one=$(find "$pages" -name '*.page' | head -n 1)
+truncate -s 1025M "${one%/*}/0123456789abcdef0123456789abcdef.page"
+check "one that is longer than any" go 0 cache check
+check "  is damage, too" prints "0123456789abcdef0123456789abcdef.page: too long; removed"
+chmod 000 "$one"
+obeys=() # of root modes hold only without its powers
+[ "$(id -u)" != 0 ] || obeys=(setpriv --bounding-set -all --inh-caps -all)
+check "one that cannot be read" exits 1 "${obeys[@]}" "$hearth" cache check
+check "  is named" says "hearth: $one: Permission denied"
+check "  is no damage" prints ", 0 damaged"
+check "  and stays" [ -e "$one" ]
+chmod 600 "$one"
 check "hearth cache clear" go 0 cache clear
 check "  leaves no page" [ -z "$(find "$pages" -name '*.page' -o -name '*.snap')" ]
 check "an unknown word" go 2 sessions what
