@@ -98,6 +98,8 @@ void signals_install(bool terminal)
     handle(SIGHUP);
     handle(SIGWINCH);
     if (!terminal) return;
+    /* Who started us may ignore it: then nothing tells how an editor has ended. */
+    signal(SIGCHLD, SIG_DFL);
     handle(SIGTSTP);
     handle(SIGCONT);
 }

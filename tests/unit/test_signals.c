@@ -1,4 +1,5 @@
-/* Ctrl-C in haste is one wish; in patience, with nothing answering, it ends the program. */
+/* Ctrl-C in haste is one wish; in patience, with nothing answering, it ends the program.
+ * Whoever started us, the end of a child is told. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -86,8 +87,26 @@ static void test_interrupts(void **state)
     assert_int_equal(status_of(stopping), EXIT_SIGINT);
 }
 
+/* The end of a child, as of an editor, is told also where a parent had its own ignored. */
+static void child_ends(void)
+{
+    int status;
+    signal(SIGCHLD, SIG_IGN);
+    signals_install(true);
+    const pid_t child = fork();
+    if (child == 0) _exit(3);
+    if (waitpid(child, &status, 0) != child || status != 3 << 8) _exit(1);
+}
+
+static void test_children(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(child_ends), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_interrupts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_interrupts),
+                                       cmocka_unit_test(test_children)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
