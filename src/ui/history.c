@@ -25,6 +25,27 @@ enum { FILE_MAX_BYTES = 64 << 20, FILE_KEPT_BYTES = 32 << 20 };
 static char *file;
 static bool write_failed;
 
+/* Readline takes its memory by these names. Its own would end the program with a line that goes
+ * away with the full screen. */
+void *xmalloc(size_t n_bytes);
+void *xrealloc(void *p, size_t n_bytes);
+void xfree(void *p);
+
+void *xmalloc(size_t n_bytes)
+{
+    return mem_alloc(n_bytes);
+}
+
+void *xrealloc(void *p, size_t n_bytes)
+{
+    return mem_resize(p, n_bytes, 1);
+}
+
+void xfree(void *p)
+{
+    free(p);
+}
+
 void history_encode(struct buf *out, const char *entry)
 {
     for (; *entry; entry++) {

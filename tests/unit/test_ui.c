@@ -1,18 +1,22 @@
 /* The faces' pure parts: numbers as people read them, JSON, input as it becomes a message, the
  * lines of the history, words to complete. */
+#include <limits.h>
 #include <locale.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <readline/history.h>
+#include <readline/readline.h>
 
 #include "../scratch.h"
 #include "base/ascii.h"
@@ -398,6 +402,32 @@ static void history_behind_half_a_line(void **state)
     is("first\nsec\nthird\nfourth\n");
 }
 
+/* Readline without memory ends the program with our line, which the full screen leaves first.
+ */
+static void readline_without_memory(void **state)
+{
+    (void)state;
+#ifndef HEARTH_SANITIZED /* shadow memory knows no limit */
+    const struct rlimit little = {.rlim_cur = 1 << 30, .rlim_max = 1 << 30};
+    char said[200] = "";
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        if (setrlimit(RLIMIT_AS, &little) == 0) rl_copy_text(0, INT_MAX - 1);
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_true(read(ends[0], said, sizeof said - 1) > 0);
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_string_equal(said, "hearth: out of memory (2147483647 bytes wanted)\n");
+    assert_int_equal(status, 1 << 8);
+#endif
+}
+
 static void completed_word(void **state)
 {
     (void)state;
@@ -434,6 +464,7 @@ int main(void)
         cmocka_unit_test(history_of_long_lines),
         cmocka_unit_test(history_on_a_full_disk),
         cmocka_unit_test(history_behind_half_a_line),
+        cmocka_unit_test(readline_without_memory),
         cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
