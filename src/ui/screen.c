@@ -190,8 +190,12 @@ bool screen_open(bool colour, struct err *err)
 {
     if (!screen_can_open(err)) return false;
     utf8 = charset_is_utf8();
+    tty_begin_drawing();
     screen = newterm(NULL, stdout, stdin);
-    if (!screen) return refuse("cannot be used", err);
+    if (!screen) {
+        tty_end_drawing();
+        return refuse("cannot be used", err);
+    }
     /* Curses would ask whether keys wait, twice for each frame; they are read elsewhere. */
     typeahead(-1);
     wants_colour = in_colour = colour;
@@ -206,17 +210,20 @@ bool screen_open(bool colour, struct err *err)
     signals_make_room(true);
     set_paste(true);
     shown = true;
+    tty_end_drawing();
     return true;
 }
 
 static void leave(void)
 {
+    tty_begin_drawing();
     set_paste(false);
     curs_set(1);
     endwin();
     signals_make_room(false);
     tty_say_goodbye("", 0);
     shown = false;
+    tty_end_drawing();
 }
 
 static void forget_rows(void)
@@ -259,6 +266,7 @@ void screen_pause(void)
 void screen_resume(void)
 {
     if (!screen || shown) return;
+    tty_begin_drawing();
     shown = true;
     reset_prog_mode();
     tty_say_goodbye(buf_str(&goodbye), goodbye.len);
@@ -266,6 +274,7 @@ void screen_resume(void)
     set_paste(true);
     screen_resize();
     clearok(curscr, TRUE);
+    tty_end_drawing();
 }
 
 void screen_resize(void)
@@ -459,12 +468,14 @@ void screen_cursor(int y, int x)
 void screen_show(bool all)
 {
     if (!screen || !shown) return;
+    tty_begin_drawing();
     draw_rows();
     bool visible = cursor_y >= 0 && cursor_y < LINES && cursor_x < COLS;
     if (all) clearok(curscr, TRUE);
     curs_set(visible);
     if (visible) move(cursor_y, cursor_x);
     refresh();
+    tty_end_drawing();
 }
 
 void screen_raw(const char *bytes, size_t n)

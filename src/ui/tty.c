@@ -1,12 +1,14 @@
 #include "ui/tty.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -18,6 +20,9 @@ static int n_cooked;
 /* Of the full-screen view, while it is there, or of a reply at the prompt. */
 static const char *_Atomic goodbye;
 static atomic_size_t n_goodbye;
+
+/* Held while the main thread draws, and for good by who ends the program with a last line. */
+static pthread_mutex_t drawing = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 /* A process in the background must not change the settings of the one in front. Nobody is in
  * front of one to which the terminal is just a file, say below su -c or setsid. */
@@ -62,6 +67,26 @@ void tty_recover(void)
     tcsetattr(terminal, TCSANOW, &saved);
 }
 
+void tty_begin_drawing(void)
+{
+    pthread_mutex_lock(&drawing);
+}
+
+void tty_end_drawing(void)
+{
+    pthread_mutex_unlock(&drawing);
+}
+
+/* A terminal that takes nothing now, as behind Ctrl-S, is not waited for long. */
+static void leave_for_last_line(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec++;
+    pthread_mutex_clocklock(&drawing, CLOCK_MONOTONIC, &until);
+    tty_recover();
+}
+
 static void on_crash(int sig)
 {
     tty_recover();
@@ -81,7 +106,7 @@ void tty_open(int fd)
     if (!isatty(fd) || !come_to_front(fd) || tcgetattr(fd, &saved) != 0) return;
     terminal = fd;
     atexit(tty_restore);
-    mem_before_last_line(tty_recover);
+    mem_before_last_line(leave_for_last_line);
     /* Those that end the program, and that nothing else here handles. */
     static const int crashes[] = {SIGABRT,   SIGSEGV, SIGFPE,  SIGILL,  SIGQUIT,
                                   SIGXCPU,   SIGSYS,  SIGTRAP, SIGUSR1, SIGUSR2,

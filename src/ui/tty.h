@@ -28,6 +28,10 @@ void tty_recover(void);
 /* What tty_restore and a crash write to standard output first, once: the way back from the
  * full-screen view, or from marked pastes. Borrowed until the next call; n 0: nothing. */
 void tty_say_goodbye(const char *bytes, size_t n);
+/* Around what takes the terminal over and what draws there: whoever finds no memory on another
+ * thread meanwhile lets it come to its end, and nothing is drawn over the last line. */
+void tty_begin_drawing(void);
+void tty_end_drawing(void);
 /* As tty_restore before the process stops; keys typed during a reply are not the shell's:
  * forgotten.
  */

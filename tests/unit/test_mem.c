@@ -1,5 +1,6 @@
 /* Large memory: zeroed, aligned, given back; sizes that nothing can have are refused. */
 #include <errno.h>
+#include <pthread.h>
 #include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "ui/screen.h"
 #include "ui/tty.h"
 
 static void test_pages(void **state)
@@ -138,11 +140,71 @@ static void test_says_it_on_the_shells_screen(void **state)
     assert_non_null(strstr(said, "hearth: out of memory ("));
 }
 
+static void *want_too_much(void *unused)
+{
+    (void)unused;
+    free(mem_zalloc(SIZE_MAX / 2, 4));
+    return NULL;
+}
+
+static void linger(void)
+{
+    usleep(200000);
+}
+
+/* Frames that the main thread draws, for as long as there is a process. */
+static void draw_on(void)
+{
+    struct err err;
+    pthread_t thread;
+    setenv("TERM", "xterm", 1);
+    tty_open(STDIN_FILENO);
+    atexit(linger);
+    if (!screen_open(false, &err)) _exit(2);
+    for (unsigned i = 0;; i++) {
+        char frame[20];
+        snprintf(frame, sizeof frame, "frame %u", i);
+        screen_clear();
+        screen_puts(0, 0, 20, INK_TEXT, frame);
+        screen_show(true);
+        if (i == 20 && pthread_create(&thread, NULL, want_too_much, NULL) != 0) _exit(3);
+    }
+}
+
+/* Nor does another thread draw over it, or take the shell's screen away again. */
+static void test_is_the_last_line(void **state)
+{
+    (void)state;
+    char said[1 << 16];
+    size_t n = 0;
+    int terminal, status;
+    const struct winsize size = {.ws_row = 5, .ws_col = 40};
+    const pid_t child = forkpty(&terminal, NULL, NULL, &size);
+    assert_true(child >= 0);
+    if (child == 0) draw_on();
+    /* The last of it is what counts. */
+    for (ssize_t got; (got = read(terminal, said + n, sizeof said - 1 - n)) > 0;) {
+        n += (size_t)got;
+        if (n <= sizeof said / 2) continue;
+        memmove(said, said + n - sizeof said / 4, sizeof said / 4);
+        n = sizeof said / 4;
+    }
+    said[n] = '\0';
+    close(terminal);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    const char *line = strstr(said, "hearth: out of memory (");
+    assert_non_null(line);
+    assert_string_equal(line, "hearth: out of memory (18446744073709551615 bytes wanted)\r\n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages), cmocka_unit_test(test_larger_pages),
-        cmocka_unit_test(test_too_large), cmocka_unit_test(test_says_how_much),
-        cmocka_unit_test(test_says_it_on_the_shells_screen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_larger_pages),
+                                       cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_says_how_much),
+                                       cmocka_unit_test(test_says_it_on_the_shells_screen),
+                                       cmocka_unit_test(test_is_the_last_line)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
