@@ -13,6 +13,7 @@
 #include "app/foreign.h"
 #include "app/model_choice.h"
 #include "app/subcommands.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/readable.h"
 #include "base/resources.h"
@@ -141,6 +142,7 @@ int main(int argc, char **argv)
     /* A limit on the size of files (ulimit -f) is an error of the write, as a full disk is. */
     signal(SIGXFSZ, SIG_IGN);
     signals_name_lost_files();
+    json_begin();
     int status;
     argv = foreign_words(&argc, argv);
     if (subcommand_run(argc, argv, &status)) return status;

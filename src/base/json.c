@@ -1,7 +1,11 @@
 #include "base/json.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
+#include <jansson.h>
+
+#include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 
@@ -34,4 +38,9 @@ void json_quote(struct buf *out, const char *s, size_t n)
         i += len > 0 ? (size_t)len : utf8_bad_len(s + i, n - i);
     }
     buf_putc(out, '"');
+}
+
+void json_begin(void)
+{
+    json_set_alloc_funcs(mem_alloc, free);
 }
