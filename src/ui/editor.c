@@ -120,8 +120,13 @@ bool editor_run(const char *s, size_t n, struct buf *out, const char **warning, 
         ok = file_write_fd(fd, s, n) && file_write_fd(fd, "\n", n > 0);
         ok = close(fd) == 0 && ok;
         if (!ok) err_set(err, ERR_IO, "%s: cannot be written: %s", path.data, strerror(errno));
-        ok = ok && edit_file(path.data, err) && read_back(path.data, out, warning, err);
-        unlink(path.data);
+        const bool edited = ok && edit_file(path.data, err);
+        ok = edited && read_back(path.data, out, warning, err);
+        /* What cannot be taken was written all the same. */
+        if (ok || !edited || access(path.data, F_OK) != 0)
+            unlink(path.data);
+        else
+            err_write_prefix(err, "the text stays in its file");
     }
     buf_free(&path);
     return ok;

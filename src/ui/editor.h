@@ -11,11 +11,11 @@
 
 /* Whether $VISUAL or $EDITOR names one. */
 bool editor_is_named(void);
-/* Lets the user change s[0..n) in a file of mode 0600, which is removed afterwards; *out
- * (empty) gets the text without the line break at its end, and U+FFFD for what is no UTF-8,
- * which *warning then says (else NULL; static). False and err if there is no editor, or it
- * fails: the text is then as before. A stop (Ctrl-Z) of the editor stops this process too;
- * SIGTERM and SIGHUP end both. */
+/* Lets the user change s[0..n) in a file of mode 0600; *out (empty) gets the text without the
+ * line break at its end, and U+FFFD for what is no UTF-8, which *warning then says (else NULL;
+ * static). False and err if there is no editor, or it fails: the text is then as before. The
+ * file is removed afterwards, unless it cannot be read back. A stop (Ctrl-Z) of the editor
+ * stops this process too; SIGTERM and SIGHUP end both. */
 bool editor_run(const char *s, size_t n, struct buf *out, const char **warning,
                 struct err *err);
 

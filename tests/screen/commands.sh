@@ -10,15 +10,17 @@ printf '#!/bin/sh\nexit 3\n' >"$dir/bin/ed2"
 # One that writes a mark before the text, and one a text in another set, with a NUL.
 printf '#!/bin/sh\nprintf "\\357\\273\\277%%s" "What is a page?" >"$1"\n' >"$dir/bin/ed3"
 printf '#!/bin/sh\nprintf "na\\357ve, \\000 it is\\n" >"$1"\n' >"$dir/bin/ed4"
+# One whose text is longer than hearth takes.
+printf '#!/bin/sh\ntruncate -s 17M "$1"\n' >"$dir/bin/ed5"
 for tool in wl-copy xclip xsel; do
     printf '#!/bin/sh\necho "$0 $*" >%q/tool\ncat >%q/clipboard\n' "$dir" "$dir" >"$dir/bin/$tool"
 done
 printf '#!/bin/sh\nexit 1\n' >"$dir/bin/wl-copy"
 chmod +x "$dir"/bin/*
 cat >"$dir/env" <<END
-PATH=$dir/bin:\$PATH EDITOR=ed1
+PATH=$dir/bin:\$PATH EDITOR=ed1 TMPDIR=$dir
 unset DISPLAY WAYLAND_DISPLAY SSH_CONNECTION SSH_TTY VISUAL
-export PATH EDITOR
+export PATH EDITOR TMPDIR
 clear
 END
 screen 80 24
@@ -76,6 +78,17 @@ check "  as it was said" eval '"$hearth" -q --private --temp 0 -p "What is a dra
 keys '/edit' Enter
 check "an editor that fails is said" shows '/edit: the editor ed2 failed'
 check "  and nothing was sent" last '>'
+check "  nor does its file stay" [ -z "$(find "$dir" -name 'hearth-*.md')" ]
+keys C-d
+left 0
+keys 'EDITOR=ed5; export EDITOR' Enter
+start --temp 0 -q -n 3 --private
+keys 'hello' Enter
+last '>'
+keys '/edit' Enter
+check "what an editor wrote and hearth cannot take is said" shows '/edit: the text stays in its file: '
+check "  with the reason" shows '.md: more than 16 MiB'
+check "  and stays" [ "$(find "$dir" -name 'hearth-*.md' -size +16M | wc -l)" = 1 ]
 keys C-d
 left 0
 for face in --plain --tui; do
