@@ -257,19 +257,7 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
     }
 }
 
-/* ---- one instance per layout ---- */
-
-typedef struct a8 tile_rows;
-#include "cpu/tiles8.h"
-
 /* ---- the op ---- */
-
-static size_t matmul_scratch(size_t n_cols)
-{
-    const size_t floats = avx2_matmul_floats_scratch(n_cols);
-    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
-    return floats > wide ? floats : wide;
-}
 
 /* Up to so many rows a panel is read anew for each tile of four; for more it is unpacked first.
  * Where the two meet, of matrices that stream from memory (Zen 3, two threads, 2026-11): codes
@@ -298,42 +286,14 @@ static size_t rows_in_place(enum qtype type)
     return SIZE_MAX;
 }
 
-static void matmul_avx2(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+static struct a8 rows_at(const struct matmul *m, size_t r, size_t *n)
 {
-    const struct weight *w = &m->w->base;
-    const struct instance *k = instance_of(w->type);
-    if (!k) {
-        avx2_matmul_floats(m, lo, hi, scratch);
-        return;
-    }
-    const size_t n_blocks = w->n_cols / A8_BLOCK;
-    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
-    const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
-    const bool wide = m->n_rows > rows_in_place(w->type);
-    values y;
-    for (size_t first = lo; first < hi; first += PANEL_ROWS) {
-        const uint8_t *p = packed_panel(m, first);
-        size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
-        struct ahead ahead = {0};
-        if (wide) {
-            k->unpack(p, n_blocks, scratch);
-            if (hi - first > PANEL_ROWS)
-                ahead = ahead_of(p + panel_bytes, panel_bytes, n_tiles * n_blocks);
-        }
-        for (size_t r = 0; r < m->n_rows; r += TILE_ROWS) {
-            size_t n = m->n_rows - r < TILE_ROWS ? m->n_rows - r : TILE_ROWS;
-            struct a8 a = m->a8;
-            a.q += r * a.stride;
-            a.d += r * a.stride / A8_BLOCK;
-            a.sum += r * a.stride / A8_HALF;
-            if (wide)
-                k->wide[n - 1](scratch, n_blocks, &a, &ahead, y);
-            else
-                k->tile[n - 1](p, n_blocks, &a, &ahead, y);
-            finish(m, r, n, first, n_values, y);
-        }
-    }
+    *n = m->n_rows - r < TILE_ROWS ? m->n_rows - r : TILE_ROWS;
+    return a8_from(m->a8, r);
 }
+
+typedef struct a8 tile_rows;
+#include "cpu/tiles8.h"
 
 #ifdef CPU_SIMD_H
 #define SET "simd"
@@ -349,6 +309,6 @@ const struct kernels kernels_avx2 = {
     .macs_per_ms = MACS_PER_MS,
     .a8_side = 1,
     .matmul_scratch = matmul_scratch,
-    .matmul = matmul_avx2,
+    .matmul = matmul_packed,
     AVX2_ATTEND_AND_ROWS,
 };

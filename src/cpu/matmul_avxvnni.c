@@ -235,14 +235,7 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
     }
 }
 
-/* ---- one instance per layout ---- */
-
-typedef struct strip tile_rows;
-#include "cpu/tiles8.h"
-
 /* ---- the op ---- */
-
-#include "cpu/strips8.h"
 
 /* For more rows than these a panel is unpacked first. In place 64 rows of Q4_0 and Q8_0 took
  * 0.95 and 0.92 of the time, 512 rows 1.03; twelve rows of Q4_K and Q6_K took 0.87 and 0.83, 24
@@ -252,10 +245,15 @@ static size_t rows_in_place(enum qtype type)
     return type == QTYPE_Q8_0 || type == QTYPE_Q4_0 ? 64 : 16;
 }
 
-static void matmul_avxvnni(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+static struct strip rows_at(const struct matmul *m, size_t r, size_t *n)
 {
-    matmul_strips(m, lo, hi, rows_in_place(m->w->base.type), scratch);
+    const struct strip x = strip_at(m, r, n);
+    if (*n > TILE_ROWS) *n = TILE_ROWS;
+    return x;
 }
+
+typedef struct strip tile_rows;
+#include "cpu/tiles8.h"
 
 const struct kernels kernels_avxvnni = {
     .name = "avxvnni",
@@ -263,6 +261,6 @@ const struct kernels kernels_avxvnni = {
     .macs_per_ms = 30000000,
     .a8_side = PANEL_ROWS,
     .matmul_scratch = matmul_scratch,
-    .matmul = matmul_avxvnni,
+    .matmul = matmul_packed,
     AVX2_ATTEND_AND_ROWS,
 };

@@ -387,20 +387,24 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
         tile_part(t, (struct part){n, n_vecs, h}, w, n_blocks, x, ahead, out);
 }
 
-/* ---- one instance per layout ---- */
+/* ---- the op ---- */
+
+/* For more rows a panel is unpacked first: as K-quants of AVX-VNNI, not measured. */
+static size_t rows_in_place(enum qtype type)
+{
+    (void)type;
+    return 16;
+}
+
+static struct strip rows_at(const struct matmul *m, size_t r, size_t *n)
+{
+    const struct strip x = strip_at(m, r, n);
+    if (*n > TILE_ROWS) *n = TILE_ROWS;
+    return x;
+}
 
 typedef struct strip tile_rows;
 #include "cpu/tiles8.h"
-
-/* ---- the op ---- */
-
-#include "cpu/strips8.h"
-
-static void matmul_dotprod(const struct matmul *m, size_t lo, size_t hi, void *scratch)
-{
-    enum { ROWS_IN_PLACE = 16 }; /* as K-quants of AVX-VNNI; not measured */
-    matmul_strips(m, lo, hi, ROWS_IN_PLACE, scratch);
-}
 
 const struct kernels kernels_dotprod = {
     .name = "dotprod",
@@ -408,6 +412,6 @@ const struct kernels kernels_dotprod = {
     .macs_per_ms = 15000000,
     .a8_side = PANEL_ROWS,
     .matmul_scratch = matmul_scratch,
-    .matmul = matmul_dotprod,
+    .matmul = matmul_packed,
     AVX2_ATTEND_AND_ROWS,
 };

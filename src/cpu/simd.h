@@ -1,10 +1,11 @@
 /* The AVX2 kernels once more, with vectors of 128 bits: for x86-64 without AVX2 (SSE4.1) and
  * for other processors (NEON on ARM; elsewhere what the compiler makes of them).
  *
- * The Makefile builds each *_avx2.c a second time with this file before its first line. It
- * gives the intrinsics a meaning in terms of what the processor has (SIMDe, headers alone), and
- * what the text defines another name. The bits are the same. A function of AVX2 that other
- * files call needs a line here: without it the program does not link. */
+ * The Makefile builds each *_avx2.c a second time with this file before its first line, and so
+ * matmul_dotprod.c, the only time. It gives the intrinsics a meaning in terms of what the
+ * processor has (SIMDe, headers alone), and what the text defines another name. The bits are
+ * the same. A function of AVX2 that other files call needs a line here: without it the program
+ * does not link. */
 #ifndef CPU_SIMD_H
 #define CPU_SIMD_H
 

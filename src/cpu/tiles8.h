@@ -1,8 +1,11 @@
-/* The tiles of the products with eight lanes, an instance per layout (panel8.h) and number of
- * rows, and the table of them by type.
+/* The products of panel8.h: their tiles, an instance per layout and number of rows, the table
+ * of them by type, and the op.
  *
- * The file that includes this has defined tile and unpack, and names as tile_rows what its
- * tiles read activations from. No include guard: it is a text for three files. */
+ * The file that includes this has defined tile and unpack; struct wide_block, of which unpack
+ * writes one for each block; tile_rows, what tiles read activations from; rows_in_place, for
+ * how many rows of a type a panel is read where it lies; and rows_at, which gives the rows of a
+ * product from row r on, *n of them, at most TILE_ROWS. Matrices of floats go to AVX2's.
+ * No include guard: it is a text for three files. */
 
 typedef void tile_fn(const uint8_t *w, size_t n_blocks, const tile_rows *x, struct ahead *ahead,
                      values out);
@@ -52,4 +55,42 @@ static const struct instance *instance_of(enum qtype type)
     case QTYPE_BF16: break;
     }
     return NULL;
+}
+
+static size_t matmul_scratch(size_t n_cols)
+{
+    const size_t floats = avx2_matmul_floats_scratch(n_cols);
+    const size_t wide = n_cols / A8_BLOCK * sizeof(struct wide_block);
+    return floats > wide ? floats : wide;
+}
+
+/* kernels.matmul. For many rows a panel is unpacked first, into scratch. */
+static void matmul_packed(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    const struct weight *w = &m->w->base;
+    const struct instance *k = instance_of(w->type);
+    if (!k) {
+        avx2_matmul_floats(m, lo, hi, scratch);
+        return;
+    }
+    const size_t n_blocks = w->n_cols / A8_BLOCK;
+    const size_t panel_bytes = pack_panel_bytes(w->type, w->n_cols);
+    const size_t n_tiles = (m->n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    const bool wide = m->n_rows > rows_in_place(w->type);
+    for (size_t first = lo; first < hi; first += PANEL_ROWS) {
+        const uint8_t *p = packed_panel(m, first);
+        const size_t n_values = hi - first < PANEL_ROWS ? hi - first : PANEL_ROWS;
+        struct ahead ahead = {0};
+        if (wide) {
+            k->unpack(p, n_blocks, scratch);
+            if (hi - first > PANEL_ROWS)
+                ahead = ahead_of(p + panel_bytes, panel_bytes, n_tiles * n_blocks);
+        }
+        for (size_t r = 0, n; r < m->n_rows; r += n) {
+            const tile_rows x = rows_at(m, r, &n);
+            values y;
+            (wide ? k->wide : k->tile)[n - 1](wide ? scratch : p, n_blocks, &x, &ahead, y);
+            finish(m, r, n, first, n_values, y);
+        }
+    }
 }

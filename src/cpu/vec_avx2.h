@@ -1,6 +1,6 @@
 /* Eight lanes of AVX2: numeric.h as num8_exp, num8_keep and so on. For *_avx2.c and
- * *_avxvnni.c files, and for attend_few*_avx512.c, only. Where the compiler has no AVX2, simd.h
- * was before. */
+ * *_avxvnni.c files, matmul_dotprod.c and attend_few*_avx512.c only. Where the compiler has no
+ * AVX2, simd.h was before. */
 #ifndef CPU_VEC_AVX2_H
 #define CPU_VEC_AVX2_H
 
