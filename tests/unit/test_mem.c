@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "../child.h"
 #include "base/mem.h"
 #include "ui/screen.h"
 #include "ui/tty.h"
@@ -93,27 +94,17 @@ static void test_too_large(void **state)
     assert_true(n == SIZE_MAX - 1);
 }
 
+static void want_too_much(void)
+{
+    free(mem_zalloc(SIZE_MAX / 2, 4));
+}
+
 /* The line that ends the program says how much was wanted, not how large an element is. */
 static void test_says_how_much(void **state)
 {
     (void)state;
-    char said[100];
-    int ends[2], status;
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        free(mem_zalloc(SIZE_MAX / 2, 4));
-        _exit(0);
-    }
-    close(ends[1]);
-    const ssize_t n = read(ends[0], said, sizeof said - 1);
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1 && n > 0);
-    said[n] = '\0';
-    assert_string_equal(said, "hearth: out of memory (18446744073709551615 bytes wanted)\n");
+    assert_child_ends_with(want_too_much,
+                           "hearth: out of memory (18446744073709551615 bytes wanted)\n");
 }
 
 /* On a screen of its own nobody would read it, for that goes away with the program. */
@@ -128,7 +119,7 @@ static void test_says_it_on_the_shells_screen(void **state)
     if (child == 0) {
         tty_open(STDIN_FILENO);
         tty_say_goodbye("the way back", 12);
-        free(mem_zalloc(SIZE_MAX / 2, 4));
+        want_too_much();
         _exit(0);
     }
     for (ssize_t got; (got = read(terminal, said + n, sizeof said - 1 - n)) > 0;)
@@ -140,10 +131,10 @@ static void test_says_it_on_the_shells_screen(void **state)
     assert_non_null(strstr(said, "hearth: out of memory ("));
 }
 
-static void *want_too_much(void *unused)
+static void *want_on_a_thread(void *unused)
 {
     (void)unused;
-    free(mem_zalloc(SIZE_MAX / 2, 4));
+    want_too_much();
     return NULL;
 }
 
@@ -167,7 +158,7 @@ static void draw_on(void)
         screen_clear();
         screen_puts(0, 0, 20, INK_TEXT, frame);
         screen_show(true);
-        if (i == 20 && pthread_create(&thread, NULL, want_too_much, NULL) != 0) _exit(3);
+        if (i == 20 && pthread_create(&thread, NULL, want_on_a_thread, NULL) != 0) _exit(3);
     }
 }
 
