@@ -85,7 +85,8 @@ static const struct command table[] = {
     {.name = "system",
      .args = "[text]",
      .help = "show the system message, or set it",
-     .more = "/system - removes it. It holds from the next message on.",
+     .more = "/system @FILE reads it from a file, as --system does; @@ at the beginning stands "
+             "for one @. /system - removes it. It holds from the next message on.",
      .run = command_system},
     {.name = "set",
      .args = "[key value]",

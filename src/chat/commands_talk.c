@@ -281,12 +281,19 @@ bool command_system(struct chat *c, const char *args)
         chat_tell(c, old ? FACE_LITERAL : FACE_INFO, "%s", old ? old : "no system message");
         return true;
     }
-    bool remove = strcmp(args, "-") == 0;
-    conversation_set_system(c->conversation, remove ? NULL : args);
+    struct err err;
+    char *path, *text = options_system(strcmp(args, "-") ? args : "", NULL, false, &path, &err);
+    free(path);
+    if (!text) {
+        chat_tell(c, FACE_ERROR, "/system: %s", err.msg);
+        return false;
+    }
+    conversation_set_system(c->conversation, text);
     c->said.folded = false;
-    chat_hint(c, "%s%s", remove ? "no system message" : "the system message is set",
+    chat_hint(c, "%s%s", *text ? "the system message is set" : "no system message",
               conversation_n(c->conversation) ? "; the conversation is computed again with it"
                                               : "");
+    free(text);
     return true;
 }
 

@@ -331,42 +331,52 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
 
 /* ---- After all sources ---- */
 
-/* "@FILE" becomes what the file holds, "@@" a text that begins with @. */
-static bool read_system(struct options *o, struct err *err)
+/* What the file at path holds, without a line break at its end. */
+static char *system_of_file(const char *path, bool waits, struct err *err)
 {
-    if (!o->system || *o->system != '@' || o->system_text) return true;
-    const char *text = o->text[OPT_SYSTEM];
-    if (text[1] == '@') {
-        o->system = o->system_text = mem_strdup(text + 1);
-        return true;
-    }
-    struct option_parsed path;
-    struct option_reading reading = as_is;
-    char *folder = NULL;
-    if (o->source[OPT_SYSTEM].from == FROM_HEARTH || o->source[OPT_SYSTEM].from == FROM_PROFILE)
-        reading.folder = folder = ini_folder(o);
-    bool ok = option_parse(option_row(OPT_MODEL), text + 1, &reading, &path, err);
-    free(folder);
-    if (!ok) return fail_at(o, OPT_SYSTEM, err);
-
     struct buf content = {0};
-    char shown[256];
-    printable(shown, sizeof shown, path.text, strlen(path.text));
-    ok = file_read(path.text, MAX_SYSTEM_BYTES, &content, err);
+    char shown[256], *text = NULL;
+    bool ok = (waits ? file_read : file_read_regular)(path, MAX_SYSTEM_BYTES, &content, err);
     const size_t mark = utf8_mark(buf_str(&content), content.len);
     if (ok && (!utf8_valid(buf_str(&content), content.len) ||
                memchr(buf_str(&content), 0, content.len)))
-        ok = err_set(err, ERR_USER, "%s: is not UTF-8 text", shown);
-    if (ok) o->system_path = mem_strdup(path.text);
-    option_parsed_free(&path);
-    if (!ok) {
-        buf_free(&content);
+        ok = err_set(err, ERR_USER, "%s: is not UTF-8 text",
+                     printable(shown, sizeof shown, path, strlen(path)));
+    if (ok) {
+        const size_t len = ascii_without_ends(buf_str(&content), content.len);
+        text = mem_strndup(buf_str(&content) + mark, len - mark);
+    }
+    buf_free(&content);
+    return text;
+}
+
+char *options_system(const char *text, const char *folder, bool waits, char **path,
+                     struct err *err)
+{
+    struct option_reading reading = as_is;
+    struct option_parsed file;
+    *path = NULL;
+    if (*text != '@') return mem_strdup(text);
+    if (text[1] == '@') return mem_strdup(text + 1);
+    reading.folder = folder;
+    if (!option_parse(option_row(OPT_MODEL), text + 1, &reading, &file, err)) return NULL;
+    *path = mem_strdup(file.text);
+    option_parsed_free(&file);
+    return system_of_file(*path, waits, err);
+}
+
+static bool read_system(struct options *o, struct err *err)
+{
+    if (!o->system || *o->system != '@' || o->system_text) return true;
+    const enum option_from from = o->source[OPT_SYSTEM].from;
+    char *folder = from == FROM_HEARTH || from == FROM_PROFILE ? ini_folder(o) : NULL;
+    o->system_text = options_system(o->system, folder, true, &o->system_path, err);
+    free(folder);
+    if (!o->system_text) {
         err->code = ERR_USER; /* the option names a file that is not there */
         return fail_at(o, OPT_SYSTEM, err);
     }
-    const size_t len = ascii_without_ends(buf_str(&content), content.len);
-    o->system = o->system_text = mem_strndup(buf_str(&content) + mark, len - mark);
-    buf_free(&content);
+    o->system = o->system_text;
     return true;
 }
 

@@ -305,6 +305,13 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
  * guide. */
 void options_draft(const struct options *o, char **path, bool *lookup);
 
+/* What a system message says, to free(): of "@FILE" what that file holds, in folder (NULL:
+ * where we are) if its path is relative, of "@@" the text behind the first @, else the text
+ * itself. A file that is not regular, say a pipe, is refused if it must not be waited for.
+ * *path, to free(), names the file or is NULL. NULL: it cannot be read, as err says. */
+char *options_system(const char *text, const char *folder, bool waits, char **path,
+                     struct err *err);
+
 /* After all sources: reads --system @FILE, takes --output - for none given and refuses options
  * that exclude each other. */
 bool options_check(struct options *o, struct err *err);

@@ -137,6 +137,50 @@ static void test_slashes(void **unused)
     close_chat(&r);
 }
 
+/* A system message that is set says what it would say after --system. */
+static void test_system(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    char path[SCRATCH_PATH], command[SCRATCH_PATH + 16];
+    scratch_file(path, "system", "\xef\xbb\xbfYou are a cat.\nMeow.\r\n");
+    open_chat(&r, true, NULL);
+    snprintf(command, sizeof command, "/system @%s", path);
+    assert_true(line(&r, command));
+    assert_true(said(&r, "the system message is set"));
+    assert_true(line(&r, "/system"));
+    assert_string_equal(buf_str(&r.said), "literal: You are a cat.\nMeow.\n");
+    assert_true(line(&r, "/system @@home"));
+    assert_true(line(&r, "/system"));
+    assert_string_equal(buf_str(&r.said), "literal: @home\n");
+    /* What cannot be read changes nothing. */
+    unlink(path);
+    assert_false(line(&r, command));
+    assert_true(said(&r, "error: /system: "));
+    assert_true(said(&r, "No such file or directory"));
+    assert_false(line(&r, "/system @"));
+    assert_true(said(&r, "expected a path, found nothing"));
+    assert_false(line(&r, "/system @/dev/null"));
+    assert_true(said(&r, "/dev/null: is a device, expected a file"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(line(&r, command));
+    assert_true(said(&r, "is a FIFO, expected a file"));
+    assert_true(line(&r, "/system"));
+    assert_string_equal(buf_str(&r.said), "literal: @home\n");
+    unlink(path);
+    scratch_file(path, "system", "caf\xe9\n");
+    snprintf(command, sizeof command, "/system @%s", path);
+    assert_false(line(&r, command));
+    assert_true(said(&r, "is not UTF-8 text"));
+    unlink(path);
+    scratch_file(path, "system", "\n");
+    snprintf(command, sizeof command, "/system @%s", path);
+    assert_true(line(&r, command));
+    assert_true(said(&r, "no system message"));
+    unlink(path);
+    close_chat(&r);
+}
+
 /* What a user types never becomes a control token: the turn does not end there, and the prompt
  * is longer than with the token itself. */
 static void test_control_tokens(void **unused)
@@ -672,12 +716,13 @@ int main(void)
         cmocka_unit_test(test_turns_are_warm), cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_commands),       cmocka_unit_test(test_slashes),
         cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_read),
-        cmocka_unit_test(test_stop_strings),   cmocka_unit_test(test_fails_within),
-        cmocka_unit_test(test_templates),      cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_system),         cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_fails_within),   cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_completion),     cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
+        cmocka_unit_test(test_warm_typing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
