@@ -78,12 +78,9 @@ static bool take_named(struct options *o, struct err *err)
     if (access(o->model, F_OK) == 0) return true;
     const char *name = given_name(o);
     const size_t n = strlen(name);
-    char *path = discover_named(name);
+    char *path = discover_named(name, err);
     if (path) return take(o, o->source[OPT_MODEL].from, path, err);
-    if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) return true;
-    char shown[256];
-    return err_set(err, ERR_IO, "%s: " DISCOVER_NOTHING,
-                   printable(shown, sizeof shown, name, n));
+    return strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0);
 }
 
 int model_needed(struct options *o, const char *command)

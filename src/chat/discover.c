@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/printable.h"
 
 enum { MAX_DEPTH = 8, MAX_ENTRIES = 20000, MAX_FOUND = 1000, MAX_MANIFEST = 1 << 20 };
 
@@ -292,7 +293,26 @@ static const struct found_model *called(const struct found_models *list, const c
     return NULL;
 }
 
-char *discover_named(const char *name)
+/* Up to a few names that begin with this one, whatever the case of letters. */
+static void put_longer(const struct found_models *list, const char *name, struct buf *out)
+{
+    enum { MANY = 5 };
+    const char *last = "";
+    int n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const char *longer = list->items[i].name;
+        char shown[96];
+        if (!ascii_same_n(longer, name, strlen(name)) || strcmp(longer, last) == 0) continue;
+        last = longer;
+        n++;
+        if (n <= MANY)
+            buf_printf(out, "%s%s", n == 1 ? "; names that begin so: " : ", ",
+                       printable(shown, sizeof shown, longer, strlen(longer)));
+    }
+    if (n > MANY) buf_printf(out, " and %d more", n - MANY);
+}
+
+char *discover_named(const char *name, struct err *err)
 {
     struct found_models found = {0};
     find(&found, true);
@@ -300,6 +320,16 @@ char *discover_named(const char *name)
     /* Ollama's tag may be left out where it is the usual one. */
     if (!m) m = called(&found, name, ":latest");
     char *path = m ? mem_strdup(m->path) : NULL;
+    if (!path) {
+        struct buf longer = {0};
+        char shown[256];
+        put_longer(&found, name, &longer);
+        err_set(err, ERR_IO,
+                "%s: there is no such file, and no model of that name among those that hearth "
+                "models lists%s",
+                printable(shown, sizeof shown, name, strlen(name)), buf_str(&longer));
+        buf_free(&longer);
+    }
     found_models_free(&found);
     return path;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
+
 struct found_model {
     char *name;        /* as its own program calls it, "qwen3:0.6b", "org/repo/file" */
     char *path;        /* absolute */
@@ -27,12 +29,10 @@ struct found_models {
 void discover_models(struct found_models *out);
 void found_models_free(struct found_models *list);
 
-/* The path of the first of that name, to free(); NULL if there is none. Every name of a file
- * counts, and one of Ollama's without the tag "latest". */
-char *discover_named(const char *name);
-/* What is said of a word that is neither a file nor such a name. */
-#define DISCOVER_NOTHING \
-    "there is no such file, and no model of that name among those that hearth models lists"
+/* The path of the first of that name, to free(). Every name of a file counts, and one of
+ * Ollama's without the tag "latest". NULL if there is none: err tells of a word that is neither
+ * that nor a file, and which names begin with it. */
+char *discover_named(const char *name, struct err *err);
 
 /* The digest of the weights that an Ollama manifest names: 64 hexadecimal digits and a NUL into
  * out. False if the JSON names none. Pure. */

@@ -136,9 +136,10 @@ bool command_model(struct chat *c, const char *args)
     }
     char *path = chat_path(args);
     bool is_file = access(path, F_OK) == 0;
-    char *named = is_file ? NULL : discover_named(args);
+    struct err err;
+    char *named = is_file ? NULL : discover_named(args, &err);
     /* The model there is stays loaded. */
-    if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s: " DISCOVER_NOTHING, args);
+    if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
     bool ok = (is_file || named) && switch_to(c, named ? named : path);
     free(named);
     free(path);

@@ -82,6 +82,12 @@ check "a name as it is goes before one without its tag" eval 'go 0 -q --private 
 rm "$home/.lmstudio/models/tiny.gguf"
 check "half a name" go 1 -q -m tin -p x </dev/null
 check "  is none" says 'tin: there is no such file, and no model of that name'
+check "  but there are such that begin so" eval 'says "hearth models lists; names that begin so: tiny:1b, tiny:latest" && [ "$(wc -l <"$dir/err")" = 1 ]'
+for n in 2 3 4 5; do cp "$ollama/manifests/registry.ollama.ai/library/tiny/1b" "$ollama/manifests/registry.ollama.ai/library/tiny/${n}b"; done
+check "  of many the first" go 1 -q -m TINY: -p x </dev/null
+check "    and how many" says 'names that begin so: tiny:1b, tiny:2b, tiny:3b, tiny:4b, tiny:5b and 1 more'
+rm "$ollama/manifests/registry.ollama.ai/library/tiny/"[2-5]b
+check "  and of nothing none" eval 'go 1 -q -m tine -p x </dev/null && says "that hearth models lists" && ! says "begin so"'
 check "nor in hearth inspect" go 1 inspect greedy -m tin --ids 1
 check "  which says so" says 'tin: there is no such file, and no model of that name'
 check "run alone" go 2 run
