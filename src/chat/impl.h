@@ -217,6 +217,11 @@ bool model_failed(struct chat *c, const struct err *err);
 void model_take_sampling(struct chat *c, bool is_new);
 /* The vocabulary is another: says so of a bias, whose numbers now are other tokens'. */
 void model_explain_bias(struct chat *c);
+/* Whether the bias of this token counts: what a session brings may name one that the model does
+ * not have. */
+bool model_takes_bias(const struct chat *c, int32_t id);
+/* Says so where one does not. */
+void model_explain_lost_bias(struct chat *c);
 
 /* ---- what drafts (draft.c) ---- */
 

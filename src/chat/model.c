@@ -93,6 +93,27 @@ static bool switch_to(struct chat *c, const char *path)
     return false;
 }
 
+bool model_takes_bias(const struct chat *c, int32_t id)
+{
+    return c->options->source[OPT_LOGIT_BIAS].from != FROM_SESSION ||
+           (uint32_t)id < engine_info(c->engine)->n_vocab;
+}
+
+void model_explain_lost_bias(struct chat *c)
+{
+    const struct option_biases *biases = &c->options->logit_bias;
+    int32_t first = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < biases->n; i++)
+        if (!model_takes_bias(c, biases->items[i].id) && n++ == 0) first = biases->items[i].id;
+    if (n == 0) return;
+    chat_tell(c, FACE_WARNING,
+              "logit-bias of token %d%s is left out: the session brings it, and the vocabulary "
+              "has %u tokens",
+              (int)first, n > 1 ? " and others" : "",
+              (unsigned)engine_info(c->engine)->n_vocab);
+}
+
 void model_explain_bias(struct chat *c)
 {
     if (c->options->logit_bias.n == 0) return;
@@ -111,7 +132,9 @@ void model_ready(struct chat *c)
     model_take_sampling(c, true);
     conversation_forget_ids(c->conversation, vocabulary);
     chat_hint(c, "%s", c->model_line);
-    if (vocabulary != c->before.vocabulary) model_explain_bias(c);
+    if (vocabulary == c->before.vocabulary) return;
+    model_explain_bias(c);
+    model_explain_lost_bias(c);
 }
 
 bool model_failed(struct chat *c, const struct err *err)

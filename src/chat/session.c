@@ -300,6 +300,7 @@ void session_ready(struct chat *c)
     tell_resumed(c, name);
     if (all_foreign && c->options->source[OPT_LOGIT_BIAS].from == FROM_SESSION)
         model_explain_bias(c);
+    model_explain_lost_bias(c);
     free(name);
 }
 

@@ -41,11 +41,14 @@ static bool render(struct chat *c, struct conversation *of, struct spans *prompt
     return ok;
 }
 
-static struct engine_sampling sampling_of(const struct options *o, uint64_t seed,
-                                          struct engine_bias *bias)
+static struct engine_sampling sampling_of(const struct chat *c, struct engine_bias *bias)
 {
-    for (size_t i = 0; i < o->logit_bias.n; i++)
-        bias[i] = (struct engine_bias){o->logit_bias.items[i].id, o->logit_bias.items[i].bias};
+    const struct options *o = c->options;
+    size_t n_bias = 0;
+    for (size_t i = 0; i < o->logit_bias.n; i++) {
+        const struct option_bias *b = &o->logit_bias.items[i];
+        if (model_takes_bias(c, b->id)) bias[n_bias++] = (struct engine_bias){b->id, b->bias};
+    }
     return (struct engine_sampling){
         .temp = o->temp,
         .top_k = o->top_k,
@@ -55,12 +58,12 @@ static struct engine_sampling sampling_of(const struct options *o, uint64_t seed
         .presence_penalty = o->presence_penalty,
         .frequency_penalty = o->frequency_penalty,
         .repeat_last_n = o->repeat_last_n,
-        .reply_seed = seed,
+        .reply_seed = c->turn.seed,
         .max_tokens = o->max_tokens,
         .stop = (const char *const *)o->stop.items,
         .n_stop = o->stop.n,
         .bias = bias,
-        .n_bias = o->logit_bias.n,
+        .n_bias = n_bias,
     };
 }
 
@@ -69,7 +72,7 @@ static void post(struct chat *c, const struct spans *prompt)
     idle_stop(c);
     idle_forget(c);
     struct engine_bias *bias = mem_zalloc(c->options->logit_bias.n + 1, sizeof *bias);
-    struct engine_sampling how = sampling_of(c->options, c->turn.seed, bias);
+    struct engine_sampling how = sampling_of(c, bias);
     engine_turn(c->engine, prompt, &how);
     chat_cancel_late(c);
     free(bias);

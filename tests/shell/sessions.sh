@@ -45,6 +45,14 @@ check "  not with the same" go 0 -s biased -m "$other" -q -n 3 -p hello </dev/nu
 check "    again" eval '! says logit-bias >"$dir/ignored"'
 check "  nor where it is taken back" go 0 -s biased -q -n 3 --logit-bias= -p hello </dev/null
 check "    at once" eval '! says logit-bias >"$dir/ignored"'
+check "a session with a bias of tokens" go 0 -s beyond -q -n 3 --logit-bias 600=1 --logit-bias 65=1000 --logit-bias 700=1 -p hello </dev/null
+check "  that another model does not have goes on" go 0 -s beyond -m "$other" -q --json -n 3 -p hello </dev/null
+check "    without them" says 'logit-bias of token 600 and others is left out: the session brings it, and the vocabulary has 512 tokens'
+check "    but with the others" eval 'grep -o "\"text\":\"[^\"]*" "$dir/out" >"$dir/left" && go 0 --private -m "$other" -q --json -n 3 --logit-bias 65=1000 -p hello </dev/null && prints "$(cat "$dir/left")\""'
+check "  it keeps them for the model that has them" go 0 -s beyond -q -n 3 -p hello </dev/null
+check "    of which nothing is said" eval '! says "left out" >"$dir/ignored"'
+check "  what is given for this run is an error" go 1 -s beyond -m "$other" -q -n 3 --logit-bias 600=1 -p hello </dev/null
+check "    that names it" says 'logit-bias names token 600, but the vocabulary has 512 tokens'
 
 # So is its seed, whatever [hearth] says; a flag is of this run.
 echo 'seed = 1' >"$dir/seed.ini"
