@@ -478,8 +478,11 @@ static bool begun(struct err *err, const char *path)
                    link ? link : "another hearth has begun a session of this name since");
 }
 
+/* The file that was written to is not at its path, or nobody can see whether it is. */
 static bool lost(struct err *err, const char *path)
 {
+    struct file_stamp there;
+    if (!file_stamp(path, &there) && !file_is_missing(errno)) return refuse(err, path);
     return err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", path);
 }
 

@@ -53,7 +53,8 @@ bool archive_is_read_only(const struct archive *a);
 /* … since another hearth has it open; else it may not be written. */
 bool archive_is_taken(const struct archive *a);
 bool archive_has_file(const struct archive *a);
-/* Whether somebody has removed that file or put another in its place: archive_sync fails. */
+/* Whether somebody has removed that file or put another in its place, or it cannot be seen:
+ * archive_sync fails. */
 bool archive_is_lost(const struct archive *a);
 /* As read or last written; lives until the next archive_sync. */
 const struct archive_state *archive_state(const struct archive *a);

@@ -24,6 +24,15 @@ int fsync(int fd)
     return fsync_errno ? -1 : 0;
 }
 
+/* Takes the place of the C library's: says of the session what stat_errno says. */
+static int stat_errno;
+int stat(const char *restrict name, struct stat *restrict out)
+{
+    if (stat_errno == 0 || strcmp(name, path) != 0) return fstatat(AT_FDCWD, name, out, 0);
+    errno = stat_errno;
+    return -1;
+}
+
 /* What must be on the disk is there under its name: the folder, too, once for each new name. */
 static void test_name_on_disk(void **state)
 {
@@ -271,12 +280,38 @@ static void test_kill(void **state)
     }
 }
 
+/* A session that the disk does not show is not said to be removed. */
+static void test_not_seen(void **state)
+{
+    (void)state;
+    static const int errors[] = {EIO, ESTALE, EACCES, ENOENT, ENOTDIR};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct conversation *c = conversation_new();
+        struct archive *a = archive_new(path);
+        struct err err;
+        unlink(path);
+        say(c, 10);
+        assert_true(archive_sync(a, c, &some_state, true, &err));
+        say(c, 10);
+        stat_errno = errors[i];
+        assert_false(archive_sync(a, c, &some_state, true, &err));
+        stat_errno = 0;
+        assert_int_equal(err.code, ERR_IO);
+        const bool is_gone = errors[i] == ENOENT || errors[i] == ENOTDIR;
+        assert_non_null(strstr(err.msg, is_gone ? "somebody has removed or replaced the file"
+                                                : strerror(errors[i])));
+        archive_close(a);
+        conversation_free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_name_on_disk), cmocka_unit_test(test_lock),
         cmocka_unit_test(test_small_disk),   cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_not_seen),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
