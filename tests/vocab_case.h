@@ -132,7 +132,8 @@ static inline void encode(const struct tokenizer *tok, const char *text, size_t 
                           bool special, struct ids *out)
 {
     struct err err;
-    if (!tokenizer_encode(tok, text, len, special, false, out, &err)) fail_msg("%s", err.msg);
+    const unsigned how = special ? ENCODE_CONTROL : ENCODE_PLAIN;
+    if (!tokenizer_encode(tok, text, len, how, out, &err)) fail_msg("%s", err.msg);
 }
 
 static inline void check_text(const struct tokenizer *tok, const char *text, bool special,

@@ -85,7 +85,7 @@ static bool read_text(const struct options *o, const char *path, struct ids *ids
     struct gguf *g = gguf_open(o->model, err);
     struct tokenizer *tok = g ? tokenizer_open(g, NULL, err) : NULL;
     bool ok = tok && file_read(path, MAX_TEXT, &text, err) &&
-              tokenizer_encode(tok, text.data, text.len, false, true, ids, err);
+              tokenizer_encode(tok, text.data, text.len, ENCODE_ENDS, ids, err);
     if (ok && ids->n < 2)
         ok = err_set(err, ERR_USER, "%s: a text of two tokens at least is needed", path);
     tokenizer_close(tok);

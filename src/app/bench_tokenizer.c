@@ -60,7 +60,7 @@ static bool measure(const struct tokenizer *tok, const struct buf *text, struct 
     for (int i = 0; ok && i < N_RUNS; i++) {
         ids_clear(&ids);
         double start = clock_ms();
-        ok = tokenizer_encode(tok, text->data, text->len, false, false, &ids, err);
+        ok = tokenizer_encode(tok, text->data, text->len, ENCODE_PLAIN, &ids, err);
         double ms = clock_ms() - start;
         best->ms = ms < best->ms ? ms : best->ms;
     }

@@ -109,7 +109,7 @@ bool bench_work_make(struct bench_work *w, size_t i, const struct tokenizer *tok
               tokenizer_encode_spans(tok, &prompt, NULL, &w->prompt, err);
     spans_free(&prompt);
     return ok && (!forced ||
-                  tokenizer_encode(tok, forced, strlen(forced), false, false, &w->forced, err));
+                  tokenizer_encode(tok, forced, strlen(forced), ENCODE_PLAIN, &w->forced, err));
 }
 
 void bench_work_free(struct bench_work *w)

@@ -33,11 +33,11 @@ static struct tokenizer *open_tokenizer(const char *path, struct err *err)
     return tok;
 }
 
-static bool put_ids(const struct tokenizer *tok, const char *text, size_t len, bool special,
-                    bool add_special, struct buf *out, struct err *err)
+static bool put_ids(const struct tokenizer *tok, const char *text, size_t len, unsigned how,
+                    struct buf *out, struct err *err)
 {
     struct ids ids = {0};
-    bool ok = tokenizer_encode(tok, text, len, special, add_special, &ids, err);
+    bool ok = tokenizer_encode(tok, text, len, how, &ids, err);
     for (size_t i = 0; ok && i < ids.n; i++)
         buf_printf(out, "%s%d", i ? " " : "", ids.data[i]);
     if (ok) buf_putc(out, '\n');
@@ -49,9 +49,10 @@ static bool put_json_line(const struct tokenizer *tok, const char *line, size_t 
                           struct buf *out, struct err *err)
 {
     struct json_line_text what = {0};
-    bool ok = json_line_text(line, len, &what, err) &&
-              put_ids(tok, buf_str(&what.text), what.text.len, what.special, what.add_special,
-                      out, err);
+    bool ok = json_line_text(line, len, &what, err);
+    const unsigned how =
+        (what.special ? ENCODE_CONTROL : 0) | (what.add_special ? ENCODE_ENDS : 0);
+    ok = ok && put_ids(tok, buf_str(&what.text), what.text.len, how, out, err);
     buf_free(&what.text);
     return ok || err_prefix(err, "standard input, line %zu", n);
 }
@@ -80,7 +81,8 @@ static bool put_tokens(const char *model, bool special, bool jsonl, struct buf *
     if (ok && jsonl)
         ok = put_json_lines(tok, &in, out, err);
     else if (ok)
-        ok = put_ids(tok, buf_str(&in), in.len, special, false, out, err);
+        ok = put_ids(tok, buf_str(&in), in.len, special ? ENCODE_CONTROL : ENCODE_PLAIN, out,
+                     err);
     tokenizer_close(tok);
     buf_free(&in);
     return ok;

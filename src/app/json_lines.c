@@ -73,7 +73,7 @@ static bool take_tokens(const struct tokenizer *tok, const json_t *v, bool is_re
         return err_set(err, ERR_USER, "\"%s\" must be a text or a list of token ids", name);
     const char *text = json_string_value(v);
     const size_t n = json_string_length(v);
-    return is_reply ? tokenizer_encode(tok, text, n, true, false, ids, err)
+    return is_reply ? tokenizer_encode(tok, text, n, ENCODE_CONTROL, ids, err)
                     : json_line_encode(tok, text, n, ids, err);
 }
 

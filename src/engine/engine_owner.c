@@ -187,7 +187,7 @@ long engine_count_tokens(struct engine *e, const char *text, size_t len)
     if (!atomic_load(&e->is_ready)) return -1;
     struct ids ids = {0};
     struct err err;
-    long n = tokenizer_encode(e->tok, text, len, false, false, &ids, &err) ? (long)ids.n : -1;
+    long n = tokenizer_encode(e->tok, text, len, ENCODE_PLAIN, &ids, &err) ? (long)ids.n : -1;
     ids_free(&ids);
     return n;
 }

@@ -374,16 +374,16 @@ static bool encode_joined(const struct tokenizer *t, const struct special_text *
     return ok;
 }
 
-bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
-                      bool parse_special, bool add_special, struct ids *out, struct err *err)
+bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, unsigned how,
+                      struct ids *out, struct err *err)
 {
     size_t n_before = out->n;
-    if (add_special && t->add_bos) ids_push(out, t->bos);
+    if ((how & ENCODE_ENDS) && t->add_bos) ids_push(out, t->bos);
     struct scratch s = {0};
-    const struct special_area area = {len, parse_special};
+    const struct special_area area = {len, (how & ENCODE_CONTROL) != 0};
     bool ok = encode_joined(t, &(struct special_text){text, len, &area, 1}, true, &s, out, err);
     scratch_free(&s);
-    if (ok && add_special && t->add_eos) ids_push(out, t->eos);
+    if (ok && (how & ENCODE_ENDS) && t->add_eos) ids_push(out, t->eos);
     if (!ok) out->n = n_before;
     return ok;
 }

@@ -33,12 +33,18 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
                                  struct err *err);
 void tokenizer_close(struct tokenizer *tok); /* NULL is fine */
 
-/* Appends the ids of text[0..len) to out. parse_special: text that spells a control token
- * becomes it. add_special: the file's BOS and EOS are added if the file asks for them. Invalid
- * UTF-8 is fine: its bytes are encoded as they stand. A byte that the vocabulary has no token
- * for, of text or not, is encoded as U+FFFD. On failure out is as before. */
-bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len,
-                      bool parse_special, bool add_special, struct ids *out, struct err *err);
+/* What is made of a text. */
+enum tokenizer_how {
+    ENCODE_PLAIN = 0,
+    ENCODE_CONTROL = 1, /* text that spells a control token becomes it */
+    ENCODE_ENDS = 2,    /* the file's BOS and EOS are added if the file asks for them */
+};
+
+/* Appends the ids of text[0..len) to out; how: what of enum tokenizer_how, or-ed. Invalid UTF-8
+ * is fine: its bytes are encoded as they stand. A byte that the vocabulary has no token for, of
+ * text or not, is encoded as U+FFFD. On failure out is as before. */
+bool tokenizer_encode(const struct tokenizer *tok, const char *text, size_t len, unsigned how,
+                      struct ids *out, struct err *err);
 
 /* Appends the ids of a rendered prompt to out. Control tokens are recognised in MARKUP only,
  * whole ones within one piece of it; otherwise the text of neighbouring MARKUP and TEXT is

@@ -122,12 +122,12 @@ static void round_trip(const struct tokenizer *tok, const char *text, size_t len
 {
     struct err err;
     struct ids plain = {0}, special = {0};
-    must(tokenizer_encode(tok, text, len, false, false, &plain, &err));
+    must(tokenizer_encode(tok, text, len, ENCODE_PLAIN, &plain, &err));
     for (size_t i = 0; i < plain.n; i++)
         must(!tokenizer_is_control(tok, plain.data[i]));
     decode(tok, &plain, text, len, exact);
     cut(tok, text, len, &plain);
-    must(tokenizer_encode(tok, text, len, true, true, &special, &err));
+    must(tokenizer_encode(tok, text, len, ENCODE_CONTROL | ENCODE_ENDS, &special, &err));
     split(tok, &special);
     ids_free(&plain);
     ids_free(&special);

@@ -62,7 +62,8 @@ static bool try_tokenizer(const struct gguf *g)
     struct tokenizer *tok = tokenizer_open(g, NULL, &err);
     if (!tok) return refused(&err);
     struct ids ids = {0};
-    if (!tokenizer_encode(tok, text, sizeof text - 1, true, true, &ids, &err)) refused(&err);
+    if (!tokenizer_encode(tok, text, sizeof text - 1, ENCODE_CONTROL | ENCODE_ENDS, &ids, &err))
+        refused(&err);
     for (size_t i = 0; i < ids.n; i++) {
         struct piece piece = tokenizer_piece(tok, ids.data[i]);
         assert_true(piece.len == 0 || piece.data[piece.len - 1] + 1 > -200);

@@ -27,7 +27,7 @@ static void prompt(struct rig *r, const char *text)
 {
     struct err err;
     struct ids ids = {0};
-    if (!tokenizer_encode(r->tok, text, strlen(text), true, false, &ids, &err))
+    if (!tokenizer_encode(r->tok, text, strlen(text), ENCODE_CONTROL, &ids, &err))
         fail_msg("%s", err.msg);
     if (!timeline_sync(r->m.tl, ids.data, ids.n, NULL, NULL, &err)) fail_msg("%s", err.msg);
     if (r->m.draft && !timeline_sync(r->m.draft->tl, ids.data, ids.n, NULL, NULL, &err))

@@ -65,7 +65,7 @@ static void test_tokens(void **state)
     struct ids ids = {0};
     struct buf out = {0};
     struct err err;
-    assert_true(tokenizer_encode(tok, "\u4f60 </s>", 8, true, false, &ids, &err));
+    assert_true(tokenizer_encode(tok, "\u4f60 </s>", 8, ENCODE_CONTROL, &ids, &err));
     check_ids(tok, &ids, " |\xe4|\xbd|\xa0| |{</s>}");
     struct detokenizer d;
     detokenizer_init(&d, tok, false);

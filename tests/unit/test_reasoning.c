@@ -35,7 +35,7 @@ static void split_ids(const struct tokenizer *tok, const char *prompt, const str
     struct heard h = {.part = -1};
     struct detokenizer d;
     h.r = reasoning_new(tok, hear, &h);
-    assert_true(tokenizer_encode(tok, prompt, strlen(prompt), true, false, &before, &err));
+    assert_true(tokenizer_encode(tok, prompt, strlen(prompt), ENCODE_CONTROL, &before, &err));
     reasoning_prompt(h.r, before.data, before.n);
     detokenizer_init(&d, tok, true);
     for (size_t i = 0; i < ids->n; i++) {
@@ -58,7 +58,8 @@ static void split(const struct tokenizer *tok, const char *prompt, const char *r
 {
     struct err err;
     struct ids ids = {0};
-    assert_true(tokenizer_encode(tok, reply, strlen(reply), special, false, &ids, &err));
+    const unsigned how = special ? ENCODE_CONTROL : ENCODE_PLAIN;
+    assert_true(tokenizer_encode(tok, reply, strlen(reply), how, &ids, &err));
     split_ids(tok, prompt, &ids, expected);
     ids_free(&ids);
 }
@@ -80,14 +81,14 @@ static void opened_at(const struct tokenizer *tok, const char *before,
     struct err err;
     struct ids ids = {0};
     char prompt[200];
-    assert_true(tokenizer_encode(tok, before, strlen(before), true, false, &ids, &err));
+    assert_true(tokenizer_encode(tok, before, strlen(before), ENCODE_CONTROL, &ids, &err));
     const size_t want = ids.n;
     assert_int_equal(reasoning_opened_at(tok, ids.data, ids.n), ids.n);
     for (int skipped = 0; skipped < 2; skipped++) {
         snprintf(prompt, sizeof prompt, "%s%s%s%s%s", before, m->open, after,
                  skipped ? m->close : "", skipped ? after : "");
         ids_clear(&ids);
-        assert_true(tokenizer_encode(tok, prompt, strlen(prompt), true, false, &ids, &err));
+        assert_true(tokenizer_encode(tok, prompt, strlen(prompt), ENCODE_CONTROL, &ids, &err));
         assert_int_equal(reasoning_opened_at(tok, ids.data, ids.n), want);
     }
     ids_free(&ids);
@@ -152,7 +153,7 @@ static void test_letters_are_text(void **state)
     struct ids ids = {0};
     struct err err;
     ids_push(&ids, 256);
-    assert_true(tokenizer_encode(tok, "a</think>b", 10, false, false, &ids, &err));
+    assert_true(tokenizer_encode(tok, "a</think>b", 10, ENCODE_PLAIN, &ids, &err));
     ids_push(&ids, 257);
     ids_push(&ids, 'Y');
     split_ids(tok, "", &ids, "R:a</think>b|T:Y");

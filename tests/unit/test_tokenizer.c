@@ -339,7 +339,7 @@ static void test_bos_and_space(void **state)
 
     struct err err;
     ids_clear(&ids);
-    assert_true(tokenizer_encode(tok, "the", 3, false, true, &ids, &err));
+    assert_true(tokenizer_encode(tok, "the", 3, ENCODE_ENDS, &ids, &err));
     check_ids(tok, &ids, "{<s>}| the");
     spans_free(&s);
     ids_free(&ids);
