@@ -44,6 +44,10 @@ static void start(struct chat *c)
     const size_t n = conversation_n(c->conversation);
     if (n > 0 && conversation_at(c->conversation, n - 1)->role == ROLE_USER) return;
 
+    /* A long paste that fits no context is not made tokens of at each rest of the line. */
+    idle->n_begun = c->attached.text.len + idle->wanted.len;
+    if (idle->n_failed > 0 && idle->n_begun >= idle->n_failed) return;
+
     size_t n_known;
     struct spans prompt = {0};
     struct message *m = begin_message(c, &n_known);
@@ -79,7 +83,10 @@ void idle_event(struct chat *c, const struct engine_event *event)
     if (event->kind != EVENT_END && event->kind != EVENT_FAILED) return;
     c->idle.runs = false;
     /* Unless a command came in between: it may have been another conversation's. */
-    if (event->kind == EVENT_END && event->reply->stop != STOP_CANCELLED && c->idle.is_done)
+    const bool counts = c->idle.is_done;
+    if (counts && event->kind == EVENT_FAILED && event->err.code != ERR_CANCELLED)
+        c->idle.n_failed = c->idle.n_begun;
+    if (counts && event->kind == EVENT_END && event->reply->stop != STOP_CANCELLED)
         context_set(c, event->reply->n_ctx_used, event->reply->n_ctx_used);
     if (c->idle.is_wanted && c->state == CHAT_IDLE) start(c);
 }
@@ -96,6 +103,7 @@ void idle_stop(struct chat *c)
 void idle_forget(struct chat *c)
 {
     c->idle.is_done = false;
+    c->idle.n_failed = 0;
 }
 
 void idle_free(struct chat *c)

@@ -102,6 +102,8 @@ struct idle {
     bool is_wanted;          /* wanted waits for that to end */
     bool is_done;            /* what stands in done is computed, nothing has happened since */
     struct buf wanted, done; /* lines as far as they are typed */
+    size_t n_begun;          /* bytes of the message that was computed last */
+    size_t n_failed;         /* so many are too many, since it was forgotten; 0: nobody knows */
 };
 
 /* ---- of the turn that runs, {0} when none does: turn.c ---- */

@@ -504,6 +504,37 @@ static void test_warm_typing(void **unused)
     unlink(path);
 }
 
+/* What is longer than the context is found so once, not at each rest of the line. */
+static void test_warm_too_long(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, true, NULL);
+    struct buf text = {0};
+    while (text.len < 1 << 14)
+        buf_puts(&text, "2 + 2 ");
+    chat_warm(r.chat, text.data, text.len);
+    assert_true(r.chat->idle.runs);
+    rest(&r);
+    buf_putc(&text, 'x');
+    chat_warm(r.chat, text.data, text.len);
+    assert_false(r.chat->idle.runs);
+    chat_warm(r.chat, "2 + 2", 5);
+    assert_true(r.chat->idle.runs);
+    rest(&r);
+    chat_attach(r.chat, text.data, text.len);
+    chat_warm(r.chat, "", 0);
+    assert_true(r.chat->idle.runs);
+    rest(&r);
+    chat_warm(r.chat, "What", 4);
+    assert_false(r.chat->idle.runs);
+    assert_true(chat_detach(r.chat));
+    chat_warm(r.chat, "What is", 7);
+    assert_true(r.chat->idle.runs);
+    close_chat(&r);
+    buf_free(&text);
+}
+
 static void test_export(void **unused)
 {
     (void)unused;
@@ -722,7 +753,7 @@ int main(void)
         cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
         cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
-        cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_warm_typing),    cmocka_unit_test(test_warm_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
