@@ -265,15 +265,18 @@ static void warn_if_draft_full(struct engine *e)
     e->said_full = true;
 }
 
-/* A prompt without a reply is computed while nobody waits: the draft reads it too. */
+/* A prompt without a reply is computed while nobody waits: the draft reads it too, and is to be
+ * able to come back to it. */
 static void draft_ahead(struct engine *e)
 {
     const struct timeline_watch watch = {.cancel = &e->cancel};
     const struct timeline *tl = e->machine.tl;
+    struct timeline *draft = e->machine.draft ? e->machine.draft->tl : NULL;
     struct err ignored; /* the draft reads it later, or cannot */
-    if (e->machine.draft)
-        timeline_sync(e->machine.draft->tl, timeline_ids(tl), timeline_n(tl), &watch, NULL,
-                      &ignored);
+    if (draft &&
+        timeline_sync(draft, timeline_ids(tl), timeline_n(tl), &watch, NULL, &ignored) &&
+        timeline_needs_marks(draft))
+        timeline_snapshot_passing(draft);
 }
 
 static bool sync_prompt(struct engine *e, const struct ids *ids, struct timeline_cost *cost,

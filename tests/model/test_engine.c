@@ -23,6 +23,8 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "engine/engine_impl.h"
+#include "engine/timeline.h"
 #include "random_model.h"
 #include "text/bpe.h"
 
@@ -227,6 +229,41 @@ static void test_verify_is_cancelled(void **state)
 
 static const struct engine_sampling no_reply = {
     .top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+
+/* While a line is typed a recurrent draft keeps, as the model does, where it came to: the end
+ * of the line may be taken back. */
+static void test_draft_is_warm(void **state)
+{
+    (void)state;
+    static const char recurrent[] = "tests/data/models/qwen35moe.gguf";
+    const struct engine_config config = {.model_path = recurrent,
+                                         .draft_path = recurrent,
+                                         .n_threads = 2,
+                                         .n_ctx = 512,
+                                         .cache_ram_bytes = 64 << 20};
+    struct engine *const outer = e;
+    struct spans typed[3] = {0};
+    struct ids ids = {0};
+    struct err err;
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    wait_for(EVENT_READY);
+    for (int i = 0; i < 3; i++) {
+        text(&typed[i], "How do I take back the last message");
+        if (i > 0) text(&typed[i], i == 1 ? " of t" : " that I sent");
+    }
+    const uint32_t n_kept = turn(&typed[0], &no_reply)->n_prefilled;
+    turn(&typed[1], &no_reply);
+    assert_true(engine_prompt_ids(e, &typed[2], &ids, &err));
+    struct timeline *const tl[] = {e->machine.tl, e->machine.draft->tl};
+    for (int i = 0; i < 2; i++)
+        assert_true(timeline_plan(tl[i], ids.data, ids.n).n_cached >= n_kept);
+    engine_close(e);
+    e = outer;
+    for (int i = 0; i < 3; i++)
+        spans_free(&typed[i]);
+    ids_free(&ids);
+}
 
 /* The engine of a program that goes on with what dir keeps. */
 static void open_file_on_disk(const char *path, const char *dir)
@@ -706,7 +743,7 @@ int main(void)
         cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
         cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
         cmocka_unit_test(test_suppressed),          cmocka_unit_test(test_stop_strings),
-        cmocka_unit_test(test_words_of_turns),
+        cmocka_unit_test(test_words_of_turns),      cmocka_unit_test(test_draft_is_warm),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
