@@ -15,10 +15,12 @@ static bool is_lower(uint32_t cp)
 static void put(struct builder *b, uint32_t cp, enum case_map map)
 {
     if (map == CASE_SWAP) map = is_upper(cp) ? CASE_LOWER : CASE_UPPER;
-    if (map == CASE_UPPER && cp == 0xDF)
-        builder_puts(b, "SS");
+    if (cp == 0xDF && map != CASE_LOWER)
+        builder_puts(b, map == CASE_UPPER ? "SS" : "Ss");
     else if (map == CASE_UPPER)
         builder_put_char(b, (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
+    else if (map == CASE_TITLE)
+        builder_put_char(b, (uint32_t)utf8proc_totitle((utf8proc_int32_t)cp));
     else
         builder_put_char(b, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
 }
@@ -33,13 +35,13 @@ struct text case_map(struct work *w, struct text t, enum case_map map)
     return builder_take(&b);
 }
 
-struct text case_capitalize(struct work *w, struct text t)
+struct text case_first(struct work *w, struct text t, enum case_map first)
 {
     struct builder b;
     builder_init(&b, w);
     size_t len;
     for (size_t at = 0; at < t.len; at += len)
-        put(&b, text_char(t, at, &len), at ? CASE_LOWER : CASE_UPPER);
+        put(&b, text_char(t, at, &len), at ? CASE_LOWER : first);
     return builder_take(&b);
 }
 
@@ -51,7 +53,7 @@ struct text case_title(struct work *w, struct text t)
     size_t len;
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
-        put(&b, cp, inside ? CASE_LOWER : CASE_UPPER);
+        put(&b, cp, inside ? CASE_LOWER : CASE_TITLE);
         inside = is_upper(cp) || is_lower(cp);
     }
     return builder_take(&b);

@@ -5,12 +5,12 @@
 
 #include "template/text.h"
 
-enum case_map { CASE_UPPER, CASE_LOWER, CASE_SWAP };
+enum case_map { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_SWAP };
 
 struct text case_map(struct work *w, struct text t, enum case_map map);
-/* The first character upper, the rest lower. */
-struct text case_capitalize(struct work *w, struct text t);
-/* Every letter after a non-letter upper, the rest lower: str.title. */
+/* The first character as asked, the rest lower. */
+struct text case_first(struct work *w, struct text t, enum case_map first);
+/* Every letter after a non-letter in title case, the rest lower: str.title. */
 struct text case_title(struct work *w, struct text t);
 
 bool char_is_alpha(uint32_t cp); /* a letter of any script */

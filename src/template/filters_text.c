@@ -28,10 +28,11 @@ static const struct value *filter_capitalize(struct eval *e, const struct value 
                                              const struct args *a)
 {
     (void)a;
-    return make_text(e, case_capitalize(e->w, arg_text(e, self)));
+    return make_text(e, case_first(e->w, arg_text(e, self), CASE_TITLE));
 }
 
-/* Words are what white space, hyphens and opening brackets separate. */
+/* Words are what white space, hyphens and opening brackets separate. They begin in upper case,
+ * as Jinja has it, not in title case. */
 static const struct value *filter_title(struct eval *e, const struct value *self,
                                         const struct args *a)
 {
@@ -43,11 +44,11 @@ static const struct value *filter_title(struct eval *e, const struct value *self
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
         if (!char_is_space(cp) && !(cp < 0x80 && cp && strchr("-({[<", (int)cp))) continue;
-        builder_add(&b, case_capitalize(e->w, text_slice(t, from, at)));
+        builder_add(&b, case_first(e->w, text_slice(t, from, at), CASE_UPPER));
         builder_add(&b, text_slice(t, at, at + len));
         from = at + len;
     }
-    builder_add(&b, case_capitalize(e->w, text_slice(t, from, t.len)));
+    builder_add(&b, case_first(e->w, text_slice(t, from, t.len), CASE_UPPER));
     return make_text(e, text_plain(builder_take(&b)));
 }
 

@@ -352,7 +352,7 @@ static const struct value *text_method_capitalize(struct eval *e, const struct v
                                                   const struct args *a)
 {
     (void)a;
-    return make_text(e, case_capitalize(e->w, self->text));
+    return make_text(e, case_first(e->w, self->text, CASE_TITLE));
 }
 
 /* self between `left` and `right` pads that make it that wide. */

@@ -166,6 +166,8 @@ static void test_string_methods(void **state)
         {"{{ \"they're x1y\".title() }} {{ 'hELLO wORLD'.capitalize() }} {{ 'aB'.swapcase() }} "
          "{{ 'Straße'.upper() }} {{ 'ÀÉ'.lower() }}",
          "They'Re X1Y Hello world Ab STRASSE àé"},
+        {"{{ 'ßa ǆx'.title() }} {{ 'ßA'.capitalize() }} {{ 'ǆ'.upper() }} {{ 'ß'.swapcase() }}",
+         "Ssa ǅx Ssa Ǆ SS"},
         {"{{ 'a-b-c'.replace('-', '+', 1) }} {{ 'abc'.replace('', '-') }} {{ "
          "'abc'.replace('b', '') }}",
          "a+b-c -a-b-c- ac"},
@@ -228,6 +230,7 @@ static void test_text_filters(void **state)
         {"{{ \"they're bill's\"|title }} {{ 'foo-bar (baz)'|title }} {{ 'HELLO'|capitalize }} "
          "{{ 'Straße'|upper }}",
          "They're Bill's Foo-Bar (Baz) Hello STRASSE"},
+        {"{{ 'ßa ǆx'|title }} {{ 'ßA'|capitalize }}", "SSa Ǆx Ssa"},
         {"{{ 'aaa'|replace('a', 'b', 2) }} {{ 'a b c'|wordcount }} {{ '<a>&'|e }} {{ 5|string "
          "+ 'a' }}",
          "bba 3 &lt;a&gt;&amp; 5a"},
