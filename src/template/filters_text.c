@@ -189,6 +189,8 @@ static const struct value *filter_urlencode(struct eval *e, const struct value *
 {
     (void)a;
     static const char hex[] = "0123456789ABCDEF";
+    if (self->type == VALUE_SEQ || self->type == VALUE_DICT) /* pairs, to Jinja */
+        work_fail(e->w, "urlencode of a %s is not supported", value_type_name(self));
     struct text t = arg_text(e, self);
     struct builder b;
     builder_init(&b, e->w);

@@ -62,6 +62,8 @@ static void test_render_errors(void **state)
     check_failure("{% set d.x = 1 %}", "{\"d\":{}}", "non-namespace");
     check_failure("{{ 1|nope }}", NULL, "no filter named 'nope'");
     check_failure("{{ '%a' % 'é' }}", NULL, "unsupported format character 'a'");
+    check_failure("{{ {'a': 'b c'}|urlencode }}", NULL, "urlencode of a dict is not supported");
+    check_failure("{{ [1]|urlencode }}", NULL, "urlencode of a list is not supported");
     check_failure("{{ '{:#.3}'.format(2.0) }}", NULL, "a '#' of a float without a type");
     check_failure("{{ {'b': 1, 'a': 2}|pprint }}", NULL, "no filter named 'pprint'");
     check_failure("{{ 1 is nope }}", NULL, "no test named 'nope'");
