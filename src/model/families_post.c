@@ -73,11 +73,16 @@ static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
     sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs}, true);
 }
 
-/* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. */
+/* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. Files
+ * of 2025 name the model's factor of cos and sin, which that of YaRN is part of. */
 static bool read_olmo2(struct hparams *hp, struct err *err)
 {
     bool windows = false;
-    if (!hparams_has_windows(hp, &windows, err)) return false;
+    double whole = 0;
+    if (!hparams_f64(hp, "rope.scaling.attn_factor", 1e-3, 1e3, false, &whole, err) ||
+        !hparams_has_windows(hp, &windows, err))
+        return false;
+    hp->attn_factor_whole = whole > 0;
     return !windows || (hparams_windows(hp, 4, err) &&
                         hparams_local_rope(hp, hp->n_rot, hp->rope_base, err));
 }

@@ -56,9 +56,10 @@ struct hparams {
     bool has_rope_sections;    /* pairs take turns over them */
     uint32_t rope_sections[4]; /* pairs of each: time, height, width, something else */
     enum rope_scaling scaling;
-    double scaling_factor; /* at least a positive number; 1: none */
-    double attn_factor;    /* multiplies cos and sin */
-    uint32_t n_ctx_orig;   /* context before scaling; default n_ctx_train */
+    double scaling_factor;  /* at least a positive number; 1: none */
+    double attn_factor;     /* multiplies cos and sin */
+    bool attn_factor_whole; /* YaRN's own is in it */
+    uint32_t n_ctx_orig;    /* context before scaling; default n_ctx_train */
     double yarn_beta_fast, yarn_beta_slow, yarn_ext_factor, yarn_log_multiplier;
 
     struct {

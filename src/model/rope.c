@@ -40,7 +40,8 @@ static void yarn_mix(const struct hparams *hp, double *freq)
 
 static double mscale(const struct hparams *hp)
 {
-    if (!is_yarn(hp) || hp->scaling_factor <= 1.0) return hp->attn_factor;
+    if (!is_yarn(hp) || hp->scaling_factor <= 1.0 || hp->attn_factor_whole)
+        return hp->attn_factor;
     double ln = real_log(hp->scaling_factor);
     double m = 1.0 + 0.1 * ln;
     if (hp->yarn_log_multiplier > 0) m = m / (1.0 + 0.1 * hp->yarn_log_multiplier * ln);

@@ -506,6 +506,12 @@ static void test_olmo3(void **unused)
     key_u32(&f, "attention.sliding_window", 0);
     every(layers, 1, yarn, local);
     check("olmo2 with a window of 0", &f, layers, LAYERS, 0);
+    /* As allenai/Olmo-3's attention_factor: the whole factor, not one beside that of YaRN. */
+    struct sight whole = yarn;
+    whole.rotation.scale = 1.25;
+    key_f32(&f, "rope.scaling.attn_factor", 1.25F);
+    every(layers, 1, whole, local);
+    check("olmo2 with the factor of cos and sin", &f, layers, LAYERS, 0);
     file_free(&f);
 }
 
