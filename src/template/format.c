@@ -10,8 +10,7 @@
 
 /* One conversion: what both kinds of format come down to. */
 struct spec {
-    char fill[4];
-    size_t fill_len;
+    struct text fill;
     char align;     /* < > ^ =, or 0: by type */
     char sign;      /* + or space, or 0 */
     bool alternate; /* # */
@@ -48,10 +47,10 @@ static void put_padded(struct builder *b, struct text t, size_t head, const stru
     if (align != '=') head = 0;
     builder_add(b, text_slice(t, 0, head));
     for (int64_t i = 0; i < left; i++)
-        builder_add_bytes(b, s->fill, s->fill_len, ORIGIN_LITERAL);
+        builder_add(b, s->fill);
     builder_add(b, text_slice(t, head, t.len));
     for (int64_t i = left; i < n; i++)
-        builder_add_bytes(b, s->fill, s->fill_len, ORIGIN_LITERAL);
+        builder_add(b, s->fill);
 }
 
 static void put_string(struct builder *b, struct text t, const struct spec *s, char align)
@@ -62,7 +61,7 @@ static void put_string(struct builder *b, struct text t, const struct spec *s, c
 
 static bool is_zero_filled(const struct spec *s)
 {
-    return s->align == '=' && s->fill_len == 1 && s->fill[0] == '0';
+    return s->align == '=' && text_is(s->fill, "0");
 }
 
 /* Digits with their sign, at least so many before the point and separators between groups of
@@ -275,7 +274,7 @@ static size_t parse_percent(struct work *w, struct text f, size_t at, struct per
     s->type = at < f.len ? f.data[at] : 0;
     if (zero && !s->align && s->type && strchr("diuxXoeEfFgG", s->type)) {
         s->align = '=';
-        s->fill[0] = '0';
+        s->fill = text_literal("0");
     }
     return at + 1;
 }
@@ -301,7 +300,7 @@ struct text format_percent(struct work *w, struct text f, const struct value *va
             p.by_name = true;
             at = close + 1;
         }
-        struct spec s = {.fill = " ", .fill_len = 1, .precision = -1};
+        struct spec s = {.fill = text_literal(" "), .precision = -1};
         at = parse_percent(w, f, at, &p, &s);
         if (at > f.len) work_fail(w, "incomplete format");
         if (s.type == '%')
@@ -323,14 +322,13 @@ struct text format_percent(struct work *w, struct text f, const struct value *va
 /* of_text: whether it is for a string. */
 static struct spec parse_spec(struct work *w, struct text f, bool of_text)
 {
-    struct spec s = {.fill = " ", .fill_len = 1, .precision = -1};
+    struct spec s = {.fill = text_literal(" "), .precision = -1};
     size_t at = 0;
     bool has_fill = false;
     if (f.len) {
         size_t len = text_char_len(f, 0);
         if (len < f.len && f.data[len] && strchr("<>^=", f.data[len])) {
-            memcpy(s.fill, f.data, len);
-            s.fill_len = len;
+            s.fill = text_slice(f, 0, len);
             has_fill = true;
             s.align = f.data[len];
             at = len + 1;
@@ -347,7 +345,7 @@ static struct spec parse_spec(struct work *w, struct text f, bool of_text)
         at++;
     }
     if (at < f.len && f.data[at] == '0') {
-        if (!has_fill) s.fill[0] = '0';
+        if (!has_fill) s.fill = text_literal("0");
         if (!s.align) s.align = of_text ? '<' : '=';
         at++;
     }

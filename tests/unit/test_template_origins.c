@@ -95,6 +95,7 @@ static void test_kept(void **state)
     check("{{ '<%s>%d</%s>' % (user[:2], 5, bos) }}", "L:<|U:Hi|L:>|U:5|L:</<s>>");
     check("{{ '<{}>{:>4}'.format(user[:2], bos) }}", "L:<|U:Hi|L:> <s>");
     check("{{ '%s' | format(r[7:9]) }}", "R7@107:hm");
+    check("{{ '{:<<3}'.format(n) }}{{ ('{:' ~ user[3] ~ '<3}').format(n) }}", "U:42|L:<|U:42<");
     check("{{ 'ab' * 2 }}{{ user[:1] * 2 }}", "L:abab|U:HH");
     check("{{ ('x\\n' ~ user[:2])|indent(2) }}", "L:x\n  |U:Hi");
     check("{{ user|first }}{{ bos|last }}{{ [bos]|first }}", "U:H|L:><s>");
