@@ -84,9 +84,10 @@ bool char_is_name(uint32_t cp)
     }
 }
 
-bool case_is(struct text t, enum case_map map)
+bool case_is(struct work *w, struct text t, enum case_map map)
 {
     bool cased = false;
+    work_burn_lookups(w, t.len);
     size_t len;
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);

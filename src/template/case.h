@@ -17,6 +17,6 @@ bool char_is_alpha(uint32_t cp); /* a letter of any script */
 bool char_is_digit(uint32_t cp); /* a decimal digit of any script */
 bool char_is_name(uint32_t cp);  /* what may stand in a name, as Python has it */
 /* Whether t has a cased character and none of the other case. */
-bool case_is(struct text t, enum case_map map);
+bool case_is(struct work *w, struct text t, enum case_map map);
 
 #endif

@@ -7,10 +7,13 @@
 
 static const struct value *lookup(struct eval *e, const struct value *name)
 {
+    size_t walked = 0;
     for (const struct scope *s = e->scope; s; s = s->parent) {
         for (size_t i = 0; i < s->n; i++)
             if (s->vars[i].name == name) return s->vars[i].value;
-        work_burn(e->w, s->n / 16);
+        walked += s->n + 1;
+        work_burn(e->w, walked / 16);
+        walked %= 16;
     }
     const struct value *v = dict_get_text(e->w, e->globals, name->text);
     if (v) return v;
@@ -117,6 +120,7 @@ static void add_named(struct work *w, struct args *a, const struct value *name,
             work_fail(w, "got multiple values for keyword argument '%.*s'", (int)name->text.len,
                       name->text.data);
     work_burn(w, a->n_named / 4 + 1);
+    work_burn_compare(w, a->n_named * name->text.len);
     a->named[a->n_named++] = (struct binding){name, v};
 }
 

@@ -127,6 +127,7 @@ static const struct value *filter_center(struct eval *e, const struct value *sel
                                          const struct args *a)
 {
     struct text t = arg_text(e, self);
+    work_burn_bytes(e->w, t.len);
     size_t n = text_n_chars(t);
     int64_t width = arg_width(e, a->bound[0], 80);
     int64_t pad = width - (int64_t)n;
@@ -150,13 +151,13 @@ static const struct value *filter_wordcount(struct eval *e, const struct value *
     int64_t n = 0;
     bool inside = false;
     size_t len;
+    work_burn_lookups(e->w, t.len);
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
         bool word = char_is_alpha(cp) || char_is_digit(cp) || cp == '_';
         n += word && !inside;
         inside = word;
     }
-    work_burn_bytes(e->w, t.len);
     return value_make_int(e->w, n);
 }
 

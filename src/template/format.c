@@ -293,6 +293,7 @@ struct text format_percent(struct work *w, struct text f, const struct value *va
         if (at < f.len && f.data[at] == '(') {
             size_t close = text_find(f, text_literal(")"), at);
             if (close == TEXT_NONE) work_fail(w, "incomplete format key");
+            work_burn_bytes(w, close - at);
             if (values->type != VALUE_DICT) work_fail(w, "format requires a mapping");
             v = dict_get_text(w, values->dict, text_slice(f, at + 1, close));
             if (!v)

@@ -192,18 +192,27 @@ static struct text part_of(struct eval *e, const struct value *self, const struc
     return v->text;
 }
 
+/* An argument to compare with the start or the end of a string. */
+static struct text arg_end(struct eval *e, const struct value *v, const char *what)
+{
+    struct text end = arg_string(e, v, what);
+    work_burn_compare(e->w, end.len);
+    return end;
+}
+
 static const struct value *has_end(struct eval *e, const struct value *self,
                                    const struct args *a, bool (*has)(struct text, struct text))
 {
+    static const char what[] = "the prefix or suffix";
     size_t before;
     struct text t = part_of(e, self, a->bound[1], a->bound[2], &before);
     const struct value *ends = a->bound[0];
     if (ends->type != VALUE_SEQ || ends->seq->kind != SEQ_TUPLE)
-        return value_make_bool(has(t, arg_string(e, ends, "the prefix or suffix")));
-    for (size_t i = 0; i < ends->seq->n; i++)
-        if (has(t, arg_string(e, ends->seq->items[i], "the prefix or suffix")))
-            return &value_true_const;
-    work_burn(e->w, ends->seq->n);
+        return value_make_bool(has(t, arg_end(e, ends, what)));
+    for (size_t i = 0; i < ends->seq->n; i++) {
+        work_burn(e->w, 1);
+        if (has(t, arg_end(e, ends->seq->items[i], what))) return &value_true_const;
+    }
     return &value_false_const;
 }
 
@@ -222,7 +231,7 @@ static const struct value *text_method_endswith(struct eval *e, const struct val
 static const struct value *text_method_removeprefix(struct eval *e, const struct value *self,
                                                     const struct args *a)
 {
-    struct text prefix = arg_string(e, a->bound[0], "the prefix");
+    struct text prefix = arg_end(e, a->bound[0], "the prefix");
     if (!text_starts(self->text, prefix)) return self;
     return make_text(e, text_slice(self->text, prefix.len, self->text.len));
 }
@@ -230,7 +239,7 @@ static const struct value *text_method_removeprefix(struct eval *e, const struct
 static const struct value *text_method_removesuffix(struct eval *e, const struct value *self,
                                                     const struct args *a)
 {
-    struct text suffix = arg_string(e, a->bound[0], "the suffix");
+    struct text suffix = arg_end(e, a->bound[0], "the suffix");
     if (!text_ends(self->text, suffix)) return self;
     return make_text(e, text_slice(self->text, 0, self->text.len - suffix.len));
 }
@@ -399,6 +408,7 @@ static const struct value *text_method_zfill(struct eval *e, const struct value 
                                              const struct args *a)
 {
     struct text t = self->text;
+    work_burn_bytes(e->w, t.len);
     int64_t n = arg_width(e, a->bound[0], 0) - (int64_t)text_n_chars(t);
     if (n <= 0) return self;
     if (n > (int64_t)e->w->max_string_bytes) work_fail(e->w, "zfill: the width is too large");
@@ -418,7 +428,7 @@ static const struct value *every_char(struct eval *e, const struct value *self,
 {
     struct text t = self->text;
     size_t len;
-    work_burn_bytes(e->w, t.len);
+    work_burn_lookups(e->w, t.len);
     for (size_t at = 0; at < t.len; at += len)
         if (!holds(text_char(t, at, &len))) return &value_false_const;
     return value_make_bool(t.len != 0);
@@ -461,16 +471,14 @@ static const struct value *text_method_isupper(struct eval *e, const struct valu
                                                const struct args *a)
 {
     (void)a;
-    work_burn_bytes(e->w, self->text.len);
-    return value_make_bool(case_is(self->text, CASE_UPPER));
+    return value_make_bool(case_is(e->w, self->text, CASE_UPPER));
 }
 
 static const struct value *text_method_islower(struct eval *e, const struct value *self,
                                                const struct args *a)
 {
     (void)a;
-    work_burn_bytes(e->w, self->text.len);
-    return value_make_bool(case_is(self->text, CASE_LOWER));
+    return value_make_bool(case_is(e->w, self->text, CASE_LOWER));
 }
 
 const struct builtin methods_text[] = {

@@ -29,8 +29,8 @@ PREDICATE(sequence, v->type == VALUE_STRING || v->type == VALUE_DICT ||
                         v->type == VALUE_UNDEFINED ||
                         (v->type == VALUE_SEQ && v->seq->kind <= SEQ_RANGE))
 PREDICATE(escaped, false)
-PREDICATE(lower, case_is(arg_text(e, v), CASE_LOWER))
-PREDICATE(upper, case_is(arg_text(e, v), CASE_UPPER))
+PREDICATE(lower, case_is(e->w, arg_text(e, v), CASE_LOWER))
+PREDICATE(upper, case_is(e->w, arg_text(e, v), CASE_UPPER))
 PREDICATE(eq, op_compare(e->w, OP_EQ, v, a->bound[0]))
 PREDICATE(ne, op_compare(e->w, OP_NE, v, a->bound[0]))
 PREDICATE(lt, op_compare(e->w, '<', v, a->bound[0]))

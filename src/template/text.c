@@ -170,7 +170,7 @@ static bool strips(struct work *w, struct text t, size_t at, size_t len, uint32_
                    const struct text *chars)
 {
     if (!chars) return char_is_space(cp);
-    work_burn(w, chars->len / 16);
+    work_burn(w, chars->len / 16 + 1);
     for (size_t i = 0; i < chars->len;) {
         size_t n = text_char_len(*chars, i);
         if (n == len && memcmp(chars->data + i, t.data + at, n) == 0) return true;
@@ -369,6 +369,7 @@ struct text text_replace(struct work *w, struct text t, struct text from, struct
 {
     struct builder b;
     builder_init(&b, w);
+    work_burn_bytes(w, t.len);
     size_t done = 0, at = 0;
     while (max != 0) {
         size_t hit = text_find(t, from, at);
@@ -386,6 +387,5 @@ struct text text_replace(struct work *w, struct text t, struct text from, struct
     }
     if (!done && !b.len) return t;
     builder_add(&b, text_slice(t, done, t.len));
-    work_burn_bytes(w, t.len);
     return builder_take(&b);
 }

@@ -124,7 +124,7 @@ static uint64_t hash_text(struct text t)
 static uint64_t hash_of(struct work *w, const struct value *v)
 {
     switch (v->type) {
-    case VALUE_STRING: work_burn(w, v->text.len / 256); return hash_text(v->text);
+    case VALUE_STRING: work_burn_compare(w, v->text.len); return hash_text(v->text);
     case VALUE_NONE: return 0x9E3779B97F4A7C15u;
     case VALUE_BOOL:
     case VALUE_INT:
@@ -209,6 +209,7 @@ const struct value *dict_get(struct work *w, const struct dict *d, const struct 
 
 const struct value *dict_get_text(struct work *w, const struct dict *d, struct text key)
 {
+    work_burn_compare(w, key.len);
     struct dict_entry *e = find(w, d, hash_text(key), NULL, &key);
     return e ? e->value : NULL;
 }
@@ -355,7 +356,7 @@ bool value_equal(struct work *w, const struct value *a, const struct value *b)
     switch (a->type) {
     case VALUE_UNDEFINED:
     case VALUE_NONE: return true;
-    case VALUE_STRING: work_burn(w, a->text.len / 256); return text_equal(a->text, b->text);
+    case VALUE_STRING: work_burn_compare(w, a->text.len); return text_equal(a->text, b->text);
     case VALUE_SEQ:
     case VALUE_DICT: {
         if (a->type == VALUE_SEQ && a->seq->kind == SEQ_GENERATOR) return a->seq == b->seq;
@@ -380,7 +381,7 @@ int value_compare(struct work *w, const struct value *a, const struct value *b, 
     if (a->type == VALUE_UNDEFINED) value_fail_undefined(w, a);
     if (b->type == VALUE_UNDEFINED) value_fail_undefined(w, b);
     if (a->type == VALUE_STRING && b->type == VALUE_STRING) {
-        work_burn(w, (a->text.len < b->text.len ? a->text.len : b->text.len) / 256);
+        work_burn_compare(w, a->text.len < b->text.len ? a->text.len : b->text.len);
         return text_compare(a->text, b->text);
     }
     if (a->type == VALUE_SEQ && b->type == VALUE_SEQ && a->seq->kind == b->seq->kind &&

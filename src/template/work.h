@@ -73,6 +73,18 @@ static inline void work_burn_bytes(struct work *w, size_t n_bytes)
     work_burn(w, n_bytes / 16 + 1);
 }
 
+/* Pays for comparing or hashing n bytes. */
+static inline void work_burn_compare(struct work *w, size_t n_bytes)
+{
+    work_burn(w, n_bytes / 256);
+}
+
+/* Pays for asking what the characters in n bytes are, about 25 ns each. */
+static inline void work_burn_lookups(struct work *w, size_t n_bytes)
+{
+    work_burn(w, n_bytes / 2 + 1);
+}
+
 /* Around every recursion that the template or its values can drive. */
 static inline void work_enter(struct work *w)
 {

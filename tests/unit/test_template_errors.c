@@ -257,6 +257,60 @@ static void test_hostile(void **state)
         check_failure(cases[i].source, NULL, cases[i].what);
 }
 
+/* What looks through a long string again and again pays for every time. */
+static void test_long_strings(void **state)
+{
+    (void)state;
+    enum { COMPARING = 300000, LOOKING_UP = 7000000 };
+    static const struct {
+        const char *body;
+        uint64_t fuel;
+    } cases[] = {
+        {"ay.startswith(az)", COMPARING},   {"ay.startswith((az, az))", COMPARING},
+        {"ya.endswith(za)", COMPARING},     {"ay.removeprefix(az)", COMPARING},
+        {"ya.removesuffix(za)", COMPARING}, {"ay.replace(az, '')", COMPARING},
+        {"ay.zfill(1)", COMPARING},         {"ay|center(1)", COMPARING},
+        {"names[ay]", COMPARING},           {"key % one", COMPARING},
+        {"loop.changed(**two)", COMPARING}, {"a is lower", COMPARING},
+        {"a.islower()", LOOKING_UP},        {"a.isalnum()", LOOKING_UP},
+        {"a|wordcount", LOOKING_UP},        {"ay.strip('123456789abcdex')", LOOKING_UP},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[600];
+        const struct template_options o = {.fuel = cases[i].fuel};
+        struct rendering out;
+        struct err err = {0};
+        snprintf(source, sizeof source,
+                 "{%% set a = ('x' * 1000) * 1000 %%}{%% set ay = a ~ 'y' %%}"
+                 "{%% set az = a ~ 'z' %%}{%% set ya = 'y' ~ a %%}{%% set za = 'z' ~ a %%}"
+                 "{%% set key = '%%(' ~ ay ~ ')s' %%}{%% set one = {ay: ''} %%}"
+                 "{%% set two = {ay: 1, az: 2} %%}{%% set names = namespace(**one) %%}"
+                 "{%% for i in range(100) %%}{%% set x = %s %%}{%% endfor %%}",
+                 cases[i].body);
+        if (render_case(source, NULL, &o, &out, &err)) fail_msg("%s renders", source);
+        if (!strstr(err.msg, "too many steps")) fail_msg("%s\n  %s", source, err.msg);
+    }
+}
+
+/* So does a name that is looked for in many small scopes. */
+static void test_many_scopes(void **state)
+{
+    (void)state;
+    enum { N = 300, COPIES = 100 };
+    const struct template_options o = {.fuel = 10000};
+    struct rendering out;
+    struct err err = {0};
+    char source[N * 60 + COPIES * 16] = "";
+    for (int i = 0; i < N; i++)
+        strcat(source, "{% with a = 1, b = 2, c = 3, d = 4 %}");
+    for (int i = 0; i < COPIES; i++)
+        strcat(source, "{{ nowhere }}");
+    for (int i = 0; i < N; i++)
+        strcat(source, "{% endwith %}");
+    if (render_case(source, NULL, &o, &out, &err)) fail_msg("renders");
+    if (!strstr(err.msg, "too many steps")) fail_msg("%s", err.msg);
+}
+
 static void test_given_limits(void **state)
 {
     (void)state;
@@ -286,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_lines),        cmocka_unit_test(test_raise_exception),
         cmocka_unit_test(test_json),         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_nesting),      cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_long_strings), cmocka_unit_test(test_many_scopes),
         cmocka_unit_test(test_given_limits),
     };
     return cmocka_run_group_tests_name("template_errors", tests, NULL, NULL);
