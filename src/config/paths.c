@@ -126,7 +126,7 @@ char *paths_remembered_model(bool *is_there)
     if (!state) return NULL;
     struct buf model = {0};
     struct err err;
-    bool ok = file_read(state, PATH_MAX, &model, &err);
+    bool ok = file_read_regular(state, PATH_MAX, &model, &err);
     free(state);
     while (model.len && model.data[model.len - 1] == '\n')
         model.data[--model.len] = '\0';

@@ -115,6 +115,14 @@ static void test_remembered(void **state)
         fclose(f);
         assert_null(paths_remembered_model(&is_there));
     }
+
+    /* Nor is a FIFO waited for that nobody writes to. */
+    unlink(state_path);
+    assert_int_equal(mkfifo(state_path, 0600), 0);
+    alarm(60);
+    assert_null(paths_remembered_model(&is_there));
+    alarm(0);
+    unlink(state_path);
 }
 
 /* As the cache of a hub has it: the files of a split model beside each other, under names that
