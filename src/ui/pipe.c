@@ -486,7 +486,7 @@ static bool open_output(struct pipe *p)
     return false;
 }
 
-static bool start(struct pipe *p, const struct engine_config *engine, const struct face *face)
+static bool start(struct pipe *p, const struct engine_config *engine, struct face *face)
 {
     const struct options *o = p->o;
     struct err err;
@@ -494,6 +494,8 @@ static bool start(struct pipe *p, const struct engine_config *engine, const stru
     bool ok = open_input(p);
     if (ok || p->form != AS_TEXT) ok = open_output(p) && ok;
     if (!ok) return false;
+    /* --output may name a terminal, too. */
+    face->is_terminal = p->form == AS_TEXT && isatty(p->out.fd);
     /* A file may be a FIFO that nobody writes to: until here a signal simply ends all. */
     signals_install(false);
     hint(p);
@@ -534,7 +536,6 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     p.progress.term = p.err;
     if (o->quiet) p.progress.term.redraw = false;
     struct face face = {.user = &p,
-                        .is_terminal = !o->output && p.form == AS_TEXT && isatty(STDOUT_FILENO),
                         .text = on_text,
                         .progress = on_progress,
                         .say = on_say,

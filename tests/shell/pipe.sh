@@ -493,6 +493,7 @@ given 'x\n'
 check "an ESC in a reply" go 0 --jsonl -n 5 $(say_byte "$dir/esc")
 check "  is escaped in JSON" eval '! grep -q $'"'\\033'"' "$dir/out" && grep -qF "\\u001b" "$dir/out"'
 check "  and raw in a pipe" eval 'go 0 -q -n 5 $(say_byte "$dir/esc") && [ "$(tr -dc "\033" <"$dir/out" | wc -c)" = 5 ]'
+check "  and shown at a terminal, also one that -o names" eval 'timeout 300 script -qec "$hearth -q -n 5 -p x -o /dev/tty $(say_byte "$dir/esc")" /dev/null </dev/null >"$dir/out" && [ "$(grep -o "\\\\x1b" "$dir/out" | wc -l)" = 5 ] && ! grep -q $'"'\\033'"' "$dir/out"'
 printf '\377' >"$dir/ff"
 check "a reply that is not UTF-8" eval 'go 0 -n 5 $(say_byte "$dir/ff")'
 check "  is U+FFFD" grep -q $'\xef\xbf\xbd' "$dir/out"
