@@ -61,7 +61,10 @@ static struct archive *look(const char *name, struct conversation *c, struct err
     struct buf notes = {0};
     char *path = path_of(name, err);
     struct archive *a = path ? archive_look(path, c, &notes, err) : NULL;
-    if (a && notes.len > 0) fprintf(stderr, "hearth: %s: %s", path, notes.data);
+    char shown[512];
+    if (a && notes.len > 0)
+        fprintf(stderr, "hearth: %s: %s", printable(shown, sizeof shown, path, strlen(path)),
+                notes.data);
     buf_free(&notes);
     free(path);
     return a;

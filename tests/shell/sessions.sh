@@ -258,6 +258,10 @@ check "  and goes on past a session that is not there" go 1 sessions check cut m
 check "    which is said" says "hearth: there is no session missing; hearth sessions lists them"
 check "    between those that are" eval 'has "^cut: sound" && has "^long: sound"'
 check "  damage is told before it" go 4 sessions check missing pieces
+odd=$dir/odd$'\033'
+mkdir -p "$odd/hearth/sessions"
+cp "$sessions/pieces.session" "$odd/hearth/sessions"
+check "  with the folder's name in print" eval 'XDG_STATE_HOME=$odd go 0 sessions show pieces && says "odd\x1b/hearth/sessions/pieces.session: bytes "'
 check "which costs a message and no more" go 0 -s pieces -v -p more </dev/null
 check "  and is said" says "are damaged (frame"
 check "hearth sessions rm" go 0 sessions rm pieces
