@@ -20,7 +20,8 @@ struct reader {
     const struct archive_into *into; /* of its strings: model, draft, settings, kv_type */
     struct entry *nodes;             /* by number */
     size_t n_nodes, cap_nodes;
-    uint64_t next; /* the number that the next frame should have */
+    uint64_t n_moved; /* nodes, to make room for others between them */
+    uint64_t next;    /* the number that the next frame should have */
     uint64_t damage_at, damage_bytes;
     unsigned current;
 };
@@ -28,6 +29,9 @@ struct reader {
 enum { MAX_BRANCHES = 4096 };
 /* Far from where counting on would overflow. */
 #define MAX_NODE ((uint64_t)1 << 53)
+/* Nodes are written nearly in the order of their numbers. Where many thousands come in another
+ * order, the file was made to take hours. */
+#define MAX_MOVED ((uint64_t)1 << 30)
 
 /* ---- nodes by number ---- */
 
@@ -57,6 +61,7 @@ static struct node *add_node(struct reader *r, struct node *parent, uint64_t num
 {
     size_t i = place_of(r, number);
     MEM_GROW(r->nodes, r->n_nodes, r->cap_nodes);
+    r->n_moved += r->n_nodes - i;
     memmove(&r->nodes[i + 1], &r->nodes[i], (r->n_nodes - i) * sizeof *r->nodes);
     struct node *n = conversation_restore(r->into->c, parent, number, m);
     r->nodes[i] = (struct entry){number, n};
@@ -244,6 +249,7 @@ static bool take_branch_record(struct reader *r, const struct record *rec)
 
 static bool take(struct reader *r, const struct record *rec)
 {
+    if (r->n_moved > MAX_MOVED) return false;
     switch (rec->type) {
     case RECORD_SESSION: return true;
     case RECORD_STATE: return take_state(r, rec);

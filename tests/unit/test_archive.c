@@ -503,6 +503,44 @@ static void test_refused(void **state)
     buf_free(&notes);
 }
 
+/* Messages from the last to the first: each goes before all others. A file of so many is none
+ * that hearth wrote, and would take minutes; what was read until then is there. */
+static void test_backwards(void **state)
+{
+    (void)state;
+    enum { MANY = 60000 };
+    struct conversation *c = conversation_new();
+    struct buf notes = {0}, log = {0}, payload = {0};
+    struct err err;
+    for (uint64_t i = 0; i < MANY; i++) {
+        const struct record rec = {.type = RECORD_MESSAGE,
+                                   .node = MANY - i,
+                                   .branch = 1,
+                                   .text = {(const uint8_t *)"x", 1}};
+        buf_clear(&payload);
+        record_write(&rec, &payload);
+        frame_append(&log, &(struct frame){.version = RECORD_VERSION,
+                                           .type = RECORD_MESSAGE,
+                                           .identity = 5,
+                                           .number = i,
+                                           .at = log.len,
+                                           .payload = (const uint8_t *)payload.data,
+                                           .n_bytes = payload.len});
+    }
+    write_bytes(log.data, log.len);
+    struct archive *a = archive_look(path, c, &notes, &err);
+    assert_non_null(a);
+    assert_int_equal(conversation_n(c), 1);
+    assert_null(strstr(buf_str(&notes), "frame 40000 "));
+    assert_non_null(strstr(buf_str(&notes), "frame 50000 "));
+    archive_close(a);
+    unlink(path);
+    conversation_free(c);
+    buf_free(&payload);
+    buf_free(&log);
+    buf_free(&notes);
+}
+
 /* A name that somebody else takes before the first message, and links. */
 static void test_begun(void **state)
 {
@@ -539,7 +577,8 @@ int main(void)
         cmocka_unit_test(test_file),      cmocka_unit_test(test_anew),
         cmocka_unit_test(test_cost),      cmocka_unit_test(test_branches_cost),
         cmocka_unit_test(test_cuts),      cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_begun),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_begun),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
