@@ -38,3 +38,23 @@ const char *ends_name_at(size_t i)
 {
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
+
+static const char *const starts[] = {
+    "<|im_start|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<start_of_turn>",
+    "<|turn>",
+    "<|START_OF_TURN_TOKEN|>",
+    "<|SYSTEM_TOKEN|>",
+    "<|USER_TOKEN|>",
+    "<|CHATBOT_TOKEN|>",
+};
+
+const char *ends_start_at(size_t i)
+{
+    return i < sizeof starts / sizeof *starts ? starts[i] : NULL;
+}

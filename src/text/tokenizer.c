@@ -157,25 +157,35 @@ static void add_end(struct tokenizer *t, int32_t id)
     t->ends.data[at] = id;
 }
 
-/* Ends by name. A name without the usual bars counts only if the file does not call the token
- * plain text: "</s>" is also a word of HTML. gemma has the tags of HTML as tokens of their own.
- */
-static void add_named_ends(struct tokenizer *t)
+/* The id of a name, -1 if there is none. A name without the usual bars counts only if the file
+ * does not call the token plain text: "</s>" is also a word of HTML. */
+static int32_t find_named(const struct vocab *v, const char *name)
+{
+    const int32_t id = vocab_find(v, name, strlen(name));
+    const bool barred = strchr(name, '|') || strstr(name, "\uff5c");
+    return id >= 0 && v->type[id] == TOKEN_NORMAL && !barred ? -1 : id;
+}
+
+/* Ends by name, and what begins a turn: whatever the file says, plain text must not write them.
+ * gemma has the tags of HTML as tokens of their own. */
+static void take_names(struct tokenizer *t)
 {
     const struct vocab *v = &t->vocab;
     bool harmony = vocab_find(v, "<|return|>", 10) >= 0 || vocab_find(v, "<|flush|>", 9) >= 0;
     bool gemma = vocab_find(v, "<end_of_turn>", 13) >= 0 || vocab_find(v, "<turn|>", 7) >= 0;
     const char *name;
     for (size_t i = 0; (name = ends_name_at(i)); i++) {
-        int32_t id = vocab_find(v, name, strlen(name));
+        const int32_t id = find_named(v, name);
         if (id < 0) continue;
-        bool barred = strchr(name, '|') || strstr(name, "\uff5c");
-        if (v->type[id] == TOKEN_NORMAL && !barred) continue;
         if (harmony && strcmp(name, "<|end|>") == 0)
             continue; /* ends a message, not the turn */
         if (gemma && strcmp(name, "</s>") == 0) continue;
-        v->type[id] = TOKEN_CONTROL; /* whatever the file says: plain text must not write it */
+        v->type[id] = TOKEN_CONTROL;
         add_end(t, id);
+    }
+    for (size_t i = 0; (name = ends_start_at(i)); i++) {
+        const int32_t id = find_named(v, name);
+        if (id >= 0) v->type[id] = TOKEN_CONTROL;
     }
 }
 
@@ -213,7 +223,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
     add_end(t, t->eos);
     add_end(t, eot);
     add_end(t, eom);
-    add_named_ends(t);
+    take_names(t);
     return true;
 }
 

@@ -71,6 +71,28 @@ static void test_ends(void **state)
     }
 }
 
+/* Old files call what begins a turn a token of the user's, as they do its end: plain text does
+ * not write it, the template does. */
+static void test_starts(void **state)
+{
+    (void)state;
+    const struct extra_token extra[] = {{"<|im_start|>", TOKEN_USER_DEFINED},
+                                        {"<start_of_turn>", TOKEN_USER_DEFINED},
+                                        {"<|user|>", TOKEN_NORMAL},
+                                        {"<tool>", TOKEN_USER_DEFINED}};
+    struct made_vocab m = {.model = "gpt2", .pre = "gpt-2", .extra = extra, .n_extra = 4};
+    struct tokenizer *tok = made(&m);
+    check_text(tok, "<|im_start|>", false, "<|||i|m|_|s|t|a|r|t|||>");
+    check_text(tok, "<|user|>", false, "<|||u|s|e|r|||>");
+    check_text(tok, "<tool>", false, "<tool>");
+    check_text(tok, "<|im_start|><start_of_turn><|user|>", true,
+               "{<|im_start|>}|{<start_of_turn>}|{<|user|>}");
+    assert_true(tokenizer_is_control(tok, 256));
+    assert_true(tokenizer_is_control(tok, 257));
+    assert_false(tokenizer_is_end(tok, 256));
+    tokenizer_close(tok);
+}
+
 static void test_templates(void **state)
 {
     (void)state;
@@ -330,17 +352,12 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_suppressed),
-        cmocka_unit_test(test_output_too_small),
-        cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_pre_not_named),
-        cmocka_unit_test(test_words_in_case),
-        cmocka_unit_test(test_long_s),
-        cmocka_unit_test(test_phi3_strips),
-        cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ends),          cmocka_unit_test(test_starts),
+        cmocka_unit_test(test_suppressed),    cmocka_unit_test(test_output_too_small),
+        cmocka_unit_test(test_templates),     cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_pre_not_named), cmocka_unit_test(test_words_in_case),
+        cmocka_unit_test(test_long_s),        cmocka_unit_test(test_phi3_strips),
+        cmocka_unit_test(test_missing_byte),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
