@@ -182,6 +182,16 @@ static void test_thinning(void **state)
     }
 }
 
+/* Which one goes: both neighbours count, and so does the age, up to the last of all. */
+static void test_who_goes(void **state)
+{
+    (void)state;
+    const uint64_t close_after[] = {0, 20, 30, 90, 100, 200},
+                   young[] = {0, 60, 100, 120, 140, 200};
+    assert_int_equal(thin_victim(close_after, 6, 1), 1);
+    assert_int_equal(thin_victim(young, 6, 1), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_exact_repeat_runs_nothing),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_who_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
