@@ -311,7 +311,6 @@ static bool own_page(struct tree *t, size_t i)
     if (!page_is_lent(node->page)) return true;
     struct page *copy = page_for(t);
     if (!copy) return false;
-    if (!page_data(node->page, PAGE_WINDOW)) page_drop_window(t->pool, copy);
     page_copy(t->pool, copy, node->page);
     page_unref(t->pool, node->page);
     node->page = copy;

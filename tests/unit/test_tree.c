@@ -595,6 +595,117 @@ static void test_thinning(void **state)
     close_sim(&s);
 }
 
+/* 0, 1, 2 ..: all ids differ. */
+static void count_up(int32_t *ids, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = i;
+}
+
+static void assert_snapshots(const struct sim *s, const int32_t *ids, size_t n,
+                             const size_t *want, size_t n_want)
+{
+    const struct plan_have *have = tree_find(s->tree, ids, n);
+    assert_int_equal(have->n_snapshots, n_want);
+    for (size_t i = 0; i < n_want; i++)
+        assert_int_equal(have->snapshots[i], want[i]);
+}
+
+/* What was used last goes last; of three that were passed and are not the newest, the second.
+ */
+static void test_use(void **state)
+{
+    (void)state;
+    chance_begin(5);
+    int32_t ids[200];
+    count_up(ids, 200);
+    for (int passing = 0; passing < 2; passing++) {
+        struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 3);
+        for (size_t n = 50; n <= 150; n += 50) {
+            sync(&s, ids, n, false);
+            keep_moment(&s, passing);
+        }
+        tree_find(s.tree, ids, 150);
+        if (!passing) tree_snapshot_used(s.tree, 0);
+        sync(&s, ids, 200, false);
+        keep_moment(&s, passing);
+        const size_t kept[] = {50, passing ? 150 : 100, 200};
+        assert_snapshots(&s, ids, 200, kept, 3);
+        close_sim(&s);
+    }
+}
+
+static uint64_t bytes_of_snapshot(struct plan_model model)
+{
+    struct sim s = open_sim(model, UINT64_MAX, UINT64_MAX, 3);
+    const int32_t id = 0;
+    sync(&s, &id, 1, false);
+    const uint64_t before = tree_usage(s.tree).bytes;
+    take_snapshot(&s);
+    const uint64_t n = tree_usage(s.tree).bytes - before;
+    close_sim(&s);
+    return n;
+}
+
+/* Where there is no room but the path's, snapshots with states are given up, first those that
+ * were passed, then the ones that were not used for longest, but for two; those of logits alone
+ * stay. */
+static void test_giving_up(void **state)
+{
+    (void)state;
+    chance_begin(5);
+    const struct plan_model recurrent = {.is_recurrent = true};
+    const uint64_t total = 3 * PART_BYTES + 3 * bytes_of_snapshot(recurrent);
+    int32_t ids[640];
+    count_up(ids, 640);
+    for (int has_states = 0; has_states < 2; has_states++) {
+        struct sim s =
+            open_sim(has_states ? recurrent : (struct plan_model){0}, UINT64_MAX, total, 24);
+        for (size_t n = 20; n <= 80; n += 20) {
+            sync(&s, ids, n, false);
+            keep_moment(&s, n == 20 || n == 60);
+        }
+        sync(&s, ids, 180, false); /* a third page */
+        const size_t all[] = {20, 40, 60, 80, 180}, ends[] = {40, 80, 180};
+        assert_snapshots(&s, ids, 180, has_states ? all + 1 : all, has_states ? 3 : 4);
+        keep_moment(&s, true);
+        sync(&s, ids, 181, false);
+        assert_snapshots(&s, ids, 181, has_states ? ends : all, has_states ? 3 : 5);
+        sync(&s, ids, 640, false);
+        assert_snapshots(&s, ids, 640, has_states ? ends + 1 : all, has_states ? 2 : 5);
+        close_sim(&s);
+    }
+}
+
+/* Of branches that begin with the same, the one is gone on with whose windowed rows are there,
+ * or that needs no copy. */
+static void test_which_branch(void **state)
+{
+    (void)state;
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
+    s.only_tidies = false; /* windowed rows go by hand here */
+    int32_t ids[30], other[30];
+    count_up(ids, 30);
+    count_up(other, 30);
+    other[10] = 99;
+    sync(&s, ids, 30, false);
+    const void *page = tree_pages(s.tree, PAGE_FULL)[0];
+    sync(&s, other, 30, false);
+    assert_ptr_not_equal(tree_pages(s.tree, PAGE_FULL)[0], page);
+    tree_find(s.tree, ids, 30);
+    tree_go(s.tree);
+    tree_truncate(s.tree, 10); /* nothing lies behind these rows, unlike the other's */
+    tree_find(s.tree, ids, 10);
+    tree_go(s.tree);
+    assert_ptr_equal(tree_pages(s.tree, PAGE_FULL)[0], page);
+    tree_drop_windows(s.tree, 0, 1);
+    assert_int_equal(tree_find(s.tree, ids, 10)->windows[0], 30);
+    tree_go(s.tree);
+    assert_ptr_not_equal(tree_pages(s.tree, PAGE_FULL)[0], page);
+    close_sim(&s);
+}
+
 /* Windowed rows are there where a token looks back on them, behind the end or behind a
  * snapshot, and nowhere else. */
 static void test_windows_go(void **state)
@@ -619,6 +730,129 @@ static void test_windows_go(void **state)
     close_sim(&s);
 }
 
+/* Pages with windowed rows. */
+static size_t n_windowed(const struct sim *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < tree_usage(s->tree).n_path_pages; i++)
+        if (tree_window_rows(s->tree, i) > 0) n++;
+    return n;
+}
+
+/* How many pages a snapshot at `at` keeps, beside those in front of the end; they go with it.
+ */
+static size_t pages_kept(size_t window, size_t at)
+{
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = window}, UINT64_MAX, UINT64_MAX, 2);
+    assert_true(s.only_tidies);
+    int32_t ids[640];
+    count_up(ids, 640);
+    sync(&s, ids, at, false);
+    keep_moment(&s, true);
+    sync(&s, ids, 639, false);
+    take_snapshot(&s);
+    const size_t n = n_windowed(&s);
+    sync(&s, ids, 640, false);
+    take_snapshot(&s);
+    const size_t n_end = n_windowed(&s);
+    assert_int_equal(n_end, window == 3 ? 2 : 4);
+    close_sim(&s);
+    return n - n_end;
+}
+
+/* To the row: the token after a snapshot sees window - 1 rows before it. */
+static void test_windows_to_the_row(void **state)
+{
+    (void)state;
+    assert_int_equal(pages_kept(3, 65), 2);
+    assert_int_equal(pages_kept(3, 66), 1);
+    assert_int_equal(pages_kept(131, 257), 4);
+    assert_int_equal(pages_kept(131, 258), 3);
+}
+
+/* A snapshot of another branch keeps windowed rows of this one if both begin with all before
+ * it. */
+static void test_windows_of_siblings(void **state)
+{
+    (void)state;
+    enum { PARTS = 30 };
+    int32_t ids[640], other[640];
+    count_up(ids, 640);
+    count_up(other, 640);
+    other[PARTS] = 999;
+    for (size_t at = PARTS; at <= PARTS + 1; at++) {
+        chance_begin(12);
+        struct sim s = open_sim((struct plan_model){.window = 3}, UINT64_MAX, UINT64_MAX, 2);
+        sync(&s, ids, at, false);
+        take_snapshot(&s);
+        sync(&s, ids, PARTS + 10, false);
+        sync(&s, other, 640, false);
+        assert_int_equal(tree_window_rows(s.tree, 0), at == PARTS ? PAGE_LEN : 0);
+        close_sim(&s);
+    }
+}
+
+/* Rows that are computed again keep no more windowed ones than the first time. */
+static void test_windows_go_again(void **state)
+{
+    (void)state;
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = 3}, UINT64_MAX, UINT64_MAX, 2);
+    int32_t ids[640];
+    struct err err;
+    count_up(ids, 640);
+    sync(&s, ids, 640, false);
+    assert_int_equal(n_windowed(&s), 2);
+    for (size_t n = 0; n < 640; n += 40) {
+        assert_true(tree_grow(s.tree, n, n + 40, &err));
+        compute(&s, ids, n, n + 40);
+        tree_commit(s.tree, ids + n, n, 40);
+        tree_tidy(s.tree);
+    }
+    assert_int_equal(n_windowed(&s), 2);
+    close_sim(&s);
+}
+
+/* What is told of windowed rows that are dropped and computed again; a tree without a window
+ * keeps all. */
+static void test_windows_told(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    int32_t ids[N];
+    struct err err;
+    count_up(ids, N);
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
+    s.only_tidies = false; /* they go by hand here */
+    sync(&s, ids, N, false);
+    tree_drop_windows(s.tree, 1, 3);
+    for (size_t i = 0; i < 5; i++) {
+        const bool gone = i == 1 || i == 2;
+        assert_int_equal(tree_window_rows(s.tree, i), gone    ? 0
+                                                      : i < 4 ? PAGE_LEN
+                                                              : N % PAGE_LEN);
+        assert_int_equal(tree_pages(s.tree, PAGE_WINDOW)[i] == NULL, gone);
+    }
+    for (size_t n = 0; n <= N; n++)
+        assert_int_equal(tree_has_window(s.tree, n), n <= 64 || n >= 192 + 39);
+    assert_true(tree_grow(s.tree, 64, 100, &err));
+    compute(&s, ids, 64, 100);
+    tree_commit(s.tree, ids + 64, 64, 36);
+    for (size_t n = 0; n <= N; n++)
+        assert_int_equal(tree_has_window(s.tree, n), n <= 100 || n >= 192 + 39);
+    close_sim(&s);
+    chance_begin(5);
+    s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
+    assert_false(s.only_tidies);
+    sync(&s, ids, N, false);
+    tree_tidy(s.tree);
+    assert_int_equal(n_windowed(&s), 5);
+    assert_true(tree_has_window(s.tree, 0) && tree_has_window(s.tree, N));
+    close_sim(&s);
+}
+
 /* Room is made before it is taken. */
 static void test_total(void **state)
 {
@@ -633,6 +867,27 @@ static void test_total(void **state)
         sync(&s, ids, N, false);
     }
     assert_int_equal(mem.most_pages, MOST);
+    close_sim(&s);
+}
+
+/* Room that turns out not to be needed is given back. */
+static void test_shrink(void **state)
+{
+    (void)state;
+    chance_begin(13);
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 2);
+    int32_t ids[200];
+    struct err err;
+    count_up(ids, 200);
+    sync(&s, ids, 100, false);
+    assert_true(tree_grow(s.tree, 100, 300, &err));
+    assert_int_equal(tree_usage(s.tree).n_path_pages, 5);
+    tree_shrink(s.tree, 192);
+    assert_int_equal(tree_usage(s.tree).n_path_pages, 3);
+    assert_int_equal(page_pool_bytes(s.pool), 3 * PART_BYTES);
+    compute(&s, ids, 100, 192);
+    tree_commit(s.tree, ids + 100, 100, 92);
+    check_path(&s, ids, 192);
     close_sim(&s);
 }
 
@@ -776,8 +1031,16 @@ int main(void)
         cmocka_unit_test(test_costs_of_the_path),
         cmocka_unit_test(test_passing),
         cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_use),
+        cmocka_unit_test(test_giving_up),
+        cmocka_unit_test(test_which_branch),
         cmocka_unit_test(test_windows_go),
+        cmocka_unit_test(test_windows_to_the_row),
+        cmocka_unit_test(test_windows_of_siblings),
+        cmocka_unit_test(test_windows_told),
+        cmocka_unit_test(test_windows_go_again),
         cmocka_unit_test(test_total),
+        cmocka_unit_test(test_shrink),
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_in_little_memory),
