@@ -100,8 +100,6 @@ static void add_bias(struct sampler *s, size_t *slot, int32_t id, float bias)
 static bool set_bias(struct sampler *s, const struct engine_sampling *how, struct err *err)
 {
     struct draw *d = &s->draw;
-    d->bias = NULL;
-    d->n_bias = 0;
     const size_t n = how->n_bias + s->n_suppressed;
     if (n == 0) return true;
     if (n > s->cap_bias) {

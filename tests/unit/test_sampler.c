@@ -178,14 +178,19 @@ static void test_penalties_equal_a_rescan(void **state)
         struct penalties a, b;
         penalties_init(&a, 50);
         penalties_init(&b, 50);
+        assert_true(b.n_changes - a.n_changes > UINT32_MAX); /* never one's for the other's */
         penalties_count(&a, lens[k], ids, 10);
+        size_t n_counted = 0;
+        for (size_t id = 0; id < 50; id++)
+            n_counted += a.count[id];
+        assert_int_equal(n_counted, lens[k] < 0 || lens[k] > 10 ? 10 : lens[k]);
         for (size_t n = 11; n <= 400; n++) {
             penalties_add(&a, ids, n);
             penalties_count(&b, lens[k], ids, n);
             assert_int_equal(a.n_distinct, b.n_distinct);
             assert_memory_equal(a.count, b.count, 50 * sizeof *a.count);
         }
-        for (size_t n = 400; n > 300; n--) { /* taken back one by one, as refused drafts are */
+        for (size_t n = 400; n > 1; n--) { /* taken back one by one, as refused drafts are */
             penalties_remove(&a, ids, n);
             penalties_count(&b, lens[k], ids, n - 1);
             assert_int_equal(a.n_distinct, b.n_distinct);
@@ -212,7 +217,7 @@ static void test_penalties_ahead(void **state)
             ids[i] = (int32_t)below((uint32_t)n_vocab);
         struct penalties p;
         struct draw_count ahead[2 * MOST];
-        uint32_t n_upto[MOST + 1];
+        uint32_t n_upto[MOST + 1] = {99};
         penalties_init(&p, n_vocab);
         penalties_count(&p, lens[below(5)], ids, n);
         uint32_t counts[32], held[32];
@@ -222,6 +227,7 @@ static void test_penalties_ahead(void **state)
         penalties_ahead(&p, ids, n, n_ahead, ahead, n_upto);
         for (size_t i = 0; i <= n_ahead; i++) {
             if (i > 0) penalties_add(&p, ids, n + i);
+            assert_true(i > 0 || n_upto[i] == 0);
             for (uint32_t k = i > 0 ? n_upto[i - 1] : 0; k < n_upto[i]; k++)
                 counts[ahead[k].id] = ahead[k].n;
             assert_memory_equal(counts, p.count, n_vocab * sizeof *counts);
@@ -232,8 +238,59 @@ static void test_penalties_ahead(void **state)
         assert_memory_equal(held, p.count, n_vocab * sizeof *held);
         penalties_count(&p, 5, ids, n);
         assert_true(p.n_changes - n_changes > DRAW_RECENT);
+        const uint64_t n_before = p.n_changes;
+        penalties_count(&p, 5, NULL,
+                        0); /* nothing is there, which is no change of the recent */
+        assert_true(p.n_changes > n_before + DRAW_RECENT);
         penalties_free(&p);
     }
+}
+
+/* What leaves the window for tokens that nobody knows yet: some of those before, then the first
+ * of the unknown ones themselves. */
+static void test_penalties_leaving(void **state)
+{
+    (void)state;
+    const int32_t ids[] = {7, 8, 9};
+    int32_t out[4];
+    struct penalties p;
+    penalties_init(&p, 10);
+    static const struct {
+        int len;
+        int32_t want[4];
+    } cases[] = {{-1, {-1, -1, -1, -1}}, {5, {-1, -1, 7, 8}}, {2, {8, 9, -2, -3}}};
+    for (size_t i = 0; i < 3; i++) {
+        penalties_count(&p, cases[i].len, ids, 3);
+        penalties_leaving(&p, ids, 3, 4, out);
+        assert_memory_equal(out, cases[i].want, sizeof out);
+    }
+    penalties_free(&p);
+}
+
+/* A request has counts where a penalty needs them, and what lies ahead where it is asked for.
+ */
+static void test_requests(void **state)
+{
+    (void)state;
+    struct err err;
+    const int32_t ids[] = {3, 4, 3, 5};
+    struct sampler *s = sampler_new(8);
+    struct engine_sampling penalised[] = {plain, plain, plain, plain};
+    penalised[1].repeat_penalty = 2, penalised[1].repeat_last_n = 1;
+    penalised[2].presence_penalty = 1;
+    penalised[3].frequency_penalty = 1;
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(sampler_begin(s, &penalised[i], ids, 2, &err));
+        const bool counts = i > 0;
+        const struct draw *d = sampler_request(s, ids, 4, 2);
+        assert_true(!!d->count == counts && !!d->ahead == counts && !!d->n_ahead == counts);
+        d = sampler_request_block(s, ids, 2, 1);
+        assert_true(!!d->leaves == counts && !d->ahead && !d->n_ahead);
+        if (counts) assert_int_equal(d->leaves[0], i == 1 ? 4 : -1);
+        d = sampler_request(s, NULL, 0, 0);
+        assert_true(!!d->count == counts && !d->leaves && !d->ahead && !d->n_ahead);
+    }
+    sampler_free(s);
 }
 
 static void test_greedy(void **state)
@@ -301,11 +358,52 @@ static void test_errors(void **state)
     assert_int_equal(err.code, ERR_USER);
     assert_string_equal(err.msg, "logit-bias of token 2 is too large in all");
     how.n_bias = 0;
-    how.temp = -1;
+    how.bias = &(struct engine_bias){2, NAN};
+    how.n_bias = 1;
     assert_false(sampler_begin(s, &how, NULL, 0, &err));
-    how.temp = NAN;
-    assert_false(sampler_begin(s, &how, NULL, 0, &err));
+    assert_string_equal(err.msg, "logit-bias of token 2 is nan, expected a number");
     sampler_free(s);
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    struct err err;
+    struct sampler *s = sampler_new(3);
+    struct engine_sampling how = plain;
+    const struct {
+        const char *name;
+        float *at, lo, hi;
+    } ranges[] = {{"temp", &how.temp, 0, 1e6f},
+                  {"top-p", &how.top_p, 0, 1},
+                  {"min-p", &how.min_p, 0, 1},
+                  {"repeat-penalty", &how.repeat_penalty, 1e-3f, 1e3f},
+                  {"presence-penalty", &how.presence_penalty, -1e3f, 1e3f},
+                  {"frequency-penalty", &how.frequency_penalty, -1e3f, 1e3f}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        const float lo = ranges[i].lo, hi = ranges[i].hi;
+        const float in[] = {lo, hi},
+                    out[] = {nextafterf(lo, -INFINITY), nextafterf(hi, INFINITY), NAN};
+        how = plain;
+        for (size_t k = 0; k < 2; k++) {
+            *ranges[i].at = in[k];
+            assert_true(sampler_begin(s, &how, NULL, 0, &err));
+        }
+        for (size_t k = 0; k < 3; k++) {
+            *ranges[i].at = out[k];
+            assert_false(sampler_begin(s, &how, NULL, 0, &err));
+            assert_int_equal(err.code, ERR_USER);
+            assert_memory_equal(err.msg, ranges[i].name, strlen(ranges[i].name));
+        }
+    }
+    sampler_free(s);
+}
+
+static void test_argmax(void **state)
+{
+    (void)state;
+    assert_int_equal(sampler_argmax((float[]){-2, 1, NAN, 1, 0}, 5), 1);
+    assert_int_equal(sampler_argmax((float[]){NAN, -INFINITY}, 2), -1);
 }
 
 /* One draw in 2^23 is of the last part of (0,1), where nine bits more place it. These are some,
@@ -376,7 +474,8 @@ static void test_distribution(void **state)
 static void test_seeds(void **state)
 {
     (void)state;
-    assert_true(engine_reply_seed(1, 0, 0) == engine_reply_seed(1, 0, 0));
+    assert_true(engine_reply_seed(1, 0, 0) ==
+                UINT64_C(0x1e047488127bee41)); /* in every version */
     assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(1, 0, 1));
     assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(1, 1, 0));
     assert_true(engine_reply_seed(1, 0, 0) != engine_reply_seed(2, 0, 0));
@@ -388,8 +487,12 @@ int main(void)
         cmocka_unit_test(test_against_sorting),
         cmocka_unit_test(test_penalties_equal_a_rescan),
         cmocka_unit_test(test_penalties_ahead),
+        cmocka_unit_test(test_penalties_leaving),
+        cmocka_unit_test(test_requests),
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_noise_at_the_end),
         cmocka_unit_test(test_distribution),
