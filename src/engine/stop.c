@@ -11,7 +11,6 @@ bool stop_find(const char *const *stop, size_t n_stop, const char *text, size_t 
         size_t n = strlen(stop[i]);
         if (n == 0) continue;
         size_t start = from >= n ? from - n + 1 : 0;
-        if (start >= len) continue;
         const char *hit = memmem(text + start, len - start, stop[i], n);
         if (!hit) continue;
         size_t begin = (size_t)(hit - text), end = begin + n;

@@ -76,11 +76,41 @@ static void test_overlap(void **state)
     check(utf8, 1, "5 \xe2\x82\xac", "5 ", true);
 }
 
+/* Only what ends behind from is found. */
+static void test_from(void **state)
+{
+    (void)state;
+    const char *stop[] = {"ab", "c"};
+    size_t at;
+    assert_true(stop_find(stop, 2, "abc", 2, 0, &at) && at == 0);
+    assert_true(stop_find(stop, 2, "abc", 2, 1, &at) && at == 0);
+    assert_false(stop_find(stop, 2, "abc", 2, 2, &at));
+    assert_true(stop_find(stop, 2, "abc", 3, 2, &at) && at == 2);
+    assert_false(stop_find(stop, 2, "abc", 3, 3, &at));
+}
+
+/* No more is held back than may become a stop string. */
+static void test_held(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t held;
+    } cases[] = {{"", 0},   {"#", 1},    {"a ##", 2},  {"## a", 1}, {"# ", 0}, {"x", 1},
+                 {"xy", 0}, {"xaba", 3}, {"xabab", 2}, {"abac", 0}, {"z", 0}};
+    const char *stop[] = {"###", "", "abac", "ba", "z", "xy"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(stop_held(stop, 6, cases[i].text, strlen(cases[i].text)),
+                         cases[i].held);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_across_pieces),
         cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_from),
+        cmocka_unit_test(test_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
