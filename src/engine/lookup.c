@@ -131,7 +131,6 @@ static size_t best_of_chain(const struct lookup *l, size_t n, size_t len, size_t
     const struct chains *c = &l->chains[len - SHORTEST];
     size_t best = 0;
     *run = 0;
-    if (n < len) return 0;
     size_t p = c->newest[slot_of(l, n, len)];
     for (int k = 0; p > 0 && k < MAX_PLACES; k++, p = c->older[p]) {
         const size_t r = run_before(l, p, n);
@@ -164,7 +163,7 @@ static size_t behind_change(const struct lookup *l, size_t n, size_t beside)
 
 struct lookup_match lookup_find(struct lookup *l, const int32_t *ids, size_t n)
 {
-    if (n < SHORTEST + 1) return (struct lookup_match){0};
+    if (n < LONGEST) return (struct lookup_match){0};
     follow(l, ids, n);
     const size_t beside = place_beside(l, n);
     size_t run, best = best_of_chain(l, n, LONGEST, beside, &run);
