@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,43 @@ static void test_joiners(void **unused)
     check("👩\u200d\u200d💻", "👩\\u{200d}\\u{200d}💻");
     check("\u200d💻", "\\u{200d}💻");
     check("👩\u200c💻", "👩\\u{200c}💻");
+    check("م\u200ca", "م\\u{200c}a");
+}
+
+/* Whether a joiner between a text and a character is let through. */
+static bool joins(const char *before, const char *joiner, uint32_t after)
+{
+    char c[4];
+    struct buf in = {0}, out = {0};
+    buf_printf(&in, "%s%s", before, joiner);
+    buf_append(&in, c, (size_t)utf8_encode(after, c));
+    sanitise_all(in.data, in.len, &out);
+    const bool is_there = strstr(buf_str(&out), joiner) != NULL;
+    buf_free(&in);
+    buf_free(&out);
+    return is_there;
+}
+
+/* The scripts and pictographs that use joiners, to the character. */
+static void test_joining_ranges(void **unused)
+{
+    (void)unused;
+    static const uint32_t scripts[][2] = {{0x620, 0xdff},   {0x1000, 0x109f}, {0x1780, 0x18af},
+                                          {0xa840, 0xa8ff}, {0xfb50, 0xfdcf}, {0xfe70, 0xfefc}};
+    static const uint32_t emoji[][2] = {{0x1f000, 0x1faff}, {0x2190, 0x2bff}, {0x20e3, 0x20e3},
+                                        {0xa9, 0xa9},       {0xae, 0xae},     {0x3030, 0x3030},
+                                        {0x303d, 0x303d}};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const uint32_t first = scripts[i][0], last = scripts[i][1];
+        assert_true(joins("م", "\u200c", first) && joins("م", "\u200d", last));
+        assert_false(joins("م", "\u200d", first - 1) || joins("م", "\u200c", last + 1));
+    }
+    assert_true(joins("م", "\u200c", 0x8ff) && joins("م", "\u200c", 0x900));
+    for (size_t i = 0; i < sizeof emoji / sizeof *emoji; i++) {
+        const uint32_t first = emoji[i][0], last = emoji[i][1];
+        assert_true(joins("👩", "\u200d", first) && joins("👩", "\u200d", last));
+        assert_false(joins("👩", "\u200d", first - 1) || joins("👩", "\u200d", last + 1));
+    }
 }
 
 static void test_selectors(void **unused)
@@ -91,6 +129,8 @@ static void test_selectors(void **unused)
     check("a \ufe0f\n\ufe00", "a \\u{fe0f}\n\\u{fe00}");
     check("\u1820\u180b\u1824", "\u1820\u180b\u1824");
     check("a\u180b \u180d", "a\\u{180b} \\u{180d}");
+    check("\u1820\u180d\u1820\u180e\u180a", "\u1820\u180d\u1820\\u{180e}\u180a");
+    check("\xff\ufe0f", "\\xff\\u{fe0f}");
     check("\u1820\u180b\u180c\u180f", "\u1820\u180b\\u{180c}\\u{180f}");
     /* A byte for each selector: text that nobody sees. */
     check("😀\ufe01\ufe02\ufe03", "😀\ufe01\\u{fe02}\\u{fe03}");
@@ -103,6 +143,10 @@ static void test_tags(void **unused)
     const char *england =
         "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f";
     check(england, england);
+    char twice[64];
+    snprintf(twice, sizeof twice, "%s%s", england, england);
+    check(twice, twice);
+    check("\U0001f3f4\U000e0020\U000e001f", "\U0001f3f4\U000e0020\\u{e001f}");
     check("a\U000e0067", "a\\u{e0067}");
     /* More tags than a flag has are hidden text. */
     check("\U0001f3f4\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061\U000e0061"
@@ -208,10 +252,11 @@ static void test_corpus(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),   cmocka_unit_test(test_controls),
-        cmocka_unit_test(test_joiners), cmocka_unit_test(test_selectors),
-        cmocka_unit_test(test_tags),    cmocka_unit_test(test_bad_utf8),
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_corpus),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_controls),
+        cmocka_unit_test(test_joiners),   cmocka_unit_test(test_joining_ranges),
+        cmocka_unit_test(test_selectors), cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_bad_utf8),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
