@@ -9,6 +9,7 @@
 
 #include "../gguf_builder.h"
 #include "../scratch.h"
+#include "base/file.h"
 
 static struct gguf *open_bytes(const struct buf *b, struct err *err)
 {
@@ -309,6 +310,15 @@ static void open_split(const char *dir, const char *name, const char *want_error
     }
     if (!g) fail_msg("%s", err.msg);
     assert_int_equal(gguf_n_tensors(g), 3);
+    const char *part;
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < 3; i++)
+        n_bytes += gguf_file(g, i, &part)->n_bytes;
+    assert_int_equal(gguf_file_bytes(g), n_bytes);
+    assert_null(gguf_file(g, 3, &part));
+    for (size_t i = 0; i < 3;
+         i++) /* of the file it lies in; it is read again when it is asked for */
+        gguf_tensor_release(g, gguf_tensor_at(g, i));
     for (int i = 0; i < 3; i++) {
         float v;
         memcpy(&v, gguf_tensor_find(g, (const char *[]){"a", "b", "c"}[i])->data, 4);
@@ -335,6 +345,8 @@ static void test_split(void **state)
     write_part(dir, 2, 3, 2, "c", 3);
     write_part(dir, 0, 3, 0, "a", 4);
     open_split(dir, "m-00001-of-00003.gguf", "split.tensors.count is 4, the files hold 3");
+    write_part(dir, 0, 3, 0, "a", 0);
+    open_split(dir, "m-00001-of-00003.gguf", "split.tensors.count is 0, the files hold 3");
     snprintf(path, sizeof path, "%s/m-00001-of-00003.gguf", dir);
     snprintf(other, sizeof other, "%s/other.gguf", dir);
     assert_int_equal(rename(path, other), 0);
