@@ -140,6 +140,28 @@ static void test_by_text(void **state)
     split(tok, "assistant\n<think>\n", "hm</think>\nYes", false, "R:hm|T:Yes");
     split(tok, "write <think> here", "Yes", false, "T:Yes");
     tokenizer_close(tok);
+    /* A control token is between letters that would be a marker. */
+    tok = with(&(struct extra_token){"<|x|>", TOKEN_CONTROL}, 1);
+    split(tok, "", "<thi<|x|>nk>hm", true, "T:<think>hm");
+    tokenizer_close(tok);
+}
+
+/* Some of the tokens that a family has are none of its markers. */
+static void test_half_a_family(void **state)
+{
+    (void)state;
+    static const struct extra_token halves[][3] = {
+        {{"<think>", TOKEN_CONTROL}},
+        {{"</think>", TOKEN_CONTROL}},
+        {{"<|start|>", TOKEN_CONTROL}, {"<|channel|>", TOKEN_CONTROL}},
+        {{"<|start|>", TOKEN_CONTROL}, {"<|message|>", TOKEN_CONTROL}},
+        {{"<|channel|>", TOKEN_CONTROL}, {"<|message|>", TOKEN_CONTROL}}};
+    for (size_t i = 0; i < 5; i++) {
+        struct tokenizer *tok = with(halves[i], i < 2 ? 1 : 2);
+        assert_null(reasoning_of(tok));
+        split(tok, "", "<think>hm</think>Yes", false, "R:hm|T:Yes");
+        tokenizer_close(tok);
+    }
 }
 
 /* With such tokens, plain letters are text: a model may write about its own markers. */
@@ -161,13 +183,11 @@ static void test_letters_are_text(void **state)
     tokenizer_close(tok);
 }
 
-static void test_harmony(void **state)
+static void check_harmony(enum token_type type)
 {
-    (void)state;
     const struct extra_token extra[] = {
-        {"<|start|>", TOKEN_CONTROL},   {"<|channel|>", TOKEN_CONTROL},
-        {"<|message|>", TOKEN_CONTROL}, {"<|end|>", TOKEN_CONTROL},
-        {"<|return|>", TOKEN_CONTROL},  {"<|constrain|>", TOKEN_CONTROL}};
+        {"<|start|>", type}, {"<|channel|>", type},         {"<|message|>", type},
+        {"<|end|>", type},   {"<|return|>", TOKEN_CONTROL}, {"<|constrain|>", TOKEN_CONTROL}};
     struct tokenizer *tok = with(extra, 6);
     assert_string_equal(reasoning_of(tok)->name, "harmony");
     const char *prompt = "<|start|>user<|message|>Q<|end|><|start|>assistant";
@@ -187,7 +207,21 @@ static void test_harmony(void **state)
     split(tok, "<|start|>assistant<|channel|>final", "<|message|>Yes", true, "T:Yes");
     split(tok, prompt, "<|channel|>anal", true, ""); /* cut off in a header */
     split(tok, prompt, "no header", true, "T:no header");
+    /* A role alone is a header, too, and the last channel counts. */
+    split(tok, prompt,
+          "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|message|>Yes", true,
+          "R:hm|T:Yes");
+    split(tok, prompt, "<|channel|>analysis<|channel|><|message|>Yes", true, "T:Yes");
+    split(tok, prompt, "<|channel|>analysis<|message|>hm\n<|channel|>analysis<|message|>, ok",
+          true, "R:hm, ok");
     tokenizer_close(tok);
+}
+
+static void test_harmony(void **state)
+{
+    (void)state;
+    check_harmony(TOKEN_CONTROL);
+    check_harmony(TOKEN_USER_DEFINED);
 }
 
 static void test_gemma(void **state)
@@ -263,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_by_text),
         cmocka_unit_test(test_letters_are_text),
+        cmocka_unit_test(test_half_a_family),
         cmocka_unit_test(test_harmony),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_long_header),
