@@ -214,12 +214,35 @@ static void test_overlapping(void **state)
     buf_free(&log);
 }
 
+/* The next number is above all, whatever the order of the frames is, and the newest version the
+ * highest; bytes as many as a header are not a frame that was cut off. */
+static void test_end(void **state)
+{
+    (void)state;
+    static const char filler[FRAME_HEAD_BYTES + 20] = "HEARTHLG";
+    struct buf log = {0};
+    for (int last = 0; last < 2; last++) {
+        buf_clear(&log);
+        frame_append(&log, &(struct frame){2, 1, IDENTITY, 5, log.len, NULL, 0});
+        frame_append(&log, &(struct frame){1, 1, IDENTITY, 3, log.len, NULL, 0});
+        buf_append(&log, filler + last, sizeof filler - 1);
+        const struct frames_end end =
+            frames_scan((const uint8_t *)log.data, log.len, 1, &(struct frames_sink){0});
+        assert_int_equal(end.next, 6);
+        assert_int_equal(end.newest, 2);
+        assert_int_equal(end.sound, 2 * FRAME_HEAD_BYTES);
+        assert_false(end.is_torn);
+    }
+    buf_free(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole), cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_flips), cmocka_unit_test(test_pasted),
-        cmocka_unit_test(test_newer), cmocka_unit_test(test_overlapping),
+        cmocka_unit_test(test_whole),       cmocka_unit_test(test_end),
+        cmocka_unit_test(test_cuts),        cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_pasted),      cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_overlapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
