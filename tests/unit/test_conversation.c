@@ -43,6 +43,9 @@ static void test_path(void **unused)
     (void)unused;
     struct conversation *c = conversation_new();
     assert_int_equal(conversation_n(c), 0);
+    assert_int_equal(conversation_rewind(c, 0), 0);
+    assert_int_equal(conversation_n_branches(c), 1);
+    assert_null(branch_last_user(conversation_current(c)));
     say(c, "a"), reply(c, "A"), say(c, "b"), reply(c, "B");
     assert_string_equal(path(c), "a A b B");
     assert_int_equal(conversation_n_turns(c), 2);
@@ -55,6 +58,7 @@ static void test_path(void **unused)
     assert_string_equal(path(c), "a A");
     /* What is left already lies on another branch: nothing new to keep. */
     assert_int_equal(conversation_rewind(c, 1), 0);
+    assert_int_equal(conversation_rewind(c, 1), 0); /* nor where nothing is left behind */
     assert_int_equal(conversation_n_branches(c), 2);
     conversation_switch(c, conversation_find(c, "2"));
     assert_string_equal(path(c), "a A b B");
@@ -94,6 +98,12 @@ static void test_fork(void **unused)
     assert_string_equal(branch_last_user(conversation_find(c, "other"))->text, "b");
     assert_null(conversation_find(c, "none"));
     assert_null(conversation_find(c, "7"));
+    conversation_remove_branch(c, 7);
+    conversation_remove_branch(c, conversation_current(c)->number);
+    assert_int_equal(conversation_n_branches(c), 2);
+    conversation_remove_branch(c, conversation_find(c, "other")->number);
+    assert_null(conversation_find(c, "other"));
+    assert_string_equal(path(c), "a A c");
     conversation_free(c);
 }
 
@@ -106,6 +116,7 @@ static void test_left_behind(void **unused)
         say(c, "a"), conversation_rewind(c, 0);
     conversation_switch(c, conversation_find(c, "500"));
     say(c, "b"); /* it is no longer left behind */
+    assert_false(conversation_current(c)->is_loose);
     for (int i = 0; i < 3; i++)
         say(c, "c"), conversation_rewind(c, 0);
     assert_int_equal(conversation_current(c)->number, 500);
