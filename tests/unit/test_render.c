@@ -246,6 +246,9 @@ static void test_reasoning(void **unused)
         "{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>"
         "{% endif %}{{ m.content }}{% endfor %}"
         "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}";
+    static const char always[] =
+        "{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content is defined %}"
+        "<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% endfor %}";
     static const char by_text[] = "{% for m in messages %}[{{ m.role }}]"
                                   "{{ m.content.split('</think>')[-1] }}{% endfor %}";
     static const char unknowing[] = "{% for m in messages %}[{{ m.role }}]{{ m.content }}"
@@ -271,6 +274,14 @@ static void test_reasoning(void **unused)
         "{% for m in messages %}{% if m.thinking or m.type == 'thinking' %}x{% endif %}"
         "{% endfor %}");
     assert_false(render_knows_think(r)); /* an attribute and a string are no switch */
+    renderer_free(r);
+    r = renderer(always);
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]<think>|I:101|M:</think>|I:104 105|M:[user]|T:r");
+    m->reasoning_len = 0; /* a thought of nothing is none */
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
+    m->reasoning_len = 2;
     renderer_free(r);
     r = renderer(by_text);
     assert_false(render_knows_think(r));
@@ -304,6 +315,13 @@ static void test_reasoning_alone(void **unused)
     struct renderer *r = renderer(source);
     expect(r, c, RENDER_THINK_DEFAULT, false,
            "M:[user]|T:q|M:[assistant]|I:100 101 102|M:[user]|T:r");
+    renderer_free(r);
+    /* One that takes them has the thought where it belongs. */
+    r = renderer(
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}({{ m.thinking | upper }})"
+        "{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false,
+           "M:[user]|T:q|M:()[assistant](|T:AB|M:)[user]|T:r|M:()");
     renderer_free(r);
     conversation_free(c);
 }
@@ -463,6 +481,13 @@ static void test_begun(void **unused)
     renderer_free(r);
     /* A template that shows the message otherwise, or not at all. */
     r = renderer("{% for m in messages %}[{{ m.content | upper }}]{% endfor %}");
+    expect_begun(r, c, "Hex", 2, NULL);
+    renderer_free(r);
+    /* A system message that is put into the first message of the user, unless it is this. */
+    r = renderer(ignores_system);
+    conversation_set_system(c, "S");
+    expect_begun(r, c, "Hex", 2, "M:[user]|T:S\n\nq|M:[assistant]|I:100 101|M:[user]|T:He");
+    conversation_rewind(c, 0);
     expect_begun(r, c, "Hex", 2, NULL);
     renderer_free(r);
     conversation_free(c);
