@@ -78,6 +78,15 @@ static void words(void **unused)
     comes("ab \u65e5\u672c", 5, "ab \u65e5\n\u672c");
     comes("\u65e5\u672c\u8a9e\u3067\u3059\u3002\u6b21", 6,
           "\u65e5\u672c\u8a9e\n\u3067\u3059\u3002\n\u6b21");
+    /* a letter with an accent is no place to break, the side of an ideograph is one */
+    comes("one na\u00efve", 7, "one\nna\u00efve");
+    comes("abc\u65e5", 4, "abc\n\u65e5");
+    comes("\u65e5\u672c\u0301abc", 6, "\u65e5\u672c\u0301\nabc");
+    /* a tab ends at the next eighth column */
+    comes("ab\tc", 9, "ab\tc");
+    comes("ab\tcd", 9, "ab\ncd");
+    comes("123456789\tabcdefgh", 24, "123456789\tabcdefgh");
+    comes("123456789\tabcdefgh", 23, "123456789\nabcdefgh");
     /* marks of Markdown are part of their words */
     comes("one **two** `three`", 11, "one **two**\n`three`");
     comes("- item one\n- item two", 8, "- item\none\n- item\ntwo");
@@ -127,6 +136,14 @@ static void streaming(void **unused)
     flow_plain(&flow, "re words", 8, &out);
     flow_end(&flow, &out);
     assert_string_equal(buf_str(&out), "a few words and then some\nmore words");
+    buf_clear(&out);
+    /* and breaks the row that it is in, which goes on in the next: here 15 of 20 columns */
+    flow.columns = 40;
+    flow_plain(&flow, "\n1234567890123456789012345", 26, &out);
+    flow.columns = 20;
+    flow_plain(&flow, "6789012345 abcdef", 17, &out);
+    flow_end(&flow, &out);
+    assert_string_equal(buf_str(&out), "\n12345678901234567890123456789012345\nabcdef");
     flow_free(&flow);
     buf_free(&out);
 }
