@@ -92,6 +92,16 @@ static void test_sections(void **state)
     ini_free(ini);
 }
 
+static void test_names(void **state)
+{
+    (void)state;
+    static const char good[] = "azAZ09._-";
+    assert_true(ini_is_name(good, strlen(good)));
+    assert_false(ini_is_name(good, 0));
+    for (const char *bad = "`{@[/:, "; *bad; bad++)
+        assert_false(ini_is_name(bad, 1));
+}
+
 static void test_values(void **state)
 {
     (void)state;
@@ -119,6 +129,12 @@ static void test_values(void **state)
 static void test_continued(void **state)
 {
     (void)state;
+    /* A comment never goes on, nor where it is the first line. */
+    struct ini *first = parsed("# in C:\\\ntemp = 1\n");
+    size_t n_first;
+    ini_entries(first, &n_first);
+    assert_int_equal(n_first, 1);
+    ini_free(first);
     struct ini *ini = parsed("[hearth]\nsystem = You are \\\n   brief, \\\n\tand kind.\n"
                              "# a comment ends in \\\ntemp = 1\nstop = \"a \\\nb\"\n"
                              "output = x\\\\\n");
@@ -153,6 +169,15 @@ static void test_errors(void **state)
     refused("[hearth] x\n", "t.ini:1: expected nothing after ']'");
     refused("[Model]\n", "t.ini:1: unknown section [Model], expected [hearth] or "
                          "[profile NAME]");
+    static const char *const near[] = {"hearts", "hearths", "hearth x", "profilx a",
+                                       "profilea"};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        char text[40], want[100];
+        snprintf(text, sizeof text, "[%s]\n", near[i]);
+        snprintf(want, sizeof want,
+                 "t.ini:1: unknown section [%s], expected [hearth] or [profile NAME]", near[i]);
+        refused(text, want);
+    }
     refused("[]\n", "t.ini:1: unknown section [], expected [hearth] or [profile NAME]");
     refused("[profile]\n",
             "t.ini:1: unknown section [profile], expected [hearth] or [profile NAME]");
@@ -264,10 +289,10 @@ static void test_turkish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),   cmocka_unit_test(test_values),
-        cmocka_unit_test(test_continued),  cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_turkish),
+        cmocka_unit_test(test_sections), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_continued),
+        cmocka_unit_test(test_errors),   cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_turkish),
     };
     return cmocka_run_group_tests_name("ini", tests, NULL, NULL);
 }
