@@ -100,6 +100,7 @@ static void headings(void **unused)
     check("# One\ntext\n", "MHHHH\n....\n");
     check("###### Six", "MMMMMMHHHH");
     check("####### seven", ".............");
+    check("   ###### Six", "HHHMMMMMMHHHH");
     check("#tag", "....");
     check("#", "M");
     check("  ## two `code` **strong**", "HHMMHHHHHMCCCCMHMMHHHHHHMM");
