@@ -309,6 +309,75 @@ static void test_cost(void **state)
     conversation_free(c);
 }
 
+static void has_state(const struct archive *a, const struct archive_state *want)
+{
+    const struct archive_state *got = archive_state(a);
+    assert_true(same_string(got->model, want->model));
+    assert_true(same_string(got->draft, want->draft));
+    assert_true(same_string(got->settings, want->settings));
+    assert_true(same_string(got->kv_type, want->kv_type));
+    assert_true(got->seed == want->seed && got->numerics == want->numerics);
+    assert_true(got->clock_ms == want->clock_ms);
+}
+
+/* All of the state is kept, and what is gone is gone. */
+static void test_state(void **state)
+{
+    (void)state;
+    static const struct archive_state states[] = {
+        {"a model", "a draft", "temp 1\n", "q8_0", 42, 7, 99},
+        {"another", NULL, "top-k 5\n", "f16", 43, 8, 100},
+        {"a model", "a draft", NULL, "f32", 44, 9, 0}};
+    struct conversation *c, *d;
+    struct buf notes = {0};
+    struct err err;
+    struct archive *a = said_once(&c);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(archive_sync(a, c, &states[i], false, &err));
+        has_state(a, &states[i]);
+        archive_close(a);
+        a = open_again(&d, &notes);
+        has_state(a, &states[i]);
+        conversation_free(c);
+        c = d;
+    }
+    archive_close(a);
+    conversation_free(c);
+    buf_free(&notes);
+}
+
+/* An answer that is the end of its text is not written again. */
+static void test_answer_cost(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    struct conversation *c;
+    struct archive *a = said_once(&c);
+    struct err err;
+    struct stat st;
+    char text[N];
+    off_t before;
+    memset(text, 'a', N);
+    for (int differs = 0; differs < 2; differs++) {
+        struct message *m = message_new(ROLE_REPLY, text, N);
+        m->ids = mem_zalloc(1, sizeof *m->ids);
+        m->id_at = mem_zalloc(1, sizeof *m->id_at);
+        m->content_at = 10;
+        m->answer_len = N - 10;
+        m->answer = mem_strndup(text, m->answer_len);
+        if (differs) m->answer[5] = 'b';
+        m->stop = face_stop_name(FACE_STOP_END);
+        assert_int_equal(stat(path, &st), 0);
+        before = st.st_size;
+        conversation_add(c, m);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal((st.st_size - before) / N, 1 + differs);
+    }
+    archive_close(a);
+    conversation_free(c);
+}
+
 /* The linker (Makefile) lets calls of conversation_branch come by here. */
 static size_t n_looks;
 
@@ -771,6 +840,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_histories), cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_file),      cmocka_unit_test(test_anew),
+        cmocka_unit_test(test_state),     cmocka_unit_test(test_answer_cost),
         cmocka_unit_test(test_cost),      cmocka_unit_test(test_branches_cost),
         cmocka_unit_test(test_cuts),      cmocka_unit_test(test_flips),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_sense),
