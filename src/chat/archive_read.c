@@ -168,7 +168,7 @@ static bool take_branch(struct reader *r, uint64_t number, const char *name, boo
 
 static bool take_message(struct reader *r, const struct record *rec)
 {
-    if (rec->node == 0 || rec->node > MAX_NODE || rec->parent >= rec->node) return false;
+    if (rec->node > MAX_NODE || rec->parent >= rec->node) return false;
     if (node_of(r, rec->node)) return false;
     struct message *m = NULL;
     if (rec->same_as == 0) {
