@@ -175,9 +175,34 @@ static void test_ended(void **state)
     assert_int_equal(c.from[DRAFT_MODEL].judged, 0);
 }
 
+/* No more tokens are chosen than a source has, and where all are right no fewer. */
+static void test_most(void **state)
+{
+    (void)state;
+    for (uint32_t most = 1; most <= DRAFT_MAX; most++) {
+        struct draft_length c;
+        uint32_t longest = 0;
+        draft_length_init(&c, 0.1);
+        for (int i = 0; i < 400; i++) {
+            const struct draft_offer offer = {DRAFT_LOOKUP, most, 0};
+            const uint32_t k = draft_length_choose(&c, &offer, 1, 0).n;
+            const struct draft_outcome outcome = {.source = DRAFT_LOOKUP,
+                                                  .n_drafted = k,
+                                                  .n_accepted = k,
+                                                  .n_judged = k,
+                                                  .verify_ms = 1 + 0.01 * k};
+            assert_true(k <= most);
+            longest = k > longest ? k : longest;
+            draft_length_learn(&c, &outcome);
+        }
+        assert_int_equal(longest, most);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds),
-                                       cmocka_unit_test(test_ended)};
+                                       cmocka_unit_test(test_ended),
+                                       cmocka_unit_test(test_most)};
     return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
 }
