@@ -99,7 +99,6 @@ static struct wrap_row row(const char *s, size_t n, int columns, bool by_words)
             next = i + 1;
             x += wide;
             before_blank = true;
-            before_wide = false;
             continue;
         }
         /* Ideographs stand without blanks. */

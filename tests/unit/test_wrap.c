@@ -45,6 +45,8 @@ static void clusters(void **state)
     /* bytes that are no UTF-8 do not stop it */
     cluster_is("\xff\xff", 1, 1);
     cluster_is("a\xcc", 1, 1);
+    cluster_is("e\u0301\xff", 3, 1);
+    cluster_is("\U0001f1e9\xff", 4, 1);
 }
 
 /* The rows of a text, with a bar at the end of each. */
@@ -112,6 +114,8 @@ static void measures(void **state)
     assert_int_equal(wrap_fit("ab\u6f22\u5b57", 8, 5, &used), 5);
     assert_int_equal(used, 4);
     assert_int_equal(wrap_fit("e\u0301e\u0301", 6, 1, NULL), 3);
+    assert_int_equal(wrap_fit("ab\tcd", 5, 9, &used), 4);
+    assert_int_equal(wrap_fit("ab\tcd", 5, 7, &used), 2);
     struct wrap_row row = wrap_row_exact("ab  cd", 6, 3);
     assert_int_equal(row.len, 3);
     assert_int_equal(row.next, 3);
@@ -141,6 +145,9 @@ static void nothing_is_lost(void **state)
             struct wrap_row row = wrap_row(s + at, text.len - at, columns);
             size_t end = row.next ? row.next : text.len - at, fits;
             assert_true(row.len <= end);
+            /* What had no say in it may be anything, or nothing. */
+            const struct wrap_row cut = wrap_row(s + at, row.seen, columns);
+            assert_true(cut.len == row.len && cut.next == row.next);
             for (size_t i = row.len; i < end; i++)
                 assert_non_null(strchr(" \t\n", s[at + i]));
             for (fits = row.len; fits > 0 && strchr(" \t", s[at + fits - 1]); fits--)
