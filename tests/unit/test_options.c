@@ -91,6 +91,19 @@ static void test_forms(void **state)
     check("--logit-bias 1=2 --logit-bias= --logit-bias 4=0.5", OPT_LOGIT_BIAS, "4=0.5");
     check("--seed 18446744073709551615", OPT_SEED, "18446744073709551615");
     check("--seed 0xFF", OPT_SEED, "255");
+    check("--seed 0Xa", OPT_SEED, "10");
+    check("--seed 0", OPT_SEED, "0");
+    check("--seed 017", OPT_SEED, "17");
+    for (const char *w = "off false no 0 "; *w; w = strchr(w, ' ') + 1) {
+        char words[32];
+        snprintf(words, sizeof words, "--private=%.*s", (int)(strchr(w, ' ') - w), w);
+        check(words, OPT_PRIVATE, "off");
+    }
+    for (const char *w = "on true yes 1 "; *w; w = strchr(w, ' ') + 1) {
+        char words[32];
+        snprintf(words, sizeof words, "--private=%.*s", (int)(strchr(w, ' ') - w), w);
+        check(words, OPT_PRIVATE, "on");
+    }
     check("--device cpu", OPT_DEVICE, "cpu");
     check("--draft off --overflow stop --gpu-layers 0 --cache-disk 0 --warm-typing off "
           "--kv-type f32 --tui=off --json=no",
@@ -134,6 +147,64 @@ static void test_lists(void **state)
     options_free(again);
 }
 
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } cases[] = {{"0", 0},
+                 {"5", 5},
+                 {"1K", 1u << 10},
+                 {"2m", 2u << 20},
+                 {"3GiB", UINT64_C(3) << 30},
+                 {"4tib", UINT64_C(4) << 40},
+                 {"16777215T", UINT64_C(16777215) << 40}};
+    struct options *o = options_new();
+    struct err err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(options_give(o, OPT_CACHE_RAM, FROM_FLAG, 0, cases[i].text, &err));
+        assert_true(o->cache_ram_bytes == cases[i].bytes);
+    }
+    options_free(o);
+    static const char *const bad[] = {
+        "", "K", "-1", "1KB", "1iB", "1Kx", "16777216T", "18446744073709551616", "1 K"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        o = options_new();
+        assert_false(options_give(o, OPT_CACHE_RAM, FROM_FLAG, 0, bad[i], &err));
+        options_free(o);
+    }
+}
+
+/* A copy has all items of a list. */
+static void test_copy(void **state)
+{
+    (void)state;
+    struct options *o = options_new(), *copy;
+    struct err err;
+    assert_true(options_give(o, OPT_STOP, FROM_FLAG, 0, "a", &err));
+    assert_true(options_give(o, OPT_STOP, FROM_FLAG, 0, "b", &err));
+    assert_true(options_give(o, OPT_LOGIT_BIAS, FROM_FLAG, 0, "1=2,3=4", &err));
+    copy = options_clone(o);
+    options_free(o);
+    assert_int_equal(copy->stop.n, 2);
+    assert_string_equal(copy->stop.items[0], "a");
+    assert_string_equal(copy->stop.items[1], "b");
+    assert_int_equal(copy->logit_bias.n, 2);
+    assert_int_equal(copy->logit_bias.items[0].id, 1);
+    assert_int_equal(copy->logit_bias.items[1].id, 3);
+    options_free(copy);
+}
+
+static void takes(enum option_id id, const char *value)
+{
+    struct options *o = options_new();
+    struct err err;
+    if (!options_give(o, id, FROM_FLAG, 0, value, &err) || !options_check(o, &err))
+        fail_msg("--%s %s: %s", option_row(id)->name, value, err.msg);
+    options_free(o);
+}
+
 static void test_usage_errors(void **state)
 {
     (void)state;
@@ -152,6 +223,11 @@ static void test_usage_errors(void **state)
     refused("--temp -1", "--temp: expected a number from 0 to 100, found '-1'");
     refused("--temp nan", "--temp: expected a number from 0 to 100, found 'nan'");
     refused("--temp 0x1", "--temp: expected a number from 0 to 100, found '0x1'");
+    refused("--temp 1e", "--temp: expected a number from 0 to 100, found '1e'");
+    takes(OPT_MODEL, "/m/\xff.gguf"); /* names of files are what they are */
+    takes(OPT_DRAFT, "/m/\xff.gguf");
+    takes(OPT_FILE, "/m/\xff");
+    refused("--system \xff", "--system: expected valid UTF-8, found '\\xff'");
     refused("--temp 1e99", "--temp: expected a number from 0 to 100, found '1e99'");
     refused("--top-k 1.5", "--top-k: expected a whole number of at least 0, found '1.5'");
     refused("--top-k 99999999999",
@@ -162,6 +238,9 @@ static void test_usage_errors(void **state)
     refused("--kv-type f8", "--kv-type: expected f32, f16, q8_0 or q4_0, found 'f8'");
     refused("--device gpu", "--device: expected auto, cpu or vulkan[:N], found 'gpu'");
     refused("--device vulkan:", "--device: expected auto, cpu or vulkan[:N], found 'vulkan:'");
+    takes(OPT_DEVICE, "vulkan:999");
+    refused("--device vulkan:1000",
+            "--device: expected auto, cpu or vulkan[:N], found 'vulkan:1000'");
     refused("--device cpu:1", "--device: expected auto, cpu or vulkan[:N], found 'cpu:1'");
     refused("--private=perhaps", "--private: expected on or off, found 'perhaps'");
     refused("--seed -1", "--seed: expected a whole number below 2^64, found '-1'");
@@ -175,15 +254,6 @@ static void test_usage_errors(void **state)
                                  "from -1e6 to 1e6 or -inf, found '-5=1'");
     refused("--file=", "--file: expected a path, found nothing");
     refused("--model=", "--model: expected a path, found nothing");
-}
-
-static void takes(enum option_id id, const char *value)
-{
-    struct options *o = options_new();
-    struct err err;
-    if (!options_give(o, id, FROM_FLAG, 0, value, &err) || !options_check(o, &err))
-        fail_msg("--%s %s: %s", option_row(id)->name, value, err.msg);
-    options_free(o);
 }
 
 /* Every word that the table shows is taken, "[:N]" with and without a number. */
@@ -392,7 +462,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_lists),        cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_copy),         cmocka_unit_test(test_usage_errors),
         cmocka_unit_test(test_words),        cmocka_unit_test(test_draft),
         cmocka_unit_test(test_combinations), cmocka_unit_test(test_flags_count),
         cmocka_unit_test(test_extra),        cmocka_unit_test(test_paths_expand),
