@@ -231,6 +231,9 @@ static void test_no_tools(void **unused)
     say(c, "q");
     expect(r, c, RENDER_THINK_DEFAULT, false, "T:q");
     renderer_free(r);
+    r = renderer("{% if tools is defined and documents is defined %}none{% endif %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:none");
+    renderer_free(r);
     r = renderer("{% for t in tools %}{{ t }}{% endfor %}{{ messages[0].content }}");
     expect(r, c, RENDER_THINK_DEFAULT, false, "T:q");
     renderer_free(r);
@@ -282,6 +285,10 @@ static void test_reasoning(void **unused)
     expect(r, c, RENDER_THINK_DEFAULT, false,
            "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
     m->reasoning_len = 2;
+    renderer_free(r);
+    r = renderer("{% for m in messages %}{{ m.content | upper }}"
+                 "{% if m.reasoning_content %}/{% endif %}{% endfor %}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "T:QYES.|M:/|T:R");
     renderer_free(r);
     r = renderer(by_text);
     assert_false(render_knows_think(r));
