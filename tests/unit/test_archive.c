@@ -734,6 +734,9 @@ static void test_no_sense(void **state)
         conversation_free(read_records(recs, 2, &log, &notes));
         assert_int_equal(notes.len, 0);
     }
+    recs[1].node = (uint64_t)1 << 53;
+    conversation_free(read_records(recs, 2, &log, &notes));
+    assert_int_equal(notes.len, 0);
 
     for (size_t i = 0; i < N; i++)
         bad[i] = answered;
@@ -784,6 +787,7 @@ static void test_lost(void **state)
     conversation_switch(c, conversation_find(c, "2"));
     assert_int_equal(conversation_n(c), 3);
     assert_non_null(strstr(conversation_at(c, 1)->text, "this message is lost"));
+    assert_int_equal(conversation_at(c, 1)->role, ROLE_USER); /* a reply follows */
     assert_int_equal(node_number(node_parent(conversation_current(c)->leaf)), 9);
     conversation_free(c);
 
@@ -797,8 +801,20 @@ static void test_lost(void **state)
     c = read_records(recs, 2, &log, &notes);
     uint32_t n_attempts;
     const struct node *leaf = conversation_find(c, "3")->leaf;
-    assert_int_equal(node_message(leaf)->role, ROLE_REPLY);
+    const struct message *lost = node_message(leaf);
+    assert_int_equal(lost->role, ROLE_REPLY);
+    assert_true(lost->n_ids == 0 && same_string(lost->answer, lost->text));
+    assert_string_equal(lost->stop, face_stop_name(FACE_STOP_FAILED));
     assert_true(node_kept(leaf, &n_attempts)); /* a save does not write it down */
+    conversation_free(c);
+
+    recs[1] = answered;
+    recs[2] = (struct record){
+        .type = RECORD_MESSAGE, .node = 3, .parent = 2, .branch = 1, .same_as = 77};
+    c = read_records(recs, 3, &log, &notes);
+    lost = conversation_at(c, 2);
+    assert_int_equal(lost->len, strlen(lost->text));
+    assert_non_null(strstr(lost->text, "this message is lost"));
     conversation_free(c);
 
     /* Two frames side by side. */
