@@ -46,6 +46,9 @@ static void test_path(void **unused)
     assert_int_equal(conversation_rewind(c, 0), 0);
     assert_int_equal(conversation_n_branches(c), 1);
     assert_null(branch_last_user(conversation_current(c)));
+    assert_int_equal(conversation_drop_oldest(c, 0), 0);
+    assert_int_equal(conversation_drop_oldest(c, 2), 0);
+    assert_int_equal(conversation_n_branches(c), 1);
     say(c, "a"), reply(c, "A"), say(c, "b"), reply(c, "B");
     assert_string_equal(path(c), "a A b B");
     assert_int_equal(conversation_n_turns(c), 2);
@@ -125,6 +128,7 @@ static void test_left_behind(void **unused)
     assert_non_null(conversation_find(c, "main"));
     assert_null(conversation_find(c, "3"));
     assert_non_null(conversation_find(c, "4"));
+    assert_int_equal(conversation_find(c, "901")->number, 901);
     say(c, "d");
     assert_string_equal(path(c), "d");
     conversation_free(c);
