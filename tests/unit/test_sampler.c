@@ -284,6 +284,11 @@ static void test_requests(void **state)
         const bool counts = i > 0;
         const struct draw *d = sampler_request(s, ids, 4, 2);
         assert_true(!!d->count == counts && !!d->ahead == counts && !!d->n_ahead == counts);
+        if (i > 1) {
+            assert_true(d->ahead[0].id == 3 && d->ahead[0].n == 2 && d->n_ahead[1] == 1);
+            assert_true(d->ahead[1].id == 5 && d->ahead[1].n == 1 && d->n_ahead[2] == 2);
+        }
+        assert_true(!!sampler_request(s, ids, 3, 1)->ahead == counts);
         d = sampler_request_block(s, ids, 2, 1);
         assert_true(!!d->leaves == counts && !d->ahead && !d->n_ahead);
         if (counts) assert_int_equal(d->leaves[0], i == 1 ? 4 : -1);
