@@ -98,6 +98,8 @@ static void test_good(void **state)
         if (!g) fail_msg("%s", err.msg);
         assert_int_equal(gguf_version(g), version);
         assert_int_equal(gguf_n_kv(g), 6);
+        assert_ptr_equal(gguf_kv_at(g, 0), gguf_find(g, "general.architecture"));
+        assert_ptr_equal(gguf_kv_at(g, 5), gguf_find(g, "types"));
         assert_int_equal(gguf_file_bytes(g), b.len);
         check_values(g);
         check_arrays(g);
@@ -374,6 +376,27 @@ static void test_merged(void **state)
     buf_free(&b);
 }
 
+/* Numbers of files that cannot be, and files where there are none. */
+static void test_split_lies(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t no, count;
+        const char *what;
+    } cases[] = {{0, 2, "a split model cannot be read from memory"},
+                 {0, 99999, "a split model cannot be read from memory"},
+                 {1, 2, "is file 2 of a model of 2 files, name the first one"},
+                 {2, 2, "split.no is 2, split.count is 2, expected 0 <= no < count <= 99999"},
+                 {0, 100000, "split.count is 100000, expected"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf b = {0};
+        gb_header(&b, 3, 0, 2);
+        gb_kv_u32(&b, "split.no", cases[i].no);
+        gb_kv_u32(&b, "split.count", cases[i].count);
+        refused(&b, cases[i].what);
+    }
+}
+
 static void test_not_files(void **state)
 {
     (void)state;
@@ -392,7 +415,7 @@ int main(void)
         cmocka_unit_test(test_header_lies), cmocka_unit_test(test_key_lies),
         cmocka_unit_test(test_tensor_lies), cmocka_unit_test(test_alignment_is_followed),
         cmocka_unit_test(test_split),       cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_not_files),
+        cmocka_unit_test(test_split_lies),  cmocka_unit_test(test_not_files),
     };
     return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
 }
