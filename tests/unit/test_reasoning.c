@@ -179,6 +179,8 @@ static void test_letters_are_text(void **state)
     ids_push(&ids, 257);
     ids_push(&ids, 'Y');
     split_ids(tok, "", &ids, "R:a</think>b|T:Y");
+    /* White space at the end of a prompt's thought is not of the reply. */
+    split(tok, "<think>a \n", "b</think>Y", true, "R:b|T:Y");
     ids_free(&ids);
     tokenizer_close(tok);
 }
@@ -270,6 +272,26 @@ static void test_cut_character(void **state)
     tokenizer_close(tok);
 }
 
+/* What cannot become a marker is said at once. */
+static void test_at_once(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = with(NULL, 0);
+    struct heard h = {.part = -1};
+    h.r = reasoning_new(tok, hear, &h);
+    buf_puts(&h.whole, "<a b");
+    reasoning_add(h.r, '<');
+    assert_int_equal(h.shown.len, 0);
+    reasoning_add(h.r, 'a');
+    assert_string_equal(h.shown.data, "T:<a");
+    reasoning_add(h.r, ' ');
+    assert_string_equal(h.shown.data, "T:<a ");
+    reasoning_free(h.r);
+    buf_free(&h.shown);
+    buf_free(&h.whole);
+    tokenizer_close(tok);
+}
+
 static void test_invalid(void **state)
 {
     (void)state;
@@ -302,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_long_header),
         cmocka_unit_test(test_cut_character),
+        cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_invalid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
