@@ -151,6 +151,7 @@ static void fences(void **unused)
     check("```c\nint *a; // **b**\n```\n*c*", "MMMN\nBBBBBBBBBBBBBBBB\nMMM\nMEM");
     check("~~~~\n~~~\n```\n~~~~  \nx", "MMMM\nBBB\nBBB\nMMMMMM\n.");
     check("```\n# no\n", "MMM\nBBBB\n");
+    check("```\n   ``\nx", "MMM\nBBBBB\nB"); /* two do not close three */
     check("1. a\n   ```sh\n   ls\n   ```\nb", "LL..\n...MMMNN\nBBBBB\n...MMM\n.");
     check("```two words\nx\n```", "MMMNNNNNNNNN\nB\nMMM");
     check("```inline``` text", "MMMCCCCCCMMM.....");
