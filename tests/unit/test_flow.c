@@ -71,6 +71,8 @@ static void words(void **unused)
     /* the blanks go; those before a line break stay where there is room */
     comes("one   two  three  \nx", 12, "one   two\nthree  \nx");
     comes("one two     \nx", 7, "one two\nx");
+    comes("one   two", 9, "one   two");
+    comes("one   two", 8, "one\ntwo");
     comes("  one two", 6, "  one\ntwo");
     /* an accent takes no column, an ideograph two */
     comes("e\u0301e\u0301 e\u0301e\u0301", 5, "e\u0301e\u0301 e\u0301e\u0301");
