@@ -212,6 +212,11 @@ static void test_file(void **state)
     assert_false(archive_rename(a, path, &err));
     assert_int_equal(err.code, ERR_USER);
     assert_string_equal(archive_path(a), other);
+    char nowhere[300];
+    snprintf(nowhere, sizeof nowhere, "%s/none/one.session", home);
+    assert_false(archive_rename(a, nowhere, &err));
+    assert_int_equal(err.code, ERR_IO);
+    assert_string_equal(archive_path(a), other);
     b = archive_new(other); /* which has no file yet */
     assert_false(archive_rename(b, path, &err));
     assert_int_equal(err.code, ERR_USER);
