@@ -51,6 +51,9 @@ static double noisy(const struct world *w, double ms)
     return ms * spike * (1 + w->noise * (2 * uniform() - 1));
 }
 
+/* What a plain step takes, in ms. */
+static double unit = 1;
+
 /* Time of n tokens, by a fixed length or (length < 0) as chosen. The time that counts is the
  * true one, without the noise that the choice was made on. */
 static double run(const struct world *w, uint32_t n, int length)
@@ -81,8 +84,8 @@ static double run(const struct world *w, uint32_t n, int length)
                                                   .n_accepted = right,
                                                   .n_judged = right < k ? right + 1 : right,
                                                   .n_read = k ? behind : 0,
-                                                  .draft_ms = noisy(w, draft),
-                                                  .verify_ms = noisy(w, verify)};
+                                                  .draft_ms = unit * noisy(w, draft),
+                                                  .verify_ms = unit * noisy(w, verify)};
             draft_length_learn(&c, &outcome);
             behind = k ? 1 : behind + 1;
             done += right + 1;
@@ -151,6 +154,22 @@ static void test_worlds(void **state)
     }
 }
 
+/* How fast the machine is does not matter: the same choices to the last one. */
+static void test_unit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+        double times[2];
+        for (int k = 0; k < 2; k++) {
+            chance_begin(i);
+            unit = k ? 64 : 1;
+            times[k] = run(&worlds[i], 2000, -1);
+        }
+        unit = 1;
+        assert_true(times[0] == times[1]);
+    }
+}
+
 /* The reply ended at the first of its drafts, and nothing is known of them: the step is no
  * plain one, and each draft took its time. */
 static void test_ended(void **state)
@@ -201,8 +220,8 @@ static void test_most(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds),
-                                       cmocka_unit_test(test_ended),
-                                       cmocka_unit_test(test_most)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worlds), cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_ended), cmocka_unit_test(test_most)};
     return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
 }
