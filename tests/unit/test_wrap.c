@@ -97,6 +97,11 @@ static void wide_text(void **state)
     rows_are("\u6f22\u5b57\u6f22\u5b57", 5, "\u6f22\u5b57|\u6f22\u5b57|");
     rows_are("\u6f22\u5b57\u3002\u6f22", 4, "\u6f22|\u5b57\u3002|\u6f22|");
     rows_are("ab\u6f22\u5b57", 5, "ab\u6f22|\u5b57|");
+    for (const char *c = "\u3001\u3002\uff0c\uff0e\uff1a\uff1b\uff01\uff1f\u300d\u300f\uff09";
+         *c; c += 3)
+        assert_true(wrap_closes(c, 3) && !wrap_closes(c, 2));
+    for (const char *c = "\u300c\u300e\uff08\u6f22\u3042"; *c; c += 3)
+        assert_false(wrap_closes(c, 3));
     /* a cluster is never cut, nor does an accent make a word longer */
     rows_are("e\u0301e\u0301e\u0301", 2, "e\u0301e\u0301|e\u0301|");
     rows_are("\U0001f600\U0001f600", 3, "\U0001f600|\U0001f600|");
