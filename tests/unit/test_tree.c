@@ -635,6 +635,32 @@ static void test_use(void **state)
     }
 }
 
+/* Of two snapshots that become one, for their pages do, an end stays one. */
+static void test_use_of_two(void **state)
+{
+    (void)state;
+    chance_begin(5);
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 3);
+    int32_t ids[50], other[30];
+    count_up(ids, 50);
+    count_up(other, 30);
+    other[25] = 99;
+    sync(&s, ids, 20, false);
+    take_snapshot(&s);
+    sync(&s, ids, 30, false);
+    sync(&s, other, 30, false);
+    tree_truncate(s.tree, 20);
+    keep_moment(&s, true);
+    assert_int_equal(tree_usage(s.tree).n_snapshots, 2);
+    for (size_t n = 30; n <= 50; n += 10) {
+        sync(&s, ids, n, false);
+        take_snapshot(&s);
+        if (n == 30) assert_int_equal(tree_usage(s.tree).n_pages, 1);
+    }
+    assert_snapshots(&s, ids, 50, (const size_t[]){20, 40, 50}, 3);
+    close_sim(&s);
+}
+
 static uint64_t bytes_of_snapshot(struct plan_model model)
 {
     struct sim s = open_sim(model, UINT64_MAX, UINT64_MAX, 3);
@@ -1032,6 +1058,7 @@ int main(void)
         cmocka_unit_test(test_passing),
         cmocka_unit_test(test_thinning),
         cmocka_unit_test(test_use),
+        cmocka_unit_test(test_use_of_two),
         cmocka_unit_test(test_giving_up),
         cmocka_unit_test(test_which_branch),
         cmocka_unit_test(test_windows_go),
