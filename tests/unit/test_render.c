@@ -160,6 +160,12 @@ static void test_reply_parts(void **unused)
     expect_reply(m, 2, 1, "T:e");
     message_release(m);
 
+    /* Text that has no id. */
+    m = REPLY(" Hel", "lo", "!");
+    m->ids[1] = -1;
+    expect_reply(m, 0, m->len, "I:100|T:lo|I:102");
+    message_release(m);
+
     /* A stop string cut the last token: its rest is text. */
     m = message_new(ROLE_REPLY, "one two", 7);
     m->ids = mem_zalloc(2, sizeof *m->ids);
@@ -365,6 +371,15 @@ static void test_system_is_folded(void **unused)
     struct conversation *c = told(" Be kind. ");
     shows(c, refuses, true, "M:[user]|T: Be kind. \n\nq");
     shows(c, ignores_system, true, "M:[user]|T:Be kind. \n\nq");
+    /* Into the first message, and where that is refused, too, nowhere. */
+    conversation_add(c, REPLY("A", "b"));
+    say(c, "r");
+    shows(c, ignores_system, true,
+          "M:[user]|T:Be kind. \n\nq|M:[assistant]|I:100 101|M:[user]|T:r");
+    shows(c,
+          "{% for m in messages %}{% if m.role != 'system' %}{% if 'kind' in m.content %}"
+          "{{ raise_exception('too kind') }}{% endif %}{{ m.content }}{% endif %}{% endfor %}",
+          false, "T:q|I:100 101|T:r");
     conversation_free(c);
 }
 
@@ -485,6 +500,7 @@ static void test_begun(void **unused)
     /* Cut and trimmed. */
     r = renderer("{% for m in messages %}[{{ m.content | trim }}]{% endfor %}");
     expect_begun(r, c, "  He x", 5, "M:[|T:q|M:][|I:100 101|M:][|T:He ");
+    expect_begun(r, c, "  He x", 1, "M:[|T:q|M:][|I:100 101|M:][");
     renderer_free(r);
     /* A template that shows the message otherwise, or not at all. */
     r = renderer("{% for m in messages %}[{{ m.content | upper }}]{% endfor %}");
