@@ -436,6 +436,8 @@ static void test_paths_expand(void **state)
     check("-m $HOMER/m", OPT_MODEL, "$HOMER/m");
     check("-m x/~/m", OPT_MODEL, "x/~/m");
     check("-p ~/x", OPT_PROMPT, "~/x");
+    check("--draft ~/d.gguf", OPT_DRAFT, "/home/u/d.gguf");
+    check("--draft ~/d.gguf,lookup", OPT_DRAFT, "/home/u/d.gguf,lookup");
 }
 
 static void test_help(void **state)
