@@ -868,6 +868,8 @@ static void test_windows_told(void **state)
     tree_commit(s.tree, ids + 64, 64, 36);
     for (size_t n = 0; n <= N; n++)
         assert_int_equal(tree_has_window(s.tree, n), n <= 100 || n >= 192 + 39);
+    tree_truncate(s.tree, 270);
+    assert_int_equal(tree_window_rows(s.tree, 4), 270 % PAGE_LEN);
     close_sim(&s);
     chance_begin(5);
     s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
@@ -914,6 +916,29 @@ static void test_shrink(void **state)
     compute(&s, ids, 100, 192);
     tree_commit(s.tree, ids + 100, 100, 92);
     check_path(&s, ids, 192);
+    close_sim(&s);
+}
+
+/* Without memory for a copy of the open page the other branch keeps its rows. */
+static void test_no_copy(void **state)
+{
+    (void)state;
+    chance_begin(13);
+    struct sim s = open_sim((struct plan_model){0}, UINT64_MAX, UINT64_MAX, 2);
+    int32_t ids[30];
+    struct err err;
+    count_up(ids, 30);
+    sync(&s, ids, 30, false);
+    tree_find(s.tree, ids, 20);
+    tree_go(s.tree);
+    mem.fail_in = 1;
+    assert_false(tree_grow(s.tree, 20, 21, &err));
+    mem.fail_in = 0;
+    assert_int_equal(err.code, ERR_MEMORY);
+    check_path(&s, ids, 20);
+    assert_int_equal(tree_find(s.tree, ids, 30)->n, 30);
+    tree_go(s.tree);
+    check_path(&s, ids, 30);
     close_sim(&s);
 }
 
@@ -1068,6 +1093,7 @@ int main(void)
         cmocka_unit_test(test_windows_go_again),
         cmocka_unit_test(test_total),
         cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_no_copy),
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_in_little_memory),
