@@ -822,6 +822,16 @@ static void test_lost(void **state)
     assert_non_null(strstr(lost->text, "this message is lost"));
     conversation_free(c);
 
+    /* What a later hearth writes, and what is said of one that is lost. */
+    recs[1] = (struct record){.type = (enum record_type)6, .node = 1};
+    recs[2] = (struct record){.type = RECORD_ATTEMPTS, .node = 77, .attempts = 3};
+    recs[3] = (struct record){.type = RECORD_ATTEMPTS, .node = 1, .attempts = 3};
+    c = read_records(recs, 4, &log, &notes);
+    assert_int_equal(notes.len, 0);
+    assert_int_equal(conversation_n(c), 1);
+    assert_int_equal(node_attempts(conversation_current(c)->leaf), 3);
+    conversation_free(c);
+
     /* Two frames side by side. */
     buf_clear(&log);
     size_t at[5] = {0};
