@@ -57,6 +57,7 @@ static void test_path(void **unused)
     assert_string_equal(path(c), "a A");
     say(c, "c");
     assert_string_equal(path(c), "a A c");
+    assert_int_equal(conversation_n_turns(c), 2);
     conversation_take_back(c);
     assert_string_equal(path(c), "a A");
     /* What is left already lies on another branch: nothing new to keep. */
