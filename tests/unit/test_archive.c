@@ -314,6 +314,41 @@ static void test_cost(void **state)
     conversation_free(c);
 }
 
+static uint64_t identity_on_disk(void)
+{
+    uint64_t words[3] = {0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, words, sizeof words), sizeof words);
+    close(fd);
+    return words[2];
+}
+
+/* Each file has an identity of its own, which its frames keep. */
+static void test_identity(void **state)
+{
+    (void)state;
+    struct conversation *c;
+    uint64_t seen[2];
+    for (int i = 0; i < 2; i++) {
+        struct err err;
+        struct buf notes = {0};
+        archive_close(said_once(&c));
+        conversation_free(c);
+        seen[i] = identity_on_disk();
+        assert_true(seen[i] != 0);
+        struct archive *a = open_again(&c, &notes);
+        say(c, 10);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        archive_close(a);
+        conversation_free(c);
+        archive_close(open_again(&c, &notes));
+        assert_int_equal(conversation_n(c), 2);
+        assert_int_equal(notes.len, 0);
+        conversation_free(c);
+    }
+    assert_true(seen[0] != seen[1]);
+}
+
 static void has_state(const struct archive *a, const struct archive_state *want)
 {
     const struct archive_state *got = archive_state(a);
@@ -869,14 +904,14 @@ static void test_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histories), cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_file),      cmocka_unit_test(test_anew),
-        cmocka_unit_test(test_state),     cmocka_unit_test(test_answer_cost),
-        cmocka_unit_test(test_cost),      cmocka_unit_test(test_branches_cost),
-        cmocka_unit_test(test_cuts),      cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_sense),
-        cmocka_unit_test(test_lost),      cmocka_unit_test(test_begun),
-        cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_histories),     cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_file),          cmocka_unit_test(test_anew),
+        cmocka_unit_test(test_identity),      cmocka_unit_test(test_state),
+        cmocka_unit_test(test_answer_cost),   cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_branches_cost), cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_flips),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_sense),      cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_begun),         cmocka_unit_test(test_backwards),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
