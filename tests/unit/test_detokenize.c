@@ -91,6 +91,8 @@ static void test_tokens(void **state)
     assert_string_equal(buf_str(&out), "is \u4f60 </s>");
     assert_false(detokenize(tok, ids.data + 2, 1, &out));
     assert_string_equal(buf_str(&out), "is \u4f60 </s>" BAD);
+    assert_false(detokenize(tok, ids.data, 2, &out)); /* it ends inside a character */
+    assert_string_equal(buf_str(&out), "is \u4f60 </s>" BAD " " BAD);
     buf_free(&out);
     ids_free(&ids);
     tokenizer_close(tok);
