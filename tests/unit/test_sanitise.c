@@ -125,6 +125,10 @@ static void test_selectors(void **unused)
     (void)unused;
     check("❤\ufe0f 1\ufe0f\u20e3 ☎\ufe0e", "❤\ufe0f 1\ufe0f\u20e3 ☎\ufe0e");
     check("葛\U000e0101", "葛\U000e0101");
+    check("\u3400\U000e0100\u9fff\U000e0100", "\u3400\U000e0100\u9fff\U000e0100");
+    check("\uf900\U000e0100\U00020000\U000e0100", "\uf900\U000e0100\U00020000\U000e0100");
+    check("\u33ff\U000e0100\ua000\U000e0100", "\u33ff\\u{e0100}\ua000\\u{e0100}");
+    check("!\ufe0f", "!\ufe0f");
     check("\ufe0fa", "\\u{fe0f}a");
     check("a \ufe0f\n\ufe00", "a \\u{fe0f}\n\\u{fe00}");
     check("\u1820\u180b\u1824", "\u1820\u180b\u1824");
