@@ -294,6 +294,12 @@ static void test_requests(void **state)
         if (counts) assert_int_equal(d->leaves[0], i == 1 ? 4 : -1);
         d = sampler_request(s, NULL, 0, 0);
         assert_true(!!d->count == counts && !d->leaves && !d->ahead && !d->n_ahead);
+        const uint64_t n_changes = d->n_changes;
+        sampler_accept(s, ids, 3);
+        d = sampler_request(s, NULL, 0, 0);
+        if (!counts) continue;
+        assert_true(d->n_changes > n_changes);
+        assert_int_equal(d->recent[n_changes % DRAW_RECENT], 3);
     }
     sampler_free(s);
 }
@@ -316,7 +322,7 @@ static void test_greedy(void **state)
     assert_true(sampler_draw(s, l, 0, &id, &err));
     assert_int_equal(id, 0);
     /* What is suppressed is banned, however high a reply would have it. */
-    sampler_suppress(s, (int32_t[]){0, 2, 0}, 3);
+    sampler_suppress(s, (int32_t[]){2, 0, 0}, 3);
     bias[0].bias = -1;
     assert_true(sampler_begin(s, &how, NULL, 0, &err));
     assert_true(sampler_draw(s, l, 0, &id, &err));
