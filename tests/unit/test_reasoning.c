@@ -138,6 +138,7 @@ static void test_by_text(void **state)
     split(tok, "", " \n", false, "T: \n");
     split(tok, "", "", false, "");
     split(tok, "assistant\n<think>\n", "hm</think>\nYes", false, "R:hm|T:Yes");
+    split(tok, "<think>", "hm</think>\nYes", false, "R:hm|T:Yes");
     split(tok, "write <think> here", "Yes", false, "T:Yes");
     tokenizer_close(tok);
     /* A control token is between letters that would be a marker. */
