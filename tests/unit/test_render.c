@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "chat/conversation.h"
 #include "chat/render.h"
+#include "config/options.h"
 #include "template/template.h"
 
 /* "M:<s>|T:Hi|I:1 2" */
@@ -237,6 +238,9 @@ static void test_no_tools(void **unused)
     say(c, "q");
     expect(r, c, RENDER_THINK_DEFAULT, false, "T:q");
     renderer_free(r);
+    r = renderer("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "M:<s>|T:q|M:</s>");
+    renderer_free(r);
     r = renderer("{% if tools is defined and documents is defined %}none{% endif %}");
     expect(r, c, RENDER_THINK_DEFAULT, false, "M:none");
     renderer_free(r);
@@ -282,7 +286,15 @@ static void test_reasoning(void **unused)
     r = renderer(
         "{% for m in messages %}{% if m.thinking or m.type == 'thinking' %}x{% endif %}"
         "{% endfor %}");
+    assert_int_equal(render_think_of(THINK_ON), RENDER_THINK_ON);
+    assert_int_equal(render_think_of(THINK_OFF), RENDER_THINK_OFF);
+    assert_int_equal(render_think_of(THINK_SHOW), RENDER_THINK_DEFAULT);
     assert_false(render_knows_think(r)); /* an attribute and a string are no switch */
+    renderer_free(r);
+    r = renderer("{% if thinking is defined %}{{ 'on' if thinking else 'off' }}{% endif %}");
+    expect(r, c, RENDER_THINK_OFF, false, "M:off");
+    expect(r, c, RENDER_THINK_ON, false, "M:on");
+    expect(r, c, RENDER_THINK_DEFAULT, false, "");
     renderer_free(r);
     r = renderer(always);
     expect(r, c, RENDER_THINK_DEFAULT, false,
