@@ -185,6 +185,23 @@ static void test_reply_parts(void **unused)
     message_release(m);
 }
 
+/* Spans that are used again hold nothing of what they held. */
+static void test_cleared(void **unused)
+{
+    (void)unused;
+    struct message *m = REPLY(" Hel", "lo");
+    struct spans s = {0};
+    render_reply(m, 1, 5, &s);
+    assert_true(s.n == 2 && s.bytes.len == 3 && s.ids.n == 1);
+    spans_clear(&s);
+    assert_true(s.n == 0 && s.bytes.len == 0 && s.ids.n == 0);
+    render_reply(m, 1, 5, &s);
+    assert_int_equal(s.n, 2);
+    spans_free(&s);
+    assert_true(s.n == 0 && !s.list);
+    message_release(m);
+}
+
 /* Any stretch of a random reply: the texts of ids and of the rest are that stretch, and no id
  * is missing that lies wholly inside. */
 static void test_reply_random(void **unused)
@@ -534,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_chatml),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_reply_parts),
+        cmocka_unit_test(test_cleared),
         cmocka_unit_test(test_reply_random),
         cmocka_unit_test(test_no_tools),
         cmocka_unit_test(test_reasoning),
