@@ -840,6 +840,32 @@ static void test_windows_go_again(void **state)
     close_sim(&s);
 }
 
+/* A page whose windowed rows are there is not given up for one that has only the others. */
+static void test_windows_not_absorbed(void **state)
+{
+    (void)state;
+    chance_begin(12);
+    struct sim s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
+    s.only_tidies = false; /* they go by hand here */
+    int32_t ids[30], other[30];
+    count_up(ids, 30);
+    count_up(other, 30);
+    other[25] = 99;
+    sync(&s, ids, 30, false);
+    sync(&s, other, 30, false);
+    tree_truncate(s.tree, 20);
+    for (int has_windows = 0; has_windows < 2; has_windows++) {
+        tree_find(s.tree, ids, 30);
+        tree_go(s.tree);
+        if (!has_windows) tree_drop_windows(s.tree, 0, 1);
+        if (has_windows) sync(&s, ids, 30, false);
+        take_snapshot(&s);
+        assert_int_equal(tree_usage(s.tree).n_pages, has_windows ? 1 : 2);
+        assert_true(tree_find(s.tree, ids, 20)->windows[0] >= 20);
+    }
+    close_sim(&s);
+}
+
 /* What is told of windowed rows that are dropped and computed again; a tree without a window
  * keeps all. */
 static void test_windows_told(void **state)
@@ -1089,6 +1115,7 @@ int main(void)
         cmocka_unit_test(test_windows_go),
         cmocka_unit_test(test_windows_to_the_row),
         cmocka_unit_test(test_windows_of_siblings),
+        cmocka_unit_test(test_windows_not_absorbed),
         cmocka_unit_test(test_windows_told),
         cmocka_unit_test(test_windows_go_again),
         cmocka_unit_test(test_total),
