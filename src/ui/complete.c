@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 
 #include <readline/readline.h>
+#include <utf8proc.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "chat/chat.h"
 #include "ui/charset.h"
 
@@ -40,6 +42,33 @@ size_t complete_word(const char *line, size_t n, int is_path)
     return n;
 }
 
+/* What the user's inputrc says. */
+static bool any_case(void)
+{
+    const char *is_on = rl_variable_value("completion-ignore-case");
+    return is_on && strcmp(is_on, "on") == 0;
+}
+
+/* The next character of s; of what is no UTF-8, a byte. */
+static uint32_t next_char(const char *s, size_t n, size_t *at)
+{
+    uint32_t cp;
+    const int len = utf8_decode(s + *at, n - *at, &cp);
+    if (len <= 0) return (unsigned char)s[(*at)++];
+    *at += (size_t)len;
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+}
+
+/* Whether a word can be what was typed of it. */
+static bool begins_with(const char *word, size_t n, const char *typed, size_t n_typed)
+{
+    if (!any_case()) return n >= n_typed && memcmp(word, typed, n_typed) == 0;
+    size_t i = 0, k = 0;
+    while (k < n_typed)
+        if (i >= n || next_char(word, n, &i) != next_char(typed, n_typed, &k)) return false;
+    return true;
+}
+
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -67,7 +96,8 @@ static void add_files(struct buf *out, const char *prefix)
     DIR *dir = opendir(folder);
     struct dirent *e;
     while (dir && (e = readdir(dir))) {
-        if (strncmp(e->d_name, name, strlen(name)) != 0 || !can_be_shown(e->d_name)) continue;
+        if (!begins_with(e->d_name, strlen(e->d_name), name, strlen(name))) continue;
+        if (!can_be_shown(e->d_name)) continue;
         if (e->d_name[0] == '.' && name[0] != '.') continue;
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         struct buf path = {0};
@@ -99,8 +129,7 @@ static char *next_match(const char *text, int state)
         const char *word = job.words.data + job.at;
         size_t n = strcspn(word, "\n");
         job.at += n + 1;
-        if (n < job.typed.len || memcmp(word, buf_str(&job.typed), job.typed.len) != 0)
-            continue;
+        if (!begins_with(word, n, buf_str(&job.typed), job.typed.len)) continue;
         buf_clear(&job.match);
         buf_append(&job.match, text, job.word);
         if (!give_whole(word, n, &job.match)) continue;
@@ -110,18 +139,31 @@ static char *next_match(const char *text, int state)
     return NULL;
 }
 
+/* The chat knows words by their beginning. In any case, the line without its last word asks for
+ * all of them; a command has its slash. */
+static void ask_chat(const char *text, bool *is_path)
+{
+    struct buf line = {0};
+    buf_clear(&job.words);
+    charset_take(text, strlen(text), &line);
+    chat_complete(chat, buf_str(&line), &job.words, is_path);
+    if (any_case()) {
+        const size_t word = complete_word(line.data, line.len, *is_path);
+        line.data[word > 0 ? word : 1] = '\0';
+        buf_clear(&job.words);
+        chat_complete(chat, line.data, &job.words, is_path);
+    }
+    buf_free(&line);
+    job.at = 0;
+}
+
 static char **matches_of(const char *text, int start, int end)
 {
     (void)start, (void)end;
     rl_attempted_completion_over = 1;
     if (!chat || text[0] != '/' || strchr(text, '\n')) return NULL;
     bool is_path = false;
-    struct buf line = {0};
-    buf_clear(&job.words);
-    charset_take(text, strlen(text), &line);
-    chat_complete(chat, buf_str(&line), &job.words, &is_path);
-    buf_free(&line);
-    job.at = 0;
+    ask_chat(text, &is_path);
     job.word = complete_word(text, strlen(text), is_path);
     buf_clear(&job.typed);
     charset_take(text + job.word, strlen(text + job.word), &job.typed);

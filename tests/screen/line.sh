@@ -212,6 +212,18 @@ check "a macro of several lines" shows 'it can be a number from'
 last '>'
 keys C-d
 check "  leaves too" left 0
+echo 'set completion-ignore-case on' >"$INPUTRC"
+start --private
+keys '/HE' Tab
+check "TAB in any case, where the inputrc wants that" last '> /help'
+keys C-u '/set TEM' Tab
+check "  a setting" last '> /set temp'
+mkdir "$dir/folder"
+: >"$dir/folder/Read Ünder.txt"
+keys C-u "/read $dir/folder/rEAD ü" Tab
+check "  a file" shows '/Read Ünder.txt'
+keys C-u C-d
+left 0
 : >"$INPUTRC"
 
 check "a narrow window" eval 'start --temp 0 && mux resize-window -x 40 -y 12'
