@@ -141,8 +141,11 @@ static void give_terminal(void)
 {
 }
 
+/* Where the inputrc wants it, readline puts the cursor on the other parenthesis and waits. */
 static void look_later(void)
 {
+    const char *blinks = rl_variable_value("blink-matching-paren");
+    if (blinks && strcmp(blinks, "on") == 0) hooks->draw();
 }
 
 void input_open(const struct chat *chat, const struct input_hooks *h)

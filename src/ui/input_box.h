@@ -21,6 +21,8 @@ struct input_hooks {
     void (*act)(enum action action);
     /* A line was sent, as UTF-8, and waits from now on: for the history. */
     void (*sent)(const char *text, bool is_pasted);
+    /* Shows the line as it is for a moment, since readline waits before it goes on. */
+    void (*draw)(void);
 };
 /* chat is asked at TAB. The hooks are called from within input_key; borrowed for good. */
 void input_open(const struct chat *chat, const struct input_hooks *hooks);

@@ -75,6 +75,11 @@ static void tell(const char *text)
     tui_draw(the_tui);
 }
 
+static void draw(void)
+{
+    tui_draw(the_tui);
+}
+
 static void stop_here(void)
 {
     screen_pause();
@@ -460,7 +465,7 @@ static void attach(const char *s, size_t n)
 static void run(struct tui *t, const struct options *o)
 {
     static const struct input_hooks hooks = {
-        {pause_screen, resume_screen, complain, tell, attach, NULL}, act, remember};
+        {pause_screen, resume_screen, complain, tell, attach, NULL}, act, remember, draw};
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);

@@ -284,6 +284,13 @@ keys C-c
 last '(ins)>'
 keys C-d
 left 0
+# Half a second each time, which is too short to be looked for once.
+echo 'set blink-matching-paren on' >"$INPUTRC"
+start --tui --private -q
+blinks() { keys C-u '(a)' && sleep 0.1 && ends_in '> (a)' && [ "$(mux display -p '#{cursor_x}')" = 2 ]; }
+check "a parenthesis shows the other one, where the inputrc wants that" within blinks
+keys C-u C-d
+left 0
 : >"$INPUTRC"
 
 # A long name of the model leaves room for how much is used and whether it is saved.
