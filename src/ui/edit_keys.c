@@ -283,7 +283,7 @@ static int a_key_waits(void)
 
 /* Whether keys follow an escape is no question in a search: readline 8.2 would put the escape
  * back for its next command and lose its way (a null context in rl_callback_read_char). So it
- * ends the search, and what is behind it is typed. */
+ * ends the search by itself; see end_search_at_key. */
 static void answer_for_escape(void)
 {
     rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : a_key_waits;
@@ -593,9 +593,41 @@ static bool take_escape_again(void)
     return true;
 }
 
+/* Readline's own: isearch-terminators, as characters; NULL: the user has set none. */
+extern char *_rl_isearch_terminators;
+
+/* What ends a search and does nothing else. */
+static char end_of_search(void)
+{
+    const char *set = _rl_isearch_terminators;
+    return set && *set && !strchr(set, '\033') ? *set : '\033';
+}
+
+/* Whether what was read begins with a key of two bytes or more that does something. */
+static bool is_longer_key(void)
+{
+    const char keys[] = {behind.data[behind_at], buf_str(&behind)[behind_at + 1], '\0'};
+    return keys[1] && rl_function_of_keyseq(keys, rl_get_keymap(), NULL);
+}
+
+/* The first of several bytes, say of an arrow key or C-x, ends a search, and is a key then.
+ * Readline 8.2 gets lost where it does not know the whole (a null context, as above). An escape
+ * that begins none is no more than the end. */
+static void end_search_at_key(void)
+{
+    if (!RL_ISSTATE(RL_STATE_ISEARCH) || behind_at == behind.len) return;
+    const char first = behind.data[behind_at], end = end_of_search();
+    if (rl_get_keymap()[(unsigned char)first].type != ISKMAP) return;
+    if (first == end && !is_longer_key()) return;
+    answer_for_escape();
+    rl_execute_next(end);
+    read_char();
+}
+
 void edit_keys_next(void)
 {
     if (!paste_waits()) {
+        end_search_at_key();
         if (!take_escape_again()) read_char();
         return;
     }

@@ -222,7 +222,35 @@ mkdir "$dir/folder"
 : >"$dir/folder/Read Ünder.txt"
 keys C-u "/read $dir/folder/rEAD ü" Tab
 check "  a file" shows '/Read Ünder.txt'
-keys C-u C-d
+keys C-c
+last '>'
+fresh
+keys 'What is a draft model?' Enter
+shows ' prefilled, '
+last '>'
+for key in Left M-b Home; do
+    keys C-r 'draft'
+    shows "\`draft': What is a draft model?"
+    keys "$key" '<'
+    case $key in
+    Left) check "a key ends a search as it does at a shell: $key" last '> What is a< draft model?' ;;
+    M-b) check "  $key" last '> What is <a draft model?' ;;
+    *) check "  $key" last '> <What is a draft model?' ;;
+    esac
+    keys C-c
+    last '>'
+    fresh
+done
+keys C-r 'draft'
+shows "\`draft': What is a draft model?"
+keys C-x
+last '> What is a draft model?'
+keys x '<'
+check "  one of two keys that nothing is bound to, too" last '> What is a <draft model?'
+keys C-c
+last '>'
+fresh
+keys C-d
 left 0
 : >"$INPUTRC"
 
