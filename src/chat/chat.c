@@ -9,6 +9,7 @@
 #include "base/ascii.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/readable.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
 #include "chat/render.h"
@@ -395,12 +396,12 @@ void chat_attach(struct chat *c, const char *text, size_t n)
     n = ascii_without_ends(text, n);
     long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
     chat_put_before(c, text, n);
-    char tokens[40] = "";
-    if (n_tokens >= 0) snprintf(tokens, sizeof tokens, ", %ld tokens", n_tokens);
+    char bytes[READABLE_BYTES], tokens[READABLE_BYTES] = "";
+    if (n_tokens >= 0) readable_count(tokens, (uint64_t)n_tokens, "token");
     chat_tell(c, FACE_INFO,
-              "pasted %zu bytes%s; they go before your next message, Return alone sends them, "
+              "pasted %s%s%s; they go before your next message, Return alone sends them, "
               "Ctrl-C drops them",
-              n, tokens);
+              readable_count(bytes, n, "byte"), *tokens ? ", " : "", tokens);
 }
 
 void chat_drop_attached(struct chat *c)

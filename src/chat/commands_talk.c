@@ -315,9 +315,11 @@ bool command_read(struct chat *c, const char *args)
         text.len = ascii_without_ends(text.data, text.len);
         const size_t mark = utf8_mark(text.data, text.len);
         const bool broken = utf8_repair(&repaired, text.data + mark, text.len - mark) > 0;
-        chat_tell(c, FACE_INFO, "%s: %zu bytes, %ld tokens; they go before your next message",
-                  path, text.len,
-                  engine_count_tokens(c->engine, buf_str(&repaired), repaired.len));
+        const long n = engine_count_tokens(c->engine, buf_str(&repaired), repaired.len);
+        char bytes[READABLE_BYTES], tokens[READABLE_BYTES];
+        chat_tell(c, FACE_INFO, "%s: %s, %s; they go before your next message", path,
+                  readable_count(bytes, text.len, "byte"),
+                  readable_count(tokens, (uint64_t)n, "token"));
         if (broken)
             chat_tell(c, FACE_WARNING, "%s is not valid UTF-8: U+FFFD stands for what is not",
                       path);

@@ -244,9 +244,12 @@ static void test_read(void **unused)
     assert_true(line(&r, "/clear"));
     snprintf(command, sizeof command, "/read %s", path);
     assert_true(line(&r, command));
-    assert_true(said(&r, "10 bytes"));
+    assert_true(said(&r, ": 10 bytes, "));
     assert_true(line(&r, "/clear")); /* a new conversation begins without it */
     assert_true(said(&r, "what was read or pasted is dropped"));
+    chat_attach(r.chat, "x", 1);
+    assert_true(said(&r, "pasted 1 byte, 1 token; they go"));
+    assert_true(chat_detach(r.chat));
     free(ask(&r, "x"));
     assert_int_equal(r.report.n_ctx_used, plain);
     assert_true(line(&r, "/clear"));

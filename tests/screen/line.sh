@@ -301,7 +301,7 @@ speaks
 paste "$(printf 'ahead %.0s' {1..1500})"
 keys C-c
 check "Ctrl-C behind much that came during a reply" shows 'stop: cancelled'
-check "  which is there then" shows 'pasted 9000 bytes'
+check "  which is there then" shows 'pasted 9,000 bytes'
 keys C-c
 check "  and can be dropped" shows 'is dropped'
 keys C-d

@@ -69,8 +69,8 @@ fresh
 yes '/quit' | head -c 5000000 >"$dir/paste"
 mux load-buffer "$dir/paste"
 mux paste-buffer -p
-check "a paste of 5 MB is counted" shows 'pasted 5000000 bytes, '
-check "  in tokens" eval 'text | tr -d "\n" | grep -qE "bytes, [0-9]{6,} tokens"'
+check "a paste of 5 MB is counted" shows 'pasted 5,000,000 bytes, '
+check "  in tokens" eval 'text | tr -d "\n" | grep -qE "bytes, [0-9,]{7,} tokens"'
 check "  and runs nothing" last '>'
 keys 'a question' Enter
 check "  what is too long is said" shows 'what was read or pasted before the message is dropped'
@@ -81,7 +81,7 @@ yes 'a page' | head -c 9000 >"$dir/paste"
 mux load-buffer "$dir/paste"
 keys '/clear'
 mux paste-buffer -p
-check "a paste behind a command" shows 'pasted 9000 bytes, '
+check "a paste behind a command" shows 'pasted 9,000 bytes, '
 check "  leaves the line as it was" last '> /clear'
 keys C-c
 last '>'
