@@ -390,18 +390,26 @@ void chat_put_before(struct chat *c, const char *text, size_t n)
     idle_forget(c);
 }
 
+void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out)
+{
+    const long n_tokens = c->engine ? engine_count_tokens(c->engine, text, n) : -1;
+    char count[READABLE_BYTES];
+    buf_puts(out, readable_count(count, n_bytes, "byte"));
+    if (n_tokens >= 0)
+        buf_printf(out, ", %s", readable_count(count, (uint64_t)n_tokens, "token"));
+}
+
 void chat_attach(struct chat *c, const char *text, size_t n)
 {
-    struct engine *e = c->engine;
+    struct buf size = {0};
     n = ascii_without_ends(text, n);
-    long n_tokens = e ? engine_count_tokens(e, text, n) : -1;
+    chat_put_size(c, n, text, n, &size);
     chat_put_before(c, text, n);
-    char bytes[READABLE_BYTES], tokens[READABLE_BYTES] = "";
-    if (n_tokens >= 0) readable_count(tokens, (uint64_t)n_tokens, "token");
     chat_tell(c, FACE_INFO,
-              "pasted %s%s%s; they go before your next message, Return alone sends them, "
-              "Ctrl-C drops them",
-              readable_count(bytes, n, "byte"), *tokens ? ", " : "", tokens);
+              "pasted %s; they go before your next message, Return alone sends them, Ctrl-C "
+              "drops them",
+              size.data);
+    buf_free(&size);
 }
 
 void chat_drop_attached(struct chat *c)

@@ -315,11 +315,10 @@ bool command_read(struct chat *c, const char *args)
         text.len = ascii_without_ends(text.data, text.len);
         const size_t mark = utf8_mark(text.data, text.len);
         const bool broken = utf8_repair(&repaired, text.data + mark, text.len - mark) > 0;
-        const long n = engine_count_tokens(c->engine, buf_str(&repaired), repaired.len);
-        char bytes[READABLE_BYTES], tokens[READABLE_BYTES];
-        chat_tell(c, FACE_INFO, "%s: %s, %s; they go before your next message", path,
-                  readable_count(bytes, text.len, "byte"),
-                  readable_count(tokens, (uint64_t)n, "token"));
+        struct buf size = {0};
+        chat_put_size(c, text.len, buf_str(&repaired), repaired.len, &size);
+        chat_tell(c, FACE_INFO, "%s: %s; they go before your next message", path, size.data);
+        buf_free(&size);
         if (broken)
             chat_tell(c, FACE_WARNING, "%s is not valid UTF-8: U+FFFD stands for what is not",
                       path);

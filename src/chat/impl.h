@@ -186,6 +186,10 @@ void chat_cancel_late(struct chat *c);
 /* A path as typed, with ~/ expanded; free() it. */
 char *chat_path(const char *typed);
 
+/* Appends how much a text of n_bytes is, of which text[0..n) counts: "2,000 bytes, 1 token".
+ * What the model's vocabulary cannot tell, say before it is there, is left out. */
+void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out);
+
 /* ---- the session (session.c) ---- */
 
 /* Finds or makes the session that the options ask for, before the engine is opened.
