@@ -9,7 +9,7 @@ bool stop_find(const char *const *stop, size_t n_stop, const char *text, size_t 
     size_t best_end = len + 1, best = 0;
     for (size_t i = 0; i < n_stop; i++) {
         size_t n = strlen(stop[i]);
-        if (n == 0) continue;
+        if (n == 0 || n > len) continue; /* an empty text may be NULL, as memmem's may not */
         size_t start = from >= n ? from - n + 1 : 0;
         const char *hit = memmem(text + start, len - start, stop[i], n);
         if (!hit) continue;

@@ -87,6 +87,7 @@ static void test_from(void **state)
     assert_false(stop_find(stop, 2, "abc", 2, 2, &at));
     assert_true(stop_find(stop, 2, "abc", 3, 2, &at) && at == 2);
     assert_false(stop_find(stop, 2, "abc", 3, 3, &at));
+    assert_false(stop_find(stop, 2, NULL, 0, 0, &at));
 }
 
 /* No more is held back than may become a stop string. */
