@@ -9,12 +9,12 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "text/bpe.h"
-#include "text/ends.h"
 #include "text/merge.h"
 #include "text/pretokenize.h"
 #include "text/spans.h"
 #include "text/special.h"
 #include "text/spm.h"
+#include "text/turn_names.h"
 #include "text/vocab.h"
 
 /* Offsets inside one text are 32 bits wide. */
@@ -173,19 +173,15 @@ static void take_names(struct tokenizer *t)
     const struct vocab *v = &t->vocab;
     bool harmony = vocab_find(v, "<|return|>", 10) >= 0 || vocab_find(v, "<|flush|>", 9) >= 0;
     bool gemma = vocab_find(v, "<end_of_turn>", 13) >= 0 || vocab_find(v, "<turn|>", 7) >= 0;
-    const char *name;
-    for (size_t i = 0; (name = ends_name_at(i)); i++) {
-        const int32_t id = find_named(v, name);
+    const struct turn_name *name;
+    for (size_t i = 0; (name = turn_name_at(i)); i++) {
+        const int32_t id = find_named(v, name->name);
         if (id < 0) continue;
-        if (harmony && strcmp(name, "<|end|>") == 0)
+        if (harmony && strcmp(name->name, "<|end|>") == 0)
             continue; /* ends a message, not the turn */
-        if (gemma && strcmp(name, "</s>") == 0) continue;
+        if (gemma && strcmp(name->name, "</s>") == 0) continue;
         v->type[id] = TOKEN_CONTROL;
-        add_end(t, id);
-    }
-    for (size_t i = 0; (name = ends_start_at(i)); i++) {
-        const int32_t id = find_named(v, name);
-        if (id >= 0) v->type[id] = TOKEN_CONTROL;
+        if (name->is_end) add_end(t, id);
     }
 }
 

@@ -83,8 +83,8 @@ int32_t tokenizer_find(const struct tokenizer *tok, const char *text, size_t len
 int32_t tokenizer_bos(const struct tokenizer *tok);
 int32_t tokenizer_eos(const struct tokenizer *tok);
 
-/* Ends of a turn: the file's eos, eot and eom, and tokens with a well-known name (ends.h).
- * Sampling one ends the reply. */
+/* Ends of a turn: the file's eos, eot and eom, and tokens with a well-known name
+ * (turn_names.h). Sampling one ends the reply. */
 bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 /* All of them, ascending; *n is set to their number. Lives as long as the tokenizer. */
 const int32_t *tokenizer_ends(const struct tokenizer *tok, size_t *n);

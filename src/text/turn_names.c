@@ -1,0 +1,52 @@
+#include "text/turn_names.h"
+
+static const struct turn_name names[] = {
+    {"<|im_end|>", true},
+    {"<|eot_id|>", true},
+    {"<|eom_id|>", true},
+    {"<|eot|>", true},
+    {"<|eom|>", true},
+    {"<|end|>", true},
+    {"<|return|>", true},
+    {"<|call|>", true},
+    {"<|calls|>", true},
+    {"<|flush|>", true},
+    {"<|endoftext|>", true},
+    {"<|end_of_text|>", true},
+    {"<|end_of_turn|>", true},
+    {"<end_of_turn>", true},
+    {"<turn|>", true},
+    {"<|tool_response>", true},
+    {"<eos>", true},
+    {"</s>", true},
+    {"<EOT>", true},
+    {"_<EOT>", true},
+    {"[EOT]", true},
+    {"[EOS]", true},
+    {"[e~[", true},
+    {"<end_of_utterance>", true},
+    {"<|fim_pad|>", true},
+    {"<|repo_name|>", true},
+    {"<|file_sep|>", true},
+    {"<seed:eos>", true},
+    {"<|assistant_end|>", true},
+    {"<|END_OF_TURN_TOKEN|>", true},
+    {"<\uff5cend\u2581of\u2581sentence\uff5c>", true},
+    {"<|im_start|>", false},
+    {"<|start_header_id|>", false},
+    {"<|end_header_id|>", false},
+    {"<|system|>", false},
+    {"<|user|>", false},
+    {"<|assistant|>", false},
+    {"<start_of_turn>", false},
+    {"<|turn>", false},
+    {"<|START_OF_TURN_TOKEN|>", false},
+    {"<|SYSTEM_TOKEN|>", false},
+    {"<|USER_TOKEN|>", false},
+    {"<|CHATBOT_TOKEN|>", false},
+};
+
+const struct turn_name *turn_name_at(size_t i)
+{
+    return i < sizeof names / sizeof *names ? &names[i] : NULL;
+}
