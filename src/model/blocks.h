@@ -54,20 +54,22 @@ void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref o
 /* Short convolution between two gates: shortconv.*. */
 void block_short_conv(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 
-/* GLU: ffn_down(act(ffn_gate x) · ffn_up x), act as in hparams. If gate_in_up, ffn_up holds the
- * gate's rows, then its own. in and out may be the same. */
-void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
-                       bool gate_in_up);
-/* The feed-forward that all rows use beside the routed experts (ffn_*_shexp, n_ff_shared wide),
- * added to `routed`; gated: it counts by sigmoid(ffn_gate_inp_shexp · in). in is left as it is;
- * out may be in. */
-void block_shared_expert(struct builder *b, uint32_t layer, struct ref in, struct ref routed,
-                         bool gated, struct ref out);
+/* The feed-forward of a layer: dense where the file has no experts and in its first
+ * n_layer_dense layers, otherwise experts, and beside them the one that all rows use
+ * (ffn_*_shexp, n_ff_shared wide), where there is one. in and out may be the same. */
+void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* Its parts. GLU: ffn_down(act(ffn_gate x) · ffn_up x), act and where the gate's rows are as in
+ * hparams. */
+void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* The same with experts: a router over ffn_gate_inp, the chosen weights renormalised. */
 void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* The same with a router that reads another row. */
 void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
                       struct ref out);
+
+/* x += attention(norm x), then x += feed-forward(norm x): the layer of most families. */
+void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
+                       const struct attention *a);
 
 /* The rotation of a layer, from hparams and the file's factor tensors; index into the ropes. */
 uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs);

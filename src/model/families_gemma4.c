@@ -146,7 +146,7 @@ static void layer_gemma4(struct builder *b, uint32_t layer, struct ref x)
     if (n > 0 && layer == 0) build_layer_inputs(b, x, inputs);
     attention(b, layer, x, h);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    block_feedforward(b, layer, h, h, false);
+    block_dense(b, layer, h, h);
     if (hp->n_expert > 0) add_experts(b, layer, x, h);
     build_norm(b, h, layer_vector(b, layer, "post_ffw_norm.weight", x.n), 0, h);
     build_add(b, x, h, 1, x);

@@ -7,11 +7,13 @@
 static bool read_qwen35(struct hparams *hp, struct err *err)
 {
     uint32_t interval = 4;
+    const bool with_experts = hp->n_expert > 0;
     if (!hparams_ssm(hp, err) || !hparams_rope_sections(hp, &hp->has_rope_sections, err) ||
         !hparams_u32(hp, "full_attention_interval", 1, MAX_LAYERS, false, &interval, err) ||
-        !hparams_u32(hp, "expert_shared_feed_forward_length", 0, MAX_WIDTH, false,
-                     &hp->n_ff_shared, err))
+        !hparams_u32(hp, "expert_shared_feed_forward_length", with_experts, MAX_WIDTH,
+                     with_experts, &hp->n_ff_shared, err))
         return false;
+    hp->shared_gated = true;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         hp->layers[i].recurrent = (i + 1) % interval != 0;
         if (!hparams_layer_bool(hp, "attention.recurrent_layers", i, &hp->layers[i].recurrent,
@@ -33,13 +35,7 @@ static void layer_qwen35_by(struct builder *b, uint32_t layer, struct ref x, boo
             &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gated = true});
     build_add(b, x, h, 1, x);
     build_norm(b, x, layer_vector(b, layer, "post_attention_norm.weight", x.n), 0, h);
-    if (b->hp->n_expert > 0) {
-        struct ref routed = build_rows(b, "routed", x.n);
-        block_experts(b, layer, h, routed);
-        block_shared_expert(b, layer, h, routed, true, h);
-    } else {
-        block_feedforward(b, layer, h, h, false);
-    }
+    block_feedforward(b, layer, h, h);
     build_add(b, x, h, 1, x);
 }
 
@@ -89,15 +85,7 @@ static void layer_granitehybrid(struct builder *b, uint32_t layer, struct ref x)
         block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NORM});
     build_add(b, x, h, hp->residual_scale, x);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    if (hp->n_expert > 0 && hp->n_ff_shared > 0) {
-        struct ref routed = build_rows(b, "routed", x.n);
-        block_experts(b, layer, h, routed);
-        block_shared_expert(b, layer, h, routed, false, h);
-    } else if (hp->n_expert > 0) {
-        block_experts(b, layer, h, h);
-    } else {
-        block_feedforward(b, layer, h, h, false);
-    }
+    block_feedforward(b, layer, h, h);
     build_add(b, x, h, hp->residual_scale, x);
 }
 
@@ -117,7 +105,7 @@ static void layer_falcon_h1(struct builder *b, uint32_t layer, struct ref x)
     build_add(b, h, side, 1, h);
     build_add(b, x, h, 1, x);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm", x.n), 0, h);
-    block_feedforward(b, layer, h, h, false);
+    block_feedforward(b, layer, h, h);
     build_add(b, x, h, 1, x);
 }
 
@@ -153,10 +141,7 @@ static void layer_lfm2(struct builder *b, uint32_t layer, struct ref x)
                         &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
     build_add(b, x, h, 1, x);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    if (b->hp->n_expert > 0 && layer >= b->hp->n_layer_dense)
-        block_experts(b, layer, h, h);
-    else
-        block_feedforward(b, layer, h, h, false);
+    block_feedforward(b, layer, h, h);
     build_add(b, x, h, 1, x);
 }
 

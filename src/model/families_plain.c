@@ -3,42 +3,33 @@
 #include "model/blocks.h"
 #include "model/families.h"
 
-/* x += attention(norm x), then x += feed-forward(norm x): the layer of all families here. */
-static void plain_layer(struct builder *b, uint32_t layer, struct ref x,
-                        const struct attention *a, bool gate_in_up)
-{
-    struct ref h = build_rows(b, "h", x.n);
-    build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
-    block_attention(b, layer, h, h, a);
-    build_add(b, x, h, b->hp->residual_scale, x);
-    build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    if (b->hp->n_expert > 0)
-        block_experts(b, layer, h, h);
-    else
-        block_feedforward(b, layer, h, h, gate_in_up);
-    build_add(b, x, h, b->hp->residual_scale, x);
-}
-
 /* llama, mistral3 and smollm3; their converters have permuted the rows of Q and K. */
 static void layer_llama(struct builder *b, uint32_t layer, struct ref x)
 {
-    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM}, false);
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
 }
 
 static void layer_qwen2(struct builder *b, uint32_t layer, struct ref x)
 {
-    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true}, false);
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true});
 }
 
 static void layer_qwen3(struct builder *b, uint32_t layer, struct ref x)
 {
-    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true}, false);
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
 }
 
-/* The sliding window of some phi3 files was not trained with and is ignored everywhere. */
+/* The sliding window of some files was not trained with and is ignored everywhere. */
+static bool read_phi3(struct hparams *hp, struct err *err)
+{
+    (void)err;
+    hp->gate = GATE_IN_UP;
+    return true;
+}
+
 static void layer_phi3(struct builder *b, uint32_t layer, struct ref x)
 {
-    plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, true);
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
 }
 
 /* Ollama's converter had names of its own, and for a while it left YaRN out, with which every
@@ -76,12 +67,8 @@ static bool read_qwen3moe(struct hparams *hp, struct err *err)
 }
 
 const struct family families_plain[] = {
-    {"llama", NULL, layer_llama},
-    {"mistral3", read_mistral3, layer_llama},
-    {"phi3", NULL, layer_phi3},
-    {"qwen2", NULL, layer_qwen2},
-    {"qwen3", NULL, layer_qwen3},
-    {"qwen3moe", read_qwen3moe, layer_qwen3},
-    {"smollm3", read_smollm3, layer_llama},
-    {NULL, NULL, NULL},
+    {"llama", NULL, layer_llama},           {"mistral3", read_mistral3, layer_llama},
+    {"phi3", read_phi3, layer_phi3},        {"qwen2", NULL, layer_qwen2},
+    {"qwen3", NULL, layer_qwen3},           {"qwen3moe", read_qwen3moe, layer_qwen3},
+    {"smollm3", read_smollm3, layer_llama}, {NULL, NULL, NULL},
 };

@@ -15,14 +15,14 @@ static void add_normed(struct builder *b, uint32_t layer, struct ref x, struct r
 
 /* Norms before each block, too. */
 static void sandwich_layer(struct builder *b, uint32_t layer, struct ref x,
-                           const struct attention *a, bool gate_in_up)
+                           const struct attention *a)
 {
     struct ref h = build_rows(b, "h", x.n);
     build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
     block_attention(b, layer, h, h, a);
     add_normed(b, layer, x, h, "post_attention_norm.weight");
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    block_feedforward(b, layer, h, h, gate_in_up);
+    block_feedforward(b, layer, h, h);
     add_normed(b, layer, x, h, "post_ffw_norm.weight");
 }
 
@@ -48,8 +48,7 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
 
 static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)
 {
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true},
-                   false);
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
 }
 
 /* A file with sections is of a model that sees images, too: its converter has put the pairs of
@@ -57,6 +56,7 @@ static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)
 static bool read_glm4(struct hparams *hp, struct err *err)
 {
     bool sections = false;
+    hp->gate = GATE_IN_UP;
     if (!hparams_rope_sections(hp, &sections, err)) return false;
     hp->rope_halves = sections && hp->rope_sections[0] > 0 && hp->rope_sections[1] > 0;
     if (hp->rope_halves && hp->rope_sections[3] > 0)
@@ -70,7 +70,7 @@ static bool read_glm4(struct hparams *hp, struct err *err)
 static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
 {
     const enum rope_pairs pairs = b->hp->rope_halves ? ROPE_NEOX : ROPE_NORM;
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs}, true);
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs});
 }
 
 /* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. Files
@@ -93,7 +93,7 @@ static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
     block_attention(b, layer, x, h,
                     &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_all = true});
     add_normed(b, layer, x, h, "post_attention_norm.weight");
-    block_feedforward(b, layer, x, h, false);
+    block_feedforward(b, layer, x, h);
     add_normed(b, layer, x, h, "post_ffw_norm.weight");
 }
 

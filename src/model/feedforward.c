@@ -12,15 +12,14 @@ static bool has_width(struct builder *b, uint32_t layer, const char *key, size_t
                         b->hp->arch, key, layer);
 }
 
-void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out,
-                       bool gate_in_up)
+void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
     const size_t n_ff = b->hp->layers[layer].n_ff;
     if (!has_width(b, layer, "feed_forward_length", n_ff)) return;
     struct ref both = build_rows(b, "gate_up", 2 * n_ff);
     struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
     struct linear mats[2];
-    if (gate_in_up) {
+    if (b->hp->gate == GATE_IN_UP) {
         mats[0] = layer_linear(b, layer, "ffn_up", in.n, both);
         build_matmul(b, in, mats, 1);
     } else {
@@ -105,25 +104,52 @@ void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref 
     block_experts_by(b, layer, in, in, out);
 }
 
-void block_shared_expert(struct builder *b, uint32_t layer, struct ref in, struct ref routed,
-                         bool gated, struct ref out)
+/* Adds to `routed` what the expert gives that all rows use; out may be in. */
+static void shared_expert(struct builder *b, uint32_t layer, struct ref in, struct ref routed,
+                          struct ref out)
 {
     const size_t n_ff = b->hp->n_ff_shared;
-    if (!has_width(b, layer, "expert_shared_feed_forward_length", n_ff)) return;
     struct ref both = build_rows(b, "gate_up", 2 * n_ff);
     struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
     struct ref shared = build_rows(b, "shared", out.n);
     const struct linear mats[2] = {layer_linear(b, layer, "ffn_gate_shexp", in.n, gate),
                                    layer_linear(b, layer, "ffn_up_shexp", in.n, up)};
     build_matmul(b, in, mats, 2);
-    build_glu(b, gate, up, GLU_SILU, gate);
+    build_glu(b, gate, up, b->hp->glu, gate);
     const struct linear down = layer_linear(b, layer, "ffn_down_shexp", n_ff, shared);
     build_matmul(b, gate, &down, 1);
-    if (gated) {
+    if (b->hp->shared_gated) {
         struct ref weight = build_rows(b, "shared_gate", 1);
         const struct linear w = layer_linear(b, layer, "ffn_gate_inp_shexp", in.n, weight);
         build_matmul(b, in, &w, 1);
         build_row_gate(b, shared, weight);
     }
     build_add(b, routed, shared, 1, out);
+}
+
+void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    if (hp->n_expert == 0 || layer < hp->n_layer_dense) {
+        block_dense(b, layer, in, out);
+    } else if (hp->n_ff_shared == 0) {
+        block_experts(b, layer, in, out);
+    } else {
+        struct ref routed = build_rows(b, "routed", out.n);
+        block_experts(b, layer, in, routed);
+        shared_expert(b, layer, in, routed, out);
+    }
+}
+
+void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
+                       const struct attention *a)
+{
+    const struct hparams *hp = b->hp;
+    struct ref h = build_rows(b, "h", x.n);
+    build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
+    block_attention(b, layer, h, h, a);
+    build_add(b, x, h, hp->residual_scale, x);
+    build_norm(b, x, layer_vector(b, layer, hp->ffn_norm, x.n), 0, h);
+    block_feedforward(b, layer, h, h);
+    build_add(b, x, h, hp->residual_scale, x);
 }

@@ -291,6 +291,7 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
     hp->norm_eps = (float)eps;
     hp->embed_scale = hp->residual_scale = hp->logit_scale = 1;
     hp->output_norm = "output_norm.weight";
+    hp->ffn_norm = "ffn_norm.weight";
     hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;
     hp->n_layer_kv = hp->n_layer;
     return read_layers(hp, err) && read_heads(hp, err) && read_experts(hp, err) &&

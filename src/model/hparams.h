@@ -29,15 +29,22 @@ struct layer_hparams {
     bool recurrent;  /* it has states instead of keys and values */
 };
 
+/* Where a feed-forward has the rows that its activation is of. */
+enum gate_rows {
+    GATE_APART, /* a matrix of their own */
+    GATE_IN_UP, /* in front of those of ffn_up */
+};
+
 enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
 
 struct hparams {
     const struct gguf *g;
     const char *arch; /* general.architecture, the prefix of the keys; static */
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
-    uint32_t n_layer_kv;              /* later layers read the cache of earlier ones */
-    uint32_t n_embd_layer;            /* of what each layer adds for a token; 0: nothing */
-    enum glu_kind glu;                /* of the feed-forward */
+    uint32_t n_layer_kv;   /* later layers read the cache of earlier ones */
+    uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
+    enum glu_kind glu;     /* of the feed-forward */
+    enum gate_rows gate;
     uint32_t n_expert, n_expert_used; /* 0: dense */
     uint32_t n_layer_dense;           /* the first layers, which have no experts */
     enum route_kind route;
@@ -46,6 +53,7 @@ struct hparams {
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */
+    const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
@@ -74,6 +82,7 @@ struct hparams {
         uint32_t n_inner;         /* values of all heads */
     } ssm;
     uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
+    bool shared_gated;    /* it counts by the sigmoid of a product */
 
     struct layer_hparams *layers; /* [n_layer], owned */
 };
