@@ -94,9 +94,18 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
 static void norm_heads(struct builder *b, uint32_t layer, const struct attention *a,
                        const char *norm, struct ref x)
 {
-    if (!a->qk_norm) return;
+    char name[TENSOR_NAME_CAP];
+    if (!a->qk_norm && !(a->norm_if && weights_has(b->ws, layer_tensor(name, layer, norm))))
+        return;
     const size_t group = a->norm_all ? x.n : b->hp->layers[layer].head_dim_k;
     build_norm(b, x, layer_vector(b, layer, norm, group), group, x);
+}
+
+static void norm_q_and_k(struct builder *b, uint32_t layer, const struct attention *a,
+                         const struct qkv *r)
+{
+    norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
+    norm_heads(b, layer, a, "attn_k_norm.weight", r->k);
 }
 
 /* Q, K and V of a layer up to its cache, whose index this returns. */
@@ -106,14 +115,14 @@ static uint32_t store(struct builder *b, uint32_t layer, struct ref in,
     const struct layer_hparams *l = &b->hp->layers[layer];
     const size_t dim = l->head_dim_k;
     project(b, layer, in, a, r);
-    norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
-    norm_heads(b, layer, a, "attn_k_norm.weight", r->k);
+    if (!a->norm_last) norm_q_and_k(b, layer, a, r);
     if (l->rope) {
         const uint32_t rope = block_rope(b, layer, a->pairs);
         const bool apart = r->k.buf != r->q.buf;
         build_rope(b, apart ? r->q : ref_part(r->all, 0, r->q.n + r->k.n), dim, rope);
         if (apart) build_rope(b, r->k, dim, rope);
     }
+    if (a->norm_last) norm_q_and_k(b, layer, a, r);
     const uint32_t kv = build_kv(b, l->n_head_kv, dim, l->head_dim_v, l->window);
     build_kv_store(b, r->k, r->v, kv);
     return kv;
@@ -165,6 +174,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .kv = kv,
             .n_heads = l->n_head,
             .scale = hp->attn_scale,
+            .softcap = hp->attn_softcap,
             .window = l->window,
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });

@@ -23,7 +23,9 @@ struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, 
 struct attention {
     enum rope_pairs pairs;
     bool qk_norm;   /* RMS norm of each head of Q and K before the rotation */
+    bool norm_if;   /* the same in files that have it */
     bool norm_all;  /* that norm is of all heads together */
+    bool norm_last; /* that norm follows the rotation */
     bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
                        is K before its norm and rotation */
     bool need_bias; /* Q, K and V have biases for sure; others may have some */
@@ -67,7 +69,11 @@ void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref 
 void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
                       struct ref out);
 
-/* x += attention(norm x), then x += feed-forward(norm x): the layer of most families. */
+/* What most layers begin and end with: h = norm(x), and behind attention or what stands in its
+ * place, whose result is h, x += h and x += feed-forward(norm x). */
+struct ref block_begin(struct builder *b, uint32_t layer, struct ref x);
+void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h);
+/* The layer of most families: both around attention. */
 void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
                        const struct attention *a);
 

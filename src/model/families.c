@@ -1,15 +1,16 @@
 /* All families: the groups of families_*.c, one after another. */
 #include "model/families.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/printable.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
 
 static const struct family *const groups[] = {
-    families_plain, families_post, families_gemma4, families_gpt_oss, families_hybrid,
+    families_plain,   families_experts, families_post,   families_gemma4,
+    families_gpt_oss, families_granite, families_hybrid,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 
@@ -39,11 +40,12 @@ const struct family *family_find(const struct gguf *g, struct err *err)
     const struct family *f;
     for (size_t i = 0; (f = family_at(i)); i++)
         if (arch.len == strlen(f->name) && memcmp(arch.data, f->name, arch.len) == 0) return f;
-    char shown[80], known[512];
-    size_t at = 0;
+    char shown[80];
+    struct buf known = {0};
     for (size_t i = 0; (f = family_at(i)); i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", f->name);
+        buf_printf(&known, "%s%s", i ? ", " : "", f->name);
     err_set(err, ERR_USER, "%s: hearth does not know the model family \"%s\"; it runs %s",
-            gguf_path(g), printable(shown, sizeof shown, arch.data, arch.len), known);
+            gguf_path(g), printable(shown, sizeof shown, arch.data, arch.len), buf_str(&known));
+    buf_free(&known);
     return NULL;
 }

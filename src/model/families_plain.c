@@ -1,9 +1,12 @@
 /* Families whose layers are attention over everything before, then a feed-forward. */
+#include <math.h>
+
+#include "base/real.h"
 #include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 
-/* llama, mistral3 and smollm3; their converters have permuted the rows of Q and K. */
+/* ernie4_5, llama, mistral3 and smollm3; their converters have permuted the rows of Q and K. */
 static void layer_llama(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
@@ -25,11 +28,6 @@ static bool read_phi3(struct hparams *hp, struct err *err)
     (void)err;
     hp->gate = GATE_IN_UP;
     return true;
-}
-
-static void layer_phi3(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
 }
 
 /* Ollama's converter had names of its own, and for a while it left YaRN out, with which every
@@ -60,15 +58,57 @@ static bool read_smollm3(struct hparams *hp, struct err *err)
     return true;
 }
 
-static bool read_qwen3moe(struct hparams *hp, struct err *err)
+/* The second norm of a layer is named for what it follows. */
+static bool read_seed_oss(struct hparams *hp, struct err *err)
 {
-    uint32_t n_expert = 0;
-    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err);
+    (void)err;
+    hp->ffn_norm = "post_attention_norm.weight";
+    return true;
+}
+
+static void layer_neox(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
+}
+
+static bool read_gemma(struct hparams *hp, struct err *err)
+{
+    (void)err;
+    hp->glu = GLU_GELU;
+    hp->embed_scale = (float)sqrt((double)hp->n_embd);
+    return true;
+}
+
+/* Converters have put the factor of long contexts into the base, where a file does not name it.
+ */
+static bool read_hunyuan(struct hparams *hp, struct err *err)
+{
+    double alpha = 0;
+    if (!hparams_f64(hp, "rope.scaling.alpha", 0, 1e6, false, &alpha, err)) return false;
+    const double dim = hp->layers[0].head_dim_k;
+    if (alpha > 0 && dim > 2) hp->rope_base *= real_pow(alpha, dim / (dim - 2.0));
+    return true;
+}
+
+static void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_last = true});
 }
 
 const struct family families_plain[] = {
-    {"llama", NULL, layer_llama},           {"mistral3", read_mistral3, layer_llama},
-    {"phi3", read_phi3, layer_phi3},        {"qwen2", NULL, layer_qwen2},
-    {"qwen3", NULL, layer_qwen3},           {"qwen3moe", read_qwen3moe, layer_qwen3},
-    {"smollm3", read_smollm3, layer_llama}, {NULL, NULL, NULL},
+    {"ernie4_5", NULL, layer_llama},
+    {"gemma", read_gemma, layer_neox},
+    {"hunyuan-dense", read_hunyuan, layer_hunyuan},
+    {"llama", NULL, layer_llama},
+    {"mistral3", read_mistral3, layer_llama},
+    {"phi3", read_phi3, layer_neox},
+    {"qwen2", NULL, layer_qwen2},
+    {"qwen2vl", NULL, layer_qwen2},
+    {"qwen3", NULL, layer_qwen3},
+    {"qwen3vl", NULL, layer_qwen3},
+    {"seed_oss", read_seed_oss, layer_neox},
+    {"smollm3", read_smollm3, layer_llama},
+    {NULL, NULL, NULL},
 };

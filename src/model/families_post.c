@@ -26,6 +26,34 @@ static void sandwich_layer(struct builder *b, uint32_t layer, struct ref x,
     add_normed(b, layer, x, h, "post_ffw_norm.weight");
 }
 
+/* A window in every other layer, from the first on; the first converters did not say how long.
+ */
+static bool read_gemma2(struct hparams *hp, struct err *err)
+{
+    double scores = 50, logits = 30;
+    bool windows = false;
+    hp->glu = GLU_GELU;
+    hp->embed_scale = (float)sqrt((double)hp->n_embd);
+    /* The one of 46 layers divides scores by another root. */
+    if (hp->n_layer == 46)
+        hp->attn_scale = (float)(1.0 / sqrt((double)hp->n_embd / hp->layers[0].n_head));
+    if (!hparams_f64(hp, "attn_logit_softcapping", 1, 1e6, false, &scores, err) ||
+        !hparams_f64(hp, "final_logit_softcapping", 1, 1e6, false, &logits, err))
+        return false;
+    hp->attn_softcap = (float)scores;
+    hp->logit_softcap = (float)logits;
+    if (!hparams_has_windows(hp, &windows, err)) return false;
+    if (windows) return hparams_windows(hp, 2, err);
+    for (uint32_t i = 0; i < hp->n_layer; i += 2)
+        hp->layers[i].window = 4096;
+    return true;
+}
+
+static void layer_gemma2(struct builder *b, uint32_t layer, struct ref x)
+{
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
+}
+
 static bool read_gemma3(struct hparams *hp, struct err *err)
 {
     hp->glu = GLU_GELU;
@@ -87,19 +115,41 @@ static bool read_olmo2(struct hparams *hp, struct err *err)
                         hparams_local_rope(hp, hp->n_rot, hp->rope_base, err));
 }
 
-static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
+/* Norms behind each block alone. */
+static void post_layer(struct builder *b, uint32_t layer, struct ref x,
+                       const struct attention *a)
 {
     struct ref h = build_rows(b, "h", x.n);
-    block_attention(b, layer, x, h,
-                    &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_all = true});
+    block_attention(b, layer, x, h, a);
     add_normed(b, layer, x, h, "post_attention_norm.weight");
     block_feedforward(b, layer, x, h);
     add_normed(b, layer, x, h, "post_ffw_norm.weight");
 }
 
+static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
+{
+    post_layer(b, layer, x,
+               &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_all = true});
+}
+
+/* In a file with windows the layers that see everything do not rotate. */
+static bool read_exaone4(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    if (!hparams_has_windows(hp, &windows, err) || (windows && !hparams_windows(hp, 4, err)))
+        return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope = !windows || hp->layers[i].window > 0;
+    return hparams_drop_next(hp, err);
+}
+
+static void layer_exaone4(struct builder *b, uint32_t layer, struct ref x)
+{
+    post_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
+}
+
 const struct family families_post[] = {
-    {"gemma3", read_gemma3, layer_gemma3},
-    {"glm4", read_glm4, layer_glm4},
-    {"olmo2", read_olmo2, layer_olmo2},
-    {NULL, NULL, NULL},
+    {"exaone4", read_exaone4, layer_exaone4}, {"gemma2", read_gemma2, layer_gemma2},
+    {"gemma3", read_gemma3, layer_gemma3},    {"glm4", read_glm4, layer_glm4},
+    {"olmo2", read_olmo2, layer_olmo2},       {NULL, NULL, NULL},
 };

@@ -59,7 +59,7 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
     struct op_route op = {.scores = scores,
                           .out = build_route_rows(b, "route", hp->n_expert_used),
                           .kind = hp->route,
-                          .renormalise = true,
+                          .renormalise = !hp->route_as_is,
                           .scale = hp->expert_scale};
     const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
     build_matmul(b, in, &router, 1);
@@ -141,15 +141,26 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
     }
 }
 
-void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
-                       const struct attention *a)
+struct ref block_begin(struct builder *b, uint32_t layer, struct ref x)
 {
-    const struct hparams *hp = b->hp;
     struct ref h = build_rows(b, "h", x.n);
     build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
-    block_attention(b, layer, h, h, a);
+    return h;
+}
+
+void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h)
+{
+    const struct hparams *hp = b->hp;
     build_add(b, x, h, hp->residual_scale, x);
     build_norm(b, x, layer_vector(b, layer, hp->ffn_norm, x.n), 0, h);
     block_feedforward(b, layer, h, h);
     build_add(b, x, h, hp->residual_scale, x);
+}
+
+void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
+                       const struct attention *a)
+{
+    struct ref h = block_begin(b, layer, x);
+    block_attention(b, layer, h, h, a);
+    block_end(b, layer, x, h);
 }

@@ -375,6 +375,27 @@ bool hparams_drop_next(struct hparams *hp, struct err *err)
     return true;
 }
 
+bool hparams_sigmoid_route(struct hparams *hp, struct err *err)
+{
+    uint32_t gating = 2; /* sigmoid */
+    bool renormalised = true;
+    if (!hparams_u32(hp, "expert_gating_func", 2, 2, false, &gating, err) ||
+        !hparams_bool(hp, "expert_weights_norm", &renormalised, err) ||
+        !hparams_u32(hp, "leading_dense_block_count", 0, hp->n_layer, false, &hp->n_layer_dense,
+                     err))
+        return false;
+    hp->route = ROUTE_SIGMOID;
+    hp->route_as_is = !renormalised;
+    return true;
+}
+
+bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err)
+{
+    hp->n_ff_shared = width;
+    return hparams_u32(hp, "expert_shared_feed_forward_length", 0, MAX_WIDTH, false,
+                       &hp->n_ff_shared, err);
+}
+
 bool hparams_softcap(struct hparams *hp, struct err *err)
 {
     double cap = 0;

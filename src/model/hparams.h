@@ -33,6 +33,7 @@ struct layer_hparams {
 enum gate_rows {
     GATE_APART, /* a matrix of their own */
     GATE_IN_UP, /* in front of those of ffn_up */
+    GATE_IS_UP, /* what ffn_up gives is both */
 };
 
 enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
@@ -48,6 +49,7 @@ struct hparams {
     uint32_t n_expert, n_expert_used; /* 0: dense */
     uint32_t n_layer_dense;           /* the first layers, which have no experts */
     enum route_kind route;
+    bool route_as_is;   /* the weights of the chosen experts are not renormalised */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
@@ -55,6 +57,7 @@ struct hparams {
     const char *output_norm;           /* tensor; static */
     const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
+    float attn_softcap;                /* of the scores; 0: none */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
 
@@ -123,6 +126,11 @@ bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
  * tokens further on, and plain decoding has no use for them. To be called after all else that
  * is of layers. */
 bool hparams_drop_next(struct hparams *hp, struct err *err);
+/* A router by sigmoids, the first "leading_dense_block_count" layers dense, and with
+ * "expert_weights_norm" false weights as they are. */
+bool hparams_sigmoid_route(struct hparams *hp, struct err *err);
+/* "expert_shared_feed_forward_length", width without it. */
+bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err);
 /* "final_logit_softcapping". */
 bool hparams_softcap(struct hparams *hp, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */

@@ -1,0 +1,87 @@
+/* Families whose layers are attention over everything before, then experts. */
+#include "model/blocks.h"
+#include "model/families.h"
+
+static bool need_experts(struct hparams *hp, struct err *err)
+{
+    uint32_t n_expert = 0;
+    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err);
+}
+
+/* The router's weights are a softmax over all experts, not over the chosen ones. */
+static bool read_olmoe(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    return need_experts(hp, err);
+}
+
+static bool read_qwen2moe(struct hparams *hp, struct err *err)
+{
+    hp->shared_gated = true;
+    return read_olmoe(hp, err) && hparams_shared_expert(hp, hp->layers[0].n_ff, err);
+}
+
+static bool read_hunyuan_moe(struct hparams *hp, struct err *err)
+{
+    return need_experts(hp, err) && hparams_shared_expert(hp, hp->layers[0].n_ff, err);
+}
+
+static bool read_minimax_m2(struct hparams *hp, struct err *err)
+{
+    return need_experts(hp, err) && hparams_sigmoid_route(hp, err);
+}
+
+/* Some experts are for all rows: together they are one, as wide as all of them. */
+static bool read_glm4moe(struct hparams *hp, struct err *err)
+{
+    uint32_t n_shared = 0;
+    hp->ffn_norm = "post_attention_norm.weight";
+    const uint32_t n_ff = hp->layers[hp->n_layer - 1].n_ff_exp;
+    if (!read_minimax_m2(hp, err) ||
+        !hparams_u32(hp, "expert_shared_count", 0, n_ff ? MAX_WIDTH / n_ff : MAX_EXPERTS, true,
+                     &n_shared, err))
+        return false;
+    hp->n_ff_shared = n_shared * n_ff;
+    return hparams_drop_next(hp, err);
+}
+
+static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .norm_if = true});
+}
+
+static void layer_hunyuan_moe(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_last = true});
+}
+
+/* minimax-m2 and olmoe. */
+static void layer_norm_all(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_all = true});
+}
+
+static void layer_qwen2moe(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true});
+}
+
+static void layer_qwen3moe(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
+}
+
+const struct family families_experts[] = {
+    {"glm4moe", read_glm4moe, layer_glm4moe},
+    {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan_moe},
+    {"minimax-m2", read_minimax_m2, layer_norm_all},
+    {"olmoe", read_olmoe, layer_norm_all},
+    {"qwen2moe", read_qwen2moe, layer_qwen2moe},
+    {"qwen3moe", need_experts, layer_qwen3moe},
+    {"qwen3vlmoe", need_experts, layer_qwen3moe},
+    {NULL, NULL, NULL},
+};
