@@ -27,10 +27,32 @@ shared int ratings[MAX_EXPERTS];
 shared uint ids[MAX_USED];
 shared float chosen[MAX_USED];
 
-float score(uint from, uint e)
+float largest = 0.0, inverse = 0.0; /* of the softmax */
+
+/* What an expert counts by if it is chosen. */
+float weight(uint from, uint e)
 {
     float s = scores[from + e];
-    return SIGMOID ? num_keep(num_sigmoid(s)) : s;
+    return num_keep(SIGMOID ? num_sigmoid(s) : fmul(num_exp(fsub(s, largest)), inverse));
+}
+
+/* Of all scores, by their order. */
+void find_softmax(uint from, uint lane)
+{
+    for (uint e = lane; e < n; e += 32u)
+        ratings[e] = num_order(scores[from + e]);
+    barrier();
+    int most = ratings[0];
+    for (uint e = 1u; e < n; e++)
+        if (ratings[e] > most) most = ratings[e];
+    largest = num_order_back(most);
+    float partial = 0.0;
+    for (uint e = lane; e < n; e += 32u) {
+        float term = num_exp(fsub(scores[from + e], largest));
+        partial = e < 32u ? term : fadd(partial, term);
+    }
+    inverse = num_rcp(row_fold(partial, n));
+    barrier();
 }
 
 void main()
@@ -38,9 +60,12 @@ void main()
     uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (row >= step_n_rows()) return;
     uint from = row * in_stride + in_at;
+    if (!SIGMOID) find_softmax(from, lane);
     for (uint e = lane; e < n; e += 32u) {
-        float s = score(from, e);
-        ratings[e] = num_order(HAS_SELECT ? num_keep(fadd(s, select[e])) : s);
+        if (HAS_SELECT)
+            ratings[e] = num_order(num_keep(fadd(weight(from, e), select[e])));
+        else
+            ratings[e] = num_order(SIGMOID ? weight(from, e) : scores[from + e]);
     }
     barrier();
     for (uint e = lane; e < n; e += 32u) {
@@ -51,20 +76,8 @@ void main()
         if (rank < n_used) ids[rank] = e;
     }
     barrier();
-    float partial = 0.0, inverse = 0.0, largest = score(from, ids[0]);
-    if (!SIGMOID) {
-        for (uint e = lane; e < n; e += 32u) {
-            float term = num_exp(fsub(scores[from + e], largest));
-            partial = e < 32u ? term : fadd(partial, term);
-        }
-        inverse = num_rcp(row_fold(partial, n));
-    }
     float w = 0.0;
-    if (lane < n_used) {
-        w = score(from, ids[lane]);
-        if (!SIGMOID) w = num_keep(fmul(num_exp(fsub(w, largest)), inverse));
-        chosen[lane] = w;
-    }
+    if (lane < n_used) chosen[lane] = w = weight(from, ids[lane]);
     barrier();
     if (lane >= n_used) return;
     if (RENORMALISE) {

@@ -1,5 +1,6 @@
 /* A gated unit: what becomes of a gate and what it lets through. Include numeric.glsl first. */
-const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, SIGMOID = 7u, LINEAR = 8u; /* of enum pointwise */
+/* Of enum pointwise. */
+const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, SIGMOID = 7u, LINEAR = 8u, RELU = 12u;
 
 float glu(uint kind, float gate, float up)
 {
@@ -7,6 +8,7 @@ float glu(uint kind, float gate, float up)
     case SILU: return num_keep(fmul(num_silu(gate), up));
     case GELU: return num_keep(fmul(num_gelu(gate), up));
     case SIGMOID: return num_keep(fmul(num_sigmoid(gate), up));
+    case RELU: return num_keep(fmul(num_relu(gate), up));
     case CLAMPED: return num_clamped_glu(gate, up);
     default: return num_keep(fmul(gate, up)); /* LINEAR */
     }

@@ -156,6 +156,7 @@ enum glu_kind {
     GLU_GELU,
     GLU_SIGMOID,
     GLU_LINEAR,  /* the gate as it is */
+    GLU_RELU,    /* the gate where it is above 0; with up for a gate its square */
     GLU_CLAMPED, /* both within 7, sigmoid of 1.702 gate, up + 1 */
 };
 
@@ -180,8 +181,7 @@ struct op_route {
     enum route_kind kind;
     bool renormalise;
     float scale;                 /* of the weights; 1: none */
-    const struct weight *select; /* ROUTE_SIGMOID: vector of n_expert, added for the choice
-                                    only; NULL: none */
+    const struct weight *select; /* vector of n_expert, added for the choice only; NULL: none */
     const struct weight *scales; /* vector of n_expert, one more factor of the weights; NULL */
 };
 

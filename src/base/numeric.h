@@ -292,6 +292,13 @@ FN F NUM(gelu)(F x)
     return NUM(keep)(fmul(x, NUM(sigmoid)(z)));
 }
 
+/* 0 for what is below 0, found by its bits: a driver may take the greater of 0 and a NaN. */
+FN F NUM(relu)(F x)
+{
+    U u = u_of(x);
+    return f_of(sel_u(i_of_u(u - UK(1u)) < -0x800000, UK(0u), u));
+}
+
 /* g sigmoid(1.702 g) (u + 1), g at most 7 and u within 7. A NaN is asked for apart: a driver
  * may take the lesser of 7 and it, which is 7 (NVIDIA 580). */
 FN F NUM(clamped_glu)(F gate, F up)

@@ -88,6 +88,7 @@ static float activate(enum glu_kind kind, float x)
     case GLU_SILU: return num_silu(x);
     case GLU_GELU: return num_gelu(x);
     case GLU_SIGMOID: return num_sigmoid(x);
+    case GLU_RELU: return num_relu(x);
     case GLU_LINEAR:
     case GLU_CLAMPED: break; /* a form of its own */
     }
@@ -155,19 +156,24 @@ static void choose(const struct choice *c, size_t n, int32_t *ids, size_t n_used
     }
 }
 
-/* Chosen on the scores; weights are the softmax over all experts, whose maximum is the first
- * chosen and whose sum has the shape of all row sums. */
-static void route_softmax(const float *scores, size_t n, size_t n_used, int32_t *ids,
-                          float *weights)
+/* Weights are the softmax over all experts, whose maximum is the first by score and whose sum
+ * has the shape of all row sums; chosen on the scores, or with a bias on it and the weights. */
+static void route_softmax(float *scores, const float *bias, size_t n, size_t n_used,
+                          int32_t *ids, float *weights)
 {
-    const struct choice c = {scores, NULL};
-    choose(&c, n, ids, n_used);
+    const struct choice by_score = {scores, NULL}, by_weight = {scores, bias};
+    choose(&by_score, n, ids, bias ? 1 : n_used);
     float max = scores[ids[0]], partial[ROW_PARTIALS] = {0};
-    for (size_t e = 0; e < n; e++)
-        accumulate(partial, e, num_exp(scores[e] - max));
+    for (size_t e = 0; e < n; e++) {
+        scores[e] = num_exp(scores[e] - max);
+        accumulate(partial, e, scores[e]);
+    }
     float inverse = num_rcp(fold(partial, n));
+    for (size_t e = 0; e < n; e++)
+        scores[e] = num_keep(scores[e] * inverse);
+    if (bias) choose(&by_weight, n, ids, n_used);
     for (size_t j = 0; j < n_used; j++)
-        weights[j] = num_keep(num_exp(scores[ids[j]] - max) * inverse);
+        weights[j] = scores[ids[j]];
 }
 
 /* Weights are the sigmoids; chosen on them and the bias. */
@@ -191,7 +197,7 @@ void ref_route(const struct op_route *op, float *scores, const float *select,
     if (op->kind == ROUTE_SIGMOID)
         route_sigmoid(scores, select, n, n_used, ids, weights);
     else
-        route_softmax(scores, n, n_used, ids, weights);
+        route_softmax(scores, select, n, n_used, ids, weights);
     if (op->renormalise) {
         float sum = weights[0];
         for (size_t j = 1; j < n_used; j++)

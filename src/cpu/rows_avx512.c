@@ -427,5 +427,11 @@ void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n
         FOR_LANES(n,
                   { store(out + i, left, z_kept(load(gate + i, left) * load(up + i, left))); });
         break;
+    case GLU_RELU:
+        FOR_LANES(n, {
+            const fz g = at_least(load(gate + i, left), 0);
+            store(out + i, left, z_kept(g * load(up + i, left)));
+        });
+        break;
     }
 }

@@ -184,7 +184,6 @@ static void check_route(struct walk *w, const struct op_route *o)
 {
     reads(w, o->scores, ROW_F32);
     demand(w, o->out.n <= o->scores.n, "more experts chosen than there are");
-    demand(w, !o->select || o->kind == ROUTE_SIGMOID, "a bias of the choice without sigmoid");
     if (o->select) vector(w, o->select, o->scores.n);
     if (o->scales) vector(w, o->scales, o->scores.n);
     writes(w, o->out, ROW_ROUTE);

@@ -63,9 +63,8 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
                           .scale = hp->expert_scale};
     const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
     build_matmul(b, in, &router, 1);
-    if (op.kind == ROUTE_SIGMOID)
-        op.select = weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b.bias"),
-                                      hp->n_expert);
+    op.select =
+        weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b.bias"), hp->n_expert);
     op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
                                   hp->n_expert);
     build_route(b, &op);

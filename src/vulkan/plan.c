@@ -29,13 +29,12 @@ enum pointwise {
     PW_LINEAR,
     PW_ROW_GATE,
     PW_UNZIP,
+    PW_RELU = POINTWISE_COPY + 1,
 };
 
-static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
-                                           [GLU_GELU] = PW_GELU,
-                                           [GLU_CLAMPED] = PW_CLAMPED,
-                                           [GLU_SIGMOID] = PW_SIGMOID,
-                                           [GLU_LINEAR] = PW_LINEAR};
+static const enum pointwise glu_kinds[] = {
+    [GLU_SILU] = PW_SILU,       [GLU_GELU] = PW_GELU,     [GLU_CLAMPED] = PW_CLAMPED,
+    [GLU_SIGMOID] = PW_SIGMOID, [GLU_LINEAR] = PW_LINEAR, [GLU_RELU] = PW_RELU};
 
 /* The rows of the tokens that a piece of the table has. */
 static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int part,

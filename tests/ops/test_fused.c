@@ -93,7 +93,8 @@ static const struct heads_case heads_cases[] = {
     {1, 1, 32, 32, 32, ROPE_NEOX, GLU_SILU},    {4, 2, 64, 64, 96, ROPE_NORM, GLU_GELU},
     {3, 1, 128, 64, 1120, ROPE_NEOX, GLU_SILU}, {2, 2, 48, 20, 256, ROPE_NORM, GLU_CLAMPED},
     {5, 1, 80, 80, 64, ROPE_NEOX, GLU_SIGMOID}, {2, 1, 64, 2, 160, ROPE_NEOX, GLU_LINEAR},
-    {2, 1, 300, 128, 32, ROPE_NORM, GLU_SILU},  {1, 1, 1030, 64, 32, ROPE_NEOX, GLU_SILU},
+    {1, 1, 64, 64, 96, ROPE_NEOX, GLU_RELU},    {2, 1, 300, 128, 32, ROPE_NORM, GLU_SILU},
+    {1, 1, 1030, 64, 32, ROPE_NEOX, GLU_SILU},
 };
 enum { N_HEADS_CASES = sizeof heads_cases / sizeof *heads_cases, MAX_PAIRS = 64 };
 

@@ -206,6 +206,17 @@ static void run_linear(const struct kernels *k, struct values *v, size_t n)
     k->glu(GLU_LINEAR, v->x, v->y, n, v->out);
 }
 
+static void run_relu(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_RELU, v->x, v->y, n, v->out);
+}
+
+/* Without a gate of its own: a square. */
+static void run_relu_of_up(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_RELU, v->x, v->x, n, v->x);
+}
+
 static void run_clamped(const struct kernels *k, struct values *v, size_t n)
 {
     k->glu(GLU_CLAMPED, v->x, v->y, n, v->out);
@@ -233,6 +244,8 @@ static const struct {
     {"sigmoid", run_sigmoid},
     {"linear", run_linear},
     {"clamped", run_clamped},
+    {"relu", run_relu},
+    {"relu_of_up", run_relu_of_up},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */

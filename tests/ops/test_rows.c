@@ -155,6 +155,17 @@ static struct ref build_linear(struct trial *t, struct ref in, size_t width)
     return build_glu_by(t, in, width, GLU_LINEAR);
 }
 
+static struct ref build_relu(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_RELU);
+}
+
+static double exact_relu(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return x[i] < 0 ? 0 : (double)x[i] * (double)x[i + width / 2];
+}
+
 static double exact_sigmoid(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)pos;
@@ -264,8 +275,9 @@ static struct ref build_route(struct trial *t, struct ref in, size_t width)
     return out;
 }
 
-/* The same by sigmoid, chosen with a bias and weighed by expert. */
-static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t width)
+/* The same, chosen with a bias and weighed by expert. */
+static struct ref build_route_by(struct trial *t, struct ref in, size_t width,
+                                 enum route_kind kind)
 {
     struct err err;
     struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
@@ -273,7 +285,7 @@ static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t wid
     trial_op(t, OP_ROUTE)->route =
         (struct op_route){.scores = ref_part(in, 0, n),
                           .out = route,
-                          .kind = ROUTE_SIGMOID,
+                          .kind = kind,
                           .renormalise = true,
                           .scale = 2.5f,
                           .select = backend_vector(t->be, norm_weights, n, &err),
@@ -281,6 +293,16 @@ static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t wid
     trial_op(t, OP_COMBINE)->combine =
         (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
     return out;
+}
+
+static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t width)
+{
+    return build_route_by(t, in, width, ROUTE_SIGMOID);
+}
+
+static struct ref build_route_softmax(struct trial *t, struct ref in, size_t width)
+{
+    return build_route_by(t, in, width, ROUTE_SOFTMAX);
 }
 
 /* The four experts of the largest ratings, ties to the lower id. */
@@ -315,22 +337,40 @@ static double exact_route(const float *x, size_t width, size_t i, size_t pos)
     return out;
 }
 
+/* As chosen by weights and biases, weight the softmax of all or each one's sigmoid. */
+static double exact_route_by(const double *weight, const float *x, size_t width, size_t i)
+{
+    size_t n = width / 4, taken[4];
+    double rating[MAX_WIDTH], sum = 0, out = 0;
+    for (size_t e = 0; e < n; e++)
+        rating[e] = weight[e] + (double)norm_weights[e];
+    best_four(rating, n, taken);
+    for (size_t j = 0; j < 4; j++)
+        sum += weight[taken[j]];
+    for (size_t j = 0; j < 4; j++)
+        out += 2.5 * weight[taken[j]] / sum * (double)norm_weights[n + taken[j]] *
+               (double)x[width / 2 + j * (width / 8) + i];
+    return out;
+}
+
 static double exact_route_sigmoid(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)pos;
-    size_t n = width / 4, taken[4];
-    double rating[MAX_WIDTH], weight[4], sum = 0, out = 0;
-    for (size_t e = 0; e < n; e++)
-        rating[e] = 1 / (1 + exp(-(double)x[e])) + (double)norm_weights[e];
-    best_four(rating, n, taken);
-    for (size_t j = 0; j < 4; j++) {
-        weight[j] = 1 / (1 + exp(-(double)x[taken[j]]));
-        sum += weight[j];
-        weight[j] *= (double)norm_weights[n + taken[j]];
-    }
-    for (size_t j = 0; j < 4; j++)
-        out += 2.5 * weight[j] / sum * (double)x[width / 2 + j * (width / 8) + i];
-    return out;
+    double weight[MAX_WIDTH];
+    for (size_t e = 0; e < width / 4; e++)
+        weight[e] = 1 / (1 + exp(-(double)x[e]));
+    return exact_route_by(weight, x, width, i);
+}
+
+static double exact_route_softmax(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double weight[MAX_WIDTH], sum = 0;
+    for (size_t e = 0; e < width / 4; e++)
+        sum += weight[e] = exp((double)x[e]);
+    for (size_t e = 0; e < width / 4; e++)
+        weight[e] /= sum;
+    return exact_route_by(weight, x, width, i);
 }
 
 static const struct row_case cases[] = {
@@ -351,6 +391,8 @@ static const struct row_case cases[] = {
     {"linear", build_linear, exact_linear, 2e-7},
     {"unzip", build_unzip, exact_unzip, 0},
     {"row_gate", build_row_gate, exact_row_gate, 1e-6},
+    {"route_softmax", build_route_softmax, exact_route_softmax, 4e-6},
+    {"relu", build_relu, exact_relu, 2e-7},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
