@@ -63,9 +63,7 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
 /* Its parts. GLU: ffn_down(act(ffn_gate x) · ffn_up x), act and where the gate's rows are as in
  * hparams. */
 void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref out);
-/* The same with experts: a router over ffn_gate_inp, the chosen weights renormalised. */
-void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out);
-/* The same with a router that reads another row. */
+/* The same with experts, chosen by a router, ffn_gate_inp, that reads a row of its own. */
 void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
                       struct ref out);
 

@@ -28,7 +28,17 @@ static bool read_hunyuan_moe(struct hparams *hp, struct err *err)
 
 static bool read_minimax_m2(struct hparams *hp, struct err *err)
 {
-    return need_experts(hp, err) && hparams_sigmoid_route(hp, err);
+    return need_experts(hp, err) && hparams_route(hp, err);
+}
+
+/* In files with other steps than 1 some layers between would be dense. */
+static bool read_ernie_moe(struct hparams *hp, struct err *err)
+{
+    uint32_t step = 1;
+    return need_experts(hp, err) && hparams_shared_expert(hp, 0, err) &&
+           hparams_u32(hp, "interleave_moe_layer_step", 1, 1, false, &step, err) &&
+           hparams_u32(hp, "leading_dense_block_count", 0, hp->n_layer, false,
+                       &hp->n_layer_dense, err);
 }
 
 /* Some experts are for all rows: together they are one, as wide as all of them. */
@@ -43,6 +53,11 @@ static bool read_glm4moe(struct hparams *hp, struct err *err)
         return false;
     hp->n_ff_shared = n_shared * n_ff;
     return hparams_drop_next(hp, err);
+}
+
+static void layer_ernie_moe(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
 }
 
 static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
@@ -76,6 +91,7 @@ static void layer_qwen3moe(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_experts[] = {
+    {"ernie4_5-moe", read_ernie_moe, layer_ernie_moe},
     {"glm4moe", read_glm4moe, layer_glm4moe},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan_moe},
     {"minimax-m2", read_minimax_m2, layer_norm_all},

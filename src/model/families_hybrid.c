@@ -76,7 +76,7 @@ static bool read_lfm2(struct hparams *hp, struct err *err)
 
 static bool read_lfm2moe(struct hparams *hp, struct err *err)
 {
-    return read_lfm2(hp, err) && hparams_sigmoid_route(hp, err);
+    return read_lfm2(hp, err) && hparams_route(hp, err);
 }
 
 static void layer_lfm2(struct builder *b, uint32_t layer, struct ref x)
@@ -90,10 +90,46 @@ static void layer_lfm2(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
+/* ---- nemotron_h: each layer is Mamba-2, attention or a feed-forward of squares ---- */
+
+static bool read_nemotron_h(struct hparams *hp, struct err *err)
+{
+    hp->glu = GLU_RELU;
+    hp->gate = GATE_IS_UP;
+    if (!hparams_ssm(hp, err) || !hparams_route(hp, err) ||
+        !hparams_shared_expert(hp, 0, err) ||
+        !hparams_u32(hp, "moe_latent_size", 0, MAX_WIDTH, false, &hp->n_latent, err) ||
+        !hparams_drop_next(hp, err))
+        return false;
+    hp->n_layer_kv = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        l->rope = false;
+        l->recurrent = l->n_ff == 0 && l->n_head_kv == 0;
+        if (l->n_ff == 0) hp->n_layer_kv = i + 1;
+    }
+    return true;
+}
+
+static void layer_nemotron_h(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    struct ref h = block_begin(b, layer, x);
+    if (l->recurrent)
+        block_mamba2(b, layer, h, h, &(struct recurrent){0});
+    else if (l->n_ff == 0)
+        block_attention(b, layer, h, h, &(struct attention){0});
+    else
+        block_feedforward(b, layer, h, h);
+    build_add(b, x, h, 1, x);
+}
+
 const struct family families_hybrid[] = {
     {"falcon-h1", read_falcon_h1, layer_falcon_h1},
     {"lfm2", read_lfm2, layer_lfm2},
     {"lfm2moe", read_lfm2moe, layer_lfm2},
+    {"nemotron_h", read_nemotron_h, layer_nemotron_h},
+    {"nemotron_h_moe", read_nemotron_h, layer_nemotron_h},
     {"qwen35", read_qwen35, layer_qwen35},
     {"qwen35moe", read_qwen35, layer_qwen35},
     {"qwen3next", read_qwen35, layer_qwen3next},

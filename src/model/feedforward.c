@@ -12,24 +12,46 @@ static bool has_width(struct builder *b, uint32_t layer, const char *key, size_t
                         b->hp->arch, key, layer);
 }
 
+/* Places for n values of gate and up. */
+struct gate_up {
+    struct ref both, gate, up;
+};
+
+static struct gate_up gate_up_rows(struct builder *b, size_t n)
+{
+    struct gate_up r;
+    const bool one = b->hp->gate == GATE_IS_UP;
+    r.both = build_rows(b, "gate_up", one ? n : 2 * n);
+    r.gate = ref_part(r.both, 0, n);
+    r.up = one ? r.gate : ref_part(r.both, n, n);
+    return r;
+}
+
+/* What becomes of n_ff values of gate and up, by the matrices of these names. */
+static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, size_t n_ff,
+                             const char *gate_name, const char *up_name)
+{
+    const struct gate_up r = gate_up_rows(b, n_ff);
+    struct linear mats[2];
+    uint32_t n_mats = 0;
+    if (b->hp->gate == GATE_APART) {
+        mats[n_mats++] = layer_linear(b, layer, gate_name, in.n, r.gate);
+        mats[n_mats++] = layer_linear(b, layer, up_name, in.n, r.up);
+    } else {
+        mats[n_mats++] = layer_linear(b, layer, up_name, in.n, r.both);
+    }
+    build_matmul(b, in, mats, n_mats);
+    build_glu(b, r.gate, r.up, b->hp->glu, r.gate);
+    return r.gate;
+}
+
 void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
     const size_t n_ff = b->hp->layers[layer].n_ff;
     if (!has_width(b, layer, "feed_forward_length", n_ff)) return;
-    struct ref both = build_rows(b, "gate_up", 2 * n_ff);
-    struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
-    struct linear mats[2];
-    if (b->hp->gate == GATE_IN_UP) {
-        mats[0] = layer_linear(b, layer, "ffn_up", in.n, both);
-        build_matmul(b, in, mats, 1);
-    } else {
-        mats[0] = layer_linear(b, layer, "ffn_gate", in.n, gate);
-        mats[1] = layer_linear(b, layer, "ffn_up", in.n, up);
-        build_matmul(b, in, mats, 2);
-    }
-    build_glu(b, gate, up, b->hp->glu, gate);
+    struct ref unit = gated_unit(b, layer, in, n_ff, "ffn_gate", "ffn_up");
     const struct linear down = layer_linear(b, layer, "ffn_down", n_ff, out);
-    build_matmul(b, gate, &down, 1);
+    build_matmul(b, unit, &down, 1);
 }
 
 /* The product of "<stem>.weight", and ".bias" where the file has one, for the chosen experts.
@@ -78,29 +100,43 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
     const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
     if (!has_width(b, layer, "expert_feed_forward_length", n)) return;
     struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
-    struct ref both = build_rows(b, "gate_up", 2 * n);
-    struct ref gate = ref_part(both, 0, n), up = ref_part(both, n, n);
+    const struct gate_up r = gate_up_rows(b, n);
     char name[TENSOR_NAME_CAP];
     if (weights_has(b->ws, layer_tensor(name, layer, "ffn_gate_up_exps.weight"))) {
         ex.n_parts = 2;
-        product(b, layer, "ffn_gate_up_exps", in, ex, gate);
+        product(b, layer, "ffn_gate_up_exps", in, ex, r.gate);
         ex.part = 1;
-        product(b, layer, "ffn_gate_up_exps", in, ex, up);
+        product(b, layer, "ffn_gate_up_exps", in, ex, r.up);
         ex.n_parts = 1, ex.part = 0;
     } else {
-        product(b, layer, "ffn_gate_exps", in, ex, gate);
-        product(b, layer, "ffn_up_exps", in, ex, up);
+        if (hp->gate != GATE_IS_UP) product(b, layer, "ffn_gate_exps", in, ex, r.gate);
+        product(b, layer, "ffn_up_exps", in, ex, r.up);
     }
-    build_glu(b, gate, up, hp->glu, gate);
+    build_glu(b, r.gate, r.up, hp->glu, r.gate);
     struct ref each = build_rows(b, "expert_out", n_used * out.n);
     ex.split = true;
-    product(b, layer, "ffn_down_exps", gate, ex, each);
+    product(b, layer, "ffn_down_exps", r.gate, ex, each);
     build_combine(b, each, ex.route, out);
 }
 
-void block_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+/* Experts whose input is narrower than the row that the router reads: a product before and one
+ * behind them. */
+static void narrow_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    block_experts_by(b, layer, in, in, out);
+    struct ref narrow = build_rows(b, "narrow", b->hp->n_latent);
+    const struct linear down = layer_linear(b, layer, "ffn_latent_down", in.n, narrow);
+    build_matmul(b, in, &down, 1);
+    block_experts_by(b, layer, in, narrow, narrow);
+    const struct linear up = layer_linear(b, layer, "ffn_latent_up", narrow.n, out);
+    build_matmul(b, narrow, &up, 1);
+}
+
+static void routed_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    if (b->hp->n_latent > 0)
+        narrow_experts(b, layer, in, out);
+    else
+        block_experts_by(b, layer, in, in, out);
 }
 
 /* Adds to `routed` what the expert gives that all rows use; out may be in. */
@@ -108,15 +144,10 @@ static void shared_expert(struct builder *b, uint32_t layer, struct ref in, stru
                           struct ref out)
 {
     const size_t n_ff = b->hp->n_ff_shared;
-    struct ref both = build_rows(b, "gate_up", 2 * n_ff);
-    struct ref gate = ref_part(both, 0, n_ff), up = ref_part(both, n_ff, n_ff);
     struct ref shared = build_rows(b, "shared", out.n);
-    const struct linear mats[2] = {layer_linear(b, layer, "ffn_gate_shexp", in.n, gate),
-                                   layer_linear(b, layer, "ffn_up_shexp", in.n, up)};
-    build_matmul(b, in, mats, 2);
-    build_glu(b, gate, up, b->hp->glu, gate);
+    struct ref unit = gated_unit(b, layer, in, n_ff, "ffn_gate_shexp", "ffn_up_shexp");
     const struct linear down = layer_linear(b, layer, "ffn_down_shexp", n_ff, shared);
-    build_matmul(b, gate, &down, 1);
+    build_matmul(b, unit, &down, 1);
     if (b->hp->shared_gated) {
         struct ref weight = build_rows(b, "shared_gate", 1);
         const struct linear w = layer_linear(b, layer, "ffn_gate_inp_shexp", in.n, weight);
@@ -132,10 +163,10 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
     if (hp->n_expert == 0 || layer < hp->n_layer_dense) {
         block_dense(b, layer, in, out);
     } else if (hp->n_ff_shared == 0) {
-        block_experts(b, layer, in, out);
+        routed_experts(b, layer, in, out);
     } else {
         struct ref routed = build_rows(b, "routed", out.n);
-        block_experts(b, layer, in, routed);
+        routed_experts(b, layer, in, routed);
         shared_expert(b, layer, in, routed, out);
     }
 }

@@ -286,8 +286,10 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
     if (!hparams_u32(hp, "block_count", 1, MAX_LAYERS, true, &hp->n_layer, err) ||
         !hparams_u32(hp, "embedding_length", 1, MAX_WIDTH, true, &hp->n_embd, err) ||
         !hparams_u32(hp, "context_length", 1, MAX_CONTEXT, true, &hp->n_ctx_train, err) ||
-        !hparams_f64(hp, "attention.layer_norm_rms_epsilon", 1e-12, 1, true, &eps, err))
+        !hparams_f64_alias(hp, "attention.layer_norm_rms_epsilon",
+                           "attention.layer_norm_epsilon", 1e-12, 1, &eps, err))
         return false;
+    if (eps == 0) return missing(hp, "attention.layer_norm_rms_epsilon", err);
     hp->norm_eps = (float)eps;
     hp->embed_scale = hp->residual_scale = hp->logit_scale = 1;
     hp->output_norm = "output_norm.weight";
@@ -375,16 +377,17 @@ bool hparams_drop_next(struct hparams *hp, struct err *err)
     return true;
 }
 
-bool hparams_sigmoid_route(struct hparams *hp, struct err *err)
+bool hparams_route(struct hparams *hp, struct err *err)
 {
-    uint32_t gating = 2; /* sigmoid */
+    enum { BY_SOFTMAX = 1, BY_SIGMOID };
+    uint32_t gating = BY_SIGMOID;
     bool renormalised = true;
-    if (!hparams_u32(hp, "expert_gating_func", 2, 2, false, &gating, err) ||
+    if (!hparams_u32(hp, "expert_gating_func", BY_SOFTMAX, BY_SIGMOID, false, &gating, err) ||
         !hparams_bool(hp, "expert_weights_norm", &renormalised, err) ||
         !hparams_u32(hp, "leading_dense_block_count", 0, hp->n_layer, false, &hp->n_layer_dense,
                      err))
         return false;
-    hp->route = ROUTE_SIGMOID;
+    hp->route = gating == BY_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     hp->route_as_is = !renormalised;
     return true;
 }

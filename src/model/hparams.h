@@ -84,6 +84,7 @@ struct hparams {
         uint32_t n_group, n_head; /* of q and k, of v */
         uint32_t n_inner;         /* values of all heads */
     } ssm;
+    uint32_t n_latent;    /* values that routed experts read and write; 0: as others */
     uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
     bool shared_gated;    /* it counts by the sigmoid of a product */
 
@@ -126,9 +127,10 @@ bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
  * tokens further on, and plain decoding has no use for them. To be called after all else that
  * is of layers. */
 bool hparams_drop_next(struct hparams *hp, struct err *err);
-/* A router by sigmoids, the first "leading_dense_block_count" layers dense, and with
- * "expert_weights_norm" false weights as they are. */
-bool hparams_sigmoid_route(struct hparams *hp, struct err *err);
+/* A router by sigmoids, or with "expert_gating_func" 1 by a softmax, the first
+ * "leading_dense_block_count" layers dense, and with "expert_weights_norm" false weights as
+ * they are. */
+bool hparams_route(struct hparams *hp, struct err *err);
 /* "expert_shared_feed_forward_length", width without it. */
 bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err);
 /* "final_logit_softcapping". */
