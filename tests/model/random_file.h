@@ -1,0 +1,216 @@
+/* GGUF files of random weights, made in memory: a test says how the layers of a family are put
+ * together (struct form) and adds the keys that only its files have. One form gives the same
+ * weights every time. What goes wrong in here fails the cmocka test that called. */
+#ifndef TESTS_RANDOM_FILE_H
+#define TESTS_RANDOM_FILE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../gguf_builder.h"
+#include "base/mem.h"
+
+enum { VOCAB = 48, EMBD = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 16, FF = 40, LAYERS = 7 };
+enum { WINDOW = 8, MAX_TENSORS = 128 };
+
+/* How the layers of a family are put together. */
+struct form {
+    const char *arch;
+    bool norm_before, norm_after; /* of attention and feed-forward */
+    bool norm_heads;              /* Q and K: each head, else all together, if at all */
+    bool norm_all;
+    bool gate_in_up; /* ffn_up has the rows of the gate first */
+    bool gelu, scaled_embedding;
+    bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
+};
+
+struct values {
+    char name[48];
+    size_t n_in, n_out;
+    float *v; /* [n_out][n_in] */
+};
+
+struct file {
+    const struct form *form;
+    struct buf keys;
+    size_t n_keys, n_tensors;
+    struct values tensors[MAX_TENSORS];
+    uint32_t seed;
+};
+
+static inline void key(struct file *f, const char *name, enum gguf_type type)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
+    gb_kv(&f->keys, full, type);
+    f->n_keys++;
+}
+
+static inline void key_u32(struct file *f, const char *name, uint32_t v)
+{
+    key(f, name, GGUF_U32);
+    gb_u32(&f->keys, v);
+}
+
+static inline void key_f32(struct file *f, const char *name, float v)
+{
+    key(f, name, GGUF_F32);
+    buf_append(&f->keys, &v, sizeof v);
+}
+
+static inline void key_str(struct file *f, const char *name, const char *v)
+{
+    key(f, name, GGUF_STRING);
+    gb_str(&f->keys, v);
+}
+
+static inline void pattern_key(struct file *f, int period)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.attention.sliding_window_pattern", f->form->arch);
+    gb_kv_array(&f->keys, full, GGUF_BOOL, LAYERS);
+    f->n_keys++;
+    for (int i = 0; i < LAYERS; i++)
+        buf_putc(&f->keys, (i + 1) % period != 0);
+}
+
+static inline void sections_key(struct file *f, const int32_t *sections, size_t n)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.rope.dimension_sections", f->form->arch);
+    gb_kv_array(&f->keys, full, GGUF_I32, n);
+    f->n_keys++;
+    buf_append(&f->keys, sections, n * sizeof *sections);
+}
+
+static inline double uniform(struct file *f)
+{
+    f->seed = f->seed * 1664525u + 1013904223u;
+    return (double)f->seed / 0x1p31 - 1.0;
+}
+
+/* A matrix that keeps the size of what it multiplies, or with n_out 1 the factors of a norm. */
+static inline void tensor(struct file *f, const char *name, size_t n_in, size_t n_out)
+{
+    assert_true(f->n_tensors < MAX_TENSORS);
+    struct values *t = &f->tensors[f->n_tensors++];
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->n_in = n_in;
+    t->n_out = n_out;
+    t->v = mem_zalloc(n_in * n_out, sizeof *t->v);
+    for (size_t i = 0; i < n_in * n_out; i++)
+        t->v[i] = (float)(n_out == 1 ? 1.0 + 0.3 * uniform(f)
+                                     : 2.0 / sqrt((double)n_in) * uniform(f));
+}
+
+static inline void layer_tensor(struct file *f, int layer, const char *what, size_t n_in,
+                                size_t n_out)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    tensor(f, name, n_in, n_out);
+}
+
+/* The tensors and the keys that all files have. */
+static inline void file_init(struct file *f, const struct form *form)
+{
+    *f = (struct file){.form = form, .seed = 7};
+    gb_kv_str(&f->keys, "general.architecture", form->arch);
+    f->n_keys++;
+    key_u32(f, "block_count", LAYERS);
+    key_u32(f, "context_length", 4096);
+    key_u32(f, "embedding_length", EMBD);
+    key_u32(f, "feed_forward_length", FF);
+    key_u32(f, "attention.head_count", HEADS);
+    key_u32(f, "attention.head_count_kv", KV_HEADS);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    tensor(f, "token_embd.weight", EMBD, VOCAB);
+    tensor(f, "output_norm.weight", EMBD, 1);
+    tensor(f, "output.weight", EMBD, VOCAB);
+    const size_t n_q = HEADS * HEAD_DIM, n_kv = KV_HEADS * HEAD_DIM;
+    for (int i = 0; i < LAYERS; i++) {
+        if (form->norm_before) layer_tensor(f, i, "attn_norm", EMBD, 1);
+        layer_tensor(f, i, "attn_q", EMBD, n_q);
+        layer_tensor(f, i, "attn_k", EMBD, n_kv);
+        layer_tensor(f, i, "attn_v", EMBD, n_kv);
+        layer_tensor(f, i, "attn_output", n_q, EMBD);
+        if (form->norm_heads || form->norm_all) {
+            layer_tensor(f, i, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
+            layer_tensor(f, i, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
+        }
+        if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
+        if (form->norm_before) layer_tensor(f, i, "ffn_norm", EMBD, 1);
+        if (!form->gate_in_up) layer_tensor(f, i, "ffn_gate", EMBD, FF);
+        layer_tensor(f, i, "ffn_up", EMBD, form->gate_in_up ? 2 * FF : FF);
+        layer_tensor(f, i, "ffn_down", FF, EMBD);
+        if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
+    }
+}
+
+static inline void file_free(struct file *f)
+{
+    for (size_t i = 0; i < f->n_tensors; i++)
+        free(f->tensors[i].v);
+    buf_free(&f->keys);
+}
+
+static inline void write_file(const struct file *f, struct buf *b)
+{
+    gb_header(b, 3, f->n_tensors, f->n_keys);
+    buf_append(b, f->keys.data, f->keys.len);
+    size_t at = 0;
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const struct values *t = &f->tensors[i];
+        gb_str(b, t->name);
+        gb_u32(b, t->n_out == 1 ? 1 : 2);
+        gb_u64(b, t->n_in);
+        if (t->n_out > 1) gb_u64(b, t->n_out);
+        gb_u32(b, QTYPE_F32);
+        gb_u64(b, at);
+        at += (t->n_in * t->n_out * sizeof *t->v + 31) / 32 * 32;
+    }
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        gb_pad(b, 32);
+        buf_append(b, f->tensors[i].v,
+                   f->tensors[i].n_in * f->tensors[i].n_out * sizeof(float));
+    }
+    gb_pad(b, 32);
+}
+
+static inline struct values *tensor_of(struct file *f, int layer, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* Makes one tensor of Q, K and V of each layer: their rows after each other. */
+static inline void fuse(struct file *f)
+{
+    static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        struct values all = {.n_in = EMBD};
+        snprintf(all.name, sizeof all.name, "blk.%d.attn_qkv.weight", layer);
+        for (size_t i = 0; i < 3; i++) {
+            struct values *part = tensor_of(f, layer, parts[i]);
+            all.v = mem_resize(all.v, EMBD * (all.n_out + part->n_out), sizeof *all.v);
+            memcpy(all.v + EMBD * all.n_out, part->v, EMBD * part->n_out * sizeof *all.v);
+            all.n_out += part->n_out;
+            free(part->v);
+            *part = f->tensors[--f->n_tensors];
+        }
+        f->tensors[f->n_tensors++] = all;
+    }
+}
+
+#endif

@@ -1,0 +1,277 @@
+/* Models whose logits are computed twice: hearth runs a small random file, and a second
+ * computation does the same in double and in plain loops, told what each layer should see and
+ * how it should rotate (struct sight). What goes wrong in here fails the cmocka test that
+ * called. */
+#ifndef TESTS_SECOND_MODEL_H
+#define TESTS_SECOND_MODEL_H
+
+#include "../golden.h"
+#include "random_file.h"
+
+enum { N_IDS = 40, MAX_PAIRS = HEAD_DIM / 2 };
+/* Of what F32 costs: measured 2e-12 at most; what is looked for here gives 1e-3 or more. */
+static const double tolerance = 1e-11;
+
+static inline int32_t id_at(size_t i)
+{
+    return (int32_t)(i * 29 % VOCAB);
+}
+
+/* What hearth makes of the file: [N_IDS][VOCAB]. */
+static inline void run(const struct file *f, float *logits)
+{
+    struct buf b = {0};
+    struct err err;
+    write_file(f, &b);
+    struct runner r = {.o = {.kv_type = KV_F32, .batch = 16}};
+    r.g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!r.g) fail_msg("%s", err.msg);
+    r.be = cpu_open(&(struct cpu_options){.n_threads = 1}, &err);
+    if (!r.be) fail_msg("%s", err.msg);
+    const struct model_params params = {.kv_type = KV_F32};
+    r.m = model_open(r.g, r.be, &params, NULL, NULL, &err);
+    if (!r.m) fail_msg("%s", err.msg);
+    r.x = exec_new(r.be, model_program(r.m), r.o.batch, &err);
+    if (!r.x) fail_msg("%s", err.msg);
+    int32_t ids[N_IDS];
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] = id_at(i);
+    runner_run(&r, ids, N_IDS, 0, logits);
+    runner_close(&r);
+    buf_free(&b);
+}
+
+/* ---- the second computation ---- */
+
+struct rotation {
+    size_t n_rot;
+    bool neighbours; /* pairs 2i and 2i+1, else i and i + n_rot/2 */
+    double freq[MAX_PAIRS], scale;
+};
+
+/* What a layer should do. */
+struct sight {
+    size_t window; /* 0: all */
+    struct rotation rotation;
+};
+
+static inline struct rotation plain_rotation(size_t n_rot, double base)
+{
+    struct rotation r = {.n_rot = n_rot, .scale = 1};
+    for (size_t i = 0; i < n_rot / 2; i++)
+        r.freq[i] = pow(base, -2.0 * (double)i / (double)n_rot);
+    return r;
+}
+
+static inline double yarn_pair(size_t n_rot, double base, double n_orig, double turns)
+{
+    return (double)n_rot * log(n_orig / (2.0 * M_PI * turns)) / (2.0 * log(base));
+}
+
+static inline struct rotation yarn_rotation(size_t n_rot, double base, double factor,
+                                            double n_orig)
+{
+    struct rotation r = plain_rotation(n_rot, base);
+    const double low = fmax(0, floor(yarn_pair(n_rot, base, n_orig, 32)));
+    const double high = fmin((double)n_rot - 1, ceil(yarn_pair(n_rot, base, n_orig, 1)));
+    for (size_t i = 0; i < n_rot / 2; i++) {
+        const double ramp = fmin(1, fmax(0, ((double)i - low) / fmax(0.001, high - low)));
+        r.freq[i] = r.freq[i] / factor * ramp + r.freq[i] * (1 - ramp);
+    }
+    r.scale = 1 + 0.1 * log(factor);
+    return r;
+}
+
+static inline const float *values_of(const struct file *f, int layer, const char *what)
+{
+    char name[48];
+    if (layer >= 0)
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    else
+        snprintf(name, sizeof name, "%s.weight", what);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return f->tensors[i].v;
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+static inline void times(const float *w, const double *x, size_t n_in, size_t n_out, double *y)
+{
+    for (size_t o = 0; o < n_out; o++) {
+        y[o] = 0;
+        for (size_t i = 0; i < n_in; i++)
+            y[o] += (double)w[o * n_in + i] * x[i];
+    }
+}
+
+/* w NULL: without factors. */
+static inline void norm(const float *w, const double *x, size_t n, double *y)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (w ? (double)w[i] : 1);
+}
+
+static inline void rotate(const struct rotation *r, size_t pos, double *head)
+{
+    for (size_t i = 0; i < r->n_rot / 2; i++) {
+        double *a = r->neighbours ? &head[2 * i] : &head[i];
+        double *b = r->neighbours ? &head[2 * i + 1] : &head[i + r->n_rot / 2];
+        const double x = *a, y = *b, angle = (double)pos * r->freq[i];
+        *a = (x * cos(angle) - y * sin(angle)) * r->scale;
+        *b = (x * sin(angle) + y * cos(angle)) * r->scale;
+    }
+}
+
+static inline void norm_and_rotate(const struct file *f, const float *w,
+                                   const struct rotation *r, size_t pos, size_t n_heads,
+                                   double *x)
+{
+    if (f->form->norm_all) norm(w, x, n_heads * HEAD_DIM, x);
+    for (size_t h = 0; h < n_heads; h++) {
+        if (f->form->norm_heads) norm(w, x + h * HEAD_DIM, HEAD_DIM, x + h * HEAD_DIM);
+        rotate(r, pos, x + h * HEAD_DIM);
+    }
+}
+
+struct rows {
+    double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM];
+    double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
+};
+
+static inline void attend(const struct form *form, const struct rows *rows, size_t pos,
+                          size_t window, double *out)
+{
+    const double root = form->plain_scores ? 1 : sqrt(HEAD_DIM);
+    for (size_t h = 0; h < HEADS; h++) {
+        const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
+        double weight[N_IDS], sum = 0;
+        memset(out + h * HEAD_DIM, 0, HEAD_DIM * sizeof *out);
+        for (size_t p = 0; p <= pos; p++) {
+            double score = 0;
+            for (size_t d = 0; d < HEAD_DIM; d++)
+                score += rows->q[pos][h * HEAD_DIM + d] * rows->k[p][kv + d];
+            const bool seen = window == 0 || pos - p < window;
+            weight[p] = seen ? exp(score / root) : 0;
+            sum += weight[p];
+        }
+        for (size_t p = 0; p <= pos; p++)
+            for (size_t d = 0; d < HEAD_DIM; d++)
+                out[h * HEAD_DIM + d] += weight[p] / sum * rows->v[p][kv + d];
+    }
+}
+
+static inline double activation(const struct form *form, double x)
+{
+    if (form->gelu) return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-x));
+}
+
+static inline void feed_forward(const struct file *f, int layer, double *x)
+{
+    double in[EMBD], gate[FF], up[FF], out[EMBD];
+    memcpy(in, x, sizeof in);
+    if (f->form->norm_before) norm(values_of(f, layer, "ffn_norm"), x, EMBD, in);
+    const float *w = values_of(f, layer, "ffn_up");
+    times(f->form->gate_in_up ? w : values_of(f, layer, "ffn_gate"), in, EMBD, FF, gate);
+    times(f->form->gate_in_up ? w + FF * EMBD : w, in, EMBD, FF, up);
+    for (size_t i = 0; i < FF; i++)
+        gate[i] = activation(f->form, gate[i]) * up[i];
+    times(values_of(f, layer, "ffn_down"), gate, FF, EMBD, out);
+    if (f->form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
+    for (size_t i = 0; i < EMBD; i++)
+        x[i] += out[i];
+}
+
+static inline void compute_layer(const struct file *f, int layer, const struct sight *s,
+                                 struct rows *rows)
+{
+    const struct form *form = f->form;
+    const bool normed = form->norm_heads || form->norm_all;
+    const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
+    const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
+    for (size_t p = 0; p < N_IDS; p++) {
+        double in[EMBD];
+        memcpy(in, rows->x[p], sizeof in);
+        if (form->norm_before) norm(values_of(f, layer, "attn_norm"), rows->x[p], EMBD, in);
+        times(values_of(f, layer, "attn_q"), in, EMBD, HEADS * HEAD_DIM, rows->q[p]);
+        times(values_of(f, layer, "attn_k"), in, EMBD, KV_HEADS * HEAD_DIM, rows->k[p]);
+        times(values_of(f, layer, "attn_v"), in, EMBD, KV_HEADS * HEAD_DIM, rows->v[p]);
+        for (size_t h = 0; form->norm_values && h < KV_HEADS; h++)
+            norm(NULL, &rows->v[p][h * HEAD_DIM], HEAD_DIM, &rows->v[p][h * HEAD_DIM]);
+        norm_and_rotate(f, q_norm, &s->rotation, p, HEADS, rows->q[p]);
+        norm_and_rotate(f, k_norm, &s->rotation, p, KV_HEADS, rows->k[p]);
+    }
+    for (size_t p = 0; p < N_IDS; p++) {
+        double heads[HEADS * HEAD_DIM], out[EMBD];
+        attend(form, rows, p, s->window, heads);
+        times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
+        if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
+        for (size_t i = 0; i < EMBD; i++)
+            rows->x[p][i] += out[i];
+        feed_forward(f, layer, rows->x[p]);
+    }
+}
+
+/* The logits of a model of n_layer layers that see and rotate as told. */
+static inline void compute(const struct file *f, const struct sight *layers, int n_layer,
+                           double softcap, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    const float *embd = values_of(f, -1, "token_embd");
+    for (size_t p = 0; p < N_IDS; p++)
+        for (size_t i = 0; i < EMBD; i++)
+            rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] *
+                            (f->form->scaled_embedding ? sqrt(EMBD) : 1);
+    for (int layer = 0; layer < n_layer; layer++)
+        compute_layer(f, layer, &layers[layer], rows);
+    for (size_t p = 0; p < N_IDS; p++) {
+        double h[EMBD], out[VOCAB];
+        norm(values_of(f, -1, "output_norm"), rows->x[p], EMBD, h);
+        times(values_of(f, -1, "output"), h, EMBD, VOCAB, out);
+        for (size_t i = 0; i < VOCAB; i++)
+            logits[p * VOCAB + i] =
+                (float)(softcap > 0 ? softcap * tanh(out[i] / softcap) : out[i]);
+    }
+    free(rows);
+}
+
+static inline void check(const char *name, const struct file *f, const struct sight *layers,
+                         int n_layer, double softcap)
+{
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    float *got = mem_zalloc(N_IDS * VOCAB, sizeof *got);
+    compute(f, layers, n_layer, softcap, want);
+    run(f, got);
+    const double nmse = golden_nmse(want, got, N_IDS * VOCAB);
+    print_message("# %-40s nmse %.2g\n", name, nmse);
+    if (!(nmse <= tolerance)) fail_msg("%s: nmse %.3g exceeds %.3g", name, nmse, tolerance);
+    free(want);
+    free(got);
+}
+
+static inline void check_refused(const struct file *f, const char *message)
+{
+    struct buf b = {0};
+    struct err err = {0};
+    struct model_sizes sizes;
+    write_file(f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g) fail_msg("%s", err.msg);
+    assert_false(model_estimate(g, NULL, &(struct model_params){0}, 1, &sizes, &err));
+    assert_string_equal(err.msg, message);
+    gguf_close(g);
+    buf_free(&b);
+}
+
+/* Every period-th layer as `full`, the others as `local`. */
+static inline void every(struct sight *layers, int period, struct sight full,
+                         struct sight local)
+{
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = (i + 1) % period == 0 ? full : local;
+}
+
+#endif
