@@ -18,7 +18,8 @@
 #include "base/mem.h"
 
 enum { VOCAB = 48, EMBD = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 16, FF = 40, LAYERS = 7 };
-enum { WINDOW = 8, MAX_TENSORS = 128 };
+enum { WINDOW = 8, MAX_TENSORS = 192 };
+enum { EXPERTS = 6, USED = 2 };
 
 /* How the layers of a family are put together. */
 struct form {
@@ -26,19 +27,41 @@ struct form {
     bool norm_before, norm_after; /* of attention and feed-forward */
     bool norm_heads;              /* Q and K: each head, else all together, if at all */
     bool norm_all;
+    bool norm_last;  /* Q and K: after the rotation */
+    bool norm_named; /* ffn_norm is called post_attention_norm */
+    bool biases;     /* of Q, K and V */
     bool gate_in_up; /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
+    struct {
+        bool any;
+        bool sigmoid;      /* else softmax */
+        bool select;       /* a bias that only chooses */
+        bool as_is;        /* weights of the chosen ones do not add up to 1 */
+        bool shared_gated; /* what the shared one gives is multiplied by a sigmoid */
+        int n_dense;       /* layers in front without */
+        size_t n_ff;       /* of each, with its key; 0: FF, without */
+        size_t n_shared;   /* width of the one that all rows use, without a key; 0: none */
+    } experts;
+};
+
+/* Numbers that a file multiplies by; 0: it does not. */
+struct scales {
+    double embedding, residual, experts;
+    double scores;    /* instead of the root */
+    double score_cap; /* tanh keeps scores below */
+    double logits;    /* divides them */
 };
 
 struct values {
     char name[48];
-    size_t n_in, n_out;
-    float *v; /* [n_out][n_in] */
+    size_t n_in, n_out, n_mats; /* n_out: rows of all matrices together */
+    float *v;                   /* [n_out][n_in] */
 };
 
 struct file {
     const struct form *form;
+    struct scales scales; /* to be set beside their keys */
     struct buf keys;
     size_t n_keys, n_tensors;
     struct values tensors[MAX_TENSORS];
@@ -71,6 +94,12 @@ static inline void key_str(struct file *f, const char *name, const char *v)
     gb_str(&f->keys, v);
 }
 
+static inline void key_bool(struct file *f, const char *name, bool v)
+{
+    key(f, name, GGUF_BOOL);
+    buf_putc(&f->keys, v);
+}
+
 static inline void pattern_key(struct file *f, int period)
 {
     char full[96];
@@ -96,18 +125,27 @@ static inline double uniform(struct file *f)
     return (double)f->seed / 0x1p31 - 1.0;
 }
 
-/* A matrix that keeps the size of what it multiplies, or with n_out 1 the factors of a norm. */
-static inline void tensor(struct file *f, const char *name, size_t n_in, size_t n_out)
+static inline void random_tensor(struct file *f, const char *name, size_t n_in, size_t n_out,
+                                 double centre, double spread)
 {
     assert_true(f->n_tensors < MAX_TENSORS);
     struct values *t = &f->tensors[f->n_tensors++];
     snprintf(t->name, sizeof t->name, "%s", name);
     t->n_in = n_in;
     t->n_out = n_out;
+    t->n_mats = 1;
     t->v = mem_zalloc(n_in * n_out, sizeof *t->v);
     for (size_t i = 0; i < n_in * n_out; i++)
-        t->v[i] = (float)(n_out == 1 ? 1.0 + 0.3 * uniform(f)
-                                     : 2.0 / sqrt((double)n_in) * uniform(f));
+        t->v[i] = (float)(centre + spread * uniform(f));
+}
+
+/* A matrix that keeps the size of what it multiplies, or with n_out 1 the factors of a norm. */
+static inline void tensor(struct file *f, const char *name, size_t n_in, size_t n_out)
+{
+    if (n_out == 1)
+        random_tensor(f, name, n_in, 1, 1, 0.3);
+    else
+        random_tensor(f, name, n_in, n_out, 0, 2 / sqrt((double)n_in));
 }
 
 static inline void layer_tensor(struct file *f, int layer, const char *what, size_t n_in,
@@ -116,6 +154,61 @@ static inline void layer_tensor(struct file *f, int layer, const char *what, siz
     char name[48];
     snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
     tensor(f, name, n_in, n_out);
+}
+
+static inline void bias_tensor(struct file *f, int layer, const char *what, size_t n)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.bias", layer, what);
+    random_tensor(f, name, n, 1, 0, 0.5);
+}
+
+static inline void experts_tensor(struct file *f, int layer, const char *what, size_t n_in,
+                                  size_t n_out)
+{
+    layer_tensor(f, layer, what, n_in, EXPERTS * n_out);
+    f->tensors[f->n_tensors - 1].n_mats = EXPERTS;
+}
+
+static inline bool has_experts(const struct form *form, int layer)
+{
+    return form->experts.any && layer >= form->experts.n_dense;
+}
+
+static inline size_t expert_width(const struct form *form)
+{
+    return form->experts.n_ff > 0 ? form->experts.n_ff : FF;
+}
+
+static inline void expert_tensors(struct file *f, int layer)
+{
+    const size_t n_ff = expert_width(f->form), n_shared = f->form->experts.n_shared;
+    layer_tensor(f, layer, "ffn_gate_inp", EMBD, EXPERTS);
+    if (f->form->experts.select) bias_tensor(f, layer, "exp_probs_b", EXPERTS);
+    experts_tensor(f, layer, "ffn_gate_exps", EMBD, n_ff);
+    experts_tensor(f, layer, "ffn_up_exps", EMBD, n_ff);
+    experts_tensor(f, layer, "ffn_down_exps", n_ff, EMBD);
+    if (n_shared == 0) return;
+    layer_tensor(f, layer, "ffn_gate_shexp", EMBD, n_shared);
+    layer_tensor(f, layer, "ffn_up_shexp", EMBD, n_shared);
+    layer_tensor(f, layer, "ffn_down_shexp", n_shared, EMBD);
+    if (!f->form->experts.shared_gated) return;
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp_shexp.weight", layer);
+    random_tensor(f, name, EMBD, 1, 0, 2 / sqrt(EMBD));
+}
+
+static inline void dense_tensors(struct file *f, int layer)
+{
+    const bool gate_in_up = f->form->gate_in_up;
+    if (!gate_in_up) layer_tensor(f, layer, "ffn_gate", EMBD, FF);
+    layer_tensor(f, layer, "ffn_up", EMBD, gate_in_up ? 2 * FF : FF);
+    layer_tensor(f, layer, "ffn_down", FF, EMBD);
+}
+
+static inline const char *ffn_norm_name(const struct form *form)
+{
+    return form->norm_named ? "post_attention_norm" : "ffn_norm";
 }
 
 /* The tensors and the keys that all files have. */
@@ -131,6 +224,10 @@ static inline void file_init(struct file *f, const struct form *form)
     key_u32(f, "attention.head_count", HEADS);
     key_u32(f, "attention.head_count_kv", KV_HEADS);
     key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
+    if (form->experts.any) key_u32(f, "expert_used_count", USED);
+    if (form->experts.n_ff > 0)
+        key_u32(f, "expert_feed_forward_length", (uint32_t)form->experts.n_ff);
     tensor(f, "token_embd.weight", EMBD, VOCAB);
     tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);
@@ -140,16 +237,22 @@ static inline void file_init(struct file *f, const struct form *form)
         layer_tensor(f, i, "attn_q", EMBD, n_q);
         layer_tensor(f, i, "attn_k", EMBD, n_kv);
         layer_tensor(f, i, "attn_v", EMBD, n_kv);
+        if (form->biases) {
+            bias_tensor(f, i, "attn_q", n_q);
+            bias_tensor(f, i, "attn_k", n_kv);
+            bias_tensor(f, i, "attn_v", n_kv);
+        }
         layer_tensor(f, i, "attn_output", n_q, EMBD);
         if (form->norm_heads || form->norm_all) {
             layer_tensor(f, i, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
             layer_tensor(f, i, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
         }
         if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
-        if (form->norm_before) layer_tensor(f, i, "ffn_norm", EMBD, 1);
-        if (!form->gate_in_up) layer_tensor(f, i, "ffn_gate", EMBD, FF);
-        layer_tensor(f, i, "ffn_up", EMBD, form->gate_in_up ? 2 * FF : FF);
-        layer_tensor(f, i, "ffn_down", FF, EMBD);
+        if (form->norm_before) layer_tensor(f, i, ffn_norm_name(form), EMBD, 1);
+        if (has_experts(form, i))
+            expert_tensors(f, i);
+        else
+            dense_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
     }
 }
@@ -169,9 +272,10 @@ static inline void write_file(const struct file *f, struct buf *b)
     for (size_t i = 0; i < f->n_tensors; i++) {
         const struct values *t = &f->tensors[i];
         gb_str(b, t->name);
-        gb_u32(b, t->n_out == 1 ? 1 : 2);
+        gb_u32(b, t->n_mats > 1 ? 3 : t->n_out == 1 ? 1 : 2);
         gb_u64(b, t->n_in);
-        if (t->n_out > 1) gb_u64(b, t->n_out);
+        if (t->n_out > 1) gb_u64(b, t->n_out / t->n_mats);
+        if (t->n_mats > 1) gb_u64(b, t->n_mats);
         gb_u32(b, QTYPE_F32);
         gb_u64(b, at);
         at += (t->n_in * t->n_out * sizeof *t->v + 31) / 32 * 32;
@@ -199,7 +303,7 @@ static inline void fuse(struct file *f)
 {
     static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
     for (int layer = 0; layer < LAYERS; layer++) {
-        struct values all = {.n_in = EMBD};
+        struct values all = {.n_in = EMBD, .n_mats = 1};
         snprintf(all.name, sizeof all.name, "blk.%d.attn_qkv.weight", layer);
         for (size_t i = 0; i < 3; i++) {
             struct values *part = tensor_of(f, layer, parts[i]);

@@ -1,0 +1,228 @@
+/* Families whose layers are those of llama but for a scale, a norm, a bias or a window, on
+ * small random models: the logits against those of the second computation. No case may differ
+ * by ten times what it was measured to. */
+#include "second_model.h"
+
+static const double base = 10000; /* of files that say nothing of it */
+
+/* What a form says is all that is to be known of these. */
+static void test_forms(void **unused)
+{
+    (void)unused;
+    static const int32_t sections[] = {2, 2, 2, 0};
+    const double most = 6e-12;
+    static const struct {
+        const char *name;
+        struct form form;
+        bool neighbours, sections;
+    } cases[] = {
+        {"ernie4_5", {"ernie4_5", .norm_before = true}, .neighbours = true},
+        {"ernie4_5 with biases",
+         {"ernie4_5", .norm_before = true, .biases = true},
+         .neighbours = true},
+        {"gemma",
+         {"gemma", .norm_before = true, .gelu = true, .scaled_embedding = true},
+         .neighbours = false},
+        {"qwen2vl", {"qwen2vl", .norm_before = true, .biases = true}, .sections = true},
+        {"qwen3vl", {"qwen3vl", .norm_before = true, .norm_heads = true}, .sections = true},
+        {"seed_oss",
+         {"seed_oss", .norm_before = true, .norm_named = true},
+         .neighbours = false},
+        {"seed_oss with biases",
+         {"seed_oss", .norm_before = true, .norm_named = true, .biases = true},
+         .neighbours = false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rotation r = plain_rotation(HEAD_DIM, base);
+        struct file f;
+        r.neighbours = cases[i].neighbours;
+        file_init(&f, &cases[i].form);
+        if (cases[i].sections) sections_key(&f, sections, 4);
+        check_plain(most, cases[i].name, &f, LAYERS, r);
+        file_free(&f);
+    }
+}
+
+/* Biases and norms that all models of a family have. */
+static void test_missing(void **unused)
+{
+    (void)unused;
+    static const struct {
+        struct form form;
+        const char *message;
+    } cases[] = {
+        {{"qwen2vl", .norm_before = true},
+         "m.gguf: tensor blk.0.attn_q.bias: expected [64], but it is missing"},
+        {{"qwen3vl", .norm_before = true},
+         "m.gguf: tensor blk.0.attn_q_norm.weight: expected [16], but it is missing"},
+        {{"seed_oss", .norm_before = true},
+         "m.gguf: tensor blk.0.post_attention_norm.weight: expected [64], but it is missing"},
+        {{"hunyuan-dense", .norm_before = true},
+         "m.gguf: tensor blk.0.attn_q_norm.weight: expected [16], but it is missing"},
+        {{"exaone4", .norm_after = true},
+         "m.gguf: tensor blk.0.attn_q_norm.weight: expected [16], but it is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct file f;
+        file_init(&f, &cases[i].form);
+        check_refused(&f, cases[i].message);
+        file_free(&f);
+    }
+}
+
+/* Four numbers multiply or divide, and some models do not rotate. */
+static void test_granite(void **unused)
+{
+    (void)unused;
+    const double most = 6e-12;
+    static const struct form granite = {"granite", .norm_before = true};
+    static const struct form biased = {"granite", .norm_before = true, .biases = true};
+    struct rotation r = plain_rotation(HEAD_DIM, base);
+    struct file f;
+    r.neighbours = true;
+    file_init(&f, &granite);
+    check_plain(most, "granite without scales", &f, LAYERS, r);
+    key_f32(&f, "embedding_scale", 0.5f);
+    key_f32(&f, "residual_scale", 1.5f);
+    key_f32(&f, "logit_scale", 8);
+    f.scales = (struct scales){.embedding = 0.5, .residual = 1.5, .logits = 8};
+    check_plain(most, "granite with three scales", &f, LAYERS, r);
+    key_f32(&f, "attention.scale", 0.125f);
+    f.scales.scores = 0.125;
+    check_plain(most, "granite with a scale of scores", &f, LAYERS, r);
+    key_bool(&f, "rope.scaling.finetuned", false);
+    check_plain(most, "granite without rotation", &f, LAYERS, plain_rotation(0, base));
+    file_free(&f);
+    file_init(&f, &biased);
+    key_f32(&f, "attention.scale", 0);
+    key_bool(&f, "rope.scaling.finetuned", true);
+    check_plain(most, "granite with biases", &f, LAYERS, r);
+    file_free(&f);
+}
+
+static void check_gemma2(const char *name, const struct file *f, int period, size_t window,
+                         double cap)
+{
+    const struct rotation r = plain_rotation(HEAD_DIM, base);
+    struct sight layers[LAYERS];
+    every(layers, period, (struct sight){0, r}, (struct sight){window, r});
+    check_within(3e-12, name, f, layers, LAYERS, cap);
+}
+
+/* Scores and logits have caps, also in files that do not say which. */
+static void test_gemma2(void **unused)
+{
+    (void)unused;
+    static const struct form gemma2 = {"gemma2", .norm_before = true, .norm_after = true,
+                                       .gelu = true, .scaled_embedding = true};
+    struct file f;
+    file_init(&f, &gemma2);
+    f.scales.score_cap = 50;
+    check_gemma2("gemma2 without keys", &f, 2, 4096, 30);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    check_gemma2("gemma2", &f, 2, WINDOW, 30);
+    key_f32(&f, "attn_logit_softcapping", 2);
+    f.scales.score_cap = 2;
+    check_gemma2("gemma2 with a cap of scores", &f, 2, WINDOW, 30);
+    key_f32(&f, "final_logit_softcapping", 3);
+    check_gemma2("gemma2 with both caps", &f, 2, WINDOW, 3);
+    pattern_key(&f, 3);
+    check_gemma2("gemma2 with a pattern", &f, 3, WINDOW, 3);
+    file_free(&f);
+}
+
+static struct model_sizes sizes_of(const struct file *f)
+{
+    struct buf b = {0};
+    struct err err;
+    struct model_sizes sizes;
+    write_file(f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g) fail_msg("%s", err.msg);
+    if (!model_estimate(g, NULL, &(struct model_params){.kv_type = KV_F32}, 1, &sizes, &err))
+        fail_msg("%s", err.msg);
+    gguf_close(g);
+    buf_free(&b);
+    return sizes;
+}
+
+/* The window that a file does not name is longer than these texts; what it takes tells of it.
+ */
+static void test_gemma2_window(void **unused)
+{
+    (void)unused;
+    enum { BYTES = 2 * KV_HEADS * HEAD_DIM * sizeof(float) }; /* of a token in one layer */
+    static const struct form gemma2 = {"gemma2", .norm_before = true, .norm_after = true};
+    struct file f;
+    file_init(&f, &gemma2);
+    for (int named = 0; named < 2; named++) {
+        if (named) key_u32(&f, "attention.sliding_window", WINDOW);
+        const struct model_sizes sizes = sizes_of(&f);
+        assert_int_equal(sizes.window, named ? WINDOW : 4096);
+        assert_int_equal(sizes.kv_bytes_per_token, LAYERS / 2 * BYTES);
+        assert_int_equal(sizes.window_bytes_per_token, (LAYERS - LAYERS / 2) * BYTES);
+    }
+    file_free(&f);
+}
+
+/* Q and K rotate first; old files have the factor of long contexts beside the base. */
+static void test_hunyuan(void **unused)
+{
+    (void)unused;
+    const double most = 1e-11;
+    static const struct form hunyuan = {"hunyuan-dense", .norm_before = true,
+                                        .norm_heads = true, .norm_last = true};
+    struct file f;
+    file_init(&f, &hunyuan);
+    check_plain(most, "hunyuan-dense", &f, LAYERS, plain_rotation(HEAD_DIM, base));
+    key_f32(&f, "rope.freq_base", 500);
+    key_f32(&f, "rope.scaling.alpha", 0);
+    check_plain(most, "hunyuan-dense with a factor of 0", &f, LAYERS,
+                plain_rotation(HEAD_DIM, 500));
+    file_free(&f);
+    file_init(&f, &hunyuan);
+    key_f32(&f, "rope.freq_base", 500);
+    key_f32(&f, "rope.scaling.alpha", 1000);
+    check_plain(most, "hunyuan-dense with a factor of the base", &f, LAYERS,
+                plain_rotation(HEAD_DIM, 500 * pow(1000, HEAD_DIM / (HEAD_DIM - 2.0))));
+    file_free(&f);
+}
+
+/* In a file with windows the layers that see everything do not rotate, in one without all do.
+ */
+static void test_exaone4(void **unused)
+{
+    (void)unused;
+    const double most = 7e-12;
+    static const struct form exaone4 = {"exaone4", .norm_after = true, .norm_heads = true};
+    const struct sight full = {0, plain_rotation(0, base)};
+    const struct sight local = {WINDOW, plain_rotation(HEAD_DIM, base)};
+    struct sight layers[LAYERS];
+    struct file f;
+    file_init(&f, &exaone4);
+    check_plain(most, "exaone4", &f, LAYERS, local.rotation);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    every(layers, 4, full, local);
+    check_within(most, "exaone4 with windows", &f, layers, LAYERS, 0);
+    pattern_key(&f, 3);
+    every(layers, 3, full, local);
+    check_within(most, "exaone4 with windows in a pattern", &f, layers, LAYERS, 0);
+    key_u32(&f, "nextn_predict_layers", 1);
+    check_within(most, "exaone4 with a block of the next token", &f, layers, LAYERS - 1, 0);
+    file_free(&f);
+    file_init(&f, &exaone4);
+    key_u32(&f, "attention.sliding_window", 0);
+    check_plain(most, "exaone4 with a window of 0", &f, LAYERS, local.rotation);
+    file_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms),         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_granite),       cmocka_unit_test(test_gemma2),
+        cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_hunyuan),
+        cmocka_unit_test(test_exaone4),
+    };
+    return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
+}
