@@ -1,0 +1,212 @@
+/* Families whose feed-forward is experts, on small random models: the logits against those of
+ * the second computation. No case may differ by ten times what it was measured to. */
+#include "second_model.h"
+
+enum { WIDTH = 12 };              /* of an expert, where a file says it */
+static const double base = 10000; /* of files that say nothing of it */
+
+/* What a form says is all that is to be known of these. */
+static void test_forms(void **unused)
+{
+    (void)unused;
+    static const int32_t sections[] = {2, 2, 2, 0};
+    const double most = 2.5e-12;
+    static const struct {
+        const char *name;
+        struct form form;
+        size_t n_rot;
+        bool neighbours, sections;
+    } cases[] = {
+        {"llama",
+         {"llama", .norm_before = true, .experts = {.any = true}},
+         .n_rot = HEAD_DIM,
+         .neighbours = true},
+        {"qwen3moe",
+         {"qwen3moe", .norm_before = true, .norm_heads = true,
+          .experts = {.any = true, .n_ff = WIDTH}},
+         .n_rot = HEAD_DIM},
+        {"qwen3vlmoe",
+         {"qwen3vlmoe", .norm_before = true, .norm_heads = true,
+          .experts = {.any = true, .n_ff = WIDTH}},
+         .n_rot = HEAD_DIM,
+         .sections = true},
+        {"olmoe",
+         {"olmoe", .norm_before = true, .norm_all = true,
+          .experts = {.any = true, .as_is = true}},
+         .n_rot = HEAD_DIM},
+        {"minimax-m2",
+         {"minimax-m2", .norm_before = true, .norm_all = true,
+          .experts = {.any = true, .sigmoid = true, .select = true, .n_ff = FF}},
+         .n_rot = HEAD_DIM / 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rotation r = plain_rotation(cases[i].n_rot, base);
+        struct file f;
+        r.neighbours = cases[i].neighbours;
+        file_init(&f, &cases[i].form);
+        if (cases[i].n_rot < HEAD_DIM)
+            key_u32(&f, "rope.dimension_count", (uint32_t)cases[i].n_rot);
+        if (cases[i].form.experts.sigmoid) key_u32(&f, "expert_gating_func", 2);
+        if (cases[i].sections) sections_key(&f, sections, 4);
+        check_plain(most, cases[i].name, &f, LAYERS, r);
+        file_free(&f);
+    }
+}
+
+/* The scale of what a layer adds is of experts, too, and of the one that all rows use. */
+static void test_granitemoe(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    static const struct form forms[] = {
+        {"granitemoe", .norm_before = true, .experts = {.any = true}},
+        {"granitemoe", .norm_before = true, .experts = {.any = true, .n_shared = 24}},
+    };
+    struct rotation r = plain_rotation(HEAD_DIM, base);
+    r.neighbours = true;
+    for (size_t i = 0; i < 2; i++) {
+        struct file f;
+        file_init(&f, &forms[i]);
+        if (i > 0) key_u32(&f, "expert_shared_feed_forward_length", 24);
+        key_f32(&f, "residual_scale", 1.5f);
+        key_f32(&f, "logit_scale", 8);
+        f.scales = (struct scales){.residual = 1.5, .logits = 8};
+        check_plain(most, i > 0 ? "granitemoe with a shared one" : "granitemoe", &f, LAYERS, r);
+        file_free(&f);
+    }
+}
+
+/* The one that all rows use is as wide as a key says, or as a dense feed-forward would be. */
+static void check_shared(double most, const char *name, struct form form, size_t n_shared)
+{
+    struct file f;
+    form.experts.n_shared = n_shared;
+    file_init(&f, &form);
+    if (n_shared < FF) key_u32(&f, "expert_shared_feed_forward_length", (uint32_t)n_shared);
+    check_plain(most, name, &f, LAYERS, plain_rotation(HEAD_DIM, base));
+    file_free(&f);
+}
+
+static const struct form qwen2moe = {
+    "qwen2moe", .norm_before = true, .biases = true,
+    .experts = {.any = true, .as_is = true, .shared_gated = true, .n_ff = WIDTH}};
+
+static void test_qwen2moe(void **unused)
+{
+    (void)unused;
+    const double most = 2.5e-12;
+    check_shared(most, "qwen2moe", qwen2moe, 24);
+    check_shared(most, "qwen2moe without a width", qwen2moe, FF);
+}
+
+static void test_hunyuan_moe(void **unused)
+{
+    (void)unused;
+    static const struct form hunyuan = {"hunyuan-moe", .norm_before = true, .norm_heads = true,
+                                        .norm_last = true, .experts = {.any = true}};
+    const double most = 1e-11;
+    check_shared(most, "hunyuan-moe", hunyuan, 24);
+    check_shared(most, "hunyuan-moe without a width", hunyuan, FF);
+}
+
+static const struct form glm4moe = {
+    "glm4moe", .norm_before = true, .norm_named = true,
+    .experts = {
+        .any = true, .sigmoid = true, .select = true, .n_ff = WIDTH, .n_shared = WIDTH}};
+
+static void glm4moe_file(struct file *f, const struct form *form)
+{
+    file_init(f, form);
+    key_u32(f, "rope.dimension_count", HEAD_DIM / 2);
+    key_u32(f, "expert_shared_count", (uint32_t)form->experts.n_shared / WIDTH);
+    key_u32(f, "leading_dense_block_count", (uint32_t)form->experts.n_dense);
+    key_bool(f, "expert_weights_norm", !form->experts.as_is);
+}
+
+/* The one for all rows is as wide as several; how experts count may be scaled. */
+static void test_glm4moe(void **unused)
+{
+    (void)unused;
+    const double most = 1e-11;
+    const struct rotation r = plain_rotation(HEAD_DIM / 2, base);
+    struct file f;
+    glm4moe_file(&f, &glm4moe);
+    check_plain(most, "glm4moe", &f, LAYERS, r);
+    key_f32(&f, "expert_weights_scale", 2.5f);
+    f.scales.experts = 2.5;
+    check_plain(most, "glm4moe with a scale", &f, LAYERS, r);
+    file_free(&f);
+}
+
+/* Dense layers in front, a block behind that is not to run, none or many for all rows. */
+static void test_glm4moe_layers(void **unused)
+{
+    (void)unused;
+    static const int32_t sections[] = {1, 2, 1, 0};
+    const double most = 2.5e-12;
+    const struct rotation r = plain_rotation(HEAD_DIM / 2, base);
+    struct form form = glm4moe;
+    struct file f;
+    form.biases = form.norm_heads = true;
+    form.experts.n_dense = 2;
+    form.experts.n_shared = 3 * WIDTH;
+    glm4moe_file(&f, &form);
+    sections_key(&f, sections, 4);
+    check_plain(most, "glm4moe with biases and norms", &f, LAYERS, r);
+    key_u32(&f, "nextn_predict_layers", 1);
+    layer_tensor(&f, LAYERS - 1, "nextn.eh_proj", 2 * EMBD, EMBD);
+    check_plain(most, "glm4moe with a block of the next token", &f, LAYERS - 1, r);
+    file_free(&f);
+    form.experts.as_is = true;
+    form.experts.n_shared = 0;
+    glm4moe_file(&f, &form);
+    key_u32(&f, "expert_gating_func", 2);
+    key_f32(&f, "expert_weights_scale", 0);
+    check_plain(most, "glm4moe with weights as they are", &f, LAYERS, r);
+    file_free(&f);
+}
+
+/* Experts that are not counted or are chosen in another way, and what a model needs that its
+ * file has not. */
+static void test_refused(void **unused)
+{
+    (void)unused;
+    static const char *const archs[] = {"glm4moe",  "hunyuan-moe", "minimax-m2", "olmoe",
+                                        "qwen2moe", "qwen3moe",    "qwen3vlmoe"};
+    static const struct form minimax = {
+        "minimax-m2", .norm_before = true, .norm_all = true,
+        .experts = {.any = true, .sigmoid = true, .select = true, .n_ff = FF}};
+    struct form unbiased = qwen2moe;
+    struct file f;
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        const struct form form = {archs[i], .norm_before = true};
+        char message[96];
+        file_init(&f, &form);
+        snprintf(message, sizeof message, "m.gguf: key %s.expert_count is missing", archs[i]);
+        check_refused(&f, message);
+        file_free(&f);
+    }
+    file_init(&f, &glm4moe);
+    check_refused(&f, "m.gguf: key glm4moe.expert_shared_count is missing");
+    file_free(&f);
+    file_init(&f, &minimax);
+    key_u32(&f, "expert_gating_func", 1);
+    check_refused(&f, "m.gguf: key minimax-m2.expert_gating_func should be between 2 and 2, "
+                      "but is 1");
+    file_free(&f);
+    unbiased.biases = false;
+    file_init(&f, &unbiased);
+    check_refused(&f, "m.gguf: tensor blk.0.attn_q.bias: expected [64], but it is missing");
+    file_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms),    cmocka_unit_test(test_granitemoe),
+        cmocka_unit_test(test_qwen2moe), cmocka_unit_test(test_hunyuan_moe),
+        cmocka_unit_test(test_glm4moe),  cmocka_unit_test(test_glm4moe_layers),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests_name("families_experts", tests, NULL, NULL);
+}
