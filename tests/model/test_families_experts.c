@@ -190,9 +190,9 @@ static void test_refused(void **unused)
     check_refused(&f, "m.gguf: key glm4moe.expert_shared_count is missing");
     file_free(&f);
     file_init(&f, &minimax);
-    key_u32(&f, "expert_gating_func", 1);
-    check_refused(&f, "m.gguf: key minimax-m2.expert_gating_func should be between 2 and 2, "
-                      "but is 1");
+    key_u32(&f, "expert_gating_func", 3);
+    check_refused(&f, "m.gguf: key minimax-m2.expert_gating_func should be between 1 and 2, "
+                      "but is 3");
     file_free(&f);
     unbiased.biases = false;
     file_init(&f, &unbiased);
