@@ -13,11 +13,13 @@ layout(set = 0, binding = 3, std430) SHARED_PLACE readonly buffer B { float b[];
 layout(push_constant) uniform Push {
     uint part, rebase, n;
     uint out_stride, out_at, a_stride, a_at, b_stride, b_at;
-    uint factors_at; /* word of the step: the factor of each row; UNZIP: values of a run */
+    /* Word of the step: the factor of each row. RUNS: values of a run; b's are values from one run
+     * to the next in a (stride) and y (at). */
+    uint factors_at;
     float factor, cap, inverse_cap;
 };
 
-const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, UNZIP = 10u, COPY = 11u;
+const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, RUNS = 10u, COPY = 11u;
 
 void main()
 {
@@ -25,8 +27,12 @@ void main()
     if (i >= n || row >= step_n_rows()) return;
     /* Rows of the logits are counted from the first that is wanted, in and out. */
     uint moved = row - first;
-    uint to = (rebase != 0u ? moved : row) * out_stride + out_at + i;
-    uint from = OP == UNZIP ? i / factors_at * 2u * factors_at + i % factors_at : i;
+    uint from = i, into = i;
+    if (OP == RUNS) {
+        from = i / factors_at * b_stride + i % factors_at;
+        into = i / factors_at * b_at + i % factors_at;
+    }
+    uint to = (rebase != 0u ? moved : row) * out_stride + out_at + into;
     float x = a[(rebase > 1u ? moved : row) * a_stride + a_at + from];
     float v;
     switch (OP) {
@@ -38,7 +44,7 @@ void main()
     case LINEAR: v = glu(OP, x, b[row * b_stride + b_at + i]); break;
     case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
     case COPY:
-    case UNZIP: v = x; break;
+    case RUNS: v = x; break;
     case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;
     case SCALE: v = num_keep(fmul(x, factor)); break;
     case ROW_SCALE: v = num_keep(fmul(x, f_of(step_words[factors_at + row]))); break;

@@ -55,6 +55,15 @@ static void recur_refs(struct refs *r, struct op_recur *o)
     writes(r, &o->out);
 }
 
+static void runs_refs(struct refs *r, struct op_runs *o)
+{
+    struct ref *const parts[] = {&o->a, &o->b};
+    if (!o->join) reads(r, &o->all);
+    for (size_t i = 0; i < 2; i++)
+        add(r, parts[i], o->join, !o->join);
+    if (o->join) writes(r, &o->all);
+}
+
 size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
 {
     struct refs r = {out, 0};
@@ -81,9 +90,7 @@ size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
     case OP_CONV: reads(&r, &op->conv.in), writes(&r, &op->conv.out); break;
     case OP_DECAY: reads(&r, &op->decay.in), writes(&r, &op->decay.out); break;
     case OP_RECUR: recur_refs(&r, &op->recur); break;
-    case OP_UNZIP:
-        reads(&r, &op->unzip.in), writes(&r, &op->unzip.a), writes(&r, &op->unzip.b);
-        break;
+    case OP_RUNS: runs_refs(&r, &op->runs); break;
     case OP_ROW_GATE: in_place(&r, &op->row_gate.x), reads(&r, &op->row_gate.gate); break;
     case OP_HEAD_ROWS: break;
     case OP_LOGITS: in_place(&r, &op->logits.in); break;

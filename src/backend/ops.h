@@ -61,7 +61,7 @@ enum op_kind {
     OP_CONV,           /* causal convolution over the rows before, channel by channel */
     OP_DECAY,          /* what a recurrent layer keeps of its state, and how much it adds */
     OP_RECUR,          /* advances a matrix per head by the row and reads it */
-    OP_UNZIP,          /* deals a row out to two others, run by run */
+    OP_RUNS,           /* deals a row out to two others, run by run, or joins them */
     OP_ROW_GATE,       /* multiplies a row by the sigmoid of one value */
     OP_HEAD_ROWS,      /* from here on only the rows whose logits are wanted remain */
     OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
@@ -244,11 +244,23 @@ struct op_recur {
     uint32_t state; /* index into program.states: [n_heads][n_dim][n_width] */
 };
 
-/* Runs of `run` values of in go to a and b in turn. */
-struct op_unzip {
-    struct ref in, a, b; /* a and b of half in's n, apart from it and each other */
-    size_t run;
+/* all is turns of run_a and run_b values, those of a and b, which lie after each other there.
+ * They are dealt out, or if join, put together; an a of a single run then is in every turn. */
+struct op_runs {
+    struct ref all, a, b; /* apart from each other */
+    size_t run_a, run_b;
+    bool join;
 };
+
+static inline size_t runs_turns(const struct op_runs *o)
+{
+    return o->all.n / (o->run_a + o->run_b);
+}
+
+static inline bool runs_repeat(const struct op_runs *o)
+{
+    return o->join && o->a.n == o->run_a && runs_turns(o) > 1;
+}
 
 /* x = x · sigmoid(gate). */
 struct op_row_gate {
@@ -295,7 +307,7 @@ struct op {
         struct op_conv conv;
         struct op_decay decay;
         struct op_recur recur;
-        struct op_unzip unzip;
+        struct op_runs runs;
         struct op_row_gate row_gate;
         struct op_logits logits;
         struct op_input input;

@@ -390,13 +390,17 @@ static struct ref try_recur(struct trial *t, const struct op_recur *r)
     return out;
 }
 
-static struct ref try_unzip(struct trial *t, const struct op_unzip *u)
+/* What was dealt out shows in its place, each part in a half. */
+static struct ref try_runs(struct trial *t, const struct op_runs *o)
 {
-    const size_t n = 2 * u->run * (u->in.n / u->run < 4 ? 1 : 2);
-    struct ref in = input(t, n), a = buffer(t, ROW_F32, n / 2), b = buffer(t, ROW_F32, n / 2);
-    struct ref out = buffer(t, ROW_F32, n / 2);
-    add(t, OP_UNZIP)->unzip = (struct op_unzip){in, a, b, u->run};
-    add(t, OP_ADD)->add = (struct op_add){a, b, out, 0.5f};
+    const size_t n_turns = least(runs_turns(o), 2), n_b = n_turns * o->run_b;
+    const size_t n_a = (runs_repeat(o) ? 1 : n_turns) * o->run_a;
+    const size_t n_all = n_turns * (o->run_a + o->run_b);
+    struct ref in = input(t, o->join ? n_a + n_b : n_all);
+    struct ref out = buffer(t, ROW_F32, o->join ? n_all : n_a + n_b);
+    const struct ref parts = o->join ? in : out, all = o->join ? out : in;
+    add(t, OP_RUNS)->runs = (struct op_runs){
+        all, part(parts, 0, n_a), part(parts, n_a, n_b), o->run_a, o->run_b, o->join};
     return out;
 }
 
@@ -435,7 +439,7 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_CONV: return try_conv(t, &op->conv);
     case OP_DECAY: return try_decay(t, &op->decay);
     case OP_RECUR: return try_recur(t, &op->recur);
-    case OP_UNZIP: return try_unzip(t, &op->unzip);
+    case OP_RUNS: return try_runs(t, &op->runs);
     case OP_SCALE:
     case OP_ROW_SCALE:
     case OP_ROW_GATE: return try_in_place(t, op);
@@ -525,6 +529,7 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
     case OP_RECUR:
         w[0] = op->recur.delta << 2 | op->recur.tiled << 1 | (op->recur.skip != NULL);
         break;
+    case OP_RUNS: w[0] = (uint32_t)op->runs.join << 1 | runs_repeat(&op->runs); break;
     case OP_LOGITS: w[0] = op->logits.softcap != 0.0f; break;
     default: break;
     }

@@ -90,17 +90,24 @@ static void add_tile(const struct cpu_exec *x, const struct op_add *op, const st
                            row_f32(x, &out, r));
 }
 
-static void unzip_tile(const struct cpu_exec *x, const struct op_unzip *op,
-                       const struct tile *t)
+/* From the part to the whole if in, else back. */
+static void copy(float *whole, float *part, size_t n, bool in)
 {
-    const struct ref from = part_of(&op->in, t);
-    const struct ref to_a = part_of(&op->a, t), to_b = part_of(&op->b, t);
+    memcpy(in ? whole : part, in ? part : whole, n * sizeof *whole);
+}
+
+static void runs_tile(const struct cpu_exec *x, const struct op_runs *op, const struct tile *t)
+{
+    const struct ref all = part_of(&op->all, t), b = part_of(&op->b, t);
+    const struct ref a = runs_repeat(op) ? op->a : part_of(&op->a, t);
+    const size_t a_step = runs_repeat(op) ? 0 : op->run_a, turn = op->run_a + op->run_b;
     for (size_t r = t->lo; r < t->hi; r++) {
-        const float *in = row_f32(x, &from, r);
-        float *a = row_f32(x, &to_a, r), *b = row_f32(x, &to_b, r);
-        for (size_t i = 0; i < to_a.n; i += op->run) {
-            memcpy(a + i, in + 2 * i, op->run * sizeof *a);
-            memcpy(b + i, in + 2 * i + op->run, op->run * sizeof *b);
+        float *of_all = row_f32(x, &all, r);
+        float *of_a = row_f32(x, &a, r), *of_b = row_f32(x, &b, r);
+        for (size_t i = 0; i < all.n / turn; i++) {
+            float *run_a = of_all + i * turn, *run_b = run_a + op->run_a;
+            copy(run_a, of_a + i * a_step, op->run_a, op->join);
+            copy(run_b, of_b + i * op->run_b, op->run_b, op->join);
         }
     }
 }
@@ -225,7 +232,7 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
     case OP_ADD: add_tile(x, &op->add, t); break;
     case OP_ROUTE: route_tile(x, &op->route, t); break;
     case OP_COMBINE: combine_tile(x, &op->combine, t); break;
-    case OP_UNZIP: unzip_tile(x, &op->unzip, t); break;
+    case OP_RUNS: runs_tile(x, &op->runs, t); break;
     case OP_ROW_GATE: row_gate_tile(x, &op->row_gate, t); break;
     case OP_INPUT: input_tile(x, &op->input, t); break;
     case OP_OUTPUT: output_tile(x, &op->output, t); break;

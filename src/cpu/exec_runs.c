@@ -40,7 +40,7 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_ATTEND: return few ? p->kv[op->attend.kv].n_heads : 0;
     case OP_GLU: return blocks_of(op->glu.out.n);
     case OP_ADD: return blocks_of(op->add.out.n);
-    case OP_UNZIP: return op->unzip.a.n / op->unzip.run;
+    case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
     case OP_EMBED:
     case OP_ROUTE:
     case OP_COMBINE:
@@ -67,7 +67,7 @@ static size_t cost_of(const struct op *op)
     case OP_ADD: return op->add.out.n;
     case OP_ROUTE: return op->route.scores.n * op->route.out.n;
     case OP_COMBINE: return op->combine.in.n;
-    case OP_UNZIP: return op->unzip.in.n;
+    case OP_RUNS: return op->runs.all.n;
     case OP_ROW_GATE: return op->row_gate.x.n;
     case OP_INPUT: return op->input.out.n;
     case OP_OUTPUT: return op->output.in.n;

@@ -85,8 +85,8 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
         if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
     }
     build_matmul(b, in, mats, n_mats);
-    if (a->gated)
-        build_unzip(b, q, b->hp->layers[layer].head_dim_k, r->q, gate_rows(b, r->q.n));
+    const size_t dim = b->hp->layers[layer].head_dim_k;
+    if (a->gated) build_deal(b, q, dim, dim, r->q, gate_rows(b, r->q.n));
     if (a->v_norm)
         build_norm(b, has_v ? r->v : r->k, NULL, b->hp->layers[layer].head_dim_v, r->v);
 }

@@ -28,7 +28,7 @@ static const char *const op_names[] = {
     [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
     [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
     [OP_SCALE] = "scale",       [OP_CONV] = "conv",           [OP_DECAY] = "decay",
-    [OP_RECUR] = "recur",       [OP_UNZIP] = "unzip",         [OP_ROW_GATE] = "row gate",
+    [OP_RECUR] = "recur",       [OP_RUNS] = "runs",           [OP_ROW_GATE] = "row gate",
     [OP_INPUT] = "input",       [OP_OUTPUT] = "output",
 };
 
@@ -293,15 +293,21 @@ static void check_recur(struct walk *w, const struct op_recur *o)
     writes(w, o->out, ROW_F32);
 }
 
-static void check_unzip(struct walk *w, const struct op_unzip *o)
+static void check_runs(struct walk *w, const struct op_runs *o)
 {
-    reads(w, o->in, ROW_F32);
-    demand(w, o->a.n == o->b.n && o->in.n == 2 * o->a.n, "halves of another width");
-    demand(w, o->run > 0 && o->a.n % o->run == 0, "a broken run");
-    demand(w, apart(o->in, o->a) && apart(o->in, o->b) && apart(o->a, o->b),
+    const size_t turn = o->run_a + o->run_b;
+    if (!o->join) reads(w, o->all, ROW_F32);
+    if (o->join) reads(w, o->a, ROW_F32), reads(w, o->b, ROW_F32);
+    demand(w, o->run_a > 0 && o->run_b > 0 && o->all.n % turn == 0, "a broken run");
+    if (w->failed) return;
+    const size_t n_turns = o->all.n / turn;
+    demand(w, o->a.n == n_turns * o->run_a || (o->join && o->a.n == o->run_a),
+           "parts of another width");
+    demand(w, o->b.n == n_turns * o->run_b, "parts of another width");
+    demand(w, apart(o->all, o->a) && apart(o->all, o->b) && (o->join || apart(o->a, o->b)),
            "it writes over its input");
-    writes(w, o->a, ROW_F32);
-    writes(w, o->b, ROW_F32);
+    if (!o->join) writes(w, o->a, ROW_F32), writes(w, o->b, ROW_F32);
+    if (o->join) writes(w, o->all, ROW_F32);
 }
 
 static void check_row_gate(struct walk *w, const struct op_row_gate *o)
@@ -341,7 +347,7 @@ static void check_op(struct walk *w, const struct op *op)
     case OP_CONV: check_conv(w, &op->conv); break;
     case OP_DECAY: check_decay(w, &op->decay); break;
     case OP_RECUR: check_recur(w, &op->recur); break;
-    case OP_UNZIP: check_unzip(w, &op->unzip); break;
+    case OP_RUNS: check_runs(w, &op->runs); break;
     case OP_ROW_GATE: check_row_gate(w, &op->row_gate); break;
     case OP_HEAD_ROWS:
         demand(w, !w->head_rows, "a second one");

@@ -290,11 +290,19 @@ void build_recur(struct builder *b, const struct op_recur *recur)
     written(b, recur->out);
 }
 
-void build_unzip(struct builder *b, struct ref in, size_t run, struct ref to_a, struct ref to_b)
+void build_deal(struct builder *b, struct ref all, size_t run_a, size_t run_b, struct ref to_a,
+                struct ref to_b)
 {
-    add_op(b, OP_UNZIP)->unzip = (struct op_unzip){.in = in, .a = to_a, .b = to_b, .run = run};
+    add_op(b, OP_RUNS)->runs = (struct op_runs){all, to_a, to_b, run_a, run_b, false};
     written(b, to_a);
     written(b, to_b);
+}
+
+void build_join(struct builder *b, struct ref from_a, size_t run_a, struct ref from_b,
+                size_t run_b, struct ref all)
+{
+    add_op(b, OP_RUNS)->runs = (struct op_runs){all, from_a, from_b, run_a, run_b, true};
+    written(b, all);
 }
 
 void build_row_gate(struct builder *b, struct ref x, struct ref gate)

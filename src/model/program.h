@@ -88,8 +88,11 @@ void build_conv(struct builder *b, const struct op_conv *conv);
 void build_decay(struct builder *b, const struct op_decay *decay);
 /* Likewise. */
 void build_recur(struct builder *b, const struct op_recur *recur);
-void build_unzip(struct builder *b, struct ref in, size_t run, struct ref to_a,
-                 struct ref to_b);
+/* Deals all out to a and b, or joins these, in turns of run_a and run_b values; as op_runs. */
+void build_deal(struct builder *b, struct ref all, size_t run_a, size_t run_b, struct ref to_a,
+                struct ref to_b);
+void build_join(struct builder *b, struct ref from_a, size_t run_a, struct ref from_b,
+                size_t run_b, struct ref all);
 void build_row_gate(struct builder *b, struct ref x, struct ref gate);
 void build_head_rows(struct builder *b);
 void build_logits(struct builder *b, struct ref in, float scale, float softcap);

@@ -28,7 +28,7 @@ enum pointwise {
     PW_SIGMOID,
     PW_LINEAR,
     PW_ROW_GATE,
-    PW_UNZIP,
+    PW_RUNS,
     PW_RELU = POINTWISE_COPY + 1,
 };
 
@@ -246,6 +246,8 @@ struct point {
     uint32_t rebase;      /* 1: the output, 2: and the input begin with the part's first row */
     uint32_t factors_at;
     float factor, cap;
+    /* PW_RUNS, without b: values of a run, and from one to the next in a and out. */
+    size_t run, step_a, step_out;
 };
 
 static bool plan_pointwise(struct vulkan_exec *x, const struct op *op, int part,
@@ -269,9 +271,9 @@ static bool plan_pointwise(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_push(&b, p->rebase ? p->a.n : x->rows[p->out.buf].stride);
     dispatch_push(&b, p->rebase ? 0 : p->out.at);
     dispatch_push_place(&b, &p->a);
-    dispatch_push(&b, p->b.n ? x->rows[p->b.buf].stride : 0);
-    dispatch_push(&b, p->b.at);
-    dispatch_push(&b, p->factors_at);
+    dispatch_push(&b, p->b.n ? x->rows[p->b.buf].stride : p->step_a);
+    dispatch_push(&b, p->b.n ? p->b.at : p->step_out);
+    dispatch_push(&b, p->run ? p->run : p->factors_at);
     dispatch_push_float(&b, p->factor);
     dispatch_push_float(&b, p->cap);
     dispatch_push_float(&b, p->cap == 0.0f ? 0.0f : (float)(1.0 / (double)p->cap));
@@ -312,19 +314,27 @@ static bool plan_row_scale(struct vulkan_exec *x, const struct op *op, int part,
     return plan_pointwise(x, op, part, &p, err);
 }
 
-static bool plan_unzip(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+/* The runs of a, or of b, which begin `at` within a turn. */
+static bool plan_part(struct vulkan_exec *x, const struct op *op, int part, size_t at,
+                      size_t run, struct ref apart, size_t step, struct err *err)
 {
-    const struct op_unzip *u = &op->unzip;
-    for (size_t i = 0; i < 2; i++) {
-        struct point p = {.kind = PW_UNZIP,
-                          .out = i == 0 ? u->a : u->b,
-                          .a = u->in,
-                          .factors_at = (uint32_t)u->run};
-        p.a.at += i * u->run;
-        p.a.n /= 2;
-        if (!plan_pointwise(x, op, part, &p, err)) return false;
-    }
-    return true;
+    const struct op_runs *o = &op->runs;
+    const size_t turn = o->run_a + o->run_b;
+    struct ref whole = o->all;
+    whole.at += at;
+    struct point p = {.kind = PW_RUNS, .run = run};
+    p.a = o->join ? apart : whole, p.step_a = o->join ? step : turn;
+    p.out = o->join ? whole : apart, p.step_out = o->join ? turn : step;
+    p.a.n = runs_turns(o) * run;
+    return plan_pointwise(x, op, part, &p, err);
+}
+
+static bool plan_runs(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_runs *o = &op->runs;
+    const size_t step_a = runs_repeat(o) ? 0 : o->run_a;
+    return plan_part(x, op, part, 0, o->run_a, o->a, step_a, err) &&
+           plan_part(x, op, part, o->run_a, o->run_b, o->b, o->run_b, err);
 }
 
 static bool plan_row_gate(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
@@ -422,7 +432,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_CONV: return vulkan_plan_conv(x, op, part, err);
     case OP_DECAY: return vulkan_plan_decay(x, op, part, err);
     case OP_RECUR: return vulkan_plan_recur(x, op, part, err);
-    case OP_UNZIP: return plan_unzip(x, op, part, err);
+    case OP_RUNS: return plan_runs(x, op, part, err);
     case OP_ROW_GATE: return plan_row_gate(x, op, part, err);
     case OP_LOGITS: return plan_logits(x, op, part, err);
     case OP_INPUT: return plan_input(x, op, part, err);

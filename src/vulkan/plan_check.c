@@ -36,7 +36,7 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     case OP_CONV:
     case OP_DECAY:
     case OP_RECUR:
-    case OP_UNZIP:
+    case OP_RUNS:
     case OP_ROW_GATE:
     case OP_INPUT: return true;
     case OP_OUTPUT: return refuse(err, op, "the front of a model");

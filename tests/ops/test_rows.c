@@ -182,8 +182,8 @@ static double exact_linear(const float *x, size_t width, size_t i, size_t pos)
 static struct ref build_unzip(struct trial *t, struct ref in, size_t width)
 {
     struct ref out = trial_buffer(t, ROW_F32, width);
-    trial_op(t, OP_UNZIP)->unzip = (struct op_unzip){in, ref_part(out, width / 2, width / 2),
-                                                     ref_part(out, 0, width / 2), 4};
+    trial_op(t, OP_RUNS)->runs = (struct op_runs){
+        in, ref_part(out, width / 2, width / 2), ref_part(out, 0, width / 2), 4, 4, false};
     return out;
 }
 
@@ -192,6 +192,61 @@ static double exact_unzip(const float *x, size_t width, size_t i, size_t pos)
     (void)pos;
     size_t at = i % (width / 2);
     return (double)x[at / 4 * 8 + at % 4 + (i < width / 2 ? 4 : 0)];
+}
+
+/* Of turns of three and five values the fives come first. */
+static struct ref build_deal(struct trial *t, struct ref in, size_t width)
+{
+    const size_t n_turns = width / 8;
+    struct ref out = trial_buffer(t, ROW_F32, 8 * n_turns);
+    trial_op(t, OP_RUNS)->runs = (struct op_runs){ref_part(in, 0, 8 * n_turns),
+                                                  ref_part(out, 5 * n_turns, 3 * n_turns),
+                                                  ref_part(out, 0, 5 * n_turns),
+                                                  3,
+                                                  5,
+                                                  false};
+    return out;
+}
+
+static double exact_deal(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    const size_t n_b = width / 8 * 5, at = i - n_b;
+    return i < n_b ? (double)x[i / 5 * 8 + 3 + i % 5] : (double)x[at / 3 * 8 + at % 3];
+}
+
+/* The same joined again. */
+static struct ref build_join(struct trial *t, struct ref in, size_t width)
+{
+    const size_t n_turns = width / 8;
+    struct ref out = trial_buffer(t, ROW_F32, 8 * n_turns);
+    trial_op(t, OP_RUNS)->runs = (struct op_runs){
+        out, ref_part(in, 5 * n_turns, 3 * n_turns), ref_part(in, 0, 5 * n_turns), 3, 5, true};
+    return out;
+}
+
+static double exact_join(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    const size_t turn = i / 8, at = i % 8;
+    return (double)x[at < 3 ? width / 8 * 5 + 3 * turn + at : 5 * turn + at - 3];
+}
+
+/* One run of three before each of five. */
+static struct ref build_repeat(struct trial *t, struct ref in, size_t width)
+{
+    const size_t n_turns = width / 8;
+    struct ref out = trial_buffer(t, ROW_F32, 8 * n_turns);
+    trial_op(t, OP_RUNS)->runs = (struct op_runs){
+        out, ref_part(in, 5 * n_turns, 3), ref_part(in, 0, 5 * n_turns), 3, 5, true};
+    return out;
+}
+
+static double exact_repeat(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    const size_t turn = i / 8, at = i % 8;
+    return (double)x[at < 3 ? width / 8 * 5 + at : 5 * turn + at - 3];
 }
 
 static struct ref build_row_gate(struct trial *t, struct ref in, size_t width)
@@ -393,6 +448,9 @@ static const struct row_case cases[] = {
     {"row_gate", build_row_gate, exact_row_gate, 1e-6},
     {"route_softmax", build_route_softmax, exact_route_softmax, 4e-6},
     {"relu", build_relu, exact_relu, 2e-7},
+    {"deal", build_deal, exact_deal, 0},
+    {"join", build_join, exact_join, 0},
+    {"repeat", build_repeat, exact_repeat, 0},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
