@@ -7,7 +7,7 @@
 #include "row_sum.glsl"
 
 layout(local_size_x_id = 0) in; /* 32 */
-layout(constant_id = 1) const bool SIGMOID = false;
+layout(constant_id = 1) const uint KIND = 0; /* enum route_kind */
 layout(constant_id = 2) const bool HAS_SELECT = false;
 layout(constant_id = 3) const bool HAS_SCALES = false;
 layout(constant_id = 4) const bool RENORMALISE = false;
@@ -21,6 +21,7 @@ layout(push_constant) uniform Push {
     float scale;
 };
 
+const bool SIGMOID = KIND == 1u, EACH = KIND == 2u;
 const uint MAX_EXPERTS = 512u, MAX_USED = 32u;
 
 shared int ratings[MAX_EXPERTS];
@@ -59,6 +60,14 @@ void main()
 {
     uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (row >= step_n_rows()) return;
+    uint to = row * out_stride + 2u * out_at;
+    if (EACH) {
+        for (uint j = lane; j < n_used; j += 32u) {
+            route[to + 2u * j] = j;
+            route[to + 2u * j + 1u] = u_of(1.0);
+        }
+        return;
+    }
     uint from = row * in_stride + in_at;
     if (!SIGMOID) find_softmax(from, lane);
     for (uint e = lane; e < n; e += 32u) {
@@ -89,7 +98,6 @@ void main()
     }
     w = num_keep(fmul(w, scale));
     if (HAS_SCALES) w = num_keep(fmul(w, scales[ids[lane]]));
-    uint to = row * out_stride + 2u * (out_at + lane);
-    route[to] = ids[lane];
-    route[to + 1u] = u_of(w);
+    route[to + 2u * lane] = ids[lane];
+    route[to + 2u * lane + 1u] = u_of(w);
 }

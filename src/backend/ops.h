@@ -173,10 +173,11 @@ struct op_add {
 enum route_kind {
     ROUTE_SOFTMAX, /* softmax over all experts; renormalised: over the chosen ones */
     ROUTE_SIGMOID, /* sigmoid of each */
+    ROUTE_EACH,    /* all of them by number, each counts by 1; no scores are read */
 };
 
 struct op_route {
-    struct ref scores; /* the router's n_expert products; any values afterwards */
+    struct ref scores; /* the router's n_expert products; any values afterwards; EACH: n 0 */
     struct ref out;    /* ROW_ROUTE, n = experts used */
     enum route_kind kind;
     bool renormalise;

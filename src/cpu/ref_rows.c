@@ -193,6 +193,11 @@ void ref_route(const struct op_route *op, float *scores, const float *select,
                const float *scales, int32_t *ids, float *weights)
 {
     size_t n = op->scores.n, n_used = op->out.n;
+    if (op->kind == ROUTE_EACH) {
+        for (size_t j = 0; j < n_used; j++)
+            ids[j] = (int32_t)j, weights[j] = 1;
+        return;
+    }
     assert(n_used > 0 && n_used <= n);
     if (op->kind == ROUTE_SIGMOID)
         route_sigmoid(scores, select, n, n_used, ids, weights);

@@ -162,7 +162,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
     else
         query(b, layer, in, a, &r);
     if (hp->temp_log_scale > 0)
-        build_row_scale(b, r.q, build_row_scale_table(b, hp->temp_log_scale, hp->n_ctx_orig));
+        build_row_scale(b, r.q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
 
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);

@@ -40,6 +40,12 @@ struct attention {
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a);
 
+/* Attention whose keys and values come from one narrow row (hparams.latent): in the cache lies
+ * that row with a rotated part for all heads, and heads of the query are brought to it and the
+ * result back by a matrix of each head (attn_k_b, attn_v_b); or in files that have both
+ * matrices in one (attn_kv_b), keys and values of all heads. */
+void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+
 /* Layers with recurrent states (hparams.ssm) instead of keys and values; in and out may be the
  * same. In the last layer the rows without logits end here, unless an attention block of the
  * layer is still to come. */

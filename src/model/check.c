@@ -182,8 +182,10 @@ static void check_rope(struct walk *w, const struct op_rope *o)
 
 static void check_route(struct walk *w, const struct op_route *o)
 {
-    reads(w, o->scores, ROW_F32);
-    demand(w, o->out.n <= o->scores.n, "more experts chosen than there are");
+    const bool each = o->kind == ROUTE_EACH;
+    if (!each) reads(w, o->scores, ROW_F32);
+    demand(w, each ? o->scores.n == 0 && !o->select && !o->scales : o->out.n <= o->scores.n,
+           "more experts chosen than there are");
     if (o->select) vector(w, o->select, o->scores.n);
     if (o->scales) vector(w, o->scales, o->scores.n);
     writes(w, o->out, ROW_ROUTE);

@@ -28,6 +28,7 @@ static bool read_hunyuan_moe(struct hparams *hp, struct err *err)
 
 static bool read_minimax_m2(struct hparams *hp, struct err *err)
 {
+    hp->route = ROUTE_SIGMOID;
     return need_experts(hp, err) && hparams_route(hp, err);
 }
 
@@ -41,18 +42,11 @@ static bool read_ernie_moe(struct hparams *hp, struct err *err)
                        &hp->n_layer_dense, err);
 }
 
-/* Some experts are for all rows: together they are one, as wide as all of them. */
 static bool read_glm4moe(struct hparams *hp, struct err *err)
 {
-    uint32_t n_shared = 0;
     hp->ffn_norm = "post_attention_norm.weight";
-    const uint32_t n_ff = hp->layers[hp->n_layer - 1].n_ff_exp;
-    if (!read_minimax_m2(hp, err) ||
-        !hparams_u32(hp, "expert_shared_count", 0, n_ff ? MAX_WIDTH / n_ff : MAX_EXPERTS, true,
-                     &n_shared, err))
-        return false;
-    hp->n_ff_shared = n_shared * n_ff;
-    return hparams_drop_next(hp, err);
+    return read_minimax_m2(hp, err) && hparams_shared_count(hp, err) &&
+           hparams_drop_next(hp, err);
 }
 
 static void layer_ernie_moe(struct builder *b, uint32_t layer, struct ref x)

@@ -76,6 +76,7 @@ static bool read_lfm2(struct hparams *hp, struct err *err)
 
 static bool read_lfm2moe(struct hparams *hp, struct err *err)
 {
+    hp->route = ROUTE_SIGMOID;
     return read_lfm2(hp, err) && hparams_route(hp, err);
 }
 
@@ -96,9 +97,10 @@ static bool read_nemotron_h(struct hparams *hp, struct err *err)
 {
     hp->glu = GLU_RELU;
     hp->gate = GATE_IS_UP;
+    hp->route = ROUTE_SIGMOID;
     if (!hparams_ssm(hp, err) || !hparams_route(hp, err) ||
         !hparams_shared_expert(hp, 0, err) ||
-        !hparams_u32(hp, "moe_latent_size", 0, MAX_WIDTH, false, &hp->n_latent, err) ||
+        !hparams_u32(hp, "moe_latent_size", 0, MAX_WIDTH, false, &hp->n_ff_narrow, err) ||
         !hparams_drop_next(hp, err))
         return false;
     hp->n_layer_kv = 0;

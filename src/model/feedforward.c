@@ -123,17 +123,17 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
  * behind them. */
 static void narrow_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    struct ref narrow = build_rows(b, "narrow", b->hp->n_latent);
-    const struct linear down = layer_linear(b, layer, "ffn_latent_down", in.n, narrow);
+    struct ref narrow = build_rows(b, "narrow", b->hp->n_ff_narrow);
+    const struct linear down = layer_linear(b, layer, "ffn_ff_narrow_down", in.n, narrow);
     build_matmul(b, in, &down, 1);
     block_experts_by(b, layer, in, narrow, narrow);
-    const struct linear up = layer_linear(b, layer, "ffn_latent_up", narrow.n, out);
+    const struct linear up = layer_linear(b, layer, "ffn_ff_narrow_up", narrow.n, out);
     build_matmul(b, narrow, &up, 1);
 }
 
 static void routed_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    if (b->hp->n_latent > 0)
+    if (b->hp->n_ff_narrow > 0)
         narrow_experts(b, layer, in, out);
     else
         block_experts_by(b, layer, in, in, out);

@@ -215,6 +215,7 @@ static bool read_rope(struct hparams *hp, struct err *err)
         !hparams_f64(hp, "rope.scaling.yarn_log_multiplier", 0, 1e3, false,
                      &hp->yarn_log_multiplier, err))
         return false;
+    hp->temp_period = hp->n_ctx_orig;
     /* A factor of 0 means that there is none; one below 2^-20 would be no factor at all. */
     if (hp->scaling == SCALING_NONE || hp->scaling_factor < 0x1p-20) hp->scaling_factor = 1.0;
     return true;
@@ -380,8 +381,8 @@ bool hparams_drop_next(struct hparams *hp, struct err *err)
 bool hparams_route(struct hparams *hp, struct err *err)
 {
     enum { BY_SOFTMAX = 1, BY_SIGMOID };
-    uint32_t gating = BY_SIGMOID;
-    bool renormalised = true;
+    uint32_t gating = hp->route == ROUTE_SIGMOID ? BY_SIGMOID : BY_SOFTMAX;
+    bool renormalised = !hp->route_as_is;
     if (!hparams_u32(hp, "expert_gating_func", BY_SOFTMAX, BY_SIGMOID, false, &gating, err) ||
         !hparams_bool(hp, "expert_weights_norm", &renormalised, err) ||
         !hparams_u32(hp, "leading_dense_block_count", 0, hp->n_layer, false, &hp->n_layer_dense,
@@ -397,6 +398,17 @@ bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err)
     hp->n_ff_shared = width;
     return hparams_u32(hp, "expert_shared_feed_forward_length", 0, MAX_WIDTH, false,
                        &hp->n_ff_shared, err);
+}
+
+bool hparams_shared_count(struct hparams *hp, struct err *err)
+{
+    const uint32_t n_ff = hp->layers[hp->n_layer - 1].n_ff_exp;
+    uint32_t n = 0;
+    if (!hparams_u32(hp, "expert_shared_count", 0, n_ff ? MAX_WIDTH / n_ff : MAX_EXPERTS, true,
+                     &n, err))
+        return false;
+    hp->n_ff_shared = n * n_ff;
+    return true;
 }
 
 bool hparams_softcap(struct hparams *hp, struct err *err)

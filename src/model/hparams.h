@@ -60,6 +60,7 @@ struct hparams {
     float attn_softcap;                /* of the scores; 0: none */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
+    uint32_t temp_period; /* default n_ctx_orig */
 
     uint32_t n_rot;
     double rope_base;
@@ -77,6 +78,12 @@ struct hparams {
         uint32_t n_rot;
         double base; /* without scaling and factors */
     } rope_local;
+    /* Keys and values of all heads from one narrow row; all positive where a family has it. */
+    struct {
+        uint32_t n_q;  /* of the row that queries are made from; 0: the input */
+        uint32_t n_kv; /* of that row */
+        uint32_t head_dim_k, head_dim_v; /* of a head, as its matrices make them */
+    } latent;
     /* The recurrent layers of hybrids; all positive where a family has them. */
     struct {
         uint32_t n_taps;          /* of the convolution, the row's own included */
@@ -84,7 +91,7 @@ struct hparams {
         uint32_t n_group, n_head; /* of q and k, of v */
         uint32_t n_inner;         /* values of all heads */
     } ssm;
-    uint32_t n_latent;    /* values that routed experts read and write; 0: as others */
+    uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
     bool shared_gated;    /* it counts by the sigmoid of a product */
 
@@ -127,12 +134,14 @@ bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
  * tokens further on, and plain decoding has no use for them. To be called after all else that
  * is of layers. */
 bool hparams_drop_next(struct hparams *hp, struct err *err);
-/* A router by sigmoids, or with "expert_gating_func" 1 by a softmax, the first
- * "leading_dense_block_count" layers dense, and with "expert_weights_norm" false weights as
- * they are. */
+/* How experts are chosen: "expert_gating_func" (1 by softmax, 2 by sigmoids) and
+ * "expert_weights_norm", without them as in hp; the first "leading_dense_block_count" layers
+ * are dense. */
 bool hparams_route(struct hparams *hp, struct err *err);
-/* "expert_shared_feed_forward_length", width without it. */
+/* The width of the expert that all rows use: "expert_shared_feed_forward_length", width without
+ * it; or of "expert_shared_count" experts together. */
 bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err);
+bool hparams_shared_count(struct hparams *hp, struct err *err);
 /* "final_logit_softcapping". */
 bool hparams_softcap(struct hparams *hp, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */

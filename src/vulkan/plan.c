@@ -361,12 +361,15 @@ static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, str
 {
     const struct op_route *r = &op->route;
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_ROUTE, TILE);
-    dispatch_constant(&b, r->kind == ROUTE_SIGMOID);
+    dispatch_constant(&b, r->kind);
     dispatch_constant(&b, r->select != NULL);
     dispatch_constant(&b, r->scales != NULL);
     dispatch_constant(&b, r->renormalise);
     dispatch_writes(&b, 1, &r->out);
-    dispatch_reads(&b, 2, &r->scores);
+    if (r->kind == ROUTE_EACH)
+        dispatch_vector(&b, 2, NULL);
+    else
+        dispatch_reads(&b, 2, &r->scores);
     dispatch_vector(&b, 3, r->select);
     dispatch_vector(&b, 4, r->scales);
     dispatch_push(&b, r->scores.n);

@@ -45,7 +45,8 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
                refuse(err, op, "a product of floats from the middle of a row");
     case OP_ATTEND: return check_attend(p, op, err);
     case OP_ROUTE:
-        return (op->route.scores.n <= MAX_EXPERTS && op->route.out.n <= MAX_USED) ||
+        return op->route.kind == ROUTE_EACH ||
+               (op->route.scores.n <= MAX_EXPERTS && op->route.out.n <= MAX_USED) ||
                refuse(err, op, "routing among more than 512 experts, or to more than 32");
     case OP_MATMUL_EXPERTS:
         return op->experts.in_f32.n == 0 ||

@@ -355,6 +355,25 @@ static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t wid
     return build_route_by(t, in, width, ROUTE_SIGMOID);
 }
 
+/* All four parts, each by 1. */
+static struct ref build_route_each(struct trial *t, struct ref in, size_t width)
+{
+    struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
+    trial_op(t, OP_ROUTE)->route = (struct op_route){.out = route, .kind = ROUTE_EACH};
+    trial_op(t, OP_COMBINE)->combine =
+        (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
+    return out;
+}
+
+static double exact_route_each(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double out = 0;
+    for (size_t j = 0; j < 4; j++)
+        out += (double)x[width / 2 + j * (width / 8) + i];
+    return out;
+}
+
 static struct ref build_route_softmax(struct trial *t, struct ref in, size_t width)
 {
     return build_route_by(t, in, width, ROUTE_SOFTMAX);
@@ -451,6 +470,7 @@ static const struct row_case cases[] = {
     {"deal", build_deal, exact_deal, 0},
     {"join", build_join, exact_join, 0},
     {"repeat", build_repeat, exact_repeat, 0},
+    {"route_each", build_route_each, exact_route_each, 4e-7},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

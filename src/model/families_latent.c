@@ -1,0 +1,109 @@
+/* deepseek2 and mistral4: keys and values of all heads from one narrow row, experts. */
+#include <math.h>
+
+#include "base/real.h"
+#include "gguf/gguf.h"
+#include "model/blocks.h"
+#include "model/families.h"
+
+/* Keys for the size of a head speak of the cache, their "_mla" of what a head's matrices make;
+ * files without these have keys and values of all heads in the cache. */
+static bool read_heads(struct hparams *hp, struct err *err)
+{
+    struct layer_hparams *l = hp->layers;
+    hp->latent.head_dim_k = l->head_dim_k;
+    hp->latent.head_dim_v = l->head_dim_v;
+    if (!hparams_u32(hp, "attention.q_lora_rank", 0, MAX_WIDTH, false, &hp->latent.n_q, err) ||
+        !hparams_u32(hp, "attention.kv_lora_rank", 1, MAX_HEAD_DIM, true, &hp->latent.n_kv,
+                     err) ||
+        !hparams_u32(hp, "attention.key_length_mla", 2, MAX_HEAD_DIM, false,
+                     &hp->latent.head_dim_k, err) ||
+        !hparams_u32(hp, "attention.value_length_mla", 2, MAX_HEAD_DIM, false,
+                     &hp->latent.head_dim_v, err))
+        return false;
+    /* The first files of models without it name it, too. */
+    if (gguf_tensor_find(hp->g, "blk.0.attn_q.weight")) hp->latent.n_q = 0;
+    if (hp->latent.head_dim_k <= hp->n_rot)
+        return err_set(err, ERR_FORMAT,
+                       "%s: keys of %u values should be longer than what is rotated, %u",
+                       gguf_path(hp->g), hp->latent.head_dim_k, hp->n_rot);
+    const bool narrow = gguf_tensor_find(hp->g, "blk.0.attn_k_b.weight") != NULL;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        l = &hp->layers[i];
+        l->n_head_kv = narrow ? 1 : l->n_head;
+        l->head_dim_k = narrow ? hp->n_rot + hp->latent.n_kv : hp->latent.head_dim_k;
+        l->head_dim_v = narrow ? hp->latent.n_kv : hp->latent.head_dim_v;
+    }
+    return true;
+}
+
+/* The factor by which YaRN makes scores larger: that of multiplier 1, or the file's, which is a
+ * tenth of the model's. */
+static double score_factor(const struct hparams *hp, double multiplier)
+{
+    return hp->attn_factor * (1.0 + 0.1 * multiplier * real_log(hp->scaling_factor));
+}
+
+/* Scores are scaled by the square of one factor, cos and sin by the ratio of two: in deepseek2
+ * 1, in mistral4 that of multiplier 1 and the file's. */
+static void scale_scores(struct hparams *hp, bool ratio_is_1)
+{
+    const double multiplier = 10.0 * hp->yarn_log_multiplier;
+    double factor = hp->attn_factor;
+    if (hp->scaling == SCALING_YARN && hp->scaling_factor > 1.0) {
+        const bool own = ratio_is_1 && multiplier > 0;
+        factor = score_factor(hp, own ? multiplier : 1.0);
+        hp->attn_factor_whole = own;
+        hp->yarn_log_multiplier = multiplier;
+    }
+    hp->attn_scale = (float)(factor * factor / sqrt((double)hp->latent.head_dim_k));
+}
+
+static bool read_temperature(struct hparams *hp, struct err *err)
+{
+    if (!hparams_f64(hp, "attention.temperature_scale", 0, 100, false, &hp->temp_log_scale,
+                     err))
+        return false;
+    return hparams_u32(hp, "attention.temperature_length", 1, MAX_CONTEXT,
+                       hp->temp_log_scale > 0, &hp->temp_period, err);
+}
+
+static bool read_latent(struct hparams *hp, struct err *err)
+{
+    uint32_t n_expert = 0, n_group = 1;
+    hp->route_as_is = true;
+    /* The first files of GLM-4.7-Flash do not say it. */
+    if ((hp->n_layer == 47 || hp->n_layer == 48) && hp->n_vocab == 154880)
+        hp->route = ROUTE_SIGMOID;
+    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err) &&
+           hparams_u32(hp, "expert_group_count", 0, 1, false, &n_group, err) &&
+           hparams_route(hp, err) && hparams_shared_count(hp, err) && read_heads(hp, err) &&
+           read_temperature(hp, err) && hparams_drop_next(hp, err);
+}
+
+static bool read_deepseek2(struct hparams *hp, struct err *err)
+{
+    if (!read_latent(hp, err)) return false;
+    scale_scores(hp, true);
+    return true;
+}
+
+static bool read_mistral4(struct hparams *hp, struct err *err)
+{
+    if (!read_latent(hp, err)) return false;
+    scale_scores(hp, false);
+    return true;
+}
+
+static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x);
+    block_latent_attention(b, layer, h, h);
+    block_end(b, layer, x, h);
+}
+
+const struct family families_latent[] = {
+    {"deepseek2", read_deepseek2, layer_latent},
+    {"mistral4", read_mistral4, layer_latent},
+    {NULL, NULL, NULL},
+};

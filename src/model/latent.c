@@ -1,0 +1,145 @@
+/* Attention over compressed keys and values (MLA). A head's rotated part stands in front, where
+ * files have it behind: scores are the same. */
+#include "model/blocks.h"
+
+/* What a head of queries or keys consists of. */
+struct parts {
+    size_t n_rot, n_plain; /* values with a rotation and without one */
+};
+
+static struct parts parts_of(const struct builder *b)
+{
+    return (struct parts){b->hp->n_rot, b->hp->latent.head_dim_k - b->hp->n_rot};
+}
+
+/* Queries of all heads as the file has them, the rotated part behind the plain one. */
+static struct ref project_queries(struct builder *b, uint32_t layer, struct ref in)
+{
+    const struct hparams *hp = b->hp;
+    const uint32_t n_q = hp->latent.n_q;
+    struct ref q = build_rows(b, "q", (size_t)hp->layers[layer].n_head * hp->latent.head_dim_k);
+    if (n_q == 0) {
+        const struct linear all = layer_linear(b, layer, "attn_q", in.n, q);
+        build_matmul(b, in, &all, 1);
+        return q;
+    }
+    struct ref narrow = build_rows(b, "q_narrow", n_q);
+    const struct linear down = layer_linear(b, layer, "attn_q_a", in.n, narrow);
+    build_matmul(b, in, &down, 1);
+    build_norm(b, narrow, layer_vector(b, layer, "attn_q_a_norm.weight", n_q), 0, narrow);
+    const struct linear up = layer_linear(b, layer, "attn_q_b", n_q, q);
+    build_matmul(b, narrow, &up, 1);
+    return q;
+}
+
+/* The plain parts of all heads, and the others rotated, each after each other. */
+static void split_queries(struct builder *b, uint32_t layer, struct ref q, struct ref *rot,
+                          struct ref *plain)
+{
+    const struct parts n = parts_of(b);
+    const size_t n_head = b->hp->layers[layer].n_head;
+    *plain = build_rows(b, "q_plain", n_head * n.n_plain);
+    *rot = build_rows(b, "q_rot", n_head * n.n_rot);
+    build_deal(b, q, n.n_plain, n.n_rot, *plain, *rot);
+    build_rope(b, *rot, n.n_rot, block_rope(b, layer, ROPE_NORM));
+}
+
+/* The narrow row, and the part of the keys that all heads share, rotated. */
+static void project_keys(struct builder *b, uint32_t layer, struct ref in, struct ref *narrow,
+                         struct ref *rot)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n_kv = hp->latent.n_kv;
+    struct ref both = build_rows(b, "kv_narrow", n_kv + hp->n_rot);
+    *narrow = ref_part(both, 0, n_kv);
+    *rot = ref_part(both, n_kv, hp->n_rot);
+    const struct linear down = layer_linear(b, layer, "attn_kv_a_mqa", in.n, both);
+    build_matmul(b, in, &down, 1);
+    build_norm(b, *narrow, layer_vector(b, layer, "attn_kv_a_norm.weight", n_kv), 0, *narrow);
+    build_rope(b, *rot, hp->n_rot, block_rope(b, layer, ROPE_NORM));
+}
+
+/* Each head's product with a matrix of its own. */
+static void product_by_head(struct builder *b, uint32_t layer, const char *what, struct ref in,
+                            struct ref out)
+{
+    const size_t n_head = b->hp->layers[layer].n_head;
+    char name[TENSOR_NAME_CAP];
+    struct op_route each = {.out = build_route_rows(b, "each", n_head), .kind = ROUTE_EACH};
+    build_route(b, &each);
+    build_experts(b, in,
+                  &(struct op_matmul_experts){
+                      .route = each.out,
+                      .w = weights_experts(b->ws, layer_tensor(name, layer, what), n_head,
+                                           n_head, 1, out.n / n_head, in.n / n_head),
+                      .out = out,
+                      .split = true,
+                      .n_parts = 1});
+}
+
+static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct ref k,
+                         struct ref v)
+{
+    const struct hparams *hp = b->hp;
+    const struct layer_hparams *l = &hp->layers[layer];
+    const uint32_t kv = build_kv(b, l->n_head_kv, l->head_dim_k, l->head_dim_v, 0);
+    build_kv_store(b, k, v, kv);
+    if (hp->temp_log_scale > 0)
+        build_row_scale(b, q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period));
+    if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
+    struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
+    build_attend(
+        b, &(struct op_attend){
+               .q = q, .out = heads, .kv = kv, .n_heads = l->n_head, .scale = hp->attn_scale});
+    return heads;
+}
+
+/* The cache has the narrow row. */
+static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_rot,
+                                struct ref q_plain, struct ref narrow, struct ref k_rot)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n_head = hp->layers[layer].n_head, n_kv = hp->latent.n_kv, n_rot = hp->n_rot;
+    struct ref q_narrow = build_rows(b, "q_brought", n_head * n_kv);
+    struct ref q = build_rows(b, "q_wide", n_head * (n_rot + n_kv));
+    struct ref k = build_rows(b, "k_wide", n_rot + n_kv);
+    product_by_head(b, layer, "attn_k_b.weight", q_plain, q_narrow);
+    build_join(b, q_rot, n_rot, q_narrow, n_kv, q);
+    build_join(b, k_rot, n_rot, narrow, n_kv, k);
+    struct ref heads = attend(b, layer, q, k, narrow);
+    struct ref v = build_rows(b, "v", n_head * hp->latent.head_dim_v);
+    product_by_head(b, layer, "attn_v_b.weight", heads, v);
+    return v;
+}
+
+/* The cache has keys and values of all heads. */
+static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_rot,
+                               struct ref q_plain, struct ref narrow, struct ref k_rot)
+{
+    const struct parts n = parts_of(b);
+    const size_t n_head = b->hp->layers[layer].n_head, n_v = b->hp->latent.head_dim_v;
+    struct ref kv = build_rows(b, "kv", n_head * (n.n_plain + n_v));
+    struct ref k_plain = build_rows(b, "k_plain", n_head * n.n_plain);
+    struct ref v = build_rows(b, "v", n_head * n_v);
+    struct ref q = build_rows(b, "q_wide", n_head * (n.n_rot + n.n_plain));
+    struct ref k = build_rows(b, "k_wide", q.n);
+    const struct linear up = layer_linear(b, layer, "attn_kv_b", narrow.n, kv);
+    build_matmul(b, narrow, &up, 1);
+    build_deal(b, kv, n.n_plain, n_v, k_plain, v);
+    build_join(b, q_rot, n.n_rot, q_plain, n.n_plain, q);
+    build_join(b, k_rot, n.n_rot, k_plain, n.n_plain, k);
+    return attend(b, layer, q, k, v);
+}
+
+void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const bool by_heads = b->hp->layers[layer].n_head_kv > 1;
+    struct ref q_rot, q_plain, narrow, k_rot;
+    struct ref q = project_queries(b, layer, in);
+    split_queries(b, layer, q, &q_rot, &q_plain);
+    project_keys(b, layer, in, &narrow, &k_rot);
+    struct ref heads = by_heads ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot)
+                                : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot);
+    const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
+    build_matmul(b, heads, &o, 1);
+}
