@@ -1,5 +1,6 @@
 /* How attention is cut into chunks for the pool: by KV heads and rows; as part of a run
- * (exec_runs.c) by KV heads; and of few queries over many pages by pages, too. */
+ * (exec_runs.c) by KV heads; where these are fewer than threads by query heads, too; and of few
+ * queries over many pages by pages. */
 #include <assert.h>
 
 #include "backend/kv.h"
@@ -16,17 +17,8 @@ static size_t quotient_up(size_t n, size_t by)
 struct attend_loop {
     struct cpu_exec *x;
     struct attend a;
-    size_t per_chunk, n_row_chunks;
+    size_t per_chunk, n_row_chunks, n_shares;
 };
-
-static void attend_chunk(void *ctx, size_t chunk, int worker)
-{
-    const struct attend_loop *loop = ctx;
-    size_t lo = chunk % loop->n_row_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
-    size_t n = loop->x->hi - loop->x->lo;
-    kernels_of(loop->x)->attend(&loop->a, chunk / loop->n_row_chunks, lo, hi < n ? hi : n,
-                                scratch_of(loop->x, worker));
-}
 
 /* KV heads that a thread takes at once: of few queries as many as are taken together, unless
  * threads would wait for one that has more of them than it must. */
@@ -72,6 +64,56 @@ static struct attend attend_of(const struct cpu_exec *x, const struct op_attend 
                            .cancel = x->step->cancel};
 }
 
+/* ---- shares ---- */
+
+/* A share of the query heads of a KV head, as if it had no others: what kernels find by the
+ * number of a query head lies `skipped` heads further on. */
+struct share {
+    struct attend a;
+    size_t kv_head, skipped;
+};
+
+static struct share share_of(const struct attend *a, size_t n_shares, size_t i)
+{
+    struct share s = {.a = *a, .kv_head = i / n_shares};
+    const size_t of_head = i % n_shares, lo = a->n_group * of_head / n_shares;
+    s.a.n_group = a->n_group * (of_head + 1) / n_shares - lo;
+    s.skipped = s.kv_head * (a->n_group - s.a.n_group) + lo;
+    s.a.q += s.skipped * a->kv->head_dim_k;
+    s.a.out += s.skipped * a->kv->head_dim_v;
+    if (a->sinks) s.a.sinks += s.skipped;
+    return s;
+}
+
+/* Into how many shares the query heads of each KV head go, of n_rows rows that are one chunk.
+ * More than ATTEND_HEADS_QUERIES queries compute for longer than their keys are read, so where
+ * there are fewer KV heads than threads, several threads read them. As few shares as give the
+ * busiest thread the least. One row of 20 query heads and 1 KV head of 576 and 512 dims at a
+ * depth of 4096, 8 layers: 26.5 ms of attention as one share, 14.6 as two (Zen 4, 2 threads,
+ * 2026-11). */
+static size_t shares_in(const struct cpu_exec *x, const struct attend *a, size_t n_rows)
+{
+    const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
+    const size_t n_heads = a->kv->n_heads;
+    size_t best = 1, least = quotient_up(n_heads, n_threads) * a->n_group;
+    if (n_rows * a->n_group <= ATTEND_HEADS_QUERIES) return 1;
+    for (size_t n = 2; n <= a->n_group && n <= n_threads; n++) {
+        const size_t most = quotient_up(n_heads * n, n_threads) * quotient_up(a->n_group, n);
+        if (most < least) best = n, least = most;
+    }
+    return best;
+}
+
+static void attend_chunk(void *ctx, size_t chunk, int worker)
+{
+    const struct attend_loop *loop = ctx;
+    const struct share s = share_of(&loop->a, loop->n_shares, chunk / loop->n_row_chunks);
+    size_t lo = chunk % loop->n_row_chunks * loop->per_chunk, hi = lo + loop->per_chunk;
+    size_t n = loop->x->hi - loop->x->lo;
+    kernels_of(loop->x)->attend(&s.a, s.kv_head, lo, hi < n ? hi : n,
+                                scratch_of(loop->x, worker));
+}
+
 size_t attend_head_chunks(const struct cpu_exec *x, const struct op_attend *op)
 {
     const size_t n_heads = x->p->kv[op->kv].n_heads;
@@ -104,8 +146,8 @@ void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const str
 struct page_loop {
     struct cpu_exec *x;
     struct attend a;
-    size_t n_rows;
-    size_t begin, end; /* pages */
+    size_t n_rows, n_shares; /* of a KV head */
+    size_t begin, end;       /* pages */
     struct page_cut cut;
     struct attend_sums sums;
 };
@@ -161,24 +203,34 @@ static struct page_loop page_loop_of(struct cpu_exec *x, const struct op_attend 
 {
     const struct kv_layer *kv = &x->p->kv[op->kv];
     const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
-    struct page_loop loop = {.x = x, .n_rows = x->hi - x->lo};
-    if (!may_cut(x->base.be, kv) ||
-        loop.n_rows * (op->n_heads / kv->n_heads) > ATTEND_HEADS_QUERIES)
-        return loop;
-    loop.a = attend_of(x, op);
+    struct page_loop loop = {
+        .x = x, .a = attend_of(x, op), .n_rows = x->hi - x->lo, .n_shares = 1};
     loop.begin = attend_first(op->window, loop.a.pos) / PAGE_LEN;
     loop.end = pages_for(x->step->pos + x->hi);
+    if (!may_cut(x->base.be, kv) || loop.n_rows > ATTEND_HEADS_QUERIES) return loop;
+    loop.n_shares = quotient_up(loop.a.n_group, ATTEND_HEADS_QUERIES / loop.n_rows);
     loop.sums.at = x->sums;
     loop.sums.stride = sums_stride(kv);
     loop.sums.stretch = loop.n_rows * op->n_heads * loop.sums.stride;
-    loop.cut = attend_cut(loop.end - loop.begin, kv_head_bytes(kv), kv->n_heads, n_threads,
-                          SUMS_BYTES / sizeof(float) / loop.sums.stretch);
+    loop.cut = attend_cut(loop.end - loop.begin, kv_head_bytes(kv), kv->n_heads * loop.n_shares,
+                          n_threads, SUMS_BYTES / sizeof(float) / loop.sums.stretch);
     return loop;
 }
 
-bool attend_cuts_pages(struct cpu_exec *x, const struct op_attend *op)
+bool attend_is_apart(struct cpu_exec *x, const struct op_attend *op)
 {
-    return page_loop_of(x, op).cut.n_parts > 0;
+    const struct page_loop pages = page_loop_of(x, op);
+    if (pages.cut.n_parts > 0) return true;
+    const size_t n_shares = shares_in(x, &pages.a, pages.n_rows);
+    const size_t bytes = (pages.end - pages.begin) * kv_head_bytes(pages.a.kv);
+    return bytes / n_shares * (n_shares - 1) >= WORTH_BYTES;
+}
+
+static struct attend_sums sums_of(const struct page_loop *loop, const struct share *s)
+{
+    struct attend_sums sums = loop->sums;
+    sums.at += s->skipped * loop->n_rows * sums.stride;
+    return sums;
 }
 
 static void pages_chunk(void *ctx, size_t chunk, int worker)
@@ -186,26 +238,28 @@ static void pages_chunk(void *ctx, size_t chunk, int worker)
     const struct page_loop *loop = ctx;
     const struct page_cut *cut = &loop->cut;
     const size_t i = chunk % cut->n_parts, others = loop->begin + cut->n_first;
-    struct attend_part part = {.kv_head = chunk / cut->n_parts,
+    const struct share s = share_of(&loop->a, loop->n_shares, chunk / cut->n_parts);
+    struct attend_part part = {.kv_head = s.kv_head,
                                .n_rows = loop->n_rows,
                                .from = loop->begin,
                                .to = others,
                                .end = loop->end,
                                .folded = i == 0,
-                               .sums = loop->sums};
+                               .sums = sums_of(loop, &s)};
     if (i > 0) {
         part.from = others + (i - 1) * cut->per_part;
         part.to = loop->end - part.from < cut->per_part ? loop->end : part.from + cut->per_part;
         part.sums.at += (1 + part.from - others) * part.sums.stretch;
     }
-    kernels_of(loop->x)->attend_part(&loop->a, &part, scratch_of(loop->x, worker));
+    kernels_of(loop->x)->attend_part(&s.a, &part, scratch_of(loop->x, worker));
 }
 
 static void join_chunk(void *ctx, size_t chunk, int worker)
 {
     const struct page_loop *loop = ctx;
     const size_t n = 1 + loop->end - loop->begin - loop->cut.n_first;
-    kernels_of(loop->x)->attend_join(&loop->a, chunk, loop->n_rows, loop->sums, n,
+    const struct share s = share_of(&loop->a, loop->n_shares, chunk);
+    kernels_of(loop->x)->attend_join(&s.a, s.kv_head, loop->n_rows, sums_of(loop, &s), n,
                                      scratch_of(loop->x, worker));
 }
 
@@ -213,7 +267,7 @@ static bool run_pages(struct page_loop *loop)
 {
     struct pool *pool = backend_of(loop->x)->pool;
     const atomic_bool *cancel = loop->x->step->cancel;
-    const size_t n_heads = loop->a.kv->n_heads;
+    const size_t n_heads = loop->a.kv->n_heads * loop->n_shares;
     return pool_run(pool, n_heads * loop->cut.n_parts, pages_chunk, loop, cancel) &&
            pool_run(pool, n_heads, join_chunk, loop, cancel);
 }
@@ -224,8 +278,9 @@ static bool run_heads(struct cpu_exec *x)
     const size_t n_rows = x->hi - x->lo, n_heads = loop.a.kv->n_heads;
     loop.per_chunk = attend_rows(x, n_rows, n_heads, loop.a.n_group);
     loop.n_row_chunks = quotient_up(n_rows, loop.per_chunk);
-    return pool_run(backend_of(x)->pool, loop.n_row_chunks * n_heads, attend_chunk, &loop,
-                    x->step->cancel);
+    loop.n_shares = loop.n_row_chunks == 1 ? shares_in(x, &loop.a, n_rows) : 1;
+    return pool_run(backend_of(x)->pool, loop.n_row_chunks * n_heads * loop.n_shares,
+                    attend_chunk, &loop, x->step->cancel);
 }
 
 bool run_attend(struct cpu_exec *x)

@@ -101,8 +101,9 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
 void attend_tile(const struct cpu_exec *x, const struct op_attend *op, const struct tile *t);
 /* Into how many chunks attention of FEW_ROWS at most is cut, by its KV heads. */
 size_t attend_head_chunks(const struct cpu_exec *x, const struct op_attend *op);
-/* Whether attention is cut by pages in the step under way. Then it is no part of a run. */
-bool attend_cuts_pages(struct cpu_exec *x, const struct op_attend *op);
+/* Whether attention is cut by pages or by query heads in the step under way. Then it is no part
+ * of a run. */
+bool attend_is_apart(struct cpu_exec *x, const struct op_attend *op);
 
 /* Pages of a KV head: the first n_first are one part, the others come per_part at a time.
  * n_parts is of all; 0: cutting is not worth it. */

@@ -218,7 +218,7 @@ const struct run *runs_at(struct cpu_exec *x, size_t i)
     const struct run *without = &x->runs[i], *with = &x->runs[x->p->n_ops + i];
     if (x->hi - x->lo > FEW_ROWS) return without;
     const struct op_attend *attention = attention_of(&x->p->ops[i], with);
-    return attention && attend_cuts_pages(x, attention) ? without : with;
+    return attention && attend_is_apart(x, attention) ? without : with;
 }
 
 /* As many parts as attention has alone. Where that is more than two per thread, it is no more

@@ -613,7 +613,8 @@ static void zero_values(void **state)
     }
 }
 
-/* One or two KV heads for several threads, which cut the pages. */
+/* One or two KV heads for several threads, which cut the pages, or the query heads of each, or
+ * both. */
 static void deep(void **state)
 {
     (void)state;
@@ -623,17 +624,20 @@ static void deep(void **state)
         {"f32_deep", KV_F32, 2, 1, 0, 64, 128, 0, false},
         {"q8_deep", KV_Q8_0, 4, 1, 0, 256, 256, 0, true},
         {"q4_deep", KV_Q4_0, 8, 1, 0, 512, 512, 0, false},
+        {"f16_deep_heads20", KV_F16, 20, 1, 0, 576, 512, 0, false},
+        {"f16_deep_heads24", KV_F16, 24, 2, 0, 64, 64, 0, true},
+        {"q8_deep_heads9", KV_Q8_0, 9, 1, 1200, 64, 64, 0, true},
     };
     enum { N_STORED = DEEP_POS - 20 };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const struct attention *c = &some[i];
         const size_t n_row = c->n_heads * c->dv;
-        float *x = mem_zalloc(DEEP_POS * width_of(c), sizeof *x), sinks[16];
+        float *x = mem_zalloc(DEEP_POS * width_of(c), sizeof *x), sinks[24];
         float *want = mem_zalloc(DEEP_POS * n_row, sizeof *want);
         float *got = mem_zalloc(DEEP_POS * n_row, sizeof *got);
         random_seed(i);
         random_floats(NORMAL, x, DEEP_POS * width_of(c));
-        random_floats(NORMAL, sinks, 16);
+        random_floats(NORMAL, sinks, 24);
         const uint64_t pages =
             attend_rows(machines[0].be, c, x, DEEP_POS, sinks, N_STORED, DEEP_POS, want);
         for (int m = 1; m < N_MACHINES; m++) {
