@@ -27,10 +27,12 @@ struct form {
     bool norm_before, norm_after; /* of attention and feed-forward */
     bool norm_heads;              /* Q and K: each head, else all together, if at all */
     bool norm_all;
-    bool norm_last;  /* Q and K: after the rotation */
-    bool norm_named; /* ffn_norm is called post_attention_norm */
-    bool biases;     /* of Q, K and V */
-    bool gate_in_up; /* ffn_up has the rows of the gate first */
+    bool norm_last;   /* Q and K: after the rotation */
+    bool norm_named;  /* ffn_norm is called post_attention_norm */
+    bool biases;      /* of Q, K and V */
+    bool more_biases; /* of attention's output, of up and down of the dense feed-forward */
+    bool squares;     /* feed-forwards without a gate: squares of what is above 0 */
+    bool gate_in_up;  /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {
@@ -42,7 +44,11 @@ struct form {
         int n_dense;       /* layers in front without */
         size_t n_ff;       /* of each, with its key; 0: FF, without */
         size_t n_shared;   /* width of the one that all rows use, without a key; 0: none */
+        size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
     } experts;
+    /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and
+     * feed-forward, for the next token. NULL: all have attention, then a feed-forward. */
+    const char *kinds;
 };
 
 /* Numbers that a file multiplies by; 0: it does not. */
@@ -110,13 +116,18 @@ static inline void pattern_key(struct file *f, int period)
         buf_putc(&f->keys, (i + 1) % period != 0);
 }
 
-static inline void sections_key(struct file *f, const int32_t *sections, size_t n)
+static inline void array_key(struct file *f, const char *name, const int32_t *values, size_t n)
 {
     char full[96];
-    snprintf(full, sizeof full, "%s.rope.dimension_sections", f->form->arch);
+    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
     gb_kv_array(&f->keys, full, GGUF_I32, n);
     f->n_keys++;
-    buf_append(&f->keys, sections, n * sizeof *sections);
+    buf_append(&f->keys, values, n * sizeof *values);
+}
+
+static inline void sections_key(struct file *f, const int32_t *sections, size_t n)
+{
+    array_key(f, "rope.dimension_sections", sections, n);
 }
 
 static inline double uniform(struct file *f)
@@ -180,16 +191,27 @@ static inline size_t expert_width(const struct form *form)
     return form->experts.n_ff > 0 ? form->experts.n_ff : FF;
 }
 
+static inline size_t expert_input(const struct form *form)
+{
+    return form->experts.n_latent > 0 ? form->experts.n_latent : EMBD;
+}
+
 static inline void expert_tensors(struct file *f, int layer)
 {
     const size_t n_ff = expert_width(f->form), n_shared = f->form->experts.n_shared;
+    const size_t n_in = expert_input(f->form);
+    const bool gate = !f->form->squares;
     layer_tensor(f, layer, "ffn_gate_inp", EMBD, EXPERTS);
     if (f->form->experts.select) bias_tensor(f, layer, "exp_probs_b", EXPERTS);
-    experts_tensor(f, layer, "ffn_gate_exps", EMBD, n_ff);
-    experts_tensor(f, layer, "ffn_up_exps", EMBD, n_ff);
-    experts_tensor(f, layer, "ffn_down_exps", n_ff, EMBD);
+    if (gate) experts_tensor(f, layer, "ffn_gate_exps", n_in, n_ff);
+    experts_tensor(f, layer, "ffn_up_exps", n_in, n_ff);
+    experts_tensor(f, layer, "ffn_down_exps", n_ff, n_in);
+    if (f->form->experts.n_latent > 0) {
+        layer_tensor(f, layer, "ffn_latent_down", EMBD, n_in);
+        layer_tensor(f, layer, "ffn_latent_up", n_in, EMBD);
+    }
     if (n_shared == 0) return;
-    layer_tensor(f, layer, "ffn_gate_shexp", EMBD, n_shared);
+    if (gate) layer_tensor(f, layer, "ffn_gate_shexp", EMBD, n_shared);
     layer_tensor(f, layer, "ffn_up_shexp", EMBD, n_shared);
     layer_tensor(f, layer, "ffn_down_shexp", n_shared, EMBD);
     if (!f->form->experts.shared_gated) return;
@@ -200,10 +222,13 @@ static inline void expert_tensors(struct file *f, int layer)
 
 static inline void dense_tensors(struct file *f, int layer)
 {
-    const bool gate_in_up = f->form->gate_in_up;
-    if (!gate_in_up) layer_tensor(f, layer, "ffn_gate", EMBD, FF);
+    const bool gate_in_up = f->form->gate_in_up, apart = !gate_in_up && !f->form->squares;
+    if (apart) layer_tensor(f, layer, "ffn_gate", EMBD, FF);
     layer_tensor(f, layer, "ffn_up", EMBD, gate_in_up ? 2 * FF : FF);
     layer_tensor(f, layer, "ffn_down", FF, EMBD);
+    if (!f->form->more_biases) return;
+    bias_tensor(f, layer, "ffn_up", FF);
+    bias_tensor(f, layer, "ffn_down", EMBD);
 }
 
 static inline const char *ffn_norm_name(const struct form *form)
@@ -211,8 +236,35 @@ static inline const char *ffn_norm_name(const struct form *form)
     return form->norm_named ? "post_attention_norm" : "ffn_norm";
 }
 
-/* The tensors and the keys that all files have. */
-static inline void file_init(struct file *f, const struct form *form)
+static inline void attention_tensors(struct file *f, int layer)
+{
+    const struct form *form = f->form;
+    const size_t n_q = HEADS * HEAD_DIM, n_kv = KV_HEADS * HEAD_DIM;
+    layer_tensor(f, layer, "attn_q", EMBD, n_q);
+    layer_tensor(f, layer, "attn_k", EMBD, n_kv);
+    layer_tensor(f, layer, "attn_v", EMBD, n_kv);
+    if (form->biases) {
+        bias_tensor(f, layer, "attn_q", n_q);
+        bias_tensor(f, layer, "attn_k", n_kv);
+        bias_tensor(f, layer, "attn_v", n_kv);
+    }
+    layer_tensor(f, layer, "attn_output", n_q, EMBD);
+    if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
+    if (!form->norm_heads && !form->norm_all) return;
+    layer_tensor(f, layer, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
+    layer_tensor(f, layer, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
+}
+
+static inline void feed_forward_tensors(struct file *f, int layer)
+{
+    if (has_experts(f->form, layer))
+        expert_tensors(f, layer);
+    else
+        dense_tensors(f, layer);
+}
+
+/* The tensors and the keys that all files have, whatever their layers are. */
+static inline void file_begin(struct file *f, const struct form *form)
 {
     *f = (struct file){.form = form, .seed = 7};
     gb_kv_str(&f->keys, "general.architecture", form->arch);
@@ -220,39 +272,29 @@ static inline void file_init(struct file *f, const struct form *form)
     key_u32(f, "block_count", LAYERS);
     key_u32(f, "context_length", 4096);
     key_u32(f, "embedding_length", EMBD);
-    key_u32(f, "feed_forward_length", FF);
     key_u32(f, "attention.head_count", HEADS);
-    key_u32(f, "attention.head_count_kv", KV_HEADS);
-    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
     if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
-    if (form->experts.any) key_u32(f, "expert_used_count", USED);
     if (form->experts.n_ff > 0)
         key_u32(f, "expert_feed_forward_length", (uint32_t)form->experts.n_ff);
     tensor(f, "token_embd.weight", EMBD, VOCAB);
     tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);
-    const size_t n_q = HEADS * HEAD_DIM, n_kv = KV_HEADS * HEAD_DIM;
+}
+
+/* A file whose layers have attention, then a feed-forward. */
+static inline void file_init(struct file *f, const struct form *form)
+{
+    file_begin(f, form);
+    key_u32(f, "feed_forward_length", FF);
+    key_u32(f, "attention.head_count_kv", KV_HEADS);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    if (form->experts.any) key_u32(f, "expert_used_count", USED);
     for (int i = 0; i < LAYERS; i++) {
         if (form->norm_before) layer_tensor(f, i, "attn_norm", EMBD, 1);
-        layer_tensor(f, i, "attn_q", EMBD, n_q);
-        layer_tensor(f, i, "attn_k", EMBD, n_kv);
-        layer_tensor(f, i, "attn_v", EMBD, n_kv);
-        if (form->biases) {
-            bias_tensor(f, i, "attn_q", n_q);
-            bias_tensor(f, i, "attn_k", n_kv);
-            bias_tensor(f, i, "attn_v", n_kv);
-        }
-        layer_tensor(f, i, "attn_output", n_q, EMBD);
-        if (form->norm_heads || form->norm_all) {
-            layer_tensor(f, i, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
-            layer_tensor(f, i, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
-        }
+        attention_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
         if (form->norm_before) layer_tensor(f, i, ffn_norm_name(form), EMBD, 1);
-        if (has_experts(form, i))
-            expert_tensors(f, i);
-        else
-            dense_tensors(f, i);
+        feed_forward_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
     }
 }

@@ -121,15 +121,19 @@ static inline void times(const float *w, const double *x, size_t n_in, size_t n_
     }
 }
 
+/* bias NULL: none. */
+static inline void add_bias(double *y, const float *bias, size_t n)
+{
+    for (size_t i = 0; bias && i < n; i++)
+        y[i] += (double)bias[i];
+}
+
 /* Q, K or V of the row x. */
 static inline void project(const struct file *f, int layer, const char *what, const double *x,
                            size_t n_out, double *y)
 {
     times(values_of(f, layer, what), x, EMBD, n_out, y);
-    if (!f->form->biases) return;
-    const float *bias = bias_of(f, layer, what);
-    for (size_t i = 0; i < n_out; i++)
-        y[i] += (double)bias[i];
+    if (f->form->biases) add_bias(y, bias_of(f, layer, what), n_out);
 }
 
 /* w NULL: without factors. */
@@ -214,16 +218,25 @@ static inline double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* down(activation(gate x) · up x); all n_ff wide. */
-static inline void gated(const struct form *form, const float *gate, const float *up,
-                         const float *down, size_t n_ff, const double *x, double *y)
+/* down(activation(gate x) · up x), without a gate down of the squares of what up x has above 0.
+ */
+struct unit {
+    const float *gate, *up, *down;    /* gate NULL: there is none */
+    const float *up_bias, *down_bias; /* NULL: none */
+    size_t n_in, n_ff;
+};
+
+static inline void run_unit(const struct form *form, const struct unit *u, const double *x,
+                            double *y)
 {
     double a[FF], b[FF];
-    times(gate, x, EMBD, n_ff, a);
-    times(up, x, EMBD, n_ff, b);
-    for (size_t i = 0; i < n_ff; i++)
-        a[i] = activation(form, a[i]) * b[i];
-    times(down, a, n_ff, EMBD, y);
+    times(u->up, x, u->n_in, u->n_ff, b);
+    add_bias(b, u->up_bias, u->n_ff);
+    if (u->gate) times(u->gate, x, u->n_in, u->n_ff, a);
+    for (size_t i = 0; i < u->n_ff; i++)
+        a[i] = u->gate ? activation(form, a[i]) * b[i] : pow(fmax(b[i], 0), 2);
+    times(u->down, a, u->n_ff, u->n_in, y);
+    add_bias(y, u->down_bias, u->n_in);
 }
 
 /* The weights of the experts for the row x; those that are not chosen get 0. */
@@ -256,22 +269,44 @@ static inline void add_times(double *x, const double *y, double factor)
         x[i] += y[i] * factor;
 }
 
+/* What the chosen experts give; the router reads x, also where they read less. */
+static inline void routed(const struct file *f, int layer, const double *x, double *y)
+{
+    const struct form *form = f->form;
+    const bool narrow = form->experts.n_latent > 0;
+    const size_t n_in = expert_input(form), n_ff = expert_width(form), n = n_in * n_ff;
+    const float *gate = form->squares ? NULL : values_of(f, layer, "ffn_gate_exps");
+    const float *up = values_of(f, layer, "ffn_up_exps");
+    const float *down = values_of(f, layer, "ffn_down_exps");
+    double weights[EXPERTS], in[EMBD], part[EMBD] = {0}, sum[EMBD] = {0};
+    route(f, layer, x, weights);
+    memcpy(in, x, sizeof in);
+    if (narrow) times(values_of(f, layer, "ffn_latent_down"), x, EMBD, n_in, in);
+    for (size_t e = 0; e < EXPERTS; e++) {
+        const struct unit u = {.gate = gate ? gate + e * n : NULL,
+                               .up = up + e * n,
+                               .down = down + e * n,
+                               .n_in = n_in,
+                               .n_ff = n_ff};
+        run_unit(form, &u, in, part);
+        add_times(sum, part, weights[e]);
+    }
+    memcpy(y, sum, sizeof sum);
+    if (narrow) times(values_of(f, layer, "ffn_latent_up"), sum, n_in, EMBD, y);
+}
+
 static inline void experts(const struct file *f, int layer, const double *x, double *y)
 {
     const struct form *form = f->form;
-    const size_t n_ff = expert_width(form), n = EMBD * n_ff;
-    double weights[EXPERTS], part[EMBD], gate = 0;
-    route(f, layer, x, weights);
-    memset(y, 0, EMBD * sizeof *y);
-    for (size_t e = 0; e < EXPERTS; e++) {
-        gated(form, values_of(f, layer, "ffn_gate_exps") + e * n,
-              values_of(f, layer, "ffn_up_exps") + e * n,
-              values_of(f, layer, "ffn_down_exps") + e * n, n_ff, x, part);
-        add_times(y, part, weights[e]);
-    }
+    double part[EMBD], gate = 0;
+    routed(f, layer, x, y);
     if (form->experts.n_shared == 0) return;
-    gated(form, values_of(f, layer, "ffn_gate_shexp"), values_of(f, layer, "ffn_up_shexp"),
-          values_of(f, layer, "ffn_down_shexp"), form->experts.n_shared, x, part);
+    const struct unit u = {.gate = form->squares ? NULL : values_of(f, layer, "ffn_gate_shexp"),
+                           .up = values_of(f, layer, "ffn_up_shexp"),
+                           .down = values_of(f, layer, "ffn_down_shexp"),
+                           .n_in = EMBD,
+                           .n_ff = form->experts.n_shared};
+    run_unit(form, &u, x, part);
     if (form->experts.shared_gated)
         times(values_of(f, layer, "ffn_gate_inp_shexp"), x, EMBD, 1, &gate);
     add_times(y, part, form->experts.shared_gated ? sigmoid(gate) : 1);
@@ -279,12 +314,29 @@ static inline void experts(const struct file *f, int layer, const double *x, dou
 
 static inline void dense(const struct file *f, int layer, const double *x, double *y)
 {
-    const float *up = values_of(f, layer, "ffn_up"), *gate = up;
-    if (f->form->gate_in_up)
-        up += FF * EMBD;
+    const struct form *form = f->form;
+    const bool biased = form->more_biases;
+    struct unit u = {.up = values_of(f, layer, "ffn_up"),
+                     .down = values_of(f, layer, "ffn_down"),
+                     .up_bias = biased ? bias_of(f, layer, "ffn_up") : NULL,
+                     .down_bias = biased ? bias_of(f, layer, "ffn_down") : NULL,
+                     .n_in = EMBD,
+                     .n_ff = FF};
+    if (form->gate_in_up) {
+        u.gate = u.up;
+        u.up += FF * EMBD;
+    } else if (!form->squares) {
+        u.gate = values_of(f, layer, "ffn_gate");
+    }
+    run_unit(form, &u, x, y);
+}
+
+static inline void experts_or_dense(const struct file *f, int layer, const double *x, double *y)
+{
+    if (has_experts(f->form, layer))
+        experts(f, layer, x, y);
     else
-        gate = values_of(f, layer, "ffn_gate");
-    gated(f->form, gate, up, values_of(f, layer, "ffn_down"), FF, x, y);
+        dense(f, layer, x, y);
 }
 
 static inline void feed_forward(const struct file *f, int layer, double *x)
@@ -293,16 +345,13 @@ static inline void feed_forward(const struct file *f, int layer, double *x)
     double in[EMBD], out[EMBD];
     memcpy(in, x, sizeof in);
     if (form->norm_before) norm(values_of(f, layer, ffn_norm_name(form)), x, EMBD, in);
-    if (has_experts(form, layer))
-        experts(f, layer, in, out);
-    else
-        dense(f, layer, in, out);
+    experts_or_dense(f, layer, in, out);
     if (form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
     add_times(x, out, or_one(f->scales.residual));
 }
 
-static inline void compute_layer(const struct file *f, int layer, const struct sight *s,
-                                 struct rows *rows)
+static inline void attention(const struct file *f, int layer, const struct sight *s,
+                             struct rows *rows)
 {
     const struct form *form = f->form;
     const bool normed = form->norm_heads || form->norm_all;
@@ -324,24 +373,24 @@ static inline void compute_layer(const struct file *f, int layer, const struct s
         double heads[HEADS * HEAD_DIM], out[EMBD];
         attend(f, rows, p, s->window, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
+        if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
         if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
         add_times(rows->x[p], out, or_one(f->scales.residual));
-        feed_forward(f, layer, rows->x[p]);
     }
 }
 
-/* The logits of a model of n_layer layers that see and rotate as told. */
-static inline void compute(const struct file *f, const struct sight *layers, int n_layer,
-                           double softcap, float *logits)
+static inline void embed(const struct file *f, struct rows *rows)
 {
-    struct rows *rows = mem_zalloc(1, sizeof *rows);
     const double scale = f->form->scaled_embedding ? sqrt(EMBD) : or_one(f->scales.embedding);
     const float *embd = values_of(f, -1, "token_embd");
     for (size_t p = 0; p < N_IDS; p++)
         for (size_t i = 0; i < EMBD; i++)
             rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] * scale;
-    for (int layer = 0; layer < n_layer; layer++)
-        compute_layer(f, layer, &layers[layer], rows);
+}
+
+static inline void head(const struct file *f, const struct rows *rows, double softcap,
+                        float *logits)
+{
     for (size_t p = 0; p < N_IDS; p++) {
         double h[EMBD], out[VOCAB];
         norm(values_of(f, -1, "output_norm"), rows->x[p], EMBD, h);
@@ -352,21 +401,42 @@ static inline void compute(const struct file *f, const struct sight *layers, int
                 (float)(softcap > 0 ? softcap * tanh(logit / softcap) : logit);
         }
     }
+}
+
+/* The logits of a model of n_layer layers that see and rotate as told. */
+static inline void compute(const struct file *f, const struct sight *layers, int n_layer,
+                           double softcap, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    embed(f, rows);
+    for (int layer = 0; layer < n_layer; layer++) {
+        attention(f, layer, &layers[layer], rows);
+        for (size_t p = 0; p < N_IDS; p++)
+            feed_forward(f, layer, rows->x[p]);
+    }
+    head(f, rows, softcap, logits);
     free(rows);
+}
+
+/* That hearth makes of the file what is wanted. */
+static inline void check_logits(double most, const char *name, const struct file *f,
+                                const float *want)
+{
+    float *got = mem_zalloc(N_IDS * VOCAB, sizeof *got);
+    run(f, got);
+    const double nmse = golden_nmse(want, got, N_IDS * VOCAB);
+    print_message("# %-40s nmse %.2g\n", name, nmse);
+    if (!(nmse <= most)) fail_msg("%s: nmse %.3g exceeds %.3g", name, nmse, most);
+    free(got);
 }
 
 static inline void check_within(double most, const char *name, const struct file *f,
                                 const struct sight *layers, int n_layer, double softcap)
 {
     float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
-    float *got = mem_zalloc(N_IDS * VOCAB, sizeof *got);
     compute(f, layers, n_layer, softcap, want);
-    run(f, got);
-    const double nmse = golden_nmse(want, got, N_IDS * VOCAB);
-    print_message("# %-40s nmse %.2g\n", name, nmse);
-    if (!(nmse <= most)) fail_msg("%s: nmse %.3g exceeds %.3g", name, nmse, most);
+    check_logits(most, name, f, want);
     free(want);
-    free(got);
 }
 
 static inline void check(const char *name, const struct file *f, const struct sight *layers,
