@@ -16,6 +16,7 @@ static void test_forms(void **unused)
         struct form form;
         size_t n_rot;
         bool neighbours, sections;
+        uint32_t gating; /* 0: no key */
     } cases[] = {
         {"llama",
          {"llama", .norm_before = true, .experts = {.any = true}},
@@ -37,7 +38,13 @@ static void test_forms(void **unused)
         {"minimax-m2",
          {"minimax-m2", .norm_before = true, .norm_all = true,
           .experts = {.any = true, .sigmoid = true, .select = true, .n_ff = FF}},
-         .n_rot = HEAD_DIM / 2},
+         .n_rot = HEAD_DIM / 2,
+         .gating = 2},
+        {"minimax-m2 by softmax",
+         {"minimax-m2", .norm_before = true, .norm_all = true,
+          .experts = {.any = true, .select = true, .n_ff = FF}},
+         .n_rot = HEAD_DIM / 2,
+         .gating = 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rotation r = plain_rotation(cases[i].n_rot, base);
@@ -46,7 +53,7 @@ static void test_forms(void **unused)
         file_init(&f, &cases[i].form);
         if (cases[i].n_rot < HEAD_DIM)
             key_u32(&f, "rope.dimension_count", (uint32_t)cases[i].n_rot);
-        if (cases[i].form.experts.sigmoid) key_u32(&f, "expert_gating_func", 2);
+        if (cases[i].gating > 0) key_u32(&f, "expert_gating_func", cases[i].gating);
         if (cases[i].sections) sections_key(&f, sections, 4);
         check_plain(most, cases[i].name, &f, LAYERS, r);
         file_free(&f);
@@ -109,6 +116,47 @@ static void test_hunyuan_moe(void **unused)
     check_shared(most, "hunyuan-moe without a width", hunyuan, FF);
 }
 
+/* Dense layers in front; an expert for all rows or none, and a bias of the choice or none. */
+static void test_ernie(void **unused)
+{
+    (void)unused;
+    const double most = 4.5e-12;
+    static const struct form ernie = {"ernie4_5-moe", .norm_before = true,
+                                      .experts = {.any = true, .n_ff = WIDTH}};
+    static const struct {
+        const char *name;
+        int n_dense;
+        size_t n_shared;
+        bool select;
+    } cases[] = {
+        {"ernie4_5-moe", 0, 0, false},
+        {"ernie4_5-moe with a bias of the choice", 1, 24, true},
+        {"ernie4_5-moe with dense layers", 2, 0, true},
+        {"ernie4_5-moe with a shared one", 0, 24, false},
+    };
+    struct rotation r = plain_rotation(HEAD_DIM, base);
+    struct file f;
+    r.neighbours = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct form form = ernie;
+        form.experts.n_dense = cases[i].n_dense;
+        form.experts.n_shared = cases[i].n_shared;
+        form.experts.select = cases[i].select;
+        file_init(&f, &form);
+        key_u32(&f, "interleave_moe_layer_step", 1);
+        if (cases[i].n_dense > 0)
+            key_u32(&f, "leading_dense_block_count", (uint32_t)cases[i].n_dense);
+        key_u32(&f, "expert_shared_feed_forward_length", (uint32_t)cases[i].n_shared);
+        check_plain(most, cases[i].name, &f, LAYERS, r);
+        file_free(&f);
+    }
+    file_init(&f, &ernie);
+    key_u32(&f, "interleave_moe_layer_step", 2);
+    check_refused(&f, "m.gguf: key ernie4_5-moe.interleave_moe_layer_step should be between 1 "
+                      "and 1, but is 2");
+    file_free(&f);
+}
+
 static const struct form glm4moe = {
     "glm4moe", .norm_before = true, .norm_named = true,
     .experts = {
@@ -135,6 +183,17 @@ static void test_glm4moe(void **unused)
     key_f32(&f, "expert_weights_scale", 2.5f);
     f.scales.experts = 2.5;
     check_plain(most, "glm4moe with a scale", &f, LAYERS, r);
+    file_free(&f);
+    struct form softmax = glm4moe;
+    softmax.experts.sigmoid = false;
+    glm4moe_file(&f, &softmax);
+    key_u32(&f, "expert_gating_func", 1);
+    check_plain(most, "glm4moe by softmax", &f, LAYERS, r);
+    file_free(&f);
+    softmax.experts.as_is = true;
+    glm4moe_file(&f, &softmax);
+    key_u32(&f, "expert_gating_func", 1);
+    check_plain(most, "glm4moe by softmax with weights as they are", &f, LAYERS, r);
     file_free(&f);
 }
 
@@ -171,8 +230,9 @@ static void test_glm4moe_layers(void **unused)
 static void test_refused(void **unused)
 {
     (void)unused;
-    static const char *const archs[] = {"glm4moe",  "hunyuan-moe", "minimax-m2", "olmoe",
-                                        "qwen2moe", "qwen3moe",    "qwen3vlmoe"};
+    static const char *const archs[] = {"ernie4_5-moe", "glm4moe",   "hunyuan-moe",
+                                        "minimax-m2",   "olmoe",     "qwen2moe",
+                                        "qwen3moe",     "qwen3vlmoe"};
     static const struct form minimax = {
         "minimax-m2", .norm_before = true, .norm_all = true,
         .experts = {.any = true, .sigmoid = true, .select = true, .n_ff = FF}};
@@ -203,10 +263,10 @@ static void test_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),    cmocka_unit_test(test_granitemoe),
-        cmocka_unit_test(test_qwen2moe), cmocka_unit_test(test_hunyuan_moe),
-        cmocka_unit_test(test_glm4moe),  cmocka_unit_test(test_glm4moe_layers),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_forms),          cmocka_unit_test(test_granitemoe),
+        cmocka_unit_test(test_qwen2moe),       cmocka_unit_test(test_hunyuan_moe),
+        cmocka_unit_test(test_ernie),          cmocka_unit_test(test_glm4moe),
+        cmocka_unit_test(test_glm4moe_layers), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_experts", tests, NULL, NULL);
 }

@@ -10,12 +10,16 @@ static void test_forms(void **unused)
 {
     (void)unused;
     static const int32_t sections[] = {2, 2, 2, 0};
-    const double most = 6e-12;
+    const double most = 4e-12;
     static const struct {
         const char *name;
         struct form form;
         bool neighbours, sections;
     } cases[] = {
+        {"arcee", {"arcee", .norm_before = true, .squares = true}, .neighbours = true},
+        {"arcee with biases",
+         {"arcee", .norm_before = true, .squares = true, .biases = true},
+         .neighbours = true},
         {"ernie4_5", {"ernie4_5", .norm_before = true}, .neighbours = true},
         {"ernie4_5 with biases",
          {"ernie4_5", .norm_before = true, .biases = true},
@@ -43,7 +47,7 @@ static void test_forms(void **unused)
     }
 }
 
-/* Biases and norms that all models of a family have. */
+/* Biases and norms that all models of a family have, and a gate that none has. */
 static void test_missing(void **unused)
 {
     (void)unused;
@@ -59,6 +63,9 @@ static void test_missing(void **unused)
          "m.gguf: tensor blk.0.post_attention_norm.weight: expected [64], but it is missing"},
         {{"hunyuan-dense", .norm_before = true},
          "m.gguf: tensor blk.0.attn_q_norm.weight: expected [16], but it is missing"},
+        {{"arcee", .norm_before = true},
+         "m.gguf: tensor blk.0.ffn_gate.weight: hearth's arcee has no such tensor, and leaving "
+         "it out would change the answers"},
         {{"exaone4", .norm_after = true},
          "m.gguf: tensor blk.0.attn_q_norm.weight: expected [16], but it is missing"},
     };
