@@ -17,6 +17,16 @@ static inline int32_t id_at(size_t i)
     return (int32_t)(i * 29 % VOCAB);
 }
 
+/* Rows without logits leave what later ones read: the last is the same where it alone has some.
+ */
+static inline void run_last(struct runner *r, const int32_t *ids, const float *want)
+{
+    float last[VOCAB];
+    runner_run(r, ids, N_IDS - 1, 0, NULL);
+    runner_run(r, ids + N_IDS - 1, 1, N_IDS - 1, last);
+    assert_memory_equal(last, want, sizeof last);
+}
+
 /* What hearth makes of the file: [N_IDS][VOCAB]. */
 static inline void run(const struct file *f, float *logits)
 {
@@ -37,6 +47,7 @@ static inline void run(const struct file *f, float *logits)
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] = id_at(i);
     runner_run(&r, ids, N_IDS, 0, logits);
+    run_last(&r, ids, logits + (size_t)(N_IDS - 1) * VOCAB);
     runner_close(&r);
     buf_free(&b);
 }

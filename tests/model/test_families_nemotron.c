@@ -18,7 +18,34 @@ static struct form experts_form(const char *kinds)
             .any = true, .sigmoid = true, .select = true, .n_ff = WIDTH, .n_shared = SHARED}};
 }
 
-/* Rows without logits end where the last layer has what later tokens read, be it anywhere. */
+/* The layer whose ops after OP_HEAD_ROWS are for rows with logits only. */
+static bool head_rows_layer(void *user, const struct program *p, struct err *err)
+{
+    int *layer = user;
+    (void)err;
+    for (size_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].kind == OP_HEAD_ROWS) *layer = p->ops[i].layer;
+    return true;
+}
+
+/* Rows without logits end in the last layer that has something for later tokens. */
+static void check_head_rows(const struct file *f)
+{
+    const struct model_params params = {.kv_type = KV_F32};
+    struct buf b = {0};
+    struct err err;
+    int got = -1, want = LAYERS - 1;
+    write_file(f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g || !model_outline(g, &params, head_rows_layer, &got, &err)) fail_msg("%s", err.msg);
+    while (f->form->kinds[want] == 'F')
+        want--;
+    assert_int_equal(got, want);
+    gguf_close(g);
+    buf_free(&b);
+}
+
+/* Each kind of layer may be the first and the last. */
 static void test_orders(void **unused)
 {
     (void)unused;
@@ -38,6 +65,7 @@ static void test_orders(void **unused)
         kinds_init(&f, &form);
         snprintf(name, sizeof name, "nemotron_h %s", orders[i]);
         check_kinds(most, name, &f, LAYERS);
+        check_head_rows(&f);
         file_free(&f);
     }
 }
