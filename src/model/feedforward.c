@@ -124,10 +124,10 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
 static void narrow_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
     struct ref narrow = build_rows(b, "narrow", b->hp->n_ff_narrow);
-    const struct linear down = layer_linear(b, layer, "ffn_ff_narrow_down", in.n, narrow);
+    const struct linear down = layer_linear(b, layer, "ffn_latent_down", in.n, narrow);
     build_matmul(b, in, &down, 1);
     block_experts_by(b, layer, in, narrow, narrow);
-    const struct linear up = layer_linear(b, layer, "ffn_ff_narrow_up", narrow.n, out);
+    const struct linear up = layer_linear(b, layer, "ffn_latent_up", narrow.n, out);
     build_matmul(b, narrow, &up, 1);
 }
 
