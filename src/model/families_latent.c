@@ -70,13 +70,12 @@ static bool read_temperature(struct hparams *hp, struct err *err)
 
 static bool read_latent(struct hparams *hp, struct err *err)
 {
-    uint32_t n_expert = 0, n_group = 1;
+    uint32_t n_expert = 0;
     hp->route_as_is = true;
     /* The first files of GLM-4.7-Flash do not say it. */
     if ((hp->n_layer == 47 || hp->n_layer == 48) && hp->n_vocab == 154880)
         hp->route = ROUTE_SIGMOID;
     return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err) &&
-           hparams_u32(hp, "expert_group_count", 0, 1, false, &n_group, err) &&
            hparams_route(hp, err) && hparams_shared_count(hp, err) && read_heads(hp, err) &&
            read_temperature(hp, err) && hparams_drop_next(hp, err);
 }

@@ -278,6 +278,9 @@ static bool read_experts(struct hparams *hp, struct err *err)
     if (!hparams_f64(hp, "expert_weights_scale", 0, 1e6, false, &scale, err)) return false;
     hp->expert_scale = scale < 0x1p-20 ? 1.0f : (float)scale;
     if (hp->n_expert == 0) return true;
+    /* Experts of the best groups only, as DeepSeek V3 has them, are not built. */
+    uint32_t n_group = 1;
+    if (!hparams_u32(hp, "expert_group_count", 0, 1, false, &n_group, err)) return false;
     return hparams_u32(hp, "expert_used_count", 1, hp->n_expert, true, &hp->n_expert_used, err);
 }
 

@@ -249,6 +249,11 @@ static void test_refused(void **unused)
     file_init(&f, &glm4moe);
     check_refused(&f, "m.gguf: key glm4moe.expert_shared_count is missing");
     file_free(&f);
+    file_init(&f, &glm4moe);
+    key_u32(&f, "expert_group_count", 8);
+    check_refused(&f, "m.gguf: key glm4moe.expert_group_count should be between 0 and 1, but "
+                      "is 8");
+    file_free(&f);
     file_init(&f, &minimax);
     key_u32(&f, "expert_gating_func", 3);
     check_refused(&f, "m.gguf: key minimax-m2.expert_gating_func should be between 1 and 2, "
