@@ -87,6 +87,11 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
     build_matmul(b, in, mats, n_mats);
     const size_t dim = b->hp->layers[layer].head_dim_k;
     if (a->gated) build_deal(b, q, dim, dim, r->q, gate_rows(b, r->q.n));
+    if (a->gate_apart) {
+        const struct linear gate =
+            layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, r->q.n));
+        build_matmul(b, in, &gate, 1);
+    }
     if (a->v_norm)
         build_norm(b, has_v ? r->v : r->k, NULL, b->hp->layers[layer].head_dim_v, r->v);
 }
@@ -178,7 +183,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .window = l->window,
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
-    if (a->gated) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
+    if (a->gated || a->gate_apart) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

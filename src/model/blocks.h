@@ -22,16 +22,17 @@ struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, 
 
 struct attention {
     enum rope_pairs pairs;
-    bool qk_norm;   /* RMS norm of each head of Q and K before the rotation */
-    bool norm_if;   /* the same in files that have it */
-    bool norm_all;  /* that norm is of all heads together */
-    bool norm_last; /* that norm follows the rotation */
-    bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
-                       is K before its norm and rotation */
-    bool need_bias; /* Q, K and V have biases for sure; others may have some */
-    bool gated;     /* the rows of Q give per head Q, then a gate of the head's result */
-    bool sinks;     /* attn_sinks: one per head */
-    uint32_t kv;    /* the KV layer that a layer from n_layer_kv on reads */
+    bool qk_norm;    /* RMS norm of each head of Q and K before the rotation */
+    bool norm_if;    /* the same in files that have it */
+    bool norm_all;   /* that norm is of all heads together */
+    bool norm_last;  /* that norm follows the rotation */
+    bool v_norm;     /* RMS norm of each head of V, without factors; where there is no attn_v, V
+                        is K before its norm and rotation */
+    bool need_bias;  /* Q, K and V have biases for sure; others may have some */
+    bool gated;      /* the rows of Q give per head Q, then a gate of the head's result */
+    bool gate_apart; /* a matrix of its own, attn_gate, gives that gate */
+    bool sinks;      /* attn_sinks: one per head */
+    uint32_t kv;     /* the KV layer that a layer from n_layer_kv on reads */
 };
 
 /* Projections (attn_q, attn_k, attn_v, or attn_qkv with their rows after each other), norms,

@@ -42,6 +42,12 @@ static bool read_ernie_moe(struct hparams *hp, struct err *err)
                        &hp->n_layer_dense, err);
 }
 
+static bool read_dots1(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    return read_minimax_m2(hp, err) && hparams_shared_count(hp, err);
+}
+
 static bool read_glm4moe(struct hparams *hp, struct err *err)
 {
     hp->ffn_norm = "post_attention_norm.weight";
@@ -85,6 +91,7 @@ static void layer_qwen3moe(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_experts[] = {
+    {"dots1", read_dots1, layer_qwen3moe},
     {"ernie4_5-moe", read_ernie_moe, layer_ernie_moe},
     {"glm4moe", read_glm4moe, layer_glm4moe},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan_moe},

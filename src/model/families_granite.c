@@ -1,11 +1,14 @@
-/* Granite: numbers that multiply embeddings, scores and what layers add and divide the logits;
- * with experts; some layers Mamba-2 (granitehybrid). */
+/* Granite and MiniCPM: numbers that multiply embeddings, scores and what layers add and divide
+ * the logits; with experts; some layers Mamba-2 (granitehybrid). */
+#include <math.h>
+
 #include "model/blocks.h"
 #include "model/families.h"
 
 static bool read_scales(struct hparams *hp, struct err *err)
 {
-    double embed = 1, residual = 1, logit = 1, attention = 0;
+    double embed = hp->embed_scale, residual = hp->residual_scale, attention = 0;
+    double logit = 1.0 / hp->logit_scale;
     if (!hparams_f64(hp, "embedding_scale", 1e-6, 1e6, false, &embed, err) ||
         !hparams_f64(hp, "residual_scale", 1e-6, 1e6, false, &residual, err) ||
         !hparams_f64(hp, "logit_scale", 1e-6, 1e6, false, &logit, err) ||
@@ -27,6 +30,15 @@ static bool read_granite(struct hparams *hp, struct err *err)
     for (uint32_t i = 0; i < hp->n_layer; i++)
         hp->layers[i].rope = rope;
     return true;
+}
+
+/* The first files do not name what all models of the kind had. */
+static bool read_minicpm(struct hparams *hp, struct err *err)
+{
+    hp->embed_scale = 12;
+    hp->residual_scale = (float)(1.4 / sqrt(hp->n_layer));
+    hp->logit_scale = (float)(256.0 / hp->n_embd);
+    return read_scales(hp, err);
 }
 
 static bool read_granitehybrid(struct hparams *hp, struct err *err)
@@ -56,5 +68,6 @@ const struct family families_granite[] = {
     {"granite", read_granite, layer_granite},
     {"granitehybrid", read_granitehybrid, layer_granitehybrid},
     {"granitemoe", read_granite, layer_granite},
+    {"minicpm", read_minicpm, layer_granite},
     {NULL, NULL, NULL},
 };

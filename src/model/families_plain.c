@@ -6,8 +6,8 @@
 #include "model/blocks.h"
 #include "model/families.h"
 
-/* arcee, ernie4_5, llama, mistral3 and smollm3; their converters have permuted the rows of Q
- * and K. */
+/* arcee, ernie4_5, internlm2, llama, mistral3 and smollm3; their converters have permuted the
+ * rows of Q and K. */
 static void layer_llama(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
@@ -107,11 +107,19 @@ static bool read_arcee(struct hparams *hp, struct err *err)
 }
 
 const struct family families_plain[] = {
-    {"arcee", read_arcee, layer_llama},     {"ernie4_5", NULL, layer_llama},
-    {"gemma", read_gemma, layer_neox},      {"hunyuan-dense", read_hunyuan, layer_hunyuan},
-    {"llama", NULL, layer_llama},           {"mistral3", read_mistral3, layer_llama},
-    {"phi3", read_phi3, layer_neox},        {"qwen2", NULL, layer_qwen2},
-    {"qwen2vl", NULL, layer_qwen2},         {"qwen3", NULL, layer_qwen3},
-    {"qwen3vl", NULL, layer_qwen3},         {"seed_oss", read_seed_oss, layer_neox},
-    {"smollm3", read_smollm3, layer_llama}, {NULL, NULL, NULL},
+    {"arcee", read_arcee, layer_llama},
+    {"ernie4_5", NULL, layer_llama},
+    {"gemma", read_gemma, layer_neox},
+    {"hunyuan-dense", read_hunyuan, layer_hunyuan},
+    {"internlm2", NULL, layer_llama},
+    {"llama", NULL, layer_llama},
+    {"mistral3", read_mistral3, layer_llama},
+    {"phi3", read_phi3, layer_neox},
+    {"qwen2", NULL, layer_qwen2},
+    {"qwen2vl", NULL, layer_qwen2},
+    {"qwen3", NULL, layer_qwen3},
+    {"qwen3vl", NULL, layer_qwen3},
+    {"seed_oss", read_seed_oss, layer_neox},
+    {"smollm3", read_smollm3, layer_llama},
+    {NULL, NULL, NULL},
 };

@@ -101,6 +101,26 @@ static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
     sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs});
 }
 
+/* Every fourth layer does not rotate, with windows or without. */
+static bool read_afmoe(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    hp->embed_scale = (float)sqrt((double)hp->n_embd);
+    hp->route = ROUTE_SIGMOID;
+    if (!hparams_has_windows(hp, &windows, err) || (windows && !hparams_windows(hp, 4, err)))
+        return false;
+    for (uint32_t i = 3; i < hp->n_layer; i += 4)
+        hp->layers[i].rope = false;
+    return hparams_route(hp, err) && hparams_shared_count(hp, err);
+}
+
+static void layer_afmoe(struct builder *b, uint32_t layer, struct ref x)
+{
+    sandwich_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gate_apart = true});
+}
+
 /* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. Files
  * of 2025 name the model's factor of cos and sin, which that of YaRN is part of. */
 static bool read_olmo2(struct hparams *hp, struct err *err)
@@ -149,7 +169,11 @@ static void layer_exaone4(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_post[] = {
-    {"exaone4", read_exaone4, layer_exaone4}, {"gemma2", read_gemma2, layer_gemma2},
-    {"gemma3", read_gemma3, layer_gemma3},    {"glm4", read_glm4, layer_glm4},
-    {"olmo2", read_olmo2, layer_olmo2},       {NULL, NULL, NULL},
+    {"afmoe", read_afmoe, layer_afmoe},
+    {"exaone4", read_exaone4, layer_exaone4},
+    {"gemma2", read_gemma2, layer_gemma2},
+    {"gemma3", read_gemma3, layer_gemma3},
+    {"glm4", read_glm4, layer_glm4},
+    {"olmo2", read_olmo2, layer_olmo2},
+    {NULL, NULL, NULL},
 };

@@ -31,6 +31,7 @@ struct form {
     bool norm_named;  /* ffn_norm is called post_attention_norm */
     bool biases;      /* of Q, K and V */
     bool more_biases; /* of attention's output, of up and down of the dense feed-forward */
+    bool gate_heads;  /* what heads give is multiplied by the sigmoid of attn_gate's product */
     bool squares;     /* feed-forwards without a gate: squares of what is above 0 */
     bool gate_in_up;  /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
@@ -250,6 +251,7 @@ static inline void attention_tensors(struct file *f, int layer)
     }
     layer_tensor(f, layer, "attn_output", n_q, EMBD);
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
+    if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, n_q);
     if (!form->norm_heads && !form->norm_all) return;
     layer_tensor(f, layer, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
     layer_tensor(f, layer, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);

@@ -225,6 +225,61 @@ static void test_glm4moe_layers(void **unused)
     file_free(&f);
 }
 
+/* As the first layers of glm4moe, without its name for a norm; where files do not say it
+ * weights count as they are. */
+static void test_dots1(void **unused)
+{
+    (void)unused;
+    const double most = 1e-11;
+    static const struct form dots1 = {"dots1", .norm_before = true, .norm_heads = true,
+                                      .experts = {.any = true,
+                                                  .sigmoid = true,
+                                                  .select = true,
+                                                  .as_is = true,
+                                                  .n_dense = 2,
+                                                  .n_ff = WIDTH,
+                                                  .n_shared = 2 * WIDTH}};
+    struct file f;
+    file_init(&f, &dots1);
+    key_u32(&f, "expert_shared_count", 2);
+    key_u32(&f, "leading_dense_block_count", 2);
+    check_plain(most, "dots1", &f, LAYERS, plain_rotation(HEAD_DIM, base));
+    file_free(&f);
+}
+
+/* Every fourth layer sees all and does not rotate; without windows it does not rotate either.
+ */
+static void test_afmoe(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    static const struct form afmoe = {"afmoe",
+                                      .norm_before = true,
+                                      .norm_after = true,
+                                      .norm_heads = true,
+                                      .gate_heads = true,
+                                      .scaled_embedding = true,
+                                      .experts = {.any = true,
+                                                  .sigmoid = true,
+                                                  .select = true,
+                                                  .n_dense = 1,
+                                                  .n_ff = WIDTH,
+                                                  .n_shared = WIDTH}};
+    const struct sight full = {0, plain_rotation(0, base)};
+    struct sight local = {0, plain_rotation(HEAD_DIM, base)}, layers[LAYERS];
+    struct file f;
+    file_init(&f, &afmoe);
+    key_u32(&f, "expert_shared_count", 1);
+    key_u32(&f, "leading_dense_block_count", 1);
+    every(layers, 4, full, local);
+    check_within(most, "afmoe without windows", &f, layers, LAYERS, 0);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    local.window = WINDOW;
+    every(layers, 4, full, local);
+    check_within(most, "afmoe", &f, layers, LAYERS, 0);
+    file_free(&f);
+}
+
 /* Experts that are not counted or are chosen in another way, and what a model needs that its
  * file has not. */
 static void test_refused(void **unused)
@@ -271,7 +326,8 @@ int main(void)
         cmocka_unit_test(test_forms),          cmocka_unit_test(test_granitemoe),
         cmocka_unit_test(test_qwen2moe),       cmocka_unit_test(test_hunyuan_moe),
         cmocka_unit_test(test_ernie),          cmocka_unit_test(test_glm4moe),
-        cmocka_unit_test(test_glm4moe_layers), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_glm4moe_layers), cmocka_unit_test(test_dots1),
+        cmocka_unit_test(test_afmoe),          cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_experts", tests, NULL, NULL);
 }

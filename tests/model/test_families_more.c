@@ -27,6 +27,7 @@ static void test_forms(void **unused)
         {"gemma",
          {"gemma", .norm_before = true, .gelu = true, .scaled_embedding = true},
          .neighbours = false},
+        {"internlm2", {"internlm2", .norm_before = true}, .neighbours = true},
         {"qwen2vl", {"qwen2vl", .norm_before = true, .biases = true}, .sections = true},
         {"qwen3vl", {"qwen3vl", .norm_before = true, .norm_heads = true}, .sections = true},
         {"seed_oss",
@@ -104,6 +105,27 @@ static void test_granite(void **unused)
     key_f32(&f, "attention.scale", 0);
     key_bool(&f, "rope.scaling.finetuned", true);
     check_plain(most, "granite with biases", &f, LAYERS, r);
+    file_free(&f);
+}
+
+/* What files do not name all models of the kind have. */
+static void test_minicpm(void **unused)
+{
+    (void)unused;
+    const double most = 6e-12;
+    static const struct form minicpm = {"minicpm", .norm_before = true};
+    struct rotation r = plain_rotation(HEAD_DIM, base);
+    struct file f;
+    r.neighbours = true;
+    file_init(&f, &minicpm);
+    f.scales = (struct scales){
+        .embedding = 12, .residual = 1.4 / sqrt(LAYERS), .logits = EMBD / 256.0};
+    check_plain(most, "minicpm without scales", &f, LAYERS, r);
+    key_f32(&f, "embedding_scale", 0.5f);
+    key_f32(&f, "residual_scale", 1.5f);
+    key_f32(&f, "logit_scale", 8);
+    f.scales = (struct scales){.embedding = 0.5, .residual = 1.5, .logits = 8};
+    check_plain(most, "minicpm with scales", &f, LAYERS, r);
     file_free(&f);
 }
 
@@ -226,10 +248,10 @@ static void test_exaone4(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),         cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_granite),       cmocka_unit_test(test_gemma2),
-        cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_hunyuan),
-        cmocka_unit_test(test_exaone4),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_granite), cmocka_unit_test(test_minicpm),
+        cmocka_unit_test(test_gemma2),  cmocka_unit_test(test_gemma2_window),
+        cmocka_unit_test(test_hunyuan), cmocka_unit_test(test_exaone4),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }
