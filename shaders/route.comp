@@ -11,6 +11,7 @@ layout(constant_id = 1) const uint KIND = 0; /* enum route_kind */
 layout(constant_id = 2) const bool HAS_SELECT = false;
 layout(constant_id = 3) const bool HAS_SCALES = false;
 layout(constant_id = 4) const bool RENORMALISE = false;
+layout(constant_id = 5) const bool GROUPS = false;
 layout(set = 0, binding = 1, std430) writeonly buffer Out { uint route[]; }; /* id, weight by rank */
 layout(set = 0, binding = 2, std430) readonly buffer Scores { float scores[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Select { float select[]; };
@@ -19,12 +20,13 @@ layout(push_constant) uniform Push {
     uint part, n, n_used;
     uint in_stride, in_at, out_stride, out_at;
     float scale;
+    uint n_groups, n_groups_used;
 };
 
 const bool SIGMOID = KIND == 1u, EACH = KIND == 2u;
-const uint MAX_EXPERTS = 512u, MAX_USED = 32u;
+const uint MAX_EXPERTS = 512u, MAX_USED = 32u, MAX_GROUPS = 64u;
 
-shared int ratings[MAX_EXPERTS];
+shared int ratings[MAX_EXPERTS], group_ratings[MAX_GROUPS];
 shared uint ids[MAX_USED];
 shared float chosen[MAX_USED];
 
@@ -56,6 +58,40 @@ void find_softmax(uint from, uint lane)
     barrier();
 }
 
+/* Experts of all but the best groups come last. */
+void keep_best_groups(uint lane)
+{
+    uint len = n / n_groups;
+    barrier();
+    for (uint g = lane; g < n_groups; g += 32u) {
+        int a = ratings[g * len], b = ratings[g * len + 1u];
+        if (b > a) {
+            int least = a;
+            a = b;
+            b = least;
+        }
+        for (uint e = g * len + 2u; e < (g + 1u) * len; e++) {
+            int r = ratings[e];
+            if (r > a) {
+                b = a;
+                a = r;
+            } else if (r > b) {
+                b = r;
+            }
+        }
+        group_ratings[g] = num_order(num_keep(fadd(num_order_back(a), num_order_back(b))));
+    }
+    barrier();
+    for (uint e = lane; e < n; e += 32u) {
+        uint g = e / len, rank = 0u;
+        for (uint other = 0u; other < n_groups; other++) {
+            int r = group_ratings[other];
+            rank += r > group_ratings[g] || (r == group_ratings[g] && other < g) ? 1u : 0u;
+        }
+        if (rank >= n_groups_used) ratings[e] = int(0x80000000u);
+    }
+}
+
 void main()
 {
     uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
@@ -76,6 +112,7 @@ void main()
         else
             ratings[e] = num_order(SIGMOID ? weight(from, e) : scores[from + e]);
     }
+    if (GROUPS) keep_best_groups(lane);
     barrier();
     for (uint e = lane; e < n; e += 32u) {
         uint rank = 0u;

@@ -176,12 +176,17 @@ enum route_kind {
     ROUTE_EACH,    /* all of them by number, each counts by 1; no scores are read */
 };
 
+enum { MAX_ROUTE_GROUPS = 64 };
+
+/* With groups, equal runs of experts, only those of the n_groups_used best are chosen: a group
+ * counts by the sum of what its two best are chosen by. ROUTE_SIGMOID. */
 struct op_route {
     struct ref scores; /* the router's n_expert products; any values afterwards; EACH: n 0 */
     struct ref out;    /* ROW_ROUTE, n = experts used */
     enum route_kind kind;
     bool renormalise;
-    float scale;                 /* of the weights; 1: none */
+    uint32_t n_groups, n_groups_used; /* 0: experts are in none */
+    float scale;                      /* of the weights; 1: none */
     const struct weight *select; /* vector of n_expert, added for the choice only; NULL: none */
     const struct weight *scales; /* vector of n_expert, one more factor of the weights; NULL */
 };

@@ -517,8 +517,9 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[1] = is_joined(p, op);
         break;
     case OP_ROUTE:
-        w[0] = (uint32_t)op->route.kind << 8 | op->route.renormalise << 2 |
-               (op->route.select != NULL) << 1 | (op->route.scales != NULL);
+        w[0] = (uint32_t)op->route.kind << 8 | (op->route.n_groups > 0) << 3 |
+               op->route.renormalise << 2 | (op->route.select != NULL) << 1 |
+               (op->route.scales != NULL);
         break;
     case OP_MATMUL_EXPERTS:
         w[0] = op->experts.w->type;

@@ -130,11 +130,18 @@ void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *o
 /* What an expert is chosen by. */
 struct choice {
     const float *scores, *bias; /* bias NULL: none */
+    size_t group_len;           /* 0: there are no groups */
+    uint64_t groups;            /* a bit for each whose experts may be chosen */
 };
+
+static float value(const struct choice *c, size_t e)
+{
+    return c->bias ? num_keep(c->scores[e] + c->bias[e]) : c->scores[e];
+}
 
 static int32_t rating(const struct choice *c, size_t e)
 {
-    return num_order(c->bias ? num_keep(c->scores[e] + c->bias[e]) : c->scores[e]);
+    return num_order(value(c, e));
 }
 
 /* Whether expert a comes before b: by rating (NaN first), ties to the lower id. */
@@ -149,6 +156,7 @@ static void choose(const struct choice *c, size_t n, int32_t *ids, size_t n_used
     for (size_t j = 0; j < n_used; j++) {
         size_t best = n;
         for (size_t e = 0; e < n; e++) {
+            if (c->group_len && !(c->groups >> e / c->group_len & 1)) continue;
             if (j > 0 && !better(c, (size_t)ids[j - 1], e)) continue;
             if (best == n || better(c, e, best)) best = e;
         }
@@ -161,7 +169,8 @@ static void choose(const struct choice *c, size_t n, int32_t *ids, size_t n_used
 static void route_softmax(float *scores, const float *bias, size_t n, size_t n_used,
                           int32_t *ids, float *weights)
 {
-    const struct choice by_score = {scores, NULL}, by_weight = {scores, bias};
+    const struct choice by_score = {.scores = scores};
+    const struct choice by_weight = {.scores = scores, .bias = bias};
     choose(&by_score, n, ids, bias ? 1 : n_used);
     float max = scores[ids[0]], partial[ROW_PARTIALS] = {0};
     for (size_t e = 0; e < n; e++) {
@@ -176,13 +185,46 @@ static void route_softmax(float *scores, const float *bias, size_t n, size_t n_u
         weights[j] = scores[ids[j]];
 }
 
+/* A group counts by the sum of its two best. */
+static int32_t group_rating(const struct choice *c, size_t group)
+{
+    const size_t first = group * c->group_len;
+    size_t a = first, b = first + 1;
+    if (better(c, b, a)) a = first + 1, b = first;
+    for (size_t e = first + 2; e < first + c->group_len; e++) {
+        if (better(c, e, a))
+            b = a, a = e;
+        else if (better(c, e, b))
+            b = e;
+    }
+    return num_order(num_keep(value(c, a) + value(c, b)));
+}
+
+/* Ties to the lower group. */
+static void choose_groups(struct choice *c, size_t n, const struct op_route *op)
+{
+    int32_t ratings[MAX_ROUTE_GROUPS];
+    c->group_len = n / op->n_groups;
+    for (size_t g = 0; g < op->n_groups; g++)
+        ratings[g] = group_rating(c, g);
+    for (size_t j = 0; j < op->n_groups_used; j++) {
+        size_t best = op->n_groups;
+        for (size_t g = 0; g < op->n_groups; g++)
+            if (!(c->groups >> g & 1) && (best == op->n_groups || ratings[g] > ratings[best]))
+                best = g;
+        c->groups |= (uint64_t)1 << best;
+    }
+}
+
 /* Weights are the sigmoids; chosen on them and the bias. */
-static void route_sigmoid(float *scores, const float *bias, size_t n, size_t n_used,
+static void route_sigmoid(const struct op_route *op, float *scores, const float *bias,
                           int32_t *ids, float *weights)
 {
+    const size_t n = op->scores.n, n_used = op->out.n;
     for (size_t e = 0; e < n; e++)
         scores[e] = num_keep(num_sigmoid(scores[e]));
-    const struct choice c = {scores, bias};
+    struct choice c = {.scores = scores, .bias = bias};
+    if (op->n_groups > 0) choose_groups(&c, n, op);
     choose(&c, n, ids, n_used);
     for (size_t j = 0; j < n_used; j++)
         weights[j] = scores[ids[j]];
@@ -200,7 +242,7 @@ void ref_route(const struct op_route *op, float *scores, const float *select,
     }
     assert(n_used > 0 && n_used <= n);
     if (op->kind == ROUTE_SIGMOID)
-        route_sigmoid(scores, select, n, n_used, ids, weights);
+        route_sigmoid(op, scores, select, ids, weights);
     else
         route_softmax(scores, select, n, n_used, ids, weights);
     if (op->renormalise) {

@@ -186,6 +186,14 @@ static void check_route(struct walk *w, const struct op_route *o)
     if (!each) reads(w, o->scores, ROW_F32);
     demand(w, each ? o->scores.n == 0 && !o->select && !o->scales : o->out.n <= o->scores.n,
            "more experts chosen than there are");
+    if (o->n_groups > 0) {
+        const size_t n_experts = o->scores.n, len = n_experts / o->n_groups;
+        demand(w, o->kind == ROUTE_SIGMOID && o->n_groups <= MAX_ROUTE_GROUPS,
+               "groups of another router, or too many");
+        demand(w, n_experts % o->n_groups == 0 && len >= 2, "broken groups");
+        demand(w, o->n_groups_used > 0 && o->n_groups_used <= o->n_groups, "no groups to use");
+        demand(w, o->out.n <= len * o->n_groups_used, "more experts chosen than there are");
+    }
     if (o->select) vector(w, o->select, o->scores.n);
     if (o->scales) vector(w, o->scales, o->scores.n);
     writes(w, o->out, ROW_ROUTE);

@@ -42,6 +42,19 @@ static bool read_ernie_moe(struct hparams *hp, struct err *err)
                        &hp->n_layer_dense, err);
 }
 
+/* The experts for all rows may have a width of their own. */
+static bool read_bailingmoe2(struct hparams *hp, struct err *err)
+{
+    uint32_t n_ff = hp->layers[hp->n_layer - 1].n_ff_exp;
+    if (!read_minimax_m2(hp, err) || !hparams_shared_count(hp, err)) return false;
+    const uint32_t n_shared = n_ff > 0 ? hp->n_ff_shared / n_ff : 0;
+    if (n_shared > 0 && !hparams_u32(hp, "expert_shared_feed_forward_length", 1,
+                                     MAX_WIDTH / n_shared, false, &n_ff, err))
+        return false;
+    hp->n_ff_shared = n_shared * n_ff;
+    return hparams_drop_next(hp, err);
+}
+
 static bool read_dots1(struct hparams *hp, struct err *err)
 {
     hp->route_as_is = true;
@@ -91,6 +104,7 @@ static void layer_qwen3moe(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_experts[] = {
+    {"bailingmoe2", read_bailingmoe2, layer_qwen3moe},
     {"dots1", read_dots1, layer_qwen3moe},
     {"ernie4_5-moe", read_ernie_moe, layer_ernie_moe},
     {"glm4moe", read_glm4moe, layer_glm4moe},

@@ -82,6 +82,8 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
                           .out = build_route_rows(b, "route", hp->n_expert_used),
                           .kind = hp->route,
                           .renormalise = !hp->route_as_is,
+                          .n_groups = hp->n_expert_groups,
+                          .n_groups_used = hp->n_expert_groups_used,
                           .scale = hp->expert_scale};
     const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
     build_matmul(b, in, &router, 1);

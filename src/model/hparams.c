@@ -270,6 +270,24 @@ static bool read_heads(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* One group of all experts is none. */
+static bool read_expert_groups(struct hparams *hp, struct err *err)
+{
+    uint32_t n = 0, n_used = 0;
+    if (!hparams_u32(hp, "expert_group_count", 0, MAX_ROUTE_GROUPS, false, &n, err))
+        return false;
+    if (n <= 1) return true;
+    if (!hparams_u32(hp, "expert_group_used_count", 1, n, true, &n_used, err)) return false;
+    const uint32_t len = hp->n_expert / n;
+    if (hp->n_expert % n != 0 || len < 2 || hp->n_expert_used > len * n_used)
+        return err_set(err, ERR_FORMAT,
+                       "%s: %u experts in %u groups, of which %u are used, do not give %u",
+                       gguf_path(hp->g), hp->n_expert, n, n_used, hp->n_expert_used);
+    hp->n_expert_groups = n;
+    hp->n_expert_groups_used = n_used;
+    return true;
+}
+
 static bool read_experts(struct hparams *hp, struct err *err)
 {
     if (!hparams_u32(hp, "expert_count", 0, MAX_EXPERTS, false, &hp->n_expert, err))
@@ -278,10 +296,9 @@ static bool read_experts(struct hparams *hp, struct err *err)
     if (!hparams_f64(hp, "expert_weights_scale", 0, 1e6, false, &scale, err)) return false;
     hp->expert_scale = scale < 0x1p-20 ? 1.0f : (float)scale;
     if (hp->n_expert == 0) return true;
-    /* Experts of the best groups only, as DeepSeek V3 has them, are not built. */
-    uint32_t n_group = 1;
-    if (!hparams_u32(hp, "expert_group_count", 0, 1, false, &n_group, err)) return false;
-    return hparams_u32(hp, "expert_used_count", 1, hp->n_expert, true, &hp->n_expert_used, err);
+    return hparams_u32(hp, "expert_used_count", 1, hp->n_expert, true, &hp->n_expert_used,
+                       err) &&
+           read_expert_groups(hp, err);
 }
 
 static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)

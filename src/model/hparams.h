@@ -46,8 +46,9 @@ struct hparams {
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     enum glu_kind glu;     /* of the feed-forward */
     enum gate_rows gate;
-    uint32_t n_expert, n_expert_used; /* 0: dense */
-    uint32_t n_layer_dense;           /* the first layers, which have no experts */
+    uint32_t n_expert, n_expert_used;               /* 0: dense */
+    uint32_t n_expert_groups, n_expert_groups_used; /* 0: experts are in none */
+    uint32_t n_layer_dense; /* the first layers, which have no experts */
     enum route_kind route;
     bool route_as_is;   /* the weights of the chosen experts are not renormalised */
     float expert_scale; /* of the routed weights; 1: none */

@@ -365,6 +365,7 @@ static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_constant(&b, r->select != NULL);
     dispatch_constant(&b, r->scales != NULL);
     dispatch_constant(&b, r->renormalise);
+    dispatch_constant(&b, r->n_groups > 0);
     dispatch_writes(&b, 1, &r->out);
     if (r->kind == ROUTE_EACH)
         dispatch_vector(&b, 2, NULL);
@@ -377,6 +378,8 @@ static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_push_place(&b, &r->scores);
     dispatch_push_place(&b, &r->out);
     dispatch_push_float(&b, r->scale);
+    dispatch_push(&b, r->n_groups);
+    dispatch_push(&b, r->n_groups_used);
     return dispatch_end_rows(&b, 1, 1, err);
 }
 

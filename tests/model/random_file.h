@@ -45,6 +45,7 @@ struct form {
         int n_dense;       /* layers in front without */
         size_t n_ff;       /* of each, with its key; 0: FF, without */
         size_t n_shared;   /* width of the one that all rows use, without a key; 0: none */
+        bool halves;       /* only those of the better half are chosen from, with its keys */
         size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
     } experts;
     /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and
@@ -276,6 +277,10 @@ static inline void file_begin(struct file *f, const struct form *form)
     key_u32(f, "embedding_length", EMBD);
     key_u32(f, "attention.head_count", HEADS);
     if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
+    if (form->experts.halves) {
+        key_u32(f, "expert_group_count", 2);
+        key_u32(f, "expert_group_used_count", 1);
+    }
     if (form->experts.n_ff > 0)
         key_u32(f, "expert_feed_forward_length", (uint32_t)form->experts.n_ff);
     tensor(f, "token_embd.weight", EMBD, VOCAB);

@@ -250,6 +250,23 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
     add_bias(y, u->down_bias, u->n_in);
 }
 
+/* Takes the experts of one half out of the choice: that whose best two add up to less. */
+static inline void keep_better_half(double *choice)
+{
+    enum { HALF = EXPERTS / 2 };
+    double sum[2];
+    for (size_t h = 0; h < 2; h++) {
+        double best = -HUGE_VAL, second = -HUGE_VAL;
+        for (size_t e = h * HALF; e < (h + 1) * HALF; e++) {
+            second = fmax(second, fmin(best, choice[e]));
+            best = fmax(best, choice[e]);
+        }
+        sum[h] = best + second;
+    }
+    for (size_t e = 0; e < HALF; e++)
+        choice[e + (sum[1] > sum[0] ? 0 : HALF)] = -HUGE_VAL;
+}
+
 /* The weights of the experts for the row x; those that are not chosen get 0. */
 static inline void route(const struct file *f, int layer, const double *x, double *weights)
 {
@@ -263,6 +280,7 @@ static inline void route(const struct file *f, int layer, const double *x, doubl
         if (!by_sigmoid) p[e] /= sum;
         choice[e] = p[e] + (bias ? (double)bias[e] : 0);
     }
+    if (f->form->experts.halves) keep_better_half(choice);
     for (size_t e = 0; e < EXPERTS; e++) {
         size_t n_better = 0;
         for (size_t o = 0; o < EXPERTS; o++)

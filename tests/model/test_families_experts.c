@@ -247,6 +247,34 @@ static void test_dots1(void **unused)
     file_free(&f);
 }
 
+/* Experts of the better half, those for all rows of a width of their own, a block for the next
+ * token. */
+static void test_bailingmoe2(void **unused)
+{
+    (void)unused;
+    enum { SHARED = 20 };
+    const double most = 1e-11;
+    static const struct form bailing = {"bailingmoe2", .norm_before = true, .norm_heads = true,
+                                        .experts = {.any = true,
+                                                    .sigmoid = true,
+                                                    .select = true,
+                                                    .halves = true,
+                                                    .n_dense = 1,
+                                                    .n_ff = WIDTH,
+                                                    .n_shared = 2 * SHARED}};
+    struct file f;
+    file_init(&f, &bailing);
+    key_u32(&f, "rope.dimension_count", HEAD_DIM / 2);
+    key_u32(&f, "expert_shared_count", 2);
+    key_u32(&f, "expert_shared_feed_forward_length", SHARED);
+    key_u32(&f, "leading_dense_block_count", 1);
+    check_plain(most, "bailingmoe2", &f, LAYERS, plain_rotation(HEAD_DIM / 2, base));
+    key_u32(&f, "nextn_predict_layers", 1);
+    check_plain(most, "bailingmoe2 with a next block", &f, LAYERS - 1,
+                plain_rotation(HEAD_DIM / 2, base));
+    file_free(&f);
+}
+
 /* Every fourth layer sees all and does not rotate; without windows it does not rotate either.
  */
 static void test_afmoe(void **unused)
@@ -304,10 +332,17 @@ static void test_refused(void **unused)
     file_init(&f, &glm4moe);
     check_refused(&f, "m.gguf: key glm4moe.expert_shared_count is missing");
     file_free(&f);
-    file_init(&f, &glm4moe);
-    key_u32(&f, "expert_group_count", 8);
-    check_refused(&f, "m.gguf: key glm4moe.expert_group_count should be between 0 and 1, but "
-                      "is 8");
+    file_init(&f, &minimax);
+    key_u32(&f, "expert_group_count", 4);
+    key_u32(&f, "expert_group_used_count", 1);
+    check_refused(&f, "m.gguf: 6 experts in 4 groups, of which 1 are used, do not give 2");
+    file_free(&f);
+    file_init(&f, &minimax);
+    key_u32(&f, "expert_group_count", 3);
+    key_u32(&f, "expert_group_used_count", 2);
+    key_u32(&f, "expert_gating_func", 1);
+    check_refused(&f, "m.gguf: key minimax-m2.expert_group_count is 3; experts in groups are "
+                      "chosen by sigmoids, but the file's are not");
     file_free(&f);
     file_init(&f, &minimax);
     key_u32(&f, "expert_gating_func", 3);
@@ -326,8 +361,9 @@ int main(void)
         cmocka_unit_test(test_forms),          cmocka_unit_test(test_granitemoe),
         cmocka_unit_test(test_qwen2moe),       cmocka_unit_test(test_hunyuan_moe),
         cmocka_unit_test(test_ernie),          cmocka_unit_test(test_glm4moe),
-        cmocka_unit_test(test_glm4moe_layers), cmocka_unit_test(test_dots1),
-        cmocka_unit_test(test_afmoe),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_glm4moe_layers), cmocka_unit_test(test_bailingmoe2),
+        cmocka_unit_test(test_dots1),          cmocka_unit_test(test_afmoe),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_experts", tests, NULL, NULL);
 }

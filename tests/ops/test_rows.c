@@ -355,6 +355,33 @@ static struct ref build_route_sigmoid(struct trial *t, struct ref in, size_t wid
     return build_route_by(t, in, width, ROUTE_SIGMOID);
 }
 
+/* The same by sigmoid, four of the best three groups of two, where there are so many. */
+enum { MOST_IN_GROUPS = 128 };
+
+static size_t in_groups(size_t width)
+{
+    return width / 4 < MOST_IN_GROUPS ? width / 4 / 2 * 2 : MOST_IN_GROUPS;
+}
+
+static uint32_t groups_used(size_t width)
+{
+    return in_groups(width) / 2 < 3 ? 2 : 3;
+}
+
+static struct ref build_route_groups(struct trial *t, struct ref in, size_t width)
+{
+    struct err err;
+    const size_t n = in_groups(width);
+    struct ref out = build_route_by(t, in, width, ROUTE_SIGMOID);
+    struct op_route *r = &t->ops[t->p.n_ops - 2].route;
+    r->scores.n = n;
+    r->n_groups = (uint32_t)n / 2;
+    r->n_groups_used = groups_used(width);
+    r->select = backend_vector(t->be, norm_weights, n, &err);
+    r->scales = backend_vector(t->be, norm_weights + width / 4, n, &err);
+    return out;
+}
+
 /* All four parts, each by 1. */
 static struct ref build_route_each(struct trial *t, struct ref in, size_t width)
 {
@@ -411,18 +438,35 @@ static double exact_route(const float *x, size_t width, size_t i, size_t pos)
     return out;
 }
 
-/* As chosen by weights and biases, weight the softmax of all or each one's sigmoid. */
-static double exact_route_by(const double *weight, const float *x, size_t width, size_t i)
+/* Takes the experts of all but the best groups of two out of the choice. */
+static void keep_groups(double *rating, size_t n, size_t n_used)
 {
-    size_t n = width / 4, taken[4];
+    double sum[MAX_WIDTH];
+    for (size_t g = 0; g < n / 2; g++)
+        sum[g] = rating[2 * g] + rating[2 * g + 1];
+    for (size_t g = 0; g < n / 2; g++) {
+        size_t n_better = 0;
+        for (size_t o = 0; o < n / 2; o++)
+            n_better += sum[o] > sum[g] || (sum[o] == sum[g] && o < g);
+        if (n_better >= n_used) rating[2 * g] = rating[2 * g + 1] = -HUGE_VAL;
+    }
+}
+
+/* As chosen by weights and biases, weight the softmax of all or each one's sigmoid; n in groups
+ * of two, of which n_used are chosen from, 0: in none. */
+static double exact_route_by(const double *weight, const float *x, size_t width, size_t i,
+                             size_t n, size_t n_used)
+{
+    size_t taken[4];
     double rating[MAX_WIDTH], sum = 0, out = 0;
     for (size_t e = 0; e < n; e++)
         rating[e] = weight[e] + (double)norm_weights[e];
+    if (n_used > 0) keep_groups(rating, n, n_used);
     best_four(rating, n, taken);
     for (size_t j = 0; j < 4; j++)
         sum += weight[taken[j]];
     for (size_t j = 0; j < 4; j++)
-        out += 2.5 * weight[taken[j]] / sum * (double)norm_weights[n + taken[j]] *
+        out += 2.5 * weight[taken[j]] / sum * (double)norm_weights[width / 4 + taken[j]] *
                (double)x[width / 2 + j * (width / 8) + i];
     return out;
 }
@@ -433,7 +477,16 @@ static double exact_route_sigmoid(const float *x, size_t width, size_t i, size_t
     double weight[MAX_WIDTH];
     for (size_t e = 0; e < width / 4; e++)
         weight[e] = 1 / (1 + exp(-(double)x[e]));
-    return exact_route_by(weight, x, width, i);
+    return exact_route_by(weight, x, width, i, width / 4, 0);
+}
+
+static double exact_route_groups(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double weight[MAX_WIDTH];
+    for (size_t e = 0; e < width / 4; e++)
+        weight[e] = 1 / (1 + exp(-(double)x[e]));
+    return exact_route_by(weight, x, width, i, in_groups(width), groups_used(width));
 }
 
 static double exact_route_softmax(const float *x, size_t width, size_t i, size_t pos)
@@ -444,7 +497,7 @@ static double exact_route_softmax(const float *x, size_t width, size_t i, size_t
         sum += weight[e] = exp((double)x[e]);
     for (size_t e = 0; e < width / 4; e++)
         weight[e] /= sum;
-    return exact_route_by(weight, x, width, i);
+    return exact_route_by(weight, x, width, i, width / 4, 0);
 }
 
 static const struct row_case cases[] = {
@@ -471,6 +524,7 @@ static const struct row_case cases[] = {
     {"join", build_join, exact_join, 0},
     {"repeat", build_repeat, exact_repeat, 0},
     {"route_each", build_route_each, exact_route_each, 4e-7},
+    {"route_groups", build_route_groups, exact_route_groups, 4e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
