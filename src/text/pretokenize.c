@@ -57,6 +57,19 @@
 #define DEEPSEEK_CJK                                                               \
     "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}" \
     "\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
+/* Scripts that are written without spaces, as files of Trinity draw them: of Thai those that
+ * are not consonants. */
+#define AFMOE_SCRIPTS                                                               \
+    "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{f900}-\\x{faff}\\x{3040}-\\x{30ff}" \
+    "\\x{ff65}-\\x{ff9f}\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{eff}\\x{1780}-\\x{17ff}"    \
+    "\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}"  \
+    "\\x{1100}-\\x{11ff}]+"
+/* Of a run of digits threes from its end, so the first may be one or two. */
+#define THREES "\\A\\p{N}{1,2}(?=(?:\\p{N}{3})+\\z)|\\p{N}{3}|\\p{N}+"
+#define YOUTU_SCRIPTS                                                                 \
+    "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}" \
+    "\\x{2018}\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}"       \
+    "\\x{fe30}-\\x{fe4f}]+|[\\x{3105}-\\x{312f}]+|[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
 /* The cased letters deepseek-llm lists one by one (some scripts are left out). */
 #define DEEPSEEK_LETTERS                                                                    \
     "A-Za-z\\xb5\\xc0-\\xd6\\xd8-\\xf6\\xf8-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}"     \
@@ -117,6 +130,7 @@ static const struct row {
     {"megrez", false, false, qwen2},
     {"stablelm2", false, false, qwen2},
     {"hunyuan", false, false, qwen2},
+    {"kormo", false, false, qwen2},
     {"solar-open", false, false, qwen2},
     {"grok-2", false, false, qwen2},
     {"qwen35", false, false, STEPS(QWEN35)},
@@ -138,6 +152,7 @@ static const struct row {
     {"codeshell", false, false, digits},
     {"exaone", false, false, digits},
     {"minerva-7b", false, false, digits},
+    {"mellum2", false, false, digits},
     {"deepseek-llm", false, false,
      STEPS("[\\r\\n]", SPACE "?[" DEEPSEEK_LETTERS "]+", SPACE "?[" DEEPSEEK_PUNCT "]+",
            SPACE "+\\z", DEEPSEEK_CJK, "\\p{N}+")},
@@ -158,6 +173,10 @@ static const struct row {
     {"bailingmoe2", false, false, bailing},
     {"llada-moe", false, false, bailing},
     {"seed-coder", false, false, STEPS(SEED)},
+    {"afmoe", false, false, STEPS("\\p{N}+", THREES, AFMOE_SCRIPTS, DEEPSEEK3)},
+    {"youtu", true, false,
+     STEPS(YOUTU_SCRIPTS, CAMEL("(?:" SHORT_ANY ")?") "|\\p{N}|" SYMBOLS "[\\r\\n/]*|" LINES
+                                                      "|" SPACES "|" SPACE "+")},
     {"bloom", false, false, clause},
     {"gpt3-finnish", false, false, clause},
     {"poro-chat", false, false, clause},

@@ -206,6 +206,23 @@ static void test_long_s(void **state)
     check_words("gpt-2", "know'\u017fe", "know|'|\u017fe");
 }
 
+/* Trinity cuts runs of digits into threes from their end, and scripts without spaces from all
+ * else; Youtu's words are o200k's but for one digit at a time and its scripts. */
+static void test_words_of_threes(void **state)
+{
+    (void)state;
+    check_words("afmoe", "1 12 123 1234 1234567", "1| |12| |123| |1|234| |1|234|567");
+    check_words("afmoe", "a1234b", "a|1|234|b");
+    check_words("afmoe", "x=10000;", "x|=|10|000|;");
+    check_words("afmoe", "\u4e2d\u6587abc \u0e44\u0e17\u0e22!",
+                "\u4e2d\u6587|abc| |\u0e44|\u0e17\u0e22|!");
+    check_words("afmoe", " _word.x\n\n y", " _|word|.x|\n\n| y");
+    check_words("youtu", "XMLParser 1234", "XMLParser| |1|2|3|4");
+    check_words("youtu", "\uac00\u4e2d\u3042\u3001abc's", "\uac00|\u4e2d\u3042|\u3001|abc's");
+    check_words("kormo", "it's 12", "it|'s| |1|2");
+    check_words("mellum2", "it's 12", "it|'s| |1|2");
+}
+
 /* Phi-3 drops the white space after its control tokens; the architecture or the name tells. */
 static void test_phi3_strips(void **state)
 {
@@ -356,9 +373,9 @@ int main(void)
         cmocka_unit_test(test_suppressed),    cmocka_unit_test(test_output_too_small),
         cmocka_unit_test(test_templates),     cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named), cmocka_unit_test(test_words_in_case),
-        cmocka_unit_test(test_long_s),        cmocka_unit_test(test_phi3_strips),
-        cmocka_unit_test(test_missing_byte),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_long_s),        cmocka_unit_test(test_words_of_threes),
+        cmocka_unit_test(test_phi3_strips),   cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
