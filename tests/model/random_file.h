@@ -48,6 +48,12 @@ struct form {
         bool halves;       /* only those of the better half are chosen from, with its keys */
         size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
     } experts;
+    struct {
+        size_t n_head; /* 0: HEADS */
+        size_t n_q;    /* of the row that queries are made from, with its key; 0: the input */
+        bool by_heads; /* keys and values of all heads are in the cache, not what makes them */
+    } latent;          /* of families with compressed keys and values */
+    uint32_t n_blocks; /* what the file counts, more than it has; 0: LAYERS */
     /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and
      * feed-forward, for the next token. NULL: all have attention, then a feed-forward. */
     const char *kinds;
@@ -188,6 +194,11 @@ static inline bool has_experts(const struct form *form, int layer)
     return form->experts.any && layer >= form->experts.n_dense;
 }
 
+static inline size_t head_count(const struct form *form)
+{
+    return form->latent.n_head > 0 ? form->latent.n_head : HEADS;
+}
+
 static inline size_t expert_width(const struct form *form)
 {
     return form->experts.n_ff > 0 ? form->experts.n_ff : FF;
@@ -272,10 +283,10 @@ static inline void file_begin(struct file *f, const struct form *form)
     *f = (struct file){.form = form, .seed = 7};
     gb_kv_str(&f->keys, "general.architecture", form->arch);
     f->n_keys++;
-    key_u32(f, "block_count", LAYERS);
+    key_u32(f, "block_count", form->n_blocks > 0 ? form->n_blocks : LAYERS);
     key_u32(f, "context_length", 4096);
     key_u32(f, "embedding_length", EMBD);
-    key_u32(f, "attention.head_count", HEADS);
+    key_u32(f, "attention.head_count", (uint32_t)head_count(form));
     if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
     if (form->experts.halves) {
         key_u32(f, "expert_group_count", 2);

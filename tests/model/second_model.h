@@ -27,25 +27,39 @@ static inline void run_last(struct runner *r, const int32_t *ids, const float *w
     assert_memory_equal(last, want, sizeof last);
 }
 
+/* Runs the file in steps of o.batch rows on the CPU. b has its bytes until it is closed. */
+static inline void open_file(struct runner *r, const struct file *f, struct runner_options o,
+                             struct buf *b)
+{
+    struct err err;
+    write_file(f, b);
+    *r = (struct runner){.o = o};
+    r->g = gguf_from_memory(b->data, b->len, "m.gguf", &err);
+    if (!r->g) fail_msg("%s", err.msg);
+    r->be = cpu_open(&(struct cpu_options){.n_threads = o.n_threads}, &err);
+    if (!r->be) fail_msg("%s", err.msg);
+    const struct model_params params = {.kv_type = o.kv_type};
+    r->m = model_open(r->g, r->be, &params, NULL, NULL, &err);
+    if (!r->m) fail_msg("%s", err.msg);
+    r->x = exec_new(r->be, model_program(r->m), o.batch, &err);
+    if (!r->x) fail_msg("%s", err.msg);
+}
+
+static inline void all_ids(int32_t *ids)
+{
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] = id_at(i);
+}
+
 /* What hearth makes of the file: [N_IDS][VOCAB]. */
 static inline void run(const struct file *f, float *logits)
 {
+    const struct runner_options o = {.n_threads = 1, .kv_type = KV_F32, .batch = 16};
     struct buf b = {0};
-    struct err err;
-    write_file(f, &b);
-    struct runner r = {.o = {.kv_type = KV_F32, .batch = 16}};
-    r.g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
-    if (!r.g) fail_msg("%s", err.msg);
-    r.be = cpu_open(&(struct cpu_options){.n_threads = 1}, &err);
-    if (!r.be) fail_msg("%s", err.msg);
-    const struct model_params params = {.kv_type = KV_F32};
-    r.m = model_open(r.g, r.be, &params, NULL, NULL, &err);
-    if (!r.m) fail_msg("%s", err.msg);
-    r.x = exec_new(r.be, model_program(r.m), r.o.batch, &err);
-    if (!r.x) fail_msg("%s", err.msg);
+    struct runner r;
     int32_t ids[N_IDS];
-    for (size_t i = 0; i < N_IDS; i++)
-        ids[i] = id_at(i);
+    open_file(&r, f, o, &b);
+    all_ids(ids);
     runner_run(&r, ids, N_IDS, 0, logits);
     run_last(&r, ids, logits + (size_t)(N_IDS - 1) * VOCAB);
     runner_close(&r);
@@ -478,18 +492,25 @@ static inline void check(const char *name, const struct file *f, const struct si
     check_within(tolerance, name, f, layers, n_layer, softcap);
 }
 
-static inline void check_refused(const struct file *f, const char *message)
+static inline void check_refused_with(const struct file *f, enum kv_type kv_type,
+                                      const char *message)
 {
+    const struct model_params params = {.kv_type = kv_type};
     struct buf b = {0};
     struct err err = {0};
     struct model_sizes sizes;
     write_file(f, &b);
     struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
     if (!g) fail_msg("%s", err.msg);
-    assert_false(model_estimate(g, NULL, &(struct model_params){0}, 1, &sizes, &err));
+    assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
     assert_string_equal(err.msg, message);
     gguf_close(g);
     buf_free(&b);
+}
+
+static inline void check_refused(const struct file *f, const char *message)
+{
+    check_refused_with(f, KV_F32, message);
 }
 
 /* Every period-th layer as `full`, the others as `local`. */
