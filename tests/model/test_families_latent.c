@@ -1,6 +1,7 @@
 /* deepseek2 and mistral4, whose keys and values all come from one narrow row, on small random
- * models: the logits against those of the second computation. No case may differ by ten times
- * what it was measured to. */
+ * models: the logits against those of the second computation, and the same bits however a
+ * prompt is read. No case may differ by ten times what it was measured to. */
+#include "engine/timeline.h"
 #include "second_latent.h"
 
 enum { N_QUERY = 20 };
@@ -338,6 +339,85 @@ static void test_unsaid(void **unused)
     }
 }
 
+/* ---- the same bits ---- */
+
+/* All rows in steps of so many, by pages that have NaN where nothing was written. */
+static void run_steps(const struct file *f, struct runner_options o, uint32_t batch,
+                      float *logits)
+{
+    struct buf b = {0};
+    struct runner r;
+    int32_t ids[N_IDS];
+    o.batch = batch;
+    o.poison = true;
+    open_file(&r, f, o, &b);
+    all_ids(ids);
+    runner_run(&r, ids, N_IDS, 0, logits);
+    runner_close(&r);
+    buf_free(&b);
+}
+
+/* A sequence that goes on otherwise after n_kept keeps these, and has the logits wanted. */
+static void run_kept(const struct file *f, struct runner_options o, size_t n_kept,
+                     const float *want)
+{
+    const struct timeline_limits limits = {.n_ctx = 2 * N_IDS};
+    struct timeline_cost cost;
+    struct buf b = {0};
+    struct err err = {0};
+    struct runner r;
+    int32_t ids[N_IDS], others[N_IDS];
+    o.batch = 16;
+    open_file(&r, f, o, &b);
+    all_ids(ids);
+    all_ids(others);
+    for (size_t i = n_kept; i < N_IDS; i++)
+        others[i] = (ids[i] + 1) % VOCAB;
+    struct timeline *tl = timeline_new(r.be, model_program(r.m), &limits, &err);
+    if (!tl || !timeline_sync(tl, others, N_IDS, NULL, NULL, &err) ||
+        !timeline_sync(tl, ids, N_IDS, NULL, &cost, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(cost.n_cached, n_kept);
+    assert_memory_equal(timeline_logits(tl), want, VOCAB * sizeof *want);
+    timeline_free(tl);
+    runner_close(&r);
+    buf_free(&b);
+}
+
+/* Rows at once, one by one, in steps that leave a rest, and behind a part that was kept; of a
+ * few heads, and of 40 by three threads. */
+static void test_steps(void **unused)
+{
+    (void)unused;
+    static const uint32_t batches[] = {1, 7, 16};
+    static const size_t kept[] = {1, 16, 29, N_IDS - 1};
+    const size_t n = N_IDS * VOCAB;
+    float *want = mem_zalloc(n, sizeof *want), *got = mem_zalloc(n, sizeof *got);
+    for (int i = 0; i < 4; i++) {
+        const bool many = i >= 2;
+        const struct runner_options o = {.n_threads = many ? 3 : 1,
+                                         .kv_type = many ? KV_F16 : KV_F32};
+        struct form form = form_of("deepseek2", i & 1);
+        struct file f;
+        form.latent.n_head = many ? L_MAX_HEADS : HEADS;
+        init(&f, &form);
+        key_f32(&f, "attention.temperature_scale", 0.5f);
+        key_u32(&f, "attention.temperature_length", 16);
+        run_steps(&f, o, N_IDS, want);
+        for (size_t k = 0; k < sizeof batches / sizeof *batches; k++) {
+            run_steps(&f, o, batches[k], got);
+            assert_memory_equal(got, want, n * sizeof *got);
+        }
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+            run_kept(&f, o, kept[k], want + (size_t)(N_IDS - 1) * VOCAB);
+        file_free(&f);
+    }
+    free(want);
+    free(got);
+}
+
+/* ---- files that are refused ---- */
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -404,7 +484,7 @@ int main(void)
         cmocka_unit_test(test_scaling), cmocka_unit_test(test_temperature),
         cmocka_unit_test(test_experts), cmocka_unit_test(test_fused),
         cmocka_unit_test(test_next),    cmocka_unit_test(test_unsaid),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_latent", tests, NULL, NULL);
 }
