@@ -448,9 +448,10 @@ static void test_refused(void **unused)
     check_refused_with(&f, KV_Q8_0,
                        "m.gguf: values have a head size of 24; KV type q8_0 needs a multiple "
                        "of 32, at most 512; use f16 or f32");
-    key_u32(&f, "expert_group_count", 8);
-    check_refused(
-        &f, "m.gguf: key deepseek2.expert_group_count should be between 0 and 1, but is 8");
+    key_u32(&f, "expert_group_count", 2);
+    key_u32(&f, "expert_group_used_count", 1);
+    check_refused(&f, "m.gguf: key deepseek2.expert_group_count is 2; experts in groups are "
+                      "chosen by sigmoids, but the file's are not");
     file_free(&f);
     /* As the models have it: the sizes are refused before the tensors are. */
     latent_begin(&f, &form);
