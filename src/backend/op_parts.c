@@ -69,6 +69,7 @@ size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
     struct refs r = {out, 0};
     switch (op->kind) {
     case OP_EMBED: writes(&r, &op->embed.out); break;
+    case OP_CENTRE: reads(&r, &op->centre.in), writes(&r, &op->centre.out); break;
     case OP_NORM: reads(&r, &op->norm.in), writes(&r, &op->norm.out); break;
     case OP_QUANTISE: reads(&r, &op->quantise.in), writes(&r, &op->quantise.out); break;
     case OP_MATMUL: matmul_refs(&r, &op->matmul); break;

@@ -45,6 +45,7 @@ struct ref {
 
 enum op_kind {
     OP_EMBED,          /* out = scale · row[token] of a matrix */
+    OP_CENTRE,         /* takes its mean from a row: LayerNorm is this and the next */
     OP_NORM,           /* RMS norm of groups of a row, times a vector */
     OP_QUANTISE,       /* f32 row -> A8 row */
     OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
@@ -95,6 +96,10 @@ struct op_norm {
     const struct weight *w; /* vector of `group` values, for each group, or of in.n; or NULL */
     size_t group;
     float eps;
+};
+
+struct op_centre {
+    struct ref in, out; /* same n; out may be in */
 };
 
 struct op_quantise {
@@ -297,6 +302,7 @@ struct op {
     int layer; /* for messages and inspection; -1 outside the layers */
     union {
         struct op_embed embed;
+        struct op_centre centre;
         struct op_norm norm;
         struct op_quantise quantise;
         struct op_matmul matmul;

@@ -18,6 +18,7 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
 {
     static const char *const names[] = {
         [OP_EMBED] = "an embedding",
+        [OP_CENTRE] = "a mean",
         [OP_NORM] = "a norm",
         [OP_QUANTISE] = "codes",
         [OP_MATMUL] = "a product",

@@ -274,6 +274,14 @@ static struct ref try_glu(struct trial *t, const struct op_glu *g, bool joined)
     return out;
 }
 
+static struct ref try_centre(struct trial *t, const struct op_centre *c)
+{
+    const size_t n = least(c->in.n, MOST_WIDTH);
+    struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
+    add(t, OP_CENTRE)->centre = (struct op_centre){in, out};
+    return out;
+}
+
 static struct ref try_add(struct trial *t, float scale)
 {
     struct ref in = input(t, 2 * MOST_WIDTH), out = buffer(t, ROW_F32, MOST_WIDTH);
@@ -430,6 +438,7 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
                                      : try_matmuls(t, &op->matmul);
     case OP_ROPE: return try_rope(t, &op->rope);
     case OP_ATTEND: return try_attend(t, &op->attend, is_joined(t->of, op));
+    case OP_CENTRE: return try_centre(t, &op->centre);
     case OP_GLU: return try_glu(t, &op->glu, is_joined(t->of, op));
     case OP_ADD: return try_add(t, op->add.scale);
     case OP_LOGITS: return try_add(t, 1);

@@ -46,6 +46,13 @@ static void norm_tile(const struct cpu_exec *x, const struct op_norm *op, const 
     kernels_of(x)->norm(&norm);
 }
 
+static void centre_tile(const struct cpu_exec *x, const struct op_centre *op,
+                        const struct tile *t)
+{
+    for (size_t r = t->lo; r < t->hi; r++)
+        ref_centre(row_f32(x, &op->in, r), op->in.n, row_f32(x, &op->out, r));
+}
+
 static void rope_tile(const struct cpu_exec *x, const struct op_rope *op, const struct tile *t)
 {
     const struct ref heads = part_of(&op->x, t);
@@ -221,6 +228,7 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
 {
     switch (op->kind) {
     case OP_EMBED: embed_tile(x, &op->embed, t); break;
+    case OP_CENTRE: centre_tile(x, &op->centre, t); break;
     case OP_NORM: norm_tile(x, &op->norm, t); break;
     case OP_QUANTISE: quantise_tile(x, &op->quantise, t); break;
     case OP_ROPE: rope_tile(x, &op->rope, t); break;

@@ -42,6 +42,7 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_ADD: return blocks_of(op->add.out.n);
     case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
     case OP_EMBED:
+    case OP_CENTRE:
     case OP_ROUTE:
     case OP_COMBINE:
     case OP_ROW_GATE:
@@ -56,6 +57,7 @@ static size_t cost_of(const struct op *op)
 {
     switch (op->kind) {
     case OP_EMBED: return op->embed.out.n;
+    case OP_CENTRE: return 2 * op->centre.in.n;
     case OP_NORM: return op->norm.in.n;
     case OP_QUANTISE: return 2 * op->quantise.in.n;
     case OP_ROPE: return op->rope.x.n;

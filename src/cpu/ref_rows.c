@@ -39,6 +39,16 @@ void ref_norm(const struct norm *o)
         norm_group(g.x, g.w, o->n, o->eps, g.out);
 }
 
+void ref_centre(const float *x, size_t n, float *out)
+{
+    float partial[ROW_PARTIALS] = {0};
+    for (size_t i = 0; i < n; i++)
+        accumulate(partial, i, x[i]);
+    const float mean = fold(partial, n) * (float)(1.0 / (double)n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = num_keep(x[i] - mean);
+}
+
 /* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block
  * with a value of 2^100 or more, an infinity or a NaN gets d = NaN and q = 0. */
 void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)

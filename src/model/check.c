@@ -22,14 +22,30 @@ struct walk {
 };
 
 static const char *const op_names[] = {
-    [OP_EMBED] = "embed",       [OP_NORM] = "norm",           [OP_QUANTISE] = "quantise",
-    [OP_MATMUL] = "matmul",     [OP_ROPE] = "rope",           [OP_ROW_SCALE] = "row scale",
-    [OP_KV_STORE] = "kv store", [OP_ATTEND] = "attend",       [OP_GLU] = "glu",
-    [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
-    [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
-    [OP_SCALE] = "scale",       [OP_CONV] = "conv",           [OP_DECAY] = "decay",
-    [OP_RECUR] = "recur",       [OP_RUNS] = "runs",           [OP_ROW_GATE] = "row gate",
-    [OP_INPUT] = "input",       [OP_OUTPUT] = "output",
+    [OP_EMBED] = "embed",
+    [OP_CENTRE] = "centre",
+    [OP_NORM] = "norm",
+    [OP_QUANTISE] = "quantise",
+    [OP_MATMUL] = "matmul",
+    [OP_ROPE] = "rope",
+    [OP_ROW_SCALE] = "row scale",
+    [OP_KV_STORE] = "kv store",
+    [OP_ATTEND] = "attend",
+    [OP_GLU] = "glu",
+    [OP_ADD] = "add",
+    [OP_ROUTE] = "route",
+    [OP_MATMUL_EXPERTS] = "experts",
+    [OP_COMBINE] = "combine",
+    [OP_HEAD_ROWS] = "head rows",
+    [OP_LOGITS] = "logits",
+    [OP_SCALE] = "scale",
+    [OP_CONV] = "conv",
+    [OP_DECAY] = "decay",
+    [OP_RECUR] = "recur",
+    [OP_RUNS] = "runs",
+    [OP_ROW_GATE] = "row gate",
+    [OP_INPUT] = "input",
+    [OP_OUTPUT] = "output",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -235,6 +251,14 @@ static void check_elementwise(struct walk *w, const struct op *op)
     writes(w, out, ROW_F32);
 }
 
+static void check_centre(struct walk *w, const struct op_centre *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, o->in.n > 0 && o->in.n == o->out.n, "rows of different widths");
+    demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
+    writes(w, o->out, ROW_F32);
+}
+
 static void check_norm(struct walk *w, const struct op_norm *o)
 {
     reads(w, o->in, ROW_F32);
@@ -334,6 +358,7 @@ static void check_op(struct walk *w, const struct op *op)
         matrix(w, op->embed.table, 1, w->p->n_vocab, op->embed.out.n);
         writes(w, op->embed.out, ROW_F32);
         break;
+    case OP_CENTRE: check_centre(w, &op->centre); break;
     case OP_NORM: check_norm(w, &op->norm); break;
     case OP_QUANTISE:
         reads(w, op->quantise.in, ROW_F32);

@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 static const struct family *const groups[] = {
-    families_plain,  families_experts, families_latent,  families_post,
+    families_plain,  families_experts, families_latent,  families_parallel, families_post,
     families_gemma4, families_gpt_oss, families_granite, families_hybrid,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };

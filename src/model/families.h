@@ -15,8 +15,8 @@ struct family {
 
 /* One list per file, each ending with a row without a name. */
 extern const struct family families_plain[], families_experts[], families_latent[],
-    families_post[], families_gemma4[], families_gpt_oss[], families_granite[],
-    families_hybrid[];
+    families_parallel[], families_post[], families_gemma4[], families_gpt_oss[],
+    families_granite[], families_hybrid[];
 
 /* The family a file names; ERR_USER with the name and all known ones if there is none. */
 const struct family *family_find(const struct gguf *g, struct err *err);

@@ -176,7 +176,7 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
 struct ref block_begin(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = build_rows(b, "h", x.n);
-    build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
+    build_row_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), h);
     return h;
 }
 

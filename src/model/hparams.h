@@ -53,6 +53,7 @@ struct hparams {
     bool route_as_is;   /* the weights of the chosen experts are not renormalised */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
+    bool centred; /* norms of whole rows are LayerNorms: the mean is taken off first */
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */

@@ -155,12 +155,24 @@ void build_embed(struct builder *b, const struct weight *table, float scale, str
     written(b, out);
 }
 
+void build_centre(struct builder *b, struct ref in, struct ref out)
+{
+    add_op(b, OP_CENTRE)->centre = (struct op_centre){in, out};
+    written(b, out);
+}
+
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out)
 {
     add_op(b, OP_NORM)->norm = (struct op_norm){
         .in = in, .out = out, .w = w, .group = group ? group : in.n, .eps = b->hp->norm_eps};
     written(b, out);
+}
+
+void build_row_norm(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+{
+    if (b->hp->centred) build_centre(b, in, out);
+    build_norm(b, b->hp->centred ? out : in, w, 0, out);
 }
 
 void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale)

@@ -357,6 +357,19 @@ static bool plan_logits(struct vulkan_exec *x, const struct op *op, int part, st
     return plan_pointwise(x, op, part, &p, err);
 }
 
+static bool plan_centre(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_centre *c = &op->centre;
+    struct dispatch_build b = dispatch_begin(x, op, part, SHADER_CENTRE, TILE);
+    dispatch_writes(&b, 1, &c->out);
+    dispatch_reads(&b, 2, &c->in);
+    dispatch_push(&b, c->in.n);
+    dispatch_push_place(&b, &c->in);
+    dispatch_push_place(&b, &c->out);
+    dispatch_push_float(&b, (float)(1.0 / (double)c->in.n));
+    return dispatch_end_rows(&b, 1, 1, err);
+}
+
 static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_route *r = &op->route;
@@ -431,6 +444,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_ATTEND: return vulkan_plan_attend(x, op, part, err);
     case OP_GLU: return plan_glu(x, op, part, err);
     case OP_ADD: return plan_add(x, op, part, err);
+    case OP_CENTRE: return plan_centre(x, op, part, err);
     case OP_ROUTE: return plan_route(x, op, part, err);
     case OP_MATMUL_EXPERTS: return vulkan_plan_experts(x, op, part, err);
     case OP_COMBINE: return plan_combine(x, op, part, err);

@@ -22,6 +22,7 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
 {
     switch (op->kind) {
     case OP_EMBED:
+    case OP_CENTRE:
     case OP_NORM:
     case OP_QUANTISE:
     case OP_ROPE:

@@ -6,6 +6,7 @@
 #include "shaders/attend_packed.h"
 #include "shaders/attend_wide.h"
 #include "shaders/attend_wide_packed.h"
+#include "shaders/centre.h"
 #include "shaders/combine.h"
 #include "shaders/conv.h"
 #include "shaders/copy.h"
@@ -62,6 +63,7 @@ static const struct vulkan_code codes[N_SHADERS] = {
     [SHADER_ATTEND_WIDE_PACKED] = CODE(attend_wide_packed),
     [SHADER_ATTEND_FOLD] = CODE(attend_fold),
     [SHADER_ATTEND_FOLD_PACKED] = CODE(attend_fold_packed),
+    [SHADER_CENTRE] = CODE(centre),
     [SHADER_ROUTE] = CODE(route),
     [SHADER_COMBINE] = CODE(combine),
     [SHADER_CONV] = CODE(conv),

@@ -31,6 +31,7 @@ struct form {
     bool norm_named;  /* ffn_norm is called post_attention_norm */
     bool biases;      /* of Q, K and V */
     bool more_biases; /* of attention's output, of up and down of the dense feed-forward */
+    bool parallel;    /* attention and feed-forward read the same row, behind a LayerNorm */
     bool gate_heads;  /* what heads give is multiplied by the sigmoid of attn_gate's product */
     bool squares;     /* feed-forwards without a gate: squares of what is above 0 */
     bool gate_in_up;  /* ffn_up has the rows of the gate first */
@@ -311,7 +312,8 @@ static inline void file_init(struct file *f, const struct form *form)
         if (form->norm_before) layer_tensor(f, i, "attn_norm", EMBD, 1);
         attention_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
-        if (form->norm_before) layer_tensor(f, i, ffn_norm_name(form), EMBD, 1);
+        if (form->norm_before && !form->parallel)
+            layer_tensor(f, i, ffn_norm_name(form), EMBD, 1);
         feed_forward_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
     }

@@ -227,7 +227,7 @@ static inline void check_latent(double most, const char *name, const struct file
     for (int layer = 0; layer < n_layer; layer++) {
         latent_attention(f, layer, s, rows, latent);
         for (size_t p = 0; p < N_IDS; p++)
-            feed_forward(f, layer, rows->x[p]);
+            feed_forward(f, layer, NULL, rows->x[p]);
     }
     head(f, rows, 0, want);
     check_logits(most, name, f, want);

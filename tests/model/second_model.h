@@ -171,6 +171,17 @@ static inline void norm(const float *w, const double *x, size_t n, double *y)
         y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (w ? (double)w[i] : 1);
 }
 
+/* The norm of a row that the form has: LayerNorm takes the mean off first. */
+static inline void row_norm(const struct form *form, const float *w, const double *x, double *y)
+{
+    double mean = 0, in[EMBD];
+    for (size_t i = 0; form->parallel && i < EMBD; i++)
+        mean += x[i] / EMBD;
+    for (size_t i = 0; i < EMBD; i++)
+        in[i] = x[i] - mean;
+    norm(w, in, EMBD, y);
+}
+
 static inline void rotate(const struct rotation *r, size_t pos, double *head)
 {
     for (size_t i = 0; i < r->n_rot / 2; i++) {
@@ -196,6 +207,7 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
 }
 
 struct rows {
+    double h[N_IDS][EMBD]; /* what attention reads of x */
     double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM], gate[N_IDS][HEADS * HEAD_DIM];
     double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
 };
@@ -382,12 +394,14 @@ static inline void experts_or_dense(const struct file *f, int layer, const doubl
         dense(f, layer, x, y);
 }
 
-static inline void feed_forward(const struct file *f, int layer, double *x)
+/* h: what attention has read, which it reads, too, if both are parallel; NULL: they are not. */
+static inline void feed_forward(const struct file *f, int layer, const double *h, double *x)
 {
     const struct form *form = f->form;
     double in[EMBD], out[EMBD];
-    memcpy(in, x, sizeof in);
-    if (form->norm_before) norm(values_of(f, layer, ffn_norm_name(form)), x, EMBD, in);
+    memcpy(in, form->parallel ? h : x, sizeof in);
+    if (form->norm_before && !form->parallel)
+        norm(values_of(f, layer, ffn_norm_name(form)), x, EMBD, in);
     experts_or_dense(f, layer, in, out);
     if (form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
     add_times(x, out, or_one(f->scales.residual));
@@ -401,9 +415,9 @@ static inline void attention(const struct file *f, int layer, const struct sight
     const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
     const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
     for (size_t p = 0; p < N_IDS; p++) {
-        double in[EMBD];
-        memcpy(in, rows->x[p], sizeof in);
-        if (form->norm_before) norm(values_of(f, layer, "attn_norm"), rows->x[p], EMBD, in);
+        double *in = rows->h[p];
+        memcpy(in, rows->x[p], sizeof rows->h[p]);
+        if (form->norm_before) row_norm(form, values_of(f, layer, "attn_norm"), rows->x[p], in);
         project(f, layer, "attn_q", in, HEADS * HEAD_DIM, rows->q[p]);
         project(f, layer, "attn_k", in, KV_HEADS * HEAD_DIM, rows->k[p]);
         project(f, layer, "attn_v", in, KV_HEADS * HEAD_DIM, rows->v[p]);
@@ -440,7 +454,7 @@ static inline void head(const struct file *f, const struct rows *rows, double so
 {
     for (size_t p = 0; p < N_IDS; p++) {
         double h[EMBD], out[VOCAB];
-        norm(values_of(f, -1, "output_norm"), rows->x[p], EMBD, h);
+        row_norm(f->form, values_of(f, -1, "output_norm"), rows->x[p], h);
         times(values_of(f, -1, "output"), h, EMBD, VOCAB, out);
         for (size_t i = 0; i < VOCAB; i++) {
             const double logit = out[i] / or_one(f->scales.logits);
@@ -459,7 +473,7 @@ static inline void compute(const struct file *f, const struct sight *layers, int
     for (int layer = 0; layer < n_layer; layer++) {
         attention(f, layer, &layers[layer], rows);
         for (size_t p = 0; p < N_IDS; p++)
-            feed_forward(f, layer, rows->x[p]);
+            feed_forward(f, layer, rows->h[p], rows->x[p]);
     }
     head(f, rows, softcap, logits);
     free(rows);

@@ -129,6 +129,34 @@ static void test_minicpm(void **unused)
     file_free(&f);
 }
 
+/* Both read the same row, and logits are multiplied. In cohere2 every fourth layer sees all and
+ * does not rotate. */
+static void test_parallel(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    static const struct form forms[] = {
+        {"command-r", .norm_before = true, .parallel = true},
+        {"cohere2", .norm_before = true, .parallel = true, .biases = true}};
+    const struct sight full = {0, plain_rotation(0, base)};
+    struct sight local = {WINDOW, plain_rotation(HEAD_DIM, base)}, layers[LAYERS];
+    local.rotation.neighbours = true;
+    for (size_t i = 0; i < 2; i++) {
+        struct file f;
+        file_init(&f, &forms[i]);
+        key_f32(&f, "attention.layer_norm_epsilon", 1e-6f);
+        key_f32(&f, "logit_scale", 0.5f);
+        f.scales.logits = 2;
+        if (i > 0) key_u32(&f, "attention.sliding_window", WINDOW);
+        every(layers, 4, full, local);
+        if (i > 0)
+            check_within(most, "cohere2", &f, layers, LAYERS, 0);
+        else
+            check_plain(most, "command-r", &f, LAYERS, local.rotation);
+        file_free(&f);
+    }
+}
+
 static void check_gemma2(const char *name, const struct file *f, int period, size_t window,
                          double cap)
 {
@@ -248,10 +276,11 @@ static void test_exaone4(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),   cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_granite), cmocka_unit_test(test_minicpm),
-        cmocka_unit_test(test_gemma2),  cmocka_unit_test(test_gemma2_window),
-        cmocka_unit_test(test_hunyuan), cmocka_unit_test(test_exaone4),
+        cmocka_unit_test(test_forms),         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_granite),       cmocka_unit_test(test_minicpm),
+        cmocka_unit_test(test_parallel),      cmocka_unit_test(test_gemma2),
+        cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_hunyuan),
+        cmocka_unit_test(test_exaone4),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }

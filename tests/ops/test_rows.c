@@ -36,6 +36,22 @@ static struct ref build_head_norm(struct trial *t, struct ref in, size_t width)
     return build_norm_by(t, in, width, width / 2, false);
 }
 
+static struct ref build_centre(struct trial *t, struct ref in, size_t width)
+{
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    trial_op(t, OP_CENTRE)->centre = (struct op_centre){in, out};
+    return out;
+}
+
+static double exact_centre(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double sum = 0;
+    for (size_t k = 0; k < width; k++)
+        sum += (double)x[k];
+    return (double)x[i] - sum / (double)width;
+}
+
 /* Two groups, each with weights of its own. */
 static struct ref build_group_norm(struct trial *t, struct ref in, size_t width)
 {
@@ -525,6 +541,7 @@ static const struct row_case cases[] = {
     {"repeat", build_repeat, exact_repeat, 0},
     {"route_each", build_route_each, exact_route_each, 4e-7},
     {"route_groups", build_route_groups, exact_route_groups, 4e-6},
+    {"centre", build_centre, exact_centre, 1e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

@@ -1,0 +1,28 @@
+/* A row less its mean: a work group of 32 lanes is a row, so a lane has the terms of a partial sum. */
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "step.glsl"
+#include "numeric.glsl"
+#include "row_sum.glsl"
+
+layout(local_size_x_id = 0) in; /* 32 */
+layout(set = 0, binding = 1, std430) SHARED_PLACE buffer Out { float y[]; };
+layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer In { float x[]; };
+layout(push_constant) uniform Push {
+    uint part, n;
+    uint in_stride, in_at, out_stride, out_at;
+    float inverse_n;
+};
+
+void main()
+{
+    uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
+    if (row >= step_n_rows()) return;
+    uint from = row * in_stride + in_at, to = row * out_stride + out_at;
+    float partial = 0.0;
+    for (uint i = lane; i < n; i += 32u)
+        partial = i < 32u ? x[from + i] : fadd(partial, x[from + i]);
+    float mean = fmul(row_fold(partial, n), inverse_n);
+    for (uint i = lane; i < n; i += 32u)
+        y[to + i] = num_keep(fsub(x[from + i], mean));
+}
