@@ -174,6 +174,7 @@ static const struct row {
     {"llada-moe", false, false, bailing},
     {"seed-coder", false, false, STEPS(SEED)},
     {"afmoe", false, false, STEPS("\\p{N}+", THREES, AFMOE_SCRIPTS, DEEPSEEK3)},
+    {"tiny_aya", false, false, STEPS("\\p{N}+", THREES, GPT4O)},
     {"youtu", true, false,
      STEPS(YOUTU_SCRIPTS, CAMEL("(?:" SHORT_ANY ")?") "|\\p{N}|" SYMBOLS "[\\r\\n/]*|" LINES
                                                       "|" SPACES "|" SPACE "+")},

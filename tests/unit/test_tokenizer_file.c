@@ -206,8 +206,9 @@ static void test_long_s(void **state)
     check_words("gpt-2", "know'\u017fe", "know|'|\u017fe");
 }
 
-/* Trinity cuts runs of digits into threes from their end, and scripts without spaces from all
- * else; Youtu's words are o200k's but for one digit at a time and its scripts. */
+/* Trinity and Tiny Aya cut runs of digits into threes from their end, the first cuts scripts
+ * without spaces from all else; Youtu's words are o200k's but for one digit at a time and its
+ * scripts. */
 static void test_words_of_threes(void **state)
 {
     (void)state;
@@ -217,6 +218,7 @@ static void test_words_of_threes(void **state)
     check_words("afmoe", "\u4e2d\u6587abc \u0e44\u0e17\u0e22!",
                 "\u4e2d\u6587|abc| |\u0e44|\u0e17\u0e22|!");
     check_words("afmoe", " _word.x\n\n y", " _|word|.x|\n\n| y");
+    check_words("tiny_aya", "XMLParser 12345's", "XMLParser| |12|345|'s");
     check_words("youtu", "XMLParser 1234", "XMLParser| |1|2|3|4");
     check_words("youtu", "\uac00\u4e2d\u3042\u3001abc's", "\uac00|\u4e2d\u3042|\u3001|abc's");
     check_words("kormo", "it's 12", "it|'s| |1|2");
