@@ -14,12 +14,31 @@ static const struct family *const groups[] = {
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 
-/* The i-th of all; NULL past the last. */
+/* How many families have names before this one. */
+static size_t rank_of(const char *name)
+{
+    size_t n = 0;
+    for (size_t g = 0; g < N_GROUPS; g++)
+        for (const struct family *f = groups[g]; f->name; f++)
+            n += strcmp(f->name, name) < 0;
+    return n;
+}
+
+/* The i-th of all by name; NULL past the last. */
 static const struct family *family_at(size_t i)
 {
     for (size_t g = 0; g < N_GROUPS; g++)
         for (const struct family *f = groups[g]; f->name; f++)
-            if (i-- == 0) return f;
+            if (rank_of(f->name) == i) return f;
+    return NULL;
+}
+
+static const struct family *family_named(const struct gguf_str *name)
+{
+    for (size_t g = 0; g < N_GROUPS; g++)
+        for (const struct family *f = groups[g]; f->name; f++)
+            if (name->len == strlen(f->name) && memcmp(name->data, f->name, name->len) == 0)
+                return f;
     return NULL;
 }
 
@@ -37,9 +56,8 @@ const struct family *family_find(const struct gguf *g, struct err *err)
                 "%s: key general.architecture is missing or no string: no model", gguf_path(g));
         return NULL;
     }
-    const struct family *f;
-    for (size_t i = 0; (f = family_at(i)); i++)
-        if (arch.len == strlen(f->name) && memcmp(arch.data, f->name, arch.len) == 0) return f;
+    const struct family *f = family_named(&arch);
+    if (f) return f;
     char shown[80];
     struct buf known = {0};
     for (size_t i = 0; (f = family_at(i)); i++)
