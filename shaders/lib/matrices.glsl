@@ -37,7 +37,7 @@ layout(push_constant) uniform Push {
     uint n_in;           /* columns: blocks of A8, or floats */
     uint x_stride, x_at; /* in texels */
     matrix first_mat;
-    uint n_used, route_stride, route_at;
+    uint route_stride, route_at;
     uint x_split; /* texels between the inputs of two ranks */
     uint n_parts, mat_part;
     uint rank_values; /* of the result from rank to rank, and of the bias from expert to expert */
@@ -85,8 +85,8 @@ bool find_task(out task t)
     t.n_tiles = (t.mat.n_values + uint(TILE_LANES) - 1u) / uint(TILE_LANES);
     t.first = step_first_row(part);
     t.n_rows = step_n_rows();
-    t.row = t.first + (EXPERTS ? gl_WorkGroupID.y / n_used : gl_WorkGroupID.y * uint(ROWS));
-    t.rank = EXPERTS ? gl_WorkGroupID.y % n_used : 0u;
+    t.row = t.first + (EXPERTS ? gl_WorkGroupID.z : gl_WorkGroupID.y * uint(ROWS));
+    t.rank = EXPERTS ? gl_WorkGroupID.y : 0u;
     if (t.row >= t.n_rows) return false;
     t.expert = EXPERTS ? route[t.row * route_stride + 2u * (route_at + t.rank)] : 0u;
     t.tile_0 = (t.expert * n_parts + mat_part) * t.n_tiles;

@@ -82,7 +82,6 @@ static void push_experts(struct dispatch_build *b, const struct op_matmul_expert
 {
     const size_t n_cols = e->w->n_cols;
     bool floats = dispatch_is_float(e->w->type);
-    dispatch_push(b, e->route.n);
     dispatch_push_place(b, &e->route);
     dispatch_push(b, !e->split ? 0 : floats ? n_cols / 4 : dispatch_a8_texels(b->x, n_cols));
     dispatch_push(b, e->n_parts);
@@ -191,7 +190,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
         grid.kind = GRID_EXPERTS;
         grid.n_used = (uint32_t)m->experts->route.n;
     } else {
-        push_nothing(&b, 4);
+        push_nothing(&b, 3);
         dispatch_push(&b, 1); /* matrices in a row of one expert */
         push_nothing(&b, 2);
     }

@@ -150,7 +150,9 @@ void vulkan_groups(const struct vulkan_exec *x, const struct vulkan_dispatch *d,
             divide(n_rows, group_rows[bucket]), 1);
         break;
     case GRID_EXPERTS:
-        set(groups, product_groups(g, group_values(x, 0)), n_rows * g->n_used, 1);
+        /* Ranks and rows apart: of 512 rows with 128 heads each there are 65,536 together, one
+         * more than Vulkan promises in a direction. */
+        set(groups, product_groups(g, group_values(x, 0)), g->n_used, n_rows);
         break;
     case GRID_STORE: set(groups, g->x, use[g->slab].n_slot_pairs, use[g->slab].n_stored); break;
     case GRID_ATTEND: {

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "vulkan/elementary_list.h"
+#include "vulkan/impl.h"
 #include "vulkan/selftest.h"
 
 enum {
@@ -248,13 +249,31 @@ static void blocks_leave_little(void **state)
     vulkan_close(&vk);
 }
 
+/* A step of most rows, each of whose heads has a matrix of its own, stays within what Vulkan
+ * promises in each direction, and has a group for each. */
+static void experts_fit_the_grid(void **state)
+{
+    (void)state;
+    enum { PROMISED = 65535, N_ROWS = 512, N_RANKS = 128 };
+    struct vulkan vk = {.subgroup_size = 8};
+    struct vulkan_backend be = {.vk = &vk};
+    const struct vulkan_exec x = {.base = {.be = &be.base}};
+    const struct vulkan_dispatch d = {
+        .grid = {.kind = GRID_EXPERTS, .n_values = {64}, .n_used = N_RANKS}};
+    uint32_t groups[3];
+    vulkan_groups(&x, &d, vulkan_bucket(N_ROWS), N_ROWS, NULL, groups);
+    assert_int_equal((uint64_t)groups[1] * groups[2], N_ROWS * N_RANKS);
+    for (size_t i = 0; i < 3; i++)
+        assert_in_range(groups[i], 1, PROMISED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spirv_is_exact),       cmocka_unit_test(unknown_modes_are_left_out),
         cmocka_unit_test(nan_has_any_bits),     cmocka_unit_test(one_instance),
         cmocka_unit_test(elementary_functions), cmocka_unit_test(blocks_leave_little),
-        cmocka_unit_test(without_modes),
+        cmocka_unit_test(without_modes),        cmocka_unit_test(experts_fit_the_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
