@@ -28,6 +28,7 @@ static bool read_heads(struct hparams *hp, struct err *err)
                        "%s: keys of %u values should be longer than what is rotated, %u",
                        gguf_path(hp->g), hp->latent.head_dim_k, hp->n_rot);
     const bool narrow = gguf_tensor_find(hp->g, "blk.0.attn_k_b.weight") != NULL;
+    hp->latent.by_heads = !narrow;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         l = &hp->layers[i];
         l->n_head_kv = narrow ? 1 : l->n_head;

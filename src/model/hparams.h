@@ -80,11 +80,13 @@ struct hparams {
         uint32_t n_rot;
         double base; /* without scaling and factors */
     } rope_local;
-    /* Keys and values of all heads from one narrow row; all positive where a family has it. */
+    /* Keys and values of all heads from one narrow row; the sizes of both are positive where a
+     * family has it. */
     struct {
         uint32_t n_q;  /* of the row that queries are made from; 0: the input */
         uint32_t n_kv; /* of that row */
         uint32_t head_dim_k, head_dim_v; /* of a head, as its matrices make them */
+        bool by_heads; /* keys and values of all heads are in the cache, not that row */
     } latent;
     /* The recurrent layers of hybrids; all positive where a family has them. */
     struct {

@@ -133,13 +133,13 @@ static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_r
 
 void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    const bool by_heads = b->hp->layers[layer].n_head_kv > 1;
     struct ref q_rot, q_plain, narrow, k_rot;
     struct ref q = project_queries(b, layer, in);
     split_queries(b, layer, q, &q_rot, &q_plain);
     project_keys(b, layer, in, &narrow, &k_rot);
-    struct ref heads = by_heads ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot)
-                                : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot);
+    struct ref heads = b->hp->latent.by_heads
+                           ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot)
+                           : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }
