@@ -398,10 +398,17 @@ bool hparams_drop_next(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* As files number routers. */
+enum { UNSAID, BY_SOFTMAX, BY_SIGMOID };
+
+static uint32_t gating_of(const struct hparams *hp)
+{
+    return hp->route == ROUTE_SIGMOID ? BY_SIGMOID : BY_SOFTMAX;
+}
+
 bool hparams_route(struct hparams *hp, struct err *err)
 {
-    enum { BY_SOFTMAX = 1, BY_SIGMOID };
-    uint32_t gating = hp->route == ROUTE_SIGMOID ? BY_SIGMOID : BY_SOFTMAX;
+    uint32_t gating = gating_of(hp);
     bool renormalised = !hp->route_as_is;
     if (!hparams_u32(hp, "expert_gating_func", BY_SOFTMAX, BY_SIGMOID, false, &gating, err) ||
         !hparams_bool(hp, "expert_weights_norm", &renormalised, err) ||
@@ -411,6 +418,49 @@ bool hparams_route(struct hparams *hp, struct err *err)
     hp->route = gating == BY_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     hp->route_as_is = !renormalised;
     return true;
+}
+
+static bool router_agrees(const struct hparams *hp, struct err *err)
+{
+    uint32_t said = UNSAID;
+    if (hp->n_expert == 0) return true;
+    if (!hparams_u32(hp, "expert_gating_func", 0, UINT32_MAX, false, &said, err)) return false;
+    return said == UNSAID || said == gating_of(hp) ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key %s.expert_gating_func is %u, but hearth's %s chooses experts by %s",
+                   gguf_path(hp->g), hp->arch, said, hp->arch,
+                   hp->route == ROUTE_SIGMOID ? "sigmoids" : "a softmax");
+}
+
+static bool groups_agree(const struct hparams *hp, struct err *err)
+{
+    return hp->n_expert_groups == 0 || hp->route == ROUTE_SIGMOID ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key %s.expert_group_count is %u; experts in groups are chosen by "
+                   "sigmoids, but the file's are not",
+                   gguf_path(hp->g), hp->arch, hp->n_expert_groups);
+}
+
+static bool base_agrees(const struct hparams *hp, struct err *err)
+{
+    double said = hp->rope_base;
+    bool has_windows = false;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const struct layer_hparams *l = &hp->layers[i];
+        has_windows = has_windows || (l->window > 0 && l->rope && !l->rope_local);
+    }
+    if (!has_windows) return true;
+    if (!hparams_rope_base(hp, "rope.freq_base_swa", &said, err)) return false;
+    return said == hp->rope_base ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key %s.rope.freq_base_swa is %g, but hearth's %s rotates by one base, "
+                   "%g, in all layers",
+                   gguf_path(hp->g), hp->arch, said, hp->arch, hp->rope_base);
+}
+
+bool hparams_agree(const struct hparams *hp, struct err *err)
+{
+    return router_agrees(hp, err) && groups_agree(hp, err) && base_agrees(hp, err);
 }
 
 bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err)

@@ -66,15 +66,6 @@ static bool kv_fits(const struct hparams *hp, enum kv_type type, struct err *err
     return true;
 }
 
-static bool groups_fit(const struct hparams *hp, struct err *err)
-{
-    return hp->n_expert_groups == 0 || hp->route == ROUTE_SIGMOID ||
-           err_set(err, ERR_FORMAT,
-                   "%s: key %s.expert_group_count is %u; experts in groups are chosen by "
-                   "sigmoids, but the file's are not",
-                   gguf_path(hp->g), hp->arch, hp->n_expert_groups);
-}
-
 static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
                         const struct model_params *params, struct err *err)
 {
@@ -94,7 +85,7 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
                 gguf_path(g), MAX_WIDTH, embd->ne[1]);
     else {
         hp->n_vocab = (uint32_t)embd->ne[1];
-        if ((!family->read || family->read(hp, err)) && groups_fit(hp, err) &&
+        if ((!family->read || family->read(hp, err)) && hparams_agree(hp, err) &&
             kv_fits(hp, params->kv_type, err))
             return true;
     }

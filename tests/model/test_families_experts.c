@@ -308,8 +308,8 @@ static void test_afmoe(void **unused)
     file_free(&f);
 }
 
-/* Experts that are not counted or are chosen in another way, and what a model needs that its
- * file has not. */
+/* Experts that are not counted or are chosen in another way than the family's, and what a model
+ * needs that its file has not. */
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -348,6 +348,11 @@ static void test_refused(void **unused)
     key_u32(&f, "expert_gating_func", 3);
     check_refused(&f, "m.gguf: key minimax-m2.expert_gating_func should be between 1 and 2, "
                       "but is 3");
+    file_free(&f);
+    file_init(&f, &qwen2moe);
+    key_u32(&f, "expert_gating_func", 2);
+    check_refused(&f, "m.gguf: key qwen2moe.expert_gating_func is 2, but hearth's qwen2moe "
+                      "chooses experts by a softmax");
     file_free(&f);
     unbiased.biases = false;
     file_init(&f, &unbiased);

@@ -222,6 +222,40 @@ static void test_gemma2_window(void **unused)
     file_free(&f);
 }
 
+/* One base in all layers: a file may say it twice, or of layers with windows that it has not.
+ */
+static void test_one_base(void **unused)
+{
+    (void)unused;
+    static const char *const archs[] = {"gemma2", "exaone4", "afmoe", "gpt-oss"};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        const struct form form = {archs[i], .experts = {.any = i >= 2, .n_ff = FF}};
+        char message[128];
+        struct file f;
+        file_init(&f, &form);
+        key_u32(&f, "expert_shared_count", 0);
+        key_u32(&f, "attention.sliding_window", WINDOW);
+        key_f32(&f, "rope.freq_base", 500);
+        key_f32(&f, "rope.freq_base_swa", 100);
+        snprintf(message, sizeof message,
+                 "m.gguf: key %s.rope.freq_base_swa is 100, but hearth's %s rotates by one "
+                 "base, 500, in all layers",
+                 archs[i], archs[i]);
+        check_refused(&f, message);
+        file_free(&f);
+    }
+    static const struct form exaone4 = {"exaone4", .norm_after = true, .norm_heads = true};
+    for (int windows = 0; windows < 2; windows++) {
+        struct file f;
+        file_init(&f, &exaone4);
+        key_f32(&f, "rope.freq_base", 500);
+        key_f32(&f, "rope.freq_base_swa", windows ? 500 : 100);
+        if (windows) key_u32(&f, "attention.sliding_window", WINDOW);
+        assert_int_equal(sizes_of(&f).window, windows ? WINDOW : 0);
+        file_free(&f);
+    }
+}
+
 /* Q and K rotate first; old files have the factor of long contexts beside the base. */
 static void test_hunyuan(void **unused)
 {
@@ -280,7 +314,7 @@ int main(void)
         cmocka_unit_test(test_granite),       cmocka_unit_test(test_minicpm),
         cmocka_unit_test(test_parallel),      cmocka_unit_test(test_gemma2),
         cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_hunyuan),
-        cmocka_unit_test(test_exaone4),
+        cmocka_unit_test(test_exaone4),       cmocka_unit_test(test_one_base),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }
