@@ -17,7 +17,8 @@ static size_t quotient_up(size_t n, size_t by)
 struct attend_loop {
     struct cpu_exec *x;
     struct attend a;
-    size_t per_chunk, n_row_chunks, n_shares;
+    size_t per_chunk, n_row_chunks;
+    size_t n_shares; /* of a KV head */
 };
 
 /* KV heads that a thread takes at once: of few queries as many as are taken together, unless
@@ -208,6 +209,7 @@ static struct page_loop page_loop_of(struct cpu_exec *x, const struct op_attend 
     loop.begin = attend_first(op->window, loop.a.pos) / PAGE_LEN;
     loop.end = pages_for(x->step->pos + x->hi);
     if (!may_cut(x->base.be, kv) || loop.n_rows > ATTEND_HEADS_QUERIES) return loop;
+    /* A part takes so many queries at most; to the cut a share is a KV head. */
     loop.n_shares = quotient_up(loop.a.n_group, ATTEND_HEADS_QUERIES / loop.n_rows);
     loop.sums.at = x->sums;
     loop.sums.stride = sums_stride(kv);

@@ -17,8 +17,7 @@ static void add_normed(struct builder *b, uint32_t layer, struct ref x, struct r
 static void sandwich_layer(struct builder *b, uint32_t layer, struct ref x,
                            const struct attention *a)
 {
-    struct ref h = build_rows(b, "h", x.n);
-    build_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), 0, h);
+    struct ref h = block_begin(b, layer, x);
     block_attention(b, layer, h, h, a);
     add_normed(b, layer, x, h, "post_attention_norm.weight");
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);

@@ -56,8 +56,8 @@ void build_finish(struct builder *b, struct program *p);
 void build_free(struct builder *b);
 void program_free(struct program *p);
 
-/* A buffer of width values per row, made at its first mention; static name, one width and kind
- * for good. */
+/* Width values of the buffer of floats of that name (static), which is made at its first
+ * mention and as wide as the widest: whoever mentions it again writes over what it had. */
 struct ref build_rows(struct builder *b, const char *name, size_t width);
 /* n values of r, from the at-th on. */
 struct ref ref_part(struct ref r, size_t at, size_t n);
@@ -100,7 +100,7 @@ void build_row_gate(struct builder *b, struct ref x, struct ref gate);
 void build_head_rows(struct builder *b);
 void build_logits(struct builder *b, struct ref in, float scale, float softcap);
 
-/* The route buffer: n pairs by rank. */
+/* The same of pairs by rank. */
 struct ref build_route_rows(struct builder *b, const char *name, size_t n);
 /* Places K and V of one more layer in the page, for rows that see `window` of them (0: all);
  * its index. */

@@ -12,7 +12,7 @@
 /* Invocations of a work group: of values, of rows of a tile of weights. */
 enum { LOCAL = 64, TILE = 32 };
 
-/* The last of the kinds that pointwise.comp and plan.c name. */
+/* The kind of pointwise.comp that copies; the others are named in plan.c. */
 enum { POINTWISE_COPY = 11 };
 
 /* Resources beside the row buffers, which have the bits below. */
