@@ -152,6 +152,7 @@ static void check_experts(struct walk *w, const struct op_matmul_experts *o)
     demand(w, o->n_parts > 0 && n_mats % o->n_parts == 0 && o->part < o->n_parts,
            "a part that experts do not have");
     if (w->failed) return;
+    demand(w, o->route.n <= n_mats / o->n_parts, "more ranks than experts");
     if (o->bias) vector(w, o->bias, n_mats / o->n_parts * n_out);
     demand(w, !o->in_f32.n || apart(o->out, o->in_f32), "it writes over its input");
     writes(w, o->out, ROW_F32);

@@ -581,10 +581,10 @@ static void small_init(struct small *s)
         .n_buffers = 3, .n_ops = 5, .buffers = s->buffers, .ops = s->ops, .n_vocab = 16};
 }
 
-static void check_broken(const struct small *s, const char *message)
+static void check_broken(const struct program *p, const char *message)
 {
     struct err err = {0};
-    assert_false(program_check(&s->p, &err));
+    assert_false(program_check(p, &err));
     assert_string_equal(err.msg, message);
 }
 
@@ -596,56 +596,165 @@ static void test_checker(void **unused)
     small_init(&s);
     if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     s.ops[1].norm.out.n = 9;
-    check_broken(&s, "op 1 (norm, layer 0): rows of different widths");
+    check_broken(&s.p, "op 1 (norm, layer 0): rows of different widths");
     small_init(&s);
     s.ops[1].norm.in.buf = 7;
-    check_broken(&s, "op 1 (norm, layer 0): a buffer that is not there");
+    check_broken(&s.p, "op 1 (norm, layer 0): a buffer that is not there");
     small_init(&s);
     s.ops[1].norm.in.at = SIZE_MAX;
-    check_broken(&s, "op 1 (norm, layer 0): values beyond the row");
+    check_broken(&s.p, "op 1 (norm, layer 0): values beyond the row");
     small_init(&s);
     s.ops[1].norm.in.buf = 1;
-    check_broken(&s, "op 1 (norm, layer 0): it reads what nothing wrote");
+    check_broken(&s.p, "op 1 (norm, layer 0): it reads what nothing wrote");
     small_init(&s);
     s.ops[1].norm.group = 3;
-    check_broken(&s, "op 1 (norm, layer 0): a broken group");
+    check_broken(&s.p, "op 1 (norm, layer 0): a broken group");
     small_init(&s);
     s.vec.n_cols = 4;
-    check_broken(&s, "op 1 (norm, layer 0): a vector of another length");
+    check_broken(&s.p, "op 1 (norm, layer 0): a vector of another length");
     small_init(&s);
     s.head.type = QTYPE_Q8_0;
-    check_broken(&s, "op 3 (matmul, layer 0): no input of the kind that its matrix reads");
+    check_broken(&s.p, "op 3 (matmul, layer 0): no input of the kind that its matrix reads");
     small_init(&s);
     s.head.n_rows = 15;
-    check_broken(&s, "op 3 (matmul, layer 0): a matrix of another shape");
+    check_broken(&s.p, "op 3 (matmul, layer 0): a matrix of another shape");
     small_init(&s);
     s.ops[2].kind = OP_NORM;
     s.ops[2].norm = s.ops[1].norm;
-    check_broken(&s, "op 4 (logits, layer 0): not the last op after head rows");
+    check_broken(&s.p, "op 4 (logits, layer 0): not the last op after head rows");
     small_init(&s);
     s.buffers[2].width = 17;
-    check_broken(&s, "op 4 (logits, layer 0): a buffer that holds more than the logits");
+    check_broken(&s.p, "op 4 (logits, layer 0): a buffer that holds more than the logits");
     small_init(&s);
     s.p.n_ops = 4;
-    check_broken(&s, "no logits at the end");
+    check_broken(&s.p, "no logits at the end");
     small_init(&s);
     struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, PAGE_FULL},
                              {KV_F16, 2, 8, 8, 4032, PAGE_FULL}};
     s.p.kv = kv;
     s.p.n_kv = 2;
     s.p.page_bytes[PAGE_FULL] = 1 << 20;
-    check_broken(&s, "KV layer 1 overlaps another");
+    check_broken(&s.p, "KV layer 1 overlaps another");
+}
+
+/* x -> a route to each -> products with halves of x -> dealt out -> matmul -> logits. */
+struct routed {
+    struct weight table, experts, head;
+    struct row_buffer buffers[6];
+    struct op ops[7];
+    struct program p;
+};
+
+static void routed_init(struct routed *s)
+{
+    *s = (struct routed){
+        .table = {QTYPE_F32, 1, 16, 8, NULL},
+        .experts = {QTYPE_F32, 2, 8, 4, NULL},
+        .head = {QTYPE_F16, 1, 16, 8, NULL},
+        .buffers = {{"x", ROW_F32, 8},
+                    {"each", ROW_ROUTE, 2},
+                    {"both", ROW_F32, 16},
+                    {"h", ROW_F32, 8},
+                    {"rest", ROW_F32, 8},
+                    {"logits", ROW_F32, 16}},
+    };
+    const struct ref x = {0, 0, 8}, each = {1, 0, 2}, both = {2, 0, 16};
+    const struct ref h = {3, 0, 8}, rest = {4, 0, 8}, out = {5, 0, 16};
+    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {&s->table, x, 1}};
+    s->ops[1] = (struct op){.kind = OP_ROUTE, .route = {.out = each, .kind = ROUTE_EACH}};
+    s->ops[2] = (struct op){.kind = OP_MATMUL_EXPERTS,
+                            .experts = {.in_f32 = x,
+                                        .route = each,
+                                        .w = &s->experts,
+                                        .out = both,
+                                        .split = true,
+                                        .n_parts = 1}};
+    s->ops[3] = (struct op){.kind = OP_RUNS, .runs = {both, h, rest, 4, 4, false}};
+    s->ops[4] = (struct op){.kind = OP_HEAD_ROWS};
+    s->ops[5] =
+        (struct op){.kind = OP_MATMUL,
+                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, out}}}};
+    s->ops[6] = (struct op){.kind = OP_LOGITS, .logits = {out, 1, 0}};
+    s->p = (struct program){
+        .n_buffers = 6, .n_ops = 7, .buffers = s->buffers, .ops = s->ops, .n_vocab = 16};
+}
+
+/* A route by scores, which are x. */
+static void routed_by(struct routed *s, enum route_kind kind, uint32_t n_groups,
+                      uint32_t n_groups_used)
+{
+    routed_init(s);
+    s->ops[1].route = (struct op_route){.scores = {0, 0, 8},
+                                        .out = s->ops[1].route.out,
+                                        .kind = kind,
+                                        .n_groups = n_groups,
+                                        .n_groups_used = n_groups_used};
+}
+
+static void test_checker_routes(void **unused)
+{
+    (void)unused;
+    struct routed s;
+    struct err err;
+    routed_init(&s);
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.ops[1].route.scores.n = 8;
+    check_broken(&s.p, "op 1 (route, layer 0): more experts chosen than there are");
+    routed_init(&s);
+    s.experts.n_mats = 1;
+    check_broken(&s.p, "op 2 (experts, layer 0): more ranks than experts");
+    routed_by(&s, ROUTE_SIGMOID, 4, 1);
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    routed_by(&s, ROUTE_SOFTMAX, 4, 1);
+    check_broken(&s.p, "op 1 (route, layer 0): groups of another router, or too many");
+    routed_by(&s, ROUTE_SIGMOID, 3, 1);
+    check_broken(&s.p, "op 1 (route, layer 0): broken groups");
+    routed_by(&s, ROUTE_SIGMOID, 8, 1);
+    check_broken(&s.p, "op 1 (route, layer 0): broken groups");
+    routed_by(&s, ROUTE_SIGMOID, 4, 0);
+    check_broken(&s.p, "op 1 (route, layer 0): no groups to use");
+    routed_by(&s, ROUTE_SIGMOID, 4, 1);
+    s.buffers[1].width = s.ops[1].route.out.n = 3;
+    check_broken(&s.p, "op 1 (route, layer 0): more experts chosen than there are");
+}
+
+static void test_checker_runs(void **unused)
+{
+    (void)unused;
+    struct routed s;
+    routed_init(&s);
+    s.ops[3].runs.run_a = 0;
+    check_broken(&s.p, "op 3 (runs, layer 0): a broken run");
+    routed_init(&s);
+    s.ops[3].runs.run_a = 3;
+    check_broken(&s.p, "op 3 (runs, layer 0): a broken run");
+    routed_init(&s);
+    s.ops[3].runs.a.n = 4; /* in every turn: only where parts are joined */
+    check_broken(&s.p, "op 3 (runs, layer 0): parts of another width");
+    routed_init(&s);
+    s.ops[3].runs.b.n = 4;
+    check_broken(&s.p, "op 3 (runs, layer 0): parts of another width");
+    routed_init(&s);
+    s.ops[3].runs.a.buf = 2;
+    check_broken(&s.p, "op 3 (runs, layer 0): it writes over its input");
+    routed_init(&s);
+    s.ops[3].runs.b.buf = 3;
+    check_broken(&s.p, "op 3 (runs, layer 0): it writes over its input");
+    routed_init(&s);
+    s.ops[3].runs.join = true;
+    check_broken(&s.p, "op 3 (runs, layer 0): it reads what nothing wrote");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_family),
-        cmocka_unit_test(test_keys),      cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_rope_keys), cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_experts),   cmocka_unit_test(test_params),
-        cmocka_unit_test(test_kv_types),  cmocka_unit_test(test_kv_rows),
-        cmocka_unit_test(test_open),      cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_family),
+        cmocka_unit_test(test_keys),           cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_rope_keys),      cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_experts),        cmocka_unit_test(test_params),
+        cmocka_unit_test(test_kv_types),       cmocka_unit_test(test_kv_rows),
+        cmocka_unit_test(test_open),           cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_checker_routes), cmocka_unit_test(test_checker_runs),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
