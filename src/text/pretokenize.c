@@ -64,8 +64,9 @@
     "\\x{ff65}-\\x{ff9f}\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{eff}\\x{1780}-\\x{17ff}"    \
     "\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}"  \
     "\\x{1100}-\\x{11ff}]+"
-/* Of a run of digits threes from its end, so the first may be one or two. */
-#define THREES "\\A\\p{N}{1,2}(?=(?:\\p{N}{3})+\\z)|\\p{N}{3}|\\p{N}+"
+/* Of a run of digits threes from its end, so the first may be one or two. What looks ahead
+ * gives nothing back, or it would remember every three of a long run. */
+#define THREES "\\A\\p{N}{1,2}(?=(?:\\p{N}{3})++\\z)|\\p{N}{3}|\\p{N}+"
 #define YOUTU_SCRIPTS                                                                 \
     "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}" \
     "\\x{2018}\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}"       \
@@ -231,8 +232,8 @@ void pretokenize_close(struct pretokenizer *p)
     *p = (struct pretokenizer){0};
 }
 
-/* None of the expressions nests repeats, so what JIT needs is small; the interpreter, which
- * takes over should that ever not do, may use more. */
+/* None of the expressions nests repeats that give back, so what JIT needs is small; the
+ * interpreter, which takes over should that ever not do, may use more. */
 #define JIT_STACK_BYTES ((size_t)1 << 20)
 #define HEAP_LIMIT_KIB ((uint32_t)1 << 20)
 
