@@ -51,7 +51,7 @@ static void scale_scores(struct hparams *hp, bool ratio_is_1)
 {
     const double multiplier = 10.0 * hp->yarn_log_multiplier;
     double factor = hp->attn_factor;
-    if (hp->scaling == SCALING_YARN && hp->scaling_factor > 1.0) {
+    if (hp->scaling == SCALING_YARN && hp->scaling_factor > 1.0 && hp->yarn_ext_factor > 0) {
         const bool own = ratio_is_1 && multiplier > 0;
         factor = score_factor(hp, own ? multiplier : 1.0);
         hp->attn_factor_whole = own;

@@ -398,8 +398,8 @@ bool hparams_drop_next(struct hparams *hp, struct err *err)
     return true;
 }
 
-/* As files number routers. */
-enum { UNSAID, BY_SOFTMAX, BY_SIGMOID };
+/* As files number routers; a softmax over the chosen is one of all, renormalised. */
+enum { UNSAID, BY_SOFTMAX, BY_SIGMOID, BY_SOFTMAX_OF_CHOSEN };
 
 static uint32_t gating_of(const struct hparams *hp)
 {
@@ -425,11 +425,23 @@ static bool router_agrees(const struct hparams *hp, struct err *err)
     uint32_t said = UNSAID;
     if (hp->n_expert == 0) return true;
     if (!hparams_u32(hp, "expert_gating_func", 0, UINT32_MAX, false, &said, err)) return false;
+    if (said == BY_SOFTMAX_OF_CHOSEN && !hp->route_as_is) said = BY_SOFTMAX;
     return said == UNSAID || said == gating_of(hp) ||
            err_set(err, ERR_FORMAT,
                    "%s: key %s.expert_gating_func is %u, but hearth's %s chooses experts by %s",
                    gguf_path(hp->g), hp->arch, said, hp->arch,
                    hp->route == ROUTE_SIGMOID ? "sigmoids" : "a softmax");
+}
+
+static bool weights_agree(const struct hparams *hp, struct err *err)
+{
+    bool renormalised = !hp->route_as_is;
+    if (hp->n_expert == 0) return true;
+    if (!hparams_bool(hp, "expert_weights_norm", &renormalised, err)) return false;
+    return renormalised != hp->route_as_is ||
+           err_set(err, ERR_FORMAT, "%s: key %s.expert_weights_norm is %s, but hearth's %s %s",
+                   gguf_path(hp->g), hp->arch, renormalised ? "true" : "false", hp->arch,
+                   hp->route_as_is ? "takes weights as they are" : "renormalises weights");
 }
 
 static bool groups_agree(const struct hparams *hp, struct err *err)
@@ -460,7 +472,8 @@ static bool base_agrees(const struct hparams *hp, struct err *err)
 
 bool hparams_agree(const struct hparams *hp, struct err *err)
 {
-    return router_agrees(hp, err) && groups_agree(hp, err) && base_agrees(hp, err);
+    return router_agrees(hp, err) && weights_agree(hp, err) && groups_agree(hp, err) &&
+           base_agrees(hp, err);
 }
 
 bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err)

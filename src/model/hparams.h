@@ -142,9 +142,9 @@ bool hparams_drop_next(struct hparams *hp, struct err *err);
  * "expert_weights_norm", without them as in hp; the first "leading_dense_block_count" layers
  * are dense. */
 bool hparams_route(struct hparams *hp, struct err *err);
-/* Whether what the file says of routers, groups of experts and the base in layers with windows
- * is what hp has: not every family reads it, and what is not read must not be said otherwise.
- * To be called behind the family's read function. */
+/* Whether what the file says of routers, weights and groups of experts, and the base in layers
+ * with windows is what hp has: not every family reads it, and what is not read must not be said
+ * otherwise. To be called behind the family's read function. */
 bool hparams_agree(const struct hparams *hp, struct err *err);
 /* The width of the expert that all rows use: "expert_shared_feed_forward_length", width without
  * it; or of "expert_shared_count" experts together. */

@@ -55,6 +55,8 @@ static void test_forms(void **unused)
             key_u32(&f, "rope.dimension_count", (uint32_t)cases[i].n_rot);
         if (cases[i].gating > 0) key_u32(&f, "expert_gating_func", cases[i].gating);
         if (cases[i].sections) sections_key(&f, sections, 4);
+        /* A softmax over the chosen is one of all, renormalised. */
+        if (strcmp(cases[i].name, "qwen3moe") == 0) key_u32(&f, "expert_gating_func", 3);
         check_plain(most, cases[i].name, &f, LAYERS, r);
         file_free(&f);
     }
@@ -353,6 +355,11 @@ static void test_refused(void **unused)
     key_u32(&f, "expert_gating_func", 2);
     check_refused(&f, "m.gguf: key qwen2moe.expert_gating_func is 2, but hearth's qwen2moe "
                       "chooses experts by a softmax");
+    file_free(&f);
+    file_init(&f, &qwen2moe);
+    key_bool(&f, "expert_weights_norm", true);
+    check_refused(&f, "m.gguf: key qwen2moe.expert_weights_norm is true, but hearth's qwen2moe "
+                      "takes weights as they are");
     file_free(&f);
     unbiased.biases = false;
     file_init(&f, &unbiased);
