@@ -81,13 +81,13 @@ static bool read_gemma(struct hparams *hp, struct err *err)
 }
 
 /* Converters have put the factor of long contexts into the base, where a file does not name it.
- */
+ * 0 means that there is none; one below 2^-20 would be none, and its power no base. */
 static bool read_hunyuan(struct hparams *hp, struct err *err)
 {
     double alpha = 0;
     if (!hparams_f64(hp, "rope.scaling.alpha", 0, 1e6, false, &alpha, err)) return false;
     const double dim = hp->layers[0].head_dim_k;
-    if (alpha > 0 && dim > 2) hp->rope_base *= real_pow(alpha, dim / (dim - 2.0));
+    if (alpha >= 0x1p-20 && dim > 2) hp->rope_base *= real_pow(alpha, dim / (dim - 2.0));
     return true;
 }
 

@@ -103,6 +103,12 @@ static inline void key_f32(struct file *f, const char *name, float v)
     buf_append(&f->keys, &v, sizeof v);
 }
 
+static inline void key_f64(struct file *f, const char *name, double v)
+{
+    key(f, name, GGUF_F64);
+    buf_append(&f->keys, &v, sizeof v);
+}
+
 static inline void key_str(struct file *f, const char *name, const char *v)
 {
     key(f, name, GGUF_STRING);

@@ -263,6 +263,8 @@ static void test_hunyuan(void **unused)
     const double most = 1e-11;
     static const struct form hunyuan = {"hunyuan-dense", .norm_before = true,
                                         .norm_heads = true, .norm_last = true};
+    /* Too small to be a factor: the power of the first is 0, the second has no logarithm. */
+    static const double none[] = {1e-300, 0x1p-1070};
     struct file f;
     file_init(&f, &hunyuan);
     check_plain(most, "hunyuan-dense", &f, LAYERS, plain_rotation(HEAD_DIM, base));
@@ -271,6 +273,13 @@ static void test_hunyuan(void **unused)
     check_plain(most, "hunyuan-dense with a factor of 0", &f, LAYERS,
                 plain_rotation(HEAD_DIM, 500));
     file_free(&f);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        file_init(&f, &hunyuan);
+        key_f64(&f, "rope.scaling.alpha", none[i]);
+        check_plain(most, "hunyuan-dense with no factor", &f, LAYERS,
+                    plain_rotation(HEAD_DIM, base));
+        file_free(&f);
+    }
     file_init(&f, &hunyuan);
     key_f32(&f, "rope.freq_base", 500);
     key_f32(&f, "rope.scaling.alpha", 1000);
