@@ -67,9 +67,10 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
     struct linear mats[3];
     uint32_t n_mats = 0;
     const bool fused = weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"));
-    const bool has_v =
-        fused || !a->v_norm || weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
     const size_t nk = r->k.n, nv = r->v.n;
+    /* Without a matrix of their own values are what keys are, if they are as long. */
+    const bool has_v = fused || !a->v_norm || nk != nv ||
+                       weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
     struct ref all = r->all, q = r->q;
     if (a->gated) {
         const size_t nq = 2 * q.n;
@@ -158,6 +159,13 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
     if (l->n_head_kv == 0) {
         weights_fail(b->ws, ERR_FORMAT, "layer %u has no KV heads, which %s needs", layer,
                      hp->arch);
+        return;
+    }
+    if ((a->gated || a->gate_apart) && l->head_dim_v != l->head_dim_k) {
+        weights_fail(b->ws, ERR_FORMAT,
+                     "key %s.attention.value_length should be %u as the length of keys, which "
+                     "gates have, but is %u",
+                     hp->arch, l->head_dim_k, l->head_dim_v);
         return;
     }
     struct qkv r = rows_of(b, l);

@@ -165,6 +165,14 @@ static void test_gemma4(void **unused)
     key_u32(&f, "rope.dimension_count_swa", 7);
     check_refused(&f, "m.gguf: key gemma4.rope.dimension_count_swa should be even, but is 7");
     file_free(&f);
+    gemma4_file(&f, 0);
+    key_u32(&f, "attention.value_length_swa", 12);
+    struct values *v = tensor_of(&f, 0, "attn_v");
+    free(v->v);
+    *v = f.tensors[--f.n_tensors];
+    check_refused(&f,
+                  "m.gguf: tensor blk.0.attn_v.weight: expected [64, 24], but it is missing");
+    file_free(&f);
     free(want);
     free(got);
 }

@@ -307,6 +307,9 @@ static void test_afmoe(void **unused)
     local.window = WINDOW;
     every(layers, 4, full, local);
     check_within(most, "afmoe", &f, layers, LAYERS, 0);
+    key_u32(&f, "attention.value_length", 12);
+    check_refused(&f, "m.gguf: key afmoe.attention.value_length should be 16 as the length of "
+                      "keys, which gates have, but is 12");
     file_free(&f);
 }
 
