@@ -54,6 +54,7 @@ static const struct attention cases[] = {
     {"q8_160_cap_group3", KV_Q8_0, 3, 1, 0, 160, 192, 30, true},
     {"f32_128", KV_F32, 2, 1, 0, 128, 128, 0, false},
     {"f32_256_window", KV_F32, 6, 2, 100, 256, 192, 0, false},
+    {"f16_576_group12", KV_F16, 12, 1, 0, 576, 512, 0, false},
 };
 enum {
     N_CASES = sizeof cases / sizeof *cases,
@@ -61,7 +62,7 @@ enum {
     N_PAGES = 4,
     DEEP_POS = 64 * 24 + 9,
     MOST_PAGES = 25,
-    MOST_DIM = 512,
+    MOST_DIM = 576,
     SEES_PAGES = 70, /* rows per step: all rows of the second and third see whole pages */
 };
 
@@ -624,7 +625,7 @@ static void deep(void **state)
         {"f32_deep", KV_F32, 2, 1, 0, 64, 128, 0, false},
         {"q8_deep", KV_Q8_0, 4, 1, 0, 256, 256, 0, true},
         {"q4_deep", KV_Q4_0, 8, 1, 0, 512, 512, 0, false},
-        {"f16_deep_heads20", KV_F16, 20, 1, 0, 576, 512, 0, false},
+        {"f16_deep_heads20", KV_F16, 20, 1, 0, 80, 64, 0, false},
         {"f16_deep_heads24", KV_F16, 24, 2, 0, 64, 64, 0, true},
         {"q8_deep_heads9", KV_Q8_0, 9, 1, 1200, 64, 64, 0, true},
     };
