@@ -94,10 +94,10 @@ static struct share share_of(const struct attend *a, size_t n_shares, size_t i)
  * 2026-11). */
 static size_t shares_in(const struct cpu_exec *x, const struct attend *a, size_t n_rows)
 {
+    if (n_rows * a->n_group <= ATTEND_HEADS_QUERIES) return 1;
     const size_t n_threads = (size_t)pool_n_threads(backend_of(x)->pool);
     const size_t n_heads = a->kv->n_heads;
     size_t best = 1, least = quotient_up(n_heads, n_threads) * a->n_group;
-    if (n_rows * a->n_group <= ATTEND_HEADS_QUERIES) return 1;
     for (size_t n = 2; n <= a->n_group && n <= n_threads; n++) {
         const size_t most = quotient_up(n_heads * n, n_threads) * quotient_up(a->n_group, n);
         if (most < least) best = n, least = most;

@@ -18,6 +18,15 @@ extern const struct family families_plain[], families_experts[], families_latent
     families_parallel[], families_post[], families_gemma4[], families_gpt_oss[],
     families_granite[], families_hybrid[];
 
+/* Layers of families in several files (families_plain.c): block_plain_layer with pairs of
+ * neighbours; of halves; with biases of Q, K and V; with norms of their heads; with these norms
+ * behind the rotation. */
+void layer_llama(struct builder *b, uint32_t layer, struct ref x);
+void layer_neox(struct builder *b, uint32_t layer, struct ref x);
+void layer_qwen2(struct builder *b, uint32_t layer, struct ref x);
+void layer_qwen3(struct builder *b, uint32_t layer, struct ref x);
+void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x);
+
 /* The family a file names; ERR_USER with the name and all known ones if there is none. */
 const struct family *family_find(const struct gguf *g, struct err *err);
 

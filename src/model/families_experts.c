@@ -2,17 +2,11 @@
 #include "model/blocks.h"
 #include "model/families.h"
 
-static bool need_experts(struct hparams *hp, struct err *err)
-{
-    uint32_t n_expert = 0;
-    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err);
-}
-
 /* The router's weights are a softmax over all experts, not over the chosen ones. */
 static bool read_olmoe(struct hparams *hp, struct err *err)
 {
     hp->route_as_is = true;
-    return need_experts(hp, err);
+    return hparams_need_experts(hp, err);
 }
 
 static bool read_qwen2moe(struct hparams *hp, struct err *err)
@@ -23,20 +17,20 @@ static bool read_qwen2moe(struct hparams *hp, struct err *err)
 
 static bool read_hunyuan_moe(struct hparams *hp, struct err *err)
 {
-    return need_experts(hp, err) && hparams_shared_expert(hp, hp->layers[0].n_ff, err);
+    return hparams_need_experts(hp, err) && hparams_shared_expert(hp, hp->layers[0].n_ff, err);
 }
 
 static bool read_minimax_m2(struct hparams *hp, struct err *err)
 {
     hp->route = ROUTE_SIGMOID;
-    return need_experts(hp, err) && hparams_route(hp, err);
+    return hparams_need_experts(hp, err) && hparams_route(hp, err);
 }
 
 /* In files with other steps than 1 some layers between would be dense. */
 static bool read_ernie_moe(struct hparams *hp, struct err *err)
 {
     uint32_t step = 1;
-    return need_experts(hp, err) && hparams_shared_expert(hp, 0, err) &&
+    return hparams_need_experts(hp, err) && hparams_shared_expert(hp, 0, err) &&
            hparams_u32(hp, "interleave_moe_layer_step", 1, 1, false, &step, err) &&
            hparams_u32(hp, "leading_dense_block_count", 0, hp->n_layer, false,
                        &hp->n_layer_dense, err);
@@ -68,21 +62,9 @@ static bool read_glm4moe(struct hparams *hp, struct err *err)
            hparams_drop_next(hp, err);
 }
 
-static void layer_ernie_moe(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
-}
-
 static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .norm_if = true});
-}
-
-static void layer_hunyuan_moe(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(
-        b, layer, x,
-        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_last = true});
 }
 
 /* minimax-m2 and olmoe. */
@@ -93,26 +75,16 @@ static void layer_norm_all(struct builder *b, uint32_t layer, struct ref x)
         &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_all = true});
 }
 
-static void layer_qwen2moe(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true});
-}
-
-static void layer_qwen3moe(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
-}
-
 const struct family families_experts[] = {
-    {"bailingmoe2", read_bailingmoe2, layer_qwen3moe},
-    {"dots1", read_dots1, layer_qwen3moe},
-    {"ernie4_5-moe", read_ernie_moe, layer_ernie_moe},
+    {"bailingmoe2", read_bailingmoe2, layer_qwen3},
+    {"dots1", read_dots1, layer_qwen3},
+    {"ernie4_5-moe", read_ernie_moe, layer_llama},
     {"glm4moe", read_glm4moe, layer_glm4moe},
-    {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan_moe},
+    {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan},
     {"minimax-m2", read_minimax_m2, layer_norm_all},
     {"olmoe", read_olmoe, layer_norm_all},
-    {"qwen2moe", read_qwen2moe, layer_qwen2moe},
-    {"qwen3moe", need_experts, layer_qwen3moe},
-    {"qwen3vlmoe", need_experts, layer_qwen3moe},
+    {"qwen2moe", read_qwen2moe, layer_qwen2},
+    {"qwen3moe", hparams_need_experts, layer_qwen3},
+    {"qwen3vlmoe", hparams_need_experts, layer_qwen3},
     {NULL, NULL, NULL},
 };

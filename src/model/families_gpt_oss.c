@@ -4,11 +4,9 @@
 
 static bool read_gpt_oss(struct hparams *hp, struct err *err)
 {
-    uint32_t n_expert = 0;
     hp->glu = GLU_CLAMPED;
     hp->ffn_norm = "post_attention_norm.weight";
-    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err) &&
-           hparams_windows(hp, 2, err);
+    return hparams_need_experts(hp, err) && hparams_windows(hp, 2, err);
 }
 
 static void layer_gpt_oss(struct builder *b, uint32_t layer, struct ref x)

@@ -49,11 +49,6 @@ static bool read_granitehybrid(struct hparams *hp, struct err *err)
     return true;
 }
 
-static void layer_granite(struct builder *b, uint32_t layer, struct ref x)
-{
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
-}
-
 static void layer_granitehybrid(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
@@ -65,9 +60,9 @@ static void layer_granitehybrid(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_granite[] = {
-    {"granite", read_granite, layer_granite},
+    {"granite", read_granite, layer_llama},
     {"granitehybrid", read_granitehybrid, layer_granitehybrid},
-    {"granitemoe", read_granite, layer_granite},
-    {"minicpm", read_minicpm, layer_granite},
+    {"granitemoe", read_granite, layer_llama},
+    {"minicpm", read_minicpm, layer_llama},
     {NULL, NULL, NULL},
 };

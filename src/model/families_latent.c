@@ -71,14 +71,13 @@ static bool read_temperature(struct hparams *hp, struct err *err)
 
 static bool read_latent(struct hparams *hp, struct err *err)
 {
-    uint32_t n_expert = 0;
     hp->route_as_is = true;
     /* The first files of GLM-4.7-Flash do not say it. */
     if ((hp->n_layer == 47 || hp->n_layer == 48) && hp->n_vocab == 154880)
         hp->route = ROUTE_SIGMOID;
-    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &n_expert, err) &&
-           hparams_route(hp, err) && hparams_shared_count(hp, err) && read_heads(hp, err) &&
-           read_temperature(hp, err) && hparams_drop_next(hp, err);
+    return hparams_need_experts(hp, err) && hparams_route(hp, err) &&
+           hparams_shared_count(hp, err) && read_heads(hp, err) && read_temperature(hp, err) &&
+           hparams_drop_next(hp, err);
 }
 
 static bool read_deepseek2(struct hparams *hp, struct err *err)

@@ -8,17 +8,17 @@
 
 /* arcee, ernie4_5, internlm2, llama, mistral3 and smollm3; their converters have permuted the
  * rows of Q and K. */
-static void layer_llama(struct builder *b, uint32_t layer, struct ref x)
+void layer_llama(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
 }
 
-static void layer_qwen2(struct builder *b, uint32_t layer, struct ref x)
+void layer_qwen2(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .need_bias = true});
 }
 
-static void layer_qwen3(struct builder *b, uint32_t layer, struct ref x)
+void layer_qwen3(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
 }
@@ -67,7 +67,7 @@ static bool read_seed_oss(struct hparams *hp, struct err *err)
     return true;
 }
 
-static void layer_neox(struct builder *b, uint32_t layer, struct ref x)
+void layer_neox(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
 }
@@ -91,7 +91,7 @@ static bool read_hunyuan(struct hparams *hp, struct err *err)
     return true;
 }
 
-static void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x)
+void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(
         b, layer, x,

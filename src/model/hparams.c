@@ -406,6 +406,11 @@ static uint32_t gating_of(const struct hparams *hp)
     return hp->route == ROUTE_SIGMOID ? BY_SIGMOID : BY_SOFTMAX;
 }
 
+bool hparams_need_experts(struct hparams *hp, struct err *err)
+{
+    return hparams_u32(hp, "expert_count", 1, MAX_EXPERTS, true, &hp->n_expert, err);
+}
+
 bool hparams_route(struct hparams *hp, struct err *err)
 {
     uint32_t gating = gating_of(hp);

@@ -138,6 +138,8 @@ bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
  * tokens further on, and plain decoding has no use for them. To be called after all else that
  * is of layers. */
 bool hparams_drop_next(struct hparams *hp, struct err *err);
+/* "expert_count" of a family without dense models. */
+bool hparams_need_experts(struct hparams *hp, struct err *err);
 /* How experts are chosen: "expert_gating_func" (1 by softmax, 2 by sigmoids) and
  * "expert_weights_norm", without them as in hp; the first "leading_dense_block_count" layers
  * are dense. */
