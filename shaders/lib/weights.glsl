@@ -11,19 +11,32 @@ layout(constant_id = 1) const uint TYPE = 2;
 
 const uint TYPE_Q4_0 = 2u, TYPE_Q4_1 = 3u, TYPE_Q5_0 = 6u, TYPE_Q5_1 = 7u, TYPE_Q8_0 = 8u,
            TYPE_Q2_K = 10u, TYPE_Q3_K = 11u, TYPE_Q4_K = 12u, TYPE_Q5_K = 13u, TYPE_Q6_K = 14u,
-           TYPE_IQ4_NL = 20u, TYPE_IQ4_XS = 23u, TYPE_MXFP4 = 39u;
+           TYPE_IQ2_XXS = 16u, TYPE_IQ2_XS = 17u, TYPE_IQ3_XXS = 18u, TYPE_IQ1_S = 19u,
+           TYPE_IQ4_NL = 20u, TYPE_IQ3_S = 21u, TYPE_IQ2_S = 22u, TYPE_IQ4_XS = 23u,
+           TYPE_IQ1_M = 29u, TYPE_MXFP4 = 39u;
 
 const uint TILE_ROWS = 32u, STRIPE_BLOCKS = 8u;
 
 const bool HAS_MIN = TYPE == TYPE_Q4_1 || TYPE == TYPE_Q5_1 || TYPE == TYPE_Q2_K ||
                      TYPE == TYPE_Q4_K || TYPE == TYPE_Q5_K;
-const bool HALF_SCALES = TYPE == TYPE_Q2_K || TYPE == TYPE_Q3_K || TYPE == TYPE_Q6_K;
+/* Types of grids, with three bits a code or four; their scales are nibbles. */
+const bool IQ1 = TYPE == TYPE_IQ1_S || TYPE == TYPE_IQ1_M;
+const bool IQ2 = TYPE == TYPE_IQ2_XXS || TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S;
+const bool IQ3 = TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S;
+const bool GRID = IQ1 || IQ2 || IQ3;
+const bool HALF_SCALES = TYPE == TYPE_Q2_K || TYPE == TYPE_Q3_K || TYPE == TYPE_Q6_K ||
+                         TYPE == TYPE_IQ1_M || TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S;
 const bool FIVE_BITS = TYPE == TYPE_Q5_0 || TYPE == TYPE_Q5_1 || TYPE == TYPE_Q5_K;
-const bool TWO_BITS = TYPE == TYPE_Q2_K || TYPE == TYPE_Q3_K;
+const bool THREE_BITS = TYPE == TYPE_Q3_K || IQ1 || IQ2;
+const bool TWO_BITS = TYPE == TYPE_Q2_K || THREE_BITS; /* to begin with */
 const bool IQ4 = TYPE == TYPE_IQ4_NL || TYPE == TYPE_IQ4_XS;
-const bool SIGNED_CODES = TYPE == TYPE_Q8_0 || IQ4 || TYPE == TYPE_MXFP4;
+const bool CODEBOOK = GRID || IQ4 || TYPE == TYPE_MXFP4;
+const bool SIGNED_CODES = TYPE == TYPE_Q8_0 || CODEBOOK;
 /* Multiplications per sum of dot16. */
-const int DOT_PER = TYPE == TYPE_Q8_0 || IQ4 ? 1 : TYPE == TYPE_Q6_K ? 2 : FIVE_BITS ? 4 : 8;
+const int DOT_PER = TYPE == TYPE_Q8_0 || IQ4                           ? 1
+                    : TYPE == TYPE_Q6_K || IQ2 || TYPE == TYPE_IQ3_XXS ? 2
+                    : FIVE_BITS                                        ? 4
+                                                                       : 8;
 /* What unsigned codes are above the values. */
 const int CODE_BIAS = TYPE == TYPE_Q4_0   ? 8
                       : TYPE == TYPE_Q5_0 ? 16
@@ -34,7 +47,7 @@ const int CODE_BIAS = TYPE == TYPE_Q4_0   ? 8
 const uint HEAD_PLANES =
     TYPE == TYPE_Q4_1 || TYPE == TYPE_Q5_1 || TYPE == TYPE_Q2_K || TYPE == TYPE_Q6_K ? 2u : 1u;
 const uint FIRST_PLANES = TYPE == TYPE_Q8_0 ? 16u : TWO_BITS ? 4u : 8u;
-const uint MORE_PLANES = FIVE_BITS || TYPE == TYPE_Q3_K ? 2u : TYPE == TYPE_Q6_K ? 4u : 0u;
+const uint MORE_PLANES = FIVE_BITS || THREE_BITS ? 2u : TYPE == TYPE_Q6_K ? 4u : 0u;
 const uint STRIPE_PLANES = HEAD_PLANES + FIRST_PLANES + MORE_PLANES;
 
 #ifndef WEIGHT_TEXEL
@@ -147,6 +160,16 @@ void read_scales(scales s, uint b, inout block t)
         uint high = s.a.x >> (16u + 2u * b);
         int scale = int((low & 15u) | ((high & 3u) << 4)) - 32;
         t.dw = fmul(num_f16_to_f32(s.a.x & 0xffffu), float(scale));
+    } else if (GRID) {
+        uint n = s.a[1u + (b >> 2)] >> (8u * (b & 3u));
+        float unit = TYPE == TYPE_IQ3_S ? 1.0 : TYPE == TYPE_IQ3_XXS ? 0.25 : 0.125;
+        t.dw = fmul(num_f16_to_f32(s.a.x & 0xffffu), unit);
+        t.s0 = 2 * int(n & 15u) + 1;
+        t.s1 = 2 * int(n >> 4 & 15u) + 1;
+        if (!HALF_SCALES) {
+            t.dw = fmul(t.dw, float(t.s0));
+            t.s0 = t.s1 = 1;
+        }
     } else if (TYPE == TYPE_MXFP4) {
         t.dw = e8m0_half(byte_of(s.a[b >> 2], b & 3u));
     } else {
@@ -155,15 +178,25 @@ void read_scales(scales s, uint b, inout block t)
     }
 }
 
-/* Four codes through the codebook of IQ4 or MXFP4: sixteen bytes in four words. */
+/* Sixteen values by code, a byte each. */
+uvec4 codebook()
+{
+    if (IQ1) return uvec4(0x000901f9u, 0x0007fff7u, 0u, 0u);
+    if (IQ2) return uvec4(0x002b1908u, 0x00d5e7f8u, 0u, 0u);
+    if (TYPE == TYPE_IQ3_XXS) return uvec4(0x1c140c04u, 0x3e342c24u, 0xe4ecf4fcu, 0xc2ccd4dcu);
+    if (TYPE == TYPE_IQ3_S) return uvec4(0x07050301u, 0x0f0d0b09u, 0xf9fbfdffu, 0xf1f3f5f7u);
+    if (IQ4) return uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
+    return uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu); /* MXFP4 */
+}
+
+/* Four codes through the codebook. */
 uint look_up(uint codes)
 {
-    uint a = IQ4 ? 0xbfad9881u : 0x03020100u, b = IQ4 ? 0xf6eaddcfu : 0x0c080604u;
-    uint c = IQ4 ? 0x26190d01u : 0xfdfeff00u, d = IQ4 ? 0x71594535u : 0xf4f8fafcu;
+    const uvec4 book = codebook();
     uint r = 0u;
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         uint n = (codes >> (8u * i)) & 15u;
-        uint w = n < 8u ? (n < 4u ? a : b) : (n < 12u ? c : d);
+        uint w = n < 8u || TWO_BITS ? (n < 4u ? book.x : book.y) : (n < 12u ? book.z : book.w);
         r |= ((w >> (8u * (n & 3u))) & 0xffu) << (8u * i);
     }
     return r;
@@ -195,13 +228,13 @@ void read_codes(uint at, uint b, inout block t)
         t.lo |= ((uvec4(x) >> BITS_2) & 0x03030303u) << 4;
         t.hi |= ((uvec4(y) >> BITS_2) & 0x03030303u) << 4;
     }
-    if (FIVE_BITS || TYPE == TYPE_Q3_K) {
+    if (FIVE_BITS || THREE_BITS) {
         uint w = CODE_PLANE(at, more + (b >> 2))[b & 3u];
         int shift = FIVE_BITS ? 4 : 2;
         t.lo |= ((uvec4(w) >> BITS_1) & 0x01010101u) << shift;
         t.hi |= ((uvec4(w) >> (BITS_1 + 4u)) & 0x01010101u) << shift;
     }
-    if (IQ4 || TYPE == TYPE_MXFP4) {
+    if (CODEBOOK) {
         t.lo = uvec4(look_up(t.lo.x), look_up(t.lo.y), look_up(t.lo.z), look_up(t.lo.w));
         t.hi = uvec4(look_up(t.hi.x), look_up(t.hi.y), look_up(t.hi.z), look_up(t.hi.w));
     }

@@ -86,6 +86,13 @@ static enum qtype fitting(enum qtype type, size_t ne0)
     switch (ne0 % 32 ? QTYPE_F16 : type) {
     case QTYPE_Q2_K:
     case QTYPE_Q3_K:
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S:
     case QTYPE_IQ4_XS: return QTYPE_IQ4_NL;
     case QTYPE_Q4_K: return QTYPE_Q5_0;
     case QTYPE_Q5_K: return QTYPE_Q5_1;

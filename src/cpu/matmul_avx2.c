@@ -273,11 +273,18 @@ static size_t rows_in_place(enum qtype type)
     case QTYPE_IQ4_NL: return 16;
     case QTYPE_Q4_K:
     case QTYPE_Q5_0:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S:
     case QTYPE_IQ4_XS: return 12;
     case QTYPE_Q5_1: return 10;
     case QTYPE_Q2_K: return 8;
     case QTYPE_Q5_K:
     case QTYPE_Q6_K: return 6;
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
     case QTYPE_Q3_K: return 5;
     case QTYPE_F32:
     case QTYPE_F16:

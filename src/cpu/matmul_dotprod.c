@@ -47,9 +47,9 @@ VEC_INLINE i4 dot(i4 sum, b16 codes, b16 x, int place)
 }
 
 /* table[code] for codes below 16. */
-VEC_INLINE b16 lookup(const int8_t *table, b16 codes)
+VEC_INLINE b16 lookup(const uint8_t *table, b16 codes)
 {
-    return (b16)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)codes);
+    return (b16)vqtbl1q_u8(vld1q_u8(table), (uint8x16_t)codes);
 }
 
 VEC_INLINE f4 four_halves(const uint8_t *p)
@@ -73,10 +73,10 @@ VEC_INLINE i4 dot(i4 sum, b16 codes, b16 x, int place)
     return sum;
 }
 
-VEC_INLINE b16 lookup(const int8_t *table, b16 codes)
+VEC_INLINE b16 lookup(const uint8_t *table, b16 codes)
 {
     for (int i = 0; i < 16; i++)
-        codes[i] = (uint8_t)table[codes[i]];
+        codes[i] = table[codes[i]];
     return codes;
 }
 
@@ -163,6 +163,12 @@ VEC_INLINE f4 bytes_f(const uint8_t *p)
     return to_float(four_bytes(p));
 }
 
+VEC_INLINE f4 d_at(const struct layout t, const uint8_t *p)
+{
+    const f4 d = four_halves(p);
+    return t.down > 0 ? d * (1.0f / (float)(1 << t.down)) : d;
+}
+
 /* Rows 4h..4h+3 of block b from the head of its panel (pack.h). */
 VEC_INLINE struct scales scales_at(const struct layout t, const uint8_t *head, size_t b, int h)
 {
@@ -184,9 +190,9 @@ VEC_INLINE struct scales scales_at(const struct layout t, const uint8_t *head, s
         s.dw = four_halves(head + 8 * h) * bytes_f(line + 64 + 16 * g);
         s.mw = four_halves(head + 32 + 8 * h) * bytes_f(line + 64 + 16 * (8 + g));
         break;
-    case HEAD_K_D: s.dw = four_halves(head + 8 * h) * bytes_f(line + 32 + 16 * g); break;
+    case HEAD_K_D: s.dw = d_at(t, head + 8 * h) * bytes_f(line + 32 + 16 * g); break;
     case HEAD_K_S:
-        s.dw = four_halves(head + 8 * h);
+        s.dw = d_at(t, head + 8 * h);
         s.s0 = bytes_f(line + 32 + 32 * g);
         s.s1 = bytes_f(line + 32 + 32 * g + 16);
         break;

@@ -9,6 +9,15 @@
 #include "cpu/kernels.h"
 #include "gguf/qblocks.h"
 
+const uint8_t book_iq1[16] = {2, 10, 18, 0, 0, 8, 16, 0, 2, 10, 18, 0, 0, 8, 16, 0};
+const uint8_t book_iq2[16] = {51, 68, 86, 0, 35, 18, 0, 0, 51, 68, 86, 0, 35, 18, 0, 0};
+const uint8_t book_iq3_xxs[16] = {66, 74, 82, 90, 98, 106, 114, 124,
+                                  58, 50, 42, 34, 26, 18,  10,  0};
+const uint8_t book_iq3_s[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0};
+const uint8_t book_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                              129, 141, 153, 166, 181, 197, 217, 241};
+const uint8_t book_mxfp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 #define FLOATS                     \
     {                              \
         HEAD_FLOATS, 0, 1, 0, 0, 0 \
@@ -31,7 +40,8 @@ PER_TYPE const struct pack_format *format_of(enum qtype type)
                                     k4 = {HEAD_K_MIN, 320, 8, 4, 0, 256},
                                     k5 = {HEAD_K_MIN, 320, 8, 4, 1, 320},
                                     k6 = {HEAD_K_S, 288, 8, 4, 2, 384},
-                                    iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256}, floats = FLOATS;
+                                    c4 = {HEAD_K_D, 160, 8, 4, 0, 256},
+                                    c3 = {HEAD_K_D, 160, 8, 2, 1, 192}, floats = FLOATS;
     switch (type) {
     case QTYPE_F32:
     case QTYPE_F16:
@@ -43,11 +53,18 @@ PER_TYPE const struct pack_format *format_of(enum qtype type)
     case QTYPE_Q5_1: return &dm5;
     case QTYPE_Q8_0: return &d8;
     case QTYPE_Q2_K: return &k2;
-    case QTYPE_Q3_K: return &k3;
+    case QTYPE_Q3_K:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S: return &k3;
     case QTYPE_Q4_K: return &k4;
     case QTYPE_Q5_K: return &k5;
     case QTYPE_Q6_K: return &k6;
-    case QTYPE_IQ4_XS: return &iq4_xs;
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ2_XXS: return &c3;
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S:
+    case QTYPE_IQ4_XS: return &c4;
     case QTYPE_MXFP4: return &e4;
     }
     return &floats;
@@ -137,6 +154,18 @@ PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w
         codes_more(p + offsetof(struct block_q6_k, qh) + g / 4 * 32, g % 4 * 2, 3, 4, w);
         break;
     case QTYPE_IQ4_XS: codes_nibbles(p + offsetof(struct block_iq4_xs, qs) + 16 * g, w); break;
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S: {
+        uint8_t code[A8_BLOCK];
+        qgrid_codes(type, p, (size_t)g, code);
+        memcpy(w, code, sizeof code);
+        break;
+    }
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: assert(false);
@@ -207,6 +236,18 @@ static void put_scales_k(const uint8_t packed[12], size_t row, uint8_t *lines)
     put_bytes(lines + 8 * PANEL_ROWS, row, min, 8);
 }
 
+/* A line per group, or per half where these have scales of their own. */
+PER_TYPE void put_grid_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *out)
+{
+    const uint16_t d = qgrid_d(type, p);
+    const size_t step = format_of(type)->head == HEAD_K_S ? 1 : 2;
+    uint8_t scale[16];
+    qgrid_scales(type, p, scale);
+    put_u16(out, row, (const uint8_t *)&d);
+    for (size_t i = 0; i < 16; i += step)
+        put_bytes(out + 32 + i / step * PANEL_ROWS, row, &scale[i], 1);
+}
+
 PER_TYPE void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *out)
 {
     switch (type) {
@@ -254,6 +295,13 @@ PER_TYPE void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *o
         put_bytes(out + 32, row, scale, 8);
         break;
     }
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S: put_grid_head(type, p, row, out); break;
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: assert(false);
@@ -306,22 +354,10 @@ void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n
 {
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS);
     if (n_rows < PANEL_ROWS) memset(panel, 0, pack_panel_bytes(type, n_cols));
-#define PACK(type) \
+#define PACK(type, name) \
     case type: pack_blocks(type, rows, row_bytes, n_rows, n_cols, panel); break;
     switch (type) {
-        PACK(QTYPE_Q4_0)
-        PACK(QTYPE_Q4_1)
-        PACK(QTYPE_Q5_0)
-        PACK(QTYPE_Q5_1)
-        PACK(QTYPE_Q8_0)
-        PACK(QTYPE_Q2_K)
-        PACK(QTYPE_Q3_K)
-        PACK(QTYPE_Q4_K)
-        PACK(QTYPE_Q5_K)
-        PACK(QTYPE_Q6_K)
-        PACK(QTYPE_IQ4_NL)
-        PACK(QTYPE_IQ4_XS)
-        PACK(QTYPE_MXFP4)
+        PACKED_TYPES(PACK)
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16:

@@ -7,6 +7,9 @@
  *   2 bits: two lines; line h holds values 16h+4k..16h+4k+3 at bits 2k
  *   1 more bit (after 4 or 2): one line; values 4k..4k+3 at bits k
  *   2 more bits (after 4): two lines, as for 2 bits
+ * Types of grids (qgrid.h) lie as codes of their codebooks, three bits or four: that is 3.3 to
+ * 4.3 bits a weight where the file has 1.6 to 3.4, but a run of eight weights by its index
+ * would be a gather from a table for each row.
  * Before the codes of a block (types of 32) or of eight (types of 256) stand scales, each as
  * one element per row: f16 d[16], f16 dmin[16] or m[16], then lines of sixteen bytes of
  * integer scales. Float matrices: the sixteen rows' values column by column. Rows beyond
@@ -17,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gguf/qtype.h"
+#include "gguf/qgrid.h"
 
 enum { PANEL_ROWS = 16 }; /* packed side by side: a lane is a row */
 
@@ -47,7 +50,8 @@ enum pack_head {
     X(QTYPE_Q6_K, q6_k)     \
     X(QTYPE_IQ4_NL, iq4_nl) \
     X(QTYPE_IQ4_XS, iq4_xs) \
-    X(QTYPE_MXFP4, mxfp4)
+    X(QTYPE_MXFP4, mxfp4)   \
+    QGRID_TYPES(X)
 
 struct pack_format {
     enum pack_head head;
@@ -55,6 +59,17 @@ struct pack_format {
     uint32_t bits, more_bits;
     uint32_t code_bytes; /* of a panel's block, without the head */
 };
+
+/* Codebooks as kernels read them: a code's value plus an offset, with which none is negative;
+ * those of three bits twice over. BOOK_*: two members of a layout. */
+extern const uint8_t book_iq1[16], book_iq2[16], book_iq3_xxs[16], book_iq3_s[16];
+extern const uint8_t book_iq4[16], book_mxfp4[16];
+#define BOOK_IQ1 book_iq1, 9
+#define BOOK_IQ2 book_iq2, 43
+#define BOOK_IQ3_XXS book_iq3_xxs, 62
+#define BOOK_IQ3_S book_iq3_s, 15
+#define BOOK_IQ4 book_iq4, 128
+#define BOOK_MXFP4 book_mxfp4, 12
 
 /* Static; for floats only head is set. */
 const struct pack_format *pack_format(enum qtype type);

@@ -25,31 +25,39 @@ static const struct ahead READ_AHEAD = {.far = 8192, .near = 2048};
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
 /* All that a kernel needs to know of a type. Codes are read as unsigned bytes; a code's value
- * is the byte less the offset. */
+ * is the byte, or what the codebook has for it, less the offset. */
 struct layout {
     enum pack_head head;
     uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
-    const int8_t *table; /* codes are indices into it, NULL: none */
+    const uint8_t *codebook; /* NULL: none */
     int offset;
     bool halves; /* a scale per 16 columns; dw and mw are those of the stripe */
     enum min_kind min;
+    int down; /* d counts as 2^-down of it */
 };
 
 #define LAYOUT static const struct layout
-/*             head        bytes n bits + code table  offset halves min    */
-LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, 8, false, MIN_NONE};
-LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, 16, false, MIN_NONE};
-LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, 128, false, MIN_NONE};
-LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, 0, false, MIN_SUM};
-LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, 0, false, MIN_SUM};
-LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, 0, true, MIN_PAIR};
-LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, 4, true, MIN_NONE};
-LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, 0, false, MIN_SUM};
-LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, 0, false, MIN_SUM};
-LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, 32, true, MIN_NONE};
-LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
-LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 128, false, MIN_NONE};
-LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, 128, false, MIN_NONE};
+/*             head        bytes n bits + code codebook offset halves min down */
+LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, 8, false, MIN_NONE, 0};
+LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, 16, false, MIN_NONE, 0};
+LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, 128, false, MIN_NONE, 0};
+LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, 0, false, MIN_SUM, 0};
+LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, 0, false, MIN_SUM, 0};
+LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, 0, true, MIN_PAIR, 0};
+LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, 4, true, MIN_NONE, 0};
+LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, 0, false, MIN_SUM, 0};
+LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, 0, false, MIN_SUM, 0};
+LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, 32, true, MIN_NONE, 0};
+LAYOUT iq1_s = {HEAD_K_D, 160, 8, 2, 1, 192, BOOK_IQ1, false, MIN_NONE, 3};
+LAYOUT iq1_m = {HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ1, true, MIN_NONE, 3};
+LAYOUT iq2_xxs = {HEAD_K_D, 160, 8, 2, 1, 192, BOOK_IQ2, false, MIN_NONE, 3};
+LAYOUT iq2_xs = {HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ2, true, MIN_NONE, 3};
+LAYOUT iq2_s = {HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ2, true, MIN_NONE, 3};
+LAYOUT iq3_xxs = {HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_XXS, false, MIN_NONE, 2};
+LAYOUT iq3_s = {HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_S, false, MIN_NONE, 0};
+LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, BOOK_IQ4, false, MIN_NONE, 0};
+LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ4, false, MIN_NONE, 0};
+LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, BOOK_MXFP4, false, MIN_NONE, 0};
 
 /* The scales of a block; integers are exact as floats, and so are their sums of products. d and
  * m are those of all blocks of its head. */
@@ -67,6 +75,7 @@ VEC_INLINE void read_head(const struct layout t, const uint8_t *head, struct sca
 {
     const bool has_m = t.head == HEAD_D_M || t.head == HEAD_K_MIN || t.head == HEAD_K_S_M;
     if (t.head != HEAD_E8) s->d = z_halves(head);
+    if (t.down > 0) s->d = s->d * (1.0f / (float)(1 << t.down));
     if (has_m) s->m = z_halves(head + 32);
 }
 
@@ -162,7 +171,7 @@ VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
     if (t.more_bits == 1)
         q |= shift_to(z_load(p), k, (int)t.bits) & (unsigned char)(1 << t.bits);
     if (t.more_bits == 2) q |= shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 4) & 0x30;
-    if (t.table) q = z_lookup(t.table, q) ^ 0x80;
+    if (t.codebook) q = z_lookup(t.codebook, q);
     return q;
 }
 

@@ -40,31 +40,39 @@ enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 struct layout {
     enum pack_head head;
     uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;
-    const int8_t *table; /* codes are indices into it; NULL: codes are values plus offset */
-    bool is_signed;      /* codes use all eight bits, or a table */
+    const void *table; /* codes are indices into it; NULL: codes are values plus offset */
     int offset;
+    bool is_signed;     /* codes use all eight bits, or a table of such */
     int lines_per_madd; /* for AVX2: sums of so many lines fit in 16 bits */
     bool halves;        /* a scale per 16 columns; dw and mw are those of the stripe */
     enum min_kind min;
+    int down; /* d counts as 2^-down of it */
     bool unpacked;
 };
 
 /* The largest code u bounds how many lines fit in 16 bits: 254 u lines < 32768. */
-#define LAYOUT static const struct layout
-/*             head        bytes n bits + code table  signed off  lines halves min      */
-LAYOUT q4_0 = {HEAD_D, 32, 1, 4, 0, 256, NULL, false, 8, 8, false, MIN_NONE, false};
-LAYOUT q5_0 = {HEAD_D, 32, 1, 4, 1, 320, NULL, false, 16, 4, false, MIN_NONE, false};
-LAYOUT q8_0 = {HEAD_D, 32, 1, 8, 0, 512, NULL, true, 0, 1, false, MIN_NONE, false};
-LAYOUT q4_1 = {HEAD_D_M, 64, 1, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
-LAYOUT q5_1 = {HEAD_D_M, 64, 1, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
-LAYOUT q2_k = {HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, false, 0, 4, true, MIN_PAIR, false};
-LAYOUT q3_k = {HEAD_K_S, 288, 8, 2, 1, 192, NULL, false, 4, 4, true, MIN_NONE, false};
-LAYOUT q4_k = {HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, false, 0, 8, false, MIN_SUM, false};
-LAYOUT q5_k = {HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, false, 0, 4, false, MIN_SUM, false};
-LAYOUT q6_k = {HEAD_K_S, 288, 8, 4, 2, 384, NULL, false, 32, 2, true, MIN_NONE, false};
-LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
-LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, true, 0, 1, false, MIN_NONE, false};
-LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, qblock_mxfp4, true, 0, 8, false, MIN_NONE, false};
+#define LAYOUT(name, ...) static const struct layout name = {__VA_ARGS__, false}
+/*             head   bytes n bits + code table off signed lines halves min down */
+LAYOUT(q4_0, HEAD_D, 32, 1, 4, 0, 256, NULL, 8, false, 8, false, MIN_NONE, 0);
+LAYOUT(q5_0, HEAD_D, 32, 1, 4, 1, 320, NULL, 16, false, 4, false, MIN_NONE, 0);
+LAYOUT(q8_0, HEAD_D, 32, 1, 8, 0, 512, NULL, 0, true, 1, false, MIN_NONE, 0);
+LAYOUT(q4_1, HEAD_D_M, 64, 1, 4, 0, 256, NULL, 0, false, 8, false, MIN_SUM, 0);
+LAYOUT(q5_1, HEAD_D_M, 64, 1, 4, 1, 320, NULL, 0, false, 4, false, MIN_SUM, 0);
+LAYOUT(q2_k, HEAD_K_S_M, 320, 8, 2, 0, 128, NULL, 0, false, 4, true, MIN_PAIR, 0);
+LAYOUT(q3_k, HEAD_K_S, 288, 8, 2, 1, 192, NULL, 4, false, 4, true, MIN_NONE, 0);
+LAYOUT(q4_k, HEAD_K_MIN, 320, 8, 4, 0, 256, NULL, 0, false, 8, false, MIN_SUM, 0);
+LAYOUT(q5_k, HEAD_K_MIN, 320, 8, 4, 1, 320, NULL, 0, false, 4, false, MIN_SUM, 0);
+LAYOUT(q6_k, HEAD_K_S, 288, 8, 4, 2, 384, NULL, 32, false, 2, true, MIN_NONE, 0);
+LAYOUT(iq1_s, HEAD_K_D, 160, 8, 2, 1, 192, BOOK_IQ1, false, 4, false, MIN_NONE, 3);
+LAYOUT(iq1_m, HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ1, false, 4, true, MIN_NONE, 3);
+LAYOUT(iq2_xxs, HEAD_K_D, 160, 8, 2, 1, 192, BOOK_IQ2, false, 1, false, MIN_NONE, 3);
+LAYOUT(iq2_xs, HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ2, false, 1, true, MIN_NONE, 3);
+LAYOUT(iq2_s, HEAD_K_S, 288, 8, 2, 1, 192, BOOK_IQ2, false, 1, true, MIN_NONE, 3);
+LAYOUT(iq3_xxs, HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_XXS, false, 1, false, MIN_NONE, 2);
+LAYOUT(iq3_s, HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_S, false, 4, false, MIN_NONE, 0);
+LAYOUT(iq4_nl, HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 0, true, 1, false, MIN_NONE, 0);
+LAYOUT(iq4_xs, HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 0, true, 1, false, MIN_NONE, 0);
+LAYOUT(mxfp4, HEAD_E8, 16, 1, 4, 0, 256, BOOK_MXFP4, false, 4, false, MIN_NONE, 0);
 
 /* The scales of eight rows of a block, as the head of their panel has them. */
 struct head {
@@ -94,6 +102,12 @@ VEC_INLINE __m256i all_i32(const void *p)
     return _mm256_set1_epi32(v);
 }
 
+VEC_INLINE f8 read_d(const struct layout t, const uint8_t *p)
+{
+    const f8 d = f16_to_f8(p);
+    return t.down > 0 ? d * (1.0f / (float)(1 << t.down)) : d;
+}
+
 /* Rows 8h..8h+7 of block b from the head of its panel. */
 VEC_INLINE struct head read_head(const struct layout t, const uint8_t *head, size_t b, int h)
 {
@@ -120,10 +134,10 @@ VEC_INLINE struct head read_head(const struct layout t, const uint8_t *head, siz
                (f8)_mm256_cvtepi32_ps(bytes_i8(min_lines + 16 * (8 + g)));
         break;
     case HEAD_K_D:
-        s.dw = f16_to_f8(head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(lines + 16 * g));
+        s.dw = read_d(t, head + 16 * h) * (f8)_mm256_cvtepi32_ps(bytes_i8(lines + 16 * g));
         break;
     case HEAD_K_S:
-        s.dw = f16_to_f8(head + 16 * h);
+        s.dw = read_d(t, head + 16 * h);
         s.s0 = bytes_i8(lines + 32 * g);
         s.s1 = bytes_i8(lines + 32 * g + 16);
         break;
@@ -170,7 +184,7 @@ VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, in
         q = _mm256_or_si256(q, _mm256_and_si256(more, _mm256_set1_epi8(0x30)));
     }
     if (t.table) {
-        __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t.table));
+        __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(t.table));
         q = _mm256_shuffle_epi8(table, q);
     }
     return q;

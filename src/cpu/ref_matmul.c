@@ -19,6 +19,7 @@
 #include "base/numeric_c.h"
 #include "cpu/ref.h"
 #include "gguf/qblocks.h"
+#include "gguf/qgrid.h"
 
 struct block {
     int8_t q[A8_BLOCK];
@@ -198,6 +199,32 @@ static void block_mxfp4(const uint8_t *row, size_t b, struct block *t)
         t->q[i] = qblock_mxfp4[nibble(p.qs, i)];
 }
 
+/* unit · d · scale is exact. */
+static void block_grid(enum qtype type, const uint8_t *row, size_t b, struct block *t)
+{
+    const struct qgrid grid = qgrid_of(type);
+    const uint8_t *p = row + b / 8 * qtype_info(type)->block_bytes;
+    const size_t g = b % 8;
+    uint8_t scale[16], code[A8_BLOCK];
+    qgrid_scales(type, p, scale);
+    qgrid_codes(type, p, g, code);
+    t->dw = half_f16_to_f32(qgrid_d(type, p)) * grid.unit;
+    t->of_stripe = grid.halves;
+    if (grid.halves)
+        t->s0 = scale[2 * g], t->s1 = scale[2 * g + 1];
+    else
+        t->dw *= (float)scale[2 * g];
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = grid.table[code[i]];
+}
+
+#define BLOCK_GRID(type, name)                                              \
+    static void block_##name(const uint8_t *row, size_t b, struct block *t) \
+    {                                                                       \
+        block_grid(type, row, b, t);                                        \
+    }
+QGRID_TYPES(BLOCK_GRID)
+
 typedef void block_fn(const uint8_t *row, size_t b, struct block *t);
 
 static block_fn *block_of(enum qtype type)
@@ -213,6 +240,9 @@ static block_fn *block_of(enum qtype type)
     case QTYPE_Q4_K: return block_q4_k;
     case QTYPE_Q5_K: return block_q5_k;
     case QTYPE_Q6_K: return block_q6_k;
+#define CASE(type, name) \
+    case type: return block_##name;
+        QGRID_TYPES(CASE)
     case QTYPE_IQ4_NL: return block_iq4_nl;
     case QTYPE_IQ4_XS: return block_iq4_xs;
     case QTYPE_MXFP4: return block_mxfp4;

@@ -7,16 +7,32 @@
 #include "base/bytes.h"
 #include "base/half.h"
 #include "gguf/qblocks.h"
+#include "gguf/qgrid.h"
 
 static const struct qtype_info rows[] = {
-    {QTYPE_F32, "F32", 1, 4},           {QTYPE_F16, "F16", 1, 2},
-    {QTYPE_BF16, "BF16", 1, 2},         {QTYPE_Q4_0, "Q4_0", 32, 18},
-    {QTYPE_Q4_1, "Q4_1", 32, 20},       {QTYPE_Q5_0, "Q5_0", 32, 22},
-    {QTYPE_Q5_1, "Q5_1", 32, 24},       {QTYPE_Q8_0, "Q8_0", 32, 34},
-    {QTYPE_Q2_K, "Q2_K", 256, 84},      {QTYPE_Q3_K, "Q3_K", 256, 110},
-    {QTYPE_Q4_K, "Q4_K", 256, 144},     {QTYPE_Q5_K, "Q5_K", 256, 176},
-    {QTYPE_Q6_K, "Q6_K", 256, 210},     {QTYPE_IQ4_NL, "IQ4_NL", 32, 18},
-    {QTYPE_IQ4_XS, "IQ4_XS", 256, 136}, {QTYPE_MXFP4, "MXFP4", 32, 17},
+    {QTYPE_F32, "F32", 1, 4},
+    {QTYPE_F16, "F16", 1, 2},
+    {QTYPE_BF16, "BF16", 1, 2},
+    {QTYPE_Q4_0, "Q4_0", 32, 18},
+    {QTYPE_Q4_1, "Q4_1", 32, 20},
+    {QTYPE_Q5_0, "Q5_0", 32, 22},
+    {QTYPE_Q5_1, "Q5_1", 32, 24},
+    {QTYPE_Q8_0, "Q8_0", 32, 34},
+    {QTYPE_Q2_K, "Q2_K", 256, 84},
+    {QTYPE_Q3_K, "Q3_K", 256, 110},
+    {QTYPE_Q4_K, "Q4_K", 256, 144},
+    {QTYPE_Q5_K, "Q5_K", 256, 176},
+    {QTYPE_Q6_K, "Q6_K", 256, 210},
+    {QTYPE_IQ1_S, "IQ1_S", 256, 50},
+    {QTYPE_IQ1_M, "IQ1_M", 256, 56},
+    {QTYPE_IQ2_XXS, "IQ2_XXS", 256, 66},
+    {QTYPE_IQ2_XS, "IQ2_XS", 256, 74},
+    {QTYPE_IQ2_S, "IQ2_S", 256, 82},
+    {QTYPE_IQ3_XXS, "IQ3_XXS", 256, 98},
+    {QTYPE_IQ3_S, "IQ3_S", 256, 110},
+    {QTYPE_IQ4_NL, "IQ4_NL", 32, 18},
+    {QTYPE_IQ4_XS, "IQ4_XS", 256, 136},
+    {QTYPE_MXFP4, "MXFP4", 32, 17},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -26,12 +42,10 @@ static const struct {
     uint32_t type;
     const char *name;
 } foreign[] = {
-    {4, "Q4_2"},    {5, "Q4_3"},        {9, "Q8_1"},        {15, "Q8_K"},       {16, "IQ2_XXS"},
-    {17, "IQ2_XS"}, {18, "IQ3_XXS"},    {19, "IQ1_S"},      {21, "IQ3_S"},      {22, "IQ2_S"},
-    {24, "I8"},     {25, "I16"},        {26, "I32"},        {27, "I64"},        {28, "F64"},
-    {29, "IQ1_M"},  {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},   {34, "TQ1_0"},
-    {35, "TQ2_0"},  {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {40, "NVFP4"},
-    {41, "Q1_0"},   {42, "Q2_0"},
+    {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},   {15, "Q8_K"},  {24, "I8"},
+    {25, "I16"},        {26, "I32"},        {27, "I64"},   {28, "F64"},   {31, "Q4_0_4_4"},
+    {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},   {34, "TQ1_0"}, {35, "TQ2_0"}, {36, "IQ4_NL_4_4"},
+    {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {40, "NVFP4"}, {41, "Q1_0"},  {42, "Q2_0"},
 };
 
 const struct qtype_info *qtype_at(size_t i)
@@ -277,8 +291,23 @@ static void dequant_mxfp4(const void *p, float *out)
     codebook(b.qs, qblock_mxfp4, qblock_e8m0_half(b.e), out);
 }
 
+/* No product of the four factors has more than 24 bits. */
+static void dequant_grid(enum qtype type, const void *p, float *out)
+{
+    const struct qgrid grid = qgrid_of(type);
+    const float d = half_f16_to_f32(qgrid_d(type, p)) * grid.unit;
+    uint8_t scale[16], code[32];
+    qgrid_scales(type, p, scale);
+    for (size_t g = 0; g < 8; g++, out += 32) {
+        qgrid_codes(type, p, g, code);
+        for (size_t i = 0; i < 32; i++)
+            out[i] = d * (float)scale[2 * g + i / 16] * (float)grid.table[code[i]];
+    }
+}
+
 typedef void dequant_fn(const void *block, float *out);
 
+/* NULL: dequant_grid. */
 static dequant_fn *decoder(enum qtype type)
 {
     switch (type) {
@@ -298,6 +327,13 @@ static dequant_fn *decoder(enum qtype type)
     case QTYPE_IQ4_NL: return dequant_iq4_nl;
     case QTYPE_IQ4_XS: return dequant_iq4_xs;
     case QTYPE_MXFP4: return dequant_mxfp4;
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S: break;
     }
     return NULL;
 }
@@ -306,8 +342,12 @@ void qtype_dequant(enum qtype type, const void *blocks, size_t n_values, float *
 {
     const struct qtype_info *info = qtype_info(type);
     dequant_fn *decode = decoder(type);
-    assert(info && decode && n_values % info->block_len == 0);
+    assert(info && n_values % info->block_len == 0);
     const uint8_t *p = blocks;
-    for (size_t i = 0; i < n_values; i += info->block_len, p += info->block_bytes)
-        decode(p, out + i);
+    for (size_t i = 0; i < n_values; i += info->block_len, p += info->block_bytes) {
+        if (decode)
+            decode(p, out + i);
+        else
+            dequant_grid(type, p, out + i);
+    }
 }

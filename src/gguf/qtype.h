@@ -22,8 +22,15 @@ enum qtype {
     QTYPE_Q4_K = 12,
     QTYPE_Q5_K = 13,
     QTYPE_Q6_K = 14,
+    QTYPE_IQ2_XXS = 16,
+    QTYPE_IQ2_XS = 17,
+    QTYPE_IQ3_XXS = 18,
+    QTYPE_IQ1_S = 19,
     QTYPE_IQ4_NL = 20,
+    QTYPE_IQ3_S = 21,
+    QTYPE_IQ2_S = 22,
     QTYPE_IQ4_XS = 23,
+    QTYPE_IQ1_M = 29,
     QTYPE_BF16 = 30,
     QTYPE_MXFP4 = 39,
 };
@@ -41,7 +48,7 @@ const struct qtype_info *qtype_info(uint32_t type);
 const struct qtype_info *qtype_by_name(const char *name);
 /* The i-th row, NULL past the end: for listing. */
 const struct qtype_info *qtype_at(size_t i);
-/* The name a file's type number has elsewhere ("IQ2_XS"), for refusals; never NULL. */
+/* The name a file's type number has elsewhere ("TQ1_0"), for refusals; never NULL. */
 const char *qtype_foreign_name(uint32_t type);
 
 /* Bytes of n_values values (a multiple of block_len). */

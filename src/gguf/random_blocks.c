@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "gguf/qblocks.h"
+#include "gguf/qgrid.h"
 
-/* Where a block keeps its scales, and the minimum that centres its codes, in units of d. */
+/* Where a block of no grid keeps its scales, and the minimum that centres its codes, in units
+ * of d. */
 struct layout {
     enum qtype type;
     int d_at, min_at; /* bytes from the start of a block; -1: none */
@@ -69,6 +71,7 @@ static void put_scales(const struct random_blocks *r, const struct layout *l, ui
 {
     if (l) memcpy(block + l->d_at, &r->d, sizeof r->d);
     if (l && l->min_at >= 0) memcpy(block + l->min_at, &r->dmin, sizeof r->dmin);
+    if (qgrid_of(r->type).table) qgrid_put_d(r->type, block, r->d);
     if (r->type == QTYPE_MXFP4) block[offsetof(struct block_mxfp4, e)] = r->exponent;
 }
 
@@ -128,12 +131,13 @@ struct random_blocks random_blocks_new(enum qtype type, float sigma, uint64_t se
     if (type == QTYPE_MXFP4) {
         r.exponent = 127;
         r.exponent = (uint8_t)(127 + lrint(log2((double)sigma / measured_rms(&r))));
-    } else if (l) {
+    } else if (l || qgrid_of(type).table) {
+        const float min_ratio = l ? l->min_ratio : 0;
         r.d = to_f16(1);
-        r.dmin = to_f16(l->min_ratio);
+        r.dmin = to_f16(min_ratio);
         float d = (float)((double)sigma / measured_rms(&r));
         r.d = to_f16(d);
-        r.dmin = to_f16(d * l->min_ratio);
+        r.dmin = to_f16(d * min_ratio);
     }
     return r;
 }

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/numeric_c.h"
 #include "gguf/qblocks.h"
+#include "gguf/qgrid.h"
 
 enum { TEXEL = 16, PLANE = TEXEL * PACK_TILE_ROWS };
 
@@ -21,6 +22,8 @@ static struct planes planes_of(enum qtype type)
     case QTYPE_IQ4_NL:
     case QTYPE_IQ4_XS:
     case QTYPE_MXFP4:
+    case QTYPE_IQ3_XXS:
+    case QTYPE_IQ3_S:
     case QTYPE_Q4_K: return (struct planes){1, 8, 0};
     case QTYPE_Q4_1: return (struct planes){2, 8, 0};
     case QTYPE_Q5_0:
@@ -28,6 +31,11 @@ static struct planes planes_of(enum qtype type)
     case QTYPE_Q5_1: return (struct planes){2, 8, 2};
     case QTYPE_Q8_0: return (struct planes){1, 16, 0};
     case QTYPE_Q2_K: return (struct planes){2, 4, 0};
+    case QTYPE_IQ1_S:
+    case QTYPE_IQ1_M:
+    case QTYPE_IQ2_XXS:
+    case QTYPE_IQ2_XS:
+    case QTYPE_IQ2_S:
     case QTYPE_Q3_K: return (struct planes){1, 4, 2};
     case QTYPE_Q6_K: return (struct planes){2, 8, 4};
     case QTYPE_F32:
@@ -143,7 +151,28 @@ static void put_small(enum qtype type, struct texels t, size_t b, const uint8_t 
     put_bytes(t, n.head + b, 0, p + codes, 16);
 }
 
-/* A block of 256 values. */
+/* A block of a type of grids: d, and from word 1 on four bits of scale of each half group. */
+static void put_grid(enum qtype type, struct texels t, const uint8_t *p)
+{
+    const struct planes n = planes_of(type);
+    const uint16_t d = qgrid_d(type, p);
+    uint8_t scale[16], code[32];
+    qgrid_scales(type, p, scale);
+    put_bytes(t, 0, 0, &d, sizeof d);
+    for (size_t b = 0; b < 8; b++) {
+        const uint8_t both = (uint8_t)(scale[2 * b] / 2 | scale[2 * b + 1] / 2 << 4);
+        put_bytes(t, 0, 4 + b, &both, 1);
+        qgrid_codes(type, p, b, code);
+        if (n.more == 0) {
+            put_nibbles(t, n.head + b, code, 0);
+        } else {
+            put_pairs(t, n.head, b, code, 0);
+            put_bits(t, n.head + n.first, b, code, 2);
+        }
+    }
+}
+
+/* Another block of 256 values. */
 static void put_large(enum qtype type, struct texels t, const uint8_t *p)
 {
     const struct planes n = planes_of(type);
@@ -231,7 +260,9 @@ void pack_tile(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_
         const uint8_t *p = rows;
         for (size_t c = 0; c < n_cols; c += info->block_len, p += info->block_bytes) {
             struct texels t = {at + c / PACK_STRIPE * (n.head + n.first + n.more) * PLANE};
-            if (info->block_len == PACK_STRIPE)
+            if (qgrid_of(type).table)
+                put_grid(type, t, p);
+            else if (info->block_len == PACK_STRIPE)
                 put_large(type, t, p);
             else
                 put_small(type, t, c % PACK_STRIPE / 32, p);

@@ -2,6 +2,7 @@
 #ifndef TESTS_MATMUL_CASE_H
 #define TESTS_MATMUL_CASE_H
 
+#include "gguf/qgrid.h"
 #include "gguf/qtype.h"
 
 /* Where the binary16 scales of a block stand. */
@@ -54,7 +55,10 @@ static inline void random_blocks(enum qtype type, uint8_t *p, size_t n_values)
             if (odd == 1) bits = 0x0003;
             if (odd == 2) bits |= 0x8000;
             if (odd == 3) bits = 0x6400;
-            memcpy(block + at[i], &bits, 2);
+            if (qgrid_of(type).table)
+                qgrid_put_d(type, block, bits);
+            else
+                memcpy(block + at[i], &bits, 2);
         }
     }
 }

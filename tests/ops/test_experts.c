@@ -12,8 +12,9 @@ struct experts_case {
 };
 
 static const struct experts_case cases[] = {
-    {QTYPE_F32, 96},   {QTYPE_BF16, 72},  {QTYPE_F16, 40},   {QTYPE_Q8_0, 96},
-    {QTYPE_Q4_0, 160}, {QTYPE_MXFP4, 96}, {QTYPE_Q4_K, 256}, {QTYPE_Q6_K, 256},
+    {QTYPE_F32, 96},    {QTYPE_BF16, 72},     {QTYPE_F16, 40},   {QTYPE_Q8_0, 96},
+    {QTYPE_Q4_0, 160},  {QTYPE_MXFP4, 96},    {QTYPE_Q4_K, 256}, {QTYPE_Q6_K, 256},
+    {QTYPE_IQ2_S, 256}, {QTYPE_IQ3_XXS, 256},
 };
 
 static uint8_t blocks[N_EXPERTS * N_PARTS * N_OUT * MAX_COLS * 4];
