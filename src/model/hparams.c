@@ -362,6 +362,12 @@ bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
     return true;
 }
 
+void hparams_limit_windows(struct hparams *hp)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if (hp->layers[i].window > hp->n_ctx) hp->layers[i].window = hp->n_ctx;
+}
+
 bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err)
 {
     hp->rope_local.n_rot = n_rot;

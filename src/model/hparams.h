@@ -130,6 +130,9 @@ bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err);
  * of n_layer bools, or a number n, default `period`: every n-th layer has none. period 0: the
  * array is required. */
 bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
+/* No window is longer than the context, as no row sees more: what follows from a window is
+ * planned for rows that can be. To be called behind the family's read function. */
+void hparams_limit_windows(struct hparams *hp);
 /* Windowed layers rotate n_rot dims without scaling, by "rope.freq_base_swa", default base. */
 bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
 /* "rope.dimension_sections" into hp->rope_sections, if the file has them. */

@@ -86,8 +86,10 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
     else {
         hp->n_vocab = (uint32_t)embd->ne[1];
         if ((!family->read || family->read(hp, err)) && hparams_agree(hp, err) &&
-            kv_fits(hp, params->kv_type, err))
+            kv_fits(hp, params->kv_type, err)) {
+            hparams_limit_windows(hp);
             return true;
+        }
     }
     hparams_free(hp);
     return false;

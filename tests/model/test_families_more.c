@@ -188,16 +188,17 @@ static void test_gemma2(void **unused)
     file_free(&f);
 }
 
-static struct model_sizes sizes_of(const struct file *f)
+/* With a context of n_ctx tokens, 0: the file's own, 4096. */
+static struct model_sizes sizes_of(const struct file *f, uint32_t n_ctx)
 {
     struct buf b = {0};
     struct err err;
     struct model_sizes sizes;
+    const struct model_params params = {.kv_type = KV_F32, .n_ctx = n_ctx};
     write_file(f, &b);
     struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
     if (!g) fail_msg("%s", err.msg);
-    if (!model_estimate(g, NULL, &(struct model_params){.kv_type = KV_F32}, 1, &sizes, &err))
-        fail_msg("%s", err.msg);
+    if (!model_estimate(g, NULL, &params, 1, &sizes, &err)) fail_msg("%s", err.msg);
     gguf_close(g);
     buf_free(&b);
     return sizes;
@@ -214,11 +215,25 @@ static void test_gemma2_window(void **unused)
     file_init(&f, &gemma2);
     for (int named = 0; named < 2; named++) {
         if (named) key_u32(&f, "attention.sliding_window", WINDOW);
-        const struct model_sizes sizes = sizes_of(&f);
+        const struct model_sizes sizes = sizes_of(&f, 0);
         assert_int_equal(sizes.window, named ? WINDOW : 4096);
         assert_int_equal(sizes.kv_bytes_per_token, LAYERS / 2 * BYTES);
         assert_int_equal(sizes.window_bytes_per_token, (LAYERS - LAYERS / 2) * BYTES);
     }
+    file_free(&f);
+}
+
+/* A window longer than the context is as long as that. */
+static void test_long_window(void **unused)
+{
+    (void)unused;
+    static const struct form gemma2 = {"gemma2", .norm_before = true, .norm_after = true};
+    struct file f;
+    file_init(&f, &gemma2);
+    key_u32(&f, "attention.sliding_window", 1 << 27);
+    assert_int_equal(sizes_of(&f, 0).window, 4096);
+    assert_int_equal(sizes_of(&f, 1000).window, 1000);
+    assert_int_equal(sizes_of(&f, 1 << 20).window, 1 << 20);
     file_free(&f);
 }
 
@@ -251,7 +266,7 @@ static void test_one_base(void **unused)
         key_f32(&f, "rope.freq_base", 500);
         key_f32(&f, "rope.freq_base_swa", windows ? 500 : 100);
         if (windows) key_u32(&f, "attention.sliding_window", WINDOW);
-        assert_int_equal(sizes_of(&f).window, windows ? WINDOW : 0);
+        assert_int_equal(sizes_of(&f, 0).window, windows ? WINDOW : 0);
         file_free(&f);
     }
 }
@@ -322,8 +337,9 @@ int main(void)
         cmocka_unit_test(test_forms),         cmocka_unit_test(test_missing),
         cmocka_unit_test(test_granite),       cmocka_unit_test(test_minicpm),
         cmocka_unit_test(test_parallel),      cmocka_unit_test(test_gemma2),
-        cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_hunyuan),
-        cmocka_unit_test(test_exaone4),       cmocka_unit_test(test_one_base),
+        cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_long_window),
+        cmocka_unit_test(test_hunyuan),       cmocka_unit_test(test_exaone4),
+        cmocka_unit_test(test_one_base),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }
