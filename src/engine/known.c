@@ -47,7 +47,7 @@ void known_bytes(const struct machine *m, struct engine_info *info)
     const struct model_sizes sizes = machine_sizes(m);
     info->weights_bytes = sizes.weights_bytes;
     info->kv_bytes_per_token = sizes.kv_bytes_per_token;
-    info->scratch_bytes = sizes.scratch_bytes;
+    info->scratch_bytes = model_scratch_bytes(&sizes, m->n_ctx);
     info->is_inexact = m->is_inexact;
 }
 

@@ -16,8 +16,7 @@ void layers_sizes(const struct program *p, uint32_t at,
 
 static uint64_t needed(const struct model_sizes *s, uint32_t n_ctx)
 {
-    return s->weights_bytes + s->scratch_bytes + (uint64_t)n_ctx * s->kv_bytes_per_token +
-           LAYERS_SPARE;
+    return model_bytes(s, n_ctx) + LAYERS_SPARE;
 }
 
 bool layers_fit(const struct layers_wish *wish, const struct model_sizes *model,

@@ -194,9 +194,7 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
     struct machine *before = m->draft;
     enum kv_type type;
     uint64_t taken = 0;
-    if (before && !before->is_cpu)
-        taken = before->sizes.weights_bytes + before->sizes.scratch_bytes +
-                m->n_ctx * before->sizes.kv_bytes_per_token;
+    if (before && !before->is_cpu) taken = model_bytes(&before->sizes, m->n_ctx);
     m->draft = NULL;
     bool ok = machine_kv_type(m->kv_type, &type, &m->kv_type, err) &&
               machine_place_draft(m, config, type, taken, watch, err) &&

@@ -15,27 +15,38 @@
 static const uint64_t SPARE = LAYERS_SPARE;
 enum { MIN_CONTEXT = 512 };
 
+/* The longest context of whole pages, up to n_ctx, that so much memory has room for. */
+static uint32_t most_tokens(const struct model_sizes *s, uint32_t n_ctx, uint64_t available)
+{
+    uint32_t lo = 0, hi = n_ctx / PAGE_LEN;
+    while (lo < hi) {
+        const uint32_t mid = hi - (hi - lo) / 2;
+        if (model_bytes(s, mid * PAGE_LEN) <= available)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo * PAGE_LEN;
+}
+
 uint32_t machine_fit_context(uint32_t want, uint32_t n_model, const struct model_sizes *sizes,
                              uint64_t available, struct err *err)
 {
-    uint32_t n_ctx = want ? want : n_model;
-    uint64_t fixed = sizes->weights_bytes + sizes->scratch_bytes;
-    uint64_t kv = (uint64_t)n_ctx * sizes->kv_bytes_per_token;
-    if (fixed <= available && kv <= available - fixed) return n_ctx;
-    uint64_t room = available > fixed + SPARE ? available - fixed - SPARE : 0;
-    uint64_t fits = sizes->kv_bytes_per_token ? room / sizes->kv_bytes_per_token : 0;
-    fits -= fits % PAGE_LEN;
-    uint32_t least = n_model < MIN_CONTEXT ? n_model : MIN_CONTEXT;
-    if (want == 0 && fits >= least) return (uint32_t)fits;
-    uint32_t asked = want ? want : least;
-    kv = asked * sizes->kv_bytes_per_token;
+    const uint32_t n_ctx = want ? want : n_model;
+    if (model_bytes(sizes, n_ctx) <= available) return n_ctx;
+    const uint32_t fits = most_tokens(sizes, n_ctx, available > SPARE ? available - SPARE : 0);
+    const uint32_t least = n_model < MIN_CONTEXT ? n_model : MIN_CONTEXT;
+    if (want == 0 && fits >= least) return fits;
+    const uint32_t asked = want ? want : least;
     char total[READABLE_BYTES], weights[READABLE_BYTES], scratch[READABLE_BYTES],
         of_kv[READABLE_BYTES], there[READABLE_BYTES];
     err_set(err, ERR_MEMORY,
             "not enough memory: %s needed (weights %s, scratch %s, KV of %u tokens %s), %s "
             "available",
-            readable_size(total, fixed + kv), readable_size(weights, sizes->weights_bytes),
-            readable_size(scratch, sizes->scratch_bytes), asked, readable_size(of_kv, kv),
+            readable_size(total, model_bytes(sizes, asked)),
+            readable_size(weights, sizes->weights_bytes),
+            readable_size(scratch, model_scratch_bytes(sizes, asked)), asked,
+            readable_size(of_kv, asked * sizes->kv_bytes_per_token),
             readable_size(there, available));
     return 0;
 }
@@ -96,7 +107,7 @@ uint64_t machine_page_room(const struct machine *m)
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
         const struct model_sizes *s = &pools[i].sizes;
-        const uint64_t fixed = s->weights_bytes + s->scratch_bytes + SPARE;
+        const uint64_t fixed = s->weights_bytes + model_scratch_bytes(s, m->n_ctx) + SPARE;
         uint64_t room = pools[i].available > fixed ? pools[i].available - fixed : 1;
         if (n == 2 && s->kv_bytes_per_token == 0) continue;
         if (n == 2)
@@ -119,16 +130,14 @@ static void say_sizes(const struct machine *m, char *line, size_t cap)
                      readable_size(weights, all.weights_bytes),
                      readable_size(token, all.kv_bytes_per_token), m->n_ctx,
                      readable_size(kv, m->n_ctx * all.kv_bytes_per_token),
-                     readable_size(scratch, all.scratch_bytes),
+                     readable_size(scratch, model_scratch_bytes(&all, m->n_ctx)),
                      m->draft ? " with the draft" : "", readable_size(available, m->available),
                      m->why_cpu ? "; on the CPU: " : "", m->why_cpu ? m->why_cpu : "",
                      m->device && m->draft && m->draft->is_cpu ? "; the draft on the CPU" : "");
     if (!m->is_split || n < 0 || (size_t)n >= cap) return;
-    const uint64_t bytes =
-        back->weights_bytes + back->scratch_bytes + m->n_ctx * back->kv_bytes_per_token;
     snprintf(line + n, cap - (size_t)n, "; on the device %u of %u layers, %s%s%s",
-             m->n_layers - m->split_at, m->n_layers, readable_size(there, bytes),
-             m->device_bytes ? " of " : "",
+             m->n_layers - m->split_at, m->n_layers,
+             readable_size(there, model_bytes(back, m->n_ctx)), m->device_bytes ? " of " : "",
              m->device_bytes ? readable_size(of, m->device_bytes) : "");
 }
 
@@ -162,8 +171,7 @@ bool machine_draft_fits(const struct machine *m, struct err *err)
     if (!m->draft || (m->device_bytes > 0 && !m->draft->is_cpu)) return true;
     const struct model_sizes *sizes = &m->draft->sizes;
     const uint64_t available = resources_memory(NULL);
-    const uint64_t needed = sizes->weights_bytes + sizes->scratch_bytes +
-                            m->n_ctx * sizes->kv_bytes_per_token + SPARE;
+    const uint64_t needed = model_bytes(sizes, m->n_ctx) + SPARE;
     if (needed <= available) return true;
     char wants[READABLE_BYTES], has[READABLE_BYTES];
     return err_set(err, ERR_MEMORY, "not enough memory for the draft: %s needed, %s available",

@@ -112,7 +112,7 @@ static bool estimate_draft(struct machine *d, const struct backend *be, enum kv_
 {
     const struct model_params params = {.kv_type = kv_type};
     if (!model_estimate(d->gguf, be, &params, TIMELINE_MAX_ROWS, &d->sizes, err)) return false;
-    d->sizes.scratch_bytes += d->sizes.state_bytes; /* those that guesses come back to */
+    d->sizes.exec_bytes += d->sizes.state_bytes; /* those that guesses come back to */
     return true;
 }
 

@@ -164,14 +164,6 @@ void model_close(struct model *m)
     free(m);
 }
 
-/* The windowed rows of a sequence: those seen, a few to take back, those of a step. */
-static uint64_t window_bytes(const struct program *p, uint32_t max_rows)
-{
-    if (p->window == 0) return 0;
-    const uint64_t rows = (uint64_t)p->window + 3 * PAGE_LEN + max_rows;
-    return rows / PAGE_LEN * p->page_bytes[PAGE_WINDOW];
-}
-
 /* A program for which nothing is bound, and what it points into. */
 struct outline {
     struct hparams hp;
@@ -245,11 +237,32 @@ static uint64_t weights_bytes(const struct program *p, const struct backend *be)
 struct model_sizes model_sizes_sum(struct model_sizes a, const struct model_sizes *b)
 {
     a.weights_bytes += b->weights_bytes;
-    a.scratch_bytes += b->scratch_bytes;
     a.kv_bytes_per_token += b->kv_bytes_per_token;
     a.window_bytes_per_token += b->window_bytes_per_token;
+    if (b->window_rows > a.window_rows) a.window_rows = b->window_rows;
     a.state_bytes += b->state_bytes;
+    a.exec_bytes += b->exec_bytes;
     return a;
+}
+
+uint64_t model_scratch_bytes(const struct model_sizes *s, uint32_t n_ctx)
+{
+    const uint64_t most = mem_round_up(n_ctx, PAGE_LEN);
+    const uint64_t n_rows = s->window_rows < most ? s->window_rows : most;
+    return s->exec_bytes + n_rows * s->window_bytes_per_token;
+}
+
+uint64_t model_bytes(const struct model_sizes *s, uint32_t n_ctx)
+{
+    return s->weights_bytes + model_scratch_bytes(s, n_ctx) + n_ctx * s->kv_bytes_per_token;
+}
+
+/* Those that are seen, a few to take back, those of a step; in whole pages. */
+static uint64_t window_rows(const struct program *p, uint32_t max_rows)
+{
+    if (p->window == 0) return 0;
+    const uint64_t n_rows = (uint64_t)p->window + 3 * PAGE_LEN + max_rows;
+    return n_rows - n_rows % PAGE_LEN;
 }
 
 void model_program_sizes(const struct program *p, const struct backend *be, uint32_t max_rows,
@@ -258,12 +271,12 @@ void model_program_sizes(const struct program *p, const struct backend *be, uint
     *out = (struct model_sizes){
         .weights_bytes = weights_bytes(p, be),
         .kv_bytes_per_token = p->page_bytes[PAGE_FULL] / PAGE_LEN,
-        .window = p->window,
-        .state_bytes = p->state_bytes,
         .window_bytes_per_token = p->page_bytes[PAGE_WINDOW] / PAGE_LEN,
+        .window = p->window,
+        .window_rows = window_rows(p, max_rows),
+        .state_bytes = p->state_bytes,
         /* States held, those of the step under way, a copy for a snapshot. */
-        .scratch_bytes = (be ? exec_bytes(be, p, max_rows) : 0) + 3 * p->state_bytes +
-                         window_bytes(p, max_rows),
+        .exec_bytes = (be ? exec_bytes(be, p, max_rows) : 0) + 3 * p->state_bytes,
     };
 }
 

@@ -36,14 +36,20 @@ struct model_sizes {
     uint64_t kv_bytes_per_token;     /* of the layers that see everything before them */
     uint64_t window_bytes_per_token; /* of the others, while a window looks back on it */
     uint32_t window;                 /* 0: there are none */
-    uint64_t state_bytes;            /* of recurrent layers; 0: there are none */
-    /* Of an exec for steps of max_rows, of recurrent states, and of the windowed rows that one
-     * sequence looks back on. */
-    uint64_t scratch_bytes;
+    uint64_t window_rows; /* that a sequence of any length keeps for those, at most */
+    uint64_t state_bytes; /* of recurrent layers; 0: there are none */
+    uint64_t exec_bytes;  /* of an exec for steps of max_rows, and of recurrent states */
 };
 
-/* What two models take together; the window is a's. */
+/* What two models take together; the window is a's, the rows are those of the one that keeps
+ * more. */
 struct model_sizes model_sizes_sum(struct model_sizes a, const struct model_sizes *b);
+
+/* What a sequence of up to n_ctx tokens needs from its beginning on: exec_bytes, and room for
+ * the windowed rows it keeps. */
+uint64_t model_scratch_bytes(const struct model_sizes *s, uint32_t n_ctx);
+/* All that it and the weights take, once it has n_ctx tokens. */
+uint64_t model_bytes(const struct model_sizes *s, uint32_t n_ctx);
 
 /* Checks the whole file against its family (keys, tensors, types, shapes), then binds the
  * weights to be. progress and cancel may be NULL; cancel is polled between tensors. NULL with

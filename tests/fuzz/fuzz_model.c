@@ -68,7 +68,7 @@ static void try_file(const uint8_t *data, size_t n_bytes, size_t choice, enum cp
     if (model_estimate(g, NULL, &params, ROWS, &sizes, &err))
         be = cpu_open(&(struct cpu_options){.n_threads = 1, .isa = isa}, &err);
     if (be && model_estimate(g, be, &params, ROWS, &sizes, &err) &&
-        sizes.scratch_bytes + sizes.kv_bytes_per_token * PAGE_LEN < MAX_BYTES) {
+        model_bytes(&sizes, PAGE_LEN) - sizes.weights_bytes < MAX_BYTES) {
         struct model *m = model_open(g, be, &params, NULL, NULL, &err);
         /* What the estimate accepts opens. */
         if (!m) abort();

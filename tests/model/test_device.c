@@ -384,7 +384,7 @@ static void as_many_as_asked_for(void **state)
 static uint64_t taken(const struct machine *m)
 {
     const struct model_sizes *s = &m->split_sizes[CUT_BACK];
-    return s->weights_bytes + s->scratch_bytes + 256 * s->kv_bytes_per_token + LAYERS_SPARE;
+    return model_bytes(s, 256) + LAYERS_SPARE;
 }
 
 /* A device that says it has just so much memory takes what fits, down to nothing. */
@@ -477,7 +477,7 @@ static void open_drafting(struct machine *m, uint64_t memory)
 
 static uint64_t taken_by(const struct model_sizes *s)
 {
-    return s->weights_bytes + s->scratch_bytes + 256 * s->kv_bytes_per_token;
+    return model_bytes(s, 256);
 }
 
 /* Guesses of the draft for the same tokens. */

@@ -223,7 +223,8 @@ static void test_gemma2_window(void **unused)
     file_free(&f);
 }
 
-/* A window longer than the context is as long as that. */
+/* A window longer than the context is as long as that, and the rows that are kept for it are no
+ * more than the context has, in whole pages. */
 static void test_long_window(void **unused)
 {
     (void)unused;
@@ -232,7 +233,10 @@ static void test_long_window(void **unused)
     file_init(&f, &gemma2);
     key_u32(&f, "attention.sliding_window", 1 << 27);
     assert_int_equal(sizes_of(&f, 0).window, 4096);
-    assert_int_equal(sizes_of(&f, 1000).window, 1000);
+    const struct model_sizes sizes = sizes_of(&f, 1000);
+    assert_int_equal(sizes.window, 1000);
+    assert_int_equal(model_scratch_bytes(&sizes, 1000), 1024 * sizes.window_bytes_per_token);
+    assert_int_equal(model_scratch_bytes(&sizes, 64), 64 * sizes.window_bytes_per_token);
     assert_int_equal(sizes_of(&f, 1 << 20).window, 1 << 20);
     file_free(&f);
 }

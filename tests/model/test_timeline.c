@@ -363,9 +363,8 @@ static void test_fit_context(void **state)
 {
     (void)state;
     struct err err;
-    const struct model_sizes s = {.weights_bytes = 1000u << 20,
-                                  .kv_bytes_per_token = 1u << 20,
-                                  .scratch_bytes = 24u << 20};
+    const struct model_sizes s = {
+        .weights_bytes = 1000u << 20, .kv_bytes_per_token = 1u << 20, .exec_bytes = 24u << 20};
     uint64_t mib = 1 << 20;
     assert_int_equal(machine_fit_context(0, 4096, &s, 8000 * mib, &err), 4096);
     assert_int_equal(machine_fit_context(100, 4096, &s, 8000 * mib, &err), 100);
@@ -377,6 +376,17 @@ static void test_fit_context(void **state)
                                  "24 MiB, KV of 512 tokens 512 MiB), 1.07 GiB available");
     assert_int_equal(machine_fit_context(4000, 4096, &s, 2048 * mib, &err), 0);
     assert_int_equal(machine_fit_context(0, 4096, &s, 10 * mib, &err), 0);
+    /* Rows of windows take what the context has of them: of 512 tokens half a gibibyte. */
+    struct model_sizes windowed = s;
+    windowed.window_rows = 1024, windowed.window_bytes_per_token = 1u << 20;
+    assert_int_equal(machine_fit_context(512, 4096, &windowed, 2048 * mib, &err), 512);
+    assert_int_equal(machine_fit_context(513, 4096, &windowed, 2048 * mib, &err), 0);
+    assert_string_equal(err.msg,
+                        "not enough memory: 2.06 GiB needed (weights 1000 MiB, scratch "
+                        "600 MiB, KV of 513 tokens 513 MiB), 2 GiB available");
+    assert_int_equal(machine_fit_context(0, 4096, &windowed, 2176 * mib, &err), 512);
+    /* 4096 - 1024 - 64 spare - 1024 */
+    assert_int_equal(machine_fit_context(0, 4096, &windowed, 4096 * mib, &err), 1984);
     /* Without keys and values the context costs nothing, but the weights do. */
     const struct model_sizes bare = {.weights_bytes = 1000u << 20};
     assert_int_equal(machine_fit_context(0, 4096, &bare, 1001 * mib, &err), 4096);

@@ -19,7 +19,7 @@ static size_t n_split, n_whole, n_refused;
 
 static uint64_t needs(const struct model_sizes *s)
 {
-    return s->weights_bytes + s->scratch_bytes + N_CTX * s->kv_bytes_per_token + LAYERS_SPARE;
+    return model_bytes(s, N_CTX) + LAYERS_SPARE;
 }
 
 static uint64_t needs_from(const struct program *p, uint32_t layer)

@@ -222,7 +222,7 @@ static void test_good(void **unused)
         2 * EMBD + 2 * EMBD * EMBD + 2 * EMBD * KV_HEADS * HEAD_DIM + 3 * EMBD * FF;
     assert_int_equal(sizes.weights_bytes, 4 * (VOCAB * EMBD + EMBD + LAYERS * layer));
     assert_int_equal(sizes.kv_bytes_per_token, LAYERS * 2 * KV_HEADS * HEAD_DIM * 2);
-    assert_int_equal(sizes.scratch_bytes, 0);
+    assert_int_equal(model_scratch_bytes(&sizes, 128), 0);
 }
 
 static void test_family(void **unused)
