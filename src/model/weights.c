@@ -20,6 +20,7 @@ void weights_init(struct weights *ws, const struct gguf *g, struct backend *be, 
     ws->be = be;
     ws->err = err;
     ws->used = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->used);
+    ws->read = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->read);
     ws->of_tensor = mem_zalloc(gguf_n_tensors(g) + 1, sizeof *ws->of_tensor);
 }
 
@@ -29,6 +30,7 @@ void weights_free(struct weights *ws)
         free(ws->stand_ins[i]);
     free(ws->stand_ins);
     free(ws->used);
+    free(ws->read);
     free(ws->of_tensor);
     memset(ws, 0, sizeof *ws);
 }
@@ -102,6 +104,16 @@ static size_t tensor_index(const struct weights *ws, const struct gguf_tensor *t
     return (size_t)(t - gguf_tensor_at(ws->g, 0));
 }
 
+/* A token reads n_bytes of the tensor. Whoever asks for it again reads the same bytes, or these
+ * among others, as the head those of the embedding it is tied to. */
+static void count_read(struct weights *ws, const struct gguf_tensor *t, size_t n_bytes)
+{
+    size_t *counted = &ws->read[tensor_index(ws, t)];
+    if (n_bytes <= *counted) return;
+    ws->token_bytes += n_bytes - *counted;
+    *counted = n_bytes;
+}
+
 static const struct weight *stand_in(struct weights *ws, struct weight shape)
 {
     struct weight *w = mem_alloc(sizeof *w);
@@ -139,16 +151,11 @@ static const struct weight *matrix(struct weights *ws, const char *name, struct 
     const struct gguf_tensor *t =
         fetch(ws, name, shape.n_cols, n_parts * shape.n_rows, shape.n_mats / n_parts);
     if (!t || cancelled(ws)) return NULL;
-    const size_t share = t->n_bytes / token_of * token_share;
+    count_read(ws, t, t->n_bytes / token_of * token_share);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
-    if (w) {
-        /* A tied head: the row that embeds is part of what the head reads. */
-        if (share == t->n_bytes) ws->token_bytes += share - t->n_bytes / shape.n_rows;
-        return w;
-    }
+    if (w) return w;
     shape.type = t->type;
     shape.file = t->data;
-    ws->token_bytes += share;
     if (ws->be) {
         w = backend_matrix(ws->be, t->type, shape.n_mats, shape.n_rows, shape.n_cols, t->data,
                            ws->cancel, ws->err);
@@ -208,10 +215,10 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
                                         bool transposed, size_t token_bytes)
 {
     if (!t || cancelled(ws)) return NULL;
+    count_read(ws, t, token_bytes);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
     const size_t n_cols = t->ne[0], n_rows = t->ne[1], n = n_rows * n_cols;
-    ws->token_bytes += token_bytes;
     if (ws->be) {
         /* The file promises no alignment. */
         float *values = mem_alloc(t->n_bytes);

@@ -31,8 +31,9 @@ struct weights {
     struct weight **stand_ins; /* [n_stand_ins], owned */
     size_t n_stand_ins, cap_stand_ins;
     bool *used;           /* [tensors of the file] */
+    size_t *read;         /* [tensors of the file]: bytes that one token reads of each */
     uint64_t file_bytes;  /* of what was bound */
-    uint64_t token_bytes; /* file bytes one token reads */
+    uint64_t token_bytes; /* file bytes one token reads: the sum of read */
     bool failed;
     struct err *err;
 };

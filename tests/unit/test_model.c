@@ -18,6 +18,7 @@
 #include "cpu/cpu.h"
 #include "model/model.h"
 #include "model/program.h"
+#include "model/weights.h"
 
 enum { EMBD = 32, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 8, FF = 64, VOCAB = 16, LAYERS = 2 };
 
@@ -553,6 +554,34 @@ static void test_open(void **unused)
     buf_free(&b);
 }
 
+/* Bytes that a token reads of experts whose gate and up are one tensor, with so many in use; of
+ * an embedding beside the head that is tied to it. */
+static void test_token_bytes(void **unused)
+{
+    (void)unused;
+    enum { EXPERTS = 4, EXPERT_BYTES = 2 * FF * EMBD * 4 };
+    static const char both[] = "blk.0.ffn_gate_up_exps.weight", embd[] = "token_embd.weight";
+    struct draft d = good();
+    tensor(&d, both, EMBD, 2 * FF)->ne[2] = EXPERTS;
+    struct buf b = {0};
+    struct gguf *g = write_draft(&d, &b);
+    for (size_t n_used = 1; n_used <= EXPERTS; n_used++) {
+        struct err err;
+        struct weights ws;
+        weights_init(&ws, g, NULL, &err);
+        for (int part = 0; part < 2; part++)
+            assert_non_null(weights_experts(&ws, both, EXPERTS, n_used, 2, FF, EMBD));
+        assert_int_equal(ws.token_bytes, n_used * EXPERT_BYTES);
+        assert_non_null(weights_table(&ws, embd, VOCAB, EMBD));
+        assert_int_equal(ws.token_bytes, n_used * EXPERT_BYTES + EMBD * 4);
+        assert_non_null(weights_matrix(&ws, embd, VOCAB, EMBD));
+        assert_int_equal(ws.token_bytes, n_used * EXPERT_BYTES + VOCAB * EMBD * 4);
+        weights_free(&ws);
+    }
+    gguf_close(g);
+    buf_free(&b);
+}
+
 /* A small right program, to be broken: x -> norm -> matmul -> logits. */
 struct small {
     struct weight table, vec, head;
@@ -748,13 +777,14 @@ static void test_checker_runs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),           cmocka_unit_test(test_family),
-        cmocka_unit_test(test_keys),           cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_rope_keys),      cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_experts),        cmocka_unit_test(test_params),
-        cmocka_unit_test(test_kv_types),       cmocka_unit_test(test_kv_rows),
-        cmocka_unit_test(test_open),           cmocka_unit_test(test_checker),
-        cmocka_unit_test(test_checker_routes), cmocka_unit_test(test_checker_runs),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_family),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_rope_keys),    cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_experts),      cmocka_unit_test(test_params),
+        cmocka_unit_test(test_kv_types),     cmocka_unit_test(test_kv_rows),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_token_bytes),
+        cmocka_unit_test(test_checker),      cmocka_unit_test(test_checker_routes),
+        cmocka_unit_test(test_checker_runs),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
