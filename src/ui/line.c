@@ -303,9 +303,7 @@ static void on_turn_end(void *user, const struct face_report *report)
     if (report->stop == FACE_STOP_FAILED) return;
     if (l->quiet) return;
     struct buf text = {0};
-    buf_printf(&text, "%s[", term_on(&l->ui, STYLE_DIM));
-    status_report(&text, term_width(&l->ui) - 2, report, l->verbose);
-    buf_printf(&text, "]%s\n", term_off(&l->ui));
+    status_line(&text, &l->ui, report, l->verbose);
     output_write(l->ui.fd, text.data, text.len);
     buf_free(&text);
 }

@@ -262,9 +262,7 @@ static void show_statistics(struct pipe *p, const struct face_report *report)
 {
     if (p->o->quiet || !(p->o->verbose || p->err.is_tty)) return;
     struct buf line = {0};
-    buf_printf(&line, "%s[", term_on(&p->err, STYLE_DIM));
-    status_report(&line, term_width(&p->err) - 2, report, p->o->verbose);
-    buf_printf(&line, "]%s\n", term_off(&p->err));
+    status_line(&line, &p->err, report, p->o->verbose);
     output_write(STDERR_FILENO, line.data, line.len);
     buf_free(&line);
 }

@@ -1,10 +1,12 @@
 #include "ui/status.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/readable.h"
+#include "ui/term.h"
 
 void status_rate(struct buf *out, uint64_t n_tokens, double ms)
 {
@@ -77,6 +79,14 @@ void status_report(struct buf *out, int width, const struct face_report *r, bool
                readable_number(b, r->n_ctx), r->reply_seed);
     if (r->is_inexact) buf_puts(out, ", inexact");
     break_lines(out, start, width > 20 ? (size_t)width : 20);
+}
+
+void status_line(struct buf *out, const struct term *t, const struct face_report *r,
+                 bool verbose)
+{
+    buf_printf(out, "%s[", term_on(t, STYLE_DIM));
+    status_report(out, t->words ? term_width(t) - 2 : INT_MAX, r, verbose);
+    buf_printf(out, "]%s\n", term_off(t));
 }
 
 void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t done,

@@ -256,6 +256,7 @@ keys 'hello' Enter
 check "  names the reply" shows 'Assistant:'
 last 'You:'
 check "  and redraws nothing" eval '! raw $'"'\\033[K'"
+check "  nor breaks the line of statistics" grep -q '\[stop: length, .*, seed [0-9]*\]' "$raw"
 keys C-d
 check "  and leaves" shows 'status 0'
 done_testing

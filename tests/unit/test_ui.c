@@ -78,6 +78,14 @@ static void statistics_line(void **state)
     status_report(&got, 78, &report, false);
     is("12 cached, 1,234 prefilled, 88 generated at 44.0 tok/s,\n"
        "context 1,334 of 2,048, seed 18446744073709551615");
+    struct term no_words = {.fd = -1, .is_tty = true}, words = no_words; /* 80 columns */
+    words.words = true;
+    status_line(&got, &words, &report, false);
+    is("[12 cached, 1,234 prefilled, 88 generated at 44.0 tok/s,\n"
+       "context 1,334 of 2,048, seed 18446744073709551615]\n");
+    status_line(&got, &no_words, &report, false);
+    is("[12 cached, 1,234 prefilled, 88 generated at 44.0 tok/s, context 1,334 of 2,048, seed "
+       "18446744073709551615]\n");
     struct face_report r = report;
     r.stop = FACE_STOP_LENGTH;
     r.n_drafted = 10;
