@@ -19,8 +19,8 @@ int usage_error(const char *command, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&msg, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "hearth: %s%s%s (try hearth --help)\n", command ? command : "",
-            command ? ": " : "", buf_str(&msg));
+    fprintf(stderr, "hearth: %s%s%s (try hearth %s%s--help)\n", command ? command : "",
+            command ? ": " : "", buf_str(&msg), command ? command : "", command ? " " : "");
     buf_free(&msg);
     return EXIT_USAGE;
 }

@@ -36,14 +36,14 @@ struct engine_config command_line_engine(const struct options *o);
  * what is wrong. */
 bool command_line_finish(struct options *o, struct err *err);
 
-/* Prints "hearth COMMAND: message (try hearth --help)"; returns EXIT_USAGE. command may be
- * NULL. */
+/* Prints "hearth: COMMAND: message (try hearth COMMAND --help)"; returns EXIT_USAGE. command
+ * may be NULL. */
 int usage_error(const char *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same for an argument that stands for nothing. */
 int unexpected_argument(const char *command, const char *arg);
-/* What command_line_finish found: prints "hearth COMMAND: message", without --help, which
- * explains no file; returns EXIT_USAGE. command may be NULL. */
+/* What command_line_finish found: prints "hearth: COMMAND: message", without --help,
+ * which explains no file; returns EXIT_USAGE. command may be NULL. */
 int config_error(const char *command, const struct err *err);
 /* Prints "hearth: message"; returns the status that goes with the code. */
 int runtime_error(const struct err *err);

@@ -25,6 +25,14 @@ static char **as_options(int *argc, char **argv)
     return out;
 }
 
+/* "help WORD...": the words, then the option. */
+static void ask_for_help(int argc, char **argv)
+{
+    static char help[] = "--help";
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = help;
+}
+
 char **foreign_words(int *argc, char **argv)
 {
     static const struct {
@@ -36,6 +44,7 @@ char **foreign_words(int *argc, char **argv)
     if (*argc < 2) return argv;
     if (strcmp(argv[1], "run") == 0 && *argc > 2 && argv[2][0] != '-')
         return as_options(argc, argv);
+    if (strcmp(argv[1], "help") == 0 && *argc > 2) ask_for_help(*argc, argv);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcmp(argv[1], same[i].word) == 0) {
             memcpy(ours, same[i].ours, sizeof ours);

@@ -286,4 +286,14 @@ check "no other letters are a word" [ $status = 2 ]
 for name in $(sed -nE 's/^ *\{"([a-z-]+)", OPT_.*/\1/p' src/config/option_table.c); do
     check "hearth(1) has $name" grep -qF -- "${name//-/\\-}" man/hearth.1
 done
+# Help of a subcommand, as ollama asks for it, and who is told of it.
+for word in bench "inspect plan" sessions; do
+    # shellcheck disable=SC2086
+    check "help $word" cmp <("$hearth" help $word) <("$hearth" $word --help)
+    # shellcheck disable=SC2086
+    check "  which $word names when it is called wrongly" eval \
+        '! "$hearth" $word --frob 2>"$dir/err" && grep -qF "(try hearth $word --help)" "$dir/err"'
+done
+check "help list" cmp <("$hearth" help list) <("$hearth" models --help)
+check "help alone" cmp <("$hearth" help) <("$hearth" --help)
 done_testing
