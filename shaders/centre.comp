@@ -1,4 +1,5 @@
-/* A row less its mean: a work group of 32 lanes is a row, so a lane has the terms of a partial sum. */
+/* Groups of a row less their means: a work group of 32 lanes is a group, so a lane has the terms of a
+ * partial sum. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "step.glsl"
@@ -9,7 +10,7 @@ layout(local_size_x_id = 0) in; /* 32 */
 layout(set = 0, binding = 1, std430) SHARED_PLACE buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer In { float x[]; };
 layout(push_constant) uniform Push {
-    uint part, n;
+    uint part, n; /* values of a group */
     uint in_stride, in_at, out_stride, out_at;
     float inverse_n;
 };
@@ -18,7 +19,8 @@ void main()
 {
     uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (row >= step_n_rows()) return;
-    uint from = row * in_stride + in_at, to = row * out_stride + out_at;
+    uint at = gl_WorkGroupID.x * n;
+    uint from = row * in_stride + in_at + at, to = row * out_stride + out_at + at;
     float partial = 0.0;
     for (uint i = lane; i < n; i += 32u)
         partial = i < 32u ? x[from + i] : fadd(partial, x[from + i]);

@@ -1,6 +1,7 @@
 /* A gated unit: what becomes of a gate and what it lets through. Include numeric.glsl first. */
 /* Of enum pointwise. */
-const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, SIGMOID = 7u, LINEAR = 8u, RELU = 12u;
+const uint SILU = 0u, GELU = 1u, CLAMPED = 2u, SIGMOID = 7u, LINEAR = 8u, RELU = 12u,
+           GELU_ALONE = 13u;
 
 float glu(uint kind, float gate, float up)
 {
@@ -10,6 +11,7 @@ float glu(uint kind, float gate, float up)
     case SIGMOID: return num_keep(fmul(num_sigmoid(gate), up));
     case RELU: return num_keep(fmul(num_relu(gate), up));
     case CLAMPED: return num_clamped_glu(gate, up);
+    case GELU_ALONE: return num_gelu(gate);
     default: return num_keep(fmul(gate, up)); /* LINEAR */
     }
 }

@@ -14,10 +14,12 @@ layout(constant_id = 3) const uint ROTATES = 0; /* 1: dims 2i and 2i+1, 2: dims 
 layout(constant_id = 4) const uint HOLDS = 1; /* values of a tile that each lane has */
 layout(constant_id = 5) const uint BLOCK_LANES = 8; /* or 1 */
 layout(constant_id = 6) const bool ONE_TILE = false; /* holds all values of a group */
+layout(constant_id = 7) const bool BIASED = false;
 layout(set = 0, binding = 1, std430) SHARED_PLACE writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) SHARED_PLACE readonly buffer In { float x[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Weight { float w[]; };
 layout(set = 0, binding = 4, std430) writeonly buffer Codes { uint codes[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Bias { float bias[]; }; /* as Weight, never ROTATES */
 layout(push_constant) uniform Push {
     uint part, n; /* values of a group */
     uint in_stride, in_at, out_stride, out_at;
@@ -119,6 +121,7 @@ void main()
         [[unroll]] for (uint k = 0u; k < HOLDS; k++) {
             uint i = at + place(k);
             float v = normed(held[k], weight[k], r);
+            if (BIASED && i < n) v = num_keep(fadd(v, bias[group * w_stride + i]));
             if (QUANTISES) a8_tile[place(k)] = v;
             if (i >= first && i < n) y[to + i] = v;
         }

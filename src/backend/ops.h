@@ -45,8 +45,8 @@ struct ref {
 
 enum op_kind {
     OP_EMBED,          /* out = scale · row[token] of a matrix */
-    OP_CENTRE,         /* takes its mean from a row: LayerNorm is this and the next */
-    OP_NORM,           /* RMS norm of groups of a row, times a vector */
+    OP_CENTRE,         /* takes its mean from a row or groups: LayerNorm is this and the next */
+    OP_NORM,           /* RMS norm of groups of a row, times a vector, plus a vector */
     OP_QUANTISE,       /* f32 row -> A8 row */
     OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
     OP_ROPE,           /* rotates heads in place by the row's position */
@@ -90,16 +90,20 @@ struct op_embed {
 };
 
 /* Each group of `group` values is normalised on its own (group == in.n: the whole row; the head
- * size: per head) and multiplied by w, or by nothing if w is NULL. out may be in. */
+ * size: per head) and multiplied by w, or by nothing if w is NULL; then bias is added, if there
+ * is one, as long as w. out may be in. */
 struct op_norm {
     struct ref in, out;
     const struct weight *w; /* vector of `group` values, for each group, or of in.n; or NULL */
     size_t group;
     float eps;
+    const struct weight *bias; /* or NULL; not without w */
 };
 
+/* Of each group of `group` values the mean is taken from these. */
 struct op_centre {
     struct ref in, out; /* same n; out may be in */
+    size_t group;
 };
 
 struct op_quantise {
@@ -160,9 +164,10 @@ enum glu_kind {
     GLU_SILU,
     GLU_GELU,
     GLU_SIGMOID,
-    GLU_LINEAR,  /* the gate as it is */
-    GLU_RELU,    /* the gate where it is above 0; with up for a gate its square */
-    GLU_CLAMPED, /* both within 7, sigmoid of 1.702 gate, up + 1 */
+    GLU_LINEAR,     /* the gate as it is */
+    GLU_RELU,       /* the gate where it is above 0; with up for a gate its square */
+    GLU_CLAMPED,    /* both within 7, sigmoid of 1.702 gate, up + 1 */
+    GLU_GELU_ALONE, /* the GELU of the gate, whatever up is: what has no gate of its own */
 };
 
 struct op_glu {

@@ -119,7 +119,8 @@ static bool is_rotated(const struct program *p, const struct op *op)
     const struct op_norm *a = &op->norm, *b = &op[1].norm;
     const struct op_rope *r = &op[2].rope;
     return a->group == b->group && a->group == r->head_dim && a->out.buf == r->x.buf &&
-           a->out.at == r->x.at && b->out.buf == r->x.buf && a->w && b->w;
+           a->out.at == r->x.at && b->out.buf == r->x.buf && a->w && b->w && !a->bias &&
+           !b->bias;
 }
 
 /* Whether the op behind this one takes its result: a kernel may make both. Of a norm, a gated
@@ -172,8 +173,8 @@ static struct ref try_rotation(struct trial *t, const struct op *op)
     struct ref in = input(t, 3 * n->group);
     struct ref q = part(in, 0, 2 * n->group), k = part(in, 2 * n->group, n->group);
     struct weight *w_q = vector(t, n->group, 1), *w_k = vector(t, n->group, 1);
-    add(t, OP_NORM)->norm = (struct op_norm){q, q, w_q, n->group, n->eps};
-    add(t, OP_NORM)->norm = (struct op_norm){k, k, w_k, n->group, n->eps};
+    add(t, OP_NORM)->norm = (struct op_norm){q, q, w_q, n->group, n->eps, NULL};
+    add(t, OP_NORM)->norm = (struct op_norm){k, k, w_k, n->group, n->eps, NULL};
     add(t, OP_ROPE)->rope = (struct op_rope){in, n->group, op[2].rope.rope};
     return in;
 }
@@ -183,9 +184,9 @@ static struct ref try_norm(struct trial *t, const struct op_norm *n, bool joined
     const size_t width = least(n->in.n, 2 * n->group);
     struct ref in = input(t, width), out = buffer(t, ROW_F32, width + joined * OUT_ROWS);
     struct ref normed = part(out, 0, width);
-    bool is_long = n->w && n->w->n_cols > n->group;
-    add(t, OP_NORM)->norm = (struct op_norm){
-        in, normed, vector_if(t, n->w, is_long ? width : n->group), n->group, n->eps};
+    const size_t n_w = n->w && n->w->n_cols > n->group ? width : n->group;
+    const struct weight *w = vector_if(t, n->w, n_w), *bias = vector_if(t, n->bias, n_w);
+    add(t, OP_NORM)->norm = (struct op_norm){in, normed, w, n->group, n->eps, bias};
     if (joined) show_codes(t, normed, part(out, width, OUT_ROWS));
     return out;
 }
@@ -276,9 +277,9 @@ static struct ref try_glu(struct trial *t, const struct op_glu *g, bool joined)
 
 static struct ref try_centre(struct trial *t, const struct op_centre *c)
 {
-    const size_t n = least(c->in.n, MOST_WIDTH);
+    const size_t n = least(c->in.n, 2 * c->group);
     struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
-    add(t, OP_CENTRE)->centre = (struct op_centre){in, out};
+    add(t, OP_CENTRE)->centre = (struct op_centre){in, out, c->group};
     return out;
 }
 
@@ -494,10 +495,11 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
     uint32_t *w = k.words + 1;
     switch (op->kind) {
     case OP_EMBED: w[0] = op->embed.table->type; break;
+    case OP_CENTRE: w[0] = (uint32_t)op->centre.group; break;
     case OP_NORM:
         w[0] = op->norm.w ? op->norm.w->n_cols > op->norm.group ? 2 : 1 : 0;
         w[1] = (uint32_t)op->norm.group;
-        w[2] = is_joined(p, op);
+        w[2] = (uint32_t)is_joined(p, op) << 1 | (op->norm.bias != NULL);
         if (is_rotated(p, op)) w[3] = 1 + op[2].rope.rope;
         break;
     case OP_MATMUL:

@@ -32,13 +32,15 @@ static void norm_tile(const struct cpu_exec *x, const struct op_norm *op, const 
 {
     const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
     const bool apart = op->w && op->w->n_cols > op->group;
-    const float *w = vector_of(op->w);
+    const size_t from = apart ? in.at - op->in.at : 0;
+    const float *w = vector_of(op->w), *bias = vector_of(op->bias);
     const struct norm norm = {.x = row_f32(x, &in, t->lo),
                               .out = row_f32(x, &out, t->lo),
                               .x_stride = x->rows[in.buf].stride,
                               .out_stride = x->rows[out.buf].stride,
                               .n_rows = t->hi - t->lo,
-                              .w = apart ? w + (in.at - op->in.at) : w,
+                              .w = w ? w + from : NULL,
+                              .bias = bias ? bias + from : NULL,
                               .w_step = apart ? op->group : 0,
                               .n = op->group,
                               .n_groups = in.n / op->group,
@@ -49,8 +51,10 @@ static void norm_tile(const struct cpu_exec *x, const struct op_norm *op, const 
 static void centre_tile(const struct cpu_exec *x, const struct op_centre *op,
                         const struct tile *t)
 {
+    const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
     for (size_t r = t->lo; r < t->hi; r++)
-        ref_centre(row_f32(x, &op->in, r), op->in.n, row_f32(x, &op->out, r));
+        for (size_t i = 0; i < in.n; i += op->group)
+            ref_centre(row_f32(x, &in, r) + i, op->group, row_f32(x, &out, r) + i);
 }
 
 static void rope_tile(const struct cpu_exec *x, const struct op_rope *op, const struct tile *t)

@@ -31,6 +31,7 @@ static size_t blocks_of(size_t n)
 static size_t units_of(const struct program *p, const struct op *op, bool few)
 {
     switch (op->kind) {
+    case OP_CENTRE: return op->centre.in.n / op->centre.group;
     case OP_NORM: return op->norm.in.n / op->norm.group;
     case OP_QUANTISE: return op->quantise.in.n / A8_BLOCK;
     case OP_ROPE: return op->rope.x.n / op->rope.head_dim;
@@ -42,7 +43,6 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_ADD: return blocks_of(op->add.out.n);
     case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
     case OP_EMBED:
-    case OP_CENTRE:
     case OP_ROUTE:
     case OP_COMBINE:
     case OP_ROW_GATE:

@@ -124,7 +124,8 @@ struct norm {
     const float *x; /* row 0; n_groups groups, one after the other */
     float *out;     /* row 0; may be x */
     size_t x_stride, out_stride, n_rows;
-    const float *w; /* NULL: ones */
+    const float *w;    /* NULL: ones */
+    const float *bias; /* NULL: none; not without w */
     size_t w_step; /* from the weights of a group to those of the next: n, or 0 if they share */
     size_t n, n_groups;
     float eps;
@@ -132,14 +133,14 @@ struct norm {
 
 /* A group of a norm, from which norm_next goes to the next one of the row, then of the next. */
 struct norm_group {
-    const float *x, *w;
+    const float *x, *w, *bias;
     float *out;
     size_t row, i;
 };
 
 static inline struct norm_group norm_first(const struct norm *o)
 {
-    return (struct norm_group){.x = o->x, .w = o->w, .out = o->out};
+    return (struct norm_group){.x = o->x, .w = o->w, .bias = o->bias, .out = o->out};
 }
 
 static inline void norm_next(const struct norm *o, struct norm_group *g)
@@ -148,12 +149,14 @@ static inline void norm_next(const struct norm *o, struct norm_group *g)
     g->x += o->n;
     g->out += o->n;
     if (g->w) g->w += o->w_step;
+    if (g->bias) g->bias += o->w_step;
     if (g->i < o->n_groups) return;
     g->row++;
     g->i = 0;
     g->x = o->x + g->row * o->x_stride;
     g->out = o->out + g->row * o->out_stride;
     g->w = o->w;
+    g->bias = o->bias;
 }
 
 /* How many groups of n values to take at once, `lanes` at most: they are read twice, and are to

@@ -20,8 +20,9 @@ static void accumulate(float *partial, size_t i, float term)
     partial[lane] = i < ROW_PARTIALS ? term : partial[lane] + term;
 }
 
-static void norm_group(const float *x, const float *w, size_t n, float eps, float *out)
+static void norm_group(const struct norm_group *g, size_t n, float eps)
 {
+    const float *x = g->x;
     float partial[ROW_PARTIALS] = {0};
     for (size_t i = 0; i < n; i++)
         accumulate(partial, i, x[i] * x[i]);
@@ -29,14 +30,15 @@ static void norm_group(const float *x, const float *w, size_t n, float eps, floa
     float r = num_rsqrt(mean + eps);
     for (size_t i = 0; i < n; i++) {
         float y = num_keep(x[i] * r);
-        out[i] = w ? num_keep(y * w[i]) : y;
+        if (g->w) y = num_keep(y * g->w[i]);
+        g->out[i] = g->bias ? num_keep(y + g->bias[i]) : y;
     }
 }
 
 void ref_norm(const struct norm *o)
 {
     for (struct norm_group g = norm_first(o); g.row < o->n_rows; norm_next(o, &g))
-        norm_group(g.x, g.w, o->n, o->eps, g.out);
+        norm_group(&g, o->n, o->eps);
 }
 
 void ref_centre(const float *x, size_t n, float *out)
@@ -100,16 +102,23 @@ static float activate(enum glu_kind kind, float x)
     case GLU_SIGMOID: return num_sigmoid(x);
     case GLU_RELU: return num_relu(x);
     case GLU_LINEAR:
-    case GLU_CLAMPED: break; /* a form of its own */
+    case GLU_CLAMPED: /* these have a form of their own */
+    case GLU_GELU_ALONE: break;
     }
     return x;
+}
+
+static float gated(enum glu_kind kind, float gate, float up)
+{
+    if (kind == GLU_CLAMPED) return num_clamped_glu(gate, up);
+    if (kind == GLU_GELU_ALONE) return num_gelu(gate);
+    return num_keep(activate(kind, gate) * up);
 }
 
 void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = kind == GLU_CLAMPED ? num_clamped_glu(gate[i], up[i])
-                                     : num_keep(activate(kind, gate[i]) * up[i]);
+        out[i] = gated(kind, gate[i], up[i]);
 }
 
 void ref_add(const float *a, const float *b, float scale, size_t n, float *out)

@@ -27,12 +27,14 @@ static void partials(const float *x, size_t n, float *out)
     UNROLL for (size_t j = 0; j < N_PARTIALS; j++) vec_store(out + LANES * j, sum[j]);
 }
 
-static void normalise(const float *x, const float *w, size_t n, float r, float *out)
+static void normalise(const struct norm_group *g, size_t n, float r)
 {
+    const float *x = g->x, *w = g->w, *bias = g->bias;
     for (size_t i = 0; i < n; i += LANES) {
         f8 y = num8_keep(vec_load(x + i) * vec_all(r));
         if (w) y = num8_keep(y * vec_load(w + i));
-        vec_store(out + i, y);
+        if (bias) y = num8_keep(y + vec_load(bias + i));
+        vec_store(g->out + i, y);
     }
 }
 
@@ -69,7 +71,7 @@ void avx2_norm(const struct norm *o)
             g[count++] = next;
         inverses(g, n, count, o->eps, r);
         for (size_t i = 0; i < count; i++)
-            normalise(g[i].x, g[i].w, n, r[i], g[i].out);
+            normalise(&g[i], n, r[i]);
     }
 }
 
@@ -183,7 +185,7 @@ VEC_INLINE f8 at_least(f8 x, float least)
 VEC_INLINE f8 argument(const enum glu_kind kind, f8 gate)
 {
     if (kind == GLU_CLAMPED) return vec_all(1.702f) * at_most(gate, 7);
-    if (kind != GLU_GELU) return gate;
+    if (kind != GLU_GELU && kind != GLU_GELU_ALONE) return gate;
     const f8 y = num8_flush(at_least(at_most(gate, 30), -30)), y2 = num8_flush(y * y);
     return vec_all(1.59576912f) * y * (vec_all(1.0f) + vec_all(0.044715f) * y2);
 }
@@ -193,6 +195,7 @@ VEC_INLINE f8 gated(const enum glu_kind kind, f8 gate, f8 sigmoid, f8 up)
     if (kind == GLU_CLAMPED)
         return num8_keep(num8_keep(at_most(gate, 7) * sigmoid) *
                          (at_least(at_most(up, 7), -7) + vec_all(1.0f)));
+    if (kind == GLU_GELU_ALONE) return num8_keep(gate * sigmoid);
     if (kind != GLU_SIGMOID) return num8_keep(num8_keep(gate * sigmoid) * up);
     const __m256 is_nan = _mm256_cmp_ps(gate, gate, _CMP_UNORD_Q);
     return num8_keep((f8)_mm256_blendv_ps(sigmoid, gate, is_nan) * up);
@@ -231,6 +234,7 @@ void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, 
     case GLU_GELU: i = glu(GLU_GELU, gate, up, n, out); break;
     case GLU_SIGMOID: i = glu(GLU_SIGMOID, gate, up, n, out); break;
     case GLU_CLAMPED: i = glu(GLU_CLAMPED, gate, up, n, out); break;
+    case GLU_GELU_ALONE: i = glu(GLU_GELU_ALONE, gate, up, n, out); break;
     case GLU_LINEAR:
         for (; i + LANES <= n; i += LANES)
             vec_store(out + i, num8_keep(vec_load(gate + i) * vec_load(up + i)));

@@ -92,11 +92,14 @@ VEC_INLINE void partials(const float *x, size_t n, fz sum[N_PARTIALS])
     }
 }
 
-static void normalise(const float *x, const float *w, size_t n, float r, float *out)
+static void normalise(const struct norm_group *g, size_t n, float r)
 {
+    const float *x = g->x, *w = g->w, *bias = g->bias;
     for (size_t i = 0; i < n; i += Z_LANES) {
-        const fz y = z_load_f(x + i) * z_all(r);
-        z_store_f(out + i, z_kept(w ? z_clip(y) * z_load_f(w + i) : y));
+        fz y = z_load_f(x + i) * z_all(r);
+        if (w) y = z_clip(y) * z_load_f(w + i);
+        if (bias) y = z_clip(y) + z_load_f(bias + i);
+        z_store_f(g->out + i, z_kept(y));
     }
 }
 
@@ -151,7 +154,7 @@ void avx512_norm(const struct norm *o)
         else
             inverses(g, n, count, o->eps, r);
         for (size_t i = 0; i < count; i++)
-            normalise(g[i].x, g[i].w, n, r[i], g[i].out);
+            normalise(&g[i], n, r[i]);
     }
 }
 
@@ -375,7 +378,7 @@ VEC_INLINE fz flushed(fz x)
 VEC_INLINE fz argument(const enum glu_kind kind, fz gate)
 {
     if (kind == GLU_CLAMPED) return z_all(1.702f) * at_most(gate, 7);
-    if (kind != GLU_GELU) return gate;
+    if (kind != GLU_GELU && kind != GLU_GELU_ALONE) return gate;
     const fz y = flushed(at_least(at_most(gate, 30), -30));
     const fz y2 = flushed(y * y);
     return z_all(1.59576912f) * y * (z_all(1.0f) + z_all(0.044715f) * y2);
@@ -386,6 +389,7 @@ VEC_INLINE fz gated(const enum glu_kind kind, fz gate, fz sigmoid, fz up)
     if (kind == GLU_CLAMPED)
         return z_kept(z_clip(at_most(gate, 7) * sigmoid) *
                       (at_least(at_most(up, 7), -7) + z_all(1.0f)));
+    if (kind == GLU_GELU_ALONE) return z_kept(gate * sigmoid);
     if (kind != GLU_SIGMOID) return z_kept(z_clip(gate * sigmoid) * up);
     const iz size = (iz)((uz)gate & NUM_ABS);
     return z_kept(z_choose(z_less(z_all_i((int32_t)NUM_INF), size), gate, sigmoid) * up);
@@ -423,6 +427,7 @@ void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n
     case GLU_GELU: glu(GLU_GELU, gate, up, n, out); break;
     case GLU_SIGMOID: glu(GLU_SIGMOID, gate, up, n, out); break;
     case GLU_CLAMPED: glu(GLU_CLAMPED, gate, up, n, out); break;
+    case GLU_GELU_ALONE: glu(GLU_GELU_ALONE, gate, up, n, out); break;
     case GLU_LINEAR:
         FOR_LANES(n,
                   { store(out + i, left, z_kept(load(gate + i, left) * load(up + i, left))); });

@@ -15,6 +15,13 @@ const struct weight *layer_vector(struct builder *b, uint32_t layer, const char 
     return weights_vector(b->ws, layer_tensor(name, layer, what), n);
 }
 
+void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref in,
+                struct ref out)
+{
+    char name[TENSOR_NAME_CAP];
+    build_row_norm(b, in, layer_tensor(name, layer, what), out);
+}
+
 static struct linear linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
                             struct ref out, bool need_bias)
 {
@@ -101,10 +108,15 @@ static void norm_heads(struct builder *b, uint32_t layer, const struct attention
                        const char *norm, struct ref x)
 {
     char name[TENSOR_NAME_CAP];
-    if (!a->qk_norm && !(a->norm_if && weights_has(b->ws, layer_tensor(name, layer, norm))))
-        return;
-    const size_t group = a->norm_all ? x.n : b->hp->layers[layer].head_dim_k;
-    build_norm(b, x, layer_vector(b, layer, norm, group), group, x);
+    const bool maybe = a->norm_if || a->layer_norm_if;
+    if (!a->qk_norm && !(maybe && weights_has(b->ws, layer_tensor(name, layer, norm)))) return;
+    const size_t dim = b->hp->layers[layer].head_dim_k, group = a->norm_all ? x.n : dim;
+    if (a->layer_norm_if) {
+        build_centre(b, x, dim, x);
+        build_norm(b, x, weights_flat(b->ws, name, x.n / dim, dim, false), dim, x);
+    } else {
+        build_norm(b, x, layer_vector(b, layer, norm, group), group, x);
+    }
 }
 
 static void norm_q_and_k(struct builder *b, uint32_t layer, const struct attention *a,

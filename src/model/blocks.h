@@ -16,16 +16,21 @@ const char *layer_tensor(char out[TENSOR_NAME_CAP], uint32_t layer, const char *
 /* The vector of n values of that name. */
 const struct weight *layer_vector(struct builder *b, uint32_t layer, const char *what,
                                   size_t n);
+/* The norm of a row that the family has, by that tensor of the layer, as build_row_norm. */
+void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref in,
+                struct ref out);
 /* Matrix and, where the file has one, bias: "blk.<layer>.<stem>.weight" and ".bias". */
 struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
                            struct ref out);
 
 struct attention {
     enum rope_pairs pairs;
-    bool qk_norm;    /* RMS norm of each head of Q and K before the rotation */
-    bool norm_if;    /* the same in files that have it */
-    bool norm_all;   /* that norm is of all heads together */
-    bool norm_last;  /* that norm follows the rotation */
+    bool qk_norm;       /* RMS norm of each head of Q and K before the rotation */
+    bool norm_if;       /* the same in files that have it */
+    bool norm_all;      /* that norm is of all heads together */
+    bool norm_last;     /* that norm follows the rotation */
+    bool layer_norm_if; /* LayerNorms of each head of Q and K before the rotation, with factors
+                           of its own, in files that have them */
     bool v_norm;     /* RMS norm of each head of V, without factors; where there is no attn_v, V
                         is K before its norm and rotation */
     bool need_bias;  /* Q, K and V have biases for sure; others may have some */
@@ -81,6 +86,10 @@ void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h);
 /* The layer of most families: both around attention. */
 void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
                        const struct attention *a);
+/* A layer whose attention and feed-forward both read x, behind the norms of these names; with
+ * ffn_norm NULL behind the same one. */
+void block_parallel_layer(struct builder *b, uint32_t layer, struct ref x, const char *norm,
+                          const char *ffn_norm, const struct attention *a);
 
 /* The rotation of a layer, from hparams and the file's factor tensors; index into the ropes. */
 uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs);

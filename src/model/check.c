@@ -256,6 +256,7 @@ static void check_centre(struct walk *w, const struct op_centre *o)
 {
     reads(w, o->in, ROW_F32);
     demand(w, o->in.n > 0 && o->in.n == o->out.n, "rows of different widths");
+    demand(w, o->group > 0 && o->in.n % o->group == 0, "a broken group");
     demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
     writes(w, o->out, ROW_F32);
 }
@@ -267,6 +268,8 @@ static void check_norm(struct walk *w, const struct op_norm *o)
     demand(w, o->group > 0 && o->in.n % o->group == 0, "a broken group");
     demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
     if (o->w) vector(w, o->w, o->w->n_cols == o->in.n ? o->in.n : o->group);
+    demand(w, !o->bias || o->w, "a bias without weights");
+    if (o->bias && o->w) vector(w, o->bias, o->w->n_cols);
     writes(w, o->out, ROW_F32);
 }
 

@@ -24,14 +24,10 @@ static bool read_cohere2(struct hparams *hp, struct err *err)
     return true;
 }
 
-/* Attention comes first, for behind it rows without logits end. */
 static void layer_command_r(struct builder *b, uint32_t layer, struct ref x)
 {
-    struct ref h = block_begin(b, layer, x), attended = build_rows(b, "attended", x.n);
-    block_attention(b, layer, h, attended, &(struct attention){.pairs = ROPE_NORM});
-    block_feedforward(b, layer, h, h);
-    build_add(b, x, attended, 1, x);
-    build_add(b, x, h, 1, x);
+    block_parallel_layer(b, layer, x, "attn_norm.weight", NULL,
+                         &(struct attention){.pairs = ROPE_NORM, .layer_norm_if = true});
 }
 
 const struct family families_parallel[] = {

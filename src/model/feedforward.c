@@ -176,7 +176,7 @@ void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct 
 struct ref block_begin(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = build_rows(b, "h", x.n);
-    build_row_norm(b, x, layer_vector(b, layer, "attn_norm.weight", x.n), h);
+    layer_norm(b, layer, "attn_norm.weight", x, h);
     return h;
 }
 
@@ -184,7 +184,7 @@ void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h)
 {
     const struct hparams *hp = b->hp;
     build_add(b, x, h, hp->residual_scale, x);
-    build_norm(b, x, layer_vector(b, layer, hp->ffn_norm, x.n), 0, h);
+    layer_norm(b, layer, hp->ffn_norm, x, h);
     block_feedforward(b, layer, h, h);
     build_add(b, x, h, hp->residual_scale, x);
 }
@@ -195,4 +195,17 @@ void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
     struct ref h = block_begin(b, layer, x);
     block_attention(b, layer, h, h, a);
     block_end(b, layer, x, h);
+}
+
+/* Attention comes first, for behind it rows without logits end. */
+void block_parallel_layer(struct builder *b, uint32_t layer, struct ref x, const char *norm,
+                          const char *ffn_norm, const struct attention *a)
+{
+    struct ref h = build_rows(b, "h", x.n), attended = build_rows(b, "attended", x.n);
+    layer_norm(b, layer, norm, x, h);
+    block_attention(b, layer, h, attended, a);
+    if (ffn_norm) layer_norm(b, layer, ffn_norm, x, h);
+    block_feedforward(b, layer, h, h);
+    build_add(b, x, attended, 1, x);
+    build_add(b, x, h, 1, x);
 }

@@ -36,6 +36,13 @@ enum gate_rows {
     GATE_IS_UP, /* what ffn_up gives is both */
 };
 
+/* What norms of whole rows have. */
+enum norm_vectors {
+    NORM_SCALED, /* factors */
+    NORM_BIASED, /* factors, then biases */
+    NORM_BARE,   /* neither */
+};
+
 enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
 
 struct hparams {
@@ -54,6 +61,7 @@ struct hparams {
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
     bool centred; /* norms of whole rows are LayerNorms: the mean is taken off first */
+    enum norm_vectors norm_vectors;
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
     const char *output_norm;           /* tensor; static */

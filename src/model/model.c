@@ -35,7 +35,7 @@ static void build_network(struct builder *b, const struct family *family)
     if (!b->head_rows) build_head_rows(b);
     struct ref h = build_rows(b, "h", hp->n_embd);
     struct ref logits = build_rows(b, "logits", hp->n_vocab);
-    build_row_norm(b, x, weights_vector(b->ws, hp->output_norm, hp->n_embd), h);
+    build_row_norm(b, x, hp->output_norm, h);
     const bool tied = !weights_has(b->ws, "output.weight");
     const struct linear head = {
         .w = weights_matrix(b->ws, tied ? "token_embd.weight" : "output.weight", hp->n_vocab,

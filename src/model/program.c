@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,9 +156,9 @@ void build_embed(struct builder *b, const struct weight *table, float scale, str
     written(b, out);
 }
 
-void build_centre(struct builder *b, struct ref in, struct ref out)
+void build_centre(struct builder *b, struct ref in, size_t group, struct ref out)
 {
-    add_op(b, OP_CENTRE)->centre = (struct op_centre){in, out};
+    add_op(b, OP_CENTRE)->centre = (struct op_centre){in, out, group ? group : in.n};
     written(b, out);
 }
 
@@ -169,10 +170,28 @@ void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t
     written(b, out);
 }
 
-void build_row_norm(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+/* The vector beside the one of that name, "<stem>.weight". */
+static const struct weight *bias_beside(struct builder *b, const char *name, size_t n)
 {
-    if (b->hp->centred) build_centre(b, in, out);
-    build_norm(b, b->hp->centred ? out : in, w, 0, out);
+    const char *dot = strrchr(name, '.');
+    char bias[128];
+    assert(dot && strcmp(dot, ".weight") == 0);
+    snprintf(bias, sizeof bias, "%.*s.bias", (int)(dot - name), name);
+    return weights_vector(b->ws, bias, n);
+}
+
+void build_row_norm(struct builder *b, struct ref in, const char *name, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    struct op_norm norm = {.in = in, .out = out, .group = in.n, .eps = hp->norm_eps};
+    if (hp->norm_vectors != NORM_BARE) norm.w = weights_vector(b->ws, name, in.n);
+    if (hp->norm_vectors == NORM_BIASED) norm.bias = bias_beside(b, name, in.n);
+    if (hp->centred) {
+        build_centre(b, in, 0, out);
+        norm.in = out;
+    }
+    add_op(b, OP_NORM)->norm = norm;
+    written(b, out);
 }
 
 void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale)

@@ -63,12 +63,14 @@ struct ref build_rows(struct builder *b, const char *name, size_t width);
 struct ref ref_part(struct ref r, size_t at, size_t n);
 
 void build_embed(struct builder *b, const struct weight *table, float scale, struct ref out);
-void build_centre(struct builder *b, struct ref in, struct ref out);
+/* group 0: the whole row. */
+void build_centre(struct builder *b, struct ref in, size_t group, struct ref out);
 /* w NULL: no factors. group 0: the whole row. */
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out);
-/* The norm of a whole row that the family has; out may be in. */
-void build_row_norm(struct builder *b, struct ref in, const struct weight *w, struct ref out);
+/* The norm of a whole row that the family has; its factors are the tensor of that name,
+ * "<stem>.weight", and its biases, where it has some, "<stem>.bias". out may be in. */
+void build_row_norm(struct builder *b, struct ref in, const char *name, struct ref out);
 /* The L2 norm of groups, times scale: x / sqrt(sum of squares + eps). */
 void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale);
 /* n_mats products (1..3) on one input. */

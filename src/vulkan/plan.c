@@ -30,11 +30,16 @@ enum pointwise {
     PW_ROW_GATE,
     PW_RUNS,
     PW_RELU = POINTWISE_COPY + 1,
+    PW_GELU_ALONE,
 };
 
-static const enum pointwise glu_kinds[] = {
-    [GLU_SILU] = PW_SILU,       [GLU_GELU] = PW_GELU,     [GLU_CLAMPED] = PW_CLAMPED,
-    [GLU_SIGMOID] = PW_SIGMOID, [GLU_LINEAR] = PW_LINEAR, [GLU_RELU] = PW_RELU};
+static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
+                                           [GLU_GELU] = PW_GELU,
+                                           [GLU_CLAMPED] = PW_CLAMPED,
+                                           [GLU_SIGMOID] = PW_SIGMOID,
+                                           [GLU_LINEAR] = PW_LINEAR,
+                                           [GLU_RELU] = PW_RELU,
+                                           [GLU_GELU_ALONE] = PW_GELU_ALONE};
 
 /* The rows of the tokens that a piece of the table has. */
 static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int part,
@@ -101,7 +106,7 @@ static const struct op_rope *rotation_of(const struct vulkan_exec *x, const stru
     bool follow = a->in.buf == b->in.buf && a->in.at + a->in.n == b->in.at;
     bool all = r->buf == a->in.buf && r->at == a->in.at && r->n == a->in.n + b->in.n;
     bool alike = a->group == b->group && a->group == rope->rope.head_dim && a->eps == b->eps &&
-                 has_group_weights(a) && has_group_weights(b);
+                 has_group_weights(a) && has_group_weights(b) && !a->bias && !b->bias;
     if (!follow || !all || !alike || x->p->ropes[rope->rope.rope].n_rot == 0) return NULL;
     struct vulkan_region weights = *dispatch_region(a->w);
     const size_t most = vulkan_storage_limit(vulkan_of(x)->vk);
@@ -165,6 +170,7 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
     dispatch_constant(&b, shape.holds);
     dispatch_constant(&b, dispatch_block_lanes(x));
     dispatch_constant(&b, shape.one_tile);
+    dispatch_constant(&b, n->bias != NULL);
     dispatch_writes(&b, 1, &n->out);
     dispatch_reads(&b, 2, &n->in);
     dispatch_bind(&b, 3, &weights, VK_NULL_HANDLE);
@@ -172,6 +178,7 @@ static bool plan_norm(struct vulkan_exec *x, const struct op *op, int part, stru
         dispatch_writes(&b, 4, &q->out);
     else
         dispatch_no_result(&b, 4);
+    dispatch_vector(&b, 5, n->bias);
     bool is_long = n->w && n->w->n_cols > n->group; /* weights of its own for each group */
     dispatch_push(&b, n->group);
     dispatch_push_place(&b, &n->in);
@@ -363,11 +370,11 @@ static bool plan_centre(struct vulkan_exec *x, const struct op *op, int part, st
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_CENTRE, TILE);
     dispatch_writes(&b, 1, &c->out);
     dispatch_reads(&b, 2, &c->in);
-    dispatch_push(&b, c->in.n);
+    dispatch_push(&b, c->group);
     dispatch_push_place(&b, &c->in);
     dispatch_push_place(&b, &c->out);
-    dispatch_push_float(&b, (float)(1.0 / (double)c->in.n));
-    return dispatch_end_rows(&b, 1, 1, err);
+    dispatch_push_float(&b, (float)(1.0 / (double)c->group));
+    return dispatch_end_rows(&b, c->in.n / c->group, 1, err);
 }
 
 static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, struct err *err)

@@ -31,10 +31,18 @@ struct form {
     bool norm_named;  /* ffn_norm is called post_attention_norm */
     bool biases;      /* of Q, K and V */
     bool more_biases; /* of attention's output, of up and down of the dense feed-forward */
-    bool parallel;    /* attention and feed-forward read the same row, behind a LayerNorm */
-    bool gate_heads;  /* what heads give is multiplied by the sigmoid of attn_gate's product */
-    bool squares;     /* feed-forwards without a gate: squares of what is above 0 */
-    bool gate_in_up;  /* ffn_up has the rows of the gate first */
+    bool layer_norm;  /* norms of rows take the mean off first */
+    bool norm_biases; /* and have biases */
+    bool norm_bare;   /* norms of rows have neither factors nor biases */
+    bool parallel;    /* attention and feed-forward read the same row */
+    const char *attn_norm, *feed_norm; /* where these norms have other names; a parallel
+                                        * feed-forward has none of its own without */
+    bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
+    bool head_bias;  /* of the logits */
+    bool gate_heads; /* what heads give is multiplied by the sigmoid of attn_gate's product */
+    bool squares;    /* feed-forwards without a gate: squares of what is above 0 */
+    bool alone;      /* feed-forwards without a gate: the activation of what is there */
+    bool gate_in_up; /* ffn_up has the rows of the gate first */
     bool gelu, scaled_embedding;
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {
@@ -216,11 +224,16 @@ static inline size_t expert_input(const struct form *form)
     return form->experts.n_latent > 0 ? form->experts.n_latent : EMBD;
 }
 
+static inline bool has_gate(const struct form *form)
+{
+    return !form->squares && !form->alone;
+}
+
 static inline void expert_tensors(struct file *f, int layer)
 {
     const size_t n_ff = expert_width(f->form), n_shared = f->form->experts.n_shared;
     const size_t n_in = expert_input(f->form);
-    const bool gate = !f->form->squares;
+    const bool gate = has_gate(f->form);
     layer_tensor(f, layer, "ffn_gate_inp", EMBD, EXPERTS);
     if (f->form->experts.select) bias_tensor(f, layer, "exp_probs_b", EXPERTS);
     if (gate) experts_tensor(f, layer, "ffn_gate_exps", n_in, n_ff);
@@ -242,7 +255,7 @@ static inline void expert_tensors(struct file *f, int layer)
 
 static inline void dense_tensors(struct file *f, int layer)
 {
-    const bool gate_in_up = f->form->gate_in_up, apart = !gate_in_up && !f->form->squares;
+    const bool gate_in_up = f->form->gate_in_up, apart = !gate_in_up && has_gate(f->form);
     if (apart) layer_tensor(f, layer, "ffn_gate", EMBD, FF);
     layer_tensor(f, layer, "ffn_up", EMBD, gate_in_up ? 2 * FF : FF);
     layer_tensor(f, layer, "ffn_down", FF, EMBD);
@@ -253,7 +266,32 @@ static inline void dense_tensors(struct file *f, int layer)
 
 static inline const char *ffn_norm_name(const struct form *form)
 {
+    if (form->feed_norm) return form->feed_norm;
     return form->norm_named ? "post_attention_norm" : "ffn_norm";
+}
+
+static inline const char *attn_norm_name(const struct form *form)
+{
+    return form->attn_norm ? form->attn_norm : "attn_norm";
+}
+
+static inline bool has_ffn_norm(const struct form *form)
+{
+    return !form->parallel || form->feed_norm;
+}
+
+/* The norm of a row before attention or the feed-forward. */
+static inline void norm_tensors(struct file *f, int layer, const char *what)
+{
+    if (!f->form->norm_bare) layer_tensor(f, layer, what, EMBD, 1);
+    if (f->form->norm_biases) bias_tensor(f, layer, what, EMBD);
+}
+
+static inline void head_norm_tensor(struct file *f, int layer, const char *what, size_t n_heads)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    random_tensor(f, name, HEAD_DIM, n_heads, 1, 0.3);
 }
 
 static inline void attention_tensors(struct file *f, int layer)
@@ -271,6 +309,10 @@ static inline void attention_tensors(struct file *f, int layer)
     layer_tensor(f, layer, "attn_output", n_q, EMBD);
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
     if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, n_q);
+    if (form->norm_each) {
+        head_norm_tensor(f, layer, "attn_q_norm", HEADS);
+        head_norm_tensor(f, layer, "attn_k_norm", KV_HEADS);
+    }
     if (!form->norm_heads && !form->norm_all) return;
     layer_tensor(f, layer, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
     layer_tensor(f, layer, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);
@@ -302,8 +344,10 @@ static inline void file_begin(struct file *f, const struct form *form)
     if (form->experts.n_ff > 0)
         key_u32(f, "expert_feed_forward_length", (uint32_t)form->experts.n_ff);
     tensor(f, "token_embd.weight", EMBD, VOCAB);
-    tensor(f, "output_norm.weight", EMBD, 1);
+    if (!form->norm_bare) tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);
+    if (form->norm_biases) random_tensor(f, "output_norm.bias", EMBD, 1, 0, 0.5);
+    if (form->head_bias) random_tensor(f, "output.bias", VOCAB, 1, 0, 0.5);
 }
 
 /* A file whose layers have attention, then a feed-forward. */
@@ -315,11 +359,10 @@ static inline void file_init(struct file *f, const struct form *form)
     key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
     if (form->experts.any) key_u32(f, "expert_used_count", USED);
     for (int i = 0; i < LAYERS; i++) {
-        if (form->norm_before) layer_tensor(f, i, "attn_norm", EMBD, 1);
+        if (form->norm_before) norm_tensors(f, i, attn_norm_name(form));
         attention_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
-        if (form->norm_before && !form->parallel)
-            layer_tensor(f, i, ffn_norm_name(form), EMBD, 1);
+        if (form->norm_before && has_ffn_norm(form)) norm_tensors(f, i, ffn_norm_name(form));
         feed_forward_tensors(f, i);
         if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
     }

@@ -133,7 +133,10 @@ static inline const float *values_of(const struct file *f, int layer, const char
 static inline const float *bias_of(const struct file *f, int layer, const char *what)
 {
     char name[48];
-    snprintf(name, sizeof name, "blk.%d.%s.bias", layer, what);
+    if (layer >= 0)
+        snprintf(name, sizeof name, "blk.%d.%s.bias", layer, what);
+    else
+        snprintf(name, sizeof name, "%s.bias", what);
     return values_named(f, name);
 }
 
@@ -171,15 +174,28 @@ static inline void norm(const float *w, const double *x, size_t n, double *y)
         y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (w ? (double)w[i] : 1);
 }
 
-/* The norm of a row that the form has: LayerNorm takes the mean off first. */
-static inline void row_norm(const struct form *form, const float *w, const double *x, double *y)
+/* LayerNorm takes the mean off first. */
+static inline void layer_norm(const float *w, const double *x, size_t n, double *y)
 {
     double mean = 0, in[EMBD];
-    for (size_t i = 0; form->parallel && i < EMBD; i++)
-        mean += x[i] / EMBD;
-    for (size_t i = 0; i < EMBD; i++)
+    for (size_t i = 0; i < n; i++)
+        mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
         in[i] = x[i] - mean;
-    norm(w, in, EMBD, y);
+    norm(w, in, n, y);
+}
+
+/* The norm of a row that the form has. */
+static inline void row_norm(const struct file *f, int layer, const char *what, const double *x,
+                            double *y)
+{
+    const struct form *form = f->form;
+    const float *w = form->norm_bare ? NULL : values_of(f, layer, what);
+    if (form->layer_norm)
+        layer_norm(w, x, EMBD, y);
+    else
+        norm(w, x, EMBD, y);
+    if (form->norm_biases) add_bias(y, bias_of(f, layer, what), EMBD);
 }
 
 static inline void rotate(const struct rotation *r, size_t pos, double *head)
@@ -200,6 +216,7 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
     if (f->form->norm_all) norm(w, x, n_heads * HEAD_DIM, x);
     for (size_t h = 0; h < n_heads; h++) {
         double *head = x + h * HEAD_DIM;
+        if (f->form->norm_each) layer_norm(w + h * HEAD_DIM, head, HEAD_DIM, head);
         if (f->form->norm_heads && !f->form->norm_last) norm(w, head, HEAD_DIM, head);
         rotate(r, pos, head);
         if (f->form->norm_heads && f->form->norm_last) norm(w, head, HEAD_DIM, head);
@@ -207,7 +224,7 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
 }
 
 struct rows {
-    double h[N_IDS][EMBD]; /* what attention reads of x */
+    double h[N_IDS][EMBD]; /* what a parallel feed-forward reads of x */
     double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM], gate[N_IDS][HEADS * HEAD_DIM];
     double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
 };
@@ -255,8 +272,8 @@ static inline double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* down(activation(gate x) · up x), without a gate down of the squares of what up x has above 0.
- */
+/* down(activation(gate x) · up x), without a gate down of the activation of up x or of the
+ * squares of what that has above 0. */
 struct unit {
     const float *gate, *up, *down;    /* gate NULL: there is none */
     const float *up_bias, *down_bias; /* NULL: none */
@@ -271,7 +288,9 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
     add_bias(b, u->up_bias, u->n_ff);
     if (u->gate) times(u->gate, x, u->n_in, u->n_ff, a);
     for (size_t i = 0; i < u->n_ff; i++)
-        a[i] = u->gate ? activation(form, a[i]) * b[i] : pow(fmax(b[i], 0), 2);
+        a[i] = u->gate       ? activation(form, a[i]) * b[i]
+               : form->alone ? activation(form, b[i])
+                             : pow(fmax(b[i], 0), 2);
     times(u->down, a, u->n_ff, u->n_in, y);
     add_bias(y, u->down_bias, u->n_in);
 }
@@ -330,7 +349,7 @@ static inline void routed(const struct file *f, int layer, const double *x, doub
     const struct form *form = f->form;
     const bool narrow = form->experts.n_latent > 0;
     const size_t n_in = expert_input(form), n_ff = expert_width(form), n = n_in * n_ff;
-    const float *gate = form->squares ? NULL : values_of(f, layer, "ffn_gate_exps");
+    const float *gate = has_gate(form) ? values_of(f, layer, "ffn_gate_exps") : NULL;
     const float *up = values_of(f, layer, "ffn_up_exps");
     const float *down = values_of(f, layer, "ffn_down_exps");
     double weights[EXPERTS], in[EMBD], part[EMBD] = {0}, sum[EMBD] = {0};
@@ -356,7 +375,8 @@ static inline void experts(const struct file *f, int layer, const double *x, dou
     double part[EMBD], gate = 0;
     routed(f, layer, x, y);
     if (form->experts.n_shared == 0) return;
-    const struct unit u = {.gate = form->squares ? NULL : values_of(f, layer, "ffn_gate_shexp"),
+    const struct unit u = {.gate =
+                               has_gate(form) ? values_of(f, layer, "ffn_gate_shexp") : NULL,
                            .up = values_of(f, layer, "ffn_up_shexp"),
                            .down = values_of(f, layer, "ffn_down_shexp"),
                            .n_in = EMBD,
@@ -380,7 +400,7 @@ static inline void dense(const struct file *f, int layer, const double *x, doubl
     if (form->gate_in_up) {
         u.gate = u.up;
         u.up += FF * EMBD;
-    } else if (!form->squares) {
+    } else if (has_gate(form)) {
         u.gate = values_of(f, layer, "ffn_gate");
     }
     run_unit(form, &u, x, y);
@@ -394,14 +414,13 @@ static inline void experts_or_dense(const struct file *f, int layer, const doubl
         dense(f, layer, x, y);
 }
 
-/* h: what attention has read, which it reads, too, if both are parallel; NULL: they are not. */
+/* h: what it reads if it is parallel to attention; NULL: it is not. */
 static inline void feed_forward(const struct file *f, int layer, const double *h, double *x)
 {
     const struct form *form = f->form;
     double in[EMBD], out[EMBD];
     memcpy(in, form->parallel ? h : x, sizeof in);
-    if (form->norm_before && !form->parallel)
-        norm(values_of(f, layer, ffn_norm_name(form)), x, EMBD, in);
+    if (form->norm_before && !form->parallel) row_norm(f, layer, ffn_norm_name(form), x, in);
     experts_or_dense(f, layer, in, out);
     if (form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
     add_times(x, out, or_one(f->scales.residual));
@@ -411,13 +430,16 @@ static inline void attention(const struct file *f, int layer, const struct sight
                              struct rows *rows)
 {
     const struct form *form = f->form;
-    const bool normed = form->norm_heads || form->norm_all;
+    const bool normed = form->norm_heads || form->norm_all || form->norm_each;
     const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
     const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
     for (size_t p = 0; p < N_IDS; p++) {
-        double *in = rows->h[p];
-        memcpy(in, rows->x[p], sizeof rows->h[p]);
-        if (form->norm_before) row_norm(form, values_of(f, layer, "attn_norm"), rows->x[p], in);
+        double in[EMBD];
+        memcpy(in, rows->x[p], sizeof in);
+        if (form->norm_before) row_norm(f, layer, attn_norm_name(form), rows->x[p], in);
+        memcpy(rows->h[p], in, sizeof in);
+        if (form->parallel && form->feed_norm)
+            row_norm(f, layer, form->feed_norm, rows->x[p], rows->h[p]);
         project(f, layer, "attn_q", in, HEADS * HEAD_DIM, rows->q[p]);
         project(f, layer, "attn_k", in, KV_HEADS * HEAD_DIM, rows->k[p]);
         project(f, layer, "attn_v", in, KV_HEADS * HEAD_DIM, rows->v[p]);
@@ -454,8 +476,9 @@ static inline void head(const struct file *f, const struct rows *rows, double so
 {
     for (size_t p = 0; p < N_IDS; p++) {
         double h[EMBD], out[VOCAB];
-        row_norm(f->form, values_of(f, -1, "output_norm"), rows->x[p], h);
+        row_norm(f, -1, "output_norm", rows->x[p], h);
         times(values_of(f, -1, "output"), h, EMBD, VOCAB, out);
+        if (f->form->head_bias) add_bias(out, bias_of(f, -1, "output"), VOCAB);
         for (size_t i = 0; i < VOCAB; i++) {
             const double logit = out[i] / or_one(f->scales.logits);
             logits[p * VOCAB + i] =

@@ -136,23 +136,26 @@ static void test_parallel(void **unused)
     (void)unused;
     const double most = 5e-12;
     static const struct form forms[] = {
-        {"command-r", .norm_before = true, .parallel = true},
-        {"cohere2", .norm_before = true, .parallel = true, .biases = true}};
+        {"command-r", .norm_before = true, .layer_norm = true, .parallel = true},
+        {"command-r", .norm_before = true, .layer_norm = true, .parallel = true,
+         .norm_each = true},
+        {"cohere2", .norm_before = true, .layer_norm = true, .parallel = true, .biases = true}};
     const struct sight full = {0, plain_rotation(0, base)};
     struct sight local = {WINDOW, plain_rotation(HEAD_DIM, base)}, layers[LAYERS];
     local.rotation.neighbours = true;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct file f;
         file_init(&f, &forms[i]);
         key_f32(&f, "attention.layer_norm_epsilon", 1e-6f);
         key_f32(&f, "logit_scale", 0.5f);
         f.scales.logits = 2;
-        if (i > 0) key_u32(&f, "attention.sliding_window", WINDOW);
+        if (i == 2) key_u32(&f, "attention.sliding_window", WINDOW);
         every(layers, 4, full, local);
-        if (i > 0)
+        if (i == 2)
             check_within(most, "cohere2", &f, layers, LAYERS, 0);
         else
-            check_plain(most, "command-r", &f, LAYERS, local.rotation);
+            check_plain(most, i ? "command-r, norms of heads" : "command-r", &f, LAYERS,
+                        local.rotation);
         file_free(&f);
     }
 }

@@ -17,28 +17,33 @@ struct chain_case {
     enum sum_place place;
     bool product_first; /* of the two that are added */
     float scale;
+    bool biased; /* the norm */
 };
 
 static const struct chain_case cases[] = {
-    {32, 32, OF_OTHER, false, 1},
-    {96, 32, APART, true, 1},
-    {256, 256, OF_OTHER, false, 0.75f},
-    {1120, 1120, APART, true, 1},
-    {1120, 1120, APART, true, 0.75f},
-    {64, 64, OF_PRODUCT, true, 1},
-    {64, 32, OF_PRODUCT, false, 0.5f},
+    {32, 32, OF_OTHER, false, 1, false},
+    {96, 32, APART, true, 1, false},
+    {256, 256, OF_OTHER, false, 0.75f, false},
+    {1120, 1120, APART, true, 1, false},
+    {1120, 1120, APART, true, 0.75f, false},
+    {64, 64, OF_PRODUCT, true, 1, false},
+    {64, 32, OF_PRODUCT, false, 0.5f, false},
     /* Tiles of the norm's shader: as many as one has on some device, and more. */
-    {1024, 1024, OF_OTHER, true, 1},
-    {3584, 3584, OF_OTHER, true, 1},
-    {3616, 3616, OF_OTHER, true, 1},
-    {7200, 7200, OF_OTHER, true, 1},
-    {2112, 1056, OF_OTHER, true, 1},
-    {1152, 288, OF_OTHER, true, 1},
+    {1024, 1024, OF_OTHER, true, 1, false},
+    {3584, 3584, OF_OTHER, true, 1, false},
+    {3616, 3616, OF_OTHER, true, 1, false},
+    {7200, 7200, OF_OTHER, true, 1, false},
+    {2112, 1056, OF_OTHER, true, 1, false},
+    {1152, 288, OF_OTHER, true, 1, false},
+    {32, 32, OF_OTHER, false, 1, true},
+    {96, 32, APART, true, 1, true},
+    {1120, 1120, APART, true, 1, true},
+    {3616, 3616, OF_OTHER, true, 1, true},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
 static uint8_t blocks[N_VALUES * MAX_WIDTH];
-static float norm_weights[MAX_WIDTH];
+static float norm_weights[MAX_WIDTH + N_VALUES];
 
 static size_t chain_width(const struct chain_case *c)
 {
@@ -68,7 +73,10 @@ static size_t run_chain(struct backend *be, const void *of, const float *x, uint
         backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, c->width, blocks, NULL, &err);
     assert_non_null(w);
     assert_non_null(m);
-    trial_op(&t, OP_NORM)->norm = (struct op_norm){normed, normed, w, c->group, 1e-6f};
+    /* The first of them differ from the weights. */
+    struct weight *bias =
+        c->biased ? backend_vector(be, norm_weights + N_VALUES, c->group, &err) : NULL;
+    trial_op(&t, OP_NORM)->norm = (struct op_norm){normed, normed, w, c->group, 1e-6f, bias};
     trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){normed, a8};
     struct op_matmul *op = &trial_op(&t, OP_MATMUL)->matmul;
     *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
@@ -87,14 +95,21 @@ struct heads_case {
     size_t n_q, n_k, dim, n_rot, width; /* of the gate */
     enum rope_pairs pairs;
     enum glu_kind kind;
+    bool biased; /* the norms */
 };
 
 static const struct heads_case heads_cases[] = {
-    {1, 1, 32, 32, 32, ROPE_NEOX, GLU_SILU},    {4, 2, 64, 64, 96, ROPE_NORM, GLU_GELU},
-    {3, 1, 128, 64, 1120, ROPE_NEOX, GLU_SILU}, {2, 2, 48, 20, 256, ROPE_NORM, GLU_CLAMPED},
-    {5, 1, 80, 80, 64, ROPE_NEOX, GLU_SIGMOID}, {2, 1, 64, 2, 160, ROPE_NEOX, GLU_LINEAR},
-    {1, 1, 64, 64, 96, ROPE_NEOX, GLU_RELU},    {2, 1, 300, 128, 32, ROPE_NORM, GLU_SILU},
-    {1, 1, 1030, 64, 32, ROPE_NEOX, GLU_SILU},
+    {1, 1, 32, 32, 32, ROPE_NEOX, GLU_SILU, false},
+    {4, 2, 64, 64, 96, ROPE_NORM, GLU_GELU, false},
+    {3, 1, 128, 64, 1120, ROPE_NEOX, GLU_SILU, false},
+    {2, 2, 48, 20, 256, ROPE_NORM, GLU_CLAMPED, false},
+    {5, 1, 80, 80, 64, ROPE_NEOX, GLU_SIGMOID, false},
+    {2, 1, 64, 2, 160, ROPE_NEOX, GLU_LINEAR, false},
+    {1, 1, 64, 64, 96, ROPE_NEOX, GLU_RELU, false},
+    {2, 1, 300, 128, 32, ROPE_NORM, GLU_SILU, false},
+    {1, 1, 1030, 64, 32, ROPE_NEOX, GLU_SILU, false},
+    {1, 1, 64, 64, 96, ROPE_NEOX, GLU_GELU_ALONE, false},
+    {2, 1, 64, 32, 96, ROPE_NEOX, GLU_GELU_ALONE, true},
 };
 enum { N_HEADS_CASES = sizeof heads_cases / sizeof *heads_cases, MAX_PAIRS = 64 };
 
@@ -123,8 +138,9 @@ static size_t run_heads(struct backend *be, const void *of, const float *x, uint
     struct weight *w_k = backend_vector(be, norm_weights + c->dim, c->dim, &err);
     struct weight *m = backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, width, blocks, NULL, &err);
     assert_true(w_q && w_k && m);
-    trial_op(&t, OP_NORM)->norm = (struct op_norm){q, q, w_q, c->dim, 1e-6f};
-    trial_op(&t, OP_NORM)->norm = (struct op_norm){k, k, w_k, c->dim, 1e-6f};
+    struct weight *bias = c->biased ? w_k : NULL;
+    trial_op(&t, OP_NORM)->norm = (struct op_norm){q, q, w_q, c->dim, 1e-6f, bias};
+    trial_op(&t, OP_NORM)->norm = (struct op_norm){k, k, w_k, c->dim, 1e-6f, bias};
     trial_op(&t, OP_ROPE)->rope = (struct op_rope){ref_part(in, 0, n_q + n_k), c->dim, 0};
     trial_op(&t, OP_GLU)->glu = (struct op_glu){gate, up, gate, c->kind};
     trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){gate, a8};
@@ -257,7 +273,7 @@ static void all_cases(void **state)
     (void)state;
     random_seed(8);
     random_blocks(QTYPE_Q4_0, blocks, N_VALUES * MAX_WIDTH);
-    random_floats(NORMAL, norm_weights, MAX_WIDTH);
+    random_floats(NORMAL, norm_weights, MAX_WIDTH + N_VALUES);
     for (size_t i = 0; i < N_CASES; i++)
         for (enum spread k = NORMAL; k < N_SPREADS; k++)
             one_case(&cases[i], k);

@@ -151,6 +151,37 @@ static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
     k->norm(&o);
 }
 
+/* The same with biases. */
+static void run_norm_biased(const struct kernels *k, struct values *v, size_t n)
+{
+    enum { GROUP = 32, GROUPS = 3, STRIDE = 4 * GROUP };
+    const struct norm o = {.x = v->x,
+                           .out = v->out,
+                           .x_stride = STRIDE,
+                           .out_stride = STRIDE + GROUP,
+                           .n_rows = n / (STRIDE + GROUP),
+                           .w = v->w,
+                           .bias = v->y,
+                           .w_step = GROUP,
+                           .n = GROUP,
+                           .n_groups = GROUPS,
+                           .eps = 1e-6f};
+    k->norm(&o);
+}
+
+static void run_bias(const struct kernels *k, struct values *v, size_t n)
+{
+    const struct norm o = {.x = v->x,
+                           .out = v->x,
+                           .n_rows = 1,
+                           .w = v->w,
+                           .bias = v->y,
+                           .n = n,
+                           .n_groups = 1,
+                           .eps = 1e-6f};
+    if (n > 0) k->norm(&o);
+}
+
 static void run_quantise(const struct kernels *k, struct values *v, size_t n)
 {
     if (n % A8_BLOCK == 0) k->quantise(v->x, n, v->q, v->d, v->sum);
@@ -194,6 +225,11 @@ static void run_silu(const struct kernels *k, struct values *v, size_t n)
 static void run_gelu(const struct kernels *k, struct values *v, size_t n)
 {
     k->glu(GLU_GELU, v->x, v->y, n, v->out);
+}
+
+static void run_gelu_alone(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_GELU_ALONE, v->x, v->x, n, v->x);
 }
 
 static void run_sigmoid(const struct kernels *k, struct values *v, size_t n)
@@ -246,6 +282,9 @@ static const struct {
     {"clamped", run_clamped},
     {"relu", run_relu},
     {"relu_of_up", run_relu_of_up},
+    {"norm_biased", run_norm_biased},
+    {"bias", run_bias},
+    {"gelu_alone", run_gelu_alone},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */

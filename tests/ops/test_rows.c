@@ -2,7 +2,7 @@
  * reference is near the formula in double, and its bits are the stored ones. */
 #include "ops.h"
 
-enum { N_ROWS = 64, MAX_WIDTH = 1100, LONG_WIDTH = 7202 };
+enum { N_ROWS = 64, MAX_WIDTH = 1100, LONG_WIDTH = 7202, BIAS_AT = 3 };
 
 /* What one op makes of a row of `width` (an even number; the halves are two operands). */
 struct row_case {
@@ -13,7 +13,7 @@ struct row_case {
     double bound; /* of the error, against max(1, |value|) */
 };
 
-static float norm_weights[LONG_WIDTH];
+static float norm_weights[LONG_WIDTH + BIAS_AT]; /* and from BIAS_AT on biases */
 static double frequencies[MAX_WIDTH];
 
 static struct ref build_norm_by(struct trial *t, struct ref in, size_t width, size_t group,
@@ -22,7 +22,7 @@ static struct ref build_norm_by(struct trial *t, struct ref in, size_t width, si
     struct err err;
     struct ref out = trial_buffer(t, ROW_F32, width);
     struct weight *w = weighted ? backend_vector(t->be, norm_weights, group, &err) : NULL;
-    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, group, 1e-6f};
+    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, group, 1e-6f, NULL};
     return out;
 }
 
@@ -39,7 +39,14 @@ static struct ref build_head_norm(struct trial *t, struct ref in, size_t width)
 static struct ref build_centre(struct trial *t, struct ref in, size_t width)
 {
     struct ref out = trial_buffer(t, ROW_F32, width);
-    trial_op(t, OP_CENTRE)->centre = (struct op_centre){in, out};
+    trial_op(t, OP_CENTRE)->centre = (struct op_centre){in, out, width};
+    return out;
+}
+
+static struct ref build_head_centre(struct trial *t, struct ref in, size_t width)
+{
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    trial_op(t, OP_CENTRE)->centre = (struct op_centre){in, out, width / 2};
     return out;
 }
 
@@ -52,14 +59,47 @@ static double exact_centre(const float *x, size_t width, size_t i, size_t pos)
     return (double)x[i] - sum / (double)width;
 }
 
+static double exact_head_centre(const float *x, size_t width, size_t i, size_t pos)
+{
+    const size_t group = width / 2;
+    return exact_centre(x + i / group * group, group, i % group, pos);
+}
+
 /* Two groups, each with weights of its own. */
 static struct ref build_group_norm(struct trial *t, struct ref in, size_t width)
 {
     struct err err;
     struct ref out = trial_buffer(t, ROW_F32, width);
     struct weight *w = backend_vector(t->be, norm_weights, width, &err);
-    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, width / 2, 1e-6f};
+    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, width / 2, 1e-6f, NULL};
     return out;
+}
+
+static struct ref build_bias_by(struct trial *t, struct ref in, size_t width, size_t group,
+                                size_t n_weights)
+{
+    struct err err;
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    struct weight *w = backend_vector(t->be, norm_weights, n_weights, &err);
+    struct weight *bias = backend_vector(t->be, norm_weights + BIAS_AT, n_weights, &err);
+    trial_op(t, OP_NORM)->norm = (struct op_norm){in, out, w, group, 1e-6f, bias};
+    return out;
+}
+
+static struct ref build_bias(struct trial *t, struct ref in, size_t width)
+{
+    return build_bias_by(t, in, width, width, width);
+}
+
+/* Two groups share weights and biases, or each has its own. */
+static struct ref build_head_bias(struct trial *t, struct ref in, size_t width)
+{
+    return build_bias_by(t, in, width, width / 2, width / 2);
+}
+
+static struct ref build_group_bias(struct trial *t, struct ref in, size_t width)
+{
+    return build_bias_by(t, in, width, width / 2, width);
 }
 
 static double norm_of(const float *x, size_t from, size_t n, size_t i)
@@ -85,6 +125,23 @@ static double exact_head_norm(const float *x, size_t width, size_t i, size_t pos
 static double exact_group_norm(const float *x, size_t width, size_t i, size_t pos)
 {
     return exact_head_norm(x, width, i, pos) * (double)norm_weights[i];
+}
+
+static double exact_bias(const float *x, size_t width, size_t i, size_t pos)
+{
+    return exact_norm(x, width, i, pos) + (double)norm_weights[BIAS_AT + i];
+}
+
+static double exact_head_bias(const float *x, size_t width, size_t i, size_t pos)
+{
+    const size_t k = i % (width / 2);
+    return exact_head_norm(x, width, i, pos) * (double)norm_weights[k] +
+           (double)norm_weights[BIAS_AT + k];
+}
+
+static double exact_group_bias(const float *x, size_t width, size_t i, size_t pos)
+{
+    return exact_group_norm(x, width, i, pos) + (double)norm_weights[BIAS_AT + i];
 }
 
 static struct ref build_rope_by(struct trial *t, struct ref in, size_t width,
@@ -159,6 +216,11 @@ static struct ref build_silu(struct trial *t, struct ref in, size_t width)
 static struct ref build_gelu(struct trial *t, struct ref in, size_t width)
 {
     return build_glu_by(t, in, width, GLU_GELU);
+}
+
+static struct ref build_gelu_alone(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_GELU_ALONE);
 }
 
 static struct ref build_sigmoid(struct trial *t, struct ref in, size_t width)
@@ -285,12 +347,17 @@ static double exact_silu(const float *x, size_t width, size_t i, size_t pos)
     return (double)x[i] / (1 + exp(-(double)x[i])) * (double)x[i + width / 2];
 }
 
-static double exact_gelu(const float *x, size_t width, size_t i, size_t pos)
+static double exact_gelu_alone(const float *x, size_t width, size_t i, size_t pos)
 {
+    (void)width;
     (void)pos;
     double g = (double)x[i];
-    g = 0.5 * g * (1 + tanh(0.79788456080286536 * (g + 0.044715 * g * g * g)));
-    return g * (double)x[i + width / 2];
+    return 0.5 * g * (1 + tanh(0.79788456080286536 * (g + 0.044715 * g * g * g)));
+}
+
+static double exact_gelu(const float *x, size_t width, size_t i, size_t pos)
+{
+    return exact_gelu_alone(x, width, i, pos) * (double)x[i + width / 2];
 }
 
 static struct ref build_clamped(struct trial *t, struct ref in, size_t width)
@@ -542,6 +609,11 @@ static const struct row_case cases[] = {
     {"route_each", build_route_each, exact_route_each, 4e-7},
     {"route_groups", build_route_groups, exact_route_groups, 4e-6},
     {"centre", build_centre, exact_centre, 1e-6},
+    {"head_centre", build_head_centre, exact_head_centre, 1e-6},
+    {"bias", build_bias, exact_bias, 1e-6},
+    {"head_bias", build_head_bias, exact_head_bias, 1e-6},
+    {"group_bias", build_group_bias, exact_group_bias, 1e-6},
+    {"gelu_alone", build_gelu_alone, exact_gelu_alone, 4e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -629,9 +701,9 @@ static void long_norms(void **state)
     (void)state;
     static const size_t widths[] = {258, 514, 1026, 3584, 3586, 7202};
     for (size_t i = 0; i < N_CASES; i++) {
-        const bool is_norm = cases[i].build == build_norm ||
-                             cases[i].build == build_head_norm ||
-                             cases[i].build == build_group_norm;
+        const bool is_norm =
+            cases[i].build == build_norm || cases[i].build == build_head_norm ||
+            cases[i].build == build_group_norm || cases[i].build == build_group_bias;
         if (!is_norm) continue;
         XXH3_state_t *hash = XXH3_createState();
         XXH3_64bits_reset(hash);
