@@ -32,6 +32,11 @@
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" SYMBOLS "|" SPACES "|" SPACE "+"
 #define LLAMA3 \
     SHORT_ANY "|" WORD "|\\p{N}{1,3}|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+/* LLAMA3 but for white space, which comes in powers of two. */
+#define RUN(n) SPACE "{" n "}(?![^" WS "])|"
+#define JAIS2                                                                               \
+    SHORT_ANY "|" WORD "|\\p{N}{1,3}|" SYMBOLS "[\\r\\n]*|" LINES "|" RUN("512") RUN("256") \
+        RUN("128") RUN("64") RUN("32") RUN("16") RUN("8") RUN("4") RUN("1,2") SPACE
 #define QWEN2 SHORT_ANY "|" WORD "|\\p{N}|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
 #define QWEN35                                                        \
     SHORT_ANY "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS \
@@ -126,6 +131,7 @@ static const struct row {
     {"smaug-bpe", false, false, llama3},
     {"glm4", false, false, llama3},
     {"chatglm-bpe", false, false, llama3},
+    {"jais-2", false, false, STEPS(JAIS2)},
     {"qwen2", false, false, qwen2},
     {"deepseek-r1-qwen", false, false, qwen2},
     {"megrez", false, false, qwen2},

@@ -206,6 +206,18 @@ static void test_long_s(void **state)
     check_words("gpt-2", "know'\u017fe", "know|'|\u017fe");
 }
 
+/* Jais 2 cuts white space into powers of two. */
+static void test_words_of_powers(void **state)
+{
+    (void)state;
+    check_words("jais-2", "it's 1234 a", "it|'s| |123|4| a");
+    check_words("jais-2", "a      b", "a|    | | b");
+    check_words("jais-2", "a                       b", "a|                |    |  | b");
+    check_words("jais-2", "a            b", "a|        |  | | b");
+    check_words("jais-2", "b\t\t\tc", "b|\t\t|\tc");
+    check_words("jais-2", "a  \n\n   ", "a|  \n\n|  | ");
+}
+
 /* Trinity and Tiny Aya cut runs of digits into threes from their end, the first cuts scripts
  * without spaces from all else; Youtu's words are o200k's but for one digit at a time and its
  * scripts. */
@@ -371,13 +383,21 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends),          cmocka_unit_test(test_starts),
-        cmocka_unit_test(test_suppressed),    cmocka_unit_test(test_output_too_small),
-        cmocka_unit_test(test_templates),     cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_pre_not_named), cmocka_unit_test(test_words_in_case),
-        cmocka_unit_test(test_long_s),        cmocka_unit_test(test_words_of_threes),
-        cmocka_unit_test(test_phi3_strips),   cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_names),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_starts),
+        cmocka_unit_test(test_suppressed),
+        cmocka_unit_test(test_output_too_small),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_pre_not_named),
+        cmocka_unit_test(test_words_in_case),
+        cmocka_unit_test(test_long_s),
+        cmocka_unit_test(test_words_of_threes),
+        cmocka_unit_test(test_words_of_powers),
+        cmocka_unit_test(test_phi3_strips),
+        cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
