@@ -10,7 +10,7 @@
 
 static const struct family *const groups[] = {
     families_plain,  families_experts, families_latent,  families_parallel, families_post,
-    families_gemma4, families_gpt_oss, families_granite, families_hybrid,
+    families_gemma4, families_gpt_oss, families_granite, families_hybrid,   families_layernorm,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 

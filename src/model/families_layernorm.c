@@ -1,0 +1,106 @@
+/* Families whose norms are LayerNorms, which take the mean off first, with biases, or with
+ * neither factors nor biases. */
+#include "gguf/gguf.h"
+#include "model/blocks.h"
+#include "model/families.h"
+
+static bool read_centred(struct hparams *hp, struct err *err)
+{
+    double eps = 0;
+    hp->centred = true;
+    if (!hparams_f64(hp, "attention.layer_norm_epsilon", 1e-12, 1, true, &eps, err))
+        return false;
+    hp->norm_eps = (float)eps;
+    return true;
+}
+
+/* orion and stablelm; what files of the latter say of parallel layers is not what they have. */
+static bool read_biased(struct hparams *hp, struct err *err)
+{
+    hp->norm_vectors = NORM_BIASED;
+    return read_centred(hp, err);
+}
+
+/* falcon, phi2 and starcoder2: two matrices, between them the GELU. */
+static bool read_gelu(struct hparams *hp, struct err *err)
+{
+    hp->gate = GATE_IS_UP;
+    hp->glu = GLU_GELU_ALONE;
+    return read_biased(hp, err);
+}
+
+/* jais2 and nemotron: between them squares of what is above 0. */
+static bool read_squares(struct hparams *hp, struct err *err)
+{
+    hp->gate = GATE_IS_UP;
+    hp->glu = GLU_RELU;
+    return read_biased(hp, err);
+}
+
+static bool read_gptneox(struct hparams *hp, struct err *err)
+{
+    hp->parallel = true;
+    return hparams_bool(hp, "use_parallel_residual", &hp->parallel, err) && read_gelu(hp, err);
+}
+
+static bool read_olmo(struct hparams *hp, struct err *err)
+{
+    double limit = 0;
+    hp->norm_vectors = NORM_BARE;
+    if (!read_centred(hp, err) ||
+        !hparams_f64(hp, "attention.clamp_kqv", 0, 1e6, false, &limit, err))
+        return false;
+    return limit == 0 ||
+           err_set(err, ERR_USER,
+                   "%s: key olmo.attention.clamp_kqv is %g; hearth does not limit Q, K and V",
+                   gguf_path(hp->g), limit);
+}
+
+static bool has(struct builder *b, uint32_t layer, const char *what)
+{
+    char name[TENSOR_NAME_CAP];
+    return weights_has(b->ws, layer_tensor(name, layer, what));
+}
+
+static void layer_phi2(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_parallel_layer(b, layer, x, "attn_norm.weight", NULL,
+                         &(struct attention){.pairs = ROPE_NEOX});
+}
+
+/* Layers without a second norm are parallel. */
+static void layer_stablelm(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct attention a = {.pairs = ROPE_NEOX, .layer_norm_if = true};
+    if (has(b, layer, "ffn_norm.weight"))
+        block_plain_layer(b, layer, x, &a);
+    else
+        block_parallel_layer(b, layer, x, "attn_norm.weight", NULL, &a);
+}
+
+static void layer_gptneox(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct attention a = {.pairs = ROPE_NEOX};
+    if (b->hp->parallel)
+        block_parallel_layer(b, layer, x, "attn_norm.weight", "ffn_norm.weight", &a);
+    else
+        block_plain_layer(b, layer, x, &a);
+}
+
+/* Where there are two norms, the second is that of attention. */
+static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct attention a = {.pairs = ROPE_NEOX};
+    if (has(b, layer, "attn_norm_2.weight"))
+        block_parallel_layer(b, layer, x, "attn_norm_2.weight", "attn_norm.weight", &a);
+    else
+        block_parallel_layer(b, layer, x, "attn_norm.weight", NULL, &a);
+}
+
+const struct family families_layernorm[] = {
+    {"falcon", read_gelu, layer_falcon},   {"gptneox", read_gptneox, layer_gptneox},
+    {"jais2", read_squares, layer_neox},   {"nemotron", read_squares, layer_neox},
+    {"olmo", read_olmo, layer_llama},      {"orion", read_biased, layer_neox},
+    {"phi2", read_gelu, layer_phi2},       {"stablelm", read_biased, layer_stablelm},
+    {"starcoder2", read_gelu, layer_neox}, {NULL, NULL, NULL},
+};

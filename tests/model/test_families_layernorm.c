@@ -1,0 +1,124 @@
+/* Families whose norms are LayerNorms with biases, or bare, on small random models: the
+ * logits against those of the second computation. No case may differ by ten times what it was
+ * measured to. */
+#include "second_model.h"
+
+static const double base = 10000; /* of files that say nothing of it */
+static const double eps = 1e-6;
+
+/* LayerNorms with biases before both parts of a layer. */
+#define BIASED .norm_before = true, .layer_norm = true, .norm_biases = true
+/* Two matrices with biases, and what is between them. */
+#define GELU .alone = true, .gelu = true
+#define SQUARES .squares = true
+
+struct layernorm_case {
+    const char *name;
+    struct form form;
+    size_t n_rot; /* 0: all, without the key */
+    bool neighbours, fused;
+    bool sequential; /* the key use_parallel_residual is false */
+};
+
+static const struct layernorm_case cases[] = {
+    {.name = "phi2",
+     .form = {"phi2", BIASED, GELU, .parallel = true, .biases = true, .more_biases = true,
+              .head_bias = true},
+     .n_rot = 8},
+    {.name = "starcoder2",
+     .form = {"starcoder2", BIASED, GELU, .biases = true, .more_biases = true}},
+    {.name = "starcoder2 without biases of products", .form = {"starcoder2", BIASED, GELU}},
+    {.name = "stablelm", .form = {"stablelm", BIASED, .biases = true}, .n_rot = 4},
+    {.name = "stablelm with norms of heads",
+     .form = {"stablelm", BIASED, .norm_each = true},
+     .n_rot = 4},
+    {.name = "stablelm, parallel, with norms of heads",
+     .form = {"stablelm", BIASED, .norm_each = true, .parallel = true},
+     .n_rot = 4},
+    {.name = "nemotron", .form = {"nemotron", BIASED, SQUARES}, .n_rot = 8},
+    {.name = "nemotron with biases of products",
+     .form = {"nemotron", BIASED, SQUARES, .biases = true, .more_biases = true},
+     .n_rot = 8},
+    {.name = "jais2", .form = {"jais2", BIASED, SQUARES, .biases = true, .more_biases = true}},
+    {.name = "gptneox",
+     .form = {"gptneox", BIASED, GELU, .parallel = true, .feed_norm = "ffn_norm",
+              .more_biases = true},
+     .n_rot = 4,
+     .fused = true},
+    {.name = "gptneox, one after the other",
+     .form = {"gptneox", BIASED, GELU, .more_biases = true},
+     .n_rot = 4,
+     .fused = true,
+     .sequential = true},
+    {.name = "falcon", .form = {"falcon", BIASED, GELU, .parallel = true}, .fused = true},
+    {.name = "falcon with two norms",
+     .form = {"falcon", BIASED, GELU, .parallel = true, .attn_norm = "attn_norm_2",
+              .feed_norm = "attn_norm"},
+     .fused = true},
+    {.name = "orion", .form = {"orion", BIASED}},
+    {.name = "olmo",
+     .form = {"olmo", .norm_before = true, .layer_norm = true, .norm_bare = true},
+     .neighbours = true},
+};
+
+static void file_of(struct file *f, const struct layernorm_case *c)
+{
+    file_init(f, &c->form);
+    if (c->form.layer_norm) key_f32(f, "attention.layer_norm_epsilon", (float)eps);
+    if (c->n_rot > 0) key_u32(f, "rope.dimension_count", (uint32_t)c->n_rot);
+    if (c->sequential) key_bool(f, "use_parallel_residual", false);
+}
+
+static void test_families(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct layernorm_case *c = &cases[i];
+        struct sight s = {0, plain_rotation(c->n_rot > 0 ? c->n_rot : HEAD_DIM, base)};
+        struct sight layers[LAYERS];
+        float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+        struct file f;
+        s.rotation.neighbours = c->neighbours;
+        every(layers, 1, s, s);
+        file_of(&f, c);
+        compute(&f, layers, LAYERS, 0, want);
+        if (c->fused) fuse(&f);
+        check_logits(1e-12, c->name, &f, want);
+        free(want);
+        file_free(&f);
+    }
+}
+
+/* Norms without the biases that they should have; and what is not done. */
+static void test_refused(void **unused)
+{
+    (void)unused;
+    static const struct form bare = {"orion", .norm_before = true, .layer_norm = true};
+    static const struct form olmo = {"olmo", .norm_before = true, .norm_bare = true};
+    static const struct form named = {"llama", .norm_before = true, .norm_biases = true};
+    struct file f;
+    file_init(&f, &bare);
+    check_refused(&f, "m.gguf: key orion.attention.layer_norm_epsilon is missing");
+    key_f32(&f, "attention.layer_norm_epsilon", 1e-6f);
+    check_refused(&f, "m.gguf: tensor blk.0.attn_norm.bias: expected [64], but it is missing");
+    file_free(&f);
+    file_init(&f, &olmo);
+    key_f32(&f, "attention.layer_norm_epsilon", 1e-6f);
+    key_f32(&f, "attention.clamp_kqv", 8);
+    check_refused(&f, "m.gguf: key olmo.attention.clamp_kqv is 8; hearth does not limit Q, K "
+                      "and V");
+    file_free(&f);
+    file_init(&f, &named);
+    check_refused(&f, "m.gguf: tensor output_norm.bias: hearth's llama has no such tensor, and "
+                      "leaving it out would change the answers");
+    file_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests_name("families_layernorm", tests, NULL, NULL);
+}
