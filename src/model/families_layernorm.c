@@ -1,5 +1,5 @@
 /* Families whose norms are LayerNorms, which take the mean off first, with biases, or with
- * neither factors nor biases. */
+ * neither factors nor biases; and one of RMS norms with biases. */
 #include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
@@ -41,6 +41,14 @@ static bool read_gptneox(struct hparams *hp, struct err *err)
 {
     hp->parallel = true;
     return hparams_bool(hp, "use_parallel_residual", &hp->parallel, err) && read_gelu(hp, err);
+}
+
+/* Its files are run by RMS norms and the softmax of the chosen experts, though the model was
+ * trained with LayerNorms and a router of its own. The window is ignored as phi3's is. */
+static bool read_phimoe(struct hparams *hp, struct err *err)
+{
+    hp->norm_vectors = NORM_BIASED;
+    return hparams_need_experts(hp, err);
 }
 
 static bool read_olmo(struct hparams *hp, struct err *err)
@@ -98,9 +106,15 @@ static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_layernorm[] = {
-    {"falcon", read_gelu, layer_falcon},   {"gptneox", read_gptneox, layer_gptneox},
-    {"jais2", read_squares, layer_neox},   {"nemotron", read_squares, layer_neox},
-    {"olmo", read_olmo, layer_llama},      {"orion", read_biased, layer_neox},
-    {"phi2", read_gelu, layer_phi2},       {"stablelm", read_biased, layer_stablelm},
-    {"starcoder2", read_gelu, layer_neox}, {NULL, NULL, NULL},
+    {"falcon", read_gelu, layer_falcon},
+    {"gptneox", read_gptneox, layer_gptneox},
+    {"jais2", read_squares, layer_neox},
+    {"nemotron", read_squares, layer_neox},
+    {"olmo", read_olmo, layer_llama},
+    {"orion", read_biased, layer_neox},
+    {"phi2", read_gelu, layer_phi2},
+    {"phimoe", read_phimoe, layer_neox},
+    {"stablelm", read_biased, layer_stablelm},
+    {"starcoder2", read_gelu, layer_neox},
+    {NULL, NULL, NULL},
 };

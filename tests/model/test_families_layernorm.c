@@ -1,6 +1,6 @@
-/* Families whose norms are LayerNorms with biases, or bare, on small random models: the
- * logits against those of the second computation. No case may differ by ten times what it was
- * measured to. */
+/* Families whose norms are LayerNorms with biases, or bare, or have biases alone, on small
+ * random models: the logits against those of the second computation. No case may differ by ten
+ * times what it was measured to. */
 #include "second_model.h"
 
 static const double base = 10000; /* of files that say nothing of it */
@@ -59,6 +59,9 @@ static const struct layernorm_case cases[] = {
     {.name = "olmo",
      .form = {"olmo", .norm_before = true, .layer_norm = true, .norm_bare = true},
      .neighbours = true},
+    {.name = "phimoe",
+     .form = {"phimoe", .norm_before = true, .norm_biases = true, .biases = true,
+              .head_bias = true, .experts = {.any = true}}},
 };
 
 static void file_of(struct file *f, const struct layernorm_case *c)
