@@ -19,7 +19,8 @@ layout(push_constant) uniform Push {
     float factor, cap, inverse_cap;
 };
 
-const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, RUNS = 10u, COPY = 11u;
+const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, RUNS = 10u, COPY = 11u,
+           LIMIT = 14u;
 
 void main()
 {
@@ -48,6 +49,7 @@ void main()
     case RUNS: v = x; break;
     case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;
     case SCALE: v = num_keep(fmul(x, factor)); break;
+    case LIMIT: v = num_keep(num_limit(x, factor)); break;
     case ROW_SCALE: v = num_keep(fmul(x, f_of(step_words[factors_at + row]))); break;
     default: /* CAP */
         v = num_keep(fmul(x, factor));

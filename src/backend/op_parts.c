@@ -76,6 +76,7 @@ size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
     case OP_ROPE: in_place(&r, &op->rope.x); break;
     case OP_ROW_SCALE: in_place(&r, &op->row_scale.x); break;
     case OP_SCALE: in_place(&r, &op->scale.x); break;
+    case OP_LIMIT: in_place(&r, &op->limit.x); break;
     case OP_KV_STORE: reads(&r, &op->kv_store.k), reads(&r, &op->kv_store.v); break;
     case OP_ATTEND: reads(&r, &op->attend.q), writes(&r, &op->attend.out); break;
     case OP_GLU:

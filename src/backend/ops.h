@@ -52,6 +52,7 @@ enum op_kind {
     OP_ROPE,           /* rotates heads in place by the row's position */
     OP_ROW_SCALE,      /* multiplies a row by a function of its position */
     OP_SCALE,          /* multiplies a row by a number */
+    OP_LIMIT,          /* keeps the values of a row within two bounds */
     OP_KV_STORE,       /* puts the row's keys and values into its page */
     OP_ATTEND,         /* attention of the row over its visible pages */
     OP_GLU,            /* out = act(gate) · up */
@@ -142,6 +143,11 @@ struct op_row_scale {
 struct op_scale {
     struct ref x; /* in place */
     float factor;
+};
+
+struct op_limit {
+    struct ref x; /* in place */
+    float limit;  /* positive: values go from -limit to limit */
 };
 
 struct op_kv_store {
@@ -314,6 +320,7 @@ struct op {
         struct op_rope rope;
         struct op_row_scale row_scale;
         struct op_scale scale;
+        struct op_limit limit;
         struct op_kv_store kv_store;
         struct op_attend attend;
         struct op_glu glu;

@@ -25,6 +25,7 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
         [OP_ROPE] = "a rotation",
         [OP_ROW_SCALE] = "a scale by position",
         [OP_SCALE] = "a scale",
+        [OP_LIMIT] = "a limit",
         [OP_KV_STORE] = "stored keys",
         [OP_ATTEND] = "attention",
         [OP_GLU] = "a gated unit",

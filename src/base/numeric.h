@@ -299,6 +299,14 @@ FN F NUM(relu)(F x)
     return f_of(sel_u(i_of_u(u - UK(1u)) < -0x800000, UK(0u), u));
 }
 
+/* x within -limit and limit > 0, by its bits for the same reason. */
+FN F NUM(limit)(F x, F limit)
+{
+    U size = u_of(x) & NUM_ABS, bound = u_of(limit) | (u_of(x) & NUM_SIGN);
+    U r = sel_u(i_of_u(size) > i_of_u(u_of(limit)), bound, u_of(x));
+    return f_of(sel_u(i_of_u(size) > 0x7f800000, UK(NUM_NAN), r));
+}
+
 /* g sigmoid(1.702 g) (u + 1), g at most 7 and u within 7. A NaN is asked for apart: a driver
  * may take the lesser of 7 and it, which is 7 (NVIDIA 580). */
 FN F NUM(clamped_glu)(F gate, F up)

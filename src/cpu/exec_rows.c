@@ -83,6 +83,14 @@ static void scale_tile(const struct cpu_exec *x, const struct op_scale *op,
         kernels_of(x)->scale(row_f32(x, &part, r), part.n, op->factor);
 }
 
+static void limit_tile(const struct cpu_exec *x, const struct op_limit *op,
+                       const struct tile *t)
+{
+    const struct ref part = part_of(&op->x, t);
+    for (size_t r = t->lo; r < t->hi; r++)
+        ref_limit(row_f32(x, &part, r), part.n, op->limit);
+}
+
 static void glu_tile(const struct cpu_exec *x, const struct op_glu *op, const struct tile *t)
 {
     const struct ref gate = part_of(&op->gate, t), up = part_of(&op->up, t);
@@ -238,6 +246,7 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
     case OP_ROPE: rope_tile(x, &op->rope, t); break;
     case OP_ROW_SCALE: row_scale_tile(x, &op->row_scale, t); break;
     case OP_SCALE: scale_tile(x, &op->scale, t); break;
+    case OP_LIMIT: limit_tile(x, &op->limit, t); break;
     case OP_KV_STORE: kv_store_tile(x, &op->kv_store, t); break;
     case OP_ATTEND: attend_tile(x, &op->attend, t); break;
     case OP_GLU: glu_tile(x, &op->glu, t); break;

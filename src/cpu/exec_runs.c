@@ -37,6 +37,7 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_ROPE: return op->rope.x.n / op->rope.head_dim;
     case OP_ROW_SCALE: return blocks_of(op->row_scale.x.n);
     case OP_SCALE: return blocks_of(op->scale.x.n);
+    case OP_LIMIT: return blocks_of(op->limit.x.n);
     case OP_KV_STORE: return p->kv[op->kv_store.kv].n_heads;
     case OP_ATTEND: return few ? p->kv[op->attend.kv].n_heads : 0;
     case OP_GLU: return blocks_of(op->glu.out.n);
@@ -63,6 +64,7 @@ static size_t cost_of(const struct op *op)
     case OP_ROPE: return op->rope.x.n;
     case OP_ROW_SCALE: return op->row_scale.x.n;
     case OP_SCALE: return op->scale.x.n;
+    case OP_LIMIT: return op->limit.x.n;
     /* A key's numbers lie in as many lines, with f16 in half as many, none of them at hand. */
     case OP_KV_STORE: return 10 * (op->kv_store.k.n + op->kv_store.v.n);
     case OP_GLU: return 4 * op->glu.out.n;

@@ -319,10 +319,12 @@ extern const struct kernels kernels_avx512_amd;
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
-/* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and
- * scales are the op's vectors, or NULL. */
+/* In place. */
+void ref_limit(float *x, size_t n, float limit);
 /* x less its mean. */
 void ref_centre(const float *x, size_t n, float *out);
+/* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and
+ * scales are the op's vectors, or NULL. */
 void ref_route(const struct op_route *op, float *scores, const float *select,
                const float *scales, int32_t *ids, float *weights);
 /* out[n] = sum over ranks of weights[j] · in[j][n]. */

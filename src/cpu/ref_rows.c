@@ -94,6 +94,12 @@ void ref_scale(float *x, size_t n, float factor)
         x[i] = num_keep(x[i] * factor);
 }
 
+void ref_limit(float *x, size_t n, float limit)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = num_keep(num_limit(x[i], limit));
+}
+
 static float activate(enum glu_kind kind, float x)
 {
     switch (kind) {

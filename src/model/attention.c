@@ -1,4 +1,5 @@
 /* The attention block, and how blocks fetch their tensors. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "model/blocks.h"
@@ -94,6 +95,8 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
     }
     build_matmul(b, in, mats, n_mats);
     const size_t dim = b->hp->layers[layer].head_dim_k;
+    assert(b->hp->qkv_limit == 0.0f || !a->gated);
+    build_limit(b, all, b->hp->qkv_limit);
     if (a->gated) build_deal(b, q, dim, dim, r->q, gate_rows(b, r->q.n));
     if (a->gate_apart) {
         const struct linear gate =

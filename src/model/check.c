@@ -39,6 +39,7 @@ static const char *const op_names[] = {
     [OP_HEAD_ROWS] = "head rows",
     [OP_LOGITS] = "logits",
     [OP_SCALE] = "scale",
+    [OP_LIMIT] = "limit",
     [OP_CONV] = "conv",
     [OP_DECAY] = "decay",
     [OP_RECUR] = "recur",
@@ -376,6 +377,10 @@ static void check_op(struct walk *w, const struct op *op)
         demand(w, op->row_scale.scale < w->p->n_row_scales, "a row scale that is not there");
         break;
     case OP_SCALE: reads(w, op->scale.x, ROW_F32); break;
+    case OP_LIMIT:
+        reads(w, op->limit.x, ROW_F32);
+        demand(w, op->limit.limit > 0, "no positive limit");
+        break;
     case OP_KV_STORE:
     case OP_ATTEND: check_attention(w, op); break;
     case OP_GLU:

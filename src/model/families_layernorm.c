@@ -1,6 +1,5 @@
 /* Families whose norms are LayerNorms, which take the mean off first, with biases, or with
  * neither factors nor biases; and one of RMS norms with biases. */
-#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -58,10 +57,8 @@ static bool read_olmo(struct hparams *hp, struct err *err)
     if (!read_centred(hp, err) ||
         !hparams_f64(hp, "attention.clamp_kqv", 0, 1e6, false, &limit, err))
         return false;
-    return limit == 0 ||
-           err_set(err, ERR_USER,
-                   "%s: key olmo.attention.clamp_kqv is %g; hearth does not limit Q, K and V",
-                   gguf_path(hp->g), limit);
+    hp->qkv_limit = limit < 0x1p-20 ? 0.0f : (float)limit;
+    return true;
 }
 
 static bool has(struct builder *b, uint32_t layer, const char *what)

@@ -69,6 +69,7 @@ struct hparams {
     const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     float attn_softcap;                /* of the scores; 0: none */
+    float qkv_limit; /* what Q, K and V are kept within, before all else; 0: none */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
     uint32_t temp_period; /* default n_ctx_orig */

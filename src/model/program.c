@@ -243,6 +243,13 @@ void build_scale(struct builder *b, struct ref x, float factor)
     written(b, x);
 }
 
+void build_limit(struct builder *b, struct ref x, float limit)
+{
+    if (limit == 0.0f) return;
+    add_op(b, OP_LIMIT)->limit = (struct op_limit){.x = x, .limit = limit};
+    written(b, x);
+}
+
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv)
 {
     add_op(b, OP_KV_STORE)->kv_store = (struct op_kv_store){.k = k, .v = v, .kv = kv};

@@ -79,6 +79,8 @@ void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope)
 void build_row_scale(struct builder *b, struct ref x, uint32_t scale);
 /* In place; by 1 it is no op. */
 void build_scale(struct builder *b, struct ref x, float factor);
+/* In place; limit 0: none, and no op. */
+void build_limit(struct builder *b, struct ref x, float limit);
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv);
 void build_attend(struct builder *b, const struct op_attend *attend);
 void build_glu(struct builder *b, struct ref gate, struct ref up, enum glu_kind kind,

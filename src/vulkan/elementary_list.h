@@ -29,6 +29,7 @@
     X(17u, weight_inverse, u_of(NUM(weight_inverse)(NUM(weight_scale)(x)))) \
     X(18u, clamped_glu_gate, u_of(NUM(clamped_glu)(x, 1.0f)))               \
     X(19u, clamped_glu_up, u_of(NUM(clamped_glu)(1.0f, x)))                 \
-    X(20u, relu, u_of(NUM(keep)(NUM(relu)(x))))
+    X(20u, relu, u_of(NUM(keep)(NUM(relu)(x))))                             \
+    X(21u, limit, u_of(NUM(keep)(NUM(limit)(x, 1.0f))))
 
 #endif

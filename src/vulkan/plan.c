@@ -31,6 +31,7 @@ enum pointwise {
     PW_RUNS,
     PW_RELU = POINTWISE_COPY + 1,
     PW_GELU_ALONE,
+    PW_LIMIT,
 };
 
 static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
@@ -312,6 +313,13 @@ static bool plan_scale(struct vulkan_exec *x, const struct op *op, int part, str
     return plan_pointwise(x, op, part, &p, err);
 }
 
+static bool plan_limit(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct point p = {
+        .kind = PW_LIMIT, .out = op->limit.x, .a = op->limit.x, .factor = op->limit.limit};
+    return plan_pointwise(x, op, part, &p, err);
+}
+
 static bool plan_row_scale(struct vulkan_exec *x, const struct op *op, int part,
                            struct err *err)
 {
@@ -447,6 +455,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_ROPE: return plan_rope(x, op, part, err);
     case OP_ROW_SCALE: return plan_row_scale(x, op, part, err);
     case OP_SCALE: return plan_scale(x, op, part, err);
+    case OP_LIMIT: return plan_limit(x, op, part, err);
     case OP_KV_STORE: return vulkan_plan_kv_store(x, op, part, err);
     case OP_ATTEND: return vulkan_plan_attend(x, op, part, err);
     case OP_GLU: return plan_glu(x, op, part, err);

@@ -28,6 +28,7 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     case OP_ROPE:
     case OP_ROW_SCALE:
     case OP_SCALE:
+    case OP_LIMIT:
     case OP_KV_STORE:
     case OP_GLU:
     case OP_ADD:

@@ -74,6 +74,7 @@ struct scales {
     double scores;    /* instead of the root */
     double score_cap; /* tanh keeps scores below */
     double logits;    /* divides them */
+    double qkv_limit; /* what Q, K and V are kept within */
 };
 
 struct values {

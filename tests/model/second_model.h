@@ -162,6 +162,9 @@ static inline void project(const struct file *f, int layer, const char *what, co
 {
     times(values_of(f, layer, what), x, EMBD, n_out, y);
     if (f->form->biases) add_bias(y, bias_of(f, layer, what), n_out);
+    const double limit = f->scales.qkv_limit;
+    for (size_t i = 0; limit > 0 && i < n_out; i++)
+        y[i] = fmax(-limit, fmin(limit, y[i]));
 }
 
 /* w NULL: without factors. */

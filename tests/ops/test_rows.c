@@ -379,6 +379,20 @@ static struct ref build_scale(struct trial *t, struct ref in, size_t width)
     return in;
 }
 
+static struct ref build_limit(struct trial *t, struct ref in, size_t width)
+{
+    (void)width;
+    trial_op(t, OP_LIMIT)->limit = (struct op_limit){in, 0.75f};
+    return in;
+}
+
+static double exact_limit(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width;
+    (void)pos;
+    return fmax(-0.75, fmin(0.75, (double)x[i]));
+}
+
 static double exact_scale(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)width, (void)pos;
@@ -614,6 +628,7 @@ static const struct row_case cases[] = {
     {"head_bias", build_head_bias, exact_head_bias, 1e-6},
     {"group_bias", build_group_bias, exact_group_bias, 1e-6},
     {"gelu_alone", build_gelu_alone, exact_gelu_alone, 4e-6},
+    {"limit", build_limit, exact_limit, 0},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
