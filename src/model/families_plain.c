@@ -6,8 +6,8 @@
 #include "model/blocks.h"
 #include "model/families.h"
 
-/* arcee, ernie4_5, internlm2, llama, mistral3 and smollm3; their converters have permuted the
- * rows of Q and K. */
+/* arcee, baichuan, chatglm, ernie4_5, internlm2, llama, mistral3, smollm3 and xverse; most
+ * of their converters have permuted the rows of Q and K. */
 void layer_llama(struct builder *b, uint32_t layer, struct ref x)
 {
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM});
@@ -23,8 +23,9 @@ void layer_qwen3(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
 }
 
-/* The sliding window of some files was not trained with and is ignored everywhere. */
-static bool read_phi3(struct hparams *hp, struct err *err)
+/* chatglm and phi3. The sliding window of some files of phi3 was not trained with and is
+ * ignored everywhere. */
+static bool read_gate_in_up(struct hparams *hp, struct err *err)
 {
     (void)err;
     hp->gate = GATE_IN_UP;
@@ -98,6 +99,25 @@ void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x)
         &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .norm_last = true});
 }
 
+static void layer_maincoder(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NORM, .qk_norm = true, .norm_last = true});
+}
+
+/* The larger of the two kinds, with 40 layers, has a bias of scores by distance in place of
+ * rotations. */
+static bool read_baichuan(struct hparams *hp, struct err *err)
+{
+    return hp->n_layer != 40 ||
+           err_set(
+               err, ERR_FORMAT,
+               "%s: a baichuan of 40 layers has scores that fall with the distance (ALiBi), "
+               "which hearth has not",
+               gguf_path(hp->g));
+}
+
 static bool read_arcee(struct hparams *hp, struct err *err)
 {
     (void)err;
@@ -108,18 +128,26 @@ static bool read_arcee(struct hparams *hp, struct err *err)
 
 const struct family families_plain[] = {
     {"arcee", read_arcee, layer_llama},
+    {"baichuan", read_baichuan, layer_llama},
+    {"chatglm", read_gate_in_up, layer_llama},
     {"ernie4_5", NULL, layer_llama},
+    {"exaone", NULL, layer_neox},
     {"gemma", read_gemma, layer_neox},
     {"hunyuan-dense", read_hunyuan, layer_hunyuan},
+    {"hunyuan_vl", read_hunyuan, layer_hunyuan},
     {"internlm2", NULL, layer_llama},
     {"llama", NULL, layer_llama},
+    {"maincoder", NULL, layer_maincoder},
     {"mistral3", read_mistral3, layer_llama},
-    {"phi3", read_phi3, layer_neox},
+    {"paddleocr", NULL, layer_neox},
+    {"pangu-embedded", NULL, layer_neox},
+    {"phi3", read_gate_in_up, layer_neox},
     {"qwen2", NULL, layer_qwen2},
     {"qwen2vl", NULL, layer_qwen2},
     {"qwen3", NULL, layer_qwen3},
     {"qwen3vl", NULL, layer_qwen3},
     {"seed_oss", read_seed_oss, layer_neox},
     {"smollm3", read_smollm3, layer_llama},
+    {"xverse", NULL, layer_llama},
     {NULL, NULL, NULL},
 };

@@ -15,19 +15,36 @@ static void test_forms(void **unused)
         const char *name;
         struct form form;
         bool neighbours, sections;
+        size_t n_rot; /* 0: all */
     } cases[] = {
         {"arcee", {"arcee", .norm_before = true, .squares = true}, .neighbours = true},
         {"arcee with biases",
          {"arcee", .norm_before = true, .squares = true, .biases = true},
          .neighbours = true},
+        {"baichuan", {"baichuan", .norm_before = true}, .neighbours = true},
+        {"chatglm",
+         {"chatglm", .norm_before = true, .biases = true, .gate_in_up = true},
+         .neighbours = true,
+         .n_rot = HEAD_DIM / 2},
         {"ernie4_5", {"ernie4_5", .norm_before = true}, .neighbours = true},
         {"ernie4_5 with biases",
          {"ernie4_5", .norm_before = true, .biases = true},
          .neighbours = true},
+        {"exaone", {"exaone", .norm_before = true}, .neighbours = false},
         {"gemma",
          {"gemma", .norm_before = true, .gelu = true, .scaled_embedding = true},
          .neighbours = false},
+        {"hunyuan_vl",
+         {"hunyuan_vl", .norm_before = true, .norm_heads = true, .norm_last = true},
+         .sections = true},
         {"internlm2", {"internlm2", .norm_before = true}, .neighbours = true},
+        {"maincoder",
+         {"maincoder", .norm_before = true, .norm_heads = true, .norm_last = true},
+         .neighbours = true},
+        {"paddleocr", {"paddleocr", .norm_before = true}, .sections = true},
+        {"pangu-embedded",
+         {"pangu-embedded", .norm_before = true, .biases = true, .more_biases = true},
+         .neighbours = false},
         {"qwen2vl", {"qwen2vl", .norm_before = true, .biases = true}, .sections = true},
         {"qwen3vl", {"qwen3vl", .norm_before = true, .norm_heads = true}, .sections = true},
         {"seed_oss",
@@ -36,12 +53,15 @@ static void test_forms(void **unused)
         {"seed_oss with biases",
          {"seed_oss", .norm_before = true, .norm_named = true, .biases = true},
          .neighbours = false},
+        {"xverse", {"xverse", .norm_before = true}, .neighbours = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct rotation r = plain_rotation(HEAD_DIM, base);
+        const size_t n_rot = cases[i].n_rot > 0 ? cases[i].n_rot : HEAD_DIM;
+        struct rotation r = plain_rotation(n_rot, base);
         struct file f;
         r.neighbours = cases[i].neighbours;
         file_init(&f, &cases[i].form);
+        if (n_rot < HEAD_DIM) key_u32(&f, "rope.dimension_count", (uint32_t)n_rot);
         if (cases[i].sections) sections_key(&f, sections, 4);
         check_plain(most, cases[i].name, &f, LAYERS, r);
         file_free(&f);
@@ -76,6 +96,18 @@ static void test_missing(void **unused)
         check_refused(&f, cases[i].message);
         file_free(&f);
     }
+}
+
+/* One of its two kinds has a bias of scores by distance. */
+static void test_baichuan(void **unused)
+{
+    (void)unused;
+    static const struct form large = {"baichuan", .norm_before = true, .n_blocks = 40};
+    struct file f;
+    file_init(&f, &large);
+    check_refused(&f, "m.gguf: a baichuan of 40 layers has scores that fall with the distance "
+                      "(ALiBi), which hearth has not");
+    file_free(&f);
 }
 
 /* Four numbers multiply or divide, and some models do not rotate. */
@@ -346,7 +378,7 @@ int main(void)
         cmocka_unit_test(test_parallel),      cmocka_unit_test(test_gemma2),
         cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_long_window),
         cmocka_unit_test(test_hunyuan),       cmocka_unit_test(test_exaone4),
-        cmocka_unit_test(test_one_base),
+        cmocka_unit_test(test_baichuan),      cmocka_unit_test(test_one_base),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }
