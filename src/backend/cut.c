@@ -18,11 +18,11 @@ uint32_t program_n_layers(const struct program *p)
 
 /* ---- where ---- */
 
-/* The index of the first op of a layer. */
+/* The index of the first op of a layer, or if it has none, of the next that has some. */
 static size_t first_op(const struct program *p, uint32_t layer)
 {
     size_t i = 0;
-    while (p->ops[i].layer != (int)layer)
+    while (p->ops[i].layer < (int)layer)
         i++;
     return i;
 }

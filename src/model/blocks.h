@@ -83,6 +83,8 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
  * place, whose result is h, x += h and x += feed-forward(norm x). */
 struct ref block_begin(struct builder *b, uint32_t layer, struct ref x);
 void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h);
+/* The latter of the two alone; h is room for it. */
+void block_add_feedforward(struct builder *b, uint32_t layer, struct ref x, struct ref h);
 /* The layer of most families: both around attention. */
 void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
                        const struct attention *a);

@@ -126,10 +126,48 @@ static bool read_arcee(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Models from which layers have been taken away: some have no attention, or a matrix in place
+ * of it, and some nothing at all. */
+static bool read_deci(struct hparams *hp, struct err *err)
+{
+    hp->n_layer_kv = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const struct layer_hparams *l = &hp->layers[i];
+        if (l->n_head > 0 && l->n_ff == 0)
+            return err_set(
+                err, ERR_FORMAT,
+                "%s: layer %u has attention and no feed-forward, which hearth's deci "
+                "has not",
+                gguf_path(hp->g), i);
+        if (l->n_head_kv > 0) hp->n_layer_kv = i + 1;
+    }
+    return true;
+}
+
+static void layer_deci(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    if (l->n_head == 0) {
+        if (l->n_ff > 0) block_add_feedforward(b, layer, x, build_rows(b, "h", x.n));
+        return;
+    }
+    struct ref h = block_begin(b, layer, x);
+    if (l->n_head_kv > 0) {
+        block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NORM});
+    } else {
+        const struct linear w =
+            layer_linear(b, layer, "attn_output", h.n, build_rows(b, "attended", x.n));
+        build_matmul(b, h, &w, 1);
+        h = w.out;
+    }
+    block_end(b, layer, x, h);
+}
+
 const struct family families_plain[] = {
     {"arcee", read_arcee, layer_llama},
     {"baichuan", read_baichuan, layer_llama},
     {"chatglm", read_gate_in_up, layer_llama},
+    {"deci", read_deci, layer_deci},
     {"ernie4_5", NULL, layer_llama},
     {"exaone", NULL, layer_neox},
     {"gemma", read_gemma, layer_neox},

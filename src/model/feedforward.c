@@ -180,13 +180,18 @@ struct ref block_begin(struct builder *b, uint32_t layer, struct ref x)
     return h;
 }
 
-void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h)
+void block_add_feedforward(struct builder *b, uint32_t layer, struct ref x, struct ref h)
 {
     const struct hparams *hp = b->hp;
-    build_add(b, x, h, hp->residual_scale, x);
     layer_norm(b, layer, hp->ffn_norm, x, h);
     block_feedforward(b, layer, h, h);
     build_add(b, x, h, hp->residual_scale, x);
+}
+
+void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h)
+{
+    build_add(b, x, h, b->hp->residual_scale, x);
+    block_add_feedforward(b, layer, x, h);
 }
 
 void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,

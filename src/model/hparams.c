@@ -221,13 +221,22 @@ static bool read_rope(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Layers without attention are among others that have it. */
+static uint32_t least_heads(const struct hparams *hp)
+{
+    char name[KEY_CAP];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, "attention.head_count", name));
+    return kv && kv->is_array ? 0 : 1;
+}
+
 static bool read_layers(struct hparams *hp, struct err *err)
 {
+    const uint32_t least = least_heads(hp);
     hp->layers = mem_zalloc(hp->n_layer, sizeof *hp->layers);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct layer_hparams *l = &hp->layers[i];
         l->rope = true;
-        if (!layer_u32(hp, "attention.head_count", i, 1, MAX_HEADS, true, &l->n_head, err))
+        if (!layer_u32(hp, "attention.head_count", i, least, MAX_HEADS, true, &l->n_head, err))
             return false;
         l->n_head_kv = l->n_head;
         if (!layer_u32(hp, "attention.head_count_kv", i, 0, MAX_HEADS, false, &l->n_head_kv,
@@ -242,9 +251,21 @@ static bool read_layers(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Of the first layer that has some. */
+static uint32_t n_heads_of(const struct hparams *hp)
+{
+    uint32_t i = 0;
+    while (i < hp->n_layer && hp->layers[i].n_head == 0)
+        i++;
+    return i < hp->n_layer ? hp->layers[i].n_head : 0;
+}
+
 static bool read_heads(struct hparams *hp, struct err *err)
 {
-    const uint32_t n_head = hp->layers[0].n_head;
+    const uint32_t n_head = n_heads_of(hp);
+    if (n_head == 0)
+        return err_set(err, ERR_FORMAT, "%s: key %s.attention.head_count has heads in no layer",
+                       gguf_path(hp->g), hp->arch);
     uint32_t dim_k = hp->n_embd / n_head;
     if (!hparams_u32(hp, "attention.key_length", 2, MAX_HEAD_DIM, false, &dim_k, err))
         return false;
@@ -262,7 +283,7 @@ static bool read_heads(struct hparams *hp, struct err *err)
         struct layer_hparams *l = &hp->layers[i];
         l->head_dim_k = dim_k;
         l->head_dim_v = dim_v;
-        if (l->n_head_kv && l->n_head % l->n_head_kv)
+        if (l->n_head_kv && (l->n_head == 0 || l->n_head % l->n_head_kv))
             return err_set(err, ERR_FORMAT,
                            "%s: layer %u has %u heads, which is no multiple of its %u KV heads",
                            gguf_path(hp->g), i, l->n_head, l->n_head_kv);

@@ -62,6 +62,7 @@ struct form {
         size_t n_q;    /* of the row that queries are made from, with its key; 0: the input */
         bool by_heads; /* keys and values of all heads are in the cache, not what makes them */
     } latent;          /* of families with compressed keys and values */
+    bool heads_apart;  /* the test adds the key of how many heads there are */
     uint32_t n_blocks; /* what the file counts, more than it has; 0: LAYERS */
     /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and
      * feed-forward, for the next token. NULL: all have attention, then a feed-forward. */
@@ -336,7 +337,7 @@ static inline void file_begin(struct file *f, const struct form *form)
     key_u32(f, "block_count", form->n_blocks > 0 ? form->n_blocks : LAYERS);
     key_u32(f, "context_length", 4096);
     key_u32(f, "embedding_length", EMBD);
-    key_u32(f, "attention.head_count", (uint32_t)head_count(form));
+    if (!form->heads_apart) key_u32(f, "attention.head_count", (uint32_t)head_count(form));
     if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
     if (form->experts.halves) {
         key_u32(f, "expert_group_count", 2);
