@@ -1,4 +1,4 @@
-/* Families whose layers are attention over everything before, then experts. */
+/* Families whose layers are attention, in some of them over a window, then experts. */
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -49,6 +49,89 @@ static bool read_bailingmoe2(struct hparams *hp, struct err *err)
     return hparams_drop_next(hp, err);
 }
 
+/* bailingmoe and deepseek. */
+static bool read_deepseek(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    return hparams_need_experts(hp, err) && hparams_route(hp, err) &&
+           hparams_shared_count(hp, err);
+}
+
+/* The first layers are those without a router; the expert for all rows is as wide as a routed
+ * one where its width is not said. */
+static bool read_hy_v3(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    if (!read_minimax_m2(hp, err)) return false;
+    hparams_dense_layers(hp);
+    return hparams_shared_expert(hp, hp->layers[hp->n_layer - 1].n_ff_exp, err) &&
+           hparams_drop_next(hp, err);
+}
+
+/* Layers that see everything do not rotate. */
+static bool read_exaone_moe(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    if (!read_minimax_m2(hp, err) || !hparams_windows(hp, 4, err)) return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope = hp->layers[i].window > 0;
+    return hparams_shared_expert(hp, hp->layers[hp->n_layer - 1].n_ff_exp, err) &&
+           hparams_drop_next(hp, err);
+}
+
+/* Layers with windows rotate without scaling. */
+static bool read_mellum(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    if (!hparams_need_experts(hp, err) || !hparams_has_windows(hp, &windows, err)) return false;
+    return !windows || (hparams_windows(hp, 4, err) &&
+                        hparams_local_rope(hp, hp->n_rot, hp->rope_base, err));
+}
+
+static bool read_mimo2(struct hparams *hp, struct err *err)
+{
+    double scale = 1;
+    hp->route = ROUTE_SIGMOID;
+    if (!hparams_need_experts(hp, err) || !hparams_windows(hp, 0, err) ||
+        !hparams_local_rope(hp, hp->n_rot, 10000, err) ||
+        !hparams_f64(hp, "attention.value_scale", 1e-6, 1e6, false, &scale, err))
+        return false;
+    hp->attn_out_scale = (float)scale;
+    hparams_dense_layers(hp);
+    return hparams_drop_next(hp, err);
+}
+
+static void layer_mimo2(struct builder *b, uint32_t layer, struct ref x)
+{
+    char name[TENSOR_NAME_CAP];
+    const bool sinks = weights_has(b->ws, layer_tensor(name, layer, "attn_sinks.weight"));
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .sinks = sinks});
+}
+
+/* The first of every four layers sees everything and does not rotate, if others do not see
+ * everything. */
+static bool read_smallthinker(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    hp->glu = GLU_RELU;
+    if (!read_minimax_m2(hp, err) || !hparams_has_windows(hp, &windows, err)) return false;
+    if (!windows) return true;
+    for (uint32_t i = 0; i < hp->n_layer; i += 4)
+        hp->layers[i].rope = false;
+    return hparams_windows_behind(hp, 4, err);
+}
+
+/* Experts are chosen by what the layer is given, before attention. */
+static void layer_smallthinker(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x), attended = build_rows(b, "attended", x.n);
+    block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NEOX});
+    build_add(b, x, h, 1, attended);
+    build_norm(b, attended, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
+    block_experts_by(b, layer, x, h, h);
+    build_add(b, attended, h, 1, x);
+}
+
 static bool read_dots1(struct hparams *hp, struct err *err)
 {
     hp->route_as_is = true;
@@ -76,15 +159,22 @@ static void layer_norm_all(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_experts[] = {
+    {"bailingmoe", read_deepseek, layer_llama},
     {"bailingmoe2", read_bailingmoe2, layer_qwen3},
+    {"deepseek", read_deepseek, layer_llama},
     {"dots1", read_dots1, layer_qwen3},
     {"ernie4_5-moe", read_ernie_moe, layer_llama},
+    {"exaone-moe", read_exaone_moe, layer_qwen3},
     {"glm4moe", read_glm4moe, layer_glm4moe},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan},
+    {"hy_v3", read_hy_v3, layer_qwen3},
+    {"mellum", read_mellum, layer_qwen3},
+    {"mimo2", read_mimo2, layer_mimo2},
     {"minimax-m2", read_minimax_m2, layer_norm_all},
     {"olmoe", read_olmoe, layer_norm_all},
     {"qwen2moe", read_qwen2moe, layer_qwen2},
     {"qwen3moe", hparams_need_experts, layer_qwen3},
     {"qwen3vlmoe", hparams_need_experts, layer_qwen3},
+    {"smallthinker", read_smallthinker, layer_smallthinker},
     {NULL, NULL, NULL},
 };

@@ -32,6 +32,25 @@ static bool read_granite(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Some layers see a window, some do not rotate; all have sinks. Gate and up of the expert for
+ * all rows are one matrix. */
+static bool read_granite_swa(struct hparams *hp, struct err *err)
+{
+    hp->shared_in_up = true;
+    if (!read_scales(hp, err) || !hparams_shared_expert(hp, 0, err) ||
+        !hparams_windows(hp, 0, err))
+        return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if (!hparams_layer_bool(hp, "attention.rope_pattern", i, &hp->layers[i].rope, err))
+            return false;
+    return true;
+}
+
+static void layer_granite_swa(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NORM, .sinks = true});
+}
+
 /* The first files do not name what all models of the kind had. */
 static bool read_minicpm(struct hparams *hp, struct err *err)
 {
@@ -61,6 +80,7 @@ static void layer_granitehybrid(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_granite[] = {
     {"granite", read_granite, layer_llama},
+    {"granite_swa", read_granite_swa, layer_granite_swa},
     {"granitehybrid", read_granitehybrid, layer_granitehybrid},
     {"granitemoe", read_granite, layer_llama},
     {"minicpm", read_minicpm, layer_llama},

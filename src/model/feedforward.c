@@ -17,10 +17,10 @@ struct gate_up {
     struct ref both, gate, up;
 };
 
-static struct gate_up gate_up_rows(struct builder *b, size_t n)
+static struct gate_up gate_up_rows(struct builder *b, enum gate_rows gate, size_t n)
 {
     struct gate_up r;
-    const bool one = b->hp->gate == GATE_IS_UP;
+    const bool one = gate == GATE_IS_UP;
     r.both = build_rows(b, "gate_up", one ? n : 2 * n);
     r.gate = ref_part(r.both, 0, n);
     r.up = one ? r.gate : ref_part(r.both, n, n);
@@ -29,12 +29,12 @@ static struct gate_up gate_up_rows(struct builder *b, size_t n)
 
 /* What becomes of n_ff values of gate and up, by the matrices of these names. */
 static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, size_t n_ff,
-                             const char *gate_name, const char *up_name)
+                             enum gate_rows gate, const char *gate_name, const char *up_name)
 {
-    const struct gate_up r = gate_up_rows(b, n_ff);
+    const struct gate_up r = gate_up_rows(b, gate, n_ff);
     struct linear mats[2];
     uint32_t n_mats = 0;
-    if (b->hp->gate == GATE_APART) {
+    if (gate == GATE_APART) {
         mats[n_mats++] = layer_linear(b, layer, gate_name, in.n, r.gate);
         mats[n_mats++] = layer_linear(b, layer, up_name, in.n, r.up);
     } else {
@@ -49,7 +49,7 @@ void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref ou
 {
     const size_t n_ff = b->hp->layers[layer].n_ff;
     if (!has_width(b, layer, "feed_forward_length", n_ff)) return;
-    struct ref unit = gated_unit(b, layer, in, n_ff, "ffn_gate", "ffn_up");
+    struct ref unit = gated_unit(b, layer, in, n_ff, b->hp->gate, "ffn_gate", "ffn_up");
     const struct linear down = layer_linear(b, layer, "ffn_down", n_ff, out);
     build_matmul(b, unit, &down, 1);
 }
@@ -89,6 +89,9 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
     build_matmul(b, in, &router, 1);
     op.select =
         weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b.bias"), hp->n_expert);
+    if (!op.select) /* as hy_v3 calls it */
+        op.select =
+            weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b"), hp->n_expert);
     op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
                                   hp->n_expert);
     build_route(b, &op);
@@ -102,7 +105,7 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
     const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
     if (!has_width(b, layer, "expert_feed_forward_length", n)) return;
     struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
-    const struct gate_up r = gate_up_rows(b, n);
+    const struct gate_up r = gate_up_rows(b, hp->gate, n);
     char name[TENSOR_NAME_CAP];
     if (weights_has(b->ws, layer_tensor(name, layer, "ffn_gate_up_exps.weight"))) {
         ex.n_parts = 2;
@@ -147,7 +150,8 @@ static void shared_expert(struct builder *b, uint32_t layer, struct ref in, stru
 {
     const size_t n_ff = b->hp->n_ff_shared;
     struct ref shared = build_rows(b, "shared", out.n);
-    struct ref unit = gated_unit(b, layer, in, n_ff, "ffn_gate_shexp", "ffn_up_shexp");
+    const enum gate_rows gate = b->hp->shared_in_up ? GATE_IN_UP : b->hp->gate;
+    struct ref unit = gated_unit(b, layer, in, n_ff, gate, "ffn_gate_shexp", "ffn_up_shexp");
     const struct linear down = layer_linear(b, layer, "ffn_down_shexp", n_ff, shared);
     build_matmul(b, unit, &down, 1);
     if (b->hp->shared_gated) {
@@ -190,7 +194,7 @@ void block_add_feedforward(struct builder *b, uint32_t layer, struct ref x, stru
 
 void block_end(struct builder *b, uint32_t layer, struct ref x, struct ref h)
 {
-    build_add(b, x, h, b->hp->residual_scale, x);
+    build_add(b, x, h, b->hp->residual_scale * b->hp->attn_out_scale, x);
     block_add_feedforward(b, layer, x, h);
 }
 

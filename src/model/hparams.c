@@ -333,7 +333,7 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
         return false;
     if (eps == 0) return missing(hp, "attention.layer_norm_rms_epsilon", err);
     hp->norm_eps = (float)eps;
-    hp->embed_scale = hp->residual_scale = hp->logit_scale = 1;
+    hp->embed_scale = hp->residual_scale = hp->logit_scale = hp->attn_out_scale = 1;
     hp->output_norm = "output_norm.weight";
     hp->ffn_norm = "ffn_norm.weight";
     hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;
@@ -342,17 +342,26 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
            read_rope(hp, err);
 }
 
-/* Of layer i, from the array kv. */
-static bool window_at(const struct hparams *hp, const char *name, const struct gguf_kv *kv,
-                      uint32_t i, bool *windowed, struct err *err)
+/* Blocks at the end that predict tokens further on. */
+static bool read_n_next(const struct hparams *hp, uint32_t *n, struct err *err)
+{
+    *n = 0;
+    return hparams_u32(hp, "nextn_predict_layers", 0, hp->n_layer - 1, false, n, err);
+}
+
+/* Some converters write numbers for bools, and some nothing of the blocks at the end. */
+static bool pattern_fits(const struct hparams *hp, const char *name, const struct gguf_kv *kv,
+                         struct err *err)
 {
     char found[64];
-    if (kv->type != GGUF_BOOL || kv->n != hp->n_layer)
-        return err_set(err, ERR_FORMAT,
-                       "%s: key %s should be a number or an array of %u bools, but is %s",
-                       gguf_path(hp->g), name, hp->n_layer, found_text(kv, found));
-    *windowed = gguf_item_int(kv, i) != 0;
-    return true;
+    uint32_t n_next;
+    if (!read_n_next(hp, &n_next, err)) return false;
+    if ((kv->type == GGUF_BOOL || gguf_is_int(kv->type)) &&
+        (kv->n == hp->n_layer || kv->n == hp->n_layer - n_next))
+        return true;
+    return err_set(err, ERR_FORMAT,
+                   "%s: key %s should be a number or an array of %u bools, but is %s",
+                   gguf_path(hp->g), name, hp->n_layer, found_text(kv, found));
 }
 
 bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err)
@@ -364,7 +373,8 @@ bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err)
     return true;
 }
 
-bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
+/* first: of every period layers the first sees everything, not the last. */
+static bool set_windows(struct hparams *hp, uint32_t period, bool first, struct err *err)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
     char name[KEY_CAP];
@@ -375,12 +385,24 @@ bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
     if (kv && !kv->is_array && !hparams_u32(hp, pattern, 1, MAX_LAYERS, true, &period, err))
         return false;
     if (!kv && period == 0) return missing(hp, pattern, err);
+    const bool array = kv && kv->is_array;
+    if (array && !pattern_fits(hp, name, kv, err)) return false;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
-        bool windowed = period > 0 && (i + 1) % period != 0;
-        if (kv && kv->is_array && !window_at(hp, name, kv, i, &windowed, err)) return false;
+        bool windowed = period > 0 && (first ? i : i + 1) % period != 0;
+        if (array) windowed = i < kv->n && gguf_item_int(kv, i) != 0;
         hp->layers[i].window = windowed ? window : 0;
     }
     return true;
+}
+
+bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err)
+{
+    return set_windows(hp, period, false, err);
+}
+
+bool hparams_windows_behind(struct hparams *hp, uint32_t period, struct err *err)
+{
+    return set_windows(hp, period, true, err);
 }
 
 void hparams_limit_windows(struct hparams *hp)
@@ -417,9 +439,8 @@ bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err)
 
 bool hparams_drop_next(struct hparams *hp, struct err *err)
 {
-    uint32_t n = 0;
-    if (!hparams_u32(hp, "nextn_predict_layers", 0, hp->n_layer - 1, false, &n, err))
-        return false;
+    uint32_t n;
+    if (!read_n_next(hp, &n, err)) return false;
     hp->n_layer -= n;
     hp->n_layer_kv = hp->n_layer;
     return true;
@@ -450,6 +471,15 @@ bool hparams_route(struct hparams *hp, struct err *err)
     hp->route = gating == BY_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     hp->route_as_is = !renormalised;
     return true;
+}
+
+void hparams_dense_layers(struct hparams *hp)
+{
+    char name[64];
+    hp->n_layer_dense = 0;
+    do
+        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", hp->n_layer_dense);
+    while (!gguf_tensor_find(hp->g, name) && ++hp->n_layer_dense < hp->n_layer);
 }
 
 static bool router_agrees(const struct hparams *hp, struct err *err)

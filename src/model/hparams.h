@@ -69,6 +69,7 @@ struct hparams {
     const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     float attn_softcap;                /* of the scores; 0: none */
+    float attn_out_scale;              /* of what attention adds to x; 1: none */
     float qkv_limit; /* what Q, K and V are kept within, before all else; 0: none */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
@@ -108,6 +109,7 @@ struct hparams {
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
     bool shared_gated;    /* it counts by the sigmoid of a product */
+    bool shared_in_up;    /* its gate is in front of the rows of up, whatever others have */
 
     struct layer_hparams *layers; /* [n_layer], owned */
 };
@@ -140,6 +142,8 @@ bool hparams_has_windows(const struct hparams *hp, bool *has, struct err *err);
  * of n_layer bools, or a number n, default `period`: every n-th layer has none. period 0: the
  * array is required. */
 bool hparams_windows(struct hparams *hp, uint32_t period, struct err *err);
+/* The same where of every n layers the first has none. */
+bool hparams_windows_behind(struct hparams *hp, uint32_t period, struct err *err);
 /* No window is longer than the context, as no row sees more: what follows from a window is
  * planned for rows that can be. To be called behind the family's read function. */
 void hparams_limit_windows(struct hparams *hp);
@@ -157,6 +161,8 @@ bool hparams_need_experts(struct hparams *hp, struct err *err);
  * "expert_weights_norm", without them as in hp; the first "leading_dense_block_count" layers
  * are dense. */
 bool hparams_route(struct hparams *hp, struct err *err);
+/* The first layers without a router are dense, in files that do not say how many are. */
+void hparams_dense_layers(struct hparams *hp);
 /* Whether what the file says of routers, weights and groups of experts, and the base in layers
  * with windows is what hp has: not every family reads it, and what is not read must not be said
  * otherwise. To be called behind the family's read function. */

@@ -40,6 +40,8 @@ struct form {
     bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
     bool head_bias;  /* of the logits */
     bool gate_heads; /* what heads give is multiplied by the sigmoid of attn_gate's product */
+    bool sinks;      /* of each head: a score beside those of the keys */
+    bool relu;       /* a gate is what it has above 0 */
     bool squares;    /* feed-forwards without a gate: squares of what is above 0 */
     bool alone;      /* feed-forwards without a gate: the activation of what is there */
     bool gate_in_up; /* ffn_up has the rows of the gate first */
@@ -50,6 +52,10 @@ struct form {
         bool sigmoid;      /* else softmax */
         bool select;       /* a bias that only chooses */
         bool as_is;        /* weights of the chosen ones do not add up to 1 */
+        bool select_bare;  /* the name of that bias ends at what it is of */
+        bool early;        /* the router reads what the layer is given, before attention */
+        bool half;         /* with a shared one, both count half */
+        bool shared_in_up; /* the gate of the shared one is in front of the rows of up */
         bool shared_gated; /* what the shared one gives is multiplied by a sigmoid */
         int n_dense;       /* layers in front without */
         size_t n_ff;       /* of each, with its key; 0: FF, without */
@@ -73,6 +79,7 @@ struct form {
 struct scales {
     double embedding, residual, experts;
     double scores;    /* instead of the root */
+    double attention; /* of what attention adds */
     double score_cap; /* tanh keeps scores below */
     double logits;    /* divides them */
     double qkv_limit; /* what Q, K and V are kept within */
@@ -139,6 +146,16 @@ static inline void pattern_key(struct file *f, int period)
     f->n_keys++;
     for (int i = 0; i < LAYERS; i++)
         buf_putc(&f->keys, (i + 1) % period != 0);
+}
+
+static inline void bools_key(struct file *f, const char *name, const bool *values, size_t n)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
+    gb_kv_array(&f->keys, full, GGUF_BOOL, n);
+    f->n_keys++;
+    for (size_t i = 0; i < n; i++)
+        buf_putc(&f->keys, values[i]);
 }
 
 static inline void array_key(struct file *f, const char *name, const int32_t *values, size_t n)
@@ -231,13 +248,25 @@ static inline bool has_gate(const struct form *form)
     return !form->squares && !form->alone;
 }
 
+static inline const char *select_name(const struct form *form, int layer, char name[48])
+{
+    snprintf(name, 48, "blk.%d.exp_probs_b%s", layer, form->experts.select_bare ? "" : ".bias");
+    return name;
+}
+
+static inline void select_tensor(struct file *f, int layer)
+{
+    char name[48];
+    random_tensor(f, select_name(f->form, layer, name), EXPERTS, 1, 0, 0.5);
+}
+
 static inline void expert_tensors(struct file *f, int layer)
 {
     const size_t n_ff = expert_width(f->form), n_shared = f->form->experts.n_shared;
     const size_t n_in = expert_input(f->form);
     const bool gate = has_gate(f->form);
     layer_tensor(f, layer, "ffn_gate_inp", EMBD, EXPERTS);
-    if (f->form->experts.select) bias_tensor(f, layer, "exp_probs_b", EXPERTS);
+    if (f->form->experts.select) select_tensor(f, layer);
     if (gate) experts_tensor(f, layer, "ffn_gate_exps", n_in, n_ff);
     experts_tensor(f, layer, "ffn_up_exps", n_in, n_ff);
     experts_tensor(f, layer, "ffn_down_exps", n_ff, n_in);
@@ -246,8 +275,9 @@ static inline void expert_tensors(struct file *f, int layer)
         layer_tensor(f, layer, "ffn_latent_up", n_in, EMBD);
     }
     if (n_shared == 0) return;
-    if (gate) layer_tensor(f, layer, "ffn_gate_shexp", EMBD, n_shared);
-    layer_tensor(f, layer, "ffn_up_shexp", EMBD, n_shared);
+    const bool in_up = f->form->experts.shared_in_up;
+    if (gate && !in_up) layer_tensor(f, layer, "ffn_gate_shexp", EMBD, n_shared);
+    layer_tensor(f, layer, "ffn_up_shexp", EMBD, in_up ? 2 * n_shared : n_shared);
     layer_tensor(f, layer, "ffn_down_shexp", n_shared, EMBD);
     if (!f->form->experts.shared_gated) return;
     char name[48];
@@ -310,6 +340,7 @@ static inline void attention_tensors(struct file *f, int layer)
     }
     layer_tensor(f, layer, "attn_output", n_q, EMBD);
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
+    if (form->sinks) layer_tensor(f, layer, "attn_sinks", HEADS, 1);
     if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, n_q);
     if (form->norm_each) {
         head_norm_tensor(f, layer, "attn_q_norm", HEADS);
@@ -358,7 +389,10 @@ static inline void file_init(struct file *f, const struct form *form)
     file_begin(f, form);
     key_u32(f, "feed_forward_length", FF);
     key_u32(f, "attention.head_count_kv", KV_HEADS);
-    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    key_f32(f,
+            form->layer_norm ? "attention.layer_norm_epsilon"
+                             : "attention.layer_norm_rms_epsilon",
+            1e-6f);
     if (form->experts.any) key_u32(f, "expert_used_count", USED);
     for (int i = 0; i < LAYERS; i++) {
         if (form->norm_before) norm_tensors(f, i, attn_norm_name(form));

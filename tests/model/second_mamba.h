@@ -195,7 +195,7 @@ static inline void compute_kind(const struct file *f, int layer, struct rows *ro
         for (size_t p = 0; p < N_IDS; p++) {
             double in[EMBD], out[EMBD];
             norm(values_of(f, layer, "attn_norm"), rows->x[p], EMBD, in);
-            experts_or_dense(f, layer, in, out);
+            experts_or_dense(f, layer, in, in, out);
             add_times(rows->x[p], out, 1);
         }
     }

@@ -227,7 +227,8 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
 }
 
 struct rows {
-    double h[N_IDS][EMBD]; /* what a parallel feed-forward reads of x */
+    double h[N_IDS][EMBD];     /* what a parallel feed-forward reads of x */
+    double given[N_IDS][EMBD]; /* x before attention */
     double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM], gate[N_IDS][HEADS * HEAD_DIM];
     double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
 };
@@ -243,12 +244,13 @@ static inline double scaled_score(const struct file *f, double score)
     return cap > 0 ? cap * tanh(score / cap) : score;
 }
 
+/* sinks NULL: there are none. */
 static inline void attend(const struct file *f, const struct rows *rows, size_t pos,
-                          size_t window, double *out)
+                          size_t window, const float *sinks, double *out)
 {
     for (size_t h = 0; h < HEADS; h++) {
         const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
-        double weight[N_IDS], sum = 0;
+        double weight[N_IDS], sum = sinks ? exp((double)sinks[h]) : 0;
         memset(out + h * HEAD_DIM, 0, HEAD_DIM * sizeof *out);
         for (size_t p = 0; p <= pos; p++) {
             double score = 0;
@@ -266,6 +268,7 @@ static inline void attend(const struct file *f, const struct rows *rows, size_t 
 
 static inline double activation(const struct form *form, double x)
 {
+    if (form->relu) return fmax(x, 0);
     if (form->gelu) return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     return x / (1 + exp(-x));
 }
@@ -319,7 +322,9 @@ static inline void keep_better_half(double *choice)
 static inline void route(const struct file *f, int layer, const double *x, double *weights)
 {
     const bool by_sigmoid = f->form->experts.sigmoid;
-    const float *bias = f->form->experts.select ? bias_of(f, layer, "exp_probs_b") : NULL;
+    char name[48];
+    const float *bias =
+        f->form->experts.select ? values_named(f, select_name(f->form, layer, name)) : NULL;
     double p[EXPERTS], choice[EXPERTS], sum = 0, chosen = 0;
     times(values_of(f, layer, "ffn_gate_inp"), x, EMBD, EXPERTS, p);
     for (size_t e = 0; e < EXPERTS; e++)
@@ -346,8 +351,9 @@ static inline void add_times(double *x, const double *y, double factor)
         x[i] += y[i] * factor;
 }
 
-/* What the chosen experts give; the router reads x, also where they read less. */
-static inline void routed(const struct file *f, int layer, const double *x, double *y)
+/* What the chosen experts give; the router reads its own row, also where they read less. */
+static inline void routed(const struct file *f, int layer, const double *router_x,
+                          const double *x, double *y)
 {
     const struct form *form = f->form;
     const bool narrow = form->experts.n_latent > 0;
@@ -356,7 +362,7 @@ static inline void routed(const struct file *f, int layer, const double *x, doub
     const float *up = values_of(f, layer, "ffn_up_exps");
     const float *down = values_of(f, layer, "ffn_down_exps");
     double weights[EXPERTS], in[EMBD], part[EMBD] = {0}, sum[EMBD] = {0};
-    route(f, layer, x, weights);
+    route(f, layer, router_x, weights);
     memcpy(in, x, sizeof in);
     if (narrow) times(values_of(f, layer, "ffn_latent_down"), x, EMBD, n_in, in);
     for (size_t e = 0; e < EXPERTS; e++) {
@@ -372,22 +378,29 @@ static inline void routed(const struct file *f, int layer, const double *x, doub
     if (narrow) times(values_of(f, layer, "ffn_latent_up"), sum, n_in, EMBD, y);
 }
 
-static inline void experts(const struct file *f, int layer, const double *x, double *y)
+static inline void experts(const struct file *f, int layer, const double *router_x,
+                           const double *x, double *y)
 {
     const struct form *form = f->form;
     double part[EMBD], gate = 0;
-    routed(f, layer, x, y);
+    routed(f, layer, router_x, x, y);
     if (form->experts.n_shared == 0) return;
-    const struct unit u = {.gate =
-                               has_gate(form) ? values_of(f, layer, "ffn_gate_shexp") : NULL,
-                           .up = values_of(f, layer, "ffn_up_shexp"),
-                           .down = values_of(f, layer, "ffn_down_shexp"),
-                           .n_in = EMBD,
-                           .n_ff = form->experts.n_shared};
+    struct unit u = {.up = values_of(f, layer, "ffn_up_shexp"),
+                     .down = values_of(f, layer, "ffn_down_shexp"),
+                     .n_in = EMBD,
+                     .n_ff = form->experts.n_shared};
+    if (form->experts.shared_in_up) {
+        u.gate = u.up;
+        u.up += form->experts.n_shared * EMBD;
+    } else if (has_gate(form)) {
+        u.gate = values_of(f, layer, "ffn_gate_shexp");
+    }
     run_unit(form, &u, x, part);
     if (form->experts.shared_gated)
         times(values_of(f, layer, "ffn_gate_inp_shexp"), x, EMBD, 1, &gate);
     add_times(y, part, form->experts.shared_gated ? sigmoid(gate) : 1);
+    for (size_t i = 0; form->experts.half && i < EMBD; i++)
+        y[i] /= 2;
 }
 
 static inline void dense(const struct file *f, int layer, const double *x, double *y)
@@ -409,22 +422,24 @@ static inline void dense(const struct file *f, int layer, const double *x, doubl
     run_unit(form, &u, x, y);
 }
 
-static inline void experts_or_dense(const struct file *f, int layer, const double *x, double *y)
+static inline void experts_or_dense(const struct file *f, int layer, const double *router_x,
+                                    const double *x, double *y)
 {
     if (has_experts(f->form, layer))
-        experts(f, layer, x, y);
+        experts(f, layer, router_x, x, y);
     else
         dense(f, layer, x, y);
 }
 
-/* h: what it reads if it is parallel to attention; NULL: it is not. */
+/* h: what it reads if it is parallel to attention, or what an early router reads; NULL: there
+ * is neither. */
 static inline void feed_forward(const struct file *f, int layer, const double *h, double *x)
 {
     const struct form *form = f->form;
     double in[EMBD], out[EMBD];
     memcpy(in, form->parallel ? h : x, sizeof in);
     if (form->norm_before && !form->parallel) row_norm(f, layer, ffn_norm_name(form), x, in);
-    experts_or_dense(f, layer, in, out);
+    experts_or_dense(f, layer, form->experts.early ? h : in, in, out);
     if (form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
     add_times(x, out, or_one(f->scales.residual));
 }
@@ -436,6 +451,8 @@ static inline void attention(const struct file *f, int layer, const struct sight
     const bool normed = form->norm_heads || form->norm_all || form->norm_each;
     const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
     const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
+    const float *sinks = form->sinks ? values_of(f, layer, "attn_sinks") : NULL;
+    memcpy(rows->given, rows->x, sizeof rows->given);
     for (size_t p = 0; p < N_IDS; p++) {
         double in[EMBD];
         memcpy(in, rows->x[p], sizeof in);
@@ -455,13 +472,13 @@ static inline void attention(const struct file *f, int layer, const struct sight
     }
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[HEADS * HEAD_DIM], out[EMBD];
-        attend(f, rows, p, s->window, heads);
+        attend(f, rows, p, s->window, sinks, heads);
         for (size_t i = 0; form->gate_heads && i < HEADS * HEAD_DIM; i++)
             heads[i] *= sigmoid(rows->gate[p][i]);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
         if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
-        add_times(rows->x[p], out, or_one(f->scales.residual));
+        add_times(rows->x[p], out, or_one(f->scales.residual) * or_one(f->scales.attention));
     }
 }
 
@@ -499,7 +516,8 @@ static inline void compute(const struct file *f, const struct sight *layers, int
     for (int layer = 0; layer < n_layer; layer++) {
         attention(f, layer, &layers[layer], rows);
         for (size_t p = 0; p < N_IDS; p++)
-            feed_forward(f, layer, rows->h[p], rows->x[p]);
+            feed_forward(f, layer, f->form->experts.early ? rows->given[p] : rows->h[p],
+                         rows->x[p]);
     }
     head(f, rows, softcap, logits);
     free(rows);

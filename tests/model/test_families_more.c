@@ -178,7 +178,6 @@ static void test_parallel(void **unused)
     for (size_t i = 0; i < 3; i++) {
         struct file f;
         file_init(&f, &forms[i]);
-        key_f32(&f, "attention.layer_norm_epsilon", 1e-6f);
         key_f32(&f, "logit_scale", 0.5f);
         f.scales.logits = 2;
         if (i == 2) key_u32(&f, "attention.sliding_window", WINDOW);
