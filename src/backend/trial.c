@@ -36,7 +36,7 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
         [OP_CONV] = "a convolution",
         [OP_DECAY] = "a decay",
         [OP_RECUR] = "a recurrence",
-        [OP_RUNS] = "a deal",
+        [OP_RUNS] = "runs of values",
         [OP_ROW_GATE] = "a gate",
         [OP_HEAD_ROWS] = "rows",
         [OP_LOGITS] = "logits",

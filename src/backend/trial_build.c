@@ -399,7 +399,7 @@ static struct ref try_recur(struct trial *t, const struct op_recur *r)
     return out;
 }
 
-/* What was dealt out shows in its place, each part in a half. */
+/* The parts lie one behind the other, so that each value shows that was dealt out or joined. */
 static struct ref try_runs(struct trial *t, const struct op_runs *o)
 {
     const size_t n_turns = least(runs_turns(o), 2), n_b = n_turns * o->run_b;

@@ -321,7 +321,7 @@ extern const struct kernels kernels_avx512_amd;
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
 /* In place. */
 void ref_limit(float *x, size_t n, float limit);
-/* x less its mean. */
+/* x less its mean; out may be x. */
 void ref_centre(const float *x, size_t n, float *out);
 /* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and
  * scales are the op's vectors, or NULL. */

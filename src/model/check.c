@@ -202,8 +202,9 @@ static void check_route(struct walk *w, const struct op_route *o)
 {
     const bool each = o->kind == ROUTE_EACH;
     if (!each) reads(w, o->scores, ROW_F32);
-    demand(w, each ? o->scores.n == 0 && !o->select && !o->scales : o->out.n <= o->scores.n,
-           "more experts chosen than there are");
+    demand(w, !each || (o->scores.n == 0 && !o->select && !o->scales),
+           "all are chosen, and yet by something");
+    demand(w, each || o->out.n <= o->scores.n, "more experts chosen than there are");
     if (o->n_groups > 0) {
         const size_t n_experts = o->scores.n, len = n_experts / o->n_groups;
         demand(w, o->kind == ROUTE_SIGMOID && o->n_groups <= MAX_ROUTE_GROUPS,

@@ -126,8 +126,8 @@ bool hparams_u32(const struct hparams *hp, const char *key, uint32_t lo, uint32_
                  bool required, uint32_t *value, struct err *err);
 bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi, bool required,
                  double *value, struct err *err);
-/* The same, not required, where Ollama's converters name the key otherwise; its own name wins.
- */
+/* The same, not required, where some files name the key otherwise: those of other converters,
+ * or of families with another norm. Its own name wins. */
 bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *alias, double lo,
                        double hi, double *value, struct err *err);
 /* How many of a head's dims are rotated: an even number, without the key all. */

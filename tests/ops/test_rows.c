@@ -257,7 +257,7 @@ static double exact_linear(const float *x, size_t width, size_t i, size_t pos)
 }
 
 /* Runs of four go to the second half's place and to the first's. */
-static struct ref build_unzip(struct trial *t, struct ref in, size_t width)
+static struct ref build_deal_evenly(struct trial *t, struct ref in, size_t width)
 {
     struct ref out = trial_buffer(t, ROW_F32, width);
     trial_op(t, OP_RUNS)->runs = (struct op_runs){
@@ -265,7 +265,7 @@ static struct ref build_unzip(struct trial *t, struct ref in, size_t width)
     return out;
 }
 
-static double exact_unzip(const float *x, size_t width, size_t i, size_t pos)
+static double exact_deal_evenly(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)pos;
     size_t at = i % (width / 2);
@@ -613,7 +613,7 @@ static const struct row_case cases[] = {
     {"group_norm", build_group_norm, exact_group_norm, 1e-6},
     {"sigmoid", build_sigmoid, exact_sigmoid, 1e-6},
     {"linear", build_linear, exact_linear, 2e-7},
-    {"unzip", build_unzip, exact_unzip, 0},
+    {"deal_evenly", build_deal_evenly, exact_deal_evenly, 0},
     {"row_gate", build_row_gate, exact_row_gate, 1e-6},
     {"route_softmax", build_route_softmax, exact_route_softmax, 4e-6},
     {"relu", build_relu, exact_relu, 2e-7},

@@ -728,7 +728,7 @@ static void test_checker_routes(void **unused)
     routed_init(&s);
     if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     s.ops[1].route.scores.n = 8;
-    check_broken(&s.p, "op 1 (route, layer 0): more experts chosen than there are");
+    check_broken(&s.p, "op 1 (route, layer 0): all are chosen, and yet by something");
     routed_init(&s);
     s.experts.n_mats = 1;
     check_broken(&s.p, "op 2 (experts, layer 0): more ranks than experts");
