@@ -68,6 +68,17 @@ static struct ref gate_rows(struct builder *b, size_t n)
     return build_rows(b, "gate", n);
 }
 
+/* The gate: what the rows of Q have beside Q, or what a matrix of its own gives. */
+static void project_gate(struct builder *b, uint32_t layer, struct ref in,
+                         const struct attention *a, struct ref q_and_gate, struct ref q)
+{
+    const size_t dim = b->hp->layers[layer].head_dim_k;
+    if (a->gated) build_deal(b, q_and_gate, dim, dim, q, gate_rows(b, q.n));
+    if (!a->gate_apart) return;
+    const struct linear gate = layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, q.n));
+    build_matmul(b, in, &gate, 1);
+}
+
 static void project(struct builder *b, uint32_t layer, struct ref in, const struct attention *a,
                     struct qkv *r)
 {
@@ -94,15 +105,9 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
         if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
     }
     build_matmul(b, in, mats, n_mats);
-    const size_t dim = b->hp->layers[layer].head_dim_k;
     assert(b->hp->qkv_limit == 0.0f || !a->gated);
     build_limit(b, all, b->hp->qkv_limit);
-    if (a->gated) build_deal(b, q, dim, dim, r->q, gate_rows(b, r->q.n));
-    if (a->gate_apart) {
-        const struct linear gate =
-            layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, r->q.n));
-        build_matmul(b, in, &gate, 1);
-    }
+    project_gate(b, layer, in, a, q, r->q);
     if (a->v_norm)
         build_norm(b, has_v ? r->v : r->k, NULL, b->hp->layers[layer].head_dim_v, r->v);
 }
@@ -166,23 +171,32 @@ static void query(struct builder *b, uint32_t layer, struct ref in, const struct
     if (l->rope) build_rope(b, q, dim, block_rope(b, layer, a->pairs));
 }
 
+static bool has_gate(const struct attention *a)
+{
+    return a->gated || a->gate_apart;
+}
+
+/* Whether the file's heads can be what the family's attention takes. */
+static bool heads_fit(struct builder *b, uint32_t layer, const struct attention *a)
+{
+    const char *arch = b->hp->arch;
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    if (l->n_head_kv == 0)
+        return weights_fail(b->ws, ERR_FORMAT, "layer %u has no KV heads, which %s needs",
+                            layer, arch);
+    return !has_gate(a) || l->head_dim_v == l->head_dim_k ||
+           weights_fail(b->ws, ERR_FORMAT,
+                        "key %s.attention.value_length should be %u as the length of keys, "
+                        "which gates have, but is %u",
+                        arch, l->head_dim_k, l->head_dim_v);
+}
+
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a)
 {
+    if (!heads_fit(b, layer, a)) return;
     const struct hparams *hp = b->hp;
     const struct layer_hparams *l = &hp->layers[layer];
-    if (l->n_head_kv == 0) {
-        weights_fail(b->ws, ERR_FORMAT, "layer %u has no KV heads, which %s needs", layer,
-                     hp->arch);
-        return;
-    }
-    if ((a->gated || a->gate_apart) && l->head_dim_v != l->head_dim_k) {
-        weights_fail(b->ws, ERR_FORMAT,
-                     "key %s.attention.value_length should be %u as the length of keys, which "
-                     "gates have, but is %u",
-                     hp->arch, l->head_dim_k, l->head_dim_v);
-        return;
-    }
     struct qkv r = rows_of(b, l);
     uint32_t kv = a->kv;
     if (layer < hp->n_layer_kv)
@@ -206,7 +220,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .window = l->window,
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
-    if (a->gated || a->gate_apart) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
+    if (has_gate(a)) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }
