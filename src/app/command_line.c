@@ -44,20 +44,23 @@ int runtime_error(const struct err *err)
     return err->code == ERR_CANCELLED ? EXIT_SIGINT : EXIT_RUNTIME;
 }
 
+int unwritten(void)
+{
+    if (errno == EPIPE) return EXIT_PIPE;
+    fprintf(stderr, "hearth: standard output: cannot be written: %s\n", strerror(errno));
+    return EXIT_RUNTIME;
+}
+
 int print_text(struct buf *out)
 {
-    int status = EXIT_DONE;
     if (isatty(STDOUT_FILENO)) {
         struct buf shown = {0};
         sanitise_all(buf_str(out), out->len, &shown);
         buf_free(out);
         *out = shown;
     }
-    if (!file_write_fd(STDOUT_FILENO, out->data, out->len)) {
-        status = errno == EPIPE ? EXIT_PIPE : EXIT_RUNTIME;
-        if (status == EXIT_RUNTIME)
-            fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
-    }
+    const bool ok = file_write_fd(STDOUT_FILENO, out->data, out->len);
+    const int status = ok ? EXIT_DONE : unwritten();
     buf_free(out);
     return status;
 }

@@ -50,5 +50,8 @@ int runtime_error(const struct err *err);
 /* Writes out to stdout, to a terminal through the filter (chat/sanitise.h), and frees it:
  * EXIT_DONE, EXIT_PIPE or EXIT_RUNTIME. */
 int print_text(struct buf *out);
+/* After a write to stdout failed with errno: says so, unless it is that a reader went away;
+ * EXIT_PIPE or EXIT_RUNTIME. */
+int unwritten(void);
 
 #endif

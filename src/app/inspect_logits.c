@@ -67,13 +67,10 @@ static bool write_rows(void *user, size_t first, size_t n_rows, const float *log
     return fwrite(logits, sizeof *logits * n_vocab, n_rows, stdout) == n_rows;
 }
 
-/* The status after all output: a reader that went away is not worth a message. */
+/* The status after all output. */
 static int flush_output(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_DONE;
-    if (errno == EPIPE) return EXIT_PIPE;
-    fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
-    return EXIT_RUNTIME;
+    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE : unwritten();
 }
 
 static int finish(struct inspection *in, bool ok, const struct err *err)

@@ -125,5 +125,5 @@ else
     check "  is named" says_just "$dir/other.ini: Permission denied"
 fi
 check "a full disk" eval '! "$hearth" --print-config >/dev/full 2>"$dir/err"'
-check "  is one error" says "cannot write to standard output: No space left on device"
+check "  is one error" says "standard output: cannot be written: No space left on device"
 done_testing

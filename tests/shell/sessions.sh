@@ -346,6 +346,6 @@ check "  answers all the same" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  and says so once" [ "$(grep -c 'the session is no longer saved: .*File too large' "$dir/err")" = 1 ]
 check "  what fitted is there" eval 'go 0 sessions show full && prints "hello"'
 check "a conversation that is exported past the limit" eval 'go 0 -s big --cache-disk 0 --stdin lines -n 5 <"$dir/long" && (ulimit -f 1; exits 1 sh -c "\"$hearth\" sessions export big >\"$dir/kept\"")'
-check "  is an error, too" says 'cannot write to standard output: File too large'
+check "  is an error, too" says 'standard output: cannot be written: File too large'
 
 done_testing
