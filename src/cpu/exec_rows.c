@@ -54,7 +54,7 @@ static void centre_tile(const struct cpu_exec *x, const struct op_centre *op,
     const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
     for (size_t r = t->lo; r < t->hi; r++)
         for (size_t i = 0; i < in.n; i += op->group)
-            ref_centre(row_f32(x, &in, r) + i, op->group, row_f32(x, &out, r) + i);
+            kernels_of(x)->centre(row_f32(x, &in, r) + i, op->group, row_f32(x, &out, r) + i);
 }
 
 static void rope_tile(const struct cpu_exec *x, const struct op_rope *op, const struct tile *t)

@@ -295,6 +295,8 @@ struct kernels {
     void (*kv_store)(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);
     void (*norm)(const struct norm *o);
+    /* x less its mean; out may be x. */
+    void (*centre)(const float *x, size_t n, float *out);
     /* n values, a multiple of 32. */
     void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
     /* One head in place; n_pairs cosines, then as many sines. */
@@ -321,8 +323,6 @@ extern const struct kernels kernels_avx512_amd;
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
 /* In place. */
 void ref_limit(float *x, size_t n, float limit);
-/* x less its mean; out may be x. */
-void ref_centre(const float *x, size_t n, float *out);
 /* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and
  * scales are the op's vectors, or NULL. */
 void ref_route(const struct op_route *op, float *scores, const float *select,

@@ -240,6 +240,7 @@ const struct kernels kernels_scalar = {
     .attend = ref_attend,
     .kv_store = store_rows,
     .norm = ref_norm,
+    .centre = ref_centre,
     .quantise = ref_quantise,
     .rope = ref_rope,
     .scale = ref_scale,

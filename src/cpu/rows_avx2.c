@@ -75,6 +75,27 @@ void avx2_norm(const struct norm *o)
     }
 }
 
+void avx2_centre(const float *x, size_t n, float *out)
+{
+    float partial[ROW_PARTIALS];
+    f8 sum[N_PARTIALS];
+    if (n % ROW_PARTIALS != 0) {
+        ref_centre(x, n, out);
+        return;
+    }
+    UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j] = vec_load(x + LANES * j);
+    for (size_t i = ROW_PARTIALS; i < n; i += ROW_PARTIALS)
+        UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j] =
+            sum[j] + vec_load(x + i + LANES * j);
+    UNROLL for (size_t j = 0; j < N_PARTIALS; j++) vec_store(partial + LANES * j, sum[j]);
+    float total = partial[0];
+    for (size_t i = 1; i < ROW_PARTIALS; i++)
+        total = total + partial[i];
+    const f8 mean = vec_all(total * (float)(1.0 / (double)n));
+    for (size_t i = 0; i < n; i += LANES)
+        vec_store(out + i, num8_keep(vec_load(x + i) - mean));
+}
+
 /* The largest magnitude's bits of 32 values. */
 static int32_t block_max(const float *x)
 {

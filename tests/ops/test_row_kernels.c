@@ -28,6 +28,7 @@ void scalar_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t 
 static const struct kernels plain = {
     .kv_store = plain_kv_store,
     .norm = plain_norm,
+    .centre = ref_centre,
     .quantise = plain_quantise,
     .rope = plain_rope,
     .scale = plain_scale,
@@ -182,6 +183,12 @@ static void run_bias(const struct kernels *k, struct values *v, size_t n)
     if (n > 0) k->norm(&o);
 }
 
+/* AVX-512 has AVX2's. */
+static void run_centre(const struct kernels *k, struct values *v, size_t n)
+{
+    if (n > 0) k->centre(v->x, n, v->x);
+}
+
 static void run_quantise(const struct kernels *k, struct values *v, size_t n)
 {
     if (n % A8_BLOCK == 0) k->quantise(v->x, n, v->q, v->d, v->sum);
@@ -285,6 +292,7 @@ static const struct {
     {"norm_biased", run_norm_biased},
     {"bias", run_bias},
     {"gelu_alone", run_gelu_alone},
+    {"centre", run_centre},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */
