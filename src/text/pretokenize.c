@@ -52,6 +52,10 @@
     "[\\r\\n]*|" SPACE "*[\\r\\n]|" SPACES "|" SPACE "+"
 #define SEED \
     SHORT_ANY "|" WORD "|\\p{N}| ?[^" WS "\\p{L}\\p{N}\\r\\n]+|" LINES "|" SPACES "|" SPACE "+"
+/* Words with single spaces between them are one, which may be a whole text. */
+#define EXAONE_MOE                                                           \
+    SHORT_ANY "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+" \
+              "|\\p{N}|" SYMBOLS "[\\r\\n/]?|" SPACE "*[\\r\\n]|" SPACES "|" SPACE "+"
 #define ASCII_PUNCT "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
 #define DEEPSEEK3                                                        \
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
@@ -108,6 +112,7 @@ static const char *const gpt4o[] = {GPT4O, NULL};
 static const char *const bailing[] = {BAILING, NULL};
 static const char *const deepseek3[] = {
     "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+", DEEPSEEK3, NULL};
+static const char *const aya[] = {"\\p{N}+", THREES, GPT4O, NULL};
 static const char *const clause[] = {CLAUSE, NULL};
 static const char *const lines[] = {"[^\\n]+|\\n+", NULL};
 #define STEPS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -168,6 +173,7 @@ static const struct row {
     {"deepseek-v3", false, false, deepseek3},
     {"hunyuan-dense", false, false, deepseek3},
     {"joyai-llm", false, false, deepseek3},
+    {"hy_v4", false, false, deepseek3},
     {"falcon", false, false, STEPS("[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]")},
     {"tekken", true, true, STEPS(TEKKEN)},
     {"gpt-4o", false, false, gpt4o},
@@ -181,7 +187,9 @@ static const struct row {
     {"llada-moe", false, false, bailing},
     {"seed-coder", false, false, STEPS(SEED)},
     {"afmoe", false, false, STEPS("\\p{N}+", THREES, AFMOE_SCRIPTS, DEEPSEEK3)},
-    {"tiny_aya", false, false, STEPS("\\p{N}+", THREES, GPT4O)},
+    {"tiny_aya", false, false, aya},
+    {"cohere2moe", false, false, aya},
+    {"exaone-moe", false, false, STEPS(EXAONE_MOE)},
     {"youtu", true, false,
      STEPS(YOUTU_SCRIPTS, CAMEL("(?:" SHORT_ANY ")?") "|\\p{N}|" SYMBOLS "[\\r\\n/]*|" LINES
                                                       "|" SPACES "|" SPACE "+")},

@@ -231,10 +231,29 @@ static void test_words_of_threes(void **state)
                 "\u4e2d\u6587|abc| |\u0e44|\u0e17\u0e22|!");
     check_words("afmoe", " _word.x\n\n y", " _|word|.x|\n\n| y");
     check_words("tiny_aya", "XMLParser 12345's", "XMLParser| |12|345|'s");
+    check_words("cohere2moe", "XMLParser 12345's", "XMLParser| |12|345|'s");
     check_words("youtu", "XMLParser 1234", "XMLParser| |1|2|3|4");
     check_words("youtu", "\uac00\u4e2d\u3042\u3001abc's", "\uac00|\u4e2d\u3042|\u3001|abc's");
     check_words("kormo", "it's 12", "it|'s| |1|2");
     check_words("mellum2", "it's 12", "it|'s| |1|2");
+}
+
+/* K-EXAONE's words go on behind single spaces; one line break or slash belongs to symbols. */
+static void test_words_of_many(void **state)
+{
+    enum { LONG = 300000 };
+    (void)state;
+    check_words("exaone-moe", "it's a  test, of 12 many words",
+                "it|'s| a| | test|,| of| |1|2| many words");
+    check_words("exaone-moe", "a e\u0301 b!\n\nc //d", "a e\u0301 b|!\n|\n|c| //|d");
+    check_words("exaone-moe", "(one two)\r\nthree", "(one two|)\r|\n|three");
+    char *text = mem_zalloc(LONG + 1, 1);
+    for (size_t i = 0; i < LONG; i++)
+        text[i] = i % 5 == 4 ? ' ' : 'a';
+    text[LONG - 1] = 'a';
+    check_words("exaone-moe", text, text);
+    free(text);
+    check_words("hy_v4", "it's 1234 \u4e2dx", "it|'s| |123|4| |\u4e2d|x");
 }
 
 /* Phi-3 drops the white space after its control tokens; the architecture or the name tells. */
@@ -397,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_phi3_strips),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_words_of_many),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
