@@ -1,4 +1,4 @@
-/* deepseek2 and mistral4: keys and values of all heads from one narrow row, experts. */
+/* Families whose keys and values of all heads come from one narrow row. */
 #include <math.h>
 
 #include "base/real.h"
@@ -94,6 +94,23 @@ static bool read_mistral4(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* The scales of MiniCPM, which files do not name. */
+static bool read_minicpm3(struct hparams *hp, struct err *err)
+{
+    hp->rope_halves = true;
+    hp->embed_scale = 12;
+    hp->residual_scale = (float)(1.4 / sqrt(hp->n_layer));
+    hp->logit_scale = (float)(256.0 / hp->n_embd);
+    return read_heads(hp, err);
+}
+
+static bool read_plm(struct hparams *hp, struct err *err)
+{
+    hp->glu = GLU_RELU;
+    hp->gate = GATE_IS_UP;
+    return read_heads(hp, err);
+}
+
 static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
@@ -103,6 +120,8 @@ static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_latent[] = {
     {"deepseek2", read_deepseek2, layer_latent},
+    {"minicpm3", read_minicpm3, layer_latent},
     {"mistral4", read_mistral4, layer_latent},
+    {"plm", read_plm, layer_latent},
     {NULL, NULL, NULL},
 };

@@ -77,7 +77,7 @@ struct hparams {
 
     uint32_t n_rot;
     double rope_base;
-    bool rope_halves;          /* of a family that has both: pairs are i and i + n_rot/2 */
+    bool rope_halves;          /* where families have both: pairs are i and i + n_rot/2 */
     bool has_rope_sections;    /* pairs take turns over them */
     uint32_t rope_sections[4]; /* pairs of each: time, height, width, something else */
     enum rope_scaling scaling;

@@ -212,7 +212,7 @@ static inline void latent_attention(const struct file *f, int layer,
         for (size_t h = 0; h < n_head; h++)
             latent_attend(latent, h, p, s->scores, heads + h * L_VALUE);
         times(values_of(f, layer, "attn_output"), heads, n_head * L_VALUE, EMBD, out);
-        add_times(rows->x[p], out, 1);
+        add_times(rows->x[p], out, or_one(f->scales.residual));
     }
 }
 

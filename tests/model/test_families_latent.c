@@ -1,6 +1,6 @@
-/* deepseek2 and mistral4, whose keys and values all come from one narrow row, on small random
- * models: the logits against those of the second computation, and the same bits however a
- * prompt is read. No case may differ by ten times what it was measured to. */
+/* deepseek2, minicpm3, mistral4 and plm, whose keys and values all come from one narrow row, on
+ * small random models: the logits against those of the second computation, and the same bits
+ * however a prompt is read. No case may differ by ten times what it was measured to. */
 #include "engine/timeline.h"
 #include "second_latent.h"
 
@@ -41,6 +41,28 @@ static void test_forms(void **unused)
         check_latent(most, name, &f, &s, LAYERS);
         file_free(&f);
     }
+}
+
+/* Without experts: minicpm3 has scales that files do not name and rotates halves, plm has
+ * feed-forwards of squares and queries of the input. */
+static void test_dense(void **unused)
+{
+    (void)unused;
+    static const struct form minicpm3 = {"minicpm3", .norm_before = true,
+                                         .latent = {.n_q = N_QUERY, .by_heads = true}};
+    static const struct form plm = {"plm", .norm_before = true, .squares = true,
+                                    .latent = {.by_heads = true}};
+    struct latent_sight s = latent_plain(base, 1);
+    struct file f;
+    init(&f, &plm);
+    check_latent(4e-12, "plm", &f, &s, LAYERS);
+    file_free(&f);
+    s.rotation.neighbours = false;
+    init(&f, &minicpm3);
+    f.scales = (struct scales){
+        .embedding = 12, .residual = 1.4 / sqrt(LAYERS), .logits = EMBD / 256.0};
+    check_latent(1.4e-12, "minicpm3", &f, &s, LAYERS);
+    file_free(&f);
 }
 
 static uint64_t cache_bytes(const struct file *f)
@@ -484,11 +506,12 @@ static void test_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),   cmocka_unit_test(test_both),
-        cmocka_unit_test(test_scaling), cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_experts), cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_next),    cmocka_unit_test(test_unsaid),
-        cmocka_unit_test(test_steps),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_forms),       cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_both),        cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_temperature), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_fused),       cmocka_unit_test(test_next),
+        cmocka_unit_test(test_unsaid),      cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_latent", tests, NULL, NULL);
 }
