@@ -59,7 +59,7 @@ void main()
     uint row = step_first_row(part) + first_row + r;
     if (r >= n_block_rows || row >= step_n_rows()) return;
     uint end = step_pos() + row + 1u;
-    uint first = window != 0u && end > window ? (end - window) / PAGE_LEN : 0u;
+    uint first = first_seen(window, end - 1u) / PAGE_LEN;
     uint n = (end + PAGE_LEN - 1u) / PAGE_LEN;
     uint to = row * out_stride + out_at + head * dim;
     for (uint e = gl_LocalInvocationID.x; e < dim; e += gl_WorkGroupSize.x) {

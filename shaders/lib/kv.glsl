@@ -19,6 +19,16 @@ float kv_half(uint h)
     return f_of((m > 0x7bffu ? NUM_NAN : u) | ((h & 0x8000u) << 16));
 }
 
+/* As attend_first of attend.h. */
+const uint WINDOW_CHUNKS = 1u << 30;
+
+uint first_seen(uint window, uint pos)
+{
+    uint n = window & ~WINDOW_CHUNKS;
+    if ((window & WINDOW_CHUNKS) != 0u) return pos / n * n;
+    return n != 0u && pos + 1u > n ? pos + 1u - n : 0u;
+}
+
 /* Which of a page's keys a row sees: lo..hi-1. */
 struct visible {
     uint lo, hi;
@@ -27,7 +37,7 @@ struct visible {
 visible visible_keys(uint page, uint pos, uint window)
 {
     uint end = pos + 1u, begin = page * PAGE_LEN;
-    uint first = window != 0u && end > window ? end - window : 0u;
+    uint first = first_seen(window, pos);
     visible v;
     v.lo = first > begin ? first - begin : 0u;
     v.hi = end < begin ? 0u : end - begin < PAGE_LEN ? end - begin : PAGE_LEN;

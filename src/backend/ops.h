@@ -155,14 +155,25 @@ struct op_kv_store {
     uint32_t kv;     /* index into program.kv */
 };
 
+/* In a window: positions lie in chunks of so many, and a row sees what is of its own chunk. */
+enum { WINDOW_CHUNKS = 1 << 30 };
+
+/* Keys that a row sees at most. */
+static inline uint32_t window_len(uint32_t window)
+{
+    return window & ~(uint32_t)WINDOW_CHUNKS;
+}
+
 /* Query head h reads KV head h / (n_heads / kv.n_heads). */
 struct op_attend {
     struct ref q, out; /* n_heads · head_dim_k; n_heads · head_dim_v */
     uint32_t kv;
     uint32_t n_heads;
-    float scale;                /* of the scores */
-    float softcap;              /* 0: none */
-    uint32_t window;            /* visible keys, the row's own included; 0: all up to it */
+    float scale;   /* of the scores */
+    float softcap; /* 0: none */
+    /* Visible keys, the row's own included, or with WINDOW_CHUNKS the length of a chunk; 0: all
+     * up to the row. */
+    uint32_t window;
     const struct weight *sinks; /* vector of n_heads, or NULL */
 };
 
@@ -389,10 +400,10 @@ struct rope {
     double mscale;
 };
 
-/* A row's factor is 1 + log_scale · ln(1 + floor(pos / period)). */
+/* A row's factor is 1 + log_scale · ln(1 + floor((pos + ahead) / period)). */
 struct row_scale {
     double log_scale;
-    uint32_t period;
+    uint32_t period, ahead;
 };
 
 /* A part of the recurrent state: n floats at this many bytes from its beginning, a multiple of

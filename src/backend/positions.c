@@ -17,6 +17,6 @@ void positions_rope(const struct rope *rope, size_t pos, float *cos_sin)
 
 float positions_factor(const struct row_scale *s, size_t pos)
 {
-    const size_t periods = pos / s->period;
+    const size_t periods = (pos + s->ahead) / s->period;
     return num_keep((float)(1.0 + s->log_scale * real_log(1.0 + (double)periods)));
 }

@@ -24,7 +24,9 @@ static inline float attend_sink(const struct attend *a, size_t head)
 /* The first position that the row at pos sees. */
 static inline size_t attend_first(uint32_t window, size_t pos)
 {
-    return window && pos + 1 > window ? pos + 1 - window : 0;
+    const size_t n = window_len(window);
+    if (window & WINDOW_CHUNKS) return pos / n * n;
+    return n > 0 && pos + 1 > n ? pos + 1 - n : 0;
 }
 
 #endif

@@ -76,6 +76,8 @@ static struct key options_key(const struct program *p, const char *inexact)
         const uint64_t period = p->row_scales[i].period;
         buf_append(&all, &p->row_scales[i].log_scale, sizeof p->row_scales[i].log_scale);
         buf_append(&all, &period, sizeof period);
+        if (p->row_scales[i].ahead > 0)
+            buf_append(&all, &p->row_scales[i].ahead, sizeof p->row_scales[i].ahead);
     }
     for (size_t i = 0; i < p->n_kv; i++) {
         const struct kv_layer *kv = &p->kv[i];

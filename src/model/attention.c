@@ -116,6 +116,10 @@ static void norm_heads(struct builder *b, uint32_t layer, const struct attention
                        const char *norm, struct ref x)
 {
     char name[TENSOR_NAME_CAP];
+    if (a->norm_bare) {
+        build_norm(b, x, NULL, b->hp->layers[layer].head_dim_k, x);
+        return;
+    }
     const bool maybe = a->norm_if || a->layer_norm_if;
     if (!a->qk_norm && !(maybe && weights_has(b->ws, layer_tensor(name, layer, norm)))) return;
     const size_t dim = b->hp->layers[layer].head_dim_k, group = a->norm_all ? x.n : dim;
@@ -191,6 +195,11 @@ static bool heads_fit(struct builder *b, uint32_t layer, const struct attention 
                         arch, l->head_dim_k, l->head_dim_v);
 }
 
+static uint32_t window_of(const struct hparams *hp, const struct layer_hparams *l)
+{
+    return l->window | (hp->window_chunks && l->window > 0 ? (uint32_t)WINDOW_CHUNKS : 0);
+}
+
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a)
 {
@@ -203,8 +212,10 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
         kv = store(b, layer, in, a, &r);
     else
         query(b, layer, in, a, &r);
-    if (hp->temp_log_scale > 0)
-        build_row_scale(b, r.q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period));
+    if (hp->temp_log_scale > 0 && !(hp->temp_unrotated && l->rope))
+        build_row_scale(
+            b, r.q,
+            build_row_scale_table(b, hp->temp_log_scale, hp->temp_period, hp->temp_ahead));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
 
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
@@ -217,7 +228,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .n_heads = l->n_head,
             .scale = hp->attn_scale,
             .softcap = hp->attn_softcap,
-            .window = l->window,
+            .window = window_of(hp, l),
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
     if (has_gate(a)) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);

@@ -28,6 +28,7 @@ struct attention {
     bool qk_norm;       /* RMS norm of each head of Q and K before the rotation */
     bool norm_if;       /* the same in files that have it */
     bool norm_all;      /* that norm is of all heads together */
+    bool norm_bare;     /* that norm has no factors */
     bool norm_last;     /* that norm follows the rotation */
     bool layer_norm_if; /* LayerNorms of each head of Q and K before the rotation, with factors
                            of its own, in files that have them */

@@ -181,7 +181,7 @@ static void check_attention(struct walk *w, const struct op *op)
     demand(w, o->q.n == o->n_heads * kv->head_dim_k, "queries of another width");
     demand(w, o->out.n == o->n_heads * kv->head_dim_v, "an output of another width");
     demand(w, apart(o->q, o->out), "it writes over its input");
-    demand(w, kv->part == PAGE_FULL || (o->window > 0 && o->window <= w->p->window),
+    demand(w, kv->part == PAGE_FULL || (o->window > 0 && window_len(o->window) <= w->p->window),
            "it sees rows that may be gone");
     if (o->sinks) vector(w, o->sinks, o->n_heads);
     writes(w, o->out, ROW_F32);

@@ -108,6 +108,42 @@ static void layer_mimo2(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .sinks = sinks});
 }
 
+/* Every fourth layer sees everything and does not rotate; there queries grow with the position.
+ * The others see chunks, and but for the model of 128 experts rotated heads have norms without
+ * factors. A file of a model without chunks says so. */
+static bool read_llama4(struct hparams *hp, struct err *err)
+{
+    enum { CHUNK = 8192 };
+    uint32_t step = 1, used = 1, window = CHUNK;
+    hp->route = ROUTE_SIGMOID;
+    hp->route_as_is = hp->route_first = true;
+    if (!hparams_need_experts(hp, err) ||
+        !hparams_u32(hp, "expert_used_count", 1, 1, true, &used, err) ||
+        !hparams_u32(hp, "interleave_moe_layer_step", 1, MAX_LAYERS, true, &step, err) ||
+        !hparams_u32(hp, "attention.sliding_window", 0, MAX_CONTEXT, false, &window, err))
+        return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        l->dense = (i + 1) % step != 0;
+        l->rope = window == 0 || (i + 1) % 4 != 0;
+        if (l->rope) l->window = window;
+    }
+    hp->window_chunks = hp->temp_unrotated = true;
+    hp->temp_log_scale = 0.1;
+    hp->temp_period = CHUNK;
+    hp->temp_ahead = 1;
+    hp->n_ff_shared = hp->layers[hp->n_layer - 1].n_ff_exp;
+    return true;
+}
+
+static void layer_llama4(struct builder *b, uint32_t layer, struct ref x)
+{
+    const bool bare = b->hp->n_expert != 128 && b->hp->layers[layer].rope;
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NORM, .norm_bare = bare, .norm_last = true});
+}
+
 /* The first of every four layers sees everything and does not rotate, if others do not see
  * everything. */
 static bool read_smallthinker(struct hparams *hp, struct err *err)
@@ -168,6 +204,7 @@ const struct family families_experts[] = {
     {"glm4moe", read_glm4moe, layer_glm4moe},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan},
     {"hy_v3", read_hy_v3, layer_qwen3},
+    {"llama4", read_llama4, layer_llama4},
     {"mellum", read_mellum, layer_qwen3},
     {"mimo2", read_mimo2, layer_mimo2},
     {"minimax-m2", read_minimax_m2, layer_norm_all},

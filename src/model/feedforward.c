@@ -105,6 +105,11 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
     const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
     if (!has_width(b, layer, "expert_feed_forward_length", n)) return;
     struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
+    if (hp->route_first) {
+        struct ref weighed = build_rows(b, "weighed", in.n);
+        build_combine(b, in, ex.route, weighed);
+        in = weighed;
+    }
     const struct gate_up r = gate_up_rows(b, hp->gate, n);
     char name[TENSOR_NAME_CAP];
     if (weights_has(b->ws, layer_tensor(name, layer, "ffn_gate_up_exps.weight"))) {
@@ -118,8 +123,12 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
         product(b, layer, "ffn_up_exps", in, ex, r.up);
     }
     build_glu(b, r.gate, r.up, hp->glu, r.gate);
-    struct ref each = build_rows(b, "expert_out", n_used * out.n);
     ex.split = true;
+    if (hp->route_first) {
+        product(b, layer, "ffn_down_exps", r.gate, ex, out);
+        return;
+    }
+    struct ref each = build_rows(b, "expert_out", n_used * out.n);
     product(b, layer, "ffn_down_exps", r.gate, ex, each);
     build_combine(b, each, ex.route, out);
 }
@@ -166,7 +175,7 @@ static void shared_expert(struct builder *b, uint32_t layer, struct ref in, stru
 void block_feedforward(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
     const struct hparams *hp = b->hp;
-    if (hp->n_expert == 0 || layer < hp->n_layer_dense) {
+    if (hp->n_expert == 0 || layer < hp->n_layer_dense || hp->layers[layer].dense) {
         block_dense(b, layer, in, out);
     } else if (hp->n_ff_shared == 0) {
         routed_experts(b, layer, in, out);

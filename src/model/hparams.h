@@ -26,6 +26,7 @@ struct layer_hparams {
     uint32_t window; /* keys a row sees, its own included; 0: all before it */
     bool rope;       /* whether Q and K are rotated */
     bool rope_local; /* by the frequencies of rope_local below */
+    bool dense;      /* it has no experts, also where layers before have some */
     bool recurrent;  /* it has states instead of keys and values */
 };
 
@@ -58,6 +59,7 @@ struct hparams {
     uint32_t n_layer_dense; /* the first layers, which have no experts */
     enum route_kind route;
     bool route_as_is;   /* the weights of the chosen experts are not renormalised */
+    bool route_first;   /* one is chosen and reads the row times its weight, then counts by 1 */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
     bool centred; /* norms of whole rows are LayerNorms: the mean is taken off first */
@@ -74,6 +76,9 @@ struct hparams {
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
     uint32_t temp_period; /* default n_ctx_orig */
+    uint32_t temp_ahead;  /* added to pos */
+    bool temp_unrotated;  /* only in layers that do not rotate */
+    bool window_chunks;   /* windows are chunks: a row sees what is of its own */
 
     uint32_t n_rot;
     double rope_base;

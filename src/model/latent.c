@@ -90,7 +90,7 @@ static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct
     const uint32_t kv = build_kv(b, l->n_head_kv, l->head_dim_k, l->head_dim_v, 0);
     build_kv_store(b, k, v, kv);
     if (hp->temp_log_scale > 0)
-        build_row_scale(b, q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period));
+        build_row_scale(b, q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period, 0));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
     build_attend(

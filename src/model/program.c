@@ -372,7 +372,7 @@ uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t
                             .head_dim_k = head_dim_k,
                             .head_dim_v = head_dim_v,
                             .part = window ? PAGE_WINDOW : PAGE_FULL};
-    if (window > b->window) b->window = window;
+    if (window_len(window) > b->window) b->window = window_len(window);
     /* Limits of hparams.h keep these products far below SIZE_MAX. */
     size_t *page_bytes = &b->page_bytes[kv->part];
     kv->at = *page_bytes;
@@ -397,13 +397,14 @@ uint32_t build_rope_table(struct builder *b, enum rope_pairs pairs, size_t n_rot
     return (uint32_t)b->n_ropes++;
 }
 
-uint32_t build_row_scale_table(struct builder *b, double log_scale, uint32_t period)
+uint32_t build_row_scale_table(struct builder *b, double log_scale, uint32_t period,
+                               uint32_t ahead)
 {
     for (size_t i = 0; i < b->n_row_scales; i++)
-        if (b->row_scales[i].period == period &&
+        if (b->row_scales[i].period == period && b->row_scales[i].ahead == ahead &&
             memcmp(&b->row_scales[i].log_scale, &log_scale, 8) == 0)
             return (uint32_t)i;
     MEM_GROW(b->row_scales, b->n_row_scales, b->cap_row_scales);
-    b->row_scales[b->n_row_scales] = (struct row_scale){log_scale, period};
+    b->row_scales[b->n_row_scales] = (struct row_scale){log_scale, period, ahead};
     return (uint32_t)b->n_row_scales++;
 }

@@ -114,7 +114,8 @@ uint32_t build_kv(struct builder *b, uint32_t n_heads, size_t head_dim_k, size_t
  * freed here otherwise. */
 uint32_t build_rope_table(struct builder *b, enum rope_pairs pairs, size_t n_rot, double *freq,
                           double mscale);
-uint32_t build_row_scale_table(struct builder *b, double log_scale, uint32_t period);
+uint32_t build_row_scale_table(struct builder *b, double log_scale, uint32_t period,
+                               uint32_t ahead);
 
 /* Whether a program keeps every rule of ops.h: refs within their buffers and of the right kind,
  * dimensions that agree with the weights and each other, nothing read before it was written,

@@ -61,7 +61,7 @@ bool vulkan_plan_kv_store(struct vulkan_exec *x, const struct op *op, int part, 
 
 size_t vulkan_plan_ring(const struct vulkan_exec *x, const struct op_attend *a)
 {
-    if (a->window > 0) return (a->window - 1) / PAGE_LEN + 2;
+    if (a->window > 0) return (window_len(a->window) - 1) / PAGE_LEN + 2;
     return vulkan_pages_of_size(&vulkan_of(x)->pages, x->p->page_bytes[PAGE_FULL]);
 }
 

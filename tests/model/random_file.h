@@ -27,14 +27,15 @@ struct form {
     bool norm_before, norm_after; /* of attention and feed-forward */
     bool norm_heads;              /* Q and K: each head, else all together, if at all */
     bool norm_all;
-    bool norm_last;   /* Q and K: after the rotation */
-    bool norm_named;  /* ffn_norm is called post_attention_norm */
-    bool biases;      /* of Q, K and V */
-    bool more_biases; /* of attention's output, of up and down of the dense feed-forward */
-    bool layer_norm;  /* norms of rows take the mean off first */
-    bool norm_biases; /* and have biases */
-    bool norm_bare;   /* norms of rows have neither factors nor biases */
-    bool parallel;    /* attention and feed-forward read the same row */
+    bool norm_heads_bare; /* Q and K: each head that rotates, after it, without factors */
+    bool norm_last;       /* Q and K: after the rotation */
+    bool norm_named;      /* ffn_norm is called post_attention_norm */
+    bool biases;          /* of Q, K and V */
+    bool more_biases;     /* of attention's output, of up and down of the dense feed-forward */
+    bool layer_norm;      /* norms of rows take the mean off first */
+    bool norm_biases;     /* and have biases */
+    bool norm_bare;       /* norms of rows have neither factors nor biases */
+    bool parallel;        /* attention and feed-forward read the same row */
     const char *attn_norm, *feed_norm; /* where these norms have other names; a parallel
                                         * feed-forward has none of its own without */
     bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
@@ -51,6 +52,8 @@ struct form {
         bool any;
         bool sigmoid;      /* else softmax */
         bool select;       /* a bias that only chooses */
+        bool first;        /* one is chosen, which reads the row times its weight */
+        int step;          /* only every step-th layer has some; 0: all */
         bool as_is;        /* weights of the chosen ones do not add up to 1 */
         bool select_bare;  /* the name of that bias ends at what it is of */
         bool early;        /* the router reads what the layer is given, before attention */
@@ -225,7 +228,8 @@ static inline void experts_tensor(struct file *f, int layer, const char *what, s
 
 static inline bool has_experts(const struct form *form, int layer)
 {
-    return form->experts.any && layer >= form->experts.n_dense;
+    const int step = form->experts.step > 0 ? form->experts.step : 1;
+    return form->experts.any && layer >= form->experts.n_dense && (layer + 1) % step == 0;
 }
 
 static inline size_t head_count(const struct form *form)
@@ -393,7 +397,7 @@ static inline void file_init(struct file *f, const struct form *form)
             form->layer_norm ? "attention.layer_norm_epsilon"
                              : "attention.layer_norm_rms_epsilon",
             1e-6f);
-    if (form->experts.any) key_u32(f, "expert_used_count", USED);
+    if (form->experts.any) key_u32(f, "expert_used_count", form->experts.first ? 1 : USED);
     for (int i = 0; i < LAYERS; i++) {
         if (form->norm_before) norm_tensors(f, i, attn_norm_name(form));
         attention_tensors(f, i);

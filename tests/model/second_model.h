@@ -81,7 +81,7 @@ struct rotation {
 
 /* What a layer should do. */
 struct sight {
-    size_t window; /* 0: all */
+    size_t window; /* 0: all; as in struct op_attend */
     struct rotation rotation;
 };
 
@@ -223,6 +223,7 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
         if (f->form->norm_heads && !f->form->norm_last) norm(w, head, HEAD_DIM, head);
         rotate(r, pos, head);
         if (f->form->norm_heads && f->form->norm_last) norm(w, head, HEAD_DIM, head);
+        if (f->form->norm_heads_bare && r->n_rot > 0) norm(NULL, head, HEAD_DIM, head);
     }
 }
 
@@ -246,8 +247,10 @@ static inline double scaled_score(const struct file *f, double score)
 
 /* sinks NULL: there are none. */
 static inline void attend(const struct file *f, const struct rows *rows, size_t pos,
-                          size_t window, const float *sinks, double *out)
+                          const struct sight *s, const float *sinks, double *out)
 {
+    const bool chunks = s->window & WINDOW_CHUNKS;
+    const size_t window = s->window & ~(size_t)WINDOW_CHUNKS;
     for (size_t h = 0; h < HEADS; h++) {
         const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
         double weight[N_IDS], sum = sinks ? exp((double)sinks[h]) : 0;
@@ -256,7 +259,8 @@ static inline void attend(const struct file *f, const struct rows *rows, size_t 
             double score = 0;
             for (size_t d = 0; d < HEAD_DIM; d++)
                 score += rows->q[pos][h * HEAD_DIM + d] * rows->k[p][kv + d];
-            const bool seen = window == 0 || pos - p < window;
+            const bool seen =
+                window == 0 || (chunks ? pos / window == p / window : pos - p < window);
             weight[p] = seen ? exp(scaled_score(f, score)) : 0;
             sum += weight[p];
         }
@@ -338,7 +342,7 @@ static inline void route(const struct file *f, int layer, const double *x, doubl
         size_t n_better = 0;
         for (size_t o = 0; o < EXPERTS; o++)
             n_better += choice[o] > choice[e];
-        weights[e] = n_better < USED ? p[e] : 0;
+        weights[e] = n_better < (f->form->experts.first ? 1 : USED) ? p[e] : 0;
         chosen += weights[e];
     }
     for (size_t e = 0; e < EXPERTS; e++)
@@ -349,6 +353,12 @@ static inline void add_times(double *x, const double *y, double factor)
 {
     for (size_t i = 0; i < EMBD; i++)
         x[i] += y[i] * factor;
+}
+
+static inline void weigh(double *y, const double *x, double weight)
+{
+    for (size_t i = 0; i < EMBD; i++)
+        y[i] = x[i] * weight;
 }
 
 /* What the chosen experts give; the router reads its own row, also where they read less. */
@@ -371,8 +381,10 @@ static inline void routed(const struct file *f, int layer, const double *router_
                                .down = down + e * n,
                                .n_in = n_in,
                                .n_ff = n_ff};
+        if (weights[e] == 0) continue;
+        if (form->experts.first) weigh(in, x, weights[e]);
         run_unit(form, &u, in, part);
-        add_times(sum, part, weights[e]);
+        add_times(sum, part, form->experts.first ? 1 : weights[e]);
     }
     memcpy(y, sum, sizeof sum);
     if (narrow) times(values_of(f, layer, "ffn_latent_up"), sum, n_in, EMBD, y);
@@ -472,7 +484,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
     }
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[HEADS * HEAD_DIM], out[EMBD];
-        attend(f, rows, p, s->window, sinks, heads);
+        attend(f, rows, p, s, sinks, heads);
         for (size_t i = 0; form->gate_heads && i < HEADS * HEAD_DIM; i++)
             heads[i] *= sigmoid(rows->gate[p][i]);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);

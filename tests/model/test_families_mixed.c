@@ -1,6 +1,7 @@
 /* Families with experts whose layers differ in what they see and how they rotate, or whose
  * routers and shared experts are their own, on small random models: the logits against those of
  * the second computation. No case may differ by ten times what it was measured to. */
+#include "backend/positions.h"
 #include "second_model.h"
 
 enum { WIDTH = 12 };              /* of an expert */
@@ -199,6 +200,76 @@ static void test_smallthinker(void **unused)
     file_free(&f);
 }
 
+/* Which layers scale queries by their position, and how. */
+static bool temperatures(void *user, const struct program *p, struct err *err)
+{
+    bool *layers = user;
+    (void)err;
+    for (size_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].kind == OP_ROW_SCALE) layers[p->ops[i].layer] = true;
+    assert_int_equal(p->n_row_scales, 1);
+    assert_true(p->row_scales[0].log_scale == 0.1);
+    /* Not yet at position 8190, then by the logarithms of 2 and 3. */
+    static const size_t at[] = {0, 8190, 8191, 16382, 16383};
+    static const double steps[] = {1, 1, 2, 2, 3};
+    for (size_t i = 0; i < 5; i++) {
+        const double want = 1 + 0.1 * log(steps[i]);
+        assert_true(fabs((double)positions_factor(p->row_scales, at[i]) - want) < 1e-7);
+    }
+    return true;
+}
+
+static void check_temperatures(const struct file *f)
+{
+    const struct model_params params = {.kv_type = KV_F32};
+    bool layers[LAYERS] = {false};
+    struct buf b = {0};
+    struct err err;
+    write_file(f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g || !model_outline(g, &params, temperatures, layers, &err)) fail_msg("%s", err.msg);
+    for (int i = 0; i < LAYERS; i++)
+        assert_int_equal(layers[i], i % 4 == 3);
+    gguf_close(g);
+    buf_free(&b);
+}
+
+/* Every fourth layer sees everything and does not rotate, the others see chunks; an expert
+ * reads the row times its weight; layers between may be dense. */
+static void test_llama4(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    for (int step = 1; step < 3; step++) {
+        const struct form form = {"llama4", .norm_before = true, .norm_heads_bare = true,
+                                  .experts = {.any = true,
+                                              .sigmoid = true,
+                                              .as_is = true,
+                                              .first = true,
+                                              .step = step,
+                                              .n_ff = WIDTH,
+                                              .n_shared = WIDTH}};
+        const struct rotation r = rotation_of(HEAD_DIM, base, true);
+        const struct sight full = {.rotation = plain_rotation(0, base)};
+        struct sight chunk = {.window = WINDOW_CHUNKS | 8192, .rotation = r}, layers[LAYERS];
+        struct file f;
+        file_init(&f, &form);
+        key_u32(&f, "interleave_moe_layer_step", (uint32_t)step);
+        fourth(layers, false, full, chunk);
+        check_within(most, "llama4", &f, layers, LAYERS, 0);
+        check_temperatures(&f);
+        key_u32(&f, "attention.sliding_window", step == 1 ? WINDOW : 0);
+        chunk.window = WINDOW_CHUNKS | WINDOW;
+        if (step == 1) {
+            fourth(layers, false, full, chunk);
+            check_within(most, "llama4 in chunks", &f, layers, LAYERS, 0);
+        } else {
+            check_plain(most, "llama4 without chunks", &f, LAYERS, r);
+        }
+        file_free(&f);
+    }
+}
+
 /* Windows and rotations are two patterns; every layer has sinks. */
 static void test_granite_swa(void **unused)
 {
@@ -267,10 +338,11 @@ static void test_cohere2moe(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deepseek),    cmocka_unit_test(test_hy_v3),
-        cmocka_unit_test(test_exaone_moe),  cmocka_unit_test(test_mellum),
-        cmocka_unit_test(test_mimo2),       cmocka_unit_test(test_smallthinker),
-        cmocka_unit_test(test_granite_swa), cmocka_unit_test(test_cohere2moe),
+        cmocka_unit_test(test_deepseek),   cmocka_unit_test(test_hy_v3),
+        cmocka_unit_test(test_exaone_moe), cmocka_unit_test(test_mellum),
+        cmocka_unit_test(test_mimo2),      cmocka_unit_test(test_smallthinker),
+        cmocka_unit_test(test_llama4),     cmocka_unit_test(test_granite_swa),
+        cmocka_unit_test(test_cohere2moe),
     };
     return cmocka_run_group_tests_name("families_mixed", tests, NULL, NULL);
 }

@@ -55,6 +55,10 @@ static const struct attention cases[] = {
     {"f32_128", KV_F32, 2, 1, 0, 128, 128, 0, false},
     {"f32_256_window", KV_F32, 6, 2, 100, 256, 192, 0, false},
     {"f16_576_group12", KV_F16, 12, 1, 0, 576, 512, 0, false},
+    {"f16_chunks", KV_F16, 3, 1, WINDOW_CHUNKS | 70, 40, 24, 0, false},
+    {"f32_chunks_cap", KV_F32, 4, 4, WINDOW_CHUNKS | 64, 48, 64, 50, true},
+    {"q8_chunks", KV_Q8_0, 10, 5, WINDOW_CHUNKS | 70, 96, 128, 0, true},
+    {"q4_chunks", KV_Q4_0, 2, 2, WINDOW_CHUNKS | 33, 64, 192, 0, false},
 };
 enum {
     N_CASES = sizeof cases / sizeof *cases,
@@ -266,7 +270,8 @@ static void check_accuracy(const struct attention *c, const float *x, const floa
     for (size_t pos = 0; pos < N_POS; pos += 7) {
         for (size_t h = 0; h < c->n_heads; h++) {
             size_t g = h / (c->n_heads / c->n_kv);
-            size_t first = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
+            const size_t len = window_len(c->window), back = pos + 1 > len ? pos + 1 - len : 0;
+            const size_t first = c->window == 0 ? 0 : c->window > len ? pos - pos % len : back;
             double s[N_POS], m = c->sinks ? (double)sinks[h] : -1e300, l, out[MOST_DIM] = {0};
             double q[MOST_DIM], kv[MOST_DIM], size[MOST_DIM] = {0}, scales[MOST_DIM] = {0};
             struct weights_error weights = {0, {0}, {0}};

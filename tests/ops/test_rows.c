@@ -188,7 +188,7 @@ static double exact_rope_norm(const float *x, size_t width, size_t i, size_t pos
 static struct ref build_row_scale(struct trial *t, struct ref in, size_t width)
 {
     (void)width;
-    t->row_scale = (struct row_scale){0.1, 16};
+    t->row_scale = (struct row_scale){0.1, 16, 0};
     t->p.n_row_scales = 1;
     trial_op(t, OP_ROW_SCALE)->row_scale = (struct op_row_scale){in, 0};
     return in;
