@@ -1,5 +1,5 @@
-/* Families whose norms are LayerNorms, which take the mean off first, with biases, or with
- * neither factors nor biases; and one of RMS norms with biases. */
+/* Families whose norms are LayerNorms, which take the mean off first, most with biases; and one
+ * of RMS norms with biases. */
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -50,15 +50,25 @@ static bool read_phimoe(struct hparams *hp, struct err *err)
     return hparams_need_experts(hp, err);
 }
 
-static bool read_olmo(struct hparams *hp, struct err *err)
+static bool read_limit(struct hparams *hp, bool required, struct err *err)
 {
     double limit = 0;
-    hp->norm_vectors = NORM_BARE;
-    if (!read_centred(hp, err) ||
-        !hparams_f64(hp, "attention.clamp_kqv", 0, 1e6, false, &limit, err))
-        return false;
+    if (!hparams_f64(hp, "attention.clamp_kqv", 0, 1e6, required, &limit, err)) return false;
     hp->qkv_limit = limit < 0x1p-20 ? 0.0f : (float)limit;
     return true;
+}
+
+static bool read_olmo(struct hparams *hp, struct err *err)
+{
+    hp->norm_vectors = NORM_BARE;
+    return read_centred(hp, err) && read_limit(hp, false, err);
+}
+
+/* The second norm of a layer is named for what it follows. */
+static bool read_dbrx(struct hparams *hp, struct err *err)
+{
+    hp->ffn_norm = "attn_output_norm.weight";
+    return hparams_need_experts(hp, err) && read_centred(hp, err) && read_limit(hp, true, err);
 }
 
 static bool has(struct builder *b, uint32_t layer, const char *what)
@@ -103,15 +113,10 @@ static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_layernorm[] = {
-    {"falcon", read_gelu, layer_falcon},
-    {"gptneox", read_gptneox, layer_gptneox},
-    {"jais2", read_squares, layer_neox},
-    {"nemotron", read_squares, layer_neox},
-    {"olmo", read_olmo, layer_llama},
-    {"orion", read_biased, layer_neox},
-    {"phi2", read_gelu, layer_phi2},
-    {"phimoe", read_phimoe, layer_neox},
-    {"stablelm", read_biased, layer_stablelm},
-    {"starcoder2", read_gelu, layer_neox},
-    {NULL, NULL, NULL},
+    {"dbrx", read_dbrx, layer_neox},          {"falcon", read_gelu, layer_falcon},
+    {"gptneox", read_gptneox, layer_gptneox}, {"jais2", read_squares, layer_neox},
+    {"nemotron", read_squares, layer_neox},   {"olmo", read_olmo, layer_llama},
+    {"orion", read_biased, layer_neox},       {"phi2", read_gelu, layer_phi2},
+    {"phimoe", read_phimoe, layer_neox},      {"stablelm", read_biased, layer_stablelm},
+    {"starcoder2", read_gelu, layer_neox},    {NULL, NULL, NULL},
 };
