@@ -216,7 +216,8 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
         build_row_scale(
             b, r.q,
             build_row_scale_table(b, hp->temp_log_scale, hp->temp_period, hp->temp_ahead));
-    if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
+    /* Not `layer`: where tensors are of several layers, it is the first of these. */
+    if ((uint32_t)b->layer + 1 == hp->n_layer_kv) build_head_rows(b);
 
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
     build_attend(

@@ -1,6 +1,7 @@
 /* Families whose layers are attention over everything before, then a feed-forward. */
 #include <math.h>
 
+#include "base/mem.h"
 #include "base/real.h"
 #include "gguf/gguf.h"
 #include "model/blocks.h"
@@ -126,6 +127,32 @@ static bool read_arcee(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* All layers run num_loops times, with keys and values of their own each time. */
+static bool read_nanbeige(struct hparams *hp, struct err *err)
+{
+    const uint32_t own = hp->n_layer;
+    uint32_t n = 1;
+    bool skip = false;
+    if (!hparams_u32(hp, "num_loops", 1, MAX_LAYERS / own, false, &n, err) ||
+        !hparams_bool(hp, "skip_loop_final_norm", &skip, err))
+        return false;
+    hp->n_layer_own = own;
+    hp->n_layer = hp->n_layer_kv = n * own;
+    hp->loop_norm = !skip;
+    hp->layers = mem_resize(hp->layers, hp->n_layer, sizeof *hp->layers);
+    for (uint32_t i = own; i < hp->n_layer; i++)
+        hp->layers[i] = hp->layers[i - own];
+    return true;
+}
+
+static void layer_nanbeige(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct hparams *hp = b->hp;
+    layer_llama(b, layer % hp->n_layer_own, x);
+    if (hp->loop_norm && (layer + 1) % hp->n_layer_own == 0 && layer + 1 < hp->n_layer)
+        build_norm(b, x, weights_vector(b->ws, hp->output_norm, x.n), 0, x);
+}
+
 /* Models from which layers have been taken away: some have no attention, or a matrix in place
  * of it, and some nothing at all. */
 static bool read_deci(struct hparams *hp, struct err *err)
@@ -177,6 +204,7 @@ const struct family families_plain[] = {
     {"llama", NULL, layer_llama},
     {"maincoder", NULL, layer_maincoder},
     {"mistral3", read_mistral3, layer_llama},
+    {"nanbeige", read_nanbeige, layer_nanbeige},
     {"paddleocr", NULL, layer_neox},
     {"pangu-embedded", NULL, layer_neox},
     {"phi3", read_gate_in_up, layer_neox},

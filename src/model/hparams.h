@@ -50,7 +50,9 @@ struct hparams {
     const struct gguf *g;
     const char *arch; /* general.architecture, the prefix of the keys; static */
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
-    uint32_t n_layer_kv;   /* later layers read the cache of earlier ones */
+    uint32_t n_layer_kv;  /* later layers read the cache of earlier ones */
+    uint32_t n_layer_own; /* the tensors of so many are those of the next, too; 0: of n_layer */
+    bool loop_norm;       /* between such rounds x passes the output norm */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     enum glu_kind glu;     /* of the feed-forward */
     enum gate_rows gate;

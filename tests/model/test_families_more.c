@@ -222,6 +222,25 @@ static void test_gemma2(void **unused)
     file_free(&f);
 }
 
+/* What n_loops rounds of all layers give, with the output norm between them or without. */
+static void compute_loops(const struct file *f, int n_loops, bool normed, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    struct sight all = {0, plain_rotation(HEAD_DIM, base)};
+    all.rotation.neighbours = true;
+    embed(f, rows);
+    for (int i = 0; i < n_loops * LAYERS; i++) {
+        attention(f, i % LAYERS, &all, rows);
+        for (size_t p = 0; p < N_IDS; p++)
+            feed_forward(f, i % LAYERS, NULL, rows->x[p]);
+        if (!normed || i % LAYERS != LAYERS - 1 || i == n_loops * LAYERS - 1) continue;
+        for (size_t p = 0; p < N_IDS; p++)
+            norm(values_of(f, -1, "output_norm"), rows->x[p], EMBD, rows->x[p]);
+    }
+    head(f, rows, 0, logits);
+    free(rows);
+}
+
 /* With a context of n_ctx tokens, 0: the file's own, 4096. */
 static struct model_sizes sizes_of(const struct file *f, uint32_t n_ctx)
 {
@@ -272,6 +291,34 @@ static void test_long_window(void **unused)
     assert_int_equal(model_scratch_bytes(&sizes, 1000), 1024 * sizes.window_bytes_per_token);
     assert_int_equal(model_scratch_bytes(&sizes, 64), 64 * sizes.window_bytes_per_token);
     assert_int_equal(sizes_of(&f, 1 << 20).window, 1 << 20);
+    file_free(&f);
+}
+
+/* Layers run several times, and each time they have keys and values. */
+static void test_nanbeige(void **unused)
+{
+    (void)unused;
+    enum { BYTES = 2 * KV_HEADS * HEAD_DIM * sizeof(float) }; /* of a token in one layer */
+    const double most = 6e-12;
+    static const struct form nanbeige = {"nanbeige", .norm_before = true};
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"nanbeige", "nanbeige twice",
+                                            "nanbeige three times, without norms"};
+        struct file f;
+        file_init(&f, &nanbeige);
+        if (i > 0) key_u32(&f, "num_loops", (uint32_t)i + 1);
+        if (i > 0) key_bool(&f, "skip_loop_final_norm", i == 2);
+        compute_loops(&f, i + 1, i < 2, want);
+        check_logits(most, names[i], &f, want);
+        assert_int_equal(sizes_of(&f, 0).kv_bytes_per_token, (i + 1) * LAYERS * BYTES);
+        file_free(&f);
+    }
+    free(want);
+    struct file f;
+    file_init(&f, &nanbeige);
+    key_u32(&f, "num_loops", 147);
+    check_refused(&f, "m.gguf: key nanbeige.num_loops should be between 1 and 146, but is 147");
     file_free(&f);
 }
 
@@ -378,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_gemma2_window), cmocka_unit_test(test_long_window),
         cmocka_unit_test(test_hunyuan),       cmocka_unit_test(test_exaone4),
         cmocka_unit_test(test_baichuan),      cmocka_unit_test(test_one_base),
+        cmocka_unit_test(test_nanbeige),
     };
     return cmocka_run_group_tests_name("families_more", tests, NULL, NULL);
 }
