@@ -9,6 +9,8 @@
 
 /* gguf FILE: header, keys (long values shortened), tensors. Foreign text is made printable. */
 int inspect_gguf(int argc, char **argv);
+/* families: the names of all families that a model file may have, a line each. */
+int inspect_families(int argc, char **argv);
 /* dequant --type T: blocks of weight type T on stdin, their values as little-endian f32 on
  * stdout; bytes that do not fill a block are an error after the last whole one. */
 int inspect_dequant(int argc, char **argv);

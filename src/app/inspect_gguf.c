@@ -1,4 +1,5 @@
-/* hearth inspect gguf and dequant: GGUF files and weight blocks as the reader sees them. */
+/* hearth inspect gguf, families and dequant: GGUF files, what models in them may be, and weight
+ * blocks, as the reader sees them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "gguf/gguf.h"
+#include "model/model.h"
 
 /* What fits on a line or two of a terminal; the rest of a value is counted, not shown. */
 #define SHOW_ITEMS 8
@@ -118,6 +120,16 @@ int inspect_gguf(int argc, char **argv)
     struct buf out = {0};
     put_file(&out, g);
     gguf_close(g);
+    return print_text(&out);
+}
+
+int inspect_families(int argc, char **argv)
+{
+    (void)argv;
+    if (argc != 1) return usage_error("inspect families", "expected no arguments");
+    struct buf out = {0};
+    for (size_t i = 0; model_family_at(i); i++)
+        buf_printf(&out, "%s\n", model_family_at(i));
     return print_text(&out);
 }
 

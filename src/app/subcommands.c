@@ -16,6 +16,9 @@ static const struct subcommand table[] = {
      .engine = true, .option_at = bench_option_at},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf,
      .more = "Prints header, keys and tensors of a GGUF file.\n", .behind = BEHIND_FILE},
+    {"inspect", "families", "", "the families of models that hearth runs", inspect_families,
+     .more =
+         "A line for each, by the name that a file gives its own (general.architecture).\n"},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
      "the token ids of the text on standard input", inspect_tokens, .engine = true},
     {"inspect", "text", "-m FILE IDS...", "the text of token ids", inspect_text,

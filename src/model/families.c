@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/printable.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
@@ -59,11 +58,12 @@ const struct family *family_find(const struct gguf *g, struct err *err)
     const struct family *f = family_named(&arch);
     if (f) return f;
     char shown[80];
-    struct buf known = {0};
-    for (size_t i = 0; (f = family_at(i)); i++)
-        buf_printf(&known, "%s%s", i ? ", " : "", f->name);
-    err_set(err, ERR_USER, "%s: hearth does not know the model family \"%s\"; it runs %s",
-            gguf_path(g), printable(shown, sizeof shown, arch.data, arch.len), buf_str(&known));
-    buf_free(&known);
+    size_t n = 0;
+    while (family_at(n))
+        n++;
+    err_set(err, ERR_USER,
+            "%s: hearth does not know the model family \"%s\"; hearth inspect families lists "
+            "the %zu that it runs",
+            gguf_path(g), printable(shown, sizeof shown, arch.data, arch.len), n);
     return NULL;
 }

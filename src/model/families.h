@@ -27,7 +27,7 @@ void layer_qwen2(struct builder *b, uint32_t layer, struct ref x);
 void layer_qwen3(struct builder *b, uint32_t layer, struct ref x);
 void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x);
 
-/* The family a file names; ERR_USER with the name and all known ones if there is none. */
+/* The family a file names; ERR_USER with the name if there is none. */
 const struct family *family_find(const struct gguf *g, struct err *err);
 
 #endif

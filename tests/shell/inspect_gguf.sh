@@ -36,6 +36,16 @@ check "no file named" go 2 gguf
 check "help" go 0 gguf --help
 check "unknown option" go 2 gguf --frobnicate
 
+readme_families()
+{
+    sed -n '/^Families of models/,/^What is not/{/^[- ] /p}' README.md |
+        sed 's/^- [^:]*: //; s/([^)]*)//g' | tr -s ', ' '\n' | grep . | LC_ALL=C sort -u
+}
+check "families, each on its line" eval '"$hearth" inspect families >"$dir/out" && has "^gpt-oss$"'
+check "  all that the README lists" eval 'readme_families | cmp -s - <(LC_ALL=C sort "$dir/out")'
+check "  and counts" grep -q "the $(wc -l <"$dir/out") families below" README.md
+check "families of something" go 2 families x
+
 dequant()
 {
     "$hearth" inspect dequant --type "$1" <"tests/data/quants/$1.bin" >"$dir/out" &&
