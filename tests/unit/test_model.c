@@ -601,7 +601,7 @@ static void small_init(struct small *s)
     };
     const struct ref x = {0, 0, 8}, h = {1, 0, 8}, out = {2, 0, 16};
     s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {&s->table, x, 1}};
-    s->ops[1] = (struct op){.kind = OP_NORM, .norm = {x, h, &s->vec, 8, 1e-5f}};
+    s->ops[1] = (struct op){.kind = OP_NORM, .norm = {x, h, &s->vec, 8, 1e-5f, NULL}};
     s->ops[2] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[3] =
         (struct op){.kind = OP_MATMUL,
