@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "config/paths.h"
 #include "gguf/gguf_write.h"
+#include "gguf/qgrid.h"
 #include "gguf/random_blocks.h"
 
 /* The usual file types: which tensor gets which weight type, as the usual tools mix them. */
@@ -83,16 +84,11 @@ static bool more_bits(const struct file_type *f, uint32_t layer, uint32_t n_laye
 static enum qtype fitting(enum qtype type, size_t ne0)
 {
     if (ne0 % qtype_info(type)->block_len == 0) return type;
-    switch (ne0 % 32 ? QTYPE_F16 : type) {
+    if (ne0 % 32 != 0) return QTYPE_F16;
+    if (qgrid_of(type).table) return QTYPE_IQ4_NL;
+    switch (type) {
     case QTYPE_Q2_K:
     case QTYPE_Q3_K:
-    case QTYPE_IQ1_S:
-    case QTYPE_IQ1_M:
-    case QTYPE_IQ2_XXS:
-    case QTYPE_IQ2_XS:
-    case QTYPE_IQ2_S:
-    case QTYPE_IQ3_XXS:
-    case QTYPE_IQ3_S:
     case QTYPE_IQ4_XS: return QTYPE_IQ4_NL;
     case QTYPE_Q4_K: return QTYPE_Q5_0;
     case QTYPE_Q5_K: return QTYPE_Q5_1;

@@ -160,12 +160,7 @@ PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w
     case QTYPE_IQ2_XS:
     case QTYPE_IQ2_S:
     case QTYPE_IQ3_XXS:
-    case QTYPE_IQ3_S: {
-        uint8_t code[A8_BLOCK];
-        qgrid_codes(type, p, (size_t)g, code);
-        memcpy(w, code, sizeof code);
-        break;
-    }
+    case QTYPE_IQ3_S: qgrid_codes(type, p, (size_t)g, (uint8_t *)w); break;
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: assert(false);

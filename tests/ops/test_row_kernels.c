@@ -135,8 +135,8 @@ static void run_norm_in_place(const struct kernels *k, struct values *v, size_t 
     if (n % 32 == 0) k->norm(&o);
 }
 
-/* Rows of three groups that have weights of their own, and lie apart. */
-static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
+/* Rows of three groups that have weights of their own, and lie apart; bias NULL: none. */
+static void norm_rows(const struct kernels *k, struct values *v, const float *bias, size_t n)
 {
     enum { GROUP = 32, GROUPS = 3, STRIDE = 4 * GROUP };
     const struct norm o = {.x = v->x,
@@ -145,6 +145,7 @@ static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
                            .out_stride = STRIDE + GROUP,
                            .n_rows = n / (STRIDE + GROUP),
                            .w = v->w,
+                           .bias = bias,
                            .w_step = GROUP,
                            .n = GROUP,
                            .n_groups = GROUPS,
@@ -152,22 +153,14 @@ static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
     k->norm(&o);
 }
 
-/* The same with biases. */
+static void run_norm_rows(const struct kernels *k, struct values *v, size_t n)
+{
+    norm_rows(k, v, NULL, n);
+}
+
 static void run_norm_biased(const struct kernels *k, struct values *v, size_t n)
 {
-    enum { GROUP = 32, GROUPS = 3, STRIDE = 4 * GROUP };
-    const struct norm o = {.x = v->x,
-                           .out = v->out,
-                           .x_stride = STRIDE,
-                           .out_stride = STRIDE + GROUP,
-                           .n_rows = n / (STRIDE + GROUP),
-                           .w = v->w,
-                           .bias = v->y,
-                           .w_step = GROUP,
-                           .n = GROUP,
-                           .n_groups = GROUPS,
-                           .eps = 1e-6f};
-    k->norm(&o);
+    norm_rows(k, v, v->y, n);
 }
 
 static void run_bias(const struct kernels *k, struct values *v, size_t n)
