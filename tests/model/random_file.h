@@ -175,7 +175,7 @@ static inline void sections_key(struct file *f, const int32_t *sections, size_t 
     array_key(f, "rope.dimension_sections", sections, n);
 }
 
-static inline double uniform(struct file *f)
+static inline double around_zero(struct file *f)
 {
     f->seed = f->seed * 1664525u + 1013904223u;
     return (double)f->seed / 0x1p31 - 1.0;
@@ -192,7 +192,7 @@ static inline void random_tensor(struct file *f, const char *name, size_t n_in, 
     t->n_mats = 1;
     t->v = mem_zalloc(n_in * n_out, sizeof *t->v);
     for (size_t i = 0; i < n_in * n_out; i++)
-        t->v[i] = (float)(centre + spread * uniform(f));
+        t->v[i] = (float)(centre + spread * around_zero(f));
 }
 
 /* A matrix that keeps the size of what it multiplies, or with n_out 1 the factors of a norm. */

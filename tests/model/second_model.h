@@ -5,7 +5,10 @@
 #ifndef TESTS_SECOND_MODEL_H
 #define TESTS_SECOND_MODEL_H
 
+#include "../chance.h"
+#include "../changed_model.h"
 #include "../golden.h"
+#include "../soak.h"
 #include "random_file.h"
 
 enum { N_IDS = 40, MAX_PAIRS = HEAD_DIM / 2 };
@@ -27,6 +30,25 @@ static inline void run_last(struct runner *r, const int32_t *ids, const float *w
     assert_memory_equal(last, want, sizeof last);
 }
 
+/* The file with some changes of chance, half of them of keys' values, is refused or runs. */
+static inline void check_changes(const struct runner *r, const struct buf *b,
+                                 const struct model_params *params)
+{
+    static const uint32_t odd[] = {0,      1,        2,          3,          8,
+                                   0xffff, 1u << 31, UINT32_MAX, 0x3f800000, 0x7fc00000};
+    enum { N_ODD = sizeof odd / sizeof *odd, N_FILES = 200, MOST = 3 };
+    const struct model_file file = {b->data, b->len, r->g};
+    for (uint32_t i = 0; i < N_FILES * soak(); i++) {
+        uint32_t words[MOST][2];
+        const size_t n = 1 + below(MOST);
+        for (size_t k = 0; k < n; k++) {
+            words[k][0] = below(2) ? chance_word() << 8 : chance_word(); /* the first: values */
+            words[k][1] = below(2) ? odd[below(N_ODD)] : chance_word();
+        }
+        changes_survive(&file, (const uint8_t *)words, n * sizeof *words, params);
+    }
+}
+
 /* Runs the file in steps of o.batch rows on the CPU. b has its bytes until it is closed. */
 static inline void open_file(struct runner *r, const struct file *f, struct runner_options o,
                              struct buf *b)
@@ -39,6 +61,7 @@ static inline void open_file(struct runner *r, const struct file *f, struct runn
     r->be = cpu_open(&(struct cpu_options){.n_threads = o.n_threads}, &err);
     if (!r->be) fail_msg("%s", err.msg);
     const struct model_params params = {.kv_type = o.kv_type};
+    check_changes(r, b, &params);
     r->m = model_open(r->g, r->be, &params, NULL, NULL, &err);
     if (!r->m) fail_msg("%s", err.msg);
     r->x = exec_new(r->be, model_program(r->m), o.batch, &err);
