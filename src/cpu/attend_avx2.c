@@ -73,7 +73,7 @@ VEC_INLINE f8 row_maxima(const f8 v[8])
 VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
 {
     const i8x key = (i8x){0, 1, 2, 3, 4, 5, 6, 7} + (int)LANES * j;
-    return (key >= (int)lo) & (key < (int)hi);
+    return vec_more_i(key, (int)lo - 1) & ~vec_more_i(key, (int)hi - 1);
 }
 
 /* Dots -> scores of a page that is seen whole, without a softcap. Returns the largest of each

@@ -110,7 +110,8 @@ VEC_INLINE f8 avx2_scales8(const uint16_t *p)
 VEC_INLINE void avx2_fold(bool is_first, f8 a, f8 b, f8 v, float *out)
 {
     const f8 o = vec_load(out);
-    const f8 kept = (f8)((i8x)o & ((((i8x)o & 0x7fffffff) > 0x267fffff) | (a == vec_all(1))));
+    const f8 kept =
+        (f8)((i8x)o & (vec_more_i((i8x)o & 0x7fffffff, 0x267fffff) | vec_equal(a, vec_all(1))));
     vec_store(out, is_first ? v : kept * a + v * b);
 }
 

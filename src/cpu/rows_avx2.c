@@ -127,8 +127,8 @@ void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
         f8 m = (f8)bits, zero = vec_all(0);
         f8 scale = num8_keep(m * (1.0f / 127.0f));
         f8 inverse = vec_all(127.0f) * num8_rcp(m);
-        inverse = (f8)_mm256_blendv_ps(inverse, zero, (__m256)(scale == zero));
-        i8x broken = bits > 0x71800000;
+        inverse = (f8)_mm256_blendv_ps(inverse, zero, (__m256)vec_equal(scale, zero));
+        i8x broken = vec_more_i(bits, 0x71800000);
         f8 nan = (f8)_mm256_set1_epi32(NUM_NAN);
         scale = (f8)_mm256_blendv_ps(scale, nan, (__m256)broken);
         float scales[LANES], inverses[LANES];
@@ -218,7 +218,7 @@ VEC_INLINE f8 gated(const enum glu_kind kind, f8 gate, f8 sigmoid, f8 up)
                          (at_least(at_most(up, 7), -7) + vec_all(1.0f)));
     if (kind == GLU_GELU_ALONE) return num8_keep(gate * sigmoid);
     if (kind != GLU_SIGMOID) return num8_keep(num8_keep(gate * sigmoid) * up);
-    const __m256 is_nan = _mm256_cmp_ps(gate, gate, _CMP_UNORD_Q);
+    const __m256 is_nan = (__m256)~vec_equal(gate, gate);
     return num8_keep((f8)_mm256_blendv_ps(sigmoid, gate, is_nan) * up);
 }
 

@@ -80,6 +80,24 @@ SIMD_FN __m256i simd_sign(__m256i a, __m256i b)
 #undef _mm256_sign_epi8
 #define _mm256_sign_epi8 simd_sign
 
+SIMD_FN __m256 simd_unpacklo(__m256 a, __m256 b)
+{
+    return _mm256_set_m128(
+        _mm_unpacklo_ps(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)),
+        _mm_unpacklo_ps(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)));
+}
+#undef _mm256_unpacklo_ps
+#define _mm256_unpacklo_ps simd_unpacklo
+
+SIMD_FN __m256 simd_unpackhi(__m256 a, __m256 b)
+{
+    return _mm256_set_m128(
+        _mm_unpackhi_ps(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)),
+        _mm_unpackhi_ps(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)));
+}
+#undef _mm256_unpackhi_ps
+#define _mm256_unpackhi_ps simd_unpackhi
+
 /* Four halves in the low half of each lane as floats: as half_f16_to_f32, but for the quiet bit
  * of a NaN. */
 SIMD_FN __m128 simd_four_halves(__m128i v)

@@ -14,6 +14,8 @@ typedef float f8 __attribute__((vector_size(32)));
 typedef int32_t i8x __attribute__((vector_size(32)));
 typedef uint32_t u8x __attribute__((vector_size(32)));
 
+/* COMPARE: all bits of the lanes of which it is so. */
+#ifdef __AVX2__
 #define F f8
 #define I i8x
 #define U u8x
@@ -33,6 +35,10 @@ typedef uint32_t u8x __attribute__((vector_size(32)));
 #define f_of_i(i) ((f8)_mm256_cvtepi32_ps((__m256i)(i)))
 
 #include "base/numeric.h"
+#define COMPARE(part, a, is, b) ((i8x)((a)is(b)))
+#else
+#include "cpu/vec_halves.h"
+#endif
 
 /* A kernel is one function that is inlined per layout. Under sanitizers it stays a function:
  * clang needs minutes for the checks in all its copies, seconds for those in one. */
@@ -81,6 +87,22 @@ VEC_INLINE f8 vec_all(float x)
     return _mm256_set1_ps(x);
 }
 
+VEC_INLINE i8x vec_less(f8 a, f8 b)
+{
+    return COMPARE(f4, a, <, b);
+}
+
+VEC_INLINE i8x vec_equal(f8 a, f8 b)
+{
+    return COMPARE(f4, a, ==, b);
+}
+
+VEC_INLINE i8x vec_more_i(i8x a, int32_t than)
+{
+    const i8x b = (i8x)_mm256_set1_epi32(than);
+    return COMPARE(i4x, a, >, b);
+}
+
 VEC_INLINE f8 vec_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -95,7 +117,7 @@ VEC_INLINE f8 vec_plus_product(bool exact, f8 c, f8 a, f8 b)
 /* num8_keep without what it does to a NaN. */
 VEC_INLINE f8 vec_clip(f8 v)
 {
-    return (f8)((i8x)v & (((i8x)v & 0x7fffffff) > 0x267fffff));
+    return (f8)((i8x)v & vec_more_i((i8x)v & 0x7fffffff, 0x267fffff));
 }
 
 /* num8_narrow of what is below 2^100. */
@@ -133,7 +155,7 @@ VEC_INLINE void vec_exp_below(f8 *v, const int n)
         /* 2^k in one factor: p is near 1 and k at least -50, so the product is exact. */
         const i8x power =
             (i8x)_mm256_slli_epi32((__m256i)((u8x)sum[j] - (0x4b400000 - 127)), 23);
-        v[j] = (f8)((i8x)(p[j] * (f8)power) & ~(v[j] < least));
+        v[j] = (f8)((i8x)(p[j] * (f8)power) & ~vec_less(v[j], least));
     }
 }
 
@@ -158,7 +180,7 @@ VEC_INLINE void vec_exp2_below(f8 *v, const int n)
     UNROLL for (int j = 0; j < n; j++)
     {
         const u8x power = (u8x)_mm256_slli_epi32((__m256i)sum[j], 23);
-        v[j] = (f8)((i8x)((u8x)p[j] + power) & ~(v[j] < least));
+        v[j] = (f8)((i8x)((u8x)p[j] + power) & ~vec_less(v[j], least));
     }
 }
 
@@ -171,7 +193,7 @@ VEC_INLINE f8 vec_exp2_weight(f8 x)
     const f8 r = (y - (sum - magic)) + vec_all(NUM_WEIGHT_VERTEX);
     const f8 p = r * r + vec_all(NUM_WEIGHT_LEAST);
     const u8x power = (u8x)_mm256_slli_epi32((__m256i)sum, 23);
-    return (f8)((i8x)((u8x)p + power) & ~(x < vec_all(NUM_EXP2_LEAST)));
+    return (f8)((i8x)((u8x)p + power) & ~vec_less(x, vec_all(NUM_EXP2_LEAST)));
 }
 
 /* num8_sigmoid of n vectors, n up to VEC_AT_ONCE, without the steps that 1 + e^-|x|, which is
