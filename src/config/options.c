@@ -168,7 +168,7 @@ static void note_unknown(struct options *o, const char *variable, const char *ne
 {
     char shown[80];
     struct buf note = {0};
-    buf_printf(&note, "%s in the environment is no option",
+    buf_printf(&note, "warning: %s in the environment is no option",
                printable(shown, sizeof shown, variable, strlen(variable)));
     if (nearest) buf_printf(&note, "; did you mean HEARTH_%s?", nearest);
     options_note(o, buf_str(&note));

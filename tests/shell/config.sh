@@ -53,7 +53,7 @@ check "an empty variable is none" eval 'HEARTH_TEMP= config 0 && has temp 0.1 "[
 check "the profile may come from the environment" eval 'HEARTH_PROFILE=p config 0 && has top-k 2 "profile p"'
 check "an unknown variable is reported" eval 'HEARTH_TMEP=1 config 0'
 check "  with what was meant" says \
-    "HEARTH_TMEP in the environment is no option; did you mean HEARTH_TEMP?"
+    "warning: HEARTH_TMEP in the environment is no option; did you mean HEARTH_TEMP?"
 check "  with nothing where nothing is near" eval \
     'HEARTH_FOO=1 config 0 && ! says "did you mean"'
 check "  with -q, too: it is no hint" eval 'HEARTH_TMEP=1 config 0 -q && [ -s "$dir/err" ]'

@@ -107,8 +107,8 @@ static void test_precedence(void **state)
     assert_string_equal(o->files.items[0], "f.txt");
     assert_int_equal(o->notes.n, 1);
     assert_string_equal(o->notes.items[0],
-                        "HEARTH_TOPK in the environment is no option; did you mean "
-                        "HEARTH_TOP_K?");
+                        "warning: HEARTH_TOPK in the environment is no option; did you "
+                        "mean HEARTH_TOP_K?");
     assert_true(options_apply_model(o, "general.sampling.temp", 3, &err));
     assert_true(options_apply_model(o, "general.sampling.top_k", -5, &err));
     origin_is(o, OPT_TEMP, "0.1", "[hearth], @:2");
