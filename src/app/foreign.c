@@ -58,7 +58,8 @@ const char *foreign_advice(const char *word)
     static const struct {
         const char *word, *advice;
     } others[] = {
-        {"run", "hearth run NAME opens a model, as hearth -m does"},
+        {"run", "expected hearth run NAME [PROMPT], before all options; it is hearth -m NAME "
+                "[-p PROMPT]"},
         {"chat", "hearth alone is the chat"},
         {"pull", "hearth downloads none; hearth -m FILE opens any GGUF file"},
         {"show", "hearth inspect gguf FILE shows a model"},

@@ -91,7 +91,7 @@ check "  and of nothing none" eval 'go 1 -q -m tine -p x </dev/null && says "tha
 check "nor in hearth inspect" go 1 inspect greedy -m tin --ids 1
 check "  which says so" says 'tin: there is no such file, and no model of that name'
 check "run alone" go 2 run
-check "  says how" says 'run: hearth run NAME opens a model'
+check "  says how" says 'run: expected hearth run NAME [PROMPT]'
 check "pull" go 2 pull tiny
 check "  is not ours" says 'pull: hearth downloads none'
 check "--json" go 0 models --json
