@@ -17,6 +17,7 @@
 #include "base/printable.h"
 #include "base/readable.h"
 #include "base/resources.h"
+#include "chat/sessions.h"
 #include "cpu/cpu.h"
 #include "ui/exit_status.h"
 #include "ui/given.h"
@@ -106,6 +107,23 @@ static bool answer_at_once(const struct options *o, int *status)
     return true;
 }
 
+/* Whether a session can have the name that was given. */
+static bool can_have_name(const struct options *o, struct err *err)
+{
+    char *path = o->session ? sessions_path(o->session, err) : NULL;
+    const bool ok = path || !o->session;
+    free(path);
+    return ok;
+}
+
+/* There is no chat, nor an answer: says why. */
+static int refuse(const struct options *o, const struct err *why, int status)
+{
+    if (o->json || o->jsonl) return pipe_refuse(o, why, status);
+    const int failed = runtime_error(why);
+    return status == EXIT_RUNTIME ? failed : status;
+}
+
 static int run(struct options *o, int argc, char **argv)
 {
     struct option_args args = {0};
@@ -128,11 +146,13 @@ static int run(struct options *o, int argc, char **argv)
         return print_text(&out);
     }
     if (o->list_devices) return print_devices();
+    /* Before a word about the model; where there is a file of -o, that model is one of the
+     * inputs that it must not be. */
+    if (!can_have_name(o, &err) && !o->output) return refuse(o, &err, EXIT_SESSION);
     struct err clash;
     const bool chosen = model_choose(o, faces_talk(o) && isatty(STDIN_FILENO), &err);
     if (!given_spares_inputs(o, &clash)) return usage_error(NULL, "%s", clash.msg);
-    if (chosen) return faces_run(o);
-    return o->json || o->jsonl ? pipe_refuse(o, &err, EXIT_RUNTIME) : runtime_error(&err);
+    return chosen ? faces_run(o) : refuse(o, &err, EXIT_RUNTIME);
 }
 
 int main(int argc, char **argv)

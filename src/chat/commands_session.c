@@ -35,7 +35,7 @@ bool command_save(struct chat *c, const char *args)
                   "/save: this session %s; /save NAME keeps all of it under another name",
                   archive_is_taken(c->session.archive)
                       ? "was open in another hearth when it was read"
-                      : "can no longer be written");
+                      : "cannot be written");
         return false;
     }
     bool there = archive_has_file(c->session.archive);

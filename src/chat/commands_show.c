@@ -76,11 +76,13 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
     return NULL;
 }
 
-static bool set(struct chat *c, const struct option_row *row, const char *value)
+/* command: what stands before the name of the option in an error. */
+static bool set(struct chat *c, const char *command, const struct option_row *row,
+                const char *value)
 {
     struct err err;
     if (!options_set(c->options, row, value, &err)) {
-        chat_tell(c, FACE_ERROR, "%s", err.msg);
+        chat_tell(c, FACE_ERROR, "%s%s", command, err.msg);
         return false;
     }
     if (option_id(row) == OPT_SEED) chat_choose_seed(c);
@@ -126,7 +128,7 @@ bool command_set(struct chat *c, const char *args)
     const bool is_list = row && (row->type == OPTION_STRINGS || row->type == OPTION_BIASES);
     bool ok = row != NULL;
     if (row && (*value || (touches && is_list))) {
-        ok = set(c, row, value);
+        ok = set(c, "/set: ", row, value);
     } else if (row) {
         put_setting(c->options, row, &out);
         buf_puts(&out, "it can be ");
@@ -143,7 +145,7 @@ bool command_set(struct chat *c, const char *args)
 bool command_think(struct chat *c, const char *args)
 {
     const struct option_row *row = option_row(OPT_THINK);
-    if (*args) return set(c, row, args);
+    if (*args) return set(c, "/", row, args);
     struct buf out = {0};
     option_value(c->options, OPT_THINK, &out);
     chat_tell(c, FACE_INFO, "think %s; the template %s", buf_str(&out),

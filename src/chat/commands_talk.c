@@ -326,7 +326,7 @@ bool command_read(struct chat *c, const char *args)
         buf_puts(&c->attached.text, "\n\n");
         buf_free(&repaired);
     } else {
-        chat_tell(c, FACE_ERROR, "%s", err.msg);
+        chat_tell(c, FACE_ERROR, "/read: %s", err.msg);
     }
     free(path);
     buf_free(&text);

@@ -345,7 +345,8 @@ void session_save(struct chat *c, bool durable)
     buf_free(&settings);
     if (!ok) {
         s->save_failed = true;
-        err_write_prefix(&err, "the session is no longer saved");
+        err_write_prefix(&err, was_there ? "the session is no longer saved"
+                                         : "the session is not saved");
         /* A person sees it and goes on; a script named the session to have it. */
         chat_tell(c, c->face->has_prompt ? FACE_WARNING : FACE_ERROR, "%s", err.msg);
     } else if (s->tells_saving && !was_there && archive_has_file(s->archive)) {
@@ -381,7 +382,8 @@ void session_end(struct chat *c)
     /* A script was told by the status and has read the error. */
     if (was_unsaved && c->face->has_prompt)
         chat_tell(c, FACE_WARNING,
-                  "the conversation is not saved to its end: its session could not be written");
+                  "the conversation is not saved%s: its session could not be written",
+                  archive_has_file(s->archive) ? " to its end" : "");
     if (s->archive && is_empty(c)) unlink(archive_path(s->archive));
     archive_close(s->archive);
     s->archive = NULL;

@@ -324,7 +324,7 @@ bool turn_retry(struct chat *c, const uint64_t *seed)
 {
     size_t n = conversation_n(c->conversation);
     if (n == 0) {
-        chat_tell(c, FACE_ERROR, "there is no message to answer again");
+        chat_tell(c, FACE_ERROR, "/retry: there is no message to answer again");
         return false;
     }
     c->turn.mark = conversation_hold(c->conversation);
@@ -340,7 +340,7 @@ bool turn_continue(struct chat *c)
     size_t n = conversation_n(c->conversation);
     const struct message *last = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
     if (!last) {
-        chat_tell(c, FACE_ERROR, "there is no reply to go on with");
+        chat_tell(c, FACE_ERROR, "/continue: there is no reply to go on with");
         return false;
     }
     if (last->role == ROLE_USER) return turn_retry(c, NULL);

@@ -271,9 +271,9 @@ static void test_read(void **unused)
     assert_true(line(&r, "/show conversation"));
     assert_true(said(&r, "\ncaf\xef\xbf\xbd\n\nx"));
     assert_false(line(&r, "/read /nonexistent/file"));
-    assert_true(said(&r, "/nonexistent/file"));
+    assert_true(said(&r, "/read: /nonexistent/file"));
     assert_false(line(&r, "/read /tmp"));
-    assert_true(said(&r, "/tmp: is a directory, expected a file"));
+    assert_true(said(&r, "/read: /tmp: is a directory, expected a file"));
     assert_false(line(&r, "/read /dev/null"));
     assert_true(said(&r, "/dev/null: is a device, expected a file"));
     assert_false(line(&r, "/read"));

@@ -236,7 +236,7 @@ static void test_set(void **unused)
         {"/set logit-bias 5=-1,6=2", "logit-bias         5=-1,6=2 ", true},
         {"/set logit-bias= ", "logit-bias         - ", true},
         {"/set temp=", "it can be a number from 0 to ", true},
-        {"/set temp hot", "temp: expected a number from 0 to ", false},
+        {"/set temp hot", "/set: temp: expected a number from 0 to ", false},
         {"/set top-p 2", "top-p: expected a number from 0 to 1, found '2'", false},
         {"/set color red", "expected auto, always or never, found 'red'", false},
         {"/set colour", "did you mean color?", false},
@@ -254,6 +254,9 @@ static void test_set(void **unused)
         {"/show info", "vocabulary", true},
         {"/? undo", "/undo [n]", true},
         {"/show conversation", "nothing has been said yet", true},
+        {"/think hard", "/think: expected on, off, hide or show, found 'hard'", false},
+        {"/retry", "/retry: there is no message to answer again", false},
+        {"/continue", "/continue: there is no reply to go on with", false},
         {"/show all",
          "expected model, settings, template, system, conversation or prompt, found "
          "'all'",
@@ -502,7 +505,7 @@ static void check_rescued(struct recorder *r)
 {
     assert_true(said(r, "the session is no longer saved"));
     assert_false(line(r, "/save"));
-    assert_true(said(r, "error: /save: this session can no longer be written"));
+    assert_true(said(r, "error: /save: this session cannot be written"));
     assert_true(line(r, "/save other"));
     close_chat(r);
     open_chat(r, false, other);
@@ -566,7 +569,7 @@ static void test_save_full(void **unused)
     fill_disk(true);
     free(ask(&r, "What is a page?"));
     assert_false(line(&r, "/save other"));
-    assert_true(said(&r, "the session is no longer saved"));
+    assert_true(said(&r, "the session is not saved: "));
     fill_disk(false);
     assert_true(line(&r, "/save other"));
     assert_true(said(&r, "saved as other"));
@@ -579,7 +582,8 @@ static void test_save_full(void **unused)
     assert_true(ends_with(&r, "warning: the conversation is not saved to its end"));
     open_chat(&r, true, (const char *const[]){"-s", "third", "--cache-disk", "0", NULL});
     free(ask(&r, "Hello"));
-    assert_true(ends_with(&r, "warning: the conversation is not saved to its end"));
+    assert_true(said(&r, "warning: the session is not saved: "));
+    assert_true(ends_with(&r, "warning: the conversation is not saved: "));
     fill_disk(false);
     remove_session(state, "kept");
     remove_session(state, "other");

@@ -304,6 +304,16 @@ check "  leaves no page" [ -z "$(find "$pages" -name '*.page' -o -name '*.snap')
 check "an unknown word" go 2 sessions what
 check "  is answered with those that are known" says "expected one of: list, show, export, rm, check"
 
+# A name that no session can have.
+for form in '' --json; do
+    check "a name that cannot be $form" go 4 -s a/b $form -p hello </dev/null
+    check "  is said, and nothing of the model" eval 'says "'"'a/b'"' cannot be the name of a session" && [ "$(wc -l <"$dir/err")" = 1 ]'
+done
+check "  is in the object" has '"exit":4'
+cp examples/hearth.ini "$dir/in.ini"
+check "  an input is spared all the same" go 2 -s a/b --json -c "$dir/in.ini" -o "$dir/in.ini" -p hello </dev/null
+check "    and as it was" cmp -s examples/hearth.ini "$dir/in.ini"
+
 # Nothing anywhere.
 rm -rf "$dir/state" "$dir/cache"
 check "--private" go 0 --private -p hello </dev/null
@@ -317,14 +327,14 @@ rm -rf "$dir/state"
 printf x >"$dir/state"
 lines >"$dir/in"
 check "a session that cannot be written is an error" go 1 -s nowhere --stdin lines -n 5 <"$dir/in"
-check "  that is said once" [ "$(grep -c '^hearth: the session is no longer saved' "$dir/err")" = 1 ]
+check "  that is said once" [ "$(grep -c '^hearth: the session is not saved: ' "$dir/err")" = 1 ]
 check "  and stops no answer" [ "$(wc -l <"$dir/out")" = 3 ]
 check "--jsonl has the status and the error" go 1 -s nowhere --jsonl -n 4 -p hello </dev/null
 check "  in its end" python3 -c '
 import json, sys
 e = json.loads(open(sys.argv[1]).read().splitlines()[-1])
 assert e["type"] == "end" and e["stop"] == "length" and e["exit"] == 1, e
-assert "no longer saved" in e["error"], e' "$dir/out"
+assert "the session is not saved: " in e["error"], e' "$dir/out"
 rm "$dir/state"
 
 # A cache folder that cannot be written: one line, and the answer all the same.
