@@ -389,10 +389,11 @@ struct ini *ini_parse(const char *text, size_t n, const char *name, struct err *
     return NULL;
 }
 
-struct ini *ini_read(const char *path, const char *name, bool *missing, struct err *err)
+struct ini *ini_read(const char *path, const char *name, bool waits, bool *missing,
+                     struct err *err)
 {
     *missing = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
     if (fd < 0) {
         *missing = file_is_missing(errno);
         err_set(err, ERR_USER, "%s: %s", name, strerror(errno));
@@ -401,8 +402,12 @@ struct ini *ini_read(const char *path, const char *name, bool *missing, struct e
     struct stat st;
     struct buf text = {0};
     struct ini *ini = NULL;
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+    if (fstat(fd, &st) != 0)
+        err_set(err, ERR_USER, "%s: %s", name, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
         err_set(err, ERR_USER, "%s: is a directory, expected an INI file", name);
+    else if (!waits && S_ISFIFO(st.st_mode))
+        err_set(err, ERR_USER, "%s: is a FIFO, expected an INI file; -c reads one", name);
     else if (file_read_fd(fd, name, MAX_FILE_BYTES, &text, err))
         ini = ini_parse(buf_str(&text), text.len, name, err);
     close(fd);

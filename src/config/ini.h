@@ -24,9 +24,11 @@ struct ini_entry {
 /* Longest line, its continuations included. */
 enum { INI_MAX_LINE_BYTES = 1000 };
 
-/* Reads the file at path; name (printable) stands for it in errors "NAME:LINE: reason". NULL
- * and err otherwise; *missing tells a file that does not exist from one that is wrong. */
-struct ini *ini_read(const char *path, const char *name, bool *missing, struct err *err);
+/* Reads the file at path; name (printable) stands for it in errors "NAME:LINE: reason". A
+ * FIFO is waited for only with `waits`. NULL and err otherwise; *missing tells a file that does
+ * not exist from one that is wrong. */
+struct ini *ini_read(const char *path, const char *name, bool waits, bool *missing,
+                     struct err *err);
 /* The same from n bytes in memory. */
 struct ini *ini_parse(const char *text, size_t n, const char *name, struct err *err);
 void ini_free(struct ini *ini); /* NULL is fine */

@@ -309,7 +309,7 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
     if (path) {
         printable(shown, sizeof shown, path, strlen(path));
         bool missing;
-        ini = ini_read(path, shown, &missing, err);
+        ini = ini_read(path, shown, o->config != NULL, &missing, err);
         if (!ini && missing && o->config) return fail_at(o, OPT_CONFIG, err);
         if (!ini && !missing) return false;
     }

@@ -60,6 +60,14 @@ check "  with -q, too: it is no hint" eval 'HEARTH_TMEP=1 config 0 -q && [ -s "$
 check "-c replaces your own file" eval \
     'echo "top-k = 7" >"$dir/other.ini" && config 0 -c "$dir/other.ini" && has top-k 7 && has temp 0.7 "built-in"'
 
+# A file that is read unasked is not waited for; one that is named is, as that of <(command).
+mv "$ini" "$dir/kept.ini"
+mkfifo "$ini"
+check "a FIFO as your own file" config 2
+check "  is refused" says "$ini: is a FIFO, expected an INI file; -c reads one"
+check "one that is named is read" eval '(echo "top-k = 7" >"$ini" &) && config 0 -c "$ini" && has top-k 7'
+mv "$dir/kept.ini" "$ini"
+
 # --- What is printed holds wherever it is put
 mkdir -p "$dir/here" "$dir/there"
 touch "$dir/here/m.gguf" "$dir/here/d.gguf" "$dir/here/t.jinja"

@@ -243,10 +243,10 @@ static void test_files(void **state)
     snprintf(path, sizeof path, "%s/x.ini", folder);
     struct err err;
     bool missing = false;
-    assert_null(ini_read(path, "x.ini", &missing, &err));
+    assert_null(ini_read(path, "x.ini", true, &missing, &err));
     assert_true(missing);
     assert_string_equal(err.msg, "x.ini: No such file or directory");
-    assert_null(ini_read(folder, "folder", &missing, &err));
+    assert_null(ini_read(folder, "folder", true, &missing, &err));
     assert_false(missing);
     assert_string_equal(err.msg, "folder: is a directory, expected an INI file");
 
@@ -254,12 +254,12 @@ static void test_files(void **state)
     assert_non_null(f);
     fputs("temp = 0.5\n", f);
     fclose(f);
-    struct ini *ini = ini_read(path, "x.ini", &missing, &err);
+    struct ini *ini = ini_read(path, "x.ini", true, &missing, &err);
     assert_non_null(ini);
     ini_free(ini);
     if (geteuid() != 0) {
         chmod(path, 0);
-        assert_null(ini_read(path, "x.ini", &missing, &err));
+        assert_null(ini_read(path, "x.ini", true, &missing, &err));
         assert_false(missing);
         assert_string_equal(err.msg, "x.ini: Permission denied");
     }
