@@ -54,7 +54,7 @@ struct face_report {
     uint32_t n_cached, n_read, n_prefilled, n_generated, n_drafted, n_accepted;
     uint32_t n_steps; /* of the model for the reply */
     double prefill_ms, decode_ms;
-    double plain_ms; /* what a token takes without drafts, as measured; 0: not known */
+    double plain_ms; /* what a token would have taken without drafts; 0: not known */
     uint32_t n_ctx_used, n_ctx;
     uint64_t reply_seed;
     bool is_inexact; /* computed on a device that has not the CPU's bits */

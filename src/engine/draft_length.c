@@ -60,7 +60,8 @@ static const double MOST_SLOWED = 0.5;
 
 void draft_length_init(struct draft_length *c, double draft_cost)
 {
-    *c = (struct draft_length){.reply_tokens = 128, .row = ROW_PRIOR, .balance = FIRST_BALANCE};
+    *c = (struct draft_length){
+        .reply_tokens = 128, .row = ROW_PRIOR, .balance = FIRST_BALANCE, .slower = 1};
     c->from[DRAFT_MODEL].token_guess = draft_cost;
     for (size_t i = 0; i < N_DRAFT_SOURCES; i++)
         draft_belief_init(&c->from[i].belief);
@@ -68,7 +69,7 @@ void draft_length_init(struct draft_length *c, double draft_cost)
 
 double draft_length_plain_ms(const struct draft_length *c)
 {
-    return c->plain.ms;
+    return c->plain.ms * c->slower;
 }
 
 /* ---- estimates ---- */
@@ -323,6 +324,29 @@ static double slowed_by(const struct draft_length *c, double steps)
     return more > MOST_SLOWED ? MOST_SLOWED : more < -MOST_SLOWED ? -MOST_SLOWED : more;
 }
 
+/* What drafting takes that drew so many tokens, in plain steps. */
+static double draft_cost(const struct draft_length *c, const struct draft_outcome *o,
+                         uint32_t n_drawn)
+{
+    return n_drawn * token_cost(c, o->source, EXPECTED) +
+           read_cost(c, o->source, o->n_read, EXPECTED);
+}
+
+/* Plain steps are measured seldom once drafts pay, perhaps when the machine had less to do: the
+ * drafts and blocks of a reply tell how it was then. Of those that find cold caches only one
+ * that was interrupted does. */
+static void compare(struct draft_length *c, const struct draft_outcome *o, bool usual)
+{
+    const struct draft_time *token = &c->from[o->source].token;
+    const double verify = c->usual[o->n_drafted + 1];
+    if (verify == 0 || token->n < FEW) return;
+    const double took = o->verify_ms + o->draft_ms;
+    const double expected = (verify + draft_cost(c, o, o->n_drafted)) * c->plain.ms;
+    if (!usual && took < INTERRUPTED * expected) return;
+    c->took_ms += took;
+    c->usual_ms += expected;
+}
+
 /* Adds to the balance what a step gained against plain decoding, or lost. Times far above the
  * usual were interrupted, and count as cut. */
 static void pay(struct draft_length *c, const struct draft_outcome *o)
@@ -330,8 +354,7 @@ static void pay(struct draft_length *c, const struct draft_outcome *o)
     /* A draft may have had nothing to say, but it read for it. */
     const uint32_t n_drawn = o->n_drafted == 0 && o->n_read > 0 ? 1 : o->n_drafted;
     const double usual = o->n_drafted ? c->verify[o->n_drafted + 1].steps : 1;
-    const double usual_draft = n_drawn * token_cost(c, o->source, EXPECTED) +
-                               read_cost(c, o->source, o->n_read, EXPECTED);
+    const double usual_draft = draft_cost(c, o, n_drawn);
     double verify = o->verify_ms / c->plain.ms, draft = o->draft_ms / c->plain.ms;
     if (verify > MAX_CHANGE * usual) verify = MAX_CHANGE * usual;
     const double most =
@@ -354,6 +377,7 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o)
     c->n_plain = is_plain ? c->n_plain + 1 : 0;
     if (usual && c->n_plain >= PLAIN_RUN) c->next_plain = c->step + PLAIN_GAP;
     if (c->plain.n == 0) return;
+    if (!is_plain) compare(c, o, usual);
     if (usual && !is_plain) learn_verify(c, o->n_drafted + 1, o->verify_ms);
     if (!is_plain) {
         learn_drawing(c, o);
@@ -366,6 +390,10 @@ void draft_length_reply(struct draft_length *c, uint32_t n)
 {
     c->reply_tokens += (n - c->reply_tokens) / 4;
     c->n_steps = c->n_plain = 0;
+    c->slower = c->usual_ms > 0 ? c->took_ms / c->usual_ms : 1;
+    c->took_ms = c->usual_ms = 0;
+    for (uint32_t i = 2; i < DRAFT_MAX + 2; i++)
+        c->usual[i] = c->row == ROW_PRIOR ? 0 : verify_cost(c, i, EXPECTED);
     for (size_t i = 0; i < N_DRAFT_SOURCES; i++)
         draft_belief_forget(&c->from[i].belief, OF_OTHER_TEXT);
 }

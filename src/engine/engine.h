@@ -99,8 +99,8 @@ struct engine_reply {
     const char *diverged_old, *diverged_new;
     uint32_t n_generated; /* all draws, an end of turn too */
     /* Tokens guessed and those of them that were drawn; steps of the model, one for each block
-     * of guesses and for each token that had none; what a token takes without drafts, as
-     * measured (0: not known). */
+     * of guesses and for each token that had none; what a token would have
+     * taken without drafts, on the machine as it was then (0: not known). */
     uint32_t n_drafted, n_accepted, n_steps;
     double plain_ms;
     double prefill_ms, decode_ms;

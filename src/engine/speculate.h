@@ -58,7 +58,7 @@ void speculate_end(struct speculator *s, const struct ids *all);
 struct speculate_counts {
     uint32_t n_drafted, n_accepted;
     uint32_t n_steps; /* of the target: one per block of rows */
-    double plain_ms;  /* what a token takes without drafts, as measured; 0: not known */
+    double plain_ms;  /* what a token would have taken without drafts; 0: not known */
 };
 struct speculate_counts speculate_counts(const struct speculator *s);
 /* The same, and counts from nothing again: of a speculator that may be gone in a moment. */

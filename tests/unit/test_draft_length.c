@@ -218,10 +218,53 @@ static void test_most(void **state)
     }
 }
 
+/* A reply of blocks of four rows, each `slower` times as slow as it should be. */
+static void blocks(struct draft_length *c, double slower)
+{
+    const struct draft_outcome block = {.source = DRAFT_MODEL,
+                                        .n_drafted = 3,
+                                        .n_accepted = 3,
+                                        .n_judged = 3,
+                                        .n_read = 1,
+                                        .draft_ms = 0.6 * slower,
+                                        .verify_ms = 1.5 * slower};
+    for (int i = 0; i < 12; i++)
+        draft_length_learn(c, &block);
+    draft_length_reply(c, 48);
+}
+
+/* What a reply would have taken without drafts is said of the machine as that reply found it:
+ * where others used it, plain steps would have been slower, too, though none was made. */
+static void test_weather(void **state)
+{
+    (void)state;
+    const struct draft_outcome plain = {.source = DRAFT_MODEL, .verify_ms = 1};
+    struct draft_length c;
+    draft_length_init(&c, 0.2);
+    for (int i = 0; i < 20; i++)
+        draft_length_learn(&c, &plain);
+    draft_length_reply(&c, 20);
+    assert_true(draft_length_plain_ms(&c) == 1);
+    blocks(&c, 1);
+    assert_true(fabs(draft_length_plain_ms(&c) - 1) < 1e-9);
+    blocks(&c, 1.3);
+    assert_true(draft_length_plain_ms(&c) > 1.2 && draft_length_plain_ms(&c) < 1.31);
+    for (int i = 0; i < 8; i++)
+        blocks(&c, 1);
+    blocks(&c, 4); /* a token takes 2.1 */
+    assert_true(draft_length_plain_ms(&c) > 3 && draft_length_plain_ms(&c) < 4.1);
+    /* A reply of plain steps alone has been measured itself. */
+    for (int i = 0; i < 20; i++)
+        draft_length_learn(&c, &plain);
+    draft_length_reply(&c, 20);
+    assert_true(fabs(draft_length_plain_ms(&c) - 1) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worlds), cmocka_unit_test(test_unit),
-        cmocka_unit_test(test_ended), cmocka_unit_test(test_most)};
+        cmocka_unit_test(test_ended), cmocka_unit_test(test_most),
+        cmocka_unit_test(test_weather)};
     return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
 }
