@@ -143,8 +143,12 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
         gguf_write_u32(w, KEY("expert_used_count"), s->n_expert_used);
         gguf_write_u32(w, KEY("expert_feed_forward_length"), s->n_ff);
     }
-    if (s->family == SHAPE_GEMMA3 || s->family == SHAPE_GPT_OSS)
+    if (s->family == SHAPE_GEMMA2 || s->family == SHAPE_GEMMA3 || s->family == SHAPE_GPT_OSS)
         gguf_write_u32(w, KEY("attention.sliding_window"), s->window);
+    if (s->family == SHAPE_GEMMA2) {
+        gguf_write_f32(w, KEY("attn_logit_softcapping"), 50);
+        gguf_write_f32(w, KEY("final_logit_softcapping"), 30);
+    }
     if (s->family == SHAPE_GLM4)
         gguf_write_u32(w, KEY("rope.dimension_count"), s->head_dim / 2);
     if (s->family == SHAPE_QWEN35) {
@@ -242,7 +246,8 @@ int inspect_make(int argc, char **argv)
         {.name = "shape",
          .arg = "SHAPE",
          .value = &spec,
-         .help = "qwen3-0.6b, qwen35-0.8b, gemma3-1b, gptoss-tiny, KEY=VALUE,... or both"},
+         .help = "qwen3-0.6b, qwen35-0.8b, gemma2-2b, gemma3-1b, gptoss-tiny, KEY=VALUE,... or "
+                 "both"},
         {.name = "type",
          .arg = "TYPE",
          .value = &type_name,

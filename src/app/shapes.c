@@ -10,9 +10,9 @@
 #include "base/printable.h"
 
 static const char *const families[] = {
-    [SHAPE_LLAMA] = "llama",   [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
-    [SHAPE_QWEN35] = "qwen35", [SHAPE_GEMMA3] = "gemma3", [SHAPE_GPT_OSS] = "gpt-oss",
-    [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
+    [SHAPE_LLAMA] = "llama",     [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
+    [SHAPE_QWEN35] = "qwen35",   [SHAPE_GEMMA2] = "gemma2", [SHAPE_GEMMA3] = "gemma3",
+    [SHAPE_GPT_OSS] = "gpt-oss", [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -48,6 +48,18 @@ static const struct {
       .ssm_groups = 16,
       .ssm_dim = 128,
       .rope_base = 10000000}},
+    {"gemma2-2b",
+     {.family = SHAPE_GEMMA2,
+      .n_embd = 2304,
+      .n_layer = 26,
+      .n_head = 8,
+      .n_head_kv = 4,
+      .head_dim = 256,
+      .n_ff = 9216,
+      .n_vocab = 256000,
+      .n_ctx = 8192,
+      .window = 4096,
+      .rope_base = 10000}},
     {"gemma3-1b",
      {.family = SHAPE_GEMMA3,
       .n_embd = 1152,
@@ -330,8 +342,8 @@ static void add_feed_forward(struct list *l, const struct shape *s)
 
 static void add_layer(struct list *l, const struct shape *s)
 {
-    const bool post =
-        s->family == SHAPE_GEMMA3 || s->family == SHAPE_GLM4; /* norms after, too */
+    const bool post = s->family == SHAPE_GEMMA2 || s->family == SHAPE_GEMMA3 ||
+                      s->family == SHAPE_GLM4; /* norms after, too */
     const bool only_post = s->family == SHAPE_OLMO2;
     const bool renamed = s->family == SHAPE_QWEN35 || s->family == SHAPE_GPT_OSS;
     if (!only_post) add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);

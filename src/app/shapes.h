@@ -14,6 +14,7 @@ enum shape_family {
     SHAPE_QWEN2,
     SHAPE_QWEN3,
     SHAPE_QWEN35,
+    SHAPE_GEMMA2,
     SHAPE_GEMMA3,
     SHAPE_GPT_OSS,
     SHAPE_OLMO2,
@@ -24,7 +25,7 @@ struct shape {
     uint32_t family; /* enum shape_family */
     uint32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx;
     uint32_t n_expert, n_expert_used;        /* 0: dense */
-    uint32_t window;                         /* sliding window of gemma3 and gpt-oss */
+    uint32_t window;                         /* sliding window of gemma2, gemma3 and gpt-oss */
     uint32_t ssm_heads, ssm_groups, ssm_dim; /* value heads, key heads, head size of qwen35 */
     uint32_t rope_base;
 };

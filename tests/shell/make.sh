@@ -29,6 +29,14 @@ for family in olmo2=d2e6fcdbf1effc66 glm4=b3c91bde80c62d28; do
     make_of 0 "family=${family%=*},$tiny" F32 "$dir/${family%=*}.gguf"
     check "${family%=*}: the logits that another program gives" logits_are ${family/=/ }
 done
+check "gemma2: made" make_of 0 "family=gemma2,$tiny,window=64" Q8_0 "$dir/gemma2.gguf"
+check "gemma2: four ids are drawn" four_ids "$dir/gemma2.gguf"
+exits 0 "$hearth" inspect gguf "$dir/gemma2.gguf"
+for what in 'attention\.sliding_window .*64' 'attn_logit_softcapping .*50' 'final_logit_softcapping .*30' \
+    'blk\.6\.post_ffw_norm\.weight '; do
+    check "  it has ${what%% *}" has "$what"
+done
+check "  and no norms of heads" eval '! found out attn_q_norm'
 check "an unknown shape is refused" make_of 2 nothing Q4_0 "$dir/x.gguf"
 check "  by name" says "'nothing' is unknown"
 check "a folder that is not there is an error" make_of 1 $shape Q4_0 "$dir/none/x.gguf"
