@@ -12,6 +12,7 @@
 #include "ui/charset.h"
 #include "ui/edit_keys.h"
 #include "ui/tty.h"
+#include "ui/wrap.h"
 
 static bool shown, lifted;
 static char *marker_shown;
@@ -218,13 +219,64 @@ void prompt_interrupt(void)
     free(marker);
 }
 
+/* Whether the terminal breaks rows anew that are longer than its new width, and joins those
+ * that it had broken. Nearly all do; xterm and GNU screen cut and leave them. */
+static bool breaks_anew(void)
+{
+    const char *term = getenv("TERM");
+    if (!rl_get_termcap("up") || !term || strcmp(term, "linux") == 0) return false;
+    return getenv("TMUX") || !(getenv("XTERM_VERSION") || getenv("STY"));
+}
+
+/* How many rows of the prompt stand above the cursor where so many columns are. */
+static int rows_above(int columns)
+{
+    struct buf text = {0};
+    bool is_seen = true;
+    for (const char *s = marker_shown; *s; s++) {
+        const bool switches = *s == RL_PROMPT_START_IGNORE || *s == RL_PROMPT_END_IGNORE;
+        if (switches) is_seen = *s == RL_PROMPT_END_IGNORE;
+        if (is_seen && !switches) buf_putc(&text, *s);
+    }
+    charset_take(rl_line_buffer, (size_t)rl_point, &text);
+    int n = 0;
+    for (size_t at = 0; columns > 0 && at < text.len; n++) {
+        const struct wrap_row row = wrap_row_exact(text.data + at, text.len - at, columns);
+        if (row.next == 0) break;
+        at += row.next;
+    }
+    buf_free(&text);
+    return n;
+}
+
+/* Readline goes up by the rows that there were before: of a message of several rows some would
+ * stand twice then, or what is above it would be gone. */
+static void draw_anew(void)
+{
+    int rows, columns;
+    rl_reset_screen_size();
+    rl_get_screen_size(&rows, &columns);
+    const int n = rows_above(columns);
+    if (n > 0) fprintf(rl_outstream, "\033[%dA", n); /* not beyond the first row */
+    /* The rows below, then its own: of a screen that is cleared as a whole tmux keeps a copy.
+     */
+    fputs("\r\0337\033[B\033[J\0338\033[K", rl_outstream);
+    rl_on_new_line();
+    rl_forced_update_display();
+}
+
 void prompt_resize(void)
 {
+    /* A search or a count shows a prompt of its own. */
+    const unsigned long other =
+        RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_NUMERICARG | RL_STATE_VIMOTION;
     if (!rl_instream) return; /* readline is not open yet and will see for itself */
-    if (shown)
+    if (!shown)
+        rl_reset_screen_size();
+    else if (lifted || RL_ISSTATE(other) || !breaks_anew())
         rl_resize_terminal();
     else
-        rl_reset_screen_size();
+        draw_anew();
 }
 
 void prompt_pause(void)

@@ -48,6 +48,34 @@ keys ' and more'
 check "a narrower window at the prompt" last '> half a line and more'
 mux resize-window -x 100 -y 30
 keys C-u
+# A message of several rows: it stands once, and what is above it stays.
+fresh
+keys '/help' Enter
+shows 'says more'
+keys '/set temp' Enter
+shows 'it can be a number'
+last '>'
+keys 'the first line of a message, which takes two rows where sixty columns are' C-j \
+    'a second one that takes more rows than one, too, if the window is narrow' C-j 'and the third' \
+    Left Left Left Left
+mux clear-history
+once() { [ "$(text | grep -c "$1")" = 1 ]; }
+is_kept() { mux capture-pane -p -J -S - | grep -q "$1"; } # also where it went off the screen
+is_sized() { [ "$(stty size -F "$(mux display-message -p '#{pane_tty}')")" = "30 $columns" ]; }
+for columns in 60 35 90 25 60; do
+    mux resize-window -x $columns -y 30
+    within is_sized # the program is told a little later
+    keys x
+    last 'and the txhird'
+    keys BSpace
+    check "$columns columns: the message is drawn anew" last 'and the third'
+    check "  and stands once" eval 'once "^> the first line" && once "^a second one"'
+    check "  what is above it stays" eval 'is_kept "it can be a number" && is_kept "^> /set temp"'
+done
+keys C-c
+last '>'
+mux resize-window -x 100 -y 30
+fresh
 answering
 for size in 40x10 200x50 80x24; do mux resize-window -x "${size%x*}" -y "${size#*x}"; done
 keys C-c
