@@ -238,6 +238,32 @@ static void tell_resumed(struct chat *c, const char *name)
         chat_hint(c, "session %s: no messages", name);
 }
 
+/* What the session brings and would be another without it; of its seed each reply tells. */
+static void tell_brought(struct chat *c, const char *name)
+{
+    const char *system = conversation_system(c->conversation), *given = c->given->system;
+    struct buf all = {0}, now = {0}, before = {0};
+    if (strcmp(system ? system : "", given ? given : "") != 0)
+        buf_puts(&all, ", its system message");
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const enum option_id id = (enum option_id)i;
+        char shown[64];
+        if (c->options->source[id].from != FROM_SESSION || id == OPT_SEED) continue;
+        buf_clear(&now);
+        buf_clear(&before);
+        option_value(c->options, id, &now);
+        option_value(c->given, id, &before);
+        if (strcmp(buf_str(&now), buf_str(&before)) != 0)
+            buf_printf(&all, ", %s %s", option_row(id)->name,
+                       now.len ? printable(shown, 48, now.data, now.len) : "-");
+    }
+    if (all.len > 0)
+        chat_hint(c, "session %s brings %s; /set and /system change that", name, all.data + 2);
+    buf_free(&all);
+    buf_free(&now);
+    buf_free(&before);
+}
+
 /* Whether what was computed for the session still holds; says why not. all_foreign: its replies
  * have the tokens of another vocabulary. */
 static bool still_holds(struct chat *c, const char *name, bool all_foreign)
@@ -298,6 +324,7 @@ void session_ready(struct chat *c)
     s->expects_pages =
         has_messages && still_holds(c, name, all_foreign) && c->options->cache_disk_bytes > 0;
     tell_resumed(c, name);
+    tell_brought(c, name);
     if (all_foreign && c->options->source[OPT_LOGIT_BIAS].from == FROM_SESSION)
         model_explain_bias(c);
     model_explain_lost_bias(c);

@@ -216,6 +216,16 @@ check "  and says what there is" says 'session cut: 1 message, the last of yours
 check "  and says what becomes of the message" says '"My name is Bob." had no reply: your new message stands in its place; it is branch 2 now'
 check "  which is there" eval 'go 0 sessions show cut && ! grep -q Bob "$dir/out" && go 0 sessions check cut && prints "cut: sound, 2 messages"'
 
+# What a session brings back and would be another without it is said.
+brief=(-n 3 --temp 0 --stop 'x,y' --system 'Be brief.')
+check "a session with settings" go 0 -s brief -q "${brief[@]}" -p hello </dev/null
+check "  goes on with them" go 0 -v -s brief -p hello </dev/null
+check "  and says which" says 'session brief brings its system message, max-tokens 3, temp 0, stop x\,y; /set and /system change that'
+check "  with others given" go 0 -v -s brief -n 4 --temp 0.5 --system 'Be long.' -p hello </dev/null
+check "  says what is left" says 'session brief brings stop x\,y; /set and /system change that'
+check "  which are its own then" go 0 -v -s brief "${brief[@]}" -p hello </dev/null
+check "  of what is given again nothing" eval '! grep -q "session brief brings" "$dir/err"'
+
 # The subcommands.
 go 0 sessions
 check "hearth sessions lists" grep -qE '^pieces .* messages  hearth guide: hello$' "$dir/out"
