@@ -33,6 +33,7 @@ struct pipe {
     struct term shown; /* where replies are seen: no colours, no words where they are not */
     struct term err;
     struct progress progress;
+    bool reads_stdin;     /* as a part of the one turn */
     struct buf held;      /* the reply, with --no-stream */
     struct buf reasoning; /* of this turn */
     bool reasoning_open;  /* standard error stands behind reasoning */
@@ -408,6 +409,22 @@ static void wait_for(struct pipe *p, bool input)
     put_due_end(p);
 }
 
+/* Names all that was looked at. */
+static void nothing_to_answer(struct pipe *p)
+{
+    struct buf why = {0};
+    buf_puts(&why, "nothing to answer: ");
+    if (p->reads_stdin)
+        buf_printf(&why, "standard input is %s%s",
+                   p->source.is_closed ? "not open for reading" : "empty",
+                   p->o->files.n > 0 ? ", " : " and ");
+    if (p->o->files.n > 0) buf_puts(&why, "-f has no text and ");
+    buf_puts(&why, p->o->prompt ? "--prompt is blank" : "there is no --prompt");
+    print_error(p, buf_str(&why));
+    fail(p, EXIT_USAGE);
+    buf_free(&why);
+}
+
 /* Whether there is a turn to take; otherwise reads on or is at the end. */
 static bool next_turn(struct pipe *p)
 {
@@ -418,11 +435,7 @@ static bool next_turn(struct pipe *p)
     input_join(&p->message, buf_str(&p->files.after), p->files.after.len);
     if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
     if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
-    print_error(p, p->source.is_closed
-                       ? "nothing to answer: standard input is not open for reading, and there "
-                         "is no --prompt"
-                       : "nothing to answer: standard input is empty and there is no --prompt");
-    fail(p, EXIT_USAGE);
+    nothing_to_answer(p);
     return false;
 }
 
@@ -467,9 +480,9 @@ static void hint(const struct pipe *p)
 
 static bool open_input(struct pipe *p)
 {
-    bool wants_stdin = !isatty(STDIN_FILENO) || given_names_stdin(p->o);
     struct err err;
-    if (source_open(&p->source, p->o, wants_stdin, &err)) return read_files(p);
+    p->reads_stdin = !isatty(STDIN_FILENO) || given_names_stdin(p->o);
+    if (source_open(&p->source, p->o, p->reads_stdin, &err)) return read_files(p);
     print_error(p, err.msg);
     fail(p, EXIT_RUNTIME);
     return false;

@@ -155,7 +155,10 @@ check "-f - names the place of stdin among files" files
 
 given ''
 check "nothing to answer" go 2
-check "  is said" says "nothing to answer"
+check "  is said" says "nothing to answer: standard input is empty and there is no --prompt"
+echo >"$dir/blank"
+check "a blank prompt" go 2 -p '  ' -f "$dir/blank" </dev/null
+check "  is not said to be missing" says "nothing to answer: standard input is empty, -f has no text and --prompt is blank"
 given ' \n\n'
 check "nor in blanks" go 2
 given 'x'
@@ -537,7 +540,7 @@ check "a closed stdin with a prompt" no_stdin
 check "  a reply" cmp -s "$dir/out" "$dir/stdin_reply"
 closed_stdin() { exits "$1" timeout 300 "$hearth" -q --private "${@:2}" <&-; }
 check "  without one there is nothing to answer" closed_stdin 2
-check "    and why is said" says "standard input is not open for reading, and there is no --prompt"
+check "    and why is said" says "standard input is not open for reading and there is no --prompt"
 check "  nor is it read where it is named" closed_stdin 1 -p x -f -
 check "    which is said" says "standard input: is not open for reading"
 check "    nor as lines" closed_stdin 1 --stdin lines
