@@ -116,8 +116,9 @@ static bool read_template(struct chat *c, struct err *err)
     const char *path = c->options->template_path;
     if (!path) return true;
     struct buf text = {0};
-    bool ok = file_read(path, MAX_TEMPLATE_BYTES, &text, err) &&
-              set_renderer(c, buf_str(&text), text.len, path, err);
+    bool ok =
+        file_read(path, MAX_TEMPLATE_BYTES, &text, err) || err_prefix(err, "the template");
+    ok = ok && set_renderer(c, buf_str(&text), text.len, path, err);
     if (ok) c->template.text = buf_take(&text);
     buf_free(&text);
     return ok;

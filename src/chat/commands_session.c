@@ -13,7 +13,7 @@
 static bool is_private(struct chat *c, const char *command)
 {
     if (!c->options->private_mode) return false;
-    chat_tell(c, FACE_ERROR, "/%s: --private saves nothing", command);
+    chat_tell(c, FACE_ERROR, "/%s: not with --private, which keeps no session", command);
     return true;
 }
 

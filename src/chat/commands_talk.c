@@ -157,7 +157,7 @@ static bool edit_reply(struct chat *c)
     size_t n = conversation_n(c->conversation);
     const struct message *last = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
     if (!last || last->role != ROLE_REPLY) {
-        chat_tell(c, FACE_ERROR, "/edit: there is no reply yet");
+        chat_tell(c, FACE_ERROR, "/edit reply: there is no reply yet");
         return false;
     }
     if (last->reasoning_len > 0 && last->answer_len == 0) {

@@ -66,7 +66,7 @@ struct chosen_template {
 /* Said once, and not again at each turn: of a model and a system message, and of the
  * conversation. */
 struct said {
-    bool folded, no_think, thinned;
+    bool folded, no_think, no_text, thinned;
 };
 
 /* What is told of the last turn until the next: /stats. */

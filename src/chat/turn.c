@@ -15,8 +15,21 @@
 
 /* ---- beginning ---- */
 
-static void explain_prompt(struct chat *c, bool folded)
+static bool has_text(const struct spans *prompt)
 {
+    for (size_t i = 0; i < prompt->n; i++)
+        if (prompt->list[i].kind == SPAN_TEXT) return true;
+    return false;
+}
+
+static void explain_prompt(struct chat *c, const struct spans *prompt, bool folded)
+{
+    if (!has_text(prompt) && !c->said.no_text) {
+        chat_tell(c, FACE_WARNING,
+                  "the template leaves out what you say: the model sees only its own words "
+                  "(/show prompt)");
+        c->said.no_text = true;
+    }
     if (folded && !c->said.folded) {
         chat_tell(c, FACE_WARNING,
                   "the template takes no system message; it stands before your first message");
@@ -37,7 +50,7 @@ static bool render(struct chat *c, struct conversation *of, struct spans *prompt
     enum render_think think = render_think_of(c->options->think);
     bool ok = c->turn.base ? render_continued(c->renderer, of, think, prompt, &folded, err)
                            : render_prompt(c->renderer, of, think, prompt, &folded, err);
-    if (ok) explain_prompt(c, folded);
+    if (ok) explain_prompt(c, prompt, folded);
     return ok;
 }
 

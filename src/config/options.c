@@ -390,26 +390,45 @@ static bool one_yields(struct options *o, enum option_id a, enum option_id b)
     return true;
 }
 
+/* What the user wrote: "--session", "HEARTH_SESSION", "session in line 3". */
+static const char *as_written(const struct options *o, enum option_id id, char out[80])
+{
+    const struct option_row *row = option_row(id);
+    const struct option_source *source = &o->source[id];
+    if (source->from == FROM_ENV)
+        option_env_name(row, out, 80);
+    else if (source->from == FROM_HEARTH || source->from == FROM_PROFILE)
+        snprintf(out, 80, "%s in line %d", row->name, source->line);
+    else
+        snprintf(out, 80, "--%s", row->name);
+    return out;
+}
+
 static bool choose(struct options *o, enum option_id a, enum option_id b, struct err *err)
 {
-    return one_yields(o, a, b) || err_set(err, ERR_USER, "--%s: cannot be together with --%s",
-                                          option_row(a)->name, option_row(b)->name);
+    char other[80];
+    if (one_yields(o, a, b)) return true;
+    err_set(err, ERR_USER, "cannot be together with %s", as_written(o, b, other));
+    return fail_at(o, a, err);
 }
 
 /* Prompts of a file or of standard input, or that of --prompt. */
 static bool choose_prompts(struct options *o, enum option_id id, struct err *err)
 {
-    return one_yields(o, id, OPT_PROMPT) ||
-           err_set(err, ERR_USER,
-                   "--%s: takes its prompts from a file or standard input, not from --prompt",
-                   option_row(id)->name);
+    char other[80];
+    if (one_yields(o, id, OPT_PROMPT)) return true;
+    err_set(err, ERR_USER, "takes its prompts from a file or standard input, not from %s",
+            as_written(o, OPT_PROMPT, other));
+    return fail_at(o, id, err);
 }
 
 static bool choose_device(struct options *o, struct err *err)
 {
-    return one_yields(o, OPT_GPU_LAYERS, OPT_DEVICE) ||
-           err_set(err, ERR_USER, "--gpu-layers 0: means the CPU, but --device is %s",
-                   o->device);
+    char other[80];
+    if (one_yields(o, OPT_GPU_LAYERS, OPT_DEVICE)) return true;
+    err_set(err, ERR_USER, "0 means the CPU, but %s is %s", as_written(o, OPT_DEVICE, other),
+            o->device);
+    return fail_at(o, OPT_GPU_LAYERS, err);
 }
 
 /* A person who goes on talking, or one of what a script asks for. */

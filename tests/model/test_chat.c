@@ -693,9 +693,20 @@ static void test_templates(void **unused)
     assert_int_equal(chat_n_messages(r.chat), 2);
     assert_true(line(&r, "/show template"));
     assert_true(said(&r, "raise_exception('only one')"));
+    assert_false(said(&r, "leaves out"));
     close_chat(&r);
 
     FILE *f = fopen(path, "w");
+    fputs("no word of it", f);
+    fclose(f);
+    open_chat(&r, false, args);
+    free(ask(&r, "x"));
+    assert_true(said(&r, "warning: the template leaves out what you say"));
+    free(ask(&r, "x")); /* said once */
+    assert_false(said(&r, "leaves out"));
+    close_chat(&r);
+
+    f = fopen(path, "w");
     fputs("{% if %}", f);
     fclose(f);
     struct options *o = options_new();

@@ -255,6 +255,7 @@ static void test_set(void **unused)
         {"/? undo", "/undo [n]", true},
         {"/show conversation", "nothing has been said yet", true},
         {"/think hard", "/think: expected on, off, hide or show, found 'hard'", false},
+        {"/edit reply", "/edit reply: there is no reply yet", false},
         {"/retry", "/retry: there is no message to answer again", false},
         {"/continue", "/continue: there is no reply to go on with", false},
         {"/show all",
@@ -268,6 +269,19 @@ static void test_set(void **unused)
         assert_int_equal(line(&r, cases[i].line), cases[i].ok);
         if (!said(&r, cases[i].says)) fail_msg("%s said: %s", cases[i].line, buf_str(&r.said));
     }
+    close_chat(&r);
+}
+
+/* A private chat neither writes nor opens a session. */
+static void test_private(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, true, (const char *const[]){"--private", NULL});
+    assert_false(line(&r, "/load x"));
+    assert_true(said(&r, "/load: not with --private, which keeps no session"));
+    assert_false(line(&r, "/save x"));
+    assert_true(said(&r, "/save: not with --private, which keeps no session"));
     close_chat(&r);
 }
 
@@ -758,15 +772,25 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
-        cmocka_unit_test(test_save),           cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_save_full),      cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_private),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),
+        cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),
+        cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

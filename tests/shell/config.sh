@@ -68,6 +68,17 @@ check "  is refused" says "$ini: is a FIFO, expected an INI file; -c reads one"
 check "one that is named is read" eval '(echo "top-k = 7" >"$ini" &) && config 0 -c "$ini" && has top-k 7'
 mv "$dir/kept.ini" "$ini"
 
+# What excludes each other is named as it was written.
+printf '%s\n' 'session = a' 'private = on' >"$dir/two.ini"
+check "two keys that exclude each other" config 2 -c "$dir/two.ini"
+check "  are named by their lines" says "$dir/two.ini:2: private: cannot be together with session in line 1"
+printf '%s\n' 'prompt = a' 'stdin = lines' >"$dir/two.ini"
+check "  prompts, too" eval 'config 2 -c "$dir/two.ini" && says "$dir/two.ini:2: stdin: takes its prompts from a file or standard input, not from prompt in line 1"'
+check "two variables" eval 'HEARTH_JSON=on HEARTH_JSONL=on config 2'
+check "  by these" says "HEARTH_JSON: cannot be together with HEARTH_JSONL"
+check "two flags" config 2 --json --jsonl
+check "  as such" says "--json: cannot be together with --jsonl"
+
 # --- What is printed holds wherever it is put
 mkdir -p "$dir/here" "$dir/there"
 touch "$dir/here/m.gguf" "$dir/here/d.gguf" "$dir/here/t.jinja"

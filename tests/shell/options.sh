@@ -100,7 +100,7 @@ for word in all auto; do
 done
 go --gpu-layers 0 --device vulkan:0
 check "no layers on a device that is named" [ $status = 2 ]
-check "  are refused" grep -qF -- '--gpu-layers 0: means the CPU, but --device is vulkan:0' "$dir/err"
+check "  are refused" grep -qF -- '--gpu-layers: 0 means the CPU, but --device is vulkan:0' "$dir/err"
 switch allow-inexact
 takes cpu auto scalar simd dotprod avx2 avxvnni avx512 amx
 refuses cpu sse 'auto, scalar, simd, dotprod, avx2, avxvnni, avx512 or amx'

@@ -176,6 +176,8 @@ check "  is made harmless" says 'evil\x1b[31m'
 check "an empty file as a model" go 1 -m "$dir/empty.gguf"
 check "  is named" says "empty.gguf: is empty"
 check "  and nothing is on stdout" nothing
+check "a template that is not there" go 1 --template "$dir/none" -p x </dev/null
+check "  is called one" says "the template: $dir/none: No such file or directory"
 check "a FIFO is read to its end, as that of <(command)" eval \
     'go 0 -f <(echo "What is a draft model?") --temp 0 --private </dev/null && prints "A draft model is"'
 check "  a template, too" eval \

@@ -338,7 +338,7 @@ static void test_combinations(void **state)
     refused("--private -s plan", "--private: cannot be together with --session");
     refused("--continue --private", "--private: cannot be together with --continue");
     refused("--device vulkan --gpu-layers 0",
-            "--gpu-layers 0: means the CPU, but --device is vulkan");
+            "--gpu-layers: 0 means the CPU, but --device is vulkan");
     refused("--prompts list -p x",
             "--prompts: takes its prompts from a file or standard input, not from --prompt");
     refused("--stdin lines -p x",
