@@ -338,7 +338,9 @@ static double draft_cost(const struct draft_length *c, const struct draft_outcom
 static void compare(struct draft_length *c, const struct draft_outcome *o, bool usual)
 {
     const struct draft_time *token = &c->from[o->source].token;
-    const double verify = c->usual[o->n_drafted + 1];
+    double verify = c->usual[o->n_drafted + 1];
+    c->n_blocks++;
+    if (verify == 0 && c->row != ROW_PRIOR) verify = verify_cost(c, o->n_drafted + 1, EXPECTED);
     if (verify == 0 || token->n < FEW) return;
     const double took = o->verify_ms + o->draft_ms;
     const double expected = (verify + draft_cost(c, o, o->n_drafted)) * c->plain.ms;
@@ -390,8 +392,9 @@ void draft_length_reply(struct draft_length *c, uint32_t n)
 {
     c->reply_tokens += (n - c->reply_tokens) / 4;
     c->n_steps = c->n_plain = 0;
-    c->slower = c->usual_ms > 0 ? c->took_ms / c->usual_ms : 1;
+    c->slower = c->usual_ms > 0 ? c->took_ms / c->usual_ms : c->n_blocks == 0;
     c->took_ms = c->usual_ms = 0;
+    c->n_blocks = 0;
     for (uint32_t i = 2; i < DRAFT_MAX + 2; i++)
         c->usual[i] = c->row == ROW_PRIOR ? 0 : verify_cost(c, i, EXPECTED);
     for (size_t i = 0; i < N_DRAFT_SOURCES; i++)

@@ -74,9 +74,12 @@ struct draft_length {
     uint32_t n_plain;    /* the newest of them in a row that were plain */
     double reply_tokens; /* of a usual reply */
     /* What blocks took by their rows as the reply under way began, in plain steps, 0: not
-     * known; what its own took and would have taken so; of the reply before the one by the
-     * other. */
-    double usual[DRAFT_MAX + 2], took_ms, usual_ms, slower;
+     * known. */
+    double usual[DRAFT_MAX + 2];
+    /* How many it has; what those that can be compared took, and would have taken so. */
+    uint32_t n_blocks;
+    double took_ms, usual_ms;
+    double slower; /* the one by the other, of the reply before; 0: not known */
 };
 
 /* draft_cost: a guess at what a token of the draft model costs, as a share of one of the
@@ -115,8 +118,8 @@ void draft_length_learn(struct draft_length *c, const struct draft_outcome *o);
 void draft_length_reply(struct draft_length *c, uint32_t n);
 
 /* What a token of the last reply would have taken without drafts: a plain step as measured, by
- * as much slower as the blocks of that reply were than such had been before; 0: not measured
- * yet. */
+ * as much slower as the blocks of that reply were than such had been before; 0: nobody
+ * knows. */
 double draft_length_plain_ms(const struct draft_length *c);
 
 #endif

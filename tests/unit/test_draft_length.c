@@ -233,6 +233,26 @@ static void blocks(struct draft_length *c, double slower)
     draft_length_reply(c, 48);
 }
 
+/* Of a reply that has only its first blocks, which find cold caches, nobody knows. */
+static void test_no_weather(void **state)
+{
+    (void)state;
+    const struct draft_outcome plain = {.source = DRAFT_MODEL, .verify_ms = 1},
+                               first = {.source = DRAFT_MODEL,
+                                        .n_drafted = 1,
+                                        .draft_ms = 0.2,
+                                        .verify_ms = 2};
+    struct draft_length c;
+    draft_length_init(&c, 0.2);
+    for (int i = 0; i < 20; i++)
+        draft_length_learn(&c, &plain);
+    draft_length_reply(&c, 20);
+    for (int i = 0; i < 2; i++)
+        draft_length_learn(&c, &first);
+    draft_length_reply(&c, 2);
+    assert_true(draft_length_plain_ms(&c) == 0);
+}
+
 /* What a reply would have taken without drafts is said of the machine as that reply found it:
  * where others used it, plain steps would have been slower, too, though none was made. */
 static void test_weather(void **state)
@@ -263,8 +283,8 @@ static void test_weather(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds), cmocka_unit_test(test_unit),
-        cmocka_unit_test(test_ended), cmocka_unit_test(test_most),
-        cmocka_unit_test(test_weather)};
+        cmocka_unit_test(test_worlds),  cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_ended),   cmocka_unit_test(test_most),
+        cmocka_unit_test(test_weather), cmocka_unit_test(test_no_weather)};
     return cmocka_run_group_tests_name("draft_length", tests, NULL, NULL);
 }
