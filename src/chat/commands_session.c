@@ -30,6 +30,12 @@ bool command_save(struct chat *c, const char *args)
         return false;
     }
     if (!session_is_stuck(c)) session_save(c, true);
+    if (session_is_stuck(c) && *args) {
+        chat_tell(c, FACE_ERROR,
+                  "/save: it is not saved as %s; nothing of it is lost while hearth runs",
+                  args);
+        return false;
+    }
     if (session_is_stuck(c)) {
         chat_tell(c, FACE_ERROR,
                   "/save: this session %s; /save NAME keeps all of it under another name",

@@ -73,7 +73,7 @@ struct engine {
 };
 
 /* Said before why pages are no longer kept. */
-#define ENGINE_UNKEPT "what is computed is no longer kept on disk"
+#define ENGINE_UNKEPT "what is computed from now on is not kept on disk"
 
 /* The engine's thread: loads, then answers requests until closing. */
 void *engine_main(void *engine);

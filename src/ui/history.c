@@ -197,7 +197,7 @@ bool history_open(const char *path, struct err *err)
     file = mem_strdup(path);
     if (!paths_make_parents(path, err)) {
         write_failed = true; /* which is said once */
-        return err_prefix(err, "the history");
+        return err_prefix(err, "what you type is not remembered");
     }
     if (access(path, F_OK) != 0) return true;
     struct buf bytes = {0};

@@ -584,6 +584,7 @@ static void test_save_full(void **unused)
     free(ask(&r, "What is a page?"));
     assert_false(line(&r, "/save other"));
     assert_true(said(&r, "the session is not saved: "));
+    assert_true(said(&r, "/save: it is not saved as other; nothing of it is lost while"));
     fill_disk(false);
     assert_true(line(&r, "/save other"));
     assert_true(said(&r, "saved as other"));

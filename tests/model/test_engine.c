@@ -355,10 +355,11 @@ static void test_file_written(void **state)
     struct spans prompt = {0};
     scratch_folder(dir, "engine");
     snprintf(path, sizeof path, "%s/m.gguf", dir);
-    snprintf(unkept, sizeof unkept,
-             "what is computed is no longer kept on disk: %s: was written to after it was "
-             "opened",
-             path);
+    snprintf(
+        unkept, sizeof unkept,
+        "what is computed from now on is not kept on disk: %s: was written to after it was "
+        "opened",
+        path);
     assert_true(file_read(GUIDE, SIZE_MAX, &bytes, &err));
     assert_true(file_replace(path, bytes.data, bytes.len, &err));
     let_idle = false;

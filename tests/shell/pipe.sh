@@ -369,8 +369,8 @@ check "a warning within a reply leaves one line break behind it" eval \
 check "  nor where both go into one file" eval \
     'XDG_CACHE_HOME=/dev/null "$hearth" -q -p hello --temp 0 >"$dir/out" 2>&1 <"$dir/in" && has "^hearth: warning: what is computed" && ! grep -qx "" "$dir/out"'
 check "no home for a history" eval 'printf "a\rb\r\004" >"$dir/in" && XDG_STATE_HOME=/dev/null/x timeout 300 script -qec "$hearth -q --plain" /dev/null <"$dir/in" | tr -d "\r" >"$dir/out"'
-check "  is said by its name" has "^hearth: the history: /dev/null/x: cannot make the folder: Not a directory"
-check "  and once" [ "$(grep -c 'the history' "$dir/out")" = 1 ]
+check "  is said by its name" has "^hearth: what you type is not remembered: /dev/null/x: cannot make the folder:"
+check "  and once" [ "$(grep -c 'not remembered' "$dir/out")" = 1 ]
 
 # --- JSON
 given 'What is a draft model?\n'

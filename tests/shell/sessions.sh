@@ -352,13 +352,13 @@ rm -rf "$dir/cache"
 printf x >"$dir/cache"
 lines | go 0 --stdin lines -n 5
 check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
-check "  is said once" [ "$(grep -c 'no longer kept on disk' "$dir/err")" = 1 ]
+check "  is said once" [ "$(grep -c 'computed from now on is not kept on disk' "$dir/err")" = 1 ]
 
 # A limit on the size of files is met as a full disk is: said, never the end of the program.
 limited() { (ulimit -f "$1" && go "${@:2}"); }
 rm -rf "$dir/cache"
 check "a disk that is full at the end, when the first page is written" eval 'limited 2 0 -p hello -n 5 </dev/null'
-check "  is said all the same" says 'no longer kept on disk'
+check "  is said all the same" says 'computed from now on is not kept on disk'
 check "    with the reason" says 'File too large'
 printf 'hello\n%s\nand who are you?\n' "$(printf 'word %.0s' {1..600})" >"$dir/long"
 check "a session that is full in the middle" eval 'limited 2 1 -s full --cache-disk 0 --stdin lines -n 5 <"$dir/long"'
