@@ -171,7 +171,7 @@ static int dequant_chunk(const struct qtype_info *info, const uint8_t *blocks, s
     struct err err;
     err_set(&err, ERR_FORMAT, "standard input ends with %zu bytes, a block of %s has %" PRIu32,
             rest, info->name, info->block_bytes);
-    return runtime_error(&err);
+    return config_error("inspect dequant", &err);
 }
 
 int inspect_dequant(int argc, char **argv)

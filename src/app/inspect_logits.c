@@ -19,7 +19,7 @@ static bool parse_ids(const char *text, const struct machine *m, struct ids *ids
 {
     if (!token_ids_parse(text, model_program(m->model)->n_vocab, ids, err))
         return err_prefix(err, "--ids");
-    return ids->n > 0 || err_set(err, ERR_USER, "--ids: no token ids");
+    return ids->n > 0 || err_set(err, ERR_USER, "--ids: expected token ids, found none");
 }
 
 static void say(void *user, const char *line)
@@ -30,6 +30,7 @@ static void say(void *user, const char *line)
 
 /* What both commands work with. */
 struct inspection {
+    const char *command; /* for messages */
     struct command_line line;
     struct machine m;
     struct ids ids;
@@ -53,7 +54,7 @@ static int open_named(struct inspection *in, const char *command)
 static int begin(struct inspection *in, const char *command, const struct option_extra *extra,
                  size_t n_extra, int argc, char **argv)
 {
-    *in = (struct inspection){0};
+    *in = (struct inspection){.command = command};
     int status = command_line_read(&in->line, command, extra, n_extra, argc, argv);
     if (status == COMMAND_LINE_GO) status = open_named(in, command);
     if (status != COMMAND_LINE_GO) command_line_free(&in->line);
@@ -75,9 +76,15 @@ static int flush_output(void)
 
 static int finish(struct inspection *in, bool ok, const struct err *err)
 {
-    int status = ok ? flush_output() : runtime_error(err);
-    if (!ok && err->code == ERR_USER)
-        status = in->ids.n > in->m.n_ctx ? EXIT_TOO_LONG : EXIT_USAGE;
+    const bool is_too_long = in->ids.n > in->m.n_ctx;
+    int status = EXIT_DONE;
+    if (ok)
+        status = flush_output();
+    else if (err->code == ERR_USER && !is_too_long)
+        status = usage_error(in->command, "%s", err->msg);
+    else
+        status = runtime_error(err);
+    if (!ok && is_too_long && err->code == ERR_USER) status = EXIT_TOO_LONG;
     ids_free(&in->ids);
     machine_close(&in->m);
     command_line_free(&in->line);

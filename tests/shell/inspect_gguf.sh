@@ -56,8 +56,8 @@ for bin in tests/data/quants/*.bin; do
     check "dequant $type" dequant "$type"
 done
 check "dequant of nothing" eval '"$hearth" inspect dequant --type q4_k </dev/null >"$dir/out" && nothing'
-check "half a block" eval '! head -c 200 tests/data/quants/Q4_K.bin | "$hearth" inspect dequant --type Q4_K >"$dir/out" 2>"$dir/err"'
-check "  message" says "standard input ends with 56 bytes, a block of Q4_K has 144"
+check "half a block" eval 'head -c 200 tests/data/quants/Q4_K.bin | exits 2 "$hearth" inspect dequant --type Q4_K'
+check "  message" says "hearth: inspect dequant: standard input ends with 56 bytes, a block of Q4_K has 144"
 check "  the whole block is there" eval '[ $(stat -c %s "$dir/out") = 1024 ]'
 check "standard input that cannot be read" exits 1 "$hearth" inspect dequant --type Q4_K </
 check "  message" says "standard input: cannot be read: Is a directory"

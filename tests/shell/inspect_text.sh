@@ -52,6 +52,11 @@ check "prompt of a model" go 0 prompt -m $guide --context "$dir/c.json"
 check "  rendered" grep -q "^<|im_start|>user$" "$dir/out"
 check "a template wins over a model of the environment" eval \
     'HEARTH_MODEL=$guide go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json"'
+check "no ids" go 2 logits -m $guide --ids ''
+check "  is said by whom" says "hearth: inspect logits: --ids: expected token ids, found none"
+check "a word among ids" go 2 greedy -m $guide --ids '1 x'
+check "  is, too" says "hearth: inspect greedy: --ids: 'x' is no token id below"
+check "more ids than the context holds" go 3 logits -m $guide --ctx 64 --ids "$(seq -s' ' 1 80)"
 check "both named" go 2 prompt -m $guide --template "$dir/t.jinja" --context "$dir/c.json"
 check "  is refused" says "give either -m FILE or --template FILE"
 check "no context" go 2 prompt -m $guide
