@@ -117,6 +117,19 @@ static enum qtype tensor_type(const struct file_type *f, const struct shape *s,
     return fitting(type, t->ne[0]);
 }
 
+/* Of nothing but recurrent layers: heads and feed-forwards are 0, as converters write it. */
+static void write_mamba2_keys(struct gguf_writer *w, const struct shape *s)
+{
+    gguf_write_u32(w, "mamba2.feed_forward_length", 0);
+    gguf_write_u32(w, "mamba2.attention.head_count", 0);
+    gguf_write_f32(w, "mamba2.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_write_u32(w, "mamba2.ssm.conv_kernel", 4);
+    gguf_write_u32(w, "mamba2.ssm.state_size", s->ssm_dim);
+    gguf_write_u32(w, "mamba2.ssm.group_count", s->ssm_groups);
+    gguf_write_u32(w, "mamba2.ssm.time_step_rank", s->ssm_heads);
+    gguf_write_u32(w, "mamba2.ssm.inner_size", 2 * s->n_embd);
+}
+
 static void write_keys(struct gguf_writer *w, const struct shape *s, const struct file_type *f,
                        const char *name)
 {
@@ -131,6 +144,10 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     gguf_write_u32(w, KEY("block_count"), s->n_layer);
     gguf_write_u32(w, KEY("context_length"), s->n_ctx);
     gguf_write_u32(w, KEY("embedding_length"), s->n_embd);
+    if (s->family == SHAPE_MAMBA2) {
+        write_mamba2_keys(w, s);
+        return;
+    }
     gguf_write_u32(w, KEY("feed_forward_length"), s->n_ff);
     gguf_write_u32(w, KEY("attention.head_count"), s->n_head);
     gguf_write_u32(w, KEY("attention.head_count_kv"), s->n_head_kv);

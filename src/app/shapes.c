@@ -13,6 +13,7 @@ static const char *const families[] = {
     [SHAPE_LLAMA] = "llama",     [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
     [SHAPE_QWEN35] = "qwen35",   [SHAPE_GEMMA2] = "gemma2", [SHAPE_GEMMA3] = "gemma3",
     [SHAPE_GPT_OSS] = "gpt-oss", [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
+    [SHAPE_MAMBA2] = "mamba2",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -208,9 +209,13 @@ static bool check(const struct shape *s, struct err *err)
         (s->n_expert == 0 && s->family == SHAPE_GPT_OSS))
         return err_set(err, ERR_USER,
                        "--shape: n_expert and n_expert_used go together, in llama and gpt-oss");
-    if (s->family == SHAPE_QWEN35 && s->ssm_heads % s->ssm_groups != 0)
+    const bool has_ssm = s->family == SHAPE_QWEN35 || s->family == SHAPE_MAMBA2;
+    if (has_ssm && s->ssm_heads % s->ssm_groups != 0)
         return err_set(err, ERR_USER, "--shape: ssm_heads %u is no multiple of ssm_groups %u",
                        s->ssm_heads, s->ssm_groups);
+    if (s->family == SHAPE_MAMBA2 && 2 * s->n_embd % s->ssm_heads != 0)
+        return err_set(err, ERR_USER, "--shape: twice n_embd %u is no multiple of ssm_heads %u",
+                       s->n_embd, s->ssm_heads);
     return true;
 }
 
@@ -316,6 +321,21 @@ static void add_delta_net(struct list *l, const struct shape *s)
     add(l, SHAPE_MATRIX, "ssm_out.weight", inner, s->n_embd);
 }
 
+static void add_mamba2(struct list *l, const struct shape *s)
+{
+    const size_t inner = 2 * (size_t)s->n_embd;
+    const size_t channels = inner + 2 * (size_t)s->ssm_groups * s->ssm_dim;
+    add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);
+    add(l, SHAPE_MATRIX, "ssm_in.weight", s->n_embd, inner + channels + s->ssm_heads);
+    add(l, SHAPE_F32, "ssm_conv1d.weight", CONV_KERNEL, channels);
+    add(l, SHAPE_BIAS, "ssm_conv1d.bias", channels, 0);
+    add(l, SHAPE_BIAS, "ssm_dt.bias", s->ssm_heads, 0);
+    add(l, SHAPE_DECAY, "ssm_a", 1, s->ssm_heads);
+    add(l, SHAPE_NORM, "ssm_d", 1, s->ssm_heads);
+    add(l, SHAPE_NORM, "ssm_norm.weight", inner / s->ssm_groups, s->ssm_groups);
+    add(l, SHAPE_MATRIX, "ssm_out.weight", inner, s->n_embd);
+}
+
 static void add_feed_forward(struct list *l, const struct shape *s)
 {
     if (s->family == SHAPE_GLM4) { /* the gate's rows, then its own */
@@ -368,7 +388,10 @@ struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
         char prefix[32];
         snprintf(prefix, sizeof prefix, "blk.%u.", l.layer);
         l.prefix = prefix;
-        add_layer(&l, s);
+        if (s->family == SHAPE_MAMBA2)
+            add_mamba2(&l, s);
+        else
+            add_layer(&l, s);
     }
     *n = l.n;
     return l.items;

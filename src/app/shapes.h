@@ -18,7 +18,8 @@ enum shape_family {
     SHAPE_GEMMA3,
     SHAPE_GPT_OSS,
     SHAPE_OLMO2,
-    SHAPE_GLM4
+    SHAPE_GLM4,
+    SHAPE_MAMBA2,
 };
 
 struct shape {
@@ -26,7 +27,8 @@ struct shape {
     uint32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx;
     uint32_t n_expert, n_expert_used;        /* 0: dense */
     uint32_t window;                         /* sliding window of gemma2, gemma3 and gpt-oss */
-    uint32_t ssm_heads, ssm_groups, ssm_dim; /* value heads, key heads, head size of qwen35 */
+    uint32_t ssm_heads, ssm_groups, ssm_dim; /* value heads, key heads, head size of qwen35;
+                                                heads, groups, state size of mamba2 */
     uint32_t rope_base;
 };
 

@@ -58,6 +58,13 @@ static size_t window_bytes(const struct disk *d)
     return d->program->page_bytes[PAGE_WINDOW];
 }
 
+/* Without layers that see everything before them there is nothing in a page but windowed rows,
+ * or nothing at all: what counts is in windows and snapshots. */
+static bool has_pages(const struct disk *d)
+{
+    return full_bytes(d) > 0;
+}
+
 /* Everything in the program that may differ between two runs with the same files: rope scaling
  * follows --ctx, and the layout of a page its type and, in another hearth, its groups of keys.
  */
@@ -212,6 +219,7 @@ static unsigned element_bytes(const struct disk *d)
 size_t disk_n_pages(struct disk *d, size_t first)
 {
     size_t i = first;
+    if (!has_pages(d)) return d->ids.n / PAGE_LEN - first;
     for (; i < d->ids.n / PAGE_LEN; i++) {
         const struct blob_id id = page_id(d, i);
         if (!store_has(d->store, &id)) break;
@@ -234,6 +242,7 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
                       const atomic_bool *cancel)
 {
     struct row row = {d, pages};
+    if (!has_pages(d)) return n;
     struct blob_id *ids = mem_zalloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = page_id(d, first + i);
@@ -315,6 +324,7 @@ static bool put(struct disk *d, const struct blob_id *id, const void *part, size
 
 bool disk_put_page(struct disk *d, size_t i, struct tree *t)
 {
+    if (!has_pages(d)) return true;
     const struct blob_id id = page_id(d, i);
     const void *page = tree_pages(t, PAGE_FULL)[i], *host = backend_page_host(d->be, page);
     if (!host) return put(d, &id, page, full_bytes(d));
@@ -422,7 +432,7 @@ void disk_drain(struct disk *d)
 
 void disk_touch(struct disk *d)
 {
-    for (size_t i = 0; i < d->ids.n / PAGE_LEN; i++) {
+    for (size_t i = 0; has_pages(d) && i < d->ids.n / PAGE_LEN; i++) {
         const struct blob_id id = page_id(d, i);
         store_touch(d->store, &id);
     }

@@ -47,7 +47,9 @@ bool disk_is_never_ready(struct disk *d);
 /* From now on it is about ids[0..n), copied. Ready only. */
 void disk_follow(struct disk *d, const int32_t *ids, size_t n);
 
-/* How many pages of the sequence there may be from the first-th on, without a gap. */
+/* How many pages of the sequence there may be from the first-th on, without a gap. Where no
+ * layer sees everything, pages hold nothing but windowed rows, if that: all are there, and none
+ * is kept. */
 size_t disk_n_pages(struct disk *d, size_t first);
 /* Pages first.. of the sequence into pages[0..n), the backend's, on several threads. Returns
  * how many came; the others hold what they held, or their own rows. Ends early once *cancel is

@@ -12,8 +12,7 @@
 
 void timeline_set_disk(struct timeline *tl, struct disk *disk)
 {
-    /* A file in which all layers have windows is none that anyone uses. */
-    tl->disk = tl->program->page_bytes[PAGE_FULL] > 0 ? disk : NULL;
+    tl->disk = disk;
     timeline_saved_at_most(tl, 0);
 }
 

@@ -8,8 +8,9 @@
 #include "model/model.h"
 
 static const struct family *const groups[] = {
-    families_plain,  families_experts, families_latent,  families_parallel, families_post,
-    families_gemma4, families_gpt_oss, families_granite, families_hybrid,   families_layernorm,
+    families_plain,  families_experts,   families_latent,    families_parallel,
+    families_post,   families_gemma4,    families_gpt_oss,   families_granite,
+    families_hybrid, families_layernorm, families_recurrent,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 
@@ -45,6 +46,13 @@ const char *model_family_at(size_t i)
 {
     const struct family *f = family_at(i);
     return f ? f->name : NULL;
+}
+
+bool family_is_headless(const struct family *f)
+{
+    for (const struct family *r = families_recurrent; r->name; r++)
+        if (r == f) return true;
+    return false;
 }
 
 const struct family *family_find(const struct gguf *g, struct err *err)

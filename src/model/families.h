@@ -16,7 +16,7 @@ struct family {
 /* One list per file, each ending with a row without a name. */
 extern const struct family families_plain[], families_experts[], families_latent[],
     families_parallel[], families_post[], families_gemma4[], families_gpt_oss[],
-    families_granite[], families_hybrid[], families_layernorm[];
+    families_granite[], families_hybrid[], families_layernorm[], families_recurrent[];
 
 /* Layers of families in several files (families_plain.c): block_plain_layer with pairs of
  * neighbours; of halves; with biases of Q, K and V; with norms of their heads; with these norms
@@ -26,6 +26,9 @@ void layer_neox(struct builder *b, uint32_t layer, struct ref x);
 void layer_qwen2(struct builder *b, uint32_t layer, struct ref x);
 void layer_qwen3(struct builder *b, uint32_t layer, struct ref x);
 void layer_hunyuan(struct builder *b, uint32_t layer, struct ref x);
+
+/* Whether no layer of the family has attention: it is of families_recurrent. */
+bool family_is_headless(const struct family *f);
 
 /* The family a file names; ERR_USER with the name if there is none. */
 const struct family *family_find(const struct gguf *g, struct err *err);

@@ -197,7 +197,9 @@ static bool read_rope(struct hparams *hp, struct err *err)
     hp->yarn_beta_slow = 1.0;
     hp->yarn_ext_factor = 1.0;
     hp->yarn_log_multiplier = 0.0;
-    if (!hparams_n_rot(hp, "rope.dimension_count", hp->layers[0].head_dim_k, &hp->n_rot, err) ||
+    const uint32_t head_dim = hp->layers[0].head_dim_k;
+    if ((!hp->headless &&
+         !hparams_n_rot(hp, "rope.dimension_count", head_dim, &hp->n_rot, err)) ||
         !hparams_rope_base(hp, "rope.freq_base", &hp->rope_base, err) ||
         !read_scaling_type(hp, err) ||
         !hparams_f64(hp, "rope.scale_linear", 0, 1e6, false, &hp->scaling_factor, err) ||
@@ -226,7 +228,7 @@ static uint32_t least_heads(const struct hparams *hp)
 {
     char name[KEY_CAP];
     const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, "attention.head_count", name));
-    return kv && kv->is_array ? 0 : 1;
+    return hp->headless || (kv && kv->is_array) ? 0 : 1;
 }
 
 static bool read_layers(struct hparams *hp, struct err *err)
@@ -263,6 +265,7 @@ static uint32_t n_heads_of(const struct hparams *hp)
 static bool read_heads(struct hparams *hp, struct err *err)
 {
     const uint32_t n_head = n_heads_of(hp);
+    if (hp->headless) return true;
     if (n_head == 0)
         return err_set(err, ERR_FORMAT, "%s: key %s.attention.head_count has heads in no layer",
                        gguf_path(hp->g), hp->arch);
@@ -564,12 +567,8 @@ bool hparams_softcap(struct hparams *hp, struct err *err)
     return true;
 }
 
-bool hparams_read(struct hparams *hp, const struct gguf *g, const char *arch, uint32_t n_ctx,
-                  struct err *err)
+bool hparams_read(struct hparams *hp, uint32_t n_ctx, struct err *err)
 {
-    memset(hp, 0, sizeof *hp);
-    hp->g = g;
-    hp->arch = arch;
     if (read_all(hp, n_ctx, err)) return true;
     hparams_free(hp);
     return false;

@@ -49,6 +49,7 @@ enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
 struct hparams {
     const struct gguf *g;
     const char *arch; /* general.architecture, the prefix of the keys; static */
+    bool headless;    /* of a family whose layers are all recurrent: nothing has heads */
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
     uint32_t n_layer_kv;  /* later layers read the cache of earlier ones */
     uint32_t n_layer_own; /* the tensors of so many are those of the next, too; 0: of n_layer */
@@ -121,10 +122,10 @@ struct hparams {
     struct layer_hparams *layers; /* [n_layer], owned */
 };
 
-/* Reads what all families share. g is borrowed; n_ctx as in model_params. On failure nothing is
- * owned. n_vocab is left to whoever finds the embedding. */
-bool hparams_read(struct hparams *hp, const struct gguf *g, const char *arch, uint32_t n_ctx,
-                  struct err *err);
+/* Reads what all families share, into an hp of zeros but for g, which is borrowed, arch and
+ * headless; n_ctx as in model_params. On failure nothing is owned. n_vocab is left to whoever
+ * finds the embedding. */
+bool hparams_read(struct hparams *hp, uint32_t n_ctx, struct err *err);
 void hparams_free(struct hparams *hp);
 
 /* The value of "<arch>.<key>" within lo..hi. An absent key leaves *value as it is, or is an

@@ -51,7 +51,7 @@ static void build_network(struct builder *b, const struct family *family)
 /* Types of codes need heads that they fit. */
 static bool kv_fits(const struct hparams *hp, enum kv_type type, struct err *err)
 {
-    if (!kv_type_codes(type)) return true;
+    if (!kv_type_codes(type) || hp->headless) return true;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const struct layer_hparams *l = &hp->layers[i];
         const bool keys_fit = kv_codes_fit(l->head_dim_k);
@@ -72,7 +72,9 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
     if (params->n_ctx > MAX_CONTEXT)
         return err_set(err, ERR_USER, "a context of %u tokens is too large; the limit is %d",
                        params->n_ctx, MAX_CONTEXT);
-    if (!hparams_read(hp, g, family->name, params->n_ctx, err)) return false;
+    *hp =
+        (struct hparams){.g = g, .arch = family->name, .headless = family_is_headless(family)};
+    if (!hparams_read(hp, params->n_ctx, err)) return false;
     const struct gguf_tensor *embd = gguf_tensor_find(g, "token_embd.weight");
     if (!embd)
         err_set(err, ERR_FORMAT,

@@ -19,6 +19,8 @@
 #define RANDOM_SIZE "n_embd=64,n_head=2,n_head_kv=1,head_dim=32,n_ff=64,n_vocab=2080"
 #define RANDOM_DENSE "family=qwen3,n_layer=1," RANDOM_SIZE
 #define RANDOM_WINDOWED "family=gemma3,n_layer=6,window=16," RANDOM_SIZE
+#define RANDOM_RECURRENT \
+    "family=mamba2,n_layer=4,n_embd=64,ssm_heads=8,ssm_groups=2,ssm_dim=16,n_vocab=2080"
 #define RANDOM_HYBRID "family=qwen35,n_layer=4,ssm_dim=32," RANDOM_SIZE
 
 /* shape and type as `hearth inspect make` takes them. */

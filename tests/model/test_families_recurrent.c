@@ -1,0 +1,82 @@
+/* Families without attention on small random models: the logits against those of the second
+ * computation, and refusals. No case may differ by ten times what it was measured to. */
+#include "second_mamba.h"
+
+static const struct form mamba2 = {"mamba2", .norm_before = true, .heads_apart = true,
+                                   .kinds = "MMMMMMM"};
+
+/* As converters write it: heads and feed-forwards are 0, and what is of them is not said. */
+static void mamba2_init(struct file *f)
+{
+    file_begin(f, &mamba2);
+    key_u32(f, "attention.head_count", 0);
+    key_u32(f, "feed_forward_length", 0);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    mamba_keys(f);
+    for (int i = 0; i < LAYERS; i++) {
+        layer_tensor(f, i, "attn_norm", EMBD, 1);
+        mamba_tensors(f, i);
+    }
+}
+
+static void test_mamba2(void **unused)
+{
+    (void)unused;
+    struct file f;
+    mamba2_init(&f);
+    check_kinds(4e-11, "mamba2", &f, LAYERS);
+    file_free(&f);
+}
+
+/* It has keys and values of nothing, whatever their type is. */
+static bool has_states_alone(void *user, const struct program *p, struct err *err)
+{
+    (void)user, (void)err;
+    assert_true(p->state_bytes > 0);
+    assert_int_equal(p->n_kv, 0);
+    assert_int_equal(p->page_bytes[PAGE_FULL] + p->page_bytes[PAGE_WINDOW], 0);
+    assert_int_equal(p->n_ropes, 0);
+    return true;
+}
+
+static void test_no_keys(void **unused)
+{
+    (void)unused;
+    const struct model_params params = {.kv_type = KV_Q4_0};
+    struct file f;
+    struct buf b = {0};
+    struct err err;
+    mamba2_init(&f);
+    write_file(&f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g || !model_outline(g, &params, has_states_alone, NULL, &err)) fail_msg("%s", err.msg);
+    gguf_close(g);
+    buf_free(&b);
+    file_free(&f);
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    struct file f;
+    mamba2_init(&f);
+    layer_tensor(&f, 1, "attn_q", EMBD, EMBD);
+    check_refused(&f, "m.gguf: tensor blk.1.attn_q.weight: hearth's mamba2 has no such tensor, "
+                      "and leaving it out would change the answers");
+    file_free(&f);
+    file_begin(&f, &mamba2);
+    key_u32(&f, "attention.head_count", 0);
+    key_f32(&f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    check_refused(&f, "m.gguf: key mamba2.ssm.conv_kernel is missing");
+    file_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mamba2),
+        cmocka_unit_test(test_no_keys),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests_name("families_recurrent", tests, NULL, NULL);
+}
