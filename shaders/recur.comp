@@ -9,6 +9,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool DELTA = false;
 layout(constant_id = 2) const bool TILED = false;
 layout(constant_id = 3) const bool HAS_SKIP = false;
+layout(constant_id = 4) const bool BY_DIM = false;
 layout(set = 0, binding = 1, std430) buffer State { float state[]; }; /* [head][dim][column] */
 layout(set = 0, binding = 2, std430) readonly buffer Q { float q[]; };
 layout(set = 0, binding = 3, std430) readonly buffer K { float k[]; };
@@ -31,17 +32,24 @@ void main()
     uint s = state_at + head * n_dim * n_width + j;
     for (uint row = 0u; row < n_rows; row++) {
         uint q_row = row * q_stride + q_at + group, k_row = row * k_stride + k_at + group;
-        uint gate = row * gates_stride + gates_at + head;
+        uint gate = row * gates_stride + gates_at, decay_at = gate + (BY_DIM ? head * n_dim : head);
         float value = v[row * v_stride + v_at + head * n_width + j];
-        float decay = gates[gate], factor = gates[gate + n_heads], target = value;
+        float factor = gates[gate + (BY_DIM ? n_heads * n_dim : n_heads) + head];
+        float decay = gates[decay_at], target = value;
         if (DELTA) {
-            float held = fmul(state[s], k[k_row]);
-            for (uint i = 1u; i < n_dim; i++)
-                held = fadd(held, fmul(state[s + i * n_width], k[k_row + i]));
-            target = num_keep(fsub(value, fmul(num_keep(held), decay)));
+            float held = 0.0;
+            for (uint i = 0u; i < n_dim; i++) {
+                float key = k[k_row + i];
+                if (BY_DIM) key = num_keep(fmul(key, gates[decay_at + i]));
+                float term = fmul(state[s + i * n_width], key);
+                held = i == 0u ? term : fadd(held, term);
+            }
+            held = num_keep(held);
+            target = num_keep(fsub(value, BY_DIM ? held : fmul(held, decay)));
         }
         float d = num_keep(fmul(factor, target)), sum = 0.0;
         for (uint i = 0u; i < n_dim; i++) {
+            if (BY_DIM) decay = gates[decay_at + i];
             float next = num_keep(fadd(fmul(state[s + i * n_width], decay), fmul(k[k_row + i], d)));
             state[s + i * n_width] = next;
             float term = fmul(next, q[q_row + i]);

@@ -249,14 +249,27 @@ struct op_conv {
 
 /* Per head h: dt = softplus(in + bias); decay exp(dt · a). The step, by which what is new
  * counts, is dt, or if there are betas, sigmoid(beta). With betas, in holds runs of `run`
- * betas, then as many dt; without, dt of all heads. */
+ * betas, then the dt of as many heads; without, dt of all heads. A head may have several dt and
+ * decays, one behind the other, all with its one a; then there are betas. */
 struct op_decay {
-    struct ref in;                 /* n_heads, or 2 · n_heads with betas */
-    struct ref out;                /* n_heads decays, then n_heads steps */
-    const struct weight *bias, *a; /* vectors of n_heads */
+    struct ref in;             /* n_heads · n_each, and n_heads more with betas */
+    struct ref out;            /* n_heads · n_each decays, then n_heads steps */
+    const struct weight *bias; /* vector of n_heads · n_each */
+    const struct weight *a;    /* vector of n_heads */
     bool betas;
-    uint32_t run; /* divides n_heads; unused without betas */
+    uint32_t run;    /* divides n_heads; unused without betas */
+    uint32_t n_each; /* decays of a head; 0: one */
 };
+
+static inline size_t decay_n_each(const struct op_decay *o)
+{
+    return o->n_each ? o->n_each : 1;
+}
+
+static inline size_t decay_n_heads(const struct op_decay *o)
+{
+    return o->out.n / (decay_n_each(o) + 1);
+}
 
 /* A state S[n_dim][n_width] of each head h advances by every row: with q and k of its group,
  * v, decay and step of its own,
@@ -265,14 +278,20 @@ struct op_decay {
  *   d = step · v                   otherwise (Mamba-2: k is B, q is C)
  *   S = decay · S + k d
  *   out = q S + skip · v
+ *
+ * With a decay for each dim (Kimi delta attention) row i of S has its own, and d takes k S with
+ * S as they leave it:
+ *
+ *   d = step · (v - (k · decay) S)
  */
 struct op_recur {
     struct ref q, k;           /* n_groups · n_dim */
     struct ref v, out;         /* n_heads · n_width, apart */
-    struct ref gates;          /* of OP_DECAY: n_heads decays, n_heads steps */
+    struct ref gates;          /* of OP_DECAY: decays of all heads, n_heads steps */
     const struct weight *skip; /* vector of n_heads, or NULL */
     uint32_t n_heads, n_groups, n_dim, n_width;
     bool delta;
+    bool by_dim;    /* a head has n_dim decays; with delta only */
     bool tiled;     /* head h is of group h % n_groups; otherwise h / (n_heads / n_groups) */
     uint32_t state; /* index into program.states: [n_heads][n_dim][n_width] */
 };

@@ -357,22 +357,25 @@ static struct ref try_conv(struct trial *t, const struct op_conv *c)
 }
 
 /* Appends a decay of its own, so that what a recurrence keeps is less than it had. */
-static struct ref decay(struct trial *t, struct ref in, uint32_t n_heads, bool betas,
-                        uint32_t run)
+static struct ref decay(struct trial *t, struct ref in, uint32_t n_heads, uint32_t n_each,
+                        bool betas, uint32_t run)
 {
-    struct ref out = buffer(t, ROW_F32, 2 * n_heads);
+    const size_t n = (size_t)n_heads * n_each;
+    struct ref out = buffer(t, ROW_F32, n + n_heads);
     add(t, OP_DECAY)->decay = (struct op_decay){.in = in,
                                                 .out = out,
-                                                .bias = vector(t, n_heads, 1),
+                                                .bias = vector(t, n, 1),
                                                 .a = vector(t, n_heads, -1),
                                                 .betas = betas,
-                                                .run = run};
+                                                .run = run,
+                                                .n_each = n_each};
     return out;
 }
 
 static struct ref try_decay(struct trial *t, const struct op_decay *d)
 {
-    return decay(t, input(t, d->in.n), (uint32_t)d->out.n / 2, d->betas, d->run);
+    return decay(t, input(t, d->in.n), (uint32_t)decay_n_heads(d), (uint32_t)decay_n_each(d),
+                 d->betas, d->run);
 }
 
 static struct ref try_recur(struct trial *t, const struct op_recur *r)
@@ -380,8 +383,11 @@ static struct ref try_recur(struct trial *t, const struct op_recur *r)
     const uint32_t n_groups = r->n_groups < 2 ? 1 : 2;
     const uint32_t n_heads = r->n_heads / r->n_groups * n_groups;
     const size_t n_qk = (size_t)n_groups * r->n_dim, n_v = (size_t)n_heads * r->n_width;
-    struct ref in = input(t, 2 * n_qk + n_v + n_heads), out = buffer(t, ROW_F32, n_v);
-    struct ref gates = decay(t, part(in, 2 * n_qk + n_v, n_heads), n_heads, false, 0);
+    const uint32_t n_each = r->by_dim ? r->n_dim : 1;
+    const size_t n_gates = (size_t)n_heads * (r->by_dim ? n_each + 1 : 1);
+    struct ref in = input(t, 2 * n_qk + n_v + n_gates), out = buffer(t, ROW_F32, n_v);
+    struct ref gates =
+        decay(t, part(in, 2 * n_qk + n_v, n_gates), n_heads, n_each, r->by_dim, n_heads);
     has_state(t, n_v * r->n_dim);
     struct op_recur mine = *r;
     /* Short keys: with long ones the delta rule runs away. */
@@ -539,9 +545,12 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[1] = (uint32_t)op->experts.split << 1 | (op->experts.bias != NULL);
         w[2] = op->experts.part;
         break;
-    case OP_DECAY: w[0] = op->decay.betas; break;
+    case OP_DECAY:
+        w[0] = (uint32_t)(decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
+        break;
     case OP_RECUR:
-        w[0] = op->recur.delta << 2 | op->recur.tiled << 1 | (op->recur.skip != NULL);
+        w[0] = op->recur.by_dim << 3 | op->recur.delta << 2 | op->recur.tiled << 1 |
+               (op->recur.skip != NULL);
         break;
     case OP_RUNS: w[0] = (uint32_t)op->runs.join << 1 | runs_repeat(&op->runs); break;
     case OP_LOGITS: w[0] = op->logits.softcap != 0.0f; break;

@@ -250,8 +250,19 @@ struct recur {
     float *out;        /* row 0; NULL: only the states are wanted */
     size_t out_stride;
     size_t n_rows, n_heads, n_groups, n_dim, n_width;
-    bool delta, tiled;
+    bool delta, tiled, by_dim;
 };
+
+/* Where a head's decay, or the first of them, stands in a row of gates; where its step. */
+static inline size_t recur_decay_at(const struct recur *r, size_t head)
+{
+    return r->by_dim ? head * r->n_dim : head;
+}
+
+static inline size_t recur_step_at(const struct recur *r, size_t head)
+{
+    return (r->by_dim ? r->n_heads * r->n_dim : r->n_heads) + head;
+}
 
 /* The group of q and k that a head reads. */
 static inline size_t recur_group(const struct recur *r, size_t head)

@@ -52,10 +52,36 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi)
 
 /* ---- decays ---- */
 
+/* Heads with several decays each; their steps are few. */
+static void decay_many(const struct op_decay *op, const float *in, const float *bias,
+                       const float *a, float *out)
+{
+    const size_t n_each = decay_n_each(op), n_heads = decay_n_heads(op), run = op->run;
+    if (n_each % LANES != 0) {
+        ref_decay(op, in, bias, a, out);
+        return;
+    }
+    for (size_t h = 0; h < n_heads; h++) {
+        const float *runs = in + h / run * run * (n_each + 1),
+                    *x = runs + run + h % run * n_each;
+        const f8 factor = vec_all(a[h]);
+        for (size_t i = 0; i < n_each; i += LANES) {
+            const f8 shift = vec_load(bias + h * n_each + i);
+            const f8 dt = num8_softplus(num8_keep(vec_load(x + i) + shift));
+            vec_store(out + h * n_each + i, num8_exp(num8_keep(dt * factor)));
+        }
+        out[n_heads * n_each + h] = num_keep(num_sigmoid(runs[h % run]));
+    }
+}
+
 void avx2_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
                 float *out)
 {
-    const size_t n_heads = op->out.n / 2, run = op->betas ? op->run : n_heads;
+    const size_t n_heads = decay_n_heads(op), run = op->betas ? op->run : n_heads;
+    if (decay_n_each(op) > 1) {
+        decay_many(op, in, bias, a, out);
+        return;
+    }
     if (run % LANES != 0) {
         ref_decay(op, in, bias, a, out);
         return;
@@ -74,33 +100,43 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
 
 /* What a row asks of n_vecs vectors of columns of one head. */
 struct row {
-    const float *q, *k, *v;
-    float decay, step;
+    const float *q, *k, *v, *decay;
+    float step;
     bool delta;
 };
 
+/* What the states are multiplied by in k S: with a decay of each dim k after it. */
+VEC_INLINE f8 key(const struct row *w, size_t i, bool by_dim)
+{
+    const f8 k = vec_all(w->k[i]);
+    return by_dim ? vec_clip(k * vec_all(w->decay[i])) : k;
+}
+
 /* d of each column: what is new times the step. */
 VEC_INLINE void target(const struct row *w, const float *s, size_t stride, size_t n_dim,
-                       size_t n_vecs, f8 *d)
+                       size_t n_vecs, bool by_dim, f8 *d)
 {
     f8 held[N_VECS];
     UNROLL
     for (size_t e = 0; e < n_vecs; e++)
         d[e] = vec_load(w->v + LANES * e);
     if (w->delta) {
-        f8 k = vec_all(w->k[0]);
+        f8 k = key(w, 0, by_dim);
         UNROLL
         for (size_t e = 0; e < n_vecs; e++)
             held[e] = vec_load(s + LANES * e) * k;
         for (size_t i = 1; i < n_dim; i++) {
-            k = vec_all(w->k[i]);
+            k = key(w, i, by_dim);
             UNROLL
             for (size_t e = 0; e < n_vecs; e++)
                 held[e] = held[e] + vec_load(s + i * stride + LANES * e) * k;
         }
         UNROLL
-        for (size_t e = 0; e < n_vecs; e++)
-            d[e] = num8_keep(d[e] - num8_keep(held[e]) * vec_all(w->decay));
+        for (size_t e = 0; e < n_vecs; e++) {
+            held[e] = num8_keep(held[e]);
+            if (!by_dim) held[e] = held[e] * vec_all(w->decay[0]);
+            d[e] = num8_keep(d[e] - held[e]);
+        }
     }
     UNROLL
     for (size_t e = 0; e < n_vecs; e++)
@@ -111,9 +147,9 @@ VEC_INLINE void target(const struct row *w, const float *s, size_t stride, size_
  * the bits of a NaN, and what leaves the step is kept. Half the instructions, where most of
  * them are. */
 VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_dim,
-                        size_t n_vecs, const f8 *d, f8 *sum)
+                        size_t n_vecs, bool by_dim, const f8 *d, f8 *sum)
 {
-    const f8 decay = vec_all(w->decay);
+    f8 decay = vec_all(w->decay[0]);
     f8 k = vec_all(w->k[0]), q = vec_all(w->q[0]);
     UNROLL
     for (size_t e = 0; e < n_vecs; e++) {
@@ -123,6 +159,7 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
     }
     for (size_t i = 1; i < n_dim; i++) {
         k = vec_all(w->k[i]), q = vec_all(w->q[i]);
+        if (by_dim) decay = vec_all(w->decay[i]);
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
             float *at = s + i * stride + LANES * e;
@@ -135,7 +172,8 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
 
 /* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
  * stack, if they fit, so that r->to is written once. */
-VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_vecs)
+VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
+                        bool by_dim)
 {
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo, n_bytes = n_vecs * sizeof(f8);
@@ -150,12 +188,12 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_
         const struct row w = {.q = r->q + row * r->q_stride + group,
                               .k = r->k + row * r->k_stride + group,
                               .v = r->v + row * r->v_stride + first,
-                              .decay = gates[head],
-                              .step = gates[r->n_heads + head],
+                              .decay = gates + recur_decay_at(r, head),
+                              .step = gates[recur_step_at(r, head)],
                               .delta = r->delta};
         f8 d[N_VECS], sum[N_VECS];
-        target(&w, s, stride, r->n_dim, n_vecs, d);
-        advance(&w, s, stride, r->n_dim, n_vecs, d, sum);
+        target(&w, s, stride, r->n_dim, n_vecs, by_dim, d);
+        advance(&w, s, stride, r->n_dim, n_vecs, by_dim, d, sum);
         if (!r->out) continue;
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
@@ -176,14 +214,25 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_
     }
 }
 
-void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
+/* Columns lo.. in as many vectors as are whole; returns where they end. */
+VEC_INLINE size_t whole_columns(const struct recur *r, size_t head, size_t lo, size_t hi,
+                                bool by_dim)
 {
     if (hi - lo == RECUR_COLS) {
-        columns(r, head, lo, N_VECS);
-        lo = hi;
+        columns(r, head, lo, N_VECS, by_dim);
+        return hi;
     }
     for (; lo + LANES <= hi; lo += LANES)
-        columns(r, head, lo, 1);
+        columns(r, head, lo, 1, by_dim);
+    return lo;
+}
+
+void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
+{
+    if (r->by_dim)
+        lo = whole_columns(r, head, lo, hi, true);
+    else
+        lo = whole_columns(r, head, lo, hi, false);
     if (r->streams) _mm_sfence();
     if (lo < hi) ref_recur(r, head, lo, hi);
 }

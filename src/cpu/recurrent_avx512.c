@@ -60,12 +60,22 @@ struct columns {
     size_t between_stride, head;
 };
 
-/* S k in the states before the first row. */
-VEC_INLINE void hold(const struct columns *c, const int n_vecs, fz *held)
+/* What of a head's state counts in a row, and how its decays are laid out. */
+enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM };
+
+/* What the states are multiplied by in S k: with a decay of each dim k after it. */
+VEC_INLINE fz key(const float *k, const float *decay, size_t i, const enum rule rule)
 {
+    return rule == RULE_BY_DIM ? z_clip(z_all(k[i]) * z_all(decay[i])) : z_all(k[i]);
+}
+
+/* S k in the states before the first row. */
+VEC_INLINE void hold(const struct columns *c, const int n_vecs, const enum rule rule, fz *held)
+{
+    const float *decay = c->gates + recur_decay_at(c->r, c->head);
     UNROLL for (int e = 0; e < n_vecs; e++) held[e] = (fz){0};
     for (size_t i = 0; i < c->r->n_dim; i++) {
-        const fz k = z_all(c->k[i]);
+        const fz k = key(c->k, decay, i, rule);
         UNROLL for (int e = 0; e < n_vecs; e++) held[e] =
             held[e] + z_load_f(c->in + i * c->r->n_width + Z_LANES * e) * k;
     }
@@ -74,8 +84,8 @@ VEC_INLINE void hold(const struct columns *c, const int n_vecs, fz *held)
 /* One row: S = decay S + k d, and q S; also S k of the next row, so that the states are read
  * once. What only later rows see is clipped as in recurrent_avx2.c; sums begin at 0 instead of
  * with the first term, which differs only where a sum is -0, and keep hides that. */
-VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, const bool delta,
-                        const bool is_last, fz *held)
+VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs,
+                        const enum rule rule, const bool is_last, fz *held)
 {
     const struct recur *r = c->r;
     const float *from = row == 0 ? c->in : c->between, *v = c->v + row * r->v_stride;
@@ -85,17 +95,23 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
     const float *q = c->q + row * r->q_stride, *k = c->k + row * r->k_stride;
     const float *next = is_last ? k : k + r->k_stride;
     const float *gates = c->gates + row * r->gates_stride;
-    const fz decay = z_all(gates[c->head]), step = z_all(gates[r->n_heads + c->head]);
+    const float *decays = gates + recur_decay_at(r, c->head);
+    const float *next_decays = is_last ? decays : decays + r->gates_stride;
+    const fz step = z_all(gates[recur_step_at(r, c->head)]);
+    fz decay = z_all(decays[0]);
     fz d[N_VECS], sum[N_VECS];
     UNROLL for (int e = 0; e < n_vecs; e++)
     {
         fz target = z_load_f(v + Z_LANES * e);
-        if (delta) target = z_kept(target - z_kept(held[e]) * decay);
+        if (rule == RULE_DELTA) target = z_kept(target - z_kept(held[e]) * decay);
+        if (rule == RULE_BY_DIM) target = z_kept(target - z_kept(held[e]));
         d[e] = z_kept(step * target);
         sum[e] = held[e] = (fz){0};
     }
     for (size_t i = 0; i < r->n_dim; i++) {
-        const fz ki = z_all(k[i]), qi = z_all(q[i]), next_i = z_all(next[i]);
+        const fz ki = z_all(k[i]), qi = z_all(q[i]);
+        const fz next_i = key(next, next_decays, i, rule);
+        if (rule == RULE_BY_DIM) decay = z_all(decays[i]);
         UNROLL for (int e = 0; e < n_vecs; e++)
         {
             fz x = z_load_f(from + i * from_stride + Z_LANES * e) * decay + ki * d[e];
@@ -106,7 +122,7 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
             else
                 z_store_f(at, x);
             sum[e] = sum[e] + x * qi;
-            if (delta && !is_last) held[e] = held[e] + x * next_i;
+            if (rule != RULE_PLAIN && !is_last) held[e] = held[e] + x * next_i;
         }
     }
     if (!c->out) return;
@@ -120,7 +136,7 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs, c
 /* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
  * stack, if they fit, so that r->to is written once. */
 VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int n_vecs,
-                        const bool delta)
+                        const enum rule rule)
 {
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo;
@@ -138,29 +154,31 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int
                               .between_stride = fits ? Z_LANES * (size_t)n_vecs : r->n_width,
                               .head = head};
     fz held[N_VECS] = {{0}};
-    if (delta) hold(&c, n_vecs, held);
+    if (rule != RULE_PLAIN) hold(&c, n_vecs, rule, held);
     for (size_t row = 0; row + 1 < r->n_rows; row++)
-        advance(&c, row, n_vecs, delta, false, held);
-    advance(&c, r->n_rows - 1, n_vecs, delta, true, held);
+        advance(&c, row, n_vecs, rule, false, held);
+    advance(&c, r->n_rows - 1, n_vecs, rule, true, held);
 }
 
 /* Columns lo.. in as many vectors as are whole; returns where they end. */
 VEC_INLINE size_t whole_columns(const struct recur *r, size_t head, size_t lo, size_t hi,
-                                const bool delta)
+                                const enum rule rule)
 {
     for (; lo + N_VECS * Z_LANES <= hi; lo += N_VECS * Z_LANES)
-        columns(r, head, lo, N_VECS, delta);
+        columns(r, head, lo, N_VECS, rule);
     for (; lo + Z_LANES <= hi; lo += Z_LANES)
-        columns(r, head, lo, 1, delta);
+        columns(r, head, lo, 1, rule);
     return lo;
 }
 
 void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
-    if (r->n_rows > 0 && r->delta)
-        lo = whole_columns(r, head, lo, hi, true);
+    if (r->n_rows > 0 && r->by_dim)
+        lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
+    else if (r->n_rows > 0 && r->delta)
+        lo = whole_columns(r, head, lo, hi, RULE_DELTA);
     else if (r->n_rows > 0)
-        lo = whole_columns(r, head, lo, hi, false);
+        lo = whole_columns(r, head, lo, hi, RULE_PLAIN);
     if (r->streams) z_streamed();
     if (lo < hi) ref_recur(r, head, lo, hi);
 }

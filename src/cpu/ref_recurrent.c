@@ -24,14 +24,31 @@ void ref_conv(const struct conv *c, size_t lo, size_t hi)
 void ref_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
                float *out)
 {
-    const size_t n_heads = op->out.n / 2, run = op->betas ? op->run : n_heads;
+    const size_t n_each = decay_n_each(op), n_heads = decay_n_heads(op);
+    const size_t run = op->betas ? op->run : n_heads;
     for (size_t h = 0; h < n_heads; h++) {
-        const float *runs = in + (op->betas ? h / run * 2 * run : 0);
-        float x = runs[h % run + (op->betas ? run : 0)];
-        float dt = num_softplus(num_keep(x + bias[h]));
-        out[h] = num_exp(num_keep(dt * a[h]));
-        out[n_heads + h] = op->betas ? num_keep(num_sigmoid(runs[h % run])) : dt;
+        const float *runs = in + (op->betas ? h / run * run * (n_each + 1) : 0);
+        const float *x = runs + h % run * n_each + (op->betas ? run : 0);
+        float dt = 0;
+        for (size_t i = 0; i < n_each; i++) {
+            dt = num_softplus(num_keep(x[i] + bias[h * n_each + i]));
+            out[h * n_each + i] = num_exp(num_keep(dt * a[h]));
+        }
+        out[n_heads * n_each + h] = op->betas ? num_keep(num_sigmoid(runs[h % run])) : dt;
     }
+}
+
+/* What column j of a head's state gives for k once it has decayed. One decay of all dims is
+ * taken out of the sum. */
+static float held(const struct recur *r, const float *column, const float *k,
+                  const float *decay)
+{
+    float sum = 0;
+    for (size_t i = 0; i < r->n_dim; i++) {
+        const float x = column[i * r->n_width] * (r->by_dim ? num_keep(k[i] * decay[i]) : k[i]);
+        sum = i == 0 ? x : sum + x;
+    }
+    return r->by_dim ? num_keep(sum) : num_keep(sum) * decay[0];
 }
 
 /* One row: the state S as it was is multiplied by the decay inside the two products that it
@@ -42,20 +59,16 @@ static void advance(const struct recur *r, size_t head, size_t row, size_t lo, s
     const float *q = r->q + row * r->q_stride + group, *k = r->k + row * r->k_stride + group;
     const float *v = r->v + row * r->v_stride + first;
     const float *gates = r->gates + row * r->gates_stride;
-    const float decay = gates[head], step = gates[r->n_heads + head];
+    const float *decay = gates + recur_decay_at(r, head);
+    const float step = gates[recur_step_at(r, head)];
     float *state = r->to + first * r->n_dim;
     for (size_t j = lo; j < hi; j++) {
         float target = v[j];
-        if (r->delta) {
-            float held = state[j] * k[0];
-            for (size_t i = 1; i < r->n_dim; i++)
-                held = held + state[i * r->n_width + j] * k[i];
-            target = num_keep(v[j] - num_keep(held) * decay);
-        }
+        if (r->delta) target = num_keep(v[j] - held(r, state + j, k, decay));
         float d = num_keep(step * target), out = 0;
         for (size_t i = 0; i < r->n_dim; i++) {
             float *s = &state[i * r->n_width + j];
-            *s = num_keep(*s * decay + k[i] * d);
+            *s = num_keep(*s * decay[r->by_dim ? i : 0] + k[i] * d);
             out = i == 0 ? *s * q[0] : out + *s * q[i];
         }
         if (!r->out) continue;

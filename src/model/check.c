@@ -300,13 +300,14 @@ static void check_conv(struct walk *w, const struct op_conv *o)
 
 static void check_decay(struct walk *w, const struct op_decay *o)
 {
-    const size_t n_heads = o->out.n / 2;
+    const size_t n_heads = decay_n_heads(o), n = n_heads * decay_n_each(o);
     reads(w, o->in, ROW_F32);
-    demand(w, o->out.n == 2 * n_heads && o->in.n == (o->betas ? 2 : 1) * n_heads,
+    demand(w, o->out.n == n + n_heads && o->in.n == (o->betas ? n + n_heads : n),
            "heads of another number");
+    demand(w, o->betas || n == n_heads, "many decays without betas");
     demand(w, !o->betas || (o->run > 0 && n_heads % o->run == 0), "a broken run of betas");
     demand(w, apart(o->in, o->out), "it writes over its input");
-    vector(w, o->bias, n_heads);
+    vector(w, o->bias, n);
     vector(w, o->a, n_heads);
     writes(w, o->out, ROW_F32);
 }
@@ -325,7 +326,9 @@ static void check_recur(struct walk *w, const struct op_recur *o)
            "queries or keys of another width");
     demand(w, o->v.n == (size_t)o->n_heads * o->n_width && o->out.n == o->v.n,
            "values of another width");
-    demand(w, o->gates.n == 2 * (size_t)o->n_heads, "gates of another number");
+    demand(w, o->gates.n == (size_t)o->n_heads * (o->by_dim ? o->n_dim + 1 : 2),
+           "gates of another number");
+    demand(w, o->delta || !o->by_dim, "decays of dims without the delta rule");
     demand(w, apart(o->v, o->out) && apart(o->q, o->out) && apart(o->k, o->out),
            "it writes over its input");
     if (o->skip) vector(w, o->skip, o->n_heads);

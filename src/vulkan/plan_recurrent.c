@@ -124,7 +124,7 @@ bool vulkan_plan_conv(struct vulkan_exec *x, const struct op *op, int part, stru
 bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_decay *d = &op->decay;
-    size_t n_heads = d->out.n / 2;
+    const size_t n_heads = decay_n_heads(d), n_each = decay_n_each(d);
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_DECAY, TILE);
     dispatch_constant(&b, d->betas);
     dispatch_writes(&b, 1, &d->out);
@@ -133,9 +133,10 @@ bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_vector(&b, 4, d->a);
     dispatch_push(&b, n_heads);
     dispatch_push(&b, d->betas ? d->run : n_heads);
+    dispatch_push(&b, n_each);
     dispatch_push_place(&b, &d->in);
     dispatch_push_place(&b, &d->out);
-    return dispatch_end_rows(&b, n_heads, TILE, err);
+    return dispatch_end_rows(&b, n_heads * n_each, TILE, err);
 }
 
 struct recur_sources {
@@ -150,6 +151,7 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, r->delta);
     dispatch_constant(&b, r->tiled);
     dispatch_constant(&b, r->skip != NULL);
+    dispatch_constant(&b, r->by_dim);
     size_t state_at = bind_state(&b, 1, r->state);
     read_source(&b, 2, &from->q);
     read_source(&b, 3, &from->k);

@@ -11,20 +11,26 @@ struct layer_case {
     uint32_t n_heads, n_groups, n_dim, n_width, n_taps;
     bool delta, tiled, skip, bias, silu;
     uint32_t run; /* of betas; 0: none */
+    bool by_dim;  /* a decay for each dim of a head */
 };
 
 static const struct layer_case cases[] = {
-    {"delta", 4, 2, 64, 64, 4, true, true, false, false, true, 4},
-    {"delta_runs", 6, 3, 32, 32, 4, true, false, false, false, true, 2},
-    {"delta_wide", 2, 1, 16, 136, 2, true, true, false, true, false, 2},
-    {"delta_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 1},
-    {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0},
-    {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0},
-    {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0},
+    {"delta", 4, 2, 64, 64, 4, true, true, false, false, true, 4, false},
+    {"delta_runs", 6, 3, 32, 32, 4, true, false, false, false, true, 2, false},
+    {"delta_wide", 2, 1, 16, 136, 2, true, true, false, true, false, 2, false},
+    {"delta_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 1, false},
+    {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0, false},
+    {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0, false},
+    {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0, false},
     /* States that the CPU stores past its caches, and heads whose states it keeps on no stack.
      */
-    {"delta_large", 8, 4, 128, 64, 2, true, false, false, false, false, 8},
-    {"delta_tall", 1, 1, 272, 48, 2, true, false, false, false, false, 1},
+    {"delta_large", 8, 4, 128, 64, 2, true, false, false, false, false, 8, false},
+    {"delta_tall", 1, 1, 272, 48, 2, true, false, false, false, false, 1, false},
+    {"dims", 4, 4, 64, 64, 4, true, false, false, false, true, 4, true},
+    {"dims_runs", 6, 3, 24, 40, 2, true, true, false, true, true, 2, true},
+    {"dims_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 3, true},
+    {"dims_large", 4, 4, 128, 128, 2, true, false, false, false, false, 4, true},
+    {"dims_tall", 1, 1, 272, 48, 2, true, false, true, false, false, 1, true},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -38,9 +44,19 @@ static size_t n_inner(const struct layer_case *c)
     return (size_t)c->n_heads * c->n_width;
 }
 
+static size_t n_each(const struct layer_case *c)
+{
+    return c->by_dim ? c->n_dim : 1;
+}
+
+static size_t n_decays(const struct layer_case *c)
+{
+    return c->n_heads * n_each(c);
+}
+
 static size_t n_gates(const struct layer_case *c)
 {
-    return (c->run ? 2 : 1) * c->n_heads;
+    return n_decays(c) + (c->run ? c->n_heads : 0);
 }
 
 /* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays. */
@@ -56,7 +72,7 @@ static size_t conv_width(const struct layer_case *c)
 
 static size_t out_width(const struct layer_case *c)
 {
-    return n_inner(c) + conv_width(c) + 2 * c->n_heads;
+    return n_inner(c) + conv_width(c) + n_decays(c) + c->n_heads;
 }
 
 /* Weights of a case, seeded by it. */
@@ -69,7 +85,7 @@ static struct weights_of weights_new(const struct layer_case *c)
     struct weights_of w = {
         .taps = mem_zalloc(c->n_taps * conv_width(c), sizeof(float)),
         .conv_bias = mem_zalloc(conv_width(c), sizeof(float)),
-        .dt_bias = mem_zalloc(c->n_heads, sizeof(float)),
+        .dt_bias = mem_zalloc(n_decays(c), sizeof(float)),
         .a = mem_zalloc(c->n_heads, sizeof(float)),
         .skip = mem_zalloc(c->n_heads, sizeof(float)),
     };
@@ -79,7 +95,7 @@ static struct weights_of weights_new(const struct layer_case *c)
     for (size_t i = 0; i < c->n_taps * conv_width(c); i++)
         if (i % conv_width(c) < 2 * n_qk(c)) w.taps[i] *= (float)(0.3 / sqrt(c->n_dim));
     random_floats(NORMAL, w.conv_bias, conv_width(c));
-    random_floats(NORMAL, w.dt_bias, c->n_heads);
+    random_floats(NORMAL, w.dt_bias, n_decays(c));
     random_floats(NORMAL, w.skip, c->n_heads);
     for (size_t i = 0; i < c->n_heads; i++)
         w.a[i] = (float)(-0.1 - 2 * random_unit());
@@ -110,7 +126,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
     struct ref out = trial_buffer(t, ROW_F32, out_width(c));
     struct ref heads = trial_buffer(t, ROW_F32, n_inner(c));
     struct ref conv = trial_buffer(t, ROW_F32, conv_width(c));
-    struct ref gates = trial_buffer(t, ROW_F32, 2 * c->n_heads);
+    struct ref gates = trial_buffer(t, ROW_F32, n_decays(c) + c->n_heads);
     const size_t n_conv = conv_width(c);
     trial_op(t, OP_CONV)->conv = (struct op_conv){
         .in = ref_part(in, 0, n_conv),
@@ -124,10 +140,11 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
     trial_op(t, OP_DECAY)->decay = (struct op_decay){
         .in = ref_part(in, n_conv, n_gates(c)),
         .out = gates,
-        .bias = vector(t->be, w->dt_bias, c->n_heads),
+        .bias = vector(t->be, w->dt_bias, n_decays(c)),
         .a = vector(t->be, w->a, c->n_heads),
         .betas = c->run > 0,
         .run = c->run,
+        .n_each = (uint32_t)n_each(c),
     };
     trial_op(t, OP_RECUR)->recur = (struct op_recur){
         .q = ref_part(conv, 0, n_qk(c)),
@@ -142,6 +159,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
         .n_width = c->n_width,
         .delta = c->delta,
         .tiled = c->tiled,
+        .by_dim = c->by_dim,
         .state = 1,
     };
     const struct ref parts[] = {heads, conv, gates};
@@ -219,15 +237,16 @@ static void check_head(const struct layer_case *c, const struct weights_of *w, c
         const float *conv = y + row * n + n_inner(c), *gates = conv + conv_width(c);
         const float *q = conv + group * n_dim, *k = q + n_qk(c);
         const float *v = conv + 2 * n_qk(c) + head * n_width;
-        const double decay = (double)gates[head], step = (double)gates[c->n_heads + head];
+        const float *decay = gates + head * n_each(c);
+        const double step = (double)gates[n_decays(c) + head];
         for (size_t j = 0; j < n_width; j++) {
             double held = 0, o = c->skip ? (double)w->skip[head] * (double)v[j] : 0, size = 1;
             for (size_t i = 0; i < n_dim; i++)
-                held += decay * s[i * n_width + j] * (double)k[i];
+                held += (double)decay[c->by_dim ? i : 0] * s[i * n_width + j] * (double)k[i];
             const double d = step * ((double)v[j] - (c->delta ? held : 0));
             for (size_t i = 0; i < n_dim; i++) {
                 double *at = &s[i * n_width + j];
-                *at = *at * decay + (double)k[i] * d;
+                *at = *at * (double)decay[c->by_dim ? i : 0] + (double)k[i] * d;
                 o += *at * (double)q[i];
                 size += fabs(*at * (double)q[i]);
             }
@@ -236,6 +255,22 @@ static void check_head(const struct layer_case *c, const struct weights_of *w, c
         }
     }
     free(s);
+}
+
+/* The decays and the step of a head. */
+static void check_gates(const struct layer_case *c, const struct weights_of *w, const float *in,
+                        const float *gates, size_t row, size_t h)
+{
+    const size_t each = n_each(c);
+    const float *runs = in + (c->run ? h / c->run * c->run * (each + 1) : 0);
+    const float *x = c->run ? runs + c->run + h % c->run * each : runs + h;
+    double dt = 0;
+    for (size_t i = h * each; i < (h + 1) * each; i++) {
+        dt = log1p(exp((double)x[i - h * each] + (double)w->dt_bias[i]));
+        near(c, "decay", row, i, gates[i], exp(dt * (double)w->a[h]), 5e-6);
+    }
+    near(c, "step", row, h, gates[n_decays(c) + h],
+         c->run ? sigmoid((double)runs[h % c->run]) : dt, 2e-6);
 }
 
 static void check_exact(const struct layer_case *c, const struct weights_of *w, const float *x,
@@ -247,14 +282,8 @@ static void check_exact(const struct layer_case *c, const struct weights_of *w, 
         for (size_t i = 0; i < conv_width(c); i++)
             near(c, "convolution", row, i, conv[i], conv_exact(c, w, x, row, i), 3e-6);
         const float *in = x + row * in_width(c) + conv_width(c);
-        for (size_t h = 0; h < c->n_heads; h++) {
-            const size_t at = c->run ? h / c->run * 2 * c->run + h % c->run : h;
-            const double alpha = (double)in[at + c->run] + (double)w->dt_bias[h];
-            const double dt = log1p(exp(alpha));
-            near(c, "decay", row, h, gates[h], exp(dt * (double)w->a[h]), 5e-6);
-            near(c, "step", row, h, gates[c->n_heads + h],
-                 c->run ? sigmoid((double)in[at]) : dt, 2e-6);
-        }
+        for (size_t h = 0; h < c->n_heads; h++)
+            check_gates(c, w, in, gates, row, h);
     }
     for (size_t h = 0; h < c->n_heads; h++)
         check_head(c, w, y, h);
