@@ -63,6 +63,9 @@ struct recurrent {
 /* Gated delta net: attn_qkv, convolution, states, gated norm, ssm_out. */
 void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct recurrent *r);
+/* Kimi delta attention: attn_q, attn_k, attn_v, a convolution of each, states with a decay for
+ * each dim of a key, gated norm, attn_output. */
+void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r);

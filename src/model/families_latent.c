@@ -1,10 +1,22 @@
 /* Families whose keys and values of all heads come from one narrow row. */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/real.h"
 #include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
+
+/* Whether the first layer with attention has that matrix. */
+static bool has_matrix(const struct hparams *hp, const char *what)
+{
+    char name[64];
+    uint32_t i = 0;
+    while (i + 1 < hp->n_layer && hp->layers[i].recurrent)
+        i++;
+    snprintf(name, sizeof name, "blk.%u.%s.weight", i, what);
+    return gguf_tensor_find(hp->g, name) != NULL;
+}
 
 /* Keys for the size of a head speak of the cache, their "_mla" of what a head's matrices make;
  * files without these have keys and values of all heads in the cache. */
@@ -22,12 +34,12 @@ static bool read_heads(struct hparams *hp, struct err *err)
                      &hp->latent.head_dim_v, err))
         return false;
     /* The first files of models without it name it, too. */
-    if (gguf_tensor_find(hp->g, "blk.0.attn_q.weight")) hp->latent.n_q = 0;
+    if (has_matrix(hp, "attn_q")) hp->latent.n_q = 0;
     if (hp->latent.head_dim_k <= hp->n_rot)
         return err_set(err, ERR_FORMAT,
                        "%s: keys of %u values should be longer than what is rotated, %u",
                        gguf_path(hp->g), hp->latent.head_dim_k, hp->n_rot);
-    const bool narrow = gguf_tensor_find(hp->g, "blk.0.attn_k_b.weight") != NULL;
+    const bool narrow = has_matrix(hp, "attn_k_b");
     hp->latent.by_heads = !narrow;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         l = &hp->layers[i];
@@ -111,6 +123,47 @@ static bool read_plm(struct hparams *hp, struct err *err)
     return read_heads(hp, err);
 }
 
+/* ---- kimi-linear: Kimi delta attention, some layers attention, of which nothing rotates ----
+ */
+
+static bool read_delta_heads(struct hparams *hp, struct err *err)
+{
+    const uint32_t n_head = hp->layers[0].n_head;
+    uint32_t n_dim = 0;
+    if (!hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) ||
+        !hparams_u32(hp, "kda.head_dim", 1, MAX_WIDTH / MAX_HEADS, true, &n_dim, err))
+        return false;
+    hp->ssm.n_dim = n_dim;
+    hp->ssm.n_group = hp->ssm.n_head = n_head;
+    hp->ssm.n_inner = n_head * n_dim;
+    return true;
+}
+
+static bool read_kimi_linear(struct hparams *hp, struct err *err)
+{
+    hp->route = ROUTE_SIGMOID;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        hp->layers[i].recurrent = hp->layers[i].n_head_kv == 0;
+        hp->layers[i].rope = false;
+    }
+    if (!hparams_need_experts(hp, err) || !hparams_route(hp, err) ||
+        !hparams_shared_count(hp, err) || !read_delta_heads(hp, err) || !read_heads(hp, err))
+        return false;
+    hp->route_as_is = false; /* whatever the file says, or it is refused */
+    hp->attn_scale = (float)(1.0 / sqrt((double)hp->latent.head_dim_k));
+    return true;
+}
+
+static void layer_kimi_linear(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x);
+    if (b->hp->layers[layer].recurrent)
+        block_delta_attention(b, layer, h, h);
+    else
+        block_latent_attention(b, layer, h, h);
+    block_end(b, layer, x, h);
+}
+
 static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
@@ -120,6 +173,7 @@ static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_latent[] = {
     {"deepseek2", read_deepseek2, layer_latent},
+    {"kimi-linear", read_kimi_linear, layer_kimi_linear},
     {"minicpm3", read_minicpm3, layer_latent},
     {"mistral4", read_mistral4, layer_latent},
     {"plm", read_plm, layer_latent},

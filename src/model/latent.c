@@ -7,9 +7,12 @@ struct parts {
     size_t n_rot, n_plain; /* values with a rotation and without one */
 };
 
-static uint32_t rope_of(struct builder *b, uint32_t layer)
+/* Rotates the parts of heads that rotate, in layers that do. */
+static void rotate(struct builder *b, uint32_t layer, struct ref x)
 {
-    return block_rope(b, layer, b->hp->rope_halves ? ROPE_NEOX : ROPE_NORM);
+    if (!b->hp->layers[layer].rope) return;
+    const enum rope_pairs pairs = b->hp->rope_halves ? ROPE_NEOX : ROPE_NORM;
+    build_rope(b, x, b->hp->n_rot, block_rope(b, layer, pairs));
 }
 
 static struct parts parts_of(const struct builder *b)
@@ -46,7 +49,7 @@ static void split_queries(struct builder *b, uint32_t layer, struct ref q, struc
     *plain = build_rows(b, "q_plain", n_head * n.n_plain);
     *rot = build_rows(b, "q_rot", n_head * n.n_rot);
     build_deal(b, q, n.n_plain, n.n_rot, *plain, *rot);
-    build_rope(b, *rot, n.n_rot, rope_of(b, layer));
+    rotate(b, layer, *rot);
 }
 
 /* The narrow row, and the part of the keys that all heads share, rotated. */
@@ -61,7 +64,7 @@ static void project_keys(struct builder *b, uint32_t layer, struct ref in, struc
     const struct linear down = layer_linear(b, layer, "attn_kv_a_mqa", in.n, both);
     build_matmul(b, in, &down, 1);
     build_norm(b, *narrow, layer_vector(b, layer, "attn_kv_a_norm.weight", n_kv), 0, *narrow);
-    build_rope(b, *rot, hp->n_rot, rope_of(b, layer));
+    rotate(b, layer, *rot);
 }
 
 /* Each head's product with a matrix of its own. */

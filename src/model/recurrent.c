@@ -1,4 +1,5 @@
-/* The blocks with recurrent states: gated delta net, Mamba-2, short convolution. */
+/* The blocks with recurrent states: gated delta net, Kimi delta
+ * attention, Mamba-2, short convolution. */
 #include <math.h>
 
 #include "model/blocks.h"
@@ -93,6 +94,96 @@ void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct re
     build_norm(b, heads, layer_vector(b, layer, "ssm_norm.weight", n_width), n_width, heads);
     build_glu(b, z, heads, GLU_SILU, heads);
     const struct linear o = layer_linear(b, layer, "ssm_out", n_inner, out);
+    build_matmul(b, heads, &o, 1);
+}
+
+/* The products of Q, K and V, by one matrix or by one each. */
+static void project_qkv(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    char name[TENSOR_NAME_CAP];
+    const size_t n = out.n / 3;
+    if (weights_has(b->ws, layer_tensor(name, layer, "attn_qkv.weight"))) {
+        const struct linear all = layer_linear(b, layer, "attn_qkv", in.n, out);
+        build_matmul(b, in, &all, 1);
+        return;
+    }
+    const struct linear mats[3] = {
+        layer_linear(b, layer, "attn_q", in.n, ref_part(out, 0, n)),
+        layer_linear(b, layer, "attn_k", in.n, ref_part(out, n, n)),
+        layer_linear(b, layer, "attn_v", in.n, ref_part(out, 2 * n, n)),
+    };
+    build_matmul(b, in, mats, 3);
+}
+
+/* in by way of a row as narrow as one head. */
+static void project_narrowly(struct builder *b, uint32_t layer, struct ref in,
+                             const char *const stems[2], struct ref out)
+{
+    struct ref narrow = build_rows(b, "narrow", b->hp->ssm.n_dim);
+    const struct linear down = layer_linear(b, layer, stems[0], in.n, narrow);
+    build_matmul(b, in, &down, 1);
+    const struct linear up = layer_linear(b, layer, stems[1], narrow.n, out);
+    build_matmul(b, narrow, &up, 1);
+}
+
+/* Sigmoids of a product for each head, and decays of each dim. */
+static struct ref decays_by_dim(struct builder *b, uint32_t layer, struct ref in)
+{
+    static const char *const stems[2] = {"ssm_f_a", "ssm_f_b"};
+    const size_t n_head = b->hp->ssm.n_head, n_inner = b->hp->ssm.n_inner;
+    struct ref all = build_rows(b, "beta_alpha", n_head + n_inner);
+    struct ref gates = build_rows(b, "gates", n_inner + n_head);
+    const struct linear beta =
+        layer_linear(b, layer, "ssm_beta", in.n, ref_part(all, 0, n_head));
+    build_matmul(b, in, &beta, 1);
+    project_narrowly(b, layer, in, stems, ref_part(all, n_head, n_inner));
+    build_decay(b, &(struct op_decay){.in = all,
+                                      .out = gates,
+                                      .bias = layer_vector(b, layer, "ssm_dt.bias", n_inner),
+                                      .a = per_head(b, layer, "ssm_a", n_head),
+                                      .betas = true,
+                                      .run = (uint32_t)n_head,
+                                      .n_each = b->hp->ssm.n_dim});
+    return gates;
+}
+
+void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    static const char *const gate_stems[2] = {"ssm_g_a", "ssm_g_b"};
+    static const char *const conv_names[3] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
+                                              "ssm_conv1d_v.weight"};
+    const struct hparams *hp = b->hp;
+    const size_t n_dim = hp->ssm.n_dim, n = hp->ssm.n_inner;
+    struct ref mixed = build_rows(b, "mixed", 3 * n), conv = build_rows(b, "conv", 3 * n);
+    struct ref z = build_rows(b, "z", n), qkv[3];
+    project_qkv(b, layer, in, mixed);
+    project_narrowly(b, layer, in, gate_stems, z);
+    for (size_t i = 0; i < 3; i++) {
+        qkv[i] = ref_part(conv, i * n, n);
+        build_conv(b, &(struct op_conv){.in = ref_part(mixed, i * n, n),
+                                        .out = qkv[i],
+                                        .w = taps(b, layer, conv_names[i], hp->ssm.n_taps, n),
+                                        .n_taps = hp->ssm.n_taps,
+                                        .silu = true});
+    }
+    build_l2_norm(b, qkv[0], n_dim, (float)(1.0 / sqrt((double)n_dim)));
+    build_l2_norm(b, qkv[1], n_dim, 1);
+    struct ref gates = decays_by_dim(b, layer, in), heads = build_rows(b, "heads", n);
+    build_recur(b, &(struct op_recur){.q = qkv[0],
+                                      .k = qkv[1],
+                                      .v = qkv[2],
+                                      .out = heads,
+                                      .gates = gates,
+                                      .n_heads = hp->ssm.n_head,
+                                      .n_groups = hp->ssm.n_head,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = hp->ssm.n_dim,
+                                      .delta = true,
+                                      .by_dim = true});
+    end_rows(b, layer, false);
+    build_norm(b, heads, layer_vector(b, layer, "ssm_norm.weight", n_dim), n_dim, heads);
+    build_glu(b, z, heads, GLU_SIGMOID, heads);
+    const struct linear o = layer_linear(b, layer, "attn_output", n, out);
     build_matmul(b, heads, &o, 1);
 }
 

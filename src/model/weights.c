@@ -189,11 +189,13 @@ const struct weight *weights_experts(struct weights *ws, const char *name, size_
     return matrix(ws, name, shape, n_parts, n_used, n_experts);
 }
 
-/* A tensor of n_rows rows that must hold plain floats. */
+/* A tensor of n_rows rows that must hold plain floats. Some files have a dim of 1 between. */
 static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n_rows,
                                            size_t n_cols)
 {
-    const struct gguf_tensor *t = fetch(ws, name, n_cols, n_rows, 1);
+    const bool apart = weights_dim(ws, name, 1) == 1 && weights_dim(ws, name, 2) > 1;
+    const struct gguf_tensor *t =
+        fetch(ws, name, n_cols, apart ? 1 : n_rows, apart ? n_rows : 1);
     if (!t) return NULL;
     if (t->type == QTYPE_F32) return t;
     weights_fail(ws, ERR_FORMAT, "tensor %s: expected type F32, found %s", name,
@@ -218,7 +220,7 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
     count_read(ws, t, token_bytes);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
-    const size_t n_cols = t->ne[0], n_rows = t->ne[1], n = n_rows * n_cols;
+    const size_t n_cols = t->ne[0], n_rows = t->ne[1] * t->ne[2], n = n_rows * n_cols;
     if (ws->be) {
         /* The file promises no alignment. */
         float *values = mem_alloc(t->n_bytes);
