@@ -43,6 +43,7 @@ void main()
     case SIGMOID:
     case RELU:
     case GELU_ALONE:
+    case TANH_ALONE:
     case LINEAR: v = glu(OP, x, b[row * b_stride + b_at + i]); break;
     case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
     case COPY:

@@ -23,7 +23,7 @@ layout(push_constant) uniform Push {
     uint n_groups, n_groups_used;
 };
 
-const bool SIGMOID = KIND == 1u, EACH = KIND == 2u;
+const bool SIGMOID = KIND == 1u, EACH = KIND == 2u, GIVEN = KIND == 3u;
 const uint MAX_EXPERTS = 512u, MAX_USED = 32u, MAX_GROUPS = 64u;
 
 shared int ratings[MAX_EXPERTS], group_ratings[MAX_GROUPS];
@@ -97,14 +97,14 @@ void main()
     uint lane = gl_LocalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (row >= step_n_rows()) return;
     uint to = row * out_stride + 2u * out_at;
-    if (EACH) {
+    uint from = row * in_stride + in_at;
+    if (EACH || GIVEN) {
         for (uint j = lane; j < n_used; j += 32u) {
             route[to + 2u * j] = j;
-            route[to + 2u * j + 1u] = u_of(1.0);
+            route[to + 2u * j + 1u] = u_of(EACH ? 1.0 : num_keep(scores[from + j]));
         }
         return;
     }
-    uint from = row * in_stride + in_at;
     if (!SIGMOID) find_softmax(from, lane);
     for (uint e = lane; e < n; e += 32u) {
         if (HAS_SELECT)

@@ -70,12 +70,15 @@ size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
     switch (op->kind) {
     case OP_EMBED: writes(&r, &op->embed.out); break;
     case OP_CENTRE: reads(&r, &op->centre.in), writes(&r, &op->centre.out); break;
+    case OP_SIZE: reads(&r, &op->size.in), writes(&r, &op->size.out); break;
+    case OP_CUT: reads(&r, &op->cut.in), writes(&r, &op->cut.out); break;
     case OP_NORM: reads(&r, &op->norm.in), writes(&r, &op->norm.out); break;
     case OP_QUANTISE: reads(&r, &op->quantise.in), writes(&r, &op->quantise.out); break;
     case OP_MATMUL: matmul_refs(&r, &op->matmul); break;
     case OP_ROPE: in_place(&r, &op->rope.x); break;
     case OP_ROW_SCALE: in_place(&r, &op->row_scale.x); break;
     case OP_SCALE: in_place(&r, &op->scale.x); break;
+    case OP_FACTORS: reads(&r, &op->factors.in), writes(&r, &op->factors.out); break;
     case OP_LIMIT: in_place(&r, &op->limit.x); break;
     case OP_KV_STORE: reads(&r, &op->kv_store.k), reads(&r, &op->kv_store.v); break;
     case OP_ATTEND: reads(&r, &op->attend.q), writes(&r, &op->attend.out); break;
@@ -118,6 +121,7 @@ size_t op_weights(struct op *op, const struct weight **out[OP_MOST_WEIGHTS])
     switch (op->kind) {
     case OP_EMBED: slot(&s, &op->embed.table); break;
     case OP_NORM: slot(&s, &op->norm.w), slot(&s, &op->norm.bias); break;
+    case OP_FACTORS: slot(&s, &op->factors.w); break;
     case OP_MATMUL:
         for (uint32_t i = 0; i < op->matmul.n_mats; i++) {
             slot(&s, &op->matmul.mat[i].w);

@@ -46,12 +46,15 @@ struct ref {
 enum op_kind {
     OP_EMBED,          /* out = scale · row[token] of a matrix */
     OP_CENTRE,         /* takes its mean from a row or groups: LayerNorm is this and the next */
+    OP_SIZE,           /* gives the root mean square of a row */
+    OP_CUT,            /* leaves of a row what is above its size times a number */
     OP_NORM,           /* RMS norm of groups of a row, times a vector, plus a vector */
     OP_QUANTISE,       /* f32 row -> A8 row */
     OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
     OP_ROPE,           /* rotates heads in place by the row's position */
     OP_ROW_SCALE,      /* multiplies a row by a function of its position */
     OP_SCALE,          /* multiplies a row by a number */
+    OP_FACTORS,        /* multiplies a row by a vector */
     OP_LIMIT,          /* keeps the values of a row within two bounds */
     OP_KV_STORE,       /* puts the row's keys and values into its page */
     OP_ATTEND,         /* attention of the row over its visible pages */
@@ -107,6 +110,17 @@ struct op_centre {
     size_t group;
 };
 
+/* The size of a row: the root of the mean of its squares. */
+struct op_size {
+    struct ref in, out; /* out.n = 1 */
+};
+
+/* out = in - factor · size where that is above 0, else 0. */
+struct op_cut {
+    struct ref in, out; /* same n; out may be in */
+    float factor;
+};
+
 struct op_quantise {
     struct ref in;  /* ROW_F32 */
     struct ref out; /* ROW_A8, same n */
@@ -143,6 +157,11 @@ struct op_row_scale {
 struct op_scale {
     struct ref x; /* in place */
     float factor;
+};
+
+struct op_factors {
+    struct ref in, out;     /* same n; out may be in */
+    const struct weight *w; /* vector of in.n */
 };
 
 struct op_limit {
@@ -185,6 +204,7 @@ enum glu_kind {
     GLU_RELU,       /* the gate where it is above 0; with up for a gate its square */
     GLU_CLAMPED,    /* both within 7, sigmoid of 1.702 gate, up + 1 */
     GLU_GELU_ALONE, /* the GELU of the gate, whatever up is: what has no gate of its own */
+    GLU_TANH_ALONE, /* its tanh */
 };
 
 struct op_glu {
@@ -201,6 +221,7 @@ enum route_kind {
     ROUTE_SOFTMAX, /* softmax over all experts; renormalised: over the chosen ones */
     ROUTE_SIGMOID, /* sigmoid of each */
     ROUTE_EACH,    /* all of them by number, each counts by 1; no scores are read */
+    ROUTE_GIVEN,   /* all of them by number, each counts by its score */
 };
 
 enum { MAX_ROUTE_GROUPS = 64 };
@@ -344,12 +365,15 @@ struct op {
     union {
         struct op_embed embed;
         struct op_centre centre;
+        struct op_size size;
+        struct op_cut cut;
         struct op_norm norm;
         struct op_quantise quantise;
         struct op_matmul matmul;
         struct op_rope rope;
         struct op_row_scale row_scale;
         struct op_scale scale;
+        struct op_factors factors;
         struct op_limit limit;
         struct op_kv_store kv_store;
         struct op_attend attend;

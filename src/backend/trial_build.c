@@ -283,6 +283,30 @@ static struct ref try_centre(struct trial *t, const struct op_centre *c)
     return out;
 }
 
+/* Rows that are only part of a tile's lanes, and of many. */
+static struct ref try_size(struct trial *t, const struct op_size *s)
+{
+    struct ref in = input(t, least(s->in.n, MOST_COLS)), out = buffer(t, ROW_F32, 1);
+    add(t, OP_SIZE)->size = (struct op_size){in, out};
+    return out;
+}
+
+static struct ref try_cut(struct trial *t, const struct op_cut *c)
+{
+    const size_t n = least(c->in.n, MOST_COLS);
+    struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
+    add(t, OP_CUT)->cut = (struct op_cut){in, out, 0.5f};
+    return out;
+}
+
+static struct ref try_factors(struct trial *t, const struct op_factors *f)
+{
+    const size_t n = least(f->in.n, MOST_WIDTH);
+    struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
+    add(t, OP_FACTORS)->factors = (struct op_factors){in, out, vector(t, n, 1)};
+    return out;
+}
+
 static struct ref try_add(struct trial *t, float scale)
 {
     struct ref in = input(t, 2 * MOST_WIDTH), out = buffer(t, ROW_F32, MOST_WIDTH);
@@ -447,6 +471,9 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_ROPE: return try_rope(t, &op->rope);
     case OP_ATTEND: return try_attend(t, &op->attend, is_joined(t->of, op));
     case OP_CENTRE: return try_centre(t, &op->centre);
+    case OP_SIZE: return try_size(t, &op->size);
+    case OP_CUT: return try_cut(t, &op->cut);
+    case OP_FACTORS: return try_factors(t, &op->factors);
     case OP_GLU: return try_glu(t, &op->glu, is_joined(t->of, op));
     case OP_ADD: return try_add(t, op->add.scale);
     case OP_LOGITS: return try_add(t, 1);

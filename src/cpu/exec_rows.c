@@ -57,6 +57,19 @@ static void centre_tile(const struct cpu_exec *x, const struct op_centre *op,
             kernels_of(x)->centre(row_f32(x, &in, r) + i, op->group, row_f32(x, &out, r) + i);
 }
 
+static void size_tile(const struct cpu_exec *x, const struct op_size *op, const struct tile *t)
+{
+    for (size_t r = t->lo; r < t->hi; r++)
+        *row_f32(x, &op->out, r) = ref_size(row_f32(x, &op->in, r), op->in.n);
+}
+
+static void cut_tile(const struct cpu_exec *x, const struct op_cut *op, const struct tile *t)
+{
+    for (size_t r = t->lo; r < t->hi; r++)
+        kernels_of(x)->cut(row_f32(x, &op->in, r), op->in.n, op->factor,
+                           row_f32(x, &op->out, r));
+}
+
 static void rope_tile(const struct cpu_exec *x, const struct op_rope *op, const struct tile *t)
 {
     const struct ref heads = part_of(&op->x, t);
@@ -81,6 +94,15 @@ static void scale_tile(const struct cpu_exec *x, const struct op_scale *op,
     const struct ref part = part_of(&op->x, t);
     for (size_t r = t->lo; r < t->hi; r++)
         kernels_of(x)->scale(row_f32(x, &part, r), part.n, op->factor);
+}
+
+static void factors_tile(const struct cpu_exec *x, const struct op_factors *op,
+                         const struct tile *t)
+{
+    const float *w = vector_of(op->w);
+    for (size_t r = t->lo; r < t->hi; r++)
+        kernels_of(x)->glu(GLU_LINEAR, row_f32(x, &op->in, r), w, op->in.n,
+                           row_f32(x, &op->out, r));
 }
 
 static void limit_tile(const struct cpu_exec *x, const struct op_limit *op,
@@ -241,11 +263,14 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
     switch (op->kind) {
     case OP_EMBED: embed_tile(x, &op->embed, t); break;
     case OP_CENTRE: centre_tile(x, &op->centre, t); break;
+    case OP_SIZE: size_tile(x, &op->size, t); break;
+    case OP_CUT: cut_tile(x, &op->cut, t); break;
     case OP_NORM: norm_tile(x, &op->norm, t); break;
     case OP_QUANTISE: quantise_tile(x, &op->quantise, t); break;
     case OP_ROPE: rope_tile(x, &op->rope, t); break;
     case OP_ROW_SCALE: row_scale_tile(x, &op->row_scale, t); break;
     case OP_SCALE: scale_tile(x, &op->scale, t); break;
+    case OP_FACTORS: factors_tile(x, &op->factors, t); break;
     case OP_LIMIT: limit_tile(x, &op->limit, t); break;
     case OP_KV_STORE: kv_store_tile(x, &op->kv_store, t); break;
     case OP_ATTEND: attend_tile(x, &op->attend, t); break;

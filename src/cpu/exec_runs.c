@@ -44,6 +44,9 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_ADD: return blocks_of(op->add.out.n);
     case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
     case OP_EMBED:
+    case OP_SIZE:
+    case OP_CUT:
+    case OP_FACTORS:
     case OP_ROUTE:
     case OP_COMBINE:
     case OP_ROW_GATE:
@@ -59,11 +62,14 @@ static size_t cost_of(const struct op *op)
     switch (op->kind) {
     case OP_EMBED: return op->embed.out.n;
     case OP_CENTRE: return 2 * op->centre.in.n;
+    case OP_SIZE: return 2 * op->size.in.n;
+    case OP_CUT: return 4 * op->cut.in.n;
     case OP_NORM: return op->norm.in.n;
     case OP_QUANTISE: return 2 * op->quantise.in.n;
     case OP_ROPE: return op->rope.x.n;
     case OP_ROW_SCALE: return op->row_scale.x.n;
     case OP_SCALE: return op->scale.x.n;
+    case OP_FACTORS: return op->factors.in.n;
     case OP_LIMIT: return op->limit.x.n;
     /* A key's numbers lie in as many lines, with f16 in half as many, none of them at hand. */
     case OP_KV_STORE: return 10 * (op->kv_store.k.n + op->kv_store.v.n);

@@ -308,6 +308,8 @@ struct kernels {
     void (*norm)(const struct norm *o);
     /* x less its mean; out may be x. */
     void (*centre)(const float *x, size_t n, float *out);
+    /* What of x is above its size times factor; out may be x. */
+    void (*cut)(const float *x, size_t n, float factor, float *out);
     /* n values, a multiple of 32. */
     void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
     /* One head in place; n_pairs cosines, then as many sines. */
@@ -332,6 +334,8 @@ extern const struct kernels kernels_avx512_amd;
 
 /* Ops that have one form for all instruction sets. */
 void ref_embed(const struct cpu_weight *table, size_t row, float scale, float *out);
+/* The root mean square. */
+float ref_size(const float *x, size_t n);
 /* In place. */
 void ref_limit(float *x, size_t n, float limit);
 /* scores[n_expert] -> the best, by rank: ids and weights. scores is overwritten; select and

@@ -241,6 +241,7 @@ const struct kernels kernels_scalar = {
     .kv_store = store_rows,
     .norm = ref_norm,
     .centre = ref_centre,
+    .cut = ref_cut,
     .quantise = ref_quantise,
     .rope = ref_rope,
     .scale = ref_scale,

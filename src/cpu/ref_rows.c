@@ -51,6 +51,22 @@ void ref_centre(const float *x, size_t n, float *out)
         out[i] = num_keep(x[i] - mean);
 }
 
+float ref_size(const float *x, size_t n)
+{
+    float partial[ROW_PARTIALS] = {0};
+    for (size_t i = 0; i < n; i++)
+        accumulate(partial, i, x[i] * x[i]);
+    const float mean = fold(partial, n) * (float)(1.0 / (double)n);
+    return num_keep(mean * num_rsqrt(mean));
+}
+
+void ref_cut(const float *x, size_t n, float factor, float *out)
+{
+    const float least = num_keep(ref_size(x, n) * factor);
+    for (size_t i = 0; i < n; i++)
+        out[i] = num_keep(num_relu(x[i] - least));
+}
+
 /* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block
  * with a value of 2^100 or more, an infinity or a NaN gets d = NaN and q = 0. */
 void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
@@ -109,7 +125,8 @@ static float activate(enum glu_kind kind, float x)
     case GLU_RELU: return num_relu(x);
     case GLU_LINEAR:
     case GLU_CLAMPED: /* these have a form of their own */
-    case GLU_GELU_ALONE: break;
+    case GLU_GELU_ALONE:
+    case GLU_TANH_ALONE: break;
     }
     return x;
 }
@@ -118,6 +135,7 @@ static float gated(enum glu_kind kind, float gate, float up)
 {
     if (kind == GLU_CLAMPED) return num_clamped_glu(gate, up);
     if (kind == GLU_GELU_ALONE) return num_gelu(gate);
+    if (kind == GLU_TANH_ALONE) return num_keep(num_tanh(gate));
     return num_keep(activate(kind, gate) * up);
 }
 
@@ -266,6 +284,11 @@ void ref_route(const struct op_route *op, float *scores, const float *select,
         return;
     }
     assert(n_used > 0 && n_used <= n);
+    if (op->kind == ROUTE_GIVEN) {
+        for (size_t j = 0; j < n_used; j++)
+            ids[j] = (int32_t)j, weights[j] = num_keep(scores[j]);
+        return;
+    }
     if (op->kind == ROUTE_SIGMOID)
         route_sigmoid(op, scores, select, ids, weights);
     else

@@ -75,25 +75,61 @@ void avx2_norm(const struct norm *o)
     }
 }
 
-void avx2_centre(const float *x, size_t n, float *out)
+/* x, but at most or at least that; a NaN stays one. */
+VEC_INLINE f8 at_most(f8 x, float most)
+{
+    return _mm256_min_ps(vec_all(most), x);
+}
+
+VEC_INLINE f8 at_least(f8 x, float least)
+{
+    return _mm256_max_ps(vec_all(least), x);
+}
+
+/* What a mean is of: values, or their squares. */
+VEC_INLINE f8 term_at(const bool squares, const float *x)
+{
+    const f8 v = vec_load(x);
+    return squares ? v * v : v;
+}
+
+/* The mean of n values, a multiple of ROW_PARTIALS, or of their squares. */
+VEC_INLINE float mean_of(const bool squares, const float *x, size_t n)
 {
     float partial[ROW_PARTIALS];
     f8 sum[N_PARTIALS];
-    if (n % ROW_PARTIALS != 0) {
-        ref_centre(x, n, out);
-        return;
-    }
-    UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j] = vec_load(x + LANES * j);
+    UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j] = term_at(squares, x + LANES * j);
     for (size_t i = ROW_PARTIALS; i < n; i += ROW_PARTIALS)
         UNROLL for (size_t j = 0; j < N_PARTIALS; j++) sum[j] =
-            sum[j] + vec_load(x + i + LANES * j);
+            sum[j] + term_at(squares, x + i + LANES * j);
     UNROLL for (size_t j = 0; j < N_PARTIALS; j++) vec_store(partial + LANES * j, sum[j]);
     float total = partial[0];
     for (size_t i = 1; i < ROW_PARTIALS; i++)
         total = total + partial[i];
-    const f8 mean = vec_all(total * (float)(1.0 / (double)n));
+    return total * (float)(1.0 / (double)n);
+}
+
+void avx2_centre(const float *x, size_t n, float *out)
+{
+    if (n % ROW_PARTIALS != 0) {
+        ref_centre(x, n, out);
+        return;
+    }
+    const f8 mean = vec_all(mean_of(false, x, n));
     for (size_t i = 0; i < n; i += LANES)
         vec_store(out + i, num8_keep(vec_load(x + i) - mean));
+}
+
+void avx2_cut(const float *x, size_t n, float factor, float *out)
+{
+    if (n % ROW_PARTIALS != 0) {
+        ref_cut(x, n, factor, out);
+        return;
+    }
+    const float mean = mean_of(true, x, n), size = num_keep(mean * num_rsqrt(mean));
+    const f8 least = vec_all(num_keep(size * factor));
+    for (size_t i = 0; i < n; i += LANES)
+        vec_store(out + i, num8_keep(at_least(vec_load(x + i) - least, 0)));
 }
 
 /* The largest magnitude's bits of 32 values. */
@@ -191,17 +227,6 @@ void avx2_scale(float *x, size_t n, float factor)
     ref_scale(x + i, n - i, factor);
 }
 
-/* x, but at most or at least that; a NaN stays one. */
-VEC_INLINE f8 at_most(f8 x, float most)
-{
-    return _mm256_min_ps(vec_all(most), x);
-}
-
-VEC_INLINE f8 at_least(f8 x, float least)
-{
-    return _mm256_max_ps(vec_all(least), x);
-}
-
 /* What a gate is the sigmoid of. */
 VEC_INLINE f8 argument(const enum glu_kind kind, f8 gate)
 {
@@ -256,6 +281,7 @@ void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, 
     case GLU_SIGMOID: i = glu(GLU_SIGMOID, gate, up, n, out); break;
     case GLU_CLAMPED: i = glu(GLU_CLAMPED, gate, up, n, out); break;
     case GLU_GELU_ALONE: i = glu(GLU_GELU_ALONE, gate, up, n, out); break;
+    case GLU_TANH_ALONE: break; /* of a few values */
     case GLU_LINEAR:
         for (; i + LANES <= n; i += LANES)
             vec_store(out + i, num8_keep(vec_load(gate + i) * vec_load(up + i)));

@@ -428,6 +428,7 @@ void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n
     case GLU_SIGMOID: glu(GLU_SIGMOID, gate, up, n, out); break;
     case GLU_CLAMPED: glu(GLU_CLAMPED, gate, up, n, out); break;
     case GLU_GELU_ALONE: glu(GLU_GELU_ALONE, gate, up, n, out); break;
+    case GLU_TANH_ALONE: ref_glu(kind, gate, up, n, out); break; /* of a few values */
     case GLU_LINEAR:
         FOR_LANES(n,
                   { store(out + i, left, z_kept(load(gate + i, left) * load(up + i, left))); });

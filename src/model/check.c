@@ -22,30 +22,15 @@ struct walk {
 };
 
 static const char *const op_names[] = {
-    [OP_EMBED] = "embed",
-    [OP_CENTRE] = "centre",
-    [OP_NORM] = "norm",
-    [OP_QUANTISE] = "quantise",
-    [OP_MATMUL] = "matmul",
-    [OP_ROPE] = "rope",
-    [OP_ROW_SCALE] = "row scale",
-    [OP_KV_STORE] = "kv store",
-    [OP_ATTEND] = "attend",
-    [OP_GLU] = "glu",
-    [OP_ADD] = "add",
-    [OP_ROUTE] = "route",
-    [OP_MATMUL_EXPERTS] = "experts",
-    [OP_COMBINE] = "combine",
-    [OP_HEAD_ROWS] = "head rows",
-    [OP_LOGITS] = "logits",
-    [OP_SCALE] = "scale",
-    [OP_LIMIT] = "limit",
-    [OP_CONV] = "conv",
-    [OP_DECAY] = "decay",
-    [OP_RECUR] = "recur",
-    [OP_RUNS] = "runs",
-    [OP_ROW_GATE] = "row gate",
-    [OP_INPUT] = "input",
+    [OP_EMBED] = "embed",       [OP_CENTRE] = "centre",       [OP_SIZE] = "size",
+    [OP_CUT] = "cut",           [OP_NORM] = "norm",           [OP_QUANTISE] = "quantise",
+    [OP_MATMUL] = "matmul",     [OP_ROPE] = "rope",           [OP_ROW_SCALE] = "row scale",
+    [OP_KV_STORE] = "kv store", [OP_ATTEND] = "attend",       [OP_GLU] = "glu",
+    [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
+    [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
+    [OP_SCALE] = "scale",       [OP_FACTORS] = "factors",     [OP_LIMIT] = "limit",
+    [OP_CONV] = "conv",         [OP_DECAY] = "decay",         [OP_RECUR] = "recur",
+    [OP_RUNS] = "runs",         [OP_ROW_GATE] = "row gate",   [OP_INPUT] = "input",
     [OP_OUTPUT] = "output",
 };
 
@@ -202,6 +187,8 @@ static void check_route(struct walk *w, const struct op_route *o)
 {
     const bool each = o->kind == ROUTE_EACH;
     if (!each) reads(w, o->scores, ROW_F32);
+    demand(w, o->kind != ROUTE_GIVEN || (o->out.n == o->scores.n && !o->select && !o->scales),
+           "all have their number's rank, and yet there are others");
     demand(w, !each || (o->scores.n == 0 && !o->select && !o->scales),
            "all are chosen, and yet by something");
     demand(w, each || o->out.n <= o->scores.n, "more experts chosen than there are");
@@ -261,6 +248,23 @@ static void check_centre(struct walk *w, const struct op_centre *o)
     demand(w, o->group > 0 && o->in.n % o->group == 0, "a broken group");
     demand(w, same(o->in, o->out) || apart(o->in, o->out), "it writes over part of its input");
     writes(w, o->out, ROW_F32);
+}
+
+static void check_size(struct walk *w, const struct op_size *o)
+{
+    reads(w, o->in, ROW_F32);
+    demand(w, o->in.n > 0 && o->out.n == 1 && apart(o->in, o->out),
+           "no single size beside the row");
+    writes(w, o->out, ROW_F32);
+}
+
+/* Of ops whose output has the place of their input or one apart. */
+static void check_in_and_out(struct walk *w, struct ref in, struct ref out)
+{
+    reads(w, in, ROW_F32);
+    demand(w, in.n > 0 && in.n == out.n, "rows of different widths");
+    demand(w, same(in, out) || apart(in, out), "it writes over part of its input");
+    writes(w, out, ROW_F32);
 }
 
 static void check_norm(struct walk *w, const struct op_norm *o)
@@ -368,6 +372,8 @@ static void check_op(struct walk *w, const struct op *op)
         writes(w, op->embed.out, ROW_F32);
         break;
     case OP_CENTRE: check_centre(w, &op->centre); break;
+    case OP_SIZE: check_size(w, &op->size); break;
+    case OP_CUT: check_in_and_out(w, op->cut.in, op->cut.out); break;
     case OP_NORM: check_norm(w, &op->norm); break;
     case OP_QUANTISE:
         reads(w, op->quantise.in, ROW_F32);
@@ -381,6 +387,10 @@ static void check_op(struct walk *w, const struct op *op)
         demand(w, op->row_scale.scale < w->p->n_row_scales, "a row scale that is not there");
         break;
     case OP_SCALE: reads(w, op->scale.x, ROW_F32); break;
+    case OP_FACTORS:
+        vector(w, op->factors.w, op->factors.in.n);
+        check_in_and_out(w, op->factors.in, op->factors.out);
+        break;
     case OP_LIMIT:
         reads(w, op->limit.x, ROW_F32);
         demand(w, op->limit.limit > 0, "no positive limit");

@@ -162,6 +162,18 @@ void build_centre(struct builder *b, struct ref in, size_t group, struct ref out
     written(b, out);
 }
 
+void build_size(struct builder *b, struct ref in, struct ref out)
+{
+    add_op(b, OP_SIZE)->size = (struct op_size){in, out};
+    written(b, out);
+}
+
+void build_cut(struct builder *b, struct ref in, float factor, struct ref out)
+{
+    add_op(b, OP_CUT)->cut = (struct op_cut){in, out, factor};
+    written(b, out);
+}
+
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out)
 {
@@ -192,6 +204,12 @@ void build_row_norm(struct builder *b, struct ref in, const char *name, struct r
     }
     add_op(b, OP_NORM)->norm = norm;
     written(b, out);
+}
+
+void build_unit(struct builder *b, struct ref x, size_t group)
+{
+    add_op(b, OP_NORM)->norm = (struct op_norm){.in = x, .out = x, .group = group};
+    written(b, x);
 }
 
 void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale)
@@ -241,6 +259,12 @@ void build_scale(struct builder *b, struct ref x, float factor)
     if (factor == 1.0f) return;
     add_op(b, OP_SCALE)->scale = (struct op_scale){.x = x, .factor = factor};
     written(b, x);
+}
+
+void build_factors(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+{
+    add_op(b, OP_FACTORS)->factors = (struct op_factors){in, out, w};
+    written(b, out);
 }
 
 void build_limit(struct builder *b, struct ref x, float limit)

@@ -65,12 +65,17 @@ struct ref ref_part(struct ref r, size_t at, size_t n);
 void build_embed(struct builder *b, const struct weight *table, float scale, struct ref out);
 /* group 0: the whole row. */
 void build_centre(struct builder *b, struct ref in, size_t group, struct ref out);
+/* The size of a row into one value; what of a row is above its size times a number. */
+void build_size(struct builder *b, struct ref in, struct ref out);
+void build_cut(struct builder *b, struct ref in, float factor, struct ref out);
 /* w NULL: no factors. group 0: the whole row. */
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out);
 /* The norm of a whole row that the family has; its factors are the tensor of that name,
  * "<stem>.weight", and its biases, where it has some, "<stem>.bias". out may be in. */
 void build_row_norm(struct builder *b, struct ref in, const char *name, struct ref out);
+/* Groups get a size of 1; those of zeros stay. */
+void build_unit(struct builder *b, struct ref x, size_t group);
 /* The L2 norm of groups, times scale: x / sqrt(sum of squares + eps). */
 void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale);
 /* n_mats products (1..3) on one input. */
@@ -79,6 +84,7 @@ void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope)
 void build_row_scale(struct builder *b, struct ref x, uint32_t scale);
 /* In place; by 1 it is no op. */
 void build_scale(struct builder *b, struct ref x, float factor);
+void build_factors(struct builder *b, struct ref in, const struct weight *w, struct ref out);
 /* In place; limit 0: none, and no op. */
 void build_limit(struct builder *b, struct ref x, float limit);
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv);

@@ -32,6 +32,7 @@ enum pointwise {
     PW_RELU = POINTWISE_COPY + 1,
     PW_GELU_ALONE,
     PW_LIMIT,
+    PW_TANH_ALONE,
 };
 
 static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
@@ -40,7 +41,8 @@ static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
                                            [GLU_SIGMOID] = PW_SIGMOID,
                                            [GLU_LINEAR] = PW_LINEAR,
                                            [GLU_RELU] = PW_RELU,
-                                           [GLU_GELU_ALONE] = PW_GELU_ALONE};
+                                           [GLU_GELU_ALONE] = PW_GELU_ALONE,
+                                           [GLU_TANH_ALONE] = PW_TANH_ALONE};
 
 /* The rows of the tokens that a piece of the table has. */
 static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int part,
@@ -250,8 +252,9 @@ static bool plan_rope(struct vulkan_exec *x, const struct op *op, int part, stru
 
 struct point {
     enum pointwise kind;
-    struct ref out, a, b; /* b.n 0: none */
-    uint32_t rebase;      /* 1: the output, 2: and the input begin with the part's first row */
+    struct ref out, a, b;        /* b.n 0: none */
+    const struct weight *vector; /* in the place of b, for all rows; NULL: none */
+    uint32_t rebase; /* 1: the output, 2: and the input begin with the part's first row */
     uint32_t factors_at;
     float factor, cap;
     /* PW_RUNS, without b: values of a run, and from one to the next in a and out. */
@@ -273,7 +276,7 @@ static bool plan_pointwise(struct vulkan_exec *x, const struct op *op, int part,
     if (p->b.n)
         dispatch_reads(&b, 3, &p->b);
     else
-        dispatch_vector(&b, 3, NULL);
+        dispatch_vector(&b, 3, p->vector);
     dispatch_push(&b, p->rebase);
     dispatch_push(&b, p->a.n);
     dispatch_push(&b, p->rebase ? p->a.n : x->rows[p->out.buf].stride);
@@ -310,6 +313,13 @@ static bool plan_scale(struct vulkan_exec *x, const struct op *op, int part, str
 {
     const struct point p = {
         .kind = PW_SCALE, .out = op->scale.x, .a = op->scale.x, .factor = op->scale.factor};
+    return plan_pointwise(x, op, part, &p, err);
+}
+
+static bool plan_factors(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_factors *f = &op->factors;
+    const struct point p = {.kind = PW_LINEAR, .out = f->out, .a = f->in, .vector = f->w};
     return plan_pointwise(x, op, part, &p, err);
 }
 
@@ -372,17 +382,42 @@ static bool plan_logits(struct vulkan_exec *x, const struct op *op, int part, st
     return plan_pointwise(x, op, part, &p, err);
 }
 
-static bool plan_centre(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+/* As in centre.comp. */
+enum row_mean { MEAN_CENTRE, MEAN_SIZE, MEAN_CUT };
+
+/* What has the mean of a row, or of a group of it, or of its squares. */
+static bool plan_mean(struct vulkan_exec *x, const struct op *op, int part, enum row_mean kind,
+                      const struct op_centre *c, float factor, struct err *err)
 {
-    const struct op_centre *c = &op->centre;
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_CENTRE, TILE);
+    dispatch_constant(&b, kind);
     dispatch_writes(&b, 1, &c->out);
     dispatch_reads(&b, 2, &c->in);
     dispatch_push(&b, c->group);
     dispatch_push_place(&b, &c->in);
     dispatch_push_place(&b, &c->out);
     dispatch_push_float(&b, (float)(1.0 / (double)c->group));
+    dispatch_push_float(&b, factor);
     return dispatch_end_rows(&b, c->in.n / c->group, 1, err);
+}
+
+static bool plan_centre(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    return plan_mean(x, op, part, MEAN_CENTRE, &op->centre, 1, err);
+}
+
+static bool plan_size(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_size *s = &op->size;
+    const struct op_centre row = {s->in, s->out, s->in.n};
+    return plan_mean(x, op, part, MEAN_SIZE, &row, 1, err);
+}
+
+static bool plan_cut(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_cut *c = &op->cut;
+    const struct op_centre row = {c->in, c->out, c->in.n};
+    return plan_mean(x, op, part, MEAN_CUT, &row, c->factor, err);
 }
 
 static bool plan_route(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
@@ -455,12 +490,15 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_ROPE: return plan_rope(x, op, part, err);
     case OP_ROW_SCALE: return plan_row_scale(x, op, part, err);
     case OP_SCALE: return plan_scale(x, op, part, err);
+    case OP_FACTORS: return plan_factors(x, op, part, err);
     case OP_LIMIT: return plan_limit(x, op, part, err);
     case OP_KV_STORE: return vulkan_plan_kv_store(x, op, part, err);
     case OP_ATTEND: return vulkan_plan_attend(x, op, part, err);
     case OP_GLU: return plan_glu(x, op, part, err);
     case OP_ADD: return plan_add(x, op, part, err);
     case OP_CENTRE: return plan_centre(x, op, part, err);
+    case OP_SIZE: return plan_size(x, op, part, err);
+    case OP_CUT: return plan_cut(x, op, part, err);
     case OP_ROUTE: return plan_route(x, op, part, err);
     case OP_MATMUL_EXPERTS: return vulkan_plan_experts(x, op, part, err);
     case OP_COMBINE: return plan_combine(x, op, part, err);

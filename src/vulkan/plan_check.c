@@ -23,11 +23,14 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     switch (op->kind) {
     case OP_EMBED:
     case OP_CENTRE:
+    case OP_SIZE:
+    case OP_CUT:
     case OP_NORM:
     case OP_QUANTISE:
     case OP_ROPE:
     case OP_ROW_SCALE:
     case OP_SCALE:
+    case OP_FACTORS:
     case OP_LIMIT:
     case OP_KV_STORE:
     case OP_GLU:
@@ -47,7 +50,7 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
                refuse(err, op, "a product of floats from the middle of a row");
     case OP_ATTEND: return check_attend(p, op, err);
     case OP_ROUTE:
-        return op->route.kind == ROUTE_EACH ||
+        return op->route.kind == ROUTE_EACH || op->route.kind == ROUTE_GIVEN ||
                (op->route.scores.n <= MAX_EXPERTS && op->route.out.n <= MAX_USED) ||
                refuse(err, op, "routing among more than 512 experts, or to more than 32");
     case OP_MATMUL_EXPERTS:

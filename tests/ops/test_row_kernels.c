@@ -29,6 +29,7 @@ static const struct kernels plain = {
     .kv_store = plain_kv_store,
     .norm = plain_norm,
     .centre = ref_centre,
+    .cut = ref_cut,
     .quantise = plain_quantise,
     .rope = plain_rope,
     .scale = plain_scale,
@@ -177,6 +178,11 @@ static void run_bias(const struct kernels *k, struct values *v, size_t n)
 }
 
 /* AVX-512 has AVX2's. */
+static void run_cut(const struct kernels *k, struct values *v, size_t n)
+{
+    if (n > 0) k->cut(v->x, n, 0.7f, v->x);
+}
+
 static void run_centre(const struct kernels *k, struct values *v, size_t n)
 {
     if (n > 0) k->centre(v->x, n, v->x);
@@ -286,6 +292,7 @@ static const struct {
     {"bias", run_bias},
     {"gelu_alone", run_gelu_alone},
     {"centre", run_centre},
+    {"cut", run_cut},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */

@@ -393,6 +393,84 @@ static double exact_limit(const float *x, size_t width, size_t i, size_t pos)
     return fmax(-0.75, fmin(0.75, (double)x[i]));
 }
 
+/* The root mean square; of two halves, into the first value of each, so that every value of the
+ * result is one. */
+static struct ref build_size(struct trial *t, struct ref in, size_t width)
+{
+    struct ref out = trial_buffer(t, ROW_F32, 2);
+    for (size_t i = 0; i < 2; i++)
+        trial_op(t, OP_SIZE)->size =
+            (struct op_size){ref_part(in, i * (width / 2), width / 2), ref_part(out, i, 1)};
+    return out;
+}
+
+static double size_of(const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += (double)x[k] * (double)x[k];
+    return sqrt(sum / (double)n);
+}
+
+static double exact_size(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return size_of(x + i * (width / 2), width / 2);
+}
+
+static struct ref build_cut(struct trial *t, struct ref in, size_t width)
+{
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    trial_op(t, OP_CUT)->cut = (struct op_cut){in, out, 0.6f};
+    return out;
+}
+
+static double exact_cut(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return fmax(0, (double)x[i] - (double)0.6f * size_of(x, width));
+}
+
+/* A factor below 0 leaves more than what is above 0; in place. */
+static struct ref build_cut_below(struct trial *t, struct ref in, size_t width)
+{
+    (void)width;
+    trial_op(t, OP_CUT)->cut = (struct op_cut){in, in, -0.6f};
+    return in;
+}
+
+static double exact_cut_below(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return fmax(0, (double)x[i] + (double)0.6f * size_of(x, width));
+}
+
+static struct ref build_factors(struct trial *t, struct ref in, size_t width)
+{
+    struct err err;
+    struct ref out = trial_buffer(t, ROW_F32, width);
+    struct weight *w = backend_vector(t->be, norm_weights, width, &err);
+    trial_op(t, OP_FACTORS)->factors = (struct op_factors){in, out, w};
+    return out;
+}
+
+static double exact_factors(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width, (void)pos;
+    return (double)x[i] * (double)norm_weights[i];
+}
+
+static struct ref build_tanh_alone(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_TANH_ALONE);
+}
+
+static double exact_tanh_alone(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width, (void)pos;
+    return tanh((double)x[i]);
+}
+
 static double exact_scale(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)width, (void)pos;
@@ -495,6 +573,26 @@ static double exact_route_each(const float *x, size_t width, size_t i, size_t po
     double out = 0;
     for (size_t j = 0; j < 4; j++)
         out += (double)x[width / 2 + j * (width / 8) + i];
+    return out;
+}
+
+/* All four parts, each by its score. */
+static struct ref build_route_given(struct trial *t, struct ref in, size_t width)
+{
+    struct ref route = trial_buffer(t, ROW_ROUTE, 4), out = trial_buffer(t, ROW_F32, width / 8);
+    trial_op(t, OP_ROUTE)->route =
+        (struct op_route){.scores = ref_part(in, 1, 4), .out = route, .kind = ROUTE_GIVEN};
+    trial_op(t, OP_COMBINE)->combine =
+        (struct op_combine){ref_part(in, width / 2, width / 8 * 4), route, out};
+    return out;
+}
+
+static double exact_route_given(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    double out = 0;
+    for (size_t j = 0; j < 4; j++)
+        out += (double)x[1 + j] * (double)x[width / 2 + j * (width / 8) + i];
     return out;
 }
 
@@ -629,6 +727,12 @@ static const struct row_case cases[] = {
     {"group_bias", build_group_bias, exact_group_bias, 1e-6},
     {"gelu_alone", build_gelu_alone, exact_gelu_alone, 4e-6},
     {"limit", build_limit, exact_limit, 0},
+    {"size", build_size, exact_size, 4e-7},
+    {"cut", build_cut, exact_cut, 1e-6},
+    {"cut_below", build_cut_below, exact_cut_below, 1e-6},
+    {"factors", build_factors, exact_factors, 2e-7},
+    {"tanh_alone", build_tanh_alone, exact_tanh_alone, 4e-7},
+    {"route_given", build_route_given, exact_route_given, 2e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

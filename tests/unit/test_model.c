@@ -667,6 +667,33 @@ static void test_checker(void **unused)
     check_broken(&s.p, "KV layer 1 overlaps another");
 }
 
+/* What takes the place of the norm and leaves its result alone. */
+static void test_checker_rows(void **unused)
+{
+    (void)unused;
+    const struct ref x = {0, 0, 8}, h = {1, 0, 8}, one = {1, 0, 1};
+    struct small s;
+    struct err err;
+    small_init(&s);
+    s.ops[1] = (struct op){.kind = OP_CUT, .cut = {x, h, 1}};
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.ops[1].cut.out = one;
+    check_broken(&s.p, "op 1 (cut, layer 0): rows of different widths");
+    s.ops[1] = (struct op){.kind = OP_FACTORS, .factors = {x, h, &s.vec}};
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.ops[1].factors.out = (struct ref){0, 1, 8};
+    s.buffers[0].width = 9;
+    check_broken(&s.p, "op 1 (factors, layer 0): it writes over part of its input");
+    s.vec.n_cols = 7;
+    check_broken(&s.p, "op 1 (factors, layer 0): a vector of another length");
+    s.ops[1] = (struct op){.kind = OP_SIZE, .size = {x, one}};
+    check_broken(&s.p, "op 3 (matmul, layer 0): it reads what nothing wrote");
+    s.ops[1].size.out.n = 2;
+    check_broken(&s.p, "op 1 (size, layer 0): no single size beside the row");
+    s.ops[1].size.out = (struct ref){0, 3, 1};
+    check_broken(&s.p, "op 1 (size, layer 0): no single size beside the row");
+}
+
 /* x -> a route to each -> products with halves of x -> dealt out -> matmul -> logits. */
 struct routed {
     struct weight table, experts, head;
@@ -746,6 +773,11 @@ static void test_checker_routes(void **unused)
     routed_by(&s, ROUTE_SIGMOID, 4, 1);
     s.buffers[1].width = s.ops[1].route.out.n = 3;
     check_broken(&s.p, "op 1 (route, layer 0): more experts chosen than there are");
+    routed_by(&s, ROUTE_GIVEN, 0, 0);
+    check_broken(&s.p, "op 1 (route, layer 0): all have their number's rank, and yet there are "
+                       "others");
+    s.ops[1].route.scores.n = 2;
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
 }
 
 static void test_checker_runs(void **unused)
@@ -785,7 +817,7 @@ int main(void)
         cmocka_unit_test(test_kv_types),     cmocka_unit_test(test_kv_rows),
         cmocka_unit_test(test_open),         cmocka_unit_test(test_token_bytes),
         cmocka_unit_test(test_checker),      cmocka_unit_test(test_checker_routes),
-        cmocka_unit_test(test_checker_runs),
+        cmocka_unit_test(test_checker_runs), cmocka_unit_test(test_checker_rows),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
