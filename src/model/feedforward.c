@@ -41,6 +41,10 @@ static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, s
         mats[n_mats++] = layer_linear(b, layer, up_name, in.n, r.both);
     }
     build_matmul(b, in, mats, n_mats);
+    if (b->hp->layers[layer].cut_gate) {
+        build_centre(b, r.gate, 0, r.gate);
+        build_cut(b, r.gate, b->hp->layers[layer].gate_cut, r.gate);
+    }
     build_glu(b, r.gate, r.up, b->hp->glu, r.gate);
     return r.gate;
 }

@@ -561,7 +561,7 @@ bool hparams_shared_count(struct hparams *hp, struct err *err)
 
 bool hparams_softcap(struct hparams *hp, struct err *err)
 {
-    double cap = 0;
+    double cap = (double)hp->logit_softcap;
     if (!hparams_f64(hp, "final_logit_softcapping", 0, 1e6, false, &cap, err)) return false;
     hp->logit_softcap = cap < 0x1p-20 ? 0.0f : (float)cap;
     return true;

@@ -28,6 +28,8 @@ struct layer_hparams {
     bool rope_local; /* by the frequencies of rope_local below */
     bool dense;      /* it has no experts, also where layers before have some */
     bool recurrent;  /* it has states instead of keys and values */
+    bool cut_gate;   /* of its feed-forward only what is above the row's mean ... */
+    float gate_cut;  /* ... plus this times the standard deviation, and by how much, counts */
 };
 
 /* Where a feed-forward has the rows that its activation is of. */
@@ -54,6 +56,7 @@ struct hparams {
     uint32_t n_layer_kv;  /* later layers read the cache of earlier ones */
     uint32_t n_layer_own; /* the tensors of so many are those of the next, too; 0: of n_layer */
     bool loop_norm;       /* between such rounds x passes the output norm */
+    uint32_t n_streams;   /* rows in the place of x; 0: x is one */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     enum glu_kind glu;     /* of the feed-forward */
     enum gate_rows gate;
@@ -179,7 +182,7 @@ bool hparams_agree(const struct hparams *hp, struct err *err);
  * it; or of "expert_shared_count" experts together. */
 bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err);
 bool hparams_shared_count(struct hparams *hp, struct err *err);
-/* "final_logit_softcapping". */
+/* "final_logit_softcapping", by default what hp has. */
 bool hparams_softcap(struct hparams *hp, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */
 bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err);
