@@ -16,11 +16,11 @@ layout(push_constant) uniform Push {
     /* Word of the step: the factor of each row. RUNS: values of a run; b's are values from one run
      * to the next in a (stride) and y (at). */
     uint factors_at;
-    float factor, cap, inverse_cap;
+    float factor, cap, inverse_cap; /* XIELU: square, bend, slope */
 };
 
 const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, RUNS = 10u, COPY = 11u,
-           LIMIT = 14u;
+           LIMIT = 14u, XIELU = 16u;
 
 void main()
 {
@@ -51,6 +51,7 @@ void main()
     case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;
     case SCALE: v = num_keep(fmul(x, factor)); break;
     case LIMIT: v = num_keep(num_limit(x, factor)); break;
+    case XIELU: v = num_xielu(x, factor, cap, inverse_cap); break;
     case ROW_SCALE: v = num_keep(fmul(x, f_of(step_words[factors_at + row]))); break;
     default: /* CAP */
         v = num_keep(fmul(x, factor));

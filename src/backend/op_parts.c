@@ -85,6 +85,7 @@ size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS])
     case OP_GLU:
         reads(&r, &op->glu.gate), reads(&r, &op->glu.up), writes(&r, &op->glu.out);
         break;
+    case OP_XIELU: in_place(&r, &op->xielu.x); break;
     case OP_ADD: reads(&r, &op->add.a), reads(&r, &op->add.b), writes(&r, &op->add.out); break;
     case OP_ROUTE: in_place(&r, &op->route.scores), writes(&r, &op->route.out); break;
     case OP_MATMUL_EXPERTS: experts_refs(&r, &op->experts); break;

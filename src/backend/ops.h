@@ -59,6 +59,7 @@ enum op_kind {
     OP_KV_STORE,       /* puts the row's keys and values into its page */
     OP_ATTEND,         /* attention of the row over its visible pages */
     OP_GLU,            /* out = act(gate) · up */
+    OP_XIELU,          /* a curve above 0, another below */
     OP_ADD,            /* out = a + scale · b */
     OP_ROUTE,          /* expert scores -> ranked experts and their weights */
     OP_MATMUL_EXPERTS, /* one product per chosen expert */
@@ -210,6 +211,12 @@ enum glu_kind {
 struct op_glu {
     struct ref gate, up, out; /* same n; out may be gate or up */
     enum glu_kind kind;
+};
+
+/* slope · x + square · x² above 0, slope · x + bend · (e^x - 1 - x) below. */
+struct op_xielu {
+    struct ref x;              /* in place */
+    float square, bend, slope; /* the first two 0 or at least 2^-20 */
 };
 
 struct op_add {
@@ -378,6 +385,7 @@ struct op {
         struct op_kv_store kv_store;
         struct op_attend attend;
         struct op_glu glu;
+        struct op_xielu xielu;
         struct op_add add;
         struct op_route route;
         struct op_matmul_experts experts;

@@ -32,6 +32,7 @@ static void name_of(const struct program *p, const struct op *op, uint32_t i, ch
         [OP_KV_STORE] = "stored keys",
         [OP_ATTEND] = "attention",
         [OP_GLU] = "a gated unit",
+        [OP_XIELU] = "an xIELU",
         [OP_ADD] = "a sum",
         [OP_ROUTE] = "routing",
         [OP_COMBINE] = "experts' sum",

@@ -450,6 +450,7 @@ static struct ref try_in_place(struct trial *t, const struct op *op)
     struct op *mine = add(t, op->kind);
     switch (op->kind) {
     case OP_SCALE: mine->scale = (struct op_scale){x, op->scale.factor}; break;
+    case OP_XIELU: mine->xielu = (struct op_xielu){x, 0.75f, 1.25f, 0.5f}; break;
     case OP_LIMIT: mine->limit = (struct op_limit){x, 1}; break;
     case OP_ROW_SCALE: mine->row_scale = (struct op_row_scale){x, op->row_scale.scale}; break;
     default: mine->row_gate = (struct op_row_gate){x, part(in, MOST_WIDTH, 1)}; break;
@@ -486,6 +487,7 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_RUNS: return try_runs(t, &op->runs);
     case OP_SCALE:
     case OP_LIMIT:
+    case OP_XIELU:
     case OP_ROW_SCALE:
     case OP_ROW_GATE: return try_in_place(t, op);
     case OP_QUANTISE: /* within products and norms */

@@ -299,6 +299,34 @@ FN F NUM(relu)(F x)
     return f_of(sel_u(i_of_u(u - UK(1u)) < -0x800000, UK(0u), u));
 }
 
+/* e^x - 1 - x for x of at most 0. Near 0 by its series: of the sum few bits would be left. */
+FN F NUM(exp_rest)(F x)
+{
+    F p = K(2.75573192e-6f);
+    p = fadd(fmul(p, x), K(2.48015873e-5f));
+    p = fadd(fmul(p, x), K(1.98412698e-4f));
+    p = fadd(fmul(p, x), K(1.38888889e-3f));
+    p = fadd(fmul(p, x), K(8.33333333e-3f));
+    p = fadd(fmul(p, x), K(4.16666667e-2f));
+    p = fadd(fmul(p, x), K(1.66666667e-1f));
+    p = fadd(fmul(p, x), K(0.5f));
+    F far = fsub(fsub(NUM(exp)(x), K(1.0f)), x);
+    return sel_f(x > K(-0.5f), fmul(fmul(x, x), p), far);
+}
+
+/* slope x + square x^2 above 0, slope x + bend (e^x - 1 - x) below. square and bend are 0 or at
+ * least 2^-20, so that no product of theirs with what is stored is denormal. */
+FN F NUM(xielu)(F x, F square, F bend, F slope)
+{
+    U u = u_of(x);
+    F above = f_of(sel_u(i_of_u(u) < 0, UK(0u), u)),
+      below = f_of(sel_u(i_of_u(u) < 0, u, UK(0u)));
+    F curve = sel_f(i_of_u(u) < 0, fmul(bend, NUM(exp_rest)(below)),
+                    fmul(square, fmul(above, above)));
+    U r = u_of(NUM(keep)(fadd(fmul(slope, x), curve)));
+    return f_of(sel_u(i_of_u(u & NUM_ABS) > 0x7f800000, UK(NUM_NAN), r));
+}
+
 /* x within -limit and limit > 0, by its bits for the same reason. */
 FN F NUM(limit)(F x, F limit)
 {

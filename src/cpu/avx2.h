@@ -30,6 +30,7 @@ void avx2_centre(const float *x, size_t n, float *out);
 void avx2_cut(const float *x, size_t n, float factor, float *out);
 void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+void avx2_xielu(float *x, size_t n, float square, float bend, float slope);
 void avx2_scale(float *x, size_t n, float factor);
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx2_add(const float *a, const float *b, float scale, size_t n, float *out);
@@ -44,8 +45,8 @@ void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
     .attend_rows = avx2_attend_rows, .attend_scratch = avx2_attend_scratch,                    \
     .attend = avx2_attend, .attend_heads = avx2_attend_heads, .attend_part = avx2_attend_part, \
     .attend_join = avx2_attend_join, .kv_store = avx2_kv_store, .norm = avx2_norm,             \
-    .centre = avx2_centre, .cut = avx2_cut, .quantise = avx2_quantise, .rope = avx2_rope,      \
-    .scale = avx2_scale, .glu = avx2_glu, .add = avx2_add, .logits = avx2_logits,              \
-    .conv = avx2_conv, .decay = avx2_decay, .recur = avx2_recur
+    .centre = avx2_centre, .cut = avx2_cut, .xielu = avx2_xielu, .quantise = avx2_quantise,    \
+    .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, .add = avx2_add,                  \
+    .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay, .recur = avx2_recur
 
 #endif

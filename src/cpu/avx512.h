@@ -45,8 +45,8 @@ void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, vo
     .attend_rows = avx512_attend_rows, .attend_heads = avx512_attend_heads,                   \
     .attend_part = avx512_attend_part, .attend_join = avx2_attend_join,                       \
     .kv_store = avx512_kv_store, .norm = avx512_norm, .centre = avx2_centre, .cut = avx2_cut, \
-    .quantise = avx512_quantise, .rope = avx512_rope, .scale = avx512_scale,                  \
-    .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits, .conv = avx512_conv,       \
-    .decay = avx2_decay, .recur = avx512_recur
+    .xielu = avx2_xielu, .quantise = avx512_quantise, .rope = avx512_rope,                    \
+    .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits,     \
+    .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
 
 #endif

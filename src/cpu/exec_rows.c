@@ -113,6 +113,14 @@ static void limit_tile(const struct cpu_exec *x, const struct op_limit *op,
         ref_limit(row_f32(x, &part, r), part.n, op->limit);
 }
 
+static void xielu_tile(const struct cpu_exec *x, const struct op_xielu *op,
+                       const struct tile *t)
+{
+    const struct ref part = part_of(&op->x, t);
+    for (size_t r = t->lo; r < t->hi; r++)
+        kernels_of(x)->xielu(row_f32(x, &part, r), part.n, op->square, op->bend, op->slope);
+}
+
 static void glu_tile(const struct cpu_exec *x, const struct op_glu *op, const struct tile *t)
 {
     const struct ref gate = part_of(&op->gate, t), up = part_of(&op->up, t);
@@ -274,6 +282,7 @@ void run_tile(const struct cpu_exec *x, const struct op *op, const struct tile *
     case OP_LIMIT: limit_tile(x, &op->limit, t); break;
     case OP_KV_STORE: kv_store_tile(x, &op->kv_store, t); break;
     case OP_ATTEND: attend_tile(x, &op->attend, t); break;
+    case OP_XIELU: xielu_tile(x, &op->xielu, t); break;
     case OP_GLU: glu_tile(x, &op->glu, t); break;
     case OP_ADD: add_tile(x, &op->add, t); break;
     case OP_ROUTE: route_tile(x, &op->route, t); break;

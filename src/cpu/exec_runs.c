@@ -40,6 +40,7 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_LIMIT: return blocks_of(op->limit.x.n);
     case OP_KV_STORE: return p->kv[op->kv_store.kv].n_heads;
     case OP_ATTEND: return few ? p->kv[op->attend.kv].n_heads : 0;
+    case OP_XIELU: return blocks_of(op->xielu.x.n);
     case OP_GLU: return blocks_of(op->glu.out.n);
     case OP_ADD: return blocks_of(op->add.out.n);
     case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
@@ -73,6 +74,7 @@ static size_t cost_of(const struct op *op)
     case OP_LIMIT: return op->limit.x.n;
     /* A key's numbers lie in as many lines, with f16 in half as many, none of them at hand. */
     case OP_KV_STORE: return 10 * (op->kv_store.k.n + op->kv_store.v.n);
+    case OP_XIELU: return 4 * op->xielu.x.n;
     case OP_GLU: return 4 * op->glu.out.n;
     case OP_ADD: return op->add.out.n;
     case OP_ROUTE: return op->route.scores.n * op->route.out.n;

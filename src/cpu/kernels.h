@@ -316,6 +316,8 @@ struct kernels {
     void (*rope)(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
     void (*scale)(float *x, size_t n, float factor);
     void (*glu)(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
+    /* In place. */
+    void (*xielu)(float *x, size_t n, float square, float bend, float slope);
     void (*add)(const float *a, const float *b, float scale, size_t n, float *out);
     void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
     /* Rows lo..hi-1. */

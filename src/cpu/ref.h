@@ -36,6 +36,7 @@ void ref_centre(const float *x, size_t n, float *out);
 void ref_cut(const float *x, size_t n, float factor, float *out);
 void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
+void ref_xielu(float *x, size_t n, float square, float bend, float slope);
 void ref_scale(float *x, size_t n, float factor);
 void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void ref_add(const float *a, const float *b, float scale, size_t n, float *out);

@@ -242,6 +242,7 @@ const struct kernels kernels_scalar = {
     .norm = ref_norm,
     .centre = ref_centre,
     .cut = ref_cut,
+    .xielu = ref_xielu,
     .quantise = ref_quantise,
     .rope = ref_rope,
     .scale = ref_scale,

@@ -116,6 +116,12 @@ void ref_limit(float *x, size_t n, float limit)
         x[i] = num_keep(num_limit(x[i], limit));
 }
 
+void ref_xielu(float *x, size_t n, float square, float bend, float slope)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = num_xielu(x[i], square, bend, slope);
+}
+
 static float activate(enum glu_kind kind, float x)
 {
     switch (kind) {

@@ -227,6 +227,15 @@ void avx2_scale(float *x, size_t n, float factor)
     ref_scale(x + i, n - i, factor);
 }
 
+void avx2_xielu(float *x, size_t n, float square, float bend, float slope)
+{
+    const f8 s = vec_all(square), b = vec_all(bend), by = vec_all(slope);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(x + i, num8_xielu(vec_load(x + i), s, b, by));
+    ref_xielu(x + i, n - i, square, bend, slope);
+}
+
 /* What a gate is the sigmoid of. */
 VEC_INLINE f8 argument(const enum glu_kind kind, f8 gate)
 {

@@ -27,6 +27,7 @@
 #define avx2_batch simd_batch
 #define avx2_centre simd_centre
 #define avx2_cut simd_cut
+#define avx2_xielu simd_xielu
 #define avx2_conv simd_conv
 #define avx2_decay simd_decay
 #define avx2_glu simd_glu

@@ -54,6 +54,14 @@ HALVES(f8, tanh)
 HALVES(f8, weight_scale)
 HALVES(f8, weight_log2)
 HALVES(f8, weight_inverse)
+
+static inline __attribute__((always_inline, unused)) f8 num8_xielu(f8 x, f8 square, f8 bend,
+                                                                   f8 slope)
+{
+    return (f8)BOTH(num4_xielu((f4)LOW(x), (f4)LOW(square), (f4)LOW(bend), (f4)LOW(slope)),
+                    num4_xielu((f4)HIGH(x), (f4)HIGH(square), (f4)HIGH(bend), (f4)HIGH(slope)));
+}
+
 /* part: f4 or i4x. */
 #define COMPARE(part, a, is, b) \
     ((i8x)BOTH((part)LOW(a) is(part) LOW(b), (part)HIGH(a) is(part) HIGH(b)))

@@ -3,6 +3,7 @@
  * The walk keeps, per buffer, which values have been written, so that an op that reads what
  * nothing wrote (uninitialised scratch on a device) is found at open and not as noise in the
  * logits. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +30,9 @@ static const char *const op_names[] = {
     [OP_ADD] = "add",           [OP_ROUTE] = "route",         [OP_MATMUL_EXPERTS] = "experts",
     [OP_COMBINE] = "combine",   [OP_HEAD_ROWS] = "head rows", [OP_LOGITS] = "logits",
     [OP_SCALE] = "scale",       [OP_FACTORS] = "factors",     [OP_LIMIT] = "limit",
-    [OP_CONV] = "conv",         [OP_DECAY] = "decay",         [OP_RECUR] = "recur",
-    [OP_RUNS] = "runs",         [OP_ROW_GATE] = "row gate",   [OP_INPUT] = "input",
-    [OP_OUTPUT] = "output",
+    [OP_XIELU] = "xielu",       [OP_CONV] = "conv",           [OP_DECAY] = "decay",
+    [OP_RECUR] = "recur",       [OP_RUNS] = "runs",           [OP_ROW_GATE] = "row gate",
+    [OP_INPUT] = "input",       [OP_OUTPUT] = "output",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -364,6 +365,12 @@ static void check_row_gate(struct walk *w, const struct op_row_gate *o)
     demand(w, o->gate.n == 1 && apart(o->x, o->gate), "no single gate beside the row");
 }
 
+/* Of products that must not be denormal. */
+static bool is_factor(float x)
+{
+    return x == 0 || fabsf(x) >= 0x1p-20f;
+}
+
 static void check_op(struct walk *w, const struct op *op)
 {
     switch (op->kind) {
@@ -394,6 +401,11 @@ static void check_op(struct walk *w, const struct op *op)
     case OP_LIMIT:
         reads(w, op->limit.x, ROW_F32);
         demand(w, op->limit.limit > 0, "no positive limit");
+        break;
+    case OP_XIELU:
+        reads(w, op->xielu.x, ROW_F32);
+        demand(w, is_factor(op->xielu.square) && is_factor(op->xielu.bend),
+               "a factor that is almost 0");
         break;
     case OP_KV_STORE:
     case OP_ATTEND: check_attention(w, op); break;

@@ -292,6 +292,13 @@ void build_glu(struct builder *b, struct ref gate, struct ref up, enum glu_kind 
     written(b, out);
 }
 
+void build_xielu(struct builder *b, struct ref x, float square, float bend, float slope)
+{
+    add_op(b, OP_XIELU)->xielu =
+        (struct op_xielu){.x = x, .square = square, .bend = bend, .slope = slope};
+    written(b, x);
+}
+
 void build_add(struct builder *b, struct ref a, struct ref addend, float scale, struct ref out)
 {
     add_op(b, OP_ADD)->add = (struct op_add){.a = a, .b = addend, .out = out, .scale = scale};

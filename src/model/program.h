@@ -91,6 +91,7 @@ void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv);
 void build_attend(struct builder *b, const struct op_attend *attend);
 void build_glu(struct builder *b, struct ref gate, struct ref up, enum glu_kind kind,
                struct ref out);
+void build_xielu(struct builder *b, struct ref x, float square, float bend, float slope);
 void build_add(struct builder *b, struct ref a, struct ref addend, float scale, struct ref out);
 void build_route(struct builder *b, const struct op_route *route);
 /* As op_matmul_experts, whose inputs are set here; in is ROW_F32. */

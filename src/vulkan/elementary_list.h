@@ -30,6 +30,7 @@
     X(18u, clamped_glu_gate, u_of(NUM(clamped_glu)(x, 1.0f)))               \
     X(19u, clamped_glu_up, u_of(NUM(clamped_glu)(1.0f, x)))                 \
     X(20u, relu, u_of(NUM(keep)(NUM(relu)(x))))                             \
-    X(21u, limit, u_of(NUM(keep)(NUM(limit)(x, 1.0f))))
+    X(21u, limit, u_of(NUM(keep)(NUM(limit)(x, 1.0f))))                     \
+    X(22u, xielu, u_of(NUM(xielu)(x, 0.8f, 1.3f, 0.5f)))
 
 #endif

@@ -33,6 +33,7 @@ enum pointwise {
     PW_GELU_ALONE,
     PW_LIMIT,
     PW_TANH_ALONE,
+    PW_XIELU,
 };
 
 static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
@@ -256,7 +257,7 @@ struct point {
     const struct weight *vector; /* in the place of b, for all rows; NULL: none */
     uint32_t rebase; /* 1: the output, 2: and the input begin with the part's first row */
     uint32_t factors_at;
-    float factor, cap;
+    float factor, cap, inverse_cap;
     /* PW_RUNS, without b: values of a run, and from one to the next in a and out. */
     size_t run, step_a, step_out;
 };
@@ -287,7 +288,7 @@ static bool plan_pointwise(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_push(&b, p->run ? p->run : p->factors_at);
     dispatch_push_float(&b, p->factor);
     dispatch_push_float(&b, p->cap);
-    dispatch_push_float(&b, p->cap == 0.0f ? 0.0f : (float)(1.0 / (double)p->cap));
+    dispatch_push_float(&b, p->inverse_cap);
     return dispatch_end_rows(&b, p->a.n, LOCAL, err);
 }
 
@@ -327,6 +328,19 @@ static bool plan_limit(struct vulkan_exec *x, const struct op *op, int part, str
 {
     const struct point p = {
         .kind = PW_LIMIT, .out = op->limit.x, .a = op->limit.x, .factor = op->limit.limit};
+    return plan_pointwise(x, op, part, &p, err);
+}
+
+/* Square, bend and slope are where others have a factor and a cap. */
+static bool plan_xielu(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
+{
+    const struct op_xielu *e = &op->xielu;
+    const struct point p = {.kind = PW_XIELU,
+                            .out = e->x,
+                            .a = e->x,
+                            .factor = e->square,
+                            .cap = e->bend,
+                            .inverse_cap = e->slope};
     return plan_pointwise(x, op, part, &p, err);
 }
 
@@ -378,7 +392,9 @@ static bool plan_logits(struct vulkan_exec *x, const struct op *op, int part, st
                             .a = l->in,
                             .rebase = is_direct ? 2 : 1,
                             .factor = l->scale,
-                            .cap = l->softcap};
+                            .cap = l->softcap,
+                            .inverse_cap =
+                                l->softcap == 0.0f ? 0.0f : (float)(1.0 / (double)l->softcap)};
     return plan_pointwise(x, op, part, &p, err);
 }
 
@@ -494,6 +510,7 @@ static bool plan_op(struct vulkan_exec *x, const struct op *op, int part, struct
     case OP_LIMIT: return plan_limit(x, op, part, err);
     case OP_KV_STORE: return vulkan_plan_kv_store(x, op, part, err);
     case OP_ATTEND: return vulkan_plan_attend(x, op, part, err);
+    case OP_XIELU: return plan_xielu(x, op, part, err);
     case OP_GLU: return plan_glu(x, op, part, err);
     case OP_ADD: return plan_add(x, op, part, err);
     case OP_CENTRE: return plan_centre(x, op, part, err);

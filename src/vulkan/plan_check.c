@@ -32,6 +32,7 @@ static bool check_op(const struct program *p, const struct op *op, struct err *e
     case OP_SCALE:
     case OP_FACTORS:
     case OP_LIMIT:
+    case OP_XIELU:
     case OP_KV_STORE:
     case OP_GLU:
     case OP_ADD:

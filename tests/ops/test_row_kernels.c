@@ -30,6 +30,7 @@ static const struct kernels plain = {
     .norm = plain_norm,
     .centre = ref_centre,
     .cut = ref_cut,
+    .xielu = ref_xielu,
     .quantise = plain_quantise,
     .rope = plain_rope,
     .scale = plain_scale,
@@ -183,6 +184,11 @@ static void run_cut(const struct kernels *k, struct values *v, size_t n)
     if (n > 0) k->cut(v->x, n, 0.7f, v->x);
 }
 
+static void run_xielu(const struct kernels *k, struct values *v, size_t n)
+{
+    k->xielu(v->x, n, 0.8f, 1.3f, 0.5f);
+}
+
 static void run_centre(const struct kernels *k, struct values *v, size_t n)
 {
     if (n > 0) k->centre(v->x, n, v->x);
@@ -293,6 +299,7 @@ static const struct {
     {"gelu_alone", run_gelu_alone},
     {"centre", run_centre},
     {"cut", run_cut},
+    {"xielu", run_xielu},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */

@@ -471,6 +471,20 @@ static double exact_tanh_alone(const float *x, size_t width, size_t i, size_t po
     return tanh((double)x[i]);
 }
 
+static struct ref build_xielu(struct trial *t, struct ref in, size_t width)
+{
+    (void)width;
+    trial_op(t, OP_XIELU)->xielu = (struct op_xielu){in, 0.8f, 1.3f, 0.5f};
+    return in;
+}
+
+static double exact_xielu(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)width, (void)pos;
+    const double v = (double)x[i], line = 0.5 * v;
+    return v > 0 ? line + (double)0.8f * v * v : line + (double)1.3f * (expm1(v) - v);
+}
+
 static double exact_scale(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)width, (void)pos;
@@ -733,6 +747,7 @@ static const struct row_case cases[] = {
     {"factors", build_factors, exact_factors, 2e-7},
     {"tanh_alone", build_tanh_alone, exact_tanh_alone, 4e-7},
     {"route_given", build_route_given, exact_route_given, 2e-6},
+    {"xielu", build_xielu, exact_xielu, 4e-7},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

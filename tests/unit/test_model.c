@@ -686,6 +686,8 @@ static void test_checker_rows(void **unused)
     check_broken(&s.p, "op 1 (factors, layer 0): it writes over part of its input");
     s.vec.n_cols = 7;
     check_broken(&s.p, "op 1 (factors, layer 0): a vector of another length");
+    s.ops[1] = (struct op){.kind = OP_XIELU, .xielu = {x, 1, 0x1p-21f, 1}};
+    check_broken(&s.p, "op 1 (xielu, layer 0): a factor that is almost 0");
     s.ops[1] = (struct op){.kind = OP_SIZE, .size = {x, one}};
     check_broken(&s.p, "op 3 (matmul, layer 0): it reads what nothing wrote");
     s.ops[1].size.out.n = 2;
