@@ -127,6 +127,56 @@ static bool read_arcee(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* A layer's number of an activation, whose keys have no family in front: one of all layers or
+ * an array. */
+static bool activation_number(const struct hparams *hp, const char *key, uint32_t layer,
+                              double most, double *value, struct err *err)
+{
+    const struct gguf_kv *kv = gguf_find(hp->g, key);
+    if (!kv) return err_set(err, ERR_FORMAT, "%s: key %s is missing", gguf_path(hp->g), key);
+    const bool is_float = kv->type == GGUF_F32 || kv->type == GGUF_F64;
+    if (!is_float || (kv->is_array && kv->n != hp->n_layer))
+        return err_set(err, ERR_FORMAT, "%s: key %s should be a number or an array of %u",
+                       gguf_path(hp->g), key, hp->n_layer);
+    *value = gguf_item_float(kv, kv->is_array ? layer : 0);
+    return fabs(*value) <= most ||
+           err_set(err, ERR_FORMAT, "%s: key %s should be within %g of 0, but is %g",
+                   gguf_path(hp->g), key, most, *value);
+}
+
+static double softplus(double x)
+{
+    const double tail = real_log(1.0 + real_exp(-fabs(x)));
+    return x > 0 ? x + tail : tail;
+}
+
+/* Too little to be a factor (op_xielu). */
+static float factor_of(double x)
+{
+    return fabs(x) < 0x1p-20 ? 0.0f : (float)x;
+}
+
+/* A feed-forward without a gate, whose activation has numbers of each layer. The least x that
+ * it tells from 0, a guard of training's, is below what sums of rows keep. */
+static bool read_apertus(struct hparams *hp, struct err *err)
+{
+    hp->gate = GATE_IS_UP;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        double above, below, slope, least;
+        if (!activation_number(hp, "xielu.alpha_p", i, 100, &above, err) ||
+            !activation_number(hp, "xielu.alpha_n", i, 100, &below, err) ||
+            !activation_number(hp, "xielu.beta", i, 100, &slope, err) ||
+            !activation_number(hp, "xielu.eps", i, 1e-5, &least, err))
+            return false;
+        struct layer_hparams *l = &hp->layers[i];
+        l->has_xielu = true;
+        l->xielu.square = factor_of(softplus(above));
+        l->xielu.bend = factor_of(slope + softplus(below));
+        l->xielu.slope = factor_of(slope);
+    }
+    return true;
+}
+
 /* All layers run num_loops times, with keys and values of their own each time. */
 static bool read_nanbeige(struct hparams *hp, struct err *err)
 {
@@ -191,6 +241,7 @@ static void layer_deci(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_plain[] = {
+    {"apertus", read_apertus, layer_qwen3},
     {"arcee", read_arcee, layer_llama},
     {"baichuan", read_baichuan, layer_llama},
     {"chatglm", read_gate_in_up, layer_llama},

@@ -31,6 +31,7 @@ static struct gate_up gate_up_rows(struct builder *b, enum gate_rows gate, size_
 static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, size_t n_ff,
                              enum gate_rows gate, const char *gate_name, const char *up_name)
 {
+    const struct layer_hparams *l = &b->hp->layers[layer];
     const struct gate_up r = gate_up_rows(b, gate, n_ff);
     struct linear mats[2];
     uint32_t n_mats = 0;
@@ -41,11 +42,14 @@ static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, s
         mats[n_mats++] = layer_linear(b, layer, up_name, in.n, r.both);
     }
     build_matmul(b, in, mats, n_mats);
-    if (b->hp->layers[layer].cut_gate) {
+    if (l->cut_gate) {
         build_centre(b, r.gate, 0, r.gate);
-        build_cut(b, r.gate, b->hp->layers[layer].gate_cut, r.gate);
+        build_cut(b, r.gate, l->gate_cut, r.gate);
     }
-    build_glu(b, r.gate, r.up, b->hp->glu, r.gate);
+    if (l->has_xielu)
+        build_xielu(b, r.gate, l->xielu.square, l->xielu.bend, l->xielu.slope);
+    else
+        build_glu(b, r.gate, r.up, b->hp->glu, r.gate);
     return r.gate;
 }
 

@@ -28,8 +28,12 @@ struct layer_hparams {
     bool rope_local; /* by the frequencies of rope_local below */
     bool dense;      /* it has no experts, also where layers before have some */
     bool recurrent;  /* it has states instead of keys and values */
-    bool cut_gate;   /* of its feed-forward only what is above the row's mean ... */
-    float gate_cut;  /* ... plus this times the standard deviation, and by how much, counts */
+    bool has_xielu;  /* its feed-forward has no gate, but such an activation, as op_xielu */
+    struct {
+        float square, bend, slope;
+    } xielu;
+    bool cut_gate;  /* of its feed-forward only what is above the row's mean ... */
+    float gate_cut; /* ... plus this times the standard deviation, and by how much, counts */
 };
 
 /* Where a feed-forward has the rows that its activation is of. */
