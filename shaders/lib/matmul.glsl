@@ -22,7 +22,10 @@ layout(constant_id = 6) const bool ADDS = false;
  * the stripe each. A cache does that for many lanes. */
 const bool SHARES = !WIDE;
 
+/* Where nothing is added: of the matrix, or of each expert's, what the product is multiplied by
+ * first; addends_stride says whether there are such. */
 layout(set = 0, binding = 4, std430) SHARED_PLACE readonly buffer Addends { float addends[]; };
+#define factors addends
 layout(set = 0, binding = 5, std430) SHARED_PLACE writeonly buffer Sums { float sums_out[]; };
 
 /* The activations of the stripes at hand: [part][row][texel of the stripe]. */
@@ -95,11 +98,15 @@ void add_block(uint b, uint x_block, a8_block mine)
         [[unroll]] for (int t = 0; t < VALUES; t++) {
             int i0 = dot16(w[t].lo, x.lo, DOT_PER, SIGNED_CODES);
             int i1 = dot16(w[t].hi, x.hi, DOT_PER, SIGNED_CODES);
-            int i = HALF_SCALES
-                        ? w[t].s0 * (i0 - CODE_BIAS * sum0) + w[t].s1 * (i1 - CODE_BIAS * sum1)
-                        : i0 + i1 - CODE_BIAS * sums;
+            float i;
+            if (LARGE_SCALES)
+                i = fadd(fmul(float(w[t].s0), float(i0)), fmul(float(w[t].s1), float(i1)));
+            else
+                i = float(HALF_SCALES ? w[t].s0 * (i0 - CODE_BIAS * sum0) +
+                                            w[t].s1 * (i1 - CODE_BIAS * sum1)
+                                      : i0 + i1 - CODE_BIAS * sums);
             int k = t * ROWS + r;
-            float term = fmul(HALF_SCALES ? da : fmul(da, w[t].dw), float(i));
+            float term = fmul(HALF_SCALES ? da : fmul(da, w[t].dw), i);
             acc[k] = b == 0u ? term : fadd(acc[k], term);
             if (!HAS_MIN) continue;
             int j = HALF_SCALES ? w[t].m0 * sum0 + w[t].m1 * sum1 : sums;
@@ -171,7 +178,9 @@ void main()
         [[unroll]] for (int k = 0; k < FOLDS; k++) {
             uint r = uint(k * SPLIT) + t.mine, to = t.row + r;
             if (i >= t.mat.n_values || r >= uint(ROWS) || to >= t.n_rows) continue;
-            float sum = with_bias(t, i, total[v * FOLDS + k]);
+            float sum = total[v * FOLDS + k];
+            if (!ADDS && addends_stride != 0u) sum = fmul(factors[t.expert], sum);
+            sum = with_bias(t, i, sum);
             if (ADDS)
                 sums_out[to * sums_stride + sums_at + i] =
                     num_keep(fadd(addends[to * addends_stride + addends_at + i], fmul(sum, factor)));

@@ -5,7 +5,8 @@
  *   4 bits: plane b is block b; word k holds values 4k.. in low and 16+4k.. in high nibbles
  *   8 bits: planes 2b and 2b+1; word k holds values 4k.. and 16+4k..
  *   2 bits: half of plane b/2; word h holds values 16h+4k.. at bits 2k
- *   1 more bit (after 4 or 2): word b%4 of plane b/4; values 4k.. at bits k
+ *   1 more bit (after 4 or 2, or alone): word b%4 of plane b/4; values 4k.. at bits k. Alone a code
+ *   is twice its bit
  *   2 more bits (after 4): as for 2 bits */
 layout(constant_id = 1) const uint TYPE = 2;
 
@@ -13,7 +14,8 @@ const uint TYPE_Q4_0 = 2u, TYPE_Q4_1 = 3u, TYPE_Q5_0 = 6u, TYPE_Q5_1 = 7u, TYPE_
            TYPE_Q2_K = 10u, TYPE_Q3_K = 11u, TYPE_Q4_K = 12u, TYPE_Q5_K = 13u, TYPE_Q6_K = 14u,
            TYPE_IQ2_XXS = 16u, TYPE_IQ2_XS = 17u, TYPE_IQ3_XXS = 18u, TYPE_IQ1_S = 19u,
            TYPE_IQ4_NL = 20u, TYPE_IQ3_S = 21u, TYPE_IQ2_S = 22u, TYPE_IQ4_XS = 23u,
-           TYPE_IQ1_M = 29u, TYPE_MXFP4 = 39u;
+           TYPE_IQ1_M = 29u, TYPE_TQ1_0 = 34u, TYPE_TQ2_0 = 35u, TYPE_MXFP4 = 39u,
+           TYPE_NVFP4 = 40u, TYPE_Q1_0 = 41u, TYPE_Q2_0 = 42u;
 
 const uint TILE_ROWS = 32u, STRIPE_BLOCKS = 8u;
 
@@ -25,12 +27,17 @@ const bool IQ2 = TYPE == TYPE_IQ2_XXS || TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2
 const bool IQ3 = TYPE == TYPE_IQ3_XXS || TYPE == TYPE_IQ3_S;
 const bool GRID = IQ1 || IQ2 || IQ3;
 const bool HALF_SCALES = TYPE == TYPE_Q2_K || TYPE == TYPE_Q3_K || TYPE == TYPE_Q6_K ||
-                         TYPE == TYPE_IQ1_M || TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S;
+                         TYPE == TYPE_IQ1_M || TYPE == TYPE_IQ2_XS || TYPE == TYPE_IQ2_S ||
+                         TYPE == TYPE_NVFP4;
+/* Scales of halves that are too large for an exact integer of both. */
+const bool LARGE_SCALES = TYPE == TYPE_NVFP4;
+const bool TERNARY = TYPE == TYPE_TQ1_0 || TYPE == TYPE_TQ2_0;
+const bool ONE_BIT = TYPE == TYPE_Q1_0;
 const bool FIVE_BITS = TYPE == TYPE_Q5_0 || TYPE == TYPE_Q5_1 || TYPE == TYPE_Q5_K;
 const bool THREE_BITS = TYPE == TYPE_Q3_K || IQ1 || IQ2;
-const bool TWO_BITS = TYPE == TYPE_Q2_K || THREE_BITS; /* to begin with */
+const bool TWO_BITS = TYPE == TYPE_Q2_K || TYPE == TYPE_Q2_0 || TERNARY || THREE_BITS; /* to begin with */
 const bool IQ4 = TYPE == TYPE_IQ4_NL || TYPE == TYPE_IQ4_XS;
-const bool CODEBOOK = GRID || IQ4 || TYPE == TYPE_MXFP4;
+const bool CODEBOOK = GRID || IQ4 || TYPE == TYPE_MXFP4 || TYPE == TYPE_NVFP4;
 const bool SIGNED_CODES = TYPE == TYPE_Q8_0 || CODEBOOK;
 /* Multiplications per sum of dot16. */
 const int DOT_PER = TYPE == TYPE_Q8_0 || IQ4                           ? 1
@@ -42,12 +49,15 @@ const int CODE_BIAS = TYPE == TYPE_Q4_0   ? 8
                       : TYPE == TYPE_Q5_0 ? 16
                       : TYPE == TYPE_Q3_K ? 4
                       : TYPE == TYPE_Q6_K ? 32
+                      : TERNARY || ONE_BIT || TYPE == TYPE_Q2_0 ? 1
                                           : 0;
+/* A scale d is of 2^so many blocks. */
+const uint D_BLOCKS = TERNARY ? 3u : ONE_BIT ? 2u : TYPE == TYPE_Q2_0 ? 1u : 0u;
 
 const uint HEAD_PLANES =
     TYPE == TYPE_Q4_1 || TYPE == TYPE_Q5_1 || TYPE == TYPE_Q2_K || TYPE == TYPE_Q6_K ? 2u : 1u;
-const uint FIRST_PLANES = TYPE == TYPE_Q8_0 ? 16u : TWO_BITS ? 4u : 8u;
-const uint MORE_PLANES = FIVE_BITS || THREE_BITS ? 2u : TYPE == TYPE_Q6_K ? 4u : 0u;
+const uint FIRST_PLANES = TYPE == TYPE_Q8_0 ? 16u : TWO_BITS ? 4u : ONE_BIT ? 0u : 8u;
+const uint MORE_PLANES = FIVE_BITS || THREE_BITS || ONE_BIT ? 2u : TYPE == TYPE_Q6_K ? 4u : 0u;
 const uint STRIPE_PLANES = HEAD_PLANES + FIRST_PLANES + MORE_PLANES;
 
 #ifndef WEIGHT_TEXEL
@@ -133,6 +143,12 @@ float e8m0_half(uint e)
     return f_of(e < 2u ? 0x00200000u << e : (e - 1u) << 23);
 }
 
+/* e4m3 without a sign, in units of 2^-9. */
+int e4m3(uint e)
+{
+    return int(e < 8u ? e : (8u | (e & 7u)) << ((e >> 3) - 1u));
+}
+
 void read_scales(scales s, uint b, inout block t)
 {
     t.mw = 0.0;
@@ -172,8 +188,12 @@ void read_scales(scales s, uint b, inout block t)
         }
     } else if (TYPE == TYPE_MXFP4) {
         t.dw = e8m0_half(byte_of(s.a[b >> 2], b & 3u));
+    } else if (TYPE == TYPE_NVFP4) {
+        t.dw = 1.0 / 1024.0;
+        t.s0 = e4m3(byte_of(s.a[b >> 1], 2u * (b & 1u)));
+        t.s1 = e4m3(byte_of(s.a[b >> 1], 2u * (b & 1u) + 1u));
     } else {
-        t.dw = num_f16_to_f32(half_of(s.a, b));
+        t.dw = num_f16_to_f32(half_of(s.a, b >> D_BLOCKS));
         if (HAS_MIN) t.mw = f_of(u_of(num_f16_to_f32(half_of(s.b, b))) ^ NUM_SIGN);
     }
 }
@@ -186,7 +206,7 @@ uvec4 codebook()
     if (TYPE == TYPE_IQ3_XXS) return uvec4(0x1c140c04u, 0x3e342c24u, 0xe4ecf4fcu, 0xc2ccd4dcu);
     if (TYPE == TYPE_IQ3_S) return uvec4(0x07050301u, 0x0f0d0b09u, 0xf9fbfdffu, 0xf1f3f5f7u);
     if (IQ4) return uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
-    return uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu); /* MXFP4 */
+    return uvec4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu); /* e2m1 */
 }
 
 /* Four codes through the codebook. */
@@ -210,6 +230,12 @@ void read_codes(uint at, uint b, inout block t)
     if (TYPE == TYPE_Q8_0) {
         t.lo = CODE_PLANE(at, 2u * b);
         t.hi = CODE_PLANE(at, 2u * b + 1u);
+        return;
+    }
+    if (ONE_BIT) {
+        uint w = CODE_PLANE(at, b >> 2)[b & 3u];
+        t.lo = ((uvec4(w) >> BITS_1) & 0x01010101u) << 1;
+        t.hi = ((uvec4(w) >> (BITS_1 + 4u)) & 0x01010101u) << 1;
         return;
     }
     if (TWO_BITS) {

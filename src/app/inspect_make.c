@@ -43,6 +43,9 @@ static const struct file_type file_types[] = {
     {"IQ4_NL", QTYPE_IQ4_NL, QTYPE_Q6_K, SAME(QTYPE_IQ4_NL), MORE_NONE, 25},
     {"IQ4_XS", QTYPE_IQ4_XS, QTYPE_Q6_K, QTYPE_Q5_K, QTYPE_IQ4_XS, QTYPE_IQ4_XS, MORE_ALL, 30},
     {"BF16", QTYPE_BF16, QTYPE_BF16, SAME(QTYPE_BF16), MORE_NONE, 32},
+    {"TQ1_0", QTYPE_TQ1_0, QTYPE_Q6_K, SAME(QTYPE_TQ1_0), MORE_NONE, 36},
+    {"TQ2_0", QTYPE_TQ2_0, QTYPE_Q6_K, SAME(QTYPE_TQ2_0), MORE_NONE, 37},
+    {"NVFP4", QTYPE_NVFP4, QTYPE_Q8_0, SAME(QTYPE_NVFP4), MORE_NONE, 39},
 };
 enum { N_FILE_TYPES = sizeof file_types / sizeof *file_types };
 
@@ -89,6 +92,11 @@ static enum qtype fitting(enum qtype type, size_t ne0)
     switch (type) {
     case QTYPE_Q2_K:
     case QTYPE_Q3_K:
+    case QTYPE_NVFP4:
+    case QTYPE_TQ1_0:
+    case QTYPE_TQ2_0:
+    case QTYPE_Q1_0:
+    case QTYPE_Q2_0:
     case QTYPE_IQ4_XS: return QTYPE_IQ4_NL;
     case QTYPE_Q4_K: return QTYPE_Q5_0;
     case QTYPE_Q5_K: return QTYPE_Q5_1;

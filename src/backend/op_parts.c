@@ -126,12 +126,15 @@ size_t op_weights(struct op *op, const struct weight **out[OP_MOST_WEIGHTS])
     case OP_MATMUL:
         for (uint32_t i = 0; i < op->matmul.n_mats; i++) {
             slot(&s, &op->matmul.mat[i].w);
+            slot(&s, &op->matmul.mat[i].factor);
             slot(&s, &op->matmul.mat[i].bias);
         }
         break;
     case OP_ATTEND: slot(&s, &op->attend.sinks); break;
     case OP_ROUTE: slot(&s, &op->route.select), slot(&s, &op->route.scales); break;
-    case OP_MATMUL_EXPERTS: slot(&s, &op->experts.w), slot(&s, &op->experts.bias); break;
+    case OP_MATMUL_EXPERTS:
+        slot(&s, &op->experts.w), slot(&s, &op->experts.factors), slot(&s, &op->experts.bias);
+        break;
     case OP_CONV: slot(&s, &op->conv.w), slot(&s, &op->conv.bias); break;
     case OP_DECAY: slot(&s, &op->decay.bias), slot(&s, &op->decay.a); break;
     case OP_RECUR: slot(&s, &op->recur.skip); break;

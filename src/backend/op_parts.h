@@ -16,7 +16,7 @@ struct op_ref {
     bool reads, writes;
 };
 
-enum { OP_MOST_REFS = 6, OP_MOST_WEIGHTS = 6 };
+enum { OP_MOST_REFS = 6, OP_MOST_WEIGHTS = 9 };
 
 /* All of them, each once; returns how many. */
 size_t op_refs(struct op *op, struct op_ref out[OP_MOST_REFS]);

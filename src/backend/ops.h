@@ -44,14 +44,14 @@ struct ref {
 };
 
 enum op_kind {
-    OP_EMBED,          /* out = scale · row[token] of a matrix */
-    OP_CENTRE,         /* takes its mean from a row or groups: LayerNorm is this and the next */
-    OP_SIZE,           /* gives the root mean square of a row */
-    OP_CUT,            /* leaves of a row what is above its size times a number */
-    OP_NORM,           /* RMS norm of groups of a row, times a vector, plus a vector */
-    OP_QUANTISE,       /* f32 row -> A8 row */
-    OP_MATMUL,         /* out[i] = W[i]·in + bias[i], for up to three matrices on one input */
-    OP_ROPE,           /* rotates heads in place by the row's position */
+    OP_EMBED,    /* out = scale · row[token] of a matrix */
+    OP_CENTRE,   /* takes its mean from a row or groups: LayerNorm is this and the next */
+    OP_SIZE,     /* gives the root mean square of a row */
+    OP_CUT,      /* leaves of a row what is above its size times a number */
+    OP_NORM,     /* RMS norm of groups of a row, times a vector, plus a vector */
+    OP_QUANTISE, /* f32 row -> A8 row */
+    OP_MATMUL, /* out[i] = factor · W[i]·in + bias[i], for up to three matrices on one input */
+    OP_ROPE,   /* rotates heads in place by the row's position */
     OP_ROW_SCALE,      /* multiplies a row by a function of its position */
     OP_SCALE,          /* multiplies a row by a number */
     OP_FACTORS,        /* multiplies a row by a vector */
@@ -133,8 +133,9 @@ struct op_matmul {
     struct ref in_f32, in_a8;
     uint32_t n_mats; /* 1..3 */
     struct {
-        const struct weight *w;    /* [out.n][in.n] */
-        const struct weight *bias; /* vector of out.n, or NULL */
+        const struct weight *w;      /* [out.n][in.n] */
+        const struct weight *factor; /* vector of 1, of quantised matrices only; NULL: none */
+        const struct weight *bias;   /* vector of out.n, or NULL */
         struct ref out;
     } mat[3];
 };
@@ -255,7 +256,9 @@ struct op_matmul_experts {
     const struct weight *w; /* [n_expert · n_parts][out.n / route.n][columns] */
     struct ref out;
     bool split;
-    uint32_t n_parts, part;    /* 1 and 0: one matrix per expert */
+    uint32_t n_parts, part; /* 1 and 0: one matrix per expert */
+    /* Vector of n_expert, of quantised matrices only; NULL: none. As op_matmul's factor. */
+    const struct weight *factors;
     const struct weight *bias; /* vector of n_expert · out.n / route.n, or NULL */
 };
 

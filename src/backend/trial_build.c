@@ -202,6 +202,7 @@ static struct ref try_matmul(struct trial *t, const struct op_matmul *m, uint32_
     struct op_matmul mine = {.n_mats = 1};
     set_input(t, w->type, part(in, 0, n_cols), &mine.in_f32, &mine.in_a8);
     mine.mat[0].w = matrix(t, w->type, 1, OUT_ROWS, n_cols);
+    mine.mat[0].factor = vector_if(t, m->mat[i].factor, 1);
     mine.mat[0].bias = vector_if(t, m->mat[i].bias, OUT_ROWS);
     mine.mat[0].out = product;
     add(t, OP_MATMUL)->matmul = mine;
@@ -221,6 +222,7 @@ static struct ref try_matmuls(struct trial *t, const struct op_matmul *m)
     if (m->in_a8.n) set_input(t, QTYPE_Q8_0, in, NULL, &mine.in_a8);
     for (uint32_t i = 0; i < m->n_mats; i++) {
         mine.mat[i].w = matrix(t, m->mat[i].w->type, 1, OUT_ROWS, n_cols);
+        mine.mat[i].factor = vector_if(t, m->mat[i].factor, 1);
         mine.mat[i].bias = vector_if(t, m->mat[i].bias, OUT_ROWS);
         mine.mat[i].out = part(out, i * OUT_ROWS, OUT_ROWS);
     }
@@ -354,6 +356,7 @@ static struct ref try_experts(struct trial *t, const struct op_matmul_experts *e
         .route = route, .out = out, .split = e->split, .n_parts = e->n_parts, .part = e->part};
     set_input(t, e->w->type, part(in, 32, n_in * n_cols), &mine.in_f32, &mine.in_a8);
     mine.w = matrix(t, e->w->type, N_EXPERTS * e->n_parts, OUT_ROWS, n_cols);
+    mine.factors = vector_if(t, e->factors, N_EXPERTS);
     mine.bias = vector_if(t, e->bias, N_EXPERTS * OUT_ROWS);
     add(t, OP_MATMUL_EXPERTS)->experts = mine;
     return out;
@@ -541,11 +544,12 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         break;
     case OP_MATMUL:
         for (uint32_t m = 0; i == op->matmul.n_mats && m < i; m++)
-            w[m] = 1u << 16 | (uint32_t)op->matmul.mat[m].w->type << 1 |
-                   (op->matmul.mat[m].bias != NULL);
+            w[m] = 1u << 16 | (uint32_t)(op->matmul.mat[m].factor != NULL) << 15 |
+                   (uint32_t)op->matmul.mat[m].w->type << 1 | (op->matmul.mat[m].bias != NULL);
         if (i == op->matmul.n_mats) break;
         w[0] = op->matmul.mat[i].w->type;
-        w[1] = op->matmul.mat[i].bias != NULL;
+        w[1] = (uint32_t)(op->matmul.mat[i].factor != NULL) << 1 |
+               (op->matmul.mat[i].bias != NULL);
         w[2] = is_joined(p, op);
         break;
     case OP_ROPE:
@@ -571,7 +575,8 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         break;
     case OP_MATMUL_EXPERTS:
         w[0] = op->experts.w->type;
-        w[1] = (uint32_t)op->experts.split << 1 | (op->experts.bias != NULL);
+        w[1] = (uint32_t)(op->experts.factors != NULL) << 2 | (uint32_t)op->experts.split << 1 |
+               (op->experts.bias != NULL);
         w[2] = op->experts.part;
         break;
     case OP_DECAY:

@@ -126,6 +126,7 @@ static struct matmul matmul_of(const struct cpu_exec *x, const struct op_matmul 
     struct matmul m = {
         .w = (const struct cpu_weight *)op->mat[i].w,
         .n_rows = x->hi - x->lo,
+        .factor = vector_of(op->mat[i].factor),
         .bias = vector_of(op->mat[i].bias),
         .out = row_f32(x, &op->mat[i].out, x->lo),
         .out_stride = x->rows[op->mat[i].out.buf].stride,

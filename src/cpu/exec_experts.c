@@ -135,10 +135,11 @@ static void group(const struct experts *e, size_t id, const uint32_t *pairs, siz
                   size_t lo, size_t hi, uint8_t *scratch)
 {
     const struct kernels *k = kernels_of(e->x);
-    const float *bias = vector_of(e->op->bias);
+    const float *bias = vector_of(e->op->bias), *factors = vector_of(e->op->factors);
     struct matmul m = n == 1 ? input_of(e, pairs[0]) : (struct matmul){0};
     m.w = (const struct cpu_weight *)e->op->w;
     m.mat = id * e->op->n_parts + e->op->part;
+    m.factor = factors ? factors + id : NULL;
     m.bias = bias ? bias + id * e->n_values : NULL;
     m.n_rows = n;
     m.out_stride = e->n_values;

@@ -80,7 +80,7 @@ struct cpu_weight {
     struct cpu_weight *next;
 };
 
-/* out[r][i] = keep(W[i] · in[r] + bias[i]) for all n_rows rows r. */
+/* out[r][i] = keep(factor · W[i] · in[r] + bias[i]) for all n_rows rows r. */
 struct matmul {
     const struct cpu_weight *w;
     size_t mat; /* which of w's matrices */
@@ -88,7 +88,8 @@ struct matmul {
     size_t f32_stride;
     struct a8 a8; /* quantised types read this one */
     size_t n_rows;
-    const float *bias; /* NULL: none */
+    const float *factor; /* NULL: none; of quantised types only */
+    const float *bias;   /* NULL: none */
     float *out;
     size_t out_stride;
 };

@@ -19,6 +19,9 @@ struct wide_block {
             int32_t s0[PANEL_ROWS], s1[PANEL_ROWS];   /* a half's scale twice */
             int32_t s01[PANEL_ROWS], m01[PANEL_ROWS]; /* both halves' */
         };
+        struct { /* with fractions */
+            float f0[PANEL_ROWS], f1[PANEL_ROWS];
+        };
         struct {                       /* with signed codes */
             uint8_t signs[8][64];      /* 255 where a code is below 0 */
             int32_t below[PANEL_ROWS]; /* the sum of the magnitudes of such codes */
@@ -28,9 +31,16 @@ struct wide_block {
 
 /* The scales of eight rows of a block. */
 struct scales {
-    f8 dw, mw;
+    f8 dw, mw, f0, f1;
     __m256i s0, s1, s01, m01, below;
 };
+
+/* Scales of halves that are no 16-bit integers: each half's sum is multiplied by its own as a
+ * float. */
+VEC_INLINE bool fractions(const struct layout t)
+{
+    return t.head == HEAD_E4;
+}
 
 VEC_INLINE __m256i pair(__m256i low, __m256i high)
 {
@@ -40,8 +50,8 @@ VEC_INLINE __m256i pair(__m256i low, __m256i high)
 
 VEC_INLINE struct scales scales_of(const struct layout t, struct head from)
 {
-    struct scales s = {.dw = from.dw, .mw = from.mw};
-    if (t.halves) {
+    struct scales s = {.dw = from.dw, .mw = from.mw, .f0 = from.f0, .f1 = from.f1};
+    if (t.halves && !fractions(t)) {
         s.s0 = pair(from.s0, from.s0);
         s.s1 = pair(from.s1, from.s1);
         s.s01 = pair(from.s0, from.s1);
@@ -53,6 +63,7 @@ VEC_INLINE struct scales scales_of(const struct layout t, struct head from)
 VEC_INLINE size_t wide_bytes(const struct layout t)
 {
     if (t.is_signed) return sizeof(struct wide_block);
+    if (fractions(t)) return offsetof(struct wide_block, f1[PANEL_ROWS]);
     return t.halves ? offsetof(struct wide_block, m01[PANEL_ROWS])
                     : offsetof(struct wide_block, s0);
 }
@@ -62,7 +73,10 @@ VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_bloc
     struct scales s = {0};
     s.dw = vec_load(w->dw + 8 * h);
     if (t.min != MIN_NONE) s.mw = vec_load(w->mw + 8 * h);
-    if (t.halves) {
+    if (fractions(t)) {
+        s.f0 = vec_load(w->f0 + 8 * h);
+        s.f1 = vec_load(w->f1 + 8 * h);
+    } else if (t.halves) {
         s.s0 = load(w->s0 + 8 * h);
         s.s1 = load(w->s1 + 8 * h);
         s.s01 = load(w->s01 + 8 * h);
@@ -95,12 +109,13 @@ VEC_INLINE __m256i products(const struct layout t, __m256i q, __m256i sign, __m2
     return _mm256_maddubs_epi16(q, x);
 }
 
-/* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset. One row
- * asks for what is ahead between its products: it waits for memory, and for buffers if it asks
- * for more at once than there are. */
+/* id[r][h]: the exact I of rows 8h.. for the n rows of activations, without the offset; with
+ * fractions the sum of products of the first half, and id1[r][h] of the second. One row asks
+ * for what is ahead between its products: it waits for memory, and for buffers if it asks for
+ * more at once than there are. */
 VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
                           const struct scales s[2], const int8_t *x[TILE_ROWS],
-                          __m256i id[TILE_ROWS][2])
+                          __m256i id[TILE_ROWS][2], __m256i id1[TILE_ROWS][2])
 {
     __m256i sum[TILE_ROWS][2];
     UNROLL for (int k = 0; k < 8; k++)
@@ -132,8 +147,13 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
                 sum[r][h] = first ? p : _mm256_add_epi16(sum[r][h], p);
                 if (t.lines_per_madd > 1) VEC_HOLD(sum[r][h]);
                 if (!last) continue;
-                __m256i by = !t.halves ? _mm256_set1_epi16(1) : k < 4 ? s[h].s0 : s[h].s1;
+                const bool ones = !t.halves || fractions(t);
+                __m256i by = ones ? _mm256_set1_epi16(1) : k < 4 ? s[h].s0 : s[h].s1;
                 __m256i i = _mm256_madd_epi16(sum[r][h], by);
+                if (fractions(t) && k >= 4) {
+                    id1[r][h] = i;
+                    continue;
+                }
                 id[r][h] = k < t.lines_per_madd ? i : _mm256_add_epi32(id[r][h], i);
                 VEC_HOLD(id[r][h]);
             }
@@ -141,9 +161,20 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
     }
 }
 
-VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s,
-                     __m256i id, f8 da, const int16_t *sum)
+/* The sum of a half less what its codes have more than their values. */
+VEC_INLINE f8 half_sum(const struct layout t, __m256i id, int16_t sum)
 {
+    return (f8)_mm256_cvtepi32_ps(_mm256_sub_epi32(id, _mm256_set1_epi32(t.offset * sum)));
+}
+
+VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s,
+                     __m256i id, __m256i id1, f8 da, const int16_t *sum)
+{
+    if (fractions(t)) { /* four lines: a half's sum is whole */
+        const f8 first = s->f0 * half_sum(t, id, sum[0]);
+        add_dot(t, to, da, s->dw, first + s->f1 * half_sum(t, id1, sum[1]));
+        return;
+    }
     if (t.offset && t.halves) {
         __m256i j = _mm256_madd_epi16(s->s01, all_i32(sum));
         id = _mm256_sub_epi32(id, _mm256_mullo_epi32(j, _mm256_set1_epi32(t.offset)));
@@ -199,15 +230,15 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 s[0] = scales_of(t, read_head(t, head, b, 0));
                 s[1] = scales_of(t, read_head(t, head, b, 1));
             }
-            __m256i id[TILE_ROWS][2];
+            __m256i id[TILE_ROWS][2], id1[TILE_ROWS][2];
             const int8_t *xb[TILE_ROWS];
             UNROLL for (int r = 0; r < n; r++) xb[r] = x[r] + A8_BLOCK * b;
-            dot_block(t, n, codes, s, xb, id);
+            dot_block(t, n, codes, s, xb, id, id1);
             UNROLL for (int r = 0; r < n; r++)
             {
                 f8 da = vec_all(d[r][b]);
                 UNROLL for (int h = 0; h < 2; h++)
-                    step(t, &stripe[r][h], &s[h], id[r][h], da, sum[r] + 2 * b);
+                    step(t, &stripe[r][h], &s[h], id[r][h], id1[r][h], da, sum[r] + 2 * b);
             }
         }
         const f8 dw[] = {s[0].dw, s[1].dw}, mw[] = {s[0].mw, s[1].mw};
@@ -231,7 +262,10 @@ VEC_INLINE void unpack(const struct layout t, const uint8_t *w, size_t n_blocks,
             const struct scales s = scales_of(t, read_head(t, head, b, h));
             vec_store(out->dw + 8 * h, s.dw);
             if (t.min != MIN_NONE) vec_store(out->mw + 8 * h, s.mw);
-            if (t.halves) {
+            if (fractions(t)) {
+                vec_store(out->f0 + 8 * h, s.f0);
+                vec_store(out->f1 + 8 * h, s.f1);
+            } else if (t.halves) {
                 _mm256_storeu_si256((__m256i *)(out->s0 + 8 * h), s.s0);
                 _mm256_storeu_si256((__m256i *)(out->s1 + 8 * h), s.s1);
                 _mm256_storeu_si256((__m256i *)(out->s01 + 8 * h), s.s01);
@@ -267,8 +301,10 @@ static size_t rows_in_place(enum qtype type)
 {
     switch (type) {
     case QTYPE_Q8_0: return 40; /* bytes already, which gain their signs only */
+    case QTYPE_Q1_0:
     case QTYPE_Q4_0: return 32;
     case QTYPE_Q4_1: return 24;
+    case QTYPE_NVFP4:
     case QTYPE_MXFP4: return 20;
     case QTYPE_IQ4_NL: return 16;
     case QTYPE_Q4_K:
@@ -277,6 +313,9 @@ static size_t rows_in_place(enum qtype type)
     case QTYPE_IQ3_S:
     case QTYPE_IQ4_XS: return 12;
     case QTYPE_Q5_1: return 10;
+    case QTYPE_TQ1_0:
+    case QTYPE_TQ2_0:
+    case QTYPE_Q2_0:
     case QTYPE_Q2_K: return 8;
     case QTYPE_Q5_K:
     case QTYPE_Q6_K: return 6;

@@ -21,8 +21,7 @@ struct wide_block {
     float m0[PANEL_ROWS], m1[PANEL_ROWS]; /* with a minimum per half */
 };
 
-/* The scales of eight rows of a block; integers are exact as floats, and so are their sums of
- * products. */
+/* The scales of eight rows of a block; integers are exact as floats. */
 struct scales {
     f8 dw, mw, s0, s1, m0, m1;
 };
@@ -60,8 +59,8 @@ VEC_INLINE struct scales scales_of(const struct layout t, struct head from)
 {
     struct scales s = {.dw = from.dw, .mw = from.mw};
     if (t.halves) {
-        s.s0 = to_float(from.s0);
-        s.s1 = to_float(from.s1);
+        s.s0 = t.head == HEAD_E4 ? from.f0 : to_float(from.s0);
+        s.s1 = t.head == HEAD_E4 ? from.f1 : to_float(from.s1);
     }
     if (t.min == MIN_PAIR) {
         s.m0 = to_float(from.m0);
@@ -141,8 +140,8 @@ VEC_INLINE void dot_block(const struct layout t, int n, const uint8_t *codes,
     dot_lines(t, n, codes, 4, 8, x, sum, _mm256_set1_epi32((int)((uint32_t)minus << 16)), id);
     UNROLL for (int r = 0; r < n; r++)
     {
-        /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same.
-         */
+        /* Fused is the same: products are exact, of integers, Q6_K's the largest and their sums
+         * too, 2 · 128 · 16 · 32 · 127 < 2^24, and of e4m3, four bits times fifteen. */
         UNROLL for (int h = 0; h < 2; h++) out[r][h] =
             vec_plus_product(true, out[r][h], s[h].s1, to_float(id[r][h]));
     }

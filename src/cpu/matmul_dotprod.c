@@ -142,8 +142,10 @@ VEC_INLINE b16 codes_at(const struct layout t, const uint8_t *p, int k, int h)
     if (t.bits == 4) {
         q = load16(p + 64 * (k & 3));
         q = k < 4 ? q & 15 : q >> 4;
-    } else {
+    } else if (t.bits == 2) {
         q = load16(p + 64 * (k / 4)) >> 2 * (k % 4) & 3;
+    } else {
+        return shifted(load16(p), k, 1) & 2;
     }
     p += t.bits == 4 ? 256 : 128;
     if (t.more_bits == 1)
@@ -152,8 +154,7 @@ VEC_INLINE b16 codes_at(const struct layout t, const uint8_t *p, int k, int h)
     return t.table ? lookup(t.table, q) : q;
 }
 
-/* The scales of four rows of a block; integers are exact as floats, and so are their sums of
- * products. */
+/* The scales of four rows of a block; integers are exact as floats. */
 struct scales {
     f4 dw, mw, s0, s1, m0, m1;
 };
@@ -161,6 +162,13 @@ struct scales {
 VEC_INLINE f4 bytes_f(const uint8_t *p)
 {
     return to_float(four_bytes(p));
+}
+
+/* e4m3 as integers: 8 + mantissa at the place of the exponent, which a float has alike. */
+VEC_INLINE f4 e4_f(const uint8_t *p)
+{
+    const i4 e = four_bytes(p), bits = (e << 20) + (129 << 23);
+    return (f4)((bits & (e > 7)) | ((i4)to_float(e) & (e < 8)));
 }
 
 VEC_INLINE f4 d_at(const struct layout t, const uint8_t *p)
@@ -184,6 +192,13 @@ VEC_INLINE struct scales scales_at(const struct layout t, const uint8_t *head, s
     case HEAD_E8: {
         const i4 e = four_bytes(line) & 255;
         s.dw = (f4)((e - 1) << 23 & (e > 77)); /* 2^-50 and above only */
+        break;
+    }
+    case HEAD_E4: {
+        const uint8_t *e = line + 2 * PANEL_ROWS * (b % 2);
+        s.dw = (f4){0} + QBLOCK_UNIT_NVFP4;
+        s.s0 = e4_f(e);
+        s.s1 = e4_f(e + PANEL_ROWS);
         break;
     }
     case HEAD_K_MIN:

@@ -35,6 +35,10 @@ PER_TYPE const struct pack_format *format_of(enum qtype type)
                                     dm4 = {HEAD_D_M, 64, 1, 4, 0, 256},
                                     dm5 = {HEAD_D_M, 64, 1, 4, 1, 320},
                                     e4 = {HEAD_E8, 16, 1, 4, 0, 256},
+                                    n4 = {HEAD_E4, 64, 2, 4, 0, 256},
+                                    d1 = {HEAD_D, 32, 4, 0, 1, 64},
+                                    d2 = {HEAD_D, 32, 2, 2, 0, 128},
+                                    t2 = {HEAD_D, 32, 8, 2, 0, 128},
                                     k2 = {HEAD_K_S_M, 320, 8, 2, 0, 128},
                                     k3 = {HEAD_K_S, 288, 8, 2, 1, 192},
                                     k4 = {HEAD_K_MIN, 320, 8, 4, 0, 256},
@@ -66,6 +70,11 @@ PER_TYPE const struct pack_format *format_of(enum qtype type)
     case QTYPE_IQ3_S:
     case QTYPE_IQ4_XS: return &c4;
     case QTYPE_MXFP4: return &e4;
+    case QTYPE_NVFP4: return &n4;
+    case QTYPE_TQ1_0:
+    case QTYPE_TQ2_0: return &t2;
+    case QTYPE_Q1_0: return &d1;
+    case QTYPE_Q2_0: return &d2;
     }
     return &floats;
 }
@@ -120,6 +129,7 @@ PER_TYPE void codes_more(const uint8_t *qs, int at, uint32_t mask, int shift, ui
 PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w[8])
 {
     int g = (int)(b % 8); /* which 32 of 256 */
+    struct block_tq1_0 ternary;
     switch (type) {
     case QTYPE_Q4_0: codes_nibbles(p + offsetof(struct block_q4_0, qs), w); break;
     case QTYPE_IQ4_NL: codes_nibbles(p + offsetof(struct block_iq4_nl, qs), w); break;
@@ -161,6 +171,22 @@ PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w
     case QTYPE_IQ2_S:
     case QTYPE_IQ3_XXS:
     case QTYPE_IQ3_S: qgrid_codes(type, p, (size_t)g, (uint8_t *)w); break;
+    case QTYPE_NVFP4:
+        qblock_codes_nvfp4(p + offsetof(struct block_nvfp4, qs) + g % 2 * 16, (uint8_t *)w);
+        break;
+    case QTYPE_TQ1_0:
+        memcpy(&ternary, p, sizeof ternary);
+        qblock_codes_tq1_0(&ternary, (size_t)g, (uint8_t *)w);
+        break;
+    case QTYPE_TQ2_0:
+        codes_fields(p + offsetof(struct block_tq2_0, qs) + g / 4 * 32, g % 4 * 2, 3, w);
+        break;
+    case QTYPE_Q1_0:
+        qblock_codes_q1_0(p + offsetof(struct block_q1_0, qs) + g % 4 * 4, (uint8_t *)w);
+        break;
+    case QTYPE_Q2_0:
+        qblock_codes_q2_0(p + offsetof(struct block_q2_0, qs) + g % 2 * 8, (uint8_t *)w);
+        break;
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: assert(false);
@@ -197,7 +223,7 @@ PER_TYPE void put_codes(const struct pack_format *f, const uint32_t w[8], size_t
         for (int k = 0; k < 4; k++)
             put(out + 64 * k, row, (w[k] & 15 * EACH_BYTE) | (w[k + 4] & 15 * EACH_BYTE) << 4);
         out += 256;
-    } else {
+    } else if (f->bits == 2) {
         put_pairs(w, 0, row, out);
         out += 128;
     }
@@ -249,7 +275,17 @@ PER_TYPE void put_head(enum qtype type, const uint8_t *p, size_t row, uint8_t *o
     case QTYPE_Q4_0:
     case QTYPE_Q5_0:
     case QTYPE_Q8_0:
+    case QTYPE_Q1_0:
+    case QTYPE_Q2_0:
     case QTYPE_IQ4_NL: put_u16(out, row, p); break;
+    case QTYPE_TQ1_0: put_u16(out, row, p + offsetof(struct block_tq1_0, d)); break;
+    case QTYPE_TQ2_0: put_u16(out, row, p + offsetof(struct block_tq2_0, d)); break;
+    case QTYPE_NVFP4:
+        for (int i = 0; i < 4; i++) {
+            const uint8_t e = p[i] == 0x7f ? 0 : p[i] & 0x7f;
+            put_bytes(out + i * PANEL_ROWS, row, &e, 1);
+        }
+        break;
     case QTYPE_Q4_1:
     case QTYPE_Q5_1:
         put_u16(out, row, p);

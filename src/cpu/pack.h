@@ -5,15 +5,16 @@
  *   4 bits: four lines; line k holds values 4k..4k+3 in low and 16+4k..16+4k+3 in high nibbles
  *   8 bits: eight lines; line k holds values 4k..4k+3
  *   2 bits: two lines; line h holds values 16h+4k..16h+4k+3 at bits 2k
- *   1 more bit (after 4 or 2): one line; values 4k..4k+3 at bits k
+ *   1 more bit (after 4 or 2, or alone): one line; values 4k..4k+3 at bits k. Alone a code is
+ *   twice its bit
  *   2 more bits (after 4): two lines, as for 2 bits
  * Types of grids (qgrid.h) lie as codes of their codebooks, three bits or four: that is 3.3 to
  * 4.3 bits a weight where the file has 1.6 to 3.4, but a run of eight weights by its index
  * would be a gather from a table for each row.
- * Before the codes of a block (types of 32) or of eight (types of 256) stand scales, each as
- * one element per row: f16 d[16], f16 dmin[16] or m[16], then lines of sixteen bytes of
- * integer scales. Float matrices: the sixteen rows' values column by column. Rows beyond
- * the matrix are zero. */
+ * Before the codes of the file's block, of 32 to 256 columns, stand scales, each as one element
+ * per row: f16 d[16], f16 dmin[16] or m[16], then lines of sixteen bytes of integer scales.
+ * Float matrices: the sixteen rows' values column by column. Rows beyond the matrix are zero.
+ */
 #ifndef CPU_PACK_H
 #define CPU_PACK_H
 
@@ -26,9 +27,10 @@ enum { PANEL_ROWS = 16 }; /* packed side by side: a lane is a row */
 
 /* What stands before the codes. */
 enum pack_head {
-    HEAD_D,      /* per 32: d */
+    HEAD_D,      /* d */
     HEAD_D_M,    /* per 32: d, m (added) */
     HEAD_E8,     /* per 32: one byte e, the scale is 2^(e - 128) */
+    HEAD_E4,     /* per 64: 4 lines of e4m3 without sign or NaN; one per half block */
     HEAD_K_MIN,  /* per 256: d, dmin, 8 lines of scales, 8 of minimums; a pair per block */
     HEAD_K_D,    /* per 256: d, 8 lines of signed scales; one per block */
     HEAD_K_S,    /* per 256: d, 16 lines of signed scales; one per half block */
@@ -51,11 +53,16 @@ enum pack_head {
     X(QTYPE_IQ4_NL, iq4_nl) \
     X(QTYPE_IQ4_XS, iq4_xs) \
     X(QTYPE_MXFP4, mxfp4)   \
+    X(QTYPE_NVFP4, nvfp4)   \
+    X(QTYPE_TQ1_0, tq1_0)   \
+    X(QTYPE_TQ2_0, tq2_0)   \
+    X(QTYPE_Q1_0, q1_0)     \
+    X(QTYPE_Q2_0, q2_0)     \
     QGRID_TYPES(X)
 
 struct pack_format {
     enum pack_head head;
-    uint32_t head_bytes, head_blocks; /* head_blocks: 1 or 8 */
+    uint32_t head_bytes, head_blocks; /* head_blocks: those of a file's block */
     uint32_t bits, more_bits;
     uint32_t code_bytes; /* of a panel's block, without the head */
 };

@@ -58,9 +58,14 @@ LAYOUT iq3_s = {HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_S, false, MIN_NONE, 0};
 LAYOUT iq4_nl = {HEAD_D, 32, 1, 4, 0, 256, BOOK_IQ4, false, MIN_NONE, 0};
 LAYOUT iq4_xs = {HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ4, false, MIN_NONE, 0};
 LAYOUT mxfp4 = {HEAD_E8, 16, 1, 4, 0, 256, BOOK_MXFP4, false, MIN_NONE, 0};
+LAYOUT nvfp4 = {HEAD_E4, 64, 2, 4, 0, 256, BOOK_MXFP4, true, MIN_NONE, 0};
+LAYOUT tq1_0 = {HEAD_D, 32, 8, 2, 0, 128, NULL, 1, false, MIN_NONE, 0};
+LAYOUT tq2_0 = {HEAD_D, 32, 8, 2, 0, 128, NULL, 1, false, MIN_NONE, 0};
+LAYOUT q1_0 = {HEAD_D, 32, 4, 0, 1, 64, NULL, 1, false, MIN_NONE, 0};
+LAYOUT q2_0 = {HEAD_D, 32, 2, 2, 0, 128, NULL, 1, false, MIN_NONE, 0};
 
-/* The scales of a block; integers are exact as floats, and so are their sums of products. d and
- * m are those of all blocks of its head. */
+/* The scales of a block; integers are exact as floats. d and m are those of all blocks of its
+ * head. */
 struct scales {
     fz d, m, dw, mw, s0, s1, m0, m1;
 };
@@ -70,11 +75,18 @@ VEC_INLINE fz bytes_f(const void *p)
     return z_float(z_widen(p));
 }
 
+/* e4m3 as integers: 8 + mantissa at the place of the exponent, which a float has alike. */
+VEC_INLINE fz e4_f(const void *p)
+{
+    const iz e = z_widen(p), bits = (e << 20) + (129 << 23);
+    return (fz)((bits & (e > 7)) | ((iz)z_float(e) & (e < 8)));
+}
+
 /* What the blocks of a head share. */
 VEC_INLINE void read_head(const struct layout t, const uint8_t *head, struct scales *s)
 {
     const bool has_m = t.head == HEAD_D_M || t.head == HEAD_K_MIN || t.head == HEAD_K_S_M;
-    if (t.head != HEAD_E8) s->d = z_halves(head);
+    if (t.head != HEAD_E8 && t.head != HEAD_E4) s->d = z_halves(head);
     if (t.down > 0) s->d = s->d * (1.0f / (float)(1 << t.down));
     if (has_m) s->m = z_halves(head + 32);
 }
@@ -94,6 +106,13 @@ VEC_INLINE void read_scales(const struct layout t, const uint8_t *head, size_t b
         iz e = z_widen(head) & 255;
         /* 2^-50 and above only */
         s->dw = (fz)(((e - 1) << 23) & (e > 77));
+        break;
+    }
+    case HEAD_E4: {
+        const uint8_t *lines = head + 2 * PANEL_ROWS * (b % 2);
+        s->dw = z_all(QBLOCK_UNIT_NVFP4);
+        s->s0 = e4_f(lines);
+        s->s1 = e4_f(lines + PANEL_ROWS);
         break;
     }
     case HEAD_K_MIN:
@@ -164,9 +183,11 @@ VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
         q = z_load(p + 64 * (k & 3));
         q = (k < 4 ? q : z_shift_right(q, 4)) & 15;
         p += 256;
-    } else {
+    } else if (t.bits == 2) {
         q = shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 0) & 3;
         p += 128;
+    } else {
+        return shift_to(z_load(p), k, 1) & 2;
     }
     if (t.more_bits == 1)
         q |= shift_to(z_load(p), k, (int)t.bits) & (unsigned char)(1 << t.bits);
@@ -189,8 +210,8 @@ VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scal
 {
     fz id = z_float(id0);
     if (t.halves) {
-        /* Integers, Q6_K's the largest: 2 · 128 · 16 · 32 · 127 < 2^24. So fused is the same.
-         */
+        /* Fused is the same: products are exact, of integers, Q6_K's the largest and their sums
+         * too, 2 · 128 · 16 · 32 · 127 < 2^24, and of e4m3, four bits times fifteen. */
         id = z_plus_product(true, s->s0 * id, s->s1, z_float(id1));
         to->acc = to->acc + z_all(x->d[i]) * id;
     } else {
@@ -210,11 +231,12 @@ VEC_INLINE fz stripe_sum(const struct layout t, const struct stripe *of, const s
     return t.min == MIN_PAIR ? s->dw * of->acc - s->mw * of->min : s->dw * of->acc;
 }
 
-/* Sixteen values of a row leave: bias, keep, and only n_values of them. */
+/* Sixteen values of a row leave: factor, bias, keep, and only n_values of them. */
 VEC_INLINE void finish16(const struct matmul *m, size_t row, size_t first, size_t n_values,
                          fz y)
 {
     float *to = m->out + row * m->out_stride + first;
+    if (m->factor) y = z_all(*m->factor) * y;
     if (n_values == PANEL_ROWS) {
         if (m->bias) y = y + z_load_f(m->bias + first);
         z_store(to, (bz)num16_keep(y));

@@ -73,10 +73,16 @@ LAYOUT(iq3_s, HEAD_K_D, 160, 8, 4, 0, 256, BOOK_IQ3_S, false, 4, false, MIN_NONE
 LAYOUT(iq4_nl, HEAD_D, 32, 1, 4, 0, 256, qblock_iq4, 0, true, 1, false, MIN_NONE, 0);
 LAYOUT(iq4_xs, HEAD_K_D, 160, 8, 4, 0, 256, qblock_iq4, 0, true, 1, false, MIN_NONE, 0);
 LAYOUT(mxfp4, HEAD_E8, 16, 1, 4, 0, 256, BOOK_MXFP4, false, 4, false, MIN_NONE, 0);
+LAYOUT(nvfp4, HEAD_E4, 64, 2, 4, 0, 256, BOOK_MXFP4, false, 4, true, MIN_NONE, 0);
+LAYOUT(tq1_0, HEAD_D, 32, 8, 2, 0, 128, NULL, 1, false, 8, false, MIN_NONE, 0);
+LAYOUT(tq2_0, HEAD_D, 32, 8, 2, 0, 128, NULL, 1, false, 8, false, MIN_NONE, 0);
+LAYOUT(q1_0, HEAD_D, 32, 4, 0, 1, 64, NULL, 1, false, 8, false, MIN_NONE, 0);
+LAYOUT(q2_0, HEAD_D, 32, 2, 2, 0, 128, NULL, 1, false, 8, false, MIN_NONE, 0);
 
-/* The scales of eight rows of a block, as the head of their panel has them. */
+/* The scales of eight rows of a block, as the head of their panel has them; f0 and f1 instead
+ * of s0 and s1 with HEAD_E4. */
 struct head {
-    f8 dw, mw;
+    f8 dw, mw, f0, f1;
     __m256i s0, s1, m0, m1;
 };
 
@@ -108,6 +114,17 @@ VEC_INLINE f8 read_d(const struct layout t, const uint8_t *p)
     return t.down > 0 ? d * (1.0f / (float)(1 << t.down)) : d;
 }
 
+/* e4m3 as integers: 8 + mantissa at the place of the exponent, which a float has alike. */
+VEC_INLINE f8 e4_f8(const void *p)
+{
+    const __m256i e = bytes_i8(p);
+    const __m256i bits =
+        _mm256_add_epi32(_mm256_slli_epi32(e, 20), _mm256_set1_epi32(129 << 23));
+    const __m256i is_low = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), e);
+    const __m256i low = _mm256_and_si256(is_low, (__m256i)_mm256_cvtepi32_ps(e));
+    return (f8)_mm256_or_si256(_mm256_andnot_si256(is_low, bits), low);
+}
+
 /* Rows 8h..8h+7 of block b from the head of its panel. */
 VEC_INLINE struct head read_head(const struct layout t, const uint8_t *head, size_t b, int h)
 {
@@ -126,6 +143,13 @@ VEC_INLINE struct head read_head(const struct layout t, const uint8_t *head, siz
         __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
         /* 2^-50 and above only */
         s.dw = (f8)_mm256_and_si256(bits, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(77)));
+        break;
+    }
+    case HEAD_E4: {
+        const uint8_t *e = head + 2 * PANEL_ROWS * (b % 2) + 8 * h;
+        s.dw = vec_all(QBLOCK_UNIT_NVFP4);
+        s.f0 = e4_f8(e);
+        s.f1 = e4_f8(e + PANEL_ROWS);
         break;
     }
     case HEAD_K_MIN:
@@ -169,9 +193,11 @@ VEC_INLINE __m256i read_codes(const struct layout t, const uint8_t *p, int k, in
     if (t.bits == 4) {
         q = load(p + 64 * (k & 3) + 32 * h);
         q = _mm256_and_si256(k < 4 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
-    } else {
+    } else if (t.bits == 2) {
         q = load(p + 64 * (k / 4) + 32 * h);
         q = _mm256_and_si256(shift_to(q, 2 * (k % 4), 0), _mm256_set1_epi8(3));
+    } else {
+        return _mm256_and_si256(shift_to(load(p + 32 * h), k, 1), _mm256_set1_epi8(2));
     }
     p += t.bits == 4 ? 256 : 128;
     if (t.more_bits == 1) {
@@ -277,7 +303,7 @@ VEC_INLINE void end_stripe(const struct layout t, int n, bool first,
     }
 }
 
-/* Values first..first+n_values-1 of n rows leave the tile. */
+/* Values first..first+n_values-1 of n rows leave the tile: factor, bias, keep. */
 static inline void finish(const struct matmul *m, size_t row, size_t n, size_t first,
                           size_t n_values, values y)
 {
@@ -287,6 +313,7 @@ static inline void finish(const struct matmul *m, size_t row, size_t n, size_t f
         float *out = m->out + (row + r) * m->out_stride + first;
         for (int h = 0; h < 2; h++) {
             f8 v = vec_load(y[r] + 8 * h);
+            if (m->factor) v = vec_all(*m->factor) * v;
             if (m->bias) v = v + vec_load(bias + 8 * h);
             vec_store(n_values == PANEL_ROWS ? out + 8 * h : y[r] + 8 * h, num8_keep(v));
         }

@@ -3,11 +3,12 @@
  * Quantised types read activations in A8. A block is 32 columns: codes q, a scale dw, and for
  * some types integer scales of its halves (s) and a minimum (mw, integer factors m). With x,
  * da, sum of the activations' block:
- *   I = s0 · (q · x over the first half) + s1 · (q · x over the second half)   exact, int32
+ *   I = s0 · (q · x over the first half) + s1 · (q · x over the second half)   exact
  *   J = m0 · sum0 + m1 · sum1                                                  exact, int32
  *   acc = acc + (da · dw) · (float)I
  *   acc = acc - mw · (da · (float)J)           types with a minimum only
- * |I|, |J| < 2^24, so both are exact as floats. acc starts with its first term at every
+ * |I|, |J| < 2^24, so both are exact as floats; of NVFP4, whose s have four bits at any place,
+ * the two products are, and their sum I is rounded. acc starts with its first term at every
  * 256th column; the sums of these stripes are folded left to right. Where dw and mw are those
  * of a whole stripe they come last:
  *   acc = acc + da · (float)I
@@ -199,6 +200,62 @@ static void block_mxfp4(const uint8_t *row, size_t b, struct block *t)
         t->q[i] = qblock_mxfp4[nibble(p.qs, i)];
 }
 
+static void block_nvfp4(const uint8_t *row, size_t b, struct block *t)
+{
+    struct block_nvfp4 p;
+    uint8_t code[A8_BLOCK];
+    memcpy(&p, row + b / 2 * sizeof p, sizeof p);
+    t->dw = QBLOCK_UNIT_NVFP4;
+    t->of_stripe = true;
+    t->s0 = (int)qblock_e4m3(p.scales[b % 2 * 2]),
+    t->s1 = (int)qblock_e4m3(p.scales[b % 2 * 2 + 1]);
+    qblock_codes_nvfp4(p.qs + b % 2 * 16, code);
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = qblock_mxfp4[code[i]];
+}
+
+static void block_tq1_0(const uint8_t *row, size_t b, struct block *t)
+{
+    struct block_tq1_0 p;
+    uint8_t code[A8_BLOCK];
+    memcpy(&p, row + b / 8 * sizeof p, sizeof p);
+    t->dw = half_f16_to_f32(p.d);
+    qblock_codes_tq1_0(&p, b % 8, code);
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = (int8_t)(code[i] - 1);
+}
+
+static void block_tq2_0(const uint8_t *row, size_t b, struct block *t)
+{
+    struct block_tq2_0 p;
+    memcpy(&p, row + b / 8 * sizeof p, sizeof p);
+    t->dw = half_f16_to_f32(p.d);
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = (int8_t)(field2(p.qs, b % 8 * A8_BLOCK + i) - 1);
+}
+
+static void block_q1_0(const uint8_t *row, size_t b, struct block *t)
+{
+    struct block_q1_0 p;
+    uint8_t code[A8_BLOCK];
+    memcpy(&p, row + b / 4 * sizeof p, sizeof p);
+    t->dw = half_f16_to_f32(p.d);
+    qblock_codes_q1_0(p.qs + b % 4 * 4, code);
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = (int8_t)(2 * code[i] - 1);
+}
+
+static void block_q2_0(const uint8_t *row, size_t b, struct block *t)
+{
+    struct block_q2_0 p;
+    uint8_t code[A8_BLOCK];
+    memcpy(&p, row + b / 2 * sizeof p, sizeof p);
+    t->dw = half_f16_to_f32(p.d);
+    qblock_codes_q2_0(p.qs + b % 2 * 8, code);
+    for (size_t i = 0; i < A8_BLOCK; i++)
+        t->q[i] = (int8_t)(code[i] - 1);
+}
+
 /* unit · d · scale is exact. */
 static void block_grid(enum qtype type, const uint8_t *row, size_t b, struct block *t)
 {
@@ -246,6 +303,11 @@ static block_fn *block_of(enum qtype type)
     case QTYPE_IQ4_NL: return block_iq4_nl;
     case QTYPE_IQ4_XS: return block_iq4_xs;
     case QTYPE_MXFP4: return block_mxfp4;
+    case QTYPE_NVFP4: return block_nvfp4;
+    case QTYPE_TQ1_0: return block_tq1_0;
+    case QTYPE_TQ2_0: return block_tq2_0;
+    case QTYPE_Q1_0: return block_q1_0;
+    case QTYPE_Q2_0: return block_q2_0;
     case QTYPE_F32:
     case QTYPE_F16:
     case QTYPE_BF16: break;
@@ -266,10 +328,10 @@ struct stripe {
     float acc, min;
 };
 
-static void add_block(struct stripe *s, const struct block *t, bool first, float d, int i,
+static void add_block(struct stripe *s, const struct block *t, bool first, float d, float i,
                       int j)
 {
-    float term = t->of_stripe ? d * (float)i : (d * t->dw) * (float)i;
+    float term = t->of_stripe ? d * i : (d * t->dw) * i;
     s->acc = first ? term : s->acc + term;
     if (!t->has_min) return;
     float less = d * (float)j;
@@ -296,7 +358,8 @@ static float dot_blocks(block_fn *read, const uint8_t *row, size_t n_cols, const
     for (size_t b = 0; b < n_blocks; b++, x += A8_BLOCK, sum += 2) {
         struct block t = {.s0 = 1, .s1 = 1, .m0 = 1, .m1 = 1};
         read(row, b, &t);
-        int i = t.s0 * half_dot(t.q, x) + t.s1 * half_dot(t.q + A8_HALF, x + A8_HALF);
+        float i = (float)t.s0 * (float)half_dot(t.q, x) +
+                  (float)t.s1 * (float)half_dot(t.q + A8_HALF, x + A8_HALF);
         int j = t.m0 * sum[0] + t.m1 * sum[1];
         add_block(&stripe, &t, b % per_stripe == 0, d[b], i, j);
         if (b % per_stripe < per_stripe - 1 && b + 1 < n_blocks) continue;
@@ -347,6 +410,7 @@ void ref_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
                                         a->d + r * a->stride / A8_BLOCK,
                                         a->sum + r * a->stride / A8_HALF)
                            : dot_floats(w->type, row, w->n_cols, m->f32 + r * m->f32_stride);
+            if (m->factor) y = *m->factor * y;
             m->out[r * m->out_stride + i] = num_keep(m->bias ? y + m->bias[i] : y);
         }
     }

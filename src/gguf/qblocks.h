@@ -9,6 +9,7 @@
 #define GGUF_QBLOCKS_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define QBLOCK_SMALL 32 /* values of a block of the old types, IQ4_NL and MXFP4 */
@@ -108,6 +109,40 @@ struct block_mxfp4 {
     uint8_t qs[16];
 };
 
+/* scale * QBLOCK_UNIT_NVFP4 * qblock_mxfp4[q], scale = qblock_e4m3 of its 16 values' byte,
+ * lo/hi of 8: the product of all three is exact */
+struct block_nvfp4 {
+    uint8_t scales[4];
+    uint8_t qs[32];
+};
+#define QBLOCK_UNIT_NVFP4 0x1p-10f
+
+/* d * (q - 1), q by five digits of a byte to the base of three (qs), or four (qh); see
+ * qblock_codes_tq1_0 */
+struct block_tq1_0 {
+    uint8_t qs[48];
+    uint8_t qh[4];
+    uint16_t d;
+};
+
+/* d * (q - 1), 2-bit fields as in q2_k */
+struct block_tq2_0 {
+    uint8_t qs[64];
+    uint16_t d;
+};
+
+/* d * (2 q - 1), value i is bit i % 8 of byte i / 8 */
+struct block_q1_0 {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
+/* d * (q - 1), value i at bits 2 (i % 4) of byte i / 4 */
+struct block_q2_0 {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
 static_assert(sizeof(struct block_q4_0) == 18, "q4_0");
 static_assert(sizeof(struct block_q4_1) == 20, "q4_1");
 static_assert(sizeof(struct block_q5_0) == 22, "q5_0");
@@ -121,6 +156,11 @@ static_assert(sizeof(struct block_q6_k) == 210, "q6_k");
 static_assert(sizeof(struct block_iq4_nl) == 18, "iq4_nl");
 static_assert(sizeof(struct block_iq4_xs) == 136, "iq4_xs");
 static_assert(sizeof(struct block_mxfp4) == 17, "mxfp4");
+static_assert(sizeof(struct block_nvfp4) == 36, "nvfp4");
+static_assert(sizeof(struct block_tq1_0) == 54, "tq1_0");
+static_assert(sizeof(struct block_tq2_0) == 66, "tq2_0");
+static_assert(sizeof(struct block_q1_0) == 18, "q1_0");
+static_assert(sizeof(struct block_q2_0) == 18, "q2_0");
 
 /* The non-linear four-bit codebook of IQ4_NL and IQ4_XS. */
 extern const int8_t qblock_iq4[16];
@@ -133,5 +173,16 @@ void qblock_scales_k(const uint8_t packed[12], uint8_t scale[8], uint8_t min[8])
 void qblock_scales_q3_k(const uint8_t packed[12], int8_t scale[16]);
 /* 2^(e - 128), exact down to the denormals of e < 2 (0x1p-128, 0x1p-127). */
 float qblock_e8m0_half(uint8_t e);
+/* The value of e4m3 without its sign in units of 2^-9, 0 to 480 * 2^9; the NaN 0x7f counts as
+ * 0.
+ */
+uint32_t qblock_e4m3(uint8_t e);
+
+/* The codes of 32 values in order: of group g, 0..7, of a tq1_0 block; of 32 bits, pairs of
+ * bits or nibbles of the others. */
+void qblock_codes_tq1_0(const struct block_tq1_0 *b, size_t g, uint8_t code[32]);
+void qblock_codes_q1_0(const uint8_t bits[4], uint8_t code[32]);
+void qblock_codes_q2_0(const uint8_t pairs[8], uint8_t code[32]);
+void qblock_codes_nvfp4(const uint8_t qs[16], uint8_t code[32]);
 
 #endif

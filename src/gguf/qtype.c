@@ -33,6 +33,11 @@ static const struct qtype_info rows[] = {
     {QTYPE_IQ4_NL, "IQ4_NL", 32, 18},
     {QTYPE_IQ4_XS, "IQ4_XS", 256, 136},
     {QTYPE_MXFP4, "MXFP4", 32, 17},
+    {QTYPE_NVFP4, "NVFP4", 64, 36},
+    {QTYPE_TQ1_0, "TQ1_0", 256, 54},
+    {QTYPE_TQ2_0, "TQ2_0", 256, 66},
+    {QTYPE_Q1_0, "Q1_0", 128, 18},
+    {QTYPE_Q2_0, "Q2_0", 64, 18},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -42,10 +47,10 @@ static const struct {
     uint32_t type;
     const char *name;
 } foreign[] = {
-    {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},   {15, "Q8_K"},  {24, "I8"},
-    {25, "I16"},        {26, "I32"},        {27, "I64"},   {28, "F64"},   {31, "Q4_0_4_4"},
-    {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},   {34, "TQ1_0"}, {35, "TQ2_0"}, {36, "IQ4_NL_4_4"},
-    {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {40, "NVFP4"}, {41, "Q1_0"},  {42, "Q2_0"},
+    {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},        {15, "Q8_K"},
+    {24, "I8"},         {25, "I16"},        {26, "I32"},        {27, "I64"},
+    {28, "F64"},        {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},
+    {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
 };
 
 const struct qtype_info *qtype_at(size_t i)
@@ -112,6 +117,53 @@ void qblock_scales_q3_k(const uint8_t packed[12], int8_t scale[16])
 float qblock_e8m0_half(uint8_t e)
 {
     return half_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+uint32_t qblock_e4m3(uint8_t e)
+{
+    if (e == 0x7f) return 0;
+    const uint32_t exponent = e >> 3 & 15, mantissa = e & 7;
+    return exponent == 0 ? mantissa : (8 | mantissa) << (exponent - 1);
+}
+
+/* Digit n, 0 the highest, of a byte that holds five to the base of three: it is their number
+ * times 256 / 243, rounded up, so what is above 8 bits of its triples are the digits. */
+static uint8_t base3_digit(uint8_t byte, int n)
+{
+    for (; n > 0; n--)
+        byte = (uint8_t)(3 * byte);
+    return (uint8_t)(3 * byte >> 8);
+}
+
+void qblock_codes_tq1_0(const struct block_tq1_0 *b, size_t g, uint8_t code[32])
+{
+    for (size_t i = 0; i < 32; i++) {
+        const size_t at = 32 * g + i, in_16 = at - 160, in_4 = at - 240;
+        if (at < 160)
+            code[i] = base3_digit(b->qs[i], (int)g);
+        else if (at < 240)
+            code[i] = base3_digit(b->qs[32 + in_16 % 16], (int)(in_16 / 16));
+        else
+            code[i] = base3_digit(b->qh[in_4 % 4], (int)(in_4 / 4));
+    }
+}
+
+void qblock_codes_q1_0(const uint8_t bits[4], uint8_t code[32])
+{
+    for (size_t i = 0; i < 32; i++)
+        code[i] = bits[i / 8] >> i % 8 & 1;
+}
+
+void qblock_codes_q2_0(const uint8_t pairs[8], uint8_t code[32])
+{
+    for (size_t i = 0; i < 32; i++)
+        code[i] = pairs[i / 4] >> 2 * (i % 4) & 3;
+}
+
+void qblock_codes_nvfp4(const uint8_t qs[16], uint8_t code[32])
+{
+    for (size_t i = 0; i < 32; i++)
+        code[i] = qs[i / 16 * 8 + i % 8] >> (i / 8 % 2 * 4) & 15;
 }
 
 static void dequant_f32(const void *p, float *out)
@@ -291,6 +343,67 @@ static void dequant_mxfp4(const void *p, float *out)
     codebook(b.qs, qblock_mxfp4, qblock_e8m0_half(b.e), out);
 }
 
+static void dequant_nvfp4(const void *p, float *out)
+{
+    struct block_nvfp4 b;
+    memcpy(&b, p, sizeof b);
+    for (size_t g = 0; g < 2; g++, out += 32) {
+        uint8_t code[32];
+        qblock_codes_nvfp4(b.qs + 16 * g, code);
+        for (size_t i = 0; i < 32; i++) {
+            const float scale = (float)qblock_e4m3(b.scales[2 * g + i / 16]);
+            out[i] = scale * QBLOCK_UNIT_NVFP4 * (float)qblock_mxfp4[code[i]];
+        }
+    }
+}
+
+/* 32 values of codes that mean -1 and more. */
+static void from_minus_one(const uint8_t code[32], float d, float *out)
+{
+    for (size_t i = 0; i < 32; i++)
+        out[i] = (float)(code[i] - 1) * d;
+}
+
+static void dequant_tq1_0(const void *p, float *out)
+{
+    struct block_tq1_0 b;
+    memcpy(&b, p, sizeof b);
+    for (size_t g = 0; g < 8; g++) {
+        uint8_t code[32];
+        qblock_codes_tq1_0(&b, g, code);
+        from_minus_one(code, half_f16_to_f32(b.d), out + 32 * g);
+    }
+}
+
+static void dequant_tq2_0(const void *p, float *out)
+{
+    struct block_tq2_0 b;
+    memcpy(&b, p, sizeof b);
+    const float d = half_f16_to_f32(b.d);
+    for (int i = 0; i < 256; i++)
+        out[i] = (float)(two_bits(b.qs, i) - 1) * d;
+}
+
+static void dequant_q1_0(const void *p, float *out)
+{
+    struct block_q1_0 b;
+    memcpy(&b, p, sizeof b);
+    const float d = half_f16_to_f32(b.d);
+    for (size_t i = 0; i < 128; i++)
+        out[i] = b.qs[i / 8] >> i % 8 & 1 ? d : -d;
+}
+
+static void dequant_q2_0(const void *p, float *out)
+{
+    struct block_q2_0 b;
+    memcpy(&b, p, sizeof b);
+    for (size_t g = 0; g < 2; g++) {
+        uint8_t code[32];
+        qblock_codes_q2_0(b.qs + 8 * g, code);
+        from_minus_one(code, half_f16_to_f32(b.d), out + 32 * g);
+    }
+}
+
 /* No product of the four factors has more than 24 bits. */
 static void dequant_grid(enum qtype type, const void *p, float *out)
 {
@@ -327,6 +440,11 @@ static dequant_fn *decoder(enum qtype type)
     case QTYPE_IQ4_NL: return dequant_iq4_nl;
     case QTYPE_IQ4_XS: return dequant_iq4_xs;
     case QTYPE_MXFP4: return dequant_mxfp4;
+    case QTYPE_NVFP4: return dequant_nvfp4;
+    case QTYPE_TQ1_0: return dequant_tq1_0;
+    case QTYPE_TQ2_0: return dequant_tq2_0;
+    case QTYPE_Q1_0: return dequant_q1_0;
+    case QTYPE_Q2_0: return dequant_q2_0;
     case QTYPE_IQ1_S:
     case QTYPE_IQ1_M:
     case QTYPE_IQ2_XXS:

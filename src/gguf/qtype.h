@@ -32,13 +32,18 @@ enum qtype {
     QTYPE_IQ4_XS = 23,
     QTYPE_IQ1_M = 29,
     QTYPE_BF16 = 30,
+    QTYPE_TQ1_0 = 34,
+    QTYPE_TQ2_0 = 35,
     QTYPE_MXFP4 = 39,
+    QTYPE_NVFP4 = 40,
+    QTYPE_Q1_0 = 41,
+    QTYPE_Q2_0 = 42,
 };
 
 struct qtype_info {
     enum qtype type;
     const char *name;     /* "Q4_K" */
-    uint32_t block_len;   /* values per block: 1, 32 or 256 */
+    uint32_t block_len;   /* values per block: 1, 32, 64, 128 or 256 */
     uint32_t block_bytes; /* bytes per block */
 };
 
@@ -48,7 +53,7 @@ const struct qtype_info *qtype_info(uint32_t type);
 const struct qtype_info *qtype_by_name(const char *name);
 /* The i-th row, NULL past the end: for listing. */
 const struct qtype_info *qtype_at(size_t i);
-/* The name a file's type number has elsewhere ("TQ1_0"), for refusals; never NULL. */
+/* The name a file's type number has elsewhere ("Q4_0_4_4"), for refusals; never NULL. */
 const char *qtype_foreign_name(uint32_t type);
 
 /* Bytes of n_values values (a multiple of block_len). */

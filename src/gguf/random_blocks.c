@@ -27,6 +27,10 @@ static const struct layout layouts[] = {
     {QTYPE_Q6_K, offsetof(struct block_q6_k, d), -1, 0},
     {QTYPE_IQ4_NL, offsetof(struct block_iq4_nl, d), -1, 0},
     {QTYPE_IQ4_XS, offsetof(struct block_iq4_xs, d), -1, 0},
+    {QTYPE_TQ1_0, offsetof(struct block_tq1_0, d), -1, 0},
+    {QTYPE_TQ2_0, offsetof(struct block_tq2_0, d), -1, 0},
+    {QTYPE_Q1_0, offsetof(struct block_q1_0, d), -1, 0},
+    {QTYPE_Q2_0, offsetof(struct block_q2_0, d), -1, 0},
 };
 
 static const struct layout *layout_of(enum qtype type)
@@ -73,6 +77,8 @@ static void put_scales(const struct random_blocks *r, const struct layout *l, ui
     if (l && l->min_at >= 0) memcpy(block + l->min_at, &r->dmin, sizeof r->dmin);
     if (qgrid_of(r->type).table) qgrid_put_d(r->type, block, r->d);
     if (r->type == QTYPE_MXFP4) block[offsetof(struct block_mxfp4, e)] = r->exponent;
+    if (r->type == QTYPE_NVFP4)
+        memset(block + offsetof(struct block_nvfp4, scales), r->exponent, 4);
 }
 
 static void fill_floats(struct random_blocks *r, uint8_t *out, size_t n_values)
@@ -87,6 +93,15 @@ static void fill_floats(struct random_blocks *r, uint8_t *out, size_t n_values)
         else
             memcpy(out + 2 * i, &half, sizeof half);
     }
+}
+
+/* Codes of two bits that mean -1 to 2 are wanted without 2, as files have them: their mean is
+ * 0.
+ */
+static void leave_out_twos(uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bytes[i] &= (uint8_t) ~((bytes[i] & 0x55) << 1);
 }
 
 void random_blocks_fill(struct random_blocks *r, void *out, size_t n_values)
@@ -104,6 +119,7 @@ void random_blocks_fill(struct random_blocks *r, void *out, size_t n_values)
     }
     uint64_t rest = next(r);
     memcpy(bytes + i, &rest, n_bytes - i);
+    if (r->type == QTYPE_TQ2_0 || r->type == QTYPE_Q2_0) leave_out_twos(bytes, n_bytes);
     const struct layout *l = layout_of(r->type);
     for (size_t b = 0; b < n_bytes; b += info->block_bytes)
         put_scales(r, l, bytes + b);
@@ -124,6 +140,15 @@ static double measured_rms(const struct random_blocks *r)
     return sqrt(sum / N);
 }
 
+/* The scale of e4m3 that is nearest to x times 2^9, not 0. */
+static uint8_t nearest_e4m3(double x)
+{
+    uint8_t best = 1;
+    for (uint8_t e = 2; e < 0x7f; e++)
+        if (fabs((double)qblock_e4m3(e) - x) < fabs((double)qblock_e4m3(best) - x)) best = e;
+    return best;
+}
+
 struct random_blocks random_blocks_new(enum qtype type, float sigma, uint64_t seed)
 {
     struct random_blocks r = {.type = type, .sigma = sigma, .state = seed};
@@ -131,6 +156,9 @@ struct random_blocks random_blocks_new(enum qtype type, float sigma, uint64_t se
     if (type == QTYPE_MXFP4) {
         r.exponent = 127;
         r.exponent = (uint8_t)(127 + lrint(log2((double)sigma / measured_rms(&r))));
+    } else if (type == QTYPE_NVFP4) {
+        r.exponent = 1;
+        r.exponent = nearest_e4m3((double)sigma / measured_rms(&r));
     } else if (l || qgrid_of(type).table) {
         const float min_ratio = l ? l->min_ratio : 0;
         r.d = to_f16(1);

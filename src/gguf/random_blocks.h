@@ -12,7 +12,7 @@
 struct random_blocks {
     enum qtype type;
     uint16_t d, dmin; /* binary16 of the block's scales, where it has them */
-    uint8_t exponent; /* E8M0 of MXFP4 */
+    uint8_t exponent; /* E8M0 of MXFP4, E4M3 of NVFP4 */
     float sigma;      /* F32, F16 and BF16 */
     uint64_t state;
 };

@@ -30,6 +30,8 @@ static struct linear linear(struct builder *b, uint32_t layer, const char *stem,
     struct linear l = {.out = out};
     snprintf(what, sizeof what, "%s.weight", stem);
     l.w = weights_matrix(b->ws, layer_tensor(name, layer, what), out.n, n_cols);
+    snprintf(what, sizeof what, "%s.scale", stem);
+    l.factor = weights_factors_if(b->ws, layer_tensor(name, layer, what), l.w, 1);
     snprintf(what, sizeof what, "%s.bias", stem);
     layer_tensor(name, layer, what);
     l.bias =

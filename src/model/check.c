@@ -117,6 +117,8 @@ static void check_matmul(struct walk *w, const struct op_matmul *o)
     for (uint32_t i = 0; i < o->n_mats && !w->failed; i++) {
         const struct ref out = o->mat[i].out;
         matrix(w, o->mat[i].w, 1, out.n, product_input(w, o->mat[i].w, o->in_f32, o->in_a8));
+        if (o->mat[i].factor) vector(w, o->mat[i].factor, 1);
+        demand(w, !o->mat[i].factor || weight_quantised(o->mat[i].w), "a factor of floats");
         if (o->mat[i].bias) vector(w, o->mat[i].bias, out.n);
         demand(w, !o->in_f32.n || apart(out, o->in_f32), "it writes over its input");
         for (uint32_t j = 0; j < i; j++)
@@ -140,6 +142,8 @@ static void check_experts(struct walk *w, const struct op_matmul_experts *o)
            "a part that experts do not have");
     if (w->failed) return;
     demand(w, o->route.n <= n_mats / o->n_parts, "more ranks than experts");
+    if (o->factors) vector(w, o->factors, n_mats / o->n_parts);
+    demand(w, !o->factors || weight_quantised(o->w), "factors of floats");
     if (o->bias) vector(w, o->bias, n_mats / o->n_parts * n_out);
     demand(w, !o->in_f32.n || apart(o->out, o->in_f32), "it writes over its input");
     writes(w, o->out, ROW_F32);

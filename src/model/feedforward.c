@@ -62,7 +62,8 @@ void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref ou
     build_matmul(b, unit, &down, 1);
 }
 
-/* The product of "<stem>.weight", and ".bias" where the file has one, for the chosen experts.
+/* The product of "<stem>.weight", and ".scale" and ".bias" where the file has them, for the
+ * chosen experts.
  */
 static void product(struct builder *b, uint32_t layer, const char *stem, struct ref in,
                     struct op_matmul_experts ex, struct ref out)
@@ -74,6 +75,10 @@ static void product(struct builder *b, uint32_t layer, const char *stem, struct 
     ex.w =
         weights_experts(b->ws, layer_tensor(name, layer, what), hp->n_expert, hp->n_expert_used,
                         ex.n_parts, n_out, ex.split ? in.n / ex.route.n : in.n);
+    snprintf(what, sizeof what, "%s.scale", stem);
+    if (!ex.split || hp->route_first) /* else a factor of the route's weights */
+        ex.factors =
+            weights_factors_if(b->ws, layer_tensor(name, layer, what), ex.w, hp->n_expert);
     snprintf(what, sizeof what, "%s.bias", stem);
     if (weights_has(b->ws, layer_tensor(name, layer, what)))
         ex.bias = weights_expert_vectors(b->ws, name, hp->n_expert, hp->n_expert_used, n_out);
@@ -100,8 +105,9 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
     if (!op.select) /* as hy_v3 calls it */
         op.select =
             weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b"), hp->n_expert);
-    op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
-                                  hp->n_expert);
+    if (!hp->route_first)
+        op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
+                                      hp->n_expert);
     build_route(b, &op);
     return op.out;
 }

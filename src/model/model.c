@@ -37,12 +37,13 @@ static void build_network(struct builder *b, const struct family *family)
     struct ref logits = build_rows(b, "logits", hp->n_vocab);
     build_row_norm(b, x, hp->output_norm, h);
     const bool tied = !weights_has(b->ws, "output.weight");
-    const struct linear head = {
+    struct linear head = {
         .w = weights_matrix(b->ws, tied ? "token_embd.weight" : "output.weight", hp->n_vocab,
                             hp->n_embd),
         .bias = weights_vector_if(b->ws, "output.bias", hp->n_vocab),
         .out = logits,
     };
+    if (!tied) head.factor = weights_factors_if(b->ws, "output.scale", head.w, 1);
     build_matmul(b, h, &head, 1);
     build_logits(b, logits, hp->logit_scale, hp->logit_softcap);
     weights_all_used(b->ws, hp->n_layer, family->name);

@@ -230,6 +230,7 @@ void build_matmul(struct builder *b, struct ref in, const struct linear *mats, u
     struct op_matmul mm = {.n_mats = n_mats};
     for (uint32_t i = 0; i < n_mats; i++) {
         mm.mat[i].w = mats[i].w;
+        mm.mat[i].factor = mats[i].factor;
         mm.mat[i].bias = mats[i].bias;
         mm.mat[i].out = mats[i].out;
         if (weight_quantised(mats[i].w))

@@ -44,8 +44,9 @@ struct builder {
 };
 
 struct linear {
-    const struct weight *w;    /* [out.n][in.n] */
-    const struct weight *bias; /* NULL: none */
+    const struct weight *w;      /* [out.n][in.n] */
+    const struct weight *factor; /* NULL: none */
+    const struct weight *bias;   /* NULL: none */
     struct ref out;
 };
 

@@ -272,6 +272,13 @@ const struct weight *weights_vector_if(struct weights *ws, const char *name, siz
     return weights_has(ws, name) ? weights_vector(ws, name, n) : NULL;
 }
 
+const struct weight *weights_factors_if(struct weights *ws, const char *name,
+                                        const struct weight *w, size_t n)
+{
+    if (!weight_quantised(w) || weights_dim(ws, name, 0) != n) return NULL;
+    return weights_vector(ws, name, n);
+}
+
 bool weight_quantised(const struct weight *w)
 {
     return w && qtype_info(w->type)->block_len > 1;
@@ -294,16 +301,23 @@ static bool changes_result(const char *name, uint32_t n_layer)
     if (strncmp(name, "blk.", 4) == 0) {
         char *end;
         unsigned long layer = strtoul(name + 4, &end, 10);
-        /* Old converters left the rotation's frequencies, which follow from the keys. */
+        /* Old converters left the rotation's frequencies, which follow from the keys. Input
+         * scales are for devices whose activations have four bits. */
         return *end == '.' && layer < n_layer && !ends_with(name, "rot_embd.weight") &&
-               !ends_with(name, "rotary_emb.inv_freq");
+               !ends_with(name, "rotary_emb.inv_freq") && !ends_with(name, ".input_scale");
     }
     static const char *const outside[] = {
-        "token_embd.bias",      "token_embd_norm.weight",
-        "token_embd_norm.bias", "position_embd.weight",
-        "token_types.weight",   "output_norm.bias",
-        "output.bias",          "output.scale",
-        "rope_freqs.weight",    "per_layer_token_embd.weight",
+        "token_embd.bias",
+        "token_embd_norm.weight",
+        "token_embd.scale",
+        "token_embd_norm.bias",
+        "position_embd.weight",
+        "token_types.weight",
+        "output_norm.bias",
+        "output.bias",
+        "output.scale",
+        "rope_freqs.weight",
+        "per_layer_token_embd.weight",
     };
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         if (strcmp(name, outside[i]) == 0) return true;

@@ -65,6 +65,11 @@ const struct weight *weights_expert_vectors(struct weights *ws, const char *name
                                             size_t n_experts, size_t n_used, size_t n);
 /* n values in F32. */
 const struct weight *weights_vector(struct weights *ws, const char *name, size_t n);
+/* n factors of the quantised matrix w, if the file has such a tensor: of NVFP4 what scales of
+ * blocks count in. NULL: it has none, or w is of floats, or of another number of them, and the
+ * tensor stays unused. */
+const struct weight *weights_factors_if(struct weights *ws, const char *name,
+                                        const struct weight *w, size_t n);
 /* n_rows · n_cols values in F32 (ne = {n_cols, n_rows}) as one vector: row after row or, if
  * transposed, column after column. */
 const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,

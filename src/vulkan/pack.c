@@ -22,6 +22,7 @@ static struct planes planes_of(enum qtype type)
     case QTYPE_IQ4_NL:
     case QTYPE_IQ4_XS:
     case QTYPE_MXFP4:
+    case QTYPE_NVFP4:
     case QTYPE_IQ3_XXS:
     case QTYPE_IQ3_S:
     case QTYPE_Q4_K: return (struct planes){1, 8, 0};
@@ -31,6 +32,10 @@ static struct planes planes_of(enum qtype type)
     case QTYPE_Q5_1: return (struct planes){2, 8, 2};
     case QTYPE_Q8_0: return (struct planes){1, 16, 0};
     case QTYPE_Q2_K: return (struct planes){2, 4, 0};
+    case QTYPE_TQ1_0:
+    case QTYPE_TQ2_0:
+    case QTYPE_Q2_0: return (struct planes){1, 4, 0};
+    case QTYPE_Q1_0: return (struct planes){1, 0, 2};
     case QTYPE_IQ1_S:
     case QTYPE_IQ1_M:
     case QTYPE_IQ2_XXS:
@@ -48,7 +53,7 @@ static struct planes planes_of(enum qtype type)
 static size_t n_planes(enum qtype type, size_t n_cols)
 {
     struct planes p = planes_of(type);
-    if (p.first == 0) {
+    if (p.head == 0) {
         size_t width = type == QTYPE_F32 ? 4 : 8;
         return (n_cols + width - 1) / width;
     }
@@ -151,6 +156,46 @@ static void put_small(enum qtype type, struct texels t, size_t b, const uint8_t 
     put_bytes(t, n.head + b, 0, p + codes, 16);
 }
 
+/* A block of several times 32 values, from block b of the stripe on, of the types whose codes
+ * lie in no order of ours: its scales, then all codes. */
+static void put_several(enum qtype type, struct texels t, size_t b, const uint8_t *p)
+{
+    const struct planes n = planes_of(type);
+    const size_t n_blocks = qtype_info(type)->block_len / 32;
+    struct block_tq1_0 ternary = {0};
+    if (type == QTYPE_TQ1_0) memcpy(&ternary, p, sizeof ternary);
+    if (type == QTYPE_NVFP4) {
+        for (size_t i = 0; i < 4; i++) {
+            const uint8_t e = p[i] == 0x7f ? 0 : p[i] & 0x7f;
+            put_bytes(t, 0, 2 * b + i, &e, 1);
+        }
+    } else {
+        const size_t d = type == QTYPE_TQ1_0 ? offsetof(struct block_tq1_0, d) : 0;
+        put_bytes(t, 0, 2 * (b / n_blocks), p + d, 2);
+    }
+    for (size_t g = 0; g < n_blocks; g++) {
+        uint8_t code[32];
+        switch (type) {
+        case QTYPE_NVFP4:
+            qblock_codes_nvfp4(p + offsetof(struct block_nvfp4, qs) + 16 * g, code);
+            put_nibbles(t, n.head + b + g, code, 0);
+            break;
+        case QTYPE_Q1_0:
+            qblock_codes_q1_0(p + offsetof(struct block_q1_0, qs) + 4 * g, code);
+            put_bits(t, n.head, b + g, code, 0);
+            break;
+        case QTYPE_Q2_0:
+            qblock_codes_q2_0(p + offsetof(struct block_q2_0, qs) + 8 * g, code);
+            put_pairs(t, n.head, b + g, code, 0);
+            break;
+        default:
+            qblock_codes_tq1_0(&ternary, g, code);
+            put_pairs(t, n.head, b + g, code, 0);
+            break;
+        }
+    }
+}
+
 /* A block of a type of grids: d, and from word 1 on four bits of scale of each half group. */
 static void put_grid(enum qtype type, struct texels t, const uint8_t *p)
 {
@@ -189,6 +234,7 @@ static void put_large(enum qtype type, struct texels t, const uint8_t *p)
         put_bytes(t, 0, 0, p + offsetof(struct block_q3_k, scales), 12);
         put_bytes(t, 0, 12, p + offsetof(struct block_q3_k, d), 2);
         break;
+    case QTYPE_TQ2_0: put_bytes(t, 0, 0, p + offsetof(struct block_tq2_0, d), 2); break;
     case QTYPE_Q6_K:
         put_bytes(t, 0, 0, p + offsetof(struct block_q6_k, scales), 16);
         put_bytes(t, 1, 0, p + offsetof(struct block_q6_k, d), 2);
@@ -212,6 +258,9 @@ static void put_large(enum qtype type, struct texels t, const uint8_t *p)
             break;
         case QTYPE_Q2_K:
             put_pairs(t, first, b, p + offsetof(struct block_q2_k, qs) + b / 4 * 32, two);
+            break;
+        case QTYPE_TQ2_0:
+            put_pairs(t, first, b, p + offsetof(struct block_tq2_0, qs) + b / 4 * 32, two);
             break;
         case QTYPE_Q3_K:
             put_pairs(t, first, b, p + offsetof(struct block_q3_k, qs) + b / 4 * 32, two);
@@ -253,7 +302,7 @@ void pack_tile(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_
     memset(tile, 0, pack_tile_bytes(type, n_cols));
     for (size_t r = 0; r < n_rows; r++, rows += row_bytes) {
         uint8_t *at = tile + r * TEXEL;
-        if (n.first == 0) {
+        if (n.head == 0) {
             put_floats(type, rows, n_cols, at);
             continue;
         }
@@ -262,6 +311,10 @@ void pack_tile(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_
             struct texels t = {at + c / PACK_STRIPE * (n.head + n.first + n.more) * PLANE};
             if (qgrid_of(type).table)
                 put_grid(type, t, p);
+            else if (info->block_len > 32 && info->block_len < PACK_STRIPE)
+                put_several(type, t, c % PACK_STRIPE / 32, p);
+            else if (type == QTYPE_TQ1_0)
+                put_several(type, t, 0, p);
             else if (info->block_len == PACK_STRIPE)
                 put_large(type, t, p);
             else

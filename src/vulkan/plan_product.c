@@ -10,8 +10,9 @@ static const uint32_t NO_BIAS = UINT32_MAX; /* as in matrices.glsl */
 struct product_matrix {
     const struct weight *w;
     const struct vulkan_piece *piece;
-    const struct weight *bias; /* of the whole; NULL: none */
-    struct ref out;            /* of the whole */
+    const struct weight *factors; /* a vector; NULL: none */
+    const struct weight *bias;    /* of the whole; NULL: none */
+    struct ref out;               /* of the whole */
 };
 
 /* What one dispatch makes: products of one input with matrices of one type, or with experts. */
@@ -36,6 +37,7 @@ const struct op_add *vulkan_plan_sum_of(const struct vulkan_exec *x, const struc
     if (op->kind != OP_MATMUL || op->matmul.n_mats != 1 || op->matmul.in_a8.n == 0 || !next ||
         next->kind != OP_ADD)
         return NULL;
+    if (op->matmul.mat[0].factor) return NULL;
     const struct ref *product = &op->matmul.mat[0].out;
     const struct op_add *add = &next->add;
     bool is_a = dispatch_same_place(&add->a, product) && add->scale == 1.0f;
@@ -170,7 +172,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     if (m->add) {
         bind_sum(&b, m);
     } else if (!floats) {
-        dispatch_vector(&b, 4, NULL);
+        dispatch_vector(&b, 4, m->mats[0].factors);
         dispatch_no_result(&b, 5);
     }
     bind_input(&b, in);
@@ -194,10 +196,12 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
         dispatch_push(&b, 1); /* matrices in a row of one expert */
         push_nothing(&b, 2);
     }
-    if (m->add)
+    if (m->add) {
         push_sum(&b, m);
-    else
-        push_nothing(&b, 5);
+    } else {
+        dispatch_push(&b, m->mats[0].factors != NULL);
+        push_nothing(&b, 4);
+    }
     for (uint32_t i = 1; i < m->n_mats; i++)
         push_matrix(&b, m, &m->mats[i]);
     return dispatch_end(&b, grid, err);
@@ -208,11 +212,13 @@ static const struct vulkan_weight *weight_of(const struct weight *w)
     return (const struct vulkan_weight *)w;
 }
 
-/* How many matrices of an op from the i-th on are of one type, and whole. */
+/* How many matrices of an op from the i-th on are of one type, whole, and without factors. */
 static uint32_t run_length(const struct op_matmul *m, uint32_t i)
 {
     uint32_t n = 1;
-    while (i + n < m->n_mats && m->mat[i + n].w->type == m->mat[i].w->type &&
+    if (m->mat[i].factor) return n;
+    while (i + n < m->n_mats && !m->mat[i + n].factor &&
+           m->mat[i + n].w->type == m->mat[i].w->type &&
            weight_of(m->mat[i + n].w)->n_pieces == 1)
         n++;
     return weight_of(m->mat[i].w)->n_pieces == 1 ? n : 1;
@@ -226,8 +232,8 @@ static bool join_run(const struct vulkan_exec *x, struct product *p, const struc
     p->weights = p->biases = p->results = (struct vulkan_region){0};
     for (; n > 0; n--, i++) {
         const struct weight *w = m->mat[i].w;
-        const struct product_matrix mat = {w, &weight_of(w)->pieces[k], m->mat[i].bias,
-                                           m->mat[i].out};
+        const struct product_matrix mat = {w, &weight_of(w)->pieces[k], m->mat[i].factor,
+                                           m->mat[i].bias, m->mat[i].out};
         if (!join(x, p, &mat)) return false;
     }
     return true;
@@ -255,7 +261,7 @@ bool vulkan_plan_experts(struct vulkan_exec *x, const struct op *op, int part, s
     const struct op_matmul_experts *e = &op->experts;
     const struct vulkan_weight *w = weight_of(e->w);
     for (size_t k = 0; k < w->n_pieces; k++) {
-        const struct product_matrix mat = {e->w, &w->pieces[k], e->bias, e->out};
+        const struct product_matrix mat = {e->w, &w->pieces[k], e->factors, e->bias, e->out};
         struct product p = {.in_f32 = e->in_f32, .in_a8 = e->in_a8, .experts = e};
         if (!join(x, &p, &mat) || !plan_product(x, op, part, &p, err)) return false;
     }

@@ -8,6 +8,8 @@
 
 enum { MAX_ROWS = 70 /* some kernels take more than 64 in another way */ };
 
+static const float emulated_factor = 0.37f; /* of products with a bias */
+
 struct operands {
     struct cpu_weight w;
     uint8_t *file;
@@ -105,6 +107,7 @@ static void check(const struct variant *v, const struct operands *o, size_t firs
     struct matmul m = {.w = &o->w,
                        .a8 = a8_from(strips, first),
                        .n_rows = n,
+                       .factor = bias ? &emulated_factor : NULL,
                        .bias = bias ? o->bias : NULL,
                        .out = got,
                        .out_stride = n_values};
@@ -137,6 +140,7 @@ static void check_all_types(const struct variant *v)
                 struct matmul m = {.w = &o.w,
                                    .a8 = o.rows,
                                    .n_rows = MAX_ROWS,
+                                   .factor = bias ? &emulated_factor : NULL,
                                    .bias = bias ? o.bias : NULL,
                                    .out = want,
                                    .out_stride = n_values[s]};

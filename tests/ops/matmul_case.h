@@ -15,7 +15,8 @@ static inline void scale_places(enum qtype type, size_t at[2], size_t *n)
     if (type == QTYPE_Q4_1 || type == QTYPE_Q5_1 || type == QTYPE_Q4_K || type == QTYPE_Q5_K)
         *n = 2;
     if (type == QTYPE_Q2_K) at[0] = end - 4, at[1] = end - 2, *n = 2;
-    if (type == QTYPE_Q3_K || type == QTYPE_Q6_K) at[0] = end - 2;
+    if (type == QTYPE_Q3_K || type == QTYPE_Q6_K || type == QTYPE_TQ1_0 || type == QTYPE_TQ2_0)
+        at[0] = end - 2;
 }
 
 /* Random blocks with sensible scales, now and then 0, denormal, negative or large. */
@@ -46,6 +47,17 @@ static inline void random_blocks(enum qtype type, uint8_t *p, size_t n_values)
         if (type == QTYPE_MXFP4) {
             block[0] =
                 (uint8_t)(random_u64() % 40 == 0 ? random_u64() % 90 : 118 + random_u64() % 8);
+            continue;
+        }
+        if (type == QTYPE_NVFP4) {
+            /* Any scales, of 0, below the first exponent and NaN too, which counts as 0. */
+            for (size_t i = 0; i < 4; i++) {
+                const uint64_t odd = random_u64() % 12;
+                block[i] = (uint8_t)(odd == 0   ? random_u64()
+                                     : odd == 1 ? random_u64() % 9
+                                     : odd == 2 ? 0x7f
+                                                : 0x30 + random_u64() % 16);
+            }
             continue;
         }
         for (size_t i = 0; i < n_at; i++) {

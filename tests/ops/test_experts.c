@@ -12,13 +12,14 @@ struct experts_case {
 };
 
 static const struct experts_case cases[] = {
-    {QTYPE_F32, 96},    {QTYPE_BF16, 72},     {QTYPE_F16, 40},   {QTYPE_Q8_0, 96},
-    {QTYPE_Q4_0, 160},  {QTYPE_MXFP4, 96},    {QTYPE_Q4_K, 256}, {QTYPE_Q6_K, 256},
-    {QTYPE_IQ2_S, 256}, {QTYPE_IQ3_XXS, 256},
+    {QTYPE_F32, 96},    {QTYPE_BF16, 72},     {QTYPE_F16, 40},    {QTYPE_Q8_0, 96},
+    {QTYPE_Q4_0, 160},  {QTYPE_MXFP4, 96},    {QTYPE_Q4_K, 256},  {QTYPE_Q6_K, 256},
+    {QTYPE_IQ2_S, 256}, {QTYPE_IQ3_XXS, 256}, {QTYPE_NVFP4, 192}, {QTYPE_Q1_0, 128},
 };
 
 static uint8_t blocks[N_EXPERTS * N_PARTS * N_OUT * MAX_COLS * 4];
 static float bias[N_EXPERTS * N_OUT];
+static const float factors[N_EXPERTS] = {0.3f, -1.7f, 0.0f, 2.0f, 1e-3f, 1.0f, 0.9f};
 
 /* The input's columns in the kind that the type reads. */
 static struct ref as_read(struct trial *t, enum qtype type, struct ref in)
@@ -43,7 +44,7 @@ static size_t width_of(const struct experts_case *c, bool split)
     return 32 + (split ? N_USED : 1) * c->n_cols;
 }
 
-/* Of the second of two parts of each expert, with a bias. */
+/* Of the second of two parts of each expert, with a bias, and of NVFP4 with factors. */
 static void run(struct backend *be, const struct experts_case *c, bool split, const float *x,
                 uint32_t first, uint32_t n, float *out)
 {
@@ -63,6 +64,7 @@ static void run(struct backend *be, const struct experts_case *c, bool split, co
                                    .bias = backend_vector(be, bias, N_EXPERTS * N_OUT, &err)};
     ex.w =
         backend_matrix(be, c->type, N_EXPERTS * N_PARTS, N_OUT, c->n_cols, blocks, NULL, &err);
+    if (c->type == QTYPE_NVFP4) ex.factors = backend_vector(be, factors, N_EXPERTS, &err);
     set_input(c->type, as_read(&t, c->type, cols), &ex.in_f32, &ex.in_a8);
     trial_op(&t, OP_MATMUL_EXPERTS)->experts = ex;
     trial_run(&t, y, first, n, NULL, out);
@@ -81,6 +83,8 @@ static void plain(struct backend *be, const struct experts_case *c, bool split, 
     struct op_matmul mm = {.n_mats = 1};
     mm.mat[0].w = backend_matrix(be, c->type, 1, N_OUT, c->n_cols, blocks + at, NULL, &err);
     mm.mat[0].bias = backend_vector(be, bias + expert * N_OUT, N_OUT, &err);
+    if (c->type == QTYPE_NVFP4)
+        mm.mat[0].factor = backend_vector(be, factors + expert, 1, &err);
     mm.mat[0].out = y;
     set_input(c->type, as_read(&t, c->type, cols), &mm.in_f32, &mm.in_a8);
     trial_op(&t, OP_MATMUL)->matmul = mm;

@@ -11,22 +11,32 @@ struct shape {
 
 static const struct shape small_shapes[] = {{32, 1},   {96, 5},   {256, 16},
                                             {288, 17}, {544, 40}, {1024, 100}};
+static const struct shape middle_shapes[] = {{128, 5}, {640, 33}, {1152, 17}};
 static const struct shape k_shapes[] = {{256, 1}, {256, 16}, {512, 33}, {1280, 100}};
 static const struct shape float_shapes[] = {{1, 1},    {7, 3},    {96, 16},
                                             {257, 17}, {300, 40}, {1100, 50}};
 
 static size_t shapes_of(enum qtype type, const struct shape **out)
 {
+    if (type == QTYPE_TQ1_0) { /* is packed as TQ2_0, and then the same */
+        *out = k_shapes + 1;
+        return 2;
+    }
     uint32_t block = qtype_info(type)->block_len;
-    *out = block == 1 ? float_shapes : block == 32 ? small_shapes : k_shapes;
-    return block == 1    ? sizeof float_shapes / sizeof *float_shapes
-           : block == 32 ? sizeof small_shapes / sizeof *small_shapes
-                         : sizeof k_shapes / sizeof *k_shapes;
+    *out = block == 1     ? float_shapes
+           : block == 32  ? small_shapes
+           : block == 256 ? k_shapes
+                          : middle_shapes;
+    return block == 1     ? sizeof float_shapes / sizeof *float_shapes
+           : block == 32  ? sizeof small_shapes / sizeof *small_shapes
+           : block == 256 ? sizeof k_shapes / sizeof *k_shapes
+                          : sizeof middle_shapes / sizeof *middle_shapes;
 }
 
 enum { MAX_ROWS = 64 };
 
-/* Rows first..first+n-1 of the product (and, as a second matrix, of the same with a bias). */
+/* Rows first..first+n-1 of the product (and, as a second matrix, of the same with a bias, and
+ * of NVFP4, whose matrices come with one, a factor). */
 static void product(struct backend *be, enum qtype type, const struct shape *s,
                     const void *blocks, const float *bias, const float *x, uint32_t first,
                     uint32_t n, float *out)
@@ -50,6 +60,7 @@ static void product(struct backend *be, enum qtype type, const struct shape *s,
     op->mat[0].out = ref_part(y, 0, s->n_values);
     op->mat[1].out = ref_part(y, s->n_values, s->n_values);
     op->mat[1].bias = b;
+    if (type == QTYPE_NVFP4) op->mat[1].factor = backend_vector(be, &(float){0.0371f}, 1, &err);
     trial_run(&t, y, first, n, NULL, out);
 }
 
@@ -65,7 +76,10 @@ static void check_accuracy(enum qtype type, const struct shape *s, const void *b
     float *d = mem_zalloc(s->n_cols, sizeof *d);
     int16_t *sum = mem_zalloc(s->n_cols, sizeof *sum);
     double error2 = 0, squares = 0;
-    for (size_t r = 0; r < 4; r++) {
+    /* The few blocks with the largest scales make up all of the sums: the larger blocks are,
+     * the more rows it takes for a mean. */
+    const size_t n_rows = qtype_info(type)->block_len > 32 ? 16 : 4;
+    for (size_t r = 0; r < n_rows; r++) {
         const float *xr = x + r * s->n_cols;
         if (quantised) ref_quantise(xr, s->n_cols, q, d, sum);
         for (size_t i = 0; i < s->n_values; i++) {

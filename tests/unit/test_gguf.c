@@ -227,7 +227,7 @@ static void test_tensor_lies(void **state)
         uint64_t offset;
         const char *what;
     } lies[] = {
-        {8, 2, 34, 0, "tensor 't' has type 34 (TQ1_0)"},
+        {8, 2, 31, 0, "tensor 't' has type 31 (Q4_0_4_4)"},
         {8, 2, 4711, 0, "tensor 't' has type 4711 (unknown)"},
         {8, 0, QTYPE_F32, 0, "dimension 1 is 0"},
         {(uint64_t)1 << 62, 4, QTYPE_F32, 0, "cannot be"},

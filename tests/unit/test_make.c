@@ -273,10 +273,12 @@ static void blocks_have_their_deviation(void **state)
             mean += (double)values[i] / N;
             sum += (double)values[i] * (double)values[i] / N;
         }
-        /* MXFP4 scales by powers of two, so it may be off by half an octave. The codes of a
-         * type without a minimum lie around -1/2, which is a ninth of the deviation in Q4_0. */
-        double ratio = sqrt(sum) / (double)sigma,
-               slack = info->type == QTYPE_MXFP4 ? 0.42 : 0.05;
+        /* MXFP4 scales by powers of two, so it may be off by half an octave, NVFP4 by
+         * numbers of four bits or fewer. The codes of a type without a minimum lie around -1/2,
+         * which is a ninth of the deviation in Q4_0. */
+        double ratio = sqrt(sum) / (double)sigma, slack = info->type == QTYPE_MXFP4   ? 0.42
+                                                          : info->type == QTYPE_NVFP4 ? 0.13
+                                                                                      : 0.05;
         if (fabs(ratio - 1) > slack || fabs(mean) > 0.15 * (double)sigma)
             fail_msg("%s: deviation %g of what was asked, mean %g", info->name, ratio, mean);
     }

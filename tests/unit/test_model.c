@@ -605,7 +605,7 @@ static void small_init(struct small *s)
     s->ops[2] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[3] =
         (struct op){.kind = OP_MATMUL,
-                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, out}}}};
+                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, NULL, out}}}};
     s->ops[4] = (struct op){.kind = OP_LOGITS, .logits = {out, 1, 0}};
     s->p = (struct program){
         .n_buffers = 3, .n_ops = 5, .buffers = s->buffers, .ops = s->ops, .n_vocab = 16};
@@ -732,7 +732,7 @@ static void routed_init(struct routed *s)
     s->ops[4] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[5] =
         (struct op){.kind = OP_MATMUL,
-                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, out}}}};
+                    .matmul = {.in_f32 = h, .n_mats = 1, .mat = {{&s->head, NULL, NULL, out}}}};
     s->ops[6] = (struct op){.kind = OP_LOGITS, .logits = {out, 1, 0}};
     s->p = (struct program){
         .n_buffers = 6, .n_ops = 7, .buffers = s->buffers, .ops = s->ops, .n_vocab = 16};
