@@ -207,7 +207,7 @@ static void block_nvfp4(const uint8_t *row, size_t b, struct block *t)
     memcpy(&p, row + b / 2 * sizeof p, sizeof p);
     t->dw = QBLOCK_UNIT_NVFP4;
     t->of_stripe = true;
-    t->s0 = (int)qblock_e4m3(p.scales[b % 2 * 2]),
+    t->s0 = (int)qblock_e4m3(p.scales[b % 2 * 2]);
     t->s1 = (int)qblock_e4m3(p.scales[b % 2 * 2 + 1]);
     qblock_codes_nvfp4(p.qs + b % 2 * 16, code);
     for (size_t i = 0; i < A8_BLOCK; i++)

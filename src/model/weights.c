@@ -275,8 +275,7 @@ const struct weight *weights_vector_if(struct weights *ws, const char *name, siz
 const struct weight *weights_factors_if(struct weights *ws, const char *name,
                                         const struct weight *w, size_t n)
 {
-    if (!weight_quantised(w) || weights_dim(ws, name, 0) != n) return NULL;
-    return weights_vector(ws, name, n);
+    return weight_quantised(w) ? weights_vector_if(ws, name, n) : NULL;
 }
 
 bool weight_quantised(const struct weight *w)

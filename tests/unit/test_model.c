@@ -393,6 +393,51 @@ static void test_tensors(void **unused)
     check_good(&d);
 }
 
+static bool count_factors(void *user, const struct program *p, struct err *err)
+{
+    size_t *n = user;
+    (void)err;
+    for (size_t i = 0; i < p->n_ops; i++)
+        for (uint32_t k = 0; p->ops[i].kind == OP_MATMUL && k < p->ops[i].matmul.n_mats; k++)
+            *n += p->ops[i].matmul.mat[k].factor != NULL;
+    return true;
+}
+
+/* A factor beside a matrix of codes is the product's; where it can be none the file is refused,
+ * and one of activations says nothing. */
+static void test_factors(void **unused)
+{
+    (void)unused;
+    static const char refused[] = "m.gguf: tensor %s: hearth's llama has no such tensor, and "
+                                  "leaving it out would change the answers";
+    const struct model_params params = {.kv_type = KV_F16};
+    struct draft d = good();
+    struct buf b = {0};
+    struct err err;
+    size_t n = 0;
+    char want[200];
+    tensor_of(&d, "blk.0.attn_q.weight")->qtype = QTYPE_Q8_0;
+    tensor_of(&d, "blk.1.ffn_down.weight")->qtype = QTYPE_Q8_0;
+    tensor(&d, "blk.0.attn_q.scale", 1, 1);
+    tensor(&d, "blk.0.attn_q.input_scale", 1, 1);
+    tensor(&d, "blk.1.ffn_down.scale", 1, 1);
+    check_good(&d);
+    struct gguf *g = write_draft(&d, &b);
+    if (!model_outline(g, &params, count_factors, &n, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(n, 2);
+    gguf_close(g);
+    buf_free(&b);
+    tensor_of(&d, "blk.0.attn_q.scale")->ne[0] = 2;
+    check_bad(&d, ERR_FORMAT, "m.gguf: tensor blk.0.attn_q.scale: expected [1], found [2]");
+    static const char *const no_factors[] = {"blk.0.attn_k.scale", "token_embd.scale"};
+    for (size_t i = 0; i < sizeof no_factors / sizeof *no_factors; i++) {
+        d = good();
+        tensor(&d, no_factors[i], 1, 1);
+        snprintf(want, sizeof want, refused, no_factors[i]);
+        check_bad(&d, ERR_FORMAT, want);
+    }
+}
+
 static void test_experts(void **unused)
 {
     (void)unused;
@@ -812,14 +857,15 @@ static void test_checker_runs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_family),
-        cmocka_unit_test(test_keys),         cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_rope_keys),    cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_experts),      cmocka_unit_test(test_params),
-        cmocka_unit_test(test_kv_types),     cmocka_unit_test(test_kv_rows),
-        cmocka_unit_test(test_open),         cmocka_unit_test(test_token_bytes),
-        cmocka_unit_test(test_checker),      cmocka_unit_test(test_checker_routes),
-        cmocka_unit_test(test_checker_runs), cmocka_unit_test(test_checker_rows),
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_family),
+        cmocka_unit_test(test_keys),           cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_rope_keys),      cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_factors),        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_params),         cmocka_unit_test(test_kv_types),
+        cmocka_unit_test(test_kv_rows),        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_token_bytes),    cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_checker_routes), cmocka_unit_test(test_checker_runs),
+        cmocka_unit_test(test_checker_rows),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
