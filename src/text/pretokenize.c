@@ -56,6 +56,15 @@
 #define EXAONE_MOE                                                           \
     SHORT_ANY "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+" \
               "|\\p{N}|" SYMBOLS "[\\r\\n/]?|" SPACE "*[\\r\\n]|" SPACES "|" SPACE "+"
+/* Kimi K2: runs of Han are words of their own, and no letters of others. An intersection is all
+ * that is not in the complement of either: letters and marks are what no other category has. */
+#define NOT_HAN(nor) "[^\\p{C}\\p{N}\\p{P}\\p{S}\\p{Z}" nor "\\p{sc:Han}]"
+#define NOT_HAN_UPPER NOT_HAN("\\p{Ll}")
+#define NOT_HAN_LOWER NOT_HAN("\\p{Lu}\\p{Lt}")
+#define KIMI                                                                               \
+    "\\p{sc:Han}+|[^\\r\\n\\p{L}\\p{N}]?" NOT_HAN_UPPER "*" NOT_HAN_LOWER "+(?:" SHORT_ANY \
+    ")?|[^\\r\\n\\p{L}\\p{N}]?" NOT_HAN_UPPER "+" NOT_HAN_LOWER "*(?:" SHORT_ANY           \
+    ")?|\\p{N}{1,3}|" SYMBOLS "[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
 #define ASCII_PUNCT "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
 #define DEEPSEEK3                                                        \
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
@@ -185,6 +194,7 @@ static const struct row {
     {"bailingmoe", false, false, bailing},
     {"bailingmoe2", false, false, bailing},
     {"llada-moe", false, false, bailing},
+    {"kimi-k2", false, false, STEPS(KIMI)},
     {"seed-coder", false, false, STEPS(SEED)},
     {"afmoe", false, false, STEPS("\\p{N}+", THREES, AFMOE_SCRIPTS, DEEPSEEK3)},
     {"tiny_aya", false, false, aya},

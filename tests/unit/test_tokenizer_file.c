@@ -238,6 +238,20 @@ static void test_words_of_threes(void **state)
     check_words("mellum2", "it's 12", "it|'s| |1|2");
 }
 
+/* Kimi's Han are apart from all else, other caseless letters go on as CamelCase has them. */
+static void test_words_of_kimi(void **state)
+{
+    (void)state;
+    check_words("kimi-k2", "\u4e2d\u6587abc \u4e2d\u3005x",
+                "\u4e2d\u6587|abc| |\u4e2d\u3005|x");
+    check_words("kimi-k2", "abc\u4e2d\u6587's", "abc|\u4e2d\u6587|'s");
+    check_words("kimi-k2", "XMLParser's IT'S e\u0301a", "XMLParser's| IT'S| e\u0301a");
+    check_words("kimi-k2", "\u3042\u30ab\u30fc\u4e2d \u0e44\u0e17\u0e22",
+                "\u3042\u30ab\u30fc|\u4e2d| \u0e44\u0e17\u0e22");
+    check_words("kimi-k2", "camelCase 12345 !?\n\n  end", "camel|Case| |123|45| !?\n\n| | end");
+    check_words("kimi-k2", "_word\t\tx", "_word|\t|\tx");
+}
+
 /* K-EXAONE's words go on behind single spaces; one line break or slash belongs to symbols. */
 static void test_words_of_many(void **state)
 {
@@ -416,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_phi3_strips),
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_words_of_kimi),
         cmocka_unit_test(test_words_of_many),
         cmocka_unit_test(test_names),
     };
