@@ -20,21 +20,24 @@
 static const char stdin_name[] = "standard input";
 const char given_hint[] = "type the message; Ctrl-D on a line of its own ends it";
 
-bool given_join(struct buf *message, const char *s, size_t n)
+void given_join(struct buf *message, const char *name, const char *s, size_t n,
+                struct given_flaw *flaw)
 {
     struct buf text = {0};
     const size_t mark = utf8_mark(s, n);
-    const bool ok = utf8_repair(&text, s + mark, n - mark) == 0;
+    const bool repaired = utf8_repair(&text, s + mark, n - mark) > 0;
+    const bool has_nul = !repaired && n > 0 && memchr(s, '\0', n);
+    if ((repaired || has_nul) && !flaw->name) *flaw = (struct given_flaw){name, has_nul};
     input_join(message, buf_str(&text), text.len);
     buf_free(&text);
-    return ok;
 }
 
-void given_explain(struct buf *out, const char *name)
+void given_explain(struct buf *out, const struct given_flaw *flaw)
 {
     char shown[256];
-    buf_printf(out, "%s is not valid UTF-8: U+FFFD stands for what is not",
-               printable(shown, sizeof shown, name, strlen(name)));
+    buf_printf(out, "%s %s", printable(shown, sizeof shown, flaw->name, strlen(flaw->name)),
+               flaw->has_nul ? "has NUL bytes: expected UTF-8 text"
+                             : "is not valid UTF-8: U+FFFD stands for what is not");
 }
 
 /* ---- files ---- */
@@ -45,12 +48,12 @@ static bool has_read(bool ok, const char *name, struct err *err)
     return ok || (err->code == ERR_USER && input_too_long(name, err));
 }
 
-static bool read_file(struct buf *message, const char *path, const char **broken,
+static bool read_file(struct buf *message, const char *path, struct given_flaw *flaw,
                       struct err *err)
 {
     struct buf bytes = {0};
     const bool ok = has_read(file_read(path, INPUT_MAX_BYTES, &bytes, err), path, err);
-    if (ok && !given_join(message, bytes.data, bytes.len) && !*broken) *broken = path;
+    if (ok) given_join(message, path, bytes.data, bytes.len, flaw);
     buf_free(&bytes);
     return ok;
 }
@@ -62,7 +65,7 @@ bool given_files_read(struct given_files *files, const struct options *o, struct
         const char *path = o->files.items[i];
         if (strcmp(path, "-") == 0)
             message = &files->after;
-        else if (!read_file(message, path, &files->broken, err))
+        else if (!read_file(message, path, &files->flaw, err))
             return false;
     }
     return true;
@@ -168,8 +171,7 @@ static bool read_stdin(struct given *given, struct err *err)
     struct buf bytes = {0};
     const bool ok = has_read(
         file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err), stdin_name, err);
-    if (!given_join(&given->before, bytes.data, bytes.len) && !given->broken)
-        given->broken = stdin_name;
+    given_join(&given->before, stdin_name, bytes.data, bytes.len, &given->flaw);
     buf_free(&bytes);
     return ok;
 }
@@ -198,7 +200,7 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
 {
     struct given_files files = {0};
     bool ok = given_files_read(&files, o, err);
-    given->broken = files.broken;
+    given->flaw = files.flaw;
     input_join(&given->before, buf_str(&files.before), files.before.len);
     const size_t n_before = given->before.len;
     if (ok && with_stdin) ok = read_stdin(given, err);
@@ -209,9 +211,8 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
         given->is_too_long = err->code == ERR_USER;
         err->code = ERR_IO; /* no usage is wrong */
     }
-    if (o->prompt && !given_join(&given->prompt, o->prompt, strlen(o->prompt)) &&
-        !given->broken)
-        given->broken = "--prompt";
+    if (o->prompt)
+        given_join(&given->prompt, "--prompt", o->prompt, strlen(o->prompt), &given->flaw);
     name_parts(given, o, stdin_counts);
     return ok;
 }

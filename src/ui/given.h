@@ -18,16 +18,21 @@ struct options;
 /* Who types standard input is told this: that it is waited for, and how it ends. */
 extern const char given_hint[];
 
-/* Appends a part to a message, without its byte order mark, repaired to valid UTF-8; false if
- * it had to be. */
-bool given_join(struct buf *message, const char *s, size_t n);
-/* Appends what a user is told of a part that had to be. */
-void given_explain(struct buf *out, const char *name);
+/* The first part of a message that is no plain text, which its user is told. */
+struct given_flaw {
+    const char *name; /* of the part, borrowed; NULL: all are text */
+    bool has_nul;     /* it is UTF-8, but with NUL bytes, as UTF-16 has */
+};
+/* Appends a part to a message, without its byte order mark, repaired to valid UTF-8. */
+void given_join(struct buf *message, const char *name, const char *s, size_t n,
+                struct given_flaw *flaw);
+/* Appends what is to be told. There is a flaw. */
+void given_explain(struct buf *out, const struct given_flaw *flaw);
 
 /* The files of -f. */
 struct given_files {
     struct buf before, after; /* "-", which stands for standard input */
-    const char *broken;       /* the name of the first that is not UTF-8, or NULL */
+    struct given_flaw flaw;
 };
 /* files is zeroed or filled before. ERR_IO names the file, or ERR_USER, if it is longer than
  * any context. */
@@ -43,11 +48,11 @@ bool given_spares_inputs(const struct options *o, struct err *err);
 
 /* The first turn of a chat that goes on at a terminal. */
 struct given {
-    struct buf before;  /* files and standard input; empty: none */
-    struct buf names;   /* … what it is made of, to be shown */
-    struct buf prompt;  /* --prompt; empty: none */
-    const char *broken; /* the name of the first part that is not UTF-8, or NULL */
-    bool is_too_long;   /* why it could not be read: a part is longer than any context */
+    struct buf before; /* files and standard input; empty: none */
+    struct buf names;  /* … what it is made of, to be shown */
+    struct buf prompt; /* --prompt; empty: none */
+    struct given_flaw flaw;
+    bool is_too_long; /* why it could not be read: a part is longer than any context */
 };
 /* Reads it. Standard input that is no terminal is read to its end and is the terminal of the
  * process from then on. ERR_USER where there is none, ERR_IO for what cannot be read. */

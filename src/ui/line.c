@@ -558,8 +558,8 @@ static void begin_with(struct line *l, const struct given *given)
 {
     const struct buf *prompt = &given->prompt;
     struct buf shown = {0};
-    if (given->broken) {
-        given_explain(&shown, given->broken);
+    if (given->flaw.name) {
+        given_explain(&shown, &given->flaw);
         on_say(l, FACE_WARNING, buf_str(&shown));
         buf_clear(&shown);
     }

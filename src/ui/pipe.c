@@ -48,7 +48,8 @@ struct pipe {
 
     struct source source;
     struct source_turn turn; /* of its lines, the present one */
-    bool repaired;
+    struct given_flaw flaw;
+    bool has_explained;
     struct given_files files; /* before the first turn, or before each with --forget */
     struct buf message;       /* what is said next */
 };
@@ -301,12 +302,13 @@ static void on_turn_end(void *user, const struct face_report *report)
 
 /* --- Input ------------------------------------------------------------------------------- */
 
-static void repaired(struct pipe *p, const char *name)
+/* Of all parts of all messages the first that is no text is told. */
+static void explain(struct pipe *p)
 {
-    if (p->repaired) return;
-    p->repaired = true;
     struct buf text = {0};
-    given_explain(&text, name);
+    if (!p->flaw.name || p->has_explained) return;
+    p->has_explained = true;
+    given_explain(&text, &p->flaw);
     on_say(p, FACE_WARNING, buf_str(&text));
     buf_free(&text);
 }
@@ -314,14 +316,16 @@ static void repaired(struct pipe *p, const char *name)
 static void add_part(struct pipe *p, struct buf *message, const char *name, const char *s,
                      size_t n)
 {
-    if (!given_join(message, s, n)) repaired(p, name);
+    given_join(message, name, s, n, &p->flaw);
+    explain(p);
 }
 
 static bool read_files(struct pipe *p)
 {
     struct err err;
     const bool ok = given_files_read(&p->files, p->o, &err);
-    if (p->files.broken) repaired(p, p->files.broken);
+    p->flaw = p->files.flaw;
+    explain(p);
     if (ok) return true;
     print_error(p, err.msg);
     fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);

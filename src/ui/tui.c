@@ -280,8 +280,10 @@ static void remember(const char *line, bool is_pasted)
 static void begin_with(struct tui *t, const struct given *given)
 {
     struct buf note = {0};
-    given_explain(&note, given->broken ? given->broken : "");
-    if (given->broken) on_say(t, FACE_WARNING, buf_str(&note));
+    if (given->flaw.name) {
+        given_explain(&note, &given->flaw);
+        on_say(t, FACE_WARNING, buf_str(&note));
+    }
     if (given->before.len > 0) chat_put_before(t->chat, given->before.data, given->before.len);
     buf_free(&note);
     tui_submit(t, &given->prompt, true);

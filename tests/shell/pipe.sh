@@ -212,7 +212,9 @@ check "invalid UTF-8 on stdin" go 0
 check "  one warning" says "standard input is not valid UTF-8"
 check "  and no second" errors 2
 given 'What is\0a draft model?'
-check "a NUL byte" go 0 -q
+check "NUL bytes" go 0
+check "  are warned of" says "warning: standard input has NUL bytes: expected UTF-8 text"
+check "a NUL byte, quietly" go 0 -q
 check "  a reply" whole_lines
 check "  which its session keeps" eval 'go 0 -q -n 2 -s nul && go 0 sessions export --json nul && prints "What is\u0000a draft model?" && quiet'
 printf '\0' >"$dir/nul"
