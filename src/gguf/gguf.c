@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
@@ -178,6 +179,51 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i)
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
 {
     return gguf_kvs_find(&g->kvs, key);
+}
+
+static const struct gguf_kv *scalar(const struct gguf *g, const char *key)
+{
+    const struct gguf_kv *kv = gguf_find(g, key);
+    return kv && !kv->is_array ? kv : NULL;
+}
+
+bool gguf_u64(const struct gguf *g, const char *key, uint64_t *out)
+{
+    const struct gguf_kv *kv = scalar(g, key);
+    if (!kv || !gguf_is_int(kv->type)) return false;
+    if (kv->type == GGUF_U64) {
+        *out = bytes_u64(kv->data);
+        return true;
+    }
+    int64_t v = gguf_item_int(kv, 0);
+    if (v < 0) return false;
+    *out = (uint64_t)v;
+    return true;
+}
+
+bool gguf_f64(const struct gguf *g, const char *key, double *out)
+{
+    const struct gguf_kv *kv = scalar(g, key);
+    if (!kv) return false;
+    if (!gguf_is_int(kv->type) && kv->type != GGUF_F32 && kv->type != GGUF_F64) return false;
+    *out = gguf_item_float(kv, 0);
+    return true;
+}
+
+bool gguf_bool(const struct gguf *g, const char *key, bool *out)
+{
+    const struct gguf_kv *kv = scalar(g, key);
+    if (!kv || kv->type != GGUF_BOOL) return false;
+    *out = kv->data[0] != 0;
+    return true;
+}
+
+bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *out)
+{
+    const struct gguf_kv *kv = scalar(g, key);
+    if (!kv || kv->type != GGUF_STRING) return false;
+    *out = gguf_item_str(kv, 0);
+    return true;
 }
 
 size_t gguf_n_tensors(const struct gguf *g)
