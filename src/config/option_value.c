@@ -489,3 +489,50 @@ void option_value(const struct options *o, enum option_id id, struct buf *out)
         buf_puts(out, o->text[id]);
     }
 }
+
+/* ---- what a value may be ---- */
+
+static void take_words(const struct option_row *row, struct buf *out)
+{
+    const char *w;
+    size_t len, next_len;
+    for (size_t i = 0; (w = option_word(row->words, i, &len)); i++) {
+        const char *next = option_word(row->words, i + 1, &next_len);
+        if (i > 0) buf_puts(out, next ? ", " : " or ");
+        buf_append(out, w, len);
+    }
+}
+
+void option_takes(const struct option_row *row, struct buf *out)
+{
+    switch (row->type) {
+    case OPTION_STRING:
+    case OPTION_STRINGS:
+        buf_puts(out, row->arg && strcmp(row->arg, "NAME") == 0 ? "a name" : "a text");
+        break;
+    case OPTION_PATH:
+    case OPTION_PATHS: buf_puts(out, "a path"); break;
+    case OPTION_DRAFT: buf_puts(out, "a path, lookup, a path with ,lookup or off"); break;
+    case OPTION_WORD:
+    case OPTION_ENUM: take_words(row, out); break;
+    case OPTION_INT:
+    case OPTION_FLOAT: {
+        const char *whole = row->type == OPTION_INT ? "whole " : "";
+        if (row->max >= INT32_MAX)
+            buf_printf(out, "a %snumber of at least %g", whole, row->min);
+        else
+            buf_printf(out, "a %snumber from %.10g to %.10g", whole, row->min, row->max);
+        if (row->words) {
+            buf_puts(out, ", ");
+            take_words(row, out);
+        }
+        break;
+    }
+    case OPTION_SIZE: buf_puts(out, "a size such as 512M or 4G"); break;
+    case OPTION_SEED: buf_puts(out, "a whole number below 2^64"); break;
+    case OPTION_BOOL: buf_puts(out, "on or off"); break;
+    case OPTION_BIASES:
+        buf_puts(out, "ID=X, a token's number and a bias from -1e6 to 1e6 or -inf");
+        break;
+    }
+}
