@@ -202,22 +202,6 @@ void vulkan_exec_free(struct exec *base)
 
 /* ---- running ---- */
 
-bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
-                         struct err *err)
-{
-    for (size_t i = 0; i < x->p->n_ops; i++) {
-        const struct op *op = &x->p->ops[i];
-        if (op->kind != OP_EMBED) continue;
-        for (uint32_t r = 0; r < n; r++) {
-            int32_t id = step->tokens[r];
-            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
-                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
-                               op->embed.table->n_rows - 1);
-        }
-    }
-    return true;
-}
-
 static bool not_cancelled(const struct step *step, struct err *err)
 {
     return !cancel_is_set(step->cancel) || err_set(err, ERR_CANCELLED, "cancelled");
@@ -244,16 +228,6 @@ static bool submit_pieces(struct vulkan_exec *x, const struct vulkan_recorded *r
     }
     x->step_ms = clock_ms() - begin;
     return true;
-}
-
-void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands)
-{
-    if (x->n_all + n > x->cap_all) {
-        x->cap_all = 2 * (x->n_all + n);
-        x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
-    }
-    memcpy(x->all + x->n_all, commands, n * sizeof(VkCommandBuffer));
-    x->n_all += n;
 }
 
 /* Submits, all at once, the commands that vulkan_add_all has collected since the last time. */
@@ -294,14 +268,6 @@ static bool run_head(struct vulkan_exec *x, const struct step *step, uint32_t lo
         if (!take_logits(x, step, lo, lo + n, err)) return false;
         lo += n;
     }
-    return true;
-}
-
-bool vulkan_need_plan(struct vulkan_exec *x, struct err *err)
-{
-    if (x->is_planned && x->generation == vulkan_of(x)->pages.generation) return true;
-    if (!vulkan_plan_make(x, err)) return false;
-    x->use = mem_resize(x->use, x->n_slabs + 1, sizeof *x->use);
     return true;
 }
 

@@ -236,6 +236,13 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
 
 /* ---- step.c ---- */
 
+/* Makes the plan if there is none, or if slabs were added since. */
+bool vulkan_need_plan(struct vulkan_exec *x, struct err *err);
+/* Whether the first n tokens of a step have rows in the embedding. */
+bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
+                         struct err *err);
+/* Appends command buffers to those that x submits at once (x->all). */
+void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands);
 /* Writes what the shaders read of a step, but for its head and its draw. */
 void vulkan_step_write(struct vulkan_exec *x, const struct step *step);
 /* Writes that the head runs for rows lo..hi-1. */
@@ -288,14 +295,6 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err);
 void vulkan_link_free(struct vulkan_exec *x);
 
 /* ---- exec.c ---- */
-
-/* Makes the plan if there is none, or if slabs were added since. */
-bool vulkan_need_plan(struct vulkan_exec *x, struct err *err);
-/* Whether the first n tokens of a step have rows in the embedding. */
-bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
-                         struct err *err);
-/* Appends command buffers to those that x submits at once (x->all). */
-void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands);
 
 size_t vulkan_exec_bytes(const struct backend *be, const struct program *p, uint32_t max_rows);
 struct exec *vulkan_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,

@@ -1,10 +1,48 @@
-/* What the shaders read of a step: positions, tokens, the places of pages, how many groups of
- * each dispatch run. The host writes it before each submission. */
+/* What a step needs before it is submitted: the plan, tokens that the vocabulary has, and what
+ * the shaders read of it: positions, tokens, the places of pages, how many groups of each
+ * dispatch run. The host writes these before each submission. */
 #include <string.h>
 
 #include "backend/positions.h"
+#include "base/mem.h"
 #include "vulkan/impl.h"
 #include "vulkan/step_layout.h"
+
+bool vulkan_need_plan(struct vulkan_exec *x, struct err *err)
+{
+    if (x->is_planned && x->generation == vulkan_of(x)->pages.generation) return true;
+    if (!vulkan_plan_make(x, err)) return false;
+    x->use = mem_resize(x->use, x->n_slabs + 1, sizeof *x->use);
+    return true;
+}
+
+bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
+                         struct err *err)
+{
+    for (size_t i = 0; i < x->p->n_ops; i++) {
+        const struct op *op = &x->p->ops[i];
+        if (op->kind != OP_EMBED) continue;
+        for (uint32_t r = 0; r < n; r++) {
+            int32_t id = step->tokens[r];
+            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
+                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
+                               op->embed.table->n_rows - 1);
+        }
+    }
+    return true;
+}
+
+void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands)
+{
+    if (x->n_all + n > x->cap_all) {
+        x->cap_all = 2 * (x->n_all + n);
+        x->all = mem_resize(x->all, x->cap_all, sizeof(VkCommandBuffer));
+    }
+    memcpy(x->all + x->n_all, commands, n * sizeof(VkCommandBuffer));
+    x->n_all += n;
+}
+
+/* ---- what the shaders read ---- */
 
 static uint32_t *step_words(const struct vulkan_exec *x)
 {
