@@ -1,6 +1,6 @@
 /* What the files of the timeline share: its fields, and the steps that more than one file
- * takes. timeline.c computes and keeps the sequence, timeline_disk.c saves it and gets it back.
- * The thread is timeline.h's. Nobody else includes it. */
+ * takes. timeline_held.c says what is there, timeline.c computes the rest, timeline_disk.c
+ * saves it and gets it back. The thread is timeline.h's. Nobody else includes it. */
 #ifndef ENGINE_TIMELINE_IMPL_H
 #define ENGINE_TIMELINE_IMPL_H
 
