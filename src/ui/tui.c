@@ -35,19 +35,6 @@ enum { REST_MS = 300 };
 /* Readline's commands know no face. */
 static struct tui *the_tui;
 
-static bool shows_reasoning(const struct tui *t)
-{
-    return chat_options(t->chat)->think != THINK_HIDE;
-}
-
-static void take_options(struct tui *t, const struct options *o)
-{
-    t->quiet = o->quiet;
-    t->verbose = o->verbose;
-    t->no_stream = o->no_stream;
-    screen_set_colour(term_of(STDOUT_FILENO, o).colour);
-}
-
 /* --- The terminal given and taken --------------------------------------------------------- */
 
 static void pause_screen(void)
@@ -173,7 +160,7 @@ static void on_turn_begin(void *user)
     t->figures.from_ms = 0;
     t->reply.n_drafted = t->reply.n_accepted = 0;
     buf_clear(&t->held.text);
-    transcript_turn(t->transcript, t->chat, shows_reasoning(t));
+    transcript_turn(t->transcript, t->chat, tui_shows_reasoning(t));
     t->frame.is_due = true;
 }
 
@@ -197,7 +184,7 @@ static void on_turn_end(void *user, const struct face_report *report)
         t->reply.rate = report->n_generated * 1000 / report->decode_ms;
     t->reply.n_drafted = report->n_drafted;
     t->reply.n_accepted = report->n_accepted;
-    transcript_end(t->transcript, t->chat, shows_reasoning(t), buf_str(&figures));
+    transcript_end(t->transcript, t->chat, tui_shows_reasoning(t), buf_str(&figures));
     buf_free(&figures);
     t->reply.is_coming = false;
     t->frame.is_due = true;
@@ -250,24 +237,6 @@ static void on_signals(struct tui *t)
 }
 
 /* --- Lines -------------------------------------------------------------------------------- */
-
-void tui_submit(struct tui *t, const struct buf *line, bool is_pasted)
-{
-    const char *text = buf_str(line);
-    const bool is_command = !is_pasted && chat_wants_slash(text, line->len) && text[1] != '/';
-    if (ascii_is_blank(text, line->len) && !chat_has_paste(t->chat)) return;
-    t->reply.cancelled_ms = 0;
-    t->view.follows = true;
-    transcript_begin(t->transcript, is_command ? text : NULL);
-    if (is_pasted || ascii_is_blank(text, line->len))
-        chat_say(t->chat, text, line->len);
-    else
-        chat_line(t->chat, text, line->len);
-    take_options(t, chat_options(t->chat));
-    if (chat_state(t->chat) == CHAT_IDLE)
-        transcript_sync(t->transcript, t->chat, shows_reasoning(t));
-    t->frame.is_due = true;
-}
 
 static void remember(const char *line, bool is_pasted)
 {
@@ -328,7 +297,7 @@ static void end_loading(struct tui *t)
         return;
     }
     t->was_loaded = true;
-    transcript_sync(t->transcript, t->chat, shows_reasoning(t));
+    transcript_sync(t->transcript, t->chat, tui_shows_reasoning(t));
     greet(t);
 }
 
@@ -519,7 +488,7 @@ int tui_run(const struct options *o, const struct engine_config *engine,
     the_tui = &t;
     t.transcript = transcript_new();
     t.rows = transcript_scrollback(t.transcript);
-    take_options(&t, o);
+    tui_take_options(&t, o);
     if (open_all(&t, o, &err)) t.chat = chat_open(o, engine, &face, &err);
     if (t.chat) {
         run(&t, o);

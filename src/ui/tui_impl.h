@@ -1,5 +1,6 @@
-/* What the files of the full-screen face share: the face itself. tui.c has the loop, tui_keys.c
- * what keys do, tui_draw.c a frame, tui_dialogs.c what dialogs list. Private to them. */
+/* What the files of the full-screen face share: the face itself. tui.c has the loop,
+ * tui_lines.c what becomes of a line, tui_keys.c what keys do, tui_draw.c a frame,
+ * tui_dialogs.c what dialogs list. Private to them. */
 #ifndef UI_TUI_IMPL_H
 #define UI_TUI_IMPL_H
 
@@ -106,10 +107,13 @@ struct tui {
     struct buf farewell; /* for standard error, once the screen is the shell's again */
 };
 
-/* ---- lines (tui.c) ---- */
+/* ---- lines (tui_lines.c) ---- */
 
 /* Sends a line: a command or a message; pasted ones are always messages. */
 void tui_submit(struct tui *t, const struct buf *line, bool is_pasted);
+/* What the face keeps of the options. */
+void tui_take_options(struct tui *t, const struct options *o);
+bool tui_shows_reasoning(const struct tui *t);
 
 /* ---- keys (tui_keys.c) ---- */
 
