@@ -2,11 +2,11 @@
  * attend_few*_avx512.c, which has steps of its own (struct attend_few).
  *
  * attend_avx2.c walks the pages and owns queries and scratch; attend_f_avx2.c and
- * attend_q_avx2.c (with attend_weights_avx2.c) compute pages for all queries of the call, batch
- * by batch: scores of all, softmax of all, values of all, so that keys and values are each read
- * from the cache nearest to the processor. A batch has up to 32 items, each a query at a page:
- * many queries at one page, or few at several pages, for the softmax reduces eight items in a
- * vector's lanes. */
+ * attend_q_avx2.c (with attend_weights_avx2.c and attend_softmax_avx2.c) compute pages for all
+ * queries of the call, batch by batch: scores of all, softmax of all, values of all, so that
+ * keys and values are each read from the cache nearest to the processor. A batch has up to 32
+ * items, each a query at a page: many queries at one page, or few at several pages, for the
+ * softmax reduces eight items in a vector's lanes. */
 #ifndef CPU_ATTEND_AVX2_H
 #define CPU_ATTEND_AVX2_H
 
@@ -97,6 +97,9 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
 /* Raw dots s -> probabilities or weights, 0 for keys that are not seen; m, l, a and b; and m
  * and l of the queries, these pages included. */
 void avx2_softmax(const struct attend *a, const struct attend_few *few, struct batch *t);
+/* Items at..at+n-1, n <= 8, join the pages before them: a and b, and m and l of the queries.
+ * Lanes of no item do no harm. */
+void avx2_fold_factors(struct batch *t, size_t at, size_t n);
 
 /* Eight scales of codes. */
 VEC_INLINE f8 avx2_scales8(const uint16_t *p)

@@ -30,6 +30,7 @@
 #define avx2_xielu simd_xielu
 #define avx2_conv simd_conv
 #define avx2_decay simd_decay
+#define avx2_fold_factors simd_fold_factors
 #define avx2_glu simd_glu
 #define avx2_kv_store simd_kv_store
 #define avx2_logits simd_logits
