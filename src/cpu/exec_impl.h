@@ -1,5 +1,5 @@
-/* What exec.c (a program running), exec_runs.c (ops that run together) and exec_rows.c,
- * exec_attend.c, exec_experts.c and exec_recurrent.c (some of its ops) share.
+/* What exec.c (a program running), exec_runs.c (ops that run together) and exec_matmul.c,
+ * exec_rows.c, exec_attend.c, exec_experts.c and exec_recurrent.c (some of its ops) share.
  */
 #ifndef CPU_EXEC_IMPL_H
 #define CPU_EXEC_IMPL_H
@@ -123,6 +123,7 @@ size_t attend_sums_bytes(const struct backend *be, const struct program *p);
 /* x->op, which is of that kind. */
 bool run_logits(struct cpu_exec *x);
 bool run_attend(struct cpu_exec *x);
+bool run_matmul(struct cpu_exec *x);
 bool run_experts(struct cpu_exec *x);
 bool run_conv(struct cpu_exec *x);
 bool run_decay(struct cpu_exec *x);

@@ -2,7 +2,8 @@
  * columns, that go each their own way: a thread takes the same rows and columns, a tile,
  * through all of these ops, so it finds in its own caches what it left there an op before, and
  * threads meet once and not after each op. Products cut their matrices in the same proportion
- * (exec.c), so of few rows most of what a tile reads was made by the thread that takes it.
+ * (exec_matmul.c), so of few rows most of what a tile reads was made by the thread that takes
+ * it.
  *
  * What a step of the 0.6B shape takes beside the products, 2 threads, ms, op by op and so: 1
  * row 0.62 and 0.57, 8 rows 2.10 and 1.90, 512 rows 174 and 171 (Emerald Rapids, 2026-11). */
