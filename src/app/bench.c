@@ -254,7 +254,7 @@ static bool make_args(const struct given *g, int m, struct bench_args *a, struct
            count_tokens(g, mode, GEN, &a->n_gen, err);
 }
 
-int bench_run(int argc, char **argv)
+int bench_run(const struct subcommand *self, int argc, char **argv)
 {
     struct given g = {0};
     struct option_extra rows[MAX_ROWS];
@@ -263,13 +263,13 @@ int bench_run(int argc, char **argv)
     struct bench_args args;
     struct err err;
     int mode = SPEED;
-    int status = command_line_read(&line, "bench", rows, n_rows, argc, argv);
+    int status = command_line_read(&line, self, rows, n_rows, argc, argv);
     if (status == COMMAND_LINE_GO && line.args.n_rest > 0)
-        status = unexpected_argument("bench", line.args.rest[0]);
+        status = unexpected_argument(line.args.command, line.args.rest[0]);
     if (status == COMMAND_LINE_GO &&
         !(choose_mode(&g, &mode, &err) && check_use(&g, line.options, &modes[mode], &err) &&
           make_args(&g, mode, &args, &err)))
-        status = usage_error("bench", "%s", err.msg);
+        status = usage_error(line.args.command, "%s", err.msg);
     if (status == COMMAND_LINE_GO && !args.models && !model_choose(line.options, false, &err))
         status = runtime_error(&err);
     if (status == COMMAND_LINE_GO) status = modes[mode].run(line.options, &args);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/subcommands.h"
+#include "app/subcommand.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "chat/sanitise.h"
@@ -76,11 +76,12 @@ bool command_line_finish(struct options *o, struct err *err)
     return ok;
 }
 
-static int command_help(const char *command, const struct option_extra *extra, size_t n_extra)
+static int command_help(const struct subcommand *of, const struct option_extra *extra,
+                        size_t n_extra)
 {
     enum { MARGIN = 2, COLUMN = 29 };
     struct buf out = {0}, text = {0};
-    subcommand_usage(command, &out);
+    subcommand_put_usage(of, &out);
     buf_putc(&out, '\n');
     for (size_t i = 0; i < n_extra; i++) {
         char letter[8] = "   ";
@@ -107,16 +108,18 @@ static int command_help(const char *command, const struct option_extra *extra, s
     return print_text(&out);
 }
 
-int command_line_read(struct command_line *line, const char *command,
+int command_line_read(struct command_line *line, const struct subcommand *of,
                       const struct option_extra *extra, size_t n_extra, int argc, char **argv)
 {
-    *line = (struct command_line){
-        .options = options_new(),
-        .args = {.command = command, .extra = extra, .n_extra = n_extra, .engine_only = true}};
+    *line = (struct command_line){.options = options_new()};
+    subcommand_put_name(of, &line->name);
+    const char *command = buf_str(&line->name);
+    line->args = (struct option_args){
+        .command = command, .extra = extra, .n_extra = n_extra, .engine_only = true};
     struct err err;
     if (!options_parse_args(line->options, argc, argv, &line->args, &err))
         return usage_error(command, "%s", err.msg);
-    if (line->options->help) return command_help(command, extra, n_extra);
+    if (line->options->help) return command_help(of, extra, n_extra);
     if (!command_line_finish(line->options, &err)) return config_error(command, &err);
     return COMMAND_LINE_GO;
 }
@@ -124,6 +127,7 @@ int command_line_read(struct command_line *line, const char *command,
 void command_line_free(struct command_line *line)
 {
     free(line->args.rest);
+    buf_free(&line->name);
     options_free(line->options);
     *line = (struct command_line){0};
 }

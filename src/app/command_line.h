@@ -16,15 +16,18 @@
 
 enum { COMMAND_LINE_GO = -1 };
 
+struct subcommand;
+
 struct command_line {
     struct options *options;
-    struct option_args args; /* args.rest: what is no option */
+    struct option_args args; /* args.rest: what is no option; args.command: of whom, borrowed */
+    struct buf name;
 };
 
 /* Options of a subcommand that opens a model or none: its own and those marked OPTION_ENGINE,
- * with environment and INI file behind them. command is its name in the table of subcommands,
- * as "inspect tokens". Free with command_line_free whatever it returned. */
-int command_line_read(struct command_line *line, const char *command,
+ * with environment and INI file behind them. Free with command_line_free whatever it returned.
+ */
+int command_line_read(struct command_line *line, const struct subcommand *of,
                       const struct option_extra *extra, size_t n_extra, int argc, char **argv);
 void command_line_free(struct command_line *line);
 

@@ -30,15 +30,15 @@ static void say(void *user, const char *line)
 
 /* What both commands work with. */
 struct inspection {
-    const char *command; /* for messages */
     struct command_line line;
     struct machine m;
     struct ids ids;
 };
 
-static int open_named(struct inspection *in, const char *command)
+static int open_named(struct inspection *in)
 {
     const struct options *o = in->line.options;
+    const char *command = in->line.args.command;
     struct err err;
     if (in->line.args.n_rest > 0) return unexpected_argument(command, in->line.args.rest[0]);
     const int status = model_needed(in->line.options, command);
@@ -51,12 +51,12 @@ static int open_named(struct inspection *in, const char *command)
 }
 
 /* COMMAND_LINE_GO, or the status to end with; then nothing is open. */
-static int begin(struct inspection *in, const char *command, const struct option_extra *extra,
-                 size_t n_extra, int argc, char **argv)
+static int begin(struct inspection *in, const struct subcommand *of,
+                 const struct option_extra *extra, size_t n_extra, int argc, char **argv)
 {
-    *in = (struct inspection){.command = command};
-    int status = command_line_read(&in->line, command, extra, n_extra, argc, argv);
-    if (status == COMMAND_LINE_GO) status = open_named(in, command);
+    *in = (struct inspection){0};
+    int status = command_line_read(&in->line, of, extra, n_extra, argc, argv);
+    if (status == COMMAND_LINE_GO) status = open_named(in);
     if (status != COMMAND_LINE_GO) command_line_free(&in->line);
     return status;
 }
@@ -81,7 +81,7 @@ static int finish(struct inspection *in, bool ok, const struct err *err)
     if (ok)
         status = flush_output();
     else if (err->code == ERR_USER && !is_too_long)
-        status = usage_error(in->command, "%s", err->msg);
+        status = usage_error(in->line.args.command, "%s", err->msg);
     else
         status = runtime_error(err);
     if (!ok && is_too_long && err->code == ERR_USER) status = EXIT_TOO_LONG;
@@ -91,7 +91,7 @@ static int finish(struct inspection *in, bool ok, const struct err *err)
     return status;
 }
 
-int inspect_logits(int argc, char **argv)
+int inspect_logits(const struct subcommand *self, int argc, char **argv)
 {
     const char *list = "", *rows = "last";
     const struct option_extra extra[] = {
@@ -106,7 +106,7 @@ int inspect_logits(int argc, char **argv)
     };
     struct inspection in;
     struct err err;
-    const int status = begin(&in, "inspect logits", extra, 2, argc, argv);
+    const int status = begin(&in, self, extra, 2, argc, argv);
     if (status != COMMAND_LINE_GO) return status;
     size_t n_vocab = model_n_vocab(in.m.model);
     bool ok = parse_ids(list, &in.m, &in.ids, &err);
@@ -142,7 +142,7 @@ static bool print_greedy(struct machine *m, const struct ids *ids, long n, struc
     return true;
 }
 
-int inspect_greedy(int argc, char **argv)
+int inspect_greedy(const struct subcommand *self, int argc, char **argv)
 {
     const char *list = "", *count = "48";
     const struct option_extra extra[] = {
@@ -158,7 +158,7 @@ int inspect_greedy(int argc, char **argv)
     };
     struct inspection in;
     struct err err;
-    const int status = begin(&in, "inspect greedy", extra, 2, argc, argv);
+    const int status = begin(&in, self, extra, 2, argc, argv);
     if (status != COMMAND_LINE_GO) return status;
     char *end;
     errno = 0;

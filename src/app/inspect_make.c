@@ -264,7 +264,7 @@ static bool make(const struct shape *s, const struct file_type *f, const char *n
     return ok;
 }
 
-int inspect_make(int argc, char **argv)
+int inspect_make(const struct subcommand *self, int argc, char **argv)
 {
     const char *spec = NULL, *type_name = NULL;
     const struct option_extra extra[] = {
@@ -280,15 +280,16 @@ int inspect_make(int argc, char **argv)
              "a file type (Q4_0, Q8_0, Q4_K_M, Q6_K, ...) or a block type for all matrices"},
     };
     struct command_line line;
-    int status = command_line_read(&line, "inspect make", extra, 2, argc, argv);
+    int status = command_line_read(&line, self, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         struct shape shape;
         struct file_type type;
         struct err err;
         if (!spec || !type_name || line.args.n_rest != 1)
-            status = usage_error("inspect make", "expected --shape SHAPE --type TYPE OUT.gguf");
+            status =
+                usage_error(line.args.command, "expected --shape SHAPE --type TYPE OUT.gguf");
         else if (!shape_parse(spec, &shape, &err) || !find_type(type_name, &type, &err))
-            status = usage_error("inspect make", "%s", err.msg);
+            status = usage_error(line.args.command, "%s", err.msg);
         else if (!make(&shape, &type, spec, line.args.rest[0], &err))
             status = runtime_error(&err);
         else

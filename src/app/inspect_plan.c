@@ -293,9 +293,8 @@ static int run(const struct options *o, bool ids, bool jsonl)
                                 : runtime_error(&err);
 }
 
-int inspect_plan(int argc, char **argv)
+int inspect_plan(const struct subcommand *self, int argc, char **argv)
 {
-    static const char command[] = "inspect plan";
     bool ids = false, jsonl = false;
     const struct option_extra extra[] = {
         {.name = "ids", .flag = &ids, .help = "each line is a prompt as token ids, \"1 2 3\""},
@@ -305,14 +304,14 @@ int inspect_plan(int argc, char **argv)
                  "objects"},
     };
     struct command_line line;
-    int status = command_line_read(&line, command, extra, 2, argc, argv);
+    int status = command_line_read(&line, self, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         if (line.args.n_rest > 0)
-            status = unexpected_argument(command, line.args.rest[0]);
+            status = unexpected_argument(line.args.command, line.args.rest[0]);
         else if (ids && jsonl)
-            status = usage_error(command, "--ids and --jsonl exclude each other");
+            status = usage_error(line.args.command, "--ids and --jsonl exclude each other");
         else
-            status = model_needed(line.options, command);
+            status = model_needed(line.options, line.args.command);
     }
     if (status == COMMAND_LINE_GO) status = run(line.options, ids, jsonl);
     command_line_free(&line);

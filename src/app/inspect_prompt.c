@@ -96,9 +96,8 @@ static int print_prompt(const struct args *a)
     return ok ? status : runtime_error(&err);
 }
 
-int inspect_prompt(int argc, char **argv)
+int inspect_prompt(const struct subcommand *self, int argc, char **argv)
 {
-    static const char command[] = "inspect prompt";
     struct args a = {0};
     const char *now = NULL;
     const struct option_extra extra[] = {
@@ -116,18 +115,18 @@ int inspect_prompt(int argc, char **argv)
          .help = "the time it shall be, 2025-07-04T12:34:56"},
     };
     struct command_line line;
-    int status = command_line_read(&line, command, extra, 3, argc, argv);
+    int status = command_line_read(&line, self, extra, 3, argc, argv);
     if (status == COMMAND_LINE_GO) {
         struct err err;
         bool model_named = line.options->source[OPT_MODEL].from == FROM_FLAG;
         if (a.template_file ? model_named : !line.options->model)
-            status = usage_error(command, "give either -m FILE or --template FILE");
+            status = usage_error(line.args.command, "give either -m FILE or --template FILE");
         else if (!a.context)
-            status = usage_error(command, "--context FILE.json is missing");
+            status = usage_error(line.args.command, "--context FILE.json is missing");
         else if (now && !parse_now(now, &a.now, &err))
-            status = usage_error(command, "%s", err.msg);
+            status = usage_error(line.args.command, "%s", err.msg);
         else if (!a.template_file)
-            status = model_needed(line.options, command);
+            status = model_needed(line.options, line.args.command);
     }
     a.model = line.options->model;
     a.has_now = now != NULL;

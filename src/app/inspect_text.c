@@ -88,9 +88,8 @@ static bool put_tokens(const char *model, bool special, bool jsonl, struct buf *
     return ok;
 }
 
-int inspect_tokens(int argc, char **argv)
+int inspect_tokens(const struct subcommand *self, int argc, char **argv)
 {
-    static const char command[] = "inspect tokens";
     bool special = false, jsonl = false;
     const struct option_extra extra[] = {
         {.name = "special",
@@ -101,20 +100,21 @@ int inspect_tokens(int argc, char **argv)
          .help = "one object of text, special, add_special per line"},
     };
     struct command_line line;
-    int status = command_line_read(&line, command, extra, 2, argc, argv);
+    int status = command_line_read(&line, self, extra, 2, argc, argv);
     if (status == COMMAND_LINE_GO) {
         if (line.args.n_rest > 0)
-            status = unexpected_argument(command, line.args.rest[0]);
+            status = unexpected_argument(line.args.command, line.args.rest[0]);
         else if (special && jsonl)
-            status = usage_error(command, "with --jsonl each object says \"special\" itself");
+            status = usage_error(line.args.command,
+                                 "with --jsonl each object says \"special\" itself");
         else
-            status = model_needed(line.options, command);
+            status = model_needed(line.options, line.args.command);
     }
     if (status == COMMAND_LINE_GO) {
         struct buf out = {0};
         struct err err;
         bool ok = put_tokens(line.options->model, special, jsonl, &out, &err);
-        status = finish(command, &out, ok, &err);
+        status = finish(line.args.command, &out, ok, &err);
     }
     command_line_free(&line);
     return status;
@@ -136,17 +136,16 @@ static bool put_text(const char *model, const char *const *args, size_t n_args, 
     return ok;
 }
 
-int inspect_text(int argc, char **argv)
+int inspect_text(const struct subcommand *self, int argc, char **argv)
 {
-    static const char command[] = "inspect text";
     struct command_line line;
-    int status = command_line_read(&line, command, NULL, 0, argc, argv);
-    if (status == COMMAND_LINE_GO) status = model_needed(line.options, command);
+    int status = command_line_read(&line, self, NULL, 0, argc, argv);
+    if (status == COMMAND_LINE_GO) status = model_needed(line.options, line.args.command);
     if (status == COMMAND_LINE_GO) {
         struct buf out = {0};
         struct err err;
         bool ok = put_text(line.options->model, line.args.rest, line.args.n_rest, &out, &err);
-        status = finish(command, &out, ok, &err);
+        status = finish(line.args.command, &out, ok, &err);
     }
     command_line_free(&line);
     return status;

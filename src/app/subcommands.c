@@ -1,6 +1,5 @@
 #include "app/subcommands.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "app/bench.h"
@@ -12,30 +11,34 @@
 #include "base/printable.h"
 
 static const struct subcommand table[] = {
-    {"bench", NULL, "[-m FILE] [MODE] [OPTION...]", "how fast a model runs here", bench_run,
-     .engine = true, .option_at = bench_option_at},
+    {"bench", NULL, "[-m FILE] [MODE] [OPTION...]", "how fast a model runs here",
+     .run_with_options = bench_run, .engine = true, .option_at = bench_option_at},
     {"inspect", "gguf", "FILE", "the header, keys and tensors of a GGUF file", inspect_gguf,
      .more = "Prints header, keys and tensors of a GGUF file.\n", .behind = BEHIND_FILE},
     {"inspect", "families", "", "the families of models that hearth runs", inspect_families,
      .more =
          "A line for each, by the name that a file gives its own (general.architecture).\n"},
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
-     "the token ids of the text on standard input", inspect_tokens, .engine = true},
-    {"inspect", "text", "-m FILE IDS...", "the text of token ids", inspect_text,
+     "the token ids of the text on standard input", .run_with_options = inspect_tokens,
      .engine = true},
+    {"inspect", "text", "-m FILE IDS...", "the text of token ids",
+     .run_with_options = inspect_text, .engine = true},
     {"inspect", "prompt", "(-m FILE | --template FILE) --context FILE.json [--now TIME]",
-     "what the chat template makes of its variables", inspect_prompt, .engine = true},
+     "what the chat template makes of its variables", .run_with_options = inspect_prompt,
+     .engine = true},
     {"inspect", "dequant", "--type TYPE <BLOCKS >VALUES",
      "the values of weight blocks on standard input", inspect_dequant,
      .more = "Decodes blocks of a weight type to little-endian f32.\n"},
     {"inspect", "logits", "-m FILE --ids IDS [--rows all|last]",
-     "the logits after token ids, little-endian f32", inspect_logits, .engine = true},
+     "the logits after token ids, little-endian f32", .run_with_options = inspect_logits,
+     .engine = true},
     {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
-     inspect_greedy, .engine = true},
+     .run_with_options = inspect_greedy, .engine = true},
     {"inspect", "plan", "-m FILE [--ids] [--jsonl]",
-     "what of the prompts on standard input would be reused", inspect_plan, .engine = true},
+     "what of the prompts on standard input would be reused", .run_with_options = inspect_plan,
+     .engine = true},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
-     inspect_make, .behind = BEHIND_FILE},
+     .run_with_options = inspect_make, .behind = BEHIND_FILE},
     {"models", NULL, "[--json]", "the models found on this machine", models_run,
      .more =
          "Lists the models that llama.cpp, Hugging Face, Ollama and LM Studio keep on this\n"
@@ -74,33 +77,6 @@ const struct subcommand *subcommand_at(size_t i)
     return i < N_SUBCOMMANDS ? &table[i] : NULL;
 }
 
-/* "inspect text". */
-static void put_name(const struct subcommand *s, struct buf *out)
-{
-    buf_printf(out, "%s%s%s", s->name, s->what ? " " : "", s->what ? s->what : "");
-}
-
-static void put_usage(const struct subcommand *s, struct buf *out)
-{
-    buf_puts(out, "usage: hearth ");
-    put_name(s, out);
-    buf_printf(out, "%s%s\n", *s->args ? " " : "", s->args);
-}
-
-void subcommand_usage(const char *name, struct buf *out)
-{
-    struct buf of_row = {0};
-    size_t i = 0;
-    for (; i < N_SUBCOMMANDS; i++) {
-        buf_clear(&of_row);
-        put_name(&table[i], &of_row);
-        if (strcmp(buf_str(&of_row), name) == 0) break;
-    }
-    buf_free(&of_row);
-    assert(i < N_SUBCOMMANDS);
-    put_usage(&table[i], out);
-}
-
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -110,12 +86,13 @@ static int run(const struct subcommand *s, int argc, char **argv)
 {
     struct buf out = {0};
     if (s->more && argc == 2 && is_help(argv[1])) {
-        put_usage(s, &out);
+        subcommand_put_usage(s, &out);
         buf_puts(&out, s->more);
         return print_text(&out);
     }
+    if (s->run_with_options) return s->run_with_options(s, argc, argv);
     if (*s->args || argc == 1) return s->run(argc, argv);
-    put_name(s, &out);
+    subcommand_put_name(s, &out);
     int status = usage_error(buf_str(&out), "takes nothing after it");
     buf_free(&out);
     return status;
@@ -182,7 +159,7 @@ void subcommands_help(struct buf *out)
     struct buf name = {0};
     for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
         buf_clear(&name);
-        put_name(&table[i], &name);
+        subcommand_put_name(&table[i], &name);
         buf_printf(out, "  %-25s%s\n", buf_str(&name), table[i].help);
     }
     buf_free(&name);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "../scratch.h"
-#include "app/inspect.h"
+#include "app/subcommands.h"
 
 /* All have the guide's vocabulary, padded, and so a tokenizer that is the guide's. What follows
  * after a comma stands above what is in here: RANDOM_DENSE ",n_ctx=256". */
@@ -28,8 +28,11 @@ static inline void random_model_make(char path[SCRATCH_PATH], const char *shape,
                                      const char *type)
 {
     scratch_file(path, "random", "");
-    char *argv[] = {"make", "--shape", (char *)shape, "--type", (char *)type, path, NULL};
-    assert_int_equal(inspect_make(6, argv), 0);
+    char *argv[] = {"hearth", "inspect",    "make", "--shape", (char *)shape,
+                    "--type", (char *)type, path,   NULL};
+    int status = -1;
+    assert_true(subcommand_run(8, argv, &status));
+    assert_int_equal(status, 0);
 }
 
 #endif
