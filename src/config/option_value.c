@@ -188,20 +188,14 @@ static bool parse_bias(const struct option_row *row, const char *text, struct op
     return true;
 }
 
-/* ~ and $HOME at the beginning; relative to folder, if there is one. */
+/* With home expanded; relative to folder, if there is one. */
 static char *parse_path(const char *text, const char *folder)
 {
-    static const char *const marks[] = {"~", "$HOME", "${HOME}"};
-    const char *home = getenv("HOME");
+    char *typed = paths_typed(text);
+    if (!folder || *typed == '/' || strcmp(typed, "-") == 0) return typed;
     struct buf path = {0};
-    for (size_t i = 0; home && *home && i < sizeof marks / sizeof *marks; i++) {
-        size_t n = strlen(marks[i]);
-        if (strncmp(text, marks[i], n) != 0 || (text[n] && text[n] != '/')) continue;
-        buf_printf(&path, "%s%s", home, text + n);
-        return buf_take(&path);
-    }
-    if (folder && *text != '/' && strcmp(text, "-") != 0) buf_printf(&path, "%s/", folder);
-    buf_puts(&path, text);
+    buf_printf(&path, "%s/%s", folder, typed);
+    free(typed);
     return buf_take(&path);
 }
 

@@ -14,6 +14,20 @@
 
 static const char last_model[] = "last-model";
 
+char *paths_typed(const char *typed)
+{
+    static const char *const marks[] = {"~", "$HOME", "${HOME}"};
+    const char *home = getenv("HOME");
+    struct buf path = {0};
+    for (size_t i = 0; home && *home && i < sizeof marks / sizeof *marks; i++) {
+        const size_t n = strlen(marks[i]);
+        if (strncmp(typed, marks[i], n) != 0 || (typed[n] && typed[n] != '/')) continue;
+        buf_printf(&path, "%s%s", home, typed + n);
+        return buf_take(&path);
+    }
+    return mem_strdup(typed);
+}
+
 char *paths_in(enum paths_folder folder, const char *name)
 {
     static const struct {

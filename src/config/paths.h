@@ -1,8 +1,8 @@
 /* Where hearth's files are: the XDG folders, the bundled guide, the model it remembers.
  *
- * Paths come back as strings the caller frees, or NULL when neither the XDG variable nor HOME
- * says where. A relative XDG variable is ignored, as the XDG specification demands. Main
- * thread only (it reads the environment). */
+ * Paths come back as strings the caller frees; all but paths_typed's may be NULL, when neither
+ * the XDG variable nor HOME says where. A relative XDG variable is ignored, as the XDG
+ * specification demands. Main thread only (it reads the environment). */
 #ifndef CONFIG_PATHS_H
 #define CONFIG_PATHS_H
 
@@ -15,6 +15,9 @@ enum paths_folder {
     PATHS_STATE,  /* $XDG_STATE_HOME/hearth, ~/.local/state/hearth */
     PATHS_CACHE,  /* $XDG_CACHE_HOME/hearth, ~/.cache/hearth */
 };
+
+/* A path as somebody typed it, with ~, $HOME or ${HOME} at its beginning expanded. */
+char *paths_typed(const char *typed);
 
 /* The folder, or with name (may be NULL) a path in it. Nothing is created. */
 char *paths_in(enum paths_folder folder, const char *name);

@@ -47,6 +47,32 @@ static void folder_is(enum paths_folder folder, const char *name, const char *wa
     free(path);
 }
 
+static void typed_is(const char *typed, const char *want)
+{
+    char *path = paths_typed(typed);
+    assert_string_equal(path, want);
+    free(path);
+}
+
+static void test_typed(void **state)
+{
+    (void)state;
+    setenv("HOME", "/h", 1);
+    typed_is("~", "/h");
+    typed_is("~/a b", "/h/a b");
+    typed_is("$HOME/x", "/h/x");
+    typed_is("${HOME}/x", "/h/x");
+    typed_is("$HOMER/x", "$HOMER/x");
+    typed_is("~me/x", "~me/x");
+    typed_is("a/~/x", "a/~/x");
+    typed_is("", "");
+    unsetenv("HOME");
+    typed_is("~/x", "~/x");
+    setenv("HOME", "", 1);
+    typed_is("~/x", "~/x");
+    clear();
+}
+
 static void test_folders(void **state)
 {
     (void)state;
@@ -183,9 +209,9 @@ static void test_guide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folders),         cmocka_unit_test(test_remembered),
-        cmocka_unit_test(test_remembered_link), cmocka_unit_test(test_make_parents),
-        cmocka_unit_test(test_guide),
+        cmocka_unit_test(test_typed),        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_remembered),   cmocka_unit_test(test_remembered_link),
+        cmocka_unit_test(test_make_parents), cmocka_unit_test(test_guide),
     };
     return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
 }
