@@ -1,128 +1,19 @@
 #include "chat/chat.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/ascii.h"
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/readable.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
 #include "chat/render.h"
 #include "config/options.h"
 #include "config/paths.h"
 #include "engine/engine.h"
-#include "template/template.h"
-
-#define MAX_TEMPLATE_BYTES ((size_t)16 << 20)
-
-/* ---- saying ---- */
-
-static const char *filtered(struct chat *c, const char *s, size_t n)
-{
-    buf_clear(&c->filtered);
-    sanitise_all(s, n, &c->filtered);
-    return buf_str(&c->filtered);
-}
-
-static void tell(struct chat *c, enum face_level level, const char *fmt, va_list ap)
-{
-    struct buf text = {0};
-    buf_vprintf(&text, fmt, ap);
-    while (text.len > 0 && text.data[text.len - 1] == '\n')
-        text.len--;
-    c->face->say(c->face->user, level, filtered(c, buf_str(&text), text.len));
-    buf_free(&text);
-}
-
-void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    tell(c, level, fmt, ap);
-    va_end(ap);
-}
-
-void chat_hint(struct chat *c, const char *fmt, ...)
-{
-    if (c->options->quiet) return;
-    va_list ap;
-    va_start(ap, fmt);
-    tell(c, FACE_INFO, fmt, ap);
-    va_end(ap);
-}
-
-void chat_offer(struct chat *c, const char *text, size_t n)
-{
-    if (c->face->is_terminal) {
-        text = filtered(c, text, n);
-        n = c->filtered.len;
-    }
-    c->face->offer(c->face->user, text, n);
-}
-
-void chat_tell_thinned(struct chat *c)
-{
-    if (c->said.thinned || conversation_n_thinned(c->conversation) == 0) return;
-    c->said.thinned = true;
-    chat_tell(
-        c, FACE_WARNING,
-        "%d branches were left behind, and no more are kept: the oldest goes for each new "
-        "one",
-        CONVERSATION_MAX_LOOSE);
-}
 
 /* ---- opening ---- */
-
-void chat_choose_seed(struct chat *c)
-{
-    if (option_given(c->options, OPT_SEED)) {
-        c->session.seed = c->options->seed;
-        return;
-    }
-    if (getrandom(&c->session.seed, sizeof c->session.seed, 0) == sizeof c->session.seed)
-        return;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    c->session.seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
-}
-
-static bool set_renderer(struct chat *c, const char *source, size_t len, const char *name,
-                         struct err *err)
-{
-    const struct engine_info *info = c->engine ? engine_info(c->engine) : NULL;
-    const struct render_config config = {
-        .source = source,
-        .len = len,
-        .name = name,
-        .bos_text = info && info->bos_text ? info->bos_text : "",
-        .eos_text = info && info->eos_text ? info->eos_text : "",
-        .now_s = c->session.clock_s,
-    };
-    struct renderer *r = renderer_new(&config, err);
-    if (!r) return false;
-    renderer_free(c->renderer);
-    c->renderer = r;
-    return true;
-}
-
-/* The file of --template is read and parsed before the model: an error in it comes at once. */
-static bool read_template(struct chat *c, struct err *err)
-{
-    const char *path = c->options->template_path;
-    if (!path) return true;
-    struct buf text = {0};
-    bool ok =
-        file_read(path, MAX_TEMPLATE_BYTES, &text, err) || err_prefix(err, "the template");
-    ok = ok && set_renderer(c, buf_str(&text), text.len, path, err);
-    if (ok) c->template.text = buf_take(&text);
-    buf_free(&text);
-    return ok;
-}
 
 struct chat *chat_open(const struct options *o, const struct engine_config *engine,
                        const struct face *face, struct err *err)
@@ -136,25 +27,16 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     c->reply_seed_waits = option_given(o, OPT_REPLY_SEED);
     conversation_set_system(c->conversation, o->system);
     c->session.clock_s = time(NULL);
-    chat_choose_seed(c);
+    session_choose_seed(c);
     c->config = *engine;
     draft_configure(c);
-    if (session_begin(c, err) && read_template(c, err)) {
+    if (session_begin(c, err) && template_read(c, err)) {
         c->config.resumes = conversation_n(c->conversation) > 0;
         c->engine = engine_open(&c->config, err);
     }
     if (c->engine) return c;
     chat_close(c);
     return NULL;
-}
-
-void chat_end_engine(struct chat *c)
-{
-    struct engine *before = c->engine;
-    struct err err;
-    c->engine = NULL; /* a signal handler may cancel at any moment */
-    if (before && !engine_finish(before, &err)) chat_tell(c, FACE_WARNING, "%s", err.msg);
-    engine_close(before);
 }
 
 static void show_nothing(void *user, enum face_part part, const char *s, size_t n)
@@ -203,7 +85,7 @@ bool chat_close(struct chat *c)
     stop_turn(c);
     session_end(c);
     const bool saved = chat_saves(c);
-    chat_end_engine(c);
+    model_end(c);
     turn_forget(c);
     conversation_free(c->conversation);
     renderer_free(c->renderer);
@@ -239,29 +121,6 @@ static void make_model_line(struct chat *c)
     free(c->model_line);
     c->model_line = buf_take(&clean);
     buf_free(&line);
-}
-
-bool chat_choose_template(struct chat *c, struct err *err)
-{
-    const struct engine_info *info = engine_info(c->engine);
-    if (c->template.text) {
-        c->template.from = "--template";
-        return set_renderer(c, c->template.text, strlen(c->template.text),
-                            c->options->template_path, err);
-    }
-    if (!info->chat_template) {
-        c->template.from = "ChatML, since the model has none";
-        chat_tell(
-            c, FACE_WARNING,
-            "the model has no chat template; using ChatML (--template FILE gives another)");
-        return set_renderer(c, template_chatml, strlen(template_chatml), "ChatML", err);
-    }
-    c->template.from = "the model's own";
-    if (set_renderer(c, info->chat_template, strlen(info->chat_template), "chat template", err))
-        return true;
-    err_write_prefix(err,
-                     "the model's template cannot be used (--template FILE gives another)");
-    return false;
 }
 
 /* A model that was named and that opened is the one for next time. The error is not the
@@ -303,7 +162,7 @@ static void loading(struct chat *c, const struct engine_event *event)
     case EVENT_WARNING: chat_tell(c, FACE_WARNING, "%s", event->text); break;
     case EVENT_READY:
         make_model_line(c);
-        if (chat_choose_template(c, &c->err))
+        if (template_choose(c, &c->err))
             loaded(c);
         else
             load_failed(c);
@@ -376,62 +235,7 @@ void chat_cancel(struct chat *c)
     if (e) engine_cancel(e);
 }
 
-void chat_cancel_late(struct chat *c)
-{
-    if (atomic_load(&c->cancelled)) engine_cancel(c->engine);
-}
-
 /* ---- lines ---- */
-
-void chat_put_before(struct chat *c, const char *text, size_t n)
-{
-    buf_append(&c->attached.text, text, n);
-    buf_puts(&c->attached.text, "\n\n");
-    c->attached.has_paste = true;
-    idle_forget(c);
-}
-
-void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out)
-{
-    const long n_tokens = c->engine ? engine_count_tokens(c->engine, text, n) : -1;
-    char count[READABLE_BYTES];
-    buf_puts(out, readable_count(count, n_bytes, "byte"));
-    if (n_tokens >= 0)
-        buf_printf(out, ", %s", readable_count(count, (uint64_t)n_tokens, "token"));
-}
-
-void chat_attach(struct chat *c, const char *text, size_t n)
-{
-    struct buf size = {0};
-    n = ascii_without_ends(text, n);
-    chat_put_size(c, n, text, n, &size);
-    chat_put_before(c, text, n);
-    chat_tell(c, FACE_INFO,
-              "pasted %s; they go before your next message, Return alone sends them, Ctrl-C "
-              "drops them",
-              size.data);
-    buf_free(&size);
-}
-
-void chat_drop_attached(struct chat *c)
-{
-    buf_clear(&c->attached.text);
-    c->attached.has_paste = false;
-}
-
-bool chat_detach(struct chat *c)
-{
-    if (c->attached.text.len == 0) return false;
-    chat_drop_attached(c);
-    idle_forget(c);
-    chat_hint(c, "what was read or pasted is dropped");
-    return true;
-}
-
-bool chat_has_paste(const struct chat *c)
-{
-    return c->attached.has_paste && c->attached.text.len > 0;
-}
 
 bool chat_say(struct chat *c, const char *text, size_t n)
 {
@@ -446,28 +250,12 @@ bool chat_say(struct chat *c, const char *text, size_t n)
     return turn_say(c, text, n);
 }
 
-bool chat_wants_slash(const char *text, size_t n)
-{
-    return n > 0 && text[0] == '/' && !memchr(text, '\n', n);
-}
-
 bool chat_line(struct chat *c, const char *line, size_t n)
 {
     if (ascii_is_blank(line, n)) return true;
     if (!chat_wants_slash(line, n)) return chat_say(c, line, n);
     if (n > 1 && line[1] == '/') return chat_say(c, line + 1, n - 1);
     return command_run(c, line, n);
-}
-
-char *chat_path(const char *typed)
-{
-    const char *home = getenv("HOME");
-    struct buf out = {0};
-    if (typed[0] == '~' && typed[1] == '/' && home)
-        buf_printf(&out, "%s%s", home, typed + 1);
-    else
-        buf_puts(&out, typed);
-    return buf_take(&out);
 }
 
 /* ---- asking ---- */

@@ -12,6 +12,7 @@
 #include "chat/conversation.h"
 #include "chat/export.h"
 #include "chat/impl.h"
+#include "config/paths.h"
 
 static const struct message *last_reply(struct chat *c)
 {
@@ -80,7 +81,7 @@ bool command_export(struct chat *c, const char *args)
     }
     struct buf text = {0};
     struct err err;
-    char *path = chat_path(args);
+    char *path = paths_typed(args);
     enum export_format format = export_format_of(path);
     export_conversation(c->conversation, format, &text);
     bool ok = write_new(path, &text, &err);

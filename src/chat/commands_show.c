@@ -85,7 +85,7 @@ static bool set(struct chat *c, const char *command, const struct option_row *ro
         chat_tell(c, FACE_ERROR, "%s%s", command, err.msg);
         return false;
     }
-    if (option_id(row) == OPT_SEED) chat_choose_seed(c);
+    if (option_id(row) == OPT_SEED) session_choose_seed(c);
     if (option_id(row) == OPT_THINK) c->said.no_think = false;
     struct buf line = {0};
     put_setting(c->options, row, &line);

@@ -13,6 +13,7 @@
 #include "chat/conversation.h"
 #include "chat/impl.h"
 #include "config/options.h"
+#include "config/paths.h"
 #include "engine/engine.h"
 
 #define MAX_READ_BYTES ((size_t)64 << 20)
@@ -305,7 +306,7 @@ bool command_read(struct chat *c, const char *args)
     }
     struct buf text = {0};
     struct err err;
-    char *path = chat_path(args);
+    char *path = paths_typed(args);
     bool ok = file_read_regular(path, MAX_READ_BYTES, &text, &err);
     if (ok && text.len == 0) ok = err_set(&err, ERR_USER, "%s is empty", path);
     if (ok && memchr(text.data, '\0', text.len))

@@ -54,7 +54,7 @@ static void start(struct chat *c)
     if (render_begun(c->renderer, c->conversation, render_think_of(c->options->think), m,
                      n_known, &prompt) &&
         prompt.n > 0) {
-        const struct engine_sampling none = turn_no_reply();
+        const struct engine_sampling none = chat_no_reply();
         idle->runs = true;
         engine_turn(c->engine, &prompt, &none);
     }

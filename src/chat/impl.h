@@ -1,7 +1,7 @@
-/* What the files of the chat share: the struct itself, saying things, and the turn.
+/* What the files of the chat share: the struct itself, and what they do with it.
  *
- * Private to this folder. chat.c owns it, turn.c runs the turn in it, the commands change it.
- */
+ * Private to this folder. chat.c owns it and gives the others events and lines; turn.c runs the
+ * turn in it, the commands change it. */
 #ifndef CHAT_IMPL_H
 #define CHAT_IMPL_H
 
@@ -160,6 +160,21 @@ struct chat {
     struct buf filtered; /* scratch of chat_tell and of what a reply shows */
 };
 
+/* To be called after a request was posted, which clears the engine's cancel flag: a chat_cancel
+ * that came just before counts, too. */
+static inline void chat_cancel_late(struct chat *c)
+{
+    if (atomic_load(&c->cancelled)) engine_cancel(c->engine);
+}
+
+/* The sampling of a request that makes no reply. */
+static inline struct engine_sampling chat_no_reply(void)
+{
+    return (struct engine_sampling){.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
+}
+
+/* ---- saying (tell.c) ---- */
+
 /* Says a text to the face, filtered: foreign bytes are fine. */
 void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -171,26 +186,26 @@ void chat_offer(struct chat *c, const char *text, size_t n);
 /* After whatever leaves a branch behind: says so the first time that another goes for it. */
 void chat_tell_thinned(struct chat *c);
 
-/* Drops what /read or a paste had put before the next message. */
+/* ---- what goes before the next message (attached.c) ---- */
+
+/* Drops it without a word. */
 void chat_drop_attached(struct chat *c);
-
-/* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
-bool chat_choose_template(struct chat *c, struct err *err);
-/* Sets c->session.seed from the options, or by chance. */
-void chat_choose_seed(struct chat *c);
-
-/* To be called after a request was posted, which clears the engine's cancel flag: a chat_cancel
- * that came just before counts, too. */
-void chat_cancel_late(struct chat *c);
-
-/* A path as typed, with ~/ expanded; free() it. */
-char *chat_path(const char *typed);
-
 /* Appends how much a text of n_bytes is, of which text[0..n) counts: "2,000 bytes, 1 token".
  * What the model's vocabulary cannot tell, say before it is there, is left out. */
 void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out);
 
+/* ---- the template (chosen_template.c) ---- */
+
+/* Reads and parses the file of --template, if it is given: before the model, so that an error
+ * in it comes at once. */
+bool template_read(struct chat *c, struct err *err);
+/* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
+bool template_choose(struct chat *c, struct err *err);
+
 /* ---- the session (session.c) ---- */
+
+/* Sets c->session.seed from the options, or by chance. */
+void session_choose_seed(struct chat *c);
 
 /* Finds or makes the session that the options ask for, before the engine is opened.
  * ERR_SESSION: it cannot be used. */
@@ -203,8 +218,6 @@ void session_explain(struct chat *c, const struct engine_reply *r);
 void session_save(struct chat *c, bool durable);
 /* Writes and closes it: before the engine goes. */
 void session_end(struct chat *c);
-/* Closes the engine, if there is one; what it could not keep on disk is said. */
-void chat_end_engine(struct chat *c);
 /* /save NAME and /load NAME. */
 bool session_rename(struct chat *c, const char *name, struct err *err);
 /* Nothing more can be written to its file: only another name keeps what is said. */
@@ -218,6 +231,11 @@ void model_ready(struct chat *c);
 /* The model that /model asked for is not to be had: says why and goes back to the one before.
  * False if there is none to go to. */
 bool model_failed(struct chat *c, const struct err *err);
+/* Closes the engine, if there is one; what it could not keep on disk is said. */
+void model_end(struct chat *c);
+
+/* ---- what a model changes of the options (model_options.c) ---- */
+
 /* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
  * one is told. */
 void model_take_sampling(struct chat *c, bool is_new);
@@ -264,9 +282,6 @@ bool turn_whole(struct chat *c, struct spans *out, struct err *err);
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
-
-/* The sampling of a request that makes no reply. */
-struct engine_sampling turn_no_reply(void);
 
 /* ---- the reply as a message (reply.c) ---- */
 

@@ -10,26 +10,14 @@
 #include "chat/impl.h"
 #include "chat/render.h"
 #include "config/options.h"
+#include "config/paths.h"
 #include "engine/engine.h"
-
-void model_take_sampling(struct chat *c, bool is_new)
-{
-    struct err err;
-    options_forget_model(c->options);
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const char *key = option_row((enum option_id)i)->model_key;
-        double value;
-        if (key && engine_number(c->engine, key, &value) &&
-            !options_apply_model(c->options, key, value, &err) && is_new)
-            chat_tell(c, FACE_WARNING, "%s", err.msg);
-    }
-}
 
 /* Opens the model that the options name. */
 static bool open_model(struct chat *c, struct err *err)
 {
     idle_stop(c);
-    chat_end_engine(c);
+    model_end(c);
     c->config.model_path = c->options->model;
     draft_configure(c);
     c->config.resumes = conversation_n(c->conversation) > 0;
@@ -93,36 +81,6 @@ static bool switch_to(struct chat *c, const char *path)
     return false;
 }
 
-bool model_takes_bias(const struct chat *c, int32_t id)
-{
-    return c->options->source[OPT_LOGIT_BIAS].from != FROM_SESSION ||
-           (uint32_t)id < engine_info(c->engine)->n_vocab;
-}
-
-void model_explain_lost_bias(struct chat *c)
-{
-    const struct option_biases *biases = &c->options->logit_bias;
-    int32_t first = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < biases->n; i++)
-        if (!model_takes_bias(c, biases->items[i].id) && n++ == 0) first = biases->items[i].id;
-    if (n == 0) return;
-    chat_tell(c, FACE_WARNING,
-              "logit-bias of token %d%s is left out: the session brings it, and the vocabulary "
-              "has %u tokens",
-              (int)first, n > 1 ? " and others" : "",
-              (unsigned)engine_info(c->engine)->n_vocab);
-}
-
-void model_explain_bias(struct chat *c)
-{
-    if (c->options->logit_bias.n == 0) return;
-    chat_tell(c, FACE_WARNING,
-              "logit-bias names tokens by their numbers, and with this model these are other "
-              "tokens; %slogit-bias= takes them back",
-              c->face->has_prompt ? "/set " : "--");
-}
-
 void model_ready(struct chat *c)
 {
     const uint64_t vocabulary = engine_info(c->engine)->vocabulary;
@@ -157,7 +115,7 @@ bool command_model(struct chat *c, const char *args)
         chat_tell(c, FACE_INFO, "%s", c->model_line);
         return true;
     }
-    char *path = chat_path(args);
+    char *path = paths_typed(args);
     bool is_file = access(path, F_OK) == 0;
     struct err err;
     char *named = is_file ? NULL : discover_named(args, &err);
@@ -167,4 +125,13 @@ bool command_model(struct chat *c, const char *args)
     free(named);
     free(path);
     return ok;
+}
+
+void model_end(struct chat *c)
+{
+    struct engine *before = c->engine;
+    struct err err;
+    c->engine = NULL; /* a signal handler may cancel at any moment */
+    if (before && !engine_finish(before, &err)) chat_tell(c, FACE_WARNING, "%s", err.msg);
+    engine_close(before);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -63,6 +65,19 @@ static void take_setting(struct chat *c, const char *line, size_t n)
     free(value);
 }
 
+void session_choose_seed(struct chat *c)
+{
+    if (option_given(c->options, OPT_SEED)) {
+        c->session.seed = c->options->seed;
+        return;
+    }
+    if (getrandom(&c->session.seed, sizeof c->session.seed, 0) == sizeof c->session.seed)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    c->session.seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
+}
+
 /* The session's seed, which no such line holds, counts unless one was given for this run. */
 static void take_seed(struct chat *c, uint64_t seed)
 {
@@ -81,7 +96,7 @@ static void forget_settings(struct chat *c)
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (c->options->source[i].from == FROM_SESSION)
             options_revert(c->options, (enum option_id)i, c->given);
-    if (had_seed) chat_choose_seed(c);
+    if (had_seed) session_choose_seed(c);
     if (c->engine) model_take_sampling(c, false); /* it may be another by now */
 }
 
@@ -479,7 +494,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     if (ok && access(path, F_OK) != 0 && file_is_missing(errno))
         ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
     if (ok) session_save(c, true);
-    ok = ok && load(c, path, err) && chat_choose_template(c, err);
+    ok = ok && load(c, path, err) && template_choose(c, err);
     if (ok) {
         c->session.attempt = 0;
         chat_detach(c);

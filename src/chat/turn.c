@@ -577,11 +577,6 @@ static void fail(struct chat *c, const struct engine_event *event)
                   drops ? "; what was read or pasted before the message is dropped" : "");
 }
 
-struct engine_sampling turn_no_reply(void)
-{
-    return (struct engine_sampling){.top_p = 1, .repeat_penalty = 1, .max_tokens = 0};
-}
-
 bool turn_whole(struct chat *c, struct spans *out, struct err *err)
 {
     size_t n = conversation_n(c->conversation);

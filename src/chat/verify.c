@@ -17,7 +17,7 @@ bool verify_begin(struct chat *c)
         atomic_store(&c->cancelled, false);
         c->state = CHAT_BUSY;
         c->work = WORK_VERIFY_SYNC;
-        const struct engine_sampling none = turn_no_reply();
+        const struct engine_sampling none = chat_no_reply();
         idle_stop(c);
         engine_turn(c->engine, &prompt, &none);
         chat_cancel_late(c);

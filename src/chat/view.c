@@ -72,3 +72,8 @@ struct chat_status chat_status(const struct chat *c)
     out.n_ctx = info->n_ctx;
     return out;
 }
+
+bool chat_wants_slash(const char *text, size_t n)
+{
+    return n > 0 && text[0] == '/' && !memchr(text, '\n', n);
+}

@@ -1,0 +1,48 @@
+/* What a model changes of the options: its own sampling keys count, and a bias names tokens of
+ * its vocabulary. */
+#include "chat/impl.h"
+#include "config/options.h"
+#include "engine/engine.h"
+
+void model_take_sampling(struct chat *c, bool is_new)
+{
+    struct err err;
+    options_forget_model(c->options);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const char *key = option_row((enum option_id)i)->model_key;
+        double value;
+        if (key && engine_number(c->engine, key, &value) &&
+            !options_apply_model(c->options, key, value, &err) && is_new)
+            chat_tell(c, FACE_WARNING, "%s", err.msg);
+    }
+}
+
+bool model_takes_bias(const struct chat *c, int32_t id)
+{
+    return c->options->source[OPT_LOGIT_BIAS].from != FROM_SESSION ||
+           (uint32_t)id < engine_info(c->engine)->n_vocab;
+}
+
+void model_explain_lost_bias(struct chat *c)
+{
+    const struct option_biases *biases = &c->options->logit_bias;
+    int32_t first = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < biases->n; i++)
+        if (!model_takes_bias(c, biases->items[i].id) && n++ == 0) first = biases->items[i].id;
+    if (n == 0) return;
+    chat_tell(c, FACE_WARNING,
+              "logit-bias of token %d%s is left out: the session brings it, and the vocabulary "
+              "has %u tokens",
+              (int)first, n > 1 ? " and others" : "",
+              (unsigned)engine_info(c->engine)->n_vocab);
+}
+
+void model_explain_bias(struct chat *c)
+{
+    if (c->options->logit_bias.n == 0) return;
+    chat_tell(c, FACE_WARNING,
+              "logit-bias names tokens by their numbers, and with this model these are other "
+              "tokens; %slogit-bias= takes them back",
+              c->face->has_prompt ? "/set " : "--");
+}
