@@ -228,8 +228,8 @@ bench: all
 bench-gpu: all
 	@$B/hearth bench --device $(or $(DEVICE),vulkan) $(if $(MODEL),-m $(MODEL)) $(ARGS)
 
-lint:
-	@tests/lint/run.sh
+lint: $(OBJ)
+	@tests/lint/run.sh $(OBJ)
 
 SHARE := $(DESTDIR)$(PREFIX)/share
 MAN := $(wildcard man/*.[1-8])

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The checks of `make lint`; ends with one line: N passed, N failed, N skipped (checks, not files).
+# usage: tests/lint/run.sh OBJECT...     of all sources
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0
@@ -56,6 +57,7 @@ headers()
 }
 
 step "the floors" tests/lint/floors.sh
+step "no ring of calls" tests/lint/rings.sh "$@"
 step "the floors check finds what it should" tests/lint/selftest.sh
 step "shaders" tests/lint/spirv.sh
 step "clang-format" format

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that floors.sh and spirv.sh fail on what they are there for. Prints TAP.
+# Shows that floors.sh, rings.sh and spirv.sh fail on what they are there for. Prints TAP.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
@@ -45,6 +45,42 @@ check "a relative path" "write the folder" gguf/a.c ../base/err.h
 check "two files" "in a ring" text/a.h text/b.h text/b.h text/a.h
 check "a ring of three" "in a ring" text/a.h text/b.h text/b.h text/c.h text/c.h text/a.h
 check "an include of itself" "in a ring" text/a.h text/a.h
+
+# ring NAME WANT FILE TEXT [FILE TEXT]...: objects of these sources.
+ring()
+{
+    local name=$1 want=$2 out status objects=()
+    shift 2
+    rm -rf "$dir/src"
+    while (($#)); do
+        mkdir -p "$dir/src/$(dirname "$1")"
+        printf '%s\n' "$2" | gcc -x c -c -o "$dir/src/${1%.c}.o" -
+        objects+=("$dir/src/${1%.c}.o")
+        shift 2
+    done
+    out=$("$here/rings.sh" "${objects[@]}")
+    status=$?
+    ((n++))
+    if { [ "$want" = fine ] && ((status == 0)) && [ -z "$out" ]; } ||
+        { [ "$want" != fine ] && ((status == 1)) && [ "$out" = "$want" ]; }; then
+        echo "ok $n - rings: $name"
+    else
+        ((failed++))
+        echo "not ok $n - rings: $name (status $status: $out)"
+    fi
+}
+a="void b(void); void a(void) { b(); }" b="void c(void); void b(void) { c(); }"
+ring "down" fine gguf/a.c "$a" gguf/b.c "$b" gguf/c.c "void c(void) {}"
+ring "of two" "src/gguf/a.c takes b, gguf/b.c takes a, a ring" \
+    gguf/a.c "$a" gguf/b.c "void a(void); void b(void) { a(); }"
+ring "of three" "src/gguf/a.c takes b, gguf/b.c takes c, gguf/c.c takes a, a ring" \
+    gguf/a.c "$a" gguf/b.c "$b" gguf/c.c "void a(void); void c(void) { a(); }"
+ring "by a table" "src/ui/a.c takes x, ui/x.c takes a, a ring" \
+    ui/a.c "extern void (*const x[])(void); void a(void) { x[0](); }" \
+    ui/x.c "void a(void); void (*const x[])(void) = {a};"
+ring "within a file" fine gguf/a.c "void a(void); void b(void) { a(); } void a(void) { b(); }"
+ring "of the evaluator" fine \
+    template/a.c "$a" template/b.c "void a(void); void b(void) { a(); }"
 
 # shader NAME WANT TEXT: a shader with this statement.
 shader()
