@@ -232,10 +232,15 @@ static bool pick_physical(struct vulkan *vk, uint32_t index, struct err *err)
     VkPhysicalDevice *all = list_devices(vk->instance, &n);
     if (index < n) vk->physical = all[index];
     free(all);
-    char devices[READABLE_BYTES];
+    if (index >= n && n == 0)
+        return err_set(err, ERR_DEVICE, "vulkan:%u: there is no Vulkan device", index);
+    if (index >= n && n == 1)
+        return err_set(err, ERR_DEVICE, "vulkan:%u: there is only vulkan:0 (--list-devices)",
+                       index);
     if (index >= n)
-        return err_set(err, ERR_DEVICE, "vulkan:%u: there %s %s", index, n == 1 ? "is" : "are",
-                       readable_count(devices, n, "Vulkan device"));
+        return err_set(err, ERR_DEVICE,
+                       "vulkan:%u: there are only vulkan:0 to vulkan:%u (--list-devices)",
+                       index, n - 1);
     read_properties(vk->physical, &vk->properties);
     return true;
 }

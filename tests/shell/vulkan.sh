@@ -10,6 +10,8 @@ check "--list-devices begins with cpu, and what is taken of it" \
     grep -q "^cpu  ${taken:-nothing}, [0-9]* cores\?\$" "$dir/devices"
 check "a device that is not there is an error" go 1 --device vulkan:99 -p x </dev/null
 check "  and is named" says "vulkan:99: there "
+check "  beside those that are there" eval \
+    'case $(grep -c ^vulkan: "$dir/devices") in 0) says "is no Vulkan device" ;; 1) says "there is only vulkan:0" ;; *) says "there are only vulkan:0 to vulkan:" ;; esac'
 if ! grep -q '^vulkan:0  ' "$dir/devices"; then
     skip "the words of the CPU" "no Vulkan device"
     done_testing
