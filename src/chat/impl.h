@@ -288,8 +288,8 @@ void turn_forget(struct chat *c);
 /* What came, as a message of one reference with text, ids and reasoning but no answer yet; base
  * is the reply that it goes on with, or NULL. */
 struct message *reply_join(const struct message *base, const struct engine_reply *r);
-/* The reply `old` with another answer, s[0..n): its reasoning stays, and its ids do up to where
- * the text differs. */
+/* The reply `old` with another answer, s[0..n): its reasoning stays if it came before the
+ * answer, and its ids do up to where the text differs. */
 struct message *reply_edited(const struct message *old, const char *s, size_t n);
 /* A reply of which only the text is left. */
 struct message *reply_without_ids(const char *text, size_t n);

@@ -23,6 +23,18 @@ static void append_ids(struct message *m, const int32_t *ids, const size_t *id_a
 static const struct message empty_reply = {
     .text = (char *)"", .ids = (int32_t[1]){0}, .id_at = (size_t[1]){0}};
 
+/* Reasoning begins or goes on before the answer; where there is none it is nowhere. */
+static void join_reasoning(struct message *m, const struct message *base,
+                           const struct engine_reply *r, bool goes_on)
+{
+    const size_t at = base->len + r->reasoning_at, end = at + r->reasoning_len;
+    m->reasoning_at = base->reasoning_len > 0 ? base->reasoning_at : 0;
+    m->reasoning_len = base->reasoning_len;
+    if (!goes_on || r->reasoning_len == 0) return;
+    if (base->reasoning_len == 0) m->reasoning_at = at;
+    m->reasoning_len = end - m->reasoning_at;
+}
+
 struct message *reply_join(const struct message *base, const struct engine_reply *r)
 {
     if (!base) base = &empty_reply;
@@ -40,11 +52,7 @@ struct message *reply_join(const struct message *base, const struct engine_reply
     append_ids(m, r->ids, r->id_at, r->n_ids, base->len);
     bool had_content = base->content_at < base->len;
     m->content_at = had_content ? base->content_at : base->len + r->content_at;
-    m->reasoning_at = base->reasoning_len ? base->reasoning_at : base->len + r->reasoning_at;
-    size_t end = r->reasoning_len && !had_content
-                     ? base->len + r->reasoning_at + r->reasoning_len
-                     : base->reasoning_at + base->reasoning_len;
-    m->reasoning_len = end > m->reasoning_at ? end - m->reasoning_at : 0;
+    join_reasoning(m, base, r, !had_content);
     return m;
 }
 
@@ -75,8 +83,11 @@ struct message *reply_edited(const struct message *old, const char *s, size_t n)
     const size_t none = 0;
     append_ids(m, old->ids, kept > 0 ? old->id_at : &none, kept, 0);
     m->content_at = old->content_at;
-    m->reasoning_at = old->reasoning_at;
-    m->reasoning_len = old->reasoning_len;
+    /* Reasoning in the midst of the answer went with it. */
+    if (old->reasoning_at + old->reasoning_len <= old->content_at) {
+        m->reasoning_at = old->reasoning_at;
+        m->reasoning_len = old->reasoning_len;
+    }
     m->answer = mem_strndup(s, n);
     m->answer_len = n;
     m->vocabulary = old->vocabulary;
