@@ -71,16 +71,23 @@ static const char *given_name(const struct options *o)
     return in_file && strncmp(o->model, o->ini_path, n) == 0 ? o->model + n : o->model;
 }
 
-/* A file goes before a name. What looks like the path of a file is left for the error of that.
- */
+/* A file goes before a name. What looks like the path of a file is left for the error of that,
+ * unless there is a place that names it. */
 static bool take_named(struct options *o, struct err *err)
 {
     if (access(o->model, F_OK) == 0) return true;
+    const int why = errno;
+    const enum option_from from = o->source[OPT_MODEL].from;
     const char *name = given_name(o);
     const size_t n = strlen(name);
-    char *path = discover_named(name, err);
-    if (path) return take(o, o->source[OPT_MODEL].from, path, err);
-    return strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0);
+    char *path = discover_named(name, err), shown[512];
+    if (path) return take(o, from, path, err);
+    if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
+        if (from == FROM_FLAG) return true;
+        err_set(err, ERR_IO, "%s: %s",
+                printable(shown, sizeof shown, o->model, strlen(o->model)), strerror(why));
+    }
+    return options_blame(o, OPT_MODEL, err);
 }
 
 int model_needed(struct options *o, const char *command)

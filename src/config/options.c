@@ -1,8 +1,10 @@
 #include "config/options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/ascii.h"
 #include "base/file.h"
@@ -462,6 +464,41 @@ bool options_check(struct options *o, struct err *err)
     if (o->prompt && o->stdin_mode != STDIN_AS_TEXT && !choose_prompts(o, OPT_STDIN, err))
         return false;
     return read_system(o, err);
+}
+
+bool options_blame(const struct options *o, enum option_id id, struct err *err)
+{
+    const enum option_from from = o->source[id].from;
+    if (from == FROM_HEARTH || from == FROM_PROFILE || from == FROM_ENV) fail_at(o, id, err);
+    return false;
+}
+
+/* One that a flag names is missed by whoever opens it. */
+static bool is_there(const struct options *o, enum option_id id, const char *path,
+                     struct err *err)
+{
+    char shown[512];
+    const enum option_from from = o->source[id].from;
+    const bool is_flag = from != FROM_HEARTH && from != FROM_PROFILE && from != FROM_ENV;
+    if (is_flag || !path || access(path, R_OK) == 0) return true;
+    err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
+            strerror(errno));
+    return options_blame(o, id, err);
+}
+
+bool options_files_there(const struct options *o, struct err *err)
+{
+    char *draft;
+    bool lookup;
+    options_draft(o, &draft, &lookup);
+    bool ok = is_there(o, OPT_DRAFT, draft, err) &&
+              is_there(o, OPT_TEMPLATE, o->template_path, err) &&
+              is_there(o, OPT_PROMPTS, o->prompts, err);
+    free(draft);
+    for (size_t i = 0; i < o->files.n && ok; i++)
+        if (strcmp(o->files.items[i], "-") != 0)
+            ok = is_there(o, OPT_FILE, o->files.items[i], err);
+    return ok;
 }
 
 void option_origin(const struct options *o, enum option_id id, struct buf *out)

@@ -316,6 +316,13 @@ char *options_system(const char *text, const char *folder, bool waits, char **pa
  * that exclude each other. */
 bool options_check(struct options *o, struct err *err);
 
+/* Puts where the INI file or the environment names a thing before the message about it:
+ * "FILE:3: model: ", "HEARTH_MODEL: "; nothing where a flag does. Always false. */
+bool options_blame(const struct options *o, enum option_id id, struct err *err);
+/* Whether the draft, the template and the files of prompts that the INI file or the environment
+ * names can be read; ERR_IO names the first that cannot, and its place. */
+bool options_files_there(const struct options *o, struct err *err);
+
 /* A key of the model's metadata, as general.sampling.temp; nothing happens where it is not one
  * of the table's, or the user has said otherwise. ERR_USER: its number is out of range, and the
  * option stays as it is. */

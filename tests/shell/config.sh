@@ -143,6 +143,25 @@ else
     check "a file that may not be read" config 2 -c "$dir/other.ini"
     check "  is named" says_just "$dir/other.ini: Permission denied"
 fi
+
+# A file that is named in one, or by a variable, and is missed: the place is told beside it.
+missing() { printf "$1" >"$dir/names.ini" && exits 1 "$hearth" -q -n 1 -c "$dir/names.ini" "${@:2}" </dev/null; }
+for key in model=no.gguf draft=no.gguf,lookup template=no.jinja prompts=no.txt; do
+    file=${key#*=} key=${key%%=*} ask=(-p x)
+    [ $key != prompts ] || ask=()
+    check "a missing $key" missing "# a comment\n$key = $file\n" "${ask[@]}"
+    check "  is told with its line" says_just "$dir/names.ini:2: $key: $dir/${file%,*}: No such file or directory"
+done
+check "a missing file of a profile" missing "[profile p]\nfile = $dir/out, no.txt\n" -P p
+check "  is told with its line" says_just "$dir/names.ini:2: file: no.txt: No such file or directory"
+check "a model without a file" missing "model = nobody\n" -p x
+check "  is told with its line" says_just "$dir/names.ini:1: model: nobody: there is no such file, and no model of that name among those that hearth models lists"
+check "    in JSON, too" eval 'missing "model = nobody\n" -p x --json && grep -qF "names.ini:1: model: nobody" "$dir/out"'
+check "a variable's" eval 'HEARTH_TEMPLATE=no.jinja missing "" -p x'
+check "  is told with its name" says_just "HEARTH_TEMPLATE: no.jinja: No such file or directory"
+check "what a flag names instead counts" eval 'exits 1 "$hearth" -q -c "$dir/names.ini" -m "$dir/none.gguf" -p x </dev/null'
+check "  and is told as before" says_just "$dir/none.gguf: No such file or directory"
+
 check "a full disk" eval '! "$hearth" --print-config >/dev/full 2>"$dir/err"'
 check "  is one error" says "standard output: cannot be written: No space left on device"
 done_testing

@@ -71,7 +71,7 @@ echo 'model = org_guide-Q8_0' >"$dir/config/hearth/hearth.ini"
 check "and the configuration" eval 'go 0 -q --private --temp 0 -p "What is a draft model?" </dev/null && cmp -s "$dir/out" "$dir/reply"'
 echo 'model = nothing:7b' >"$dir/config/hearth/hearth.ini"
 check "  a name that nothing has" go 1 -q -p hello </dev/null
-check "    is said as it stands there" says 'hearth: nothing:7b: there is no such file, and no model'
+check "    is said as it stands there" says 'hearth.ini:1: model: nothing:7b: there is no such file, and no model'
 rm "$dir/config/hearth/hearth.ini"
 for tag in tiny:1b tiny:latest tiny; do
     check "$tag, as Ollama knows it" eval 'go 0 -q --private -n 1 --jsonl -m $tag -p x </dev/null && prints "blobs/sha256-$sha\""'
