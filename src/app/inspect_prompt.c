@@ -60,8 +60,9 @@ static bool read_source(const struct args *a, struct buf *source, const char **n
     return true;
 }
 
+/* *is_wrong: the variables are no JSON object. */
 static bool render(const struct args *a, struct value_pool *pool, struct rendering *out,
-                   struct err *err)
+                   bool *is_wrong, struct err *err)
 {
     struct buf source = {0}, json = {0};
     const char *name = NULL;
@@ -71,6 +72,7 @@ static bool render(const struct args *a, struct value_pool *pool, struct renderi
     if (ok) t = template_parse(buf_str(&source), source.len, name, err);
     ok = t && file_read(a->context, MAX_FILE_BYTES, &json, err);
     if (ok) globals = value_from_json_context(pool, buf_str(&json), json.len, a->context, err);
+    *is_wrong = ok && !globals;
     struct template_options options = {.now = a->has_now ? &a->now : NULL};
     ok = globals && template_render(t, globals, &options, out, err);
     template_free(t);
@@ -79,12 +81,12 @@ static bool render(const struct args *a, struct value_pool *pool, struct renderi
     return ok;
 }
 
-static int print_prompt(const struct args *a)
+static int print_prompt(const struct args *a, const char *command)
 {
     struct err err = {0};
     struct value_pool *pool = value_pool_new();
     struct rendering out = {0};
-    bool ok = render(a, pool, &out, &err);
+    bool is_wrong, ok = render(a, pool, &out, &is_wrong, &err);
     int status = EXIT_DONE;
     if (ok) {
         struct buf text = {0};
@@ -93,6 +95,7 @@ static int print_prompt(const struct args *a)
     }
     rendering_free(&out);
     value_pool_free(pool);
+    if (is_wrong) return usage_error(command, "%s", err.msg);
     return ok ? status : runtime_error(&err);
 }
 
@@ -130,7 +133,7 @@ int inspect_prompt(const struct subcommand *self, int argc, char **argv)
     }
     a.model = line.options->model;
     a.has_now = now != NULL;
-    if (status == COMMAND_LINE_GO) status = print_prompt(&a);
+    if (status == COMMAND_LINE_GO) status = print_prompt(&a, line.args.command);
     command_line_free(&line);
     return status;
 }

@@ -38,6 +38,14 @@ printf '{{ messages[0].content }} {{ strftime_now("%%Y") }}' >"$dir/t.jinja"
 check "prompt from a template" go 0 prompt --template "$dir/t.jinja" --context "$dir/c.json" \
     --now 2025-07-04T12:34:56
 check "  rendered" out "Hi 2025"
+printf '{"messages": [' >"$dir/cut.json"
+check "variables that are no JSON" go 2 prompt --template "$dir/t.jinja" --context "$dir/cut.json"
+check "  are named by their line" says "inspect prompt: $dir/cut.json: line 1"
+echo '[1]' >"$dir/list.json"
+check "  nor an object" go 2 prompt --template "$dir/t.jinja" --context "$dir/list.json"
+check "    which is said" says "list.json: expected a JSON object of variables, found a list"
+check "  nor there" go 1 prompt --template "$dir/t.jinja" --context "$dir/none.json"
+check "a template that cannot do with them" eval 'echo "{}" >"$dir/empty.json" && go 1 prompt --template "$dir/t.jinja" --context "$dir/empty.json"'
 { printf '\357\273\277' && cat "$dir/t.jinja"; } >"$dir/m.jinja"
 check "one with a byte order mark" go 0 prompt --template "$dir/m.jinja" \
     --context "$dir/c.json" --now 2025-07-04T12:34:56
