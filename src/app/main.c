@@ -131,7 +131,8 @@ static int run(struct options *o, int argc, char **argv)
     if (!options_parse_args(o, argc, argv, &args, &err))
         return usage_error(NULL, "%s", err.msg);
     int status;
-    bool done = answer_at_once(o, &status);
+    /* Help of a word that nothing knows, as by "hearth help benhc", is no help. */
+    bool done = !(o->help && args.n_rest > 0) && answer_at_once(o, &status);
     if (!done && args.n_rest > 0) {
         status = unexpected(args.rest[0]);
         done = true;

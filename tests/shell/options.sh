@@ -295,5 +295,10 @@ for word in bench "inspect plan" sessions; do
         '! "$hearth" $word --frob 2>"$dir/err" && grep -qF "(try hearth $word --help)" "$dir/err"'
 done
 check "help list" cmp <("$hearth" help list) <("$hearth" models --help)
+for words in "help benhc" "benhc --help"; do
+    # shellcheck disable=SC2086
+    check "$words" exits 2 "$hearth" $words
+    check "  is told what it may have been" grep -qF "benhc: unexpected argument, did you mean hearth bench?" "$dir/err"
+done
 check "help alone" cmp <("$hearth" help) <("$hearth" --help)
 done_testing
