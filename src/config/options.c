@@ -250,6 +250,23 @@ static bool apply_entry(struct options *o, const struct ini_entry *e, const char
     return ok || err_prefix(err, "%s:%d: %s", path, e->line, row->name);
 }
 
+/* Puts the place of the value before a message: "--temp", "HEARTH_TEMP", "FILE:3: temp". */
+static bool fail_at(const struct options *o, enum option_id id, struct err *err)
+{
+    const struct option_row *row = option_row(id);
+    const struct option_source *source = &o->source[id];
+    char name[512];
+    if (source->from == FROM_ENV) {
+        option_env_name(row, name, sizeof name);
+        return err_prefix(err, "%s", name);
+    }
+    if (source->from != FROM_HEARTH && source->from != FROM_PROFILE)
+        return err_prefix(err, "--%s", row->name);
+    return err_prefix(err, "%s:%d: %s",
+                      printable(name, sizeof name, o->ini_path, strlen(o->ini_path)),
+                      source->line, row->name);
+}
+
 static bool unknown_profile(const struct ini *ini, const char *wanted, const char *path,
                             struct err *err)
 {
@@ -283,24 +300,9 @@ static bool choose_profile(struct options *o, const struct ini *ini, const char 
             o->profile_name = mem_strdup(ini_profile(ini, i));
             return true;
         }
-    return unknown_profile(ini, wanted, path, err);
-}
-
-/* Puts the place of the value before a message: "--temp", "HEARTH_TEMP", "FILE:3: temp". */
-static bool fail_at(const struct options *o, enum option_id id, struct err *err)
-{
-    const struct option_row *row = option_row(id);
-    const struct option_source *source = &o->source[id];
-    char name[512];
-    if (source->from == FROM_ENV) {
-        option_env_name(row, name, sizeof name);
-        return err_prefix(err, "%s", name);
-    }
-    if (source->from != FROM_HEARTH && source->from != FROM_PROFILE)
-        return err_prefix(err, "--%s", row->name);
-    return err_prefix(err, "%s:%d: %s",
-                      printable(name, sizeof name, o->ini_path, strlen(o->ini_path)),
-                      source->line, row->name);
+    unknown_profile(ini, wanted, path, err);
+    if (o->source[OPT_PROFILE].from == FROM_ENV) fail_at(o, OPT_PROFILE, err);
+    return false;
 }
 
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err)
@@ -316,10 +318,10 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
         if (!ini && !missing) return false;
     }
     if (!ini) {
-        if (o->profile && *o->profile)
-            return err_set(err, ERR_USER, "--profile: there is no configuration file%s%s",
-                           path ? " at " : "", path ? shown : "");
-        return true;
+        if (!o->profile || !*o->profile) return true;
+        err_set(err, ERR_USER, "there is no configuration file%s%s", path ? " at " : "",
+                path ? shown : "");
+        return fail_at(o, OPT_PROFILE, err);
     }
     o->ini_path = mem_strdup(path);
     bool ok = choose_profile(o, ini, shown, err);

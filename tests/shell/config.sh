@@ -136,6 +136,11 @@ check "a folder" config 2 -c "$dir"
 check "  is named" says_just "$dir: is a directory, expected an INI file"
 check "a profile that is not there" config 2 -P q
 check "  is named, with those that are" says_just "no profile q in $ini; there are: p"
+check "  and its variable" eval 'HEARTH_PROFILE=q config 2 && says_just "HEARTH_PROFILE: no profile q in $ini; there are: p"'
+check "a variable that names one without a file" eval 'XDG_CONFIG_HOME=$dir/none HEARTH_PROFILE=q config 2'
+check "  is named" says_just "HEARTH_PROFILE: there is no configuration file at $dir/none/hearth/hearth.ini"
+check "a flag that does" eval 'XDG_CONFIG_HOME=$dir/none config 2 -P q'
+check "  is, too" says_just "--profile: there is no configuration file at $dir/none/hearth/hearth.ini"
 if [ "$(id -u)" = 0 ]; then
     skip "a file that may not be read" "root reads everything"
 else
