@@ -33,7 +33,7 @@ void json_text(struct buf *out, enum face_part part, const char *s, size_t n)
     buf_puts(out, "}\n");
 }
 
-static void report(struct buf *out, const struct face_report *r)
+static void work(struct buf *out, const struct face_report *r)
 {
     buf_printf(out,
                ",\"usage\":{\"cached\":%" PRIu32 ",\"prefilled\":%" PRIu32
@@ -41,6 +41,10 @@ static void report(struct buf *out, const struct face_report *r)
                r->n_cached, r->n_prefilled, r->n_generated, r->n_drafted, r->n_accepted);
     buf_printf(out, ",\"timings\":{\"prefill_ms\":%.3f,\"decode_ms\":%.3f}", r->prefill_ms,
                r->decode_ms);
+}
+
+static void outcome(struct buf *out, const struct face_report *r)
+{
     /* A string: many readers of JSON keep only 53 bits of a number. */
     buf_printf(out,
                ",\"context\":{\"used\":%" PRIu32 ",\"limit\":%" PRIu32 "},\"seed\":\"%" PRIu64
@@ -73,6 +77,7 @@ void json_end(struct buf *out, const struct json_end *end)
         buf_puts(out, ",\"error\":");
         json_quote(out, end->error, strlen(end->error));
     }
-    report(out, r);
+    work(out, r);
+    if (end->report) outcome(out, r);
     buf_printf(out, ",\"exit\":%d}\n", end->exit);
 }

@@ -18,7 +18,7 @@ void json_text(struct buf *out, enum face_part part, const char *s, size_t n);
 
 /* How a turn, or the attempt at one, ended. */
 struct json_end {
-    const struct face_report *report; /* NULL: no turn came about */
+    const struct face_report *report; /* NULL: no turn came about: neither context nor seed */
     const char *error;                /* NULL: none */
     const char *id;                   /* JSON; NULL or "": none */
     const struct buf *reasoning;      /* with the text (--json), NULL without (--jsonl) */

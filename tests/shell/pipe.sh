@@ -471,6 +471,7 @@ check "  without what belongs to the turn before" ends_with '"id" not in e[-1] a
 given ''
 check "also without any turn" go 0 --stdin jsonl --jsonl
 check "  which is no error" ends_with 'len(e) == 1 and e[0]["stop"] == "end" and e[0]["exit"] == 0'
+check "  no context nor seed, which only a turn has" ends_with '"seed" not in e[-1] and "context" not in e[-1] and "usage" in e[-1]'
 terminated_between()
 {
     rm -f "$dir/out" # what is looked for below is in that of the run before, too
