@@ -486,6 +486,18 @@ static bool lost(struct err *err, const char *path)
     return err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", path);
 }
 
+/* Whether the file ends where the last frame does: a frame behind a hole or behind bytes of
+ * somebody else would be damage to every reader. */
+static bool is_as_left(const struct archive *a, struct err *err)
+{
+    struct stat st;
+    if (fstat(a->fd, &st) != 0) return refuse(err, a->path);
+    return (uint64_t)st.st_size == a->n_bytes ||
+           err_set(err, ERR_IO,
+                   "%s: somebody has changed the file: it has %llu bytes, not %llu", a->path,
+                   (unsigned long long)st.st_size, (unsigned long long)a->n_bytes);
+}
+
 static bool make_file(struct archive *a, struct err *err)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
@@ -572,6 +584,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
     const bool is_new = a->fd < 0;
     bool ok = !is_new || make_file(a, err);
     if (ok && !is_new && archive_is_lost(a)) ok = lost(err, a->path);
+    if (ok && !is_new) ok = is_as_left(a, err);
     if (ok) {
         if (a->identity == 0) a->identity = new_identity();
         if (a->next == 0)

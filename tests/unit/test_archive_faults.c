@@ -311,13 +311,51 @@ static void test_not_seen(void **state)
     }
 }
 
+/* One that somebody cut short or wrote into is not written on: what is said goes into a whole
+ * file anew, as after a full disk. */
+static void test_changed(void **state)
+{
+    (void)state;
+    static const int changes[] = {-1, 0, 7}; /* to nothing, to a part, to more */
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct conversation *c = conversation_new(), *again;
+        struct archive *a = archive_new(path);
+        struct buf notes = {0};
+        struct stat st;
+        struct err err;
+        unlink(path);
+        say(c, 10);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(truncate(path, changes[i] < 0    ? 0
+                                        : changes[i] == 0 ? st.st_size / 2
+                                                          : st.st_size + changes[i]),
+                         0);
+        say(c, 10);
+        assert_false(archive_sync(a, c, &some_state, false, &err));
+        assert_int_equal(err.code, ERR_IO);
+        assert_non_null(strstr(err.msg, "somebody has changed the file: it has "));
+        a = archive_anew(a);
+        conversation_forget_kept(c);
+        assert_true(archive_sync(a, c, &some_state, false, &err));
+        archive_close(a);
+        a = open_again(&again, &notes);
+        assert_int_equal(notes.len, 0);
+        assert_int_equal(conversation_n(again), conversation_n(c));
+        archive_close(a);
+        conversation_free(again);
+        conversation_free(c);
+        buf_free(&notes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_name_on_disk), cmocka_unit_test(test_lock),
         cmocka_unit_test(test_small_disk),   cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_not_seen),
+        cmocka_unit_test(test_not_seen),     cmocka_unit_test(test_changed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
