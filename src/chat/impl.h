@@ -46,6 +46,7 @@ struct session {
     bool expects_pages;      /* its first turn should find them on disk */
     bool tells_saving; /* it is the first session of all: its name is said when it is saved */
     bool save_failed;  /* nothing more goes into its file */
+    bool told_limit;   /* that it brings the limit that cut a reply off */
 };
 
 /* Where /model and /draft go back to if what they ask for cannot be opened: model.c, draft.c.
@@ -214,6 +215,9 @@ bool session_begin(struct chat *c, struct err *err);
 void session_ready(struct chat *c);
 /* After the first turn of a resumed session: says so if nothing of it was found on disk. */
 void session_explain(struct chat *c, const struct engine_reply *r);
+/* A reply came to --max-tokens: who runs a script and gave none is told once where it is from.
+ */
+void session_explain_limit(struct chat *c);
 /* Writes what is new; with durable it is on the disk then. Says once if it fails. */
 void session_save(struct chat *c, bool durable);
 /* Writes and closes it: before the engine goes. */

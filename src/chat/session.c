@@ -346,6 +346,20 @@ void session_ready(struct chat *c)
     free(name);
 }
 
+/* At a prompt the line of statistics says that the reply was cut off, and the start whose limit
+ * it is. */
+void session_explain_limit(struct chat *c)
+{
+    const struct options *o = c->options;
+    if (c->face->has_prompt || o->source[OPT_MAX_TOKENS].from != FROM_SESSION) return;
+    if (c->session.told_limit) return;
+    c->session.told_limit = true;
+    chat_tell(c, FACE_WARNING,
+              "the reply is cut off: the session brings max-tokens %d; --max-tokens gives "
+              "another",
+              o->max_tokens);
+}
+
 /* The first turn says whether anything was found. */
 void session_explain(struct chat *c, const struct engine_reply *r)
 {

@@ -520,6 +520,7 @@ static void end(struct chat *c, const struct engine_reply *r)
     if (had_ended)
         chat_hint(c, "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
+    if (report.stop == FACE_STOP_LENGTH) session_explain_limit(c);
 }
 
 /* Whether the last message would fit if it stood alone. */

@@ -54,6 +54,15 @@ check "    of which nothing is said" eval '! says "left out" >"$dir/ignored"'
 check "  what is given for this run is an error" go 1 -s beyond -m "$other" -q -n 3 --logit-bias 600=1 -p hello </dev/null
 check "    that names it" says 'logit-bias names token 600, but the vocabulary has 512 tokens'
 
+# So is the length of a reply, which a script that gave none is told of where it cuts one off.
+lines_of() { printf 'What is a draft model?\nWhat is a token?\n'; }
+check "a session with a limit of tokens" eval 'lines_of | go 0 -s short -q -n 3 --stdin lines && quiet'
+check "  goes on with it" eval 'lines_of | go 0 -s short -q --stdin lines'
+check "    and says so" says 'warning: the reply is cut off: the session brings max-tokens 3; --max-tokens gives another'
+check "    once" [ "$(wc -l <"$dir/err")" = 1 ]
+check "  but not of a limit that is given" go 0 -s short -q -n 3 -p hello </dev/null
+check "    again" quiet
+
 # So is its seed, whatever [hearth] says; a flag is of this run.
 echo 'seed = 1' >"$dir/seed.ini"
 # second SESSION ARGS...: the seed of the second reply, the first one's session having 7
