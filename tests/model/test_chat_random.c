@@ -66,10 +66,32 @@ static void check_conversation(struct recorder *r)
         assert_int_equal(m->role, i % 2 ? ROLE_REPLY : ROLE_USER);
         assert_int_equal(strlen(m->text), m->len);
         if (m->role == ROLE_USER) continue;
+        assert_in_range(m->content_at, 0, m->len);
+        assert_in_range(m->reasoning_at + m->reasoning_len, 0, m->len);
         for (size_t k = 0; k < m->n_ids; k++)
             assert_true(m->id_at[k] <= m->id_at[k + 1]);
         assert_true(m->id_at[m->n_ids] <= m->len);
     }
+}
+
+/* The editor of /edit reply: words that no model says, and no two replies share. */
+static bool change(void *user, const char *s, size_t n, struct buf *out, struct err *err)
+{
+    (void)user, (void)err;
+    static unsigned n_changes;
+    size_t half = n / 2;
+    while (half > 0 && (s[half] & 0xc0) == 0x80)
+        half--; /* whole characters */
+    buf_append(out, s, half);
+    buf_printf(out, " [%u]", ++n_changes);
+    return true;
+}
+
+static void edit_reply(struct recorder *r)
+{
+    r->face.edit = change;
+    line(r, "/edit reply");
+    r->face.edit = NULL;
 }
 
 /* False: the reply that may have come was gone on with, so it has no prompt of its own. */
@@ -84,7 +106,7 @@ static bool one_step(struct recorder *r, char settings[32])
     const char *typed = messages[below(n_messages)];
     if (below(3) == 0) chat_warm(r->chat, typed, below((uint32_t)strlen(typed) + 1));
     r->cancel_after = below(6) == 0 ? 1 + (int)below(8) : 0;
-    switch (below(15)) {
+    switch (below(16)) {
     case 0: line(r, "/retry"); break;
     case 1:
         snprintf(command, sizeof command, "/retry %u", below(3));
@@ -114,6 +136,7 @@ static bool one_step(struct recorder *r, char settings[32])
         snprintf(command, sizeof command, "/draft %s", drafts[below(4)]);
         assert_true(line(r, command));
         break;
+    case 12: edit_reply(r); break;
     case 10: line(r, below(2) ? "/system Be brief." : "/system -"); break;
     default: line(r, messages[below(n_messages)]); break;
     }
