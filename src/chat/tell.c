@@ -48,6 +48,8 @@ void chat_offer(struct chat *c, const char *text, size_t n)
 
 void chat_tell_thinned(struct chat *c)
 {
+    /* Nobody goes back in a pipe that saves nothing. */
+    if (!c->face->has_prompt && !c->session.archive) return;
     if (c->said.thinned || conversation_n_thinned(c->conversation) == 0) return;
     c->said.thinned = true;
     chat_tell(

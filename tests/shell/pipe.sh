@@ -304,6 +304,11 @@ for i in {1..30}; do echo hi; done >"$dir/in"
 check "--overflow trim drops nothing that fits" \
     go 0 --stdin lines --temp 0 -n 5 --ctx 600 --overflow trim
 check "  and says nothing" eval '! says dropped >/dev/null'
+# Conversations that were left in a pipe are nobody's to go back to, but in a session.
+for i in {1..1010}; do echo hi; done >"$dir/in"
+check "a thousand conversations one after another" go 0 -q --private --stdin lines --forget -n 0
+check "  say nothing of branches" quiet
+check "  but in a session" eval 'go 0 -q -s left-behind --cache-disk 0 --stdin lines --forget -n 0 && says "1000 branches were left behind" && rm "$sessions/left-behind.session"'
 given ''
 check "no lines at all" go 0 --stdin lines
 check "  no reply" nothing
