@@ -400,24 +400,62 @@ const struct style_span *scrollback_spans(struct scrollback *s, size_t block, si
 
 /* ---- search ---- */
 
-static bool same_char(uint32_t text, uint32_t word)
+/* The parts of one character, by Unicode's canonical decomposition, which are at most four. */
+enum { MAX_PARTS = 8 };
+
+/* Reads characters: each as it is first, and taken apart where that decides. */
+struct reader {
+    const char *s;
+    size_t n, at; /* at: behind the character */
+    utf8proc_int32_t parts[MAX_PARTS];
+    size_t n_parts, next; /* next == n_parts: all of it was used */
+};
+
+static bool read_char(struct reader *r)
 {
-    return text == word || (uint32_t)utf8proc_tolower((utf8proc_int32_t)text) == word;
+    uint32_t cp;
+    if (r->next < r->n_parts) return true;
+    const int n = r->at < r->n ? utf8_decode(r->s + r->at, r->n - r->at, &cp) : 0;
+    if (n <= 0) return false;
+    r->at += (size_t)n;
+    r->parts[0] = (utf8proc_int32_t)cp;
+    r->n_parts = 1;
+    r->next = 0;
+    return true;
+}
+
+static void take_apart(struct reader *r)
+{
+    utf8proc_int32_t parts[MAX_PARTS];
+    if (r->n_parts != 1 || r->parts[0] < 0x80) return;
+    const utf8proc_ssize_t n =
+        utf8proc_decompose_char(r->parts[0], parts, MAX_PARTS, UTF8PROC_DECOMPOSE, NULL);
+    if (n <= 1 || n > MAX_PARTS) return;
+    memcpy(r->parts, parts, (size_t)n * sizeof *parts);
+    r->n_parts = (size_t)n;
+}
+
+static bool same_part(const struct reader *text, const struct reader *word)
+{
+    const utf8proc_int32_t t = text->parts[text->next], w = word->parts[word->next];
+    return t == w || utf8proc_tolower(t) == w;
 }
 
 size_t scrollback_matches(const char *s, size_t n, const char *words)
 {
-    size_t i = 0, n_words = strlen(words);
-    for (size_t k = 0; k < n_words;) {
-        uint32_t text, word;
-        int n_word = utf8_decode(words + k, n_words - k, &word);
-        if (i >= n || n_word <= 0) return 0;
-        int n_text = utf8_decode(s + i, n - i, &text);
-        if (n_text <= 0 || !same_char(text, word)) return 0;
-        i += (size_t)n_text;
-        k += (size_t)n_word;
+    struct reader text = {.s = s, .n = n}, word = {.s = words, .n = strlen(words)};
+    while (read_char(&word)) {
+        if (!read_char(&text)) return 0;
+        if (!same_part(&text, &word)) {
+            take_apart(&text);
+            take_apart(&word);
+            if (!same_part(&text, &word)) return 0;
+        }
+        text.next++;
+        word.next++;
     }
-    return i;
+    const bool ends = word.at == word.n && text.next == text.n_parts;
+    return ends ? text.at : 0;
 }
 
 /* The first match in text[from..to), or the last if backwards. */

@@ -101,7 +101,8 @@ const struct style_span *scrollback_spans(struct scrollback *s, size_t block, si
 /* ---- search ---- */
 
 /* Finds the nearest occurrence of words after or (backwards) before a place, going on at the
- * other end; false if there is none. Small letters match capitals, capitals only themselves.
+ * other end; false if there is none. Small letters match capitals, capitals only themselves; a
+ * letter and its accent match the character that is both, and the other way round.
  * A folded block that holds it is unfolded. */
 bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
                      struct scrollback_place from, struct scrollback_place *found);

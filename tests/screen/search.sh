@@ -16,6 +16,11 @@ check "a match that ends before an accent" shows $'> cafe\u0301 latte'
 check "  has it all the same" looks $'cafe\u0301' "fg=16 bg=179"
 keys C-u $'\u0301 l'
 check "one that begins with it" shows $'> cafe\u0301 latte'
+keys C-u 'CAFÉ'
+last '/CAFÉ'
+keys C-u 'café'
+last '/café'
+check "a letter with its accent in one is found as well" looks $'cafe\u0301' "fg=16 bg=179"
 keys Escape
 last '>'
 

@@ -315,6 +315,28 @@ static void search(void **state)
     assert_int_equal(scrollback_matches("Str", 3, "stra"), 0);
 }
 
+/* A letter and an accent are the character that is both; one that has more is another. */
+static void search_for_accents(void **state)
+{
+    (void)state;
+    static const char whole[] = "\xc3\x89t\xc3\xa9", apart[] = "E\xcc\x81te\xcc\x81";
+    assert_int_equal(scrollback_matches(whole, 5, "\xc3\xa9t\xc3\xa9"), 5);
+    assert_int_equal(scrollback_matches(whole, 5, "e\xcc\x81te\xcc\x81"), 5);
+    assert_int_equal(scrollback_matches(apart, 7, "\xc3\xa9t\xc3\xa9"), 7);
+    assert_int_equal(scrollback_matches(apart, 7, "\xc3\x89t"), 4);
+    assert_int_equal(scrollback_matches(apart, 7, "e\xcc\x81te"), 5);
+    assert_int_equal(scrollback_matches(whole, 5, "\xc3\xa9te"), 0);
+    assert_int_equal(scrollback_matches(whole, 5, "ete"), 0);
+    assert_int_equal(scrollback_matches(apart, 2, "\xc3\xa9"), 0);
+    /* U+1EC7 in three ways, and a syllable of Hangul */
+    assert_int_equal(scrollback_matches("\xe1\xbb\x87", 3, "\xe1\xba\xb9\xcc\x82"), 3);
+    assert_int_equal(scrollback_matches("e\xcc\xa3\xcc\x82", 5, "\xe1\xbb\x87"), 5);
+    assert_int_equal(
+        scrollback_matches("\xed\x95\x9c", 3, "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab"), 3);
+    /* one that small letters have always found as a whole */
+    assert_int_equal(scrollback_matches("\xc4\xb0", 2, "i"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(looks_go_on, begin, end),
         cmocka_unit_test_setup_teardown(another_width, begin, end),
         cmocka_unit_test_setup_teardown(search, begin, end),
+        cmocka_unit_test_setup_teardown(search_for_accents, begin, end),
     };
     return cmocka_run_group_tests_name("scrollback", tests, NULL, NULL);
 }
