@@ -214,9 +214,19 @@ static const char *nearest_command(const char *name)
     return near.best;
 }
 
-static void tell_unknown(struct chat *c, const char *name)
+/* A blank behind the slash, before a command. */
+static const struct command *command_apart(const char *args)
 {
-    const char *best = *name ? nearest_command(name) : NULL;
+    size_t n = 0;
+    while (args[n] && !ascii_is_space(args[n]))
+        n++;
+    return command_find(args, n);
+}
+
+static void tell_unknown(struct chat *c, const char *name, const char *args)
+{
+    const struct command *apart = *name ? NULL : command_apart(args);
+    const char *best = *name ? nearest_command(name) : apart ? apart->name : NULL;
     if (best)
         chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s? (//%s sends it as text)",
                   name, best, name);
@@ -239,7 +249,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     char *rest = mem_strndup(line + args, n - args), *name = mem_strndup(line + 1, end - 1);
     bool ok = false;
     if (!row)
-        tell_unknown(c, name);
+        tell_unknown(c, name, rest);
     else if (*rest && !*row->args)
         chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", row->name, rest);
     else
@@ -274,7 +284,7 @@ static bool command_help(struct chat *c, const char *args)
     const struct command *row = command_find(name, strlen(name));
     bool ok = !*name || row;
     if (!ok)
-        tell_unknown(c, name);
+        tell_unknown(c, name, "");
     else if (row) {
         put_row(row, &text);
         buf_puts(&text, row->more);

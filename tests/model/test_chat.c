@@ -93,8 +93,10 @@ static void test_commands(void **unused)
     assert_true(said(&r, "/quit /exit /bye"));
     assert_false(line(&r, "/udno"));
     assert_true(said(&r, "error: no command /udno; did you mean /undo?"));
-    assert_false(line(&r, "/ help"));
-    assert_true(said(&r, "error: no command /; /help lists them"));
+    assert_false(line(&r, "/ 5"));
+    assert_true(said(&r, "error: no command /; /help lists them (// sends it as text)"));
+    assert_false(line(&r, "/ set temp 1"));
+    assert_true(said(&r, "error: no command /; did you mean /set? (// sends it as text)"));
     assert_false(line(&r, "/undo"));
     assert_true(said(&r, "error: /undo: nothing has been said yet"));
     assert_true(line(&r, "/set temp 0.25"));
