@@ -128,6 +128,28 @@ void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t
     mark_pastes(true);
 }
 
+/* Without what is no text on the screen, as colours are. */
+static void put_seen(const char *marker, struct buf *out)
+{
+    bool is_seen = true;
+    for (const char *s = marker; *s; s++) {
+        const bool switches = *s == RL_PROMPT_START_IGNORE || *s == RL_PROMPT_END_IGNORE;
+        if (switches) is_seen = *s == RL_PROMPT_END_IGNORE;
+        if (is_seen && !switches) buf_putc(out, *s);
+    }
+}
+
+/* Where the terminal cannot clear a row, readline writes blanks over what was there; behind a
+ * search it counts too few of them beside a marker with colours. */
+static void keep_marker(const char *marker)
+{
+    struct buf seen = {0};
+    free(marker_shown);
+    if (!rl_get_termcap("ce")) put_seen(marker, &seen);
+    marker_shown = mem_strdup(seen.len > 0 ? buf_str(&seen) : marker);
+    buf_free(&seen);
+}
+
 static int use_fill(void)
 {
     rl_insert_text(buf_str(&fill));
@@ -137,8 +159,7 @@ static int use_fill(void)
 
 void prompt_show(const char *marker)
 {
-    free(marker_shown);
-    marker_shown = mem_strdup(marker);
+    keep_marker(marker);
     edit_keys_new_line();
     rl_startup_hook = fill.len > 0 ? use_fill : NULL;
     shown = true;
@@ -181,8 +202,7 @@ bool prompt_is_empty(void)
 void prompt_mark(const char *marker)
 {
     if (!shown) return;
-    free(marker_shown);
-    marker_shown = mem_strdup(marker);
+    keep_marker(marker);
     rl_set_prompt(marker_shown);
     if (!lifted) rl_redisplay();
 }
@@ -232,12 +252,7 @@ static bool breaks_anew(void)
 static int rows_above(int columns)
 {
     struct buf text = {0};
-    bool is_seen = true;
-    for (const char *s = marker_shown; *s; s++) {
-        const bool switches = *s == RL_PROMPT_START_IGNORE || *s == RL_PROMPT_END_IGNORE;
-        if (switches) is_seen = *s == RL_PROMPT_END_IGNORE;
-        if (is_seen && !switches) buf_putc(&text, *s);
-    }
+    put_seen(marker_shown, &text);
     charset_take(rl_line_buffer, (size_t)rl_point, &text);
     int n = 0;
     for (size_t at = 0; columns > 0 && at < text.len; n++) {

@@ -247,6 +247,16 @@ check "  nor for the clipboard, which it has not" shows 'there is no clipboard h
 check "    and none came" eval '! raw $'"'\\033'"
 keys C-d
 left 0
+keys 'TERM=of-nobody; clear' Enter
+start --private -q -n 5 --color always
+keys 'a line that is longer than the row in which a search of the history shows it is' Enter
+last '>'
+keys C-r 'longer'
+shows "longer': a line"
+keys C-g 'y'
+check "one that cannot clear a row keeps nothing of a search in it" last '> y'
+keys C-u C-d
+left 0
 keys 'TERM=tmux-256color; clear' Enter
 printf '%q --accessible --temp 0 -n 5; echo "status $?"\n' "$hearth" >"$dir/run"
 keys ". $dir/run" Enter
