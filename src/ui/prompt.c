@@ -248,20 +248,32 @@ static bool breaks_anew(void)
     return getenv("TMUX") || !(getenv("XTERM_VERSION") || getenv("STY"));
 }
 
-/* How many rows of the prompt stand above the cursor where so many columns are. */
+/* How many rows of the prompt, which may be that of a search or a count, stand above the cursor
+ * where so many columns are. */
 static int rows_above(int columns)
 {
-    struct buf text = {0};
-    put_seen(marker_shown, &text);
-    charset_take(rl_line_buffer, (size_t)rl_point, &text);
+    struct buf seen = {0}, text = {0};
+    put_seen(rl_display_prompt, &seen);
+    buf_append(&seen, rl_line_buffer, (size_t)rl_point);
+    charset_take(buf_str(&seen), seen.len, &text);
     int n = 0;
     for (size_t at = 0; columns > 0 && at < text.len; n++) {
         const struct wrap_row row = wrap_row_exact(text.data + at, text.len - at, columns);
         if (row.next == 0) break;
         at += row.next;
     }
+    buf_free(&seen);
     buf_free(&text);
     return n;
+}
+
+/* Where the prompt of a search or a count is broken readline settles once, for the width there
+ * is when it is made. */
+static void show_message_anew(void)
+{
+    char *text = mem_strdup(rl_display_prompt);
+    rl_message("%s", text);
+    free(text);
 }
 
 /* Readline goes up by the rows that there were before: of a message of several rows some would
@@ -277,18 +289,18 @@ static void draw_anew(void)
      */
     fputs("\r\0337\033[B\033[J\0338\033[K", rl_outstream);
     rl_on_new_line();
-    rl_forced_update_display();
+    if (rl_display_prompt != rl_prompt)
+        show_message_anew();
+    else
+        rl_forced_update_display();
 }
 
 void prompt_resize(void)
 {
-    /* A search or a count shows a prompt of its own. */
-    const unsigned long other =
-        RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_NUMERICARG | RL_STATE_VIMOTION;
     if (!rl_instream) return; /* readline is not open yet and will see for itself */
     if (!shown)
         rl_reset_screen_size();
-    else if (lifted || RL_ISSTATE(other) || !breaks_anew())
+    else if (lifted || !breaks_anew())
         rl_resize_terminal();
     else
         draw_anew();

@@ -294,6 +294,35 @@ keys C-u C-k C-d
 left 0
 mux resize-window -x 80 -y 24
 
+# A search and a count show prompts of their own, with the line behind them.
+start --private -q -n 4
+words='what has more than a row of sixty columns is longer, so that it must be broken'
+keys "$words" Enter
+last '>'
+keys C-r 'longer'
+shows "\`longer': what has"
+mux resize-window -x 40 -y 12
+squeezed() { tr -d ' \n'; }
+once() { [ "$(mux capture-pane -p | sed -n '/reverse/,$p' | squeezed)" = "$(squeezed <<<"$1$words")" ]; }
+check "a narrower window while the history is searched" within once "(reverse-i-search)\`longer':"
+keys 'zz'
+shows 'failed'
+mux resize-window -x 30 -y 12
+check "  also than the prompt of the search" within once "(failed reverse-i-search)\`longerzz':"
+mux resize-window -x 80 -y 24
+keys C-g
+last '>'
+keys 'abc def ghi jkl mno pqr' Escape 1 2
+last '(arg: 12) abc def ghi jkl mno pqr'
+mux resize-window -x 20 -y 12
+keys 3
+check "  or while a count is given" last '(arg: 123) abc def ghi jkl mno pqr'
+keys C-g
+last '> abc def ghi jkl mno pqr'
+keys C-u C-d
+left 0
+mux resize-window -x 80 -y 24
+
 # Linux keeps 4 KiB that nobody reads, and what comes behind them waits.
 start --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
 keys 'tell me all' Enter
