@@ -86,6 +86,10 @@ static void pasted(const char *s, size_t n)
     on_paste(on_paste_user, s, n);
 }
 
+/* Readline's own: the columns of the prompt, with what the inputrc's show-mode-in-prompt puts
+ * before it. */
+extern int rl_visible_prompt_length;
+
 /* Counts on: the rows that text takes which begins at *column. */
 static int count_rows(const char *s, size_t n, int columns, int *column)
 {
@@ -104,7 +108,7 @@ static int count_rows(const char *s, size_t n, int columns, int *column)
  */
 static bool fits(const char *s, size_t n)
 {
-    int rows, columns, column = 2;
+    int rows, columns, column = rl_visible_prompt_length;
     rl_get_screen_size(&rows, &columns);
     if (rows < 2 || columns < 2) return true;
     int n_rows = 1 + count_rows(rl_line_buffer, (size_t)rl_end, columns, &column);
@@ -248,12 +252,21 @@ static bool breaks_anew(void)
     return getenv("TMUX") || !(getenv("XTERM_VERSION") || getenv("STY"));
 }
 
+static void put_blanks(int n, struct buf *out)
+{
+    while (n-- > 0)
+        buf_putc(out, ' ');
+}
+
 /* How many rows of the prompt, which may be that of a search or a count, stand above the cursor
  * where so many columns are. */
 static int rows_above(int columns)
 {
     struct buf seen = {0}, text = {0};
-    put_seen(rl_display_prompt, &seen);
+    if (rl_display_prompt == rl_prompt)
+        put_blanks(rl_visible_prompt_length, &seen);
+    else
+        put_seen(rl_display_prompt, &seen);
     buf_append(&seen, rl_line_buffer, (size_t)rl_point);
     charset_take(buf_str(&seen), seen.len, &text);
     int n = 0;

@@ -323,6 +323,21 @@ keys C-u C-d
 left 0
 mux resize-window -x 80 -y 24
 
+# What the inputrc puts before the prompt has its columns, too.
+printf 'set show-mode-in-prompt on\nset emacs-mode-string (mode)\n' >"$INPUTRC"
+start_with_mode() { keys "clear; $hearth --private -q" Enter && last '(mode)>'; }
+check "the inputrc's show-mode-in-prompt" start_with_mode
+words='seventy-six columns with what the prompt has are one row, but not of seventy'
+keys "$words"
+last "(mode)> $words"
+mux resize-window -x 79 -y 24
+keys C-b '!'
+check "  counts where the width changes" all "(mode)> ${words%?}!${words: -1}"
+keys C-e C-u C-d
+shows 'shell:'
+: >"$INPUTRC"
+mux resize-window -x 80 -y 24
+
 # Linux keeps 4 KiB that nobody reads, and what comes behind them waits.
 start --private --logit-bias 2045=-inf --logit-bias 2047=-inf --cpu scalar -t 1
 keys 'tell me all' Enter
