@@ -518,7 +518,8 @@ static void end(struct chat *c, const struct engine_reply *r)
     finish(c, &report, reply);
     session_explain(c, r);
     if (had_ended)
-        chat_hint(c, "the reply was complete: the model ended it; /retry asks for another");
+        chat_tell(c, FACE_INFO,
+                  "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
     if (report.stop == FACE_STOP_LENGTH) session_explain_limit(c);
 }

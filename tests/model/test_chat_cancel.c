@@ -38,7 +38,8 @@ static void test_cancel(void **unused)
     assert_true(r.report.n_prefilled <= 1);
     assert_int_equal(chat_n_messages(r.chat), 2);
     uint32_t used = r.report.n_ctx_used;
-    /* One that the model has ended does not go on, which is said. */
+    /* One that the model has ended does not go on, which is said, also where hints are not. */
+    assert_true(line(&r, "/set quiet on"));
     assert_true(line(&r, "/continue"));
     assert_true(said(&r, "the reply was complete"));
     assert_string_equal(buf_str(&r.answer), whole);
