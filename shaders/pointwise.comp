@@ -13,14 +13,14 @@ layout(set = 0, binding = 3, std430) SHARED_PLACE readonly buffer B { float b[];
 layout(push_constant) uniform Push {
     uint part, rebase, n;
     uint out_stride, out_at, a_stride, a_at, b_stride, b_at;
-    /* Word of the step: the factor of each row. RUNS: values of a run; b's are values from one run
-     * to the next in a (stride) and y (at). */
+    /* Word of the step: the factor of each row. ROW_GATE: values of a run. RUNS: the same; b's are
+     * values from one run to the next in a (stride) and y (at). */
     uint factors_at;
     float factor, cap, inverse_cap; /* XIELU: square, bend, slope */
 };
 
 const uint ADD = 3u, SCALE = 4u, ROW_SCALE = 5u, CAP = 6u, ROW_GATE = 9u, RUNS = 10u, COPY = 11u,
-           LIMIT = 14u, XIELU = 16u;
+           LIMIT = 14u, XIELU = 16u, ROW_GATE_SOFTPLUS = 18u;
 
 void main()
 {
@@ -44,8 +44,14 @@ void main()
     case RELU:
     case GELU_ALONE:
     case TANH_ALONE:
+    case SOFTPLUS:
     case LINEAR: v = glu(OP, x, b[row * b_stride + b_at + i]); break;
-    case ROW_GATE: v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at]))); break;
+    case ROW_GATE:
+        v = num_keep(fmul(x, num_sigmoid(b[row * b_stride + b_at + i / factors_at])));
+        break;
+    case ROW_GATE_SOFTPLUS:
+        v = num_keep(fmul(x, num_softplus(b[row * b_stride + b_at + i / factors_at])));
+        break;
     case COPY:
     case RUNS: v = x; break;
     case ADD: v = num_keep(fadd(x, fmul(b[row * b_stride + b_at + i], factor))); break;

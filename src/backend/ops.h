@@ -68,7 +68,7 @@ enum op_kind {
     OP_DECAY,          /* what a recurrent layer keeps of its state, and how much it adds */
     OP_RECUR,          /* advances a matrix per head by the row and reads it */
     OP_RUNS,           /* deals a row out to two others, run by run, or joins them */
-    OP_ROW_GATE,       /* multiplies a row by the sigmoid of one value */
+    OP_ROW_GATE,       /* multiplies runs of a row by a function of one value each */
     OP_HEAD_ROWS,      /* from here on only the rows whose logits are wanted remain */
     OP_LOGITS,         /* delivers a row buffer as the step's logits: scale, then softcap */
     OP_INPUT,          /* takes part of the row from another program */
@@ -207,6 +207,7 @@ enum glu_kind {
     GLU_CLAMPED,    /* both within 7, sigmoid of 1.702 gate, up + 1 */
     GLU_GELU_ALONE, /* the GELU of the gate, whatever up is: what has no gate of its own */
     GLU_TANH_ALONE, /* its tanh */
+    GLU_SOFTPLUS,
 };
 
 struct op_glu {
@@ -345,10 +346,11 @@ static inline bool runs_repeat(const struct op_runs *o)
     return o->join && o->a.n == o->run_a && runs_turns(o) > 1;
 }
 
-/* x = x · sigmoid(gate). */
+/* x = x · sigmoid(gate): each of gate.n equal runs of x has a gate of its own. */
 struct op_row_gate {
     struct ref x;    /* in place */
-    struct ref gate; /* n = 1 */
+    struct ref gate; /* gate.n divides x.n */
+    bool softplus;   /* in the place of the sigmoid */
 };
 
 struct op_logits {

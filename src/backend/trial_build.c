@@ -456,8 +456,18 @@ static struct ref try_in_place(struct trial *t, const struct op *op)
     case OP_XIELU: mine->xielu = (struct op_xielu){x, 0.75f, 1.25f, 0.5f}; break;
     case OP_LIMIT: mine->limit = (struct op_limit){x, 1}; break;
     case OP_ROW_SCALE: mine->row_scale = (struct op_row_scale){x, op->row_scale.scale}; break;
-    default: mine->row_gate = (struct op_row_gate){x, part(in, MOST_WIDTH, 1)}; break;
+    default: break;
     }
+    return in;
+}
+
+/* Runs as long as the op's, but no longer than a row may be, two where it has several. */
+static struct ref try_row_gate(struct trial *t, const struct op_row_gate *o)
+{
+    const size_t n_gates = least(o->gate.n, 2), n = least(o->x.n / o->gate.n, MOST_WIDTH);
+    struct ref in = input(t, n_gates * (n + 1));
+    add(t, OP_ROW_GATE)->row_gate = (struct op_row_gate){
+        part(in, 0, n_gates * n), part(in, n_gates * n, n_gates), o->softplus};
     return in;
 }
 
@@ -491,8 +501,8 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_SCALE:
     case OP_LIMIT:
     case OP_XIELU:
-    case OP_ROW_SCALE:
-    case OP_ROW_GATE: return try_in_place(t, op);
+    case OP_ROW_SCALE: return try_in_place(t, op);
+    case OP_ROW_GATE: return try_row_gate(t, &op->row_gate);
     case OP_QUANTISE: /* within products and norms */
     case OP_KV_STORE: /* within attention */
     case OP_COMBINE:  /* within routing */
@@ -587,6 +597,9 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
                (op->recur.skip != NULL);
         break;
     case OP_RUNS: w[0] = (uint32_t)op->runs.join << 1 | runs_repeat(&op->runs); break;
+    case OP_ROW_GATE:
+        w[0] = (uint32_t)op->row_gate.softplus << 1 | (op->row_gate.gate.n > 1);
+        break;
     case OP_LOGITS: w[0] = op->logits.softcap != 0.0f; break;
     default: break;
     }

@@ -164,9 +164,15 @@ static void runs_tile(const struct cpu_exec *x, const struct op_runs *op, const 
 static void row_gate_tile(const struct cpu_exec *x, const struct op_row_gate *op,
                           const struct tile *t)
 {
-    for (size_t r = t->lo; r < t->hi; r++)
-        kernels_of(x)->scale(row_f32(x, &op->x, r), op->x.n,
-                             num_sigmoid(*row_f32(x, &op->gate, r)));
+    const struct ref gates = part_of(&op->gate, t), runs = part_of(&op->x, t);
+    const size_t n = op->x.n / op->gate.n;
+    for (size_t r = t->lo; r < t->hi; r++) {
+        const float *gate = row_f32(x, &gates, r);
+        float *run = row_f32(x, &runs, r);
+        for (size_t i = 0; i < gates.n; i++)
+            kernels_of(x)->scale(run + i * n, n,
+                                 op->softplus ? num_softplus(gate[i]) : num_sigmoid(gate[i]));
+    }
 }
 
 static void route_tile(const struct cpu_exec *x, const struct op_route *op,

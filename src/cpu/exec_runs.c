@@ -45,13 +45,13 @@ static size_t units_of(const struct program *p, const struct op *op, bool few)
     case OP_GLU: return blocks_of(op->glu.out.n);
     case OP_ADD: return blocks_of(op->add.out.n);
     case OP_RUNS: return runs_repeat(&op->runs) ? 1 : runs_turns(&op->runs);
+    case OP_ROW_GATE: return op->row_gate.gate.n;
     case OP_EMBED:
     case OP_SIZE:
     case OP_CUT:
     case OP_FACTORS:
     case OP_ROUTE:
     case OP_COMBINE:
-    case OP_ROW_GATE:
     case OP_INPUT:
     case OP_OUTPUT: return 1;
     default: return 0;

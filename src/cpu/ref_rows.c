@@ -129,6 +129,7 @@ static float activate(enum glu_kind kind, float x)
     case GLU_GELU: return num_gelu(x);
     case GLU_SIGMOID: return num_sigmoid(x);
     case GLU_RELU: return num_relu(x);
+    case GLU_SOFTPLUS: return num_softplus(x);
     case GLU_LINEAR:
     case GLU_CLAMPED: /* these have a form of their own */
     case GLU_GELU_ALONE:

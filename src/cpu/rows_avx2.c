@@ -299,6 +299,10 @@ void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, 
         for (; i + LANES <= n; i += LANES)
             vec_store(out + i, num8_keep(at_least(vec_load(gate + i), 0) * vec_load(up + i)));
         break;
+    case GLU_SOFTPLUS:
+        for (; i + LANES <= n; i += LANES)
+            vec_store(out + i, num8_keep(num8_softplus(vec_load(gate + i)) * vec_load(up + i)));
+        break;
     }
     ref_glu(kind, gate + i, up + i, n - i, out + i);
 }

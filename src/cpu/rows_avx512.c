@@ -429,6 +429,7 @@ void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n
     case GLU_CLAMPED: glu(GLU_CLAMPED, gate, up, n, out); break;
     case GLU_GELU_ALONE: glu(GLU_GELU_ALONE, gate, up, n, out); break;
     case GLU_TANH_ALONE: ref_glu(kind, gate, up, n, out); break; /* of a few values */
+    case GLU_SOFTPLUS: avx2_glu(kind, gate, up, n, out); break;  /* of few layers */
     case GLU_LINEAR:
         FOR_LANES(n,
                   { store(out + i, left, z_kept(load(gate + i, left) * load(up + i, left))); });

@@ -366,7 +366,8 @@ static void check_row_gate(struct walk *w, const struct op_row_gate *o)
 {
     reads(w, o->x, ROW_F32);
     reads(w, o->gate, ROW_F32);
-    demand(w, o->gate.n == 1 && apart(o->x, o->gate), "no single gate beside the row");
+    demand(w, o->gate.n > 0 && o->x.n % o->gate.n == 0 && apart(o->x, o->gate),
+           "no gates beside the row, one for each of equal runs");
 }
 
 /* Of products that must not be denormal. */

@@ -181,7 +181,7 @@ static void shared_expert(struct builder *b, uint32_t layer, struct ref in, stru
         struct ref weight = build_rows(b, "shared_gate", 1);
         const struct linear w = layer_linear(b, layer, "ffn_gate_inp_shexp", in.n, weight);
         build_matmul(b, in, &w, 1);
-        build_row_gate(b, shared, weight);
+        build_row_gate(b, shared, weight, GLU_SIGMOID);
     }
     build_add(b, routed, shared, 1, out);
 }

@@ -375,9 +375,11 @@ void build_join(struct builder *b, struct ref from_a, size_t run_a, struct ref f
     written(b, all);
 }
 
-void build_row_gate(struct builder *b, struct ref x, struct ref gate)
+void build_row_gate(struct builder *b, struct ref x, struct ref gate, enum glu_kind kind)
 {
-    add_op(b, OP_ROW_GATE)->row_gate = (struct op_row_gate){.x = x, .gate = gate};
+    assert(kind == GLU_SIGMOID || kind == GLU_SOFTPLUS);
+    add_op(b, OP_ROW_GATE)->row_gate =
+        (struct op_row_gate){.x = x, .gate = gate, .softplus = kind == GLU_SOFTPLUS};
     written(b, x);
 }
 

@@ -108,7 +108,8 @@ void build_deal(struct builder *b, struct ref all, size_t run_a, size_t run_b, s
                 struct ref to_b);
 void build_join(struct builder *b, struct ref from_a, size_t run_a, struct ref from_b,
                 size_t run_b, struct ref all);
-void build_row_gate(struct builder *b, struct ref x, struct ref gate);
+/* kind: GLU_SIGMOID or GLU_SOFTPLUS. */
+void build_row_gate(struct builder *b, struct ref x, struct ref gate, enum glu_kind kind);
 void build_head_rows(struct builder *b);
 void build_logits(struct builder *b, struct ref in, float scale, float softcap);
 

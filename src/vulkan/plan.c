@@ -34,6 +34,8 @@ enum pointwise {
     PW_LIMIT,
     PW_TANH_ALONE,
     PW_XIELU,
+    PW_SOFTPLUS,
+    PW_ROW_GATE_SOFTPLUS,
 };
 
 static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
@@ -43,7 +45,8 @@ static const enum pointwise glu_kinds[] = {[GLU_SILU] = PW_SILU,
                                            [GLU_LINEAR] = PW_LINEAR,
                                            [GLU_RELU] = PW_RELU,
                                            [GLU_GELU_ALONE] = PW_GELU_ALONE,
-                                           [GLU_TANH_ALONE] = PW_TANH_ALONE};
+                                           [GLU_TANH_ALONE] = PW_TANH_ALONE,
+                                           [GLU_SOFTPLUS] = PW_SOFTPLUS};
 
 /* The rows of the tokens that a piece of the table has. */
 static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int part,
@@ -258,7 +261,8 @@ struct point {
     uint32_t rebase; /* 1: the output, 2: and the input begin with the part's first row */
     uint32_t factors_at;
     float factor, cap, inverse_cap;
-    /* PW_RUNS, without b: values of a run, and from one to the next in a and out. */
+    /* PW_ROW_GATE: values of a run. PW_RUNS, without b: the same, and from one run to the next
+     * in a and out. */
     size_t run, step_a, step_out;
 };
 
@@ -379,7 +383,11 @@ static bool plan_runs(struct vulkan_exec *x, const struct op *op, int part, stru
 static bool plan_row_gate(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
 {
     const struct op_row_gate *g = &op->row_gate;
-    const struct point p = {.kind = PW_ROW_GATE, .out = g->x, .a = g->x, .b = g->gate};
+    const struct point p = {.kind = g->softplus ? PW_ROW_GATE_SOFTPLUS : PW_ROW_GATE,
+                            .out = g->x,
+                            .a = g->x,
+                            .b = g->gate,
+                            .run = g->x.n / g->gate.n};
     return plan_pointwise(x, op, part, &p, err);
 }
 

@@ -14,6 +14,7 @@
 #define avx512_recur plain_recur
 #define avx512_kv_store plain_kv_store
 #define avx2_kv_store scalar_kv_store
+#define avx2_glu scalar_glu
 
 #include "../../src/cpu/kv_store_avx512.c"
 #include "../../src/cpu/recurrent_avx512.c"
@@ -23,6 +24,11 @@ void scalar_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t 
                      struct kv_rows rows)
 {
     kernels_scalar.kv_store(kv, page, head, slot, rows);
+}
+
+void scalar_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out)
+{
+    kernels_scalar.glu(kind, gate, up, n, out);
 }
 
 static const struct kernels plain = {
@@ -265,6 +271,11 @@ static void run_relu_of_up(const struct kernels *k, struct values *v, size_t n)
     k->glu(GLU_RELU, v->x, v->x, n, v->x);
 }
 
+static void run_softplus(const struct kernels *k, struct values *v, size_t n)
+{
+    k->glu(GLU_SOFTPLUS, v->x, v->y, n, v->out);
+}
+
 static void run_clamped(const struct kernels *k, struct values *v, size_t n)
 {
     k->glu(GLU_CLAMPED, v->x, v->y, n, v->out);
@@ -300,6 +311,7 @@ static const struct {
     {"centre", run_centre},
     {"cut", run_cut},
     {"xielu", run_xielu},
+    {"softplus", run_softplus},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */

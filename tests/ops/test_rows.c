@@ -317,7 +317,7 @@ static double exact_repeat(const float *x, size_t width, size_t i, size_t pos)
 static struct ref build_row_gate(struct trial *t, struct ref in, size_t width)
 {
     struct ref x = ref_part(in, 1, width - 1);
-    trial_op(t, OP_ROW_GATE)->row_gate = (struct op_row_gate){x, ref_part(in, 0, 1)};
+    trial_op(t, OP_ROW_GATE)->row_gate = (struct op_row_gate){x, ref_part(in, 0, 1), false};
     return x;
 }
 
@@ -326,6 +326,48 @@ static double exact_row_gate(const float *x, size_t width, size_t i, size_t pos)
     (void)width;
     (void)pos;
     return (double)x[i + 1] / (1 + exp(-(double)x[0]));
+}
+
+/* Runs of seven. */
+static struct ref gate_runs(struct trial *t, struct ref in, size_t width, bool softplus)
+{
+    const size_t n = width / 8;
+    struct ref x = ref_part(in, n, 7 * n);
+    trial_op(t, OP_ROW_GATE)->row_gate = (struct op_row_gate){x, ref_part(in, 0, n), softplus};
+    return x;
+}
+
+static struct ref build_gate_runs(struct trial *t, struct ref in, size_t width)
+{
+    return gate_runs(t, in, width, false);
+}
+
+static struct ref build_gate_softplus(struct trial *t, struct ref in, size_t width)
+{
+    return gate_runs(t, in, width, true);
+}
+
+static double exact_gate_runs(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[width / 8 + i] / (1 + exp(-(double)x[i / 7]));
+}
+
+static double exact_gate_softplus(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return (double)x[width / 8 + i] * log1p(exp((double)x[i / 7]));
+}
+
+static struct ref build_softplus(struct trial *t, struct ref in, size_t width)
+{
+    return build_glu_by(t, in, width, GLU_SOFTPLUS);
+}
+
+static double exact_softplus(const float *x, size_t width, size_t i, size_t pos)
+{
+    (void)pos;
+    return log1p(exp((double)x[i])) * (double)x[i + width / 2];
 }
 
 static double exact_silu(const float *x, size_t width, size_t i, size_t pos)
@@ -530,6 +572,9 @@ static const struct row_case cases[] = {
     {"tanh_alone", build_tanh_alone, exact_tanh_alone, 4e-7},
     {"route_given", build_route_given, exact_route_given, 2e-6},
     {"xielu", build_xielu, exact_xielu, 4e-7},
+    {"gate_runs", build_gate_runs, exact_gate_runs, 1e-6},
+    {"gate_softplus", build_gate_softplus, exact_gate_softplus, 2e-6},
+    {"softplus", build_softplus, exact_softplus, 2e-6},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

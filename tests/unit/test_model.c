@@ -733,6 +733,20 @@ static void test_checker_rows(void **unused)
     check_broken(&s.p, "op 1 (factors, layer 0): a vector of another length");
     s.ops[1] = (struct op){.kind = OP_XIELU, .xielu = {x, 1, 0x1p-21f, 1}};
     check_broken(&s.p, "op 1 (xielu, layer 0): a factor that is almost 0");
+    s.ops[1] = (struct op){.kind = OP_ROW_GATE, .row_gate = {x, {1, 0, 3}, true}};
+    check_broken(&s.p, "op 1 (row gate, layer 0): it reads what nothing wrote");
+    s.ops[1].row_gate.gate = (struct ref){0, 0, 1};
+    check_broken(
+        &s.p, "op 1 (row gate, layer 0): no gates beside the row, one for each of equal runs");
+    s.buffers[0].width = 12;
+    s.ops[0].embed.out.n = s.table.n_cols = 12;
+    s.ops[1].row_gate.gate = (struct ref){0, 8, 3};
+    check_broken(
+        &s.p, "op 1 (row gate, layer 0): no gates beside the row, one for each of equal runs");
+    s.ops[1].row_gate.gate.n = 4;
+    check_broken(&s.p, "op 3 (matmul, layer 0): it reads what nothing wrote");
+    s.buffers[0].width = 8;
+    s.ops[0].embed.out.n = s.table.n_cols = 8;
     s.ops[1] = (struct op){.kind = OP_SIZE, .size = {x, one}};
     check_broken(&s.p, "op 3 (matmul, layer 0): it reads what nothing wrote");
     s.ops[1].size.out.n = 2;
