@@ -69,6 +69,10 @@
 #define DEEPSEEK3                                                        \
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
                 " ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" SPACES "|" SPACE "+"
+/* DEEPSEEK3 but for line breaks, which are pieces of their own. */
+#define SPARK                                                            \
+    ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+                " ?[\\p{P}\\p{S}]+|[\\r\\n]|" SPACES "|" SPACE "+"
 #define CLAUSE " ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
 
 /* CJK as deepseek draws it: U+0800 to U+9FA5 and Hangul, without the white space in between. */
@@ -119,8 +123,8 @@ static const char *const llama3[] = {LLAMA3, NULL};
 static const char *const qwen2[] = {QWEN2, NULL};
 static const char *const gpt4o[] = {GPT4O, NULL};
 static const char *const bailing[] = {BAILING, NULL};
-static const char *const deepseek3[] = {
-    "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+", DEEPSEEK3, NULL};
+#define CJK "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]+"
+static const char *const deepseek3[] = {"\\p{N}{1,3}", CJK, DEEPSEEK3, NULL};
 static const char *const aya[] = {"\\p{N}+", THREES, GPT4O, NULL};
 static const char *const clause[] = {CLAUSE, NULL};
 static const char *const lines[] = {"[^\\n]+|\\n+", NULL};
@@ -194,6 +198,8 @@ static const struct row {
     {"bailingmoe", false, false, bailing},
     {"bailingmoe2", false, false, bailing},
     {"llada-moe", false, false, bailing},
+    {"laguna", false, false, STEPS("[^\\n]+|\\n+", QWEN2)},
+    {"spark2_5", false, false, STEPS("\\p{N}", CJK, SPARK)},
     {"kimi-k2", false, false, STEPS(KIMI)},
     {"seed-coder", false, false, STEPS(SEED)},
     {"afmoe", false, false, STEPS("\\p{N}+", THREES, AFMOE_SCRIPTS, DEEPSEEK3)},

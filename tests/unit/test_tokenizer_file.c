@@ -252,6 +252,19 @@ static void test_words_of_kimi(void **state)
     check_words("kimi-k2", "_word\t\tx", "_word|\t|\tx");
 }
 
+/* Laguna's pieces are of one line or of line breaks; Spark's digits and breaks are alone. */
+static void test_words_of_lines(void **state)
+{
+    (void)state;
+    check_words("laguna", "it's a\n\n b  c12!?\n", "it|'s| a|\n\n| b| | c|1|2|!?|\n");
+    check_words("qwen2", "a!?\n b", "a|!?\n| b");
+    check_words("laguna", "a!?\n b", "a|!?|\n| b");
+    check_words("laguna", "x \n\ty", "x| |\n|\ty");
+    check_words("spark2_5", "it's 1234!\n\nab", "it|'s| |1|2|3|4|!|\n|\n|ab");
+    check_words("spark2_5", "\u4e2d\u3042x  _y\r\n z", "\u4e2d\u3042|x| | _|y|\r|\n| z");
+    check_words("deepseek-v3", "a!\n\nb 1234", "a|!\n\n|b| |123|4");
+}
+
 /* K-EXAONE's words go on behind single spaces; one line break or slash belongs to symbols. */
 static void test_words_of_many(void **state)
 {
@@ -431,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_missing_byte),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_words_of_kimi),
+        cmocka_unit_test(test_words_of_lines),
         cmocka_unit_test(test_words_of_many),
         cmocka_unit_test(test_names),
     };
