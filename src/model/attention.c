@@ -76,8 +76,9 @@ static void project_gate(struct builder *b, uint32_t layer, struct ref in,
 {
     const size_t dim = b->hp->layers[layer].head_dim_k;
     if (a->gated) build_deal(b, q_and_gate, dim, dim, q, gate_rows(b, q.n));
-    if (!a->gate_apart) return;
-    const struct linear gate = layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, q.n));
+    if (!a->gate_apart && !a->gate_heads) return;
+    const size_t n = a->gate_apart ? q.n : b->hp->layers[layer].n_head;
+    const struct linear gate = layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, n));
     build_matmul(b, in, &gate, 1);
 }
 
@@ -177,7 +178,8 @@ static void query(struct builder *b, uint32_t layer, struct ref in, const struct
     if (l->rope) build_rope(b, q, dim, block_rope(b, layer, a->pairs));
 }
 
-static bool has_gate(const struct attention *a)
+/* Whether values of heads have gates of their own. */
+static bool gates_values(const struct attention *a)
 {
     return a->gated || a->gate_apart;
 }
@@ -190,11 +192,21 @@ static bool heads_fit(struct builder *b, uint32_t layer, const struct attention 
     if (l->n_head_kv == 0)
         return weights_fail(b->ws, ERR_FORMAT, "layer %u has no KV heads, which %s needs",
                             layer, arch);
-    return !has_gate(a) || l->head_dim_v == l->head_dim_k ||
+    return !gates_values(a) || l->head_dim_v == l->head_dim_k ||
            weights_fail(b->ws, ERR_FORMAT,
                         "key %s.attention.value_length should be %u as the length of keys, "
                         "which gates have, but is %u",
                         arch, l->head_dim_k, l->head_dim_v);
+}
+
+static void gate_results(struct builder *b, const struct attention *a, uint32_t n_head,
+                         struct ref heads)
+{
+    const enum glu_kind kind = a->softplus ? GLU_SOFTPLUS : GLU_SIGMOID;
+    if (gates_values(a))
+        build_glu(b, gate_rows(b, heads.n), heads, kind, heads);
+    else if (a->gate_heads)
+        build_row_gate(b, heads, gate_rows(b, n_head), kind);
 }
 
 static uint32_t window_of(const struct hparams *hp, const struct layer_hparams *l)
@@ -234,7 +246,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .window = window_of(hp, l),
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
-    if (has_gate(a)) build_glu(b, gate_rows(b, r.q.n), heads, GLU_SIGMOID, heads);
+    gate_results(b, a, l->n_head, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

@@ -36,7 +36,9 @@ struct attention {
                         is K before its norm and rotation */
     bool need_bias;  /* Q, K and V have biases for sure; others may have some */
     bool gated;      /* the rows of Q give per head Q, then a gate of the head's result */
-    bool gate_apart; /* a matrix of its own, attn_gate, gives that gate */
+    bool gate_apart; /* a matrix of its own, attn_gate, gives that gate ... */
+    bool gate_heads; /* ... or one value for each head, which counts for all of its result */
+    bool softplus;   /* gates count by their softplus, not their sigmoid */
     bool sinks;      /* attn_sinks: one per head */
     uint32_t kv;     /* the KV layer that a layer from n_layer_kv on reads */
 };

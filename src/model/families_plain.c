@@ -240,6 +240,19 @@ static void layer_deci(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
+/* Layers with windows rotate by a base of their own, and may rotate other dims. */
+static bool read_spark2_5(struct hparams *hp, struct err *err)
+{
+    hp->glu = GLU_GELU;
+    return hparams_windows(hp, 0, err) &&
+           hparams_local_dims(hp, hp->n_rot, hp->rope_base, err) && hparams_unscaled(hp, err);
+}
+
+static void layer_spark2_5(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .gate_heads = true});
+}
+
 const struct family families_plain[] = {
     {"apertus", read_apertus, layer_qwen3},
     {"arcee", read_arcee, layer_llama},
@@ -265,6 +278,7 @@ const struct family families_plain[] = {
     {"qwen3vl", NULL, layer_qwen3},
     {"seed_oss", read_seed_oss, layer_neox},
     {"smollm3", read_smollm3, layer_llama},
+    {"spark2_5", read_spark2_5, layer_spark2_5},
     {"xverse", NULL, layer_llama},
     {NULL, NULL, NULL},
 };

@@ -105,14 +105,20 @@ bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *al
            hparams_f64(hp, key, lo, hi, false, value, err);
 }
 
+static bool even_u32(const struct hparams *hp, const char *key, uint32_t most, uint32_t *value,
+                     struct err *err)
+{
+    if (!hparams_u32(hp, key, 2, most, false, value, err)) return false;
+    return *value % 2 == 0 ||
+           err_set(err, ERR_FORMAT, "%s: key %s.%s should be even, but is %u", gguf_path(hp->g),
+                   hp->arch, key, *value);
+}
+
 bool hparams_n_rot(const struct hparams *hp, const char *key, uint32_t head_dim,
                    uint32_t *n_rot, struct err *err)
 {
     *n_rot = head_dim;
-    if (!hparams_u32(hp, key, 2, head_dim, false, n_rot, err)) return false;
-    return *n_rot % 2 == 0 ||
-           err_set(err, ERR_FORMAT, "%s: key %s.%s should be even, but is %u", gguf_path(hp->g),
-                   hp->arch, key, *n_rot);
+    return even_u32(hp, key, head_dim, n_rot, err);
 }
 
 bool hparams_rope_base(const struct hparams *hp, const char *key, double *base, struct err *err)
@@ -421,6 +427,21 @@ bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct 
     for (uint32_t i = 0; i < hp->n_layer; i++)
         hp->layers[i].rope_local = hp->layers[i].window > 0;
     return hparams_rope_base(hp, "rope.freq_base_swa", &hp->rope_local.base, err);
+}
+
+bool hparams_local_dims(struct hparams *hp, uint32_t n_rot, double base, struct err *err)
+{
+    return even_u32(hp, "rope.dimension_count_swa", hp->layers[0].head_dim_k, &n_rot, err) &&
+           hparams_local_rope(hp, n_rot, base, err);
+}
+
+bool hparams_unscaled(const struct hparams *hp, struct err *err)
+{
+    return (hp->scaling_factor == 1.0 && hp->attn_factor == 1.0) ||
+           err_set(err, ERR_FORMAT,
+                   "%s: the file scales its rotations (context by %g, cos and sin by %g), "
+                   "which hearth's %s does not",
+                   gguf_path(hp->g), hp->scaling_factor, hp->attn_factor, hp->arch);
 }
 
 bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err)

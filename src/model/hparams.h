@@ -164,6 +164,11 @@ bool hparams_windows_behind(struct hparams *hp, uint32_t period, struct err *err
 void hparams_limit_windows(struct hparams *hp);
 /* Windowed layers rotate n_rot dims without scaling, by "rope.freq_base_swa", default base. */
 bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
+/* The same where they may rotate more or fewer dims than others: "rope.dimension_count_swa",
+ * default n_rot. */
+bool hparams_local_dims(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
+/* That rotations are not scaled, of a family in which nothing says how. */
+bool hparams_unscaled(const struct hparams *hp, struct err *err);
 /* "rope.dimension_sections" into hp->rope_sections, if the file has them. */
 bool hparams_rope_sections(struct hparams *hp, bool *has, struct err *err);
 /* Leaves out the last "nextn_predict_layers" blocks, which block_count counts: they predict

@@ -41,6 +41,8 @@ struct form {
     bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
     bool head_bias;  /* of the logits */
     bool gate_heads; /* what heads give is multiplied by the sigmoid of attn_gate's product */
+    bool gate_each;  /* which has one value for each head */
+    bool softplus;   /* by the softplus */
     bool sinks;      /* of each head: a score beside those of the keys */
     bool relu;       /* a gate is what it has above 0 */
     bool squares;    /* feed-forwards without a gate: squares of what is above 0 */
@@ -330,6 +332,12 @@ static inline void head_norm_tensor(struct file *f, int layer, const char *what,
     random_tensor(f, name, HEAD_DIM, n_heads, 1, 0.3);
 }
 
+/* Gates of what heads give. */
+static inline size_t gate_count(const struct form *form)
+{
+    return form->gate_each ? HEADS : HEADS * HEAD_DIM;
+}
+
 static inline void attention_tensors(struct file *f, int layer)
 {
     const struct form *form = f->form;
@@ -345,7 +353,7 @@ static inline void attention_tensors(struct file *f, int layer)
     layer_tensor(f, layer, "attn_output", n_q, EMBD);
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
     if (form->sinks) layer_tensor(f, layer, "attn_sinks", HEADS, 1);
-    if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, n_q);
+    if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, gate_count(form));
     if (form->norm_each) {
         head_norm_tensor(f, layer, "attn_q_norm", HEADS);
         head_norm_tensor(f, layer, "attn_k_norm", KV_HEADS);

@@ -499,7 +499,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
         project(f, layer, "attn_k", in, KV_HEADS * HEAD_DIM, rows->k[p]);
         project(f, layer, "attn_v", in, KV_HEADS * HEAD_DIM, rows->v[p]);
         if (form->gate_heads)
-            project(f, layer, "attn_gate", in, HEADS * HEAD_DIM, rows->gate[p]);
+            project(f, layer, "attn_gate", in, gate_count(form), rows->gate[p]);
         for (size_t h = 0; form->norm_values && h < KV_HEADS; h++)
             norm(NULL, &rows->v[p][h * HEAD_DIM], HEAD_DIM, &rows->v[p][h * HEAD_DIM]);
         norm_and_rotate(f, q_norm, &s->rotation, p, HEADS, rows->q[p]);
@@ -508,8 +508,10 @@ static inline void attention(const struct file *f, int layer, const struct sight
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[HEADS * HEAD_DIM], out[EMBD];
         attend(f, rows, p, s, sinks, heads);
-        for (size_t i = 0; form->gate_heads && i < HEADS * HEAD_DIM; i++)
-            heads[i] *= sigmoid(rows->gate[p][i]);
+        for (size_t i = 0; form->gate_heads && i < HEADS * HEAD_DIM; i++) {
+            const double gate = rows->gate[p][form->gate_each ? i / HEAD_DIM : i];
+            heads[i] *= form->softplus ? log1p(exp(gate)) : sigmoid(gate);
+        }
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
         if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
