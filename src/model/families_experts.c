@@ -186,6 +186,43 @@ static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .norm_if = true});
 }
 
+/* One expert for all rows, unless there are said to be more; their width may be said, too. */
+static bool laguna_shared(struct hparams *hp, struct err *err)
+{
+    const uint32_t n_ff = hp->layers[hp->n_layer - 1].n_ff_exp;
+    uint32_t n = 1;
+    return hparams_u32(hp, "expert_shared_count", 0, n_ff ? MAX_WIDTH / n_ff : MAX_EXPERTS,
+                       false, &n, err) &&
+           hparams_shared_expert(hp, n * n_ff, err);
+}
+
+/* Layers with windows rotate by a base and dims of their own, without scaling. */
+static bool read_laguna(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    hp->route_as_is = true;
+    if (!read_minimax_m2(hp, err) || !hparams_has_windows(hp, &windows, err)) return false;
+    if (windows && (!hparams_windows_behind(hp, 4, err) ||
+                    !hparams_local_dims(hp, hp->n_rot, hp->rope_base, err)))
+        return false;
+    return laguna_shared(hp, err);
+}
+
+/* Some models have a gate for each head, and some for each value. */
+static void layer_laguna(struct builder *b, uint32_t layer, struct ref x)
+{
+    char name[TENSOR_NAME_CAP];
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    const size_t n = weights_dim(b->ws, layer_tensor(name, layer, "attn_gate.weight"), 1);
+    const bool values = n == (size_t)l->n_head * l->head_dim_v;
+    block_plain_layer(b, layer, x,
+                      &(struct attention){.pairs = ROPE_NEOX,
+                                          .qk_norm = true,
+                                          .gate_apart = values,
+                                          .gate_heads = !values,
+                                          .softplus = true});
+}
+
 /* minimax-m2 and olmoe. */
 static void layer_norm_all(struct builder *b, uint32_t layer, struct ref x)
 {
@@ -204,6 +241,7 @@ const struct family families_experts[] = {
     {"glm4moe", read_glm4moe, layer_glm4moe},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan},
     {"hy_v3", read_hy_v3, layer_qwen3},
+    {"laguna", read_laguna, layer_laguna},
     {"llama4", read_llama4, layer_llama4},
     {"mellum", read_mellum, layer_qwen3},
     {"mimo2", read_mimo2, layer_mimo2},
