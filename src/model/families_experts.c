@@ -1,4 +1,5 @@
 /* Families whose layers are attention, in some of them over a window, then experts. */
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -186,6 +187,71 @@ static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .norm_if = true});
 }
 
+/* What units of a layer are kept within; a limit below 1e-6 is none. */
+static bool unit_limit(const struct hparams *hp, const char *key, uint32_t layer, float *limit,
+                       struct err *err)
+{
+    double value = 0;
+    if (!hparams_layer_f64(hp, key, layer, -1e6, 1e6, &value, err)) return false;
+    if (value <= 1e-6) value = 0;
+    *limit = (float)value;
+    return value == 0 || value >= (double)LEAST_UNIT_LIMIT ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key %s.%s should be 0 or at least %g, but is %g in layer %u",
+                   gguf_path(hp->g), hp->arch, key, (double)LEAST_UNIT_LIMIT, value, layer);
+}
+
+/* Layers that see everything rotate half as many dims as are said, and those with windows all
+ * of them, by a base of their own; the file has factors of frequencies for the latter, which
+ * have no use for them. */
+static bool step35_rope(struct hparams *hp, struct err *err)
+{
+    const uint32_t said = hp->n_rot;
+    if (hp->attn_factor != 1.0)
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: key step35.rope.scaling.attn_factor should be 1, for cos and sin have "
+            "no factor in hearth's step35, but is %g",
+            gguf_path(hp->g), hp->attn_factor);
+    if (!hparams_windows(hp, 0, err) || !hparams_local_dims(hp, said, 10000, err)) return false;
+    if (said % 4 != 0)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key step35.rope.dimension_count should be a multiple of 4, of "
+                       "which half are rotated, but is %u",
+                       gguf_path(hp->g), said);
+    hp->n_rot = said / 2;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const uint32_t n = hp->layers[i].window > 0 ? hp->rope_local.n_rot : hp->n_rot;
+        if (n > most) most = n;
+    }
+    hp->n_factors = most / 2;
+    return true;
+}
+
+static bool read_step35(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    if (!read_minimax_m2(hp, err) || !step35_rope(hp, err)) return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        if (!unit_limit(hp, "swiglu_clamp_exp", i, &l->experts_limit, err) ||
+            !unit_limit(hp, "swiglu_clamp_shexp", i, &l->unit_limit, err))
+            return false;
+    }
+    hparams_dense_layers(hp);
+    return hparams_shared_expert(hp, 0, err) && hparams_drop_next(hp, err);
+}
+
+static void layer_step35(struct builder *b, uint32_t layer, struct ref x)
+{
+    char name[TENSOR_NAME_CAP];
+    const bool gates = weights_has(b->ws, layer_tensor(name, layer, "attn_gate.weight"));
+    block_plain_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NEOX, .norm_if = true, .gate_heads = gates});
+}
+
 /* One expert for all rows, unless there are said to be more; their width may be said, too. */
 static bool laguna_shared(struct hparams *hp, struct err *err)
 {
@@ -251,5 +317,6 @@ const struct family families_experts[] = {
     {"qwen3moe", hparams_need_experts, layer_qwen3},
     {"qwen3vlmoe", hparams_need_experts, layer_qwen3},
     {"smallthinker", read_smallthinker, layer_smallthinker},
+    {"step35", read_step35, layer_step35},
     {NULL, NULL, NULL},
 };

@@ -1,4 +1,5 @@
 /* The feed-forward block, dense and with experts. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "model/blocks.h"
@@ -27,6 +28,25 @@ static struct gate_up gate_up_rows(struct builder *b, enum gate_rows gate, size_
     return r;
 }
 
+/* The SiLU of the gate kept below limit, times up kept within it: no SiLU is as far below 0 as
+ * a limit may be. */
+static void limited_unit(struct builder *b, const struct gate_up *r, float limit)
+{
+    assert(b->hp->glu == GLU_SILU && limit >= LEAST_UNIT_LIMIT);
+    build_glu(b, r->gate, r->gate, GLU_SIGMOID, r->gate);
+    build_limit(b, r->gate, limit);
+    build_limit(b, r->up, limit);
+    build_glu(b, r->gate, r->up, GLU_LINEAR, r->gate);
+}
+
+static void gate_unit(struct builder *b, const struct gate_up *r, float limit)
+{
+    if (limit == 0.0f)
+        build_glu(b, r->gate, r->up, b->hp->glu, r->gate);
+    else
+        limited_unit(b, r, limit);
+}
+
 /* What becomes of n_ff values of gate and up, by the matrices of these names. */
 static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, size_t n_ff,
                              enum gate_rows gate, const char *gate_name, const char *up_name)
@@ -49,7 +69,7 @@ static struct ref gated_unit(struct builder *b, uint32_t layer, struct ref in, s
     if (l->has_xielu)
         build_xielu(b, r.gate, l->xielu.square, l->xielu.bend, l->xielu.slope);
     else
-        build_glu(b, r.gate, r.up, b->hp->glu, r.gate);
+        gate_unit(b, &r, l->unit_limit);
     return r.gate;
 }
 
@@ -136,7 +156,7 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
         if (hp->gate != GATE_IS_UP) product(b, layer, "ffn_gate_exps", in, ex, r.gate);
         product(b, layer, "ffn_up_exps", in, ex, r.up);
     }
-    build_glu(b, r.gate, r.up, hp->glu, r.gate);
+    gate_unit(b, &r, hp->layers[layer].experts_limit);
     ex.split = true;
     if (hp->route_first) {
         product(b, layer, "ffn_down_exps", r.gate, ex, out);

@@ -98,6 +98,26 @@ bool hparams_f64(const struct hparams *hp, const char *key, double lo, double hi
     return true;
 }
 
+bool hparams_layer_f64(const struct hparams *hp, const char *key, uint32_t layer, double lo,
+                       double hi, double *value, struct err *err)
+{
+    char name[KEY_CAP], found[64];
+    const struct gguf_kv *kv = gguf_find(hp->g, full_key(hp, key, name));
+    if (!kv) return true;
+    const bool is_float = kv->type == GGUF_F32 || kv->type == GGUF_F64;
+    if (!is_float || (kv->is_array && kv->n != hp->n_layer))
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s should be a number or an array of %u floats, but is %s",
+                       gguf_path(hp->g), name, hp->n_layer, found_text(kv, found));
+    const double v = gguf_item_float(kv, kv->is_array ? layer : 0);
+    if (!(v >= lo && v <= hi))
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s should be between %g and %g, but is %g in layer %u",
+                       gguf_path(hp->g), name, lo, hi, v, layer);
+    *value = v;
+    return true;
+}
+
 bool hparams_f64_alias(const struct hparams *hp, const char *key, const char *alias, double lo,
                        double hi, double *value, struct err *err)
 {

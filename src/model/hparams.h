@@ -32,9 +32,14 @@ struct layer_hparams {
     struct {
         float square, bend, slope;
     } xielu;
-    bool cut_gate;  /* of its feed-forward only what is above the row's mean ... */
+    float experts_limit; /* what units of its routed experts are kept within; 0: none ... */
+    float unit_limit;    /* ... and of its other feed-forwards */
+    bool cut_gate;       /* of its feed-forward only what is above the row's mean ... */
     float gate_cut; /* ... plus this times the standard deviation, and by how much, counts */
 };
+
+/* Limits of units are 0 or at least this, which no SiLU is below the negative of. */
+#define LEAST_UNIT_LIMIT 0.28f
 
 /* Where a feed-forward has the rows that its activation is of. */
 enum gate_rows {
@@ -91,6 +96,7 @@ struct hparams {
     bool window_chunks;   /* windows are chunks: a row sees what is of its own */
 
     uint32_t n_rot;
+    uint32_t n_factors; /* of frequencies that the file has, if more than pairs; 0: as many */
     double rope_base;
     bool rope_halves;          /* where families have both: pairs are i and i + n_rot/2 */
     bool has_rope_sections;    /* pairs take turns over them */
@@ -193,6 +199,10 @@ bool hparams_shared_expert(struct hparams *hp, uint32_t width, struct err *err);
 bool hparams_shared_count(struct hparams *hp, struct err *err);
 /* "final_logit_softcapping", by default what hp has. */
 bool hparams_softcap(struct hparams *hp, struct err *err);
+/* As hparams_f64, not required, for a key that is one float or an array of n_layer; layer's
+ * entry. */
+bool hparams_layer_f64(const struct hparams *hp, const char *key, uint32_t layer, double lo,
+                       double hi, double *value, struct err *err);
 /* A bool; an array of n_layer bools, layer's entry. An absent key leaves *value as it is. */
 bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err);
 bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t layer, bool *value,

@@ -60,10 +60,10 @@ static bool divide(struct builder *b, double *freq)
         name = hp->n_ctx > hp->n_ctx_orig ? "rope_factors_long.weight"
                                           : "rope_factors_short.weight";
     }
-    const uint32_t n = hp->n_rot / 2;
+    const uint32_t n_pairs = hp->n_rot / 2, n = hp->n_factors ? hp->n_factors : n_pairs;
     float *factors = mem_zalloc(n, sizeof *factors);
     bool ok = weights_values(b->ws, name, n, factors);
-    for (uint32_t i = 0; ok && i < n; i++) {
+    for (uint32_t i = 0; ok && i < n_pairs; i++) {
         if (factors[i] >= 1e-6f && factors[i] <= 3e38f)
             freq[i] = freq[i] / (double)factors[i];
         else

@@ -73,6 +73,9 @@ struct form {
         size_t n_q;    /* of the row that queries are made from, with its key; 0: the input */
         bool by_heads; /* keys and values of all heads are in the cache, not what makes them */
     } latent;          /* of families with compressed keys and values */
+    /* What units of each layer are kept within, with their key, and those of routed experts;
+     * NULL: nothing. */
+    const float *unit_limits, *expert_limits;
     bool heads_apart;  /* the test adds the key of how many heads there are */
     uint32_t n_blocks; /* what the file counts, more than it has; 0: LAYERS */
     /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and
@@ -168,6 +171,15 @@ static inline void array_key(struct file *f, const char *name, const int32_t *va
     char full[96];
     snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
     gb_kv_array(&f->keys, full, GGUF_I32, n);
+    f->n_keys++;
+    buf_append(&f->keys, values, n * sizeof *values);
+}
+
+static inline void floats_key(struct file *f, const char *name, const float *values, size_t n)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
+    gb_kv_array(&f->keys, full, GGUF_F32, n);
     f->n_keys++;
     buf_append(&f->keys, values, n * sizeof *values);
 }
@@ -371,13 +383,18 @@ static inline void feed_forward_tensors(struct file *f, int layer)
         dense_tensors(f, layer);
 }
 
+static inline uint32_t n_blocks(const struct form *form)
+{
+    return form->n_blocks > 0 ? form->n_blocks : LAYERS;
+}
+
 /* The tensors and the keys that all files have, whatever their layers are. */
 static inline void file_begin(struct file *f, const struct form *form)
 {
     *f = (struct file){.form = form, .seed = 7};
     gb_kv_str(&f->keys, "general.architecture", form->arch);
     f->n_keys++;
-    key_u32(f, "block_count", form->n_blocks > 0 ? form->n_blocks : LAYERS);
+    key_u32(f, "block_count", n_blocks(form));
     key_u32(f, "context_length", 4096);
     key_u32(f, "embedding_length", EMBD);
     if (!form->heads_apart) key_u32(f, "attention.head_count", (uint32_t)head_count(form));
@@ -388,6 +405,10 @@ static inline void file_begin(struct file *f, const struct form *form)
     }
     if (form->experts.n_ff > 0)
         key_u32(f, "expert_feed_forward_length", (uint32_t)form->experts.n_ff);
+    if (form->unit_limits)
+        floats_key(f, "swiglu_clamp_shexp", form->unit_limits, n_blocks(form));
+    if (form->expert_limits)
+        floats_key(f, "swiglu_clamp_exp", form->expert_limits, n_blocks(form));
     tensor(f, "token_embd.weight", EMBD, VOCAB);
     if (!form->norm_bare) tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);

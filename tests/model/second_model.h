@@ -311,7 +311,13 @@ struct unit {
     const float *gate, *up, *down;    /* gate NULL: there is none */
     const float *up_bias, *down_bias; /* NULL: none */
     size_t n_in, n_ff;
+    double limit; /* of what the activation gives, and either way of up; 0: none */
 };
+
+static inline double limit_of(const float *limits, int layer)
+{
+    return limits ? (double)limits[layer] : 0;
+}
 
 static inline void run_unit(const struct form *form, const struct unit *u, const double *x,
                             double *y)
@@ -320,10 +326,12 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
     times(u->up, x, u->n_in, u->n_ff, b);
     add_bias(b, u->up_bias, u->n_ff);
     if (u->gate) times(u->gate, x, u->n_in, u->n_ff, a);
-    for (size_t i = 0; i < u->n_ff; i++)
-        a[i] = u->gate       ? activation(form, a[i]) * b[i]
+    for (size_t i = 0; i < u->n_ff; i++) {
+        const double most = u->limit > 0 ? u->limit : HUGE_VAL;
+        a[i] = u->gate ? fmin(most, activation(form, a[i])) * fmax(-most, fmin(most, b[i]))
                : form->alone ? activation(form, b[i])
                              : pow(fmax(b[i], 0), 2);
+    }
     times(u->down, a, u->n_ff, u->n_in, y);
     add_bias(y, u->down_bias, u->n_in);
 }
@@ -403,7 +411,8 @@ static inline void routed(const struct file *f, int layer, const double *router_
                                .up = up + e * n,
                                .down = down + e * n,
                                .n_in = n_in,
-                               .n_ff = n_ff};
+                               .n_ff = n_ff,
+                               .limit = limit_of(form->expert_limits, layer)};
         if (weights[e] == 0) continue;
         if (form->experts.first) weigh(in, x, weights[e]);
         run_unit(form, &u, in, part);
@@ -423,7 +432,8 @@ static inline void experts(const struct file *f, int layer, const double *router
     struct unit u = {.up = values_of(f, layer, "ffn_up_shexp"),
                      .down = values_of(f, layer, "ffn_down_shexp"),
                      .n_in = EMBD,
-                     .n_ff = form->experts.n_shared};
+                     .n_ff = form->experts.n_shared,
+                     .limit = limit_of(form->unit_limits, layer)};
     if (form->experts.shared_in_up) {
         u.gate = u.up;
         u.up += form->experts.n_shared * EMBD;
@@ -447,7 +457,8 @@ static inline void dense(const struct file *f, int layer, const double *x, doubl
                      .up_bias = biased ? bias_of(f, layer, "ffn_up") : NULL,
                      .down_bias = biased ? bias_of(f, layer, "ffn_down") : NULL,
                      .n_in = EMBD,
-                     .n_ff = FF};
+                     .n_ff = FF,
+                     .limit = limit_of(form->unit_limits, layer)};
     if (form->gate_in_up) {
         u.gate = u.up;
         u.up += FF * EMBD;

@@ -10,7 +10,7 @@ struct numbers {
     float above[LAYERS], below[LAYERS], slope[LAYERS];
 };
 
-static void floats_key(struct file *f, const char *name, const float *values, size_t n)
+static void bare_floats_key(struct file *f, const char *name, const float *values, size_t n)
 {
     gb_kv_array(&f->keys, name, GGUF_F32, n);
     f->n_keys++;
@@ -63,10 +63,10 @@ static void check_by(double most, const char *name, const struct file *f,
 static void all_keys(struct file *f, const struct numbers *n, size_t n_numbers)
 {
     const float least[LAYERS] = {0};
-    floats_key(f, "xielu.alpha_p", n->above, n_numbers);
-    floats_key(f, "xielu.alpha_n", n->below, n_numbers);
-    floats_key(f, "xielu.beta", n->slope, n_numbers);
-    floats_key(f, "xielu.eps", least, n_numbers);
+    bare_floats_key(f, "xielu.alpha_p", n->above, n_numbers);
+    bare_floats_key(f, "xielu.alpha_n", n->below, n_numbers);
+    bare_floats_key(f, "xielu.beta", n->slope, n_numbers);
+    bare_floats_key(f, "xielu.eps", least, n_numbers);
 }
 
 static void test_apertus(void **unused)

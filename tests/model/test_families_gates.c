@@ -19,6 +19,14 @@ static void first_of_four(struct sight *layers, struct sight full, struct sight 
         layers[i] = i % 4 == 0 ? full : local;
 }
 
+static void first_pattern(struct file *f)
+{
+    bool windowed[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        windowed[i] = i % 4 != 0;
+    bools_key(f, "attention.sliding_window_pattern", windowed, LAYERS);
+}
+
 /* Layers with windows have a base and dims of their own; nothing is scaled. */
 static void test_spark(void **unused)
 {
@@ -134,11 +142,103 @@ static void test_laguna(void **unused)
     }
 }
 
+static const float limits[LAYERS] = {0.5f, 0, 0.75f, 0, 0, 0.625f, 16};
+static const float expert_limits[LAYERS] = {0, 0, 0, 0.5f, 0, 0.75f, 7};
+
+static const struct form step35 = {"step35",
+                                   .norm_before = true,
+                                   .norm_heads = true,
+                                   .gate_heads = true,
+                                   .gate_each = true,
+                                   .unit_limits = limits,
+                                   .expert_limits = expert_limits,
+                                   .experts = {.any = true,
+                                               .sigmoid = true,
+                                               .select = true,
+                                               .as_is = true,
+                                               .n_dense = 2,
+                                               .n_ff = WIDTH,
+                                               .n_shared = SHARED}};
+
+static void step35_init(struct file *f, const struct form *form)
+{
+    file_init(f, form);
+    key_u32(f, "expert_shared_feed_forward_length", SHARED);
+    windows_keys(f, 500, 100);
+    first_pattern(f);
+}
+
+/* Layers that see everything rotate half as many dims; units of some layers have limits. */
+static void test_step35(void **unused)
+{
+    (void)unused;
+    const double most = 9e-12;
+    struct sight full = {0, plain_rotation(HEAD_DIM / 2, 500)};
+    const struct sight local = {WINDOW, plain_rotation(HEAD_DIM, 100)};
+    struct form form = step35;
+    struct sight layers[LAYERS];
+    struct file f;
+    step35_init(&f, &form);
+    first_of_four(layers, full, local);
+    check_within(most, "step35", &f, layers, LAYERS, 0);
+    random_tensor(&f, "rope_freqs.weight", HEAD_DIM / 2, 1, 2, 0.5);
+    const float *factors = values_named(&f, "rope_freqs.weight");
+    for (size_t i = 0; i < HEAD_DIM / 4; i++)
+        full.rotation.freq[i] /= (double)factors[i];
+    first_of_four(layers, full, local);
+    form.experts.as_is = false;
+    key_bool(&f, "expert_weights_norm", true);
+    factor_key(&f, "expert_weights_scale", &f.scales.experts, 3);
+    check_within(most, "step35 with factors, renormalised", &f, layers, LAYERS, 0);
+    key_u32(&f, "nextn_predict_layers", 1);
+    check_within(most, "step35 with a next block", &f, layers, LAYERS - 1, 0);
+    file_free(&f);
+    form = step35;
+    form.norm_heads = form.gate_heads = false;
+    form.unit_limits = form.expert_limits = NULL;
+    step35_init(&f, &form);
+    full.rotation = plain_rotation(HEAD_DIM / 2, 500);
+    first_of_four(layers, full, local);
+    check_within(most, "step35 without norms, gates, limits", &f, layers, LAYERS, 0);
+    file_free(&f);
+}
+
+static void test_step35_refused(void **unused)
+{
+    (void)unused;
+    static const float low[LAYERS] = {0, 0.25f};
+    struct form form = step35;
+    struct file f;
+    step35_init(&f, &form);
+    key_u32(&f, "rope.dimension_count", HEAD_DIM - 2);
+    check_refused(&f, "m.gguf: key step35.rope.dimension_count should be a multiple of 4, of "
+                      "which half are rotated, but is 14");
+    file_free(&f);
+    step35_init(&f, &form);
+    key_f32(&f, "rope.scaling.attn_factor", 1.25f);
+    check_refused(&f, "m.gguf: key step35.rope.scaling.attn_factor should be 1, for cos and "
+                      "sin have no factor in hearth's step35, but is 1.25");
+    file_free(&f);
+    form.unit_limits = low;
+    step35_init(&f, &form);
+    check_refused(&f, "m.gguf: key step35.swiglu_clamp_shexp should be 0 or at least 0.28, but "
+                      "is 0.25 in layer 1");
+    file_free(&f);
+    form.unit_limits = NULL;
+    step35_init(&f, &form);
+    floats_key(&f, "swiglu_clamp_shexp", limits, LAYERS - 1);
+    check_refused(&f, "m.gguf: key step35.swiglu_clamp_shexp should be a number or an array of "
+                      "7 floats, but is an array of 6 f32");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spark),
         cmocka_unit_test(test_laguna),
+        cmocka_unit_test(test_step35),
+        cmocka_unit_test(test_step35_refused),
     };
     return cmocka_run_group_tests_name("families_gates", tests, NULL, NULL);
 }
