@@ -247,6 +247,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
     gate_results(b, a, l->n_head, heads);
+    if (hp->inner_norms) layer_norm(b, layer, "attn_sub_norm.weight", heads, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

@@ -127,6 +127,14 @@ static bool read_arcee(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Its matrices are of -1, 0 and 1, and what each reads is behind a norm. */
+static bool read_bitnet(struct hparams *hp, struct err *err)
+{
+    (void)err;
+    hp->inner_norms = true;
+    return true;
+}
+
 /* A layer's number of an activation, whose keys have no family in front: one of all layers or
  * an array. */
 static bool activation_number(const struct hparams *hp, const char *key, uint32_t layer,
@@ -257,6 +265,7 @@ const struct family families_plain[] = {
     {"apertus", read_apertus, layer_qwen3},
     {"arcee", read_arcee, layer_llama},
     {"baichuan", read_baichuan, layer_llama},
+    {"bitnet", read_bitnet, layer_neox},
     {"chatglm", read_gate_in_up, layer_llama},
     {"deci", read_deci, layer_deci},
     {"ernie4_5", NULL, layer_llama},

@@ -78,6 +78,7 @@ void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref ou
     const size_t n_ff = b->hp->layers[layer].n_ff;
     if (!has_width(b, layer, "feed_forward_length", n_ff)) return;
     struct ref unit = gated_unit(b, layer, in, n_ff, b->hp->gate, "ffn_gate", "ffn_up");
+    if (b->hp->inner_norms) layer_norm(b, layer, "ffn_sub_norm.weight", unit, unit);
     const struct linear down = layer_linear(b, layer, "ffn_down", n_ff, out);
     build_matmul(b, unit, &down, 1);
 }

@@ -79,6 +79,8 @@ struct hparams {
     float norm_eps;
     bool centred; /* norms of whole rows are LayerNorms: the mean is taken off first */
     enum norm_vectors norm_vectors;
+    bool inner_norms; /* what heads give and what the feed-forward's second matrix reads, too,
+                         is behind norms */
     bool parallel; /* of a family that has both: attention and feed-forward read the same x */
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */

@@ -48,6 +48,7 @@ struct form {
     bool squares;    /* feed-forwards without a gate: squares of what is above 0 */
     bool alone;      /* feed-forwards without a gate: the activation of what is there */
     bool gate_in_up; /* ffn_up has the rows of the gate first */
+    bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {
@@ -309,6 +310,7 @@ static inline void dense_tensors(struct file *f, int layer)
     if (apart) layer_tensor(f, layer, "ffn_gate", EMBD, FF);
     layer_tensor(f, layer, "ffn_up", EMBD, gate_in_up ? 2 * FF : FF);
     layer_tensor(f, layer, "ffn_down", FF, EMBD);
+    if (f->form->norm_inner) layer_tensor(f, layer, "ffn_sub_norm", FF, 1);
     if (!f->form->more_biases) return;
     bias_tensor(f, layer, "ffn_up", FF);
     bias_tensor(f, layer, "ffn_down", EMBD);
@@ -363,6 +365,7 @@ static inline void attention_tensors(struct file *f, int layer)
         bias_tensor(f, layer, "attn_v", n_kv);
     }
     layer_tensor(f, layer, "attn_output", n_q, EMBD);
+    if (form->norm_inner) layer_tensor(f, layer, "attn_sub_norm", n_q, 1);
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
     if (form->sinks) layer_tensor(f, layer, "attn_sinks", HEADS, 1);
     if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, gate_count(form));

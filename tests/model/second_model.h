@@ -310,6 +310,7 @@ static inline double sigmoid(double x)
 struct unit {
     const float *gate, *up, *down;    /* gate NULL: there is none */
     const float *up_bias, *down_bias; /* NULL: none */
+    const float *inner_norm;          /* of what down reads; NULL: none */
     size_t n_in, n_ff;
     double limit; /* of what the activation gives, and either way of up; 0: none */
 };
@@ -332,6 +333,7 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
                : form->alone ? activation(form, b[i])
                              : pow(fmax(b[i], 0), 2);
     }
+    if (u->inner_norm) norm(u->inner_norm, a, u->n_ff, a);
     times(u->down, a, u->n_ff, u->n_in, y);
     add_bias(y, u->down_bias, u->n_in);
 }
@@ -451,11 +453,12 @@ static inline void experts(const struct file *f, int layer, const double *router
 static inline void dense(const struct file *f, int layer, const double *x, double *y)
 {
     const struct form *form = f->form;
-    const bool biased = form->more_biases;
+    const bool biased = form->more_biases, inner = form->norm_inner;
     struct unit u = {.up = values_of(f, layer, "ffn_up"),
                      .down = values_of(f, layer, "ffn_down"),
                      .up_bias = biased ? bias_of(f, layer, "ffn_up") : NULL,
                      .down_bias = biased ? bias_of(f, layer, "ffn_down") : NULL,
+                     .inner_norm = inner ? values_of(f, layer, "ffn_sub_norm") : NULL,
                      .n_in = EMBD,
                      .n_ff = FF,
                      .limit = limit_of(form->unit_limits, layer)};
@@ -523,6 +526,8 @@ static inline void attention(const struct file *f, int layer, const struct sight
             const double gate = rows->gate[p][form->gate_each ? i / HEAD_DIM : i];
             heads[i] *= form->softplus ? log1p(exp(gate)) : sigmoid(gate);
         }
+        if (form->norm_inner)
+            norm(values_of(f, layer, "attn_sub_norm"), heads, HEADS * HEAD_DIM, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
         if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);

@@ -22,6 +22,7 @@ static void test_forms(void **unused)
          {"arcee", .norm_before = true, .squares = true, .biases = true},
          .neighbours = true},
         {"baichuan", {"baichuan", .norm_before = true}, .neighbours = true},
+        {"bitnet", {"bitnet", .norm_before = true, .norm_inner = true}, .neighbours = false},
         {"chatglm",
          {"chatglm", .norm_before = true, .biases = true, .gate_in_up = true},
          .neighbours = true,
