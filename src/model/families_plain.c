@@ -135,6 +135,19 @@ static bool read_bitnet(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Its files say how wide gate and up are together. */
+static bool read_qwen(struct hparams *hp, struct err *err)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        if (hp->layers[i].n_ff % 2 != 0)
+            return err_set(err, ERR_FORMAT,
+                           "%s: key qwen.feed_forward_length should be even, but is %u",
+                           gguf_path(hp->g), hp->layers[i].n_ff);
+        hp->layers[i].n_ff /= 2;
+    }
+    return true;
+}
+
 /* A layer's number of an activation, whose keys have no family in front: one of all layers or
  * an array. */
 static bool activation_number(const struct hparams *hp, const char *key, uint32_t layer,
@@ -281,6 +294,7 @@ const struct family families_plain[] = {
     {"paddleocr", NULL, layer_neox},
     {"pangu-embedded", NULL, layer_neox},
     {"phi3", read_gate_in_up, layer_neox},
+    {"qwen", read_qwen, layer_qwen2},
     {"qwen2", NULL, layer_qwen2},
     {"qwen2vl", NULL, layer_qwen2},
     {"qwen3", NULL, layer_qwen3},

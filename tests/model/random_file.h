@@ -48,6 +48,7 @@ struct form {
     bool squares;    /* feed-forwards without a gate: squares of what is above 0 */
     bool alone;      /* feed-forwards without a gate: the activation of what is there */
     bool gate_in_up; /* ffn_up has the rows of the gate first */
+    bool ff_doubled; /* the file's key of FF says twice as much */
     bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
@@ -423,7 +424,7 @@ static inline void file_begin(struct file *f, const struct form *form)
 static inline void file_init(struct file *f, const struct form *form)
 {
     file_begin(f, form);
-    key_u32(f, "feed_forward_length", FF);
+    key_u32(f, "feed_forward_length", form->ff_doubled ? 2 * FF : FF);
     key_u32(f, "attention.head_count_kv", KV_HEADS);
     key_f32(f,
             form->layer_norm ? "attention.layer_norm_epsilon"
@@ -471,32 +472,50 @@ static inline void write_file(const struct file *f, struct buf *b)
     gb_pad(b, 32);
 }
 
-static inline struct values *tensor_of(struct file *f, int layer, const char *what)
+static inline struct values *tensor_named(struct file *f, const char *name)
 {
-    char name[48];
-    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
     for (size_t i = 0; i < f->n_tensors; i++)
         if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
     fail_msg("no tensor %s", name);
     return NULL;
 }
 
-/* Makes one tensor of Q, K and V of each layer: their rows after each other. */
-static inline void fuse(struct file *f)
+static inline struct values *tensor_of(struct file *f, int layer, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    return tensor_named(f, name);
+}
+
+/* What there is of Q, K and V of a layer becomes one tensor: their rows after each other. */
+static inline void fuse_tensors(struct file *f, int layer, const char *what)
 {
     static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
+    const bool matrices = strcmp(what, "weight") == 0;
+    struct values all = {.n_mats = 1};
+    size_t n = 0;
+    snprintf(all.name, sizeof all.name, "blk.%d.attn_qkv.%s", layer, what);
+    for (size_t i = 0; i < 3; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "blk.%d.%s.%s", layer, parts[i], what);
+        struct values *part = tensor_named(f, name);
+        const size_t n_part = part->n_in * part->n_out;
+        all.v = mem_resize(all.v, n + n_part, sizeof *all.v);
+        memcpy(all.v + n, part->v, n_part * sizeof *all.v);
+        n += n_part;
+        free(part->v);
+        *part = f->tensors[--f->n_tensors];
+    }
+    all.n_in = matrices ? EMBD : n;
+    all.n_out = n / all.n_in;
+    f->tensors[f->n_tensors++] = all;
+}
+
+static inline void fuse(struct file *f)
+{
     for (int layer = 0; layer < LAYERS; layer++) {
-        struct values all = {.n_in = EMBD, .n_mats = 1};
-        snprintf(all.name, sizeof all.name, "blk.%d.attn_qkv.weight", layer);
-        for (size_t i = 0; i < 3; i++) {
-            struct values *part = tensor_of(f, layer, parts[i]);
-            all.v = mem_resize(all.v, EMBD * (all.n_out + part->n_out), sizeof *all.v);
-            memcpy(all.v + EMBD * all.n_out, part->v, EMBD * part->n_out * sizeof *all.v);
-            all.n_out += part->n_out;
-            free(part->v);
-            *part = f->tensors[--f->n_tensors];
-        }
-        f->tensors[f->n_tensors++] = all;
+        fuse_tensors(f, layer, "weight");
+        if (f->form->biases) fuse_tensors(f, layer, "bias");
     }
 }
 
