@@ -305,10 +305,6 @@ mux resize-window -x 40 -y 12
 squeezed() { tr -d ' \n'; }
 once() { [ "$(mux capture-pane -p | sed -n '/reverse/,$p' | squeezed)" = "$(squeezed <<<"$1$words")" ]; }
 check "a narrower window while the history is searched" within once "(reverse-i-search)\`longer':"
-keys 'zz'
-shows 'failed'
-mux resize-window -x 30 -y 12
-check "  also than the prompt of the search" within once "(failed reverse-i-search)\`longerzz':"
 mux resize-window -x 80 -y 24
 keys C-g
 last '>'
