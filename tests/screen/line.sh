@@ -301,16 +301,24 @@ keys "$words" Enter
 last '>'
 keys C-r 'longer'
 shows "\`longer': what has"
-mux resize-window -x 40 -y 12
+# tmux breaks rows anew at once and tells the program of the size up to 250 ms later: keys between
+# the two are drawn for a width that is none any more.
+has_size() { [ "$(stty size <"$(mux display-message -p '#{pane_tty}')")" = "$2 $1" ]; }
+sized() { mux resize-window -x "$1" -y "$2" && within has_size "$1" "$2"; }
 squeezed() { tr -d ' \n'; }
 once() { [ "$(mux capture-pane -p | sed -n '/reverse/,$p' | squeezed)" = "$(squeezed <<<"$1$words")" ]; }
+sized 40 12
 check "a narrower window while the history is searched" within once "(reverse-i-search)\`longer':"
-mux resize-window -x 80 -y 24
+keys 'zz'
+shows 'longerzz'
+sized 30 12
+check "  also than the prompt of the search" within once "(failed reverse-i-search)\`longerzz':"
+sized 80 24
 keys C-g
 last '>'
 keys 'abc def ghi jkl mno pqr' Escape 1 2
 last '(arg: 12) abc def ghi jkl mno pqr'
-mux resize-window -x 20 -y 12
+sized 20 12
 keys 3
 check "  or while a count is given" last '(arg: 123) abc def ghi jkl mno pqr'
 keys C-g
