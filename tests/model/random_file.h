@@ -158,31 +158,31 @@ static inline void pattern_key(struct file *f, int period)
         buf_putc(&f->keys, (i + 1) % period != 0);
 }
 
-static inline void bools_key(struct file *f, const char *name, const bool *values, size_t n)
+/* The items come behind it. */
+static inline void begin_array(struct file *f, const char *name, enum gguf_type type, size_t n)
 {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
-    gb_kv_array(&f->keys, full, GGUF_BOOL, n);
+    gb_kv_array(&f->keys, full, type, n);
     f->n_keys++;
+}
+
+static inline void bools_key(struct file *f, const char *name, const bool *values, size_t n)
+{
+    begin_array(f, name, GGUF_BOOL, n);
     for (size_t i = 0; i < n; i++)
         buf_putc(&f->keys, values[i]);
 }
 
 static inline void array_key(struct file *f, const char *name, const int32_t *values, size_t n)
 {
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
-    gb_kv_array(&f->keys, full, GGUF_I32, n);
-    f->n_keys++;
+    begin_array(f, name, GGUF_I32, n);
     buf_append(&f->keys, values, n * sizeof *values);
 }
 
 static inline void floats_key(struct file *f, const char *name, const float *values, size_t n)
 {
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", f->form->arch, name);
-    gb_kv_array(&f->keys, full, GGUF_F32, n);
-    f->n_keys++;
+    begin_array(f, name, GGUF_F32, n);
     buf_append(&f->keys, values, n * sizeof *values);
 }
 
