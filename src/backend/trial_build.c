@@ -449,7 +449,7 @@ static struct ref try_runs(struct trial *t, const struct op_runs *o)
 /* In place, on a few values. */
 static struct ref try_in_place(struct trial *t, const struct op *op)
 {
-    struct ref in = input(t, MOST_WIDTH + 1), x = part(in, 0, MOST_WIDTH);
+    struct ref x = input(t, MOST_WIDTH);
     struct op *mine = add(t, op->kind);
     switch (op->kind) {
     case OP_SCALE: mine->scale = (struct op_scale){x, op->scale.factor}; break;
@@ -458,7 +458,7 @@ static struct ref try_in_place(struct trial *t, const struct op *op)
     case OP_ROW_SCALE: mine->row_scale = (struct op_row_scale){x, op->row_scale.scale}; break;
     default: break;
     }
-    return in;
+    return x;
 }
 
 /* Runs as long as the op's, but no longer than a row may be, two where it has several. */
