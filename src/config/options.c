@@ -468,11 +468,16 @@ bool options_check(struct options *o, struct err *err)
     return read_system(o, err);
 }
 
-bool options_blame(const struct options *o, enum option_id id, struct err *err)
+/* Whether a line of a file or a variable gives the value. */
+static bool has_place(const struct options *o, enum option_id id)
 {
     const enum option_from from = o->source[id].from;
-    if (from == FROM_HEARTH || from == FROM_PROFILE || from == FROM_ENV) fail_at(o, id, err);
-    return false;
+    return from == FROM_HEARTH || from == FROM_PROFILE || from == FROM_ENV;
+}
+
+bool options_blame(const struct options *o, enum option_id id, struct err *err)
+{
+    return has_place(o, id) && fail_at(o, id, err);
 }
 
 /* One that a flag names is missed by whoever opens it. */
@@ -480,9 +485,7 @@ static bool is_there(const struct options *o, enum option_id id, const char *pat
                      struct err *err)
 {
     char shown[512];
-    const enum option_from from = o->source[id].from;
-    const bool is_flag = from != FROM_HEARTH && from != FROM_PROFILE && from != FROM_ENV;
-    if (is_flag || !path || access(path, R_OK) == 0) return true;
+    if (!has_place(o, id) || !path || access(path, R_OK) == 0) return true;
     err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
             strerror(errno));
     return options_blame(o, id, err);
