@@ -75,9 +75,9 @@ static void project_gate(struct builder *b, uint32_t layer, struct ref in,
                          const struct attention *a, struct ref q_and_gate, struct ref q)
 {
     const size_t dim = b->hp->layers[layer].head_dim_k;
-    if (a->gated) build_deal(b, q_and_gate, dim, dim, q, gate_rows(b, q.n));
-    if (!a->gate_apart && !a->gate_heads) return;
-    const size_t n = a->gate_apart ? q.n : b->hp->layers[layer].n_head;
+    if (a->gates == GATES_IN_Q) build_deal(b, q_and_gate, dim, dim, q, gate_rows(b, q.n));
+    if (a->gates != GATES_APART && a->gates != GATES_HEADS) return;
+    const size_t n = a->gates == GATES_APART ? q.n : b->hp->layers[layer].n_head;
     const struct linear gate = layer_linear(b, layer, "attn_gate", in.n, gate_rows(b, n));
     build_matmul(b, in, &gate, 1);
 }
@@ -94,7 +94,7 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
     const bool has_v = fused || !a->v_norm || nk != nv ||
                        weights_has(b->ws, layer_tensor(name, layer, "attn_v.weight"));
     struct ref all = r->all, q = r->q;
-    if (a->gated) {
+    if (a->gates == GATES_IN_Q) {
         const size_t nq = 2 * q.n;
         all = build_rows(b, "q_gate", fused ? nq + nk + nv : nq);
         q = ref_part(all, 0, nq);
@@ -108,7 +108,7 @@ static void project(struct builder *b, uint32_t layer, struct ref in, const stru
         if (has_v) mats[n_mats++] = linear(b, layer, "attn_v", in.n, r->v, a->need_bias);
     }
     build_matmul(b, in, mats, n_mats);
-    assert(b->hp->qkv_limit == 0.0f || !a->gated);
+    assert(b->hp->qkv_limit == 0.0f || a->gates != GATES_IN_Q);
     build_limit(b, all, b->hp->qkv_limit);
     project_gate(b, layer, in, a, q, r->q);
     if (a->v_norm)
@@ -181,7 +181,7 @@ static void query(struct builder *b, uint32_t layer, struct ref in, const struct
 /* Whether values of heads have gates of their own. */
 static bool gates_values(const struct attention *a)
 {
-    return a->gated || a->gate_apart;
+    return a->gates == GATES_IN_Q || a->gates == GATES_APART;
 }
 
 /* Whether the file's heads can be what the family's attention takes. */
@@ -205,7 +205,7 @@ static void gate_results(struct builder *b, const struct attention *a, uint32_t 
     const enum glu_kind kind = a->softplus ? GLU_SOFTPLUS : GLU_SIGMOID;
     if (gates_values(a))
         build_glu(b, gate_rows(b, heads.n), heads, kind, heads);
-    else if (a->gate_heads)
+    else if (a->gates == GATES_HEADS)
         build_row_gate(b, heads, gate_rows(b, n_head), kind);
 }
 

@@ -23,6 +23,14 @@ void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref 
 struct linear layer_linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
                            struct ref out);
 
+/* What the results of heads are multiplied by. */
+enum attention_gates {
+    GATES_NONE,
+    GATES_IN_Q,  /* the rows of Q give per head Q, then a gate for each value of its result */
+    GATES_APART, /* a matrix of its own, attn_gate, gives these */
+    GATES_HEADS, /* it gives one for each head, which counts for all of its result */
+};
+
 struct attention {
     enum rope_pairs pairs;
     bool qk_norm;       /* RMS norm of each head of Q and K before the rotation */
@@ -32,15 +40,13 @@ struct attention {
     bool norm_last;     /* that norm follows the rotation */
     bool layer_norm_if; /* LayerNorms of each head of Q and K before the rotation, with factors
                            of its own, in files that have them */
-    bool v_norm;     /* RMS norm of each head of V, without factors; where there is no attn_v, V
-                        is K before its norm and rotation */
-    bool need_bias;  /* Q, K and V have biases for sure; others may have some */
-    bool gated;      /* the rows of Q give per head Q, then a gate of the head's result */
-    bool gate_apart; /* a matrix of its own, attn_gate, gives that gate ... */
-    bool gate_heads; /* ... or one value for each head, which counts for all of its result */
-    bool softplus;   /* gates count by their softplus, not their sigmoid */
-    bool sinks;      /* attn_sinks: one per head */
-    uint32_t kv;     /* the KV layer that a layer from n_layer_kv on reads */
+    bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V
+                       is K before its norm and rotation */
+    bool need_bias; /* Q, K and V have biases for sure; others may have some */
+    enum attention_gates gates;
+    bool softplus; /* gates count by their softplus, not their sigmoid */
+    bool sinks;    /* attn_sinks: one per head */
+    uint32_t kv;   /* the KV layer that a layer from n_layer_kv on reads */
 };
 
 /* Projections (attn_q, attn_k, attn_v, or attn_qkv with their rows after each other), norms,

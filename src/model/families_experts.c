@@ -247,9 +247,10 @@ static void layer_step35(struct builder *b, uint32_t layer, struct ref x)
 {
     char name[TENSOR_NAME_CAP];
     const bool gates = weights_has(b->ws, layer_tensor(name, layer, "attn_gate.weight"));
-    block_plain_layer(
-        b, layer, x,
-        &(struct attention){.pairs = ROPE_NEOX, .norm_if = true, .gate_heads = gates});
+    block_plain_layer(b, layer, x,
+                      &(struct attention){.pairs = ROPE_NEOX,
+                                          .norm_if = true,
+                                          .gates = gates ? GATES_HEADS : GATES_NONE});
 }
 
 /* One expert for all rows, unless there are said to be more; their width may be said, too. */
@@ -284,8 +285,7 @@ static void layer_laguna(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x,
                       &(struct attention){.pairs = ROPE_NEOX,
                                           .qk_norm = true,
-                                          .gate_apart = values,
-                                          .gate_heads = !values,
+                                          .gates = values ? GATES_APART : GATES_HEADS,
                                           .softplus = true});
 }
 

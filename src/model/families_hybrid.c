@@ -32,7 +32,7 @@ static void layer_qwen35_by(struct builder *b, uint32_t layer, struct ref x, boo
     else
         block_attention(
             b, layer, h, h,
-            &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gated = true});
+            &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gates = GATES_IN_Q});
     block_end(b, layer, x, h);
 }
 

@@ -271,7 +271,8 @@ static bool read_spark2_5(struct hparams *hp, struct err *err)
 
 static void layer_spark2_5(struct builder *b, uint32_t layer, struct ref x)
 {
-    block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .gate_heads = true});
+    block_plain_layer(b, layer, x,
+                      &(struct attention){.pairs = ROPE_NEOX, .gates = GATES_HEADS});
 }
 
 const struct family families_plain[] = {

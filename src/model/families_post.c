@@ -117,7 +117,7 @@ static void layer_afmoe(struct builder *b, uint32_t layer, struct ref x)
 {
     sandwich_layer(
         b, layer, x,
-        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gate_apart = true});
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gates = GATES_APART});
 }
 
 /* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. Files
