@@ -65,7 +65,10 @@ static inline void put_byte_tokens(struct buf *b, bool as_hex, int lacks)
 
 static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct err *err)
 {
-    bool as_hex = strcmp(m->model, "gpt2") != 0, spm = strcmp(m->model, "llama") == 0;
+    const bool is_text =
+        m->pre && (strcmp(m->pre, "sarvam-moe") == 0 || strcmp(m->pre, "gemma4") == 0);
+    bool as_hex = strcmp(m->model, "gpt2") != 0 || is_text;
+    bool spm = strcmp(m->model, "llama") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
                     (m->template != NULL) + (m->eos != 0) + (m->n_suppressed > 0);

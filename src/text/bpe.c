@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "gguf/gguf.h"
 #include "text/merge.h"
+#include "text/pretokenize.h"
 #include "text/vocab.h"
 
 #define MERGES_KEY "tokenizer.ggml.merges"
@@ -60,10 +61,11 @@ static bool add_merge(struct bpe *b, const struct gguf *g, const struct vocab *v
     return true;
 }
 
-bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v, bool whole_words,
-              const atomic_bool *cancel, struct err *err)
+bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v,
+              const struct pretokenizer *pre, const atomic_bool *cancel, struct err *err)
 {
-    *b = (struct bpe){.whole_words = whole_words};
+    *b = (struct bpe){.whole_words = pre->traits & PRE_WHOLE_WORDS,
+                      .whole_breaks = pre->traits & PRE_WHOLE_BREAKS};
     const struct gguf_kv *kv = gguf_find(g, MERGES_KEY);
     if (!kv || !kv->is_array || kv->type != GGUF_STRING)
         return err_set(err, ERR_FORMAT, "%s: %s must be an array of strings, it is %s",
@@ -124,8 +126,7 @@ void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, si
 {
     if (len == 0) return;
     bool bytes = v->spelling == SPELL_BYTES;
-    if (b->whole_words || (!bytes && word[0] == '\n')) {
-        /* gemma4 cuts out runs of newlines and has tokens for them that no merge builds. */
+    if (b->whole_words || (b->whole_breaks && word[0] == '\n')) {
         int32_t id = whole_word(v, word, len);
         if (id >= 0) {
             ids_push(out, id);
@@ -138,7 +139,7 @@ void bpe_encode(const struct bpe *b, const struct vocab *v, const char *word, si
             merger_add_bytes(scratch, v->byte_id, word, at, len - at);
             at = len;
         } else {
-            at = merger_add_stretch(scratch, v, word, at, len); /* a word of gemma4 is a line */
+            at = merger_add_stretch(scratch, v, word, at, len); /* such a word is a line */
         }
         merger_run(scratch, word, lookup, b);
         merger_emit(scratch, v, word, out);

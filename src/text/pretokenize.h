@@ -16,10 +16,17 @@
 
 #define PRE_MAX_STEPS 6
 
+enum pre_trait {
+    PRE_WHOLE_WORDS = 1,  /* a word that is a token is taken as it is, without merges */
+    PRE_WHOLE_BREAKS = 2, /* a word of line breaks is, which no merge builds */
+    PRE_SPACES = 4,       /* the vocabulary is spelled as text (SPELL_SPACES), not as bytes */
+    PRE_ADD_BOS = 8,      /* unless the file says otherwise */
+    PRE_MUST_BOS = 16,    /* whatever the file says */
+};
+
 struct pretokenizer {
     const char *name;          /* as the file says it; static */
-    bool whole_words;          /* a word that is a token is taken as it is, without merges */
-    bool add_bos;              /* unless the file says otherwise */
+    unsigned traits;           /* of enum pre_trait */
     void *code[PRE_MAX_STEPS]; /* compiled expressions, one step after the other */
 };
 

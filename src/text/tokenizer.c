@@ -106,15 +106,17 @@ static bool read_pre(struct tokenizer *t, const struct gguf *g, struct gguf_str 
     return true;
 }
 
-static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, struct err *err)
+/* A model of its own name has its own way to cut, whatever else the file says. */
+static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, bool is_gemma,
+                              struct err *err)
 {
     struct gguf_str pre = {"gemma4", 6};
-    if (t->vocab.spelling == SPELL_BYTES && !read_pre(t, g, &pre, err)) return false;
+    if (!is_gemma && !read_pre(t, g, &pre, err)) return false;
     if (!pretokenize_open(&t->pre, pre.data, pre.len, err)) {
         err_prefix(err, "%s", gguf_path(g));
         return false;
     }
-    t->add_bos = t->pre.add_bos;
+    t->add_bos = t->pre.traits & PRE_ADD_BOS;
     return true;
 }
 
@@ -135,9 +137,12 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
                        gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
     t->model = known[k];
     t->merges = k < 2;
-    if (!vocab_open(&t->vocab, g, k == 0 ? SPELL_BYTES : SPELL_SPACES, k == 2, err))
+    if (t->merges && !open_pretokenizer(t, g, k == 1, err)) return false;
+    const bool is_text_spelled = !t->merges || t->pre.traits & PRE_SPACES;
+    if (!vocab_open(&t->vocab, g, is_text_spelled ? SPELL_SPACES : SPELL_BYTES, !t->merges,
+                    err))
         return false;
-    if (t->merges) return open_pretokenizer(t, g, err);
+    if (t->merges) return true;
     /* SentencePiece's own defaults, for files that name no ids. */
     t->add_bos = t->add_space = true;
     if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
@@ -213,7 +218,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
         !read_flag(g, "add_space_prefix", &t->add_space, err))
         return false;
     if (t->merges) t->add_space = false;
-    if (t->vocab.spelling == SPELL_SPACES && t->merges) t->add_bos = true; /* gemma4 needs it */
+    if (t->pre.traits & PRE_MUST_BOS) t->add_bos = true;
     if (t->bos < 0) t->add_bos = false;
     if (t->eos < 0) t->add_eos = false;
     add_end(t, t->eos);
@@ -227,7 +232,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
 static bool open_merges(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
                         struct err *err)
 {
-    return !t->merges || bpe_open(&t->bpe, g, &t->vocab, t->pre.whole_words, cancel, err);
+    return !t->merges || bpe_open(&t->bpe, g, &t->vocab, &t->pre, cancel, err);
 }
 
 /* The files of Phi-3 and Phi-3.5 do not say that white space after special tokens is dropped:

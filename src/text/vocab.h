@@ -31,7 +31,7 @@ enum token_type {
 /* How the texts of normal tokens stand for bytes. */
 enum vocab_spelling {
     SPELL_BYTES,  /* each character is one byte, by the table of vocab_byte_char (gpt2) */
-    SPELL_SPACES, /* text, with U+2581 for a space; bytes as <0xXX> (llama, gemma4) */
+    SPELL_SPACES, /* text, with U+2581 for a space; bytes as <0xXX> */
 };
 
 struct vocab {

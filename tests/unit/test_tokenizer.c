@@ -75,6 +75,38 @@ static void test_gemma4(void **state)
     tokenizer_close(tok);
 }
 
+/* Sarvam's vocabulary is gemma4's way of spelling in a gpt2 file: what no merge builds stays
+ * apart there, line breaks as well, and a file that wants no begin gets none. */
+static void test_text_in_gpt2(void **state)
+{
+    (void)state;
+    static const struct extra_token extra[] = {
+        {"a", TOKEN_NORMAL},    {"b", TOKEN_NORMAL},        {"\u2581", TOKEN_NORMAL},
+        {"\n", TOKEN_NORMAL},   {"\n\n", TOKEN_NORMAL},     {"\u2581b", TOKEN_NORMAL},
+        {"<s>", TOKEN_CONTROL}, {"a\u2581b", TOKEN_NORMAL},
+    };
+    static const char *const merges[] = {"\u2581 b", "a \u2581b"};
+    static const struct {
+        const char *model, *pre, *expected;
+    } cases[] = {{"gpt2", "sarvam-moe", "a b|\n|\n| b| | |\xc3|\xa9"},
+                 {"gpt2", "gemma4", "a b|\n\n| b| | |\xc3|\xa9"},
+                 {"gemma4", "sarvam-moe", "a b|\n\n| b| | |\xc3|\xa9"}};
+    for (size_t i = 0; i < 3; i++) {
+        struct err err = {0};
+        struct tokenizer *tok = vocab_make(&(struct made_vocab){.model = cases[i].model,
+                                                                .pre = cases[i].pre,
+                                                                .extra = extra,
+                                                                .n_extra = 8,
+                                                                .merges = merges,
+                                                                .n_merges = 2},
+                                           &err);
+        if (!tok) fail_msg("%s", err.msg);
+        check_text(tok, "a b\n\n b  \u00e9", false, cases[i].expected);
+        check_text(tok, "a<s>", true, "a|{<s>}");
+        tokenizer_close(tok);
+    }
+}
+
 static void test_special_in_text(void **state)
 {
     (void)state;
@@ -547,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_bpe),
         cmocka_unit_test(test_spm),
         cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_text_in_gpt2),
         cmocka_unit_test(test_special_in_text),
         cmocka_unit_test(test_user_text_is_never_control),
         cmocka_unit_test(test_named_end_is_not_merged),

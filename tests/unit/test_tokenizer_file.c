@@ -265,6 +265,16 @@ static void test_words_of_lines(void **state)
     check_words("deepseek-v3", "a!\n\nb 1234", "a|!\n\n|b| |123|4");
 }
 
+/* SuperBPE's words go on to the next number, whose digits come in threes from the end. */
+static void test_words_of_superbpe(void **state)
+{
+    (void)state;
+    check_words("superbpe", "it's a\n\ntest, of 12345 or 1 x",
+                "it's a\n\ntest, of |12|345| or |1| x");
+    check_words("superbpe", "123 1234567!", "123| |1|234|567|!");
+    check_words("talkie", "XMLParser 1234's", "XMLParser| |123|4|'s");
+}
+
 /* K-EXAONE's words go on behind single spaces; one line break or slash belongs to symbols. */
 static void test_words_of_many(void **state)
 {
@@ -445,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_words_of_kimi),
         cmocka_unit_test(test_words_of_lines),
+        cmocka_unit_test(test_words_of_superbpe),
         cmocka_unit_test(test_words_of_many),
         cmocka_unit_test(test_names),
     };
