@@ -5,8 +5,8 @@
  * be needed, refuses what does not fit, binds the weights; then the same for the draft model,
  * if there is one. The owner embeds the struct and reads its members; machine_close frees them
  * in the right order. One thread at a time; cancel may be set by any. It knows no tokenizer and
- * no conversation. Its parts are machine_place.h (which device computes what) and
- * machine_memory.h (what fits). */
+ * no conversation. Its parts are machine_place.h (which device computes what),
+ * machine_memory.h (what fits) and machine_pace.h (whether a device is worth having). */
 #ifndef ENGINE_MACHINE_H
 #define ENGINE_MACHINE_H
 
