@@ -122,7 +122,7 @@ struct hparams {
         uint32_t head_dim_k, head_dim_v; /* of a head, as its matrices make them */
         bool by_heads; /* keys and values of all heads are in the cache, not that row */
     } latent;
-    /* The recurrent layers of hybrids; all positive where a family has them. */
+    /* Recurrent layers; all positive where a family has them. */
     struct {
         uint32_t n_taps;          /* of the convolution, the row's own included */
         uint32_t n_dim;           /* state: values of one q and k */
