@@ -10,7 +10,7 @@
  * that read 55 GB/s; while they read 32, 16.7, 16.6 and 15.0; 2026-11).
  * Products of f16 are exact, as narrow (numeric.h) makes them. There is no plain C of this
  * file: it needs AVX2 in any case. */
-#include "cpu/attend_few_avx512.h"
+#include "cpu/attend_few_softmax_avx512.h"
 
 #include "base/cpuid.h"
 #include "cpu/avx512.h"

@@ -2,7 +2,7 @@
  * they are. A lane is a key until a sum or a largest is taken: those of eight items together,
  * for one alone would wait for its own chain. What the next step reads is fetched meanwhile:
  * memory would else rest for a quarter of the time. */
-#include "cpu/attend_few_avx512.h"
+#include "cpu/attend_few_softmax_avx512.h"
 #include "cpu/lanes16.h"
 
 enum {
