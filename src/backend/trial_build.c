@@ -366,7 +366,7 @@ static void has_state(struct trial *t, size_t n)
 {
     t->state = (struct state_part){0, n};
     t->p.n_states = 1;
-    t->p.state_bytes = (n * sizeof(float) + 63) / 64 * 64;
+    t->p.state_bytes = mem_round_up(n * sizeof(float), 64);
 }
 
 static struct ref try_conv(struct trial *t, const struct op_conv *c)

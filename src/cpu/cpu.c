@@ -123,7 +123,7 @@ static const size_t SLAB_BYTES = (size_t)64 << 20;
  * begins is never touched. */
 static uint8_t *slab_alloc(struct cpu_backend *cpu, size_t n_bytes)
 {
-    n_bytes = (n_bytes + 63) / 64 * 64;
+    n_bytes = mem_round_up(n_bytes, 64);
     struct slab *s = cpu->slabs;
     if (!s || s->n_bytes - s->used < n_bytes) {
         size_t size = n_bytes > SLAB_BYTES ? n_bytes : SLAB_BYTES;

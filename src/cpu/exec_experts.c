@@ -6,6 +6,7 @@
  * kernels for many rows need, and so are the results copied back. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/pool.h"
 #include "cpu/exec_impl.h"
 
@@ -21,12 +22,12 @@ struct experts {
 
 static size_t a8_stride(size_t n_cols)
 {
-    return (n_cols + 63) / 64 * 64;
+    return mem_round_up(n_cols, 64);
 }
 
 static size_t align64(size_t n)
 {
-    return (n + 63) / 64 * 64;
+    return mem_round_up(n, 64);
 }
 
 size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *op)
