@@ -199,10 +199,10 @@ static void keep_string(struct buf *out, const char **kept, const char *string)
 
 static void keep_state(struct archive *a, const struct archive_state *state, const char *system)
 {
-    keep_string(&a->strings[0], &a->state.model, state->model);
-    keep_string(&a->strings[1], &a->state.draft, state->draft);
-    keep_string(&a->strings[2], &a->state.settings, state->settings);
-    keep_string(&a->strings[3], &a->state.kv_type, state->kv_type);
+    keep_string(&a->strings[ARCHIVE_MODEL], &a->state.model, state->model);
+    keep_string(&a->strings[ARCHIVE_DRAFT], &a->state.draft, state->draft);
+    keep_string(&a->strings[ARCHIVE_SETTINGS], &a->state.settings, state->settings);
+    keep_string(&a->strings[ARCHIVE_KV_TYPE], &a->state.kv_type, state->kv_type);
     keep_name(&a->system, system);
     a->state.seed = state->seed;
     a->state.numerics = state->numerics;

@@ -17,7 +17,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { ARCHIVE_STRINGS = 4 }; /* of struct archive_state */
+/* The strings of struct archive_state. */
+enum { ARCHIVE_MODEL, ARCHIVE_DRAFT, ARCHIVE_SETTINGS, ARCHIVE_KV_TYPE, ARCHIVE_STRINGS };
 
 struct archive;
 struct conversation;

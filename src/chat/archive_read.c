@@ -204,10 +204,10 @@ static void take_string(struct buf *out, const struct record_bytes *bytes, const
 
 static bool take_state(struct reader *r, const struct record *rec)
 {
-    take_string(&r->into->strings[0], &rec->model, &r->into->state->model);
-    take_string(&r->into->strings[1], &rec->draft, &r->into->state->draft);
-    take_string(&r->into->strings[2], &rec->settings, &r->into->state->settings);
-    take_string(&r->into->strings[3], &rec->kv_type, &r->into->state->kv_type);
+    take_string(&r->into->strings[ARCHIVE_MODEL], &rec->model, &r->into->state->model);
+    take_string(&r->into->strings[ARCHIVE_DRAFT], &rec->draft, &r->into->state->draft);
+    take_string(&r->into->strings[ARCHIVE_SETTINGS], &rec->settings, &r->into->state->settings);
+    take_string(&r->into->strings[ARCHIVE_KV_TYPE], &rec->kv_type, &r->into->state->kv_type);
     char *system =
         rec->system.data ? mem_strndup((const char *)rec->system.data, rec->system.n) : NULL;
     conversation_set_system(r->into->c, system);
