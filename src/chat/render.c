@@ -18,7 +18,6 @@ struct renderer {
     struct tm now;
     bool has_think_switch;
     const char *reasoning_key; /* where the template looks for reasoning, NULL: nowhere */
-    bool splits_text;          /* it looks for "</think>" in the text itself */
     bool takes_parts;          /* contents are lists of parts: texts, images; no plain texts */
 };
 
@@ -51,7 +50,6 @@ struct renderer *renderer_new(const struct render_config *config, struct err *er
         r->has_think_switch |= template_has_variable(t, think_switches[i]);
     for (size_t i = N_OF(reasoning_keys); i-- > 0;)
         if (template_mentions(t, reasoning_keys[i])) r->reasoning_key = reasoning_keys[i];
-    r->splits_text = memmem(config->source, config->len, "</think>", 8) != NULL;
     if (!shows_user(r)) {
         r->takes_parts = true;
         r->takes_parts = shows_user(r);
@@ -71,11 +69,6 @@ void renderer_free(struct renderer *r)
 bool render_knows_think(const struct renderer *r)
 {
     return r->has_think_switch;
-}
-
-bool render_knows_reasoning(const struct renderer *r)
-{
-    return r->reasoning_key || r->splits_text;
 }
 
 /* ---- values ---- */

@@ -60,7 +60,5 @@ void render_reply(const struct message *reply, size_t at, size_t n, struct spans
 
 /* Whether the template can be asked to think or not to. */
 bool render_knows_think(const struct renderer *r);
-/* Whether it can show reasoning of earlier replies; otherwise they are given whole. */
-bool render_knows_reasoning(const struct renderer *r);
 
 #endif

@@ -293,7 +293,6 @@ static void test_reasoning(void **unused)
     say(c, "r");
     struct renderer *r = renderer(by_key);
     assert_true(render_knows_think(r));
-    assert_true(render_knows_reasoning(r));
     expect(r, c, RENDER_THINK_DEFAULT, false,
            "M:[user]|T:q|M:[assistant]|I:104 105|M:[user]|T:r");
     expect(r, c, RENDER_THINK_OFF, false,
@@ -331,7 +330,6 @@ static void test_reasoning(void **unused)
            "M:[user]|T:q|M:[assistant]|I:103 104 105|M:[user]|T:r");
     renderer_free(r);
     r = renderer(unknowing);
-    assert_false(render_knows_reasoning(r));
     expect(r, c, RENDER_THINK_DEFAULT, false,
            "M:[user]|T:q|M:[assistant]|I:100 101 102 103 104 105|M:[user]|T:r");
     renderer_free(r);
