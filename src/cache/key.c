@@ -34,11 +34,3 @@ struct key key_next(const struct fingerprint *f, struct key before, const int32_
     memcpy(h.ids, ids, n * sizeof *ids);
     return hash(&h, n);
 }
-
-struct key key_of(const struct fingerprint *f, const int32_t *ids, size_t n)
-{
-    struct key key = key_begin(f);
-    for (size_t at = 0; at < n; at += PAGE_LEN)
-        key = key_next(f, key, ids + at, n - at < PAGE_LEN ? n - at : PAGE_LEN);
-    return key;
-}

@@ -26,7 +26,5 @@ struct key key_begin(const struct fingerprint *f);
 /* The key of n more tokens, 1..PAGE_LEN, after a whole number of pages whose key is before. */
 struct key key_next(const struct fingerprint *f, struct key before, const int32_t *ids,
                     size_t n);
-/* The key of ids[0..n), from the beginning. */
-struct key key_of(const struct fingerprint *f, const int32_t *ids, size_t n);
 
 #endif

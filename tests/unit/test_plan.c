@@ -128,6 +128,15 @@ static bool same_key(struct key a, struct key b)
     return a.lo == b.lo && a.hi == b.hi;
 }
 
+/* The key of ids[0..n), from the beginning. */
+static struct key key_of(const struct fingerprint *f, const int32_t *ids, size_t n)
+{
+    struct key key = key_begin(f);
+    for (size_t at = 0; at < n; at += PAGE_LEN)
+        key = key_next(f, key, ids + at, n - at < PAGE_LEN ? n - at : PAGE_LEN);
+    return key;
+}
+
 static void test_keys(void **state)
 {
     (void)state;
