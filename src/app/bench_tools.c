@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "base/printable.h"
+#include "config/paths.h"
 #include "engine/disk.h"
 #include "engine/machine.h"
 
@@ -198,8 +199,7 @@ static void keeper_stop(void)
 
 bool bench_folder_make(struct buf *path, struct err *err)
 {
-    const char *tmp = getenv("TMPDIR");
-    buf_printf(path, "%s/hearth-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    buf_printf(path, "%s/hearth-bench-XXXXXX", paths_temporary());
     block_ends(); /* until the keeper takes them */
     if (mkdtemp(path->data)) {
         keeper_start(path->data);

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "config/paths.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
@@ -326,8 +327,7 @@ static dictionary *load_plain(const struct buf *plain)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd < 0 || access(path, R_OK) != 0) {
         if (fd >= 0) close(fd);
-        const char *folder = getenv("TMPDIR");
-        snprintf(path, sizeof path, "%s/hearth-ini-XXXXXX", folder ? folder : "/tmp");
+        snprintf(path, sizeof path, "%s/hearth-ini-XXXXXX", paths_temporary());
         fd = mkstemp(path);
         on_disk = true;
     }

@@ -28,6 +28,12 @@ char *paths_typed(const char *typed)
     return mem_strdup(typed);
 }
 
+const char *paths_temporary(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 char *paths_in(enum paths_folder folder, const char *name)
 {
     static const struct {

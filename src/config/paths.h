@@ -1,8 +1,8 @@
 /* Where hearth's files are: the XDG folders, the bundled guide, the model it remembers.
  *
- * Paths come back as strings the caller frees; all but paths_typed's may be NULL, when neither
- * the XDG variable nor HOME says where. A relative XDG variable is ignored, as the XDG
- * specification demands. Main thread only (it reads the environment). */
+ * Paths come back as strings the caller frees, unless said otherwise; all but paths_typed's may
+ * be NULL, when neither the XDG variable nor HOME says where. A relative XDG variable is
+ * ignored, as the XDG specification demands. Main thread only (it reads the environment). */
 #ifndef CONFIG_PATHS_H
 #define CONFIG_PATHS_H
 
@@ -21,6 +21,9 @@ char *paths_typed(const char *typed);
 
 /* The folder, or with name (may be NULL) a path in it. Nothing is created. */
 char *paths_in(enum paths_folder folder, const char *name);
+
+/* Where files go that are gone again soon: $TMPDIR, or /tmp. The environment's or static. */
+const char *paths_temporary(void);
 
 /* Makes the folder of the file `path` and those above it that are missing, mode 0700. */
 bool paths_make_parents(const char *path, struct err *err);

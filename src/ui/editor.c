@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "config/paths.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
 
@@ -112,8 +113,7 @@ bool editor_run(const char *s, size_t n, struct buf *out, const char **warning, 
 {
     *warning = NULL;
     struct buf path = {0};
-    const char *folder = getenv("TMPDIR");
-    buf_printf(&path, "%s/hearth-XXXXXX.md", folder && *folder ? folder : "/tmp");
+    buf_printf(&path, "%s/hearth-XXXXXX.md", paths_temporary());
     int fd = mkostemps(path.data, 3, O_CLOEXEC);
     bool ok = fd >= 0 || err_set(err, ERR_IO, "%s: %s", path.data, strerror(errno));
     if (ok) {

@@ -93,6 +93,20 @@ static void test_folders(void **state)
     folder_is(PATHS_STATE, "x", "/s/hearth/x");
 }
 
+static void test_temporary(void **state)
+{
+    (void)state;
+    char before[SCRATCH_PATH];
+    snprintf(before, sizeof before, "%s", paths_temporary());
+    setenv("TMPDIR", "/t/u", 1);
+    assert_string_equal(paths_temporary(), "/t/u");
+    setenv("TMPDIR", "", 1);
+    assert_string_equal(paths_temporary(), "/tmp");
+    unsetenv("TMPDIR");
+    assert_string_equal(paths_temporary(), "/tmp");
+    setenv("TMPDIR", before, 1);
+}
+
 static unsigned mode_of(const char *path)
 {
     struct stat st;
@@ -212,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_typed),        cmocka_unit_test(test_folders),
         cmocka_unit_test(test_remembered),   cmocka_unit_test(test_remembered_link),
         cmocka_unit_test(test_make_parents), cmocka_unit_test(test_guide),
+        cmocka_unit_test(test_temporary),
     };
     return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
 }
