@@ -3,13 +3,11 @@
  * are those of a run that starts from nothing, and what was kept is not computed again. */
 #include <string.h>
 
-#include "../chance.h"
 #include "engine/disk.h"
 #include "engine/engine.h"
 #include "engine/machine.h"
-#include "engine/timeline.h"
-#include "engine/verify.h"
 #include "random_model.h"
+#include "timeline_case.h"
 #include "vulkan/backend.h"
 
 enum { CONTEXT = 400 };
@@ -53,25 +51,10 @@ static void open_model(struct machine *m, int model, const char *device, bool di
     if (disk) disk_make_ready(m->disk, NULL);
 }
 
-static struct timeline_cost sync_to(struct machine *m, const int32_t *ids, size_t n)
-{
-    struct timeline_cost cost;
-    struct err err;
-    if (!timeline_sync(m->tl, ids, n, NULL, &cost, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(cost.n_cached + cost.n_prefilled, n);
-    return cost;
-}
-
-static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
-{
-    for (size_t i = from; i < to; i++)
-        ids[i] = (int32_t)below((uint32_t)n_vocab);
-}
-
 static void check_cold(struct machine *m, struct machine *cold, const int32_t *ids, size_t n)
 {
     timeline_forget(cold->tl);
-    sync_to(cold, ids, n);
+    sync_to(cold->tl, ids, n);
     if (memcmp(timeline_logits(m->tl), timeline_logits(cold->tl),
                model_n_vocab(m->model) * sizeof(float)) != 0)
         fail_msg("%zu tokens differ from a cold run", n);
@@ -93,15 +76,15 @@ static void test_resume(void **unused)
             chance_begin(11 + i);
             random_ids(ids, 0, n + 20, model_n_vocab(cold.model));
             open_model(&m, model, "cpu", true);
-            assert_int_equal(sync_to(&m, ids, n).n_prefilled, n);
+            assert_int_equal(sync_to(m.tl, ids, n).n_prefilled, n);
             assert_true(timeline_save(m.tl, NULL));
             machine_close(&m);
             open_model(&m, model, "cpu", true);
-            const struct timeline_cost cost = sync_to(&m, ids, n);
+            const struct timeline_cost cost = sync_to(m.tl, ids, n);
             assert_int_equal(cost.n_prefilled, 0);
             assert_int_equal(cost.n_read, n);
             check_cold(&m, &cold, ids, n);
-            assert_int_equal(sync_to(&m, ids, n + 20).n_prefilled, 20);
+            assert_int_equal(sync_to(m.tl, ids, n + 20).n_prefilled, 20);
             check_cold(&m, &cold, ids, n + 20);
             machine_close(&m);
         }
@@ -116,8 +99,6 @@ static void test_branches(void **unused)
     (void)unused;
     for (int model = 0; model < N_MODELS; model++) {
         struct machine m, cold;
-        struct verify_verdict verdict;
-        struct err err;
         int32_t first[CONTEXT], other[CONTEXT];
         scratch_empty(home);
         chance_begin(5);
@@ -129,20 +110,19 @@ static void test_branches(void **unused)
         for (int again = 0; again < 2; again++) {
             for (size_t n = 130; n <= 160; n += 30) {
                 const size_t done = again ? n : n == 130 ? 0 : 130;
-                assert_int_equal(sync_to(&m, first, n).n_prefilled, n - done);
+                assert_int_equal(sync_to(m.tl, first, n).n_prefilled, n - done);
                 timeline_snapshot(m.tl);
                 assert_true(timeline_save(m.tl, NULL));
             }
-            assert_int_equal(sync_to(&m, first, 130).n_prefilled, 0);
+            assert_int_equal(sync_to(m.tl, first, 130).n_prefilled, 0);
             check_cold(&m, &cold, first, 130);
-            assert_int_equal(sync_to(&m, other, 170).n_prefilled, again ? 0 : 40);
+            assert_int_equal(sync_to(m.tl, other, 170).n_prefilled, again ? 0 : 40);
             timeline_snapshot(m.tl);
             assert_true(timeline_save(m.tl, NULL));
             check_cold(&m, &cold, other, 170);
-            assert_int_equal(sync_to(&m, first, 180).n_prefilled, again ? 0 : 20);
+            assert_int_equal(sync_to(m.tl, first, 180).n_prefilled, again ? 0 : 20);
             check_cold(&m, &cold, first, 180);
-            assert_true(timeline_verify(m.tl, NULL, &verdict, &err));
-            assert_int_equal(verdict.what, VERIFY_SAME);
+            same_as_computed(m.tl);
             machine_close(&m);
             open_model(&m, model, "cpu", true);
         }
@@ -176,7 +156,7 @@ static void histories(int model, const char *device, int n_steps)
     const size_t n_vocab = model_n_vocab(m.model);
     for (int step = 0; step < n_steps; step++) {
         n = next_history(ids, n, n_vocab);
-        n_read += sync_to(&m, ids, n).n_read;
+        n_read += sync_to(m.tl, ids, n).n_read;
         check_cold(&m, &cold, ids, n);
         switch (below(5)) {
         case 0: timeline_save(m.tl, NULL); break;

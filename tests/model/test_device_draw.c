@@ -13,10 +13,9 @@
 #include "../soak.h"
 #include "backend/impl.h"
 #include "base/ids.h"
-#include "engine/timeline.h"
-#include "engine/verify.h"
 #include "random_model.h"
 #include "reply_rig.h"
+#include "timeline_case.h"
 #include "vulkan/backend.h"
 
 /* A token that is drawn brings its id back. A block of drafts brings each that is right back
@@ -104,14 +103,6 @@ static void compare(struct rig *cpu, struct rig *device, const struct engine_sam
 }
 
 /* What a timeline holds has the bits of computing it anew. */
-static void same_as_computed(struct timeline *tl)
-{
-    struct verify_verdict v;
-    struct err err;
-    if (!timeline_verify(tl, NULL, &v, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(v.what, VERIFY_SAME);
-}
-
 static void test_same_text(void **state)
 {
     (void)state;

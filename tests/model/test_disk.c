@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../chance.h"
 #include "../golden.h"
 #include "../scratch.h"
 #include "../soak.h"
@@ -16,8 +15,7 @@
 #include "engine/disk.h"
 #include "engine/engine.h"
 #include "engine/machine.h"
-#include "engine/timeline.h"
-#include "engine/verify.h"
+#include "timeline_case.h"
 
 enum { CONTEXT = 400 };
 
@@ -53,21 +51,6 @@ static void open_long(struct machine *m, const char *path, const char *kv_type, 
 static void open_model(struct machine *m, const char *path, const char *kv_type, bool disk)
 {
     open_long(m, path, kv_type, disk, CONTEXT);
-}
-
-static struct timeline_cost sync_to(struct machine *m, const int32_t *ids, size_t n)
-{
-    struct timeline_cost cost;
-    struct err err;
-    if (!timeline_sync(m->tl, ids, n, NULL, &cost, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(cost.n_cached + cost.n_prefilled, n);
-    return cost;
-}
-
-static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
-{
-    for (size_t i = from; i < to; i++)
-        ids[i] = (int32_t)below((uint32_t)n_vocab);
 }
 
 /* A blob by what it is and the tokens before its end. */
@@ -107,13 +90,13 @@ static void check_resume(const char *path, const char *other)
         const size_t n_vocab = model_n_vocab(m.model);
         float *want = mem_zalloc(n_vocab, sizeof *want);
         random_ids(ids, 0, n + 20, n_vocab);
-        assert_int_equal(sync_to(&m, ids, n).n_prefilled, n);
+        assert_int_equal(sync_to(m.tl, ids, n).n_prefilled, n);
         memcpy(want, timeline_logits(m.tl), n_vocab * sizeof *want);
         timeline_save(m.tl, NULL);
         machine_close(&m);
 
         open_model(&m, path, type, true);
-        struct timeline_cost cost = sync_to(&m, ids, n);
+        struct timeline_cost cost = sync_to(m.tl, ids, n);
         assert_int_equal(cost.n_prefilled, 0);
         assert_int_equal(cost.n_read, n);
         assert_int_equal(cost.n_restored, 0);
@@ -121,16 +104,16 @@ static void check_resume(const char *path, const char *other)
         machine_close(&m);
 
         open_model(&m, path, type, true);
-        cost = sync_to(&m, ids, n + 20);
+        cost = sync_to(m.tl, ids, n + 20);
         assert_int_equal(cost.n_prefilled, 20);
         assert_int_equal(cost.n_read, n);
         /* Another KV type, another file: nothing is found. */
         machine_close(&m);
         open_model(&m, path, types[(i + 1) % 2], true);
-        assert_int_equal(sync_to(&m, ids, n).n_read, 0);
+        assert_int_equal(sync_to(m.tl, ids, n).n_read, 0);
         machine_close(&m);
         open_model(&m, other, type, true);
-        assert_int_equal(sync_to(&m, ids, n).n_read, 0);
+        assert_int_equal(sync_to(m.tl, ids, n).n_read, 0);
         machine_close(&m);
         free(want);
     }
@@ -162,7 +145,7 @@ static void test_resume_before_the_reply(void **state)
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, 150, n_vocab);
     timeline_mark(m.tl, 90);
-    sync_to(&m, ids, 94);
+    sync_to(m.tl, ids, 94);
     timeline_snapshot(m.tl);
     for (size_t i = 94; i < 110; i++)
         assert_true(timeline_append(m.tl, ids[i], NULL, &err));
@@ -172,8 +155,8 @@ static void test_resume_before_the_reply(void **state)
     for (size_t same = 90; same >= 89; same--) {
         open_model(&m, hybrid, "f16", true);
         ids[same] = (ids[same] + 1) % (int32_t)n_vocab;
-        assert_int_equal(sync_to(&m, ids, 150).n_cached, same == 90 ? 90 : 0);
-        sync_to(&cold, ids, 150);
+        assert_int_equal(sync_to(m.tl, ids, 150).n_cached, same == 90 ? 90 : 0);
+        sync_to(cold.tl, ids, 150);
         assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
                             n_vocab * sizeof(float));
         machine_close(&m);
@@ -199,25 +182,22 @@ static void test_resume_then_back(void **state)
         const size_t n_bytes = model_n_vocab(m.model) * sizeof(float);
         random_ids(ids, 0, n_all + 10, model_n_vocab(m.model));
         disk_make_ready(m.disk, NULL);
-        sync_to(&m, ids, n);
+        sync_to(m.tl, ids, n);
         assert_true(timeline_save(m.tl, NULL));
-        sync_to(&m, ids, n_all);
+        sync_to(m.tl, ids, n_all);
         assert_true(timeline_save(m.tl, NULL));
         timeline_forget(m.tl);
         machine_close(&m);
         open_model(&m, windowed, "f16", true);
         disk_make_ready(m.disk, NULL);
-        assert_int_equal(sync_to(&m, ids, n_all + 10).n_prefilled, 10);
-        assert_int_equal(sync_to(&m, ids, n).n_prefilled, 0);
-        sync_to(&cold, ids, n);
+        assert_int_equal(sync_to(m.tl, ids, n_all + 10).n_prefilled, 10);
+        assert_int_equal(sync_to(m.tl, ids, n).n_prefilled, 0);
+        sync_to(cold.tl, ids, n);
         assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
-        assert_true(sync_to(&m, ids, n_all + 10).n_prefilled <= 10);
-        sync_to(&cold, ids, n_all + 10);
+        assert_true(sync_to(m.tl, ids, n_all + 10).n_prefilled <= 10);
+        sync_to(cold.tl, ids, n_all + 10);
         assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
-        struct verify_verdict verdict;
-        struct err err;
-        assert_true(timeline_verify(m.tl, NULL, &verdict, &err));
-        assert_int_equal(verdict.what, VERIFY_SAME);
+        same_as_computed(m.tl);
         machine_close(&m);
         machine_close(&cold);
     }
@@ -239,7 +219,7 @@ static size_t resume_torn(const char *path, const struct place *torn, size_t n_t
     random_ids(ids, 0, 340, n_vocab);
     disk_make_ready(m.disk, NULL);
     for (size_t n = 110; n <= 330; n += 110) {
-        sync_to(&m, ids, n);
+        sync_to(m.tl, ids, n);
         assert_true(timeline_save(m.tl, NULL));
     }
     timeline_forget(m.tl);
@@ -248,9 +228,9 @@ static size_t resume_torn(const char *path, const struct place *torn, size_t n_t
         assert_true(store_files_walk(pages, tear, (void *)&torn[i], &err));
     open_model(&m, path, "f16", true);
     disk_make_ready(m.disk, NULL);
-    const struct timeline_cost cost = sync_to(&m, ids, 340);
+    const struct timeline_cost cost = sync_to(m.tl, ids, 340);
     open_model(&cold, path, "f16", false);
-    sync_to(&cold, ids, 340);
+    sync_to(cold.tl, ids, 340);
     assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
                         n_vocab * sizeof(float));
     machine_close(&m);
@@ -290,14 +270,14 @@ static void test_exact_repeat(void **state)
     open_model(&m, path, "f16", true);
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, 120, n_vocab);
-    sync_to(&m, ids, 90);
+    sync_to(m.tl, ids, 90);
     timeline_save(m.tl, NULL);
     machine_close(&m);
     open_model(&m, path, "f16", true);
-    sync_to(&m, ids, 110);                                 /* grows behind what was read */
-    assert_int_equal(sync_to(&m, ids, 90).n_prefilled, 0); /* the logits alone */
-    sync_to(&m, ids, 120);
-    sync_to(&cold, ids, 120);
+    sync_to(m.tl, ids, 110);                                 /* grows behind what was read */
+    assert_int_equal(sync_to(m.tl, ids, 90).n_prefilled, 0); /* the logits alone */
+    sync_to(m.tl, ids, 120);
+    sync_to(cold.tl, ids, 120);
     assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
                         n_vocab * sizeof(float));
     machine_close(&m);
@@ -324,13 +304,13 @@ static void test_read_but_computed(void **state)
     snprintf(pages, sizeof pages, "%s/pages", home);
     open_model(&m, llama, "f16", true);
     random_ids(ids, 0, 192, model_n_vocab(m.model));
-    sync_to(&m, ids, 192);
+    sync_to(m.tl, ids, 192);
     timeline_save_all(m.tl);
     machine_close(&m);
     assert_true(store_files_walk(pages, remove_but_pages, NULL, &err));
     open_model(&m, llama, "f16", true);
-    sync_to(&m, ids, 64);
-    const struct timeline_cost cost = sync_to(&m, ids, 192);
+    sync_to(m.tl, ids, 64);
+    const struct timeline_cost cost = sync_to(m.tl, ids, 192);
     assert_int_equal(cost.n_cached, 191);
     assert_int_equal(cost.n_read, 127);
     assert_int_equal(cost.n_restored, 0);
@@ -349,15 +329,15 @@ static void test_resume_long(void **state)
     open_long(&m, llama, "f16", true, LONG + NEW);
     const size_t n_vocab = model_n_vocab(m.model);
     random_ids(ids, 0, LONG + NEW, n_vocab);
-    sync_to(&m, ids, LONG);
+    sync_to(m.tl, ids, LONG);
     timeline_save(m.tl, NULL);
     machine_close(&m);
     open_long(&m, llama, "f16", true, LONG + NEW);
-    const struct timeline_cost cost = sync_to(&m, ids, LONG + NEW);
+    const struct timeline_cost cost = sync_to(m.tl, ids, LONG + NEW);
     assert_int_equal(cost.n_prefilled, NEW);
     assert_int_equal(cost.n_read, LONG);
     open_long(&cold, llama, "f16", false, LONG + NEW);
-    sync_to(&cold, ids, LONG + NEW);
+    sync_to(cold.tl, ids, LONG + NEW);
     assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
                         n_vocab * sizeof(float));
     machine_close(&m);
@@ -373,11 +353,11 @@ static struct store_counts save_turn(size_t n, size_t n_turn)
     open_long(&m, "tests/data/models/llama-Q4_0.gguf", "f16", true, (uint32_t)(n + n_turn));
     int32_t *ids = mem_zalloc(n + n_turn, sizeof *ids);
     random_ids(ids, 0, n + n_turn, model_n_vocab(m.model));
-    sync_to(&m, ids, n);
+    sync_to(m.tl, ids, n);
     timeline_save_all(m.tl);
     disk_drain(m.disk);
     const struct store_counts before = disk_counts(m.disk);
-    sync_to(&m, ids, n + n_turn);
+    sync_to(m.tl, ids, n + n_turn);
     timeline_save(m.tl, NULL);
     disk_drain(m.disk);
     struct store_counts after = disk_counts(m.disk);
@@ -423,26 +403,23 @@ static void test_lent(void **state)
     random_ids(other, 150, 256, n_vocab);
     disk_make_ready(m.disk, NULL);
     disk_set_busy(m.disk, true); /* nothing is written yet */
-    sync_to(&m, ids, 256);
+    sync_to(m.tl, ids, 256);
     assert_true(timeline_save(m.tl, NULL));
     timeline_truncate(m.tl, 150);
-    sync_to(&m, other, 256);
+    sync_to(m.tl, other, 256);
     assert_true(timeline_save(m.tl, NULL));
     assert_int_equal(disk_counts(m.disk).n_written, 0);
-    sync_to(&cold, other, 256);
+    sync_to(cold.tl, other, 256);
     assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
     timeline_forget(m.tl);
     machine_close(&m);
     open_model(&m, llama, "f16", true);
     const int32_t *const both[] = {ids, other};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(sync_to(&m, both[i], 256).n_prefilled, 0);
-        sync_to(&cold, both[i], 256);
+        assert_int_equal(sync_to(m.tl, both[i], 256).n_prefilled, 0);
+        sync_to(cold.tl, both[i], 256);
         assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl), n_bytes);
-        struct verify_verdict verdict;
-        struct err err;
-        assert_true(timeline_verify(m.tl, NULL, &verdict, &err));
-        assert_int_equal(verdict.what, VERIFY_SAME);
+        same_as_computed(m.tl);
     }
     machine_close(&m);
     machine_close(&cold);
@@ -460,7 +437,7 @@ static void test_save_yields(void **state)
     open_model(&m, hybrid, "f16", true);
     disk_make_ready(m.disk, NULL);
     random_ids(ids, 0, 200, model_n_vocab(m.model));
-    sync_to(&m, ids, 200);
+    sync_to(m.tl, ids, 200);
     assert_false(timeline_save_whole(m.tl, &stop));
     disk_drain(m.disk);
     assert_int_equal(disk_counts(m.disk).n_written, 0);
@@ -494,21 +471,21 @@ static void test_save_is_owed(void **state)
         const size_t n_vocab = model_n_vocab(m.model), n_bytes = n_vocab * sizeof(float);
         float *want = mem_zalloc(n_vocab, sizeof *want);
         random_ids(ids, 0, 250, n_vocab);
-        sync_to(&m, ids, 150);
+        sync_to(m.tl, ids, 150);
         timeline_snapshot(m.tl);
         memcpy(want, timeline_logits(m.tl), n_bytes);
         assert_false(timeline_save(m.tl, &stop));
-        sync_to(&m, ids, 180);
+        sync_to(m.tl, ids, 180);
         assert_false(timeline_save_whole(m.tl, &stop));
         stop = false;
         assert_true(timeline_save_whole(m.tl, &stop));
         disk_drain(m.disk);
         assert_int_equal(disk_counts(m.disk).n_written, 3); /* two pages, 150 */
         stop = true;
-        sync_to(&m, ids, 250);
+        sync_to(m.tl, ids, 250);
         timeline_snapshot(m.tl);
         assert_false(timeline_save(m.tl, &stop));
-        sync_to(&m, ids, 240);
+        sync_to(m.tl, ids, 240);
         stop = false;
         assert_true(timeline_save_whole(m.tl, &stop));
         disk_drain(m.disk);
@@ -517,7 +494,7 @@ static void test_save_is_owed(void **state)
         machine_close(&m);
         open_model(&m, paths[i], "f16", true);
         disk_make_ready(m.disk, NULL);
-        assert_int_equal(sync_to(&m, ids, 150).n_prefilled, 0);
+        assert_int_equal(sync_to(m.tl, ids, 150).n_prefilled, 0);
         assert_memory_equal(timeline_logits(m.tl), want, n_bytes);
         machine_close(&m);
         free(want);
@@ -537,7 +514,7 @@ static void test_save_owes_the_newest(void **state)
     disk_make_ready(m.disk, NULL);
     random_ids(ids, 0, 190, model_n_vocab(m.model));
     for (size_t n = 100; n <= 190; n += 10) {
-        sync_to(&m, ids, n);
+        sync_to(m.tl, ids, n);
         timeline_snapshot(m.tl);
         assert_false(timeline_save(m.tl, &stop));
     }
@@ -566,7 +543,7 @@ static void test_resume_long_ago(void **state)
         const size_t n_vocab = model_n_vocab(m.model);
         random_ids(ids, 0, TURN * N_TURNS, n_vocab);
         for (size_t n = TURN; n <= TURN * N_TURNS; n += TURN) {
-            sync_to(&m, ids, n);
+            sync_to(m.tl, ids, n);
             assert_true(timeline_save(m.tl, NULL));
             disk_drain(m.disk);
         }
@@ -580,8 +557,8 @@ static void test_resume_long_ago(void **state)
             memcpy(others, ids, n * sizeof *ids);
             random_ids(others, n, n + 4, n_vocab);
             timeline_forget(m.tl);
-            assert_true(sync_to(&m, others, n + 4).n_prefilled <= 4 + n_ago * 3 / 4);
-            sync_to(&cold, others, n + 4);
+            assert_true(sync_to(m.tl, others, n + 4).n_prefilled <= 4 + n_ago * 3 / 4);
+            sync_to(cold.tl, others, n + 4);
             assert_memory_equal(timeline_logits(m.tl), timeline_logits(cold.tl),
                                 n_vocab * sizeof(float));
         }
@@ -604,7 +581,7 @@ static void test_save_attempts(void **state)
     for (int attempt = 0; attempt < 9; attempt++) {
         random_ids(ids, 100, 110, model_n_vocab(m.model));
         for (size_t n = 100; n <= 110; n += 10) {
-            sync_to(&m, ids, n);
+            sync_to(m.tl, ids, n);
             assert_true(timeline_save(m.tl, NULL));
         }
         disk_drain(m.disk);
@@ -638,7 +615,7 @@ static void test_never_ready(void **state)
     assert_false(disk_make_ready(disk, NULL));
     assert_true(disk_is_never_ready(disk));
     random_ids(ids, 0, 100, model_n_vocab(m.model));
-    assert_int_equal(sync_to(&m, ids, 100).n_prefilled, 100);
+    assert_int_equal(sync_to(m.tl, ids, 100).n_prefilled, 100);
     assert_true(timeline_save_whole(m.tl, NULL));
     assert_true(timeline_save(m.tl, NULL));
     timeline_save_all(m.tl);
@@ -692,7 +669,7 @@ static void die(struct machine *m, int32_t *ids, size_t n, size_t n_vocab, const
         open_model(m, path, type, true);
         for (;;) {
             n = next_history(ids, n, n_vocab);
-            sync_to(m, ids, n);
+            sync_to(m->tl, ids, n);
             timeline_save(m->tl, NULL);
         }
     }
@@ -731,10 +708,10 @@ static void check_model(const struct golden_case *c, uint32_t i, uint32_t round,
     const enum kind kind = kind_of(model_program(m.model));
     for (int step = 0; step < n_steps; step++) {
         n = next_history(ids, n, c->n_vocab);
-        struct timeline_cost cost = sync_to(&m, ids, n);
+        struct timeline_cost cost = sync_to(m.tl, ids, n);
         n_read[kind] += cost.n_read;
         timeline_forget(cold.tl);
-        sync_to(&cold, ids, n);
+        sync_to(cold.tl, ids, n);
         if (memcmp(timeline_logits(m.tl), timeline_logits(cold.tl),
                    c->n_vocab * sizeof(float)) != 0)
             fail_msg("%s: step %d: %zu tokens, %zu of them read, differ from a cold run",

@@ -11,13 +11,11 @@
 
 #include <cmocka.h>
 
-#include "../chance.h"
 #include "../soak.h"
 #include "base/ids.h"
-#include "engine/timeline.h"
-#include "engine/verify.h"
 #include "random_model.h"
 #include "reply_rig.h"
+#include "timeline_case.h"
 #include "vulkan/backend.h"
 
 enum { N_CASES = 64, N_CTX = 512 };
@@ -203,14 +201,6 @@ static enum kind plain_of(enum kind kind)
         return (enum kind)HYBRID_PLAIN;
     const bool is_windowed = kind == WINDOWED || kind == DEVICE_WINDOWED;
     return is_windowed ? (enum kind)WINDOWED_PLAIN : PLAIN;
-}
-
-static void same_as_computed(struct timeline *tl)
-{
-    struct verify_verdict v;
-    struct err err;
-    if (!timeline_verify(tl, NULL, &v, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(v.what, VERIFY_SAME);
 }
 
 static void test_random(void **state)

@@ -1,20 +1,12 @@
 /* Recurrent models: what coming back costs in tokens, that states are never guessed, that a
  * wrong one is found, and that a step which fails leaves none. */
-#include "../chance.h"
 #include "../golden.h"
-#include "engine/timeline.h"
-#include "engine/verify.h"
+#include "timeline_case.h"
 
 static const char *const hybrids[] = {"falcon-h1$", "granitehybrid-moe$", "lfm2moe$",
                                       "qwen35",     "qwen3next$",         NULL};
 
 enum { CONTEXT = 4096, MARK = 8 * PAGE_LEN };
-
-static void random_ids(int32_t *ids, size_t from, size_t to, size_t n_vocab)
-{
-    for (size_t i = from; i < to; i++)
-        ids[i] = (int32_t)below((uint32_t)n_vocab);
-}
 
 struct pair {
     struct runner r;
@@ -45,14 +37,6 @@ static void pair_close(struct pair *p)
     timeline_free(p->warm);
     timeline_free(p->cold);
     runner_close(&p->r);
-}
-
-static struct timeline_cost sync_to(struct timeline *tl, const int32_t *ids, size_t n)
-{
-    struct timeline_cost cost;
-    struct err err;
-    if (!timeline_sync(tl, ids, n, NULL, &cost, &err)) fail_msg("%s", err.msg);
-    return cost;
 }
 
 /* Whether the warm timeline has the logits of a cold one. */
