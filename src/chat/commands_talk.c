@@ -65,9 +65,9 @@ static const char *where(char out[64], unsigned number)
     return out;
 }
 
-static const char *first_words(const struct message *m, char out[64])
+static const char *first_words(const struct message *m, char out[CHAT_QUOTE_BYTES])
 {
-    return m ? printable(out, 48, m->text, m->len) : "";
+    return m ? printable(out, CHAT_QUOTE_BYTES, m->text, m->len) : "";
 }
 
 /* ---- back ---- */
@@ -86,7 +86,7 @@ bool command_clear(struct chat *c, const char *args)
 bool command_undo(struct chat *c, const char *args)
 {
     size_t n;
-    char note[64], words[64];
+    char note[64], words[CHAT_QUOTE_BYTES];
     if (!read_count(c, "undo", args, &n) || !has_turns(c, "undo", n)) return false;
     size_t at = before_turn(c, n);
     const struct message *m = conversation_at(c->conversation, at);
@@ -140,11 +140,11 @@ static bool edit_text(struct chat *c, const char *what, const char *s, size_t n,
 static bool edit_and_send(struct chat *c, size_t at, const struct message *m)
 {
     struct buf text = {0};
-    char note[64], words[64];
+    char note[64], words[CHAT_QUOTE_BYTES];
     bool ok;
     if (edit_text(c, "message", m->text, m->len, &text, &ok)) {
         unsigned number = conversation_rewind(c->conversation, at);
-        chat_hint(c, "sent: %s%s", printable(words, 48, text.data, text.len),
+        chat_hint(c, "sent: %s%s", printable(words, CHAT_QUOTE_BYTES, text.data, text.len),
                   where(note, number));
         ok = turn_say(c, text.data, text.len);
     }
@@ -228,7 +228,7 @@ bool command_branches(struct chat *c, const char *args)
     const struct branch *current = conversation_current(c->conversation);
     for (size_t i = 0; i < conversation_n_branches(c->conversation); i++) {
         const struct branch *b = conversation_branch(c->conversation, i);
-        char words[64], messages[READABLE_BYTES];
+        char words[CHAT_QUOTE_BYTES], messages[READABLE_BYTES];
         buf_printf(&out, "%c %u ", b == current ? '*' : ' ', b->number);
         readable_column(&out, b->name ? b->name : "-", 12);
         buf_printf(&out, " %s  %s\n", readable_count_column(messages, branch_n(b), "message"),
@@ -242,7 +242,7 @@ bool command_branches(struct chat *c, const char *args)
 bool command_switch(struct chat *c, const char *args)
 {
     const struct branch *b = *args ? conversation_find(c->conversation, args) : NULL;
-    char words[64];
+    char words[CHAT_QUOTE_BYTES];
     if (!b) {
         if (*args)
             chat_tell(c, FACE_ERROR, "/switch: no branch '%s'; /branches lists them", args);

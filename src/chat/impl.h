@@ -33,6 +33,9 @@ enum chat_work {
     WORK_DRAFT,       /* /draft */
 };
 
+/* Room for what a line quotes: how a message begins, the value of a setting (printable). */
+enum { CHAT_QUOTE_BYTES = 48 };
+
 /* ---- for as long as the chat lives, or until a command says otherwise ---- */
 
 /* The saved conversation: session.c. */
@@ -121,10 +124,10 @@ struct turn {
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
     double prefill_from_ms;            /* when it first did; 0: not yet */
     double prefill_ms;                 /* between that and the last time */
-    char unanswered[64];               /* how the message began that this one stands for */
+    char unanswered[CHAT_QUOTE_BYTES]; /* how the message began that this one stands for */
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */
-    char dropped[64];                  /* how the last of them began */
+    char dropped[CHAT_QUOTE_BYTES];    /* how the last of them began */
     struct buf answer;                 /* as it came, without reasoning */
     struct sanitiser reply, reasoning; /* filters of the two streams */
 };

@@ -236,14 +236,15 @@ bool session_begin(struct chat *c, struct err *err)
 static void tell_resumed(struct chat *c, const char *name)
 {
     const struct message *m = NULL;
-    char words[64], messages[READABLE_BYTES];
+    char words[CHAT_QUOTE_BYTES], messages[READABLE_BYTES];
     size_t n = conversation_n(c->conversation);
     for (size_t i = n; i-- > 0 && !m;)
         if (conversation_at(c->conversation, i)->role == ROLE_USER)
             m = conversation_at(c->conversation, i);
     if (m)
         chat_hint(c, "session %s: %s, the last of yours \"%s\"%s", name,
-                  readable_count(messages, n, "message"), printable(words, 48, m->text, m->len),
+                  readable_count(messages, n, "message"),
+                  printable(words, CHAT_QUOTE_BYTES, m->text, m->len),
                   m == conversation_at(c->conversation, n - 1)
                       ? ", which has no reply; /continue asks for one"
                       : "");
@@ -262,7 +263,7 @@ static void tell_brought(struct chat *c, const char *name)
         buf_puts(&all, ", its system message");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const enum option_id id = (enum option_id)i;
-        char shown[64];
+        char shown[CHAT_QUOTE_BYTES];
         if (c->options->source[id].from != FROM_SESSION || id == OPT_SEED) continue;
         buf_clear(&now);
         buf_clear(&before);
@@ -270,7 +271,7 @@ static void tell_brought(struct chat *c, const char *name)
         option_value(c->given, id, &before);
         if (strcmp(buf_str(&now), buf_str(&before)) != 0)
             buf_printf(&all, ", %s %s", option_row(id)->name,
-                       now.len ? printable(shown, 48, now.data, now.len) : "-");
+                       now.len ? printable(shown, CHAT_QUOTE_BYTES, now.data, now.len) : "-");
     }
     if (all.len > 0)
         chat_hint(c, "session %s brings %s; /set and /system change that", name, all.data + 2);

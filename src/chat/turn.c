@@ -150,7 +150,7 @@ static size_t n_turns_over(struct chat *c, size_t n_tokens)
 static void drop_oldest_turns(struct chat *c, size_t n)
 {
     const struct message *last = conversation_at(c->conversation, n_messages_of(c, n - 1));
-    printable(c->turn.dropped, 48, last->text, last->len);
+    printable(c->turn.dropped, CHAT_QUOTE_BYTES, last->text, last->len);
     c->turn.n_dropped = n;
     conversation_drop_oldest(c->conversation, n_messages_of(c, n));
 }
@@ -303,7 +303,7 @@ static void leave_unanswered(struct chat *c)
     const size_t n = conversation_n(c->conversation);
     const struct message *m = n > 0 ? conversation_at(c->conversation, n - 1) : NULL;
     if (!m || m->role != ROLE_USER) return;
-    printable(c->turn.unanswered, 48, m->text, m->len);
+    printable(c->turn.unanswered, CHAT_QUOTE_BYTES, m->text, m->len);
     c->turn.unanswered_branch = conversation_rewind(c->conversation, n - 1);
 }
 
