@@ -282,13 +282,26 @@ bool turn_say(struct chat *c, const char *text, size_t n);
 bool turn_retry(struct chat *c, const uint64_t *seed);
 /* Goes on with the reply at the end. */
 bool turn_continue(struct chat *c);
-/* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
- * its end, or to where one would begin. */
-bool turn_whole(struct chat *c, struct spans *out, struct err *err);
 /* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
+
+/* ---- its prompt (turn_prompt.c) ---- */
+
+/* Appends the conversation as the turn posts it: up to where the reply begins, or goes on with
+ * turn.base. With --overflow trim turns that have no room go from the conversation first
+ * (turn.n_dropped). What the template leaves out is said once. */
+bool turn_prompt(struct chat *c, struct spans *out, struct err *err);
+/* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
+ * its end, or to where one would begin. */
+bool turn_whole(struct chat *c, struct spans *out, struct err *err);
+/* Says which turns were dropped, if any: once something has come of the turn, for without that
+ * they are back. */
+void turn_tell_dropped(struct chat *c);
+/* What makes room, for whoever is there to do it: "; /trim drops the oldest turns". "" where
+ * nothing does: a single turn leaves nothing to drop. Static. */
+const char *turn_room_hint(const struct chat *c, size_t n_turns);
 
 /* ---- the reply as a message (reply.c) ---- */
 
