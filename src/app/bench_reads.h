@@ -1,4 +1,6 @@
-/* What decode is measured against. */
+/* What decode is measured against: how fast its memory gives the weights, with nothing to
+ * compute. It measures on the caller's machine, which nobody uses meanwhile; the main thread.
+ */
 #ifndef APP_BENCH_READS_H
 #define APP_BENCH_READS_H
 

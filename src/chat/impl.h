@@ -1,7 +1,8 @@
 /* What the files of the chat share: the struct itself, and what they do with it.
  *
  * Private to this folder. chat.c owns it and gives the others events and lines; turn.c runs the
- * turn in it, the commands change it. */
+ * turn in it, the commands change it. Owner's thread only, but for what chat_cancel touches in
+ * a signal handler: engine and cancelled. */
 #ifndef CHAT_IMPL_H
 #define CHAT_IMPL_H
 

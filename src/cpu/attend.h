@@ -1,4 +1,6 @@
-/* What the sets of attention kernels share. */
+/* What kernels of attention share, whatever their instruction set: bounds of numbers, sinks,
+ * and which keys a row sees. ref_attend.c and ref_attend_q.c define what is computed. Pure, any
+ * thread. */
 #ifndef CPU_ATTEND_H
 #define CPU_ATTEND_H
 
