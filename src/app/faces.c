@@ -36,11 +36,16 @@ static bool goes_on(const struct options *o)
     return o->interactive && (is_flag(o, OPT_INTERACTIVE) || isatty(STDIN_FILENO));
 }
 
+/* Whether nothing but the terminal says what is to be answered. */
+static bool only_terminal(const struct options *o)
+{
+    return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->prompts &&
+           o->stdin_mode == STDIN_AS_TEXT;
+}
+
 bool faces_talk(const struct options *o)
 {
-    if (goes_on(o)) return true;
-    return isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->json && !o->jsonl &&
-           !o->prompts && o->stdin_mode == STDIN_AS_TEXT;
+    return goes_on(o) || (only_terminal(o) && !o->json && !o->jsonl);
 }
 
 /* Whether this terminal is filled where that is asked for; tui_run tells a flag why not. */
@@ -74,8 +79,7 @@ int faces_run(const struct options *o)
     fill_closed();
     charset_open();
     const bool prompt = faces_talk(o);
-    if (!prompt && isatty(STDIN_FILENO) && !o->prompt && o->files.n == 0 && !o->prompts &&
-        o->stdin_mode == STDIN_AS_TEXT)
+    if (!prompt && only_terminal(o))
         return usage_error(NULL, "--json%s: takes a prompt from -p, -f or a pipe",
                            o->jsonl ? "l" : "");
     const bool fills = o->tui && prompt && can_fill(o);
