@@ -485,7 +485,10 @@ static bool is_there(const struct options *o, enum option_id id, const char *pat
                      struct err *err)
 {
     char shown[512];
-    if (!has_place(o, id) || !path || access(path, R_OK) == 0) return true;
+    const bool may_be_stdin = id == OPT_PROMPTS || id == OPT_FILE;
+    if (!has_place(o, id) || !path || (may_be_stdin && strcmp(path, "-") == 0) ||
+        access(path, R_OK) == 0)
+        return true;
     err_set(err, ERR_IO, "%s: %s", printable(shown, sizeof shown, path, strlen(path)),
             strerror(errno));
     return options_blame(o, id, err);
@@ -501,8 +504,7 @@ bool options_files_there(const struct options *o, struct err *err)
               is_there(o, OPT_PROMPTS, o->prompts, err);
     free(draft);
     for (size_t i = 0; i < o->files.n && ok; i++)
-        if (strcmp(o->files.items[i], "-") != 0)
-            ok = is_there(o, OPT_FILE, o->files.items[i], err);
+        ok = is_there(o, OPT_FILE, o->files.items[i], err);
     return ok;
 }
 

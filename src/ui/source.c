@@ -35,8 +35,9 @@ static enum source_form form_of(const struct options *o)
 
 bool source_open(struct source *s, const struct options *o, bool wants_stdin, struct err *err)
 {
+    const bool names_stdin = o->prompts && strcmp(o->prompts, "-") == 0;
     *s = (struct source){.form = form_of(o), .name = "standard input", .fd = -1};
-    if (o->prompts) {
+    if (o->prompts && !names_stdin) {
         char shown[256];
         s->name = o->prompts;
         s->fd = open(o->prompts, O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
-/* Where the turns of a script come from: standard input or --prompts FILE, one per line or one
- * per JSON object.
+/* Where the turns of a script come from: standard input, which --prompts - names too, or
+ * --prompts FILE, one per line or one per JSON object.
  *
  * A JSON line is {"prompt": TEXT}, with "id" (a text or a whole number, given back in the
  * events of the turn) and "new": true (begin a new conversation before it) where wanted. The

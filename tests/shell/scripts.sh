@@ -16,6 +16,12 @@ check "  standard input is left alone" eval 'echo rest | { go 0 -c "$dir/run.ini
 check "  on a terminal too" eval 'timeout 300 script -qec "$hearth -c $dir/run.ini" /dev/null </dev/null | grep -c . | grep -qx 3'
 check "a file that is not there" go 1 --prompts "$dir/none" </dev/null
 check "  is named" says "none: No such file or directory"
+check "--prompts - is standard input" eval 'echo "How do I leave hearth?" | go 0 -q --private --temp 0 --prompts -'
+check "  a turn for each line" [ "$(cat "$dir/out")" = "$(alone 'How do I leave hearth?')" ]
+check "  or for each object" eval 'echo "{\"prompt\": \"How do I leave hearth?\"}" | go 0 -q --private --temp 0 --prompts - --stdin jsonl && lines 1'
+check "  in a configuration, too" eval 'echo "prompts = -" >"$dir/in.ini"; echo hello | go 0 -q --private -c "$dir/in.ini" && lines 1'
+check "  and must be open" go 1 -q --prompts - <&-
+check "    which is said" says "standard input: is not open for reading"
 check "--prompts and --prompt exclude each other" go 2 --prompts "$dir/questions.txt" -p x </dev/null
 check "  by name" says "--prompts: takes its prompts from a file"
 : >"$dir/empty"
