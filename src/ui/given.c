@@ -23,10 +23,11 @@ const char given_hint[] = "type the message; Ctrl-D on a line of its own ends it
 void given_join(struct buf *message, const char *name, const char *s, size_t n,
                 struct given_flaw *flaw)
 {
+    if (n == 0) return;
     struct buf text = {0};
     const size_t mark = utf8_mark(s, n);
     const bool repaired = utf8_repair(&text, s + mark, n - mark) > 0;
-    const bool has_nul = !repaired && n > 0 && memchr(s, '\0', n);
+    const bool has_nul = !repaired && memchr(s, '\0', n);
     if ((repaired || has_nul) && !flaw->name) *flaw = (struct given_flaw){name, has_nul};
     input_join(message, buf_str(&text), text.len);
     buf_free(&text);

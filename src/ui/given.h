@@ -23,7 +23,8 @@ struct given_flaw {
     const char *name; /* of the part, borrowed; NULL: all are text */
     bool has_nul;     /* it is UTF-8, but with NUL bytes, as UTF-16 has */
 };
-/* Appends a part to a message, without its byte order mark, repaired to valid UTF-8. */
+/* Appends a part to a message, without its byte order mark, repaired to valid UTF-8; s may be
+ * NULL if n is 0. */
 void given_join(struct buf *message, const char *name, const char *s, size_t n,
                 struct given_flaw *flaw);
 /* Appends what is to be told. There is a flaw. */

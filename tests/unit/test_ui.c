@@ -28,6 +28,7 @@
 #include "base/utf8.h"
 #include "ui/charset.h"
 #include "ui/complete.h"
+#include "ui/given.h"
 #include "ui/history.h"
 #include "ui/input.h"
 #include "ui/json.h"
@@ -223,6 +224,14 @@ static void join(void **state)
     input_join(&got, "", 0);
     input_join(&got, "\nthree", 6);
     is("one\ntwo\n\n\nthree");
+    struct given_flaw flaw = {0};
+    given_join(&got, "first", "one", 3, &flaw);
+    given_join(&got, "empty", NULL, 0, &flaw);
+    given_join(&got, "marked", "\xef\xbb\xbftwo", 6, &flaw);
+    assert_null(flaw.name);
+    given_join(&got, "cut", "three\xc3", 6, &flaw);
+    assert_string_equal(flaw.name, "cut");
+    is("one\n\ntwo\n\nthree\xef\xbf\xbd");
     assert_true(ascii_is_blank(" \t\r\n", 4));
     assert_true(ascii_is_blank("", 0));
     assert_false(ascii_is_blank(" x", 2));
