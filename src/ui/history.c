@@ -26,19 +26,23 @@ static char *file;
 static bool write_failed;
 
 /* Readline takes its memory by these names. Its own would end the program with a line that goes
- * away with the full screen. */
+ * away with the full screen. A NUL stands behind each piece: where a row has room for a
+ * character or two, readline looks for the end of a text that fills the row's memory without
+ * one. */
 void *xmalloc(size_t n_bytes);
 void *xrealloc(void *p, size_t n_bytes);
 void xfree(void *p);
 
 void *xmalloc(size_t n_bytes)
 {
-    return mem_alloc(n_bytes);
+    return xrealloc(NULL, n_bytes);
 }
 
 void *xrealloc(void *p, size_t n_bytes)
 {
-    return mem_resize(p, n_bytes, 1);
+    char *bytes = mem_resize(p, n_bytes + 1, 1);
+    bytes[n_bytes] = '\0';
+    return bytes;
 }
 
 void xfree(void *p)

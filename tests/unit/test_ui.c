@@ -25,6 +25,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/charset.h"
 #include "ui/complete.h"
@@ -37,6 +38,11 @@
 #include "ui/term.h"
 
 static struct buf got;
+
+/* What readline takes its memory by: no header of its has them. */
+void *xmalloc(size_t n_bytes);
+void *xrealloc(void *p, size_t n_bytes);
+void xfree(void *p);
 
 static void is(const char *want)
 {
@@ -421,6 +427,23 @@ static void history_behind_half_a_line(void **state)
     is("first\nsec\nthird\nfourth\n");
 }
 
+/* Readline measures text from anywhere in a row of the screen, which may fill its memory. */
+static void memory_of_readline(void **state)
+{
+    (void)state;
+    for (int grown = 0; grown < 2; grown++) {
+        volatile char *stale = mem_alloc(1032); /* or the compiler drops what is freed next */
+        for (size_t i = 0; i < 1032; i++)
+            stale[i] = 1;
+        free((char *)stale);
+        char *row = xmalloc(grown ? 500 : 1024);
+        if (grown) row = xrealloc(row, 1024);
+        memset(row, 1, 1024);
+        assert_int_equal(strlen(row), 1024);
+        xfree(row);
+    }
+}
+
 #ifndef HEARTH_SANITIZED /* shadow memory knows no limit */
 static void too_much_for_readline(void)
 {
@@ -440,7 +463,7 @@ static void libraries_without_memory(void **state)
 {
     (void)state;
     assert_child_ends_with(too_much_for_readline,
-                           "hearth: out of memory (2147483647 bytes wanted)\n");
+                           "hearth: out of memory (2147483648 bytes wanted)\n");
     assert_child_ends_with(too_much_for_jansson,
                            "hearth: out of memory (9223372036854775807 bytes wanted)\n");
 }
@@ -482,6 +505,7 @@ int main(void)
         cmocka_unit_test(history_of_long_lines),
         cmocka_unit_test(history_on_a_full_disk),
         cmocka_unit_test(history_behind_half_a_line),
+        cmocka_unit_test(memory_of_readline),
 #ifndef HEARTH_SANITIZED
         cmocka_unit_test(libraries_without_memory),
 #endif
