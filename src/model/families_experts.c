@@ -169,6 +169,28 @@ static void layer_smallthinker(struct builder *b, uint32_t layer, struct ref x)
     build_add(b, attended, h, 1, x);
 }
 
+/* Beside the experts each layer has a feed-forward as wide as a row. */
+static bool read_arctic(struct hparams *hp, struct err *err)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].n_ff = hp->n_embd;
+    return hparams_need_experts(hp, err);
+}
+
+/* The experts, behind a norm of their own, read what the layer is given, before attention. */
+static void layer_arctic(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref e = build_rows(b, "experts_in", x.n), h = block_begin(b, layer, x);
+    layer_norm(b, layer, "ffn_norm_exps.weight", x, e);
+    block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NORM});
+    build_add(b, x, h, 1, x);
+    layer_norm(b, layer, b->hp->ffn_norm, x, h);
+    block_dense(b, layer, h, h);
+    build_add(b, x, h, 1, x);
+    block_experts_by(b, layer, e, e, e);
+    build_add(b, x, e, 1, x);
+}
+
 static bool read_dots1(struct hparams *hp, struct err *err)
 {
     hp->route_as_is = true;
@@ -298,6 +320,7 @@ static void layer_norm_all(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_experts[] = {
+    {"arctic", read_arctic, layer_arctic},
     {"bailingmoe", read_deepseek, layer_llama},
     {"bailingmoe2", read_bailingmoe2, layer_qwen3},
     {"deepseek", read_deepseek, layer_llama},

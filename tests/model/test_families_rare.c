@@ -45,10 +45,75 @@ static void test_qwen(void **unused)
     file_free(&f);
 }
 
+static void experts_beside(struct file *f)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        layer_tensor(f, i, "ffn_norm_exps", EMBD, 1);
+        layer_tensor(f, i, "ffn_gate", EMBD, EMBD);
+        layer_tensor(f, i, "ffn_up", EMBD, EMBD);
+        layer_tensor(f, i, "ffn_down", EMBD, EMBD);
+    }
+}
+
+/* What a row as wide as EMBD gives in the dense feed-forward, added to it. */
+static void square_unit(const struct file *f, int layer, double *x)
+{
+    double in[EMBD], gate[EMBD], up[EMBD], out[EMBD];
+    norm(values_of(f, layer, "ffn_norm"), x, EMBD, in);
+    times(values_of(f, layer, "ffn_gate"), in, EMBD, EMBD, gate);
+    times(values_of(f, layer, "ffn_up"), in, EMBD, EMBD, up);
+    for (size_t i = 0; i < EMBD; i++)
+        up[i] *= gate[i] * sigmoid(gate[i]);
+    times(values_of(f, layer, "ffn_down"), up, EMBD, EMBD, out);
+    add_times(x, out, 1);
+}
+
+static void compute_arctic(const struct file *f, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    struct sight all = {0, plain_rotation(HEAD_DIM, base)};
+    all.rotation.neighbours = true;
+    embed(f, rows);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        attention(f, layer, &all, rows);
+        for (size_t p = 0; p < N_IDS; p++) {
+            double in[EMBD], out[EMBD];
+            square_unit(f, layer, rows->x[p]);
+            norm(values_of(f, layer, "ffn_norm_exps"), rows->given[p], EMBD, in);
+            experts(f, layer, in, in, out);
+            add_times(rows->x[p], out, 1);
+        }
+    }
+    head(f, rows, 0, logits);
+    free(rows);
+}
+
+/* Experts read what the layer is given, and a dense feed-forward is beside them. */
+static void test_arctic(void **unused)
+{
+    (void)unused;
+    const double most = 1e-11;
+    for (int i = 0; i < 2; i++) {
+        const struct form arctic = {"arctic", .norm_before = true,
+                                    .experts = {.any = true, .n_ff = i == 1 ? 24 : 0}};
+        float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+        struct file f;
+        file_init(&f, &arctic);
+        experts_beside(&f);
+        if (i == 1) key_f32(&f, "expert_weights_scale", 1.5f);
+        if (i == 1) f.scales.experts = 1.5;
+        compute_arctic(&f, want);
+        check_logits(most, i == 0 ? "arctic" : "arctic with narrow experts", &f, want);
+        free(want);
+        file_free(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen),
+        cmocka_unit_test(test_arctic),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
