@@ -5,7 +5,8 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const int ROWS = 1;
 layout(constant_id = 3) const int VALUES = 1;
-layout(constant_id = 4) const bool EXPERTS = false;
+layout(constant_id = 4) const uint N_SHARE = 0; /* experts in a row that have a matrix; 0: no experts */
+const bool EXPERTS = N_SHARE > 0u;
 layout(constant_id = 5) const bool WIDE = false; /* matmul.glsl says what that is */
 layout(constant_id = 7) const int N_MATS = 1;
 /* The stripes of a row that as many parts of a group take at once, a part a stripe. If there are
@@ -88,7 +89,7 @@ bool find_task(out task t)
     t.row = t.first + (EXPERTS ? gl_WorkGroupID.z : gl_WorkGroupID.y * uint(ROWS));
     t.rank = EXPERTS ? gl_WorkGroupID.y : 0u;
     if (t.row >= t.n_rows) return false;
-    t.expert = EXPERTS ? route[t.row * route_stride + 2u * (route_at + t.rank)] : 0u;
+    t.expert = EXPERTS ? route[t.row * route_stride + 2u * (route_at + t.rank)] / N_SHARE : 0u;
     t.tile_0 = (t.expert * n_parts + mat_part) * t.n_tiles;
     t.value = group * uint(VALUES) * PART_LANES + gl_LocalInvocationID.x % PART_LANES;
     t.mine = gl_LocalInvocationID.x / PART_LANES;

@@ -258,10 +258,19 @@ struct op_matmul_experts {
     struct ref out;
     bool split;
     uint32_t n_parts, part; /* 1 and 0: one matrix per expert */
+    /* So many experts in a row have one matrix, factor and bias together, of which there are as
+     * many fewer; 0 or 1: each has its own. */
+    uint32_t n_share;
     /* Vector of n_expert, of quantised matrices only; NULL: none. As op_matmul's factor. */
     const struct weight *factors;
     const struct weight *bias; /* vector of n_expert · out.n / route.n, or NULL */
 };
+
+/* Experts in a row that have one matrix together. */
+static inline uint32_t experts_n_share(const struct op_matmul_experts *o)
+{
+    return o->n_share ? o->n_share : 1;
+}
 
 struct op_combine {
     struct ref in; /* route.n · out.n */

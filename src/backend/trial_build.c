@@ -352,12 +352,17 @@ static struct ref try_experts(struct trial *t, const struct op_matmul_experts *e
     struct ref out = buffer(t, ROW_F32, N_USED * OUT_ROWS);
     add(t, OP_ROUTE)->route = (struct op_route){
         .scores = part(in, 0, N_EXPERTS), .out = route, .kind = ROUTE_SOFTMAX, .scale = 1};
-    struct op_matmul_experts mine = {
-        .route = route, .out = out, .split = e->split, .n_parts = e->n_parts, .part = e->part};
+    struct op_matmul_experts mine = {.route = route,
+                                     .out = out,
+                                     .split = e->split,
+                                     .n_parts = e->n_parts,
+                                     .part = e->part,
+                                     .n_share = e->n_share};
+    const size_t n_experts = (N_EXPERTS + experts_n_share(e) - 1) / experts_n_share(e);
     set_input(t, e->w->type, part(in, 32, n_in * n_cols), &mine.in_f32, &mine.in_a8);
-    mine.w = matrix(t, e->w->type, N_EXPERTS * e->n_parts, OUT_ROWS, n_cols);
-    mine.factors = vector_if(t, e->factors, N_EXPERTS);
-    mine.bias = vector_if(t, e->bias, N_EXPERTS * OUT_ROWS);
+    mine.w = matrix(t, e->w->type, n_experts * e->n_parts, OUT_ROWS, n_cols);
+    mine.factors = vector_if(t, e->factors, n_experts);
+    mine.bias = vector_if(t, e->bias, n_experts * OUT_ROWS);
     add(t, OP_MATMUL_EXPERTS)->experts = mine;
     return out;
 }
@@ -588,6 +593,7 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[1] = (uint32_t)(op->experts.factors != NULL) << 2 | (uint32_t)op->experts.split << 1 |
                (op->experts.bias != NULL);
         w[2] = op->experts.part;
+        w[3] = experts_n_share(&op->experts);
         break;
     case OP_DECAY:
         w[0] = (uint32_t)(decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;

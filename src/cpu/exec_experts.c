@@ -42,17 +42,18 @@ size_t experts_scratch(const struct kernels *k, const struct op_matmul_experts *
 
 /* ---- who chose whom ---- */
 
-/* Sorts the pairs by expert: x->pairs, and where each expert's begin in x->pair_starts. Returns
- * how many experts have some; x->chosen lists them. */
+/* Sorts the pairs by expert, those that share a matrix being one: x->pairs, and where each
+ * one's begin in x->pair_starts. Returns how many experts have some; x->chosen lists them. */
 static size_t sort_pairs(struct cpu_exec *x, const struct op_matmul_experts *op)
 {
     const struct rows *route = &x->rows[op->route.buf];
+    const int32_t n_share = (int32_t)experts_n_share(op);
     size_t n_experts = op->w->n_mats / op->n_parts, n_chosen = 0;
     uint32_t *starts = x->pair_starts, at = 0;
     memset(starts, 0, (n_experts + 1) * sizeof *starts);
     for (size_t r = x->lo; r < x->hi; r++)
         for (size_t j = 0; j < op->route.n; j++)
-            starts[route->ids[r * route->stride + op->route.at + j]]++;
+            starts[route->ids[r * route->stride + op->route.at + j] / n_share]++;
     for (size_t e = 0; e < n_experts; e++) {
         uint32_t n = starts[e];
         if (n > 0) x->chosen[n_chosen++] = (uint32_t)e;
@@ -61,7 +62,7 @@ static size_t sort_pairs(struct cpu_exec *x, const struct op_matmul_experts *op)
     }
     for (size_t r = x->lo; r < x->hi; r++)
         for (size_t j = 0; j < op->route.n; j++) {
-            int32_t e = route->ids[r * route->stride + op->route.at + j];
+            const int32_t e = route->ids[r * route->stride + op->route.at + j] / n_share;
             x->pairs[starts[e]++] = (uint32_t)((r - x->lo) * op->route.n + j);
         }
     /* Each start has moved to the end of its expert's, which is the next one's beginning. */

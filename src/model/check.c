@@ -141,7 +141,8 @@ static void check_experts(struct walk *w, const struct op_matmul_experts *o)
     demand(w, o->n_parts > 0 && n_mats % o->n_parts == 0 && o->part < o->n_parts,
            "a part that experts do not have");
     if (w->failed) return;
-    demand(w, o->route.n <= n_mats / o->n_parts, "more ranks than experts");
+    demand(w, o->route.n <= n_mats / o->n_parts * experts_n_share(o),
+           "more ranks than experts");
     if (o->factors) vector(w, o->factors, n_mats / o->n_parts);
     demand(w, !o->factors || weight_quantised(o->w), "factors of floats");
     if (o->bias) vector(w, o->bias, n_mats / o->n_parts * n_out);

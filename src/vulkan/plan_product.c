@@ -159,7 +159,7 @@ static bool plan_product(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, w->type);
     dispatch_constant(&b, 1); /* rows of a group, values of a lane: of the bucket */
     dispatch_constant(&b, 1);
-    dispatch_constant(&b, m->experts != NULL);
+    dispatch_constant(&b, m->experts ? experts_n_share(m->experts) : 0);
     dispatch_constant(&b, vulkan_of(x)->vk->is_wide);
     dispatch_constant(&b, m->add != NULL);
     dispatch_constant(&b, m->n_mats);

@@ -9,12 +9,16 @@ enum { N_ROWS = 70, N_EXPERTS = 7, N_USED = 3, N_OUT = 40, N_PARTS = 2, MAX_COLS
 struct experts_case {
     enum qtype type;
     size_t n_cols;
+    uint32_t n_share; /* experts in a row that have one matrix; 0: each its own */
 };
 
 static const struct experts_case cases[] = {
-    {QTYPE_F32, 96},    {QTYPE_BF16, 72},     {QTYPE_F16, 40},    {QTYPE_Q8_0, 96},
-    {QTYPE_Q4_0, 160},  {QTYPE_MXFP4, 96},    {QTYPE_Q4_K, 256},  {QTYPE_Q6_K, 256},
-    {QTYPE_IQ2_S, 256}, {QTYPE_IQ3_XXS, 256}, {QTYPE_NVFP4, 192}, {QTYPE_Q1_0, 128},
+    {QTYPE_F32, 96, 0},      {QTYPE_BF16, 72, 0},   {QTYPE_F16, 40, 0},
+    {QTYPE_Q8_0, 96, 0},     {QTYPE_Q4_0, 160, 0},  {QTYPE_MXFP4, 96, 0},
+    {QTYPE_Q4_K, 256, 0},    {QTYPE_Q6_K, 256, 0},  {QTYPE_IQ2_S, 256, 0},
+    {QTYPE_IQ3_XXS, 256, 0}, {QTYPE_NVFP4, 192, 0}, {QTYPE_Q1_0, 128, 0},
+    {QTYPE_F32, 96, 2},      {QTYPE_Q8_0, 96, 2},   {QTYPE_Q4_K, 256, 3},
+    {QTYPE_NVFP4, 192, 2},
 };
 
 static uint8_t blocks[N_EXPERTS * N_PARTS * N_OUT * MAX_COLS * 4];
@@ -61,6 +65,7 @@ static void run(struct backend *be, const struct experts_case *c, bool split, co
                                    .split = split,
                                    .n_parts = N_PARTS,
                                    .part = 1,
+                                   .n_share = c->n_share,
                                    .bias = backend_vector(be, bias, N_EXPERTS * N_OUT, &err)};
     ex.w =
         backend_matrix(be, c->type, N_EXPERTS * N_PARTS, N_OUT, c->n_cols, blocks, NULL, &err);
@@ -123,15 +128,17 @@ static void one_case(const struct experts_case *c, bool split)
         size_t chosen[N_USED];
         by_score(x + r * width, chosen);
         for (size_t j = 0; j < N_USED; j++) {
-            plain(machines[0].be, c, split, x, r, j, chosen[j], one);
+            plain(machines[0].be, c, split, x, r, j, chosen[j] / (c->n_share ? c->n_share : 1),
+                  one);
             assert_same_bits(want + r * n_y + j * N_OUT, one, N_OUT, qtype_info(c->type)->name);
         }
     }
     for (int m = 0; m < N_MACHINES; m++) {
         for (size_t b = 0; machines[m].be && b < sizeof batches / sizeof *batches; b++) {
             char what[96];
-            snprintf(what, sizeof what, "%s%s in batches of %u, %s", qtype_info(c->type)->name,
-                     split ? " split" : "", batches[b], backend_name(machines[m].be));
+            snprintf(what, sizeof what, "%s%s, %u share, in batches of %u, %s",
+                     qtype_info(c->type)->name, split ? " split" : "", c->n_share, batches[b],
+                     backend_name(machines[m].be));
             for (uint32_t first = 0; first < N_ROWS; first += batches[b]) {
                 uint32_t n = N_ROWS - first < batches[b] ? N_ROWS - first : batches[b];
                 run(machines[m].be, c, split, x, first, n, got + first * n_y);

@@ -821,6 +821,8 @@ static void test_checker_routes(void **unused)
     routed_init(&s);
     s.experts.n_mats = 1;
     check_broken(&s.p, "op 2 (experts, layer 0): more ranks than experts");
+    s.ops[2].experts.n_share = 2;
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     routed_by(&s, ROUTE_SIGMOID, 4, 1);
     if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     routed_by(&s, ROUTE_SOFTMAX, 4, 1);
