@@ -50,6 +50,25 @@ static bool read_bailingmoe2(struct hparams *hp, struct err *err)
     return hparams_drop_next(hp, err);
 }
 
+/* Smaller experts beside the others, as wide as a head where the file does not say. */
+static bool read_grovemoe(struct hparams *hp, struct err *err)
+{
+    double scale = 0;
+    hp->adjugate.n_ff = hp->layers[0].head_dim_k;
+    if (!hparams_need_experts(hp, err) ||
+        !hparams_u32(hp, "experts_per_group", 1, hp->n_expert, true, &hp->adjugate.n_share,
+                     err) ||
+        !hparams_u32(hp, "expert_chunk_feed_forward_length", 1, MAX_WIDTH, false,
+                     &hp->adjugate.n_ff, err) ||
+        !hparams_f64(hp, "expert_group_scale", 0x1p-20, 1e3, true, &scale, err))
+        return false;
+    hp->adjugate.scale = (float)scale;
+    return hp->n_expert % hp->adjugate.n_share == 0 ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key grovemoe.experts_per_group should divide the %u experts, but is %u",
+                   gguf_path(hp->g), hp->n_expert, hp->adjugate.n_share);
+}
+
 /* bailingmoe and deepseek. */
 static bool read_deepseek(struct hparams *hp, struct err *err)
 {
@@ -328,6 +347,7 @@ const struct family families_experts[] = {
     {"ernie4_5-moe", read_ernie_moe, layer_llama},
     {"exaone-moe", read_exaone_moe, layer_qwen3},
     {"glm4moe", read_glm4moe, layer_glm4moe},
+    {"grovemoe", read_grovemoe, layer_qwen3},
     {"hunyuan-moe", read_hunyuan_moe, layer_hunyuan},
     {"hy_v3", read_hy_v3, layer_qwen3},
     {"laguna", read_laguna, layer_laguna},

@@ -83,26 +83,42 @@ void block_dense(struct builder *b, uint32_t layer, struct ref in, struct ref ou
     build_matmul(b, unit, &down, 1);
 }
 
-/* The product of "<stem>.weight", and ".scale" and ".bias" where the file has them, for the
- * chosen experts.
- */
-static void product(struct builder *b, uint32_t layer, const char *stem, struct ref in,
-                    struct op_matmul_experts ex, struct ref out)
+/* Experts that a route leads to: those of "ffn_gate_<name>" and so on. */
+struct expert_kind {
+    const char *name;
+    size_t n_ff;      /* of one */
+    uint32_t n_share; /* as in struct op_matmul_experts */
+    float limit;      /* of their units; 0: none */
+};
+
+/* Whether factors of what experts give count in the weights of the route, which one kind alone
+ * reads. */
+static bool scales_in_route(const struct hparams *hp)
+{
+    return !hp->route_first && hp->adjugate.n_share == 0;
+}
+
+/* The product of "ffn_<part>_<kind>.weight", and ".scale" and ".bias" where the file has them,
+ * for the chosen experts. */
+static void product(struct builder *b, uint32_t layer, const struct expert_kind *kind,
+                    const char *part, struct ref in, struct op_matmul_experts ex,
+                    struct ref out)
 {
     const struct hparams *hp = b->hp;
-    char what[TENSOR_NAME_CAP / 2], name[TENSOR_NAME_CAP];
-    const size_t n_out = out.n / ex.route.n;
+    char stem[TENSOR_NAME_CAP / 4], what[TENSOR_NAME_CAP / 2], name[TENSOR_NAME_CAP];
+    const size_t n_out = out.n / ex.route.n, n_experts = hp->n_expert / experts_n_share(&ex);
+    const size_t n_used = hp->n_expert_used < n_experts ? hp->n_expert_used : n_experts;
+    snprintf(stem, sizeof stem, "ffn_%s_%s", part, kind->name);
     snprintf(what, sizeof what, "%s.weight", stem);
-    ex.w =
-        weights_experts(b->ws, layer_tensor(name, layer, what), hp->n_expert, hp->n_expert_used,
-                        ex.n_parts, n_out, ex.split ? in.n / ex.route.n : in.n);
+    ex.w = weights_experts(b->ws, layer_tensor(name, layer, what), n_experts, n_used,
+                           ex.n_parts, n_out, ex.split ? in.n / ex.route.n : in.n);
     snprintf(what, sizeof what, "%s.scale", stem);
-    if (!ex.split || hp->route_first) /* else a factor of the route's weights */
+    if (!ex.split || !scales_in_route(hp))
         ex.factors =
-            weights_factors_if(b->ws, layer_tensor(name, layer, what), ex.w, hp->n_expert);
+            weights_factors_if(b->ws, layer_tensor(name, layer, what), ex.w, n_experts);
     snprintf(what, sizeof what, "%s.bias", stem);
     if (weights_has(b->ws, layer_tensor(name, layer, what)))
-        ex.bias = weights_expert_vectors(b->ws, name, hp->n_expert, hp->n_expert_used, n_out);
+        ex.bias = weights_expert_vectors(b->ws, name, n_experts, n_used, n_out);
     ex.out = out;
     build_experts(b, in, &ex);
 }
@@ -126,46 +142,78 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
     if (!op.select) /* as hy_v3 calls it */
         op.select =
             weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b"), hp->n_expert);
-    if (!hp->route_first)
+    if (scales_in_route(hp))
         op.scales = weights_vector_if(b->ws, layer_tensor(name, layer, "ffn_down_exps.scale"),
                                       hp->n_expert);
     build_route(b, &op);
     return op.out;
 }
 
+/* What experts of a kind give for the row, weighed by the route. */
+static void chosen_experts(struct builder *b, uint32_t layer, const struct expert_kind *kind,
+                           struct ref route, struct ref in, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    struct op_matmul_experts ex = {.route = route, .n_parts = 1, .n_share = kind->n_share};
+    const struct gate_up r = gate_up_rows(b, hp->gate, route.n * kind->n_ff);
+    char what[TENSOR_NAME_CAP / 2], name[TENSOR_NAME_CAP];
+    snprintf(what, sizeof what, "ffn_gate_up_%s.weight", kind->name);
+    if (weights_has(b->ws, layer_tensor(name, layer, what))) {
+        ex.n_parts = 2;
+        product(b, layer, kind, "gate_up", in, ex, r.gate);
+        ex.part = 1;
+        product(b, layer, kind, "gate_up", in, ex, r.up);
+        ex.n_parts = 1, ex.part = 0;
+    } else {
+        if (hp->gate != GATE_IS_UP) product(b, layer, kind, "gate", in, ex, r.gate);
+        product(b, layer, kind, "up", in, ex, r.up);
+    }
+    gate_unit(b, &r, kind->limit);
+    ex.split = true;
+    if (hp->route_first) {
+        product(b, layer, kind, "down", r.gate, ex, out);
+        return;
+    }
+    struct ref each = build_rows(b, "expert_out", route.n * out.n);
+    product(b, layer, kind, "down", r.gate, ex, each);
+    build_combine(b, each, route, out);
+}
+
+/* Adds what the smaller experts beside the others give. They read the same row and count by the
+ * weights of the same route, as the authors' code has it; llama.cpp's read what the others give
+ * and weigh by scores of other experts. */
+static void add_adjugate(struct builder *b, uint32_t layer, struct ref route, struct ref in,
+                         struct ref routed, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    const struct expert_kind kind = {
+        .name = "chexps", .n_ff = hp->adjugate.n_ff, .n_share = hp->adjugate.n_share};
+    struct ref beside = build_rows(b, "adjugate", out.n);
+    chosen_experts(b, layer, &kind, route, in, beside);
+    build_add(b, routed, beside, hp->adjugate.scale, out);
+}
+
 void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, struct ref in,
                       struct ref out)
 {
     const struct hparams *hp = b->hp;
-    const size_t n_used = hp->n_expert_used, n = n_used * hp->layers[layer].n_ff_exp;
-    if (!has_width(b, layer, "expert_feed_forward_length", n)) return;
-    struct op_matmul_experts ex = {.route = route(b, layer, router_in), .n_parts = 1};
+    const struct layer_hparams *l = &hp->layers[layer];
+    const struct expert_kind kind = {
+        .name = "exps", .n_ff = l->n_ff_exp, .limit = l->experts_limit};
+    if (!has_width(b, layer, "expert_feed_forward_length", kind.n_ff)) return;
+    const struct ref by = route(b, layer, router_in);
     if (hp->route_first) {
         struct ref weighed = build_rows(b, "weighed", in.n);
-        build_combine(b, in, ex.route, weighed);
+        build_combine(b, in, by, weighed);
         in = weighed;
     }
-    const struct gate_up r = gate_up_rows(b, hp->gate, n);
-    char name[TENSOR_NAME_CAP];
-    if (weights_has(b->ws, layer_tensor(name, layer, "ffn_gate_up_exps.weight"))) {
-        ex.n_parts = 2;
-        product(b, layer, "ffn_gate_up_exps", in, ex, r.gate);
-        ex.part = 1;
-        product(b, layer, "ffn_gate_up_exps", in, ex, r.up);
-        ex.n_parts = 1, ex.part = 0;
-    } else {
-        if (hp->gate != GATE_IS_UP) product(b, layer, "ffn_gate_exps", in, ex, r.gate);
-        product(b, layer, "ffn_up_exps", in, ex, r.up);
-    }
-    gate_unit(b, &r, hp->layers[layer].experts_limit);
-    ex.split = true;
-    if (hp->route_first) {
-        product(b, layer, "ffn_down_exps", r.gate, ex, out);
+    if (hp->adjugate.n_share == 0) {
+        chosen_experts(b, layer, &kind, by, in, out);
         return;
     }
-    struct ref each = build_rows(b, "expert_out", n_used * out.n);
-    product(b, layer, "ffn_down_exps", r.gate, ex, each);
-    build_combine(b, each, ex.route, out);
+    struct ref routed = build_rows(b, "routed", out.n);
+    chosen_experts(b, layer, &kind, by, in, routed);
+    add_adjugate(b, layer, by, in, routed, out);
 }
 
 /* Experts whose input is narrower than the row that the router reads: a product before and one

@@ -130,6 +130,13 @@ struct hparams {
         uint32_t n_inner;         /* values of all heads */
     } ssm;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
+    /* Smaller experts, to which the same route leads: one for so many of the others in a row.
+     */
+    struct {
+        uint32_t n_share; /* 0: there are none */
+        uint32_t n_ff;
+        float scale; /* of what they add */
+    } adjugate;
     uint32_t n_ff_shared; /* of the expert that all rows use; 0: there is none */
     bool shared_gated;    /* it counts by the sigmoid of a product */
     bool shared_in_up;    /* its gate is in front of the rows of up, whatever others have */
