@@ -292,6 +292,7 @@ const struct family families_plain[] = {
     {"maincoder", NULL, layer_maincoder},
     {"mistral3", read_mistral3, layer_llama},
     {"nanbeige", read_nanbeige, layer_nanbeige},
+    {"openelm", NULL, layer_qwen3},
     {"paddleocr", NULL, layer_neox},
     {"pangu-embedded", NULL, layer_neox},
     {"phi3", read_gate_in_up, layer_neox},

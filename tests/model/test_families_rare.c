@@ -109,11 +109,99 @@ static void test_arctic(void **unused)
     }
 }
 
+/* Keeps the first rows and columns of a matrix. */
+static void cut_matrix(struct file *f, int layer, const char *what, size_t n_in, size_t n_out)
+{
+    struct values *t = tensor_of(f, layer, what);
+    for (size_t o = 0; o < n_out; o++)
+        memmove(t->v + o * n_in, t->v + o * t->n_in, n_in * sizeof *t->v);
+    t->n_in = n_in;
+    t->n_out = n_out;
+}
+
+static void clear_columns(struct file *f, int layer, const char *what, size_t from)
+{
+    const struct values *t = tensor_of(f, layer, what);
+    for (size_t o = 0; o < t->n_out; o++)
+        memset(t->v + o * t->n_in + from, 0, (t->n_in - from) * sizeof *t->v);
+}
+
+enum { FEW_HEADS = HEADS / 2, FEW_KV = KV_HEADS / 2, LITTLE_FF = FF / 4 };
+
+static bool is_small(int layer)
+{
+    return layer % 3 != 1;
+}
+
+/* Some layers have fewer heads and are narrower: what the second computation has of them more
+ * counts for nothing there, and is then taken out of the file. */
+static void openelm_init(struct file *f, const struct form *form)
+{
+    int32_t heads[LAYERS], kv_heads[LAYERS], widths[LAYERS];
+    file_begin(f, form);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    key_u32(f, "attention.key_length", HEAD_DIM);
+    key_u32(f, "attention.value_length", HEAD_DIM);
+    for (int i = 0; i < LAYERS; i++) {
+        heads[i] = is_small(i) ? FEW_HEADS : HEADS;
+        kv_heads[i] = is_small(i) ? FEW_KV : KV_HEADS;
+        widths[i] = is_small(i) ? LITTLE_FF : FF;
+        norm_tensors(f, i, "attn_norm");
+        attention_tensors(f, i);
+        norm_tensors(f, i, "ffn_norm");
+        dense_tensors(f, i);
+        clear_columns(f, i, "attn_output", (size_t)heads[i] * HEAD_DIM);
+        clear_columns(f, i, "ffn_down", (size_t)widths[i]);
+    }
+    array_key(f, "attention.head_count", heads, LAYERS);
+    array_key(f, "attention.head_count_kv", kv_heads, LAYERS);
+    array_key(f, "feed_forward_length", widths, LAYERS);
+}
+
+static void make_small(struct file *f, int layer)
+{
+    cut_matrix(f, layer, "attn_q", EMBD, FEW_HEADS * HEAD_DIM);
+    cut_matrix(f, layer, "attn_k", EMBD, FEW_KV * HEAD_DIM);
+    cut_matrix(f, layer, "attn_v", EMBD, FEW_KV * HEAD_DIM);
+    cut_matrix(f, layer, "attn_output", FEW_HEADS * HEAD_DIM, EMBD);
+    cut_matrix(f, layer, "ffn_gate", EMBD, LITTLE_FF);
+    cut_matrix(f, layer, "ffn_up", EMBD, LITTLE_FF);
+    cut_matrix(f, layer, "ffn_down", LITTLE_FF, EMBD);
+}
+
+/* Layers differ in their numbers of heads and their widths. */
+static void test_openelm(void **unused)
+{
+    (void)unused;
+    const double most = 2e-12;
+    static const struct form openelm = {"openelm", .norm_before = true, .norm_heads = true,
+                                        .heads_apart = true};
+    const struct sight s = {0, plain_rotation(HEAD_DIM, 1000)};
+    struct sight layers[LAYERS];
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct file f;
+    openelm_init(&f, &openelm);
+    key_f32(&f, "rope.freq_base", 1000);
+    every(layers, 1, s, s);
+    compute(&f, layers, LAYERS, 0, want);
+    for (int i = 0; i < LAYERS; i++)
+        if (is_small(i)) make_small(&f, i);
+    check_logits(most, "openelm", &f, want);
+    fuse(&f);
+    check_logits(most, "openelm, fused", &f, want);
+    free(want);
+    file_free(&f);
+    openelm_init(&f, &openelm);
+    check_refused(&f, "m.gguf: tensor blk.0.attn_q.weight: expected [64, 32], found [64, 64]");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen),
         cmocka_unit_test(test_arctic),
+        cmocka_unit_test(test_openelm),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
