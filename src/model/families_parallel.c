@@ -1,4 +1,4 @@
-/* Families whose attention and feed-forward read the same row, behind a LayerNorm. */
+/* Families whose attention and feed-forward read the same row, behind one norm. */
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -60,6 +60,13 @@ static void layer_command_r(struct builder *b, uint32_t layer, struct ref x)
                          &(struct attention){.pairs = ROPE_NORM, .layer_norm_if = true});
 }
 
+/* Behind an RMS norm. */
+static void layer_plamo(struct builder *b, uint32_t layer, struct ref x)
+{
+    block_parallel_layer(b, layer, x, "attn_norm.weight", NULL,
+                         &(struct attention){.pairs = ROPE_NEOX});
+}
+
 /* Attention comes first, for behind it rows without logits end. */
 static void layer_cohere2moe(struct builder *b, uint32_t layer, struct ref x)
 {
@@ -74,5 +81,6 @@ const struct family families_parallel[] = {
     {"cohere2", read_cohere2, layer_command_r},
     {"cohere2moe", read_cohere2moe, layer_cohere2moe},
     {"command-r", read_command_r, layer_command_r},
+    {"plamo", NULL, layer_plamo},
     {NULL, NULL, NULL},
 };

@@ -196,12 +196,31 @@ static void test_openelm(void **unused)
     file_free(&f);
 }
 
+/* Attention and feed-forward read the same row. */
+static void test_plamo(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    static const struct form plamo = {"plamo", .norm_before = true, .parallel = true};
+    static const struct form other = {"plamo", .norm_before = true};
+    struct file f;
+    file_init(&f, &plamo);
+    check_halves(most, "plamo", &f, false);
+    check_halves(most, "plamo, fused", &f, true);
+    file_free(&f);
+    file_init(&f, &other);
+    check_refused(&f, "m.gguf: tensor blk.0.ffn_norm.weight: hearth's plamo has no such "
+                      "tensor, and leaving it out would change the answers");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen),
         cmocka_unit_test(test_arctic),
         cmocka_unit_test(test_openelm),
+        cmocka_unit_test(test_plamo),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
