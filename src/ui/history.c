@@ -40,7 +40,8 @@ void *xmalloc(size_t n_bytes)
 
 void *xrealloc(void *p, size_t n_bytes)
 {
-    char *bytes = mem_resize(p, n_bytes + 1, 1);
+    const size_t room = n_bytes < SIZE_MAX ? n_bytes + 1 : n_bytes; /* more than there is */
+    char *bytes = mem_resize(p, room, 1);
     bytes[n_bytes] = '\0';
     return bytes;
 }
