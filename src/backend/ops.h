@@ -291,12 +291,16 @@ struct op_conv {
 /* Per head h: dt = softplus(in + bias); decay exp(dt · a). The step, by which what is new
  * counts, is dt, or if there are betas, sigmoid(beta). With betas, in holds runs of `run`
  * betas, then the dt of as many heads; without, dt of all heads. A head may have several dt and
- * decays, one behind the other, all with its one a; then there are betas. */
+ * decays, one behind the other, all with its one a; then there are betas.
+ *
+ * With a bound the decay is exp(bound · sigmoid((in + bias) · |a|)), so that no state is kept
+ * by less than exp(bound). Without an input decays are of the heads alone: dt is 1. */
 struct op_decay {
-    struct ref in;             /* n_heads · n_each, and n_heads more with betas */
+    struct ref in;             /* n_heads · n_each, and n_heads more with betas; n 0: none */
     struct ref out;            /* n_heads · n_each decays, then n_heads steps */
-    const struct weight *bias; /* vector of n_heads · n_each */
+    const struct weight *bias; /* vector of n_heads · n_each; NULL without an input */
     const struct weight *a;    /* vector of n_heads */
+    float bound;               /* below 0, with betas only; 0: none */
     bool betas;
     uint32_t run;    /* divides n_heads; unused without betas */
     uint32_t n_each; /* decays of a head; 0: one */

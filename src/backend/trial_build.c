@@ -390,14 +390,15 @@ static struct ref try_conv(struct trial *t, const struct op_conv *c)
 
 /* Appends a decay of its own, so that what a recurrence keeps is less than it had. */
 static struct ref decay(struct trial *t, struct ref in, uint32_t n_heads, uint32_t n_each,
-                        bool betas, uint32_t run)
+                        float bound, bool betas, uint32_t run)
 {
     const size_t n = (size_t)n_heads * n_each;
     struct ref out = buffer(t, ROW_F32, n + n_heads);
     add(t, OP_DECAY)->decay = (struct op_decay){.in = in,
                                                 .out = out,
-                                                .bias = vector(t, n, 1),
+                                                .bias = in.n > 0 ? vector(t, n, 1) : NULL,
                                                 .a = vector(t, n_heads, -1),
+                                                .bound = bound,
                                                 .betas = betas,
                                                 .run = run,
                                                 .n_each = n_each};
@@ -406,7 +407,9 @@ static struct ref decay(struct trial *t, struct ref in, uint32_t n_heads, uint32
 
 static struct ref try_decay(struct trial *t, const struct op_decay *d)
 {
-    return decay(t, input(t, d->in.n), (uint32_t)decay_n_heads(d), (uint32_t)decay_n_each(d),
+    struct ref in = {0};
+    if (d->in.n > 0) in = input(t, d->in.n);
+    return decay(t, in, (uint32_t)decay_n_heads(d), (uint32_t)decay_n_each(d), d->bound,
                  d->betas, d->run);
 }
 
@@ -419,7 +422,7 @@ static struct ref try_recur(struct trial *t, const struct op_recur *r)
     const size_t n_gates = (size_t)n_heads * (r->by_dim ? n_each + 1 : 1);
     struct ref in = input(t, 2 * n_qk + n_v + n_gates), out = buffer(t, ROW_F32, n_v);
     struct ref gates =
-        decay(t, part(in, 2 * n_qk + n_v, n_gates), n_heads, n_each, r->by_dim, n_heads);
+        decay(t, part(in, 2 * n_qk + n_v, n_gates), n_heads, n_each, 0, r->by_dim, n_heads);
     has_state(t, n_v * r->n_dim);
     struct op_recur mine = *r;
     /* Short keys: with long ones the delta rule runs away. */
@@ -596,7 +599,8 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[3] = experts_n_share(&op->experts);
         break;
     case OP_DECAY:
-        w[0] = (uint32_t)(decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
+        w[0] = (uint32_t)(op->decay.in.n == 0) << 3 | (op->decay.bound < 0) << 2 |
+               (decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
         break;
     case OP_RECUR:
         w[0] = op->recur.by_dim << 3 | op->recur.delta << 2 | op->recur.tiled << 1 |

@@ -1,5 +1,6 @@
 /* The ops of recurrent layers on AVX2; see ref_recurrent.c for what they compute. Lanes are
  * channels, heads or columns, never tokens. Odd ends go to ref_*. */
+#include <math.h>
 #include <string.h>
 
 #include "base/numeric_c.h"
@@ -52,6 +53,13 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi)
 
 /* ---- decays ---- */
 
+/* The logarithms of decays whose x + bias is y. */
+VEC_INLINE f8 log_decay(f8 y, f8 factor, float bound)
+{
+    if (bound == 0.0f) return num8_keep(num8_softplus(y) * factor);
+    return num8_keep(num8_keep(num8_sigmoid(num8_keep(y * factor))) * vec_all(bound));
+}
+
 /* Heads with several decays each; their steps are few. */
 static void decay_many(const struct op_decay *op, const float *in, const float *bias,
                        const float *a, float *out)
@@ -64,11 +72,11 @@ static void decay_many(const struct op_decay *op, const float *in, const float *
     for (size_t h = 0; h < n_heads; h++) {
         const float *runs = in + h / run * run * (n_each + 1),
                     *x = runs + run + h % run * n_each;
-        const f8 factor = vec_all(a[h]);
+        const f8 factor = vec_all(op->bound < 0 ? fabsf(a[h]) : a[h]);
         for (size_t i = 0; i < n_each; i += LANES) {
             const f8 shift = vec_load(bias + h * n_each + i);
-            const f8 dt = num8_softplus(num8_keep(vec_load(x + i) + shift));
-            vec_store(out + h * n_each + i, num8_exp(num8_keep(dt * factor)));
+            const f8 y = num8_keep(vec_load(x + i) + shift);
+            vec_store(out + h * n_each + i, num8_exp(log_decay(y, factor, op->bound)));
         }
         out[n_heads * n_each + h] = num_keep(num_sigmoid(runs[h % run]));
     }
@@ -82,7 +90,7 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
         decay_many(op, in, bias, a, out);
         return;
     }
-    if (run % LANES != 0) {
+    if (run % LANES != 0 || op->bound < 0 || op->in.n == 0) {
         ref_decay(op, in, bias, a, out);
         return;
     }

@@ -1,5 +1,6 @@
 /* The scalar reference of the ops of recurrent layers, which take row after row in order. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/numeric_c.h"
@@ -20,19 +21,39 @@ void ref_conv(const struct conv *c, size_t lo, size_t hi)
     }
 }
 
+/* The logarithm of a decay whose x + bias is y, and which has no dt of its own. */
+static float bounded(float y, float a, float bound)
+{
+    return num_keep(num_keep(num_sigmoid(num_keep(y * fabsf(a)))) * bound);
+}
+
+static void fixed_decays(size_t n_heads, const float *a, float *out)
+{
+    for (size_t h = 0; h < n_heads; h++) {
+        out[h] = num_exp(num_keep(a[h]));
+        out[n_heads + h] = 1;
+    }
+}
+
 /* A decay is 0 or at least 2^-50 because exp is; so is a sigmoid once it is kept. */
 void ref_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
                float *out)
 {
     const size_t n_each = decay_n_each(op), n_heads = decay_n_heads(op);
     const size_t run = op->betas ? op->run : n_heads;
+    if (op->in.n == 0) {
+        fixed_decays(n_heads, a, out);
+        return;
+    }
     for (size_t h = 0; h < n_heads; h++) {
         const float *runs = in + (op->betas ? h / run * run * (n_each + 1) : 0);
         const float *x = runs + h % run * n_each + (op->betas ? run : 0);
         float dt = 0;
         for (size_t i = 0; i < n_each; i++) {
-            dt = num_softplus(num_keep(x[i] + bias[h * n_each + i]));
-            out[h * n_each + i] = num_exp(num_keep(dt * a[h]));
+            const float y = num_keep(x[i] + bias[h * n_each + i]);
+            dt = num_softplus(y);
+            out[h * n_each + i] =
+                num_exp(op->bound < 0 ? bounded(y, a[h], op->bound) : num_keep(dt * a[h]));
         }
         out[n_heads * n_each + h] = op->betas ? num_keep(num_sigmoid(runs[h % run])) : dt;
     }

@@ -311,13 +311,16 @@ static void check_conv(struct walk *w, const struct op_conv *o)
 static void check_decay(struct walk *w, const struct op_decay *o)
 {
     const size_t n_heads = decay_n_heads(o), n = n_heads * decay_n_each(o);
-    reads(w, o->in, ROW_F32);
-    demand(w, o->out.n == n + n_heads && o->in.n == (o->betas ? n + n_heads : n),
-           "heads of another number");
+    const bool fixed = o->in.n == 0;
+    if (!fixed) reads(w, o->in, ROW_F32);
+    demand(w, o->out.n == n + n_heads, "heads of another number");
+    demand(w, fixed || o->in.n == (o->betas ? n + n_heads : n), "heads of another number");
+    demand(w, !fixed || (!o->betas && !o->bias), "no input, and yet betas or biases");
+    demand(w, o->bound == 0 || (o->bound < 0 && o->betas), "a bound that decays cannot have");
     demand(w, o->betas || n == n_heads, "many decays without betas");
     demand(w, !o->betas || (o->run > 0 && n_heads % o->run == 0), "a broken run of betas");
-    demand(w, apart(o->in, o->out), "it writes over its input");
-    vector(w, o->bias, n);
+    demand(w, fixed || apart(o->in, o->out), "it writes over its input");
+    if (!fixed) vector(w, o->bias, n);
     vector(w, o->a, n_heads);
     writes(w, o->out, ROW_F32);
 }

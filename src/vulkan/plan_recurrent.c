@@ -127,8 +127,13 @@ bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, str
     const size_t n_heads = decay_n_heads(d), n_each = decay_n_each(d);
     struct dispatch_build b = dispatch_begin(x, op, part, SHADER_DECAY, TILE);
     dispatch_constant(&b, d->betas);
+    dispatch_constant(&b, d->in.n == 0);
+    dispatch_constant(&b, d->bound < 0);
     dispatch_writes(&b, 1, &d->out);
-    dispatch_reads(&b, 2, &d->in);
+    if (d->in.n > 0)
+        dispatch_reads(&b, 2, &d->in);
+    else
+        dispatch_vector(&b, 2, NULL);
     dispatch_vector(&b, 3, d->bias);
     dispatch_vector(&b, 4, d->a);
     dispatch_push(&b, n_heads);
@@ -136,6 +141,7 @@ bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_push(&b, n_each);
     dispatch_push_place(&b, &d->in);
     dispatch_push_place(&b, &d->out);
+    dispatch_push_float(&b, d->bound);
     return dispatch_end_rows(&b, n_heads * n_each, TILE, err);
 }
 

@@ -5,32 +5,41 @@
 
 enum { N_ROWS = 40 };
 
+/* What the rows of a head's state decay by: all by one, by one each, which may have a bound, or
+ * by one that no input row changes. */
+enum decays { ONE, EACH_DIM, BOUNDED, FIXED };
+static const float lower_bound = -5;
+
 /* A layer of one kind; widths of its input row follow from the numbers. */
 struct layer_case {
     const char *name;
     uint32_t n_heads, n_groups, n_dim, n_width, n_taps;
     bool delta, tiled, skip, bias, silu;
     uint32_t run; /* of betas; 0: none */
-    bool by_dim;  /* a decay for each dim of a head */
+    enum decays decays;
 };
 
 static const struct layer_case cases[] = {
-    {"delta", 4, 2, 64, 64, 4, true, true, false, false, true, 4, false},
-    {"delta_runs", 6, 3, 32, 32, 4, true, false, false, false, true, 2, false},
-    {"delta_wide", 2, 1, 16, 136, 2, true, true, false, true, false, 2, false},
-    {"delta_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 1, false},
-    {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0, false},
-    {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0, false},
-    {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0, false},
+    {"delta", 4, 2, 64, 64, 4, true, true, false, false, true, 4, ONE},
+    {"delta_runs", 6, 3, 32, 32, 4, true, false, false, false, true, 2, ONE},
+    {"delta_wide", 2, 1, 16, 136, 2, true, true, false, true, false, 2, ONE},
+    {"delta_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 1, ONE},
+    {"mamba", 6, 2, 32, 32, 4, false, false, true, true, true, 0, ONE},
+    {"mamba_large", 4, 1, 128, 64, 4, false, false, true, true, true, 0, ONE},
+    {"mamba_odd", 5, 1, 3, 9, 5, false, false, false, false, false, 0, ONE},
     /* States that the CPU stores past its caches, and heads whose states it keeps on no stack.
      */
-    {"delta_large", 8, 4, 128, 64, 2, true, false, false, false, false, 8, false},
-    {"delta_tall", 1, 1, 272, 48, 2, true, false, false, false, false, 1, false},
-    {"dims", 4, 4, 64, 64, 4, true, false, false, false, true, 4, true},
-    {"dims_runs", 6, 3, 24, 40, 2, true, true, false, true, true, 2, true},
-    {"dims_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 3, true},
-    {"dims_large", 4, 4, 128, 128, 2, true, false, false, false, false, 4, true},
-    {"dims_tall", 1, 1, 272, 48, 2, true, false, true, false, false, 1, true},
+    {"delta_large", 8, 4, 128, 64, 2, true, false, false, false, false, 8, ONE},
+    {"delta_tall", 1, 1, 272, 48, 2, true, false, false, false, false, 1, ONE},
+    {"dims", 4, 4, 64, 64, 4, true, false, false, false, true, 4, EACH_DIM},
+    {"dims_runs", 6, 3, 24, 40, 2, true, true, false, true, true, 2, EACH_DIM},
+    {"dims_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 3, EACH_DIM},
+    {"dims_large", 4, 4, 128, 128, 2, true, false, false, false, false, 4, EACH_DIM},
+    {"dims_tall", 1, 1, 272, 48, 2, true, false, true, false, false, 1, EACH_DIM},
+    {"bound", 4, 4, 64, 64, 4, true, false, false, false, true, 4, BOUNDED},
+    {"bound_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 3, BOUNDED},
+    {"fixed", 6, 6, 32, 32, 2, false, false, false, false, true, 0, FIXED},
+    {"fixed_odd", 3, 1, 5, 7, 2, false, false, false, false, false, 0, FIXED},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -44,9 +53,14 @@ static size_t n_inner(const struct layer_case *c)
     return (size_t)c->n_heads * c->n_width;
 }
 
+static bool by_dim(const struct layer_case *c)
+{
+    return c->decays == EACH_DIM || c->decays == BOUNDED;
+}
+
 static size_t n_each(const struct layer_case *c)
 {
-    return c->by_dim ? c->n_dim : 1;
+    return by_dim(c) ? c->n_dim : 1;
 }
 
 static size_t n_decays(const struct layer_case *c)
@@ -56,7 +70,7 @@ static size_t n_decays(const struct layer_case *c)
 
 static size_t n_gates(const struct layer_case *c)
 {
-    return n_decays(c) + (c->run ? c->n_heads : 0);
+    return c->decays == FIXED ? 0 : n_decays(c) + (c->run ? c->n_heads : 0);
 }
 
 /* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays. */
@@ -140,7 +154,8 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
     trial_op(t, OP_DECAY)->decay = (struct op_decay){
         .in = ref_part(in, n_conv, n_gates(c)),
         .out = gates,
-        .bias = vector(t->be, w->dt_bias, n_decays(c)),
+        .bias = c->decays == FIXED ? NULL : vector(t->be, w->dt_bias, n_decays(c)),
+        .bound = c->decays == BOUNDED ? lower_bound : 0,
         .a = vector(t->be, w->a, c->n_heads),
         .betas = c->run > 0,
         .run = c->run,
@@ -159,7 +174,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
         .n_width = c->n_width,
         .delta = c->delta,
         .tiled = c->tiled,
-        .by_dim = c->by_dim,
+        .by_dim = by_dim(c),
         .state = 1,
     };
     const struct ref parts[] = {heads, conv, gates};
@@ -242,11 +257,11 @@ static void check_head(const struct layer_case *c, const struct weights_of *w, c
         for (size_t j = 0; j < n_width; j++) {
             double held = 0, o = c->skip ? (double)w->skip[head] * (double)v[j] : 0, size = 1;
             for (size_t i = 0; i < n_dim; i++)
-                held += (double)decay[c->by_dim ? i : 0] * s[i * n_width + j] * (double)k[i];
+                held += (double)decay[by_dim(c) ? i : 0] * s[i * n_width + j] * (double)k[i];
             const double d = step * ((double)v[j] - (c->delta ? held : 0));
             for (size_t i = 0; i < n_dim; i++) {
                 double *at = &s[i * n_width + j];
-                *at = *at * (double)decay[c->by_dim ? i : 0] + (double)k[i] * d;
+                *at = *at * (double)decay[by_dim(c) ? i : 0] + (double)k[i] * d;
                 o += *at * (double)q[i];
                 size += fabs(*at * (double)q[i]);
             }
@@ -264,10 +279,15 @@ static void check_gates(const struct layer_case *c, const struct weights_of *w, 
     const size_t each = n_each(c);
     const float *runs = in + (c->run ? h / c->run * c->run * (each + 1) : 0);
     const float *x = c->run ? runs + c->run + h % c->run * each : runs + h;
-    double dt = 0;
+    const double a = (double)w->a[h];
+    double dt = 1;
     for (size_t i = h * each; i < (h + 1) * each; i++) {
-        dt = log1p(exp((double)x[i - h * each] + (double)w->dt_bias[i]));
-        near(c, "decay", row, i, gates[i], exp(dt * (double)w->a[h]), 5e-6);
+        const double y =
+            c->decays == FIXED ? 0 : (double)x[i - h * each] + (double)w->dt_bias[i];
+        if (c->decays != FIXED) dt = log1p(exp(y));
+        const double decay =
+            c->decays == BOUNDED ? exp((double)lower_bound * sigmoid(-y * a)) : exp(dt * a);
+        near(c, "decay", row, i, gates[i], decay, 5e-6);
     }
     near(c, "step", row, h, gates[n_decays(c) + h],
          c->run ? sigmoid((double)runs[h % c->run]) : dt, 2e-6);

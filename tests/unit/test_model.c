@@ -755,6 +755,23 @@ static void test_checker_rows(void **unused)
     check_broken(&s.p, "op 1 (size, layer 0): no single size beside the row");
 }
 
+/* Decays that no row changes. */
+static void test_checker_decays(void **unused)
+{
+    (void)unused;
+    struct small s;
+    struct err err;
+    small_init(&s);
+    s.vec.n_cols = 4;
+    s.ops[1] = (struct op){.kind = OP_DECAY, .decay = {.out = {1, 0, 8}, .a = &s.vec}};
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.ops[1].decay.bias = &s.vec;
+    check_broken(&s.p, "op 1 (decay, layer 0): no input, and yet betas or biases");
+    s.ops[1].decay.bias = NULL;
+    s.ops[1].decay.bound = -1;
+    check_broken(&s.p, "op 1 (decay, layer 0): a bound that decays cannot have");
+}
+
 /* x -> a route to each -> products with halves of x -> dealt out -> matmul -> logits. */
 struct routed {
     struct weight table, experts, head;
@@ -881,7 +898,7 @@ int main(void)
         cmocka_unit_test(test_kv_rows),        cmocka_unit_test(test_open),
         cmocka_unit_test(test_token_bytes),    cmocka_unit_test(test_checker),
         cmocka_unit_test(test_checker_routes), cmocka_unit_test(test_checker_runs),
-        cmocka_unit_test(test_checker_rows),
+        cmocka_unit_test(test_checker_rows),   cmocka_unit_test(test_checker_decays),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }
