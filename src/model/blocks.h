@@ -58,8 +58,10 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
 /* Attention whose keys and values come from one narrow row (hparams.latent): in the cache lies
  * that row with a rotated part for all heads, and heads of the query are brought to it and the
  * result back by a matrix of each head (attn_k_b, attn_v_b); or in files that have both
- * matrices in one (attn_kv_b), keys and values of all heads. */
-void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+ * matrices in one (attn_kv_b), keys and values of all heads. The gates are none, or those of
+ * attn_gate. */
+void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                            enum attention_gates gates);
 
 /* Layers with recurrent states (hparams.ssm) instead of keys and values; in and out may be the
  * same. In the last layer the rows without logits end here, unless an attention block of the
@@ -72,7 +74,8 @@ struct recurrent {
 void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct recurrent *r);
 /* Kimi delta attention: attn_q, attn_k, attn_v, a convolution of each, states with a decay for
- * each dim of a key, gated norm, attn_output. */
+ * each dim of a key, gated norm, attn_output. What decays and gates are made from passes a
+ * narrow row (ssm_f_a and ssm_f_b, ssm_g_a and ssm_g_b), or has no second matrix. */
 void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,

@@ -228,20 +228,6 @@ static void layer_glm4moe(struct builder *b, uint32_t layer, struct ref x)
     block_plain_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .norm_if = true});
 }
 
-/* What units of a layer are kept within; a limit below 1e-6 is none. */
-static bool unit_limit(const struct hparams *hp, const char *key, uint32_t layer, float *limit,
-                       struct err *err)
-{
-    double value = 0;
-    if (!hparams_layer_f64(hp, key, layer, -1e6, 1e6, &value, err)) return false;
-    if (value <= 1e-6) value = 0;
-    *limit = (float)value;
-    return value == 0 || value >= (double)LEAST_UNIT_LIMIT ||
-           err_set(err, ERR_FORMAT,
-                   "%s: key %s.%s should be 0 or at least %g, but is %g in layer %u",
-                   gguf_path(hp->g), hp->arch, key, (double)LEAST_UNIT_LIMIT, value, layer);
-}
-
 /* Layers that see everything rotate half as many dims as are said, and those with windows all
  * of them, by a base of their own; the file has factors of frequencies for the latter, which
  * have no use for them. */
@@ -273,13 +259,8 @@ static bool step35_rope(struct hparams *hp, struct err *err)
 static bool read_step35(struct hparams *hp, struct err *err)
 {
     hp->route_as_is = true;
-    if (!read_minimax_m2(hp, err) || !step35_rope(hp, err)) return false;
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
-        struct layer_hparams *l = &hp->layers[i];
-        if (!unit_limit(hp, "swiglu_clamp_exp", i, &l->experts_limit, err) ||
-            !unit_limit(hp, "swiglu_clamp_shexp", i, &l->unit_limit, err))
-            return false;
-    }
+    if (!read_minimax_m2(hp, err) || !step35_rope(hp, err) || !hparams_unit_limits(hp, err))
+        return false;
     hparams_dense_layers(hp);
     return hparams_shared_expert(hp, 0, err) && hparams_drop_next(hp, err);
 }

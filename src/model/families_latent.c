@@ -20,7 +20,7 @@ static bool has_matrix(const struct hparams *hp, const char *what)
 
 /* Keys for the size of a head speak of the cache, their "_mla" of what a head's matrices make;
  * files without these have keys and values of all heads in the cache. */
-static bool read_heads(struct hparams *hp, struct err *err)
+bool hparams_latent(struct hparams *hp, struct err *err)
 {
     struct layer_hparams *l = hp->layers;
     hp->latent.head_dim_k = l->head_dim_k;
@@ -88,8 +88,8 @@ static bool read_latent(struct hparams *hp, struct err *err)
     if ((hp->n_layer == 47 || hp->n_layer == 48) && hp->n_vocab == 154880)
         hp->route = ROUTE_SIGMOID;
     return hparams_need_experts(hp, err) && hparams_route(hp, err) &&
-           hparams_shared_count(hp, err) && read_heads(hp, err) && read_temperature(hp, err) &&
-           hparams_drop_next(hp, err);
+           hparams_shared_count(hp, err) && hparams_latent(hp, err) &&
+           read_temperature(hp, err) && hparams_drop_next(hp, err);
 }
 
 static bool read_deepseek2(struct hparams *hp, struct err *err)
@@ -113,67 +113,25 @@ static bool read_minicpm3(struct hparams *hp, struct err *err)
     hp->embed_scale = 12;
     hp->residual_scale = (float)(1.4 / sqrt(hp->n_layer));
     hp->logit_scale = (float)(256.0 / hp->n_embd);
-    return read_heads(hp, err);
+    return hparams_latent(hp, err);
 }
 
 static bool read_plm(struct hparams *hp, struct err *err)
 {
     hp->glu = GLU_RELU;
     hp->gate = GATE_IS_UP;
-    return read_heads(hp, err);
-}
-
-/* ---- kimi-linear: Kimi delta attention, some layers attention, of which nothing rotates ----
- */
-
-static bool read_delta_heads(struct hparams *hp, struct err *err)
-{
-    const uint32_t n_head = hp->layers[0].n_head;
-    uint32_t n_dim = 0;
-    if (!hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) ||
-        !hparams_u32(hp, "kda.head_dim", 1, MAX_WIDTH / MAX_HEADS, true, &n_dim, err))
-        return false;
-    hp->ssm.n_dim = n_dim;
-    hp->ssm.n_group = hp->ssm.n_head = n_head;
-    hp->ssm.n_inner = n_head * n_dim;
-    return true;
-}
-
-static bool read_kimi_linear(struct hparams *hp, struct err *err)
-{
-    hp->route = ROUTE_SIGMOID;
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
-        hp->layers[i].recurrent = hp->layers[i].n_head_kv == 0;
-        hp->layers[i].rope = false;
-    }
-    if (!hparams_need_experts(hp, err) || !hparams_route(hp, err) ||
-        !hparams_shared_count(hp, err) || !read_delta_heads(hp, err) || !read_heads(hp, err))
-        return false;
-    hp->route_as_is = false; /* whatever the file says, or it is refused */
-    hp->attn_scale = (float)(1.0 / sqrt((double)hp->latent.head_dim_k));
-    return true;
-}
-
-static void layer_kimi_linear(struct builder *b, uint32_t layer, struct ref x)
-{
-    struct ref h = block_begin(b, layer, x);
-    if (b->hp->layers[layer].recurrent)
-        block_delta_attention(b, layer, h, h);
-    else
-        block_latent_attention(b, layer, h, h);
-    block_end(b, layer, x, h);
+    return hparams_latent(hp, err);
 }
 
 static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
-    block_latent_attention(b, layer, h, h);
+    block_latent_attention(b, layer, h, h, GATES_NONE);
     block_end(b, layer, x, h);
 }
 
 const struct family families_latent[] = {
     {"deepseek2", read_deepseek2, layer_latent},
-    {"kimi-linear", read_kimi_linear, layer_kimi_linear},
     {"minicpm3", read_minicpm3, layer_latent},
     {"mistral4", read_mistral4, layer_latent},
     {"plm", read_plm, layer_latent},

@@ -128,6 +128,7 @@ struct hparams {
         uint32_t n_dim;           /* state: values of one q and k */
         uint32_t n_group, n_head; /* of q and k, of v */
         uint32_t n_inner;         /* values of all heads */
+        float decay_bound;        /* as in struct op_decay; 0: none */
     } ssm;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     /* Smaller experts, to which the same route leads: one for so many of the others in a row.
@@ -216,6 +217,8 @@ bool hparams_layer_f64(const struct hparams *hp, const char *key, uint32_t layer
 bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err);
 bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t layer, bool *value,
                         struct err *err);
+/* What units of each layer are kept within: "swiglu_clamp_exp" and "swiglu_clamp_shexp". */
+bool hparams_unit_limits(struct hparams *hp, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);
 

@@ -1,5 +1,7 @@
 /* Attention over compressed keys and values (MLA). A head's rotated part stands in front, where
  * files have it behind: scores are the same. */
+#include <assert.h>
+
 #include "model/blocks.h"
 
 /* What a head of queries or keys consists of. */
@@ -139,7 +141,25 @@ static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_r
     return attend(b, layer, q, k, v);
 }
 
-void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+/* Heads, or each of their values, by the sigmoid of a product of the row that attention reads.
+ */
+static void gate_heads(struct builder *b, uint32_t layer, struct ref in,
+                       enum attention_gates gates, struct ref heads)
+{
+    assert(gates != GATES_IN_Q);
+    if (gates == GATES_NONE) return;
+    const size_t n = gates == GATES_HEADS ? b->hp->layers[layer].n_head : heads.n;
+    struct ref gate = build_rows(b, "gate", n);
+    const struct linear mat = layer_linear(b, layer, "attn_gate", in.n, gate);
+    build_matmul(b, in, &mat, 1);
+    if (gates == GATES_HEADS)
+        build_row_gate(b, heads, gate, GLU_SIGMOID);
+    else
+        build_glu(b, gate, heads, GLU_SIGMOID, heads);
+}
+
+void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                            enum attention_gates gates)
 {
     struct ref q_rot, q_plain, narrow, k_rot;
     struct ref q = project_queries(b, layer, in);
@@ -148,6 +168,7 @@ void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, st
     struct ref heads = b->hp->latent.by_heads
                            ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot)
                            : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot);
+    gate_heads(b, layer, in, gates, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);
 }

@@ -1,6 +1,7 @@
 /* The blocks with recurrent states: gated delta net, Kimi delta
  * attention, Mamba-2, short convolution. */
 #include <math.h>
+#include <stdio.h>
 
 #include "model/blocks.h"
 
@@ -115,10 +116,18 @@ static void project_qkv(struct builder *b, uint32_t layer, struct ref in, struct
     build_matmul(b, in, mats, 3);
 }
 
-/* in by way of a row as narrow as one head. */
+/* in by way of a row as narrow as one head; in files without the second matrix, by the first.
+ */
 static void project_narrowly(struct builder *b, uint32_t layer, struct ref in,
                              const char *const stems[2], struct ref out)
 {
+    char name[TENSOR_NAME_CAP], what[TENSOR_NAME_CAP / 2];
+    snprintf(what, sizeof what, "%s.weight", stems[1]);
+    if (!weights_has(b->ws, layer_tensor(name, layer, what))) {
+        const struct linear whole = layer_linear(b, layer, stems[0], in.n, out);
+        build_matmul(b, in, &whole, 1);
+        return;
+    }
     struct ref narrow = build_rows(b, "narrow", b->hp->ssm.n_dim);
     const struct linear down = layer_linear(b, layer, stems[0], in.n, narrow);
     build_matmul(b, in, &down, 1);
@@ -141,6 +150,7 @@ static struct ref decays_by_dim(struct builder *b, uint32_t layer, struct ref in
                                       .out = gates,
                                       .bias = layer_vector(b, layer, "ssm_dt.bias", n_inner),
                                       .a = per_head(b, layer, "ssm_a", n_head),
+                                      .bound = b->hp->ssm.decay_bound,
                                       .betas = true,
                                       .run = (uint32_t)n_head,
                                       .n_each = b->hp->ssm.n_dim});

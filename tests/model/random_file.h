@@ -71,10 +71,11 @@ struct form {
         size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
     } experts;
     struct {
-        size_t n_head; /* 0: HEADS */
-        size_t n_q;    /* of the row that queries are made from, with its key; 0: the input */
-        bool by_heads; /* keys and values of all heads are in the cache, not what makes them */
-    } latent;          /* of families with compressed keys and values */
+        size_t n_head;  /* 0: HEADS */
+        size_t n_q;     /* of the row that queries are made from, with its key; 0: the input */
+        bool by_heads;  /* keys and values of all heads are in the cache, not what makes them */
+        size_t n_gates; /* of attn_gate: one for each head or each of its values; 0: none */
+    } latent;           /* of families with compressed keys and values */
     /* What units of each layer are kept within, with their key, and those of routed experts;
      * NULL: nothing. */
     const float *unit_limits, *expert_limits;

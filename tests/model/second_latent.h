@@ -49,6 +49,8 @@ static inline void latent_tensors(struct file *f, int layer)
     layer_tensor(f, layer, "attn_kv_a_mqa", EMBD, L_NARROW + L_ROT);
     layer_tensor(f, layer, "attn_kv_a_norm", L_NARROW, 1);
     layer_tensor(f, layer, "attn_kv_b", L_NARROW, n_head * (L_PLAIN + L_VALUE));
+    if (form->latent.n_gates > 0)
+        layer_tensor(f, layer, "attn_gate", EMBD, form->latent.n_gates);
     layer_tensor(f, layer, "attn_output", n_head * L_VALUE, EMBD);
 }
 
@@ -196,24 +198,48 @@ static inline void latent_attend(const struct latent_rows *rows, size_t head, si
             out[d] += weight[p] / sum * rows->v[p][head][d];
 }
 
+/* Each gate multiplies as many of what heads give as there are for it. */
+static inline void gate_values(const struct file *f, int layer, const double *in, double *heads)
+{
+    double gates[L_MAX_HEADS * L_VALUE];
+    const size_t n_gates = f->form->latent.n_gates, n = head_count(f->form) * L_VALUE;
+    if (n_gates == 0) return;
+    times(values_of(f, layer, "attn_gate"), in, EMBD, n_gates, gates);
+    for (size_t i = 0; i < n; i++)
+        heads[i] *= sigmoid(gates[i / (n / n_gates)]);
+}
+
+/* What attention makes of rows: out may be them. */
+static inline void latent_attention_of(const struct file *f, int layer,
+                                       const struct latent_sight *s, double (*x)[EMBD],
+                                       struct latent_rows *latent, double (*out)[EMBD])
+{
+    const size_t n_head = head_count(f->form);
+    double(*in)[EMBD] = mem_zalloc(N_IDS, sizeof *in);
+    for (size_t p = 0; p < N_IDS; p++) {
+        norm(values_of(f, layer, "attn_norm"), x[p], EMBD, in[p]);
+        latent_queries(f, layer, s, in[p], p, latent->q[p]);
+        latent_keys(f, layer, s, in[p], p, latent);
+    }
+    for (size_t p = 0; p < N_IDS; p++) {
+        double heads[L_MAX_HEADS * L_VALUE];
+        for (size_t h = 0; h < n_head; h++)
+            latent_attend(latent, h, p, s->scores, heads + h * L_VALUE);
+        gate_values(f, layer, in[p], heads);
+        times(values_of(f, layer, "attn_output"), heads, n_head * L_VALUE, EMBD, out[p]);
+    }
+    free(in);
+}
+
 static inline void latent_attention(const struct file *f, int layer,
                                     const struct latent_sight *s, struct rows *rows,
                                     struct latent_rows *latent)
 {
-    const size_t n_head = head_count(f->form);
-    for (size_t p = 0; p < N_IDS; p++) {
-        double in[EMBD];
-        norm(values_of(f, layer, "attn_norm"), rows->x[p], EMBD, in);
-        latent_queries(f, layer, s, in, p, latent->q[p]);
-        latent_keys(f, layer, s, in, p, latent);
-    }
-    for (size_t p = 0; p < N_IDS; p++) {
-        double heads[L_MAX_HEADS * L_VALUE], out[EMBD];
-        for (size_t h = 0; h < n_head; h++)
-            latent_attend(latent, h, p, s->scores, heads + h * L_VALUE);
-        times(values_of(f, layer, "attn_output"), heads, n_head * L_VALUE, EMBD, out);
-        add_times(rows->x[p], out, or_one(f->scales.residual));
-    }
+    double(*out)[EMBD] = mem_zalloc(N_IDS, sizeof *out);
+    latent_attention_of(f, layer, s, rows->x, latent, out);
+    for (size_t p = 0; p < N_IDS; p++)
+        add_times(rows->x[p], out[p], or_one(f->scales.residual));
+    free(out);
 }
 
 /* By the first n_layer layers. */
