@@ -80,6 +80,9 @@ void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, str
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r);
+/* Lightning attention: attn_qkv with Q, K and V of each head in turn, states that decay by what
+ * is of head and layer alone, a norm of all heads, attn_norm_2, a gate, attn_output. */
+void block_lightning(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Short convolution between two gates: shortconv.*. */
 void block_short_conv(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 

@@ -1,4 +1,5 @@
 /* Families with recurrent layers beside attention. */
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -91,6 +92,52 @@ static void layer_lfm2(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
+/* ---- minimax-01: lightning attention, every few layers attention; what attention and
+ * feed-forward are added to is the norm that they read ---- */
+
+static bool read_minimax_01(struct hparams *hp, struct err *err)
+{
+    uint32_t interval = 8;
+    double scale = 1;
+    if (!hparams_need_experts(hp, err) ||
+        !hparams_f64(hp, "residual_scale", 1e-3, 1e3, true, &scale, err) ||
+        !hparams_u32(hp, "full_attention_interval", 1, MAX_LAYERS, false, &interval, err))
+        return false;
+    if (hp->expert_scale != 1.0f)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s.expert_weights_scale is %g, but hearth's %s has weights "
+                       "that add up to 1",
+                       gguf_path(hp->g), hp->arch, (double)hp->expert_scale, hp->arch);
+    hp->residual_scale = (float)scale;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        l->recurrent = (i + 1) % interval != 0;
+        if (!hparams_layer_bool(hp, "attention.recurrent_layers", i, &l->recurrent, err))
+            return false;
+        if (l->head_dim_k != l->head_dim_v || l->n_head == 0)
+            return err_set(
+                err, ERR_FORMAT,
+                "%s: layer %u has %u heads, with keys of %u and values of %u: %s has "
+                "heads, and both are as long",
+                gguf_path(hp->g), i, l->n_head, l->head_dim_k, l->head_dim_v, hp->arch);
+    }
+    return true;
+}
+
+static void layer_minimax_01(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct hparams *hp = b->hp;
+    struct ref h = block_begin(b, layer, x), out = build_rows(b, "attended", x.n);
+    if (hp->layers[layer].recurrent)
+        block_lightning(b, layer, h, out);
+    else
+        block_attention(b, layer, h, out, &(struct attention){.pairs = ROPE_NEOX});
+    build_add(b, out, h, hp->residual_scale, x);
+    layer_norm(b, layer, hp->ffn_norm, x, h);
+    block_feedforward(b, layer, h, out);
+    build_add(b, out, h, hp->residual_scale, x);
+}
+
 /* ---- nemotron_h: each layer is Mamba-2, attention or a feed-forward of squares ---- */
 
 static bool read_nemotron_h(struct hparams *hp, struct err *err)
@@ -130,6 +177,7 @@ const struct family families_hybrid[] = {
     {"falcon-h1", read_falcon_h1, layer_falcon_h1},
     {"lfm2", read_lfm2, layer_lfm2},
     {"lfm2moe", read_lfm2moe, layer_lfm2},
+    {"minimax-01", read_minimax_01, layer_minimax_01},
     {"nemotron_h", read_nemotron_h, layer_nemotron_h},
     {"nemotron_h_moe", read_nemotron_h, layer_nemotron_h},
     {"qwen35", read_qwen35, layer_qwen35},

@@ -1,8 +1,11 @@
 /* The blocks with recurrent states: gated delta net, Kimi delta
- * attention, Mamba-2, short convolution. */
+ * attention, lightning attention, Mamba-2, short convolution. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/mem.h"
+#include "base/real.h"
 #include "model/blocks.h"
 
 /* The convolution's factors, tap after tap. */
@@ -242,6 +245,64 @@ void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref o
         build_norm(b, heads, weights_flat(b->ws, name, n_group, group, false), group, heads);
     }
     const struct linear o = layer_linear(b, layer, "ssm_out", n_inner, out);
+    build_matmul(b, heads, &o, 1);
+}
+
+/* Logarithms of the decays, below 0: 2^(-8/n) for the first of n heads, that times itself for
+ * the second and so on; by less from layer to layer, until nearly nothing decays. */
+static const struct weight *slopes(struct builder *b, uint32_t layer)
+{
+    const uint32_t n_head = b->hp->layers[layer].n_head, n_layer = b->hp->n_layer;
+    const double ratio = real_exp(-8.0 / (double)n_head * real_log(2.0));
+    const double part = n_layer > 1 ? (double)layer / (double)(n_layer - 1) : 0.0;
+    float *values = mem_alloc(n_head * sizeof *values);
+    double slope = ratio;
+    for (uint32_t h = 0; h < n_head; h++, slope *= ratio)
+        values[h] = (float)(-slope * (1.0 - part + 1e-5));
+    const struct weight *w = weights_given(b->ws, n_head, values);
+    free(values);
+    return w;
+}
+
+/* SiLU of the products, dealt out to Q, K and V of all heads. */
+static void project_lightning(struct builder *b, uint32_t layer, struct ref in, size_t dim,
+                              struct ref qkv[3])
+{
+    const size_t n = (size_t)b->hp->layers[layer].n_head * dim;
+    struct ref mixed = build_rows(b, "mixed", 3 * n), kv = build_rows(b, "kv", 2 * n);
+    struct ref all = build_rows(b, "qkv", 3 * n);
+    for (size_t i = 0; i < 3; i++)
+        qkv[i] = ref_part(all, i * n, n);
+    const struct linear mat = layer_linear(b, layer, "attn_qkv", in.n, mixed);
+    build_matmul(b, in, &mat, 1);
+    build_glu(b, mixed, mixed, GLU_SIGMOID, mixed);
+    build_deal(b, mixed, dim, 2 * dim, qkv[0], kv);
+    build_deal(b, kv, dim, dim, qkv[1], qkv[2]);
+}
+
+void block_lightning(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    const size_t n = (size_t)l->n_head * l->head_dim_k;
+    struct ref qkv[3], z = build_rows(b, "z", n), heads = build_rows(b, "heads", n);
+    struct ref gates = build_rows(b, "gates", 2 * (size_t)l->n_head);
+    project_lightning(b, layer, in, l->head_dim_k, qkv);
+    const struct linear gate = layer_linear(b, layer, "attn_gate", in.n, z);
+    build_matmul(b, in, &gate, 1);
+    build_decay(b, &(struct op_decay){.out = gates, .a = slopes(b, layer)});
+    build_recur(b, &(struct op_recur){.q = qkv[0],
+                                      .k = qkv[1],
+                                      .v = qkv[2],
+                                      .out = heads,
+                                      .gates = gates,
+                                      .n_heads = l->n_head,
+                                      .n_groups = l->n_head,
+                                      .n_dim = l->head_dim_k,
+                                      .n_width = l->head_dim_k});
+    end_rows(b, layer, false);
+    build_norm(b, heads, layer_vector(b, layer, "attn_norm_2.weight", n), 0, heads);
+    build_glu(b, z, heads, GLU_SIGMOID, heads);
+    const struct linear o = layer_linear(b, layer, "attn_output", n, out);
     build_matmul(b, heads, &o, 1);
 }
 

@@ -254,16 +254,22 @@ const struct weight *weights_expert_vectors(struct weights *ws, const char *name
                        n_used * n * sizeof(float));
 }
 
-const struct weight *weights_constant(struct weights *ws, size_t n, float value)
+const struct weight *weights_given(struct weights *ws, size_t n, const float *values)
 {
     if (ws->failed) return NULL;
     if (!ws->be) return stand_in(ws, (struct weight){.type = QTYPE_F32, 1, 1, n});
+    const struct weight *w = backend_vector(ws->be, values, n, ws->err);
+    if (!w) ws->failed = true;
+    return w;
+}
+
+const struct weight *weights_constant(struct weights *ws, size_t n, float value)
+{
     float *values = mem_alloc(n * sizeof *values);
     for (size_t i = 0; i < n; i++)
         values[i] = value;
-    const struct weight *w = backend_vector(ws->be, values, n, ws->err);
+    const struct weight *w = weights_given(ws, n, values);
     free(values);
-    if (!w) ws->failed = true;
     return w;
 }
 

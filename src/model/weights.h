@@ -76,6 +76,8 @@ const struct weight *weights_flat(struct weights *ws, const char *name, size_t n
                                   size_t n_cols, bool transposed);
 /* n equal values that no file has. */
 const struct weight *weights_constant(struct weights *ws, size_t n, float value);
+/* n values that no file has, copied. */
+const struct weight *weights_given(struct weights *ws, size_t n, const float *values);
 /* A vector of n values if the file has it, else NULL. */
 const struct weight *weights_vector_if(struct weights *ws, const char *name, size_t n);
 /* n values in F32 for the host (rope factors), copied to out; they are not bound. */
