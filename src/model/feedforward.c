@@ -39,9 +39,27 @@ static void limited_unit(struct builder *b, const struct gate_up *r, float limit
     build_glu(b, r->gate, r->up, GLU_LINEAR, r->gate);
 }
 
+/* gate = s tanh(gate / s) sigmoid(gate) · u tanh(up / u), s and u the numbers of hparams.situ.
+ */
+static void situ_unit(struct builder *b, const struct gate_up *r)
+{
+    const float s = b->hp->situ.gate, u = b->hp->situ.up;
+    if (u > 0) {
+        build_scale(b, r->up, 1.0f / u);
+        build_glu(b, r->up, r->up, GLU_TANH_ALONE, r->up);
+    }
+    build_scale(b, r->up, u > 0 ? s * u : s);
+    build_glu(b, r->gate, r->up, GLU_SIGMOID, r->up);
+    build_scale(b, r->gate, 1.0f / s);
+    build_glu(b, r->gate, r->gate, GLU_TANH_ALONE, r->gate);
+    build_glu(b, r->gate, r->up, GLU_LINEAR, r->gate);
+}
+
 static void gate_unit(struct builder *b, const struct gate_up *r, float limit)
 {
-    if (limit == 0.0f)
+    if (b->hp->situ.gate > 0)
+        situ_unit(b, r);
+    else if (limit == 0.0f)
         build_glu(b, r->gate, r->up, b->hp->glu, r->gate);
     else
         limited_unit(b, r, limit);
@@ -220,11 +238,19 @@ void block_experts_by(struct builder *b, uint32_t layer, struct ref router_in, s
  * behind them. */
 static void narrow_experts(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    struct ref narrow = build_rows(b, "narrow", b->hp->n_ff_narrow);
-    const struct linear down = layer_linear(b, layer, "ffn_latent_down", in.n, narrow);
+    const size_t n = b->hp->n_ff_narrow;
+    struct ref narrow = build_rows(b, "narrow", n);
+    char name[TENSOR_NAME_CAP];
+    /* As kimi-k3 calls it. */
+    const bool routed = weights_has(b->ws, layer_tensor(name, layer, "ffn_routed_down.weight"));
+    const struct linear down =
+        layer_linear(b, layer, routed ? "ffn_routed_down" : "ffn_latent_down", in.n, narrow);
     build_matmul(b, in, &down, 1);
     block_experts_by(b, layer, in, narrow, narrow);
-    const struct linear up = layer_linear(b, layer, "ffn_latent_up", narrow.n, out);
+    if (weights_has(b->ws, layer_tensor(name, layer, "ffn_routed_norm.weight")))
+        build_norm(b, narrow, weights_vector(b->ws, name, n), 0, narrow);
+    const struct linear up =
+        layer_linear(b, layer, routed ? "ffn_routed_up" : "ffn_latent_up", n, out);
     build_matmul(b, narrow, &up, 1);
 }
 

@@ -67,7 +67,12 @@ struct hparams {
     bool loop_norm;       /* between such rounds x passes the output norm */
     uint32_t n_streams;   /* rows in the place of x; 0: x is one */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
+    uint32_t n_layer_bank; /* from how many layers on x is put by and begun anew; 0: never */
     enum glu_kind glu;     /* of the feed-forward */
+    struct {
+        float gate; /* positive: of an activation by tanh and sigmoid; 0: by glu */
+        float up;   /* how far tanh lets up go then; 0: as far as it is */
+    } situ;
     enum gate_rows gate;
     uint32_t n_expert, n_expert_used;               /* 0: dense */
     uint32_t n_expert_groups, n_expert_groups_used; /* 0: experts are in none */

@@ -162,7 +162,10 @@ static struct ref decays_by_dim(struct builder *b, uint32_t layer, struct ref in
 
 void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out)
 {
-    static const char *const gate_stems[2] = {"ssm_g_a", "ssm_g_b"};
+    char name[TENSOR_NAME_CAP];
+    /* As kimi-k3 calls the one matrix. */
+    const bool whole = weights_has(b->ws, layer_tensor(name, layer, "ssm_g.weight"));
+    const char *const gate_stems[2] = {whole ? "ssm_g" : "ssm_g_a", "ssm_g_b"};
     static const char *const conv_names[3] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
                                               "ssm_conv1d_v.weight"};
     const struct hparams *hp = b->hp;

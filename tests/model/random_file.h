@@ -18,7 +18,7 @@
 #include "base/mem.h"
 
 enum { VOCAB = 48, EMBD = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 16, FF = 40, LAYERS = 7 };
-enum { WINDOW = 8, MAX_TENSORS = 192 };
+enum { WINDOW = 8, MAX_TENSORS = 256 };
 enum { EXPERTS = 6, USED = 2 };
 
 /* How the layers of a family are put together. */
@@ -51,6 +51,7 @@ struct form {
     bool ff_doubled; /* the file's key of FF says twice as much */
     bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
+    double situ, situ_up; /* of an activation: how far tanh lets gate and up go; 0: none */
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {
         bool any;
@@ -69,6 +70,7 @@ struct form {
         size_t n_shared;   /* width of the one that all rows use, without a key; 0: none */
         bool halves;       /* only those of the better half are chosen from, with its keys */
         size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
+        bool routed;       /* what makes that row is called so, and a norm is behind them */
     } experts;
     struct {
         size_t n_head;  /* 0: HEADS */
@@ -292,8 +294,10 @@ static inline void expert_tensors(struct file *f, int layer)
     experts_tensor(f, layer, "ffn_up_exps", n_in, n_ff);
     experts_tensor(f, layer, "ffn_down_exps", n_ff, n_in);
     if (f->form->experts.n_latent > 0) {
-        layer_tensor(f, layer, "ffn_latent_down", EMBD, n_in);
-        layer_tensor(f, layer, "ffn_latent_up", n_in, EMBD);
+        const bool routed = f->form->experts.routed;
+        layer_tensor(f, layer, routed ? "ffn_routed_down" : "ffn_latent_down", EMBD, n_in);
+        layer_tensor(f, layer, routed ? "ffn_routed_up" : "ffn_latent_up", n_in, EMBD);
+        if (routed) layer_tensor(f, layer, "ffn_routed_norm", n_in, 1);
     }
     if (n_shared == 0) return;
     const bool in_up = f->form->experts.shared_in_up;

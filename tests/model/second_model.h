@@ -305,6 +305,14 @@ static inline double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+/* Of a gate and up, which tanh lets go so far. */
+static inline double situ(const struct form *form, double gate, double up)
+{
+    const double far = form->situ, up_far = form->situ_up;
+    return far * tanh(gate / far) * sigmoid(gate) *
+           (up_far > 0 ? up_far * tanh(up / up_far) : up);
+}
+
 /* down(activation(gate x) · up x), without a gate down of the activation of up x or of the
  * squares of what that has above 0. */
 struct unit {
@@ -329,7 +337,8 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
     if (u->gate) times(u->gate, x, u->n_in, u->n_ff, a);
     for (size_t i = 0; i < u->n_ff; i++) {
         const double most = u->limit > 0 ? u->limit : HUGE_VAL;
-        a[i] = u->gate ? fmin(most, activation(form, a[i])) * fmax(-most, fmin(most, b[i]))
+        a[i] = form->situ > 0 ? situ(form, a[i], b[i])
+               : u->gate ? fmin(most, activation(form, a[i])) * fmax(-most, fmin(most, b[i]))
                : form->alone ? activation(form, b[i])
                              : pow(fmax(b[i], 0), 2);
     }
@@ -407,7 +416,10 @@ static inline void routed(const struct file *f, int layer, const double *router_
     double weights[EXPERTS], in[EMBD], part[EMBD] = {0}, sum[EMBD] = {0};
     route(f, layer, router_x, weights);
     memcpy(in, x, sizeof in);
-    if (narrow) times(values_of(f, layer, "ffn_latent_down"), x, EMBD, n_in, in);
+    const bool named = form->experts.routed;
+    if (narrow)
+        times(values_of(f, layer, named ? "ffn_routed_down" : "ffn_latent_down"), x, EMBD, n_in,
+              in);
     for (size_t e = 0; e < EXPERTS; e++) {
         const struct unit u = {.gate = gate ? gate + e * n : NULL,
                                .up = up + e * n,
@@ -421,7 +433,10 @@ static inline void routed(const struct file *f, int layer, const double *router_
         add_times(sum, part, form->experts.first ? 1 : weights[e]);
     }
     memcpy(y, sum, sizeof sum);
-    if (narrow) times(values_of(f, layer, "ffn_latent_up"), sum, n_in, EMBD, y);
+    if (named) norm(values_of(f, layer, "ffn_routed_norm"), sum, n_in, sum);
+    if (narrow)
+        times(values_of(f, layer, named ? "ffn_routed_up" : "ffn_latent_up"), sum, n_in, EMBD,
+              y);
 }
 
 static inline void experts(const struct file *f, int layer, const double *router_x,
