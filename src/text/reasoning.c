@@ -8,10 +8,16 @@
 #include "text/detokenize.h"
 #include "text/tokenizer.h"
 
-enum { ROW_HARMONY, ROW_GEMMA, ROW_TAGS }; /* rows from ROW_TAGS on are plain pairs of tags */
+enum {
+    ROW_HARMONY,
+    ROW_OPENED,
+    ROW_GEMMA,
+    ROW_TAGS
+}; /* rows from ROW_TAGS on are plain pairs of tags */
 
 static const struct reasoning_marker table[] = {
     [ROW_HARMONY] = {"harmony", "<|channel|>analysis<|message|>", "<|end|>"},
+    [ROW_OPENED] = {"kimi-k3", "<|open|>think<|sep|>", "<|close|>think<|sep|>"},
     [ROW_GEMMA] = {"gemma", "<|channel>thought\n", "<channel|>"},
     [ROW_TAGS] = {"think", "<think>", "</think>"},
     {"seed", "<seed:think>", "</seed:think>"},
@@ -37,10 +43,15 @@ struct harmony_ids {
     int32_t start, channel, message, end;
 };
 
+/* Kimi K3: names between two tokens open and close the parts of a message. */
+struct opened_ids {
+    int32_t open, close, sep;
+};
+
 enum state {
     STATE_BEGIN,  /* nothing but white space so far: a thought may open */
     STATE_BODY,   /* in the answer or in a thought */
-    STATE_HEADER, /* in a harmony header or in gemma's name of a channel */
+    STATE_HEADER, /* in a harmony header, a part's name or gemma's name of a channel */
 };
 
 /* A header is a role, a channel, a recipient; something longer is text after all. */
@@ -53,12 +64,14 @@ struct reasoning {
     struct detokenizer whole;
     struct marker_ids ids[N_ROWS];
     struct harmony_ids harmony;
+    struct opened_ids opened;
     bool by_token; /* some row is in the vocabulary: text is not searched for markers */
     enum state state;
     enum reply_part part;
     size_t row;       /* of the open thought */
     bool skip_space;  /* a marker was just passed */
-    bool in_channel;  /* of STATE_HEADER: the name of the channel has begun */
+    bool in_channel;  /* of STATE_HEADER: the name of the channel or part has begun */
+    bool closes;      /* of STATE_HEADER: the part with that name ends */
     bool muted;       /* the prompt is replayed */
     struct buf text;  /* not emitted yet: it may belong to a marker or be dropped */
     struct buf fresh; /* scratch of reasoning_add */
@@ -81,10 +94,18 @@ static struct harmony_ids harmony_of(const struct tokenizer *tok)
     return h;
 }
 
+static struct opened_ids opened_of(const struct tokenizer *tok)
+{
+    struct opened_ids o = {id_of(tok, "<|open|>"), id_of(tok, "<|close|>"),
+                           id_of(tok, "<|sep|>")};
+    if (o.open < 0 || o.close < 0 || o.sep < 0) return (struct opened_ids){-1, -1, -1};
+    return o;
+}
+
 static struct marker_ids ids_of(const struct tokenizer *tok, size_t row)
 {
     struct marker_ids ids = {-1, -1};
-    if (row == ROW_HARMONY) return ids;
+    if (row == ROW_HARMONY || row == ROW_OPENED) return ids;
     ids.open = row == ROW_GEMMA ? id_of(tok, "<|channel>") : id_of(tok, table[row].open);
     ids.close = id_of(tok, table[row].close);
     if (ids.open < 0 || ids.close < 0) ids.open = ids.close = -1;
@@ -94,6 +115,7 @@ static struct marker_ids ids_of(const struct tokenizer *tok, size_t row)
 const struct reasoning_marker *reasoning_of(const struct tokenizer *tok)
 {
     if (harmony_of(tok).start >= 0) return &table[ROW_HARMONY];
+    if (opened_of(tok).open >= 0) return &table[ROW_OPENED];
     for (size_t i = ROW_GEMMA; i < N_ROWS; i++)
         if (ids_of(tok, i).open >= 0) return &table[i];
     return NULL;
@@ -107,6 +129,7 @@ struct reasoning *reasoning_new(const struct tokenizer *tok, reasoning_emit *emi
     r->ctx = ctx;
     detokenizer_init(&r->whole, tok, true);
     r->harmony = harmony_of(tok);
+    r->opened = opened_of(tok);
     for (size_t i = 0; i < N_ROWS; i++)
         r->ids[i] = ids_of(tok, i);
     r->by_token = reasoning_of(tok) != NULL;
@@ -275,6 +298,32 @@ static bool harmony_token(struct reasoning *r, int32_t id)
     return true;
 }
 
+/* The answer is a part, too; what else has a name is shown as part of it. */
+static bool opened_token(struct reasoning *r, int32_t id)
+{
+    const struct opened_ids *o = &r->opened;
+    if (o->open < 0) return false;
+    if (id == o->open || id == o->close) {
+        if (r->state == STATE_HEADER && r->text.len) drop(r, r->text.len);
+        if (r->state == STATE_BEGIN && r->text.len) drop(r, r->text.len);
+        header(r);
+        r->in_channel = true;
+        r->closes = id == o->close;
+    } else if (id == o->sep) {
+        const bool named = r->state == STATE_HEADER;
+        const bool think = named && strcmp(buf_str(&r->text), "think") == 0;
+        if (named && r->text.len) drop(r, r->text.len);
+        drain(r, true);
+        if (think && !r->closes)
+            open_thought(r, ROW_OPENED);
+        else if (named)
+            close_thought(r);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool tag_token(struct reasoning *r, int32_t id)
 {
     for (size_t i = ROW_GEMMA; i < N_ROWS; i++) {
@@ -330,6 +379,7 @@ void reasoning_add(struct reasoning *r, int32_t id)
     bool control = tokenizer_is_control(r->tok, id);
     bool marker = id == r->harmony.start || id == r->harmony.channel ||
                   id == r->harmony.message || id == r->harmony.end;
+    marker = marker || id == r->opened.open || id == r->opened.close || id == r->opened.sep;
     for (size_t i = 0; i < N_ROWS && !marker; i++)
         marker = id == r->ids[i].open || id == r->ids[i].close;
     if (!control && !marker) {
@@ -340,7 +390,9 @@ void reasoning_add(struct reasoning *r, int32_t id)
      * one U+FFFD. */
     size_t before = was_held && !is_continuation(tokenizer_piece(r->tok, id)) ? 3 : 0;
     if (before) add_text(r, r->fresh.data, before);
-    if (!harmony_token(r, id) && !tag_token(r, id) && r->state != STATE_HEADER) drain(r, true);
+    if (!harmony_token(r, id) && !opened_token(r, id) && !tag_token(r, id) &&
+        r->state != STATE_HEADER)
+        drain(r, true);
     /* A header keeps only what counts towards its channel, so its offset is not needed. */
     r->end += r->fresh.len - before;
 }
@@ -404,12 +456,13 @@ static void prompt_by_token(struct reasoning *r, const int32_t *ids, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
         int32_t id = ids[i];
-        if (id == r->harmony.start || is_open_tag(r, id)) {
+        if (id == r->harmony.start || id == r->opened.open || is_open_tag(r, id)) {
             replay(r, ids, i, n);
             return;
         }
         if (is_close_tag(r, id)) return;
-        bool inside = id == r->harmony.channel || id == r->harmony.message;
+        bool inside =
+            id == r->harmony.channel || id == r->harmony.message || id == r->opened.sep;
         if (!inside && (tokenizer_is_control(r->tok, id) || tokenizer_is_end(r->tok, id)))
             return;
     }

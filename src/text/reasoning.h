@@ -1,10 +1,10 @@
 /* Reasoning and answer told apart in a reply as its tokens come.
  *
- * One table of markers (reasoning_at): think tags, [THINK], harmony channels, gemma's channel
- * and their kin. Where the vocabulary has a marker as one token, only that token counts, so a
- * model may write about "<think>" in plain letters; otherwise the marker is matched in the
- * text, an opening one only at the start of the reply. In harmony `<|end|>` ends a message and
- * not the turn: the reply goes on in the next channel.
+ * One table of markers (reasoning_at): think tags, [THINK], harmony channels, the named parts
+ * of Kimi K3, gemma's channel and their kin. Where the vocabulary has a marker as one token,
+ * only that token counts, so a model may write about "<think>" in plain letters; otherwise the
+ * marker is matched in the text, an opening one only at the start of the reply. In harmony
+ * `<|end|>` ends a message and not the turn: the reply goes on in the next channel.
  *
  * struct reasoning belongs to one reply of the engine; it owns a little memory. One thread. */
 #ifndef TEXT_REASONING_H

@@ -24,6 +24,7 @@ static const struct turn_name names[] = {
     {"[EOT]", true},
     {"[EOS]", true},
     {"[e~[", true},
+    {"<|end_of_msg|>", true},
     {"<end_of_utterance>", true},
     {"<|fim_pad|>", true},
     {"<|repo_name|>", true},

@@ -99,7 +99,7 @@ static void opened_at(const struct tokenizer *tok, const char *before,
 static void test_rows(void **state)
 {
     (void)state;
-    for (size_t i = 2; reasoning_at(i); i++) {
+    for (size_t i = 3; reasoning_at(i); i++) {
         const struct reasoning_marker *m = reasoning_at(i);
         for (int user = 0; user < 2; user++) {
             enum token_type type = user ? TOKEN_USER_DEFINED : TOKEN_CONTROL;
@@ -227,6 +227,46 @@ static void test_harmony(void **state)
     check_harmony(TOKEN_USER_DEFINED);
 }
 
+/* Kimi K3: the answer is a part with a name as the thought is. */
+static void check_opened(enum token_type type)
+{
+    const struct extra_token extra[] = {{"<|open|>", type},
+                                        {"<|close|>", type},
+                                        {"<|sep|>", type},
+                                        {"<|end_of_msg|>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(extra, 4);
+    assert_string_equal(reasoning_of(tok)->name, "kimi-k3");
+    const char *user =
+        "<|open|>message role=\"user\"<|sep|>Q<|close|>message<|sep|><|end_of_msg|>"
+        "<|open|>message role=\"assistant\"<|sep|>";
+    const char *thinks = "<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>";
+    const char *answers = "<|open|>message role=\"assistant\"<|sep|><|open|>response<|sep|>";
+    split(tok, thinks,
+          "hm\n<|close|>think<|sep|><|open|>response<|sep|>Yes<|close|>response<|sep|>"
+          "<|close|>message<|sep|><|end_of_msg|>more",
+          true, "R:hm|T:Yes");
+    split(tok, user,
+          "<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>Yes"
+          "<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>",
+          true, "R:hm|T:Yes");
+    split(tok, answers, "Yes<|close|>response<|sep|><|close|>message<|sep|>", true, "T:Yes");
+    split(tok, thinks, "<|close|>think<|sep|><|open|>response<|sep|>Yes", true, "T:Yes");
+    split(tok, thinks, "hm <|open|>think", true, "R:hm"); /* cut off in a name */
+    split(tok, thinks, "think<|close|>thi", true, "R:think");
+    split(tok, user, "no part", true, "T:no part");
+    split(tok, user, "<|open|>thinking<|sep|>a", true, "T:a");
+    if (type == TOKEN_CONTROL) /* in plain letters */
+        split(tok, answers, "a<|open|>think", false, "T:a<|open|>think");
+    tokenizer_close(tok);
+}
+
+static void test_opened(void **state)
+{
+    (void)state;
+    check_opened(TOKEN_CONTROL);
+    check_opened(TOKEN_USER_DEFINED);
+}
+
 static void test_gemma(void **state)
 {
     (void)state;
@@ -322,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_letters_are_text),
         cmocka_unit_test(test_half_a_family),
         cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_opened),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_long_header),
         cmocka_unit_test(test_cut_character),
