@@ -434,17 +434,38 @@ static bool is_open_tag(const struct reasoning *r, int32_t id)
     return false;
 }
 
+/* Whether ids[at] opens a part of a message with that name. */
+static bool opens_part(const struct reasoning *r, const int32_t *ids, size_t at, size_t n,
+                       const char *name)
+{
+    if (r->opened.open < 0 || ids[at] != r->opened.open) return false;
+    for (size_t i = at + 1; i < n && ids[i] != r->opened.sep; i++) {
+        const struct piece p = tokenizer_piece(r->tok, ids[i]);
+        if (p.len > strlen(name) || memcmp(name, p.data, p.len) != 0) return false;
+        name += p.len;
+    }
+    return *name == '\0';
+}
+
+/* Whether ids[at] is of the parts behind which an answer is still to come. */
+static bool in_parts(const struct reasoning *r, const int32_t *ids, size_t at, size_t n)
+{
+    return r->opened.open >= 0 && (ids[at] == r->opened.sep || ids[at] == r->opened.close ||
+                                   opens_part(r, ids, at, n, "response"));
+}
+
 size_t reasoning_opened_at(const struct tokenizer *tok, const int32_t *ids, size_t n)
 {
-    struct reasoning r = {.tok = tok, .harmony = harmony_of(tok)};
+    struct reasoning r = {.tok = tok, .harmony = harmony_of(tok), .opened = opened_of(tok)};
     size_t at = n;
     for (size_t i = 0; i < N_ROWS; i++)
         r.ids[i] = ids_of(tok, i);
     for (size_t i = n; i-- > 0;) {
-        if (is_open_tag(&r, ids[i]))
+        const bool structures = tokenizer_is_control(tok, ids[i]) ||
+                                tokenizer_is_end(tok, ids[i]) || ids[i] == r.opened.open;
+        if (is_open_tag(&r, ids[i]) || opens_part(&r, ids, i, n, "think"))
             at = i;
-        else if (!is_close_tag(&r, ids[i]) &&
-                 (tokenizer_is_control(tok, ids[i]) || tokenizer_is_end(tok, ids[i])))
+        else if (structures && !is_close_tag(&r, ids[i]) && !in_parts(&r, ids, i, n))
             break;
     }
     return at;

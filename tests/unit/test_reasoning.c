@@ -251,6 +251,10 @@ static void check_opened(enum token_type type)
           true, "R:hm|T:Yes");
     split(tok, answers, "Yes<|close|>response<|sep|><|close|>message<|sep|>", true, "T:Yes");
     split(tok, thinks, "<|close|>think<|sep|><|open|>response<|sep|>Yes", true, "T:Yes");
+    struct reasoning_marker skips = *reasoning_of(tok);
+    opened_at(tok, user, &skips, "");
+    skips.close = "<|close|>think<|sep|><|open|>response<|sep|>";
+    opened_at(tok, user, &skips, "");
     split(tok, thinks, "hm <|open|>think", true, "R:hm"); /* cut off in a name */
     split(tok, thinks, "think<|close|>thi", true, "R:think");
     split(tok, user, "no part", true, "T:no part");
