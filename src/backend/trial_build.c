@@ -547,6 +547,18 @@ void trial_free(struct trial *t)
 
 /* ---- what ops have in common ---- */
 
+/* Of one of its matrices; of all of them together, which i past the last stands for. */
+static void matmul_key(const struct op_matmul *m, uint32_t i, bool joined, uint32_t *w)
+{
+    for (uint32_t k = 0; i == m->n_mats && k < i; k++)
+        w[k] = 1u << 16 | (uint32_t)(m->mat[k].factor != NULL) << 15 |
+               (uint32_t)m->mat[k].w->type << 1 | (m->mat[k].bias != NULL);
+    if (i == m->n_mats) return;
+    w[0] = m->mat[i].w->type;
+    w[1] = (uint32_t)(m->mat[i].factor != NULL) << 1 | (m->mat[i].bias != NULL);
+    w[2] = joined;
+}
+
 struct trial_key trial_key(const struct program *p, const struct op *op, uint32_t i)
 {
     struct trial_key k = {{(uint32_t)op->kind}};
@@ -560,16 +572,7 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[2] = (uint32_t)is_joined(p, op) << 1 | (op->norm.bias != NULL);
         if (is_rotated(p, op)) w[3] = 1 + op[2].rope.rope;
         break;
-    case OP_MATMUL:
-        for (uint32_t m = 0; i == op->matmul.n_mats && m < i; m++)
-            w[m] = 1u << 16 | (uint32_t)(op->matmul.mat[m].factor != NULL) << 15 |
-                   (uint32_t)op->matmul.mat[m].w->type << 1 | (op->matmul.mat[m].bias != NULL);
-        if (i == op->matmul.n_mats) break;
-        w[0] = op->matmul.mat[i].w->type;
-        w[1] = (uint32_t)(op->matmul.mat[i].factor != NULL) << 1 |
-               (op->matmul.mat[i].bias != NULL);
-        w[2] = is_joined(p, op);
-        break;
+    case OP_MATMUL: matmul_key(&op->matmul, i, is_joined(p, op), w); break;
     case OP_ROPE:
         w[0] = p->ropes[op->rope.rope].pairs;
         w[1] = op->rope.rope;
