@@ -106,6 +106,12 @@ static struct draw ask(const struct request *r, uint32_t n_vocab)
     };
 }
 
+/* What comes of a block: the first n_right drafts are right; drawn has them and the next. */
+struct outcome {
+    int32_t drawn[MOST_DRAFTS + 1];
+    uint32_t n_right;
+};
+
 /* ---- what the host makes of it ---- */
 
 /* The token after ids[0..n). */
@@ -125,18 +131,18 @@ static bool draw_after(const struct request *r, const float *table, uint32_t n_v
     return draw_host(scratch, &d, table + (size_t)ids[n - 1] * n_vocab, n, id, err);
 }
 
-/* The drafts that are right, at most n, and the draw after them, step by step. */
+/* Of n drafts, step by step. */
 static bool want_of(const struct request *r, const struct tables *tables, const struct talk *t,
-                    uint32_t n, int32_t *drawn, uint32_t *n_right, struct draw_scratch *scratch,
+                    uint32_t n, struct draw_scratch *scratch, struct outcome *out,
                     struct err *err)
 {
     int32_t ids[MOST_IDS + MOST_DRAFTS], draft = -1;
     memcpy(ids, t->ids, t->n * sizeof *ids);
-    for (*n_right = 0;; ++*n_right) {
-        const uint32_t at = t->n + *n_right;
-        int32_t *id = &drawn[*n_right];
+    for (out->n_right = 0;; out->n_right++) {
+        const uint32_t at = t->n + out->n_right;
+        int32_t *id = &out->drawn[out->n_right];
         if (!draw_after(r, tables->model, N_VOCAB, ids, at, scratch, id, err)) return false;
-        if (*n_right == n) return true;
+        if (out->n_right == n) return true;
         if (!draw_after(r, tables->draft, N_DRAFT_VOCAB, ids, at, scratch, &draft, err))
             return false;
         if (draft != *id) return true;
@@ -166,8 +172,7 @@ static void find_leaves(const struct talk *t, uint32_t n, int32_t *leaves)
 
 /* A block of n drafts. */
 static bool got_of(const struct request *r, const struct side *draft, const struct side *model,
-                   const struct talk *t, uint32_t n, int32_t *drawn, uint32_t *n_right,
-                   struct err *err)
+                   const struct talk *t, uint32_t n, struct outcome *out, struct err *err)
 {
     int32_t leaves[MOST_DRAFTS], tokens[MOST_DRAFTS + 1] = {t->ids[t->n - 1]};
     struct draw d = ask(r, N_VOCAB);
@@ -187,41 +192,41 @@ static bool got_of(const struct request *r, const struct side *draft, const stru
                                .tokens = tokens,
                                .n_logits = n + 1,
                                .draw = &d,
-                               .drawn = drawn};
+                               .drawn = out->drawn};
     struct draft_block b = {
         .draft = draft->x, .model = model->x, .read = &read, .check = &check};
     if (!exec_block(&b, err)) return false;
-    *n_right = b.n_right;
+    out->n_right = b.n_right;
     return true;
 }
 
 /* What came true is said, and the draft has read of it all but its last guess. A token that it
  * does not know becomes another: it must read it. */
-static void go_on(struct talk *t, uint32_t n_drafts, const int32_t *drawn, uint32_t n_right)
+static void go_on(struct talk *t, uint32_t n_drafts, const struct outcome *o)
 {
-    t->n_read = t->n + (n_right < n_drafts ? n_right : n_drafts - 1);
-    for (uint32_t i = 0; i <= n_right; i++)
-        say(t, drawn[i] % N_DRAFT_VOCAB);
+    t->n_read = t->n + (o->n_right < n_drafts ? o->n_right : n_drafts - 1);
+    for (uint32_t i = 0; i <= o->n_right; i++)
+        say(t, o->drawn[i] % N_DRAFT_VOCAB);
 }
 
 static bool try_request(const struct request *r, const struct tables *tables,
                         const struct side *draft, const struct side *model, struct talk *t,
                         struct draw_scratch *scratch, struct err *err)
 {
-    int32_t want[MOST_DRAFTS + 1], got[MOST_DRAFTS + 1];
-    uint32_t n_want, n_got;
+    struct outcome want = {0}, got = {0};
     begin(t, r);
     for (int i = 0; i < N_BLOCKS; i++) {
         const uint32_t n = drafts_of[i];
-        if (!want_of(r, tables, t, n, want, &n_want, scratch, err) ||
-            !got_of(r, draft, model, t, n, got, &n_got, err))
+        if (!want_of(r, tables, t, n, scratch, &want, err) ||
+            !got_of(r, draft, model, t, n, &got, err))
             return false;
-        if (n_got != n_want || memcmp(got, want, (n_got + 1) * sizeof *got) != 0)
+        if (got.n_right != want.n_right ||
+            memcmp(got.drawn, want.drawn, (got.n_right + 1) * sizeof *got.drawn) != 0)
             return err_set(err, ERR_DEVICE,
                            "%s: draws other tokens in a block of drafts than the CPU: it "
                            "cannot give the same text",
                            backend_name(model->x->be));
-        go_on(t, n, got, n_got);
+        go_on(t, n, &got);
     }
     return true;
 }
