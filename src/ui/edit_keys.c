@@ -11,12 +11,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <readline/history.h>
 #include <readline/readline.h>
 
 #include "base/buf.h"
 #include "base/file.h"
 #include "ui/charset.h"
+#include "ui/edit_place.h"
 #include "ui/editor.h"
 #include "ui/input.h"
 #include "ui/paste.h"
@@ -472,70 +472,14 @@ static bool paste_waits(void)
     }
 }
 
-/* ---- the place in the history ---- */
-
-/* Readline's own: the line to go back to at the end of the history, put aside while one is
- * within it or searches; else NULL. */
-extern HIST_ENTRY *_rl_saved_line_for_history;
-
-/* The last of a list of what undoes a line; two that share any share it. */
-static const UNDO_LIST *last_of(const UNDO_LIST *list)
-{
-    while (list && list->next)
-        list = list->next;
-    return list;
-}
-
-/* What undoes the line stays with the line, where it is the entry's, too. */
-static void take_undo(HIST_ENTRY *entry)
-{
-    const UNDO_LIST *list = (const UNDO_LIST *)entry->data;
-    if (list && last_of(list) == last_of(rl_undo_list)) entry->data = NULL;
-}
-
-/* An entry to which one came back has its list from before; what is done now is put before
- * that. Readline 8.2 frees the whole, and knows the entry's only by its beginning. */
-static void take_longer_undo(void)
-{
-    HIST_ENTRY *entry = current_history();
-    if (entry && (const UNDO_LIST *)entry->data != rl_undo_list) take_undo(entry);
-}
-
-/* After a search for a string that shows nothing until it ends (not C-r), readline 8.2 may be
- * within the history without a line put aside (_rl_nsearch_abort, make_history_line_current,
- * rl_history_search_reinit). What is typed then would be taken for a change of the entry there,
- * and entry and line would come to share what undoes them, which is used when it is freed. So
- * the line is at the end of the history; where it is the entry there, that is gone to anew. */
-static void settle_place(void)
-{
-    const int place = where_history();
-    HIST_ENTRY *entry = current_history();
-    if (!entry || _rl_saved_line_for_history) return;
-    take_undo(entry);
-    history_set_pos(history_length);
-    if (strcmp(entry->line, rl_line_buffer) == 0)
-        rl_get_previous_history(history_length - place, 0);
-    rl_redisplay_function();
-}
-
-/* The line comes back where such a search was for nothing. The list of undo is of the string.
- */
-static void end_search(void)
-{
-    if (!_rl_saved_line_for_history) return;
-    rl_free_undo_list();
-    rl_maybe_unsave_line();
-    rl_redisplay_function();
-}
-
 static void read_char(void)
 {
     const bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
-    take_longer_undo();
+    edit_place_take_undo();
     rl_callback_read_char();
     if (!RL_ISSTATE(RL_STATE_CALLBACK) || RL_ISSTATE(RL_STATE_NSEARCH)) return;
-    if (searches) end_search();
-    settle_place();
+    if (searches) edit_place_end_search();
+    edit_place_settle();
 }
 
 /* What is begun gets C-g. */
@@ -555,7 +499,7 @@ void edit_keys_break_off(void)
      * with them what stands in the terminal. Readline 8.2 leaves it to be gone on with. */
     _rl_keyseq_chain_dispose();
     rl_callback_sigcleanup();
-    settle_place();
+    edit_place_settle();
 }
 
 /* Of C-v, which waits for a character to insert as it is, readline has no state that one could
