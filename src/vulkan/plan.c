@@ -357,18 +357,24 @@ static bool plan_row_scale(struct vulkan_exec *x, const struct op *op, int part,
     return plan_pointwise(x, op, part, &p, err);
 }
 
-/* The runs of a, or of b, which begin `at` within a turn. */
-static bool plan_part(struct vulkan_exec *x, const struct op *op, int part, size_t at,
-                      size_t run, struct ref apart, size_t step, struct err *err)
+/* The runs of a, or of b. */
+struct runs_of_one {
+    struct ref apart; /* where they lie without those of the other */
+    size_t run, step; /* values of one, and from one to the next there */
+    size_t at;        /* where one begins within a turn */
+};
+
+static bool plan_runs_of(struct vulkan_exec *x, const struct op *op, int part,
+                         const struct runs_of_one *r, struct err *err)
 {
     const struct op_runs *o = &op->runs;
     const size_t turn = o->run_a + o->run_b;
     struct ref whole = o->all;
-    whole.at += at;
-    struct point p = {.kind = PW_RUNS, .run = run};
-    p.a = o->join ? apart : whole, p.step_a = o->join ? step : turn;
-    p.out = o->join ? whole : apart, p.step_out = o->join ? turn : step;
-    p.a.n = runs_turns(o) * run;
+    whole.at += r->at;
+    struct point p = {.kind = PW_RUNS, .run = r->run};
+    p.a = o->join ? r->apart : whole, p.step_a = o->join ? r->step : turn;
+    p.out = o->join ? whole : r->apart, p.step_out = o->join ? turn : r->step;
+    p.a.n = runs_turns(o) * r->run;
     return plan_pointwise(x, op, part, &p, err);
 }
 
@@ -376,8 +382,10 @@ static bool plan_runs(struct vulkan_exec *x, const struct op *op, int part, stru
 {
     const struct op_runs *o = &op->runs;
     const size_t step_a = runs_repeat(o) ? 0 : o->run_a;
-    return plan_part(x, op, part, 0, o->run_a, o->a, step_a, err) &&
-           plan_part(x, op, part, o->run_a, o->run_b, o->b, o->run_b, err);
+    const struct runs_of_one a = {.apart = o->a, .run = o->run_a, .step = step_a};
+    const struct runs_of_one b = {
+        .apart = o->b, .run = o->run_b, .step = o->run_b, .at = o->run_a};
+    return plan_runs_of(x, op, part, &a, err) && plan_runs_of(x, op, part, &b, err);
 }
 
 static bool plan_row_gate(struct vulkan_exec *x, const struct op *op, int part, struct err *err)
