@@ -78,6 +78,8 @@ bool chat_line(struct chat *c, const char *line, size_t n);
 /* Whether a message is one as a line, too, only with a slash before it: it begins with one. */
 bool chat_wants_slash(const char *text, size_t n);
 
+/* A line at which nothing was typed for so long rests: it is worth computing. */
+enum { CHAT_REST_MS = 300 };
 /* While IDLE and nothing is typed, or the line rests: computes what the next prompt will begin
  * with, the history as the template will render it and the line as far as it is typed, so that
  * a message sent is answered sooner. Only with --warm-typing; shows nothing, yields at once.

@@ -463,9 +463,6 @@ static void load_on(struct line *l)
     buf_free(&text);
 }
 
-/* A line at which nothing was typed for so long is worth computing. */
-enum { REST_MS = 300 };
-
 static void warm(struct line *l)
 {
     struct buf text = {0};
@@ -485,7 +482,7 @@ static bool ask(struct line *l, struct prompt_line *line)
         struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
-        int wait_ms = edit_keys_ready() ? 0 : rests || loading ? -1 : REST_MS;
+        int wait_ms = edit_keys_ready() ? 0 : rests || loading ? -1 : CHAT_REST_MS;
         if (poll(fds, 3, wait_ms) == 0 && wait_ms != 0) {
             rests = true;
             warm(l);

@@ -29,8 +29,6 @@
 
 /* A stream is shown so often; a key at once. */
 enum { FRAME_MS = 33 };
-/* A line at which nothing was typed for so long is worth computing. */
-enum { REST_MS = 300 };
 
 /* Readline's commands know no face. */
 static struct tui *the_tui;
@@ -397,7 +395,7 @@ static void warm(struct tui *t)
 
 static void loop(struct tui *t)
 {
-    double rest_at = clock_ms() + REST_MS;
+    double rest_at = clock_ms() + CHAT_REST_MS;
     enum chat_state state = CHAT_LOADING;
     while (t->status < 0) {
         bool later = looks_later(t);
@@ -416,7 +414,7 @@ static void loop(struct tui *t)
         leave_once_done(t);
         bool was_idle = state == CHAT_IDLE;
         state = chat_state(t->chat);
-        if (typed || (state == CHAT_IDLE && !was_idle)) rest_at = clock_ms() + REST_MS;
+        if (typed || (state == CHAT_IDLE && !was_idle)) rest_at = clock_ms() + CHAT_REST_MS;
         if (state == CHAT_IDLE && rest_at > 0 && clock_ms() >= rest_at) {
             warm(t);
             rest_at = 0;
