@@ -58,7 +58,7 @@ static const char *link_at(const char *path)
     return is_link ? "is a symbolic link, expected a file of its own" : NULL;
 }
 
-static bool refuse(struct err *err, const char *path)
+bool archive_refuse(struct err *err, const char *path)
 {
     const int failed = errno;
     const char *link = failed == ELOOP ? link_at(path) : NULL;
@@ -225,7 +225,7 @@ static bool read_whole(struct archive *a, struct conversation *c, struct buf *no
     a->identity = end.identity;
     if (ok && end.is_torn && !a->is_read_only) {
         /* Half a frame from a write that was cut off: the next one takes its place. */
-        ok = ftruncate(a->fd, (off_t)end.sound) == 0 || refuse(err, a->path);
+        ok = ftruncate(a->fd, (off_t)end.sound) == 0 || archive_refuse(err, a->path);
         a->n_bytes = end.sound;
     }
     buf_free(&data);
@@ -261,7 +261,7 @@ static struct archive *open_file(const char *path, bool look, struct conversatio
         a->fd = open(path, O_RDONLY | flags);
         a->is_read_only = true;
     }
-    bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || refuse(err, path);
+    bool ok = (a->fd >= 0 && fstat(a->fd, &st) == 0) || archive_refuse(err, path);
     if (ok && !S_ISREG(st.st_mode))
         ok = err_set(err, ERR_FORMAT, "%s: is no regular file", path);
     if (ok && !look) ok = lock(a, err);
@@ -482,7 +482,7 @@ static bool begun(struct err *err, const char *path)
 static bool lost(struct err *err, const char *path)
 {
     struct file_stamp there;
-    if (!file_stamp(path, &there) && !file_is_missing(errno)) return refuse(err, path);
+    if (!file_stamp(path, &there) && !file_is_missing(errno)) return archive_refuse(err, path);
     return err_set(err, ERR_IO, "%s: somebody has removed or replaced the file", path);
 }
 
@@ -491,7 +491,7 @@ static bool lost(struct err *err, const char *path)
 static bool is_as_left(const struct archive *a, struct err *err)
 {
     struct stat st;
-    if (fstat(a->fd, &st) != 0) return refuse(err, a->path);
+    if (fstat(a->fd, &st) != 0) return archive_refuse(err, a->path);
     return (uint64_t)st.st_size == a->n_bytes ||
            err_set(err, ERR_IO,
                    "%s: somebody has changed the file: it has %llu bytes, not %llu", a->path,
@@ -505,10 +505,10 @@ static bool make_file(struct archive *a, struct err *err)
     if (!paths_make_parents(a->path, err)) return false;
     a->fd = anew ? file_temporary(a->path, &a->temporary) : open(a->path, flags, 0600);
     if (a->fd < 0 && errno == EEXIST && !anew) return begun(err, a->path);
-    if (a->fd < 0) return refuse(err, a->path);
+    if (a->fd < 0) return archive_refuse(err, a->path);
     a->name_waits = true;
-    if (anew && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return refuse(err, a->path);
-    if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return refuse(err, a->path);
+    if (anew && fcntl(a->fd, F_SETFL, O_APPEND) != 0) return archive_refuse(err, a->path);
+    if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) return archive_refuse(err, a->path);
     return true;
 }
 
@@ -520,8 +520,8 @@ static bool settle_name(struct archive *a, struct err *err)
     if (!a->name_waits) return true;
     char *folder = mem_strndup(a->path, (size_t)(strrchr(a->path, '/') - a->path));
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool ok =
-        fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == EROFS || refuse(err, folder);
+    const bool ok = fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == EROFS ||
+                    archive_refuse(err, folder);
     if (fd >= 0) close(fd);
     free(folder);
     a->name_waits = !ok;
@@ -538,13 +538,13 @@ static uint64_t new_identity(void)
 static bool write_frames(struct archive *a, bool durable, struct err *err)
 {
     if (!file_write_fd(a->fd, a->frames.data, a->frames.len)) {
-        refuse(err, a->path);
+        archive_refuse(err, a->path);
         /* If this fails too, the next reader finds a frame that was cut off. */
         if (ftruncate(a->fd, (off_t)a->n_bytes) != 0) errno = 0;
         return false;
     }
     a->n_bytes += a->frames.len;
-    return !durable || fdatasync(a->fd) == 0 || refuse(err, a->path);
+    return !durable || fdatasync(a->fd) == 0 || archive_refuse(err, a->path);
 }
 
 /* A file that was made beside the old one is whole: it takes its place, whose lock is ours. */
@@ -552,7 +552,7 @@ static bool take_place(struct archive *a, struct err *err)
 {
     if (!a->temporary) return true;
     if (!is_at(a->old, a->path)) return lost(err, a->path);
-    if (rename(a->temporary, a->path) != 0) return refuse(err, a->path);
+    if (rename(a->temporary, a->path) != 0) return archive_refuse(err, a->path);
     free(a->temporary);
     a->temporary = NULL;
     close(a->old);
@@ -607,7 +607,7 @@ bool archive_rename(struct archive *a, const char *path, struct err *err)
     if (a->fd < 0 && access(path, F_OK) == 0) return taken(err, path);
     const bool ok = a->fd < 0 || file_rename_new(a->path, path);
     if (!ok && errno == EEXIST) return taken(err, path);
-    if (!ok) return refuse(err, path);
+    if (!ok) return archive_refuse(err, path);
     a->name_waits = a->fd >= 0;
     keep_name(&a->path, path);
     return true;

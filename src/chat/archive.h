@@ -44,6 +44,9 @@ struct archive *archive_open(const char *path, struct conversation *c, struct bu
 /* The same to look only: without the lock, read only. */
 struct archive *archive_look(const char *path, struct conversation *c, struct buf *notes,
                              struct err *err);
+/* What errno says of a call that has failed, ERR_IO; a link, which no session is and none is
+ * followed, is named. Always false. */
+bool archive_refuse(struct err *err, const char *path);
 /* Closes the file and gives up the lock; NULL is fine. */
 void archive_close(struct archive *a);
 

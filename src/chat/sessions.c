@@ -273,14 +273,14 @@ bool session_remove(const char *path, struct err *err)
     int fd = open(path, O_RDWR | flags);
     const bool may_write = fd >= 0;
     if (fd < 0 && (errno == EACCES || errno == EROFS)) fd = open(path, O_RDONLY | flags);
-    if (fd < 0) return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    if (fd < 0) return archive_refuse(err, path);
     bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (!ok && errno == EWOULDBLOCK)
         err_set(err, ERR_USER, "%s: another hearth has this session open", path);
     else if (!ok && may_write)
         err_set(err, ERR_IO, "%s: cannot be locked: %s", path, strerror(errno));
     else
-        ok = unlink(path) == 0 || err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+        ok = unlink(path) == 0 || archive_refuse(err, path);
     close(fd);
     return ok;
 }

@@ -295,6 +295,11 @@ check "  rm wants it so, too" go 2 sessions rm -odd
 check "  and then" go 0 sessions rm -- -odd
 check "    it is gone" go 1 sessions show -- -odd
 check "rm takes no option between names" go 2 sessions rm keep -x
+ln -s long.session "$dir/state/hearth/sessions/linked.session"
+check "hearth sessions rm of a symbolic link" go 1 sessions rm linked
+check "  says that it is one" says "linked.session: is a symbolic link, expected a file of its own"
+check "  and leaves both" eval '[ -L "$dir/state/hearth/sessions/linked.session" ] && go 0 sessions check long'
+rm "$dir/state/hearth/sessions/linked.session"
 check "hearth sessions rm of none" go 1 sessions rm pieces
 check "  is said" says "hearth: there is no session pieces; hearth sessions lists them"
 check "nor can it be shown" go 1 sessions show pieces
