@@ -306,7 +306,7 @@ bool command_read(struct chat *c, const char *args)
     }
     struct buf text = {0};
     struct err err;
-    char *path = paths_typed(args);
+    char *path = paths_found(args);
     bool ok = file_read_regular(path, MAX_READ_BYTES, &text, &err);
     if (ok && text.len == 0) ok = err_set(&err, ERR_USER, "%s is empty", path);
     if (ok && memchr(text.data, '\0', text.len))

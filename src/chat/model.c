@@ -115,7 +115,7 @@ bool command_model(struct chat *c, const char *args)
         chat_tell(c, FACE_INFO, "%s", c->model_line);
         return true;
     }
-    char *path = paths_typed(args);
+    char *path = paths_found(args);
     bool is_file = access(path, F_OK) == 0;
     struct err err;
     char *named = is_file ? NULL : discover_named(args, &err);

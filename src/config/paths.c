@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -32,6 +33,42 @@ const char *paths_temporary(void)
 {
     const char *folder = getenv("TMPDIR");
     return folder && *folder ? folder : "/tmp";
+}
+
+/* What a shell makes of one word; NULL if it is not one, or a quote in it is not closed. */
+static char *shell_word(const char *s)
+{
+    struct buf word = {0};
+    char quote = '\0';
+    for (; *s; s++) {
+        const bool escapes =
+            *s == '\\' && s[1] && (!quote || (quote == '"' && strchr("\"\\$`", s[1])));
+        if (escapes)
+            buf_putc(&word, *++s);
+        else if (quote ? *s == quote : *s == '\'' || *s == '"')
+            quote = quote ? '\0' : *s;
+        else if (!quote && ascii_is_blank(s, 1))
+            break;
+        else
+            buf_putc(&word, *s);
+    }
+    if (!*s && !quote && word.len > 0) return buf_take(&word);
+    buf_free(&word);
+    return NULL;
+}
+
+char *paths_found(const char *typed)
+{
+    char *path = paths_typed(typed);
+    if (access(path, F_OK) == 0 || !strpbrk(typed, "'\"\\")) return path;
+    char *word = shell_word(typed), *other = word ? paths_typed(word) : NULL;
+    free(word);
+    if (!other || access(other, F_OK) != 0) {
+        free(other);
+        return path;
+    }
+    free(path);
+    return other;
 }
 
 char *paths_in(enum paths_folder folder, const char *name)

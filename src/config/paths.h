@@ -1,7 +1,7 @@
 /* Where hearth's files are: the XDG folders, the bundled guide, the model it remembers.
  *
- * Paths come back as strings the caller frees, unless said otherwise; all but paths_typed's may
- * be NULL, when neither the XDG variable nor HOME says where. A relative XDG variable is
+ * Paths come back as strings the caller frees, unless said otherwise; all but what was typed
+ * may be NULL, when neither the XDG variable nor HOME says where. A relative XDG variable is
  * ignored, as the XDG specification demands. Main thread only (it reads the environment). */
 #ifndef CONFIG_PATHS_H
 #define CONFIG_PATHS_H
@@ -18,6 +18,10 @@ enum paths_folder {
 
 /* A path as somebody typed it, with ~, $HOME or ${HOME} at its beginning expanded. */
 char *paths_typed(const char *typed);
+/* The same of a file that should be there. Where none is, but one of the name that a shell
+ * makes of the quotes and backslashes in it, as a terminal writes a file that is dropped on it:
+ * that. */
+char *paths_found(const char *typed);
 
 /* The folder, or with name (may be NULL) a path in it. Nothing is created. */
 char *paths_in(enum paths_folder folder, const char *name);

@@ -73,6 +73,48 @@ static void test_typed(void **state)
     clear();
 }
 
+static void found_is(const char *typed, const char *want)
+{
+    char *path = paths_found(typed);
+    assert_string_equal(path, want);
+    free(path);
+}
+
+/* A file that is dropped on a terminal comes as a shell would need it. */
+static void test_found(void **state)
+{
+    (void)state;
+    clear();
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(home), 0);
+    setenv("HOME", home, 1);
+    static const char *const files[] = {"my file", "it's", "a\"b\\c", "'kept'"};
+    for (size_t i = 0; i < 4; i++)
+        fclose(fopen(files[i], "w"));
+    found_is("my file", "my file");
+    found_is("'my file'", "my file");
+    found_is("\"my file\"", "my file");
+    found_is("my\\ file", "my file");
+    found_is("'it'\\''s'", "it's");
+    found_is("\"it's\"", "it's");
+    found_is("'a\"b\\c'", "a\"b\\c");
+    found_is("\"a\\\"b\\c\"", "a\"b\\c");
+    found_is("'kept'", "'kept'");
+    found_is("'none'", "'none'");
+    found_is("'my file", "'my file");
+    found_is("'my file' it\\'s", "'my file' it\\'s");
+    found_is("''", "''");
+    found_is("\\", "\\");
+    char *path = paths_found("~/my\\ file");
+    assert_true(access(path, F_OK) == 0);
+    free(path);
+    for (size_t i = 0; i < 4; i++)
+        unlink(files[i]);
+    assert_int_equal(chdir(before), 0);
+    clear();
+}
+
 static void test_folders(void **state)
 {
     (void)state;
@@ -223,10 +265,10 @@ static void test_guide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_typed),        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_remembered),   cmocka_unit_test(test_remembered_link),
-        cmocka_unit_test(test_make_parents), cmocka_unit_test(test_guide),
-        cmocka_unit_test(test_temporary),
+        cmocka_unit_test(test_typed),           cmocka_unit_test(test_found),
+        cmocka_unit_test(test_folders),         cmocka_unit_test(test_remembered),
+        cmocka_unit_test(test_remembered_link), cmocka_unit_test(test_make_parents),
+        cmocka_unit_test(test_guide),           cmocka_unit_test(test_temporary),
     };
     return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
 }
