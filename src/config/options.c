@@ -233,7 +233,10 @@ static bool apply_entry(struct options *o, const struct ini_entry *e, const char
                         struct err *err)
 {
     const struct option_row *row = option_find(e->key);
-    if (!row || (row->flags & OPTION_NO_KEY)) return unknown_key(e, path, err);
+    if (!row) return unknown_key(e, path, err);
+    if (row->flags & OPTION_NO_KEY)
+        return err_set(err, ERR_USER, "%s:%d: %s is no key: it belongs on the command line",
+                       path, e->line, row->name);
     if (e->profile && (row->flags & OPTION_HEARTH_ONLY))
         return err_set(err, ERR_USER, "%s:%d: %s belongs in [hearth], not in a profile", path,
                        e->line, row->name);

@@ -158,8 +158,10 @@ static void test_ini_errors(void **state)
     (void)state;
     ini_refused("temp = 1\ntpo-k = 5\n", "", "@:2: unknown key tpo-k, did you mean top-k?");
     ini_refused("xyzzy = 5\n", "", "@:1: unknown key xyzzy");
-    ini_refused("help = on\n", "", "@:1: unknown key help");
-    ini_refused("config = x\n", "", "@:1: unknown key config");
+    ini_refused("help = on\n", "", "@:1: help is no key: it belongs on the command line");
+    ini_refused("config = x\n", "", "@:1: config is no key: it belongs on the command line");
+    ini_refused("[profile x]\nversion = on\n", "",
+                "@:2: version is no key: it belongs on the command line");
     ini_refused("temp = warm\n", "",
                 "@:1: temp: expected a number from 0 to 100, found 'warm'");
     ini_refused("temp = warm\n", "--temp 1",
