@@ -9,9 +9,10 @@
 static char **as_options(int *argc, char **argv)
 {
     static char model[] = "-m", prompt[] = "-p";
+    static char **out; /* for as long as the program runs */
     const bool has_prompt = *argc > 3 && argv[3][0] != '-';
-    char **out = mem_zalloc((size_t)*argc + 2, sizeof *out);
     int n = 0;
+    out = mem_zalloc((size_t)*argc + 2, sizeof *out);
     out[n++] = argv[0];
     out[n++] = model;
     out[n++] = argv[2];
