@@ -1,5 +1,6 @@
 /* The attention block, and how blocks fetch their tensors. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "model/blocks.h"
@@ -14,6 +15,17 @@ const struct weight *layer_vector(struct builder *b, uint32_t layer, const char 
 {
     char name[TENSOR_NAME_CAP];
     return weights_vector(b->ws, layer_tensor(name, layer, what), n);
+}
+
+float layer_number(struct builder *b, uint32_t layer, const char *what)
+{
+    char name[TENSOR_NAME_CAP];
+    float number = 1;
+    if (weights_values(b->ws, layer_tensor(name, layer, what), 1, &number) &&
+        !(fabsf(number) <= 1e6f))
+        weights_fail(b->ws, ERR_FORMAT, "tensor %s: expected a number, found %g", name,
+                     (double)number);
+    return number;
 }
 
 void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref in,
@@ -134,10 +146,22 @@ static void norm_heads(struct builder *b, uint32_t layer, const struct attention
     }
 }
 
+/* A norm of each head of Q, then a factor for each. */
+static void norm_with_gains(struct builder *b, uint32_t layer, struct ref q)
+{
+    char name[TENSOR_NAME_CAP];
+    const size_t dim = b->hp->layers[layer].head_dim_k;
+    layer_tensor(name, layer, "attn_q_norm.weight");
+    build_norm(b, q, weights_repeated(b->ws, name, q.n / dim, dim), dim, q);
+}
+
 static void norm_q_and_k(struct builder *b, uint32_t layer, const struct attention *a,
                          const struct qkv *r)
 {
-    norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
+    if (a->head_gains)
+        norm_with_gains(b, layer, r->q);
+    else
+        norm_heads(b, layer, a, "attn_q_norm.weight", r->q);
     norm_heads(b, layer, a, "attn_k_norm.weight", r->k);
 }
 

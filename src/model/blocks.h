@@ -16,6 +16,8 @@ const char *layer_tensor(char out[TENSOR_NAME_CAP], uint32_t layer, const char *
 /* The vector of n values of that name. */
 const struct weight *layer_vector(struct builder *b, uint32_t layer, const char *what,
                                   size_t n);
+/* The one number of that tensor of the layer. */
+float layer_number(struct builder *b, uint32_t layer, const char *what);
 /* The norm of a row that the family has, by that tensor of the layer, as build_row_norm. */
 void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref in,
                 struct ref out);
@@ -38,6 +40,7 @@ struct attention {
     bool norm_all;      /* that norm is of all heads together */
     bool norm_bare;     /* that norm has no factors */
     bool norm_last;     /* that norm follows the rotation */
+    bool head_gains;    /* and that of Q has a factor for each head, attn_q_norm */
     bool layer_norm_if; /* LayerNorms of each head of Q and K before the rotation, with factors
                            of its own, in files that have them */
     bool v_norm;    /* RMS norm of each head of V, without factors; where there is no attn_v, V

@@ -130,14 +130,10 @@ static void add_experts(struct builder *b, uint32_t layer, struct ref x, struct 
 /* The number that the layer's output is multiplied by; 1: the file has none. */
 static float output_scale(struct builder *b, uint32_t layer)
 {
+    static const char what[] = "layer_output_scale.weight";
     char name[TENSOR_NAME_CAP];
-    float scale = 1;
-    layer_tensor(name, layer, "layer_output_scale.weight");
-    if (weights_has(b->ws, name) && weights_values(b->ws, name, 1, &scale) &&
-        !(fabsf(scale) <= 1e6f))
-        weights_fail(b->ws, ERR_FORMAT, "tensor %s: expected a number, found %g", name,
-                     (double)scale);
-    return scale;
+    const bool has = weights_has(b->ws, layer_tensor(name, layer, what));
+    return has ? layer_number(b, layer, what) : 1;
 }
 
 static void layer_gemma4(struct builder *b, uint32_t layer, struct ref x)

@@ -1,5 +1,6 @@
 /* Families whose layers are attention over everything before, then a feed-forward. */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/real.h"
@@ -275,6 +276,57 @@ static void layer_spark2_5(struct builder *b, uint32_t layer, struct ref x)
                       &(struct attention){.pairs = ROPE_NEOX, .gates = GATES_HEADS});
 }
 
+/* Logits are multiplied by what divides them in others. */
+static bool read_talkie(struct hparams *hp, struct err *err)
+{
+    double logit = 1;
+    hp->norm_vectors = NORM_BARE;
+    if (!hparams_f64(hp, "logit_scale", 1e-6, 1e6, true, &logit, err)) return false;
+    hp->logit_scale = (float)logit;
+    return true;
+}
+
+/* The number that a matrix of the layer has beside it. The product of one of codes has it
+ * already, as its factor, and there is nothing left to do. */
+static float gain_of(struct builder *b, uint32_t layer, const char *stem, size_t n_in)
+{
+    char what[TENSOR_NAME_CAP / 2], name[TENSOR_NAME_CAP];
+    snprintf(what, sizeof what, "%s.bias", stem);
+    if (weights_has(b->ws, layer_tensor(name, layer, what)))
+        weights_fail(b->ws, ERR_FORMAT, "tensor %s: hearth's talkie has no such tensor", name);
+    snprintf(what, sizeof what, "%s.weight", stem);
+    const struct weight *w =
+        weights_matrix(b->ws, layer_tensor(name, layer, what), b->hp->n_embd, n_in);
+    snprintf(what, sizeof what, "%s.scale", stem);
+    const bool has = weights_has(b->ws, layer_tensor(name, layer, what));
+    return has && !weight_quantised(w) ? layer_number(b, layer, what) : 1;
+}
+
+/* No norm has factors but that of Q's heads. What each layer gives gets the embedding behind a
+ * norm, times a number of the layer, and what attention and feed-forward add has numbers, too.
+ */
+static void layer_talkie(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct layer_hparams *l = &b->hp->layers[layer];
+    struct ref first = build_rows(b, "first", x.n);
+    if (layer == 0) {
+        build_norm(b, x, NULL, 0, first);
+        build_norm(b, x, NULL, 0, x);
+    }
+    struct ref h = block_begin(b, layer, x);
+    block_attention(
+        b, layer, h, h,
+        &(struct attention){
+            .pairs = ROPE_NEOX, .norm_bare = true, .norm_last = true, .head_gains = true});
+    build_scale(b, h, gain_of(b, layer, "attn_output", (size_t)l->n_head * l->head_dim_v));
+    build_add(b, x, h, 1, x);
+    layer_norm(b, layer, b->hp->ffn_norm, x, h);
+    block_dense(b, layer, h, h);
+    build_scale(b, h, gain_of(b, layer, "ffn_down", l->n_ff));
+    build_add(b, x, h, 1, x);
+    build_add(b, x, first, layer_number(b, layer, "layer_output_scale.weight"), x);
+}
+
 const struct family families_plain[] = {
     {"apertus", read_apertus, layer_qwen3},
     {"arcee", read_arcee, layer_llama},
@@ -304,6 +356,7 @@ const struct family families_plain[] = {
     {"seed_oss", read_seed_oss, layer_neox},
     {"smollm3", read_smollm3, layer_llama},
     {"spark2_5", read_spark2_5, layer_spark2_5},
+    {"talkie", read_talkie, layer_talkie},
     {"xverse", NULL, layer_llama},
     {NULL, NULL, NULL},
 };

@@ -212,20 +212,21 @@ bool weights_values(struct weights *ws, const char *name, size_t n, float *out)
     return true;
 }
 
-/* Binds the values, row after row or column after column. */
+/* Binds the values, row after row or column after column, each `times` times. */
 static const struct weight *bind_floats(struct weights *ws, const struct gguf_tensor *t,
-                                        bool transposed, size_t token_bytes)
+                                        bool transposed, size_t times, size_t token_bytes)
 {
     if (!t || cancelled(ws)) return NULL;
     count_read(ws, t, token_bytes);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
-    const size_t n_cols = t->ne[0], n_rows = t->ne[1] * t->ne[2], n = n_rows * n_cols;
+    const size_t n_cols = t->ne[0], n_rows = t->ne[1] * t->ne[2], n = n_rows * n_cols * times;
     if (ws->be) {
         /* The file promises no alignment. */
-        float *values = mem_alloc(t->n_bytes);
+        float *values = mem_alloc(n * sizeof *values);
         for (size_t i = 0; i < n; i++) {
-            const size_t from = transposed ? i % n_rows * n_cols + i / n_rows : i;
+            const size_t at = i / times;
+            const size_t from = transposed ? at % n_rows * n_cols + at / n_rows : at;
             memcpy(&values[i], t->data + from * sizeof *values, sizeof *values);
         }
         w = backend_vector(ws->be, values, n, ws->err);
@@ -238,8 +239,14 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
 const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,
                                   size_t n_cols, bool transposed)
 {
-    return bind_floats(ws, fetch_f32(ws, name, n_rows, n_cols), transposed,
+    return bind_floats(ws, fetch_f32(ws, name, n_rows, n_cols), transposed, 1,
                        n_rows * n_cols * sizeof(float));
+}
+
+const struct weight *weights_repeated(struct weights *ws, const char *name, size_t n,
+                                      size_t times)
+{
+    return bind_floats(ws, fetch_f32(ws, name, n, 1), false, times, n * sizeof(float));
 }
 
 const struct weight *weights_vector(struct weights *ws, const char *name, size_t n)
@@ -250,7 +257,7 @@ const struct weight *weights_vector(struct weights *ws, const char *name, size_t
 const struct weight *weights_expert_vectors(struct weights *ws, const char *name,
                                             size_t n_experts, size_t n_used, size_t n)
 {
-    return bind_floats(ws, fetch_f32(ws, name, n_experts, n), false,
+    return bind_floats(ws, fetch_f32(ws, name, n_experts, n), false, 1,
                        n_used * n * sizeof(float));
 }
 

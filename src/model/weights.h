@@ -74,6 +74,9 @@ const struct weight *weights_factors_if(struct weights *ws, const char *name,
  * transposed, column after column. */
 const struct weight *weights_flat(struct weights *ws, const char *name, size_t n_rows,
                                   size_t n_cols, bool transposed);
+/* n values in F32 (ne = {1, n}), each `times` times in a row, as one vector. */
+const struct weight *weights_repeated(struct weights *ws, const char *name, size_t n,
+                                      size_t times);
 /* n equal values that no file has. */
 const struct weight *weights_constant(struct weights *ws, size_t n, float value);
 /* n values that no file has, copied. */

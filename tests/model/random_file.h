@@ -29,6 +29,7 @@ struct form {
     bool norm_all;
     bool norm_heads_bare; /* Q and K: each head that rotates, after it, without factors */
     bool norm_last;       /* Q and K: after the rotation */
+    bool head_gains;      /* Q: then each head by a factor */
     bool norm_named;      /* ffn_norm is called post_attention_norm */
     bool biases;          /* of Q, K and V */
     bool more_biases;     /* of attention's output, of up and down of the dense feed-forward */
@@ -379,6 +380,7 @@ static inline void attention_tensors(struct file *f, int layer)
         head_norm_tensor(f, layer, "attn_q_norm", HEADS);
         head_norm_tensor(f, layer, "attn_k_norm", KV_HEADS);
     }
+    if (form->head_gains) layer_tensor(f, layer, "attn_q_norm", 1, HEADS);
     if (!form->norm_heads && !form->norm_all) return;
     layer_tensor(f, layer, "attn_q_norm", form->norm_all ? n_q : HEAD_DIM, 1);
     layer_tensor(f, layer, "attn_k_norm", form->norm_all ? n_kv : HEAD_DIM, 1);

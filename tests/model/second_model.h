@@ -247,6 +247,8 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
         rotate(r, pos, head);
         if (f->form->norm_heads && f->form->norm_last) norm(w, head, HEAD_DIM, head);
         if (f->form->norm_heads_bare && r->n_rot > 0) norm(NULL, head, HEAD_DIM, head);
+        for (size_t i = 0; f->form->head_gains && w && i < HEAD_DIM; i++)
+            head[i] *= (double)w[h];
     }
 }
 
@@ -513,7 +515,8 @@ static inline void attention(const struct file *f, int layer, const struct sight
 {
     const struct form *form = f->form;
     const bool normed = form->norm_heads || form->norm_all || form->norm_each;
-    const float *q_norm = normed ? values_of(f, layer, "attn_q_norm") : NULL;
+    const float *q_norm =
+        normed || form->head_gains ? values_of(f, layer, "attn_q_norm") : NULL;
     const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
     const float *sinks = form->sinks ? values_of(f, layer, "attn_sinks") : NULL;
     memcpy(rows->given, rows->x, sizeof rows->given);

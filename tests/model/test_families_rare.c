@@ -214,13 +214,74 @@ static void test_plamo(void **unused)
     file_free(&f);
 }
 
+static void compute_talkie(const struct file *f, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    double(*first)[EMBD] = mem_zalloc(N_IDS, sizeof *first);
+    const struct sight all = {0, plain_rotation(HEAD_DIM, base)};
+    embed(f, rows);
+    for (size_t p = 0; p < N_IDS; p++)
+        norm(NULL, rows->x[p], EMBD, rows->x[p]);
+    memcpy(first, rows->x, sizeof rows->x);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        attention(f, layer, &all, rows);
+        for (size_t p = 0; p < N_IDS; p++) {
+            feed_forward(f, layer, NULL, rows->x[p]);
+            add_times(rows->x[p], first[p], (double)*values_of(f, layer, "layer_output_scale"));
+        }
+    }
+    head(f, rows, 0, logits);
+    free(first);
+    free(rows);
+}
+
+/* The matrix is divided by the number that it gets. */
+static void gain_tensor(struct file *f, int layer, const char *what, float gain)
+{
+    char name[48];
+    const struct values *t = tensor_of(f, layer, what);
+    for (size_t i = 0; i < t->n_in * t->n_out; i++)
+        t->v[i] /= gain;
+    snprintf(name, sizeof name, "blk.%d.%s.scale", layer, what);
+    random_tensor(f, name, 1, 1, (double)gain, 0);
+}
+
+/* Norms are bare, heads of Q have gains, and the embedding is added in each layer. */
+static void test_talkie(void **unused)
+{
+    (void)unused;
+    const double most = 4e-13;
+    static const struct form talkie = {"talkie", .norm_before = true, .norm_bare = true,
+                                       .norm_heads_bare = true, .head_gains = true};
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct file f;
+    file_init(&f, &talkie);
+    check_refused(&f, "m.gguf: key talkie.logit_scale is missing");
+    key_f32(&f, "logit_scale", 0.25f);
+    check_refused(&f, "m.gguf: tensor blk.0.layer_output_scale.weight: expected [1], but it is "
+                      "missing");
+    f.scales.logits = 4;
+    for (int i = 0; i < LAYERS; i++)
+        layer_tensor(&f, i, "layer_output_scale", 1, 1);
+    compute_talkie(&f, want);
+    check_logits(most, "talkie", &f, want);
+    for (int i = 0; i < LAYERS; i++) {
+        gain_tensor(&f, i, "attn_output", i % 2 == 0 ? 0.5f : 4);
+        if (i != 3) gain_tensor(&f, i, "ffn_down", i % 2 == 0 ? 2 : 0.25f);
+    }
+    check_logits(most, "talkie with gains of matrices", &f, want);
+    bias_tensor(&f, 2, "ffn_down", EMBD);
+    check_refused(&f, "m.gguf: tensor blk.2.ffn_down.bias: hearth's talkie has no such tensor");
+    free(want);
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_qwen),
-        cmocka_unit_test(test_arctic),
-        cmocka_unit_test(test_openelm),
-        cmocka_unit_test(test_plamo),
+        cmocka_unit_test(test_qwen),    cmocka_unit_test(test_arctic),
+        cmocka_unit_test(test_openelm), cmocka_unit_test(test_plamo),
+        cmocka_unit_test(test_talkie),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
