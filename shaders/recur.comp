@@ -10,13 +10,14 @@ layout(constant_id = 1) const bool DELTA = false;
 layout(constant_id = 2) const bool TILED = false;
 layout(constant_id = 3) const bool HAS_SKIP = false;
 layout(constant_id = 4) const bool BY_DIM = false;
+layout(constant_id = 5) const bool EACH = false; /* values of the state have a decay each */
 layout(set = 0, binding = 1, std430) buffer State { float state[]; }; /* [head][dim][column] */
 layout(set = 0, binding = 2, std430) readonly buffer Q { float q[]; };
 layout(set = 0, binding = 3, std430) readonly buffer K { float k[]; };
 layout(set = 0, binding = 4, std430) readonly buffer V { float v[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Gates { float gates[]; };
 layout(set = 0, binding = 6, std430) writeonly buffer Out { float y[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Skip { float skip[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Own { float own[]; }; /* skip of heads, or a */
 layout(push_constant) uniform Push {
     uint part, n_heads, n_groups, n_dim, n_width;
     uint q_stride, q_at, k_stride, k_at, v_stride, v_at, gates_stride, gates_at;
@@ -34,8 +35,9 @@ void main()
         uint q_row = row * q_stride + q_at + group, k_row = row * k_stride + k_at + group;
         uint gate = row * gates_stride + gates_at, decay_at = gate + (BY_DIM ? head * n_dim : head);
         float value = v[row * v_stride + v_at + head * n_width + j];
-        float factor = gates[gate + (BY_DIM ? n_heads * n_dim : n_heads) + head];
+        float factor = gates[gate + (EACH ? id : head + (BY_DIM ? n_heads * n_dim : n_heads))];
         float decay = gates[decay_at], target = value;
+        if (EACH) factor = num_softplus(factor);
         if (DELTA) {
             float held = 0.0;
             for (uint i = 0u; i < n_dim; i++) {
@@ -50,12 +52,13 @@ void main()
         float d = num_keep(fmul(factor, target)), sum = 0.0;
         for (uint i = 0u; i < n_dim; i++) {
             if (BY_DIM) decay = gates[decay_at + i];
+            if (EACH) decay = num_exp(num_keep(fmul(factor, own[s - state_at + i * n_width])));
             float next = num_keep(fadd(fmul(state[s + i * n_width], decay), fmul(k[k_row + i], d)));
             state[s + i * n_width] = next;
             float term = fmul(next, q[q_row + i]);
             sum = i == 0u ? term : fadd(sum, term);
         }
-        if (HAS_SKIP) sum = fadd(sum, fmul(skip[head], value));
+        if (HAS_SKIP) sum = fadd(sum, fmul(own[head], value));
         y[row * out_stride + out_at + head * n_width + j] = num_keep(sum);
     }
 }

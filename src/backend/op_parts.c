@@ -137,7 +137,7 @@ size_t op_weights(struct op *op, const struct weight **out[OP_MOST_WEIGHTS])
         break;
     case OP_CONV: slot(&s, &op->conv.w), slot(&s, &op->conv.bias); break;
     case OP_DECAY: slot(&s, &op->decay.bias), slot(&s, &op->decay.a); break;
-    case OP_RECUR: slot(&s, &op->recur.skip); break;
+    case OP_RECUR: slot(&s, &op->recur.skip), slot(&s, &op->recur.a); break;
     default: break;
     }
     return s.n;

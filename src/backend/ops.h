@@ -328,12 +328,20 @@ static inline size_t decay_n_heads(const struct op_decay *o)
  * S as they leave it:
  *
  *   d = step · (v - (k · decay) S)
+ *
+ * With an a for each value of S (Mamba-1), which then has a decay of its own, and each column a
+ * step, both by what gates have for the column:
+ *
+ *   step = softplus(gate)
+ *   decay = exp(step · a)
  */
 struct op_recur {
-    struct ref q, k;           /* n_groups · n_dim */
-    struct ref v, out;         /* n_heads · n_width, apart */
-    struct ref gates;          /* of OP_DECAY: decays of all heads, n_heads steps */
-    const struct weight *skip; /* vector of n_heads, or NULL */
+    struct ref q, k;   /* n_groups · n_dim */
+    struct ref v, out; /* n_heads · n_width, apart */
+    /* Of OP_DECAY: decays of all heads, n_heads steps; with a, n_heads · n_width. */
+    struct ref gates;
+    const struct weight *skip; /* vector of n_heads, or NULL; not with a */
+    const struct weight *a;    /* vector that lies as the state does, or NULL; not with delta */
     uint32_t n_heads, n_groups, n_dim, n_width;
     bool delta;
     bool by_dim;    /* a head has n_dim decays; with delta only */

@@ -440,6 +440,27 @@ static struct ref try_recur(struct trial *t, const struct op_recur *r)
     return out;
 }
 
+/* A recurrence whose values decay each by itself, of some of its columns. */
+static struct ref try_recur_each(struct trial *t, const struct op_recur *r)
+{
+    const uint32_t n_dim = r->n_dim, n_width = (uint32_t)least(r->n_width, 2 * OUT_ROWS);
+    struct ref in = input(t, 2 * (size_t)n_dim + 2 * (size_t)n_width);
+    struct ref out = buffer(t, ROW_F32, n_width);
+    has_state(t, (size_t)n_dim * n_width);
+    struct op_recur mine = *r;
+    mine.q = part(in, 0, n_dim);
+    mine.k = part(in, n_dim, n_dim);
+    mine.v = part(in, 2 * n_dim, n_width);
+    mine.gates = part(in, 2 * n_dim + n_width, n_width);
+    mine.out = out;
+    mine.a = vector(t, (size_t)n_dim * n_width, -1);
+    mine.n_heads = mine.n_groups = 1;
+    mine.n_width = n_width;
+    mine.state = 0;
+    add(t, OP_RECUR)->recur = mine;
+    return out;
+}
+
 /* The parts lie one behind the other, so that each value shows that was dealt out or joined. */
 static struct ref try_runs(struct trial *t, const struct op_runs *o)
 {
@@ -504,7 +525,8 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_MATMUL_EXPERTS: return try_experts(t, &op->experts);
     case OP_CONV: return try_conv(t, &op->conv);
     case OP_DECAY: return try_decay(t, &op->decay);
-    case OP_RECUR: return try_recur(t, &op->recur);
+    case OP_RECUR:
+        return op->recur.a ? try_recur_each(t, &op->recur) : try_recur(t, &op->recur);
     case OP_RUNS: return try_runs(t, &op->runs);
     case OP_SCALE:
     case OP_LIMIT:
@@ -606,8 +628,8 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
                (decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
         break;
     case OP_RECUR:
-        w[0] = op->recur.by_dim << 3 | op->recur.delta << 2 | op->recur.tiled << 1 |
-               (op->recur.skip != NULL);
+        w[0] = (uint32_t)(op->recur.a != NULL) << 4 | op->recur.by_dim << 3 |
+               op->recur.delta << 2 | op->recur.tiled << 1 | (op->recur.skip != NULL);
         break;
     case OP_RUNS: w[0] = (uint32_t)op->runs.join << 1 | runs_repeat(&op->runs); break;
     case OP_ROW_GATE:

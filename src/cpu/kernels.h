@@ -244,6 +244,7 @@ struct recur {
     const float *q, *k, *v, *gates; /* row 0 */
     size_t q_stride, k_stride, v_stride, gates_stride;
     const float *skip; /* per head, or NULL */
+    const float *a;    /* as in, or NULL: gates have a value per column, and decays follow */
     const float *in;   /* states before row 0: [n_heads][n_dim][n_width] */
     float *to;         /* states after the last row; not in */
     bool streams;      /* to is not read soon: stored past the caches. It is aligned to 64 then,

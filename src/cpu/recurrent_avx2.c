@@ -178,41 +178,31 @@ VEC_INLINE void advance(const struct row *w, float *s, size_t stride, size_t n_d
     }
 }
 
-/* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
- * stack, if they fit, so that r->to is written once. */
-VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
-                        bool by_dim)
+/* States of some columns between rows. */
+struct held_states {
+    float *at;
+    size_t stride;
+};
+
+/* The states of n_vecs vectors of columns, which are at `at` of r: beside, if they fit. */
+VEC_INLINE struct held_states take_states(const struct recur *r, size_t at, size_t n_vecs,
+                                          float *beside)
 {
-    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
-    const size_t at = head * r->n_dim * r->n_width + lo, n_bytes = n_vecs * sizeof(f8);
-    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
     const bool fits = r->n_dim <= MAX_BESIDE;
-    float *s = fits ? beside : r->to + at;
-    const size_t stride = fits ? LANES * n_vecs : r->n_width;
+    const struct held_states s = {fits ? beside : r->to + at,
+                                  fits ? LANES * n_vecs : r->n_width};
     for (size_t i = 0; i < r->n_dim; i++)
-        memcpy(s + i * stride, r->in + at + i * r->n_width, n_bytes);
-    for (size_t row = 0; row < r->n_rows; row++) {
-        const float *gates = r->gates + row * r->gates_stride;
-        const struct row w = {.q = r->q + row * r->q_stride + group,
-                              .k = r->k + row * r->k_stride + group,
-                              .v = r->v + row * r->v_stride + first,
-                              .decay = gates + recur_decay_at(r, head),
-                              .step = gates[recur_step_at(r, head)],
-                              .delta = r->delta};
-        f8 d[N_VECS], sum[N_VECS];
-        target(&w, s, stride, r->n_dim, n_vecs, by_dim, d);
-        advance(&w, s, stride, r->n_dim, n_vecs, by_dim, d, sum);
-        if (!r->out) continue;
-        UNROLL
-        for (size_t e = 0; e < n_vecs; e++) {
-            if (r->skip) sum[e] = sum[e] + vec_all(r->skip[head]) * vec_load(w.v + LANES * e);
-            vec_store(r->out + row * r->out_stride + first + LANES * e, num8_keep(sum[e]));
-        }
-    }
+        memcpy(s.at + i * s.stride, r->in + at + i * r->n_width, n_vecs * sizeof(f8));
+    return s;
+}
+
+VEC_INLINE void put_states(const struct recur *r, size_t at, size_t n_vecs,
+                           const struct held_states *s)
+{
     for (size_t i = 0; i < r->n_dim; i++) {
         UNROLL
         for (size_t e = 0; e < n_vecs; e++) {
-            const f8 x = num8_keep(vec_load(s + i * stride + LANES * e));
+            const f8 x = num8_keep(vec_load(s->at + i * s->stride + LANES * e));
             float *to = r->to + at + i * r->n_width + LANES * e;
             if (r->streams)
                 _mm256_stream_ps(to, x);
@@ -222,25 +212,143 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_
     }
 }
 
+/* All rows of n_vecs vectors of columns from column lo on. Between rows their states are on the
+ * stack, if they fit, so that r->to is written once. */
+VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
+                        bool by_dim)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
+    const struct held_states s = take_states(r, at, n_vecs, beside);
+    for (size_t row = 0; row < r->n_rows; row++) {
+        const float *gates = r->gates + row * r->gates_stride;
+        const struct row w = {.q = r->q + row * r->q_stride + group,
+                              .k = r->k + row * r->k_stride + group,
+                              .v = r->v + row * r->v_stride + first,
+                              .decay = gates + recur_decay_at(r, head),
+                              .step = gates[recur_step_at(r, head)],
+                              .delta = r->delta};
+        f8 d[N_VECS], sum[N_VECS];
+        target(&w, s.at, s.stride, r->n_dim, n_vecs, by_dim, d);
+        advance(&w, s.at, s.stride, r->n_dim, n_vecs, by_dim, d, sum);
+        if (!r->out) continue;
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++) {
+            if (r->skip) sum[e] = sum[e] + vec_all(r->skip[head]) * vec_load(w.v + LANES * e);
+            vec_store(r->out + row * r->out_stride + first + LANES * e, num8_keep(sum[e]));
+        }
+    }
+    put_states(r, at, n_vecs, &s);
+}
+
+/* ---- states whose values decay each by itself ---- */
+
+/* Whether no a of the columns is above 0: then no decay is more than 1. */
+VEC_INLINE bool all_decay(const struct recur *r, size_t at, size_t n_vecs)
+{
+    i8x above = {0};
+    for (size_t i = 0; i < r->n_dim; i++)
+        for (size_t e = 0; e < n_vecs; e++)
+            above |= vec_less((f8){0}, vec_load(r->a + at + i * r->n_width + LANES * e));
+    return _mm256_testz_si256((__m256i)above, (__m256i)above);
+}
+
+/* What one row makes of the states s: sums of S q. a is as far from row to row as the states in
+ * memory. */
+VEC_INLINE void advance_each(const struct row *w, const float *a, size_t a_stride, float *s,
+                             size_t stride, size_t n_dim, size_t n_vecs, bool decays, f8 *sum)
+{
+    f8 step[N_VECS], d[N_VECS], x[N_VECS];
+    UNROLL
+    for (size_t e = 0; e < n_vecs; e++) {
+        step[e] = num8_softplus(vec_load(w->decay + LANES * e));
+        d[e] = num8_keep(step[e] * vec_load(w->v + LANES * e));
+        sum[e] = (f8){0};
+    }
+    for (size_t i = 0; i < n_dim; i++) {
+        const f8 k = vec_all(w->k[i]), q = vec_all(w->q[i]);
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++)
+            x[e] = vec_clip(step[e] * vec_load(a + i * a_stride + LANES * e));
+        if (decays) {
+            vec_exp_below(x, (int)n_vecs);
+        } else {
+            UNROLL
+            for (size_t e = 0; e < n_vecs; e++)
+                x[e] = num8_exp(x[e]);
+        }
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++) {
+            float *at = s + i * stride + LANES * e;
+            x[e] = vec_clip(vec_load(at) * x[e] + k * d[e]);
+            vec_store(at, x[e]);
+            sum[e] = sum[e] + x[e] * q;
+        }
+    }
+}
+
+/* As columns. */
+VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
+                             bool decays)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
+    const struct held_states s = take_states(r, at, n_vecs, beside);
+    for (size_t row = 0; row < r->n_rows; row++) {
+        const struct row w = {.q = r->q + row * r->q_stride + group,
+                              .k = r->k + row * r->k_stride + group,
+                              .v = r->v + row * r->v_stride + first,
+                              .decay = r->gates + row * r->gates_stride + first};
+        f8 sum[N_VECS];
+        advance_each(&w, r->a + at, r->n_width, s.at, s.stride, r->n_dim, n_vecs, decays, sum);
+        if (!r->out) continue;
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++)
+            vec_store(r->out + row * r->out_stride + first + LANES * e, num8_keep(sum[e]));
+    }
+    put_states(r, at, n_vecs, &s);
+}
+
+/* ---- all columns of a stretch ---- */
+
+/* How the states of a head advance. */
+enum rule { RULE_HEAD, RULE_BY_DIM, RULE_EACH };
+
+/* n_vecs vectors of columns by some rule. */
+VEC_INLINE void columns_by(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
+                           const enum rule rule)
+{
+    if (rule != RULE_EACH)
+        columns(r, head, lo, n_vecs, rule == RULE_BY_DIM);
+    else if (all_decay(r, head * r->n_dim * r->n_width + lo, n_vecs))
+        columns_each(r, head, lo, n_vecs, true);
+    else
+        columns_each(r, head, lo, n_vecs, false);
+}
+
 /* Columns lo.. in as many vectors as are whole; returns where they end. */
 VEC_INLINE size_t whole_columns(const struct recur *r, size_t head, size_t lo, size_t hi,
-                                bool by_dim)
+                                const enum rule rule)
 {
     if (hi - lo == RECUR_COLS) {
-        columns(r, head, lo, N_VECS, by_dim);
+        columns_by(r, head, lo, N_VECS, rule);
         return hi;
     }
     for (; lo + LANES <= hi; lo += LANES)
-        columns(r, head, lo, 1, by_dim);
+        columns_by(r, head, lo, 1, rule);
     return lo;
 }
 
 void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
-    if (r->by_dim)
-        lo = whole_columns(r, head, lo, hi, true);
+    if (r->a)
+        lo = whole_columns(r, head, lo, hi, RULE_EACH);
+    else if (r->by_dim)
+        lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
     else
-        lo = whole_columns(r, head, lo, hi, false);
+        lo = whole_columns(r, head, lo, hi, RULE_HEAD);
     if (r->streams) _mm_sfence();
     if (lo < hi) ref_recur(r, head, lo, hi);
 }

@@ -61,7 +61,7 @@ struct columns {
 };
 
 /* What of a head's state counts in a row, and how its decays are laid out. */
-enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM };
+enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM, RULE_EACH };
 
 /* What the states are multiplied by in S k: with a decay of each dim k after it. */
 VEC_INLINE fz key(const float *k, const float *decay, size_t i, const enum rule rule)
@@ -160,20 +160,130 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int
     advance(&c, r->n_rows - 1, n_vecs, rule, true, held);
 }
 
+/* ---- states whose values decay each by itself ---- */
+
+/* Whether no a of the columns is above 0: then no decay is more than 1. */
+VEC_INLINE bool all_decay(const struct recur *r, size_t at, const int n_vecs)
+{
+    bool above = false;
+    for (size_t i = 0; i < r->n_dim; i++) {
+        UNROLL for (int e = 0; e < n_vecs; e++)
+        {
+            const fz a = z_load_f(r->a + at + i * r->n_width + Z_LANES * e);
+            above = above || z_any(~z_reaches(z_all(0), a));
+        }
+    }
+    return !above;
+}
+
+/* What a row gives columns whose values have decays: it comes from memory that goes on by
+ * row. */
+struct each {
+    const float *q, *k, *v, *gates, *a;
+    size_t a_stride; /* from dim to dim */
+};
+
+/* One row: S = exp(step a) S + k d, and sums of q S. A NaN of a is made the one NaN, as which
+ * z_exp_below takes it. */
+VEC_INLINE void advance_each(const struct each *c, float *s, size_t stride, size_t n_dim,
+                             const int n_vecs, const bool decays, fz *sum)
+{
+    fz step[N_VECS], d[N_VECS], x[N_VECS];
+    UNROLL for (int e = 0; e < n_vecs; e++)
+    {
+        step[e] = num16_softplus(z_load_f(c->gates + Z_LANES * e));
+        d[e] = z_kept(step[e] * z_load_f(c->v + Z_LANES * e));
+        sum[e] = (fz){0};
+    }
+    for (size_t i = 0; i < n_dim; i++) {
+        const fz k = z_all(c->k[i]), q = z_all(c->q[i]);
+        UNROLL for (int e = 0; e < n_vecs; e++) x[e] =
+            z_kept(step[e] * z_load_f(c->a + i * c->a_stride + Z_LANES * e));
+        if (decays) {
+            z_exp_below(x, n_vecs);
+        } else {
+            UNROLL for (int e = 0; e < n_vecs; e++) x[e] = num16_exp(x[e]);
+        }
+        UNROLL for (int e = 0; e < n_vecs; e++)
+        {
+            float *at = s + i * stride + Z_LANES * e;
+            x[e] = z_clip(z_load_f(at) * x[e] + k * d[e]);
+            z_store_f(at, x[e]);
+            sum[e] = sum[e] + x[e] * q;
+        }
+    }
+}
+
+/* As columns. */
+VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, const int n_vecs,
+                             const bool decays)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(64) float beside[MAX_BESIDE * N_VECS * Z_LANES];
+    const bool fits = r->n_dim <= MAX_BESIDE;
+    float *s = fits ? beside : r->to + at;
+    const size_t stride = fits ? Z_LANES * (size_t)n_vecs : r->n_width;
+    for (size_t i = 0; i < r->n_dim; i++) {
+        UNROLL for (int e = 0; e < n_vecs; e++) z_store_f(
+            s + i * stride + Z_LANES * e, z_load_f(r->in + at + i * r->n_width + Z_LANES * e));
+    }
+    for (size_t row = 0; row < r->n_rows; row++) {
+        const struct each c = {.q = r->q + row * r->q_stride + group,
+                               .k = r->k + row * r->k_stride + group,
+                               .v = r->v + row * r->v_stride + first,
+                               .gates = r->gates + row * r->gates_stride + first,
+                               .a = r->a + at,
+                               .a_stride = r->n_width};
+        fz sum[N_VECS];
+        advance_each(&c, s, stride, r->n_dim, n_vecs, decays, sum);
+        if (!r->out) continue;
+        UNROLL for (int e = 0; e < n_vecs; e++)
+            z_store_f(r->out + row * r->out_stride + first + Z_LANES * e, z_kept(sum[e]));
+    }
+    for (size_t i = 0; i < r->n_dim; i++) {
+        UNROLL for (int e = 0; e < n_vecs; e++)
+        {
+            const fz x = z_kept(z_load_f(s + i * stride + Z_LANES * e));
+            float *to = r->to + at + i * r->n_width + Z_LANES * e;
+            if (r->streams)
+                z_stream_f(to, x);
+            else
+                z_store_f(to, x);
+        }
+    }
+}
+
+/* ---- all columns of a stretch ---- */
+
+/* n_vecs vectors of columns by some rule. */
+VEC_INLINE void columns_by(const struct recur *r, size_t head, size_t lo, const int n_vecs,
+                           const enum rule rule)
+{
+    if (rule != RULE_EACH)
+        columns(r, head, lo, n_vecs, rule);
+    else if (all_decay(r, head * r->n_dim * r->n_width + lo, n_vecs))
+        columns_each(r, head, lo, n_vecs, true);
+    else
+        columns_each(r, head, lo, n_vecs, false);
+}
+
 /* Columns lo.. in as many vectors as are whole; returns where they end. */
 VEC_INLINE size_t whole_columns(const struct recur *r, size_t head, size_t lo, size_t hi,
                                 const enum rule rule)
 {
     for (; lo + N_VECS * Z_LANES <= hi; lo += N_VECS * Z_LANES)
-        columns(r, head, lo, N_VECS, rule);
+        columns_by(r, head, lo, N_VECS, rule);
     for (; lo + Z_LANES <= hi; lo += Z_LANES)
-        columns(r, head, lo, 1, rule);
+        columns_by(r, head, lo, 1, rule);
     return lo;
 }
 
 void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
-    if (r->n_rows > 0 && r->by_dim)
+    if (r->n_rows > 0 && r->a)
+        lo = whole_columns(r, head, lo, hi, RULE_EACH);
+    else if (r->n_rows > 0 && r->by_dim)
         lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
     else if (r->n_rows > 0 && r->delta)
         lo = whole_columns(r, head, lo, hi, RULE_DELTA);

@@ -98,6 +98,26 @@ static void advance(const struct recur *r, size_t head, size_t row, size_t lo, s
     }
 }
 
+/* The same where each column has a step and each value of S a decay. */
+static void advance_each(const struct recur *r, size_t head, size_t row, size_t lo, size_t hi)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width;
+    const float *q = r->q + row * r->q_stride + group, *k = r->k + row * r->k_stride + group;
+    const float *v = r->v + row * r->v_stride + first;
+    const float *gates = r->gates + row * r->gates_stride + first;
+    for (size_t j = lo; j < hi; j++) {
+        const float step = num_softplus(gates[j]), d = num_keep(step * v[j]);
+        float out = 0;
+        for (size_t i = 0; i < r->n_dim; i++) {
+            const size_t at = first * r->n_dim + i * r->n_width + j;
+            const float decay = num_exp(num_keep(step * r->a[at]));
+            r->to[at] = num_keep(r->to[at] * decay + k[i] * d);
+            out = i == 0 ? r->to[at] * q[0] : out + r->to[at] * q[i];
+        }
+        if (r->out) r->out[row * r->out_stride + first + j] = num_keep(out);
+    }
+}
+
 void ref_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
     const size_t at = head * r->n_dim * r->n_width;
@@ -105,6 +125,10 @@ void ref_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
     for (size_t i = 0; i < r->n_dim; i++)
         memcpy(r->to + at + i * r->n_width + lo, r->in + at + i * r->n_width + lo,
                (hi - lo) * sizeof *r->to);
-    for (size_t row = 0; row < r->n_rows; row++)
-        advance(r, head, row, lo, hi);
+    for (size_t row = 0; row < r->n_rows; row++) {
+        if (r->a)
+            advance_each(r, head, row, lo, hi);
+        else
+            advance(r, head, row, lo, hi);
+    }
 }

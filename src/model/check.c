@@ -325,6 +325,12 @@ static void check_decay(struct walk *w, const struct op_decay *o)
     writes(w, o->out, ROW_F32);
 }
 
+static size_t n_gates(const struct op_recur *o)
+{
+    const size_t each = o->a ? o->n_width : o->by_dim ? (size_t)o->n_dim + 1 : 2;
+    return o->n_heads * each;
+}
+
 static void check_recur(struct walk *w, const struct op_recur *o)
 {
     reads(w, o->q, ROW_F32);
@@ -339,12 +345,13 @@ static void check_recur(struct walk *w, const struct op_recur *o)
            "queries or keys of another width");
     demand(w, o->v.n == (size_t)o->n_heads * o->n_width && o->out.n == o->v.n,
            "values of another width");
-    demand(w, o->gates.n == (size_t)o->n_heads * (o->by_dim ? o->n_dim + 1 : 2),
-           "gates of another number");
+    demand(w, o->gates.n == n_gates(o), "gates of another number");
     demand(w, o->delta || !o->by_dim, "decays of dims without the delta rule");
+    demand(w, !o->a || (!o->delta && !o->skip), "decays of values beside another rule");
     demand(w, apart(o->v, o->out) && apart(o->q, o->out) && apart(o->k, o->out),
            "it writes over its input");
     if (o->skip) vector(w, o->skip, o->n_heads);
+    if (o->a) vector(w, o->a, (size_t)o->n_heads * o->n_dim * o->n_width);
     part(w, o->state, (size_t)o->n_heads * o->n_dim * o->n_width);
     writes(w, o->out, ROW_F32);
 }

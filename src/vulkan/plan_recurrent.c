@@ -158,13 +158,14 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, r->tiled);
     dispatch_constant(&b, r->skip != NULL);
     dispatch_constant(&b, r->by_dim);
+    dispatch_constant(&b, r->a != NULL);
     size_t state_at = bind_state(&b, 1, r->state);
     read_source(&b, 2, &from->q);
     read_source(&b, 3, &from->k);
     read_source(&b, 4, &from->v);
     read_source(&b, 5, &from->gates);
     dispatch_writes(&b, 6, &r->out);
-    dispatch_vector(&b, 7, r->skip);
+    dispatch_vector(&b, 7, r->a ? r->a : r->skip);
     dispatch_push(&b, r->n_heads);
     dispatch_push(&b, r->n_groups);
     dispatch_push(&b, r->n_dim);

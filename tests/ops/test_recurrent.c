@@ -5,9 +5,9 @@
 
 enum { N_ROWS = 40 };
 
-/* What the rows of a head's state decay by: all by one, by one each, which may have a bound, or
- * by one that no input row changes. */
-enum decays { ONE, EACH_DIM, BOUNDED, FIXED };
+/* What the rows of a head's state decay by: all by one, by one each, which may have a bound, by
+ * one that no input row changes, or each value by its own, with a step for each column. */
+enum decays { ONE, EACH_DIM, BOUNDED, FIXED, EACH_VALUE };
 static const float lower_bound = -5;
 
 /* A layer of one kind; widths of its input row follow from the numbers. */
@@ -40,6 +40,11 @@ static const struct layer_case cases[] = {
     {"bound_odd", 3, 3, 5, 7, 3, true, false, false, false, true, 3, BOUNDED},
     {"fixed", 6, 6, 32, 32, 2, false, false, false, false, true, 0, FIXED},
     {"fixed_odd", 3, 1, 5, 7, 2, false, false, false, false, false, 0, FIXED},
+    {"each", 1, 1, 16, 200, 4, .bias = true, .silu = true, .decays = EACH_VALUE},
+    {"each_heads", 4, 2, 8, 40, 4, .tiled = true, .silu = true, .decays = EACH_VALUE},
+    {"each_odd", 3, 1, 5, 7, 3, .bias = true, .decays = EACH_VALUE},
+    {"each_large", 1, 1, 32, 2048, 2, .decays = EACH_VALUE},
+    {"each_tall", 1, 1, 272, 48, 2, .decays = EACH_VALUE},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -70,10 +75,12 @@ static size_t n_decays(const struct layer_case *c)
 
 static size_t n_gates(const struct layer_case *c)
 {
+    if (c->decays == EACH_VALUE) return n_inner(c);
     return c->decays == FIXED ? 0 : n_decays(c) + (c->run ? c->n_heads : 0);
 }
 
-/* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays. */
+/* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays and
+ * steps, or what they are made of where the states do that. */
 static size_t in_width(const struct layer_case *c)
 {
     return 2 * n_qk(c) + n_inner(c) + n_gates(c);
@@ -84,14 +91,26 @@ static size_t conv_width(const struct layer_case *c)
     return 2 * n_qk(c) + n_inner(c);
 }
 
+/* What the states advance by beside q, k and v. */
+static size_t given_width(const struct layer_case *c)
+{
+    return c->decays == EACH_VALUE ? n_gates(c) : n_decays(c) + c->n_heads;
+}
+
 static size_t out_width(const struct layer_case *c)
 {
-    return n_inner(c) + conv_width(c) + n_decays(c) + c->n_heads;
+    return n_inner(c) + conv_width(c) + given_width(c);
+}
+
+static size_t n_state(const struct layer_case *c)
+{
+    return n_inner(c) * c->n_dim;
 }
 
 /* Weights of a case, seeded by it. */
 struct weights_of {
     float *taps, *conv_bias, *dt_bias, *a, *skip;
+    size_t n_a;
 };
 
 static struct weights_of weights_new(const struct layer_case *c)
@@ -100,7 +119,8 @@ static struct weights_of weights_new(const struct layer_case *c)
         .taps = mem_zalloc(c->n_taps * conv_width(c), sizeof(float)),
         .conv_bias = mem_zalloc(conv_width(c), sizeof(float)),
         .dt_bias = mem_zalloc(n_decays(c), sizeof(float)),
-        .a = mem_zalloc(c->n_heads, sizeof(float)),
+        .a = mem_zalloc(c->decays == EACH_VALUE ? n_state(c) : c->n_heads, sizeof(float)),
+        .n_a = c->decays == EACH_VALUE ? n_state(c) : c->n_heads,
         .skip = mem_zalloc(c->n_heads, sizeof(float)),
     };
     random_floats(NORMAL, w.taps, c->n_taps * conv_width(c));
@@ -111,7 +131,7 @@ static struct weights_of weights_new(const struct layer_case *c)
     random_floats(NORMAL, w.conv_bias, conv_width(c));
     random_floats(NORMAL, w.dt_bias, n_decays(c));
     random_floats(NORMAL, w.skip, c->n_heads);
-    for (size_t i = 0; i < c->n_heads; i++)
+    for (size_t i = 0; i < w.n_a; i++)
         w.a[i] = (float)(-0.1 - 2 * random_unit());
     return w;
 }
@@ -133,6 +153,25 @@ static struct weight *vector(struct backend *be, const float *x, size_t n)
     return w;
 }
 
+/* The decays and steps of what the row has of them. */
+static struct ref build_gates(struct trial *t, const struct layer_case *c,
+                              const struct weights_of *w, struct ref in)
+{
+    if (c->decays == EACH_VALUE) return in;
+    struct ref gates = trial_buffer(t, ROW_F32, given_width(c));
+    trial_op(t, OP_DECAY)->decay = (struct op_decay){
+        .in = in,
+        .out = gates,
+        .bias = c->decays == FIXED ? NULL : vector(t->be, w->dt_bias, n_decays(c)),
+        .a = vector(t->be, w->a, c->n_heads),
+        .bound = c->decays == BOUNDED ? lower_bound : 0,
+        .betas = c->run > 0,
+        .run = c->run,
+        .n_each = (uint32_t)n_each(c),
+    };
+    return gates;
+}
+
 /* The layer without its norms, which are ops of their own; q and k are the convolution's. */
 static struct ref build(struct trial *t, const struct layer_case *c, const struct weights_of *w,
                         struct ref in)
@@ -140,7 +179,6 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
     struct ref out = trial_buffer(t, ROW_F32, out_width(c));
     struct ref heads = trial_buffer(t, ROW_F32, n_inner(c));
     struct ref conv = trial_buffer(t, ROW_F32, conv_width(c));
-    struct ref gates = trial_buffer(t, ROW_F32, n_decays(c) + c->n_heads);
     const size_t n_conv = conv_width(c);
     trial_op(t, OP_CONV)->conv = (struct op_conv){
         .in = ref_part(in, 0, n_conv),
@@ -151,16 +189,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
         .silu = c->silu,
         .state = 0,
     };
-    trial_op(t, OP_DECAY)->decay = (struct op_decay){
-        .in = ref_part(in, n_conv, n_gates(c)),
-        .out = gates,
-        .bias = c->decays == FIXED ? NULL : vector(t->be, w->dt_bias, n_decays(c)),
-        .bound = c->decays == BOUNDED ? lower_bound : 0,
-        .a = vector(t->be, w->a, c->n_heads),
-        .betas = c->run > 0,
-        .run = c->run,
-        .n_each = (uint32_t)n_each(c),
-    };
+    struct ref gates = build_gates(t, c, w, ref_part(in, n_conv, n_gates(c)));
     trial_op(t, OP_RECUR)->recur = (struct op_recur){
         .q = ref_part(conv, 0, n_qk(c)),
         .k = ref_part(conv, n_qk(c), n_qk(c)),
@@ -168,6 +197,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
         .out = heads,
         .gates = gates,
         .skip = c->skip ? vector(t->be, w->skip, c->n_heads) : NULL,
+        .a = c->decays == EACH_VALUE ? vector(t->be, w->a, w->n_a) : NULL,
         .n_heads = c->n_heads,
         .n_groups = c->n_groups,
         .n_dim = c->n_dim,
@@ -183,7 +213,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
             (struct op_add){parts[i], parts[i], ref_part(out, at, parts[i].n), 0};
     t->states[0] = (struct state_part){0, (c->n_taps - 1) * n_conv};
     const size_t first = (t->states[0].n * sizeof(float) + 63) / 64 * 64;
-    t->states[1] = (struct state_part){first, (size_t)c->n_heads * c->n_dim * c->n_width};
+    t->states[1] = (struct state_part){first, n_state(c)};
     t->p.n_states = 2;
     t->p.state_bytes = first + (t->states[1].n * sizeof(float) + 63) / 64 * 64;
     return out;
@@ -272,6 +302,33 @@ static void check_head(const struct layer_case *c, const struct weights_of *w, c
     free(s);
 }
 
+/* The same where each value of a state has its decay. */
+static void check_each(const struct layer_case *c, const struct weights_of *w, const float *y,
+                       size_t head)
+{
+    const size_t group = c->tiled ? head % c->n_groups : head / (c->n_heads / c->n_groups);
+    const size_t n = out_width(c), n_dim = c->n_dim;
+    double *states = mem_zalloc(n_dim, sizeof *states);
+    for (size_t j = head * c->n_width; j < (head + 1) * c->n_width; j++) {
+        const float *a = w->a + head * n_dim * c->n_width + j % c->n_width;
+        memset(states, 0, n_dim * sizeof *states);
+        for (size_t row = 0; row < N_ROWS; row++) {
+            const float *conv = y + row * n + n_inner(c);
+            const float *q = conv + group * n_dim, *k = q + n_qk(c), *v = conv + 2 * n_qk(c);
+            const double step = log1p(exp((double)v[n_inner(c) + j]));
+            double o = 0, size = 1;
+            for (size_t i = 0; i < n_dim; i++) {
+                states[i] = states[i] * exp(step * (double)a[i * c->n_width]) +
+                            (double)k[i] * step * (double)v[j];
+                o += states[i] * (double)q[i];
+                size += fabs(states[i] * (double)q[i]);
+            }
+            near(c, "value", row, j, y[row * n + j], o, 2e-6 * size);
+        }
+    }
+    free(states);
+}
+
 /* The decays and the step of a head. */
 static void check_gates(const struct layer_case *c, const struct weights_of *w, const float *in,
                         const float *gates, size_t row, size_t h)
@@ -302,11 +359,15 @@ static void check_exact(const struct layer_case *c, const struct weights_of *w, 
         for (size_t i = 0; i < conv_width(c); i++)
             near(c, "convolution", row, i, conv[i], conv_exact(c, w, x, row, i), 3e-6);
         const float *in = x + row * in_width(c) + conv_width(c);
-        for (size_t h = 0; h < c->n_heads; h++)
+        for (size_t h = 0; c->decays != EACH_VALUE && h < c->n_heads; h++)
             check_gates(c, w, in, gates, row, h);
     }
-    for (size_t h = 0; h < c->n_heads; h++)
-        check_head(c, w, y, h);
+    for (size_t h = 0; h < c->n_heads; h++) {
+        if (c->decays == EACH_VALUE)
+            check_each(c, w, y, h);
+        else
+            check_head(c, w, y, h);
+    }
 }
 
 /* ---- the tests ---- */

@@ -357,6 +357,7 @@ struct layer {
     _Alignas(64) float in[MAX_STATE];
     _Alignas(64) float to[MAX_STATE];
     float q[LONGEST], k[LONGEST], v[LONGEST], gates[LONGEST], out[LONGEST];
+    float a[MAX_STATE];
 };
 
 static void fill_layer(struct layer *l, enum spread spread)
@@ -369,8 +370,10 @@ static void fill_layer(struct layer *l, enum spread spread)
     for (size_t i = 0; i < LONGEST; i++)
         l->gates[i] = (float)random_unit();
     random_floats(NORMAL, l->out, LONGEST);
+    random_floats(NORMAL, l->a, MAX_STATE);
     l->in[random_u64() % MAX_STATE] = odd_value(random_u64() % 5);
     l->v[random_u64() % LONGEST] = odd_value(random_u64() % 5);
+    l->a[random_u64() % MAX_STATE] = odd_value(random_u64() % 5);
 }
 
 typedef void layer_fn(const struct kernels *k, struct layer *l, uint64_t which);
@@ -399,6 +402,34 @@ static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.n_heads * r.n_width;
     r.gates_stride = 2 * r.n_heads;
+    for (size_t head = 0; head < r.n_heads; head++)
+        for (size_t lo = 0; lo < r.n_width; lo += RECUR_COLS)
+            k->recur(&r, head, lo, r.n_width - lo < RECUR_COLS ? r.n_width : lo + RECUR_COLS);
+}
+
+/* Likewise where values of a state decay each by itself; where which is even, all do. */
+static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t which)
+{
+    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {7, 8, 16, 32, 40, 48, 80};
+    struct recur r = {.in = l->in,
+                      .to = l->to,
+                      .q = l->q,
+                      .k = l->k,
+                      .v = l->v,
+                      .gates = l->k + 500,
+                      .a = l->a,
+                      .n_heads = 3,
+                      .n_groups = which & 2 ? 3 : 1,
+                      .out = which & 4 ? NULL : l->out};
+    for (size_t i = 0; which % 2 == 0 && i < MAX_STATE; i++)
+        l->a[i] = -fabsf(l->a[i]);
+    which /= 8;
+    r.n_dim = dims[which % 4];
+    r.n_width = widths[which / 4 % 7];
+    r.n_rows = 1 + which / 28 % MOST_ROWS;
+    r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
+    r.q_stride = r.k_stride = r.n_groups * r.n_dim;
+    r.v_stride = r.out_stride = r.gates_stride = r.n_heads * r.n_width;
     for (size_t head = 0; head < r.n_heads; head++)
         for (size_t lo = 0; lo < r.n_width; lo += RECUR_COLS)
             k->recur(&r, head, lo, r.n_width - lo < RECUR_COLS ? r.n_width : lo + RECUR_COLS);
@@ -441,6 +472,7 @@ static void recurrent(void **state)
     for (uint64_t which = 0; which < 32 * 24 * MOST_ROWS; which++) {
         if (which % 8 == 0) fill_layer(&l, (enum spread)(which / 8 % N_SPREADS));
         compare_layer("recur", run_recur, which, &l);
+        if (which < 8 * 28 * MOST_ROWS) compare_layer("recur each", run_recur_each, which, &l);
         if (which < 16 * 20) compare_layer("conv", run_conv, which, &l);
     }
 }
