@@ -80,6 +80,9 @@ void block_delta_net(struct builder *b, uint32_t layer, struct ref in, struct re
  * each dim of a key, gated norm, attn_output. What decays and gates are made from passes a
  * narrow row (ssm_f_a and ssm_f_b, ssm_g_a and ssm_g_b), or has no second matrix. */
 void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* Mamba-1: ssm_in, convolution, ssm_x, norms of what that gives where models have them, ssm_dt,
+ * states, gate, ssm_out. */
+void block_mamba(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r);

@@ -193,13 +193,25 @@ bool hparams_unit_limits(struct hparams *hp, struct err *err)
     return true;
 }
 
+static bool read_ssm_sizes(struct hparams *hp, struct err *err)
+{
+    return hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) &&
+           hparams_u32(hp, "ssm.state_size", 1, MAX_HEAD_DIM, true, &hp->ssm.n_dim, err) &&
+           hparams_u32(hp, "ssm.inner_size", 1, MAX_WIDTH, true, &hp->ssm.n_inner, err);
+}
+
+bool hparams_ssm1(struct hparams *hp, struct err *err)
+{
+    hp->ssm.n_group = hp->ssm.n_head = 1;
+    return read_ssm_sizes(hp, err) &&
+           hparams_u32(hp, "ssm.time_step_rank", 1, MAX_WIDTH, true, &hp->ssm.n_step, err);
+}
+
 bool hparams_ssm(struct hparams *hp, struct err *err)
 {
-    if (!hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) ||
-        !hparams_u32(hp, "ssm.state_size", 1, MAX_HEAD_DIM, true, &hp->ssm.n_dim, err) ||
+    if (!read_ssm_sizes(hp, err) ||
         !hparams_u32(hp, "ssm.group_count", 1, MAX_HEADS, true, &hp->ssm.n_group, err) ||
-        !hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err) ||
-        !hparams_u32(hp, "ssm.inner_size", 1, MAX_WIDTH, true, &hp->ssm.n_inner, err))
+        !hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err))
         return false;
     if (hp->ssm.n_head % hp->ssm.n_group == 0 && hp->ssm.n_inner % hp->ssm.n_head == 0)
         return true;

@@ -134,6 +134,8 @@ struct hparams {
         uint32_t n_group, n_head; /* of q and k, of v */
         uint32_t n_inner;         /* values of all heads */
         float decay_bound;        /* as in struct op_decay; 0: none */
+        uint32_t n_step;          /* of the row that steps are made from; Mamba-1 alone */
+        bool normed, norm_bare;   /* that row, B and C are; without factors; likewise */
     } ssm;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     /* Smaller experts, to which the same route leads: one for so many of the others in a row.
@@ -226,5 +228,7 @@ bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t laye
 bool hparams_unit_limits(struct hparams *hp, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);
+/* Those of Mamba-1, which has no heads and groups: its rank is n_step. */
+bool hparams_ssm1(struct hparams *hp, struct err *err);
 
 #endif

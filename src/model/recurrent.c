@@ -1,5 +1,5 @@
-/* The blocks with recurrent states: gated delta net, Kimi delta
- * attention, lightning attention, Mamba-2, short convolution. */
+/* The blocks with recurrent states: gated delta net, Kimi delta attention, lightning attention,
+ * Mamba-1 and 2, short convolution. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,6 +203,82 @@ void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, str
     build_matmul(b, heads, &o, 1);
 }
 
+/* The convolution of a Mamba, in whose files a bias is likely. */
+static struct ref mamba_conv(struct builder *b, uint32_t layer, struct ref in)
+{
+    const uint32_t n_taps = b->hp->ssm.n_taps;
+    char name[TENSOR_NAME_CAP];
+    struct ref conv = build_rows(b, "conv", in.n);
+    layer_tensor(name, layer, "ssm_conv1d.bias");
+    build_conv(b, &(struct op_conv){.in = in,
+                                    .out = conv,
+                                    .w = taps(b, layer, "ssm_conv1d.weight", n_taps, in.n),
+                                    .bias = weights_vector_if(b->ws, name, in.n),
+                                    .n_taps = n_taps,
+                                    .silu = true});
+    return conv;
+}
+
+/* What a channel reads and is written by in Mamba-1, of its row x: a row of as many steps as
+ * there are channels, before their softplus; B and C, which all channels share. */
+struct scan {
+    struct ref steps, b, c;
+};
+
+static void norm_part(struct builder *b, uint32_t layer, const char *what, struct ref x)
+{
+    const bool bare = b->hp->ssm.norm_bare;
+    if (b->hp->ssm.normed)
+        build_norm(b, x, bare ? NULL : layer_vector(b, layer, what, x.n), 0, x);
+}
+
+static struct scan project_scan(struct builder *b, uint32_t layer, struct ref x)
+{
+    const size_t n_step = b->hp->ssm.n_step, n_dim = b->hp->ssm.n_dim;
+    struct ref all = build_rows(b, "scan", n_step + 2 * n_dim);
+    struct ref narrow = ref_part(all, 0, n_step);
+    const struct scan s = {build_rows(b, "gates", x.n), ref_part(all, n_step, n_dim),
+                           ref_part(all, n_step + n_dim, n_dim)};
+    const struct linear from_x = layer_linear(b, layer, "ssm_x", x.n, all);
+    build_matmul(b, x, &from_x, 1);
+    norm_part(b, layer, "ssm_dt_norm.weight", narrow);
+    norm_part(b, layer, "ssm_b_norm.weight", s.b);
+    norm_part(b, layer, "ssm_c_norm.weight", s.c);
+    const struct linear dt = layer_linear(b, layer, "ssm_dt", n_step, s.steps);
+    build_matmul(b, narrow, &dt, 1);
+    return s;
+}
+
+void block_mamba(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n = hp->ssm.n_inner, n_dim = hp->ssm.n_dim;
+    char name[TENSOR_NAME_CAP];
+    struct ref all = build_rows(b, "mixed", 2 * n), z = ref_part(all, n, n);
+    const struct linear i = layer_linear(b, layer, "ssm_in", in.n, all);
+    build_matmul(b, in, &i, 1);
+    struct ref x = mamba_conv(b, layer, ref_part(all, 0, n));
+    const struct scan s = project_scan(b, layer, x);
+    struct ref heads = build_rows(b, "heads", n);
+    layer_tensor(name, layer, "ssm_a");
+    build_recur(b, &(struct op_recur){.q = s.c,
+                                      .k = s.b,
+                                      .v = x,
+                                      .out = heads,
+                                      .gates = s.steps,
+                                      .a = weights_flat(b->ws, name, n, n_dim, true),
+                                      .n_heads = 1,
+                                      .n_groups = 1,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = hp->ssm.n_inner});
+    end_rows(b, layer, false);
+    build_factors(b, x, layer_vector(b, layer, "ssm_d", n), x);
+    build_add(b, heads, x, 1, heads);
+    build_glu(b, z, heads, GLU_SILU, heads);
+    const struct linear o = layer_linear(b, layer, "ssm_out", n, out);
+    build_matmul(b, heads, &o, 1);
+}
+
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r)
 {
@@ -215,15 +291,7 @@ void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref o
     const struct linear i = layer_linear(b, layer, "ssm_in", in.n, all);
     build_matmul(b, in, &i, 1);
 
-    struct ref conv = build_rows(b, "conv", n_mixed);
-    layer_tensor(name, layer, "ssm_conv1d.bias");
-    build_conv(
-        b, &(struct op_conv){.in = mixed,
-                             .out = conv,
-                             .w = taps(b, layer, "ssm_conv1d.weight", hp->ssm.n_taps, n_mixed),
-                             .bias = weights_vector_if(b->ws, name, n_mixed),
-                             .n_taps = hp->ssm.n_taps,
-                             .silu = true});
+    struct ref conv = mamba_conv(b, layer, mixed);
     struct ref gates = build_rows(b, "gates", 2 * n_head);
     build_decay(b, &(struct op_decay){.in = ref_part(all, n_inner + n_mixed, n_head),
                                       .out = gates,

@@ -1,9 +1,47 @@
 /* Families without attention on small random models: the logits against those of the second
  * computation, and refusals. No case may differ by ten times what it was measured to. */
 #include "second_mamba.h"
+#include "second_scan.h"
 
 static const struct form mamba2 = {"mamba2", .norm_before = true, .heads_apart = true,
                                    .kinds = "MMMMMMM"};
+
+static const struct form mamba1 = {"mamba", .norm_before = true, .heads_apart = true};
+
+/* As converters write it: without norms it is Mamba, with norms that have no factors Falcon
+ * Mamba. */
+static void mamba_init(struct file *f, enum scan_norms norms)
+{
+    file_begin(f, &mamba1);
+    key_u32(f, "attention.head_count", 0);
+    key_u32(f, "feed_forward_length", 0);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    key_bool(f, "ssm.dt_b_c_rms", norms == SCAN_BARE_NORMS);
+    scan_keys(f);
+    for (int i = 0; i < LAYERS; i++) {
+        layer_tensor(f, i, "attn_norm", EMBD, 1);
+        scan_tensors(f, i, norms);
+    }
+}
+
+static void test_mamba(void **unused)
+{
+    (void)unused;
+    for (int norms = SCAN_NO_NORMS; norms <= SCAN_BARE_NORMS; norms++) {
+        struct file f;
+        float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+        struct rows *rows = mem_zalloc(1, sizeof *rows);
+        mamba_init(&f, norms);
+        embed(&f, rows);
+        for (int layer = 0; layer < LAYERS; layer++)
+            scan(&f, layer, norms, rows);
+        head(&f, rows, 0, want);
+        check_logits(1e-10, norms == SCAN_NO_NORMS ? "mamba" : "falcon mamba", &f, want);
+        free(rows);
+        free(want);
+        file_free(&f);
+    }
+}
 
 /* As converters write it: heads and feed-forwards are 0, and what is of them is not said. */
 static void mamba2_init(struct file *f)
@@ -69,11 +107,21 @@ static void test_refused(void **unused)
     key_f32(&f, "attention.layer_norm_rms_epsilon", 1e-6f);
     check_refused(&f, "m.gguf: key mamba2.ssm.conv_kernel is missing");
     file_free(&f);
+    mamba_init(&f, SCAN_NORMS);
+    check_refused(&f, "m.gguf: tensor blk.0.ssm_dt_norm.weight: hearth's mamba has no such "
+                      "tensor, and leaving it out would change the answers");
+    file_free(&f);
+    file_begin(&f, &mamba1);
+    key_u32(&f, "attention.head_count", 0);
+    key_f32(&f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    check_refused(&f, "m.gguf: key mamba.ssm.conv_kernel is missing");
+    file_free(&f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mamba),
         cmocka_unit_test(test_mamba2),
         cmocka_unit_test(test_no_keys),
         cmocka_unit_test(test_refused),
