@@ -1,4 +1,6 @@
 /* Families with recurrent layers beside attention. */
+#include <stdio.h>
+
 #include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
@@ -61,6 +63,33 @@ static void layer_falcon_h1(struct builder *b, uint32_t layer, struct ref x)
     block_mamba2(b, layer, h, side, &(struct recurrent){.attention_next = true});
     block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NEOX});
     build_add(b, h, side, 1, h);
+    block_end(b, layer, x, h);
+}
+
+/* ---- jamba: Mamba-1, some layers attention that does not rotate; some have experts ---- */
+
+static bool read_jamba(struct hparams *hp, struct err *err)
+{
+    hp->route_as_is = true;
+    hp->ssm.normed = true;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", i);
+        l->dense = !gguf_tensor_find(hp->g, name);
+        l->recurrent = l->n_head_kv == 0;
+        l->rope = false;
+    }
+    return hparams_ssm1(hp, err);
+}
+
+static void layer_jamba(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x);
+    if (b->hp->layers[layer].recurrent)
+        block_mamba(b, layer, h, h);
+    else
+        block_attention(b, layer, h, h, &(struct attention){0});
     block_end(b, layer, x, h);
 }
 
@@ -175,6 +204,7 @@ static void layer_nemotron_h(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_hybrid[] = {
     {"falcon-h1", read_falcon_h1, layer_falcon_h1},
+    {"jamba", read_jamba, layer_jamba},
     {"lfm2", read_lfm2, layer_lfm2},
     {"lfm2moe", read_lfm2moe, layer_lfm2},
     {"minimax-01", read_minimax_01, layer_minimax_01},

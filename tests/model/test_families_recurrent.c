@@ -1,5 +1,6 @@
-/* Families without attention on small random models: the logits against those of the second
- * computation, and refusals. No case may differ by ten times what it was measured to. */
+/* Families without attention, and Mamba-1 beside attention, on small random models: the logits
+ * against those of the second computation, and refusals. No case may differ by ten times what
+ * it was measured to. */
 #include "second_mamba.h"
 #include "second_scan.h"
 
@@ -39,6 +40,77 @@ static void test_mamba(void **unused)
         check_logits(1e-10, norms == SCAN_NO_NORMS ? "mamba" : "falcon mamba", &f, want);
         free(rows);
         free(want);
+        file_free(&f);
+    }
+}
+
+/* Some layers attend, which `kinds` has as A, and nothing rotates; all have a feed-forward
+ * behind. */
+static void jamba_init(struct file *f, const struct form *form)
+{
+    int32_t heads[LAYERS];
+    file_begin(f, form);
+    for (int i = 0; i < LAYERS; i++)
+        heads[i] = form->kinds[i] == 'A' ? KV_HEADS : 0;
+    array_key(f, "attention.head_count_kv", heads, LAYERS);
+    key_u32(f, "feed_forward_length", FF);
+    if (form->experts.any) key_u32(f, "expert_used_count", USED);
+    key_f32(f, "attention.layer_norm_rms_epsilon", 1e-6f);
+    scan_keys(f);
+    for (int i = 0; i < LAYERS; i++) {
+        layer_tensor(f, i, "attn_norm", EMBD, 1);
+        if (heads[i] > 0)
+            attention_tensors(f, i);
+        else
+            scan_tensors(f, i, SCAN_NORMS);
+        layer_tensor(f, i, "ffn_norm", EMBD, 1);
+        feed_forward_tensors(f, i);
+    }
+}
+
+static void check_jamba(double most, const char *name, const struct file *f)
+{
+    const struct sight all = {0, plain_rotation(0, 1)};
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    embed(f, rows);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        if (f->form->kinds[layer] == 'A')
+            attention(f, layer, &all, rows);
+        else
+            scan(f, layer, SCAN_NORMS, rows);
+        for (size_t p = 0; p < N_IDS; p++)
+            feed_forward(f, layer, NULL, rows->x[p]);
+    }
+    head(f, rows, 0, want);
+    check_logits(most, name, f, want);
+    free(rows);
+    free(want);
+}
+
+/* Attention in the middle, first and last; experts in every second layer, in all and in none.
+ */
+static void test_jamba(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name, *kinds;
+        int step; /* of experts; 0: none */
+    } cases[] = {
+        {"jamba", "MMAMMAM", 2},
+        {"jamba, attention first and last", "AMMMMMA", 1},
+        {"jamba without experts", "MMMAMMM", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct form form = {
+            "jamba",
+            .norm_before = true,
+            .kinds = cases[i].kinds,
+            .experts = {.any = cases[i].step > 0, .step = cases[i].step, .as_is = true},
+        };
+        struct file f;
+        jamba_init(&f, &form);
+        check_jamba(7e-11, cases[i].name, &f);
         file_free(&f);
     }
 }
@@ -121,9 +193,8 @@ static void test_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mamba),
-        cmocka_unit_test(test_mamba2),
-        cmocka_unit_test(test_no_keys),
+        cmocka_unit_test(test_mamba),   cmocka_unit_test(test_jamba),
+        cmocka_unit_test(test_mamba2),  cmocka_unit_test(test_no_keys),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_recurrent", tests, NULL, NULL);
