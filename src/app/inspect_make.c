@@ -126,6 +126,18 @@ static enum qtype tensor_type(const struct file_type *f, const struct shape *s,
 }
 
 /* Of nothing but recurrent layers: heads and feed-forwards are 0, as converters write it. */
+static void write_mamba_keys(struct gguf_writer *w, const struct shape *s)
+{
+    gguf_write_u32(w, "mamba.feed_forward_length", 0);
+    gguf_write_u32(w, "mamba.attention.head_count", 0);
+    gguf_write_f32(w, "mamba.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_write_u32(w, "mamba.ssm.conv_kernel", 4);
+    gguf_write_u32(w, "mamba.ssm.state_size", s->ssm_dim);
+    gguf_write_u32(w, "mamba.ssm.time_step_rank", shape_mamba_step(s));
+    gguf_write_u32(w, "mamba.ssm.inner_size", 2 * s->n_embd);
+}
+
+/* Likewise. */
 static void write_mamba2_keys(struct gguf_writer *w, const struct shape *s)
 {
     gguf_write_u32(w, "mamba2.feed_forward_length", 0);
@@ -154,6 +166,10 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     gguf_write_u32(w, KEY("embedding_length"), s->n_embd);
     if (s->family == SHAPE_MAMBA2) {
         write_mamba2_keys(w, s);
+        return;
+    }
+    if (s->family == SHAPE_MAMBA) {
+        write_mamba_keys(w, s);
         return;
     }
     gguf_write_u32(w, KEY("feed_forward_length"), s->n_ff);

@@ -13,7 +13,7 @@ static const char *const families[] = {
     [SHAPE_LLAMA] = "llama",     [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
     [SHAPE_QWEN35] = "qwen35",   [SHAPE_GEMMA2] = "gemma2", [SHAPE_GEMMA3] = "gemma3",
     [SHAPE_GPT_OSS] = "gpt-oss", [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
-    [SHAPE_MAMBA2] = "mamba2",
+    [SHAPE_MAMBA2] = "mamba2",   [SHAPE_MAMBA] = "mamba",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -336,6 +336,21 @@ static void add_mamba2(struct list *l, const struct shape *s)
     add(l, SHAPE_MATRIX, "ssm_out.weight", inner, s->n_embd);
 }
 
+static void add_mamba(struct list *l, const struct shape *s)
+{
+    const size_t inner = 2 * (size_t)s->n_embd, n_step = shape_mamba_step(s);
+    add(l, SHAPE_NORM, "attn_norm.weight", s->n_embd, 0);
+    add(l, SHAPE_MATRIX, "ssm_in.weight", s->n_embd, 2 * inner);
+    add(l, SHAPE_F32, "ssm_conv1d.weight", CONV_KERNEL, inner);
+    add(l, SHAPE_BIAS, "ssm_conv1d.bias", inner, 0);
+    add(l, SHAPE_F32, "ssm_x.weight", inner, n_step + 2 * (size_t)s->ssm_dim);
+    add(l, SHAPE_F32, "ssm_dt.weight", n_step, inner);
+    add(l, SHAPE_BIAS, "ssm_dt.bias", inner, 0);
+    add(l, SHAPE_DECAY, "ssm_a", s->ssm_dim, inner);
+    add(l, SHAPE_NORM, "ssm_d", inner, 0);
+    add(l, SHAPE_MATRIX, "ssm_out.weight", inner, s->n_embd);
+}
+
 static void add_feed_forward(struct list *l, const struct shape *s)
 {
     if (s->family == SHAPE_GLM4) { /* the gate's rows, then its own */
@@ -378,6 +393,11 @@ static void add_layer(struct list *l, const struct shape *s)
     if (post || only_post) add(l, SHAPE_NORM, "post_ffw_norm.weight", s->n_embd, 0);
 }
 
+uint32_t shape_mamba_step(const struct shape *s)
+{
+    return s->n_embd / 16;
+}
+
 struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
 {
     struct list l = {.prefix = ""};
@@ -390,6 +410,8 @@ struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
         l.prefix = prefix;
         if (s->family == SHAPE_MAMBA2)
             add_mamba2(&l, s);
+        else if (s->family == SHAPE_MAMBA)
+            add_mamba(&l, s);
         else
             add_layer(&l, s);
     }

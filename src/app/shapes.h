@@ -20,6 +20,7 @@ enum shape_family {
     SHAPE_OLMO2,
     SHAPE_GLM4,
     SHAPE_MAMBA2,
+    SHAPE_MAMBA,
 };
 
 struct shape {
@@ -28,7 +29,8 @@ struct shape {
     uint32_t n_expert, n_expert_used;        /* 0: dense */
     uint32_t window;                         /* sliding window of gemma2, gemma3 and gpt-oss */
     uint32_t ssm_heads, ssm_groups, ssm_dim; /* value heads, key heads, head size of qwen35;
-                                                heads, groups, state size of mamba2 */
+                                                heads, groups, state size of mamba2;
+                                                state size of mamba */
     uint32_t rope_base;
 };
 
@@ -61,6 +63,8 @@ bool shape_parse(const char *spec, struct shape *out, struct err *err);
 const char *shape_preset(size_t i);
 /* general.architecture of the shape. */
 const char *shape_architecture(const struct shape *s);
+/* Of how many values mamba makes its steps: a sixteenth of a row, as published models do. */
+uint32_t shape_mamba_step(const struct shape *s);
 /* All tensors in file order; free() it. */
 struct shape_tensor *shape_tensors(const struct shape *s, size_t *n);
 
