@@ -275,6 +275,28 @@ static void layer_step35(struct builder *b, uint32_t layer, struct ref x)
                                           .gates = gates ? GATES_HEADS : GATES_NONE});
 }
 
+/* Layers with windows alone rotate, by what is said of theirs. Gates and up of experts are
+ * within 7 of 0 in a file that does not say how far. */
+static bool read_maple(struct hparams *hp, struct err *err)
+{
+    const float least = 0.46f; /* its SiLU is above LEAST_UNIT_LIMIT */
+    hp->limit_first = true;
+    if (!hparams_need_experts(hp, err) || !hparams_windows(hp, 0, err) ||
+        !hparams_local_dims(hp, hp->n_rot, hp->rope_base, err))
+        return false;
+    hp->n_rot = hp->rope_local.n_rot;
+    hp->rope_base = hp->rope_local.base;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        l->rope = l->window > 0;
+        l->rope_local = false;
+        l->experts_limit = 7;
+        if (!hparams_unit_limit(hp, "swiglu_clamp_exp", i, least, &l->experts_limit, err))
+            return false;
+    }
+    return true;
+}
+
 /* One expert for all rows, unless there are said to be more; their width may be said, too. */
 static bool laguna_shared(struct hparams *hp, struct err *err)
 {
@@ -333,6 +355,7 @@ const struct family families_experts[] = {
     {"hy_v3", read_hy_v3, layer_qwen3},
     {"laguna", read_laguna, layer_laguna},
     {"llama4", read_llama4, layer_llama4},
+    {"maple", read_maple, layer_qwen3},
     {"mellum", read_mellum, layer_qwen3},
     {"mimo2", read_mimo2, layer_mimo2},
     {"minimax-m2", read_minimax_m2, layer_norm_all},

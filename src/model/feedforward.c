@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/real.h"
 #include "model/blocks.h"
 
 /* The tensors of a width of 0 would only be said to have a wrong shape. */
@@ -28,13 +29,22 @@ static struct gate_up gate_up_rows(struct builder *b, enum gate_rows gate, size_
     return r;
 }
 
-/* The SiLU of the gate kept below limit, times up kept within it: no SiLU is as far below 0 as
- * a limit may be. */
+/* What SiLUs of gates are kept below. Of gates that are kept below a positive limit they are
+ * what they are of all, kept below that of the limit. */
+static float silu_limit(const struct hparams *hp, float limit)
+{
+    const double x = (double)limit;
+    return hp->limit_first ? (float)(x / (1.0 + real_exp(-x))) : limit;
+}
+
+/* The SiLU of the gate kept below its limit, times up kept within limit: no SiLU is as far
+ * below 0 as a limit may be. */
 static void limited_unit(struct builder *b, const struct gate_up *r, float limit)
 {
-    assert(b->hp->glu == GLU_SILU && limit >= LEAST_UNIT_LIMIT);
+    const float most = silu_limit(b->hp, limit);
+    assert(b->hp->glu == GLU_SILU && most >= LEAST_UNIT_LIMIT);
     build_glu(b, r->gate, r->gate, GLU_SIGMOID, r->gate);
-    build_limit(b, r->gate, limit);
+    build_limit(b, r->gate, most);
     build_limit(b, r->up, limit);
     build_glu(b, r->gate, r->up, GLU_LINEAR, r->gate);
 }

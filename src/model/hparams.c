@@ -168,26 +168,27 @@ bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t laye
     return true;
 }
 
-/* A limit below 1e-6 is none. */
-static bool unit_limit(const struct hparams *hp, const char *key, uint32_t layer, float *limit,
-                       struct err *err)
+bool hparams_unit_limit(const struct hparams *hp, const char *key, uint32_t layer, float least,
+                        float *limit, struct err *err)
 {
-    double value = 0;
+    double value = (double)*limit;
     if (!hparams_layer_f64(hp, key, layer, -1e6, 1e6, &value, err)) return false;
     if (value <= 1e-6) value = 0;
     *limit = (float)value;
-    return value == 0 || value >= (double)LEAST_UNIT_LIMIT ||
+    return value == 0 || value >= (double)least ||
            err_set(err, ERR_FORMAT,
                    "%s: key %s.%s should be 0 or at least %g, but is %g in layer %u",
-                   gguf_path(hp->g), hp->arch, key, (double)LEAST_UNIT_LIMIT, value, layer);
+                   gguf_path(hp->g), hp->arch, key, (double)least, value, layer);
 }
 
 bool hparams_unit_limits(struct hparams *hp, struct err *err)
 {
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct layer_hparams *l = &hp->layers[i];
-        if (!unit_limit(hp, "swiglu_clamp_exp", i, &l->experts_limit, err) ||
-            !unit_limit(hp, "swiglu_clamp_shexp", i, &l->unit_limit, err))
+        if (!hparams_unit_limit(hp, "swiglu_clamp_exp", i, LEAST_UNIT_LIMIT, &l->experts_limit,
+                                err) ||
+            !hparams_unit_limit(hp, "swiglu_clamp_shexp", i, LEAST_UNIT_LIMIT, &l->unit_limit,
+                                err))
             return false;
     }
     return true;

@@ -79,6 +79,7 @@ struct hparams {
     uint32_t n_layer_dense; /* the first layers, which have no experts */
     enum route_kind route;
     bool route_as_is;   /* the weights of the chosen experts are not renormalised */
+    bool limit_first;   /* limits of units are of gates, not of their SiLUs */
     bool route_first;   /* one is chosen and reads the row times its weight, then counts by 1 */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
@@ -224,7 +225,11 @@ bool hparams_layer_f64(const struct hparams *hp, const char *key, uint32_t layer
 bool hparams_bool(const struct hparams *hp, const char *key, bool *value, struct err *err);
 bool hparams_layer_bool(const struct hparams *hp, const char *key, uint32_t layer, bool *value,
                         struct err *err);
-/* What units of each layer are kept within: "swiglu_clamp_exp" and "swiglu_clamp_shexp". */
+/* What units of the layer are kept within, by that key; *limit stays without it. Below 1e-6 is
+ * none, between that and least is refused. */
+bool hparams_unit_limit(const struct hparams *hp, const char *key, uint32_t layer, float least,
+                        float *limit, struct err *err);
+/* Those of each layer: "swiglu_clamp_exp" and "swiglu_clamp_shexp". */
 bool hparams_unit_limits(struct hparams *hp, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);

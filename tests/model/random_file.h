@@ -82,6 +82,7 @@ struct form {
     /* What units of each layer are kept within, with their key, and those of routed experts;
      * NULL: nothing. */
     const float *unit_limits, *expert_limits;
+    bool limit_first;  /* these are of gates, not of what becomes of them */
     bool heads_apart;  /* the test adds the key of how many heads there are */
     uint32_t n_blocks; /* what the file counts, more than it has; 0: LAYERS */
     /* Layers that are one thing each: M Mamba-2, A attention, F feed-forward; N: attention and

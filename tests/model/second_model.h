@@ -322,7 +322,7 @@ struct unit {
     const float *up_bias, *down_bias; /* NULL: none */
     const float *inner_norm;          /* of what down reads; NULL: none */
     size_t n_in, n_ff;
-    double limit; /* of what the activation gives, and either way of up; 0: none */
+    double limit; /* of what the activation gives or reads, and either way of up; 0: none */
 };
 
 static inline double limit_of(const float *limits, int layer)
@@ -339,10 +339,13 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
     if (u->gate) times(u->gate, x, u->n_in, u->n_ff, a);
     for (size_t i = 0; i < u->n_ff; i++) {
         const double most = u->limit > 0 ? u->limit : HUGE_VAL;
+        const double gate = !u->gate            ? 0
+                            : form->limit_first ? activation(form, fmin(most, a[i]))
+                                                : fmin(most, activation(form, a[i]));
         a[i] = form->situ > 0 ? situ(form, a[i], b[i])
-               : u->gate ? fmin(most, activation(form, a[i])) * fmax(-most, fmin(most, b[i]))
-               : form->alone ? activation(form, b[i])
-                             : pow(fmax(b[i], 0), 2);
+               : u->gate      ? gate * fmax(-most, fmin(most, b[i]))
+               : form->alone  ? activation(form, b[i])
+                              : pow(fmax(b[i], 0), 2);
     }
     if (u->inner_norm) norm(u->inner_norm, a, u->n_ff, a);
     times(u->down, a, u->n_ff, u->n_in, y);

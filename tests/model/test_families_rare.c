@@ -276,12 +276,90 @@ static void test_talkie(void **unused)
     file_free(&f);
 }
 
+static const float gate_limits[LAYERS] = {0.5f, 0, 0.75f, 7, 1, 0.625f, 0};
+
+/* Experts' gates are kept below limits, and layers that see everything do not rotate. */
+static void test_maple(void **unused)
+{
+    (void)unused;
+    const double most = 3e-12;
+    struct form form = {"maple",
+                        .norm_before = true,
+                        .norm_heads = true,
+                        .expert_limits = gate_limits,
+                        .limit_first = true,
+                        .experts = {.any = true, .n_ff = 24}};
+    const struct sight full = {0, plain_rotation(0, base)};
+    struct sight layers[LAYERS];
+    struct file f;
+    file_init(&f, &form);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    check_refused(&f, "m.gguf: key maple.attention.sliding_window_pattern is missing");
+    pattern_key(&f, 4);
+    every(layers, 4, full, (struct sight){WINDOW, plain_rotation(HEAD_DIM, base)});
+    check_within(most, "maple", &f, layers, LAYERS, 0);
+    key_u32(&f, "rope.dimension_count", HEAD_DIM / 2);
+    key_f32(&f, "rope.freq_base_swa", 100);
+    every(layers, 4, full, (struct sight){WINDOW, plain_rotation(HEAD_DIM / 2, 100)});
+    check_within(most, "maple, rotated by half", &f, layers, LAYERS, 0);
+    key_u32(&f, "rope.dimension_count_swa", 4);
+    key_str(&f, "rope.scaling.type", "yarn");
+    key_f32(&f, "rope.scaling.factor", 8);
+    key_u32(&f, "rope.scaling.original_context_length", 64);
+    every(layers, 4, full, (struct sight){WINDOW, yarn_rotation(4, 100, 8, 64)});
+    check_within(most, "maple with YaRN", &f, layers, LAYERS, 0);
+    file_free(&f);
+    static const float low[LAYERS] = {0, 0.45f};
+    form.expert_limits = low;
+    file_init(&f, &form);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    pattern_key(&f, 4);
+    check_refused(&f, "m.gguf: key maple.swiglu_clamp_exp should be 0 or at least 0.46, but is "
+                      "0.45 in layer 1");
+    file_free(&f);
+}
+
+/* A file that says nothing of limits has the authors': the same as one that does. */
+static void test_maple_unsaid(void **unused)
+{
+    (void)unused;
+    static const float sevens[LAYERS] = {7, 7, 7, 7, 7, 7, 7};
+    const struct form said = {"maple",
+                              .norm_before = true,
+                              .norm_heads = true,
+                              .expert_limits = sevens,
+                              .limit_first = true,
+                              .experts = {.any = true, .n_ff = 24}};
+    struct form unsaid = said;
+    struct sight layers[LAYERS];
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct file f;
+    every(layers, 4, (struct sight){0, plain_rotation(0, base)},
+          (struct sight){WINDOW, plain_rotation(HEAD_DIM, base)});
+    unsaid.expert_limits = NULL;
+    file_init(&f, &unsaid);
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    pattern_key(&f, 4);
+    for (int i = 0; i < LAYERS; i++) {
+        const struct values *t = tensor_of(&f, i, "ffn_gate_exps");
+        for (size_t k = 0; k < t->n_in * t->n_out; k++)
+            t->v[k] *= 8;
+    }
+    f.form = &said;
+    compute(&f, layers, LAYERS, 0, want);
+    f.form = &unsaid;
+    check_logits(1e-11, "maple without a limit", &f, want);
+    free(want);
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_qwen),    cmocka_unit_test(test_arctic),
-        cmocka_unit_test(test_openelm), cmocka_unit_test(test_plamo),
-        cmocka_unit_test(test_talkie),
+        cmocka_unit_test(test_qwen),         cmocka_unit_test(test_arctic),
+        cmocka_unit_test(test_openelm),      cmocka_unit_test(test_plamo),
+        cmocka_unit_test(test_talkie),       cmocka_unit_test(test_maple),
+        cmocka_unit_test(test_maple_unsaid),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
