@@ -471,6 +471,18 @@ static void warm(struct line *l)
     buf_free(&text);
 }
 
+/* What stands in the line when the program ends, as where the terminal is gone, waits in the
+ * history for the next start. */
+static void keep_line(void)
+{
+    struct buf text = {0};
+    struct err ignored; /* nobody looks any more */
+    prompt_text(&text);
+    if (!ascii_is_blank(buf_str(&text), text.len))
+        history_remember(buf_str(&text), edit_keys_pasted(), &ignored);
+    buf_free(&text);
+}
+
 /* The next line of the user; false when the program is to end. */
 static bool ask(struct line *l, struct prompt_line *line)
 {
@@ -495,9 +507,11 @@ static bool ask(struct line *l, struct prompt_line *line)
             got = prompt_keys(line);
         if (got == PROMPT_MORE) on_signals(l);
         if (got == PROMPT_MORE && loading) load_on(l);
-        if (l->status >= 0) return false;
+        if (l->status >= 0) break;
     }
     if (got == PROMPT_LINE) return true;
+    keep_line();
+    if (l->status >= 0) return false;
     l->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
     if (!l->quiet || l->accessible) output_write(l->ui.fd, "\n", 1);
     return false;

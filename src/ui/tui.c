@@ -444,6 +444,8 @@ static void run(struct tui *t, const struct options *o)
     input_open(t->chat, &hooks);
     t->frame.is_due = true;
     loop(t);
+    /* What nobody sent waits for the next start, as where the terminal is gone. */
+    remember(input_view().text, edit_keys_pasted());
     input_close();
     history_close();
 }

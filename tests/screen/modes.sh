@@ -115,6 +115,22 @@ for face in --plain --tui; do
     check "  SIGTERM ends the wait" within eval '! kill -0 "$(cat "$dir/pid")" 2>/dev/null'
 done
 
+# What was typed and not sent is there at the next start.
+for face in --plain --tui; do
+    for name in HUP TERM; do
+        start $face -s typed
+        keys "half a thought of $name"
+        last "> half a thought of $name"
+        signal $name
+        check "SIG$name with a line that was not sent, $face" left $((128 + $(kill -l $name)))
+        start $face -s typed
+        keys Up
+        check "  Up brings it back" last "> half a thought of $name"
+        keys C-u C-d
+        check "  and a line that was given up goes" left 0
+    done
+done
+
 # Nobody reads what is drawn, as where a connection stands still: curses waits in its write.
 has_saved() { go 0 sessions export --json "$1" && prints '"role": "assistant"'; }
 for name in TERM HUP; do
