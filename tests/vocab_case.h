@@ -44,6 +44,7 @@ struct made_vocab {
     uint32_t n_extra;
     uint32_t eos;              /* 0: none named */
     uint8_t lacks;             /* the byte without a token; 0: none */
+    bool plain_bytes;          /* tokens of bytes are called plain text */
     const char *const *merges; /* "LEFT RIGHT" each; none with scores */
     uint32_t n_merges;
     const int32_t *suppressed;
@@ -81,9 +82,9 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
         gb_str(&b, m->extra[i].text);
     gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);
     for (uint32_t i = 0; i < n; i++)
-        gb_u32(&b, i >= 256                                 ? m->extra[i - 256].type
-                   : as_hex && !(m->lacks && i == m->lacks) ? TOKEN_BYTE
-                                                            : TOKEN_NORMAL);
+        gb_u32(&b, i >= 256 ? m->extra[i - 256].type
+                   : as_hex && !m->plain_bytes && !(m->lacks && i == m->lacks) ? TOKEN_BYTE
+                                                                               : TOKEN_NORMAL);
     if (spm) {
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
         gb_zeros(&b, (size_t)n * 4);

@@ -175,6 +175,29 @@ static bool build_slots(struct vocab *v, const struct gguf *g, struct err *err)
     return true;
 }
 
+/* The byte that "<0xXX>" spells, -1 if the text is something else. */
+static int hex_byte(const struct piece *t)
+{
+    if (t->len != 6 || memcmp(t->data, "<0x", 3) != 0 || t->data[5] != '>') return -1;
+    int value = 0;
+    for (int i = 3; i < 5; i++) {
+        const char *digits = "0123456789ABCDEF0123456789abcdef";
+        const char *p = t->data[i] ? strchr(digits, t->data[i]) : NULL;
+        if (!p) return -1;
+        value = value * 16 + (int)((p - digits) % 16);
+    }
+    return value;
+}
+
+/* A converter that takes a vocabulary spelled as text for one of bytes, as Sarvam's, calls its
+ * byte tokens plain text: where none is called a byte, the spelling says which are. */
+static void find_plain_bytes(struct vocab *v)
+{
+    if (v->spelling != SPELL_SPACES || memchr(v->type, TOKEN_BYTE, v->n)) return;
+    for (size_t i = 0; i < v->n; i++)
+        if (v->type[i] == TOKEN_NORMAL && hex_byte(&v->text[i]) >= 0) v->type[i] = TOKEN_BYTE;
+}
+
 static bool read_types(struct vocab *v, const struct gguf *g, struct err *err)
 {
     const struct gguf_kv *kv;
@@ -228,20 +251,6 @@ static bool read_scores(struct vocab *v, const struct gguf *g, bool needed, stru
     }
     free(list);
     return ok;
-}
-
-/* The byte that "<0xXX>" spells, -1 if the text is something else. */
-static int hex_byte(const struct piece *t)
-{
-    if (t->len != 6 || memcmp(t->data, "<0x", 3) != 0 || t->data[5] != '>') return -1;
-    int value = 0;
-    for (int i = 3; i < 5; i++) {
-        const char *digits = "0123456789ABCDEF0123456789abcdef";
-        const char *p = t->data[i] ? strchr(digits, t->data[i]) : NULL;
-        if (!p) return -1;
-        value = value * 16 + (int)((p - digits) % 16);
-    }
-    return value;
 }
 
 /* Writes the bytes that a byte-level text stands for; 0 if a character of it spells no byte. */
@@ -348,9 +357,10 @@ bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spell
     v->text = mem_zalloc(v->n, sizeof *v->text);
     v->piece = mem_zalloc(v->n, sizeof *v->piece);
     v->type = mem_zalloc(v->n, 1);
-    bool ok = copy_texts(v, g, tokens, err) && build_slots(v, g, err) &&
-              read_types(v, g, err) && read_scores(v, g, need_scores, err) &&
-              make_pieces(v, g, err) && find_bytes(v, g, err);
+    bool ok = copy_texts(v, g, tokens, err) && build_slots(v, g, err) && read_types(v, g, err);
+    if (ok) find_plain_bytes(v);
+    ok = ok && read_scores(v, g, need_scores, err) && make_pieces(v, g, err) &&
+         find_bytes(v, g, err);
     if (ok)
         note_pairs(v);
     else
