@@ -125,29 +125,25 @@ static enum qtype tensor_type(const struct file_type *f, const struct shape *s,
     return fitting(type, t->ne[0]);
 }
 
-/* Of nothing but recurrent layers: heads and feed-forwards are 0, as converters write it. */
+/* The key of that family and suffix, in a room of the caller's. */
+#define KEY(suffix) (snprintf(key, sizeof key, "%s.%s", arch, suffix), key)
+
+/* Of mamba and mamba2, nothing but recurrent layers: heads and feed-forwards are 0, as
+ * converters write it. */
 static void write_mamba_keys(struct gguf_writer *w, const struct shape *s)
 {
-    gguf_write_u32(w, "mamba.feed_forward_length", 0);
-    gguf_write_u32(w, "mamba.attention.head_count", 0);
-    gguf_write_f32(w, "mamba.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_write_u32(w, "mamba.ssm.conv_kernel", 4);
-    gguf_write_u32(w, "mamba.ssm.state_size", s->ssm_dim);
-    gguf_write_u32(w, "mamba.ssm.time_step_rank", shape_mamba_step(s));
-    gguf_write_u32(w, "mamba.ssm.inner_size", 2 * s->n_embd);
-}
-
-/* Likewise. */
-static void write_mamba2_keys(struct gguf_writer *w, const struct shape *s)
-{
-    gguf_write_u32(w, "mamba2.feed_forward_length", 0);
-    gguf_write_u32(w, "mamba2.attention.head_count", 0);
-    gguf_write_f32(w, "mamba2.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_write_u32(w, "mamba2.ssm.conv_kernel", 4);
-    gguf_write_u32(w, "mamba2.ssm.state_size", s->ssm_dim);
-    gguf_write_u32(w, "mamba2.ssm.group_count", s->ssm_groups);
-    gguf_write_u32(w, "mamba2.ssm.time_step_rank", s->ssm_heads);
-    gguf_write_u32(w, "mamba2.ssm.inner_size", 2 * s->n_embd);
+    const char *arch = shape_architecture(s);
+    const bool has_heads = s->family == SHAPE_MAMBA2;
+    char key[96];
+    gguf_write_u32(w, KEY("feed_forward_length"), 0);
+    gguf_write_u32(w, KEY("attention.head_count"), 0);
+    gguf_write_f32(w, KEY("attention.layer_norm_rms_epsilon"), 1e-5f);
+    gguf_write_u32(w, KEY("ssm.conv_kernel"), 4);
+    gguf_write_u32(w, KEY("ssm.state_size"), s->ssm_dim);
+    if (has_heads) gguf_write_u32(w, KEY("ssm.group_count"), s->ssm_groups);
+    gguf_write_u32(w, KEY("ssm.time_step_rank"),
+                   has_heads ? s->ssm_heads : shape_mamba_step(s));
+    gguf_write_u32(w, KEY("ssm.inner_size"), 2 * s->n_embd);
 }
 
 static void write_keys(struct gguf_writer *w, const struct shape *s, const struct file_type *f,
@@ -155,7 +151,6 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
 {
     const char *arch = shape_architecture(s);
     char key[96];
-#define KEY(suffix) (snprintf(key, sizeof key, "%s.%s", arch, suffix), key)
     gguf_write_string(w, "general.architecture", arch);
     gguf_write_string(w, "general.type", "model");
     gguf_write_string(w, "general.name", name);
@@ -164,11 +159,7 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     gguf_write_u32(w, KEY("block_count"), s->n_layer);
     gguf_write_u32(w, KEY("context_length"), s->n_ctx);
     gguf_write_u32(w, KEY("embedding_length"), s->n_embd);
-    if (s->family == SHAPE_MAMBA2) {
-        write_mamba2_keys(w, s);
-        return;
-    }
-    if (s->family == SHAPE_MAMBA) {
+    if (s->family == SHAPE_MAMBA || s->family == SHAPE_MAMBA2) {
         write_mamba_keys(w, s);
         return;
     }
@@ -206,8 +197,8 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
         gguf_write_u32(w, KEY("ssm.inner_size"), s->ssm_heads * s->ssm_dim);
         gguf_write_u32(w, KEY("full_attention_interval"), 4);
     }
-#undef KEY
 }
+#undef KEY
 
 /* The guide's tokenizer and template; what the shape's vocabulary has more is unused. */
 static bool write_tokenizer(struct gguf_writer *w, const struct shape *s, struct err *err)

@@ -8,12 +8,8 @@
 #include "text/detokenize.h"
 #include "text/tokenizer.h"
 
-enum {
-    ROW_HARMONY,
-    ROW_OPENED,
-    ROW_GEMMA,
-    ROW_TAGS
-}; /* rows from ROW_TAGS on are plain pairs of tags */
+/* Rows from ROW_TAGS on are plain pairs of tags. */
+enum { ROW_HARMONY, ROW_OPENED, ROW_GEMMA, ROW_TAGS };
 
 static const struct reasoning_marker table[] = {
     [ROW_HARMONY] = {"harmony", "<|channel|>analysis<|message|>", "<|end|>"},
@@ -304,8 +300,7 @@ static bool opened_token(struct reasoning *r, int32_t id)
     const struct opened_ids *o = &r->opened;
     if (o->open < 0) return false;
     if (id == o->open || id == o->close) {
-        if (r->state == STATE_HEADER && r->text.len) drop(r, r->text.len);
-        if (r->state == STATE_BEGIN && r->text.len) drop(r, r->text.len);
+        if (r->state != STATE_BODY && r->text.len) drop(r, r->text.len);
         header(r);
         r->in_channel = true;
         r->closes = id == o->close;

@@ -378,6 +378,14 @@ static void fill_layer(struct layer *l, enum spread spread)
 
 typedef void layer_fn(const struct kernels *k, struct layer *l, uint64_t which);
 
+/* All columns of all heads, in stretches as the program takes them. */
+static void recur_all(const struct kernels *k, const struct recur *r)
+{
+    for (size_t head = 0; head < r->n_heads; head++)
+        for (size_t lo = 0; lo < r->n_width; lo += RECUR_COLS)
+            k->recur(r, head, lo, r->n_width - lo < RECUR_COLS ? r->n_width : lo + RECUR_COLS);
+}
+
 /* Heads of some size, all in pieces as cpu_exec cuts them. */
 static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
 {
@@ -402,9 +410,7 @@ static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.n_heads * r.n_width;
     r.gates_stride = 2 * r.n_heads;
-    for (size_t head = 0; head < r.n_heads; head++)
-        for (size_t lo = 0; lo < r.n_width; lo += RECUR_COLS)
-            k->recur(&r, head, lo, r.n_width - lo < RECUR_COLS ? r.n_width : lo + RECUR_COLS);
+    recur_all(k, &r);
 }
 
 /* Likewise where values of a state decay each by itself; where which is even, all do. */
@@ -430,9 +436,7 @@ static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t wh
     r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.gates_stride = r.n_heads * r.n_width;
-    for (size_t head = 0; head < r.n_heads; head++)
-        for (size_t lo = 0; lo < r.n_width; lo += RECUR_COLS)
-            k->recur(&r, head, lo, r.n_width - lo < RECUR_COLS ? r.n_width : lo + RECUR_COLS);
+    recur_all(k, &r);
 }
 
 static void run_conv(const struct kernels *k, struct layer *l, uint64_t which)
