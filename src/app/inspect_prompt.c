@@ -41,6 +41,11 @@ static bool read_source(const struct args *a, struct buf *source, const char **n
 {
     if (a->template_file) {
         *name = a->template_file;
+        const char *builtin = template_builtin(a->template_file);
+        if (builtin) {
+            buf_puts(source, builtin);
+            return true;
+        }
         return file_read(a->template_file, MAX_FILE_BYTES, source, err);
     }
     struct gguf *g = gguf_open(a->model, err);

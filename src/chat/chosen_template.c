@@ -34,8 +34,11 @@ bool template_read(struct chat *c, struct err *err)
     const char *path = c->options->template_path;
     if (!path) return true;
     struct buf text = {0};
-    bool ok =
-        file_read(path, MAX_TEMPLATE_BYTES, &text, err) || err_prefix(err, "the template");
+    bool ok = true;
+    if (options_template_file(c->options))
+        ok = file_read(path, MAX_TEMPLATE_BYTES, &text, err) || err_prefix(err, "the template");
+    else
+        buf_puts(&text, template_builtin(path));
     ok = ok && set_renderer(c, buf_str(&text), text.len, path, err);
     if (ok) c->template.text = buf_take(&text);
     buf_free(&text);
@@ -54,7 +57,8 @@ bool template_choose(struct chat *c, struct err *err)
         c->template.from = "ChatML, since the model has none";
         chat_tell(
             c, FACE_WARNING,
-            "the model has no chat template; using ChatML (--template FILE gives another)");
+            "the model has no chat template; using ChatML (--template raw gives it the text "
+            "as it stands, --template FILE another)");
         return set_renderer(c, template_chatml, strlen(template_chatml), "ChatML", err);
     }
     c->template.from = "the model's own";

@@ -31,7 +31,8 @@ static const struct option_row table[N_OPTIONS] = {
                       .group = GROUP_MODEL,
                       .at = AT(template_path),
                       .arg = "FILE",
-                      .help = "a chat template instead of the model's own"},
+                      .words = "chatml|raw",
+                      .help = "a chat template instead of the model's; chatml, raw"},
     [OPT_DEVICE] = {.name = "device",
                     .type = OPTION_WORD,
                     .group = GROUP_MODEL,
@@ -523,6 +524,8 @@ const char *option_foreign_advice(const char *name)
     static const char downloads[] = "hearth downloads none; hearth models lists those that -m "
                                     "opens by name",
                       answers[] = "hearth answers -p and exits without it",
+                      raw[] = "hearth answers -p and exits without it; --template raw gives "
+                              "the model the text as it stands",
                       kv_type[] = "--kv-type is the type of keys and of values",
                       system[] = "--system @FILE reads it from a file",
                       attention[] = "there is one way to attend, and nothing to switch";
@@ -531,7 +534,7 @@ const char *option_foreign_advice(const char *name)
     } names[] = {
         {"hf", downloads},         {"hfr", downloads},        {"hf-repo", downloads},
         {"mu", downloads},         {"model-url", downloads},  {"st", answers},
-        {"single-turn", answers},  {"no-cnv", answers},       {"no-conversation", answers},
+        {"single-turn", answers},  {"no-cnv", raw},           {"no-conversation", raw},
         {"ctk", kv_type},          {"ctv", kv_type},          {"cache-type-k", kv_type},
         {"cache-type-v", kv_type}, {"sysf", system},          {"system-prompt-file", system},
         {"fa", attention},         {"flash-attn", attention},

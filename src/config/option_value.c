@@ -154,17 +154,31 @@ static bool is_word(const char *text, const char *w, size_t len)
     return *text == ':' && digits > 0 && digits < 4 && !text[1 + digits];
 }
 
-static bool parse_word(const struct option_row *row, const char *text, double *number,
-                       struct err *err)
+static bool find_word(const struct option_row *row, const char *text, size_t *number)
 {
     const char *w;
     size_t len;
     for (size_t i = 0; (w = option_word(row->words, i, &len)); i++)
         if (is_word(text, w, len)) {
-            *number = (double)i;
+            *number = i;
             return true;
         }
-    return refuse(row, text, err);
+    return false;
+}
+
+bool option_is_word(const struct option_row *row, const char *text)
+{
+    size_t number;
+    return find_word(row, text, &number);
+}
+
+static bool parse_word(const struct option_row *row, const char *text, double *number,
+                       struct err *err)
+{
+    size_t i;
+    if (!find_word(row, text, &i)) return refuse(row, text, err);
+    *number = (double)i;
+    return true;
 }
 
 /* "ID=X": a token and what is added to its logit. */
@@ -300,7 +314,8 @@ bool option_parse(const struct option_row *row, const char *text,
     case OPTION_STRING: out->text = mem_strdup(text); break;
     case OPTION_PATH:
         if (!*text) return refuse(row, text, err);
-        out->text = parse_path(text, reading->folder);
+        out->text =
+            option_is_word(row, text) ? mem_strdup(text) : parse_path(text, reading->folder);
         break;
     case OPTION_DRAFT: ok = parse_draft(text, reading->folder, &out->text, err); break;
     case OPTION_WORD:
@@ -505,7 +520,10 @@ void option_takes(const struct option_row *row, struct buf *out)
         buf_puts(out, row->arg && strcmp(row->arg, "NAME") == 0 ? "a name" : "a text");
         break;
     case OPTION_PATH:
-    case OPTION_PATHS: buf_puts(out, "a path"); break;
+    case OPTION_PATHS:
+        buf_puts(out, row->words ? "a path, " : "a path");
+        take_words(row, out);
+        break;
     case OPTION_DRAFT: buf_puts(out, "a path, lookup, a path with ,lookup or off"); break;
     case OPTION_WORD:
     case OPTION_ENUM: take_words(row, out); break;

@@ -497,13 +497,19 @@ static bool is_there(const struct options *o, enum option_id id, const char *pat
     return options_blame(o, id, err);
 }
 
+const char *options_template_file(const struct options *o)
+{
+    const char *path = o->template_path;
+    return path && option_is_word(option_row(OPT_TEMPLATE), path) ? NULL : path;
+}
+
 bool options_files_there(const struct options *o, struct err *err)
 {
     char *draft;
     bool lookup;
     options_draft(o, &draft, &lookup);
     bool ok = is_there(o, OPT_DRAFT, draft, err) &&
-              is_there(o, OPT_TEMPLATE, o->template_path, err) &&
+              is_there(o, OPT_TEMPLATE, options_template_file(o), err) &&
               is_there(o, OPT_PROMPTS, o->prompts, err);
     free(draft);
     for (size_t i = 0; i < o->files.n && ok; i++)

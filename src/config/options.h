@@ -181,7 +181,7 @@ struct options {
 
 enum option_type {
     OPTION_STRING,
-    OPTION_PATH,  /* ~ and $HOME at its beginning are expanded */
+    OPTION_PATH,  /* or one of words; ~ and $HOME at its beginning are expanded */
     OPTION_PATHS, /* a list of them */
     OPTION_DRAFT, /* one of words, or a path with ",lookup" behind it or not */
     OPTION_WORD,  /* one of words, kept as a string; "vulkan[:N]" takes a number too */
@@ -247,6 +247,8 @@ const char *option_group_title(enum option_group group);
 void option_env_name(const struct option_row *row, char *out, size_t cap);
 /* Word number i of a |-list: sets *len and returns where it begins, or NULL. */
 const char *option_word(const char *words, size_t i, size_t *len);
+/* Whether text is one of the words of the row, if it has any. */
+bool option_is_word(const struct option_row *row, const char *text);
 
 /* Appends what a value must be: "a number from 0 to 1", "on or off", "auto, always or never".
  */
@@ -319,6 +321,8 @@ bool options_check(struct options *o, struct err *err);
 /* Puts where the INI file or the environment names a thing before the message about it:
  * "FILE:3: model: ", "HEARTH_MODEL: "; nothing where a flag does. Always false. */
 bool options_blame(const struct options *o, enum option_id id, struct err *err);
+/* The file of --template, borrowed; NULL: none is given, or one that is built in. */
+const char *options_template_file(const struct options *o);
 /* Whether the draft, the template and the files of prompts that the INI file or the environment
  * names can be read; ERR_IO names the first that cannot, and its place. */
 bool options_files_there(const struct options *o, struct err *err);

@@ -1,6 +1,7 @@
 #include "template/template.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -23,6 +24,15 @@ const char template_chatml[] = "{%- for message in messages -%}\n"
                                "{%- if add_generation_prompt -%}\n"
                                "{{ '<|im_start|>assistant\\n' }}\n"
                                "{%- endif -%}\n";
+
+static const char raw[] =
+    "{%- for message in messages -%}{{- message.content -}}{%- endfor -%}";
+
+const char *template_builtin(const char *name)
+{
+    if (strcmp(name, "chatml") == 0) return template_chatml;
+    return strcmp(name, "raw") == 0 ? raw : NULL;
+}
 
 /* The source with \n for every line end, less one at its very end and a byte order mark, which
  * some editors write and which would begin every prompt. */

@@ -86,6 +86,9 @@ struct template;
 
 /* The template for files that bring none. */
 extern const char template_chatml[];
+/* A template that is built in: "chatml", or "raw", which is the messages' text and nothing
+ * else, for models that only go on with a text. NULL: there is none of this name. */
+const char *template_builtin(const char *name);
 
 /* Parses n bytes of source, copied; a byte order mark is no part of it. name begins every error
  * message of this template. NULL and err (ERR_FORMAT) if it is not a template. */

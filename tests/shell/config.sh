@@ -100,6 +100,11 @@ from_here --system @@off
 check "  but none where the text itself begins with @" grep -qF "system = @@off  ;" "$dir/out"
 from_here --draft off -p @off
 check "a word is no file" grep -qF "draft = off  ;" "$dir/out"
+from_here --template raw
+check "  nor is a template that is built in" grep -qF "template = raw  ;" "$dir/out"
+touch "$dir/here/raw" && from_here --template ./raw
+check "  but for a file of its name" grep -qF "template = $dir/here/./raw  ;" "$dir/out"
+from_here --draft off -p @off
 check "  and a prompt no name" grep -qF "prompt = @off  ;" "$dir/out"
 
 # --- What is wrong: status 2, nothing on stdout, file and line

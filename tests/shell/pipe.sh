@@ -178,6 +178,9 @@ check "  is named" says "empty.gguf: is empty"
 check "  and nothing is on stdout" nothing
 check "a template that is not there" go 1 --template "$dir/none" -p x </dev/null
 check "  is called one" says "the template: $dir/none: No such file or directory"
+check "a template that is built in" exits 0 "$hearth" --template raw --private --jsonl -n 1 -p Hi </dev/null
+check "  adds nothing to what is said" prints '"prefilled":1,'
+check "  is none in another case" go 1 --template Raw -p x </dev/null
 check "a FIFO is read to its end, as that of <(command)" eval \
     'go 0 -f <(echo "What is a draft model?") --temp 0 --private </dev/null && prints "A draft model is"'
 check "  a template, too" eval \

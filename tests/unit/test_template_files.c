@@ -80,6 +80,13 @@ static void test_built_in(void **state)
                     "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
                     "<|im_start|>assistant\n");
     check_rendering(template_chatml, "{\"messages\":[]}", "");
+    assert_ptr_equal(template_builtin("chatml"), template_chatml);
+    check_rendering(template_builtin("raw"),
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\" Once\\n\"},"
+                    "{\"role\":\"assistant\",\"content\":\"upon \"}],"
+                    "\"add_generation_prompt\":true}",
+                    " Once\nupon ");
+    assert_null(template_builtin("Raw"));
 }
 
 int main(void)
