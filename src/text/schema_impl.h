@@ -1,0 +1,54 @@
+/* What the files of schema.h share: simple values and the parts that all values are made of.
+ * Every function makes the places of something before next, and returns where it begins. */
+#ifndef TEXT_SCHEMA_IMPL_H
+#define TEXT_SCHEMA_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "text/grammar.h"
+
+/* Rules that every grammar of JSON has. */
+struct schema_rules {
+    uint32_t space; /* white space between two things, or none */
+    uint32_t character;
+    uint32_t string; /* any */
+    uint32_t value;  /* any */
+};
+
+/* The rules, begun, in a grammar whose rule 0 is there. */
+struct schema_rules schema_rules(struct grammar *g);
+
+/* A value of any kind, one of objects and arrays only, a literal as jansson spells it. */
+grammar_place schema_container(struct grammar *g, const struct schema_rules *r,
+                               grammar_place next);
+grammar_place schema_literal(struct grammar *g, const json_t *value, grammar_place next);
+
+/* A string of min to max characters; max SIZE_MAX: no end. */
+grammar_place schema_string(struct grammar *g, const struct schema_rules *r, size_t min,
+                            size_t max, grammar_place next);
+/* A string of a format ("date", "time", "date-time", "uuid"); false: another. */
+bool schema_format(struct grammar *g, const char *format, grammar_place next,
+                   grammar_place *out);
+
+/* Bounds of a number; whole ones, within SCHEMA_MAX_NUMBER of 0. */
+#define SCHEMA_MAX_NUMBER 999999999999999
+struct schema_bounds {
+    int64_t min, max;
+    bool above_min, below_max; /* the bound itself is not allowed */
+    bool is_given;
+};
+/* GRAMMAR_END as *out: there is no such number. */
+grammar_place schema_integer(struct grammar *g, const struct schema_bounds *b,
+                             grammar_place next, bool *is_empty);
+grammar_place schema_number(struct grammar *g, const struct schema_bounds *b,
+                            grammar_place next, bool *is_empty);
+
+/* Pieces between brackets: '{' or '[', then an element any number of times with commas. */
+grammar_place schema_elements(struct grammar *g, const struct schema_rules *r, uint32_t element,
+                              size_t min, size_t max, char close, grammar_place next);
+
+#endif
