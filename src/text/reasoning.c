@@ -1,5 +1,6 @@
 #include "text/reasoning.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ struct reasoning {
     bool skip_space;  /* a marker was just passed */
     bool in_channel;  /* of STATE_HEADER: the name of the channel or part has begun */
     bool closes;      /* of STATE_HEADER: the part with that name ends */
+    bool between;     /* a part has ended, and none has begun */
     bool muted;       /* the prompt is replayed */
     struct buf text;  /* not emitted yet: it may belong to a marker or be dropped */
     struct buf fresh; /* scratch of reasoning_add */
@@ -282,10 +284,12 @@ static bool harmony_token(struct reasoning *r, int32_t id)
             r->state == STATE_HEADER && strncmp(buf_str(&r->text), "analysis", 8) == 0;
         if (r->state == STATE_HEADER && r->text.len) drop(r, r->text.len);
         drain(r, true);
+        r->between = false;
         r->state = STATE_BODY;
         r->part = analysis ? REPLY_REASONING : REPLY_TEXT;
     } else if (id == h->end) {
         drain(r, true);
+        r->between = true;
         r->state = STATE_BODY;
         r->part = REPLY_TEXT;
     } else {
@@ -309,6 +313,7 @@ static bool opened_token(struct reasoning *r, int32_t id)
         const bool think = named && strcmp(buf_str(&r->text), "think") == 0;
         if (named && r->text.len) drop(r, r->text.len);
         drain(r, true);
+        r->between = r->closes;
         if (think && !r->closes)
             open_thought(r, ROW_OPENED);
         else if (named)
@@ -520,6 +525,37 @@ size_t reasoning_piece_at(const struct reasoning *r)
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id)
 {
     return r->harmony.end < 0 || id != r->harmony.end;
+}
+
+bool reasoning_in_answer(const struct reasoning *r)
+{
+    return r->part == REPLY_TEXT && r->state != STATE_HEADER && !r->between;
+}
+
+size_t reasoning_opens(const struct reasoning *r, int32_t ids[REASONING_MAX_IDS])
+{
+    size_t n = 0;
+    for (size_t i = ROW_GEMMA; i < N_ROWS && r->state == STATE_BEGIN; i++)
+        if (r->ids[i].open >= 0) ids[n++] = r->ids[i].open;
+    return n;
+}
+
+size_t reasoning_ids(const struct tokenizer *tok, int32_t ids[REASONING_MAX_IDS])
+{
+    static_assert(7 + 2 * N_ROWS <= REASONING_MAX_IDS, "all fit");
+    const struct harmony_ids h = harmony_of(tok);
+    const struct opened_ids o = opened_of(tok);
+    int32_t all[REASONING_MAX_IDS] = {h.start, h.channel, h.message, h.end,
+                                      o.open,  o.close,   o.sep};
+    size_t n_all = 7, n = 0;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct marker_ids m = ids_of(tok, i);
+        all[n_all++] = m.open;
+        all[n_all++] = m.close;
+    }
+    for (size_t i = 0; i < n_all; i++)
+        if (all[i] >= 0) ids[n++] = all[i];
+    return n;
 }
 
 bool reasoning_saw_invalid(const struct reasoning *r)

@@ -59,6 +59,14 @@ size_t reasoning_piece_at(const struct reasoning *r);
 /* Whether a token that usually ends a turn does so here: false for <|end|> in harmony, which
  * ends a message. */
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id);
+/* Whether the next token belongs to the answer, if it marks nothing: no thought is open, and no
+ * header or the place before one is reached. */
+bool reasoning_in_answer(const struct reasoning *r);
+enum { REASONING_MAX_IDS = 32 };
+/* The tokens with which a thought may begin here, instead of the answer; how many there are. */
+size_t reasoning_opens(const struct reasoning *r, int32_t ids[REASONING_MAX_IDS]);
+/* All tokens of the vocabulary that mark something; how many there are. */
+size_t reasoning_ids(const struct tokenizer *tok, int32_t ids[REASONING_MAX_IDS]);
 /* Whether invalid UTF-8 was replaced by U+FFFD so far: the face warns once. */
 bool reasoning_saw_invalid(const struct reasoning *r);
 

@@ -358,6 +358,77 @@ static void test_invalid(void **state)
     tokenizer_close(tok);
 }
 
+static void hear_nothing(void *ctx, enum reply_part part, const char *text, size_t len)
+{
+    (void)ctx, (void)part, (void)text, (void)len;
+}
+
+/* Where the answer may begin with the next token ('A'), where a thought may, too ('B'), and
+ * where neither ('-'): before the reply and behind each of its tokens. */
+static void check_places(const struct tokenizer *tok, const char *prompt, const char *reply,
+                         const char *want)
+{
+    struct err err;
+    struct ids before = {0}, ids = {0};
+    struct buf found = {0};
+    int32_t opens[REASONING_MAX_IDS];
+    struct reasoning *r = reasoning_new(tok, hear_nothing, NULL);
+    assert_true(tokenizer_encode(tok, prompt, strlen(prompt), ENCODE_CONTROL, &before, &err));
+    assert_true(tokenizer_encode(tok, reply, strlen(reply), ENCODE_CONTROL, &ids, &err));
+    reasoning_prompt(r, before.data, before.n);
+    for (size_t i = 0; i <= ids.n; i++) {
+        if (i > 0) reasoning_add(r, ids.data[i - 1]);
+        const bool answers = reasoning_in_answer(r);
+        buf_putc(&found, !answers ? '-' : reasoning_opens(r, opens) > 0 ? 'B' : 'A');
+    }
+    assert_string_equal(buf_str(&found), want);
+    reasoning_free(r);
+    buf_free(&found);
+    ids_free(&before);
+    ids_free(&ids);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    const struct extra_token think[] = {{"<think>", TOKEN_CONTROL},
+                                        {"</think>", TOKEN_CONTROL}};
+    struct tokenizer *tok = with(think, 2);
+    check_places(tok, "x", "{}", "BAA");
+    check_places(tok, "x", " \n<think>a</think>\n{}", "BBB--AAAA");
+    check_places(tok, "<think>", "a</think>{", "--AA");
+    check_places(tok, "<think></think>", "{", "BA");
+    int32_t ids[REASONING_MAX_IDS];
+    assert_int_equal(reasoning_ids(tok, ids), 2);
+    assert_int_equal(ids[0], 256);
+    tokenizer_close(tok);
+
+    const struct extra_token harmony[] = {{"<|start|>", TOKEN_CONTROL},
+                                          {"<|channel|>", TOKEN_CONTROL},
+                                          {"<|message|>", TOKEN_CONTROL},
+                                          {"<|end|>", TOKEN_CONTROL}};
+    tok = with(harmony, 4);
+    check_places(tok, "<|start|>a", "<|channel|>f<|message|>{", "---AA");
+    check_places(tok, "<|start|>a",
+                 "<|channel|>analysis<|message|>a<|end|><|start|>a<|channel|>f"
+                 "<|message|>{",
+                 "-----------------AA");
+    assert_int_equal(reasoning_ids(tok, ids), 4);
+    tokenizer_close(tok);
+
+    const struct extra_token parts[] = {
+        {"<|open|>", TOKEN_CONTROL}, {"<|close|>", TOKEN_CONTROL}, {"<|sep|>", TOKEN_CONTROL}};
+    tok = with(parts, 3);
+    check_places(tok, "<|open|>think<|sep|>", "a<|close|>think<|sep|><|open|>r<|sep|>{",
+                 "-----------AA");
+    tokenizer_close(tok);
+
+    tok = with(&(struct extra_token){"xy", TOKEN_NORMAL}, 1);
+    assert_int_equal(reasoning_ids(tok, ids), 0);
+    check_places(tok, "<think>", "a</think>{", "---------AA");
+    tokenizer_close(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_cut_character),
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_invalid),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
