@@ -168,6 +168,13 @@ static void penalise(const struct draw *d, float *logits)
     }
 }
 
+/* Bans what is not allowed. */
+static void keep_allowed(const struct draw *d, float *logits)
+{
+    for (size_t i = 0; i < d->n_vocab; i++)
+        if (!(d->allowed[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+}
+
 /* The logits with bias and penalties, and their maximum: the model's own if nothing changes
  * them. NULL on failure. */
 static const float *prepare(struct draw_scratch *s, const struct draw *d, const float *logits,
@@ -177,11 +184,12 @@ static const float *prepare(struct draw_scratch *s, const struct draw *d, const 
         broken(logits, d->n_vocab, err);
         return NULL;
     }
-    if (d->n_bias > 0 || d->n_distinct > 0) {
+    if (d->n_bias > 0 || d->n_distinct > 0 || d->allowed) {
         memcpy(s->logits, logits, d->n_vocab * sizeof *logits);
         for (size_t i = 0; i < d->n_bias; i++)
             s->logits[d->bias[i].id] += d->bias[i].bias;
         penalise(d, s->logits);
+        if (d->allowed) keep_allowed(d, s->logits);
         logits = s->logits;
         if (!logits_max(logits, d->n_vocab, max)) {
             err_set(err, ERR_FORMAT,
@@ -190,7 +198,9 @@ static const float *prepare(struct draw_scratch *s, const struct draw *d, const 
         }
     }
     if (*max > -INFINITY) return logits;
-    err_set(err, ERR_USER, "logit-bias bans every token");
+    err_set(err, ERR_USER,
+            d->allowed ? "no token goes on as the schema asks for"
+                       : "logit-bias bans every token");
     return NULL;
 }
 

@@ -54,6 +54,9 @@ struct draw {
     float min_x;                  /* ln(min_p); -infinity: off */
     const struct draw_bias *bias; /* [n_bias], each id once; the same for all of a reply */
     size_t n_bias;
+    /* A bit for each id that may be drawn ([n_vocab] bits, words of 32); NULL: all. The others
+     * are banned before anything else. Devices know nothing of it: they are not asked. */
+    const uint32_t *allowed;
 
     /* Penalties: a logit x of a token that occurs n > 0 times becomes x * inverse_repeat if it
      * is above 0, else x * repeat (unless that is 1); then n * frequency is taken away, then

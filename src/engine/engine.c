@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "base/file.h"
 #include "base/wait.h"
+#include "engine/bound.h"
 #include "engine/check.h"
 #include "engine/disk.h"
 #include "engine/generate.h"
@@ -133,6 +134,8 @@ static bool load(struct engine *e, struct err *err)
     size_t n_suppressed;
     const int32_t *suppressed = tokenizer_suppressed(e->tok, &n_suppressed);
     sampler_suppress(e->sampler, suppressed, n_suppressed);
+    e->bound = bound_new(e->tok, n_vocab);
+    sampler_bind(e->sampler, e->bound);
     e->generator = generator_new();
     start_speculation(e);
     e->machine.load_ms = clock_ms() - start;
@@ -307,7 +310,7 @@ static bool run_turn(struct engine *e, struct ids *ids, struct engine_reply **re
     double prefill_ms = clock_ms() - start;
     const bool replies = is_reply(&e->turn);
     if (replies) timeline_snapshot(e->machine.tl); /* for another attempt */
-    const struct generate_parts parts = {e->machine.tl, e->sampler, e->spec, e->tok};
+    const struct generate_parts parts = {e->machine.tl, e->sampler, e->spec, e->tok, e->bound};
     *reply = generate(e->generator, &parts, &e->turn.sampling, &sink, &e->cancel, err);
     if (!*reply) return false;
     fill_cost(e, &cost, *reply);

@@ -17,6 +17,7 @@
 #include "text/spans.h"
 
 struct engine;
+struct grammar;
 
 struct engine_config {
     const char *model_path;
@@ -65,10 +66,18 @@ struct engine_sampling {
     size_t n_stop;
     const struct engine_bias *bias;
     size_t n_bias;
+    /* What the answer is a text of (engine_grammar), held until the reply has ended; NULL: it
+     * may be anything. The reply ends where it is whole. said[0..n_said) is the part of the
+     * answer that the prompt ends with; no_thought: none may begin that the prompt has not
+     * begun. */
+    const struct grammar *grammar;
+    const char *said;
+    size_t n_said;
+    bool no_thought;
 };
 
 enum engine_stop {
-    STOP_END,       /* an end-of-turn token */
+    STOP_END,       /* an end-of-turn token, or the end of a text of the grammar */
     STOP_LENGTH,    /* max_tokens */
     STOP_STRING,    /* a stop string */
     STOP_CONTEXT,   /* the context is full */
@@ -189,6 +198,12 @@ void engine_cancel(struct engine *e);
 /* The seed of a reply: Philox(session seed, turn, attempt). Attempt 0 is the first; each retry
  * counts on. Pure, any thread. */
 uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attempt);
+
+/* What answers can be bound to: the JSON that a JSON Schema allows (text/schema.h says what of
+ * it counts), or of schema NULL any object or array. Lives until engine_grammar_release and the
+ * replies that it was given to are over; NULL and err: it cannot be promised. Any thread. */
+const struct grammar *engine_grammar(const char *schema, size_t len, struct err *err);
+void engine_grammar_release(const struct grammar *g); /* NULL is fine */
 
 const struct engine_info *engine_info(const struct engine *e);
 /* A number of the file's metadata, as general.sampling.temp; false if it has none of that name,

@@ -19,6 +19,7 @@
 
 struct generator;
 struct mailbox;
+struct bound;
 struct sampler;
 struct speculator;
 
@@ -45,6 +46,7 @@ struct engine {
     struct machine machine;
     struct tokenizer *tok;
     struct sampler *sampler;
+    struct bound *bound; /* the sampler asks it */
     struct speculator *spec;
     struct generator *generator;
     struct request turn;    /* the one that runs */

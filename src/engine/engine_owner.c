@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/wait.h"
+#include "engine/bound.h"
 #include "engine/engine_impl.h"
 #include "engine/generate.h"
 #include "engine/mailbox.h"
@@ -35,6 +36,7 @@ static void engine_free(struct engine *e)
     generator_free(e->generator);
     speculator_free(e->spec);
     sampler_free(e->sampler);
+    bound_free(e->bound);
     tokenizer_close(e->tok);
     machine_close(&e->machine);
     for (size_t i = 0; i < N_KEPT; i++)

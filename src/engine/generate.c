@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/ids.h"
 #include "base/mem.h"
+#include "engine/bound.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "engine/speculate.h"
@@ -32,6 +33,7 @@ struct generator {
     struct speculator *spec;
     struct speculate_counts counts; /* of all that made the reply: another may take over */
     const struct tokenizer *tok;
+    struct bound *bound; /* NULL: nothing binds the reply */
     const struct engine_sampling *how;
     const struct generate_sink *sink;
     struct reasoning *split;
@@ -196,11 +198,26 @@ static bool take_over(struct generator *g, struct err *err)
     return true;
 }
 
+/* Says whether the next token is the answer's. False: the answer is whole. */
+static bool bind(struct generator *g)
+{
+    int32_t opens[REASONING_MAX_IDS];
+    if (!g->bound) return true;
+    if (!reasoning_in_answer(g->split)) {
+        bound_ease(g->bound);
+        return true;
+    }
+    bound_answer(g->bound, opens, g->how->no_thought ? 0 : reasoning_opens(g->split, opens));
+    if (!bound_is_over(g->bound)) return true;
+    g->reply.stop = STOP_END;
+    return false;
+}
+
 /* Draws until something ends the reply; false on failure. */
 static bool run(struct generator *g, struct detokenizer *whole, const atomic_bool *cancel,
                 struct err *err)
 {
-    while (!g->stopped && may_draw(g, cancel)) {
+    while (!g->stopped && bind(g) && may_draw(g, cancel)) {
         int32_t id = -1;
         if (!speculate_draw(g->spec, &g->all, tokens_left(g), cancel, &id, err)) {
             if (take_over(g, err)) continue;
@@ -267,6 +284,9 @@ struct engine_reply *generate(struct generator *g, const struct generate_parts *
     g->spec = parts->spec;
     ids_append(&g->all, timeline_ids(tl), timeline_n(tl));
     size_t n_prompt = timeline_n(tl);
+    g->bound = how->grammar ? parts->bound : NULL;
+    if (parts->bound && !bound_begin(parts->bound, how->grammar, how->said, how->n_said, err))
+        return NULL;
     if (!sampler_begin(g->sampler, how, timeline_ids(tl), n_prompt, err)) return NULL;
     struct reasoning *split = g->split = reasoning_new(parts->tok, emit, g);
     reasoning_prompt(split, timeline_ids(tl), n_prompt);

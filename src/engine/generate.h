@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "text/reasoning.h"
 
+struct bound;
 struct engine_reply;
 struct engine_sampling;
 struct generator;
@@ -49,6 +50,7 @@ struct generate_parts {
     struct sampler *sampler;
     struct speculator *spec;
     const struct tokenizer *tok;
+    struct bound *bound; /* the sampler's; NULL: grammars bind no reply */
 };
 
 /* Makes a reply to the tokens of tl, which holds the logits after the last of them. A cancel is

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/grammar.h"
 
 static void copy_sampling(struct request *r, const struct engine_sampling *from)
 {
@@ -16,6 +17,10 @@ static void copy_sampling(struct request *r, const struct engine_sampling *from)
     if (from->n_bias) memcpy(r->bias, from->bias, from->n_bias * sizeof *r->bias);
     r->sampling.stop = (const char *const *)r->stop;
     r->sampling.bias = r->bias;
+    if (!from->grammar) return;
+    r->sampling.grammar = grammar_retain(from->grammar);
+    r->said = mem_strndup(from->n_said ? from->said : "", from->n_said);
+    r->sampling.said = r->said;
 }
 
 struct request request_turn(const struct spans *prompt, const struct engine_sampling *sampling)
@@ -45,6 +50,8 @@ void request_free(struct request *r)
         free(r->stop[i]);
     free(r->stop);
     free(r->bias);
+    free(r->said);
+    grammar_release(r->sampling.grammar);
     free(r->draft_path);
     *r = (struct request){0};
 }

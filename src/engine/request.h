@@ -16,6 +16,7 @@ struct request {
     struct engine_sampling sampling;
     char **stop;
     struct engine_bias *bias;
+    char *said;
     char *draft_path; /* REQUEST_DRAFT; NULL: none */
     bool draft_lookup;
 };

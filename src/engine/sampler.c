@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "base/philox.h"
+#include "engine/bound.h"
 #include "engine/engine.h"
 #include "engine/penalties.h"
 
@@ -18,6 +19,7 @@ struct sampler {
     size_t n_vocab;
     const int32_t *suppressed;
     size_t n_suppressed;
+    struct bound *bound; /* NULL: nothing ever binds a reply */
     struct draw_bias *bias;
     size_t cap_bias;
     struct draw_scratch *scratch;
@@ -50,6 +52,16 @@ void sampler_suppress(struct sampler *s, const int32_t *ids, size_t n)
 {
     s->suppressed = ids;
     s->n_suppressed = n;
+}
+
+void sampler_bind(struct sampler *s, struct bound *bound)
+{
+    s->bound = bound;
+}
+
+bool sampler_is_bound(const struct sampler *s)
+{
+    return s->bound && bound_is_bound(s->bound);
 }
 
 static bool check_range(const char *name, float x, float lo, float hi, struct err *err)
@@ -158,6 +170,7 @@ const struct draw *sampler_request(struct sampler *s, const int32_t *ids, size_t
     d->ahead = NULL;
     d->n_ahead = NULL;
     d->leaves = NULL;
+    d->allowed = s->bound ? bound_allowed(s->bound) : NULL;
     if (n_ahead > 0 && p->len > 0) {
         penalties_ahead(p, ids, n - n_ahead, n_ahead, s->ahead, s->n_ahead);
         d->ahead = s->ahead;
@@ -186,11 +199,13 @@ bool sampler_draw(struct sampler *s, const float *logits, uint32_t pos, int32_t 
 void sampler_accept(struct sampler *s, const int32_t *ids, size_t n)
 {
     penalties_add(&s->penalties, ids, n);
+    if (s->bound) bound_accept(s->bound, ids[n - 1]);
 }
 
 void sampler_take_back(struct sampler *s, const int32_t *ids, size_t n)
 {
     penalties_remove(&s->penalties, ids, n);
+    if (s->bound) bound_take_back(s->bound);
 }
 
 uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attempt)

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 
+struct bound;
 struct draw;
 struct engine_sampling;
 struct sampler;
@@ -25,6 +26,12 @@ void sampler_free(struct sampler *s); /* NULL is fine */
 
 /* Bans ids[0..n), which outlive s, from all replies that begin from now on. */
 void sampler_suppress(struct sampler *s, const int32_t *ids, size_t n);
+
+/* What binds the replies that begin from now on (NULL: nothing), and lives as long: it follows
+ * the tokens that are accepted and taken back, and of the others none is drawn. */
+void sampler_bind(struct sampler *s, struct bound *bound);
+/* Whether draws are made here and on no device: something binds the reply. */
+bool sampler_is_bound(const struct sampler *s);
 
 /* Begins a reply after ids[0..n). A value outside its range or a biased id outside the
  * vocabulary is ERR_USER. */

@@ -102,9 +102,10 @@ static void shared_ids(struct speculator *s, const struct draw *draw)
         s->draft_asks.n_vocab = s->parts.n_draft_vocab;
 }
 
-/* The draft's next step draws. */
+/* The draft's next step draws, if a device may. */
 static void ask_draft(struct speculator *s)
 {
+    if (sampler_is_bound(s->parts.sampler)) return;
     shared_ids(s, sampler_request(s->parts.sampler, NULL, 0, 0));
     timeline_draw(s->parts.draft, &s->draft_asks);
 }
@@ -256,6 +257,7 @@ static bool takes_block(struct speculator *s, const struct ids *all, const atomi
 {
     struct err ignored; /* step by step it fails again */
     struct timeline *draft = s->parts.draft;
+    if (sampler_is_bound(s->parts.sampler)) return false;
     if (!timeline_takes_blocks(s->parts.target, draft)) return false;
     for (size_t i = s->drafts_hold; i < all->n; i++)
         if ((size_t)all->data[i] >= s->parts.n_draft_vocab) return false;
@@ -320,7 +322,8 @@ static bool append(struct speculator *s, struct ids *all, size_t n, const atomic
     s->outcome.n_drafted = (uint32_t)n;
     for (size_t i = 1; i <= n; i++)
         ids_push(all, s->ids[i]);
-    timeline_draw(target, sampler_request(s->parts.sampler, all->data, all->n, n));
+    if (!sampler_is_bound(s->parts.sampler))
+        timeline_draw(target, sampler_request(s->parts.sampler, all->data, all->n, n));
     all->n -= n;
     return n == 0 ? timeline_append(target, s->ids[0], cancel, err)
                   : timeline_append_rows(target, s->ids, n + 1, cancel, err);

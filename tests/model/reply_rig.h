@@ -79,7 +79,7 @@ rig_reply(struct rig *r, const struct engine_sampling *how, uint32_t fixed, stru
     parts.ends = tokenizer_ends(r->tok, &parts.n_ends);
     parts.fixed = fixed;
     struct speculator *spec = speculator_new(&parts);
-    const struct generate_parts with = {r->m.tl, r->sampler, spec, r->tok};
+    const struct generate_parts with = {r->m.tl, r->sampler, spec, r->tok, NULL};
     const struct generate_sink sink = {
         .piece = rig_on_piece, .warning = rig_on_warning, .user = r};
     buf_clear(&r->shown);
